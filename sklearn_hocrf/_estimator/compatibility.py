@@ -3,8 +3,8 @@
 A *feature* is something that parameters, or a criterion and a solver, request; a *circumstance* is a use beyond a plain
 fit: labels with holes, a stream, a cluster, learned penalties, standard errors. Each row of :data:`REFUSALS` names two
 of them and the message. The methods that solvers need of any objective and penalty, including custom ones, are checked
-by the solvers (:func:`~sklearn_hocrf._solvers.check_needs`); ``l1_reg`` with ``penalty``, and tag schemes as constraints of
-segments, by the parameters themselves.
+by the solvers (:func:`~sklearn_hocrf._solvers.check_needs`); ``l1_reg`` with ``penalty``, and tag schemes as
+constraints of segments, by the parameters themselves.
 """
 
 from __future__ import annotations
