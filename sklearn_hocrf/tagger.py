@@ -75,7 +75,7 @@ Otherwise its ``kind`` is "templates", and there are
     a value is its number from 1 on. The next two codes are for positions before and after the sequence, with ``marks``,
     and 0 is for all else. Numbers have the code 1, and 0 the code 0.
 ``joined``
-    Further columns: the code is 1 plus the number of the key that ``parts`` make, among the next ``n_keys`` of the array.
+    Further columns: the code is 1 plus the number of the key that ``parts`` make, among the next ``n_keys`` ones.
 ``templates``
     Each is a list of parts, as ``parts`` are: a column and an offset. The key of an attribute is that of its codes in
     mixed radix, the first part most significant, plus the number of keys of all templates before. The radix of a column
@@ -123,7 +123,7 @@ PREFIXES = {"bio": "BIO", "bioes": "BIOES", "bilou": "BIOLU", "bmes": "BMOES", "
 
 
 class Labelling(NamedTuple):
-    """One of the best labellings of a sequence."""
+    """One of the best labellings of a sequence. See :meth:`Tagger.nbest`."""
 
     labels: list
     score: float  # log potential
@@ -131,7 +131,7 @@ class Labelling(NamedTuple):
 
 
 class Exported(NamedTuple):
-    """What :func:`export_tagger` has written, and how it differs from the estimator on some data."""
+    """What :func:`export_tagger` has written, and how its answers differ from the estimator's. See there."""
 
     n_bytes: int
     largest_difference: float | None = None  # of a probability of a label; None without data, or probabilities
@@ -263,7 +263,7 @@ def _parse_header(content) -> dict:
     for bracket in re.findall(r"[\[\]{}]", re.sub(r'"[^"\\]*(?:\\.[^"\\]*)*"', "", text, flags=re.DOTALL)):
         depth += 1 if bracket in "[{" else -1
         _require(depth <= MAX_DEPTH, f"the header is nested deeper than {MAX_DEPTH}")
-    hooks = {name: _parse_number for name in ("parse_int", "parse_float", "parse_constant")}
+    hooks: dict[str, Any] = {name: _parse_number for name in ("parse_int", "parse_float", "parse_constant")}
     header = json.loads(text, object_pairs_hook=_distinct_keys, **hooks)
     _require(isinstance(header, dict), "the header is no object")
     return header
@@ -583,6 +583,8 @@ class _Weights:
 
     def sums(self, attribute, row, value, n_rows):
         """Return the sums of the weights of attributes, each for a row and times a value or 1; (n_rows, C)."""
+        if not len(attribute):
+            return np.zeros((n_rows, self.n_columns))
         first = self.starts[attribute]
         count = self.starts[attribute + 1] - first
         stop = count.cumsum()
