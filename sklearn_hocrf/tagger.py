@@ -340,7 +340,7 @@ class _Texts:
 class _Automaton:
     """The pattern automaton as tables.   L labels, S states, A arcs.
 
-    ``arcs`` (L, S), ``target`` (L, S) and ``score`` (L, S) are those of the arc that a state takes for a label.
+    ``arcs`` (L, S) are those that states take for labels, ``target`` (S, L) are the next states.
     """
 
     def __init__(self, arrays, n_labels, n_columns):
@@ -367,9 +367,10 @@ class _Automaton:
             table[source[own], label[own]] = np.flatnonzero(own)
         closed = _below(arrays["closed"], 2, "closed").astype(bool)
         self.arc_score = np.where(closed, -np.inf, arrays["score"].astype(np.float64))
-        self.arc_target, self.arcs, self.at_rest = target, np.ascontiguousarray(table.T), np.where(closed, -np.inf, 0.0)
-        self.target = target[self.arcs]
+        self.at_rest = np.where(closed, -np.inf, 0.0)
+        self.arc_target, self.arcs, self.target = target, np.ascontiguousarray(table.T), target[table]
         self.n_states, self.is_first_order = n_states, n_states == n_labels + 1
+        self.tables = {False: self.arc_score[table], True: self.at_rest[table]}  # (S, L), of scores and at rest
         self._read_moves(arrays, n_columns)
 
     def _read_moves(self, arrays, n_columns):
@@ -378,67 +379,76 @@ class _Automaton:
         offsets = _offsets(counts, "columns of arcs", len(columns))
         self.moved = np.flatnonzero(counts)  # arcs
         self.moved_columns, self.moved_starts = columns, offsets[self.moved]
+        self.moves = np.zeros(len(counts), np.intp)  # number of the move of each arc, from 1 on; 0 for none
+        self.moves[self.moved] = np.arange(1, len(self.moved) + 1)
 
 
 class _Pass:
-    """The scores of one sequence, and what is computed of them.   T tokens, L labels, S states."""
+    """The scores of one sequence, and what is computed of them.   T tokens, L labels, S states, A arcs."""
 
     def __init__(self, automaton, scores, borders, at_rest=False):
-        self.automaton, n_labels = automaton, borders.shape[1]
+        self.automaton, n_labels, self.moves = automaton, borders.shape[1], None
         self.labels = scores[:, :n_labels].copy()
         self.labels[0, ~borders[0]] = self.labels[-1, ~borders[1]] = -np.inf
-        self.arc_score, self.moves = automaton.arc_score, None
-        if at_rest:
-            self.arc_score = automaton.at_rest
-        elif len(automaton.moved):
-            self.moves = np.add.reduceat(scores[:, automaton.moved_columns], automaton.moved_starts, axis=1)
-        if self.moves is None:
-            self.table = self.arc_score[automaton.arcs]  # (L, S)
+        self.arc_score, self.table = automaton.at_rest if at_rest else automaton.arc_score, automaton.tables[at_rest]
+        if len(automaton.moved) and not at_rest:
+            self.moves = np.zeros((len(scores), len(automaton.moved) + 1))
+            np.add.reduceat(scores[:, automaton.moved_columns], automaton.moved_starts, axis=1, out=self.moves[:, 1:])
 
-    def _arcs(self, t, beta):
-        """Return the scores of arcs at a token, with those of what may follow: of all arcs, by target."""
-        automaton = self.automaton
-        scores = (beta + self.labels[t].take(automaton.last)).take(automaton.arc_target)
+    def _arcs(self, t, after):
+        """Return the scores of all arcs at a token, with those of their targets."""
+        scores = after.take(self.automaton.arc_target, mode="clip")
         scores += self.arc_score
         if self.moves is not None:
-            scores[automaton.moved] += self.moves[t]
+            scores[self.automaton.moved] += self.moves[t, 1:]
         return scores
 
     def best(self):
-        """Return the best scores of what may follow, by border and state; (T + 1, S)."""
-        automaton, length = self.automaton, len(self.labels)
-        beta = np.zeros((length + 1, automaton.n_states))
-        for t in range(length - 1, -1, -1):
-            if automaton.is_first_order and self.moves is None:
-                cells = self.table + (self.labels[t] + beta[t + 1, 1:])[:, None]
+        """Return the highest score; keep the best scores from each state on, the label that leads to it included."""
+        automaton, beta = self.automaton, np.zeros(self.automaton.n_states)
+        self.after = self.labels.take(automaton.last, axis=1)  # (T, S)
+        by_label = np.ascontiguousarray(self.table.T) if automaton.is_first_order and self.moves is None else None
+        for t in range(len(self.labels) - 1, -1, -1):
+            after = self.after[t]
+            after += beta
+            if by_label is not None:  # labels alone say which state is next
+                cells = by_label + after[1:, None]
             else:
-                cells = self._arcs(t, beta[t + 1]).take(automaton.arcs)
-            np.maximum.reduce(cells, axis=0, out=beta[t])
-        return _possible(beta)
+                cells = self._arcs(t, after).take(automaton.arcs, mode="clip")
+            beta = np.maximum.reduce(cells, axis=0)
+        return _possible(beta[0])
 
-    def choices(self, t, state, beta):
-        """Return the scores of all labels that may come next; (L,)."""
+    def choices(self, t, state):
+        """Return the scores of all labels that may come next, with those of what follows; (L,)."""
+        automaton = self.automaton
+        scores = self.after[t].take(automaton.target[state], mode="clip")
+        scores += self.table[state]
         if self.moves is not None:
-            return self._arcs(t, beta[t + 1]).take(self.automaton.arcs[:, state])
-        scores = self.table[:, state] + self.labels[t]
-        scores += beta[t + 1].take(self.automaton.target[:, state])
+            scores += self.moves[t].take(automaton.moves.take(automaton.arcs[:, state]))
         return scores
 
     def decode(self):
         """Return the codes of the best labels; ties go to the lowest."""
-        beta, state, codes, target = self.best(), 0, [], self.automaton.target
+        self.best()
+        codes, state = [], 0
+        if self.automaton.is_first_order and self.moves is None:
+            for after in self.after[:, 1:]:
+                code = int((self.table[state] + after).argmax())
+                codes.append(code)
+                state = code + 1
+            return codes
         for t in range(len(self.labels)):
-            code = int(self.choices(t, state, beta).argmax())
+            code = int(self.choices(t, state).argmax())
             codes.append(code)
-            state = int(target[code, state])
+            state = self.automaton.target[state, code]
         return codes
 
-    def weights(self, t, beta):
+    def weights(self, t, after):
         """Return weights of all labels in all states, (L, S), their sums (S,), and the logarithms of their scales."""
-        scores = self._arcs(t, beta)
+        scores = self._arcs(t, after)
         shift = scores.max()
         if shift > -np.inf:
-            cells = np.exp(scores - shift).take(self.automaton.arcs)
+            cells = np.exp(scores - shift).take(self.automaton.arcs, mode="clip")
             sums = cells.sum(axis=0)
             if sums.min() > TINY:
                 return cells, sums, shift
@@ -448,28 +458,30 @@ class _Pass:
         cells = np.exp(cells - shift)
         return cells, cells.sum(axis=0), shift
 
-    def totals(self):
-        """Return the log sums over all that may follow, by border and state; (T + 1, S)."""
-        beta = np.zeros((len(self.labels) + 1, self.automaton.n_states))
+    def total(self):
+        """Return the logarithm of the sum over all labellings; keep the sums from each state on, as `best`."""
+        beta, self.after = np.zeros(self.automaton.n_states), self.labels.take(self.automaton.last, axis=1)
         with np.errstate(divide="ignore"):
             for t in range(len(self.labels) - 1, -1, -1):
-                _, sums, shift = self.weights(t, beta[t + 1])
-                beta[t] = np.log(sums) + shift
-        return _possible(beta)
+                self.after[t] += beta
+                _, sums, shift = self.weights(t, self.after[t])
+                beta = np.log(sums) + shift
+        return _possible(beta[0])
 
     def forward(self):
         """Return for each token the probability of each state before it, and that of a label then."""
-        beta, mass = self.totals(), np.zeros(self.automaton.n_states)
+        self.total()
+        mass = np.zeros(self.automaton.n_states)
         mass[0] = 1.0
         for t in range(len(self.labels)):
-            cells, sums, _ = self.weights(t, beta[t + 1])
+            cells, sums, _ = self.weights(t, self.after[t])
             cells /= np.where(sums > 0.0, sums, 1.0)
             yield mass, cells
             mass = self.move(cells * mass)
 
     def move(self, flow):
         """Return the sums of what flows into each state; ``flow`` (L, S)."""
-        return np.bincount(self.automaton.target.ravel(), flow.ravel(), self.automaton.n_states)
+        return np.bincount(self.automaton.target.ravel(), flow.T.ravel(), self.automaton.n_states)
 
     def marginals(self):
         """Return the probability of each label at each token; (T, L)."""
@@ -477,51 +489,50 @@ class _Pass:
 
     def score(self, codes):
         """Return the score of a labelling."""
-        state, total = 0, 0.0
-        rest = np.zeros((len(codes) + 1, self.automaton.n_states))
+        state, total, self.after = 0, 0.0, self.labels.take(self.automaton.last, axis=1)
         for t, code in enumerate(codes):
-            total += float(self.choices(t, state, rest)[code])
-            state = int(self.automaton.target[code, state])
+            total += float(self.choices(t, state)[code])
+            state = self.automaton.target[state, code]
         return total
 
     def best_labellings(self, n):
-        """Yield the codes and scores of the n best labellings, best first.
+        """Return the codes and scores of the n best labellings, best first.
 
         Each leaves an earlier one, at some token, for a label that is not the best in its state.
         """
-        beta, target, length = self.best(), self.automaton.target, len(self.labels)
-        highest, found, waiting = float(beta[0, 0]), [], [(0.0, 0, -1, -1)]
+        highest, target, length = self.best(), self.automaton.target, len(self.labels)
+        found: list = []
+        waiting = [(0.0, 0, -1, -1)]
         while waiting and len(found) < n:
-            regret, minus_place, code, parent = heapq.heappop(waiting)
-            codes = [] if parent < 0 else [*found[parent][: -minus_place - 1], code]
-            found.append(codes)
-            state = 0
+            regret, minus_stop, code, parent = heapq.heappop(waiting)
+            codes = [] if parent < 0 else [*found[parent][0][: -minus_stop - 1], code]
+            found.append((codes, highest - regret))
+            first, state = len(codes), 0
             for earlier in codes:
-                state = int(target[earlier, state])
-            losses = np.full((length - len(codes), len(target)), np.inf)
-            first = len(codes)
-            for t in range(first, length):
-                scores = self.choices(t, state, beta)
+                state = target[state, earlier]
+            losses = np.full((length - first, target.shape[1]), np.inf)
+            for t, row in enumerate(losses, start=first):
+                scores = self.choices(t, state)
                 best = int(scores.argmax())
-                losses[t - first] = scores[best] - scores
-                losses[t - first, best] = np.inf
+                row[:] = scores[best] - scores
+                row[best] = np.inf
                 codes.append(best)
-                state = int(target[best, state])
+                state = target[state, best]
             flat = losses.ravel()
             some = np.flatnonzero(flat < np.inf)
             if len(some) > n:
                 some = some[np.argpartition(flat[some], n - 1)[:n]]
             for cell in some.tolist():
-                t, label = divmod(cell, len(target))
+                t, label = divmod(cell, target.shape[1])
                 heapq.heappush(waiting, (regret + float(flat[cell]), -(first + t) - 1, label, len(found) - 1))
-            yield codes, highest - regret
+        return found
 
 
-def _possible(beta):
-    """Return the scores of continuations, unless there are none."""
-    if beta[0, 0] == -np.inf:
+def _possible(score):
+    """Return the score of all continuations, unless there are none."""
+    if score == -np.inf:
         raise ValueError("the constraints of the model allow no labelling of a sequence of this length")
-    return beta
+    return float(score)
 
 
 class _Segments:
@@ -1161,7 +1172,7 @@ class Tagger:
         if not len(tokens):
             return 0.0
         chain = self._chain(tokens)
-        return min(chain.score([self._code_of[label] for label in labels]) - float(chain.totals()[0, 0]), 0.0)
+        return min(chain.score([self._code_of[label] for label in labels]) - chain.total(), 0.0)
 
     def nbest(self, tokens: Sequence, n: int = 10) -> list[Labelling]:
         """Return the n labellings of highest score, best first; fewer if there are fewer.
@@ -1182,7 +1193,7 @@ class Tagger:
         if not len(tokens):
             return [Labelling([], 0.0, math.nan if self._why_not else 0.0)]
         chain = self._chain(tokens)
-        log_z = math.nan if self._why_not else float(chain.totals()[0, 0])
+        log_z = math.nan if self._why_not else chain.total()
         found = chain.best_labellings(n)
         return [Labelling([self.labels[c] for c in codes], score, min(score - log_z, 0.0)) for codes, score in found]
 

@@ -33,7 +33,7 @@ from sklearn_hocrf.pipeline import make_pipeline
 from sklearn_hocrf.tagger import Tagger, export_tagger
 from sklearn_hocrf.training import Constraints, SegmentDecoding, TokenDecoding
 
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = pytest.mark.filterwarnings("ignore")  # models are not trained to their optimum
 CLOSE = {"rtol": 1e-12, "atol": 1e-12}
 MODULE = Path(tagger.__file__)
 X_NAMES, Y_NAMES = make_name_sentences(60, random_state=0)
@@ -50,7 +50,7 @@ def model_of(estimator):
     return estimator[-1] if hasattr(estimator, "steps") else estimator
 
 
-def assert_same(found, model, X, y=()):
+def assert_same(found, model, X, y=None):
     """Compare all answers of a tagger with those of the estimator; labels may differ where both are as good."""
     assert found.labels == model_of(model).classes_.tolist()
     has_probabilities = hasattr(model, "predict_marginals")
@@ -71,7 +71,7 @@ def assert_same(found, model, X, y=()):
         assert_allclose(found.marginals(tokens), marginals, **CLOSE)
         for (label, probability), row in zip(found.tag(tokens, with_probability=True), marginals, strict=True):
             assert abs(row[found.labels.index(label)] - probability) < 1e-12
-    for tokens, labels, likelihood in zip(X, y, model.log_likelihood(X, y) if y else (), strict=True):
+    for tokens, labels, likelihood in zip(X, y, model.log_likelihood(X, y), strict=True) if y else ():
         assert_allclose(found.log_probability(tokens, labels), likelihood, rtol=1e-12, atol=1e-11)
 
 
@@ -137,7 +137,7 @@ def fit(model, X, y):
 
 
 @given(st.data())
-@settings(max_examples=40)
+@settings(max_examples=25)
 def test_drawn_templates(tmp_path_factory, data):
     X = data.draw(sequences(tokens_of(TEXTS)))
     y = data.draw(labels_of(X))
@@ -149,20 +149,23 @@ def test_drawn_templates(tmp_path_factory, data):
     if model is None:
         return
     own = {"half": abs} if functions else {}
-    X_new = X + data.draw(sequences(tokens_of(NEW_TEXTS), 0))
+    X_new = data.draw(sequences(tokens_of(NEW_TEXTS), 0))
     limit = data.draw(st.sampled_from([_export.LARGEST_PREFIX, 1, 200]))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_export, "LARGEST_PREFIX", limit)  # first columns of templates are joined
         found = tagger_of(model, tmp_path_factory.getbasetemp(), functions=own)
-    y_new = [labels[: len(tokens)] for tokens, labels in zip(X_new, [*y, *[["A"] * 9] * 9], strict=False)]
-    known = set(model[-1].classes_)
+    X_new = [tokens for tokens in X_new if answers(model, tokens)]
+    assert_same(found, model, X_new)
+    assert_same(found, model, X, y)
+
+
+def answers(model, tokens):
+    """Tell whether an estimator has an answer: constraints and borders may leave none, or a field be absent."""
     try:
-        model.predict(X_new)
-    except ValueError as error:
-        if "no labelling" not in str(error) and "field" not in str(error):
-            raise
-        X_new, y_new = X, y
-    assert_same(found, model, X_new, y_new if all(label in known for labels in y_new for label in labels) else y)
+        model.predict([tokens])
+    except ValueError:
+        return False
+    return True
 
 
 ATTRIBUTES = st.one_of(
@@ -179,7 +182,7 @@ ATTRIBUTES = st.one_of(
 
 
 @given(st.data())
-@settings(max_examples=30)
+@settings(max_examples=20)
 def test_drawn_attributes(tmp_path_factory, data):
     X = data.draw(sequences(ATTRIBUTES))
     y = data.draw(labels_of(X))
