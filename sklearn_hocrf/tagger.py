@@ -702,7 +702,10 @@ class _Table:
         self.probes = np.arange(n_probes, dtype=np.intp)
 
     def _slots(self, keys):
-        return ((keys.astype(np.uint64) * MULTIPLIER) >> self.shift).astype(np.intp)
+        slots = keys.astype(np.uint64)
+        slots *= MULTIPLIER
+        slots >>= self.shift
+        return slots.view(np.int64)
 
     def find(self, keys):
         """Return the places in an array of keys that are those of attributes, and the attributes."""
@@ -716,8 +719,8 @@ class _Known(NamedTuple):
     """What is known of values of a field.   M of them; the first ones are: none, and what is before and after."""
 
     rows: dict  # by value
-    codes: np.ndarray  # (M, D)   in each column that is made of the field
-    numbers: np.ndarray  # (M, D)
+    codes: np.ndarray  # (M, J)   in each column of the field that is joined to others
+    numbers: np.ndarray  # (M, J)
     scores: np.ndarray  # (M * O, C)   of all templates of one column, at each of the O offsets that they have
 
 
@@ -727,8 +730,9 @@ class _Field:
     def __init__(self, entry, marks):
         self.name, self.marks = _get(entry, "name", (str, int), "a field"), marks
         self.numeric, self.complete = (_get(entry, key, bool, "a field") for key in ("numeric", "complete"))
-        self.columns: list = []  # place among all columns, name, function, codes of its texts or None
-        self.singles: list = []  # own column, offset, first key
+        self.columns: list = []  # name, function, codes of its texts or None for numbers
+        self.singles: list = []  # templates of one column: own column, offset, first key
+        self.joined: list = []  # own columns that are joined to others
         self.lock = threading.Lock()
 
     def finish(self, table, weights):
@@ -756,34 +760,28 @@ class _Field:
             return self.known, list(map(self.known.rows.get, values))
 
     def _empty(self, least) -> _Known:
-        n_columns, width = len(self.columns), len(self.offsets) * self.weights.n_columns
-        size = max(min(CACHE_BYTES // (8 * width + 16 * n_columns + 100), 1 << 15), 64, 2 * least) + 3
-        known = _Known(
-            {None: 0},
-            np.zeros((size, n_columns), np.int64),
-            np.ones((size, n_columns)),
-            np.zeros((size * len(self.offsets), self.weights.n_columns)),
-        )
+        n_joined, width = len(self.joined), len(self.offsets) * self.weights.n_columns
+        size = max(min(CACHE_BYTES // (8 * width + 16 * n_joined + 100), 1 << 15), 64, 2 * least) + 3
+        scores = np.zeros((size * len(self.offsets), self.weights.n_columns))
+        known = _Known({None: 0}, np.zeros((size, n_joined), np.int64), np.ones((size, n_joined)), scores)
         if self.marks:
-            last = [1 if codes is None else len(codes) for *_, codes in self.columns]
-            known.codes[1:3] = np.array([1, 2])[:, None] + np.array(last, np.int64)
-            self._score(known, 1, 3)
+            last = np.array([1 if codes is None else len(codes) for *_, codes in self.columns], np.int64)
+            self._set(known, 1, np.array([[1], [2]]) + last, np.ones((2, len(last))))
         return known
 
     def _add(self, known, values):
         """Make the columns of new values; the dict comes last, as others read it meanwhile."""
-        first = len(known.rows) + 2
-        rows = {}
-        for row, value in enumerate(values, start=first):
-            rows[value] = row
-            is_missing = not self.numeric and isinstance(value, float) and math.isnan(value)
-            if not is_missing:
-                value = self._checked(value)
-            for column, (_, name, function, codes) in enumerate(self.columns):
-                result = None if is_missing else value if function is None else function(value)
-                known.codes[row, column], known.numbers[row, column] = _encoded(result, codes, name)
-        self._score(known, first, first + len(values))
-        known.rows.update(rows)
+        first, shape = len(known.rows) + 2, (len(values), len(self.columns))
+        codes, numbers = np.zeros(shape, np.int64), np.ones(shape)
+        for row, given in enumerate(values):
+            if not self.numeric and isinstance(given, float) and math.isnan(given):
+                continue  # missing
+            value = self._checked(given)
+            for column, (name, function, known_codes) in enumerate(self.columns):
+                result = value if function is None else function(value)
+                codes[row, column], numbers[row, column] = _encoded(result, known_codes, name)
+        self._set(known, first, codes, numbers)
+        known.rows.update(zip(values, range(first, first + len(values)), strict=True))
 
     def _checked(self, value):
         if self.numeric != isinstance(value, (Real, np.bool_)) or not (self.numeric or isinstance(value, str)):
@@ -791,15 +789,18 @@ class _Field:
             raise ValueError(f"field {self.name!r:.60} held {was} in fit, but holds {value!r:.60} now")
         return _finite(value, f"field {self.name!r:.60}") if self.numeric else value
 
-    def _score(self, known, first, stop):
-        """Add up the weights of all templates of one column."""
-        n_rows, n_slots = stop - first, len(self.offsets)
-        keys = self.first_keys + known.codes[first:stop, self.single_columns]
+    def _set(self, known, first, codes, numbers):
+        """Set what is known of values from a row on, by their codes and numbers in all columns; (n, D)."""
+        n_rows, n_slots = len(codes), len(self.offsets)
+        known.codes[first : first + n_rows] = codes[:, self.joined]
+        known.numbers[first : first + n_rows] = numbers[:, self.joined]
+        keys = self.first_keys + codes[:, self.single_columns]
         place, attribute = self.table.find(keys.ravel())
         row, single = np.divmod(place, max(len(self.singles), 1))
-        value = known.numbers[first + row, self.single_columns[single]]
-        sums = self.weights.sums(attribute, row * n_slots + self.single_slots[single], value, n_rows * n_slots)
-        known.scores[first * n_slots : stop * n_slots] = sums
+        cell = row * n_slots + self.single_slots[single]
+        value = numbers[row, self.single_columns[single]]
+        sums = self.weights.sums(attribute, cell, value, n_rows * n_slots)
+        known.scores[first * n_slots : (first + n_rows) * n_slots] = sums
 
 
 def _encoded(value, codes, name):
@@ -816,29 +817,34 @@ def _encoded(value, codes, name):
 
 
 class _Parts:
-    """Templates of some columns, of which keys are made for all tokens at once.   K templates of at most M parts."""
+    """Templates of several columns, of which keys are made for all tokens at once.   K templates of at most M parts."""
 
     def __init__(self, templates, radices, first_keys):
-        n_parts, blank = max(map(len, templates), default=1), len(radices)
-        shape = len(templates), n_parts
-        self.rows, self.shifts = np.full(shape, blank, np.intp), np.zeros(shape, np.intp)
+        shape = max(map(len, templates)), len(templates)
+        self.rows, self.shifts = np.full(shape, -1, np.intp), np.zeros(shape, np.intp)  # the last row is blank
         self.strides, self.first_keys = np.zeros((*shape, 1), np.int64), np.array(first_keys, np.int64)[:, None]
         for k, template in enumerate(templates):
             stride = 1
             for part in range(len(template) - 1, -1, -1):
-                self.rows[k, part], self.shifts[k, part] = template[part]
-                self.strides[k, part] = stride
+                self.rows[part, k], self.shifts[part, k] = template[part]
+                self.strides[part, k] = stride
                 stride *= radices[template[part][0]]
 
-    def gather(self, table, pad, length):
-        """Return the parts of all templates at all tokens; (K, M, T)."""
-        first = self.rows * table.shape[1] + np.clip(self.shifts, -pad, pad) + pad
-        return table.ravel().take(first[:, :, None] + np.arange(length))
+    def numbered(self, rows, blank):
+        """Give the columns their rows in the table of codes; no column has the blank one."""
+        self.rows = np.append(rows, blank)[self.rows]
+        return self
 
-    def keys(self, codes, pad, length):
+    def cells(self, width, pad, length):
+        """Return where the parts of all templates at all tokens are in a table, (M, K, T)."""
+        first = self.rows * width + np.clip(self.shifts, -pad, pad) + pad
+        return first[:, :, None] + np.arange(length)
+
+    def keys(self, codes, cells):
         """Return the keys of all templates at all tokens; (K, T)."""
-        parts = self.gather(codes, pad, length)
-        keys = (parts * self.strides).sum(axis=1)
+        parts = codes.take(cells)
+        parts *= self.strides
+        keys = parts.sum(axis=0)
         keys += self.first_keys
         return keys
 
@@ -854,8 +860,8 @@ class _Templates:
         self.fields = [_Field(entry, marks) for entry in _get(features, "fields", list)]
         _require(self.fields and len({field.name for field in self.fields}) == len(self.fields), "fields")
         self.places: list = []  # field, and own column, of each column
-        radices, self.numeric = self._read_columns(_get(features, "columns", list), texts, functions), []
-        self.numeric = [self.fields[i].columns[j][3] is None for i, j in self.places]
+        radices = self._read_columns(_get(features, "columns", list), texts, functions)
+        self.numeric = [self.fields[i].columns[j][2] is None for i, j in self.places]
         _require(texts.n_taken == len(texts.offsets) - 1, "there are too many texts")
         self._read_joined(_get(features, "joined", list), arrays["joined"].astype(np.int64), radices)
         self._read_templates(_get(features, "templates", list), radices)
@@ -866,7 +872,7 @@ class _Templates:
     def _read_columns(self, entries, texts, functions):
         """Give the columns to their fields; return their radices."""
         own, radices = set(), []
-        for number, entry in enumerate(entries):
+        for entry in entries:
             name, n_values = _get(entry, "name", (str, int), "a column"), _get(entry, "values", int, "a column")
             place = _get(entry, "field", int, "a column")
             called = _get(entry, "function", (str, type(None)), "a column")
@@ -880,7 +886,7 @@ class _Templates:
             _require((called is None) == (function is None), f"there is no function {called!r:.40}")
             numeric = _get(entry, "numeric", bool, "a column")
             self.places.append((place, len(self.fields[place].columns)))
-            self.fields[place].columns.append((number, name, function, None if numeric else texts.take(n_values)))
+            self.fields[place].columns.append((name, function, None if numeric else texts.take(n_values)))
             radices.append(4 if numeric else n_values + 3)
         if unknown := set(functions or {}) - own:
             raise ValueError(f"functions has {sorted(map(str, unknown))!r:.80}, which the model does not need")
@@ -924,50 +930,71 @@ class _Templates:
                 place, own = self.places[column]
                 self.fields[place].singles.append((own, offset, first))
             first = stop
-        self.several = _Parts(several, radices, first_keys) if several else None
-        self.joiners = [(_Parts([parts], radices, [0]), keys) for parts, keys in self.joined]
         pairs = [pair for parts in (*several, *(parts for parts, _ in self.joined)) for pair in parts]
-        self.used = {self.places[column][0] for column, _ in pairs if column < len(self.places)}
-        self.has_values = any(self.numeric[column] for column, _ in pairs if column < len(self.places))
         offsets = [offset for _, offset in pairs] + [single[1] for field in self.fields for single in field.singles]
         self.reach = max(map(abs, offsets), default=0)
+        used = sorted({column for column, _ in pairs if column < len(self.places)})
+        self.has_values = any(self.numeric[column] for column in used)
+        place, row = np.zeros(len(radices), np.intp), 0  # rows in the table of codes: those of a field are neighbours
+        for number, field in enumerate(self.fields):
+            for column in used:
+                if self.places[column][0] == number:
+                    field.joined.append(self.places[column][1])
+                    place[column] = row
+                    row += 1
+        place[len(self.places) :] = np.arange(row, row + len(self.joined))
+        self.n_rows = row
+        self.several = _Parts(several, radices, first_keys).numbered(place, row + len(self.joined)) if several else None
+        self.joiners = [(_Parts([p], radices, [0]).numbered(place, row + len(self.joined)), k) for p, k in self.joined]
+        self.cells: dict = {}  # by length: where in the tables things are; of lengths that were met
+
+    def _cells(self, length):
+        """Return how far templates reach, and the cells of the parts of templates, of sequences of a length."""
+        if length not in self.cells:
+            pad, positions = min(self.reach, length), np.arange(length)[:, None]
+            windows = [positions + np.clip(field.offsets, -pad, pad) + pad for field in self.fields]
+            parts = [own for own, _ in self.joiners] + ([self.several] if self.several else [])
+            cells = [own.cells(length + 2 * pad, pad, length) for own in parts]
+            if length > 256 or len(self.cells) > 256:
+                return pad, windows, cells
+            self.cells[length] = pad, windows, cells
+        return self.cells[length]
 
     def scores(self, tokens):
         """Return the scores of the tokens; (T, C)."""
-        length, n_columns = len(tokens), self.weights.n_columns
-        pad, scores = min(self.reach, length), np.zeros((length, n_columns))
-        shape = len(self.places) + len(self.joined) + 1, length + 2 * pad
-        codes, numbers = np.zeros(shape, np.int64), np.ones(shape)
-        row, positions = np.full(shape[1], 2, np.intp), np.arange(pad, pad + length)[:, None]
+        length, n_rows = len(tokens), self.n_rows + len(self.joined) + 1
+        pad, windows, cells = self._cells(length)
+        codes = np.zeros((n_rows, length + 2 * pad), np.int64)
+        numbers = np.ones(codes.shape) if self.has_values else None
+        scores, row, first = np.zeros((length, self.weights.n_columns)), np.full(length + 2 * pad, 2, np.intp), 0
         row[:pad] = 1
-        for number, (field, values) in enumerate(zip(self.fields, self._values(tokens), strict=True)):
-            known, rows = field.rows(values)
-            row[pad : pad + length] = rows
-            n_slots = len(field.offsets)
+        for field, window, values in zip(self.fields, windows, self._values(tokens), strict=True):
+            known, row[pad : pad + length] = field.rows(values)
+            n_slots, stop = window.shape[1], first + len(field.joined)
             if n_slots:
-                chosen = row.take(positions + np.clip(field.offsets, -pad, pad))
+                chosen = row.take(window)
                 chosen *= n_slots
                 chosen += np.arange(n_slots)
                 scores += known.scores.take(chosen, axis=0).sum(axis=1)
-            if number in self.used:
-                places = [column[0] for column in field.columns]
-                codes[places] = known.codes[row].T
-                if self.has_values:
-                    numbers[places] = known.numbers[row].T
-        return scores if self.several is None else scores + self._of_several(codes, numbers, pad, length)
+            if stop > first:
+                codes[first:stop] = known.codes.take(row, axis=0).T
+                if numbers is not None:
+                    numbers[first:stop] = known.numbers.take(row, axis=0).T
+            first = stop
+        return scores if self.several is None else scores + self._of_several(codes, numbers, pad, cells)
 
-    def _of_several(self, codes, numbers, pad, length):
+    def _of_several(self, codes, numbers, pad, cells):
         """Return the scores of the templates of several columns."""
-        for column, (parts, keys) in enumerate(self.joiners, start=len(self.places)):
-            sought = parts.keys(codes, pad, length)[0]
+        length = codes.shape[1] - 2 * pad
+        for row, (parts, keys), own in zip(range(self.n_rows, len(codes)), self.joiners, cells, strict=False):
+            sought = parts.keys(codes, own)[0]
             place = np.minimum(np.searchsorted(keys, sought), max(len(keys) - 1, 0))
             if len(keys):
-                codes[column, pad : pad + length] = np.where(keys[place] == sought, place + 1, 0)
-            numbers[column, pad : pad + length] = parts.gather(numbers, pad, length)[0].prod(axis=0)
-        place, attribute = self.table.find(self.several.keys(codes, pad, length).ravel())
-        value = None
-        if self.has_values:
-            value = self.several.gather(numbers, pad, length).prod(axis=1).ravel()[place]
+                codes[row, pad : pad + length] = np.where(keys[place] == sought, place + 1, 0)
+            if numbers is not None:
+                numbers[row, pad : pad + length] = numbers.take(own).prod(axis=0)[0]
+        place, attribute = self.table.find(self.several.keys(codes, cells[-1]).ravel())
+        value = None if numbers is None else numbers.take(cells[-1]).prod(axis=0).ravel()[place]
         return self.weights.sums(attribute, place % length, value, length)
 
     def _values(self, tokens) -> list:
