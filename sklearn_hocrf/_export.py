@@ -26,6 +26,7 @@ from .tagger import (
     MAX_CELLS,
     MAX_HEADER,
     MAX_NUMBER,
+    MAX_WEIGHT,
     MOST_PROBES,
     MULTIPLIER,
     Exported,
@@ -89,8 +90,8 @@ def _pack(header, arrays, dtype) -> bytes:
         if kind == "f":
             with np.errstate(over="ignore"):
                 array = array.astype(np.dtype(dtype).newbyteorder("<"))
-            if not np.isfinite(array).all():
-                raise ValueError(f"some weights are larger than {dtype} can be")
+            if not float(np.abs(array).max(initial=0.0)) <= MAX_WEIGHT:
+                raise ValueError(f"some weights are larger than {dtype}, or a tagger, can have")
         packed[name] = array if kind == "f" else _smallest(array)
         entries[name] = packed[name].dtype.str, list(array.shape), offset
         offset += -(-packed[name].nbytes // ALIGNMENT) * ALIGNMENT

@@ -52,7 +52,7 @@ The header is an object. Its ``arrays`` gives the type, shape and offset of each
                         states 1 to L are the labels, and lengths ascend
 ``source``, ``label``,  of A arcs: what they leave, read and enter. A state without an arc for a label takes that of
 ``target``              its longest suffix that has one; state 0 has all
-``score``, ``closed``   of A arcs: their score, and whether they are impossible (0 or 1)
+``score``, ``closed``   of A arcs: their score, and whether they are impossible (0 or 1). No weight exceeds 1e100
 ``n_moved``, ``moved``  of A arcs: how many columns of a token are added to their score; all those columns
 ``borders``             (2, L), 0 or 1: which labels may begin and end a sequence
 ``always``              (3, C): scores of each token, of the first and of the last one
@@ -108,6 +108,7 @@ MAGIC, ALIGNMENT = b"HOCRF\0\0\1", 64
 MAX_HEADER, MAX_DEPTH, MAX_NUMBER = 1 << 24, 8, 1 << 53
 MAX_CELLS = 1 << 24  # states times labels: tables of 128 MB
 MAX_KEY = 1 << 62
+MAX_WEIGHT, MAX_SCORE = 1e100, 1e200  # sums of such scores are finite
 MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # 2^64 by the golden ratio
 MOST_PROBES = 64  # attributes of one slot of the hash table
 SMALL_FILE = 1 << 24  # read whole, not mapped
@@ -297,7 +298,8 @@ def _read_arrays(content, header, first) -> dict:
         arrays[name] = np.frombuffer(content, dtype, math.prod(shape), offset).reshape(shape)
     _require(all(stop <= start for (_, stop), (start, _) in pairwise(sorted(ranges))), "arrays overlap")
     for name in ("score", "weight", "always"):
-        _require(np.isfinite(arrays[name]).all(), f"array {name} is not finite")
+        largest = float(np.abs(arrays[name]).max(initial=0.0))
+        _require(largest <= MAX_WEIGHT, f"array {name} has the number {largest}")
     return arrays
 
 
@@ -621,31 +623,51 @@ class _Names:
 
     def scores(self, tokens):
         """Return the scores of the tokens; (T, C)."""
-        number, found, rows, values = self.numbers.get, [], [], []
+        found: list = []
+        values: list = []
+        counts = [0]
         for t, token in enumerate(tokens):
             if isinstance(token, Mapping):
-                for key, value in token.items():
-                    if type(value) is str and type(key) is str:
-                        attribute = number(f"{key}:{value}")
-                        if attribute:
-                            found.append(attribute)
-                            rows.append(t)
-                            values.append(1.0)
-                        continue
-                    for name, amount in _attributes(key, value, t, 0):
-                        found.append(number(name, 0))
-                        rows.append(t)
-                        values.append(amount)
+                self._collect("", token, t, 0, found, values)
+            else:
+                if isinstance(token, tuple):
+                    raise TypeError(f"position {t}: a token must be a dict or a list of names, got {token!r:.60}")
+                self._collect_names("", token, t, found, values)
+            counts.append(len(found))
+        attribute, row = np.array(found, np.intp), np.repeat(np.arange(len(tokens)), np.diff(counts))
+        return self.weights.sums(attribute - 1, row, np.array(values), len(tokens))
+
+    def _collect(self, prefix, entries, t, depth, found, values):
+        """Add the numbers and values of the known attributes of a feature dict."""
+        get = self.numbers.get
+        for key, value in entries.items():
+            name, amount = prefix + _name(key, t), 1.0
+            if value is False:  # as many are
                 continue
-            if isinstance(token, (str, bytes, tuple)) or not isinstance(token, (list, set, frozenset, np.ndarray)):
-                raise TypeError(f"position {t}: a token must be a dict or a list of names, got {token!r:.60}")
-            for name in token:
-                found.append(number(_name(name, t), 0))
-                rows.append(t)
-                values.append(1.0)
-        attribute, row, value = np.array(found, np.intp), np.array(rows, np.intp), np.array(values)
-        known = attribute > 0
-        return self.weights.sums(attribute[known] - 1, row[known], value[known], len(tokens))
+            if isinstance(value, str):
+                name = f"{name}:{value}"
+            elif isinstance(value, (bool, int, float, Real, np.bool_)):  # the first ones are found sooner
+                amount = _finite(value, "position {}, attribute {!r}", t, name)
+            elif isinstance(value, Mapping):
+                if depth > 100:
+                    raise ValueError(f"position {t}: attribute {name!r:.60} is too deep")
+                self._collect(f"{name}:", value, t, depth + 1, found, values)
+                continue
+            else:
+                self._collect_names(f"{name}:", value, t, found, values)
+                continue
+            number = get(name)
+            if number is not None:
+                found.append(number)
+                values.append(amount)
+
+    def _collect_names(self, prefix, names, t, found, values):
+        """Add the same of a list of names."""
+        if not isinstance(names, (list, tuple, set, frozenset, np.ndarray)):
+            raise TypeError(f"position {t}: {prefix!r:.60} has {names!r:.60}, where names or numbers belong")
+        known = [number for name in names if (number := self.numbers.get(prefix + _name(name, t))) is not None]
+        found += known
+        values += [1.0] * len(known)
 
 
 def _name(name, t):
@@ -654,32 +676,13 @@ def _name(name, t):
     return name
 
 
-def _attributes(key, value, t, depth):
-    """Yield names and amounts of an entry of a feature dict."""
-    _name(key, t)
-    if isinstance(value, str):
-        yield f"{key}:{value}", 1.0
-    elif isinstance(value, (Real, np.bool_)):
-        yield key, _finite(value, f"position {t}, attribute {key!r:.60}")
-    elif isinstance(value, Mapping):
-        if depth > 100:
-            raise ValueError(f"position {t}: attribute {key!r:.60} is too deep")
-        for inner, content in value.items():
-            for name, amount in _attributes(inner, content, t, depth + 1):
-                yield f"{key}:{name}", amount
-    elif isinstance(value, (list, tuple, set, frozenset)):
-        yield from ((f"{key}:{_name(name, t)}", 1.0) for name in value)
-    else:
-        raise TypeError(f"position {t}: attribute {key!r:.60} has the value {value!r:.60}")
-
-
-def _finite(value, what):
+def _finite(value, what, *names):
     try:
         number = float(value)
     except OverflowError:
         number = math.inf
     if not math.isfinite(number):
-        raise ValueError(f"{what} is {value!r:.60}; numbers must be finite")
+        raise ValueError(f"{what.format(*names):.90} is {value!r:.60}; numbers must be finite")
     return number
 
 
@@ -787,7 +790,7 @@ class _Field:
         if self.numeric != isinstance(value, (Real, np.bool_)) or not (self.numeric or isinstance(value, str)):
             was = "numbers" if self.numeric else "text"
             raise ValueError(f"field {self.name!r:.60} held {was} in fit, but holds {value!r:.60} now")
-        return _finite(value, f"field {self.name!r:.60}") if self.numeric else value
+        return _finite(value, "field {!r}", self.name) if self.numeric else value
 
     def _set(self, known, first, codes, numbers):
         """Set what is known of values from a row on, by their codes and numbers in all columns; (n, D)."""
@@ -812,7 +815,7 @@ def _encoded(value, codes, name):
         raise ValueError(f"the column {name!r:.60} held {was} in fit, but holds {value!r:.60} now")
     if codes is not None:
         return codes.get(value, 0), 1.0
-    number = _finite(value, f"the column {name!r:.60}")
+    number = _finite(value, "the column {!r}", name)
     return int(number != 0), number
 
 
@@ -883,6 +886,8 @@ class _Templates:
                 if name not in (functions or {}):
                     raise ValueError(f"the model needs your function {called!r:.60}: functions={{{name!r:.60}: ...}}")
                 function = functions[name]
+            elif called is not None and self.fields[place].numeric:
+                function = None  # they are functions of texts
             _require((called is None) == (function is None), f"there is no function {called!r:.40}")
             numeric = _get(entry, "numeric", bool, "a column")
             self.places.append((place, len(self.fields[place].columns)))
@@ -1089,7 +1094,7 @@ class Tagger:
         scores += self._always[0]
         scores[0] += self._always[1]
         scores[-1] += self._always[2]
-        if not np.isfinite(scores).all():
+        if not np.abs(scores).max() <= MAX_SCORE:
             raise ValueError("a number of the tokens is so large that the scores of labels are not finite")
         return _Pass(self._automaton, scores, self._borders)
 
