@@ -20,10 +20,10 @@ module imports numpy and the standard library alone, and may be copied into the 
 >>> tagger.tag(tokens)
 ['B-PER', 'I-PER', 'O', 'B-LOC', 'O', 'B-ORG', 'I-ORG', 'I-ORG', 'O']
 >>> for start, stop, label, probability in tagger.segments(tokens, with_probability=True):
-...     print(start, stop, label, round(probability, 1))
-0 2 PER 1.0
-3 4 LOC 1.0
-5 8 ORG 1.0
+...     print(start, stop, label, probability > 0.8)
+0 2 PER True
+3 4 LOC True
+5 8 ORG True
 
 A file holds no code. One that is damaged, or made to do harm, is a ValueError when it is loaded. Do not write into a
 file that others have mapped (``export_tagger`` puts a new one in its place).
@@ -1051,7 +1051,7 @@ class Tagger:
 
     Examples
     --------
-    :mod:`sklearn_hocrf.tagger` has some.
+    See :mod:`sklearn_hocrf.tagger`.
     """
 
     def __init__(
