@@ -9,10 +9,11 @@ Each public module is a page that explains itself by examples; ``help(sklearn_ho
 =======================================  ===============================================================================
 :mod:`sklearn_hocrf.crf`                 labels of tokens: why order helps, questions to a model, constraints, known
                                          and missing labels
-:mod:`sklearn_hocrf.semicrf`             labels of segments: encodings, lengths, features of segments, hybrid models
+:mod:`sklearn_hocrf.semicrf`             labels of segments: schemes, lengths, features of segments, hybrid models
 :mod:`sklearn_hocrf.feature_extraction`  forms of input, and the transformers that make features
 :mod:`sklearn_hocrf.pipeline`            pipelines with all methods of the estimators
-:mod:`sklearn_hocrf.training`            objectives, solvers, learned label patterns; their settings, and your own ones
+:mod:`sklearn_hocrf.training`            objectives, penalties and solvers; their settings, and your own ones
+:mod:`sklearn_hocrf.settings`            constraints, decodings, learned label patterns, pruning
 :mod:`sklearn_hocrf.callback`            progress, early stopping, checkpoints
 :mod:`sklearn_hocrf.model_selection`     learned penalties, groups and weights, predictions by cross-validation
 :mod:`sklearn_hocrf.metrics`             scores, scorers, reports, tables of errors, significance tests
@@ -56,6 +57,7 @@ from ._version import __version__
 __all__ = [
     "HighOrderCRF",
     "HighOrderSemiCRF",
+    "SequenceBatch",
     "TRUSTED_TYPES",
     "__version__",
     "calibration",
@@ -67,6 +69,7 @@ __all__ = [
     "metrics",
     "model_selection",
     "pipeline",
+    "settings",
     "tagger",
     "text",
     "training",
@@ -86,15 +89,22 @@ if TYPE_CHECKING:
         metrics,
         model_selection,
         pipeline,
+        settings,
         tagger,
         text,
         training,
     )
+    from ._data.batch import SequenceBatch
     from ._persistence import TRUSTED_TYPES
     from .crf import HighOrderCRF
     from .semicrf import HighOrderSemiCRF
 else:
-    _PLACES = {"HighOrderCRF": "crf", "HighOrderSemiCRF": "semicrf", "TRUSTED_TYPES": "_persistence"}
+    _PLACES = {
+        "HighOrderCRF": "crf",
+        "HighOrderSemiCRF": "semicrf",
+        "SequenceBatch": "_data.batch",
+        "TRUSTED_TYPES": "_persistence",
+    }
 
     def __getattr__(name):
         """Import what is asked for at its first use: a tagger needs numpy alone, and subpackages take their time."""

@@ -18,7 +18,7 @@ import numpy as np
 from ._data.batch import SequenceBatch
 from ._data.checks import short
 from ._data.columns import TokenColumn
-from ._data.encodings import OUTSIDE
+from ._data.schemes import OUTSIDE
 from ._data.texts import escaped, visible
 
 __all__ = [

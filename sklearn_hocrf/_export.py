@@ -10,14 +10,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from ._data.encodings import guessed_encoding, split_tag
+from ._data.schemes import guessed_scheme, split_tag
 from ._data.texts import pack_texts
 from ._estimator.decoding import TokenDecoding, choose_decoding
 from ._estimator.fitted_model import FittedModel, check_probabilities
 from ._files import claimed, replace
 from ._structure.weighted_arcs import weighted_arcs
 from ._validation._delegation import steps_inside
-from .feature_extraction import AttributeVectorizer, SequenceFeatureExtractor
+from .feature_extraction import SequenceDictVectorizer, SequenceFeatureExtractor
 from .feature_extraction._extractor import fitted_templates
 from .tagger import (
     ALIGNMENT,
@@ -73,7 +73,7 @@ def _content(fitted, transformers, dtype) -> bytes:
         "labels": labels,
         "decoding": decoding,
         "no_probabilities": why_not,
-        "encoding": _encoding(fitted),
+        "scheme": _scheme(fitted),
         "n_columns": weights.shape[1],
         "features": features,
     }
@@ -128,7 +128,7 @@ def _decoding(fitted) -> str:
     if not isinstance(decoding, TokenDecoding) or decoding.cost is not None:
         raise ValueError("a tagger has the decodings 'viterbi' and 'token', without costs: set_params(decoding=...)")
     check_probabilities(fitted.estimator)
-    return "token" if decoding.legal else "best token"
+    return "token" if decoding.constrained else "best token"
 
 
 def _why_no_probabilities(fitted) -> str | None:
@@ -139,11 +139,11 @@ def _why_no_probabilities(fitted) -> str | None:
     return None
 
 
-def _encoding(fitted) -> str | None:
+def _scheme(fitted) -> str | None:
     """Return how labels describe segments; None for labels that are tags in part."""
-    encoding, labels = fitted.encoding, fitted.labels.tolist()
+    scheme, labels = fitted.scheme, fitted.labels.tolist()
     begins = any(isinstance(label, str) and label.startswith("B-") and split_tag(label, "bio") for label in labels)
-    return None if begins and encoding == "runs" == guessed_encoding(labels) else encoding
+    return None if begins and scheme == "runs" == guessed_scheme(labels) else scheme
 
 
 def _columns(fitted) -> tuple[dict, sparse.csr_array]:
@@ -217,7 +217,7 @@ def _features(fitted, transformers, weights, arrays) -> dict:
         raise ValueError(f"the model was not fitted on the features of {type(transformers[0]).__name__}")
     if not transformers and space.vocabulary is not None:
         return _names(list(space.vocabulary), weights, arrays)
-    if transformers and isinstance(transformers[0], AttributeVectorizer):
+    if transformers and isinstance(transformers[0], SequenceDictVectorizer):
         return _names(list(transformers[0].vocabulary_), weights, arrays)
     if transformers and isinstance(transformers[0], SequenceFeatureExtractor):
         return _Templates(transformers[0]).features(weights, arrays)

@@ -120,6 +120,8 @@ class L2(Penalty):
     0
     """
 
+    __module__ = "sklearn_hocrf.training"  # where users import it from: files of models name this place
+
     ties_weights = True
 
     def value(self, w: np.ndarray) -> float:
@@ -160,6 +162,8 @@ class ElasticNet(Penalty):
     >>> HighOrderCRF().fit(X, y).coef_.nnz, crf.coef_.nnz
     (3, 2)
     """
+
+    __module__ = "sklearn_hocrf.training"  # where users import it from: files of models name this place
 
     ties_weights = True
 

@@ -202,7 +202,7 @@ def parts(X, y, orders, *_):
 def answers(X, _, orders, *__):
     """Yield uses of chains and segments of tags: answers beyond the best labelling, given some labels and not."""
     tags = [["B", "I", "O"][: len(rows)] + ["O"] * (len(rows) - 3) for rows in X]
-    for model in HighOrderCRF(orders[-1], max_iter=2), HighOrderSemiCRF(orders[-1], encoding="bio", max_iter=2):
+    for model in HighOrderCRF(orders[-1], max_iter=2), HighOrderSemiCRF(orders[-1], scheme="bio", max_iter=2):
         yield partial(use_answers, model, X, tags)
 
 

@@ -43,7 +43,7 @@ Callbacks change no result, unless one stops the fit or brings back its best mod
 The task of the whole fit has one task for each iteration, of the name "iteration". Where the solver is called several
 times (``patterns="auto"``, ``objective="local_feature_matching"``, holes in y), each of these stages has a task with
 its own iterations: returning True from an iteration ends its stage, from the end of a stage the stages that follow. A
-:class:`~sklearn_hocrf.training.PatternSearch` ends with the round that is stopped. An iteration's task begins when its
+:class:`~sklearn_hocrf.settings.PatternSearch` ends with the round that is stopped. An iteration's task begins when its
 work is done. Solvers written by users take part if they have a ``callback``, which they call with a
 :class:`~sklearn_hocrf.training.Progress`.
 

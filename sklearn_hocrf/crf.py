@@ -76,7 +76,7 @@ Models of BIO tags (or BIOES, and so on) give segments and their probabilities:
 ['B-PER', 'I-PER', 'O', 'O'] -2.74
 >>> model.sample(line, 2, random_state=0)[0]
 [['B-PER', 'I-PER', 'O', 'B-PER'], ['B-PER', 'B-PER', 'I-PER', 'B-PER']]
->>> model.entropy(line).round(2).tolist(), model.entropy(line, of="token")[0].round(2).tolist()
+>>> model.entropy(line).round(2).tolist(), model.entropy(line, level="token")[0].round(2).tolist()
 ([3.08], [0.55, 1.04, 1.0, 0.93])
 >>> for start, stop, label, probability in model.predict_segments(line, with_probability=True)[0].tolist():
 ...     print(start, stop, label, round(probability, 2))
@@ -85,10 +85,10 @@ Models of BIO tags (or BIOES, and so on) give segments and their probabilities:
 
 ``predict`` gives the most probable labelling. With ``decoding="token"`` it gives the one with the most right tokens to
 be expected, with ``"segment"`` the segments that are more probable than not.
-:class:`~sklearn_hocrf.training.TokenDecoding` takes costs of errors, :class:`~sklearn_hocrf.training.SegmentDecoding` a
+:class:`~sklearn_hocrf.settings.TokenDecoding` takes costs of errors, :class:`~sklearn_hocrf.settings.SegmentDecoding` a
 threshold: high ones find fewer segments, and more of them are right. Both can be changed after ``fit``, and searched:
 
->>> from sklearn_hocrf.training import SegmentDecoding
+>>> from sklearn_hocrf.settings import SegmentDecoding
 >>> for threshold in 0.2, 0.5, 0.8:
 ...     print(threshold, model.set_params(decoding=SegmentDecoding(threshold)).predict_segments(line)[0])
 0.2 [(0, 2, 'PER'), (3, 4, 'PER')]
@@ -109,7 +109,7 @@ and "iob1".
 ['I-PER', 'O', 'I-PER']
 ['B-PER', 'O', 'B-PER']
 
-:class:`~sklearn_hocrf.training.Constraints` forbids runs of labels of any length, or names the allowed pairs, and the
+:class:`~sklearn_hocrf.settings.Constraints` forbids runs of labels of any length, or names the allowed pairs, and the
 labels with which a sequence may begin and end; a function of a label and the next one does for rules that are easier to
 compute.
 
@@ -152,7 +152,7 @@ array([3, 3])
 ``pruning_recall_`` says how often the right label was kept, in sentences that level 0 had not seen. Where labels are
 known, or constraints rule some out, the n best are taken of those that are left; a sentence without a possible
 labelling gets more. A labelling with a label that was not kept has a ``log_likelihood`` of -inf.
-:class:`~sklearn_hocrf.training.Pruning` has the settings. Turkish morphology (981 tags; words and affixes of up
+:class:`~sklearn_hocrf.settings.Pruning` has the settings. Turkish morphology (981 tags; words and affixes of up
 to 10 letters, sigma 3, 60 iterations, ``tests/benchmarks/bench_pruning.py``; training from raw words, in seconds):
 
 =====================  ==========  ==========  ========
@@ -255,13 +255,13 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         "observed" selects the patterns that occur in the training labels, "all" every possible pattern (an error above
         a million). An iterable selects the given patterns and all single labels. "auto" chooses among the observed
         patterns by training: those that an L1 penalty keeps, which are then trained again without it. It stands for
-        :class:`~sklearn_hocrf.training.PatternSearch`, which has the settings.
+        :class:`~sklearn_hocrf.settings.PatternSearch`, which has the settings.
     min_pattern_count, feature_order : as in :class:`BaseSequenceLabeler`
-    min_feature_count : float, default=1
+    min_pair_count : float, default=1
         (Pattern, feature) pairs with a lower count in the training data get no weight. Counts are weighted, and small
-        values handled, as for ``min_pattern_count``. Ignored if ``unsupported=True``.
+        values handled, as for ``min_pattern_count``. Ignored if ``all_pairs=True``.
     fit_intercept : as in :class:`BaseSequenceLabeler`
-    unsupported : bool, default=False
+    all_pairs : bool, default=False
         Whether (pattern, feature) pairs that do not occur in the training data get a weight, too. A pair occurs where
         the feature is nonzero at the position at which the pattern ends.
     class_weight : dict, "balanced" or None, default=None
@@ -269,7 +269,7 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         is its ``sample_weight`` times the mean label weight of its tokens. "balanced" gives a label the weight n /
         (n_classes * n_label), where n and n_label are numbers of tokens, weighted by ``sample_weight``. Unlike
         ``sample_weight``, class weights do not affect the counts behind ``min_pattern_count`` and
-        ``min_feature_count``: counts describe the data, whereas class weights describe the cost of errors.
+        ``min_pair_count``: counts describe the data, whereas class weights describe the cost of errors.
     constraints : {"bio", "bioes", "bilou", "bmes", "iob1"}, Constraints, callable or None, default=None
         What labels may follow each other. A labelling that breaks a constraint has probability 0, in training as in
         prediction. A training sequence that breaks one is an error.
@@ -277,7 +277,7 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         * The name of a tagging scheme: labels are tags, and only those sequences of tags are possible in which each
           segment is marked as the scheme has it. :class:`HighOrderSemiCRF` describes the schemes. The strict form of
           "iob1" has B only directly after a segment of the same label.
-        * :class:`~sklearn_hocrf.training.Constraints`: forbidden runs of labels, or allowed pairs, and the labels with
+        * :class:`~sklearn_hocrf.settings.Constraints`: forbidden runs of labels, or allowed pairs, and the labels with
           which a sequence may begin and end.
         * A function of a label and the next one, which returns whether they may be neighbours. It is called once for
           each pair of labels; None stands for the label before the first and after the last one.
@@ -286,7 +286,7 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         For hundreds of labels and more: how many of them each token keeps, by a model of order 0 that is trained first.
         None keeps all. With a number, training and predictions take a time that does not depend on the number of
         labels, and a label that a token does not keep has probability 0. See
-        :class:`~sklearn_hocrf.training.Pruning`. It goes with the likelihood, the solvers "lbfgs" and "owlqn" and
+        :class:`~sklearn_hocrf.settings.Pruning`. It goes with the likelihood, the solvers "lbfgs" and "owlqn" and
         ``feature_order=0``, and not with ``partial_fit``, ``patterns="auto"`` and holes in y.
     label_parts, objective, penalty, solver, max_iter, tol, missing_label : as in :class:`BaseSequenceLabeler`
     warm_start, n_jobs, verbose, decoding, random_state : as in :class:`BaseSequenceLabeler`
@@ -299,7 +299,7 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         The label patterns, by order. The single labels come first, in the order of ``classes_``.
     pattern_coef_, coef_, label_parts_, part_coef_, automaton_ : as in :class:`BaseSequenceLabeler`
     n_features_in_, feature_names_in_, n_iter_ : as in :class:`BaseSequenceLabeler`
-    n_parameters_, n_passes_, objective_history_, optimality_gap_ : as in :class:`BaseSequenceLabeler`
+    intercept_, n_parameters_, n_passes_, objective_history_, optimality_gap_ : as in :class:`BaseSequenceLabeler`
     pattern_search_history_ : as in :class:`BaseSequenceLabeler`
     pruning_recall_ : float
         The share of tokens whose label is among those that they keep, in a tenth of the training sequences before level
@@ -360,9 +360,9 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         patterns: str | Iterable[tuple] | PatternSearch = "observed",
         min_pattern_count: float = 1,
         feature_order: int | Mapping[str, Any] = 0,
-        min_feature_count: float = 1,
+        min_pair_count: float = 1,
         fit_intercept: bool = True,
-        unsupported: bool = False,
+        all_pairs: bool = False,
         class_weight: Mapping[Any, float] | str | None = None,
         constraints: str | Constraints | Callable[[Any, Any], bool] | None = None,
         pruning: int | Pruning | None = None,
@@ -385,9 +385,9 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         self.patterns = patterns
         self.min_pattern_count = min_pattern_count
         self.feature_order = feature_order
-        self.min_feature_count = min_feature_count
+        self.min_pair_count = min_pair_count
         self.fit_intercept = fit_intercept
-        self.unsupported = unsupported
+        self.all_pairs = all_pairs
         self.class_weight = class_weight
         self.constraints = constraints
         self.pruning = pruning

@@ -46,14 +46,14 @@ The three largest weights; each belongs to a feature of a segment and to a label
 
 Segments in y, scores, lengths
 ------------------------------
-* **Segments in y**: ``encoding`` says how y gives the segments. "runs" takes maximal runs of equal labels, as above.
+* **Segments in y**: ``scheme`` says how y gives the segments. "runs" takes maximal runs of equal labels, as above.
   "bio" and "bioes" take tags such as ``B-PER``, and so do "bilou", "bmes" and "iob1". "segments" takes lists of
   (start, stop, label). A tag that breaks the rules, such as an I after an O, begins a segment, in the scores, too,
   unless ``strict=True``. ``predict`` returns the form of y, ``predict_segments`` always returns segments, and
-  ``segment_marginals`` returns all likely segments with their probabilities. Give the same ``encoding`` to each
+  ``segment_marginals`` returns all likely segments with their probabilities. Give the same ``scheme`` to each
   transformer that reads y.
 * **Scores of segments**: ``GridSearchCV(segmenter, grid, scoring=metrics.segment_f1_scorer)`` for runs;
-  ``bio_f1_scorer``, ``bioes_f1_scorer`` and ``segments_f1_scorer`` for the other encodings.
+  ``bio_f1_scorer``, ``bioes_f1_scorer`` and ``span_f1_scorer`` for the other schemes.
 * **Longest and shortest segments**: by default, a segment is at most as long as the longest training segment with its
   label. A longer segment in new data is broken up, and its log-likelihood is -inf. ``max_segment_length``, a number, a
   dict by label or ``inf``, lifts the limit; the time grows with it. ``min_segment_length`` stands beside it, and does
@@ -62,21 +62,21 @@ Segments in y, scores, lengths
   tokens, of the first, of the last or of the inner tokens; the length; the text as one attribute; your own functions,
   best those of all candidate segments of a sequence at once (``vector_functions``). ``feature_order`` conjoins them
   with patterns of segment labels, by the prefix of their names (``{"begin:": (0, 1)}``). Feature dicts and attribute
-  lists need an ``AttributeVectorizer`` in front. For functions of numbers use ``SequenceFeatureExtractor()``, then
-  perhaps ``Tokenwise(StandardScaler())``, then ``SegmentFeatureExtractor(functions=...)``.
+  lists need an ``SequenceDictVectorizer`` in front. For functions of numbers use ``SequenceFeatureExtractor()``, then
+  perhaps ``TokenTransformer(StandardScaler())``, then ``SegmentFeatureExtractor(functions=...)``.
 * **Parts of labels** (``label_parts``) are those of the labels of segments, with features of all kinds.
 * **Constraints** are about the labels of neighbouring segments; tags made of segments are always legal.
-* **Known segments**: with ``encoding="segments"``, y may have gaps between segments that are known, and so may
+* **Known segments**: with ``scheme="segments"``, y may have gaps between segments that are known, and so may
   ``known`` of the predictions.
 
 Hybrid models (Andrew 2006)
 ---------------------------
 ``tags=`` adds features with token tags inside of segments, such as ``BI``, and across their borders, such as ``I|``.
-:class:`~sklearn_hocrf.feature_extraction.LogOddsSegments` measures how often a string was a word in training. Together
-they make a word segmenter:
+:class:`~sklearn_hocrf.feature_extraction.SegmentLogOddsEncoder` measures how often a string was a word in training.
+Together they make a word segmenter:
 
 >>> import random
->>> from sklearn_hocrf.feature_extraction import LogOddsSegments
+>>> from sklearn_hocrf.feature_extraction import SegmentLogOddsEncoder
 >>> rng = random.Random(1)
 >>> lexicon = ["the", "cat", "dog", "sat", "ran", "a", "on", "mat", "red", "big"]
 >>> texts = [rng.choices(lexicon, k=rng.randint(3, 6)) for _ in range(60)]
@@ -84,14 +84,14 @@ they make a word segmenter:
 >>> y_text = [["B" if i == 0 else "I" for word in words for i in range(len(word))] for words in texts]
 >>> words_model = make_pipeline(
 ...     SequenceFeatureExtractor([(("w", 0),), (("w", -1), ("w", 0))], bias=True),
-...     SegmentFeatureExtractor(bag=(), tags="bigrams", length="capped", encoding="bio"),
-...     LogOddsSegments(encoding="bio"),
-...     HighOrderSemiCRF(encoding="bio", max_segment_length=8),
+...     SegmentFeatureExtractor(bag=(), tags="bigrams", length="capped", scheme="bio"),
+...     SegmentLogOddsEncoder(scheme="bio"),
+...     HighOrderSemiCRF(scheme="bio", max_segment_length=8),
 ... ).fit(X_text, y_text)
 >>> "".join(words_model.predict([list("thebigdog")])[0])
 'BIIBIIBII'
 
-``LogOddsSegments`` computes a training sentence's features from the training words. To avoid overfitting,
+``SegmentLogOddsEncoder`` computes a training sentence's features from the training words. To avoid overfitting,
 ``fit_transform(X, y)`` leaves each sentence's own words out; scikit-learn's ``TargetEncoder`` does the same. In a
 pipeline this happens by itself.
 
@@ -114,10 +114,11 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from ._data.batch import Sequences
-from ._data.encodings import (
-    ENCODINGS,
+from ._data.labels import sorted_labels
+from ._data.schemes import (
     OUTSIDE,
     PREFIXES,
+    SCHEMES,
     TagTable,
     join_tag,
     possible_tags,
@@ -129,7 +130,6 @@ from ._data.encodings import (
     token_features,
     token_labels,
 )
-from ._data.labels import sorted_labels
 from ._data.segments import NO_LIMIT
 from ._docstrings import share_docstring
 from ._estimator.base import BaseSequenceLabeler
@@ -187,7 +187,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         Highest order of the label patterns: a pattern has at most ``max_order + 1`` labels, of consecutive segments.
         None, which goes with ``patterns="auto"`` alone, means no limit: the search finds the highest order that is of
         use.
-    encoding : {"runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="runs"
+    scheme : {"runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="runs"
         How segments are written in y, and in the output of :meth:`predict`:
 
         * "runs": one label per token. A segment is a maximal run of equal labels, so neighbouring segments never have
@@ -198,7 +198,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         * "bioes": as "bio", with E for the last token and S for segments of one token. "bilou" (spaCy) and "bmes" are
           the same scheme with other letters.
         * "iob1": as "bio", but a segment begins with I, and with B only directly after a segment of the same label.
-          This encoding is for input only; predictions are in "bio".
+          This scheme is for input only; predictions are in "bio".
         * "segments": lists of (start, stop, label) with ``stop`` excluded, counted from 0 in each sequence. Nothing is
           known of the tokens between them; where these are outside of all segments, fill gaps with segments (t, t + 1,
           "O"). Here "O" is an ordinary label: limit it to length 1 with ``max_segment_length={"O": 1}``, and exclude it
@@ -220,18 +220,18 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         "observed" selects the patterns that occur in the training segmentations, "all" every possible pattern (an error
         above a million). An iterable selects the given patterns and all single labels. "auto" chooses among the
         observed patterns by training: those that an L1 penalty keeps, which are then trained again without it. It
-        stands for :class:`~sklearn_hocrf.training.PatternSearch`, which has the settings. With "runs", patterns with
+        stands for :class:`~sklearn_hocrf.settings.PatternSearch`, which has the settings. With "runs", patterns with
         equal neighbours are dropped, because they cannot occur.
     min_pattern_count, feature_order : as in :class:`BaseSequenceLabeler`
-    min_feature_count : float, default=1
+    min_pair_count : float, default=1
         (Pattern, feature) pairs with a lower count in the training data get no weight. Counts are weighted, and small
         values handled, as for ``min_pattern_count``. Features of tokens count once for each token at which they
-        contribute. Ignored if ``unsupported=True``.
+        contribute. Ignored if ``all_pairs=True``.
     fit_intercept : bool, "segment" or "token", default=True
         Weights of labels alone: "segment", one that each segment of the label counts; "token", one that each token of
         its segments counts; True, both. They are penalised like other weights of order 0. Without "token", long
         segments of numeric features have no intercept to speak of. Published semi-CRFs have "segment".
-    unsupported : bool, default=False
+    all_pairs : bool, default=False
         Whether (pattern, feature) pairs that do not occur in the training data get a weight, too. A pair occurs where
         the feature is nonzero in the last segment of the pattern.
     class_weight : dict, "balanced" or None, default=None
@@ -239,13 +239,13 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         objective is its ``sample_weight`` times the mean weight over its tokens, where a token has the weight of the
         label of its segment. "balanced" gives a label the weight n / (n_labels * n_label), where n and n_label are
         numbers of tokens, weighted by ``sample_weight``. Unlike ``sample_weight``, class weights do not affect the
-        counts behind ``min_pattern_count`` and ``min_feature_count``: counts describe the data, whereas class weights
+        counts behind ``min_pattern_count`` and ``min_pair_count``: counts describe the data, whereas class weights
         describe the cost of errors.
     constraints : Constraints, callable or None, default=None
         What labels neighbouring segments may have. A segmentation that breaks a constraint has probability 0, in
         training as in prediction. A training sequence that breaks one is an error.
 
-        * :class:`~sklearn_hocrf.training.Constraints`: forbidden runs of labels, or allowed pairs, and the labels with
+        * :class:`~sklearn_hocrf.settings.Constraints`: forbidden runs of labels, or allowed pairs, and the labels with
           which a sequence may begin and end.
         * A function of the labels of a segment and the next one, which returns whether they may be neighbours. It is
           called once for each pair of labels; None stands for the label before the first and after the last segment.
@@ -272,7 +272,8 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         segments have one token, if ``pattern_coef_`` has their weight, and for a single label.
     pattern_coef_, coef_, label_parts_, part_coef_, automaton_ : as in :class:`BaseSequenceLabeler`
     n_features_in_, feature_names_in_ : as in :class:`BaseSequenceLabeler`
-    n_iter_, n_parameters_, n_passes_, objective_history_, optimality_gap_ : as in :class:`BaseSequenceLabeler`
+    intercept_, n_iter_, n_parameters_, n_passes_ : as in :class:`BaseSequenceLabeler`
+    objective_history_, optimality_gap_ : as in :class:`BaseSequenceLabeler`
     pattern_search_history_ : as in :class:`BaseSequenceLabeler`
 
     See Also
@@ -327,19 +328,19 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
 
     >>> X = [[{"character": c} for c in text] for text in ["thecat", "adog"]]
     >>> y = [[(0, 3, "word"), (3, 6, "word")], [(0, 1, "word"), (1, 4, "word")]]
-    >>> segmenter = HighOrderSemiCRF(encoding="segments").fit(X, y)
+    >>> segmenter = HighOrderSemiCRF(scheme="segments").fit(X, y)
     >>> segmenter.predict(X[:1])
     [[(0, 3, 'word'), (3, 6, 'word')]]
     >>> segmenter.log_likelihood(X[:1], [[(0, 6, "word")]])
     array([-inf])
-    >>> longer = HighOrderSemiCRF(encoding="segments", max_segment_length=10).fit(X, y)
+    >>> longer = HighOrderSemiCRF(scheme="segments", max_segment_length=10).fit(X, y)
     >>> longer.log_likelihood(X[:1], [[(0, 6, "word")]]).round(1)
     array([-1.8])
     """
 
     _parameter_constraints: dict = {
         **PARAMETER_CONSTRAINTS,
-        "encoding": [StrOptions(set(ENCODINGS))],
+        "scheme": [StrOptions(set(SCHEMES))],
         "max_segment_length": [Interval(Integral, 1, None, closed="left"), Options(Real, {np.inf}), dict, None],
         "min_segment_length": [Interval(Integral, 1, None, closed="left"), dict, None],
         "fit_intercept": ["boolean", StrOptions({"segment", "token"})],
@@ -353,7 +354,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         self,
         max_order: int | None = 1,
         *,
-        encoding: str = "runs",
+        scheme: str = "runs",
         max_segment_length: float | Mapping[Any, float] | None = None,
         min_segment_length: int | Mapping[Any, int] | None = None,
         sigma_reg: float | Sequence[float] | Mapping[Any, float] = 1.0,
@@ -361,9 +362,9 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         patterns: str | Iterable[tuple] | PatternSearch = "observed",
         min_pattern_count: float = 1,
         feature_order: int | Mapping[str, Any] = 0,
-        min_feature_count: float = 1,
+        min_pair_count: float = 1,
         fit_intercept: bool | str = True,
-        unsupported: bool = False,
+        all_pairs: bool = False,
         class_weight: Mapping[Any, float] | str | None = None,
         constraints: Constraints | Callable[[Any, Any], bool] | None = None,
         label_parts: Mapping[Any, Iterable] | Callable[[Any], Iterable] | None = None,
@@ -380,7 +381,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
         self.max_order = max_order
-        self.encoding = encoding
+        self.scheme = scheme
         self.max_segment_length = max_segment_length
         self.min_segment_length = min_segment_length
         self.sigma_reg = sigma_reg
@@ -388,9 +389,9 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         self.patterns = patterns
         self.min_pattern_count = min_pattern_count
         self.feature_order = feature_order
-        self.min_feature_count = min_feature_count
+        self.min_pair_count = min_pair_count
         self.fit_intercept = fit_intercept
-        self.unsupported = unsupported
+        self.all_pairs = all_pairs
         self.class_weight = class_weight
         self.constraints = constraints
         self.label_parts = label_parts
@@ -424,7 +425,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
             sequences.form,
             type(self).__name__,
             sequences.is_used,
-            encoding=self.encoding,
+            scheme=self.scheme,
             max_segment_length=self.max_segment_length,
             holes=Holes(self.missing_label),
             min_segment_length=self.min_segment_length,
@@ -433,10 +434,10 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
 
     def _read_label_set(self, y, sequences):
         name, data = type(self).__name__, (sequences.batch.lengths, sequences.form)
-        return read_segment_labels(y, *data, name, sequences.is_used, encoding=self.encoding)
+        return read_segment_labels(y, *data, name, sequences.is_used, scheme=self.scheme)
 
     def _check_classes(self, classes):
-        return check_segment_classes(classes, self.encoding)
+        return check_segment_classes(classes, self.scheme)
 
     def _training_codes(self, targets):
         return token_labels(targets.segments)
@@ -450,14 +451,14 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         return SegmentLayoutBuilder(limits, frame, rule, self.fit_intercept)
 
     def _target_attributes(self, targets):
-        labels, encoding = targets.labels.tolist(), targets.encoding
-        outside = labels.index(OUTSIDE) if encoding in PREFIXES and OUTSIDE in labels else -1
+        labels, scheme = targets.labels.tolist(), targets.scheme
+        outside = labels.index(OUTSIDE) if scheme in PREFIXES and OUTSIDE in labels else -1
         classes, tag_table = targets.labels, None
         shortest = np.ones(len(labels), np.int64) if targets.shortest is None else targets.shortest
-        if encoding in PREFIXES:
-            tags = possible_tags(encoding, targets.longest.tolist(), outside)
+        if scheme in PREFIXES:
+            tags = possible_tags(scheme, targets.longest.tolist(), outside)
             pairs = zip(tags.prefix.tolist(), tags.label.tolist(), strict=True)
-            names = [join_tag(prefix, labels[label], targets.bare_tags, encoding) for prefix, label in pairs]
+            names = [join_tag(prefix, labels[label], targets.bare_tags, scheme) for prefix, label in pairs]
             order = sorted(range(len(names)), key=names.__getitem__)
             tag_table = TagTable(tags.prefix[order], tags.label[order])
             classes = sorted_labels(names, [0, len(names)], at_least=1)
@@ -477,37 +478,37 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
 
     @property
     def _least_labels(self):
-        return 2 if self.encoding == "runs" else 1
+        return 2 if self.scheme == "runs" else 1
 
     @property
-    def _encoding(self):
-        return self._fitted.targets.encoding if hasattr(self, "_fitted") else self.encoding
+    def _scheme(self):
+        return self._fitted.targets.scheme if hasattr(self, "_fitted") else self.scheme
 
     # --- predictions --------------------------------------------------------------------------------------------------
 
     def _token_codes(self, decoded):
         if self._tags is None:
             return token_labels(decoded)
-        return tag_numbers(tags_of_segments(decoded, self._encoding, self._outside), self._tags)
+        return tag_numbers(tags_of_segments(decoded, self._scheme, self._outside), self._tags)
 
     def _class_marginals(self, batch, mask):
         if self._tags is None:
             with self._asked(batch, mask) as model:
                 return model.marginals(batch, n_jobs=self.n_jobs, mask=mask)
         with self._asked(batch, mask) as model:
-            table = model.tag_marginals(batch, tag_channels(self._tags, self._encoding), n_jobs=self.n_jobs, mask=mask)
+            table = model.tag_marginals(batch, tag_channels(self._tags, self._scheme), n_jobs=self.n_jobs, mask=mask)
         return np.divide(table, table.sum(axis=1, keepdims=True), out=table)
 
     def _as_predicted(self, labelling, batch) -> list:
-        if self._encoding == "segments":
+        if self._scheme == "segments":
             return segment_lists(labelling, batch.offsets, self.segment_labels_.tolist())
         return super()._as_predicted(labelling, batch)
 
-    def _decode_tokens(self, batch, gains, mask, legal):
+    def _decode_tokens(self, batch, gains, mask, constrained):
         labels = np.arange(len(self.segment_labels_))
         roles = np.repeat(labels[:, None], 4, axis=1)
         if self._tags is not None:
-            roles = tag_roles(self._tags, self._encoding, len(labels))
+            roles = tag_roles(self._tags, self._scheme, len(labels))
         with self._asked(batch, mask) as model:
             return model.decode_gains(
                 batch, gains, np.ascontiguousarray(roles, np.int32), n_jobs=self.n_jobs, mask=mask
@@ -529,14 +530,14 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
     @overload
     def predict(self, X: Any, *, known: Any = None) -> Any: ...
     def predict(self, X: Any, *, known: Any = None) -> Any:
-        """Return the most probable segmentation of each sequence, in the encoding of y in fit.
+        """Return the most probable segmentation of each sequence, in the scheme of y in fit.
 
         Parameters
         ----------
         X : as in :meth:`fit`
             Sequences may be empty.
         known : list of label or segment sequences, or array-like, default=None
-            What is known of the segmentation, in the encoding of y in fit. The prediction is the best segmentation that
+            What is known of the segmentation, in the scheme of y in fit. The prediction is the best segmentation that
             agrees with it. None, or ``missing_label``, in the place of a label or tag stands for any, and a set for one
             of its members; None in the place of a whole sequence says nothing about it.
 
@@ -545,7 +546,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
             * "runs": the labels of the segments that contain the tokens. Neighbours with equal labels are in one
               segment.
             * "bio" and others: "B-PER" says that a segment of the label begins with the token, "I-PER" that one
-              contains it and does not begin with it, E and S that it is the last token of one, and in encodings with E
+              contains it and does not begin with it, E and S that it is the last token of one, and in schemes with E
               and S, B and I that it is not. Where the tag before, or after, is known and forbids that, tags are read as
               in fit. After an unknown tag, an I of "iob1" may also begin a segment. A set has all tags of its labels,
               or all that begin a segment, or all that do not, and the same with ends.
@@ -569,7 +570,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         >>> from sklearn_hocrf import HighOrderSemiCRF
         >>> X = [[["Ann"], ["Lee"], ["met"], ["Bob"]], [["met"], ["Ann"]]]
         >>> y = [["B-PER", "I-PER", "O", "B-PER"], ["O", "B-PER"]]
-        >>> crf = HighOrderSemiCRF(encoding="bio").fit(X, y)
+        >>> crf = HighOrderSemiCRF(scheme="bio").fit(X, y)
         >>> crf.predict([[["Bob"], ["met"], ["Ann"], ["Lee"]], []])
         [['B-PER', 'O', 'B-PER', 'I-PER'], []]
 
@@ -579,7 +580,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         [['B-PER', 'O', 'B-PER', 'B-PER']]
         """
         fitted = self._as_fitted()
-        if fitted._encoding == "segments":
+        if fitted._scheme == "segments":
             refuse_metrics_of_labels()
             return fitted.predict_segments(X, known=known)
         return super(HighOrderSemiCRF, fitted).predict(X, known=known)
@@ -613,7 +614,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         >>> from sklearn_hocrf import HighOrderSemiCRF
         >>> X = [[["Ann"], ["Lee"], ["met"], ["Bob"]], [["met"], ["Ann"]]]
         >>> y = [["B-PER", "I-PER", "O", "B-PER"], ["O", "B-PER"]]
-        >>> crf = HighOrderSemiCRF(encoding="bio").fit(X, y)
+        >>> crf = HighOrderSemiCRF(scheme="bio").fit(X, y)
         >>> crf.predict_segments(X)
         [[(0, 2, 'PER'), (3, 4, 'PER')], [(1, 2, 'PER')]]
         >>> crf.predict_segments(X, with_probability=True)[1]["probability"].round(2)
@@ -659,7 +660,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         >>> from sklearn_hocrf import HighOrderSemiCRF
         >>> X = [[["Ann"], ["Lee"], ["met"], ["Bob"]], [["met"], ["Ann"]]]
         >>> y = [["B-PER", "I-PER", "O", "B-PER"], ["O", "B-PER"]]
-        >>> crf = HighOrderSemiCRF(encoding="bio").fit(X, y)
+        >>> crf = HighOrderSemiCRF(scheme="bio").fit(X, y)
         >>> for start, stop, label, probability in crf.segment_marginals(X, threshold=0.1)[0].tolist():
         ...     print(start, stop, label, round(probability, 2))
         0 1 PER 0.44
@@ -687,13 +688,13 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
             form,
             type(self).__name__,
             self.segment_labels_,
-            encoding=self._encoding,
-            singles=self._encoding == "runs" and self._fitted.targets.repeats,
+            scheme=self._scheme,
+            singles=self._scheme == "runs" and self._fitted.targets.repeats,
             unknown=unknown,
         )
 
     def _has_holes(self, y, batch, form):
-        return have_segment_holes(y, batch.lengths, form, type(self).__name__, self.missing_label, self._encoding)
+        return have_segment_holes(y, batch.lengths, form, type(self).__name__, self.missing_label, self._scheme)
 
     def _read_known(self, known, batch, form, what="known", unknown="raise"):
         return read_known_segments(
@@ -703,10 +704,10 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
             type(self).__name__,
             Reader(self.segment_labels_, self.missing_label, unknown),
             what,
-            encoding=self._encoding,
+            scheme=self._scheme,
             longest=self._fitted.targets.longest,
         )
 
     def _are_right(self, decoded, truth):
-        features = (token_features(segments, self._encoding, self._outside) for segments in (decoded, truth))
+        features = (token_features(segments, self._scheme, self._outside) for segments in (decoded, truth))
         return np.equal(*features).all(axis=0)

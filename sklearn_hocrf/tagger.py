@@ -45,7 +45,7 @@ The header is an object. Its ``arrays`` gives the type, shape and offset of each
 ``labels``              the L labels: texts, numbers or booleans
 ``decoding``            "viterbi"; "token" for the most right tokens, or "best token" for each token on its own
 ``no_probabilities``    null, or why the model has none
-``encoding``            how labels describe segments: "runs", "bio", "bioes", "bilou", "bmes", "iob1" or null
+``scheme``            how labels describe segments: "runs", "bio", "bioes", "bilou", "bmes", "iob1" or null
 ``n_columns``           C: scores of a token, those of the L labels first
 ``features``            what makes attributes; see below
 ``fail``, ``length``    of S states: the longest suffix that is a state, and how many labels it has. State 0 is empty,
@@ -149,7 +149,7 @@ def export_tagger(
     ----------
     model : HighOrderCRF, or pipeline, search or calibrated model with one
         Before it, there may be one :class:`~sklearn_hocrf.feature_extraction.SequenceFeatureExtractor` or
-        :class:`~sklearn_hocrf.feature_extraction.AttributeVectorizer`. Alone, it takes feature dicts or lists of names.
+        :class:`~sklearn_hocrf.feature_extraction.SequenceDictVectorizer`. Alone, it takes feature dicts or names.
     path : str or path
         A file of that name is replaced, at once and whole.
     dtype : {"float32", "float64"}, default="float32"
@@ -540,15 +540,15 @@ def _possible(score):
 class _Segments:
     """What labels say about segments."""
 
-    def __init__(self, labels, encoding):
+    def __init__(self, labels, scheme):
         self.names: list = list(labels)
-        if encoding == "runs":
+        if scheme == "runs":
             self.goes_on = np.eye(len(labels), dtype=bool)
             return
-        letters = PREFIXES[encoding]
+        letters = PREFIXES[scheme]
         tags = [re.fullmatch(rf"([{letters}])(?:-(.+))?", str(label), re.DOTALL) for label in labels]
         good = [tag is not None and (tag[1] != "O" or tag[2] is None) for tag in tags]
-        _require(all(good), f"a label is no tag of {encoding}")
+        _require(all(good), f"a label is no tag of {scheme}")
         place = np.array([letters.index(tag[1]) for tag in tags if tag])  # begin, inside, outside, end, single
         self.names = [None if tag[1] == "O" else tag[2] or "_" for tag in tags if tag]
         same = np.array([[one == other for other in self.names] for one in self.names])
@@ -1063,7 +1063,7 @@ class Tagger:
         size = int.from_bytes(content[8:16], "little")
         _require(size <= min(MAX_HEADER, len(content) - 16), f"a header of {size} bytes")
         header = _parse_header(content[16 : 16 + size])
-        entries = {"labels", "decoding", "no_probabilities", "encoding", "n_columns", "features", "arrays"}
+        entries = {"labels", "decoding", "no_probabilities", "scheme", "n_columns", "features", "arrays"}
         _require(header.keys() == entries, f"the header has {sorted(header)!r:.200}")
         arrays = _read_arrays(content, header, 16 + size)
         self.labels: list = _get(header, "labels", list)
@@ -1074,9 +1074,9 @@ class Tagger:
         self._decoding = _get(header, "decoding", str)
         _require(self._decoding in ("viterbi", "token", "best token"), "decoding")
         self._why_not = _get(header, "no_probabilities", (str, type(None)))
-        encoding = _get(header, "encoding", (str, type(None)))
-        _require(encoding in (*PREFIXES, "runs", None), "encoding")
-        self._segments = None if encoding is None else _Segments(self.labels, encoding)
+        scheme = _get(header, "scheme", (str, type(None)))
+        _require(scheme in (*PREFIXES, "runs", None), "scheme")
+        self._segments = None if scheme is None else _Segments(self.labels, scheme)
         shapes = arrays["borders"].shape, arrays["always"].shape
         _require(shapes == ((2, n_labels), (3, n_columns)), "borders or always")
         self._borders, self._always = arrays["borders"] != 0, arrays["always"].astype(np.float64)

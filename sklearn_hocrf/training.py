@@ -1,4 +1,4 @@
-"""Training criteria, penalties, solvers, the search for label patterns, and constraints: settings of the estimators.
+"""Training criteria, penalties and solvers.
 
 Objectives and solvers
 ----------------------
@@ -72,36 +72,6 @@ the scores of held-out data.
 The bound is that of the penalty: half the sum of the squares of the gradient over ``1 / sigma_reg**2``. Weak penalties
 therefore take more iterations, as the optimum is then farther away than a small gradient makes it look.
 
-Learned patterns
-----------------
-With ``patterns="auto"``, training chooses the label patterns: those that an L1 penalty keeps, trained again without it.
-It trains with few patterns at a time, and ends when a sweep over all that occur has found none that should come in.
-``max_order=None`` sets no limit. :class:`PatternSearch` has the settings. Here, two players say a letter in turn, and
-most often repeat their own last one:
-
->>> import random
->>> from sklearn_hocrf.training import PatternSearch
->>> rng = random.Random(2)
->>> def game():
-...     letters = rng.choices("abc", k=2)
-...     for _ in range(38):
-...         letters.append(letters[-2] if rng.random() < 0.8 else rng.choice("abc"))
-...     return letters
->>> y_games, y_later = [game() for _ in range(60)], [game() for _ in range(60)]
->>> X_games = [[[]] * 40] * 60  # no features
->>> for patterns in "observed", PatternSearch(l1_reg=10):
-...     model = HighOrderCRF(max_order=4, patterns=patterns).fit(X_games, y_games)
-...     print(len(model.patterns_), round(model.log_likelihood(X_games, y_later).mean(), 1))
-243 -21.3
-26 -20.7
->>> ["".join(pattern) for pattern in model.patterns_[:7]]
-['a', 'b', 'c', 'aaa', 'aba', 'aca', 'bab']
->>> model.pattern_search_history_["certificate"][-1].item()  # no pattern was missed
-True
-
-:class:`Pruning` is for hundreds of labels. :class:`Constraints` says which labels may follow each other,
-:class:`TokenDecoding` and :class:`SegmentDecoding` what is predicted: :mod:`sklearn_hocrf.crf` shows all of them.
-
 Own criteria, penalties and solvers
 -----------------------------------
 * An objective has a method ``bind(problem)``, which returns a function of the weights; :class:`Objective` is a base
@@ -122,17 +92,10 @@ J. Duchi, E. Hazan, Y. Singer: Adaptive subgradient methods for online learning 
 
 S. Lacoste-Julien, M. Jaggi, M. Schmidt, P. Pletscher: Block-coordinate Frank-Wolfe optimization for structural SVMs.
 ICML 2013.
-
-T. Vieira, R. Cotterell, J. Eisner: Speed-accuracy tradeoffs in tagging with variable-order CRFs and structured
-sparsity. EMNLP 2016.
 """
 
 from __future__ import annotations
 
-from ._estimator.constraints import Constraints
-from ._estimator.decoding import SegmentDecoding, TokenDecoding
-from ._estimator.pattern_search import PatternSearch
-from ._estimator.pruning import Pruning
 from ._objectives import (
     Hinge,
     LocalFeatureMatching,
@@ -158,7 +121,6 @@ from ._solvers import (
 __all__ = [
     "AdaGrad",
     "AveragedPerceptron",
-    "Constraints",
     "ElasticNet",
     "FrankWolfe",
     "Hinge",
@@ -170,13 +132,9 @@ __all__ = [
     "OWLQN",
     "Objective",
     "PartialLikelihood",
-    "PatternSearch",
     "Perceptron",
     "Problem",
     "Progress",
-    "Pruning",
     "SGD",
-    "SegmentDecoding",
     "SolverReport",
-    "TokenDecoding",
 ]

@@ -1,22 +1,27 @@
 """A program that compiles all kernels, by models of every kind on toys, and counts their versions.
 
     python tests/all_kernels.py
+    python tests/all_kernels.py --backwards   # a second process: both meet in the middle, as each finds what is there
 
-writes a JSON list of three objects, kernels with their numbers of versions: after toys, after data of other sizes, and
-after extremes. Only kernels that Python calls are counted; those that kernels call are compiled, and cached, as parts
-of these. It needs no more than the package does.
+The first writes a JSON list of three objects, kernels with their numbers of versions: after toys, after data of other
+sizes, and after extremes. Only kernels that Python calls are counted; those that kernels call are compiled, and cached,
+as parts of these. It needs no more than the package does.
 """
 
 import json
 import sys
 import warnings
 
-from sklearn_hocrf._warm_up import EXTREME, SIZES, compiled, toy, use_everything, use_extremes
+from sklearn_hocrf._warm_up import EXTREME, SIZES, compiled, everything, toy, use_everything, use_extremes
 
 
 def main():
     """Write what is compiled after toys, after data of other sizes, and after extremes: long and large."""
     warnings.simplefilter("ignore")  # not converged
+    if "--backwards" in sys.argv:
+        for use_model in reversed([*everything(*SIZES[0])]):
+            use_model()
+        return
     stages = []
     for size in SIZES:
         use_everything(*size)

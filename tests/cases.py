@@ -9,13 +9,8 @@ from typing import NamedTuple
 import numpy as np
 import oracle
 from hypothesis import strategies as st
+from internals import ChainModel, LayoutBuilder, LayoutFrame, PairRule, SequenceBatch, given_patterns
 from scipy import sparse
-
-from sklearn_hocrf._data.batch import SequenceBatch
-from sklearn_hocrf._inference.chain import ChainModel
-from sklearn_hocrf._structure.layout import LayoutBuilder, LayoutFrame
-from sklearn_hocrf._structure.pairs import PairRule
-from sklearn_hocrf._structure.patterns import given_patterns
 
 GOLDEN = Path(__file__).parent / "golden"
 MODERATE = st.floats(-3, 3, allow_subnormal=False)
@@ -124,7 +119,7 @@ def build_layout(
 def to_layout(case, **options):
     """Return the layout of all weights of a case, and their values."""
     patterns = given_patterns(case.model.patterns, case.model.n_labels)
-    options = {"unsupported": True, "fit_intercept": True, **options}
+    options = {"all_pairs": True, "fit_intercept": True, **options}
     batch = to_batch(case.sequences, len(case.feature_orders))
     layout = build_layout(batch, to_codes(case.labels), patterns, feature_orders=case.feature_orders, **options)
     row_of = {z: i for i, z in enumerate(patterns.tuples())}
@@ -160,3 +155,14 @@ def golden_case(name):
     orders = [tuple(sorted({len(z) - 1 for g, z in features if g == f})) for f in range(len(names))]
     rows = [{code[f]: value for f, value in row.items()} for row in golden["rows"]]
     return golden, Case(oracle.Model(golden["n_labels"], patterns, features), orders, [rows], [golden["best_paths"][0]])
+
+
+class Counter:
+    """Counts the calls of a function that it stands in for."""
+
+    def __init__(self, function):
+        self.function, self.calls = function, 0
+
+    def __call__(self, *args):
+        self.calls += 1
+        return self.function(*args)

@@ -34,12 +34,13 @@ from scipy import sparse
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf.calibration import CalibratedSequenceLabeler
-from sklearn_hocrf.feature_extraction import AttributeVectorizer, SegmentFeatureExtractor
+from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceDictVectorizer
 from sklearn_hocrf.inspection import explain, log_odds_standard_errors, template_importance, weight_standard_errors
 from sklearn_hocrf.inspection import weights as table_of_weights
 from sklearn_hocrf.model_selection import PenaltySearchCV, cross_val_predict
 from sklearn_hocrf.pipeline import make_pipeline
-from sklearn_hocrf.training import SGD, Constraints, ElasticNet, PartialLikelihood, Pruning, TokenDecoding
+from sklearn_hocrf.settings import Constraints, Pruning, TokenDecoding
+from sklearn_hocrf.training import SGD, ElasticNet, PartialLikelihood
 
 # ----------------------------------------------------------------------------------------------- features and questions
 
@@ -65,9 +66,9 @@ FEATURES = {
     "frequent patterns": {"min_pattern_count": 3, "@alone": True},
     "features of pairs": {"feature_order": 1},
     "features of pairs by prefix": {"feature_order": {"w=": (0, 2)}, "@alone": True},
-    "frequent features": {"min_feature_count": 3},
+    "frequent features": {"min_pair_count": 3},
     "no intercept": {"fit_intercept": False},
-    "unsupported": {"unsupported": True},
+    "all_pairs": {"all_pairs": True},
     "class weights": {"class_weight": "balanced"},
     "class weights given": {"class_weight": {"O": 0.5}, "@alone": True},
     "sample weights": {"@weights": True},
@@ -98,7 +99,7 @@ FEATURES_OF_CRF = {
     "constraints": {
         "constraints": Constraints(forbid=[("I-P", "B-Q"), ("B-P", "I-P", "I-P", "I-P")], start=["O", "B-P"])
     },
-    "bioes tags": {"@encoding": "bioes", "constraints": "bioes"},
+    "bioes tags": {"@scheme": "bioes", "constraints": "bioes"},
     "parts": {"label_parts": methodcaller("split", "-")},
     "pruning": {"pruning": Pruning(3, n_states=25)},
     "pruning of states": {"pruning": 3},
@@ -111,10 +112,10 @@ FEATURES_OF_SEMICRF = {
     "shortest segments": {"min_segment_length": {"Q": 2}},
     "segment features": {"@form": "segments"},
     "one intercept": {"fit_intercept": "segment", "@alone": True},
-    "runs": {"@encoding": "runs"},
-    "lists of segments": {"@encoding": "segments"},
-    "bioes tags": {"@encoding": "bioes"},
-    "iob1 tags": {"@encoding": "iob1", "@alone": True},
+    "runs": {"@scheme": "runs"},
+    "lists of segments": {"@scheme": "segments"},
+    "bioes tags": {"@scheme": "bioes"},
+    "iob1 tags": {"@scheme": "iob1", "@alone": True},
 }
 ESTIMATORS = {
     "crf": (HighOrderCRF, FEATURES | FEATURES_OF_CRF),
@@ -147,7 +148,7 @@ QUESTIONS = {
     "score": lambda case: case.model.score(case.X, case.y),
     "log-likelihood": lambda case: case.model.log_likelihood(case.X, case.y),
     "log-likelihood of some labels": lambda case: case.model.log_likelihood(case.X, case.known),
-    "entropy of tokens": lambda case: case.model.entropy(case.X, of="token"),
+    "entropy of tokens": lambda case: case.model.entropy(case.X, level="token"),
     "table of weights": lambda case: table_of_weights(case.model),
     "explanation": lambda case: explain(case.model, case.X, 1, 0),
     "standard errors": lambda case: weight_standard_errors(case.model, case.old.X, [(("O",), 0)], **ROUGH),
@@ -171,25 +172,25 @@ MARGINALS = "predict_marginals"
 
 def fitted(estimator_class, feature, n_jobs):
     """Return a model with features, fitted to a toy, and what it can be asked about."""
-    encoding, form, course = (feature.get(key) for key in ("@encoding", "@form", "@course"))
-    is_crf, encoding = estimator_class is HighOrderCRF, encoding or "bio"
-    params = BASE | ({} if is_crf else {"encoding": encoding}) | feature.get("@default", {})
+    scheme, form, course = (feature.get(key) for key in ("@scheme", "@form", "@course"))
+    is_crf, scheme = estimator_class is HighOrderCRF, scheme or "bio"
+    params = BASE | ({} if is_crf else {"scheme": scheme}) | feature.get("@default", {})
     model = estimator_class(**params | {key: value for key, value in feature.items() if key[0] != "@"}, n_jobs=n_jobs)
-    old, new = (toy(lengths, encoding, form) for lengths in SIZES)
+    old, new = (toy(lengths, scheme, form) for lengths in SIZES)
     y = [with_holes(labels, 5, place) for place, labels in enumerate(old.y)] if "@holes" in feature else old.y
     weights = {"sample_weight": np.arange(len(y)) % 4 / 2} if "@weights" in feature else {}
     if form == "segments":
-        extractor = SegmentFeatureExtractor(begin=True, inside=True, length="capped", tags="bigrams", encoding=encoding)
-        steps = make_pipeline(AttributeVectorizer(), extractor)
+        extractor = SegmentFeatureExtractor(begin=True, inside=True, length="capped", tags="bigrams", scheme=scheme)
+        steps = make_pipeline(SequenceDictVectorizer(), extractor)
         old.X, new.X = steps.fit_transform(old.X, old.y), steps.transform(new.X)
     if "@pipeline" in feature:
-        model = make_pipeline("passthrough" if form else AttributeVectorizer(), model)
+        model = make_pipeline("passthrough" if form else SequenceDictVectorizer(), model)
     if "@penalty search" in feature:
         model = PenaltySearchCV(model, cv=2, max_steps=2)
     if "@calibration" in feature:
         model = CalibratedSequenceLabeler(model, cv=2)
     half, classes = len(y) // 2, None
-    if encoding != "segments":
+    if scheme != "segments":
         classes = sorted({label for labels in old.y for label in labels})
         new.sets = [[{label for label in classes if label[-1] != "Q"}] * len(labels) for labels in new.y]
     if course == "stream":
@@ -212,7 +213,7 @@ AFTER = {"O": "OPQ", "P": "O", "Q": "OPP"}  # labels that may follow a label
 SPANS = {"O": (1, 2), "P": (1, 4), "Q": (2, 4)}  # of lengths of segments
 
 
-def toy(lengths, encoding, form):
+def toy(lengths, scheme, form):
     """Return sequences X and y, and what is known of y."""
     rng = np.random.default_rng(len(lengths))
     tokens, y = [], []
@@ -226,21 +227,21 @@ def toy(lengths, encoding, form):
             start += size
         kinds = [("OPQ".index(label), t - start) for start, stop, label in segments for t in range(start, stop)]
         tokens.append([(kind + rng.integers(3), (place + rng.integers(2)) % 3) for kind, place in kinds])
-        y.append(encoded(segments, encoding))
+        y.append(encoded(segments, scheme))
     known = [with_holes(labels, 2, number) for number, labels in enumerate(y)]
     return SimpleNamespace(X=[in_form(sequence, form) for sequence in tokens], y=y, known=known)
 
 
-def encoded(segments, encoding):
+def encoded(segments, scheme):
     """Return segments as y."""
-    if encoding == "segments":
+    if scheme == "segments":
         return segments
     labels, before = [], None
     for start, stop, label in segments:
-        if encoding == "runs" or label == "O":
+        if scheme == "runs" or label == "O":
             labels += [label] * (stop - start)
         else:
-            first, inner, last, only = "BIIB" if encoding == "iob1" and label == before else TAGS[encoding]
+            first, inner, last, only = "BIIB" if scheme == "iob1" and label == before else TAGS[scheme]
             tags = only if stop - start == 1 else [first, *inner * (stop - start - 2), last]
             labels += [f"{tag}-{label}" for tag in tags]
         before = label
@@ -282,8 +283,7 @@ def cells(only=""):
 
 def outcome(estimator_class, feature, is_single, n_jobs=None):
     """Return what a cell gives: hashes and exceptions by name."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         try:
             case = fitted(estimator_class, feature, n_jobs)
         except Exception as error:

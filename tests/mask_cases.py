@@ -6,10 +6,8 @@ import numpy as np
 import oracle
 import segment_oracle as so
 from cases import random_case, to_chain_model
+from internals import BAG, BEGIN, LengthBlock, Mask
 from segment_cases import has_repeat, random_segment_case, to_segment_model, token_block
-
-from sklearn_hocrf._data.masks import Mask
-from sklearn_hocrf._data.segments import BAG, BEGIN, LengthBlock
 
 
 def draw_mask(rng, n_tokens, n_labels):

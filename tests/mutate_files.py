@@ -17,7 +17,7 @@ import skops.io
 from sklearn.pipeline import make_pipeline
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf.feature_extraction import LogOddsSegments, SegmentFeatureExtractor, SequenceFeatureExtractor
+from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SegmentLogOddsEncoder, SequenceFeatureExtractor
 
 X = [[["Ann"], ["Lee"], ["met"], ["Bob"]], [["met"], ["Ann"]]]
 TAGS = [["B-PER", "I-PER", "O", "B-PER"], ["O", "B-PER"]]
@@ -33,13 +33,13 @@ def models():
     """Return pairs (model, its X, its y) by name."""
     extractors = (
         SequenceFeatureExtractor(templates=[[("w", 0)]], token_features=()),
-        SegmentFeatureExtractor(encoding="bio", begin=True, identity=True, length="indicator"),
-        LogOddsSegments(encoding="bio"),
+        SegmentFeatureExtractor(scheme="bio", begin=True, identity=True, length="indicator"),
+        SegmentLogOddsEncoder(scheme="bio"),
     )
     return {
         "stream": (HighOrderCRF(2, constraints="bio", solver="sgd", random_state=0).partial_fit(X, TAGS), X, TAGS),
         "segments": (
-            make_pipeline(*extractors, HighOrderSemiCRF(encoding="bio", constraints=unequal, max_iter=2)),
+            make_pipeline(*extractors, HighOrderSemiCRF(scheme="bio", constraints=unequal, max_iter=2)),
             WORDS,
             TAGS,
         ),

@@ -6,14 +6,14 @@ from functools import cache
 from sklearn.decomposition import TruncatedSVD
 from sklearn.preprocessing import StandardScaler
 
-from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, training
+from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, settings, training
 from sklearn_hocrf.calibration import CalibratedSequenceLabeler
 from sklearn_hocrf.feature_extraction import (
-    AttributeVectorizer,
-    LogOddsSegments,
     SegmentFeatureExtractor,
+    SegmentLogOddsEncoder,
+    SequenceDictVectorizer,
     SequenceFeatureExtractor,
-    Tokenwise,
+    TokenTransformer,
 )
 from sklearn_hocrf.model_selection import PenaltySearchCV
 from sklearn_hocrf.pipeline import make_pipeline
@@ -41,13 +41,13 @@ def chain(**params):
 
 
 def segments(**params):
-    return HighOrderSemiCRF(**{"encoding": "bio", "max_iter": 3, **params})
+    return HighOrderSemiCRF(**{"scheme": "bio", "max_iter": 3, **params})
 
 
 def estimators():
     """Return pairs (model, its X) by name, not fitted."""
     w = SequenceFeatureExtractor([("w", 0)])
-    row = Tokenwise(make_pipeline(StandardScaler(), TruncatedSVD(1)))
+    row = TokenTransformer(make_pipeline(StandardScaler(), TruncatedSVD(1)))
     own = {
         "likelihood": {"objective": training.NegativeLogLikelihood(), "solver": training.LBFGS(max_iter=3)},
         "elastic net": {"penalty": training.ElasticNet(1.0, 0.1), "solver": training.OWLQN(max_iter=3)},
@@ -58,13 +58,13 @@ def estimators():
         "sgd": {"solver": training.SGD(random_state=0)},
         "adagrad": {"solver": training.AdaGrad(random_state=0)},
         "partial": {"objective": training.PartialLikelihood("em")},
-        "search": {"patterns": training.PatternSearch()},
-        "tokens": {"decoding": training.TokenDecoding({("B-PER", "O"): 3.0})},
-        "segments": {"decoding": training.SegmentDecoding({"PER": 0.4})},
+        "search": {"patterns": settings.PatternSearch()},
+        "tokens": {"decoding": settings.TokenDecoding({("B-PER", "O"): 3.0})},
+        "segments": {"decoding": settings.SegmentDecoding({"PER": 0.4})},
         "groups": {"sigma_reg": {("features", 0): 1.0, ("patterns", 1): 0.5, None: 2.0}, "class_weight": {"O": 2.0}},
-        "constraints": {"constraints": training.Constraints(forbid=[("O", "I-PER")])},
+        "constraints": {"constraints": settings.Constraints(forbid=[("O", "I-PER")])},
         "scheme": {"constraints": "bio", "max_order": 2},
-        "pruning": {"pruning": training.Pruning(2), "max_order": 2},
+        "pruning": {"pruning": settings.Pruning(2), "max_order": 2},
         "parts": {"label_parts": {"B-PER": ["B", "PER"], "I-PER": ["I", "PER"]}},
     }
     models = {f"CRF, {name}": (chain(**params), NAMES) for name, params in own.items()}
@@ -77,22 +77,22 @@ def estimators():
             COLUMNS,
         ),
         "hashing": (make_pipeline(SequenceFeatureExtractor(n_features=64), chain()), WORDS),
-        "vectorizer": (make_pipeline(AttributeVectorizer(columns="w", min_count=2), chain()), DICTS),
+        "vectorizer": (make_pipeline(SequenceDictVectorizer(columns="w", min_count=2), chain()), DICTS),
         "tokenwise": (make_pipeline(row, chain()), ROWS),
         "calibrated": (CalibratedSequenceLabeler(make_pipeline(w, chain()), cv=2), WORDS),
         "penalties": (PenaltySearchCV(chain(), cv=2, max_steps=1), NAMES),
         "semi-CRF on dicts": (segments(max_segment_length=3), DICTS),
         "places": (
             make_pipeline(
-                w, SegmentFeatureExtractor(begin=True, tags="bigrams", length="capped", encoding="bio"), segments()
+                w, SegmentFeatureExtractor(begin=True, tags="bigrams", length="capped", scheme="bio"), segments()
             ),
             WORDS,
         ),
         "texts": (
             make_pipeline(
-                AttributeVectorizer(columns="w"),
-                SegmentFeatureExtractor(bag="w:", identity="w", encoding="bio"),
-                LogOddsSegments(encoding="bio", per_label=True, field="w"),
+                SequenceDictVectorizer(columns="w"),
+                SegmentFeatureExtractor(bag="w:", identity="w", scheme="bio"),
+                SegmentLogOddsEncoder(scheme="bio", per_label=True, field="w"),
                 segments(min_segment_length=1),
             ),
             DICTS,
@@ -100,7 +100,7 @@ def estimators():
         "numbers": (make_pipeline(row, SegmentFeatureExtractor(end=True, length="log"), segments()), ROWS),
         "a function of the user": (
             make_pipeline(
-                SegmentFeatureExtractor(functions=ends_in_vowel, vector_functions=n_tokens, encoding="bio"), segments()
+                SegmentFeatureExtractor(functions=ends_in_vowel, vector_functions=n_tokens, scheme="bio"), segments()
             ),
             WORDS,
         ),

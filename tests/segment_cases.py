@@ -13,12 +13,7 @@ import segment_oracle as so
 from cases import MODERATE, VALUES, to_batch
 from hypothesis import assume
 from hypothesis import strategies as st
-from scipy import sparse
-
-from sklearn_hocrf._data.arrays import freeze
-from sklearn_hocrf._data.batch import SequenceBatch
-from sklearn_hocrf._data.columns import TokenColumn
-from sklearn_hocrf._data.segments import (
+from internals import (
     BAG,
     BEGIN,
     END_OF_SEGMENT,
@@ -28,16 +23,21 @@ from sklearn_hocrf._data.segments import (
     NO_LIMIT,
     RANGE,
     Channel,
+    LayoutFrame,
     LengthBlock,
+    PairRule,
     RowBlock,
+    SegmentLayoutBuilder,
+    SegmentLimits,
+    SegmentModel,
     Segments,
+    SequenceBatch,
     TokenBlock,
+    TokenColumn,
+    freeze,
+    given_patterns,
 )
-from sklearn_hocrf._inference.segment import SegmentModel
-from sklearn_hocrf._structure.layout import LayoutFrame
-from sklearn_hocrf._structure.pairs import PairRule
-from sklearn_hocrf._structure.patterns import given_patterns
-from sklearn_hocrf._structure.segment_layout import SegmentLayoutBuilder, SegmentLimits
+from scipy import sparse
 
 # by prefix of the features' names: tag n-grams of BIO and BIOES inside a segment, across its last border, and others
 CHANNELS = {
@@ -212,6 +212,17 @@ def token_block(channel, attributes, prefix=""):
     return TokenBlock(channel, freeze(sorted(attributes), np.int32), prefix)
 
 
+WHOLE = RowBlock(WholeMaker(), {})
+MIXED = (token_block(BAG, [0]), token_block(BEGIN, [0, 1]), token_block(INSIDE, [1]), LENGTHS[2], WHOLE)
+FEATURES = {  # each kind by itself, and some of all
+    **{prefix.rstrip(":"): (token_block(channel, [0, 1], prefix),) for prefix, channel in CHANNELS.items()},
+    **{f"length_{block.kind}_{block.longest}": (block,) for block in LENGTHS},
+    "whole": (WHOLE,),
+    "plain": None,
+    "all": MIXED,
+}
+
+
 def mass_of(word):
     """Return the number that the token data "mass" holds for a word."""
     return {"a": 0.5, "b": -1.0, "ab": 1.5}[word]
@@ -235,7 +246,7 @@ def block_lists(draw, n_attributes):
     token_blocks = st.builds(
         lambda prefix, a: token_block(CHANNELS[prefix], a, prefix), st.sampled_from([*CHANNELS]), attributes
     )
-    other_blocks = st.sampled_from([*LENGTHS, RowBlock(WholeMaker(), {})])
+    other_blocks = st.sampled_from([*LENGTHS, WHOLE])
     return tuple(draw(st.lists(st.one_of(token_blocks, token_blocks, other_blocks), min_size=1, max_size=3)))
 
 
@@ -408,7 +419,7 @@ def build_segment_layout(
 def to_segment_layout(case, batch=None, **options):
     """Return the layout of a case's weights: of all pairs, unless the options say otherwise."""
     batch = to_segment_batch(case) if batch is None else batch
-    options = {"unsupported": True, "fit_intercept": True, **options}
+    options = {"all_pairs": True, "fit_intercept": True, **options}
     return build_segment_layout(
         batch,
         to_segments(case.segmentations, batch.offsets),

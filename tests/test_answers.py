@@ -7,11 +7,11 @@ import subprocess
 import numpy as np
 import oracle
 import pytest
+from internals import answers
 from mask_cases import chain_questions, feasible, segment_questions
 from segment_cases import from_segments
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf._estimator import answers
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 from sklearn_hocrf.pipeline import make_pipeline
 
@@ -145,9 +145,9 @@ def fitted_models():
     given = part(X)
     yield HighOrderCRF(max_order=2).fit(given, part(TAGS))
     yield HighOrderCRF(objective="hinge").fit(given, part(TAGS))
-    yield HighOrderSemiCRF(encoding="bio").fit(given, part(TAGS))
-    yield HighOrderSemiCRF(encoding="runs").fit(given, [["a", "b", "b"], ["a", "b"]])
-    yield HighOrderSemiCRF(encoding="segments").fit(given, part(SEGMENTS))
+    yield HighOrderSemiCRF(scheme="bio").fit(given, part(TAGS))
+    yield HighOrderSemiCRF(scheme="runs").fit(given, [["a", "b", "b"], ["a", "b"]])
+    yield HighOrderSemiCRF(scheme="segments").fit(given, part(SEGMENTS))
 
 
 MODELS = pytest.mark.parametrize("number", range(5))
@@ -230,7 +230,7 @@ def test_entropies(number):
     crf = model_of(number)
     if not hasattr(crf, "entropy"):
         return
-    of_sequence, of_token = crf.entropy(X), crf.entropy(X, of="token")
+    of_sequence, of_token = crf.entropy(X), crf.entropy(X, level="token")
     every = [c.log_probability for c in crf.predict_nbest(X[:1], 100)[0]]
     assert of_sequence[0] == pytest.approx(-sum(math.exp(p) * p for p in every), rel=1e-10)
     assert of_sequence[1] == 0.0
@@ -246,7 +246,7 @@ def test_entropies(number):
         ("predict_nbest", {"n": 2.5}),
         ("predict_nbest", {"accept": "x"}),
         ("sample", {"n_samples": 0}),
-        ("entropy", {"of": "x"}),
+        ("entropy", {"level": "x"}),
     ],
 )
 def test_bad_options(method, options):
@@ -294,7 +294,7 @@ def test_beside_lists_of_k():
     rng = np.random.default_rng(0)
     X = [[[f"w{i}"] for i in rng.integers(0, 8, 40)] for _ in range(20)]
     y = [[f"y{i}" for i in rng.integers(0, 5, 40)] for _ in range(20)]
-    crf = HighOrderCRF(patterns="all", unsupported=True, sigma_reg=10.0, tol=1e-2).fit(X, y)
+    crf = HighOrderCRF(patterns="all", all_pairs=True, sigma_reg=10.0, tol=1e-2).fit(X, y)
     columns = {name: i for i, name in enumerate(crf.feature_names_in_.tolist())}
     coef, own = crf.coef_.toarray(), crf.pattern_coef_
     code = {label: i for i, label in enumerate(crf.classes_.tolist())}
@@ -329,7 +329,7 @@ def test_beside_crfpp(tmp_path):
     test = subprocess.run(
         ["crf_test", "-n", "10", "-m", "model", "train"], cwd=tmp_path, check=True, capture_output=True, text=True
     )
-    crf = HighOrderCRF(patterns="all", unsupported=True, fit_intercept=False, sigma_reg=1.0, tol=1e-7)
+    crf = HighOrderCRF(patterns="all", all_pairs=True, fit_intercept=False, sigma_reg=1.0, tol=1e-7)
     crf.fit([[[word] for word in words] for words in X], y)
     blocks = [block.splitlines() for block in test.stdout.strip().split("\n\n")]
     candidates = crf.predict_nbest([[[word] for word in words] for words in X], 10)

@@ -49,7 +49,8 @@ MAY_IMPORT = {
     "datasets": CORE | {"_validation", "_docstrings"},
     "text": {"_kernels", "_data", "metrics"},
     "inspection": CORE | {"_validation", "_objectives", "_penalties", "_settings", "_display", "metrics", "_estimator"},
-    "training": LEARNING | {"_estimator"},  # the settings of its search for patterns
+    "training": LEARNING,
+    "settings": {"_estimator"},
     "_estimator": CORE | LEARNING | TOOLS | {"_validation", "_persistence", "_settings"},
     "crf": CORE | LEARNING | TOOLS | {"_validation", "_persistence", "_settings", "_docstrings", "_estimator"},
     "semicrf": CORE | LEARNING | TOOLS | {"_validation", "_persistence", "_settings", "_docstrings", "_estimator"},
@@ -67,6 +68,8 @@ MAY_IMPORT = {
         "inspection",
         "_version",
         "_persistence",
+        "_data",
+        "settings",
         "training",
         "model_selection",
         "calibration",

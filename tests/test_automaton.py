@@ -9,10 +9,14 @@ import pytest
 from cases import draw_patterns
 from hypothesis import given
 from hypothesis import strategies as st
-
-from sklearn_hocrf._structure.automaton import build_automaton
-from sklearn_hocrf._structure.patterns import all_patterns, given_patterns, observed_patterns
-from sklearn_hocrf._structure.sum_network import _pairs_with_arcs_below, build_sum_network
+from internals import (
+    _pairs_with_arcs_below,
+    all_patterns,
+    build_automaton,
+    build_sum_network,
+    given_patterns,
+    observed_patterns,
+)
 
 
 @st.composite

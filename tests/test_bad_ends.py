@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from internals import read_training_sequences
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf._validation import read_training_sequences
 from sklearn_hocrf.training import L2, NegativeLogLikelihood
 
 OBJECTIVES = {"bcfw": "hinge", "perceptron": "perceptron"}
@@ -31,8 +31,7 @@ def separable():
 
 def fit(X, y, estimator=HighOrderCRF, **parameters):
     """Return the fitted estimator, and what it warned of."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         crf = estimator(**{"random_state": 0, "max_iter": 60, **parameters}).fit(X, y)
     assert {warning.category for warning in caught} <= {ConvergenceWarning}
     return crf, [str(warning.message) for warning in caught]
@@ -127,8 +126,7 @@ def test_weights_without_a_penalty_that_do_not_separate_have_one():
 def test_penalties_on_other_weights_are_no_help():
     X, y = separable()
     order = HighOrderCRF(max_iter=0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         order.fit(X, y)
     precision = np.where(order._layout.order_of_weight == 0, 0.0, 1.0)
     assert "no optimum" in fit(X, y, penalty=L2(precision))[1][0]

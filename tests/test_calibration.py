@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
+from internals import zero_of_slope
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
 from sklearn import config_context
@@ -18,7 +19,6 @@ from sklearn.pipeline import Pipeline
 from sklearn.pipeline import make_pipeline as sklearn_make_pipeline
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf._solvers import zero_of_slope
 from sklearn_hocrf.calibration import CalibratedSequenceLabeler
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 from sklearn_hocrf.metrics import (
@@ -31,7 +31,7 @@ from sklearn_hocrf.metrics import (
 )
 from sklearn_hocrf.model_selection import PenaltySearchCV
 from sklearn_hocrf.pipeline import make_pipeline
-from sklearn_hocrf.training import Constraints
+from sklearn_hocrf.settings import Constraints
 
 
 def sentences(seed=0, n=24):
@@ -51,7 +51,7 @@ def sentences(seed=0, n=24):
 X, Y = sentences()
 NEW, NEW_Y = sentences(1, 40)
 WEAK = HighOrderCRF(sigma_reg=30.0, tol=1e-3)
-WEAK_SEGMENTS = HighOrderSemiCRF(encoding="bio", sigma_reg=30.0, tol=1e-3, max_segment_length=9)
+WEAK_SEGMENTS = HighOrderSemiCRF(scheme="bio", sigma_reg=30.0, tol=1e-3, max_segment_length=9)
 MODELS = {
     "chain": WEAK,
     "order 2": HighOrderCRF(2, sigma_reg=30.0, tol=1e-3),
@@ -249,8 +249,7 @@ def test_temperature_at_a_bound():
 def test_a_model_of_zeros_keeps_its_temperature():
     model = HighOrderCRF(sigma_reg=1e-9).fit(X, Y)
     model = divided(model, np.inf)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         assert CalibratedSequenceLabeler(FrozenEstimator(model)).fit(NEW, NEW_Y).temperature_ == 1.0
 
 
@@ -264,8 +263,7 @@ def test_impossible_sequences_are_left_out():
     with pytest.raises(ValueError, match="all 2 held-out sequences have probability 0"):
         CalibratedSequenceLabeler(model).fit(NEW[:2], [["Z"] * len(sequence) for sequence in NEW[:2]])
     weight = np.r_[0.0, np.ones(len(NEW))]
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         CalibratedSequenceLabeler(model).fit([NEW[0], *NEW], strange, sample_weight=weight)
 
 
@@ -449,12 +447,12 @@ def test_zero_of_slope_at_bounds_and_on_flat_ground():
 def segmented():
     """Return tags, their segments, and all segments of some probability."""
     probable = clone(WEAK_SEGMENTS).fit(X, Y).segment_marginals(NEW, threshold=0.01)
-    return NEW_Y, extract_segments(NEW_Y, encoding="bio"), probable
+    return NEW_Y, extract_segments(NEW_Y, scheme="bio"), probable
 
 
 def test_outcomes_of_segments(segmented):
     tags, segments, probable = segmented
-    is_right, probability = segment_outcomes(tags, probable, encoding="bio")
+    is_right, probability = segment_outcomes(tags, probable, scheme="bio")
     expected = [
         tuple(one)[:3] in true for true, found in zip(segments, probable, strict=True) for one in found.tolist()
     ]
@@ -462,10 +460,10 @@ def test_outcomes_of_segments(segmented):
     assert is_right.tolist() == expected
     assert 0 < sum(expected) < len(expected)
     np.testing.assert_array_equal(probability, np.concatenate([found["probability"] for found in probable]))
-    for y_true, encoding in (segments, "segments"), (tags, "bio"):
+    for y_true, scheme in (segments, "segments"), (tags, "bio"):
         for y_pred in probable, [found.tolist() for found in probable]:
             for ours, theirs in zip(
-                segment_outcomes(y_true, y_pred, encoding=encoding), (is_right, probability), strict=True
+                segment_outcomes(y_true, y_pred, scheme=scheme), (is_right, probability), strict=True
             ):
                 np.testing.assert_array_equal(ours, theirs)
 
@@ -474,24 +472,24 @@ def test_outcomes_of_segments(segmented):
 @pytest.mark.parametrize("n_bins", [1, 5, 17])
 def test_table_is_that_of_scikit_learn(segmented, strategy, n_bins):
     tags, _, probable = segmented
-    table = calibration_table(tags, probable, n_bins, strategy=strategy, encoding="bio")
-    is_right, probability = segment_outcomes(tags, probable, encoding="bio")
+    table = calibration_table(tags, probable, n_bins, strategy=strategy, scheme="bio")
+    is_right, probability = segment_outcomes(tags, probable, scheme="bio")
     fraction, mean = calibration_curve(is_right, probability, n_bins=n_bins, strategy=strategy)
     full = table[table["n_segments"] > 0]
     np.testing.assert_allclose(full["fraction_right"], fraction)
     np.testing.assert_allclose(full["mean_probability"], mean)
     assert table["n_segments"].sum() == len(probability)
     assert len(table) == n_bins
-    error = expected_calibration_error(tags, probable, n_bins, strategy=strategy, encoding="bio")
+    error = expected_calibration_error(tags, probable, n_bins, strategy=strategy, scheme="bio")
     assert error == pytest.approx(full["n_segments"] @ np.abs(mean - fraction) / len(probability))
-    assert segment_brier_score(tags, probable, encoding="bio") == pytest.approx(brier_score_loss(is_right, probability))
+    assert segment_brier_score(tags, probable, scheme="bio") == pytest.approx(brier_score_loss(is_right, probability))
 
 
 def test_display_of_scikit_learn(segmented):
     pytest.importorskip("matplotlib").use("Agg")
     tags, _, probable = segmented
-    display = CalibrationDisplay.from_predictions(*segment_outcomes(tags, probable, encoding="bio"), n_bins=5)
-    table = calibration_table(tags, probable, 5, encoding="bio")
+    display = CalibrationDisplay.from_predictions(*segment_outcomes(tags, probable, scheme="bio"), n_bins=5)
+    table = calibration_table(tags, probable, 5, scheme="bio")
     np.testing.assert_allclose(display.prob_true, table["fraction_right"][table["n_segments"] > 0])
 
 
@@ -500,12 +498,12 @@ def test_perfect_and_worthless_probabilities():
     perfect = [[(0, 2, "a", 1.0), (3, 4, "b", 1), (3, 4, "a", 0.0)], []]
     worthless = [[(0, 1, "a", 1.0)], [(0, 5, "b", 1.0)]]
     for y_pred, value in (perfect, 0.0), (worthless, 1.0):
-        assert expected_calibration_error(truth, y_pred, encoding="segments") == value
-        assert segment_brier_score(truth, y_pred, encoding="segments") == value
+        assert expected_calibration_error(truth, y_pred, scheme="segments") == value
+        assert segment_brier_score(truth, y_pred, scheme="segments") == value
     halves = [[(0, 2, "a", 0.5), (3, 5, "b", 0.5)], []]
-    table = calibration_table(truth, halves, 4, strategy="quantile", encoding="segments")
+    table = calibration_table(truth, halves, 4, strategy="quantile", scheme="segments")
     assert table.tolist() == [(0.5, 0.5, 2, 0.5, 0.5)]
-    table = calibration_table(truth, halves, 4, encoding="segments")
+    table = calibration_table(truth, halves, 4, scheme="segments")
     assert table["n_segments"].tolist() == [0, 2, 0, 0]  # a bin has its upper end
     assert np.isnan(table["fraction_right"]).tolist() == [True, False, True, True]
 
@@ -561,8 +559,8 @@ def test_parameters_of_measures():
             calibration_table(y_true, y_pred, n_bins)
     with pytest.raises(ValueError, match="strategy must be"):
         expected_calibration_error(y_true, y_pred, strategy="equal")
-    with pytest.raises(ValueError, match="encoding must be one of"):
-        segment_brier_score(y_true, y_pred, encoding="BIO")
+    with pytest.raises(ValueError, match="scheme must be one of"):
+        segment_brier_score(y_true, y_pred, scheme="BIO")
     with pytest.warns(UserWarning, match="look like BIO tags"):
         segment_outcomes([["B-P", "I-P"]], [[(0, 2, "P", 0.5)]])
 
@@ -570,7 +568,7 @@ def test_parameters_of_measures():
 def test_temperature_lowers_the_calibration_error():
     calibrated = CalibratedSequenceLabeler(WEAK_SEGMENTS).fit(X, Y)
     before, after = (
-        expected_calibration_error(NEW_Y, model.segment_marginals(NEW), encoding="bio")
+        expected_calibration_error(NEW_Y, model.segment_marginals(NEW), scheme="bio")
         for model in (clone(WEAK_SEGMENTS).fit(X, Y), calibrated)
     )
     assert after < before / 2

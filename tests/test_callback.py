@@ -18,6 +18,7 @@ import sklearn
 import skops.io
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from internals import _callbacks, callbacks, claimed
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV
@@ -25,21 +26,19 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.fixes import parse_version
 
 from sklearn_hocrf import TRUSTED_TYPES, HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf._estimator import callbacks
-from sklearn_hocrf._files import claimed
-from sklearn_hocrf._validation import _callbacks
 from sklearn_hocrf.callback import Checkpoint, EarlyStopping
 from sklearn_hocrf.feature_extraction import (
-    AttributeVectorizer,
-    LogOddsSegments,
     SegmentFeatureExtractor,
+    SegmentLogOddsEncoder,
+    SequenceDictVectorizer,
     SequenceFeatureExtractor,
-    Tokenwise,
+    TokenTransformer,
 )
 from sklearn_hocrf.metrics import bio_f1_scorer, log_likelihood_scorer, token_accuracy_scorer
 from sklearn_hocrf.model_selection import PenaltySearchCV
 from sklearn_hocrf.pipeline import make_pipeline
-from sklearn_hocrf.training import LBFGS, SGD, PartialLikelihood, PatternSearch, SolverReport
+from sklearn_hocrf.settings import PatternSearch
+from sklearn_hocrf.training import LBFGS, SGD, PartialLikelihood, SolverReport
 
 IS_OLD = parse_version(sklearn.__version__) < parse_version("1.9")
 new = pytest.mark.skipif(IS_OLD, reason="callbacks need scikit-learn >= 1.9")
@@ -108,14 +107,12 @@ def always(context):
 
 
 def fit(estimator, y=Y, X=X, **options):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
         return estimator.fit(X, y, **options)
 
 
 def fit_without_warnings(estimator, y=Y, X=X):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         return estimator.fit(X, y)
 
 
@@ -714,8 +711,7 @@ def test_scoring_monitor_in_a_search_over_pipelines():
     monitor = ScoringMonitor(scoring=bio_f1_scorer)
     tags = [["B-X" if label == "L" else "O" for label in labels] for labels in Y]
     pipe = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF(max_iter=3).set_callbacks(monitor))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
         GridSearchCV(pipe, {"highordercrf__sigma_reg": [1, 2]}, cv=2).fit(WORDS, tags)
     rows = [row for row in monitor.get_logs().data if row["task_name"] == "iteration"]
     assert len(rows) == 3 * (2 * 2 + 1)
@@ -727,10 +723,10 @@ def test_transformers_have_one_task():
     numbers = [np.arange(2.0 * len(words)).reshape(-1, 2) for words in WORDS]
     for transformer, data, y in (
         (SequenceFeatureExtractor(), WORDS, None),
-        (AttributeVectorizer(), X, None),
-        (SegmentFeatureExtractor(begin=True, encoding="segments"), batch, segments),
-        (LogOddsSegments(encoding="segments"), batch, segments),
-        (Tokenwise(StandardScaler()), numbers, Y),
+        (SequenceDictVectorizer(), X, None),
+        (SegmentFeatureExtractor(begin=True, scheme="segments"), batch, segments),
+        (SegmentLogOddsEncoder(scheme="segments"), batch, segments),
+        (TokenTransformer(StandardScaler()), numbers, Y),
     ):
         for method in ("fit", "fit_transform"):
             recorder = Recorder()

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from internals import LBFGS
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
 from sklearn.utils.class_weight import compute_class_weight
@@ -11,7 +12,6 @@ from test_semicrf_estimator import X as SEGMENT_X
 from test_semicrf_estimator import Y as SEGMENT_Y
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf._solvers import LBFGS
 
 X, Y = tagged_sentences(np.random.default_rng(0), 20)
 SAMPLE_WEIGHT = np.random.default_rng(1).choice([0.0, 0.5, 1.0, 3.0], len(X))
@@ -100,7 +100,7 @@ def test_it_is_a_weight_of_sequences(fit):
 @every_fit
 @pytest.mark.parametrize("class_weight", ["balanced", {"verb": 1e-3, "noun": 0, "other": 0, "stop": 1e3}])
 def test_counts_are_not_weighted(fit, class_weight):
-    parameters = {"min_pattern_count": 3, "min_feature_count": 2}
+    parameters = {"min_pattern_count": 3, "min_pair_count": 2}
     plain, crf = fit(**parameters).fit(X, Y), fit(**parameters, class_weight=class_weight).fit(X, Y)
     assert crf.patterns_ == plain.patterns_
     np.testing.assert_array_equal(crf.coef_.indices, plain.coef_.indices)
@@ -118,13 +118,13 @@ def test_rare_labels_gain():
     assert share[0] < min(share[1:])
 
 
-@pytest.mark.parametrize("encoding", ["runs", "bio", "bioes", "segments"])
-def test_tokens_have_the_labels_of_their_segments(encoding):
+@pytest.mark.parametrize("scheme", ["runs", "bio", "bioes", "segments"])
+def test_tokens_have_the_labels_of_their_segments(scheme):
     tokens = [[label for start, stop, label in segments for _ in range(start, stop)] for segments in SEGMENTS]
     for class_weight in "balanced", {"P": 0.3, "L": 7}:
         of_label = balanced(tokens, np.ones(len(tokens))) if class_weight == "balanced" else class_weight
-        crf = HighOrderSemiCRF(encoding=encoding, class_weight=class_weight).fit(SEGMENT_X, SEGMENT_Y[encoding])
-        log_likelihood = mean_weights(tokens, of_label) @ crf.log_likelihood(SEGMENT_X, SEGMENT_Y[encoding])
+        crf = HighOrderSemiCRF(scheme=scheme, class_weight=class_weight).fit(SEGMENT_X, SEGMENT_Y[scheme])
+        log_likelihood = mean_weights(tokens, of_label) @ crf.log_likelihood(SEGMENT_X, SEGMENT_Y[scheme])
         penalty = (crf._weights**2).sum() / 2
         assert crf.objective_history_[-1] == pytest.approx(penalty - log_likelihood, rel=1e-10)
 

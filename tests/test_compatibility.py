@@ -6,13 +6,13 @@ from itertools import combinations, product
 
 import numpy as np
 import pytest
+from internals import CIRCUMSTANCES, FEATURES, REFUSALS, Course
 
 from sklearn_hocrf import HighOrderCRF
-from sklearn_hocrf._estimator.compatibility import CIRCUMSTANCES, FEATURES, REFUSALS
-from sklearn_hocrf._estimator.course import Course
 from sklearn_hocrf.inspection import weight_standard_errors
 from sklearn_hocrf.model_selection import PenaltySearchCV
-from sklearn_hocrf.training import L2, SGD, Objective, PartialLikelihood, PatternSearch
+from sklearn_hocrf.settings import PatternSearch
+from sklearn_hocrf.training import L2, SGD, Objective, PartialLikelihood
 
 
 class Plain(Objective):
@@ -52,7 +52,7 @@ GIVEN = {
     "L1": {"l1_reg": 0.1},
     "penalty object": {"penalty": L2(1.0)},
     "no penalty": {"sigma_reg": [1.0, np.inf]},
-    "frequent features": {"min_feature_count": 2},
+    "frequent features": {"min_pair_count": 2},
     "balanced class weights": {"class_weight": "balanced"},
     "decoding by probabilities": {"decoding": "token"},
     "margins": {"objective": "hinge"},

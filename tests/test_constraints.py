@@ -10,6 +10,22 @@ import oracle
 import pytest
 import segment_oracle as so
 from cases import random_case, to_batch, to_layout
+from internals import (
+    BAG,
+    BEGIN,
+    CHAIN,
+    SEGMENTS,
+    ChainModel,
+    LengthBlock,
+    LocalFeatureMatching,
+    MarginalPass,
+    Mask,
+    NegativeLogLikelihood,
+    Problem,
+    SegmentModel,
+    schemes,
+)
+from mask_cases import close
 from segment_cases import (
     from_segments,
     has_repeat,
@@ -24,17 +40,9 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf._data.encodings import PREFIXES, TagTable, legal_tags, segments_of_tags, tags_of_segments
-from sklearn_hocrf._data.masks import Mask
-from sklearn_hocrf._data.segments import BAG, BEGIN, LengthBlock
-from sklearn_hocrf._inference.chain import ChainModel
-from sklearn_hocrf._inference.families import CHAIN, SEGMENTS
-from sklearn_hocrf._inference.passes import MarginalPass
-from sklearn_hocrf._inference.segment import SegmentModel
-from sklearn_hocrf._objectives import LocalFeatureMatching, NegativeLogLikelihood, Problem
 from sklearn_hocrf.inspection import log_odds_standard_errors
 from sklearn_hocrf.model_selection import PenaltySearchCV
-from sklearn_hocrf.training import Constraints
+from sklearn_hocrf.settings import Constraints
 
 SEEDS = range(40)
 
@@ -129,12 +137,6 @@ def segment_questions(seed):
     batch = to_segment_batch(case)
     model = SegmentModel(layout, to_weights(case, layout))
     return Questions(SEGMENTS, model, batch, borders, possible, to_segments(truth, batch.offsets))
-
-
-def close(got, wanted):
-    """Say whether probabilities agree: those above 1e-12 to 1e-10 of their size."""
-    got, wanted = np.asarray(got), np.asarray(wanted)
-    return np.all(np.abs(got - wanted) <= 1e-10 * wanted + 1e-15)
 
 
 def spans(asked, labelling):
@@ -278,41 +280,43 @@ def test_layouts_refuse_runs_of_other_labels(run):
 
 NAMES = ["a", "b", "O"]
 TAGS = {
-    encoding: [f"{letter}-{name}" for letter in letters if letter != "O" for name in "ab"] + ["O"]
-    for encoding, letters in PREFIXES.items()
+    scheme: [f"{letter}-{name}" for letter in letters if letter != "O" for name in "ab"] + ["O"]
+    for scheme, letters in schemes.PREFIXES.items()
 }
 
 
-def written(segments, encoding):
+def written(segments, scheme):
     """Return the tags of a segmentation of one sequence."""
-    if encoding != "iob1":
-        prefixes = tags_of_segments(segments, encoding, 2).prefix.tolist()
+    if scheme != "iob1":
+        prefixes = schemes.tags_of_segments(segments, scheme, 2).prefix.tolist()
     else:
         prefixes, before = [], 2
         for length, label in zip(segments.lengths.tolist(), segments.codes.tolist(), strict=True):
             prefixes += [2] if label == 2 else [int(label != before), *[1] * (length - 1)]
             before = label
     names = [NAMES[code] for code in np.repeat(segments.codes, segments.lengths)]
-    return ["O" if p == 2 else f"{PREFIXES[encoding][p]}-{name}" for p, name in zip(prefixes, names, strict=True)]
+    return ["O" if p == 2 else f"{schemes.PREFIXES[scheme][p]}-{name}" for p, name in zip(prefixes, names, strict=True)]
 
 
-def is_legal_in(tags, encoding):
+def is_legal_in(tags, scheme):
     """Say whether tags are those which their own segments are written in."""
-    prefix = np.array([PREFIXES[encoding].index(tag[0]) for tag in tags])
+    prefix = np.array([schemes.PREFIXES[scheme].index(tag[0]) for tag in tags])
     codes = np.array([NAMES.index(tag[2:] or "O") for tag in tags])
-    return written(segments_of_tags(prefix, codes, np.array([0, len(tags)])), encoding) == tags
+    return written(schemes.segments_of_tags(prefix, codes, np.array([0, len(tags)])), scheme) == tags
 
 
-@pytest.mark.parametrize("encoding", PREFIXES)
-def test_legal_sequences_are_those_that_the_encoding_writes(encoding):
-    tags, n_legal = TAGS[encoding], 0
-    prefix = np.array([PREFIXES[encoding].index(tag[0]) for tag in tags])
-    follow, borders = legal_tags(TagTable(prefix, np.array([NAMES.index(tag[2:] or "O") for tag in tags])), encoding)
+@pytest.mark.parametrize("scheme", schemes.PREFIXES)
+def test_legal_sequences_are_those_that_the_scheme_writes(scheme):
+    tags, n_legal = TAGS[scheme], 0
+    prefix = np.array([schemes.PREFIXES[scheme].index(tag[0]) for tag in tags])
+    follow, borders = schemes.legal_tags(
+        schemes.TagTable(prefix, np.array([NAMES.index(tag[2:] or "O") for tag in tags])), scheme
+    )
     for length in (1, 2, 3):
         for chosen in itertools.product(range(len(tags)), repeat=length):
             can_be = borders[0, chosen[0]] and borders[1, chosen[-1]]
             can_be = can_be and all(follow[a, b] for a, b in itertools.pairwise(chosen))
-            assert can_be == is_legal_in([tags[i] for i in chosen], encoding)
+            assert can_be == is_legal_in([tags[i] for i in chosen], scheme)
             n_legal += can_be
     assert n_legal > 20
 
@@ -326,7 +330,7 @@ def sentences(rng, lengths):
     return [[[f"w={WORDS[i]}"] for i in rng.integers(0, len(WORDS), n)] for n in lengths]
 
 
-def tagged_data(encoding="bio", n_sequences=30, seed=0):
+def tagged_data(scheme="bio", n_sequences=30, seed=0):
     """Return random sentences, and the tags of random segments of them."""
     rng = np.random.default_rng(seed)
     lengths = rng.integers(1, 8, n_sequences)
@@ -338,23 +342,23 @@ def tagged_data(encoding="bio", n_sequences=30, seed=0):
             stop = t + 1 if label == 2 else min(length, t + int(rng.integers(1, 4)))
             segments.append((t, stop, label))
             t = stop
-        y.append(written(to_segments([segments], np.array([0, length])), encoding))
+        y.append(written(to_segments([segments], np.array([0, length])), scheme))
     return sentences(rng, lengths), y
 
 
-@pytest.mark.parametrize("encoding", PREFIXES)
-def test_predictions_are_legal(encoding):
-    X, y = tagged_data(encoding)
-    crf = HighOrderCRF(0, constraints=encoding, tol=1e-2).fit(X, y)
+@pytest.mark.parametrize("scheme", schemes.PREFIXES)
+def test_predictions_are_legal(scheme):
+    X, y = tagged_data(scheme)
+    crf = HighOrderCRF(0, constraints=scheme, tol=1e-2).fit(X, y)
     X_new = sentences(np.random.default_rng(1), [1, 2, 5, 9] * 20)
-    assert all(is_legal_in(tags, encoding) for tags in crf.predict(X_new))
-    if encoding != "iob1":  # where few things are forbidden
+    assert all(is_legal_in(tags, scheme) for tags in crf.predict(X_new))
+    if scheme != "iob1":  # where few things are forbidden
         free = clone(crf).set_params(constraints=None).fit(X, y)
-        assert not all(is_legal_in(tags, encoding) for tags in free.predict(X_new))
+        assert not all(is_legal_in(tags, scheme) for tags in free.predict(X_new))
     for x in X_new[:2]:
         every = [list(tags) for tags in itertools.product(crf.classes_.tolist(), repeat=len(x))]
         log_probability = crf.log_likelihood([x] * len(every), every)
-        assert (log_probability > -np.inf).tolist() == [is_legal_in(tags, encoding) for tags in every]
+        assert (log_probability > -np.inf).tolist() == [is_legal_in(tags, scheme) for tags in every]
         assert abs(np.exp(log_probability).sum() - 1) < 1e-12
         assert crf.predict([x]) == [every[int(np.argmax(log_probability))]]
 
@@ -440,29 +444,29 @@ def can_follow(rules, labels):
 
 
 @pytest.mark.parametrize("rules", RULES)
-@pytest.mark.parametrize("encoding", ["runs", "bio", "bioes", "segments"])
-def test_segments_go_by_constraints(encoding, rules):
+@pytest.mark.parametrize("scheme", ["runs", "bio", "bioes", "segments"])
+def test_segments_go_by_constraints(scheme, rules):
     """All segmentations of a sequence: their probabilities, the best one, and the marginals."""
     shortest = {"a": 2, "b": 2} if rules == "allow" else {"b": 2}
 
-    def in_encoding(segments):
-        if encoding == "segments":
+    def in_scheme(segments):
+        if scheme == "segments":
             return list(segments)
-        if encoding == "runs":
+        if scheme == "runs":
             return [label for u, v, label in segments for _ in range(u, v)]
         coded = [tuple((u, v, NAMES.index(label)) for u, v, label in segments)]
-        return written(to_segments(coded, np.array([0, segments[-1][1]])), encoding)
+        return written(to_segments(coded, np.array([0, segments[-1][1]])), scheme)
 
     lengths = [segments[-1][1] for segments in SEGMENTED]
-    X, y = sentences(np.random.default_rng(0), lengths), [in_encoding(segments) for segments in SEGMENTED]
-    settings = {"encoding": encoding, "constraints": RULES[rules], "max_segment_length": {"a": 3}, "sigma_reg": 5.0}
+    X, y = sentences(np.random.default_rng(0), lengths), [in_scheme(segments) for segments in SEGMENTED]
+    settings = {"scheme": scheme, "constraints": RULES[rules], "max_segment_length": {"a": 3}, "sigma_reg": 5.0}
     crf = HighOrderSemiCRF(2, min_segment_length=shortest, **settings).fit(X, y)
     assert crf.min_segment_length_ == {"O": 1, "a": 1, "b": 1} | shortest
     labels = crf.segment_labels_.tolist()
-    model = so.Model(3, tuple(crf.max_segment_length_[name] for name in labels), encoding != "runs", {}, {})
+    model = so.Model(3, tuple(crf.max_segment_length_[name] for name in labels), scheme != "runs", {}, {})
     x = X[1]
     every = [tuple((u, v, labels[code]) for u, v, code in s) for s in so.segmentations(model, len(x))]
-    log_probability = crf.log_likelihood([x] * len(every), [in_encoding(segments) for segments in every])
+    log_probability = crf.log_likelihood([x] * len(every), [in_scheme(segments) for segments in every])
     for segments, log_p in zip(every, log_probability, strict=True):
         inside = [segment for segment in segments if segment[0] > 0 and segment[1] < len(x)]
         long_enough = all(v - u >= shortest.get(label, 1) for u, v, label in inside)
@@ -471,9 +475,7 @@ def test_segments_go_by_constraints(encoding, rules):
     probability = np.exp(log_probability)
     assert abs(probability.sum() - 1) < 1e-12
     best = [
-        segment
-        for segment in every[int(np.argmax(probability))]
-        if encoding in ("runs", "segments") or segment[2] != "O"
+        segment for segment in every[int(np.argmax(probability))] if scheme in ("runs", "segments") or segment[2] != "O"
     ]
     assert crf.predict_segments([x]) == [best]
     for *segment, got in crf.segment_marginals([x], threshold=0)[0].tolist():
@@ -482,7 +484,7 @@ def test_segments_go_by_constraints(encoding, rules):
         assert wanted > 0  # what is impossible is not listed
     tags = crf.predict_marginals([x])[0]
     assert np.allclose(tags.sum(axis=1), 1)
-    if encoding == "bioes" and rules == "allow":
+    if scheme == "bioes" and rules == "allow":
         assert crf.classes_.tolist() == ["B-a", "B-b", "E-a", "E-b", "I-a", "O", "S-a", "S-b"]
     assert pickle.loads(pickle.dumps(crf)).predict(X) == crf.predict(X) == y
 
@@ -510,7 +512,7 @@ def test_recordings_begin_and_end_inside_of_segments():
 def test_all_training_of_segments_goes_by_constraints(trainer):
     rng = np.random.default_rng(0)
     X, y = sentences(rng, [6] * 24), [SEGMENTED[0]] * 12 + [[(0, 1, "O"), (1, 3, "b"), (3, 6, "a")]] * 12
-    settings = {"max_iter": 10, "random_state": 0, "encoding": "segments", **TRAINERS[trainer]}
+    settings = {"max_iter": 10, "random_state": 0, "scheme": "segments", **TRAINERS[trainer]}
     constraints = Constraints([("O", "a"), ("a", "a"), ("b", "b")], end=["a"])
     crf = HighOrderSemiCRF(constraints=constraints, min_segment_length={"a": 2, "b": 2}, **settings).fit(X, y)
     for segments in crf.predict(sentences(rng, [4, 6, 8])):
@@ -597,7 +599,7 @@ MENDS = "text.convert_tags(y, "
             [["O", "B-a"], ["O", "O", "I-a", "O"]],
             "bio",
             f'sequence 1, position 2: \'I-a\' after \'O\' is forbidden by constraints="bio"; {MENDS}"bio", "bio") '
-            'mends such tags, and HighOrderSemiCRF(encoding="bio") reads it as a begin',
+            'mends such tags, and HighOrderSemiCRF(scheme="bio") reads it as a begin',
         ),
         (
             [["O", "B-a"], ["I-a", "O"], ["O", "I-a"]],
@@ -608,7 +610,7 @@ MENDS = "text.convert_tags(y, "
             [["O", "S-a"], ["O", "B-a"]],
             "bioes",
             f"sequence 1, position 1: 'B-a' at the end of a sequence is forbidden by constraints=\"bioes\"; {MENDS}"
-            '"bioes", "bioes") mends such tags, and HighOrderSemiCRF(encoding="bioes") reads such tags, too',
+            '"bioes", "bioes") mends such tags, and HighOrderSemiCRF(scheme="bioes") reads such tags, too',
         ),
         (
             [["a", "b", "a", "b", "c"], ["c", "a"]],
@@ -682,7 +684,7 @@ def test_given_patterns_that_are_forbidden():
 
 def test_tag_schemes_are_not_for_segments():
     with pytest.raises(ValueError, match="is about tags of tokens, but HighOrderSemiCRF labels segments"):
-        HighOrderSemiCRF(constraints="bio", encoding="bio").fit([[["w"]]], [["O"]])
+        HighOrderSemiCRF(constraints="bio", scheme="bio").fit([[["w"]]], [["O"]])
 
 
 def test_sequences_without_any_possible_labelling():
@@ -721,7 +723,7 @@ def test_lowest_lengths_that_are_none(settings, message):
 
 def test_lowest_length_of_outside_is_1():
     with pytest.raises(ValueError, match="every O token is a segment of length 1"):
-        HighOrderSemiCRF(encoding="bio", min_segment_length={"O": 2}).fit([[["w"]]], [["O"]])
+        HighOrderSemiCRF(scheme="bio", min_segment_length={"O": 2}).fit([[["w"]]], [["O"]])
 
 
 def test_constraints_are_parameters_as_others_are():

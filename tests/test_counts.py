@@ -7,15 +7,20 @@ import pytest
 from cases import cases, to_batch, to_codes
 from hypothesis import given
 from hypothesis import strategies as st
+from internals import (
+    DenseColumns,
+    LabelParts,
+    LayoutBuilder,
+    LayoutFrame,
+    PairRule,
+    SegmentLayoutBuilder,
+    SegmentLimits,
+    count_patterns,
+    given_patterns,
+    observed_patterns,
+)
 from segment_cases import segment_cases, to_segment_batch, to_segments
 from test_patterns import WEIGHTS, flat, labelled
-
-from sklearn_hocrf._data.columns import DenseColumns
-from sklearn_hocrf._structure.label_parts import LabelParts
-from sklearn_hocrf._structure.layout import LayoutBuilder, LayoutFrame
-from sklearn_hocrf._structure.pairs import PairRule
-from sklearn_hocrf._structure.patterns import count_patterns, given_patterns, observed_patterns
-from sklearn_hocrf._structure.segment_layout import SegmentLayoutBuilder, SegmentLimits
 
 CUTS = st.lists(st.integers(0, 6), max_size=3).map(sorted)
 
@@ -55,14 +60,14 @@ def check_layouts(one, other):
 
 
 @given(cases(), CUTS, st.integers(1, 2), st.booleans(), st.sampled_from([None, 0]), st.data())
-def test_chains(case, cuts, min_count, unsupported, dense, draw):
+def test_chains(case, cuts, min_count, all_pairs, dense, draw):
     batch, codes = to_batch(case.sequences, len(case.feature_orders)), to_codes(case.labels)
     n = len(batch)
     weight = np.array(draw.draw(st.lists(WEIGHTS, min_size=n, max_size=n)))
     patterns = given_patterns(case.model.patterns, case.model.n_labels)
     starts = np.minimum(np.arange(case.model.n_labels + 1), 2)
     parts = LabelParts(starts, np.zeros(2, np.int32), 1) if draw.draw(st.booleans()) else None  # of the first two
-    rule = PairRule(case.feature_orders, min_count, unsupported)
+    rule = PairRule(case.feature_orders, min_count, all_pairs)
     builder = LayoutBuilder(LayoutFrame.of(patterns, parts=parts), rule, fit_intercept=True)
     whole = builder.build(builder.count(batch, codes, weight))
     counts = []
@@ -89,12 +94,12 @@ def as_dense(batch):
 
 
 @given(segment_cases(), CUTS, st.integers(1, 2), st.booleans())
-def test_segments(case, cuts, min_count, unsupported):
+def test_segments(case, cuts, min_count, all_pairs):
     batch = to_segment_batch(case)
     patterns = given_patterns(case.model.patterns, case.model.n_labels)
     longest = np.array([min(d, 1 << 20) for d in case.model.longest], dtype=np.int64)
     limits = SegmentLimits(longest, case.model.repeats)
-    rule = PairRule(case.feature_orders, min_count, unsupported)
+    rule = PairRule(case.feature_orders, min_count, all_pairs)
     builder = SegmentLayoutBuilder(limits, LayoutFrame.of(patterns), rule, True)
     whole = builder.build(builder.count(batch, to_segments(case.segmentations, batch.offsets)))
     counts = []

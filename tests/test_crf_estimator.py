@@ -6,13 +6,13 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from internals import SequenceBatch
 from scipy import sparse
 from scipy.special import logsumexp
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf._data.batch import SequenceBatch
 from sklearn_hocrf.datasets import make_digit_words
 from sklearn_hocrf.training import LBFGS, SGD, FrankWolfe
 
@@ -298,7 +298,7 @@ def orders_by_feature(crf):
 
 
 def test_feature_order():
-    parameters = {"max_order": 2, "unsupported": True}
+    parameters = {"max_order": 2, "all_pairs": True}
     names = ["length", "word:boat", "word:man", "word:old", "word:the"]
     assert orders_by_feature(HighOrderCRF(**parameters).fit(X, Y)) == dict.fromkeys(names, {0})
     assert orders_by_feature(HighOrderCRF(feature_order=2, **parameters).fit(X, Y)) == dict.fromkeys(names, {0, 1, 2})
@@ -346,8 +346,8 @@ def test_supported_pairs_are_those_seen_in_training():
         for row, column in zip(entries.row, entries.col, strict=True)
     }
     assert pairs == seen | {(label, "length") for label in LABELS}
-    assert HighOrderCRF(unsupported=True).fit(X, Y).coef_.nnz == 3 * 5
-    rare = HighOrderCRF(min_feature_count=2).fit(X, Y).coef_.tocoo()
+    assert HighOrderCRF(all_pairs=True).fit(X, Y).coef_.nnz == 3 * 5
+    rare = HighOrderCRF(min_pair_count=2).fit(X, Y).coef_.tocoo()
     assert {(LABELS[row], crf.feature_names_in_[column]) for row, column in zip(rare.row, rare.col, strict=True)} == {
         ("A", "word:old"),
         ("D", "word:the"),
@@ -405,8 +405,7 @@ def test_too_few_iterations_warn_with_the_remedy():
     assert caught[0].filename == __file__
     assert crf.n_iter_ == 2
     assert len(crf.objective_history_) == 3
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         HighOrderCRF().fit(X, Y)
 
 
@@ -503,9 +502,9 @@ def test_warm_start_without_names_matches_features_by_number():
         {"min_pattern_count": -1},
         {"feature_order": -1},
         {"feature_order": (0, 1)},
-        {"min_feature_count": -1},
+        {"min_pair_count": -1},
         {"fit_intercept": "yes"},
-        {"unsupported": 3},
+        {"all_pairs": 3},
         {"max_iter": -1},
         {"tol": -1e-3},
         {"warm_start": "no"},

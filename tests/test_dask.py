@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 import sklearn
+from internals import segment_features, threads_for
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV
@@ -26,13 +27,12 @@ from dask import bag, delayed  # noqa: E402
 from joblib import parallel_config  # noqa: E402
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF  # noqa: E402
-from sklearn_hocrf._data.segments import segment_features  # noqa: E402
-from sklearn_hocrf._inference.schedule import threads_for  # noqa: E402
 from sklearn_hocrf.callback import EarlyStopping  # noqa: E402
 from sklearn_hocrf.dask import DaskExtractor, DaskSequenceLabeler, _partitions  # noqa: E402
-from sklearn_hocrf.feature_extraction import LogOddsSegments, SequenceFeatureExtractor  # noqa: E402
+from sklearn_hocrf.feature_extraction import SegmentLogOddsEncoder, SequenceFeatureExtractor  # noqa: E402
 from sklearn_hocrf.model_selection import PenaltySearchCV  # noqa: E402
-from sklearn_hocrf.training import LBFGS, SGD, Constraints, NegativeLogLikelihood  # noqa: E402
+from sklearn_hocrf.settings import Constraints  # noqa: E402
+from sklearn_hocrf.training import LBFGS, SGD, NegativeLogLikelihood  # noqa: E402
 
 pytestmark = pytest.mark.dask
 OPTIONS = {"threads_per_worker": 1, "dashboard_address": None, "silence_logs": 50}  # logging.CRITICAL
@@ -80,11 +80,11 @@ CHAINS = {
         "max_order": 2,
         "feature_order": {"w": 1},
         "min_pattern_count": 3,
-        "min_feature_count": 2,
+        "min_pair_count": 2,
         "sigma_reg": (0.5, 0.2),
     },
     "all pairs": {
-        "unsupported": True,
+        "all_pairs": True,
         "fit_intercept": False,
         "patterns": [("A", "B"), ("C", "C")],
         "class_weight": {"A": 3.0},
@@ -189,18 +189,18 @@ def test_optimum_is_that_of_one_machine(name, client):
 
 
 @pytest.mark.parametrize(
-    ("encoding", "settings"),
+    ("scheme", "settings"),
     [
         ("runs", {"min_segment_length": {"B": 1}}),
         ("bio", {"max_segment_length": {"A": 9}, "class_weight": "balanced", "max_order": 2}),
         ("segments", {"l1_reg": 0.2}),
     ],
 )
-def test_segments(encoding, settings, client):
-    settings = {"encoding": encoding, "tol": 1e-8, "sigma_reg": 0.3, **settings}
-    given = tags(y) if encoding == "bio" else y
-    if encoding == "segments":
-        model = HighOrderSemiCRF(encoding="runs").fit(X, y)
+def test_segments(scheme, settings, client):
+    settings = {"scheme": scheme, "tol": 1e-8, "sigma_reg": 0.3, **settings}
+    given = tags(y) if scheme == "bio" else y
+    if scheme == "segments":
+        model = HighOrderSemiCRF(scheme="runs").fit(X, y)
         given = model.predict_segments(X)
     local = HighOrderSemiCRF(**settings).fit(X, given)
     remote = DaskSequenceLabeler(HighOrderSemiCRF(**settings), client).fit(parts(X), parts(given))
@@ -213,7 +213,7 @@ def test_segments(encoding, settings, client):
 def test_segments_of_one_token_in_some_partitions_alone(client):
     """Whether labels may repeat is a question to all partitions."""
     X, y = [[["a"], ["b"]], [["a"], ["a"], ["b"]]] * 4, [["A", "B"], ["A", "A", "B"]] * 4
-    settings = {"tol": 1e-8, "encoding": "runs"}
+    settings = {"tol": 1e-8, "scheme": "runs"}
     remote = DaskSequenceLabeler(HighOrderSemiCRF(**settings), client).fit(
         [delayed(X[::2]), delayed(X[1::2])], [delayed(y[::2]), delayed(y[1::2])]
     )
@@ -252,8 +252,7 @@ def test_dense_and_sparse_rows(client):
 
 def test_bits_depend_on_the_partitions_alone(client):
     crf = HighOrderCRF(l1_reg=0.1, max_iter=4)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
         fits = [DaskSequenceLabeler(crf, client).fit(parts(X), parts(y)).estimator_]
         for n_workers in 1, 3:
             with (
@@ -284,7 +283,7 @@ def test_missing_optimum_is_told(client):
 def test_extractors_learn_from_partitions(client):
     """Vocabularies, minimum counts and log odds are those of all data; leave-one-out features those of training."""
     words = [[token[0] for token in x] for x in X]
-    for extractor in SequenceFeatureExtractor(min_count=3), LogOddsSegments(encoding="runs", max_length=3):
+    for extractor in SequenceFeatureExtractor(min_count=3), SegmentLogOddsEncoder(scheme="runs", max_length=3):
         local, remote = clone(extractor), DaskExtractor(extractor, client=client)
         expected = local.fit_transform(words, y)
         batches = remote.fit_transform(parts(words), parts(y))

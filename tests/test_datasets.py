@@ -285,7 +285,7 @@ def test_ragged_line_is_named(tmp_path):
         load_cora_references(path)
 
 
-def test_conll_encoding(tmp_path):
+def test_conll_scheme(tmp_path):
     path = tmp_path / "esp"
     path.write_bytes("ma\u00f1ana O\n".encode("latin-1"))
     assert load_conll(path, encoding="latin-1").data == [[{"0": "ma\u00f1ana"}]]
@@ -372,8 +372,8 @@ def test_words_are_segments_of_characters(tmp_path, upos):
     borders = [[(0, 2), (2, 3)], [(0, 1), (1, 6)], [(0, 2)]]
     assert [[segment[:2] for segment in segments] for segments in bunch.target] == borders
     assert [label for segments in bunch.target for *_, label in segments] == labels
-    tags = load_ud_chinese(path, upos=upos, encoding="bio").target
-    assert extract_segments(tags, encoding="bio") == bunch.target
+    tags = load_ud_chinese(path, upos=upos, scheme="bio").target
+    assert extract_segments(tags, scheme="bio") == bunch.target
     assert tags[0] == (["B-ADJ", "I-ADJ", "B-PART"] if upos else ["B", "I", "B"])
 
 
@@ -397,8 +397,8 @@ def test_sentences_with_long_words_are_left_out(tmp_path):
 def test_lines_that_are_no_words(tmp_path, text, message):
     with pytest.raises(ValueError, match=message):
         load_ud_chinese(write(tmp_path / "train", text))
-    with pytest.raises(ValueError, match="encoding"):
-        load_ud_chinese(write(tmp_path / "train", CHINESE), encoding="bioes")
+    with pytest.raises(ValueError, match="scheme"):
+        load_ud_chinese(write(tmp_path / "train", CHINESE), scheme="bioes")
 
 
 # ------------------------------------------------------------------------------------------------------------ real data

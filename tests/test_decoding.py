@@ -13,8 +13,9 @@ from sklearn.model_selection import GridSearchCV
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf.inspection import SegmentsDisplay
 from sklearn_hocrf.metrics import extract_segments
+from sklearn_hocrf.settings import Constraints, SegmentDecoding, TokenDecoding
 from sklearn_hocrf.text import convert_tags
-from sklearn_hocrf.training import Constraints, Hinge, SegmentDecoding, TokenDecoding
+from sklearn_hocrf.training import Hinge
 
 WORDS = ["Ann", "Lee", "met", "Bob", "in", "Rome"]
 TAGS = {
@@ -34,8 +35,8 @@ def random_data(seed, labels, n=12, longest=4):
     return X, y
 
 
-def random_crf(seed, encoding="bio", **options):
-    X, y = random_data(seed, TAGS.get(encoding, ["a", "b", "c"]))
+def random_crf(seed, scheme="bio", **options):
+    X, y = random_data(seed, TAGS.get(scheme, ["a", "b", "c"]))
     crf = HighOrderCRF(max_order=seed % 3, sigma_reg=3.0, tol=1e-2, **options).fit(X, y)
     return crf, X[:4]
 
@@ -47,29 +48,29 @@ def distribution(crf, x):
     return {tuple(z): value for z, value in zip(labellings, p.tolist(), strict=True) if value > 0}
 
 
-def segments_of(labelling, encoding):
-    return extract_segments([list(labelling)], encoding=encoding)[0]
+def segments_of(labelling, scheme):
+    return extract_segments([list(labelling)], scheme=scheme)[0]
 
 
-@pytest.mark.parametrize("encoding", [*TAGS, "runs"])
+@pytest.mark.parametrize("scheme", [*TAGS, "runs"])
 @pytest.mark.parametrize("seed", range(6))
-def test_probabilities_of_segments(seed, encoding):
-    crf, X = random_crf(seed, encoding)
-    tables = crf.segment_marginals(X, threshold=0, encoding=encoding)
-    decoded = crf.predict_segments(X, encoding=encoding, with_probability=True)
+def test_probabilities_of_segments(seed, scheme):
+    crf, X = random_crf(seed, scheme)
+    tables = crf.segment_marginals(X, threshold=0, scheme=scheme)
+    decoded = crf.predict_segments(X, scheme=scheme, with_probability=True)
     for x, table, found in zip(X, tables, decoded, strict=True):
         wanted: dict = {}
         for labelling, p in distribution(crf, x).items():
-            for segment in segments_of(labelling, encoding):
+            for segment in segments_of(labelling, scheme):
                 wanted[segment] = wanted.get(segment, 0.0) + p
         got = {row[:3]: row[3] for row in table.tolist()}
         assert set(got) == set(wanted)
         assert all(abs(got[key] - p) <= 1e-10 * p for key, p in wanted.items())
         assert list(got) == sorted(got)
-        best = segments_of(crf.predict([x])[0], encoding)
+        best = segments_of(crf.predict([x])[0], scheme)
         assert [(start, stop, label) for start, stop, label, _ in found.tolist()] == best
         assert all(abs(p - got[start, stop, label]) <= 1e-12 for start, stop, label, p in found.tolist())
-    likely = crf.segment_marginals(X, threshold=0.2, encoding=encoding)
+    likely = crf.segment_marginals(X, threshold=0.2, scheme=scheme)
     assert [t.tolist() for t in likely] == [[row for row in t.tolist() if row[3] >= 0.2] for t in tables]
 
 
@@ -115,7 +116,7 @@ def test_token_decoding(seed, known):
                 price = {z: sum(expected[t, code[label]] for t, label in enumerate(z)) for z in possible}
                 assert tuple(labels) in price
                 assert price[tuple(labels)] <= min(price.values()) + 1e-12
-            model.set_params(decoding=TokenDecoding(cost, legal=False))
+            model.set_params(decoding=TokenDecoding(cost, constrained=False))
             free = model.predict(X, known=given)
             if given is None:
                 for p, labels in zip(marginals, free, strict=True):
@@ -126,33 +127,33 @@ def test_token_decoding(seed, known):
                 assert all(labels[0] in ("B-PER", "I-LOC") for labels in free)
 
 
-@pytest.mark.parametrize("encoding", ["bio", "bioes", "iob1", "bmes", "runs"])
+@pytest.mark.parametrize("scheme", ["bio", "bioes", "iob1", "bmes", "runs"])
 @pytest.mark.parametrize("threshold", [0.1, 0.5, {"PER": 0.2}])
-def test_segment_decoding_of_tags(encoding, threshold):
+def test_segment_decoding_of_tags(scheme, threshold):
     for seed in range(4):
-        crf, X = random_crf(seed, encoding)
-        if isinstance(threshold, dict) and encoding in ("bmes", "runs"):
+        crf, X = random_crf(seed, scheme)
+        if isinstance(threshold, dict) and scheme in ("bmes", "runs"):
             continue
-        crf.set_params(decoding=SegmentDecoding(threshold, encoding=encoding))
+        crf.set_params(decoding=SegmentDecoding(threshold, scheme=scheme))
         for x, labels in zip(X, crf.predict(X), strict=True):
-            p = {row[:3]: row[3] for row in crf.segment_marginals([x], 0, encoding=encoding)[0].tolist()}
+            p = {row[:3]: row[3] for row in crf.segment_marginals([x], 0, scheme=scheme)[0].tolist()}
 
             def gain(segments, p=p):
                 least = [threshold.get(s[2], 0.5) if isinstance(threshold, dict) else threshold for s in segments]
                 return sum(
-                    p.get(s, 0.0) - (0.0 if encoding in ("bmes", "runs") else t)
+                    p.get(s, 0.0) - (0.0 if scheme in ("bmes", "runs") else t)
                     for s, t in zip(segments, least, strict=True)
                 )
 
-            best = max(gain(segments_of(z, encoding)) for z in itertools.product(crf.classes_.tolist(), repeat=len(x)))
-            assert gain(segments_of(labels, encoding)) >= best - 1e-9
-            if encoding == "runs":
+            best = max(gain(segments_of(z, scheme)) for z in itertools.product(crf.classes_.tolist(), repeat=len(x)))
+            assert gain(segments_of(labels, scheme)) >= best - 1e-9
+            if scheme == "runs":
                 continue
-            assert extract_segments([labels], encoding=encoding, strict=True) == [segments_of(labels, encoding)]
+            assert extract_segments([labels], scheme=scheme, strict=True) == [segments_of(labels, scheme)]
 
 
 @pytest.mark.parametrize(
-    ("labels", "constraints", "encoding"),
+    ("labels", "constraints", "scheme"),
     [
         (["B-PER", "I-PER", "O"], None, "bio"),
         (["B-PER", "I-PER", "E-PER", "S-PER", "O"], None, "bioes"),
@@ -167,16 +168,16 @@ def test_segment_decoding_of_tags(encoding, threshold):
         ([1, 2], None, "runs"),
     ],
 )
-def test_the_encoding_is_that_of_the_constraints_or_of_the_labels(labels, constraints, encoding):
+def test_the_scheme_is_that_of_the_constraints_or_of_the_labels(labels, constraints, scheme):
     X, y = random_data(1, labels)
     y = y if constraints is None else convert_tags(y, constraints, constraints)
     crf = HighOrderCRF(constraints=constraints).fit(X, y).set_params(constraints=None)
-    assert crf.predict_segments(X) == crf.predict_segments(X, encoding=encoding)
-    for left, right in zip(crf.segment_marginals(X), crf.segment_marginals(X, encoding=encoding), strict=True):
+    assert crf.predict_segments(X) == crf.predict_segments(X, scheme=scheme)
+    for left, right in zip(crf.segment_marginals(X), crf.segment_marginals(X, scheme=scheme), strict=True):
         np.testing.assert_array_equal(left, right)
-    shown = [SegmentsDisplay.from_estimator(crf, X, encoding=scheme) for scheme in ("auto", encoding)]
+    shown = [SegmentsDisplay.from_estimator(crf, X, scheme=scheme) for scheme in ("auto", scheme)]
     assert repr(shown[0]) == repr(shown[1])
-    best = crf.set_params(decoding=SegmentDecoding(encoding=encoding)).predict(X)
+    best = crf.set_params(decoding=SegmentDecoding(scheme=scheme)).predict(X)
     assert crf.set_params(decoding="segment").predict(X) == best
 
 
@@ -229,12 +230,12 @@ def test_segments_that_cannot_stand_together(case, threshold):
 SEMI = {"bio": TAGS["bio"], "bioes": TAGS["bioes"], "runs": ["a", "b", "c"]}
 
 
-@pytest.mark.parametrize("encoding", SEMI)
+@pytest.mark.parametrize("scheme", SEMI)
 @pytest.mark.parametrize("seed", range(4))
-def test_segmentations(seed, encoding):
-    X, y = random_data(seed, SEMI[encoding], longest=3)
-    y = y if encoding == "runs" else [legalised(labels, encoding) for labels in y]
-    crf = HighOrderSemiCRF(max_order=seed % 3, encoding=encoding, max_segment_length=3, sigma_reg=3.0, tol=1e-2)
+def test_segmentations(seed, scheme):
+    X, y = random_data(seed, SEMI[scheme], longest=3)
+    y = y if scheme == "runs" else [legalised(labels, scheme) for labels in y]
+    crf = HighOrderSemiCRF(max_order=seed % 3, scheme=scheme, max_segment_length=3, sigma_reg=3.0, tol=1e-2)
     crf.fit(X, y)
     X = X[:4]
     crf.set_params(decoding=TokenDecoding())
@@ -247,8 +248,8 @@ def test_segmentations(seed, encoding):
         crf.set_params(decoding=SegmentDecoding(threshold))
         for x, labels in zip(X, crf.predict(X), strict=True):
             p = {row[:3]: row[3] for row in crf.segment_marginals([x], 0)[0].tolist()}
-            cost = 0.0 if encoding == "runs" else threshold
-            gains = {z: sum(p[s] - cost for s in segments_of(z, encoding) if s[2] != "O") for z in distribution(crf, x)}
+            cost = 0.0 if scheme == "runs" else threshold
+            gains = {z: sum(p[s] - cost for s in segments_of(z, scheme) if s[2] != "O") for z in distribution(crf, x)}
             assert gains[tuple(labels)] >= max(gains.values()) - 1e-6
     found = crf.predict_segments(X, with_probability=True)
     for x, table in zip(X, found, strict=True):
@@ -256,12 +257,12 @@ def test_segmentations(seed, encoding):
         assert [row[3] for row in table.tolist()] == pytest.approx([p[row[:3]] for row in table.tolist()], rel=1e-12)
 
 
-def legalised(labels, encoding):
+def legalised(labels, scheme):
     """Return tags that say the same without breaking rules."""
     tags = ["O"] * len(labels)
-    for start, stop, label in segments_of(labels, encoding):
+    for start, stop, label in segments_of(labels, scheme):
         length = min(stop - start, 3)
-        names = {1: ["B"], 2: ["B", "I"], 3: ["B", "I", "I"]} if encoding == "bio" else {}
+        names = {1: ["B"], 2: ["B", "I"], 3: ["B", "I", "I"]} if scheme == "bio" else {}
         names = names or {1: ["S"], 2: ["B", "E"], 3: ["B", "I", "E"]}
         tags[start : start + length] = [f"{prefix}-{label}" for prefix in names[length]]
     return tags
@@ -285,17 +286,17 @@ def test_grids_and_copies():
         ("tokens", "decoding must be one of 'viterbi', 'token', 'segment'"),
         (SegmentDecoding(1.5), "threshold of SegmentDecoding must be a probability"),
         (SegmentDecoding({"ORG": 0.5}), "threshold of SegmentDecoding names 'ORG'"),
-        (SegmentDecoding(encoding="segments"), "encoding of SegmentDecoding must be one of"),
-        (SegmentDecoding(encoding="bioes"), "the label 'B-LOC' is no tag|is no tag of this scheme"),
+        (SegmentDecoding(scheme="segments"), "scheme of SegmentDecoding must be one of"),
+        (SegmentDecoding(scheme="bioes"), "the label 'B-LOC' is no tag|is no tag of this scheme"),
         (TokenDecoding({("O", "X"): 1}), "names 'X', which is not among classes_"),
         (TokenDecoding({"O": 1}), "must be a pair"),
         (TokenDecoding(np.ones((2, 2))), "has 2 classes, the model has 5"),
-        (TokenDecoding(legal=None), "legal of TokenDecoding must be"),
+        (TokenDecoding(constrained=None), "constrained of TokenDecoding must be"),
     ],
 )
 def test_bad_settings(decoding, message):
     crf, X = random_crf(0)
-    if isinstance(decoding, SegmentDecoding) and decoding.encoding == "bioes":
+    if isinstance(decoding, SegmentDecoding) and decoding.scheme == "bioes":
         crf = HighOrderCRF().fit([[["x"]]] * 2, [["author"], ["title"]])
         X = [[["x"]]]
     with pytest.raises(ValueError, match=message):
@@ -305,7 +306,7 @@ def test_bad_settings(decoding, message):
 def test_without_probabilities():
     X, y = random_data(0, TAGS["bio"])
     crf = HighOrderCRF(objective="hinge", tol=1.0).fit(X, y)
-    for decoding in "token", "segment", TokenDecoding(legal=False), SegmentDecoding(0.3):
+    for decoding in "token", "segment", TokenDecoding(constrained=False), SegmentDecoding(0.3):
         with pytest.raises(ValueError, match=f"decoding={re.escape(repr(decoding))} needs probabilities"):
             crf.set_params(decoding=decoding).predict(X)
     assert not hasattr(crf, "segment_marginals")

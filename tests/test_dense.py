@@ -8,6 +8,19 @@ import skops.io
 from cases import build_layout, cases, random_case, reschedule, to_batch, to_codes, to_layout
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from internals import (
+    CHAIN,
+    SEGMENTS,
+    ChainModel,
+    DenseColumns,
+    NegativeLogLikelihood,
+    Problem,
+    SegmentModel,
+    SequenceBatch,
+    given_patterns,
+    read_training_sequences,
+    tie_weights,
+)
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from segment_cases import segment_cases, to_segment_batch, to_segment_layout, to_segments, to_weights
@@ -16,16 +29,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from sklearn_hocrf import TRUSTED_TYPES, HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf._data.batch import SequenceBatch
-from sklearn_hocrf._data.columns import DenseColumns
-from sklearn_hocrf._inference.chain import ChainModel
-from sklearn_hocrf._inference.families import CHAIN, SEGMENTS
-from sklearn_hocrf._inference.segment import SegmentModel
-from sklearn_hocrf._objectives import NegativeLogLikelihood, Problem
-from sklearn_hocrf._structure.patterns import given_patterns
-from sklearn_hocrf._structure.tied_weights import tie_weights
-from sklearn_hocrf._validation._inputs import read_training_sequences
-from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor, Tokenwise
+from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor, TokenTransformer
 from sklearn_hocrf.inspection import weight_standard_errors
 from sklearn_hocrf.model_selection import PenaltySearchCV
 
@@ -59,7 +63,7 @@ def by_key(layout, numbers):
 
 def check_layouts(build, sparse_batch, dense_batch, truth, weight):
     """Check which pairs there are, and what the labels count."""
-    for options in ({"unsupported": True}, {"unsupported": False}, {"unsupported": False, "min_feature_count": 1.5}):
+    for options in ({"all_pairs": True}, {"all_pairs": False}, {"all_pairs": False, "min_pair_count": 1.5}):
         layouts = [build(batch, sequence_weight=weight, **options) for batch in (sparse_batch, dense_batch)]
         assert pair_keys(layouts[0]) == pair_keys(layouts[1])
         counts = [
@@ -459,7 +463,7 @@ def test_templates_that_arrays_do_not_fit():
 def test_arrays_beside_other_transformers():
     """Behind dense columns texts are added, features of segments made, and numbers scaled: all stay dense."""
     chain = make_pipeline(
-        SequenceFeatureExtractor([("v", 0)]), Tokenwise(StandardScaler()), SequenceFeatureExtractor([("w", 0)])
+        SequenceFeatureExtractor([("v", 0)]), TokenTransformer(StandardScaler()), SequenceFeatureExtractor([("w", 0)])
     )
     batch = chain.fit_transform(TOKENS)
     assert batch.dense.attributes.tolist() == [0, 1, 2]

@@ -6,36 +6,29 @@ import numpy as np
 import oracle
 import pytest
 import segment_oracle as so
-from cases import EXTREME, Case, cases, golden_case, is_possible, random_case, reschedule, to_batch, to_chain_model
+from cases import (
+    EXTREME,
+    Case,
+    Counter,
+    cases,
+    golden_case,
+    is_possible,
+    random_case,
+    reschedule,
+    to_batch,
+    to_chain_model,
+)
 from hypothesis import given, settings
+from internals import chain, chain_log, segment, segment_log, segment_scores, token_scores
 from scipy import sparse
 from segment_cases import (
-    CHANNELS,
-    LENGTHS,
-    WholeMaker,
+    FEATURES,
     random_segment_case,
     segment_cases,
     to_segment_model,
-    token_block,
 )
 from segment_cases import is_possible as has_segmentation
 
-from sklearn_hocrf._data.segments import BAG, BEGIN, INSIDE, RowBlock
-from sklearn_hocrf._kernels import chain, chain_log, segment, segment_log, segment_scores, token_scores
-
-FEATURES = {
-    **{prefix.rstrip(":"): (token_block(channel, [0, 1], prefix),) for prefix, channel in CHANNELS.items()},
-    **{f"length_{block.kind}_{block.longest}": (block,) for block in LENGTHS},
-    "whole": (RowBlock(WholeMaker(), {}),),
-    "plain": None,
-    "all": (
-        token_block(BAG, [0]),
-        token_block(BEGIN, [0, 1]),
-        token_block(INSIDE, [1]),
-        LENGTHS[2],
-        RowBlock(WholeMaker(), {}),
-    ),
-}
 PATTERNS = [(0, 1), (1, 0), (2, 0), (0, 1, 0), (1, 2, 0)]
 CHAINS = {  # orders of the features' patterns
     "order_0": [(0,), (0,)],
@@ -224,17 +217,6 @@ def test_a_long_chain_alone():
 
 
 # ----------------------------------------------------------------------------------------------------------- log space
-
-
-class Counter:
-    """Counts the calls of a function that it stands in for."""
-
-    def __init__(self, function):
-        self.function, self.calls = function, 0
-
-    def __call__(self, *args):
-        self.calls += 1
-        return self.function(*args)
 
 
 @pytest.mark.parametrize("module", [chain_log, segment_log])

@@ -6,9 +6,9 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+from internals import COLORS, GREY, color_map, reasons_of
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf._display import COLORS, GREY, color_map
 from sklearn_hocrf.calibration import CalibratedSequenceLabeler
 from sklearn_hocrf.feature_extraction import SequenceBatch, SequenceFeatureExtractor
 from sklearn_hocrf.inspection import (
@@ -18,7 +18,6 @@ from sklearn_hocrf.inspection import (
     SegmentsDisplay,
     explain,
 )
-from sklearn_hocrf.inspection._reasons import reasons_of
 from sklearn_hocrf.metrics import error_table, extract_segments
 from sklearn_hocrf.model_selection import PenaltySearchCV, PenaltySearchDisplay
 from sklearn_hocrf.pipeline import make_pipeline
@@ -190,7 +189,7 @@ def test_probabilities_are_numbers():
 
 
 @pytest.mark.parametrize(
-    ("segments", "encoding", "message"),
+    ("segments", "scheme", "message"),
     [
         ([[(0, 2, "A"), (1, 3, "B")]], "auto", r"overlap.*sequence 0"),
         ([[(0, 5, "A")]], "auto", r"sequence 0, position 0.*4 tokens"),
@@ -199,22 +198,22 @@ def test_probabilities_are_numbers():
         ([["A", "B"]], "auto", "2 labels in sequence 0, but X has 4 tokens"),
     ],
 )
-def test_wrong_segments(segments, encoding, message):
+def test_wrong_segments(segments, scheme, message):
     with pytest.raises(ValueError, match=message):
-        SegmentsDisplay.from_predictions(X[:1], segments, encoding=encoding)
+        SegmentsDisplay.from_predictions(X[:1], segments, scheme=scheme)
     with pytest.raises(ValueError, match=message.replace("y_pred", "y_true")):
-        SegmentsDisplay.from_predictions(X[:1], [[]], segments, encoding=encoding)
+        SegmentsDisplay.from_predictions(X[:1], [[]], segments, scheme=scheme)
 
 
-def test_wrong_encoding():
-    with pytest.raises(ValueError, match="encoding must be one of 'auto'"):
-        SegmentsDisplay.from_predictions(X[:1], [[]], encoding="bie")
+def test_wrong_scheme():
+    with pytest.raises(ValueError, match="scheme must be one of 'auto'"):
+        SegmentsDisplay.from_predictions(X[:1], [[]], scheme="bie")
 
 
 @pytest.mark.parametrize(
-    ("encoding", "tags"), [("bioes", "B-A E-A O S-A"), ("bilou", "B-A L-A O U-A"), ("iob1", "I-A I-A O I-A")]
+    ("scheme", "tags"), [("bioes", "B-A E-A O S-A"), ("bilou", "B-A L-A O U-A"), ("iob1", "I-A I-A O I-A")]
 )
-def test_schemes_are_seen(encoding, tags):
+def test_schemes_are_seen(scheme, tags):
     display = SegmentsDisplay.from_predictions(X[:1], [tags.split()])
     assert display.segments == [[(0, 2, "A", None), (3, 4, "A", None)]]
 
@@ -230,17 +229,17 @@ def test_segments_of_models(tagger):
     calibrated = CalibratedSequenceLabeler(tagger, cv=2).fit(X, [*Y[:3], *Y[:2], ["O"]])
     probability = calibrated.predict_segments(X, with_probability=True)[0]["probability"].tolist()
     assert [p for *_, p in SegmentsDisplay.from_estimator(calibrated, X).segments[0]] == probability
-    assert SegmentsDisplay.from_estimator(tagger, X[2:3], known=[["O"]], encoding="bio").segments == [[]]
+    assert SegmentsDisplay.from_estimator(tagger, X[2:3], known=[["O"]], scheme="bio").segments == [[]]
 
 
-@pytest.mark.parametrize("encoding", ["runs", "bio", "bioes", "segments"])
-def test_segments_of_segment_models(encoding):
-    y = Y if encoding == "bio" else [["A", "A", "O", "B"], ["O", "O", "A"], ["B"]] * 2
-    if encoding == "bioes":
+@pytest.mark.parametrize("scheme", ["runs", "bio", "bioes", "segments"])
+def test_segments_of_segment_models(scheme):
+    y = Y if scheme == "bio" else [["A", "A", "O", "B"], ["O", "O", "A"], ["B"]] * 2
+    if scheme == "bioes":
         y = [["B-A", "E-A", "O", "S-A"], ["O", "O", "S-A"], ["S-A"]] * 2
-    if encoding == "segments":
+    if scheme == "segments":
         y = [[(0, 2, "A"), (2, 3, "O"), (3, 4, "B")], [(0, 1, "O"), (1, 2, "O"), (2, 3, "A")], [(0, 1, "B")]] * 2
-    model = make_pipeline(SequenceFeatureExtractor(), HighOrderSemiCRF(encoding=encoding)).fit(X, y)
+    model = make_pipeline(SequenceFeatureExtractor(), HighOrderSemiCRF(scheme=scheme)).fit(X, y)
     display = SegmentsDisplay.from_estimator(model, X, y)
     assert display.segments == [found.tolist() for found in model.predict_segments(X, with_probability=True)]
     assert "O 0." not in repr(display)
@@ -300,7 +299,7 @@ def test_marginals_of_tokens(tagger, pyplot):
 
 
 def test_marginals_of_segments(tagger, pyplot):
-    display = MarginalsDisplay.from_estimator(tagger, X, 0, of="segments", threshold=0.01, encoding="bio")
+    display = MarginalsDisplay.from_estimator(tagger, X, 0, of="segments", threshold=0.01, scheme="bio")
     assert display.segments == tagger.segment_marginals(X[:1], 0.01)[0].tolist()
     rows = display._packed()
     assert sorted(segment for row in rows for segment in row) == sorted(display.segments)
@@ -540,16 +539,16 @@ def test_colors_are_those_of_the_classes(tagger):
     X = [["Ann", "Lee", "met", "Bob"], ["Acme", "met", "Rome"]] * 2
     y = [["B-PER", "I-PER", "O", "B-PER"], ["B-ORG", "O", "B-LOC"]] * 2
     crf = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF()).fit(X, y)
-    spans = [extract_segments([labels], encoding="bio")[0] for labels in y]
-    semi = make_pipeline(SequenceFeatureExtractor(), HighOrderSemiCRF(encoding="bio")).fit(X, y)
+    spans = [extract_segments([labels], scheme="bio")[0] for labels in y]
+    semi = make_pipeline(SequenceFeatureExtractor(), HighOrderSemiCRF(scheme="bio")).fit(X, y)
     displays = [
         SegmentsDisplay.from_estimator(crf, X[:1]),
-        SegmentsDisplay.from_estimator(crf, X[1:2], y[1:2], encoding="bio"),
+        SegmentsDisplay.from_estimator(crf, X[1:2], y[1:2], scheme="bio"),
         SegmentsDisplay.from_estimator(semi, X[:1]),
         SegmentsDisplay.from_predictions(X[:1], y[:1], classes=crf.classes_),
         SegmentsDisplay.from_predictions(X[1:2], spans[1:2], classes=["PER", "ORG", "LOC"]),
-        SegmentsDisplay.from_predictions(X[1:2], y[1:2], encoding="bio", classes=["PER", "ORG", "LOC"]),
-        MarginalsDisplay.from_estimator(crf, X, 1, of="segments", encoding="bio", threshold=0.9),
+        SegmentsDisplay.from_predictions(X[1:2], y[1:2], scheme="bio", classes=["PER", "ORG", "LOC"]),
+        MarginalsDisplay.from_estimator(crf, X, 1, of="segments", scheme="bio", threshold=0.9),
         MarginalsDisplay.from_estimator(semi, X, 0, of="segments", threshold=0.9),
     ]
     expected = dict(zip(["LOC", "ORG", "PER"], COLORS, strict=False))

@@ -24,7 +24,7 @@ from sklearn.utils import resample
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, metrics
 from sklearn_hocrf.calibration import CalibratedSequenceLabeler
-from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor, Tokenwise
+from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor, TokenTransformer
 from sklearn_hocrf.model_selection import PenaltySearchCV, cross_val_predict
 from sklearn_hocrf.pipeline import make_pipeline
 
@@ -55,7 +55,9 @@ def pipe():
 )
 def test_tools_for_tables_name_what_to_use(use):
     batch = SequenceFeatureExtractor().fit_transform(X)
-    with pytest.raises(TypeError, match=r"chain transformers instead of using FeatureUnion.* Tokenwise.* toarray\(\)"):
+    with pytest.raises(
+        TypeError, match=r"chain transformers instead of using FeatureUnion.* TokenTransformer.* toarray\(\)"
+    ):
         use(batch)
 
 
@@ -69,7 +71,7 @@ def test_chained_extractors_are_a_union():
 
 def test_output_is_no_data_frame(pipe):
     assert pipe.set_output(transform="default").fit(X, Y).score(X, Y) == 1
-    for transformer in pipe, pipe[0], Tokenwise(StandardScaler()):
+    for transformer in pipe, pipe[0], TokenTransformer(StandardScaler()):
         assert transformer.set_output() is transformer
         with pytest.raises(ValueError, match=r"returns a SequenceBatch, which set_output.*'pandas'.* leave it out"):
             transformer.set_output(transform="pandas")
@@ -166,7 +168,7 @@ def test_columns_of_frames_by_name(library):
     frames = [frame({"word": words, "length": [len(word) for word in words]}) for words in X[:2]]
     frames += [frame(), frame({"word": ["man"], "length": [2.5]})]  # lengths of another type
     columns = make_column_transformer((OneHotEncoder(), ["word"]), (StandardScaler(), ["length"]))
-    tokenwise = Tokenwise(columns).fit(frames)
+    tokenwise = TokenTransformer(columns).fit(frames)
     names = ["onehotencoder__word_man", "onehotencoder__word_old", "onehotencoder__word_the", "standardscaler__length"]
     assert tokenwise.get_feature_names_out().tolist() == names
     batch = tokenwise.transform(frames)
@@ -181,10 +183,10 @@ def test_columns_of_frames_by_name(library):
 def test_texts_in_columns():
     texts = [[["old"], ["cold"]], [["gold"]]]
     pairs = CountVectorizer(analyzer="char", ngram_range=(2, 2))
-    batch = Tokenwise(make_column_transformer((pairs, 0))).fit_transform(texts)
+    batch = TokenTransformer(make_column_transformer((pairs, 0))).fit_transform(texts)
     assert batch.toarray().tolist() == [[0, 0, 1, 1], [1, 0, 1, 1], [0, 1, 1, 1]]
     with pytest.raises(ValueError, match=r"sequence 0 is a list of texts.* such as \['the'\].* ColumnTransformer"):
-        Tokenwise(pairs).fit(X)
+        TokenTransformer(pairs).fit(X)
 
 
 # --- scores of single labels ------------------------------------------------------------------------------------------
@@ -198,11 +200,11 @@ SEGMENTS = [[(t, t + 1, label) for t, label in enumerate(labels)] for labels in 
 def test_scores_of_single_labels_say_what_to_use_instead(pipe, kind, scoring):
     estimator, y = CalibratedSequenceLabeler(pipe, cv=2) if kind == "calibrated" else pipe, Y
     if kind in ("runs", "segments"):
-        estimator = make_pipeline(SequenceFeatureExtractor(), HighOrderSemiCRF(encoding=kind, tol=1e-2))
+        estimator = make_pipeline(SequenceFeatureExtractor(), HighOrderSemiCRF(scheme=kind, tol=1e-2))
         y = SEGMENTS if kind == "segments" else Y
     scorers = {"theirs": scoring, "ours": metrics.token_accuracy_scorer}
     if kind == "segments":
-        scorers["ours"] = metrics.segments_f1_scorer
+        scorers["ours"] = metrics.span_f1_scorer
     with pytest.warns(
         UserWarning, match="takes one label a sample, not sequences: use a scorer of sklearn_hocrf.metrics"
     ):

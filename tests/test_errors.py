@@ -6,9 +6,9 @@ import sys
 
 import numpy as np
 import pytest
+from internals import table_of
 
 from sklearn_hocrf import HighOrderCRF
-from sklearn_hocrf._display import table_of
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 from sklearn_hocrf.metrics import error_table, extract_segments, segment_confusion, segment_f1_score
 from sklearn_hocrf.pipeline import make_pipeline
@@ -35,7 +35,7 @@ def plain_confusion(y_true, y_pred):
     """Return {(what is true, what is predicted): count}."""
     counts = {}
     for true, predicted in zip(
-        extract_segments(y_true, encoding="bio"), extract_segments(y_pred, encoding="bio"), strict=True
+        extract_segments(y_true, scheme="bio"), extract_segments(y_pred, scheme="bio"), strict=True
     ):
         pairs = []
         for t in true:
@@ -54,7 +54,7 @@ def plain_confusion(y_true, y_pred):
 @pytest.mark.parametrize("seed", range(20))
 def test_confusion(seed):
     y_true, y_pred = draw_pair(seed)
-    confusion = segment_confusion(y_true, y_pred, encoding="bio")
+    confusion = segment_confusion(y_true, y_pred, scheme="bio")
     cells = itertools.product(range(len(confusion.rows)), range(len(confusion.columns)))
     found = {
         (confusion.rows[i], confusion.columns[j]): int(confusion.matrix[i, j])
@@ -63,7 +63,7 @@ def test_confusion(seed):
     }
     assert found == plain_confusion(y_true, y_pred)
     for y, axis, names in ((y_true, 1, confusion.rows), (y_pred, 0, confusion.columns)):
-        labels = [label for segments in extract_segments(y, encoding="bio") for *_, label in segments]
+        labels = [label for segments in extract_segments(y, scheme="bio") for *_, label in segments]
         sums = confusion.matrix.sum(axis=axis)
         assert all(sums[names.index(label)] == labels.count(label) for label in set(labels))
 
@@ -93,9 +93,9 @@ def test_confusion_as_a_frame():
 def test_errors_are_all_and_only_errors(seed):
     y_true, y_pred = draw_pair(seed)
     X = [[f"t{i}" for i in range(len(tags))] for tags in y_true]
-    errors = error_table(X, y_true, y_pred, encoding="bio")
+    errors = error_table(X, y_true, y_pred, scheme="bio")
     true, predicted = (
-        {(n, *s) for n, segments in enumerate(extract_segments(y, encoding="bio")) for s in segments}
+        {(n, *s) for n, segments in enumerate(extract_segments(y, scheme="bio")) for s in segments}
         for y in (y_true, y_pred)
     )
     assert sorted((row.sequence, *row.true) for row in errors if row.true) == sorted(true - predicted)
@@ -126,19 +126,19 @@ def test_confident_errors_come_first():
     pipe = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF()).fit(X, y)
     new, truth = X[:2], [["O", "O", "B-P"], ["O", "B-P", "O"]]
     predicted = pipe.predict_segments(new, with_probability=True)
-    errors = error_table(new, truth, predicted, encoding="bio")
+    errors = error_table(new, truth, predicted, scheme="bio")
     known = {(n, *segment[:3]): segment[3] for n, found in enumerate(predicted) for segment in found.tolist()}
     given = [known[row.sequence, *row.predicted] for row in errors if row.predicted]
     assert given == sorted(given, reverse=True)
     assert [row.probability for row in errors] == [*given, None]
-    other = error_table(new, truth, pipe.predict(new), encoding="bio", probability=pipe.segment_marginals(new))
+    other = error_table(new, truth, pipe.predict(new), scheme="bio", probability=pipe.segment_marginals(new))
     assert [row[:6] for row in other] == [row[:6] for row in errors]
     np.testing.assert_allclose([row.probability for row in other[:-1]], given)
 
 
 def test_tokens():
     X, y_true, y_pred = [["a", "b", "c"]], [["X", "X", "Y"]], [["X", "Y", "Y"]]
-    [error] = error_table(X, y_true, y_pred, encoding="tokens", probability=[[0.1, 0.2, 0.3]])
+    [error] = error_table(X, y_true, y_pred, scheme="tokens", probability=[[0.1, 0.2, 0.3]])
     assert error == (0, "label", (1, 2, "X"), (1, 2, "Y"), "b", "b", 0.2)
     with pytest.raises(ValueError, match="number for each token of sequence 0"):
         error_table(X, y_true, y_pred, probability=[[0.1, 0.2, 0.3]])
@@ -154,7 +154,7 @@ def test_tokens():
             {},
             "y_pred has the segment .* in sequence 0, beyond the 1 tokens of X",
         ),
-        (([["a"]], [["A"]], [["A"]]), {"encoding": "bie"}, "encoding must be one of"),
+        (([["a"]], [["A"]], [["A"]]), {"scheme": "bie"}, "scheme must be one of"),
     ],
 )
 def test_wrong_input(arguments, options, message):
@@ -183,27 +183,27 @@ def test_long_tables_are_cut_where_they_are_shown():
 # --- wrong input, and input of other forms ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("encoding", ["runs", "bio", "bioes", "bilou", "bmes", "iob1"])
-def test_lengths_of_two_labellings(encoding):
+@pytest.mark.parametrize("scheme", ["runs", "bio", "bioes", "bilou", "bmes", "iob1"])
+def test_lengths_of_two_labellings(scheme):
     message = "sequence 1 has 3 labels in y_true, but 2 in y_pred"
     for score in (segment_confusion, segment_f1_score):
         with pytest.raises(ValueError, match=message):
-            score([["O"], ["O"] * 3], [["O"], ["O"] * 2], encoding=encoding)
-    assert segment_confusion([[(0, 3, "A")]], [[(0, 2, "A")]], encoding="segments").matrix.sum() == 2
+            score([["O"], ["O"] * 3], [["O"], ["O"] * 2], scheme=scheme)
+    assert segment_confusion([[(0, 3, "A")]], [[(0, 2, "A")]], scheme="segments").matrix.sum() == 2
     with pytest.raises(ValueError, match=r"y_pred has the segment \(0, 2, 'A'\) in sequence 0, beyond the 1 tokens"):
-        segment_confusion([["O"]], [[(0, 2, "A")]], encoding=encoding)
+        segment_confusion([["O"]], [[(0, 2, "A")]], scheme=scheme)
     with pytest.raises(ValueError, match=r"y_true has the segment .* beyond the 1 tokens of y_pred"):
-        segment_confusion([[(0, 2, "A")]], [["O"]], encoding=encoding)
+        segment_confusion([[(0, 2, "A")]], [["O"]], scheme=scheme)
 
 
-@pytest.mark.parametrize("encoding", ["runs", "bio", "tokens"])
+@pytest.mark.parametrize("scheme", ["runs", "bio", "tokens"])
 @pytest.mark.parametrize("count", [1, 3])
-def test_as_many_labels_as_tokens(encoding, count):
+def test_as_many_labels_as_tokens(scheme, count):
     X, right, wrong = [["a"], ["b", "c"]], [["O"], ["O", "O"]], [["O"], ["O"] * count]
-    assert error_table(X, right, right, encoding=encoding) == []
+    assert error_table(X, right, right, scheme=scheme) == []
     for name, y in (("y_true", (wrong, right)), ("y_pred", (right, wrong))):
         with pytest.raises(ValueError, match=f"{name} has {count} labels in sequence 1, but X has 2 tokens"):
-            error_table(X, *y, encoding=encoding)
+            error_table(X, *y, scheme=scheme)
 
 
 @pytest.mark.parametrize(
@@ -232,7 +232,7 @@ def test_marginals_of_tokens_are_refused():
     X, y = [["Ann", "met"], ["Bob"]], [["B-P", "O"], ["B-P"]]
     pipe = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF()).fit(X, y)
     with pytest.raises(ValueError, match="segment_marginals"):
-        error_table(X, y, [["O", "O"], ["O"]], encoding="bio", probability=pipe.predict_marginals(X))
+        error_table(X, y, [["O", "O"], ["O"]], scheme="bio", probability=pipe.predict_marginals(X))
 
 
 def test_few_probabilities():
@@ -243,31 +243,31 @@ def test_few_probabilities():
         error_table([["a"]], [["A"]], [[(0, 1, "B", "p")]])
 
 
-@pytest.mark.parametrize("encoding", ["tokens", "runs", "bio"])
+@pytest.mark.parametrize("scheme", ["tokens", "runs", "bio"])
 @pytest.mark.parametrize("label", [None, float("nan"), {"X"}])
-def test_labels_are_read_by_name(encoding, label):
+def test_labels_are_read_by_name(scheme, label):
     kind = TypeError if isinstance(label, set) else ValueError
     for name, y in (("y_true", ([["O", label]], [["O", "O"]])), ("y_pred", ([["O", "O"]], [["O", label]]))):
         with pytest.raises(kind, match=rf"(?s){name}.*(sequence 0, position 1)"):
-            error_table([["a", "b"]], *y, encoding=encoding)
-        if encoding != "tokens":
+            error_table([["a", "b"]], *y, scheme=scheme)
+        if scheme != "tokens":
             with pytest.raises(kind, match=rf"(?s){name}.*(sequence 0, position 1)"):
-                segment_confusion(*y, encoding=encoding)
+                segment_confusion(*y, scheme=scheme)
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_segments_in_place_of_labels(seed):
     y_true, y_pred = draw_pair(seed)
-    segments = extract_segments(y_pred, encoding="bio")
+    segments = extract_segments(y_pred, scheme="bio")
     kind = [("start", int), ("stop", int), ("label", "U1"), ("probability", float)]
     arrays = [np.array([(*segment, 0.5) for segment in of_one], dtype=kind) for of_one in segments]
     X = [["t"] * len(tags) for tags in y_true]
-    expected, errors = segment_confusion(y_true, y_pred, encoding="bio"), error_table(X, y_true, y_pred, encoding="bio")
+    expected, errors = segment_confusion(y_true, y_pred, scheme="bio"), error_table(X, y_true, y_pred, scheme="bio")
     for given in (segments, arrays, [list(map(list, of_one)) for of_one in segments]):
-        found = segment_confusion(y_true, given, encoding="bio")
+        found = segment_confusion(y_true, given, scheme="bio")
         np.testing.assert_array_equal(found.matrix, expected.matrix)
         assert found[1:] == expected[1:]
-        found = error_table(X, y_true, given, encoding="bio")
+        found = error_table(X, y_true, given, scheme="bio")
         assert sorted(map(repr, (row[:6] for row in found))) == sorted(map(repr, (row[:6] for row in errors)))
 
 

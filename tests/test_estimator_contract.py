@@ -11,6 +11,7 @@ import joblib
 import numpy as np
 import pytest
 import sklearn
+from internals import _kernels
 from sklearn.base import clone, is_classifier
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score, cross_validate, train_test_split
@@ -18,7 +19,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import check_estimator
 from sklearn.utils.fixes import parse_version
 
-from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, _kernels
+from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
 
 RNG = np.random.default_rng(0)
@@ -172,7 +173,7 @@ def test_a_fit_that_fails_changes_nothing(fitted, bad, arguments):
 def test_parameters_set_after_fit_do_not_change_predictions(fitted):
     crf = copy.deepcopy(fitted).set_params(max_order=7, sigma_reg=9.0, feature_order=0, patterns="all", n_jobs=2)
     if isinstance(fitted, HighOrderSemiCRF):
-        crf.set_params(encoding="segments", max_segment_length=1)
+        crf.set_params(scheme="segments", max_segment_length=1)
     assert_same_fit(crf, fitted)
 
 
@@ -281,8 +282,8 @@ def test_sample_weight_is_routed(estimator, weighted_score):
 
 def test_grid_search_over_features_of_segments():
     tags = [[("B-" if t == 0 or y != labels[t - 1] else "I-") + y for t, y in enumerate(labels)] for labels in Y]
-    features = SegmentFeatureExtractor(begin=True, length="log", identity=True, encoding="bio")
-    pipe = make_pipeline(SequenceFeatureExtractor(), features, HighOrderSemiCRF(encoding="bio"))
+    features = SegmentFeatureExtractor(begin=True, length="log", identity=True, scheme="bio")
+    pipe = make_pipeline(SequenceFeatureExtractor(), features, HighOrderSemiCRF(scheme="bio"))
     grid = {"highordersemicrf__max_segment_length": [None, 6], "highordersemicrf__max_order": [1, 2]}
     search = GridSearchCV(pipe, grid, cv=KFold(3)).fit(WORDS, tags)
     assert search.score(WORDS, tags) > 0.9

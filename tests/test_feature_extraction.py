@@ -6,8 +6,10 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from fuzz.definitions import BEGIN, END, attributes_of_templates
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from internals import SequenceBatch, TokenColumn, _templates
 from scipy import sparse
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
@@ -16,15 +18,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
 
-from sklearn_hocrf._data.batch import SequenceBatch
-from sklearn_hocrf._data.columns import TokenColumn
 from sklearn_hocrf.feature_extraction import (
-    AttributeVectorizer,
-    LogOddsSegments,
     SegmentFeatureExtractor,
+    SegmentLogOddsEncoder,
+    SequenceDictVectorizer,
     SequenceFeatureExtractor,
-    Tokenwise,
-    _templates,
+    TokenTransformer,
 )
 
 X_WORDS = [["In", "the", "end"], [], ["the", "End"]]
@@ -41,36 +40,20 @@ CHUNKING = [
 
 
 def reference_attributes(sequence, templates, padding, bias=False):
-    """Return one {name: value} per token of a sequence of dicts, as plainly as possible."""
-    answer = []
-    for t in range(len(sequence)):
-        attributes = {"bias": 1.0} if bias else {}
-        for template in templates:
-            texts, value = [], 1.0
-            for field, offset in template:
-                if 0 <= t + offset < len(sequence):
-                    cell = sequence[t + offset].get(field)
-                elif padding == "mark":
-                    cell = "__BOS__" if offset < 0 else "__EOS__"
-                else:
-                    cell = None
-                if cell is None:
-                    value = 0.0
-                elif isinstance(cell, str):
-                    alone = len(template) == 1  # else a "|" of the text's own must be told from ours
-                    texts.append(cell if alone else cell.replace("\\", "\\\\").replace("|", "\\|"))
-                else:
-                    value *= cell
-            name = "|".join(f"{field}[{offset}]" for field, offset in template)
-            if texts:
-                name += "=" + "|".join(texts)
-            if value:
-                attributes[name] = value
-        if padding == "drop":
-            attributes.update({"__BOS__": 1.0} if t == 0 else {})
-            attributes.update({"__EOS__": 1.0} if t == len(sequence) - 1 else {})
-        answer.append(attributes)
-    return answer
+    """Return one {name: value} per token of a sequence of dicts."""
+    plain = attributes_of_templates(sequence, templates, padding, bias)
+    return [{name_of(attribute): value for attribute, value in token.items()} for token in plain]
+
+
+def name_of(attribute):
+    """Return the name of a mark, or of a template with texts: a "|" of a joined text is told from ours."""
+    if isinstance(attribute, str):
+        return attribute
+    template, texts = attribute
+    texts = [{BEGIN: "__BOS__", END: "__EOS__"}.get(text, text) for text in texts]
+    if len(template) > 1:
+        texts = [text.replace("\\", "\\\\").replace("|", "\\|") for text in texts]
+    return "|".join(f"{field}[{offset}]" for field, offset in template) + ("=" + "|".join(texts) if texts else "")
 
 
 def attributes_of(batch, names):
@@ -511,12 +494,12 @@ def test_sums_beyond_floating_point_numbers():
     with pytest.raises(ValueError, match="sequence 0, start 0, stop 1: values of 'n' add up to inf"):
         SegmentFeatureExtractor((), functions=[huge, huge]).fit([["a", "b"]], [["A", "B"]])
     with pytest.raises(ValueError, match="sequence 0, position 1: 1000.* is beyond floating point numbers"):
-        Tokenwise(StandardScaler()).fit([[[1, 2], [3, 10**400]]])
-    assert LogOddsSegments(max_length=2**70).fit([["a", "b"]], [["A", "B"]]).max_length_ == 2**70
+        TokenTransformer(StandardScaler()).fit([[[1, 2], [3, 10**400]]])
+    assert SegmentLogOddsEncoder(max_length=2**70).fit([["a", "b"]], [["A", "B"]]).max_length_ == 2**70
     matrix = sparse.csc_array(np.eye(2))
     matrix.indices = np.array([0, 7])
     with pytest.raises(ValueError, match="sequence 0 of X is a broken sparse matrix"):
-        Tokenwise(StandardScaler()).fit([matrix])
+        TokenTransformer(StandardScaler()).fit([matrix])
 
 
 def huge(tokens, start, stop):
@@ -691,7 +674,7 @@ def test_masked_entries_are_missing():
     for X in ([rows], np.ma.stack([rows])):
         assert SequenceFeatureExtractor().fit_transform(X).toarray().tolist() == [[1, 2], [3, 0]]
     with pytest.raises(ValueError, match="sequence 0, position 1, feature 1 of X is masked"):
-        Tokenwise(StandardScaler()).fit([rows])
+        TokenTransformer(StandardScaler()).fit([rows])
 
 
 def complete_in(X, fields):
@@ -716,8 +699,7 @@ def test_fields_that_training_had_and_later_tokens_lack(train, test):
     tokens = [(n, t, token) for n, s in enumerate(test) for t, token in enumerate(s)]
     lacking = [(n, t, f) for n, t, token in tokens for f in complete if token.get(f) is None]
     lost = [f for f in complete if tokens and not any(f in token for _, _, token in tokens)]  # None says: no value
-    with warnings.catch_warnings(record=True) as record:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as record:
         if lost:
             with pytest.raises(ValueError, match=f"the field '{lost[0]}' is missing, which every training token had"):
                 extractor.transform(test)
@@ -737,8 +719,8 @@ def test_lost_fields_of_other_transformers():
     for transformer in (
         SegmentFeatureExtractor((), identity="p"),
         SegmentFeatureExtractor((), functions=reverse_lengths),
-        LogOddsSegments(field="p"),
-        AttributeVectorizer(columns="p"),
+        SegmentLogOddsEncoder(field="p"),
+        SequenceDictVectorizer(columns="p"),
     ):
         transformer.fit(train, y)
         with pytest.raises(ValueError, match="sequence 0, position 0: the field 'p' is missing, which every training"):
@@ -757,8 +739,7 @@ def test_functions_that_cannot_be_pickled_are_told():
             SequenceFeatureExtractor(token_features={"f": function}).fit(X_WORDS)
     with pytest.warns(UserWarning, match=r"functions\[0\] is a lambda"):
         SegmentFeatureExtractor(functions=lambda tokens, start, stop: {}).fit([["a", "b"]], [["A", "B"]])
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         SequenceFeatureExtractor(token_features=["lower", reverse, "prefix2"]).fit(X_WORDS)
         SegmentFeatureExtractor(functions=reverse_lengths).fit([["a", "b"]], [["A", "B"]])
 
@@ -815,7 +796,7 @@ def test_equal_names_of_stacked_transformers_get_numbers():
     expected = ["w[0]=a", "w[0]=b", "w[0]=a#2", "w[0]=b#2", "w[0]=a#3", "w[0]=b#3"]
     assert extractor.get_feature_names_out().tolist() == expected
     assert list(pickle.loads(pickle.dumps(batch)).feature_names) == expected
-    batch = AttributeVectorizer().fit_transform([[{"begin": "x"}, ["x", "x#2", "begin:x#2"]]])
+    batch = SequenceDictVectorizer().fit_transform([[{"begin": "x"}, ["x", "x#2", "begin:x#2"]]])
     segments = SegmentFeatureExtractor(begin=True).fit(batch)
     names = segments.get_feature_names_out().tolist()
     assert names[:4] == ["begin:x", "begin:x#2", "x", "x#2"]  # those of X stay as they are

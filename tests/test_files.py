@@ -9,15 +9,10 @@ import zlib
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from internals import _lines
 from numpy.testing import assert_array_equal
 
-from sklearn_hocrf.datasets import (
-    _lines,
-    load_conll,
-    load_cora_references,
-    load_ocr_letters,
-    load_ud_chinese,
-)
+from sklearn_hocrf.datasets import load_conll, load_cora_references, load_ocr_letters, load_ud_chinese
 
 LETTERS = "".join(
     "\t".join([str(i), letter, after, "1", str(i), "0", *"01" * 64]) + "\t\n"
@@ -69,7 +64,7 @@ def test_line_ends_and_byte_order_marks(tmp_path, monkeypatch, load, text, end, 
     "encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "latin-1", "cp1252", "utf-8", "UTF8"]
 )
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
-def test_encodings(tmp_path, encoding, end):
+def test_schemes(tmp_path, encoding, end):
     path = write(tmp_path / "file", WORDS.replace("\n", end).encode(encoding))
     X, y = load_conll(path, ["word", "mark"], encoding=encoding, return_X_y=True)
     assert [[token["word"] for token in tokens] for tokens in X] == [["right", "joey"], ["ni\u00f1o", "be"]]

@@ -13,19 +13,31 @@ import joblib
 import numpy as np
 import pytest
 import skops.io
+from internals import (
+    BAG,
+    BEGIN,
+    FROM_START,
+    FROM_STOP,
+    RANGE,
+    WHOLE,
+    Channel,
+    FeatureMap,
+    LengthBlock,
+    PatternTable,
+    SegmentLayout,
+    SegmentRules,
+    SequenceBatch,
+    TokenColumn,
+    WeightLayout,
+    base,
+    given_patterns,
+    predictions,
+)
 from sklearn.exceptions import ConvergenceWarning, InconsistentVersionWarning
 
 import sklearn_hocrf
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf._data.batch import SequenceBatch
-from sklearn_hocrf._data.columns import TokenColumn
-from sklearn_hocrf._data.segments import BAG, BEGIN, FROM_START, FROM_STOP, RANGE, WHOLE, Channel, LengthBlock
-from sklearn_hocrf._estimator import base, predictions
-from sklearn_hocrf._structure.layout import WeightLayout
-from sklearn_hocrf._structure.pairs import FeatureMap
-from sklearn_hocrf._structure.patterns import PatternTable, given_patterns
-from sklearn_hocrf._structure.segment_layout import SegmentLayout, SegmentRules
-from sklearn_hocrf.feature_extraction import AttributeVectorizer
+from sklearn_hocrf.feature_extraction import SequenceDictVectorizer
 from sklearn_hocrf.training import LBFGS, SGD, SolverReport
 
 X = [[["Ann"], ["Lee"], ["met"], ["Bob"]], [["met"], ["Ann"]]]
@@ -37,7 +49,7 @@ OTHER_TAGS = [["B-LOC", "O"], ["O", "B-ORG", "I-ORG"]]
 
 @pytest.fixture(params=[HighOrderCRF, HighOrderSemiCRF])
 def crf(request):
-    settings = {} if request.param is HighOrderCRF else {"encoding": "bio"}
+    settings = {} if request.param is HighOrderCRF else {"scheme": "bio"}
     return request.param(max_order=2, **settings)
 
 
@@ -108,8 +120,8 @@ def test_what_contradicts_the_record_is_not_read(crf):
 
 
 def test_parameters_set_after_fit_do_not_change_what_is_loaded():
-    crf = HighOrderSemiCRF(encoding="bilou").fit(X, [["B-PER", "L-PER", "O", "U-PER"], ["O", "U-PER"]])
-    restored = pickle.loads(pickle.dumps(copy.copy(crf).set_params(encoding="bioes")))
+    crf = HighOrderSemiCRF(scheme="bilou").fit(X, [["B-PER", "L-PER", "O", "U-PER"], ["O", "U-PER"]])
+    restored = pickle.loads(pickle.dumps(copy.copy(crf).set_params(scheme="bioes")))
     assert restored.classes_.tolist() == crf.classes_.tolist()
     assert answers(restored) == answers(crf)
 
@@ -285,12 +297,11 @@ def test_files_with_any_number_changed_are_refused_or_answer():
 # --- versions ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("make", [lambda: HighOrderCRF().fit(X, TAGS), lambda: AttributeVectorizer().fit(X)])
+@pytest.mark.parametrize("make", [lambda: HighOrderCRF().fit(X, TAGS), lambda: SequenceDictVectorizer().fit(X)])
 def test_models_of_other_versions_are_warned_about(make, monkeypatch):
     model = make()
     content = pickle.dumps(model)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         assert not hasattr(pickle.loads(content), "_sklearn_hocrf_version")
         copy.deepcopy(model)
     monkeypatch.setattr(sklearn_hocrf._version, "__version__", "77.0")
@@ -358,10 +369,8 @@ def test_interrupts_leave_the_old_model_or_the_new_one(crf, method):
 
 
 def test_warnings_come_when_the_model_is_there(crf):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", ConvergenceWarning)
-        with pytest.raises(ConvergenceWarning):
-            crf.set_params(max_iter=1, tol=0.0).fit(X, TAGS)
+    with warnings.catch_warnings(action="error", category=ConvergenceWarning), pytest.raises(ConvergenceWarning):
+        crf.set_params(max_iter=1, tol=0.0).fit(X, TAGS)
     assert crf.n_iter_ == 1
     assert len(crf.predict(X)) == 2
 

@@ -15,22 +15,29 @@ import pytest
 from cases import build_layout
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from internals import (
+    DenseColumns,
+    SequenceBatch,
+    TokenColumn,
+    _files,
+    allocator,
+    arrays,
+    first_seen,
+    folders,
+    mapped_file,
+    observed_patterns,
+    reading_order,
+    scratch,
+    tie_weights,
+)
+from internals import batch as batch_module
 from sklearn.preprocessing import FunctionTransformer
 
-from sklearn_hocrf import TRUSTED_TYPES, HighOrderCRF, HighOrderSemiCRF, _files
-from sklearn_hocrf._data import arrays, folders, scratch
-from sklearn_hocrf._data import batch as batch_module
-from sklearn_hocrf._data.arrays import mapped_file, reading_order
-from sklearn_hocrf._data.batch import SequenceBatch
-from sklearn_hocrf._data.columns import DenseColumns, TokenColumn
-from sklearn_hocrf._data.scratch import allocator
-from sklearn_hocrf._structure.pairs import first_seen
-from sklearn_hocrf._structure.patterns import observed_patterns
-from sklearn_hocrf._structure.tied_weights import tie_weights
+from sklearn_hocrf import TRUSTED_TYPES, HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf.feature_extraction import (
     SegmentFeatureExtractor,
     SequenceFeatureExtractor,
-    Tokenwise,
+    TokenTransformer,
 )
 
 ARRAYS = ("offsets", "indptr", "indices", "values")
@@ -120,7 +127,7 @@ def test_batches_of_one_extractor(folder):
 
 def test_dense_columns_where_the_first_batch_has_them(tmp_path):
     rows = [np.ones((2, 2)), np.array([[0.0, 0.0], [0.0, 3.0]])]
-    scaler = Tokenwise(FunctionTransformer(feature_names_out="one-to-one")).fit(rows)
+    scaler = TokenTransformer(FunctionTransformer(feature_names_out="one-to-one")).fit(rows)
     parts = [scaler.transform([x]) for x in rows]
     assert [part.dense is not None for part in parts] == [True, False]
     for name, order in (("dense", [0, 1]), ("sparse", [1, 0])):

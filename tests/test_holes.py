@@ -9,22 +9,29 @@ import oracle
 import pytest
 import segment_oracle
 from cases import random_case, to_batch, to_layout
+from internals import (
+    BAG,
+    CHAIN,
+    SEGMENTS,
+    LengthBlock,
+    Mask,
+    NegativeLogLikelihood,
+    PartialLikelihood,
+    Problem,
+    read_training_sequences,
+)
 from segment_cases import random_segment_case, to_segment_batch, to_segment_layout, to_segments, to_weights, token_block
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
-from test_known import ENCODINGS, LETTERS, hide, hide_tag, random_words, written
+from test_known import LETTERS, SCHEMES, hide, hide_tag, random_words, written
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf._data.masks import Mask
-from sklearn_hocrf._data.segments import BAG, LengthBlock
-from sklearn_hocrf._inference.families import CHAIN, SEGMENTS
-from sklearn_hocrf._objectives import NegativeLogLikelihood, PartialLikelihood, Problem
-from sklearn_hocrf._validation import read_training_sequences
 from sklearn_hocrf.datasets import make_markov_sequences
 from sklearn_hocrf.inspection import weight_standard_errors
 from sklearn_hocrf.metrics import log_likelihood_scorer
 from sklearn_hocrf.model_selection import PenaltySearchCV
-from sklearn_hocrf.training import SGD, Constraints
+from sklearn_hocrf.settings import Constraints
+from sklearn_hocrf.training import SGD
 
 SEGMENTATIONS = [
     [(0, 3, "x"), (3, 4, "O"), (4, 6, "y"), (6, 7, "x")],
@@ -35,14 +42,14 @@ SEGMENTATIONS = [
 ]
 
 
-def segmented(rng, encoding, share=0.5):
+def segmented(rng, scheme, share=0.5):
     """Return sequences, and their segmentations with holes in the last three."""
     X = [random_words(rng, segments[-1][1]) for segments in SEGMENTATIONS]
-    y = [written(segments, encoding) for segments in SEGMENTATIONS]
-    if encoding == "segments":
+    y = [written(segments, scheme) for segments in SEGMENTATIONS]
+    if scheme == "segments":
         hidden = [[(u, v, hide(rng, z, ["x", "y"])) for u, v, z in s if rng.random() < share] for s in y[2:]]
-    elif encoding in LETTERS:
-        hidden = [[hide_tag(rng, tag, encoding) for tag in tags] for tags in y[2:]]
+    elif scheme in LETTERS:
+        hidden = [[hide_tag(rng, tag, scheme) for tag in tags] for tags in y[2:]]
     else:
         hidden = [[hide(rng, label, ["x", "y", "O"]) for label in labels] for labels in y[2:]]
     return X, [*y[:2], *hidden]
@@ -55,17 +62,17 @@ def labelled(rng, n_sequences=8, length=6):
     return X, y, [*y[:2], *[[hide(rng, label, ["x", "y", "z"]) for label in labels] for labels in y[2:]]]
 
 
-def with_holes(rng, encoding, **options):
-    """Return an estimator for an encoding, None for chains, and sequences with holes in their labels."""
-    if encoding is None:
+def with_holes(rng, scheme, **options):
+    """Return an estimator for an scheme, None for chains, and sequences with holes in their labels."""
+    if scheme is None:
         X, _, y = labelled(rng)
         return HighOrderCRF(2, **options), X, y
-    X, y = segmented(rng, encoding)
-    return HighOrderSemiCRF(2, encoding=encoding, max_segment_length=LIMITS.get(encoding, 4), **options), X, y
+    X, y = segmented(rng, scheme)
+    return HighOrderSemiCRF(2, scheme=scheme, max_segment_length=LIMITS.get(scheme, 4), **options), X, y
 
 
 LENGTHS = (token_block(BAG, range(2)), LengthBlock("capped", 3))
-LIMITS = {encoding: {"x": 3, "y": 3} for encoding in LETTERS}
+LIMITS = {scheme: {"x": 3, "y": 3} for scheme in LETTERS}
 
 
 def problem_of(estimator, X, y, sample_weight=None):
@@ -157,14 +164,13 @@ def agrees(segmentation, allowed, begins):
     return has_labels and all((t in first) == (flag > 0) for t, flag in enumerate(begins) if flag)
 
 
-@pytest.mark.parametrize("encoding", [None, *ENCODINGS, "iob1"])
-def test_the_objective_is_the_log_likelihood_of_what_is_known(encoding):
+@pytest.mark.parametrize("scheme", [None, *SCHEMES, "iob1"])
+def test_the_objective_is_the_log_likelihood_of_what_is_known(scheme):
     rng = np.random.default_rng(2)
     for _ in range(3):
-        estimator, X, y = with_holes(rng, encoding, max_iter=2)
+        estimator, X, y = with_holes(rng, scheme, max_iter=2)
         weight = rng.uniform(0.5, 2, len(X))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
+        with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
             estimator.fit(X, y, weight)
         w = rng.normal(size=len(estimator._weights))
         problem = problem_of(estimator, X, y, weight)
@@ -176,10 +182,10 @@ def test_the_objective_is_the_log_likelihood_of_what_is_known(encoding):
         assert_gradient(objective, w, rng, 2)
 
 
-@pytest.mark.parametrize("encoding", [None, "bio", "segments"])
-def test_minibatches_add_up(encoding):
+@pytest.mark.parametrize("scheme", [None, "bio", "segments"])
+def test_minibatches_add_up(scheme):
     rng = np.random.default_rng(3)
-    estimator, X, y = with_holes(rng, encoding)
+    estimator, X, y = with_holes(rng, scheme)
     objective = NegativeLogLikelihood().bind(problem_of(estimator, X, y))
     w = rng.normal(size=objective.n_weights)
     value, gradient = objective.value_gradient(w)
@@ -198,42 +204,42 @@ def test_minibatches_add_up(encoding):
 # --- training ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("encoding", [None, *ENCODINGS])
-def test_expectation_maximisation_never_falls_and_ends_where_direct_training_does(encoding):
+@pytest.mark.parametrize("scheme", [None, *SCHEMES])
+def test_expectation_maximisation_never_falls_and_ends_where_direct_training_does(scheme):
     rng = np.random.default_rng(4)
     for l1_reg in (0.0, 0.05):
         for inner_iterations in (1, 5):
             em = PartialLikelihood("em", inner_iterations)
-            estimator, X, y = with_holes(rng, encoding, objective=em, tol=1e-5, l1_reg=l1_reg)
+            estimator, X, y = with_holes(rng, scheme, objective=em, tol=1e-5, l1_reg=l1_reg)
             history = estimator.fit(X, y).objective_history_
             assert (np.diff(history) <= 0).all()
             assert len(history) > 2
             direct = estimator.set_params(objective=PartialLikelihood()).fit(X, y).objective_history_
             assert history[0] == pytest.approx(direct[0], rel=1e-12)  # the fit on what is known
             assert history[-1] == pytest.approx(direct[-1], rel=1e-4)
-    if encoding is None:
+    if scheme is None:
         newton = estimator.set_params(objective=em, solver="newton-cg", l1_reg=0.0)
         assert (np.diff(newton.fit(X, y).objective_history_) <= 0).all()
 
 
-@pytest.mark.parametrize("encoding", [None, "bio"])
+@pytest.mark.parametrize("scheme", [None, "bio"])
 @pytest.mark.parametrize("solver", ["sgd", "adagrad"])
-def test_stochastic_solvers_come_near(encoding, solver):
-    estimator, X, y = with_holes(np.random.default_rng(5), encoding, tol=1e-6)
+def test_stochastic_solvers_come_near(scheme, solver):
+    estimator, X, y = with_holes(np.random.default_rng(5), scheme, tol=1e-6)
     exact = estimator.fit(X, y).objective_history_
     near = estimator.set_params(solver=solver, random_state=0).fit(X, y).objective_history_
     assert near[-1] == pytest.approx(exact[-1], rel=1e-2)
     assert near[-1] <= near[0]
 
 
-@pytest.mark.parametrize("encoding", [None, *ENCODINGS])
-def test_without_holes_all_ways_are_one(encoding):
+@pytest.mark.parametrize("scheme", [None, *SCHEMES])
+def test_without_holes_all_ways_are_one(scheme):
     """Sets of one label are labels: the fit has the same bits."""
     rng = np.random.default_rng(6)
-    estimator, X, _ = with_holes(rng, encoding)
-    y = [list("xyzxyz")] * 8 if encoding is None else [written(s, encoding) for s in SEGMENTATIONS]
+    estimator, X, _ = with_holes(rng, scheme)
+    y = [list("xyzxyz")] * 8 if scheme is None else [written(s, scheme) for s in SEGMENTATIONS]
     plain = estimator.fit(X, y).coef_.toarray(), estimator.pattern_coef_, estimator.optimality_gap_
-    if encoding == "segments":
+    if scheme == "segments":
         sets = [[(u, v, {label}) for u, v, label in segments] for segments in y]
     else:
         sets = [[frozenset({label}) for label in labels] for labels in y]
@@ -245,10 +251,10 @@ def test_without_holes_all_ways_are_one(encoding):
     assert estimator.optimality_gap_ < np.inf
 
 
-@pytest.mark.parametrize("encoding", [None, "bio"])
+@pytest.mark.parametrize("scheme", [None, "bio"])
 @pytest.mark.parametrize("solver", ["lbfgs", "sgd"])
-def test_same_bits_for_any_number_of_threads(encoding, solver):
-    estimator, X, y = with_holes(np.random.default_rng(7), encoding, solver=solver, random_state=0)
+def test_same_bits_for_any_number_of_threads(scheme, solver):
+    estimator, X, y = with_holes(np.random.default_rng(7), scheme, solver=solver, random_state=0)
     fits = [estimator.set_params(n_jobs=n).fit(X * 20, y * 20).coef_.toarray() for n in (1, 3)]
     np.testing.assert_array_equal(*fits)
 
@@ -338,9 +344,9 @@ def test_streams_with_holes():
 
 def test_sets_name_labels_that_holes_hide():
     X = [[["a"], ["b"], ["c"]], [["b"], ["a"]]]
-    crf = HighOrderCRF(1, patterns="all", unsupported=True).fit(X, [["x", None, {"y", "w"}], ["y", "x"]])
+    crf = HighOrderCRF(1, patterns="all", all_pairs=True).fit(X, [["x", None, {"y", "w"}], ["y", "x"]])
     assert crf.classes_.tolist() == ["w", "x", "y"]
-    tagged = HighOrderSemiCRF(encoding="bio").fit(X, [["B-x", None, "O"], [{"B-y", "I-y", "O"}, "O"]])
+    tagged = HighOrderSemiCRF(scheme="bio").fit(X, [["B-x", None, "O"], [{"B-y", "I-y", "O"}, "O"]])
     assert tagged.segment_labels_.tolist() == ["O", "x", "y"]
     assert tagged.max_segment_length_ == {"O": 1, "x": 1, "y": 1}
 
@@ -350,7 +356,7 @@ def test_patterns_come_from_windows_without_holes():
     crf = HighOrderCRF(2).fit(X, [["x", None, "y"], ["y", "y", "x"]])
     assert crf.patterns_ == [("x",), ("y",), ("y", "x"), ("y", "y"), ("y", "y", "x")]
     assert crf.coef_.toarray()[:, crf.feature_names_in_ == "d"].sum() != 0
-    gap = HighOrderSemiCRF(encoding="segments", max_segment_length=2)
+    gap = HighOrderSemiCRF(scheme="segments", max_segment_length=2)
     gap.fit(X, [[(0, 1, "x"), (2, 3, "x")], [(0, 1, "y"), (1, 3, "x")]])
     assert ("x", "x") not in gap.patterns_
     assert ("y", "x") in gap.patterns_
@@ -358,9 +364,9 @@ def test_patterns_come_from_windows_without_holes():
 
 def test_lengths_of_segments_are_at_least_those_of_known_pieces():
     X = [[["a"], ["b"], ["c"], ["d"]], [["b"], ["a"]]]
-    bio = HighOrderSemiCRF(encoding="bio").fit(X, [["O", None, "I-x", "I-x"], ["B-x", "O"]])
+    bio = HighOrderSemiCRF(scheme="bio").fit(X, [["O", None, "I-x", "I-x"], ["B-x", "O"]])
     assert bio.max_segment_length_ == {"O": 1, "x": 3}  # it begins before the third token
-    runs = HighOrderSemiCRF(encoding="runs").fit(X, [["x", "x", None, "y"], ["y", "y"]])
+    runs = HighOrderSemiCRF(scheme="runs").fit(X, [["x", "x", None, "y"], ["y", "y"]])
     assert runs.max_segment_length_ == {"x": 2, "y": 2}
 
 
@@ -436,7 +442,7 @@ def test_what_cannot_be_learned_from(y, message):
 def test_nothing_agrees():
     X = [[["a"], ["b"], ["c"], ["d"]]] * 3
     y = [["B-x", "I-x", "O", "O"], None, ["O", "B-x", "I-x", "I-x"]]
-    short = HighOrderSemiCRF(encoding="bio", max_segment_length=2)
+    short = HighOrderSemiCRF(scheme="bio", max_segment_length=2)
     with pytest.raises(ValueError, match=r"segment \(1, 4, 'x'\) of sequence 2 of y has 3 tokens, but max_seg"):
         short.fit(X, y)
     y[2] = [None, "I-x", "I-x", None]
@@ -469,7 +475,7 @@ def test_constraints_hold_in_training_with_holes():
 def test_segments_with_gaps_everywhere_are_no_segments_outside():
     X = [[["a"], ["b"], ["c"]], [["b"], ["a"]]]
     with pytest.warns(UserWarning, match=r"no sequence of y is tiled by its segments: .* fill gaps with segments"):
-        HighOrderSemiCRF(encoding="segments", max_segment_length=2).fit(X, [[(0, 1, "x")], [(1, 2, "y")]])
+        HighOrderSemiCRF(scheme="segments", max_segment_length=2).fit(X, [[(0, 1, "x")], [(1, 2, "y")]])
 
 
 @pytest.mark.parametrize("method", ["fit", "partial_fit"])

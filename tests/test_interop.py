@@ -380,7 +380,7 @@ def test_one_label(tmp_path):
         from_crfsuite(tmp_path / "model")
 
 
-def test_the_encoding_of_names(tmp_path):
+def test_the_scheme_of_names(tmp_path):
     train(tmp_path / "model", [[["a"], [b"caf\xe9"]]], [["A", "B"]])
     with pytest.raises(ValueError, match="no text in utf-8.*what is its encoding"):
         from_crfsuite(tmp_path / "model")

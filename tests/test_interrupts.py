@@ -9,10 +9,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from internals import Plan, Schedule, SegmentModel, SegmentPlan, in_order
 from segment_cases import random_segment_case, to_segment_layout, to_segment_model
-
-from sklearn_hocrf._inference.schedule import Plan, Schedule, in_order
-from sklearn_hocrf._inference.segment import SegmentModel, SegmentPlan
 
 
 class SlowPlan(Plan):

@@ -34,8 +34,7 @@ def second(x):
 CALL_TOY = "import toy; print(toy.second(1), sum(toy.second.stats.cache_hits.values()))"
 FIT = """
 import warnings
-with warnings.catch_warnings(record=True) as caught:
-    warnings.simplefilter("always")
+with warnings.catch_warnings(record=True, action="always") as caught:
     import sklearn_hocrf
     import sklearn_hocrf.metrics
     assert not caught, caught[0]
@@ -124,8 +123,7 @@ def test_damaged_entries_are_compiled_again(toy, damage, kinds):
     assert len(files) >= 2
     for file in files:
         file.write_bytes(damage(file.read_bytes()))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         module = import_anew(toy)
         assert module.second(1) == 4
         assert module.second.stats.cache_misses.total() == 1

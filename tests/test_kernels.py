@@ -7,13 +7,11 @@ import tracemalloc
 import numpy as np
 import oracle
 import pytest
-from cases import Case, cases, golden_case, is_possible, random_case, reschedule, to_chain_model
+from cases import Case, Counter, cases, golden_case, is_possible, random_case, reschedule, to_chain_model
 from hypothesis import given
+from internals import SequenceBatch, chain_log
+from internals import chain as scaled_kernels
 from scipy import sparse
-
-from sklearn_hocrf._data.batch import SequenceBatch
-from sklearn_hocrf._kernels import chain as scaled_kernels
-from sklearn_hocrf._kernels import chain_log
 
 ORDERS = pytest.mark.parametrize("feature_orders", [[(0,), (0,)], [(0,), (0, 1), (2,)]], ids=["order_0", "conjoined"])
 
@@ -37,17 +35,6 @@ def emission_case(n_labels, patterns, scores):
     features = {(f, (y,)): float(f == y) for f in range(n_labels) for y in range(n_labels)}
     rows = [{y: float(score) for y, score in enumerate(line) if score} for line in scores]
     return Case(oracle.Model(n_labels, patterns, features), [(0,)] * n_labels, [rows], [(0,) * len(rows)])
-
-
-class Counter:
-    """Counts the calls of a function that it stands in for."""
-
-    def __init__(self, function):
-        self.function, self.calls = function, 0
-
-    def __call__(self, *args):
-        self.calls += 1
-        return self.function(*args)
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import segment_oracle
 import sklearn
+from internals import read_sequences
 from sklearn.base import clone
 from sklearn.model_selection import KFold, cross_val_predict
 from sklearn.pipeline import Pipeline
@@ -13,10 +14,9 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import _safe_indexing
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf._validation import read_sequences
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 from sklearn_hocrf.pipeline import make_pipeline
-from sklearn_hocrf.training import Constraints
+from sklearn_hocrf.settings import Constraints
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -40,35 +40,35 @@ def random_chain(rng, max_order=2):
     return with_random_weights(HighOrderCRF(max_order, max_iter=0).fit(X, y), rng)
 
 
-def tags_of(segmentation, encoding):
+def tags_of(segmentation, scheme):
     """Return the tag of each token of a list of (start, stop, label)."""
     tags, before = [], None
     for start, stop, label in segmentation:
         if label == "O":
             tags.append("O")
-        elif encoding == "iob1":
+        elif scheme == "iob1":
             tags += [f"{'B' if label == before else 'I'}-{label}"] + [f"I-{label}"] * (stop - start - 1)
-        elif len(LETTERS[encoding]) == 2:
+        elif len(LETTERS[scheme]) == 2:
             tags += [f"B-{label}"] + [f"I-{label}"] * (stop - start - 1)
         elif stop - start == 1:
-            tags.append(f"{LETTERS[encoding][3]}-{label}")
+            tags.append(f"{LETTERS[scheme][3]}-{label}")
         else:
-            begin, inside, end = LETTERS[encoding][:3]
+            begin, inside, end = LETTERS[scheme][:3]
             tags += [f"{begin}-{label}", *[f"{inside}-{label}"] * (stop - start - 2), f"{end}-{label}"]
         before = label
     return tags
 
 
-def written(segmentation, encoding):
-    """Return a list of (start, stop, label) as y has it in an encoding."""
-    if encoding == "segments":
+def written(segmentation, scheme):
+    """Return a list of (start, stop, label) as y has it in an scheme."""
+    if scheme == "segments":
         return segmentation
-    if encoding == "runs":
+    if scheme == "runs":
         return [label for start, stop, label in segmentation for _ in range(start, stop)]
-    return tags_of(segmentation, encoding)
+    return tags_of(segmentation, scheme)
 
 
-def random_segments(rng, encoding, max_order=1):
+def random_segments(rng, scheme, max_order=1):
     """Return a semi-CRF with random weights and the labels x, y and O, with at most 3, 2 and 1 tokens a segment.
 
     Inside of sequences, y has no fewer than 2.
@@ -78,8 +78,8 @@ def random_segments(rng, encoding, max_order=1):
         [(0, 3, "x"), (3, 4, "O"), (4, 6, "y"), (6, 7, "x")],
         [(0, 1, "O"), (1, 2, "x"), (2, 3, "O"), (3, 4, "y")],
     ]
-    y = [written(segmentation, encoding) for segmentation in segmentations]
-    estimator = HighOrderSemiCRF(max_order, encoding=encoding, min_segment_length={"y": 2}, max_iter=0)
+    y = [written(segmentation, scheme) for segmentation in segmentations]
+    estimator = HighOrderSemiCRF(max_order, scheme=scheme, min_segment_length={"y": 2}, max_iter=0)
     return with_random_weights(estimator.fit(X, y), rng)
 
 
@@ -90,7 +90,7 @@ def labellings_of(estimator, length):
     labels = estimator.segment_labels_.tolist()
     limits = estimator.max_segment_length_, estimator.min_segment_length_
     longest, shortest = (tuple(limit[label] for label in labels) for limit in limits)
-    model = segment_oracle.Model(len(labels), longest, estimator.encoding != "runs", {}, {}, shortest)
+    model = segment_oracle.Model(len(labels), longest, estimator.scheme != "runs", {}, {}, shortest)
     every = segment_oracle.segmentations(model, length)
     return [[(u, v, labels[y]) for u, v, y in segmentation] for segmentation in every]
 
@@ -100,8 +100,8 @@ class Enumeration:
 
     def __init__(self, estimator, words):
         self.labellings = labellings_of(estimator, len(words))
-        encoding = getattr(estimator, "encoding", None)
-        self.y = [list(s) if encoding is None else written(s, encoding) for s in self.labellings]
+        scheme = getattr(estimator, "scheme", None)
+        self.y = [list(s) if scheme is None else written(s, scheme) for s in self.labellings]
         self.log_p = estimator.log_likelihood([words] * len(self.y), self.y)
         batch, _ = read_sequences(estimator, [words])
         self.tolerance = 1e-13 * max(1.0, abs(float(estimator._build_model().log_partition(batch)[0])))
@@ -128,11 +128,11 @@ def hide(rng, label, others):
     return None
 
 
-def random_known(rng, enumeration, encoding):
+def random_known(rng, enumeration, scheme):
     """Return what is known of a labelling drawn at random, and which labellings agree with it."""
     number = int(rng.integers(len(enumeration.y)))
     truth = enumeration.y[number]
-    if encoding == "segments":
+    if scheme == "segments":
         known = [
             (u, v, hide(rng, label, ["x", "y", "O"])) for u, v, label in truth if rng.random() < 0.5
         ]  # and what is between them is free
@@ -140,8 +140,8 @@ def random_known(rng, enumeration, encoding):
             all(any((u, v) == s[:2] and fits(entry, s[2]) for s in segments) for u, v, entry in known)
             for segments in enumeration.labellings
         ]
-    elif encoding in LETTERS:
-        known = [hide_tag(rng, tag, encoding) for tag in truth]
+    elif scheme in LETTERS:
+        known = [hide_tag(rng, tag, scheme) for tag in truth]
         agrees = [all(map(fits, known, tags)) for tags in enumeration.y]
     else:
         known = [hide(rng, label, sorted({label for labels in enumeration.y for label in labels})) for label in truth]
@@ -149,9 +149,9 @@ def random_known(rng, enumeration, encoding):
     return known, np.array(agrees)
 
 
-def hide_tag(rng, tag, encoding):
+def hide_tag(rng, tag, scheme):
     """Return what may be known of a tag: itself, all tags of its label and of others, or those with a border there."""
-    kind, letters, label = rng.integers(5), LETTERS[encoding], tag[2:]
+    kind, letters, label = rng.integers(5), LETTERS[scheme], tag[2:]
     if kind == 0 or (kind < 4 and tag == "O" and kind != 3):
         return tag
     if kind == 1 and len(letters) == 4 and tag[0] in letters[2:]:
@@ -163,19 +163,19 @@ def hide_tag(rng, tag, encoding):
     return None
 
 
-ENCODINGS = ["runs", "bio", "bioes", "bilou", "segments"]
+SCHEMES = ["runs", "bio", "bioes", "bilou", "segments"]
 
 
-@pytest.mark.parametrize("encoding", [None, *ENCODINGS])
-def test_events_have_the_probability_of_their_labellings(encoding):
-    rng = np.random.default_rng(ENCODINGS.index(encoding) if encoding else 99)
+@pytest.mark.parametrize("scheme", [None, *SCHEMES])
+def test_events_have_the_probability_of_their_labellings(scheme):
+    rng = np.random.default_rng(SCHEMES.index(scheme) if scheme else 99)
     n_inside = 0
     for max_order in (0, 1, 2, 3):
-        estimator = random_chain(rng, max_order) if encoding is None else random_segments(rng, encoding, max_order)
+        estimator = random_chain(rng, max_order) if scheme is None else random_segments(rng, scheme, max_order)
         for length in (1, 2, 4, 5):
             words = random_words(rng, length)
             enumeration = Enumeration(estimator, words)
-            drawn = [random_known(rng, enumeration, encoding) for _ in range(20)]
+            drawn = [random_known(rng, enumeration, scheme) for _ in range(20)]
             found = estimator.log_likelihood([words] * 20, [known for known, _ in drawn])
             expected = np.array([enumeration.log_probability(agrees) for _, agrees in drawn])
             np.testing.assert_allclose(found, expected, rtol=0, atol=enumeration.tolerance)
@@ -183,14 +183,14 @@ def test_events_have_the_probability_of_their_labellings(encoding):
     assert n_inside > 100  # events that are neither certain nor nearly impossible
 
 
-@pytest.mark.parametrize("encoding", [None, *ENCODINGS])
-def test_predictions_given_what_is_known(encoding):
+@pytest.mark.parametrize("scheme", [None, *SCHEMES])
+def test_predictions_given_what_is_known(scheme):
     rng = np.random.default_rng(7)
     for max_order in (1, 3):
-        estimator = random_chain(rng, max_order) if encoding is None else random_segments(rng, encoding, max_order)
+        estimator = random_chain(rng, max_order) if scheme is None else random_segments(rng, scheme, max_order)
         words = random_words(rng, 5)
         enumeration = Enumeration(estimator, words)
-        drawn = [random_known(rng, enumeration, encoding) for _ in range(10)]
+        drawn = [random_known(rng, enumeration, scheme) for _ in range(10)]
         X, known = [words] * 10, [entries for entries, _ in drawn]
         best = estimator.predict(X, known=known)
         marginals = estimator.predict_marginals(X, known=known)
@@ -202,10 +202,10 @@ def test_predictions_given_what_is_known(encoding):
             assert probability[number] >= probability.max() * (1 - 1e-9)
             expected = token_marginals(enumeration, probability, estimator)
             assert_close_above(marginals[n], expected, 1e-12)
-            if encoding is None:
+            if scheme is None:
                 ends = [[y[t - 1 : t + 1] == ["x", "y"] for y in enumeration.y] if t else [False] for t in range(5)]
                 assert_close_above(patterns[n][:, 1], [float(np.sum(probability * e)) for e in ends], 1e-12)
-    if encoding is not None:
+    if scheme is not None:
         assert_segments_given(estimator, enumeration, X, known, drawn)
 
 
@@ -213,7 +213,7 @@ def token_marginals(enumeration, probability, estimator):
     classes = estimator.classes_.tolist()
     table = np.zeros((5, len(classes)))
     for y, p in zip(enumeration.y, probability, strict=True):
-        labels = written(y, "runs") if getattr(estimator, "encoding", None) == "segments" else y
+        labels = written(y, "runs") if getattr(estimator, "scheme", None) == "segments" else y
         for t, label in enumerate(labels):
             table[t, classes.index(label)] += p
     return table
@@ -228,7 +228,7 @@ def assert_segments_given(estimator, enumeration, X, known, drawn):
         for segmentation, p in zip(enumeration.labellings, probability, strict=True):
             for segment in segmentation:
                 expected[segment] = expected.get(segment, 0.0) + p
-        tagged = estimator.encoding in LETTERS
+        tagged = estimator.scheme in LETTERS
         kept = {s: p for s, p in expected.items() if p > 1e-11 and not (tagged and s[2] == "O")}
         found = {(u, v, label): p for u, v, label, p in tables[n].tolist()}
         assert kept.keys() <= found.keys()
@@ -243,12 +243,12 @@ def assert_close_above(found, expected, lowest):
     np.testing.assert_allclose(found, expected, rtol=1e-10, atol=lowest)
 
 
-@pytest.mark.parametrize("encoding", LETTERS)
-def test_tags_that_break_the_rules_are_read_as_in_fit(encoding):
+@pytest.mark.parametrize("scheme", LETTERS)
+def test_tags_that_break_the_rules_are_read_as_in_fit(scheme):
     """A set of one tag each, which takes the way of holes, is the tag itself, wherever it stands."""
     rng = np.random.default_rng(3)
-    estimator = random_segments(rng, encoding)
-    tags = ["O", *(f"{letter}-{label}" for letter in LETTERS[encoding] for label in "xy")]
+    estimator = random_segments(rng, scheme)
+    tags = ["O", *(f"{letter}-{label}" for letter in LETTERS[scheme] for label in "xy")]
     words = random_words(rng, 4)
     y = [[str(tag) for tag in rng.choice(tags, 4)] for _ in range(300)]
     complete = estimator.log_likelihood([words] * 300, y)
@@ -342,11 +342,11 @@ def test_what_is_no_knowledge(known, error, message):
 
 
 @pytest.mark.parametrize(
-    ("encoding", "known", "message"),
+    ("scheme", "known", "message"),
     [
         ("bio", [None, "I-z", None, None], r"unknown label 'z' of known \(sequence 1, position 1\)"),
-        ("bio", [None, "X-x", None, None], r"'X-x' of known \(sequence 1, position 1\) is no tag of encoding='bio'"),
-        ("bio", [(0, 1, "x")], r'known holds \(start, stop, label\): encoding="segments"\?'),
+        ("bio", [None, "X-x", None, None], r"'X-x' of known \(sequence 1, position 1\) is no tag of scheme='bio'"),
+        ("bio", [(0, 1, "x")], r'known holds \(start, stop, label\): scheme="segments"\?'),
         (
             "bio",
             [None, {"I-x", "O"}, None, None],
@@ -363,9 +363,9 @@ def test_what_is_no_knowledge(known, error, message):
         ("segments", [(3, 3, "x")], r"known has the segment \(3, 3, 'x'\) \(sequence 1, position 0\), but 0 <= start"),
     ],
 )
-def test_what_is_no_knowledge_of_segments(encoding, known, message):
+def test_what_is_no_knowledge_of_segments(scheme, known, message):
     rng = np.random.default_rng(10)
-    estimator = random_segments(rng, encoding)
+    estimator = random_segments(rng, scheme)
     X = [random_words(rng, 2), random_words(rng, 4)]
     methods = ("predict", "predict_segments", "segment_marginals", "predict_nbest", "sample", "entropy")
     for method in methods:

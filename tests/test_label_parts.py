@@ -13,38 +13,40 @@ import pytest
 from cases import cases, random_case, to_batch, to_codes, to_layout
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from internals import (
+    BEGIN,
+    CHAIN,
+    SEGMENTS,
+    CandidateFinder,
+    Candidates,
+    LabelParts,
+    Mask,
+    NegativeLogLikelihood,
+    Problem,
+    Schedule,
+    _Descent,
+    tie_weights,
+)
 from scipy import sparse
 from scipy.special import log_softmax
 from segment_cases import (
-    LENGTHS,
-    WholeMaker,
+    MIXED,
     random_segment_case,
     segment_cases,
     to_segment_batch,
     to_segment_layout,
     to_segments,
-    token_block,
 )
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf._data.masks import Mask
-from sklearn_hocrf._data.segments import BAG, BEGIN, INSIDE, RowBlock
-from sklearn_hocrf._inference.candidates import CandidateFinder, Candidates, _Descent
-from sklearn_hocrf._inference.families import CHAIN, SEGMENTS
-from sklearn_hocrf._inference.schedule import Schedule
-from sklearn_hocrf._objectives import NegativeLogLikelihood, Problem
-from sklearn_hocrf._structure.label_parts import LabelParts
-from sklearn_hocrf._structure.tied_weights import tie_weights
 from sklearn_hocrf.calibration import CalibratedSequenceLabeler
 from sklearn_hocrf.inspection import explain, weight_standard_errors, weights
 from sklearn_hocrf.model_selection import PenaltySearchCV
 from sklearn_hocrf.training import SGD, AdaGrad, Hinge
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-BLOCKS = (token_block(BAG, [0]), token_block(BEGIN, [0, 1]), token_block(INSIDE, [1]), LENGTHS[2])
-BLOCKS = (*BLOCKS, RowBlock(WholeMaker(), {}))
 
 
 def to_parts(sets, n_parts):
@@ -158,7 +160,7 @@ def some_pair(kind, seed=0, scale=0.5, lengths=(9, 1, 4, 17, 6, 3, 12, 2, 5, 8, 
         case = random_case(rng, 6, lengths, 2, 12, scale, [(0,), (0, 1), (2,), (0,)])
         return Pair(kind, case, to_parts([{0, 1}, {0}, {1, 2}, set(), {2}, {0, 1, 2}], 3), **options)
     patterns = [(0, 1), (1, 0), (0, 1, 0), (2, 0)]
-    case = random_segment_case(rng, lengths, BLOCKS, ((0, 1),), longest=(5, 3, 1), scale=scale, patterns=patterns)
+    case = random_segment_case(rng, lengths, MIXED, ((0, 1),), longest=(5, 3, 1), scale=scale, patterns=patterns)
     return Pair(kind, case, to_parts([{0}, {0, 1}, {1}], 2), **options)
 
 
@@ -538,7 +540,7 @@ def test_dense_columns(estimator):
     np.testing.assert_allclose(dense.part_coef_.toarray(), loose.part_coef_.toarray(), atol=1e-5)
     np.testing.assert_allclose(dense.log_likelihood(table, Y), loose.log_likelihood(table, Y), rtol=1e-4)
     assert estimator(**options, solver=SGD(max_iter=3, random_state=0)).fit(table, Y).part_coef_.nnz
-    rare = estimator(**options, min_feature_count=18.0)
+    rare = estimator(**options, min_pair_count=18.0)
     np.testing.assert_array_equal(
         rare.fit(table, Y).part_coef_.astype(bool).toarray(),
         rare.fit([sparse.csr_array(rows) for rows in table], Y).part_coef_.astype(bool).toarray(),
@@ -553,14 +555,14 @@ def test_rare_pairs_of_parts_get_no_weight(estimator):
             for part in split(tag):
                 for name in row:
                     counts[part, name] = counts.get((part, name), 0) + 1
-    crf = estimator(label_parts=split, min_feature_count=4, max_iter=2).fit(X, Y)
+    crf = estimator(label_parts=split, min_pair_count=4, max_iter=2).fit(X, Y)
     rows, columns = crf.part_coef_.nonzero()
     found = {(crf.label_parts_[s], crf.feature_names_in_[f]) for s, f in zip(rows, columns, strict=True)}
     assert found <= {pair for pair, count in counts.items() if count >= 4}
     assert crf._layout.part_coef(np.ones(crf.n_parameters_)).nnz == sum(
         count >= 4 and part in crf.label_parts_ for (part, _), count in counts.items()
     )
-    every = estimator(label_parts=split, unsupported=True, max_iter=2).fit(X, Y)
+    every = estimator(label_parts=split, all_pairs=True, max_iter=2).fit(X, Y)
     assert every.part_coef_.nnz == 5 * every.n_features_in_
 
 
@@ -629,7 +631,7 @@ def test_l1_penalties_remove_weights_of_parts(estimator):
 
 
 def training_data(estimator):
-    from sklearn_hocrf._validation import read_training_sequences
+    from internals import read_training_sequences
 
     fresh = clone(estimator)
     return fresh._read_training_data(Y, read_training_sequences(fresh, X))
@@ -809,9 +811,9 @@ def test_weights_of_parts_without_a_penalty_are_named(estimator):
 def test_one_segment_label():
     x = [[["a"], ["b"], ["c"]], [["b"]]]
     y = [["B-P", "I-P", "O"], ["B-P"]]
-    crf = HighOrderSemiCRF(encoding="bio", label_parts=lambda label: ["any"]).fit(x, y)
+    crf = HighOrderSemiCRF(scheme="bio", label_parts=lambda label: ["any"]).fit(x, y)
     assert crf.label_parts_.tolist() == ["any"]
-    alone = HighOrderSemiCRF(encoding="bio", label_parts=lambda label: ["any"]).fit(x[1:], y[1:])
+    alone = HighOrderSemiCRF(scheme="bio", label_parts=lambda label: ["any"]).fit(x[1:], y[1:])
     assert len(alone.label_parts_) == 0
 
 

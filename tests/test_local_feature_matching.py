@@ -10,15 +10,12 @@ import pytest
 from cases import build_layout, cases, random_case, to_batch, to_codes
 from hypothesis import given
 from hypothesis import strategies as st
+from internals import CHAIN, Problem, Schedule, given_patterns
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 
 from sklearn_hocrf import HighOrderCRF
-from sklearn_hocrf._inference.families import CHAIN
-from sklearn_hocrf._inference.schedule import Schedule
-from sklearn_hocrf._objectives import Problem
-from sklearn_hocrf._structure.patterns import given_patterns
 from sklearn_hocrf.datasets import make_markov_sequences
 from sklearn_hocrf.training import LBFGS, OWLQN, LocalFeatureMatching, NegativeLogLikelihood
 
@@ -65,7 +62,7 @@ def naive_value(layout, w, case, sequence_weight):
 def training_data(draw):
     case = draw(cases(n_sequences=2))
     weights = draw(st.lists(WEIGHTS, min_size=len(case.labels), max_size=len(case.labels)))
-    options = {"unsupported": draw(st.booleans()), "fit_intercept": draw(st.booleans())}
+    options = {"all_pairs": draw(st.booleans()), "fit_intercept": draw(st.booleans())}
     return case, np.array(weights), options
 
 
@@ -93,13 +90,13 @@ def test_value_equals_enumeration(drawn):
 
 
 @every_order
-@pytest.mark.parametrize("unsupported", [False, True])
+@pytest.mark.parametrize("all_pairs", [False, True])
 @pytest.mark.parametrize("fit_intercept", [False, True])
 @pytest.mark.parametrize("scale", [0.0, 1.0, 4.0])
-def test_gradient_equals_central_differences(feature_orders, unsupported, fit_intercept, scale):
+def test_gradient_equals_central_differences(feature_orders, all_pairs, fit_intercept, scale):
     weights = np.array([1.0, 2.0, 0.5, 1.0, 0.0, 3.0])
     case = training_case(feature_orders)
-    layout, objective = prepare(case, weights, unsupported=unsupported, fit_intercept=fit_intercept)
+    layout, objective = prepare(case, weights, all_pairs=all_pairs, fit_intercept=fit_intercept)
     w = scale * np.random.default_rng(1).normal(size=layout.n_weights)
     assert_gradient(objective, w)
 
@@ -120,7 +117,7 @@ def test_gradient_of_nested_patterns_of_one_label():
     case = training_case()._replace(
         model=model, feature_orders=[(0, 1, 2)], sequences=rows, labels=[(0, 0, 0, 1), (1, 0)]
     )
-    layout, objective = prepare(case, unsupported=True)
+    layout, objective = prepare(case, all_pairs=True)
     w = np.random.default_rng(2).normal(size=layout.n_weights)
     assert objective.value_gradient(w)[0] == pytest.approx(naive_value(layout, w, case, [1.0, 1.0]), rel=1e-12)
     assert_gradient(objective, w)
@@ -157,7 +154,7 @@ def test_perfect_predictions_leave_nothing():
     case = training_case()._replace(
         model=model, feature_orders=[(0,)], sequences=[[{0: 1.0}, {0: -1.0}]], labels=[(0, 1)]
     )
-    layout, objective = prepare(case, unsupported=True)
+    layout, objective = prepare(case, all_pairs=True)
     patterns = layout.patterns.tuples()
     w = np.where(np.array([patterns[z] for z in layout.pair_pattern]).ravel() == 0, 30.0, -30.0)
     value, gradient = objective.value_gradient(np.concatenate([w, [0.0, 0.0]]))
@@ -263,8 +260,7 @@ def test_clones_pickles_and_instances_are_the_same():
 
 
 def test_grid_search_and_order_0():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         settings = {"objective": ["likelihood", "local_feature_matching"], "max_order": [0, 1]}
         search = GridSearchCV(HighOrderCRF(), settings, cv=2, error_score="raise").fit(X, Y)
     assert not np.isnan(search.cv_results_["mean_test_score"]).any()

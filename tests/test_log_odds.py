@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from internals import segment_features
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.utils import get_tags
 
-from sklearn_hocrf._data.segments import segment_features
-from sklearn_hocrf.feature_extraction import LogOddsSegments, SegmentFeatureExtractor, SequenceFeatureExtractor
+from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SegmentLogOddsEncoder, SequenceFeatureExtractor
 
 
 def count(X, y, string, label=None):
@@ -51,11 +51,12 @@ def candidates(batch):
 
 def values_of(batch, segments):
     """Return one {name: value} per segment; check that no value is stored that is 0."""
-    start, stop = (np.array([batch.offsets[s[0]] + s[i] for s in segments], dtype=np.int64) for i in (1, 2))
+    start, stop = (np.array([batch.offsets[s[0]] + s[i] for s in segments], dtype=np.int64).reshape(-1) for i in (1, 2))
     rows = segment_features(batch, start, stop)
     assert rows.shape == (len(segments), batch.n_features)
     assert (rows.data != 0).all()
     names = np.asarray(batch.feature_names)
+    assert len(set(names)) == len(names)
     rows = rows.toarray()
     return [{names[i]: row[i] for i in np.flatnonzero(row)} for row in rows]
 
@@ -78,7 +79,7 @@ BOTH = ("log_odds", "log_probability")
 def test_equals_the_definition(kind, per_label, max_length):
     """Among the sequences are duplicates and an empty one; `transform` uses all counts, `fit_transform` the others'."""
     kinds, labels = (kind,) if isinstance(kind, str) else kind, [None, "P", "Q"] if per_label else [None]
-    extractor = LogOddsSegments(per_label=per_label, smoothing=0.7, kind=kind, max_length=max_length)
+    extractor = SegmentLogOddsEncoder(per_label=per_label, smoothing=0.7, kind=kind, max_length=max_length)
     left_out, full = extractor.fit_transform(X, Y), extractor.transform(X)
     longest = max_length or 3
     assert extractor.max_length_ == longest
@@ -110,7 +111,7 @@ def test_leaving_one_out_is_fitting_without_it(sequences, per_label):
     sequences = [*sequences, [("a", "P"), (None, "Q"), ("b", "Q")], [("b", "Q"), ("a", "P")]]  # both labels remain
     X = [[(token,) for token, _ in sequence] for sequence in sequences]
     y = [[label for _, label in sequence] for sequence in sequences]
-    extractor = LogOddsSegments(per_label=per_label, kind=BOTH, max_length=4)
+    extractor = SegmentLogOddsEncoder(per_label=per_label, kind=BOTH, max_length=4)
     batch = extractor.fit_transform(X, y)
     for n in range(len(X)):
         alone = clone(extractor).fit(X[:n] + X[n + 1 :], y[:n] + y[n + 1 :]).transform(X[n : n + 1])
@@ -120,7 +121,7 @@ def test_leaving_one_out_is_fitting_without_it(sequences, per_label):
 
 
 def test_rows_of_few_candidates_leave_out_the_whole_sequence():
-    batch = LogOddsSegments(per_label=True, kind=BOTH).fit_transform(X, Y)
+    batch = SegmentLogOddsEncoder(per_label=True, kind=BOTH).fit_transform(X, Y)
     segments = candidates(batch)
     values = values_of(batch, segments)
     rng = np.random.default_rng(0)
@@ -130,7 +131,7 @@ def test_rows_of_few_candidates_leave_out_the_whole_sequence():
 
 
 def test_slices_keep_what_belongs_to_their_sequences():
-    batch = LogOddsSegments(per_label=True).fit_transform(X, Y)
+    batch = SegmentLogOddsEncoder(per_label=True).fit_transform(X, Y)
     whole = dict(zip(candidates(batch), values_of(batch, candidates(batch)), strict=True))
     for chosen in ([5, 0], [4, 4, 1], [2], [1, 2, 3]):
         part = batch[chosen]
@@ -140,7 +141,7 @@ def test_slices_keep_what_belongs_to_their_sequences():
 
 
 @pytest.mark.parametrize(
-    ("encoding", "y"),
+    ("scheme", "y"),
     [
         ("bio", [["B", "I", "B", "B", "I"], ["B", "O"], [], ["O", "O"], ["O", "B", "I", "I", "B"], list("BIBIBI")]),
         ("bioes", [list("BESBE"), list("SO"), [], list("OO"), list("OBIES"), list("BEBEBE")]),
@@ -157,9 +158,9 @@ def test_slices_keep_what_belongs_to_their_sequences():
         ),
     ],
 )
-def test_encodings(encoding, y):
+def test_schemes(scheme, y):
     """O tokens are segments of one token with the label O."""
-    extractor = LogOddsSegments(encoding, per_label=True).fit(X, y)
+    extractor = SegmentLogOddsEncoder(scheme, per_label=True).fit(X, y)
     assert extractor.labels_ == ["O", "_"]
     assert extractor.max_length_ == 3
     expected = {"a": (2, 5), "b": (2, 6), "c": (3, 2), "ab": (2, 4), "bca": (1, 2), "bc": (1, 2)}
@@ -173,7 +174,7 @@ def test_encodings(encoding, y):
 
 def test_strings_that_say_nothing():
     """The log odds of an unseen string are 0, which is no entry; its log probability is that of a fair coin."""
-    batch = LogOddsSegments(kind=BOTH).fit(X, Y).transform([list("xyz")])
+    batch = SegmentLogOddsEncoder(kind=BOTH).fit(X, Y).transform([list("xyz")])
     assert values_of(batch, [(0, 0, 1), (0, 0, 3)]) == [{"log_probability": pytest.approx(np.log(0.5))}] * 2
 
 
@@ -182,7 +183,7 @@ def test_fields():
     y = [["P", "P"], ["P", "Q"]]
 
     def odds(field, tokens=tokens):
-        return values_of(LogOddsSegments(field=field).fit(tokens, y).transform(tokens), [(0, 0, 1), (0, 0, 2)])
+        return values_of(SegmentLogOddsEncoder(field=field).fit(tokens, y).transform(tokens), [(0, 0, 1), (0, 0, 2)])
 
     def logs(*numbers):
         return [pytest.approx({"log_odds": np.log(number)} if number != 1 else {}) for number in numbers]
@@ -206,22 +207,22 @@ def test_fields():
         ({"kind": 1}, Y, ValueError, "kind"),
         ({"max_length": 0}, Y, ValueError, "max_length"),
         ({"per_label": 2}, Y, ValueError, "per_label"),
-        ({"encoding": "iob"}, Y, ValueError, "encoding"),
+        ({"scheme": "iob"}, Y, ValueError, "scheme"),
         ({"field": "p"}, Y, ValueError, r"field names the field 'p', but the tokens have the fields \['w'\]"),
-        ({}, None, ValueError, "LogOddsSegments requires y"),
+        ({}, None, ValueError, "SegmentLogOddsEncoder requires y"),
         ({}, Y[:2], ValueError, "X has 6 sequences, y has 2"),
         ({}, [["P"], *Y[1:]], ValueError, "sequence 0 has 5 tokens in X, but 1 labels in y"),
-        ({"encoding": "bio"}, Y, ValueError, "'[PQ]' of y .* is no tag"),
-        ({"encoding": "segments"}, [[(0, 2, "P"), (3, 5, "P")], *SEGMENTS[1:]], ValueError, r"gap \[2, 3\)"),
+        ({"scheme": "bio"}, Y, ValueError, "'[PQ]' of y .* is no tag"),
+        ({"scheme": "segments"}, [[(0, 2, "P"), (3, 5, "P")], *SEGMENTS[1:]], ValueError, r"gap \[2, 3\)"),
     ],
 )
 def test_input_that_does_not_fit(parameters, y, error, message):
     with pytest.raises(error, match=message):
-        LogOddsSegments(**parameters).fit(X, y)
+        SegmentLogOddsEncoder(**parameters).fit(X, y)
 
 
 def test_other_input_than_in_fit():
-    extractor = LogOddsSegments()
+    extractor = SegmentLogOddsEncoder()
     with pytest.raises(NotFittedError):
         extractor.transform(X)
     extractor.fit(X, Y)
@@ -235,12 +236,12 @@ def test_other_input_than_in_fit():
 def test_appends_to_what_is_there():
     tokens = SequenceFeatureExtractor(bias=True)
     segments = SegmentFeatureExtractor(inside="bias", length="log")
-    pipeline = make_pipeline(tokens, segments, LogOddsSegments(per_label=True))
+    pipeline = make_pipeline(tokens, segments, SegmentLogOddsEncoder(per_label=True))
     batch = pipeline.fit_transform(X, Y)
     before = make_pipeline(tokens, segments).transform(X)
     assert list(batch.feature_names) == [*before.feature_names, "log_odds", "log_odds=P", "log_odds=Q"]
     assert pipeline.transform(X[:2]).feature_names is batch.feature_names
-    only = LogOddsSegments().fit_transform(tokens.fit_transform(X), Y)
+    only = SegmentLogOddsEncoder().fit_transform(tokens.fit_transform(X), Y)
     assert list(only.feature_names) == [*tokens.get_feature_names_out(), "log_odds"]
     for both, parts in zip(values_of(batch, candidates(batch)), values_of(before, candidates(before)), strict=True):
         assert {name: number for name, number in both.items() if "odds" not in name} == parts
@@ -267,7 +268,7 @@ class Witness(BaseEstimator):
 def test_pipelines_leave_one_out_in_training_only():
     """Three sequences "a", each one segment: w = 2 for training, w = 3 for everything new."""
     X, y = [["a"]] * 3, [[(0, 1, "word")]] * 3
-    pipeline = make_pipeline(LogOddsSegments("segments"), Witness()).fit(X, y)
+    pipeline = make_pipeline(SegmentLogOddsEncoder("segments"), Witness()).fit(X, y)
     assert pipeline[-1].seen_ == pytest.approx([np.log(3)] * 3)
     assert pipeline.score(X, y) == pytest.approx(np.log(4))
     refitted = pipeline[0].fit(X, y).transform(X)
@@ -276,15 +277,15 @@ def test_pipelines_leave_one_out_in_training_only():
 
 def test_folds_count_their_own_training_sequences():
     X, y = [["a"]] * 6, [[(0, 1, "word")]] * 6
-    pipeline = make_pipeline(LogOddsSegments("segments"), Witness())
+    pipeline = make_pipeline(SegmentLogOddsEncoder("segments"), Witness())
     assert cross_val_score(pipeline, X, y, cv=KFold(3)) == pytest.approx([np.log(5)] * 3)
-    search = GridSearchCV(pipeline, {"logoddssegments__smoothing": [1.0, 0.5]}, cv=KFold(3)).fit(X, y)
+    search = GridSearchCV(pipeline, {"segmentlogoddsencoder__smoothing": [1.0, 0.5]}, cv=KFold(3)).fit(X, y)
     assert search.cv_results_["mean_test_score"] == pytest.approx([np.log(5), np.log(4.5 / 0.5)])
     assert search.best_estimator_[-1].seen_ == pytest.approx([np.log(5.5 / 0.5)] * 6)
 
 
 def test_clone_pickle_and_tags():
-    extractor = LogOddsSegments("segments", per_label=True, kind=BOTH)
+    extractor = SegmentLogOddsEncoder("segments", per_label=True, kind=BOTH)
     assert clone(extractor).get_params() == extractor.get_params()
     extractor.fit(X, SEGMENTS)
     copy = pickle.loads(pickle.dumps(extractor))

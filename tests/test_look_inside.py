@@ -6,19 +6,19 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from internals import template_of
 from test_known import Enumeration, random_chain, random_segments, random_words, tags_of, with_random_weights
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf.calibration import CalibratedSequenceLabeler
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
 from sklearn_hocrf.inspection import explain, template_importance, weights
-from sklearn_hocrf.inspection._names import template_of
 from sklearn_hocrf.metrics import log_likelihood_scorer
 from sklearn_hocrf.pipeline import make_pipeline
-from sklearn_hocrf.training import Constraints
+from sklearn_hocrf.settings import Constraints
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-ENCODINGS = ["runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"]
+SCHEMES = ["runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"]
 
 
 # --- explanations -----------------------------------------------------------------------------------------------------
@@ -39,16 +39,16 @@ class Paths:
         possible = np.flatnonzero(every.log_p > -np.inf)
         self.log_p = every.log_p[possible]
         labellings = [every.labellings[i] for i in possible]
-        self.encoding = getattr(estimator, "encoding", None)
-        self.segments = labellings if self.encoding else [[(t, t + 1, y) for t, y in enumerate(z)] for z in labellings]
+        self.scheme = getattr(estimator, "scheme", None)
+        self.segments = labellings if self.scheme else [[(t, t + 1, y) for t, y in enumerate(z)] for z in labellings]
         best = np.flatnonzero(self.log_p >= self.log_p.max() - 1e-12)  # several where tokens are the same
         (decoded,) = estimator.predict([words])
         (self.best,) = [z for z in (self.segments[i] for i in best) if decoded in (self.labels(z), z)]
 
     def labels(self, segments):
         """Return the class of each token."""
-        if self.encoding in ("bio", "bioes", "bilou", "bmes", "iob1"):
-            return tags_of(segments, "bio" if self.encoding == "iob1" else self.encoding)
+        if self.scheme in ("bio", "bioes", "bilou", "bmes", "iob1"):
+            return tags_of(segments, "bio" if self.scheme == "iob1" else self.scheme)
         return [label for start, stop, label in segments for _ in range(start, stop)]
 
     def highest(self, agrees):
@@ -108,7 +108,7 @@ def check_everything(estimator, words, rng):
     best = holder(paths.best, position)
     explanation = explain(estimator, [[["a"]], words], 1, position)
     paths.check(explanation, lambda segments: holder(segments, position) != best)
-    expected = best if paths.encoding else best[2]
+    expected = best if paths.scheme else best[2]
     assert explanation.label == expected
     for label in estimator.classes_.tolist():
         agrees = lambda segments, label=label: paths.labels(segments)[position] == label  # noqa: E731
@@ -119,10 +119,10 @@ def check_everything(estimator, words, rng):
             paths.check(explain(estimator, [words], 0, position, against=label), agrees)
     paths.check(explain(estimator, [words]), lambda segments: segments != paths.best)
     truth = paths.segments[int(rng.integers(len(paths.segments)))]
-    if truth != paths.best and paths.encoding != "iob1":
-        y = truth if paths.encoding == "segments" else paths.labels(truth)
+    if truth != paths.best and paths.scheme != "iob1":
+        y = truth if paths.scheme == "segments" else paths.labels(truth)
         paths.check(explain(estimator, [words], against=y), lambda segments: segments == truth)
-    if paths.encoding and truth != paths.best:
+    if paths.scheme and truth != paths.best:
         segment = holder(truth, position)
         if segment != best:
             paths.check(explain(estimator, [words], 0, position, against=segment), lambda s: segment in s)
@@ -140,11 +140,11 @@ def test_chains(seed):
     check_everything(estimator, [*random_words(rng, 3), ["a", "a", "new"]], rng)
 
 
-@pytest.mark.parametrize("encoding", ENCODINGS)
+@pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("seed", range(3))
-def test_segments(seed, encoding):
+def test_segments(seed, scheme):
     rng = np.random.default_rng(seed)
-    estimator = random_segments(rng, encoding, max_order=1 + seed)
+    estimator = random_segments(rng, scheme, max_order=1 + seed)
     check_everything(estimator, random_words(rng, 5), rng)
 
 
@@ -236,9 +236,7 @@ def test_segments_as_lists():
 
 
 def test_where_there_is_no_choice():
-    crf = HighOrderSemiCRF(encoding="segments", max_segment_length=1).fit(
-        [[["a"], ["b"]]], [[(0, 1, "x"), (1, 2, "x")]]
-    )
+    crf = HighOrderSemiCRF(scheme="segments", max_segment_length=1).fit([[["a"], ["b"]]], [[(0, 1, "x"), (1, 2, "x")]])
     for position in (None, 0):
         with pytest.raises(ValueError, match="nothing to explain"):
             explain(crf, [[["a"], ["b"]]], 0, position)

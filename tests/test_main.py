@@ -4,9 +4,7 @@ import subprocess
 import sys
 
 import pytest
-
-from sklearn_hocrf.__main__ import Counter, main
-from sklearn_hocrf._warm_up import WarmUp
+from internals import Counter, WarmUp, main
 
 
 def table_of(output):

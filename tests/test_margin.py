@@ -12,6 +12,23 @@ import segment_oracle as so
 from cases import cases, random_case, to_batch, to_codes, to_layout
 from hypothesis import given
 from hypothesis import strategies as st
+from internals import (
+    CHAIN,
+    L2,
+    LBFGS,
+    SEGMENTS,
+    AveragedPerceptron,
+    ElasticNet,
+    FrankWolfe,
+    Hinge,
+    Mask,
+    MaxOracle,
+    Perceptron,
+    Problem,
+    Schedule,
+    SegmentLayout,
+    check_needs,
+)
 from scipy.optimize import LinearConstraint, minimize
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -21,15 +38,7 @@ from sklearn.svm import LinearSVC
 from test_peers import tagged_sentences
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf._data.masks import Mask
-from sklearn_hocrf._inference.families import CHAIN, SEGMENTS
-from sklearn_hocrf._inference.loss_augmented import MaxOracle
-from sklearn_hocrf._inference.schedule import Schedule
-from sklearn_hocrf._objectives import Hinge, Perceptron, Problem
-from sklearn_hocrf._penalties import L2, ElasticNet
-from sklearn_hocrf._solvers import LBFGS, AveragedPerceptron, FrankWolfe, check_needs
-from sklearn_hocrf._structure.segment_layout import SegmentLayout
-from sklearn_hocrf.feature_extraction import AttributeVectorizer
+from sklearn_hocrf.feature_extraction import SequenceDictVectorizer
 
 COSTS = st.sampled_from([0.0, 1.0, 0.75])
 WEIGHTS = np.array([1.0, 0.5, 2.0, 0.0, 3.0, 1.0])
@@ -190,7 +199,7 @@ def segment_case(seed=0, repeats=True, n_sequences=40, longest=12):
         sc.token_block(sc.BAG, [0, 1]),
         sc.token_block(sc.BEGIN, [0]),
         sc.LENGTHS[2],
-        sc.RowBlock(sc.WholeMaker(), {}),
+        sc.WHOLE,
     ]
     orders = [(0,), (0, 1), (0, 1), (0, 2), (0,), (0,), (0, 1), (0, 1), (0,)]
     patterns = [(0, 1), (1, 2), (2, 0, 1), (0, 2), (1, 0, 2, 1)]
@@ -476,7 +485,7 @@ def test_length_one_is_the_support_vector_machine_of_crammer_and_singer(kind):
     X[:, 0] += y
     estimator = HighOrderCRF if kind == "chain" else HighOrderSemiCRF
     crf = estimator(
-        0, objective="hinge", sigma_reg=0.7, fit_intercept=False, unsupported=True, tol=1e-8, random_state=0
+        0, objective="hinge", sigma_reg=0.7, fit_intercept=False, all_pairs=True, tol=1e-8, random_state=0
     ).fit(X, y, sample_weight=weight)
     peer = LinearSVC(multi_class="crammer_singer", C=0.7**2, fit_intercept=False, tol=1e-9, max_iter=100_000)
     peer.fit(X, y, sample_weight=weight)
@@ -545,8 +554,7 @@ def separable(seed=0):
 @pytest.mark.parametrize("estimator", [HighOrderCRF, HighOrderSemiCRF])
 def test_perceptron_separates_what_can_be_separated(estimator, max_order):
     X, y = separable()
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", ConvergenceWarning)
+    with warnings.catch_warnings(action="error", category=ConvergenceWarning):
         crf = estimator(max_order, objective="perceptron", random_state=0).fit(X, y)
     assert crf.score(X, y) == 1.0
     assert crf.optimality_gap_ == math.inf
@@ -580,8 +588,7 @@ every_objective = pytest.mark.parametrize("objective", ["hinge", "perceptron"])
 
 
 def fit(estimator, *args, sample_weight=None, **parameters):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
         return estimator(*args, **{"random_state": 0, "max_iter": 60, **parameters}).fit(X, Y, sample_weight)
 
 
@@ -654,26 +661,25 @@ def test_what_is_left_works(estimator, objective):
     if estimator is HighOrderSemiCRF:
         assert crf.predict_segments(X[:1])[0][0][0] == 0
     search = GridSearchCV(
-        make_pipeline(AttributeVectorizer(), estimator(random_state=0, max_iter=20)),
+        make_pipeline(SequenceDictVectorizer(), estimator(random_state=0, max_iter=20)),
         {f"{estimator.__name__.lower()}__objective": [objective, "likelihood"]},
         cv=2,
         error_score="raise",
     )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
         search.fit(*separable())
     assert search.best_score_ > 0.8
 
 
-@pytest.mark.parametrize("encoding", ["bio", "bioes", "segments"])
-def test_borders_of_segments_cost(encoding):
+@pytest.mark.parametrize("scheme", ["bio", "bioes", "segments"])
+def test_borders_of_segments_cost(scheme):
     text = ["thecat", "adog", "thedog", "acat"]
     words = [[(0, 3), (3, 6)], [(0, 1), (1, 4)], [(0, 3), (3, 6)], [(0, 1), (1, 4)]]
     tags = {"bio": ("B", "I", "I", "B"), "bioes": ("B", "I", "E", "S")}
-    if encoding == "segments":
+    if scheme == "segments":
         y = [[(u, v, "word") for u, v in line] for line in words]
     else:
-        first, inner, last, single = tags[encoding]
+        first, inner, last, single = tags[scheme]
         y = [
             [
                 single if v == u + 1 else first if t == u else last if t == v - 1 else inner
@@ -684,9 +690,8 @@ def test_borders_of_segments_cost(encoding):
         ]
     X = [[{"character": c, "next": d} for c, d in zip(line, line[1:] + ".", strict=True)] for line in text]
     for objective in "hinge", "perceptron":
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", ConvergenceWarning)
-            crf = HighOrderSemiCRF(encoding=encoding, objective=objective, random_state=0).fit(X, y)
+        with warnings.catch_warnings(action="error", category=ConvergenceWarning):
+            crf = HighOrderSemiCRF(scheme=scheme, objective=objective, random_state=0).fit(X, y)
         assert crf.score(X, y) == 1.0
 
 

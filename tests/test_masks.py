@@ -5,11 +5,9 @@ import math
 import numpy as np
 import oracle
 import pytest
+from internals import MarginalPass, Mask, both
 from mask_cases import chain_questions, close, feasible, segment_questions
 from segment_cases import from_segments
-
-from sklearn_hocrf._data.masks import Mask, both
-from sklearn_hocrf._inference.passes import MarginalPass
 
 SEEDS = range(12)
 

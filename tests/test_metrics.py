@@ -19,9 +19,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, datasets, metrics
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 
-QUANTITIES = ("precision", "recall", "f1")
-TOKEN_SCORES = {quantity: getattr(metrics, f"token_{quantity}_score") for quantity in QUANTITIES}
-SEGMENT_SCORES = {quantity: getattr(metrics, f"segment_{quantity}_score") for quantity in QUANTITIES}
 TYPES = ("PER", "A-B", "L")
 TAGS = {
     "bio": ["O", "B", "I", *(f"{prefix}-{label}" for prefix in "BI" for label in TYPES)],
@@ -81,8 +78,7 @@ def test_token_scores_are_those_of_scikit_learn(pair, labels, average, zero_divi
     scores = metrics.token_precision_recall_f1(y_true, y_pred, **params)
     for value, reference in zip(scores[: 4 if average is None else 3], expected, strict=False):
         np.testing.assert_allclose(value, reference, rtol=1e-14)
-    for quantity, score in TOKEN_SCORES.items():
-        np.testing.assert_array_equal(score(y_true, y_pred, **params), getattr(scores, quantity))
+    np.testing.assert_array_equal(metrics.token_f1_score(y_true, y_pred, **params), scores.f1)
     assert scores.labels == (sorted(set(flat(y_true) + flat(y_pred))) if labels is None else labels)
 
 
@@ -106,7 +102,7 @@ def test_ignored_labels_are_not_scored_but_still_wrong_elsewhere():
     np.testing.assert_array_equal(scores.support, [2, 1])
     assert metrics.token_f1_score(y_true, y_pred, labels=["A", "B"], average="micro") == pytest.approx(4 / 6)
     assert metrics.token_f1_score(y_true, y_pred, ignore=["O"], average="micro") == pytest.approx(4 / 6)
-    assert metrics.token_recall_score(y_true, y_pred, labels=["B", "A", "O"], ignore=["B"], average=None).tolist() == [
+    assert metrics.token_precision_recall_f1(y_true, y_pred, labels=["B", "A", "O"], ignore=["B"]).recall.tolist() == [
         1,
         0.5,
     ]
@@ -118,7 +114,7 @@ def test_sample_weight_counts_a_sequence_as_often_as_it_says():
     weight = [2, 1, 0]
     for score in (metrics.token_accuracy_score, metrics.sequence_accuracy_score):
         assert score(y_true, y_pred, sample_weight=weight) == score(*repeated)
-    for score in (*TOKEN_SCORES.values(), *SEGMENT_SCORES.values()):
+    for score in (metrics.token_f1_score, metrics.segment_f1_score):
         assert score(y_true, y_pred, sample_weight=weight) == score(*repeated)
     scores = metrics.token_precision_recall_f1(y_true, y_pred, sample_weight=weight)
     np.testing.assert_array_equal(scores.support, [2.0, 3.0])
@@ -139,22 +135,22 @@ def test_runs_are_those_of_groupby(systems):
             start = stop
         expected.append(segments)
     assert metrics.extract_segments(y) == expected
-    assert metrics.extract_segments(expected, encoding="segments") == expected
+    assert metrics.extract_segments(expected, scheme="segments") == expected
 
 
-@pytest.mark.parametrize("encoding", ["bio", "bioes", "bilou"])
+@pytest.mark.parametrize("scheme", ["bio", "bioes", "bilou"])
 @given(data=st.data())
-def test_strict_tags_are_those_of_seqeval(encoding, data):
-    y_true, y_pred = data.draw(labellings(TAGS[encoding]))
-    params = {"encoding": encoding, "strict": True}
-    assert_like_seqeval(y_true, y_pred, params, {"mode": "strict", "scheme": SCHEMES[encoding]})
+def test_strict_tags_are_those_of_seqeval(scheme, data):
+    y_true, y_pred = data.draw(labellings(TAGS[scheme]))
+    params = {"scheme": scheme, "strict": True}
+    assert_like_seqeval(y_true, y_pred, params, {"mode": "strict", "scheme": SCHEMES[scheme]})
 
 
-@pytest.mark.parametrize("encoding", ["bio", "bioes", "iob1"])
+@pytest.mark.parametrize("scheme", ["bio", "bioes", "iob1"])
 @given(data=st.data())
-def test_lenient_tags_are_those_of_seqeval(encoding, data):
-    y_true, y_pred = data.draw(labellings(TAGS[encoding]))
-    assert_like_seqeval(y_true, y_pred, {"encoding": encoding}, {})
+def test_lenient_tags_are_those_of_seqeval(scheme, data):
+    y_true, y_pred = data.draw(labellings(TAGS[scheme]))
+    assert_like_seqeval(y_true, y_pred, {"scheme": scheme}, {})
 
 
 def assert_like_seqeval(y_true, y_pred, params, seqeval_params):
@@ -162,11 +158,13 @@ def assert_like_seqeval(y_true, y_pred, params, seqeval_params):
         warnings.simplefilter("ignore")  # numpy's, where seqeval averages nothing
         labels = metrics.segment_precision_recall_f1(y_true, y_pred, **params).labels
         for average in ("micro", "macro", "weighted", None) if labels else ("micro",):
-            for quantity, score in SEGMENT_SCORES.items():
-                expected = getattr(seqeval_metrics, f"{quantity}_score")(
-                    y_true, y_pred, average=average, **seqeval_params
-                )
-                np.testing.assert_allclose(score(y_true, y_pred, average=average, **params), expected, atol=1e-14)
+            scores = metrics.segment_precision_recall_f1(y_true, y_pred, average=average, **params)
+            for quantity in ("precision", "recall", "f1"):
+                score = getattr(seqeval_metrics, f"{quantity}_score")
+                expected = score(y_true, y_pred, average=average, **seqeval_params)
+                np.testing.assert_allclose(getattr(scores, quantity), expected, atol=1e-14)
+            f1 = metrics.segment_f1_score(y_true, y_pred, average=average, **params)
+            np.testing.assert_array_equal(f1, scores.f1)
         if labels:
             report = seqeval_metrics.classification_report(y_true, y_pred, output_dict=True, **seqeval_params)
             ours = metrics.segment_classification_report(y_true, y_pred, output_dict=True, **params)
@@ -176,28 +174,28 @@ def assert_like_seqeval(y_true, y_pred, params, seqeval_params):
 
 
 @pytest.mark.parametrize(
-    ("encoding", "strict", "expected"),
+    ("scheme", "strict", "expected"),
     [
         ("bio", True, [(2, 4, "X"), (5, 6, "X")]),
         ("bio", False, [(0, 1, "X"), (2, 4, "X"), (4, 5, "Y"), (5, 6, "X")]),
     ],
 )
-def test_broken_tags(encoding, strict, expected):
+def test_broken_tags(scheme, strict, expected):
     tags = ["I-X", "O", "B-X", "I-X", "I-Y", "B-X"]
-    assert metrics.extract_segments([tags], encoding=encoding, strict=strict) == [expected]
+    assert metrics.extract_segments([tags], scheme=scheme, strict=strict) == [expected]
 
 
 def test_segments_do_not_cross_sequences():
     assert metrics.extract_segments([["A"], [], ["A", "A"], []]) == [[(0, 1, "A")], [], [(0, 2, "A")], []]
     apart = [[(0, 1, "A")], [(0, 1, "A")]]
-    assert metrics.extract_segments([["B-A"], ["I-A"]], encoding="bio") == apart
-    assert metrics.extract_segments([["B-A"], ["E-A"]], encoding="bioes") == apart
-    assert metrics.extract_segments([["B-A"], ["I-A"]], encoding="bio", strict=True) == [[(0, 1, "A")], []]
-    assert metrics.extract_segments([["B-A"], ["E-A"]], encoding="bioes", strict=True) == [[], []]
-    assert metrics.extract_segments([["I-A"], ["B-A"]], encoding="iob1", strict=True) == [[(0, 1, "A")], []]
+    assert metrics.extract_segments([["B-A"], ["I-A"]], scheme="bio") == apart
+    assert metrics.extract_segments([["B-A"], ["E-A"]], scheme="bioes") == apart
+    assert metrics.extract_segments([["B-A"], ["I-A"]], scheme="bio", strict=True) == [[(0, 1, "A")], []]
+    assert metrics.extract_segments([["B-A"], ["E-A"]], scheme="bioes", strict=True) == [[], []]
+    assert metrics.extract_segments([["I-A"], ["B-A"]], scheme="iob1", strict=True) == [[(0, 1, "A")], []]
 
 
-def test_encodings_of_other_letters():
+def test_schemes_of_other_letters():
     """One segmentation as the taggers of spaCy and AllenNLP write it."""
     segments = [[(0, 3, "X"), (3, 4, "X"), (5, 6, "Y")]]
     tags = {
@@ -207,11 +205,11 @@ def test_encodings_of_other_letters():
         "bmes": "B-X M-X E-X S-X O S-Y",
         "iob1": "I-X I-X I-X B-X O I-Y",
     }
-    for encoding, text in tags.items():
+    for scheme, text in tags.items():
         for strict in (False, True):
-            assert metrics.extract_segments([text.split()], encoding=encoding, strict=strict) == segments
+            assert metrics.extract_segments([text.split()], scheme=scheme, strict=strict) == segments
     broken = ["B-X", "O", "I-X", "B-Y", "B-Y"]
-    assert metrics.extract_segments([broken], encoding="iob1", strict=True) == [[(2, 3, "X"), (4, 5, "Y")]]
+    assert metrics.extract_segments([broken], scheme="iob1", strict=True) == [[(2, 3, "X"), (4, 5, "Y")]]
 
 
 @pytest.mark.parametrize(
@@ -219,14 +217,13 @@ def test_encodings_of_other_letters():
 )
 def test_runs_of_bio_tags_are_told(score):
     tags = [["B-X", "I-X", "O"], ["O", "B-Y", "O"]]
-    with pytest.warns(UserWarning, match='the labels look like BIO tags: encoding="bio"') as record:
+    with pytest.warns(UserWarning, match='the labels look like BIO tags: scheme="bio"') as record:
         score(tags, tags)
     assert record[0].filename == __file__
     for scheme, tags in {"bioes": ["B-X", "E-X", "S-X"], "bilou": ["U-X", "O"], "bmes": ["B-X", "M-X", "E-X"]}.items():
-        with pytest.warns(UserWarning, match=f'the labels look like {scheme.upper()} tags: encoding="{scheme}"'):
+        with pytest.warns(UserWarning, match=f'the labels look like {scheme.upper()} tags: scheme="{scheme}"'):
             score([tags], [tags])
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         score([["B", "I", "O"]], [["B", "I", "O"]])  # any labels
         score([["B-X", "author"]], [["B-X", "author"]])
 
@@ -255,7 +252,7 @@ def test_weights_and_segments_beyond_numbers():
     with pytest.raises(
         ValueError, match=r"y_true has the segment .* \(sequence 0, position 0\), but no sequence has so"
     ):
-        metrics.segment_f1_score([[(0, 2**70, "A")]], [[(0, 1, "A")]], encoding="segments")
+        metrics.segment_f1_score([[(0, 2**70, "A")]], [[(0, 1, "A")]], scheme="segments")
 
 
 @pytest.mark.parametrize("weight", [[[1.0], [1.0, 1.0]], ["1", "2"], np.array(["1", "2"])])
@@ -265,7 +262,7 @@ def test_weights_are_numbers_of_sequences(weight):
 
 
 @given(labellings("ABO"))
-def test_all_encodings_of_the_same_segments_agree(pair):
+def test_all_schemes_of_the_same_segments_agree(pair):
     """Runs other than O, written as BIO tags, BIOES tags and segments; in runs O must be ignored."""
     runs = [[[run for run in runs if run[2] != "O"] for runs in metrics.extract_segments(y)] for y in pair]
     written = {
@@ -274,12 +271,12 @@ def test_all_encodings_of_the_same_segments_agree(pair):
         "bio": [write_tags(y, segments, "BII") for y, segments in zip(pair, runs, strict=True)],
         "bioes": [write_tags(y, segments, "BIES") for y, segments in zip(pair, runs, strict=True)],
     }
-    for encoding, y in written.items():
-        assert [metrics.extract_segments(one, encoding=encoding) for one in y] == (
-            runs if encoding != "runs" else [metrics.extract_segments(one) for one in pair]
+    for scheme, y in written.items():
+        assert [metrics.extract_segments(one, scheme=scheme) for one in y] == (
+            runs if scheme != "runs" else [metrics.extract_segments(one) for one in pair]
         )
-        expected = metrics.segment_precision_recall_f1(*runs, encoding="segments")
-        scores = metrics.segment_precision_recall_f1(*y, encoding=encoding, ignore=["O"])
+        expected = metrics.segment_precision_recall_f1(*runs, scheme="segments")
+        scores = metrics.segment_precision_recall_f1(*y, scheme=scheme, ignore=["O"])
         for one, other in zip(scores, expected, strict=True):
             np.testing.assert_array_equal(one, other)
 
@@ -308,35 +305,35 @@ def write_tags(y, segments, prefixes):
 )
 def test_published_numbers_of_segments(data_dir, path, columns, strict, n_segments, longest):
     y = datasets.load_conll(data_dir / path, columns=columns, target="y").target
-    encoding = "runs" if "cora" in path else "bio"
-    segments = flat(metrics.extract_segments(y, encoding=encoding, strict=strict))
+    scheme = "runs" if "cora" in path else "bio"
+    segments = flat(metrics.extract_segments(y, scheme=scheme, strict=strict))
     assert len(segments) == n_segments
     assert max(stop - start for start, stop, _ in segments) == longest
-    assert metrics.segment_f1_score(y, y, encoding=encoding, strict=strict) == 1
+    assert metrics.segment_f1_score(y, y, scheme=scheme, strict=strict) == 1
 
 
 def test_a_segment_is_right_only_with_both_ends_and_label():
     true = [[(0, 2, "A"), (3, 5, "B"), (5, 9, "A")]]
     for wrong in ((0, 2, "B"), (0, 1, "A"), (1, 2, "A"), (0, 3, "A")):
         predicted = [[wrong, (3, 5, "B"), (5, 9, "A")]]
-        assert metrics.segment_f1_score(true, predicted, encoding="segments") == pytest.approx(2 / 3)
-    assert metrics.segment_f1_score(true, true, encoding="segments") == 1
+        assert metrics.segment_f1_score(true, predicted, scheme="segments") == pytest.approx(2 / 3)
+    assert metrics.segment_f1_score(true, true, scheme="segments") == 1
     # the same place in another sequence is another place
-    assert metrics.segment_f1_score([[(0, 1, "A")], []], [[], [(0, 1, "A")]], encoding="segments") == 0
+    assert metrics.segment_f1_score([[(0, 1, "A")], []], [[], [(0, 1, "A")]], scheme="segments") == 0
 
 
 def test_segments_may_overlap_and_need_no_order():
     true, predicted = [[(0, 3, "A"), (1, 2, "B")]], [[(1, 2, "B"), (0, 3, "A")]]
-    assert metrics.segment_f1_score(true, predicted, encoding="segments") == 1
+    assert metrics.segment_f1_score(true, predicted, scheme="segments") == 1
 
 
 def test_sequence_accuracy_of_segments():
     y_true, y_pred = [["B-A", "I-A"], ["O"], ["O", "B-A"]], [["B-A", "I-A"], ["I-A"], ["O", "O"]]
     assert metrics.sequence_accuracy_score(y_true, y_pred) == pytest.approx(1 / 3)
-    assert metrics.sequence_accuracy_score(y_true, y_pred, encoding="bio", strict=True) == pytest.approx(2 / 3)
-    assert metrics.sequence_accuracy_score(y_true, y_pred, encoding="bio") == pytest.approx(1 / 3)
+    assert metrics.sequence_accuracy_score(y_true, y_pred, scheme="bio", strict=True) == pytest.approx(2 / 3)
+    assert metrics.sequence_accuracy_score(y_true, y_pred, scheme="bio") == pytest.approx(1 / 3)
     true, predicted = [[(0, 2, "A")], []], [[(0, 2, "A"), (2, 3, "A")], []]
-    assert metrics.sequence_accuracy_score(true, predicted, encoding="segments") == 0.5
+    assert metrics.sequence_accuracy_score(true, predicted, scheme="segments") == 0.5
 
 
 # --- reports ----------------------------------------------------------------------------------------------------------
@@ -375,29 +372,29 @@ def test_report_of_numbers_and_weights():
 def test_warnings_are_those_of_scikit_learn():
     y_true, y_pred = [["A", "B"]], [["A", "A"]]
     with pytest.warns(UndefinedMetricWarning, match="Precision is ill-defined .* in labels with no predicted") as seen:
-        metrics.token_precision_score(y_true, y_pred)
+        metrics.token_precision_recall_f1(y_true, y_pred)
     assert [warning.filename for warning in seen] == [__file__]
     with pytest.warns(UndefinedMetricWarning, match="Recall is ill-defined .* no true tokens"):
-        metrics.token_recall_score(y_pred, y_true)
+        metrics.token_precision_recall_f1(y_pred, y_true)
     with pytest.warns(UndefinedMetricWarning, match="F-score is ill-defined .* due to no true nor predicted segments"):
-        metrics.segment_f1_score([["O"]], [["O"]], encoding="bio")
+        metrics.segment_f1_score([["O"]], [["O"]], scheme="bio")
     with pytest.warns(UndefinedMetricWarning) as seen:
         metrics.token_classification_report(y_true, y_pred)
     assert [warning.filename for warning in seen] == [__file__]
     # one of the two denominators is not 0, a value is given, or averages are fine
     metrics.token_f1_score(y_true, y_pred)
-    metrics.token_precision_score(y_true, y_pred, zero_division=1)
-    metrics.token_precision_score(y_true, y_pred, average="micro")
+    metrics.token_precision_recall_f1(y_true, y_pred, zero_division=1)
+    metrics.token_precision_recall_f1(y_true, y_pred, average="micro")
 
 
 @pytest.mark.parametrize(("zero_division", "expected"), [("warn", 0.0), (0, 0.0), (1.0, 1.0), (np.nan, np.nan)])
 @pytest.mark.parametrize("average", ["micro", "macro", "weighted"])
 def test_nothing_to_score(zero_division, expected, average):
     for y_true in ([["O", "O"]], [[]], []):
-        value = metrics.segment_f1_score(y_true, y_true, encoding="bio", average=average, zero_division=zero_division)
+        value = metrics.segment_f1_score(y_true, y_true, scheme="bio", average=average, zero_division=zero_division)
         np.testing.assert_equal(value, expected)
-    assert metrics.segment_f1_score([["O"]], [["O"]], encoding="bio", average=None).shape == (0,)
-    assert "weighted avg" in metrics.segment_classification_report([["O"]], [["O"]], encoding="bio")
+    assert metrics.segment_f1_score([["O"]], [["O"]], scheme="bio", average=None).shape == (0,)
+    assert "weighted avg" in metrics.segment_classification_report([["O"]], [["O"]], scheme="bio")
 
 
 def test_accuracy_of_nothing_is_an_error():
@@ -438,7 +435,7 @@ def test_labels_of_any_kind():
     assert metrics.token_precision_recall_f1(*ints).labels == [1, 3]
     assert metrics.token_f1_score(*ints, labels=np.array([1])) == pytest.approx(2 / 3)
     segments = [np.array([[0, 2, 7], [2, 3, 8]])], [[(0, 2, 7), (2, 4, 8)]]
-    assert metrics.segment_precision_recall_f1(*segments, encoding="segments").f1.tolist() == [1, 0]
+    assert metrics.segment_precision_recall_f1(*segments, scheme="segments").f1.tolist() == [1, 0]
 
 
 GOOD = [["A", "B"], ["A"]]
@@ -469,12 +466,12 @@ def test_bad_labels(score, y_pred, error, message):
 
 
 @pytest.mark.parametrize(
-    ("tag", "encoding"),
+    ("tag", "scheme"),
     [("PER", "bio"), ("E-PER", "bio"), ("O-PER", "bio"), ("BPER", "bio"), ("", "bioes"), ("B-", "bio"), (3, "bio")],
 )
-def test_bad_tags(tag, encoding):
-    with pytest.raises(ValueError, match=rf"{tag!r} of y_pred \(sequence 1, position 1\) is no tag of this encoding"):
-        metrics.segment_f1_score([["O"], ["O", "O"]], [["O"], ["O", tag]], encoding=encoding)
+def test_bad_tags(tag, scheme):
+    with pytest.raises(ValueError, match=rf"{tag!r} of y_pred \(sequence 1, position 1\) is no tag of this scheme"):
+        metrics.segment_f1_score([["O"], ["O", "O"]], [["O"], ["O", tag]], scheme=scheme)
 
 
 @pytest.mark.parametrize(
@@ -492,7 +489,7 @@ def test_bad_tags(tag, encoding):
 )
 def test_bad_segments(segment, error, message):
     with pytest.raises(error, match=message):
-        metrics.segment_f1_score([[], []], [[], [(0, 1, "A"), segment]], encoding="segments")
+        metrics.segment_f1_score([[], []], [[], [(0, 1, "A"), segment]], scheme="segments")
 
 
 @pytest.mark.parametrize(
@@ -510,14 +507,14 @@ def test_bad_segments(segment, error, message):
         ({"sample_weight": [1, -1]}, ValueError, "sequence 1 has -1"),
         ({"sample_weight": [0, 0]}, ValueError, "0 for all sequences"),
         ({"sample_weight": [np.inf, 1]}, ValueError, "sequence 0 has inf"),
-        ({"encoding": "iob"}, ValueError, "encoding must be one of"),
+        ({"scheme": "iob"}, ValueError, "scheme must be one of"),
         ({"strict": "yes"}, TypeError, "strict must be"),
     ],
 )
 def test_bad_parameters(params, error, message):
     with pytest.raises(error, match=message):
         metrics.segment_precision_recall_f1(GOOD, GOOD, **params)
-    if not params.keys() & {"encoding", "strict"}:
+    if not params.keys() & {"scheme", "strict"}:
         with pytest.raises(error, match=message):
             metrics.token_f1_score(GOOD, GOOD, **params)
 
@@ -545,18 +542,14 @@ SYSTEM_A, SYSTEM_B = (
 TESTED = [
     (metrics.token_accuracy_score, {}),
     (metrics.sequence_accuracy_score, {}),
-    (metrics.sequence_accuracy_score, {"encoding": "bio"}),
-    *((score, {"average": average}) for score in TOKEN_SCORES.values() for average in ("micro", "macro", "weighted")),
+    (metrics.sequence_accuracy_score, {"scheme": "bio"}),
+    *((metrics.token_f1_score, {"average": average}) for average in ("micro", "macro", "weighted")),
     (metrics.token_f1_score, {"ignore": ["O"], "average": "micro"}),
-    (metrics.token_precision_score, {"labels": ["B-B", "I-A", "X"], "zero_division": 1}),
-    (metrics.token_precision_score, {"labels": ["B-B", "O"], "zero_division": np.nan}),
-    *(
-        (score, {"encoding": "bio", "average": average})
-        for score in SEGMENT_SCORES.values()
-        for average in ("micro", "macro")
-    ),
+    (metrics.token_f1_score, {"labels": ["B-B", "I-A", "X"], "zero_division": 1}),
+    (metrics.token_f1_score, {"labels": ["B-B", "O"], "zero_division": np.nan}),
+    *((metrics.segment_f1_score, {"scheme": "bio", "average": average}) for average in ("micro", "macro")),
     (metrics.segment_f1_score, {}),
-    (metrics.segment_f1_score, {"encoding": "bio", "strict": False, "labels": ["B"]}),
+    (metrics.segment_f1_score, {"scheme": "bio", "strict": False, "labels": ["B"]}),
 ]
 
 
@@ -576,7 +569,7 @@ def test_labels_of_one_system_only(systems, seed):
     """Macro averages are over the labels that occur, which swaps may change."""
     y_true, a, b = systems
     a = [["C" if label == "B" else label for label in labels] for labels in a]
-    for metric, params in ((metrics.token_f1_score, {}), (metrics.segment_recall_score, {"average": "macro"})):
+    for metric, params in ((metrics.token_f1_score, {}), (metrics.segment_f1_score, {"average": "macro"})):
         fast = metrics.randomization_test(y_true, a, b, metric, n_trials=5, random_state=seed, **params)
         slow = metrics.randomization_test(
             y_true, a, b, functools.partial(metric, **params), n_trials=5, random_state=seed
@@ -627,7 +620,7 @@ def test_swaps_do_not_depend_on_how_many_are_drawn_at_a_time(monkeypatch):
     ("args", "params", "error", "message"),
     [
         ((metrics.token_f1_score,), {"average": None}, ValueError, "single one"),
-        ((metrics.token_f1_score,), {"encoding": "bio"}, TypeError, "token_f1_score has no parameter 'encoding'"),
+        ((metrics.token_f1_score,), {"scheme": "bio"}, TypeError, "token_f1_score has no parameter 'scheme'"),
         ((metrics.token_f1_score,), {"sample_weight": [1] * 10}, TypeError, "no sample_weight"),
         ((metrics.token_f1_score,), {"n_trials": 0}, ValueError, "n_trials"),
         ((metrics.token_f1_score,), {"n_trials": 9.5}, ValueError, "n_trials"),
@@ -650,7 +643,7 @@ def test_bad_systems_are_named():
         metrics.randomization_test([], [], [], metrics.token_f1_score)
 
 
-# --- segments without their encoding ----------------------------------------------------------------------------------
+# --- segments without their scheme ----------------------------------------------------------------------------------
 
 
 SEGMENTS = [[(0, 2, "A"), (2, 3, "B")], [], [(0, 1, "B")]]
@@ -662,21 +655,19 @@ STRUCTURED = [np.array(s, dtype=[("start", int), ("stop", int), ("label", "U1")]
     "score",
     [
         metrics.segment_f1_score,
-        metrics.segment_precision_score,
-        metrics.segment_recall_score,
         metrics.segment_precision_recall_f1,
         metrics.segment_classification_report,
-        functools.partial(metrics.segment_f1_score, encoding="bio"),
-        functools.partial(metrics.segment_f1_score, encoding="bioes"),
+        functools.partial(metrics.segment_f1_score, scheme="bio"),
+        functools.partial(metrics.segment_f1_score, scheme="bioes"),
         metrics.sequence_accuracy_score,
-        functools.partial(metrics.sequence_accuracy_score, encoding="runs"),
+        functools.partial(metrics.sequence_accuracy_score, scheme="runs"),
         metrics.token_accuracy_score,
         metrics.token_f1_score,
         metrics.token_classification_report,
     ],
 )
 def test_segments_are_not_taken_for_labels(score, y):
-    message = r'holds segments \(start, stop, label\).*encoding="segments"\?'
+    message = r'holds segments \(start, stop, label\).*scheme="segments"\?'
     with pytest.raises(ValueError, match=f"y_true {message}"):
         score(y, y)
     with pytest.raises(ValueError, match=f"y_pred {message}"):
@@ -702,9 +693,9 @@ SCORERS = {name: getattr(metrics, name) for name in metrics.__all__ if name.ends
 
 
 def test_every_scorer_in_cross_validation():
-    other_forms = "bioes_f1_scorer", "segments_f1_scorer"  # for other forms of y
+    other_forms = "bioes_f1_scorer", "span_f1_scorer"  # for other forms of y
     scoring = {name: scorer for name, scorer in SCORERS.items() if name not in other_forms}
-    assert len(scoring) >= 7
+    assert len(scoring) >= 6
     for y in (LABELS, [np.array(labels) for labels in LABELS], object_array(LABELS)):
         crf = HighOrderCRF(sigma_reg=0.1)
         results = cross_validate(crf, X, y, cv=2, scoring=scoring, error_score="raise")
@@ -726,8 +717,8 @@ def test_every_scorer_in_cross_validation():
 def test_scorer_of_lists_of_segments():
     X = [[["a"], ["b"], ["b"]], [["b"], ["a"]]] * 4
     y = [[(0, 1, "A"), (1, 3, "B")], [(0, 1, "B"), (1, 2, "A")]] * 4
-    scorer = pickle.loads(pickle.dumps(metrics.segments_f1_scorer))
-    crf = HighOrderSemiCRF(encoding="segments")
+    scorer = pickle.loads(pickle.dumps(metrics.span_f1_scorer))
+    crf = HighOrderSemiCRF(scheme="segments")
     assert cross_val_score(crf, X, y, cv=2, scoring=scorer).tolist() == [1, 1]
     wrong = [[(0, 3, "A")], y[1]]
     assert scorer(crf.fit(X, y), X[:2], wrong) == pytest.approx(2 * 2 / (4 + 3))
@@ -736,7 +727,7 @@ def test_scorer_of_lists_of_segments():
 def test_scorers_pickle():
     crf = HighOrderCRF().fit(X, LABELS)
     for scorer in (*SCORERS.values(),):
-        if scorer not in (metrics.bioes_f1_scorer, metrics.segments_f1_scorer):
+        if scorer not in (metrics.bioes_f1_scorer, metrics.span_f1_scorer):
             assert pickle.loads(pickle.dumps(scorer))(crf, X, LABELS) == scorer(crf, X, LABELS)
 
 

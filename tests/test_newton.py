@@ -5,14 +5,12 @@ import warnings
 import numpy as np
 import pytest
 from cases import random_case, to_batch, to_codes, to_layout
-from segment_cases import LENGTHS, WholeMaker, random_segment_case, to_segment_batch, to_segment_layout, to_segments
+from internals import CHAIN, SEGMENTS, Problem
+from segment_cases import LENGTHS, WHOLE, random_segment_case, to_segment_batch, to_segment_layout, to_segments
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf._data.segments import RowBlock
-from sklearn_hocrf._inference.families import CHAIN, SEGMENTS
-from sklearn_hocrf._objectives import Problem
 from sklearn_hocrf.datasets import make_markov_sequences
 from sklearn_hocrf.training import L2, LBFGS, OWLQN, ElasticNet, NegativeLogLikelihood, NewtonCG
 
@@ -48,7 +46,7 @@ OBJECTIVES = {
     "chain, conjoined": lambda: chain_objective([(0,), (0, 1), (2,)]),
     "segments": lambda: segment_objective(None, [(0,)]),
     "segments, conjoined": lambda: segment_objective(None, [(0, 1, 2)]),
-    "segments, lengths and texts": lambda: segment_objective((LENGTHS[1], RowBlock(WholeMaker(), {})), [(0, 1)]),
+    "segments, lengths and texts": lambda: segment_objective((LENGTHS[1], WHOLE), [(0, 1)]),
 }
 every_objective = pytest.mark.parametrize("name", OBJECTIVES)
 
@@ -304,6 +302,5 @@ def test_iterations_can_run_out(estimator):
 def test_every_n_jobs_gives_the_same_bits(estimator):
     fits = [estimator(solver="newton-cg", n_jobs=n_jobs).fit(X, Y) for n_jobs in (1, 2)]
     np.testing.assert_array_equal(fits[0].pattern_coef_, fits[1].pattern_coef_)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         fits[0].predict(X)

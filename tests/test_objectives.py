@@ -9,12 +9,7 @@ import pytest
 from cases import Case, build_layout, cases, random_case, to_batch, to_codes
 from hypothesis import given
 from hypothesis import strategies as st
-
-from sklearn_hocrf._inference.families import CHAIN
-from sklearn_hocrf._objectives import NegativeLogLikelihood, Problem
-from sklearn_hocrf._penalties import L2
-from sklearn_hocrf._solvers import LBFGS
-from sklearn_hocrf._structure.patterns import given_patterns
+from internals import CHAIN, L2, LBFGS, NegativeLogLikelihood, Problem, given_patterns
 
 SEQUENCE_WEIGHTS = st.sampled_from([0.0, 0.5, 1.0, 2.0])  # exact in binary: counts can be compared with thresholds
 
@@ -36,17 +31,17 @@ def training_case(seed=0, lengths=(7, 1, 5, 9, 4, 6), n_labels=3, max_order=2, f
     return random_case(rng, n_labels, lengths, max_order, 8, 1.0, list(feature_orders))
 
 
-def naive_pairs(case, sequence_weight, unsupported, min_feature_count):
+def naive_pairs(case, sequence_weight, all_pairs, min_pair_count):
     """Return the (feature, pattern) pairs that have a weight."""
     allowed = [(f, z) for f, k in enumerate(case.feature_orders) for z in case.model.patterns if len(z) - 1 in k]
-    if unsupported:
+    if all_pairs:
         return set(allowed)
     seen = dict.fromkeys(allowed, 0.0)
     for rows, labels, weight in zip(case.sequences, case.labels, sequence_weight, strict=True):
         for t, row in enumerate(rows):
             for f, z in allowed:
                 seen[f, z] += weight * (f in row and oracle.occurs(z, labels, t))
-    threshold = min_feature_count if min_feature_count > 1 else 0
+    threshold = min_pair_count if min_pair_count > 1 else 0
     return {pair for pair, count in seen.items() if count > 0 and count >= threshold}
 
 
@@ -67,11 +62,11 @@ def spread(layout, w):
 def training_data(draw):
     case = draw(cases())
     weights = draw(st.lists(SEQUENCE_WEIGHTS, min_size=len(case.labels), max_size=len(case.labels)))
-    unsupported = draw(st.booleans())
-    min_feature_count = 1 if unsupported else draw(st.sampled_from([1, 2, 3]))
+    all_pairs = draw(st.booleans())
+    min_pair_count = 1 if all_pairs else draw(st.sampled_from([1, 2, 3]))
     options = {
-        "unsupported": unsupported,
-        "min_feature_count": min_feature_count,
+        "all_pairs": all_pairs,
+        "min_pair_count": min_pair_count,
         "fit_intercept": draw(st.booleans()),
     }
     return case, np.array(weights), options
@@ -81,7 +76,7 @@ def training_data(draw):
 def test_which_weights_there_are(drawn):
     case, weights, options = drawn
     layout, _ = prepare(case, weights, **options)
-    pairs = naive_pairs(case, weights, options["unsupported"], options["min_feature_count"])
+    pairs = naive_pairs(case, weights, options["all_pairs"], options["min_pair_count"])
     biases = naive_biases(case, options["fit_intercept"])
     assert layout.n_weights == len(pairs) + len(biases)
     assert layout.n_features == len(case.feature_orders)
@@ -93,12 +88,12 @@ def test_which_weights_there_are(drawn):
     assert of_pairs == {(f, z): len(z) for f, z in pairs}
 
 
-@pytest.mark.parametrize(("min_feature_count", "kept"), [(1, {(0,), (1,), (0, 0), (0, 1)}), (2, {(0,)}), (3, set())])
-def test_pairs_seen_just_often_enough_are_kept(min_feature_count, kept):
+@pytest.mark.parametrize(("min_pair_count", "kept"), [(1, {(0,), (1,), (0, 0), (0, 1)}), (2, {(0,)}), (3, set())])
+def test_pairs_seen_just_often_enough_are_kept(min_pair_count, kept):
     model = oracle.Model(3, dict.fromkeys([(0,), (1,), (2,), (0, 0), (0, 1)], 0.0), {})
     rows = [{0: 1.0}, {0: -0.5}, {0: 2.0}]
     case = Case(model, [(0, 1)], [rows, [{}, {0: 1.0}]], [(0, 0, 1), (0, 1)])
-    layout, _ = prepare(case, np.array([1.0, 0.0]), min_feature_count=min_feature_count)
+    layout, _ = prepare(case, np.array([1.0, 0.0]), min_pair_count=min_pair_count)
     assert spread(layout, np.ones(layout.n_weights))[1].keys() == {(0, z) for z in kept}
 
 
@@ -137,12 +132,12 @@ def test_objective_and_gradient_equal_enumeration(drawn):
             assert derivatives.get(key, 0.0) == pytest.approx(exact, rel=1e-9, abs=1e-10)
 
 
-@pytest.mark.parametrize("unsupported", [False, True])
+@pytest.mark.parametrize("all_pairs", [False, True])
 @pytest.mark.parametrize("feature_orders", [((0,), (0,)), ((0,), (0, 1), (2,))], ids=["order_0", "conjoined"])
 @pytest.mark.parametrize("scale", [0.0, 1.0, 5.0])
-def test_gradient_equals_central_differences(feature_orders, unsupported, scale):
+def test_gradient_equals_central_differences(feature_orders, all_pairs, scale):
     weights = np.array([1.0, 2.0, 0.5, 1.0, 0.0, 3.0])
-    layout, objective = prepare(training_case(feature_orders=feature_orders), weights, unsupported=unsupported)
+    layout, objective = prepare(training_case(feature_orders=feature_orders), weights, all_pairs=all_pairs)
     w = scale * np.random.default_rng(1).normal(size=layout.n_weights)
     _, gradient = objective.value_gradient(w)
     numeric = np.empty_like(w)
@@ -166,9 +161,9 @@ def test_weight_two_is_the_sequence_twice_and_zero_is_absence():
     weights = np.array([2.0, 1.0, 0.0, 1.0, 2.0, 0.0])
     chosen = [0, 0, 1, 3, 4, 4]
     repeated = case._replace(sequences=[case.sequences[n] for n in chosen], labels=[case.labels[n] for n in chosen])
-    for min_feature_count in 1, 2:
-        layout, objective = prepare(case, weights, min_feature_count=min_feature_count)
-        other, same = prepare(repeated, min_feature_count=min_feature_count)
+    for min_pair_count in 1, 2:
+        layout, objective = prepare(case, weights, min_pair_count=min_pair_count)
+        other, same = prepare(repeated, min_pair_count=min_pair_count)
         w = np.random.default_rng(2).normal(size=layout.n_weights)
         np.testing.assert_array_equal(other.order_of_weight, layout.order_of_weight)
         value, gradient = objective.value_gradient(w)
@@ -179,7 +174,7 @@ def test_weight_two_is_the_sequence_twice_and_zero_is_absence():
 
 def test_splitting_the_data_adds_the_objectives():
     case = training_case()
-    layout, objective = prepare(case, unsupported=True)
+    layout, objective = prepare(case, all_pairs=True)
     w = np.random.default_rng(3).normal(size=layout.n_weights)
     parts = [
         NegativeLogLikelihood().bind(

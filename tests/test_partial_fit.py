@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
+from internals import SequenceBatch
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -13,7 +14,6 @@ from sklearn.feature_extraction import FeatureHasher
 from sklearn.utils.estimator_checks import check_estimator
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, datasets
-from sklearn_hocrf._data.batch import SequenceBatch
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
 from sklearn_hocrf.training import LBFGS, SGD, AdaGrad
 
@@ -60,8 +60,7 @@ def stream(crf, size=20, **first):
 
 
 def quietly(crf, X, Y):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
         return crf.fit(X, Y)
 
 
@@ -286,7 +285,7 @@ TOKENS = [[["x", tag.lower()] for tag in tags] for tags in TAGS]
 
 
 def test_tags():
-    crf = HighOrderSemiCRF(encoding="bio", solver="adagrad", random_state=0)
+    crf = HighOrderSemiCRF(scheme="bio", solver="adagrad", random_state=0)
     classes = ["O", "B-P", "I-P", "B-Q", "I-Q"]
     crf.partial_fit(TOKENS[:2], TAGS[:2], classes=classes)
     crf.partial_fit(TOKENS[2:], TAGS[2:])
@@ -296,7 +295,7 @@ def test_tags():
         crf.partial_fit(TOKENS[2:], [["B-R", "O"]])
     with pytest.raises(ValueError, match="segment .* has 3 tokens, but max_segment_length allows 2.*first call"):
         crf.partial_fit(TOKENS[:1], [["B-P", "I-P", "I-P"]])
-    with pytest.raises(ValueError, match="classes: 'Z' is no tag of encoding='bio'"):
+    with pytest.raises(ValueError, match="classes: 'Z' is no tag of scheme='bio'"):
         clone(crf).partial_fit(TOKENS, TAGS, classes=["Z"])
 
 
@@ -308,7 +307,7 @@ def test_segments_that_become_longer():
     crf = clone(crf).set_params(max_segment_length=3).partial_fit([[["a"], ["b"]]], [["A", "B"]])
     crf.partial_fit([[["a"], ["b"]]], [["A", "A"]])
     assert crf.max_segment_length_ == {"A": 3, "B": 3}
-    lists = clone(crf).set_params(encoding="segments")
+    lists = clone(crf).set_params(scheme="segments")
     lists.partial_fit([[["a"], ["b"]]], [[(0, 1, "A"), (1, 2, "B")]], classes=["A", "B", "C"])
     lists.partial_fit([[["a"], ["b"]]], [[(0, 2, "C")]])
     assert lists.predict([[["a"], ["b"]]])[0][0][0] == 0
@@ -352,8 +351,8 @@ def test_other_solvers_have_no_partial_fit(estimator, settings):
 
 
 def test_what_needs_all_of_the_stream_is_refused(crf):
-    with pytest.raises(ValueError, match="min_feature_count=2 counts in all training data"):
-        clone(crf).set_params(min_feature_count=2).partial_fit(X, Y)
+    with pytest.raises(ValueError, match="min_pair_count=2 counts in all training data"):
+        clone(crf).set_params(min_pair_count=2).partial_fit(X, Y)
     with pytest.raises(ValueError, match="class_weight='balanced' counts in all training data"):
         clone(crf).set_params(class_weight="balanced").partial_fit(X, Y)
     weighted = clone(crf).set_params(class_weight={"L": 3.0}).partial_fit(X, Y)
@@ -362,8 +361,7 @@ def test_what_needs_all_of_the_stream_is_refused(crf):
 
 def test_checks_of_scikit_learn():
     """All but the equality of weighted and repeated sequences, which holds at the optimum only."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
         results = check_estimator(HighOrderCRF(solver="sgd", max_iter=2), on_skip=None, on_fail=None)
     failed = {result["check_name"] for result in results if result["status"] == "failed"}
     assert {name.rsplit("_on_", 1)[0] for name in failed} <= {"check_sample_weight_equivalence"}

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sklearn_hocrf.feature_extraction import (
-    AttributeVectorizer,
-    LogOddsSegments,
     SegmentFeatureExtractor,
+    SegmentLogOddsEncoder,
+    SequenceDictVectorizer,
     SequenceFeatureExtractor,
-    Tokenwise,
+    TokenTransformer,
 )
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*tokens lack a field", "ignore:none of the", "ignore:no token of X")
@@ -91,7 +91,7 @@ DICTS = st.lists(
 
 @given(DICTS, CUTS, ORDER, st.integers(1, 3))
 def test_attributes_of_dicts(X, cuts, order, min_count):
-    make = partial(AttributeVectorizer, min_count=min_count, columns="w")
+    make = partial(SequenceDictVectorizer, min_count=min_count, columns="w")
     try:
         whole = make().fit(X)
     except ValueError as error:
@@ -106,8 +106,8 @@ def test_attributes_of_dicts(X, cuts, order, min_count):
 
 def test_values_that_cancel_out():
     X = [[{"a": {"b": 1.0}, "a:b": -1.0, "c": 2.0}], [["c"]]]
-    parted = fit_by_parts(AttributeVectorizer(), X, None, [1], [])
-    assert_same_fits(AttributeVectorizer().fit(X), parted, X, ["vocabulary_"])
+    parted = fit_by_parts(SequenceDictVectorizer(), X, None, [1], [])
+    assert_same_fits(SequenceDictVectorizer().fit(X), parted, X, ["vocabulary_"])
 
 
 # ---- templates
@@ -175,7 +175,7 @@ def test_numbers_arrays_and_batches():
     batch = whole.transform(X)
     more = partial(SequenceFeatureExtractor, [("w", 1), (("w", 0), ("n", 0))])
     assert_same_fits(more().fit(batch), fit_by_parts(more(), batch, None, [2, 3], []), batch, FITTED)
-    other = AttributeVectorizer(columns="w").fit_transform([[{"w": "a"}]])
+    other = SequenceDictVectorizer(columns="w").fit_transform([[{"w": "a"}]])
     words = SequenceFeatureExtractor([("w", 1)])
     counts = [words.fit_partition(part) for part in (batch, other)]
     with pytest.raises(ValueError, match="X comes with"):
@@ -208,7 +208,7 @@ def test_parts_that_do_not_fit_together():
 
 
 def test_tokenwise_has_no_counts():
-    assert not hasattr(Tokenwise, "fit_partition")
+    assert not hasattr(TokenTransformer, "fit_partition")
 
 
 # ---- segments
@@ -248,9 +248,9 @@ def vector_sizes(tokens, starts, stops):
 
 
 @given(SEGMENTED, CUTS, ORDER, st.integers(1, 3), st.sampled_from(["runs", "bio"]))
-def test_features_of_segments(data, cuts, order, min_count, encoding):
+def test_features_of_segments(data, cuts, order, min_count, scheme):
     X = [[word for word, _ in sequence] for sequence in data]
-    y = [[label if encoding == "runs" else f"B-{label}" for _, label in sequence] for sequence in data]
+    y = [[label if scheme == "runs" else f"B-{label}" for _, label in sequence] for sequence in data]
     make = partial(
         SegmentFeatureExtractor,
         length="capped",
@@ -258,7 +258,7 @@ def test_features_of_segments(data, cuts, order, min_count, encoding):
         functions=halves,
         vector_functions=vector_sizes,
         min_count=min_count,
-        encoding=encoding,
+        scheme=scheme,
     )
     try:
         whole = make().fit(X, y)
@@ -276,7 +276,9 @@ def test_features_of_segments(data, cuts, order, min_count, encoding):
 def test_log_odds(data, cuts, order, per_label, max_length):
     X = [[word for word, _ in sequence] for sequence in data]
     y = [[label for _, label in sequence] for sequence in data]
-    make = partial(LogOddsSegments, per_label=per_label, max_length=max_length, kind=("log_odds", "log_probability"))
+    make = partial(
+        SegmentLogOddsEncoder, per_label=per_label, max_length=max_length, kind=("log_odds", "log_probability")
+    )
     try:
         whole = make()
         batch = whole.fit_transform(X, y)
@@ -302,7 +304,7 @@ def test_segments_of_a_batch_keep_its_features():
     assert whole.get_feature_names_out().tolist() == parted.get_feature_names_out().tolist()
     assert_same_segments(whole.transform(batch), parted.transform(batch))
     first = whole.transform(batch)
-    odds = partial(LogOddsSegments, max_length=2)
+    odds = partial(SegmentLogOddsEncoder, max_length=2)
     whole, parted = odds().fit(first, y), fit_by_parts(odds(), first, y, [1], [])
     assert whole.get_feature_names_out().tolist() == parted.get_feature_names_out().tolist()
     assert_same_segments(whole.transform(first), parted.transform(first))
@@ -311,15 +313,15 @@ def test_segments_of_a_batch_keep_its_features():
 def test_segments_that_cannot_be_counted_by_parts():
     X, y = [["a", "b"], ["a"]], [["x", "y"], ["x"]]
     with pytest.raises(ValueError, match="needs max_length to be fitted by partitions"):
-        LogOddsSegments().fit_partition(X, y)
+        SegmentLogOddsEncoder().fit_partition(X, y)
     dicts = [[{"w": "a", "p": "b"}], [{"w": "b"}]]
-    extractor = SegmentFeatureExtractor((), functions=halves, encoding="bio")
+    extractor = SegmentFeatureExtractor((), functions=halves, scheme="bio")
     parts = [extractor.fit_partition([x], [["B-x"]]) for x in dicts]
     with pytest.raises(ValueError, match="functions of segments get the fields"):
         extractor.merge(*parts)
     extractor = SegmentFeatureExtractor(length="capped")
     with pytest.raises(ValueError, match="at least 2 distinct labels"):
         extractor.finish(extractor.fit_partition([["a"]], [["x"]]))
-    odds = LogOddsSegments(max_length=3).fit(X, y)
+    odds = SegmentLogOddsEncoder(max_length=3).fit(X, y)
     with pytest.raises(ValueError, match="segments of the label 'z'"):
         odds.transform_partition([["a"]], [["z"]])

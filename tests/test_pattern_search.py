@@ -9,6 +9,15 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from internals import (
+    LabelledSequences,
+    compile_patterns,
+    given_patterns,
+    left_extensions,
+    observed_patterns,
+    pattern_search,
+    patterns,
+)
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
@@ -17,12 +26,9 @@ from test_peers import tagged_sentences
 from test_sparsity import interleaved
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf._estimator import pattern_search, patterns
-from sklearn_hocrf._structure.extensions import LabelledSequences, left_extensions
-from sklearn_hocrf._structure.patterns import given_patterns, observed_patterns
-from sklearn_hocrf._structure.weighted_arcs import compile_patterns
 from sklearn_hocrf.inspection import weight_standard_errors
-from sklearn_hocrf.training import L2, LBFGS, OWLQN, SGD, NegativeLogLikelihood, NewtonCG, PatternSearch
+from sklearn_hocrf.settings import PatternSearch
+from sklearn_hocrf.training import L2, LBFGS, OWLQN, SGD, NegativeLogLikelihood, NewtonCG
 
 X, Y = tagged_sentences(np.random.default_rng(0), 20)
 ESTIMATORS = [HighOrderCRF, HighOrderSemiCRF]
@@ -40,8 +46,7 @@ def all_at_once(search, **parameters):
 def check_same_optimum(estimator, search, x, y, sample_weight=None, tol=1e-6, **parameters):
     """Compare what a search finds before retraining with training on all observed patterns; return both models."""
     parameters |= {"tol": tol, "max_iter": 5000}
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", ConvergenceWarning)
+    with warnings.catch_warnings(action="error", category=ConvergenceWarning):
         found = estimator(**parameters, patterns=search.set_params(relax=False)).fit(x, y, sample_weight)
         full = estimator(**all_at_once(search, **parameters)).fit(x, y, sample_weight)
     # strong convexity: a value that is this close to the optimum bounds the distance
@@ -96,7 +101,7 @@ def test_drawn_segments(case, repeats):
     x, y, weight, strengths, parameters = case
     if repeats:  # each token is a segment
         y = [[(i, i + 1, label) for i, label in enumerate(labels)] for labels in y]
-        parameters["encoding"] = "segments"
+        parameters["scheme"] = "segments"
     check_same_optimum(HighOrderSemiCRF, PatternSearch(strengths), x, y, weight, **parameters)
 
 
@@ -140,10 +145,10 @@ def test_interleaved_sequences(strength, max_order):
 def test_without_a_limit_of_the_order(estimator):
     x, y = interleaved(6, 10)
     y = y if estimator is HighOrderCRF else [[(i, i + 1, label) for i, label in enumerate(labels)] for labels in y]
-    encoding = {} if estimator is HighOrderCRF else {"encoding": "segments"}
+    scheme = {} if estimator is HighOrderCRF else {"scheme": "segments"}
     search = PatternSearch(1.5)
-    found, _ = check_same_optimum(estimator, search, x, y, max_order=9, **encoding)
-    free = estimator(None, patterns=search, tol=1e-6, max_iter=5000, **encoding).fit(x, y)
+    found, _ = check_same_optimum(estimator, search, x, y, max_order=9, **scheme)
+    free = estimator(None, patterns=search, tol=1e-6, max_iter=5000, **scheme).fit(x, y)
     assert free.patterns_ == found.patterns_
     np.testing.assert_array_equal(free.pattern_coef_, found.pattern_coef_)
     assert 2 < max(map(len, free.patterns_)) < 10

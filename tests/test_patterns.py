@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from internals import all_patterns, given_patterns, observed_patterns
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf._structure.patterns import all_patterns, given_patterns, observed_patterns
 
 WEIGHTS = st.sampled_from([0.0, 0.5, 1.0, 2.0])  # exact in binary: counts can be compared with thresholds
 
@@ -145,14 +145,13 @@ def test_many_patterns():
     assert table.lengths.tolist() == [1] * 20 + [2] * 20**2 + [3] * 20**3
 
 
-@pytest.mark.parametrize(("estimator", "encoding"), [(HighOrderCRF, {}), (HighOrderSemiCRF, {"encoding": "segments"})])
-def test_many_long_patterns_are_told_before_the_work(estimator, encoding):
+@pytest.mark.parametrize(("estimator", "scheme"), [(HighOrderCRF, {}), (HighOrderSemiCRF, {"scheme": "segments"})])
+def test_many_long_patterns_are_told_before_the_work(estimator, scheme):
     labels = [str(t % 2) for t in range(1000)]
-    y = [(t, t + 1, label) for t, label in enumerate(labels)] if encoding else labels
+    y = [(t, t + 1, label) for t, label in enumerate(labels)] if scheme else labels
     X = [[["a"]] * 1000]
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        model = estimator(max_order=900, **encoding)
+    with warnings.catch_warnings(action="error"):
+        model = estimator(max_order=900, **scheme)
         with pytest.raises(
             UserWarning, match=r"^1,802 label patterns of up to 901 labels .* MB, .* 0\.036 s"
         ) as caught:
@@ -161,4 +160,4 @@ def test_many_long_patterns_are_told_before_the_work(estimator, encoding):
         assert not hasattr(model, "patterns_")
         with pytest.raises(UserWarning, match="131,070 label patterns of up to 16 labels"):
             HighOrderCRF(max_order=15, patterns="all").fit(X, [labels])
-        assert len(estimator(max_order=2, **encoding).fit(X, [y]).patterns_) == 6
+        assert len(estimator(max_order=2, **scheme).fit(X, [y]).patterns_) == 6

@@ -6,6 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from internals import FoldStep, WeightGroups, _best_index, _settle, _Step, make_fold, split_data, training_data
 from sklearn import config_context
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
@@ -15,10 +16,6 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
 from sklearn_hocrf.model_selection import PenaltySearchCV, PenaltySearchDisplay
-from sklearn_hocrf.model_selection._fold import FoldStep
-from sklearn_hocrf.model_selection._groups import WeightGroups
-from sklearn_hocrf.model_selection._penalty_search import _best_index, _settle, _Step
-from sklearn_hocrf.model_selection._splits import make_fold, split_data, training_data
 from sklearn_hocrf.training import LBFGS, SGD, NegativeLogLikelihood
 
 EXACT = 1e-10
@@ -44,7 +41,7 @@ SEGMENTS = HighOrderSemiCRF(1, max_segment_length=5, tol=EXACT, max_iter=5000)
 MODELS = {
     "chain": CHAIN,
     "features of order 1": clone(CHAIN).set_params(feature_order=1),
-    "unsupported": clone(CHAIN).set_params(unsupported=True, fit_intercept=False),
+    "all_pairs": clone(CHAIN).set_params(all_pairs=True, fit_intercept=False),
     "class_weight": clone(CHAIN).set_params(class_weight={"a": 2.0, "b": 0.5, "c": 1.0}),
     "segments": SEGMENTS,
     "repeated segments": clone(SEGMENTS).set_params(max_segment_length=1, max_order=2),
@@ -155,11 +152,11 @@ def drawn_model(rng, by_segments):
     parameters = {
         "max_order": int(rng.integers(3)),
         "feature_order": int(rng.integers(2)),
-        "unsupported": bool(rng.integers(2)),
-        "min_feature_count": int(rng.integers(1, 3)),
+        "all_pairs": bool(rng.integers(2)),
+        "min_pair_count": int(rng.integers(1, 3)),
     }
     if by_segments:  # neighbours may have equal labels
-        return clone(SEGMENTS).set_params(encoding="segments", max_segment_length=3, **parameters)
+        return clone(SEGMENTS).set_params(scheme="segments", max_segment_length=3, **parameters)
     return clone(CHAIN).set_params(**parameters)
 
 
@@ -731,8 +728,7 @@ def test_refused_parameters(parameters, message):
 def test_bad_data_is_named():
     with pytest.raises(ValueError, match="sequence 1"):
         PenaltySearchCV(HighOrderCRF(), cv=2).fit(X[:4], [Y[0], Y[1][:-1], Y[2], Y[3]])
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         PenaltySearchCV(HighOrderCRF(), cv=2, max_steps=1).fit(X[:4], Y[:4])
 
 

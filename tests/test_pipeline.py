@@ -42,7 +42,7 @@ def tagger():
 @pytest.fixture(scope="module")
 def segmenter():
     return make_pipeline(
-        SequenceFeatureExtractor(), SegmentFeatureExtractor(encoding="bio"), HighOrderSemiCRF(encoding="bio")
+        SequenceFeatureExtractor(), SegmentFeatureExtractor(scheme="bio"), HighOrderSemiCRF(scheme="bio")
     ).fit(X, Y)
 
 
@@ -244,7 +244,7 @@ def test_forms_of_y(as_array):
 
 def test_lists_of_segments():
     segments = [[(0, 2, "P"), (2, 3, "O"), (3, 4, "P")], [(0, 1, "O"), (1, 2, "P")]] * 3
-    crf = HighOrderSemiCRF(encoding="segments").fit(DICTS[:2] * 3, segments)
+    crf = HighOrderSemiCRF(scheme="segments").fit(DICTS[:2] * 3, segments)
     expected = crf.log_likelihood(DICTS[:2] * 3, segments).sum() / 18
     assert log_likelihood_scorer(crf, DICTS[:2] * 3, segments) == pytest.approx(expected)
     new = [*segments[:5], [(0, 1, "Q"), (1, 2, "P")]]
@@ -252,12 +252,12 @@ def test_lists_of_segments():
         assert log_likelihood_scorer(crf, DICTS[:2] * 3, new) == -np.inf
 
 
-@pytest.mark.parametrize("encoding", [None, "runs", "bio"])
-def test_impossible_labellings(encoding):
-    labels = [["P" if tag != "O" else "O" for tag in tags] for tags in Y] if encoding == "runs" else Y
-    crf = HighOrderCRF() if encoding is None else HighOrderSemiCRF(encoding=encoding)
+@pytest.mark.parametrize("scheme", [None, "runs", "bio"])
+def test_impossible_labellings(scheme):
+    labels = [["P" if tag != "O" else "O" for tag in tags] for tags in Y] if scheme == "runs" else Y
+    crf = HighOrderCRF() if scheme is None else HighOrderSemiCRF(scheme=scheme)
     crf.fit(DICTS, labels)
-    unknown = "B-X" if encoding != "runs" else "X"
+    unknown = "B-X" if scheme != "runs" else "X"
     new = [labels[0], [], [labels[2][0], unknown, labels[2][2]], [unknown] * 4]
     data = [DICTS[0], [], DICTS[2], DICTS[3]]
     with pytest.raises(ValueError, match="unknown label"):
@@ -274,7 +274,7 @@ def test_impossible_labellings(encoding):
 
 
 def test_forbidden_sequences():
-    crf = HighOrderSemiCRF(encoding="bio").fit(DICTS, Y)
+    crf = HighOrderSemiCRF(scheme="bio").fit(DICTS, Y)
     with pytest.warns(UserWarning, match="1 of 2 sequences"):
         assert log_likelihood_scorer(crf, DICTS[:2], [["B-P", "I-P", "I-P", "I-P"], Y[1]]) == -np.inf
 

@@ -5,10 +5,9 @@ import math
 
 import numpy as np
 import pytest
+from internals import Forecast, duration, lines_of, progress, write_line
 
 from sklearn_hocrf import HighOrderCRF
-from sklearn_hocrf._estimator import progress
-from sklearn_hocrf._estimator.progress import Forecast, duration, lines_of, write_line
 from sklearn_hocrf.datasets import make_digit_words
 from sklearn_hocrf.training import LBFGS, OWLQN, FrankWolfe, NewtonCG, Progress
 

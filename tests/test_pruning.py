@@ -11,21 +11,27 @@ import pytest
 from cases import EXTREME, cases, golden_case, is_possible, random_case, to_batch, to_chain_model, to_codes
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from internals import (
+    CHAIN,
+    CandidateFinder,
+    Candidates,
+    LatticeModel,
+    LatticePlan,
+    Mask,
+    NegativeLogLikelihood,
+    Problem,
+    train_level_zero,
+)
 from mask_cases import chain_questions, close, feasible
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_hocrf import HighOrderCRF
-from sklearn_hocrf._data.masks import Mask
-from sklearn_hocrf._inference.candidates import CandidateFinder, Candidates, train_level_zero
-from sklearn_hocrf._inference.families import CHAIN
-from sklearn_hocrf._inference.lattice import LatticeModel, LatticePlan
-from sklearn_hocrf._objectives import NegativeLogLikelihood, Problem
 from sklearn_hocrf.datasets import make_markov_sequences
 from sklearn_hocrf.inspection import explain
 from sklearn_hocrf.metrics import extract_segments
 from sklearn_hocrf.model_selection import PenaltySearchCV
-from sklearn_hocrf.training import Constraints, Pruning, SegmentDecoding
+from sklearn_hocrf.settings import Constraints, Pruning, SegmentDecoding
 
 SOME = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 
@@ -485,7 +491,7 @@ def test_segments_are_chosen_among_what_the_candidates_can_write(seed):
     for labels, candidates, table in zip(predicted, possible, tables, strict=True):
         p = {row[:3]: row[3] for row in table.tolist()}
         gains = {
-            tuple(z.labels): sum(p[segment] - threshold for segment in extract_segments([z.labels], encoding="bio")[0])
+            tuple(z.labels): sum(p[segment] - threshold for segment in extract_segments([z.labels], scheme="bio")[0])
             for z in candidates
         }
         assert gains[tuple(labels)] >= max(gains.values()) - 1e-7

@@ -4,18 +4,18 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from internals import RowBlock, blocks_of
 from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.preprocessing import OneHotEncoder
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf._data.segments import RowBlock, blocks_of
 from sklearn_hocrf.feature_extraction import (
-    AttributeVectorizer,
-    LogOddsSegments,
     SegmentFeatureExtractor,
+    SegmentLogOddsEncoder,
+    SequenceDictVectorizer,
     SequenceFeatureExtractor,
-    Tokenwise,
+    TokenTransformer,
 )
 
 WORDS = st.lists(st.lists(st.sampled_from("abc"), max_size=4), min_size=1, max_size=4).filter(any)
@@ -34,7 +34,7 @@ class Repeating(TransformerMixin, BaseEstimator):
 
 
 def attribute_lists(X):
-    return AttributeVectorizer().fit_transform([[[word, word, "x"] for word in line] for line in X])
+    return SequenceDictVectorizer().fit_transform([[[word, word, "x"] for word in line] for line in X])
 
 
 def hashed(X):
@@ -51,12 +51,12 @@ def appended(X):
 
 
 def tokenwise(X):
-    return Tokenwise(Repeating()).fit_transform([np.ones((len(line), 2)) for line in X])
+    return TokenTransformer(Repeating()).fit_transform([np.ones((len(line), 2)) for line in X])
 
 
 def one_hot(X):
     rows = [np.array([["abc".index(word), len(line)] for word in line]).reshape(-1, 2) for line in X]
-    return Tokenwise(OneHotEncoder()).fit_transform(rows)
+    return TokenTransformer(OneHotEncoder()).fit_transform(rows)
 
 
 @pytest.mark.parametrize("make", [attribute_lists, hashed, appended, tokenwise, one_hot])
@@ -70,9 +70,9 @@ def test_tokens_have_each_feature_once(make, X):
 
 
 def test_entries_that_a_transformer_writes_twice_occur_once():
-    batch = Tokenwise(Repeating()).fit_transform([np.ones((1, 2)), np.ones((1, 2))])
+    batch = TokenTransformer(Repeating()).fit_transform([np.ones((1, 2)), np.ones((1, 2))])
     assert batch.toarray().tolist() == [[3.0, 0.0, 1.0]] * 2
-    model = HighOrderCRF(max_order=0, min_feature_count=2).fit(batch, [["p"], ["q"]])
+    model = HighOrderCRF(max_order=0, min_pair_count=2).fit(batch, [["p"], ["q"]])
     assert model.coef_.nnz == 0, "each feature occurs once with each label"
 
 
@@ -85,8 +85,8 @@ def describe(tokens, start, stop):
 def test_candidates_may_come_in_any_order_and_again(X, data):
     """Features of candidate segments are the same, whatever other candidates are asked for."""
     y = [[(t, t + 1, "yz"[t % 2]) for t in range(len(line))] for line in X]
-    batch = SegmentFeatureExtractor(bag=(), identity=True, functions=describe, encoding="segments").fit_transform(X, y)
-    batch = LogOddsSegments("segments", per_label=True).fit_transform(batch, y)
+    batch = SegmentFeatureExtractor(bag=(), identity=True, functions=describe, scheme="segments").fit_transform(X, y)
+    batch = SegmentLogOddsEncoder("segments", per_label=True).fit_transform(batch, y)
     every = [
         (u, v)
         for first, last in zip(batch.offsets[:-1].tolist(), batch.offsets[1:].tolist(), strict=True)

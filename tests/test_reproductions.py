@@ -38,16 +38,15 @@ def weights_up_to(model):
 )
 def test_optimum_of_references(load, kind, order, sizes, optimum, f1, accuracy):
     task = load("bench_bibliography")
-    references = task.load_references()
+    references = task.load()
     if references is None:
         pytest.skip("cora_references is absent")
     model = getattr(task, f"{kind}_model")(order, tol=3e-3)  # enough for the optimum to a hundredth
-    fitted = task.train(references, getattr(task, f"{kind}_features")(), model)
+    fitted = load("common").train(references, getattr(task, f"{kind}_features")(), model, task.score)
     assert (weights_up_to(model)[-1], len(model.patterns_), model.automaton_.n_states) == sizes
     assert model.optimality_gap_ < 5e-3
     assert model.objective_history_[-1] == pytest.approx(optimum, abs=5e-3)
-    assert fitted.f1 == pytest.approx(f1, abs=0.1)
-    assert fitted.accuracy == pytest.approx(accuracy, abs=0.1)
+    assert fitted.scores == pytest.approx([f1, accuracy], abs=0.1)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +59,7 @@ def test_optimum_of_references(load, kind, order, sizes, optimum, f1, accuracy):
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_numbers_of_weights(load, task, expected):
     module = load(f"bench_{task}")
-    data = module.load_references() if task == "bibliography" else module.load_dialogues()
+    data = module.load()
     if data is None:
         pytest.skip(f"the data of {task} is absent")
     batch = module.segment_features().fit_transform(data.X)

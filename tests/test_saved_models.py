@@ -11,21 +11,19 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from internals import TemplateVocabularies, compiled, pack_texts, unpack_texts
 from numpy.testing import assert_allclose, assert_array_equal
 from saved_models import TAGS, chain, estimators, models, segments
 from sklearn.exceptions import InconsistentVersionWarning
 
 import sklearn_hocrf
 from sklearn_hocrf import TRUSTED_TYPES
-from sklearn_hocrf._data.texts import pack_texts, unpack_texts
-from sklearn_hocrf._warm_up import compiled
 from sklearn_hocrf.feature_extraction import (
-    AttributeVectorizer,
-    LogOddsSegments,
     SegmentFeatureExtractor,
+    SegmentLogOddsEncoder,
+    SequenceDictVectorizer,
     SequenceFeatureExtractor,
 )
-from sklearn_hocrf.feature_extraction._templates import TemplateVocabularies
 from sklearn_hocrf.pipeline import make_pipeline
 
 sio = pytest.importorskip("skops.io", reason="skops is absent")
@@ -111,12 +109,12 @@ def large_models():
     y = [[rng.choice(["O", "O", "B-PER", "I-PER"]) for _ in sequence] for sequence in X]
     dicts = [[{"w": word, "before": a + b} for word, a, b in zip(s, s[1:], s[2:], strict=False)] for s in X]
     w = SequenceFeatureExtractor([("w", 0), ("w", -1), (("w", 0), ("w", 1))])
-    places = SegmentFeatureExtractor(begin=True, identity=True, length="capped", encoding="bio")
+    places = SegmentFeatureExtractor(begin=True, identity=True, length="capped", scheme="bio")
     return {
         "dicts": (chain(max_iter=1), dicts, [labels[2:] for labels in y]),
         "extractor": (make_pipeline(SequenceFeatureExtractor(), chain(max_iter=1)), X, y),
-        "vectorizer": (make_pipeline(AttributeVectorizer(), chain(max_iter=1)), dicts, [labels[2:] for labels in y]),
-        "semi": (make_pipeline(w, places, LogOddsSegments(encoding="bio"), segments(max_iter=1)), X[:150], y[:150]),
+        "vectorizer": (make_pipeline(SequenceDictVectorizer(), chain(max_iter=1)), dicts, [labels[2:] for labels in y]),
+        "semi": (make_pipeline(w, places, SegmentLogOddsEncoder(scheme="bio"), segments(max_iter=1)), X[:150], y[:150]),
     }
 
 
@@ -241,8 +239,7 @@ VERSIONS = sorted(path.stem.removeprefix("answers-") for path in GOLDEN.glob("an
 @pytest.mark.parametrize("version", VERSIONS)
 def test_files_of_released_versions_load(kind, version):
     known = json.loads((GOLDEN / f"answers-{version}.json").read_text(encoding="utf-8"))[kind]
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         *transformers, model = sio.load(GOLDEN / f"{kind}-{version}.skops", trusted=TRUSTED_TYPES)
     told = [warning for warning in caught if issubclass(warning.category, InconsistentVersionWarning)]
     assert len(told) == (0 if version == sklearn_hocrf.__version__ else len(transformers) + 1)

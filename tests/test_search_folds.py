@@ -8,15 +8,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from internals import _unseen, training_data, warn_of_folds
 from sklearn.model_selection import GroupKFold, KFold
 from sklearn.pipeline import make_pipeline
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf.datasets import load_conll, make_references
-from sklearn_hocrf.feature_extraction import AttributeVectorizer, SequenceFeatureExtractor
+from sklearn_hocrf.feature_extraction import SequenceDictVectorizer, SequenceFeatureExtractor
 from sklearn_hocrf.model_selection import PenaltySearchCV
-from sklearn_hocrf.model_selection._novelty import _unseen, warn_of_folds
-from sklearn_hocrf.model_selection._splits import training_data
 
 RNG = np.random.default_rng(0)
 SUBJECTS = [[f"{subject}{RNG.integers(30)}" for _ in range(6)] for subject in "abcde" for _ in range(12)]
@@ -30,8 +29,7 @@ def features(sequences):
 
 def warnings_of(X, y, splits, model=None, weight=None):
     whole = training_data(HighOrderCRF(max_order=0) if model is None else model, X, y, weight)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         warn_of_folds(whole, splits)
     return [str(warning.message) for warning in caught]
 
@@ -95,7 +93,7 @@ WORDS = st.lists(st.lists(st.sampled_from(["a", "é", "文", "b=c", ""]), max_si
 @given(st.lists(WORDS, min_size=2, max_size=8), st.data())
 def test_what_held_out_parts_lack_is_counted(X, data):
     """Beside plain Python: tokens without features and with repeated ones, parts that overlap, or have one sequence."""
-    batch = AttributeVectorizer().fit_transform(X)
+    batch = SequenceDictVectorizer().fit_transform(X)
     before = batch.indices.copy()
     numbers = st.lists(st.integers(0, len(X) - 1), min_size=1, unique=True).map(np.array)
     parts = data.draw(st.lists(st.tuples(numbers, numbers), min_size=1, max_size=3))
@@ -137,7 +135,7 @@ def test_few_label_sequences_say_nothing(n_sequences, n_messages):
 def test_segments_count_with_their_borders():
     X, y = make_references(60, random_state=0)
     X = features(X)
-    model = HighOrderSemiCRF(encoding="runs")
+    model = HighOrderSemiCRF(scheme="runs")
     repeated = [y[0]] * 30
     assert warnings_of(X, y, splits_of_numbers(KFold(5), X), model) == []
     (message,) = warnings_of([X[0]] * 30, repeated, splits_of_numbers(KFold(5), repeated), model)

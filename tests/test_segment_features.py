@@ -8,57 +8,30 @@ from functools import partial
 import numpy as np
 import pandas as pd
 import pytest
+from fuzz.definitions import positions
+from fuzz.definitions import tags_of_segment as tags_of
 from hypothesis import given
 from hypothesis import strategies as st
+from internals import PRESETS, SequenceBatch, names_of_blocks, segment_features, tag_channel
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
+from test_log_odds import candidates, values_of
 
 from sklearn_hocrf import HighOrderSemiCRF
-from sklearn_hocrf._data.batch import SequenceBatch
-from sklearn_hocrf._data.segments import segment_features
-from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor, Tokenwise
-from sklearn_hocrf.feature_extraction._names import names_of_blocks
-from sklearn_hocrf.feature_extraction._tags import PRESETS, tag_channel
+from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor, TokenTransformer
 
 # ---- what is expected, as plainly as possible
 
 
-def all_segments(lengths):
-    """Return (sequence, start, stop) of all segments of sequences of the given lengths."""
-    return [(n, u, v) for n, length in enumerate(lengths) for u in range(length) for v in range(u + 1, length + 1)]
-
-
-def tags_of(length, encoding):
-    """Return the tags of the tokens of a segment."""
-    if encoding == "bio":
-        return ["B"] + ["I"] * (length - 1)
-    return ["S"] if length == 1 else ["B"] + ["I"] * (length - 2) + ["E"]
-
-
-def tag_positions(ngram, encoding, start, stop, n_tokens):
-    """Return the tokens at which a tag n-gram ends; across the border, the token after the segment."""
-    tags = tags_of(stop - start, encoding)
-    if ngram.endswith("|"):
-        return [stop] if tags[-1] + "|" == ngram and stop < n_tokens else []
-    n = len(ngram)
-    return [start + i for i in range(len(tags)) if "".join(tags[max(0, i + 1 - n) : i + 1]) == ngram]
-
-
-def positions(place, encoding, start, stop, n_tokens):
-    """Return the tokens of a segment at which features with a prefix count."""
-    fixed = {"": range(start, stop), "begin": [start], "end": [stop - 1], "inside": range(start + 1, stop)}
-    return fixed[place] if place in fixed else tag_positions(place, encoding, start, stop, n_tokens)
-
-
-def token_values(sequence, places, encoding, start, stop):
+def token_values(sequence, places, scheme, start, stop):
     """Return {name: sum of values} of one segment; ``places`` gives the beginnings of names that count at a place."""
     values = Counter()
     for place, beginnings in places.items():
-        for t in positions(place, encoding, start, stop, len(sequence)):
+        for t in positions(place, scheme, start, stop, len(sequence)):
             for name, value in sequence[t].items():
                 if beginnings is True or name.startswith(tuple(beginnings)):
                     values[f"{place}:{name}" if place else name] += value
@@ -73,19 +46,9 @@ def attributes(batch):
     return [tokens[a:b] for a, b in zip(batch.offsets[:-1], batch.offsets[1:], strict=True)]
 
 
-def values_of(batch, segments):
-    """Return one {name: value} per segment (sequence, start, stop)."""
-    start, stop = (np.array([batch.offsets[s[0]] + s[i] for s in segments], dtype=np.int64).reshape(-1) for i in (1, 2))
-    rows = segment_features(batch, start, stop).toarray()
-    assert rows.shape == (len(segments), batch.n_features)
-    names = np.asarray(batch.feature_names)
-    assert len(set(names)) == len(names)
-    return [{names[i]: row[i] for i in np.flatnonzero(row)} for row in rows]
-
-
 def compare(batch, expected_of):
     """Compare all segments of a batch with ``expected_of(n, start, stop)``."""
-    segments = all_segments(batch.lengths.tolist())
+    segments = candidates(batch)
     for segment, values in zip(segments, values_of(batch, segments), strict=True):
         assert values == pytest.approx(expected_of(*segment)), segment
 
@@ -114,13 +77,13 @@ CHOICES = st.one_of(st.just(True), st.lists(st.sampled_from(PREFIXES), max_size=
 
 
 @given(CHOICES, CHOICES, CHOICES, CHOICES, st.sampled_from(["bio", "bioes"]), st.data())
-def test_token_features_count_where_they_should(bag, begin, end, inside, encoding, data):
-    tags = data.draw(st.dictionaries(st.sampled_from(NGRAMS[encoding]), CHOICES, max_size=4))
-    extractor = SegmentFeatureExtractor(bag, begin=begin, end=end, inside=inside, tags=tags, tag_encoding=encoding)
+def test_token_features_count_where_they_should(bag, begin, end, inside, scheme, data):
+    tags = data.draw(st.dictionaries(st.sampled_from(NGRAMS[scheme]), CHOICES, max_size=4))
+    extractor = SegmentFeatureExtractor(bag, begin=begin, end=end, inside=inside, tags=tags, tag_scheme=scheme)
     batch = extractor.fit_transform(TOKENS)
     places = {"": bag, "begin": begin, "end": end, "inside": inside, **tags}
     tokens = attributes(TOKENS)
-    compare(batch, lambda n, u, v: token_values(tokens[n], places, encoding, u, v))
+    compare(batch, lambda n, u, v: token_values(tokens[n], places, scheme, u, v))
     wanted = [
         f"{place}:{name}" if place else name
         for place, beginnings in places.items()
@@ -131,17 +94,17 @@ def test_token_features_count_where_they_should(bag, begin, end, inside, encodin
     assert extractor.n_features_out_ == batch.n_features == len(wanted)
 
 
-@pytest.mark.parametrize("encoding", ["bio", "bioes"])
-def test_every_bigram_of_tags_of_a_segmentation_is_counted_once(encoding):
+@pytest.mark.parametrize("scheme", ["bio", "bioes"])
+def test_every_bigram_of_tags_of_a_segmentation_is_counted_once(scheme):
     """Over any segmentation, the preset counts each tag at its token and each pair of tags at its second token."""
     X = [["a", "b", "c", "d", "e", "f", "g"]]
     segments = [(0, 1), (1, 2), (2, 5), (5, 7)]
     tokens = SequenceFeatureExtractor([("w", 0)], token_features=None).fit_transform(X)
-    batch = SegmentFeatureExtractor((), tags="bigrams", tag_encoding=encoding).fit_transform(tokens)
+    batch = SegmentFeatureExtractor((), tags="bigrams", tag_scheme=scheme).fit_transform(tokens)
     counts = Counter()
     for values in values_of(batch, [(0, u, v) for u, v in segments]):
         counts.update({name.replace("w[0]=", ""): value for name, value in values.items()})
-    sequence = [tag for u, v in segments for tag in tags_of(v - u, encoding)]
+    sequence = [tag for u, v in segments for tag in tags_of(v - u, scheme)]
     expected = Counter(f"{tag}:{word}" for tag, word in zip(sequence, X[0], strict=True))
     borders = {u for u, _ in segments}
     for t in range(1, len(sequence)):
@@ -150,30 +113,30 @@ def test_every_bigram_of_tags_of_a_segmentation_is_counted_once(encoding):
     assert counts == expected
 
 
-@pytest.mark.parametrize("encoding", ["bio", "bioes"])
-def test_exactly_the_possible_tag_ngrams_have_channels(encoding):
+@pytest.mark.parametrize("scheme", ["bio", "bioes"])
+def test_exactly_the_possible_tag_ngrams_have_channels(scheme):
     from itertools import product
 
-    letters = {"bio": "BI", "bioes": "BIES"}[encoding]
+    letters = {"bio": "BI", "bioes": "BIES"}[scheme]
     for n in range(1, 6):
         possible = {
             "".join(tags[i : i + n])
-            for tags in (tags_of(length, encoding) for length in range(1, 9))
+            for tags in (tags_of(length, scheme) for length in range(1, 9))
             for i in range(len(tags) - n + 1)
         }
-        with_channel = {"".join(c) for c in product(letters, repeat=n) if tag_channel("".join(c), encoding)}
+        with_channel = {"".join(c) for c in product(letters, repeat=n) if tag_channel("".join(c), scheme)}
         assert with_channel == possible
-    last_tags = {tags_of(length, encoding)[-1] for length in range(1, 5)}
-    assert {tag for tag in "BIES" if tag_channel(f"{tag}|", encoding)} == last_tags
-    assert set(PRESETS[encoding, "unigrams"]) == set(letters)
+    last_tags = {tags_of(length, scheme)[-1] for length in range(1, 5)}
+    assert {tag for tag in "BIES" if tag_channel(f"{tag}|", scheme)} == last_tags
+    assert set(PRESETS[scheme, "unigrams"]) == set(letters)
 
 
 @pytest.mark.parametrize(
     ("parameters", "error", "message"),
     [
-        ({"tags": {"IB": True}}, ValueError, r"'IB', which is no tag n-gram for tag_encoding='bio'. There are 'B' or"),
+        ({"tags": {"IB": True}}, ValueError, r"'IB', which is no tag n-gram for tag_scheme='bio'. There are 'B' or"),
         ({"tags": {"BE": True}}, ValueError, "'BE', which is no tag"),
-        ({"tags": {"BIEE": True}, "tag_encoding": "bioes"}, ValueError, "'BIEE', .* 'E' alone"),
+        ({"tags": {"BIEE": True}, "tag_scheme": "bioes"}, ValueError, "'BIEE', .* 'E' alone"),
         ({"tags": {3: True}}, ValueError, "3, which is no tag"),
         ({"tags": {"": True}}, ValueError, "'', which is no tag"),
         ({"tags": "trigrams"}, ValueError, "'trigrams'"),
@@ -181,7 +144,7 @@ def test_exactly_the_possible_tag_ngrams_have_channels(encoding):
         ({"tags": {"B": 1}}, TypeError, r"tags\['B'\] must be True, the beginning"),
         ({"begin": 1}, TypeError, "begin must be True"),
         ({"bag": (1,)}, TypeError, "bag must be True"),
-        ({"tag_encoding": "iob"}, ValueError, "tag_encoding"),
+        ({"tag_scheme": "iob"}, ValueError, "tag_scheme"),
         ({"length": "short"}, ValueError, "length"),
         ({"length": ("log", "short")}, ValueError, "length must be None"),
         ({"length": ("indicator", "capped")}, ValueError, "same features twice"),
@@ -189,7 +152,7 @@ def test_exactly_the_possible_tag_ngrams_have_channels(encoding):
         ({"length": "indicator"}, ValueError, "requires y"),
         ({"max_length": 0}, ValueError, "max_length"),
         ({"min_count": 0}, ValueError, "min_count"),
-        ({"encoding": "iob"}, ValueError, "encoding"),
+        ({"scheme": "iob"}, ValueError, "scheme"),
         ({"identity": True}, ValueError, "requires y"),
         ({"identity": "word"}, ValueError, r"identity names the field 'word', but the tokens have the fields \[0, 1\]"),
         ({"identity": (0, 0)}, ValueError, "different fields"),
@@ -218,7 +181,7 @@ def test_a_beginning_that_no_name_has_is_told():
     tokens = SequenceFeatureExtractor().fit_transform(WORDS)
     with pytest.warns(UserWarning, match=r"'bias'; SequenceFeatureExtractor\(bias=True\)"):
         SegmentFeatureExtractor(inside="bias").fit(tokens)
-    with pytest.raises(ValueError, match="begin: X has no token features; put an AttributeVectorizer"):
+    with pytest.raises(ValueError, match="begin: X has no token features; put an SequenceDictVectorizer"):
         SegmentFeatureExtractor(begin="w").fit(WORDS)
 
 
@@ -256,7 +219,7 @@ def test_lengths(kinds, max_length):
 
 
 @pytest.mark.parametrize(
-    ("encoding", "y", "longest"),
+    ("scheme", "y", "longest"),
     [
         ("runs", [["A", "A", "A", "B"], ["B"], [], ["A", "A", "B"]], 3),
         ("bio", [["B", "I", "B", "I"], ["O"], [], ["O", "O", "B"]], 2),
@@ -264,8 +227,8 @@ def test_lengths(kinds, max_length):
         ("segments", [[(0, 3, "x"), (3, 4, "x")], [(0, 1, "x")], [], [(0, 1, "x"), (1, 3, "x")]], 3),
     ],
 )
-def test_encodings_of_y(encoding, y, longest):
-    extractor = SegmentFeatureExtractor((), length="indicator", encoding=encoding).fit(TOKENS, y)
+def test_schemes_of_y(scheme, y, longest):
+    extractor = SegmentFeatureExtractor((), length="indicator", scheme=scheme).fit(TOKENS, y)
     assert extractor.max_length_ == longest
 
 
@@ -292,13 +255,11 @@ def test_names_are_one_object_for_all_batches():
 def test_slices_have_the_features_of_the_whole():
     extractor = SegmentFeatureExtractor(begin="0", tags="bigrams", identity=0, length="log", functions=count_words)
     batch = extractor.fit_transform(TOKENS, Y)
-    segments = all_segments(batch.lengths.tolist())
+    segments = candidates(batch)
     whole = dict(zip(segments, values_of(batch, segments), strict=True))
     for chosen in ([3, 0], [1], [2], [0, 3, 3]):
         part = batch[chosen]
-        for segment, actual in zip(
-            all_segments(part.lengths.tolist()), values_of(part, all_segments(part.lengths.tolist())), strict=True
-        ):
+        for segment, actual in zip(candidates(part), values_of(part, candidates(part)), strict=True):
             assert actual == whole[chosen[segment[0]], *segment[1:]]
 
 
@@ -343,10 +304,10 @@ def test_other_features_than_in_fit_are_refused():
 
 
 def test_tokenwise_refuses_to_take_the_tokens_from_under_the_segments():
-    numbers = Tokenwise(StandardScaler()).fit_transform([np.arange(6.0).reshape(3, 2)])
+    numbers = TokenTransformer(StandardScaler()).fit_transform([np.arange(6.0).reshape(3, 2)])
     batch = SegmentFeatureExtractor(begin=True).fit_transform(numbers)
-    with pytest.raises(ValueError, match="put Tokenwise before"):
-        Tokenwise(StandardScaler()).fit(batch)
+    with pytest.raises(ValueError, match="put TokenTransformer before"):
+        TokenTransformer(StandardScaler()).fit(batch)
     compare(batch, lambda n, u, v: token_values(attributes(numbers)[n], {"": True, "begin": True}, "bio", u, v))
 
 
@@ -425,7 +386,7 @@ def test_identity_of_words_numbers_and_several_fields():
 
 def test_rows_of_few_candidates_are_those_of_all():
     batch = SegmentFeatureExtractor((), identity=0).fit_transform(TOKENS, Y)
-    segments = all_segments(batch.lengths.tolist())
+    segments = candidates(batch)
     values = values_of(batch, segments)
     order = np.random.default_rng(0).permutation(len(segments))[:7]
     assert values_of(batch, [segments[i] for i in order]) == [values[i] for i in order]
@@ -530,7 +491,7 @@ def test_vector_functions_equal_functions(min_count):
     later = EXTRACTOR.transform([[("unseen", 3.0), ("The", 1.0)], [], [("end", 1.0)]])
     batches += [extractor.transform(later) for extractor in (one_by_one, at_once)]
     for old, new in zip(batches[::2], batches[1::2], strict=True):
-        segments = all_segments(old.lengths.tolist())
+        segments = candidates(old)
         assert values_of(new, segments) == values_of(old, segments)
 
 
@@ -723,22 +684,20 @@ def test_what_an_estimator_would_take_for_token_features_is_not_dropped_in_silen
     with pytest.warns(UserWarning, match=f"the tokens are {form}: no token features.*Vectorizer.*bag=") as record:
         SegmentFeatureExtractor(**parameters).fit(X)
     assert record[0].filename == __file__
-    with pytest.raises(ValueError, match="end: X has no token features; put an AttributeVectorizer"):
+    with pytest.raises(ValueError, match="end: X has no token features; put an SequenceDictVectorizer"):
         SegmentFeatureExtractor(end=True).fit(X)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         SegmentFeatureExtractor((), **parameters).fit(X)
 
 
 @pytest.mark.parametrize("X", [[["a", "b"]], [[("a", 1), ("b", 2)]], [[1.0, 2.0]]])
 def test_raw_texts_and_tuples_are_no_reason_to_warn(X):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         SegmentFeatureExtractor(length="capped", max_length=2).fit(X)
 
 
 def test_attribute_lists_of_different_lengths_are_told_of_the_vectorizer():
-    with pytest.raises(ValueError, match="sequence 0, position 1.*AttributeVectorizer"):
+    with pytest.raises(ValueError, match="sequence 0, position 1.*SequenceDictVectorizer"):
         SegmentFeatureExtractor(length="log").fit([[["a", "b"], ["c"]]])
 
 
@@ -751,7 +710,7 @@ def test_sequences_without_tokens():
     dicts = SegmentFeatureExtractor((), identity="w").fit([[{"w": "a", "p": "b"}, {"w": "c"}]], [["P", "Q"]])
     batch = dicts.transform([[{"p": "b"}], [{"w": "c", "more": 1}]])
     assert values_of(batch, [(0, 0, 1), (1, 0, 1)]) == [{}, {"identity=c": 1.0}]
-    with pytest.raises(ValueError, match=r"no raw token columns.*AttributeVectorizer\(columns=\.\.\.\)"):
+    with pytest.raises(ValueError, match=r"no raw token columns.*SequenceDictVectorizer\(columns=\.\.\.\)"):
         SegmentFeatureExtractor(identity=True).fit(SequenceBatch([0, 1], [0, 1], [0], None, 1), [["P"]])
 
 
@@ -799,12 +758,12 @@ def test_in_a_pipeline_with_a_cache_and_in_a_search(tmp_path):
 
 def test_clone_and_pickle():
     extractor = SegmentFeatureExtractor(
-        "0", begin=True, tags={"B|": "0"}, length="capped", identity=True, functions=(count_words,), encoding="runs"
+        "0", begin=True, tags={"B|": "0"}, length="capped", identity=True, functions=(count_words,), scheme="runs"
     )
     assert clone(extractor).get_params() == extractor.get_params()
     batch = extractor.fit_transform(TOKENS, Y)
     copy = pickle.loads(pickle.dumps(extractor))
-    segments = all_segments(batch.lengths.tolist())
+    segments = candidates(batch)
     assert values_of(copy.transform(TOKENS), segments) == values_of(batch, segments)
     assert values_of(pickle.loads(pickle.dumps(batch)), segments) == values_of(batch, segments)
     tags = get_tags(extractor)

@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 import segment_oracle as so
+from internals import segment_scores
 from segment_cases import BAG, BEGIN, SegmentCase, to_segment_model, token_block
-
-from sklearn_hocrf._kernels import segment_scores
 
 
 def lifted_case(gain):

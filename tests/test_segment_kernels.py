@@ -7,12 +7,28 @@ import tracemalloc
 import numpy as np
 import pytest
 import segment_oracle as so
-from cases import reschedule
+from cases import Counter, reschedule
 from hypothesis import given, settings
+from internals import (
+    BAG,
+    BEGIN,
+    INSIDE,
+    SEGMENTS,
+    NegativeLogLikelihood,
+    Problem,
+    SegmentModel,
+    SegmentPlan,
+    Segments,
+    chain,
+    segment,
+    segment_log,
+    segment_scores,
+    token_scores,
+)
 from segment_cases import (
     CHANNELS,
     LENGTHS,
-    WholeMaker,
+    WHOLE,
     from_segments,
     is_possible,
     random_segment_case,
@@ -25,17 +41,11 @@ from segment_cases import (
     token_block,
 )
 
-from sklearn_hocrf._data.segments import BAG, BEGIN, INSIDE, RowBlock, Segments
-from sklearn_hocrf._inference.families import SEGMENTS
-from sklearn_hocrf._inference.segment import SegmentModel, SegmentPlan
-from sklearn_hocrf._kernels import chain, segment, segment_log, segment_scores, token_scores
-from sklearn_hocrf._objectives import NegativeLogLikelihood, Problem
-
 MODULES = (chain, token_scores, segment_scores, segment, segment_log)
 BLOCKS = {
     "plain": None,
     "tags": (token_block(BAG, [0]), token_block(BEGIN, [0, 1]), token_block(CHANNELS["I|:"], [1]), LENGTHS[2]),
-    "whole": (token_block(INSIDE, [0, 1]), RowBlock(WholeMaker(), {})),
+    "whole": (token_block(INSIDE, [0, 1]), WHOLE),
 }
 PATTERNS = [(0, 1), (1, 0), (2, 0), (0, 1, 0), (1, 2, 0), (2, 2, 1)]
 every_block = pytest.mark.parametrize("blocks", BLOCKS)
@@ -59,17 +69,6 @@ def answers(model, batch):
 def assert_same(actual, expected, atol=1e-11):
     for one, two in zip(actual, expected, strict=True):
         np.testing.assert_allclose(one, two, rtol=1e-10, atol=atol)
-
-
-class Counter:
-    """Counts the calls of a function that it stands in for."""
-
-    def __init__(self, function):
-        self.function, self.calls = function, 0
-
-    def __call__(self, *args):
-        self.calls += 1
-        return self.function(*args)
 
 
 @pytest.fixture

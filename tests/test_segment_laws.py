@@ -5,13 +5,28 @@ import math
 import numpy as np
 import oracle
 import pytest
+import segment_cases as sc
 import segment_oracle as so
 from cases import EXTREME, MODERATE, Case, random_case, to_chain_model, to_codes
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from internals import (
+    BAG,
+    BEGIN,
+    CHAIN,
+    INSIDE,
+    SEGMENTS,
+    NegativeLogLikelihood,
+    Problem,
+    RowBlock,
+    SegmentModel,
+    SequenceBatch,
+    segment_features,
+)
 from segment_cases import (
     CHANNELS,
     LENGTHS,
+    WHOLE,
     ChannelMaker,
     SegmentCase,
     WholeMaker,
@@ -30,12 +45,6 @@ from segment_cases import (
     token_block,
 )
 
-from sklearn_hocrf._data.batch import SequenceBatch
-from sklearn_hocrf._data.segments import BAG, BEGIN, INSIDE, RowBlock, segment_features
-from sklearn_hocrf._inference.families import CHAIN, SEGMENTS
-from sklearn_hocrf._inference.segment import SegmentModel
-from sklearn_hocrf._objectives import NegativeLogLikelihood, Problem
-
 INF = math.inf
 # scaled numbers near the end of their range: exp(-644) is about 1e-280
 EDGE = st.sampled_from([0.0, 150.0, -150.0, 300.0, -300.0, 400.0, -400.0, -460.0, -576.0, -640.0, 640.0])
@@ -48,19 +57,8 @@ KINDS = {
     "many_sequences": segment_cases(MODERATE, n_sequences=12, max_order=1),
 }
 any_kind = st.one_of(*KINDS.values()).filter(is_possible)
-FEATURES = {
-    **{prefix.rstrip(":"): (token_block(channel, [0, 1], prefix),) for prefix, channel in CHANNELS.items()},
-    **{f"length_{block.kind}_{block.longest}": (block,) for block in LENGTHS},
-    "whole": (RowBlock(WholeMaker(), {}),),
-    "plain": None,
-    "all": (
-        token_block(BAG, [0]),
-        token_block(BEGIN, [0, 1]),
-        token_block(CHANNELS["I|:"], [1]),
-        LENGTHS[2],
-        RowBlock(WholeMaker(), {}),
-    ),
-}
+OTHERS = (token_block(BAG, [0]), token_block(BEGIN, [0, 1]), token_block(CHANNELS["I|:"], [1]), LENGTHS[2], WHOLE)
+FEATURES = sc.FEATURES | {"all": OTHERS}
 ORDERS = {"order_0": ((0,),), "conjoined": ((0, 1, 2),)}
 every_feature = pytest.mark.parametrize("features", FEATURES)
 every_order = pytest.mark.parametrize("orders", ORDERS)
@@ -209,10 +207,10 @@ def check_best(case, model, batch):
     st.booleans(),
     st.sampled_from([False, True, "segment", "token"]),
 )
-def test_objective_and_gradient_equal_enumeration(case, sequence_weight, unsupported, fit_intercept):
+def test_objective_and_gradient_equal_enumeration(case, sequence_weight, all_pairs, fit_intercept):
     weight = np.array(sequence_weight[: len(case.rows)])
-    layout, objective = objective_of(case, weight, unsupported=unsupported, fit_intercept=fit_intercept)
-    pairs = set(case.model.features) if unsupported else supported_pairs(case, weight)
+    layout, objective = objective_of(case, weight, all_pairs=all_pairs, fit_intercept=fit_intercept)
+    pairs = set(case.model.features) if all_pairs else supported_pairs(case, weight)
     pairs = {pair for pair in pairs if pair[0] < layout.n_features} | tokens_with_weights(case, fit_intercept)
     biases = {z for z in case.model.patterns if fit_intercept in (True, "segment") or len(z) > 1}
     weighted = spread(layout, np.ones(layout.n_weights))
@@ -272,7 +270,7 @@ def check_objective(case, model, layout, objective, w, weight):
 def test_gradient_equals_central_differences(features, orders):
     case = mixed_case(1, (7, 1, 5, 0, 9), features, orders)
     weight = np.array([1.0, 2.0, 0.5, 1.0, 3.0])
-    layout, objective = objective_of(case, weight, unsupported=True)
+    layout, objective = objective_of(case, weight, all_pairs=True)
     rng = np.random.default_rng(2)
     w = rng.normal(size=layout.n_weights)
     value, gradient = objective.value_gradient(w)
@@ -504,9 +502,9 @@ def test_weight_two_is_the_sequence_twice_and_zero_is_absence():
     case = mixed_case(8, (7, 3, 5, 9, 4, 6))
     weight = np.array([2.0, 1.0, 0.0, 1.0, 2.0, 0.0])
     repeated = case.replace_sequences([0, 0, 1, 3, 4, 4])
-    for min_feature_count in 1, 2:
-        layout, objective = objective_of(case, weight, unsupported=False, min_feature_count=min_feature_count)
-        other, same = objective_of(repeated, unsupported=False, min_feature_count=min_feature_count)
+    for min_pair_count in 1, 2:
+        layout, objective = objective_of(case, weight, all_pairs=False, min_pair_count=min_pair_count)
+        other, same = objective_of(repeated, all_pairs=False, min_pair_count=min_pair_count)
         w = np.random.default_rng(2).normal(size=layout.n_weights)
         assert other.n_weights == layout.n_weights
         value, gradient = objective.value_gradient(w)
@@ -526,16 +524,16 @@ def test_rare_pairs_have_no_weight():
     case = SegmentCase(model, [(0, 1), (0,), (0,)], blocks, 1, rows, words, segmentations)
     once = {(0, (0,)), (0, (1,)), (0, (0, 0)), (0, (0, 1)), (1, (0,)), (1, (1,)), (2, (0,))}
     assert kept_pairs(case) == once
-    assert kept_pairs(case, min_feature_count=2) == {(0, (0,)), (0, (1,)), (0, (0, 1)), (1, (0,)), (1, (1,))}
-    assert kept_pairs(case, min_feature_count=3) == set()
+    assert kept_pairs(case, min_pair_count=2) == {(0, (0,)), (0, (1,)), (0, (0, 1)), (1, (0,)), (1, (1,))}
+    assert kept_pairs(case, min_pair_count=3) == set()
     only_first = np.array([1.0, 0.0])
     assert kept_pairs(case, sequence_weight=only_first) == once
-    assert kept_pairs(case, min_feature_count=2, sequence_weight=only_first) == {(0, (0,))}
-    assert len(kept_pairs(case, unsupported=True)) == 4 + 2 + 2
+    assert kept_pairs(case, min_pair_count=2, sequence_weight=only_first) == {(0, (0,))}
+    assert len(kept_pairs(case, all_pairs=True)) == 4 + 2 + 2
 
 
 def kept_pairs(case, **options):
-    layout = to_segment_layout(case, **{"unsupported": False, "fit_intercept": "segment", **options})
+    layout = to_segment_layout(case, **{"all_pairs": False, "fit_intercept": "segment", **options})
     return set(spread(layout, np.ones(layout.n_weights))[1])
 
 

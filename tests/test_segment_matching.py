@@ -6,15 +6,26 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import segment_cases as sc
 import segment_oracle as so
 from cases import random_case, to_batch, to_codes
 from cases import to_layout as to_chain_layout
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from internals import (
+    BAG,
+    BEGIN,
+    INSIDE,
+    ChainMatching,
+    ChainModel,
+    SegmentMatching,
+    SegmentModel,
+    SegmentPlan,
+    segment_log,
+)
 from segment_cases import (
-    CHANNELS,
     LENGTHS,
-    WholeMaker,
+    WHOLE,
     random_segment_case,
     segment_cases,
     to_segment_batch,
@@ -27,27 +38,10 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_hocrf import HighOrderSemiCRF
-from sklearn_hocrf._data.segments import BAG, BEGIN, INSIDE, RowBlock
-from sklearn_hocrf._inference.chain import ChainModel
-from sklearn_hocrf._inference.feature_matching import ChainMatching, SegmentMatching
-from sklearn_hocrf._inference.segment import SegmentModel, SegmentPlan
-from sklearn_hocrf._kernels import segment_log
 from sklearn_hocrf.datasets import make_markov_sequences
 
-FEATURES = {
-    **{prefix.rstrip(":"): (token_block(channel, [0, 1], prefix),) for prefix, channel in CHANNELS.items()},
-    **{f"length_{block.kind}_{block.longest}": (block,) for block in LENGTHS},
-    "whole": (RowBlock(WholeMaker(), {}),),
-    "plain": None,
-    "twice": (token_block(BAG, [0, 1]), token_block(BAG, [0])),
-    "all": (
-        token_block(BAG, [0, 1]),
-        token_block(BEGIN, [0, 1]),
-        token_block(INSIDE, [1]),
-        LENGTHS[2],
-        RowBlock(WholeMaker(), {}),
-    ),
-}
+OTHERS = (token_block(BAG, [0, 1]), token_block(BEGIN, [0, 1]), token_block(INSIDE, [1]), LENGTHS[2], WHOLE)
+FEATURES = sc.FEATURES | {"twice": (token_block(BAG, [0, 1]), token_block(BAG, [0])), "all": OTHERS}
 PATTERNS = [(0, 1), (1, 0), (2, 0), (0, 1, 0), (1, 2, 0)]
 ORDERS = {"order_0": ((0,),), "conjoined": ((0, 1, 2),)}
 WEIGHTS = st.sampled_from([0.0, 0.5, 1.0, 2.0])
@@ -114,7 +108,7 @@ def naive_value(layout, w, case, sequence_weight):
 def training_data(draw):
     case = draw(segment_cases(n_sequences=2))
     weights = draw(st.lists(WEIGHTS, min_size=len(case.rows), max_size=len(case.rows)))
-    return case, np.array(weights), {"unsupported": draw(st.booleans()), "fit_intercept": draw(INTERCEPTS)}
+    return case, np.array(weights), {"all_pairs": draw(st.booleans()), "fit_intercept": draw(INTERCEPTS)}
 
 
 @settings(max_examples=30)
@@ -155,7 +149,7 @@ def test_gradient_equals_differences(features, orders):
 @pytest.mark.parametrize("features", FEATURES)
 def test_value_of_all_features_equals_enumeration(features):
     case = make_case(1, [4, 3], features)
-    layout, matching = prepare(case, unsupported=False)
+    layout, matching = prepare(case, all_pairs=False)
     w = some_weights(layout)
     assert matching.value_gradient(w)[0] == pytest.approx(naive_value(layout, w, case, [1.0] * 2), rel=1e-11)
 
@@ -168,7 +162,7 @@ def test_gradient_of_segmentations_of_all_kinds(options):
 
 def test_every_weight_moves_the_value_as_the_gradient_says():
     case = make_case(3, [6, 4], "all", "conjoined")
-    layout, matching = prepare(case, unsupported=False)
+    layout, matching = prepare(case, all_pairs=False)
     w, step = some_weights(layout), 1e-5
     gradient = matching.value_gradient(w)[1]
     differences = [

@@ -13,17 +13,23 @@ import pytest
 import segment_oracle as so
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from internals import (
+    BAG,
+    INSIDE,
+    SEGMENTS,
+    Hinge,
+    NegativeLogLikelihood,
+    Problem,
+    SegmentModel,
+    given_patterns,
+    segment_features,
+    tie_weights,
+)
 from segment_cases import build_segment_layout, from_segments, spread, to_segments
 from sklearn.pipeline import make_pipeline
 
 from sklearn_hocrf import HighOrderSemiCRF
-from sklearn_hocrf._data.segments import BAG, INSIDE, segment_features
-from sklearn_hocrf._inference.families import SEGMENTS
-from sklearn_hocrf._inference.segment import SegmentModel
-from sklearn_hocrf._objectives import Hinge, NegativeLogLikelihood, Problem
-from sklearn_hocrf._structure.patterns import given_patterns
-from sklearn_hocrf._structure.tied_weights import tie_weights
-from sklearn_hocrf.feature_extraction import LogOddsSegments, SegmentFeatureExtractor, SequenceFeatureExtractor
+from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SegmentLogOddsEncoder, SequenceFeatureExtractor
 
 WORDS = ["a", "b", "ab", "ba"]
 NGRAMS = {"bio": ["B", "I", "BI", "II", "B|", "I|"], "bioes": ["B", "I", "E", "S", "BE", "II", "IE", "S|", "E|"]}
@@ -38,8 +44,8 @@ def shape(tokens, start, stop):
 
 @st.composite
 def extractors(draw, bag):
-    encoding = draw(st.sampled_from(["bio", "bioes"]))
-    ngrams = st.dictionaries(st.sampled_from(NGRAMS[encoding]), CHOICES, max_size=4)
+    scheme = draw(st.sampled_from(["bio", "bioes"]))
+    ngrams = st.dictionaries(st.sampled_from(NGRAMS[scheme]), CHOICES, max_size=4)
     length = draw(st.sampled_from([None, "indicator", "capped", "log", ("indicator", "log")]))
     return SegmentFeatureExtractor(
         bag=bag,
@@ -47,12 +53,12 @@ def extractors(draw, bag):
         end=draw(CHOICES),
         inside=draw(CHOICES),
         tags=draw(st.one_of(st.sampled_from([None, "unigrams", "bigrams"]), ngrams)),
-        tag_encoding=encoding,
+        tag_scheme=scheme,
         length=length,
         max_length=draw(st.sampled_from([None, 2])) if length not in (None, "log") else None,
         identity=draw(st.booleans()),
         functions=draw(st.sampled_from([(), (shape,)])),
-        encoding="segments",
+        scheme="segments",
     )
 
 
@@ -63,7 +69,7 @@ def chains(draw):
     more = st.one_of(
         extractors(None),
         st.just(SegmentFeatureExtractor(**first.get_params() | {"bag": None})),
-        st.builds(LogOddsSegments, st.just("segments"), per_label=st.booleans()),
+        st.builds(SegmentLogOddsEncoder, st.just("segments"), per_label=st.booleans()),
     )
     return [first, *draw(st.lists(more, max_size=2))]
 
@@ -74,7 +80,7 @@ class Setting:
     Few pairs have weights, as in training, so that the columns of one feature have gaps.
     """
 
-    def __init__(self, steps, seed, n_labels=4, max_order=1, repeats=True, unsupported=False):
+    def __init__(self, steps, seed, n_labels=4, max_order=1, repeats=True, all_pairs=False):
         rng = np.random.default_rng(seed)
         longest = tuple(rng.choice([1, 2, 3, math.inf], n_labels).tolist())
         longest = (*longest[:-1], math.inf)
@@ -97,7 +103,7 @@ class Setting:
             np.array([2**31 - 1 if math.isinf(d) else d for d in longest], dtype=np.int64),
             repeats=repeats,
             feature_orders=[[(0,), (0,), (1,), (0, 1)][i] for i in rng.integers(4, size=batch.n_features)],
-            unsupported=unsupported,
+            all_pairs=all_pairs,
         )
         self.w = rng.normal(size=self.layout.n_weights)
         of_patterns, of_pairs = spread(self.layout, self.w)
@@ -138,7 +144,7 @@ def close(actual, expected):
         n_labels=st.integers(2, 5),
         max_order=st.integers(0, 2),
         repeats=st.booleans(),
-        unsupported=st.booleans(),
+        all_pairs=st.booleans(),
     )
 )
 @example(Setting([SegmentFeatureExtractor(begin=True, tags="unigrams")], 14, max_order=0))
@@ -242,8 +248,8 @@ def test_probabilities_of_a_fitted_model_sum_to_one(seed, parameters):
     X = [[WORDS[i] for i in rng.integers(len(WORDS), size=n)] for n in lengths]
     every = [list(so.segmentations(so.Model(4, (3,) * 4, True, {}, {}), n)) for n in lengths]
     y = [choices[rng.integers(len(choices))] for choices in every]
-    batch = batch_of([SegmentFeatureExtractor(encoding="segments", **parameters)], X, y)
-    model = HighOrderSemiCRF(encoding="segments", max_segment_length=3, max_order=0).fit(batch, [list(s) for s in y])
+    batch = batch_of([SegmentFeatureExtractor(scheme="segments", **parameters)], X, y)
+    model = HighOrderSemiCRF(scheme="segments", max_segment_length=3, max_order=0).fit(batch, [list(s) for s in y])
     choices = [list(s) for s in every[0]]
     likelihoods = model.log_likelihood(batch[np.zeros(len(choices), int)], choices)
     close(np.exp(likelihoods).sum(), 1.0)

@@ -1,4 +1,4 @@
-"""HighOrderSemiCRF: what it predicts in which encoding and shape, what each parameter does, against enumeration."""
+"""HighOrderSemiCRF: what it predicts in which scheme and shape, what each parameter does, against enumeration."""
 
 import itertools
 import math
@@ -8,15 +8,15 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from internals import BAG, BEGIN, LengthBlock, SequenceBatch, TokenBlock
 from scipy import sparse
 from scipy.special import logsumexp
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import make_pipeline
+from test_known import labellings_of, written
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf._data.batch import SequenceBatch
-from sklearn_hocrf._data.segments import BAG, BEGIN, LengthBlock, TokenBlock
-from sklearn_hocrf.feature_extraction import LogOddsSegments, SegmentFeatureExtractor, SequenceFeatureExtractor
+from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SegmentLogOddsEncoder, SequenceFeatureExtractor
 from sklearn_hocrf.metrics import extract_segments
 
 LINES = ["Ann Lee met Bob in Rome", "met Ann", "Bob Lee Rome", "in Rome met Bob"]
@@ -45,8 +45,8 @@ Y = {
         ["O", "S-L", "O", "S-P"],
     ],
 }
-ENCODINGS = list(Y)
-TOKEN_ENCODINGS = ["runs", "bio", "bioes"]
+SCHEMES = list(Y)
+TOKEN_SCHEMES = ["runs", "bio", "bioes"]
 CLASSES = {
     "segments": ["L", "O", "P"],
     "runs": ["L", "O", "P"],
@@ -56,77 +56,45 @@ CLASSES = {
 LABELS = ["L", "O", "P"]
 
 
-def fit(encoding, **parameters):
-    return HighOrderSemiCRF(encoding=encoding, **parameters).fit(X, Y[encoding])
+def fit(scheme, **parameters):
+    return HighOrderSemiCRF(scheme=scheme, **parameters).fit(X, Y[scheme])
 
 
 @pytest.fixture(scope="module")
 def fitted():
-    return {encoding: fit(encoding, max_order=2) for encoding in ENCODINGS}
+    return {scheme: fit(scheme, max_order=2) for scheme in SCHEMES}
 
 
-def without_outside(segments, encoding):
-    return [s for s in segments if s[2] != "O" or encoding not in ("bio", "bioes")]
-
-
-def segmentations(length, longest, repeats):
-    """Return all segmentations of a sequence as lists of (start, stop, label)."""
-
-    def extend(start, before):
-        if start == length:
-            yield []
-        for label in longest:
-            if label == before and not repeats:
-                continue
-            for stop in range(start + 1, min(start + longest[label], length) + 1):
-                for rest in extend(stop, label):
-                    yield [(start, stop, label), *rest]
-
-    return list(extend(0, None))
-
-
-def write(segments, encoding):
-    """Write a segmentation in an encoding, token by token."""
-    if encoding == "segments":
-        return segments
-    tokens = []
-    for start, stop, label in segments:
-        for t in range(start, stop):
-            if encoding == "runs" or label == "O":
-                tokens.append(label)
-            elif encoding == "bioes" and t == stop - 1:
-                tokens.append(("S-" if t == start else "E-") + label)
-            else:
-                tokens.append(("B-" if t == start else "I-") + label)
-    return tokens
+def without_outside(segments, scheme):
+    return [s for s in segments if s[2] != "O" or scheme not in ("bio", "bioes")]
 
 
 # --- predictions ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("encoding", ENCODINGS)
-def test_predictions_are_in_the_encoding_of_y(fitted, encoding):
-    crf = fitted[encoding]
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_predictions_are_in_the_scheme_of_y(fitted, scheme):
+    crf = fitted[scheme]
     predicted = crf.predict(X)
-    assert predicted == Y[encoding]
+    assert predicted == Y[scheme]
     assert all(type(sequence) is list for sequence in predicted)
-    assert crf.predict_segments(X) == [without_outside(segments, encoding) for segments in SEGMENTS]
-    assert crf.classes_.tolist() == CLASSES[encoding]
-    assert crf.score(X, Y[encoding]) == 1
-    if encoding in TOKEN_ENCODINGS:
-        assert extract_segments(predicted, encoding=encoding) == crf.predict_segments(X)
+    assert crf.predict_segments(X) == [without_outside(segments, scheme) for segments in SEGMENTS]
+    assert crf.classes_.tolist() == CLASSES[scheme]
+    assert crf.score(X, Y[scheme]) == 1
+    if scheme in TOKEN_SCHEMES:
+        assert extract_segments(predicted, scheme=scheme) == crf.predict_segments(X)
         assert all(type(label) is str for sequence in predicted for label in sequence)
 
 
-@pytest.mark.parametrize("encoding", TOKEN_ENCODINGS)
-def test_predictions_are_arrays_when_y_was_arrays(encoding):
-    y = [np.array(labels) for labels in Y[encoding]]
-    crf = HighOrderSemiCRF(encoding=encoding, max_order=2).fit(X, y)
+@pytest.mark.parametrize("scheme", TOKEN_SCHEMES)
+def test_predictions_are_arrays_when_y_was_arrays(scheme):
+    y = [np.array(labels) for labels in Y[scheme]]
+    crf = HighOrderSemiCRF(scheme=scheme, max_order=2).fit(X, y)
     for predicted, labels in zip(crf.predict(X), y, strict=True):
         assert isinstance(predicted, np.ndarray)
         np.testing.assert_array_equal(predicted, labels)
-    assert crf.predict_segments(X) == [without_outside(segments, encoding) for segments in SEGMENTS]
-    assert crf.score(X, Y[encoding]) == crf.score(X, y) == 1
+    assert crf.predict_segments(X) == [without_outside(segments, scheme) for segments in SEGMENTS]
+    assert crf.score(X, Y[scheme]) == crf.score(X, y) == 1
 
 
 def test_labels_of_any_kind_come_back_as_they_were():
@@ -180,7 +148,7 @@ def test_three_dimensional_x():
     assert crf.predict(cube[:0]).shape == (0, 0)
     assert crf.predict_marginals(cube[:, :0]).shape == (6, 0, 2)
     as_segments = [[(0, 4, "x")] for _ in cube]
-    assert HighOrderSemiCRF(encoding="segments").fit(cube, as_segments).predict(cube) == as_segments
+    assert HighOrderSemiCRF(scheme="segments").fit(cube, as_segments).predict(cube) == as_segments
 
 
 def test_plain_two_dimensional_x():
@@ -197,21 +165,21 @@ def test_plain_two_dimensional_x():
     plain = HighOrderCRF(max_order=3).fit(frame, y)
     np.testing.assert_allclose(crf.coef_.toarray(), plain.coef_.toarray(), atol=1e-5)
     tags = np.where(frame["p"] > 0, "B-x", "O")
-    assert HighOrderSemiCRF(encoding="bio").fit(frame, tags).score(frame, tags) > 0.9
+    assert HighOrderSemiCRF(scheme="bio").fit(frame, tags).score(frame, tags) > 0.9
 
 
-@pytest.mark.parametrize("encoding", ENCODINGS)
-def test_empty_sequences_get_empty_answers(fitted, encoding):
-    crf = fitted[encoding]
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_empty_sequences_get_empty_answers(fitted, scheme):
+    crf = fitted[scheme]
     given = [X[0], [], []]
-    n_classes = len(CLASSES[encoding])
-    assert crf.predict(given) == [Y[encoding][0], [], []]
+    n_classes = len(CLASSES[scheme])
+    assert crf.predict(given) == [Y[scheme][0], [], []]
     assert crf.predict_segments(given)[1:] == [[], []]
     assert [len(s) for s in crf.segment_marginals(given)[1:]] == [0, 0]
     assert [m.shape for m in crf.predict_marginals(given)] == [(6, n_classes), (0, n_classes), (0, n_classes)]
     assert [m.shape for m in crf.pattern_marginals(given, [("L", "P")])] == [(6, 1), (0, 1), (0, 1)]
-    np.testing.assert_array_equal(crf.log_likelihood(given, [Y[encoding][0], [], []])[1:], 0)
-    assert crf.score(given, [Y[encoding][0], [], []]) == 1
+    np.testing.assert_array_equal(crf.log_likelihood(given, [Y[scheme][0], [], []])[1:], 0)
+    assert crf.score(given, [Y[scheme][0], [], []]) == 1
     for nothing in ([], [[]], [[], []]):
         assert crf.predict(nothing) == crf.predict_segments(nothing) == nothing
         assert [m.shape for m in crf.predict_marginals(nothing)] == [(0, n_classes)] * len(nothing)
@@ -224,7 +192,7 @@ def test_empty_sequences_get_empty_answers(fitted, encoding):
 # --- probabilities against enumeration --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("encoding", ENCODINGS)
+@pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize(
     "parameters",
     [
@@ -232,25 +200,24 @@ def test_empty_sequences_get_empty_answers(fitted, encoding):
         {"max_order": 2, "feature_order": 2},
         {"max_order": 0, "max_segment_length": 3},
         {"max_order": 2, "max_segment_length": np.inf, "feature_order": {"title": (0, 1)}},
-        {"max_order": 2, "max_segment_length": {"L": 2}, "patterns": "all", "unsupported": True},
+        {"max_order": 2, "max_segment_length": {"L": 2}, "patterns": "all", "all_pairs": True},
     ],
     ids=["default", "feature_order", "order 0", "inf", "all"],
 )
-def test_probabilities_are_those_of_all_segmentations(encoding, parameters):
-    crf = fit(encoding, **parameters)
+def test_probabilities_are_those_of_all_segmentations(scheme, parameters):
+    crf = fit(scheme, **parameters)
     sequence, length = X[0][:4], 4
-    longest = {label: int(min(most, length)) for label, most in crf.max_segment_length_.items()}
-    every = segmentations(length, longest, repeats=encoding != "runs")
-    log_p = crf.log_likelihood([sequence] * len(every), [write(segments, encoding) for segments in every])
+    every = labellings_of(crf, length)
+    log_p = crf.log_likelihood([sequence] * len(every), [written(segments, scheme) for segments in every])
     np.testing.assert_allclose(logsumexp(log_p), 0, atol=1e-10)
     p = np.exp(log_p)
 
     best = every[int(np.argmax(log_p))]
-    assert crf.predict([sequence]) == [write(best, encoding)]
-    assert crf.predict_segments([sequence]) == [without_outside(best, encoding)]
+    assert crf.predict([sequence]) == [written(best, scheme)]
+    assert crf.predict_segments([sequence]) == [without_outside(best, scheme)]
 
-    written = [write(s, "runs" if encoding == "segments" else encoding) for s in every]
-    expected = [[sum(p[[y[t] == tag for y in written]]) for tag in crf.classes_] for t in range(length)]
+    tokens = [written(s, "runs" if scheme == "segments" else scheme) for s in every]
+    expected = [[sum(p[[y[t] == tag for y in tokens]]) for tag in crf.classes_] for t in range(length)]
     marginals = crf.predict_marginals([sequence])[0]
     np.testing.assert_allclose(marginals, expected, atol=1e-10)
     np.testing.assert_allclose(marginals.sum(axis=1), 1, rtol=1e-14)
@@ -258,7 +225,7 @@ def test_probabilities_are_those_of_all_segmentations(encoding, parameters):
 
     expected = {}
     for segments, probability in zip(every, p, strict=True):
-        for segment in without_outside(segments, encoding):
+        for segment in without_outside(segments, scheme):
             expected[segment] = expected.get(segment, 0) + probability
     table = crf.segment_marginals([sequence], threshold=0)[0]
     assert [row[:3] for row in table.tolist()] == sorted(expected)
@@ -277,10 +244,10 @@ def test_probabilities_are_those_of_all_segmentations(encoding, parameters):
     assert crf.pattern_marginals([sequence], [])[0].shape == (length, 0)
 
 
-@pytest.mark.parametrize("encoding", ENCODINGS)
-def test_the_fitted_weights_make_the_probabilities(encoding):
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_the_fitted_weights_make_the_probabilities(scheme):
     """Scores of all segmentations from coef_, pattern_coef_ and token_intercept_, in plain Python."""
-    crf = fit(encoding, max_order=2, feature_order=1, max_segment_length={"P": 3})
+    crf = fit(scheme, max_order=2, feature_order=1, max_segment_length={"P": 3})
     length = 4
     row_of = {pattern: row for row, pattern in enumerate(crf.patterns_)}
     column_of = {name: column for column, name in enumerate(crf.feature_names_in_)}
@@ -304,10 +271,9 @@ def test_the_fitted_weights_make_the_probabilities(encoding):
                 total += sum(coef[row, column_of[name]] for name in itertools.chain(*names[start:stop]))
         return total
 
-    longest = {label: min(most, length) for label, most in crf.max_segment_length_.items()}
-    every = segmentations(length, longest, repeats=encoding != "runs")
+    every = labellings_of(crf, length)
     scores = np.array([score(segments) for segments in every])
-    log_p = crf.log_likelihood([X[0][:4]] * len(every), [write(segments, encoding) for segments in every])
+    log_p = crf.log_likelihood([X[0][:4]] * len(every), [written(segments, scheme) for segments in every])
     np.testing.assert_allclose(log_p, scores - logsumexp(scores), atol=1e-10)
 
 
@@ -353,9 +319,9 @@ def test_history_describes_the_minimised_function():
 # --- fitted attributes ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("encoding", ENCODINGS)
-def test_fitted_attributes(fitted, encoding):
-    crf = fitted[encoding]
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_fitted_attributes(fitted, scheme):
+    crf = fitted[scheme]
     assert crf.segment_labels_.tolist() == LABELS
     assert crf.max_segment_length_ == {"L": 1, "O": 1, "P": 2}
     labels = [[label for *_, label in segments] for segments in SEGMENTS]
@@ -370,10 +336,10 @@ def test_fitted_attributes(fitted, encoding):
     assert crf.objective_history_.shape == (crf.n_iter_ + 1,)
 
 
-def test_repeats_that_encodings_of_borders_allow():
+def test_repeats_that_schemes_of_borders_allow():
     y = [["B-P", "B-P", "I-P"], ["O", "O"]]
     x = [X[2], X[1]]
-    crf = HighOrderSemiCRF(encoding="bio").fit(x, y)
+    crf = HighOrderSemiCRF(scheme="bio").fit(x, y)
     assert ("P", "P") in crf.patterns_
     assert ("O", "O") in crf.patterns_
     assert crf.predict(x) == y
@@ -385,41 +351,41 @@ def test_repeats_that_encodings_of_borders_allow():
 def test_tags_without_label_stand_for_one_and_come_back_without():
     bare = {"B-P": "B", "I-P": "I", "B-L": "O", "O": "O"}
     y = [[bare[tag] for tag in tags] for tags in Y["bio"]]
-    crf = HighOrderSemiCRF(encoding="bio").fit(X, y)
+    crf = HighOrderSemiCRF(scheme="bio").fit(X, y)
     assert crf.segment_labels_.tolist() == ["O", "_"]
     assert crf.classes_.tolist() == ["B", "I", "O"]
     assert crf.predict(X) == y
     assert crf.predict_segments(X)[0] == [(0, 2, "_"), (3, 4, "_")]
     named = [[tag if tag == "O" else f"{tag}-_" for tag in tags] for tags in y]
     np.testing.assert_array_equal(crf.log_likelihood(X, named), crf.log_likelihood(X, y))
-    assert HighOrderSemiCRF(encoding="bio").fit(X, named).predict(X) == named
+    assert HighOrderSemiCRF(scheme="bio").fit(X, named).predict(X) == named
 
 
 def test_words_need_only_one_label():
     y = [["B", "I", "B", "B", "B", "I"], ["B", "I"], ["B", "B", "I"], ["B", "B", "B", "B"]]
-    crf = HighOrderSemiCRF(encoding="bio").fit(X, y)
+    crf = HighOrderSemiCRF(scheme="bio").fit(X, y)
     assert crf.segment_labels_.tolist() == ["_"]
     assert crf.classes_.tolist() == ["B", "I"]
-    segments = extract_segments(y, encoding="bio")
-    explicit = HighOrderSemiCRF(encoding="segments").fit(X, segments)
-    assert explicit.predict(X) == crf.predict_segments(X) == extract_segments(crf.predict(X), encoding="bio")
+    segments = extract_segments(y, scheme="bio")
+    explicit = HighOrderSemiCRF(scheme="segments").fit(X, segments)
+    assert explicit.predict(X) == crf.predict_segments(X) == extract_segments(crf.predict(X), scheme="bio")
     np.testing.assert_array_equal(explicit.coef_.toarray(), crf.coef_.toarray())
     with pytest.raises(ValueError, match="only one class, 'x'"):
         HighOrderSemiCRF().fit(X, [["x"] * len(tags) for tags in y])
 
 
 def test_tags_of_other_letters_make_the_same_model():
-    as_bioes = HighOrderSemiCRF(encoding="bioes").fit(X, Y["bioes"])
+    as_bioes = HighOrderSemiCRF(scheme="bioes").fit(X, Y["bioes"])
     letters = {"bilou": str.maketrans("ES", "LU"), "bmes": str.maketrans("I", "M")}
-    for encoding, table in letters.items():
+    for scheme, table in letters.items():
         tags = [[tag[0].translate(table) + tag[1:] for tag in sequence] for sequence in Y["bioes"]]
-        crf = HighOrderSemiCRF(encoding=encoding).fit(X, tags)
+        crf = HighOrderSemiCRF(scheme=scheme).fit(X, tags)
         np.testing.assert_array_equal(crf.coef_.toarray(), as_bioes.coef_.toarray())
         expected = as_bioes.predict(X)
         assert crf.predict(X) == [[tag[0].translate(table) + tag[1:] for tag in s] for s in expected]
         assert crf.score(X, tags) == as_bioes.score(X, Y["bioes"])
     tags = [[tag.replace("B-", "I-") for tag in sequence] for sequence in Y["bio"]]  # no neighbours have one label
-    iob1, as_bio = (HighOrderSemiCRF(encoding=e).fit(X, y) for e, y in (("iob1", tags), ("bio", Y["bio"])))
+    iob1, as_bio = (HighOrderSemiCRF(scheme=e).fit(X, y) for e, y in (("iob1", tags), ("bio", Y["bio"])))
     np.testing.assert_array_equal(iob1.coef_.toarray(), as_bio.coef_.toarray())
     assert iob1.predict(X) == as_bio.predict(X)
     assert iob1.score(X, tags) == as_bio.score(X, Y["bio"])
@@ -427,19 +393,19 @@ def test_tags_of_other_letters_make_the_same_model():
 
 def test_broken_tags_begin_segments():
     broken = [["I-P", "I-P", "O", "I-P", "O", "I-L"], ["O", "I-P"], ["I-P", "I-P", "I-L"], ["O", "I-L", "O", "I-P"]]
-    crf = HighOrderSemiCRF(encoding="bio").fit(X, broken)
+    crf = HighOrderSemiCRF(scheme="bio").fit(X, broken)
     assert crf.predict(X) == Y["bio"]
     assert crf.score(X, broken) == 1
     np.testing.assert_array_equal(crf.log_likelihood(X, broken), crf.log_likelihood(X, Y["bio"]))
 
 
-@pytest.mark.parametrize("encoding", ["bio", "bioes"])
-def test_classes_are_the_tags_that_can_occur(encoding):
-    longer = fit(encoding, max_segment_length={"P": 3})
-    expected = {"bio": ["B-L", "B-P", "I-P", "O"], "bioes": ["B-P", "E-P", "I-P", "O", "S-L", "S-P"]}[encoding]
+@pytest.mark.parametrize("scheme", ["bio", "bioes"])
+def test_classes_are_the_tags_that_can_occur(scheme):
+    longer = fit(scheme, max_segment_length={"P": 3})
+    expected = {"bio": ["B-L", "B-P", "I-P", "O"], "bioes": ["B-P", "E-P", "I-P", "O", "S-L", "S-P"]}[scheme]
     assert longer.classes_.tolist() == expected
     assert longer.max_segment_length_["O"] == 1
-    inf = fit(encoding, max_segment_length=math.inf)
+    inf = fit(scheme, max_segment_length=math.inf)
     assert inf.max_segment_length_ == {"L": math.inf, "O": 1, "P": math.inf}
     assert "I-L" in inf.classes_
 
@@ -449,19 +415,19 @@ def test_classes_are_the_tags_that_can_occur(encoding):
 LONG = [[{"word": "Ann", "title": True}] * 5]
 
 
-@pytest.mark.parametrize("encoding", ENCODINGS)
-def test_test_segments_that_are_longer_than_any_in_training(encoding):
-    truth = [write([(0, 5, "P")], encoding)]
-    limited = fit(encoding)
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_test_segments_that_are_longer_than_any_in_training(scheme):
+    truth = [written([(0, 5, "P")], scheme)]
+    limited = fit(scheme)
     assert all(stop - start <= 2 for start, stop, _ in limited.predict_segments(LONG)[0])
     assert limited.log_likelihood(LONG, truth).tolist() == [-np.inf]
     assert limited.score(LONG, truth) < 1
-    lifted = fit(encoding, max_segment_length={"P": np.inf})
+    lifted = fit(scheme, max_segment_length={"P": np.inf})
     assert lifted.max_segment_length_ == {"L": 1, "O": 1, "P": np.inf}
     assert np.isfinite(lifted.log_likelihood(LONG, truth)).all()
-    enough = fit(encoding, max_segment_length={"P": 5})
+    enough = fit(scheme, max_segment_length={"P": 5})
     assert np.isfinite(enough.log_likelihood(LONG, truth)).all()
-    assert np.isneginf(fit(encoding, max_segment_length={"P": 4}).log_likelihood(LONG, truth)).all()
+    assert np.isneginf(fit(scheme, max_segment_length={"P": 4}).log_likelihood(LONG, truth)).all()
 
 
 def test_features_of_length_keep_unlimited_segments_short():
@@ -473,7 +439,7 @@ def test_features_of_length_keep_unlimited_segments_short():
 
 
 @pytest.mark.parametrize(
-    ("encoding", "given", "message"),
+    ("scheme", "given", "message"),
     [
         ("segments", 1, r"segment \(0, 2, 'P'\) of sequence 0 of y has 2 tokens, but max.* allows 1 for the label 'P'"),
         ("runs", {"P": 1, "O": 2}, r"segment \(0, 2, 'P'\) of sequence 0 of y has 2 tokens"),
@@ -490,29 +456,29 @@ def test_features_of_length_keep_unlimited_segments_short():
         ("runs", 0, "'max_segment_length' parameter"),
         ("runs", 2.0, "'max_segment_length' parameter"),
         ("runs", "long", "'max_segment_length' parameter"),
-        ("BIO", None, "'encoding' parameter"),
+        ("BIO", None, "'scheme' parameter"),
     ],
 )
-def test_bad_lengths(encoding, given, message):
+def test_bad_lengths(scheme, given, message):
     with pytest.raises(ValueError, match=message):
-        HighOrderSemiCRF(encoding=encoding, max_segment_length=given).fit(X, Y.get(encoding, SEGMENTS))
+        HighOrderSemiCRF(scheme=scheme, max_segment_length=given).fit(X, Y.get(scheme, SEGMENTS))
 
 
-@pytest.mark.parametrize("encoding", ["runs", "bio", "bioes"])
+@pytest.mark.parametrize("scheme", ["runs", "bio", "bioes"])
 @pytest.mark.parametrize("n_tokens", [3, 2])
-def test_segments_are_not_taken_for_labels_of_tokens(encoding, n_tokens):
+def test_segments_are_not_taken_for_labels_of_tokens(scheme, n_tokens):
     y = [[(0, 1, "A"), (1, n_tokens, "B")]]
-    with pytest.raises(ValueError, match=r'y holds \(start, stop, label\): encoding="segments"\?'):
-        HighOrderSemiCRF(encoding=encoding).fit([[["a"]] * n_tokens], y)
-    crf = HighOrderSemiCRF(encoding=encoding).fit([[["a"], ["b"]]], [["B-a", "O"] if encoding == "bio" else ["S", "O"]])
-    with pytest.raises(ValueError, match='encoding="segments"'):
+    with pytest.raises(ValueError, match=r'y holds \(start, stop, label\): scheme="segments"\?'):
+        HighOrderSemiCRF(scheme=scheme).fit([[["a"]] * n_tokens], y)
+    crf = HighOrderSemiCRF(scheme=scheme).fit([[["a"], ["b"]]], [["B-a", "O"] if scheme == "bio" else ["S", "O"]])
+    with pytest.raises(ValueError, match='scheme="segments"'):
         crf.score([[["a"]] * n_tokens], y)
 
 
-@pytest.mark.parametrize(("tag", "encoding"), [("B-", "bio"), ("I-", "bioes")])
-def test_tags_with_an_empty_label_are_refused(tag, encoding):
-    with pytest.raises(ValueError, match=f"'{tag}' of y .sequence 1, position 1. is no tag of encoding='{encoding}'"):
-        HighOrderSemiCRF(encoding=encoding).fit(THREE, [["S-P" if encoding == "bioes" else "B-P"] * 3, ["O", tag, "O"]])
+@pytest.mark.parametrize(("tag", "scheme"), [("B-", "bio"), ("I-", "bioes")])
+def test_tags_with_an_empty_label_are_refused(tag, scheme):
+    with pytest.raises(ValueError, match=f"'{tag}' of y .sequence 1, position 1. is no tag of scheme='{scheme}'"):
+        HighOrderSemiCRF(scheme=scheme).fit(THREE, [["S-P" if scheme == "bioes" else "B-P"] * 3, ["O", tag, "O"]])
 
 
 def test_labels_that_are_tuples_are_labels_of_tokens():
@@ -528,7 +494,7 @@ def test_bools_are_no_numbers(parameter):
 
 def test_the_too_long_segment_has_the_number_of_its_sequence_though_others_are_left_out():
     with pytest.raises(ValueError, match=r"segment \(0, 2, 'P'\) of sequence 2 of y has 2 tokens"):
-        HighOrderSemiCRF(encoding="segments", max_segment_length=1).fit(X, SEGMENTS, sample_weight=[0, 1, 1, 1])
+        HighOrderSemiCRF(scheme="segments", max_segment_length=1).fit(X, SEGMENTS, sample_weight=[0, 1, 1, 1])
 
 
 # --- other parameters -------------------------------------------------------------------------------------------------
@@ -546,10 +512,10 @@ def test_patterns_with_equal_neighbours_cannot_occur_in_runs():
         fit("bio", patterns=[("P", "B-P")])
 
 
-@pytest.mark.parametrize("encoding", ENCODINGS)
-def test_weights_stand_for_repeats_and_zero_for_absence(encoding):
-    parameters = {"max_order": 2, "feature_order": 1, "tol": 1e-6, "encoding": encoding}
-    y = Y[encoding]
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_weights_stand_for_repeats_and_zero_for_absence(scheme):
+    parameters = {"max_order": 2, "feature_order": 1, "tol": 1e-6, "scheme": scheme}
+    y = Y[scheme]
     chosen = [0, 0, 3, 1, 1, 1]
     repeated = HighOrderSemiCRF(**parameters).fit([X[n] for n in chosen], [y[n] for n in chosen])
     strange = {
@@ -559,7 +525,7 @@ def test_weights_stand_for_repeats_and_zero_for_absence(encoding):
         "bioes": ["B-never", "I-never", "E-never"],
     }
     weighted = HighOrderSemiCRF(**parameters)
-    weighted.fit(X, [*y[:2], strange[encoding], y[3]], sample_weight=[2, 3, 0, 1])
+    weighted.fit(X, [*y[:2], strange[scheme], y[3]], sample_weight=[2, 3, 0, 1])
     assert weighted.classes_.tolist() == repeated.classes_.tolist()
     assert weighted.classes_.dtype == repeated.classes_.dtype
     assert weighted.max_segment_length_ == repeated.max_segment_length_
@@ -593,7 +559,7 @@ def test_supported_pairs_are_those_seen_in_training():
                 for z in [(label,), labels[i - 1 : i + 1]][: 1 + (i > 0)]:
                     expected |= {(z, f"word:{word}")} | ({(z, "title")} if word.istitle() else set())
     assert pairs == expected
-    assert fit("segments", unsupported=True).coef_.nnz == 3 * len(names)
+    assert fit("segments", all_pairs=True).coef_.nnz == 3 * len(names)
 
 
 def test_warm_start_goes_on_from_the_fitted_weights():
@@ -629,14 +595,14 @@ def test_score_of_labels_and_tags(fitted):
         "segments": [(0, 1, "P"), (1, 2, "P"), (2, 3, "O"), (3, 4, "never"), (4, 5, "O"), (5, 6, "L")],
     }
     right = {"runs": 4, "bio": 4, "bioes": 3, "segments": 4}
-    for encoding, crf in fitted.items():
-        assert crf.score(X[:1], [truth[encoding]]) == pytest.approx(right[encoding] / 6)
-        both = crf.score(X[:2], [truth[encoding], Y[encoding][1]], sample_weight=[0.5, 3])
-        assert both == pytest.approx((0.5 * right[encoding] + 3 * 2) / (0.5 * 6 + 3 * 2))
+    for scheme, crf in fitted.items():
+        assert crf.score(X[:1], [truth[scheme]]) == pytest.approx(right[scheme] / 6)
+        both = crf.score(X[:2], [truth[scheme], Y[scheme][1]], sample_weight=[0.5, 3])
+        assert both == pytest.approx((0.5 * right[scheme] + 3 * 2) / (0.5 * 6 + 3 * 2))
         with pytest.raises(ValueError, match="unknown label 'never'.*not among the labels seen in fit"):
-            crf.log_likelihood(X[:1], [truth[encoding]])
+            crf.log_likelihood(X[:1], [truth[scheme]])
         with pytest.raises(ValueError, match="no tokens of positive weight"):
-            crf.score([[], *X], [[], *Y[encoding]], sample_weight=[1.0, 0, 0, 0, 0])
+            crf.score([[], *X], [[], *Y[scheme]], sample_weight=[1.0, 0, 0, 0, 0])
 
 
 def test_score_knows_where_segments_begin(fitted):
@@ -682,15 +648,15 @@ def batch_with_blocks(names=None):
 
 def test_batches_with_features_of_segments():
     batch = batch_with_blocks(["a", "b", "c"])
-    crf = HighOrderSemiCRF(max_order=2, feature_order={"begin:": 1}, unsupported=True).fit(batch, Y["runs"])
+    crf = HighOrderSemiCRF(max_order=2, feature_order={"begin:": 1}, all_pairs=True).fit(batch, Y["runs"])
     assert list(crf.feature_names_in_) == ["begin:a", "begin:c", "b", "length=1", "length=2", "length=3+"]
     entries = crf.coef_.tocoo()
     pairs = zip(entries.row, entries.col, strict=True)
     orders = {(crf.feature_names_in_[column][:5], len(crf.patterns_[row])) for row, column in pairs}
     assert orders == {("begin", 1), ("begin", 2), ("b", 1), ("lengt", 1)}
     assert crf.predict(batch) == [labels for n in range(4) for labels in crf.predict(batch[n : n + 1])]
-    every = segmentations(4, crf.max_segment_length_, repeats=False)
-    log_p = crf.log_likelihood(batch[[3] * len(every)], [write(segments, "runs") for segments in every])
+    every = labellings_of(crf, 4)
+    log_p = crf.log_likelihood(batch[[3] * len(every)], [written(segments, "runs") for segments in every])
     np.testing.assert_allclose(logsumexp(log_p), 0, atol=1e-10)
 
 
@@ -715,26 +681,27 @@ def test_the_crf_refuses_features_of_segments():
         HighOrderCRF().fit([np.ones((len(y), 6)) for y in Y["runs"]], Y["runs"]).predict(batch)
 
 
-@pytest.mark.parametrize("tag_encoding", ["bio", "bioes"])
-@pytest.mark.parametrize("encoding", ENCODINGS)
-def test_pipelines_with_features_of_segments(encoding, tag_encoding):
+@pytest.mark.parametrize("tag_scheme", ["bio", "bioes"])
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_pipelines_with_features_of_segments(scheme, tag_scheme):
     every_kind = {"begin": True, "end": True, "inside": True, "tags": "bigrams", "length": ("log", "capped")}
-    features = SegmentFeatureExtractor(**every_kind, tag_encoding=tag_encoding, identity=True, encoding=encoding)
+    features = SegmentFeatureExtractor(**every_kind, tag_scheme=tag_scheme, identity=True, scheme=scheme)
     crf = HighOrderSemiCRF(
         max_order=2,
-        encoding=encoding,
+        scheme=scheme,
         max_segment_length={"P": 3},
         feature_order={"begin:": 1, "identity": 1, "length": 2},
     )
-    pipe = make_pipeline(SequenceFeatureExtractor(), features, LogOddsSegments(encoding=encoding), crf)
-    assert pipe.fit(WORDS, Y[encoding]).predict(WORDS) == Y[encoding]
-    assert pipe.score(WORDS, Y[encoding]) == 1
+    pipe = make_pipeline(SequenceFeatureExtractor(), features, SegmentLogOddsEncoder(scheme=scheme), crf)
+    assert pipe.fit(WORDS, Y[scheme]).predict(WORDS) == Y[scheme]
+    assert pipe.score(WORDS, Y[scheme]) == 1
     sequence = pipe[:-1].transform(WORDS)[3]
-    every = segmentations(4, {"L": 1, "O": 1, "P": 3}, repeats=encoding != "runs")
-    log_p = crf.log_likelihood(sequence[[0] * len(every)], [write(segments, encoding) for segments in every])
+    assert crf.max_segment_length_ == {"L": 1, "O": 1, "P": 3}
+    every = labellings_of(crf, 4)
+    log_p = crf.log_likelihood(sequence[[0] * len(every)], [written(segments, scheme) for segments in every])
     np.testing.assert_allclose(logsumexp(log_p), 0, atol=1e-10)
     best = every[int(np.argmax(log_p))]
-    assert crf.predict_segments(sequence) == [without_outside(best, encoding)]
+    assert crf.predict_segments(sequence) == [without_outside(best, scheme)]
 
 
 BIO = [["B-P", "I-P", "O"], ["B-P", "B-L", "O"]]
@@ -742,7 +709,7 @@ THREE = [[["a"], ["b"], ["c"]], [["a"], ["d"], ["c"]]]
 
 
 @pytest.mark.parametrize(
-    ("encoding", "y"),
+    ("scheme", "y"),
     [
         ("runs", BIO),
         ("runs", [["B-P", "B-P", "O"], ["O", "O", "O"]]),
@@ -751,11 +718,11 @@ THREE = [[["a"], ["b"], ["c"]], [["a"], ["d"], ["c"]]]
         ("bioes", [["B", "I", "I"], ["B", "O", "O"]]),
     ],
 )
-def test_bio_tags_with_another_encoding_are_told(encoding, y):
+def test_bio_tags_with_another_scheme_are_told(scheme, y):
     words = [[word for (word,) in tokens] for tokens in THREE]
     for estimator, X in ((HighOrderSemiCRF(), THREE), (SegmentFeatureExtractor(identity=True), words)):
-        with pytest.warns(UserWarning, match='the labels look like BIO tags: encoding="bio"') as record:
-            estimator.set_params(encoding=encoding).fit(X, y)
+        with pytest.warns(UserWarning, match='the labels look like BIO tags: scheme="bio"') as record:
+            estimator.set_params(scheme=scheme).fit(X, y)
         assert [warning.filename for warning in record] == [__file__]
 
 
@@ -770,16 +737,15 @@ def test_bio_tags_with_another_encoding_are_told(encoding, y):
         ({}, [[1, 1, 0], [2, 0, 0]]),
         ({}, [[("B-P", 1), ("O", 1), ("O", 1)], [("O", 1), ("O", 1), ("O", 1)]]),
         ({"max_segment_length": 1}, [["B-P", "I-P", "O"], ["B-P", "B-L", "O"]]),
-        ({"encoding": "bio"}, BIO),
-        ({"encoding": "bioes"}, [["B-P", "E-P", "O"], ["O", "O", "O"]]),
-        ({"encoding": "bioes"}, [["S-P", "O", "O"], ["O", "O", "O"]]),
-        ({"encoding": "bioes"}, [["O", "O", "O"], ["O", "O", "O"]]),
-        ({"encoding": "segments"}, [[(0, 2, "B-P"), (2, 3, "I-P")]] * 2),
+        ({"scheme": "bio"}, BIO),
+        ({"scheme": "bioes"}, [["B-P", "E-P", "O"], ["O", "O", "O"]]),
+        ({"scheme": "bioes"}, [["S-P", "O", "O"], ["O", "O", "O"]]),
+        ({"scheme": "bioes"}, [["O", "O", "O"], ["O", "O", "O"]]),
+        ({"scheme": "segments"}, [[(0, 2, "B-P"), (2, 3, "I-P")]] * 2),
     ],
 )
 def test_other_labels_are_no_reason_to_warn(parameters, y):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         HighOrderSemiCRF(**parameters).fit(THREE, y)
 
 
@@ -790,28 +756,26 @@ def count_tokens(tokens, start, stop):
 @pytest.mark.parametrize(
     ("transformer", "feature"),
     [
-        (SegmentFeatureExtractor(length="capped", encoding="bio"), "length=1"),
-        (SegmentFeatureExtractor(identity=True, encoding="bio"), "identity="),
-        (SegmentFeatureExtractor(functions=count_tokens, encoding="bio"), "n, "),
-        (LogOddsSegments(encoding="bio"), "log_odds"),
+        (SegmentFeatureExtractor(length="capped", scheme="bio"), "length=1"),
+        (SegmentFeatureExtractor(identity=True, scheme="bio"), "identity="),
+        (SegmentFeatureExtractor(functions=count_tokens, scheme="bio"), "n, "),
+        (SegmentLogOddsEncoder(scheme="bio"), "log_odds"),
     ],
 )
-def test_features_learned_with_another_encoding_are_told(transformer, feature):
+def test_features_learned_with_another_scheme_are_told(transformer, feature):
     batch = pickle.loads(pickle.dumps(transformer.fit_transform(WORDS, Y["bio"])[:4]))[[0, 1, 2, 3]]
-    message = f"in X .{feature}.*encoding='bio', but HighOrderSemiCRF has encoding='runs'"
+    message = f"in X .{feature}.*scheme='bio', but HighOrderSemiCRF has scheme='runs'"
     with pytest.warns(UserWarning, match=message) as record:
         HighOrderSemiCRF().fit(batch, Y["runs"])
     assert [warning.filename for warning in record] == [__file__]
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        HighOrderSemiCRF(encoding="bio").fit(batch, Y["bio"])
+    with warnings.catch_warnings(action="error"):
+        HighOrderSemiCRF(scheme="bio").fit(batch, Y["bio"])
 
 
-def test_features_that_no_y_was_read_for_go_with_every_encoding():
-    extractor = SegmentFeatureExtractor(length=("capped", "log"), max_length=3, begin=True, encoding="bio")
+def test_features_that_no_y_was_read_for_go_with_every_scheme():
+    extractor = SegmentFeatureExtractor(length=("capped", "log"), max_length=3, begin=True, scheme="bio")
     batch = make_pipeline(SequenceFeatureExtractor(), extractor).fit_transform(WORDS, Y["bio"])
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         HighOrderSemiCRF().fit(batch, Y["runs"])
 
 

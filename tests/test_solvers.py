@@ -4,12 +4,20 @@ from functools import partial
 
 import numpy as np
 import pytest
+from internals import (
+    L2,
+    LBFGS,
+    OWLQN,
+    ElasticNet,
+    LBFGSMemory,
+    Point,
+    SearchEnd,
+    check_needs,
+    minimize_in_box,
+    shortest_subgradient,
+)
 from numpy.testing import assert_allclose
 from scipy.optimize import minimize, rosen, rosen_der
-
-from sklearn_hocrf._penalties import L2, ElasticNet
-from sklearn_hocrf._solvers import LBFGS, OWLQN, SearchEnd, check_needs, minimize_in_box, shortest_subgradient
-from sklearn_hocrf._solvers._quasi_newton import LBFGSMemory, Point
 
 
 class Quadratic:

@@ -6,17 +6,13 @@ import pickle
 
 import numpy as np
 import pytest
+from internals import LBFGS, OWLQN, ElasticNet, LBFGSMemory, Point, RowBlock, WeightLayout, shortest_subgradient
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 from test_peers import tagged_sentences
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf._data.segments import RowBlock
-from sklearn_hocrf._penalties import ElasticNet
-from sklearn_hocrf._solvers import LBFGS, OWLQN, shortest_subgradient
-from sklearn_hocrf._solvers._quasi_newton import LBFGSMemory, Point
-from sklearn_hocrf._structure.layout import WeightLayout
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
 
 RNG = np.random.default_rng(0)
@@ -180,7 +176,7 @@ SETTINGS = {
     "conjoined": {"max_order": 2, "l1_reg": (0.3, 0.2), "feature_order": 1},
     "only long patterns are dropped": {"max_order": 3, "l1_reg": (0.0, 0.0, 1.0)},
     "patterns without weights of their own": {"max_order": 1, "l1_reg": (0.1, 0.4), "feature_order": {"capital": (1,)}},
-    "all pairs": {"max_order": 1, "l1_reg": 0.3, "feature_order": 1, "unsupported": True},
+    "all pairs": {"max_order": 1, "l1_reg": 0.3, "feature_order": 1, "all_pairs": True},
     "no intercept": {"max_order": 2, "l1_reg": 0.5, "fit_intercept": False},
     "nothing is left": {"max_order": 2, "l1_reg": 1e6, "feature_order": 1},
 }
@@ -220,7 +216,7 @@ def test_single_labels_stay_and_other_patterns_have_weights(estimator):
 @pytest.mark.parametrize("share", [0.02, 0.5, 0.9])
 def test_random_weights_survive_pruning(estimator, share):
     """Other weights than those of an optimum; attributes leave the dense table, and change places."""
-    crf = estimator(max_order=3, feature_order=2, unsupported=True, max_iter=1, tol=1e9).fit(X, Y)
+    crf = estimator(max_order=3, feature_order=2, all_pairs=True, max_iter=1, tol=1e9).fit(X, Y)
     layout = crf._layout
     weights = np.random.default_rng(0).normal(size=layout.n_weights)
     weights[np.random.default_rng(1).random(layout.n_weights) > share] = 0.0
@@ -250,13 +246,13 @@ def test_features_of_segments(l1_reg):
     words = [[name.split("=")[1] for row in x for name in row if "word" in name] or ["none"] for x in X]
     y = [[("B-", "I-")[(t > 0) and RNG.random() < 0.5] + "xy"[int(w, 36) % 2] for t, w in enumerate(s)] for s in words]
     features = SegmentFeatureExtractor(
-        begin=True, end=True, inside=True, tags="bigrams", length=("log", "capped"), identity=True, encoding="bio"
+        begin=True, end=True, inside=True, tags="bigrams", length=("log", "capped"), identity=True, scheme="bio"
     )
     tokens = SequenceFeatureExtractor().fit_transform(words)
     batch = features.fit(tokens, y).transform(tokens)
     parameters = {
         "max_order": 2,
-        "encoding": "bio",
+        "scheme": "bio",
         "l1_reg": l1_reg,
         "feature_order": {"begin:": 1, "identity": 1, "length": 2},
     }

@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from internals import model_and_input, model_inside, read_sequences
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import GridSearchCV
@@ -11,10 +12,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf._validation import read_sequences
-from sklearn_hocrf._validation._delegation import model_and_input, model_inside
 from sklearn_hocrf.calibration import CalibratedSequenceLabeler
-from sklearn_hocrf.feature_extraction import AttributeVectorizer
+from sklearn_hocrf.feature_extraction import SequenceDictVectorizer
 from sklearn_hocrf.inspection import log_odds_standard_errors, weight_standard_errors
 from sklearn_hocrf.model_selection import PenaltySearchCV
 from sklearn_hocrf.pipeline import SequencePipeline
@@ -30,7 +29,7 @@ MODELS = {
     "chain": HighOrderCRF(2, sigma_reg=[1.5, 0.8], feature_order=1),
     "order 0, without intercept": HighOrderCRF(0, fit_intercept=False),
     "segments": HighOrderSemiCRF(2, sigma_reg=[1.5, 0.8]),
-    "tags": HighOrderSemiCRF(1, encoding="bio", feature_order=1),
+    "tags": HighOrderSemiCRF(1, scheme="bio", feature_order=1),
 }
 every_model = pytest.mark.parametrize("name", MODELS)
 
@@ -169,8 +168,7 @@ def test_models_away_from_the_optimum():
         errors = weight_standard_errors(loose, X, asked)
     assert (np.abs(loose._weights - exact._weights).max() / errors.max()) < (2 * loose.optimality_gap_) ** 0.5
     tol = float(str(caught[0].message).split("tol=")[1])
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         weight_standard_errors(fitted("chain", tol=tol), X, asked)
         weight_standard_errors(fitted("chain", sigma_reg=np.inf, tol=0.1, max_order=0), X, [])  # there is no bound
 
@@ -178,7 +176,7 @@ def test_models_away_from_the_optimum():
 def wrapped(wrapper, crf):
     """Return an estimator around a fitted model."""
     if wrapper in (Pipeline, SequencePipeline):
-        return wrapper([("features", AttributeVectorizer()), ("crf", crf)]).fit(X, Y)
+        return wrapper([("features", SequenceDictVectorizer()), ("crf", crf)]).fit(X, Y)
     if wrapper is FrozenEstimator:
         return wrapper(crf)
     if wrapper is GridSearchCV:

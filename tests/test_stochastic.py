@@ -11,10 +11,29 @@ import pytest
 from cases import build_layout, cases, random_case, to_batch, to_codes, to_layout
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from internals import (
+    BAG,
+    CHAIN,
+    L2,
+    LBFGS,
+    OWLQN,
+    SEGMENTS,
+    SGD,
+    AdaGrad,
+    ElasticNet,
+    Mask,
+    NegativeLogLikelihood,
+    Problem,
+    Schedule,
+    SequenceBatch,
+    check_needs,
+    observed_patterns,
+    shortest_subgradient,
+    shuffled_minibatches,
+)
 from scipy import sparse
 from segment_cases import (
-    LENGTHS,
-    WholeMaker,
+    MIXED,
     random_segment_case,
     segment_cases,
     to_segment_batch,
@@ -27,22 +46,8 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, datasets
-from sklearn_hocrf._data.batch import SequenceBatch
-from sklearn_hocrf._data.masks import Mask
-from sklearn_hocrf._data.segments import BAG, BEGIN, INSIDE, RowBlock
-from sklearn_hocrf._inference.families import CHAIN, SEGMENTS
-from sklearn_hocrf._inference.minibatches import shuffled_minibatches
-from sklearn_hocrf._inference.schedule import Schedule
-from sklearn_hocrf._objectives import NegativeLogLikelihood, Problem
-from sklearn_hocrf._penalties import L2, ElasticNet
-from sklearn_hocrf._solvers import LBFGS, OWLQN, SGD, AdaGrad, check_needs, shortest_subgradient
-from sklearn_hocrf._structure.patterns import observed_patterns
-from sklearn_hocrf.feature_extraction import AttributeVectorizer
+from sklearn_hocrf.feature_extraction import SequenceDictVectorizer
 from sklearn_hocrf.training import Hinge
-
-BLOCKS = (token_block(BAG, [0]), token_block(BEGIN, [0, 1]), token_block(INSIDE, [1]), LENGTHS[2])
-BLOCKS = (*BLOCKS, RowBlock(WholeMaker(), {}))
-
 
 # --------------------------------------------------------------------------------------------------------- minibatches
 
@@ -55,7 +60,7 @@ def chain_objective(case, **options):
 
 def segment_objective(case, **options):
     batch = to_segment_batch(case)
-    layout = to_segment_layout(case, batch, unsupported=True)
+    layout = to_segment_layout(case, batch, all_pairs=True)
     truth = to_segments(case.segmentations, batch.offsets)
     return NegativeLogLikelihood().bind(Problem(SEGMENTS, layout, batch, truth, **options)), to_weights(case, layout)
 
@@ -67,7 +72,7 @@ def some_objective(kind, seed=0, lengths=(9, 1, 4, 17, 6, 3, 12, 2, 5, 8, 7, 30)
         case = random_case(rng, 6, lengths, 2, 12, 0.5, [(0,), (0, 1), (2,), (0,)])
         return chain_objective(case, **options)
     case = random_segment_case(
-        rng, lengths, BLOCKS, ((0, 1),), longest=(5, 3, 1), scale=0.5, patterns=[(0, 1), (1, 0), (0, 1, 0), (2, 0)]
+        rng, lengths, MIXED, ((0, 1),), longest=(5, 3, 1), scale=0.5, patterns=[(0, 1), (1, 0), (0, 1, 0), (2, 0)]
     )
     return segment_objective(case, **options)
 
@@ -149,7 +154,7 @@ def wide_objective(n_untouched):
     indptr = np.cumsum([0, *map(len, rows)])
     batch = SequenceBatch(np.append(np.arange(0, 401, 10), 401), indptr, np.concatenate(rows), None, 50 + n_untouched)
     codes = rng.integers(0, 5, 401).astype(np.int32)
-    layout = build_layout(batch, codes, observed_patterns(codes, batch.offsets, 5, 1), unsupported=True)
+    layout = build_layout(batch, codes, observed_patterns(codes, batch.offsets, 5, 1), all_pairs=True)
     return NegativeLogLikelihood().bind(Problem(CHAIN, layout, batch, codes))
 
 
@@ -376,7 +381,7 @@ def test_whole_epochs_of_sgd_with_dense_features_that_know_some_labels():
     rng = np.random.default_rng(0)
     X = [[{f"a{rng.integers(3)}": 1.0, f"b{rng.integers(30)}": 0.5} for _ in range(n)] for n in (9, 4, 12, 7) * 5]
     y = [["uvwxyz"[int(min(row)[1:]) + 3 * (rng.random() < 0.2)] for row in rows] for rows in X]
-    batch = AttributeVectorizer().fit_transform(X)
+    batch = SequenceDictVectorizer().fit_transform(X)
     codes = np.array([ord(label) - ord("u") for labels in y for label in labels], np.int32)
     layout = build_layout(batch, codes, observed_patterns(codes, batch.offsets, 6, 1))
     assert 0 < layout.pairs.n_dense < len(layout.pairs.starts) - 1
@@ -410,7 +415,7 @@ def mask_around(segments, n_labels, rng):
 def test_whole_epochs_of_sgd_on_segments_are_their_steps(kind, batch_size):
     rng = np.random.default_rng(batch_size)
     lengths, longest, patterns = rng.integers(0, 12, 40), (5, 3, 1), [(0, 1), (1, 0), (0, 1, 0), (2, 0)]
-    blocks = (token_block(BAG, [0, 1]),) if kind == "tokens" else BLOCKS
+    blocks = (token_block(BAG, [0, 1]),) if kind == "tokens" else MIXED
     options = {"longest": longest, "scale": 0.5, "patterns": patterns}
     if kind == "shortest":
         options["shortest"] = (3, 2, 1)
@@ -557,8 +562,7 @@ def test_ends_more_than_a_twentieth_above_the_optimum_warn(kind):
         crf = make(l1_reg=0.3 * (kind == "l1"), sigma_reg=10.0 if kind == "weak penalty" else 1.0, random_state=0)
         best = clone(crf).set_params(tol=1e-7, max_iter=5000).fit(X, y, sample_weight=weight).objective_history_[-1]
         for solver in ["adagrad"] if kind == "l1" else ["sgd", "adagrad"]:
-            with warnings.catch_warnings(record=True) as caught:
-                warnings.simplefilter("always")
+            with warnings.catch_warnings(record=True, action="always") as caught:
                 end = clone(crf).set_params(solver=solver).fit(X, y, sample_weight=weight)
             value = end.objective_history_[-1]
             assert value <= best + end.optimality_gap_
@@ -738,8 +742,7 @@ def words():
 
 
 def quietly(crf, X, y):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
         return crf.fit(X, y)
 
 

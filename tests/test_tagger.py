@@ -27,11 +27,11 @@ import sklearn_hocrf
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, _export, tagger
 from sklearn_hocrf.calibration import CalibratedSequenceLabeler
 from sklearn_hocrf.datasets import load_conll, make_name_sentences
-from sklearn_hocrf.feature_extraction import AttributeVectorizer, SequenceFeatureExtractor, Tokenwise
+from sklearn_hocrf.feature_extraction import SequenceDictVectorizer, SequenceFeatureExtractor, TokenTransformer
 from sklearn_hocrf.feature_extraction import _token_functions as token_functions
 from sklearn_hocrf.pipeline import make_pipeline
+from sklearn_hocrf.settings import Constraints, SegmentDecoding, TokenDecoding
 from sklearn_hocrf.tagger import Tagger, export_tagger
-from sklearn_hocrf.training import Constraints, SegmentDecoding, TokenDecoding
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # models are not trained to their optimum
 CLOSE = {"rtol": 1e-12, "atol": 1e-12}
@@ -116,7 +116,7 @@ def parameters(draw, y):
         "feature_order": draw(st.sampled_from([0, 0, 1, 2])),
         "label_parts": draw(st.sampled_from([None, lambda label: label.split("|")])),
         "constraints": constraints,
-        "decoding": draw(st.sampled_from(["viterbi", "viterbi", "token", TokenDecoding(legal=False)])),
+        "decoding": draw(st.sampled_from(["viterbi", "viterbi", "token", TokenDecoding(constrained=False)])),
         "patterns": draw(st.sampled_from(["observed", "observed", [("A", "B"), ("B", "A", "A")]])),
         "sigma_reg": draw(st.sampled_from([0.3, 3.0])),
         "max_iter": 4,
@@ -188,16 +188,16 @@ def test_drawn_attributes(tmp_path_factory, data):
     y = data.draw(labels_of(X))
     model = HighOrderCRF(**data.draw(parameters(y)))
     if data.draw(st.booleans()):
-        model = make_pipeline(AttributeVectorizer(), model)
+        model = make_pipeline(SequenceDictVectorizer(), model)
     model = fit(model, X, y)
     if model is not None:
         assert_same(tagger_of(model, tmp_path_factory.getbasetemp()), model, X, y)
 
 
 @pytest.mark.parametrize("max_order", [0, 1, 2, 4])
-@pytest.mark.parametrize("encoding", ["bio", None])
-def test_segments(tmp_path, max_order, encoding):
-    model = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF(max_order, constraints=encoding, max_iter=9))
+@pytest.mark.parametrize("scheme", ["bio", None])
+def test_segments(tmp_path, max_order, scheme):
+    model = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF(max_order, constraints=scheme, max_iter=9))
     model.fit(X_NAMES[:40], Y_NAMES[:40])
     found = tagger_of(model, tmp_path)
     assert_same_segments(found, model, [*X_NAMES, []])
@@ -309,7 +309,7 @@ def test_refused(tmp_path, name):
 
 def test_refused_input(tmp_path):
     X, y = [np.array([[1.0, 2.0]]), np.array([[0.5, 1.0]])], [["A"], ["B"]]
-    for model in HighOrderCRF(), sklearn_pipeline(Tokenwise(None or _scaler()), HighOrderCRF()):
+    for model in HighOrderCRF(), sklearn_pipeline(TokenTransformer(None or _scaler()), HighOrderCRF()):
         with pytest.raises(ValueError, match="a tagger reads tokens"):
             export_tagger(model.fit(X, y), tmp_path / "model.hocrf")
     vectors = [[{"w": "a", "v": np.ones(2)}], [{"w": "b", "v": np.zeros(2)}]]
@@ -510,7 +510,7 @@ BROKEN = {
     "a key twice": lambda c: with_header(c, lambda t: t.replace('"decoding":"viterbi"', '"labels":1')),
     "NaN": lambda c: with_header(c, lambda t: t.replace('"no_probabilities":null', '"no_probabilities":NaN')),
     "Infinity": lambda c: with_header(c, lambda t: t.replace('"no_probabilities":null', '"no_probabilities":1e999')),
-    "huge": lambda c: with_header(c, lambda t: t.replace('"encoding":"bio"', '"encoding":9' + "0" * 5)),
+    "huge": lambda c: with_header(c, lambda t: t.replace('"scheme":"bio"', '"scheme":9' + "0" * 5)),
     "deep": lambda c: with_header(c, lambda t: "[" * len(t)),
     "deep in a text": lambda c: with_header(c, lambda t: '"\\"' + "[" * (len(t) - 3)),
     "shape": lambda c: with_header(c, set_array("score", 1, [2**50])),

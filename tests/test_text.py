@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from internals import schemes
 
-from sklearn_hocrf._data.encodings import ENCODINGS, B, I, O, TagTable, legal_tags
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 from sklearn_hocrf.metrics import extract_segments
 from sklearn_hocrf.text import TokenizedText, convert_tags, spans_from_tags, tags_from_spans, tokenize
@@ -147,25 +147,25 @@ def test_bad_offsets(offsets):
 @given(st.data())
 def test_spans_come_back(sentences, data):
     tokenized, spans = data.draw(annotated(sentences))
-    for encoding in ENCODINGS:
-        if encoding == "runs" and touching(tokenized, spans):
-            with pytest.raises(ValueError, match='which encoding="runs" would join'):
-                tags_from_spans(tokenized, spans, encoding)
+    for scheme in schemes.SCHEMES:
+        if scheme == "runs" and touching(tokenized, spans):
+            with pytest.raises(ValueError, match='which scheme="runs" would join'):
+                tags_from_spans(tokenized, spans, scheme)
             continue
-        y = tags_from_spans(tokenized, spans, encoding)
-        assert spans_from_tags(tokenized, y, encoding) == spans
+        y = tags_from_spans(tokenized, spans, scheme)
+        assert spans_from_tags(tokenized, y, scheme) == spans
         assert len(y) == len(tokenized)
-        if encoding != "segments":
+        if scheme != "segments":
             assert list(map(len, y)) == list(map(len, tokenized))
         for way in ("expand", "contract", "drop"):
-            assert tags_from_spans(tokenized, [of_text[::-1] for of_text in spans], encoding, misaligned=way) == y
+            assert tags_from_spans(tokenized, [of_text[::-1] for of_text in spans], scheme, misaligned=way) == y
 
 
 @settings(deadline=None, max_examples=60)
 @given(annotated())
 def test_written_iob1_keeps_its_own_rules(data):
-    table = TagTable(np.array([B, I, O]), np.array([0, 0, 1]))
-    follow, borders = legal_tags(table, "iob1")
+    table = schemes.TagTable(np.array([schemes.B, schemes.I, schemes.O]), np.array([0, 0, 1]))
+    follow, borders = schemes.legal_tags(table, "iob1")
     for tags in tags_from_spans(data[0], [[(*span[:2], "A") for span in of_text] for of_text in data[1]], "iob1"):
         codes = ["BIO".index(tag[0]) for tag in tags]
         assert follow[codes[:-1], codes[1:]].all()
@@ -231,12 +231,12 @@ TOKENIZED = tokenize(["Please ship the order to me at last", "I,  you"])
         ([[], [(4, 4, "A")]], {}, ValueError, "spans has the segment (4, 4, 'A') (text 1), but 0 <= start < stop"),
         ([[], [(0, 1)]], {}, TypeError, "(0, 1) of spans (text 1) is no segment (start, stop, label)"),
         ([[], [(0, 1, 7)]], {}, TypeError, "text 1: span (0, 1, 7) has a label that is no text"),
-        ([[], [(0, 1, None)]], {"encoding": "runs"}, ValueError, "text 1: span (0, 1, None) has no label"),
+        ([[], [(0, 1, None)]], {"scheme": "runs"}, ValueError, "text 1: span (0, 1, None) has no label"),
         ([[], [(0, 1, "O")]], {}, ValueError, "has the label 'O'"),
         ([[], [(0, 1, "")]], {}, ValueError, "has the label ''"),
         ([[]], {}, ValueError, "spans has 1 lists, but tokenized has 2 texts"),
         ([[], "A"], {}, TypeError, "text 1: spans must be a list of (start, stop, label), got 'A'"),
-        ([[], []], {"encoding": "bilo"}, ValueError, "encoding must be one of 'runs', 'bio'"),
+        ([[], []], {"scheme": "bilo"}, ValueError, "scheme must be one of 'runs', 'bio'"),
         (
             [[], []],
             {"misaligned": "strict"},
@@ -274,7 +274,7 @@ def test_tokens_that_are_no_tokenized_texts():
         ([["O"] * 8, ["O", "X", "O"]], {}, "'X' of y"),
         (
             [[], [(2, 4, "A")]],
-            {"encoding": "segments"},
+            {"scheme": "segments"},
             r"has the segment \(2, 4, 'A'\), but tokenized\[1\] has 3 tokens",
         ),
         (
@@ -311,7 +311,7 @@ def test_messages_stay_short():
 
 # --- other schemes ----------------------------------------------------------------------------------------------------
 
-SCHEMES = [encoding for encoding in ENCODINGS if encoding not in ("runs", "segments")]
+SCHEMES = [scheme for scheme in schemes.SCHEMES if scheme not in ("runs", "segments")]
 PREFIX_LETTERS = {"bio": "BI", "iob1": "BI", "bioes": "BIES", "bilou": "BILU", "bmes": "BMES"}
 
 
@@ -323,11 +323,11 @@ def test_converted_tags_have_the_same_segments(data):
     tags = ["O", *(f"{letter}-{label}" for letter in PREFIX_LETTERS[source] for label in ("X", "Y"))]
     y = data.draw(st.lists(st.lists(st.sampled_from(tags), max_size=7), max_size=4))
     converted = convert_tags(y, source, target)
-    expected = extract_segments(y, encoding=source)
+    expected = extract_segments(y, scheme=source)
     assert [len(labels) for labels in converted] == [len(labels) for labels in y]
-    assert extract_segments(converted, encoding=target) == expected
+    assert extract_segments(converted, scheme=target) == expected
     if target != "iob1":
-        assert extract_segments(converted, encoding=target, strict=True) == expected
+        assert extract_segments(converted, scheme=target, strict=True) == expected
     assert convert_tags(converted, target, target) == converted
     assert convert_tags(converted, target, source) == convert_tags(y, source, source)
 

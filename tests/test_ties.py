@@ -5,17 +5,22 @@ import pytest
 from cases import build_layout, cases, to_batch, to_codes, to_layout
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from internals import (
+    CHAIN,
+    SEGMENTS,
+    NegativeLogLikelihood,
+    Problem,
+    SequenceBatch,
+    Tied,
+    observed_patterns,
+    tie_weights,
+)
 from segment_cases import segment_cases, to_segment_batch, to_segment_layout, to_segments
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf._data.batch import SequenceBatch
-from sklearn_hocrf._inference.families import CHAIN, SEGMENTS
-from sklearn_hocrf._objectives import NegativeLogLikelihood, Problem, Tied
-from sklearn_hocrf._structure.patterns import observed_patterns
-from sklearn_hocrf._structure.tied_weights import tie_weights
 from sklearn_hocrf.datasets import make_markov_sequences
-from sklearn_hocrf.feature_extraction import AttributeVectorizer, SegmentFeatureExtractor
+from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceDictVectorizer
 from sklearn_hocrf.training import L2, LBFGS, OWLQN, ElasticNet, NewtonCG
 
 
@@ -157,7 +162,7 @@ class SeesAll:
     [
         (LBFGS, {}),
         (LBFGS, {"sigma_reg": [0.5, 2.0]}),
-        (LBFGS, {"feature_order": 1, "unsupported": True}),
+        (LBFGS, {"feature_order": 1, "all_pairs": True}),
         (NewtonCG, {}),
         (OWLQN, {"l1_reg": 0.2}),
         (OWLQN, {"l1_reg": [0.05, 0.3]}),
@@ -190,7 +195,7 @@ def test_iterations_are_the_same():
 
 def test_segmenters_are_the_same():
     X, y = rare_words(20)
-    batch = AttributeVectorizer().fit_transform(X, y)
+    batch = SequenceDictVectorizer().fit_transform(X, y)
     batch = SegmentFeatureExtractor(begin="near", length="capped", max_length=3).fit(batch, y).transform(batch)
     params = {"max_order": 2, "feature_order": {"begin:": (0, 1)}, "max_iter": 3000}
     expected = HighOrderSemiCRF(solver=SeesAll(LBFGS(tol=1e-7, max_iter=3000)), **params).fit(batch, y)

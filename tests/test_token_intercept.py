@@ -11,7 +11,7 @@ from sklearn.preprocessing import StandardScaler
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf.datasets import make_references
-from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor, Tokenwise
+from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor, TokenTransformer
 from sklearn_hocrf.inspection import weights
 from sklearn_hocrf.model_selection import PenaltySearchCV
 from sklearn_hocrf.pipeline import make_pipeline
@@ -37,8 +37,7 @@ def with_ones(X):
 
 
 def trained(X, y, **parameters):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
         return HighOrderSemiCRF(**{"max_segment_length": LONGEST, "random_state": 0, **parameters}).fit(X, y)
 
 
@@ -105,7 +104,7 @@ def test_which_intercepts_there_are(fit_intercept):
 
 def test_a_single_label_has_none():
     """All segmentations have as many tokens."""
-    crf = HighOrderSemiCRF(encoding="segments").fit([[["a"], ["b"], ["c"]]], [[(0, 2, "word"), (2, 3, "word")]])
+    crf = HighOrderSemiCRF(scheme="segments").fit([[["a"], ["b"], ["c"]]], [[(0, 2, "word"), (2, 3, "word")]])
     assert crf.max_segment_length_ == {"word": 2}
     assert crf.token_intercept_.tolist() == [0]
     assert crf.n_parameters_ == crf.coef_.nnz + len(crf.patterns_)
@@ -182,7 +181,7 @@ def recordings(n, seed=0):
 def test_numbers_of_long_segments(length):
     """The default is better than the chain at labels of seconds, whose label scores have an intercept for each."""
     X, y = recordings(40)
-    scale = Tokenwise(StandardScaler())
+    scale = TokenTransformer(StandardScaler())
     features = SegmentFeatureExtractor(length=length, max_length=20 if length == "capped" else None)
     semi = make_pipeline(scale, features, HighOrderSemiCRF(max_segment_length=40, tol=1e-2)).fit(X[:20], y[:20])
     chain = make_pipeline(clone(scale), HighOrderCRF(tol=1e-2)).fit(X[:20], y[:20])

@@ -6,12 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from internals import AnswersMixin, PredictionsMixin, TagSegmentsMixin, _questions
 
-from sklearn_hocrf._estimator.answers import AnswersMixin
-from sklearn_hocrf._estimator.predictions import PredictionsMixin
-from sklearn_hocrf._estimator.tag_segments import TagSegmentsMixin
 from sklearn_hocrf.crf import HighOrderCRF
-from sklearn_hocrf.pipeline import _questions
 
 SCRIPT = Path(__file__).with_name("user_script.py")
 

@@ -1,20 +1,20 @@
-"""AttributeVectorizer: the attributes that the estimators read themselves, as a batch."""
+"""SequenceDictVectorizer: the attributes that the estimators read themselves, as a batch."""
 
 import pickle
 
 import numpy as np
 import pytest
+from internals import Vocabulary, read_attributes
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.utils import get_tags
 
 from sklearn_hocrf import HighOrderCRF
-from sklearn_hocrf._validation._attributes import Vocabulary, read_attributes
 from sklearn_hocrf.feature_extraction import (
-    AttributeVectorizer,
-    LogOddsSegments,
     SegmentFeatureExtractor,
+    SegmentLogOddsEncoder,
+    SequenceDictVectorizer,
     SequenceFeatureExtractor,
 )
 
@@ -29,7 +29,7 @@ LISTS = [[["w:in", "b"], ["w:the", "b", "b"]], [[]]]
 @pytest.mark.parametrize("X", [DICTS, LISTS])
 @pytest.mark.parametrize("min_count", [1, 2])
 def test_vectorizer_makes_the_attributes_of_the_estimators(X, min_count):
-    vectorizer = AttributeVectorizer(min_count=min_count)
+    vectorizer = SequenceDictVectorizer(min_count=min_count)
     batch = vectorizer.fit_transform(X)
     model = HighOrderCRF(max_iter=0)
     with pytest.warns(ConvergenceWarning):
@@ -50,20 +50,20 @@ def test_vectorizer_makes_the_attributes_of_the_estimators(X, min_count):
 
 
 def test_vectorizer_keeps_columns():
-    vectorizer = AttributeVectorizer(columns=["w", "n"])
+    vectorizer = SequenceDictVectorizer(columns=["w", "n"])
     batch = vectorizer.fit_transform(DICTS)
     codes, values = batch.columns["w"]
     assert np.append(values, None)[codes].tolist() == ["in", "the", None, "the"]
     np.testing.assert_array_equal(batch.columns["n"], [2.0, np.nan, np.nan, -1.0])
-    assert list(AttributeVectorizer(columns="w").fit_transform(DICTS).columns) == ["w"]
+    assert list(SequenceDictVectorizer(columns="w").fit_transform(DICTS).columns) == ["w"]
     batch = vectorizer.transform([[{"w": "new"}, {"n": 3}]])
     assert batch.columns["w"].values.tolist() == ["new"]
     with pytest.raises(ValueError, match="field 'w' held text in fit, but holds numbers"):
         vectorizer.transform([[{"w": 1}]])
     with pytest.raises(TypeError, match="sequence 1, position 0: columns='w' names keys of dicts, but .* a list"):
-        AttributeVectorizer(columns="w").fit([[{"w": "a"}], [["w:a"]]])
+        SequenceDictVectorizer(columns="w").fit([[{"w": "a"}], [["w:a"]]])
     with pytest.raises(TypeError, match="sequence 0, position 1: attribute 'w' is"):
-        AttributeVectorizer(columns="w").fit([[{"w": "a"}, {"w": ["b", "c"]}]])
+        SequenceDictVectorizer(columns="w").fit([[{"w": "a"}, {"w": ["b", "c"]}]])
 
 
 @pytest.mark.parametrize(
@@ -82,37 +82,41 @@ def test_vectorizer_keeps_columns():
 )
 def test_vectorizer_refuses(X, error, message):
     with pytest.raises(error, match=message):
-        AttributeVectorizer().fit(X)
+        SequenceDictVectorizer().fit(X)
     with pytest.raises(NotFittedError):
-        AttributeVectorizer().transform(X)
+        SequenceDictVectorizer().transform(X)
 
 
 def test_a_column_that_no_training_token_has_is_told():
     with pytest.raises(
         ValueError, match="columns names the key 'word', which no token of X has; there are 'w'"
     ) as error:
-        AttributeVectorizer(columns=["w", "word"]).fit(DICTS)
+        SequenceDictVectorizer(columns=["w", "word"]).fit(DICTS)
     assert "..." not in str(error.value)
     with pytest.raises(ValueError, match=r"there are '0', '1', '2', '3', '4', \.\.\.$"):
-        AttributeVectorizer(columns="w").fit([[{str(i): 1}] for i in range(6)])
+        SequenceDictVectorizer(columns="w").fit([[{str(i): 1}] for i in range(6)])
     with pytest.raises(ValueError, match="there are no keys"):
-        AttributeVectorizer(columns="w").fit([[{}]])
-    later = AttributeVectorizer(columns="w").fit(DICTS).transform([[{"n": 1.0}]])  # missing later: an unknown text
+        SequenceDictVectorizer(columns="w").fit([[{}]])
+    later = SequenceDictVectorizer(columns="w").fit(DICTS).transform([[{"n": 1.0}]])  # missing later: an unknown text
     assert later.columns["w"].codes.tolist() == [-1]
 
 
 def test_vectorizer_in_scikit_learn():
-    vectorizer = AttributeVectorizer(min_count=2, columns="w").fit(DICTS)
+    vectorizer = SequenceDictVectorizer(min_count=2, columns="w").fit(DICTS)
     copy = pickle.loads(pickle.dumps(vectorizer))
     np.testing.assert_array_equal(copy.transform(DICTS).toarray(), vectorizer.transform(DICTS).toarray())
     assert clone(vectorizer).get_params() == vectorizer.get_params()
     assert get_tags(vectorizer).input_tags.dict
     with pytest.raises(ValueError, match="min_count"):
-        AttributeVectorizer(min_count=0).fit(DICTS)
+        SequenceDictVectorizer(min_count=0).fit(DICTS)
 
 
 def test_segment_features_go_after_it():
     y = [["P", "P", "Q"], [], ["Q"]]
-    steps = AttributeVectorizer(columns="w"), SegmentFeatureExtractor("n", begin="w:", identity="w"), LogOddsSegments()
+    steps = (
+        SequenceDictVectorizer(columns="w"),
+        SegmentFeatureExtractor("n", begin="w:", identity="w"),
+        SegmentLogOddsEncoder(),
+    )
     names = make_pipeline(*steps).fit(DICTS, y).get_feature_names_out().tolist()
     assert names == ["n", "begin:w:in", "begin:w:the", "identity=the", "identity=in the", "log_odds"]

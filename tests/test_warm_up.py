@@ -13,11 +13,11 @@ import warnings
 from pathlib import Path
 
 import pytest
+from internals import kernels
 from test_architecture import KERNELS, jitted_functions
 from test_kernel_cache import TOY, import_anew
 
 import sklearn_hocrf
-from sklearn_hocrf._warm_up import kernels
 
 pytestmark = pytest.mark.needs_jit
 
@@ -74,8 +74,7 @@ def test_a_folder_that_cannot_be_written_is_read(toy, tmp_path, monkeypatch, pla
         monkeypatch.setattr("numba.config.CACHE_DIR", str(tmp_path / "kernels"))
     assert use(path) == [0]
     lock(tmp_path)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         assert use(path) == [1]
     for file in tmp_path.rglob("*.nbc"):
         file.write_bytes(b"damaged")

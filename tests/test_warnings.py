@@ -3,12 +3,12 @@
 import warnings
 
 import pytest
+from internals import warn_user
 from sklearn.exceptions import ConvergenceWarning, UndefinedMetricWarning
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, metrics
-from sklearn_hocrf._validation import warn_user
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 
 X, Y = [[["a"], ["b"]], [["b"]], [["a"]]], [["A", "B"], ["B"], ["A"]]
@@ -34,13 +34,12 @@ def test_a_program_of_the_package_alone_is_named():
         (ConvergenceWarning, lambda: make_pipeline(SequenceFeatureExtractor(), HighOrderCRF(max_iter=1)).fit(X, Y)),
         (ConvergenceWarning, lambda: cross_val_score(HighOrderCRF(max_iter=1), X, Y, cv=[([0, 1], [2])])),
         (UserWarning, lambda: HighOrderSemiCRF().fit(X, [["B-A", "I-A"], ["O"], ["O"]])),
-        (UndefinedMetricWarning, lambda: metrics.token_precision_score([["A", "B"]], [["A", "A"]])),
+        (UndefinedMetricWarning, lambda: metrics.token_precision_recall_f1([["A", "B"]], [["A", "A"]])),
         (UndefinedMetricWarning, lambda: metrics.token_classification_report([["A", "B"]], [["A", "A"]])),
     ],
 )
 def test_the_line_of_the_user_is_named(category, call):
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         call()
     files = {warning.filename for warning in caught if warning.category is category}
     assert files == {__file__}

@@ -12,6 +12,7 @@ import skops.io
 from cases import cases, to_batch, to_layout
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from internals import BEGIN, SequenceBatch, TokenBlock, match_prefixes, tie_weights, weight_groups
 from segment_cases import segment_cases, to_segment_batch, to_segment_layout
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -19,11 +20,7 @@ from sklearn.model_selection import GridSearchCV
 from test_ties import SeesAll, doubled, kinds
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf._data.batch import SequenceBatch
-from sklearn_hocrf._data.segments import BEGIN, TokenBlock
-from sklearn_hocrf._structure.tied_weights import tie_weights
-from sklearn_hocrf._structure.weight_groups import match_prefixes, weight_groups
-from sklearn_hocrf.feature_extraction import AttributeVectorizer, SegmentFeatureExtractor
+from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceDictVectorizer
 from sklearn_hocrf.inspection import weight_standard_errors
 from sklearn_hocrf.training import L2, LBFGS, OWLQN, ElasticNet, NewtonCG
 
@@ -207,8 +204,7 @@ def test_streams(estimator, solver):
         crf.set_params(max_segment_length=4), other.set_params(max_segment_length=4)
     few = [[["w=the", "bias"], ["w=man"]], [["end=e"], ["bias"]]], [["D", "N"], ["R", "A"]]
     for x, y in (few, (X, Y), (more_x, more_y)):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
+        with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
             crf.partial_fit(x, y)
             other.set_params(penalty=penalty_of(crf)).partial_fit(x, y)
         np.testing.assert_array_equal(crf._weights, other._weights)
@@ -232,7 +228,7 @@ def test_standard_errors(estimator):
 
 
 def test_segment_features():
-    batch = AttributeVectorizer().fit_transform(X, Y)
+    batch = SequenceDictVectorizer().fit_transform(X, Y)
     extractor = SegmentFeatureExtractor(begin="w=", length="capped", max_length=3)
     batch = extractor.fit(batch, Y).transform(batch)
     names = list(map(str, batch.feature_names))
@@ -388,8 +384,7 @@ def test_prefixes_of_no_name(estimator):
 
 def test_surplus_keys_say_nothing():
     surplus = {("patterns", 7): 9.0, ("features", 4): 9.0, ("w=", 3): 9.0, None: 1.0}
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         crf = HighOrderCRF(sigma_reg=surplus).fit(X, Y)
     np.testing.assert_array_equal(crf._weights, HighOrderCRF().fit(X, Y)._weights)
 

@@ -8,7 +8,7 @@ from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf.calibration import CalibratedSequenceLabeler
 from sklearn_hocrf.datasets import load_conll, load_cora_references, load_doccano, load_ocr_letters
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceBatch, SequenceFeatureExtractor
-from sklearn_hocrf.metrics import segment_f1_score, segment_precision_recall_f1, token_recall_score
+from sklearn_hocrf.metrics import segment_f1_score, segment_precision_recall_f1, token_f1_score
 from sklearn_hocrf.model_selection import PenaltySearchCV
 from sklearn_hocrf.pipeline import SequencePipeline, make_pipeline
 
@@ -38,9 +38,9 @@ def script() -> None:
     assert_type(crf.predict_nbest(X, 2)[0][0].log_probability, float)
     assert_type(crf.log_likelihood(X, y), np.ndarray)
     assert_type(crf.entropy(X), np.ndarray)
-    assert_type(crf.entropy(X, of="token"), list[np.ndarray])
+    assert_type(crf.entropy(X, level="token"), list[np.ndarray])
     assert_type(crf.score(X, y), float)
-    semicrf = HighOrderSemiCRF(encoding="bio").fit(X, y)
+    semicrf = HighOrderSemiCRF(scheme="bio").fit(X, y)
     assert_type(semicrf, HighOrderSemiCRF)
     assert_type(semicrf.predict(X), list[Any])
     assert_type(semicrf.predict_segments(X), list[list[tuple[int, int, Any]]])
@@ -50,7 +50,7 @@ def script() -> None:
     batch = SequenceFeatureExtractor().fit_transform(X)
     assert_type(batch, SequenceBatch)
     assert_type(crf.predict(batch), list[Any])
-    pipe = make_pipeline(SequenceFeatureExtractor(), SegmentFeatureExtractor(), HighOrderSemiCRF(encoding="bio"))
+    pipe = make_pipeline(SequenceFeatureExtractor(), SegmentFeatureExtractor(), HighOrderSemiCRF(scheme="bio"))
     assert_type(pipe.fit(X, y), SequencePipeline)
     assert_type(pipe.fit(X, y).predict(X), list[Any])
     assert_type(pipe.predict_marginals(X), list[np.ndarray])
@@ -62,11 +62,11 @@ def script() -> None:
     assert_type(CalibratedSequenceLabeler(pipe).fit(X, y).predict(X), list[Any])
 
     # scores
-    score: float = segment_f1_score(y, crf.predict(X), encoding="bio")
+    score: float = segment_f1_score(y, crf.predict(X), scheme="bio")
     score = segment_f1_score(y, crf.predict(X), average="macro")
     score = segment_f1_score(y, y, average=None)  # type: ignore[assignment]
     score.is_integer()
     assert_type(segment_f1_score(y, y, average=None), np.ndarray)
-    assert_type(token_recall_score(y, y), float)
+    assert_type(token_f1_score(y, y), float)
     assert_type(segment_precision_recall_f1(y, y).f1, np.ndarray)
     assert_type(segment_precision_recall_f1(y, y, average="micro").f1, float)

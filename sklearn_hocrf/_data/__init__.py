@@ -1,1 +1,1 @@
-"""Labelled sequences as arrays: batches, labels, segments, encodings."""
+"""Labelled sequences as arrays: batches, labels, segments, schemes."""

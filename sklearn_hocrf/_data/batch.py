@@ -402,8 +402,9 @@ class SequenceBatch:
         """Refuse what numpy, and scikit-learn's tools for tables, would make of a batch."""
         raise TypeError(
             "a SequenceBatch cannot be converted to an array, because its sequences differ in length: chain "
-            "transformers instead of using FeatureUnion, wrap transformers of tables in Tokenwise, or use toarray(), "
-            "the table of all tokens; sklearn_hocrf.model_selection lists replacements for scikit-learn's other tools"
+            "transformers instead of using FeatureUnion, wrap transformers of tables in TokenTransformer, or use "
+            "toarray(), the table of all tokens; sklearn_hocrf.model_selection lists replacements for scikit-learn's "
+            "other tools"
         )
 
     def __len__(self) -> int:

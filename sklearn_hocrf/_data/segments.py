@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from numbers import Integral
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from scipy import sparse
@@ -30,6 +30,7 @@ __all__ = [
     "RANGE",
     "WHOLE",
     "Channel",
+    "Labelling",
     "LengthBlock",
     "RowBlock",
     "Segments",
@@ -107,6 +108,9 @@ class Segments(NamedTuple):
         return Segments(offsets_of(counts), self.start[chosen] + moved, self.stop[chosen] + moved, self.codes[chosen])
 
 
+Labelling: TypeAlias = np.ndarray | Segments  # label codes of tokens, (N,) int32, or segments
+
+
 def are_short(segments: Segments, shortest, token_offsets) -> np.ndarray:
     """Return which segments have fewer tokens than their labels ask for; those at the ends of sequences never do.
 
@@ -163,7 +167,7 @@ class LengthBlock(NamedTuple):
 
     kind: str  # "indicator": d = 1, d = 2 .. d = longest; "capped": the last one means d >= longest; "log": log(d)
     longest: int  # for indicators
-    encoding: str | None = None  # of the y that determined ``longest``
+    scheme: str | None = None  # of the y that determined ``longest``
 
     @property
     def n_features(self) -> int:
@@ -206,7 +210,7 @@ class RowBlock(NamedTuple):
 
     maker: Any
     token_data: Mapping[str, np.ndarray]
-    encoding: str | None = None  # of the y that the maker was fitted on, if any
+    scheme: str | None = None  # of the y that the maker was fitted on, if any
 
     @property
     def n_features(self) -> int:

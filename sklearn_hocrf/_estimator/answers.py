@@ -10,10 +10,12 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
 from .._data.arrays import joined_ranges
-from .._data.batch import Sequences
+from .._data.batch import SequenceBatch, Sequences
+from .._inference.answers import BestLabellings
 from .._settings import check, is_integer
 from .._validation import read_sequences, warn_user
 from .._validation._sklearn import available_if
+from .hooks import Hooks
 
 __all__ = ["AnswersMixin", "Candidate"]
 
@@ -28,7 +30,7 @@ class Candidate(NamedTuple):
     log_probability: float  # given ``known``; nan where the model has no probabilities
 
 
-class AnswersMixin:
+class AnswersMixin(Hooks):
     """The methods that return several labellings of a sequence, and those that say how uncertain labellings are."""
 
     def predict_nbest(
@@ -98,7 +100,7 @@ class AnswersMixin:
         check(
             is_integer(max_candidates) and max_candidates >= 1, "max_candidates", "a positive integer", max_candidates
         )
-        fitted: Any = self._as_fitted()  # type: ignore[attr-defined]
+        fitted: Any = self._as_fitted()
         batch, form = read_sequences(fitted, X)
         mask, model = fitted._mask(batch, form, known), fitted._build_model()
         with fitted._naming_the_impossible(model, batch, mask):
@@ -165,7 +167,7 @@ class AnswersMixin:
         """
         check(is_integer(n_samples) and n_samples >= 1, "n_samples", "an integer of at least 1", n_samples)
         seed = int(check_random_state(random_state).randint(2**31))
-        fitted: Any = self._as_fitted()  # type: ignore[attr-defined]
+        fitted: Any = self._as_fitted()
         batch, form = read_sequences(fitted, X)
         mask = fitted._mask(batch, form, known)
         with fitted._asked(batch, mask) as model:
@@ -175,13 +177,13 @@ class AnswersMixin:
         return [list(labellings) for labellings in zip(*samples, strict=True)]
 
     @overload
-    def entropy(self, X: Any, *, of: Literal["sequence"] = "sequence", known: Any = None) -> np.ndarray: ...
+    def entropy(self, X: Any, *, level: Literal["sequence"] = "sequence", known: Any = None) -> np.ndarray: ...
     @overload
-    def entropy(self, X: Sequences, *, of: Literal["token"], known: Any = None) -> list[np.ndarray]: ...
+    def entropy(self, X: Sequences, *, level: Literal["token"], known: Any = None) -> list[np.ndarray]: ...
     @overload
-    def entropy(self, X: Any, *, of: str, known: Any = None) -> Any: ...
+    def entropy(self, X: Any, *, level: str, known: Any = None) -> Any: ...
     @available_if(lambda self: self._has_probabilities())
-    def entropy(self, X: Any, *, of: str = "sequence", known: Any = None) -> Any:
+    def entropy(self, X: Any, *, level: str = "sequence", known: Any = None) -> Any:
         """Return the entropy of the labels: how uncertain the model is, in nats.
 
         It is computed without differences of large numbers, is never negative, and is 0 where one labelling is certain.
@@ -189,7 +191,7 @@ class AnswersMixin:
         Parameters
         ----------
         X : as in :meth:`predict`
-        of : {"sequence", "token"}, default="sequence"
+        level : {"sequence", "token"}, default="sequence"
             Whether of the whole labelling of each sequence, or of the label of each token.
         known : as in :meth:`predict`
 
@@ -206,29 +208,32 @@ class AnswersMixin:
         >>> crf = HighOrderCRF(max_order=2).fit(X, y)
         >>> crf.entropy(X).round(2)
         array([2.72, 1.91])
-        >>> crf.entropy(X, of="token")[1].round(2)
+        >>> crf.entropy(X, level="token")[1].round(2)
         array([0.96, 0.96])
         """
-        check(of in ("sequence", "token"), "of", "'sequence' or 'token'", of)
-        fitted: Any = self._as_fitted()  # type: ignore[attr-defined]
+        check(level in ("sequence", "token"), "level", "'sequence' or 'token'", level)
+        fitted: Any = self._as_fitted()
         batch, form = read_sequences(fitted, X)
         mask = fitted._mask(batch, form, known)
-        if of == "token":
+        if level == "token":
             return fitted._reshape(_entropy_of_rows(fitted._class_marginals(batch, mask)), batch, form)
         with fitted._asked(batch, mask) as model:
             return model.entropy(batch, n_jobs=fitted.n_jobs, mask=mask)
 
 
-def _portions(sequences, lengths, n_best) -> list[np.ndarray]:
+def _portions(sequences: np.ndarray, lengths: np.ndarray, n_best: int) -> list[np.ndarray]:
     """Return the sequences in portions of which the labels of all candidates take little memory."""
     before = np.cumsum(lengths[sequences]) - lengths[sequences]
     _, firsts = np.unique(before * n_best // _MOST_LABELS, return_index=True)
     return np.split(sequences, firsts[1:])
 
 
-def _candidates(fitted, batch, best, log_z) -> list[list[Candidate]]:
+def _candidates(
+    fitted: Any, batch: SequenceBatch, best: BestLabellings, log_z: np.ndarray | float
+) -> list[list[Candidate]]:
     """Return the best labellings of each sequence for users."""
-    model, candidates = fitted._build_model(), [[] for _ in range(len(batch))]
+    model = fitted._build_model()
+    candidates: list[list[Candidate]] = [[] for _ in range(len(batch))]
     score = best.score - best.regret
     log_probability = np.minimum(score - log_z, 0.0).tolist()
     for number, (regret, codes, lengths) in enumerate(zip(best.regret, best.codes, best.lengths, strict=True)):
@@ -240,7 +245,7 @@ def _candidates(fitted, batch, best, log_z) -> list[list[Candidate]]:
     return candidates
 
 
-def _warn_of_short(short, n, found, asked):
+def _warn_of_short(short: list[int], n: int, found: list[list[Candidate]], asked: int) -> None:
     """Warn of sequences where fewer than n labellings are accepted."""
     if short:
         others = f", and so for {len(short) - 1} other sequences" if len(short) > 1 else ""

@@ -8,7 +8,7 @@ successful fit.
 from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Self
 
@@ -18,18 +18,24 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils import ClassifierTags
 
+from .._data.batch import SequenceBatch
 from .._data.checks import refuse_infinite_sum
-from .._data.masks import both
+from .._data.masks import Mask, both
 from .._inference.families import LATTICE, SEGMENTS, Family
 from .._inference.impossible import naming_the_impossible
 from .._objectives import Problem
+from .._penalties import ElasticNet
 from .._persistence import VersionMixin, with_lists, with_mappings
-from .._structure.layout import LayoutBuilder, LayoutFrame, weights_of
+from .._solvers import SolverReport
+from .._structure.automaton import PatternAutomaton
+from .._structure.layout import LayoutBuilder, LayoutFrame, WeightLayout, weights_of
 from .._structure.pairs import PairRule
 from .._structure.patterns import PatternTable, given_patterns
 from .._validation import (
+    FeatureSpace,
     Known,
     TrainingData,
+    TrainingSequences,
     check_class_weight,
     read_training_sequences,
     warn_user,
@@ -39,8 +45,12 @@ from .answers import AnswersMixin
 from .callbacks import SEARCH, STARTING, CallbacksMixin, FitTasks, without_tasks
 from .compatibility import Asked, refuse
 from .constraints import LabelRuns, compile_constraints, refuse_breaches, without_forbidden_patterns
+from .decoding import SegmentDecoding
 from .fitted import Fitted
 from .fitting import (
+    GivenPenalty,
+    Prior,
+    Training,
     choose_objective,
     choose_prior,
     choose_training,
@@ -104,8 +114,8 @@ class BaseSequenceLabeler(
         of a segment), which counts for every label that has the part, so that rare labels profit from what frequent
         ones have in common with them. The label itself keeps weights of its own. Parts that only one label has would
         be a second name for that label, and are left out. Labels that a mapping lacks have no parts. Parts are
-        hashable and can be sorted together, but need not be strings. Penalties, ``min_feature_count`` and
-        ``unsupported`` treat a part like a single label. Not for "local_feature_matching".
+        hashable and can be sorted together, but need not be strings. Penalties, ``min_pair_count`` and
+        ``all_pairs`` treat a part like a single label. Not for "local_feature_matching".
     min_pattern_count : float, default=1
         Observed patterns of two or more labels whose count is lower are dropped. Counts are weighted by
         ``sample_weight``. A value of at most 1 keeps every pattern that occurs in a sequence of positive weight.
@@ -174,8 +184,8 @@ class BaseSequenceLabeler(
     decoding : {"viterbi", "token", "segment"}, TokenDecoding or SegmentDecoding, default="viterbi"
         What :meth:`predict` returns: "viterbi" the most probable labelling, "token" the one of the most right tokens to
         be expected, "segment" the segments that are more probable than not. The latter two stand for
-        :class:`~sklearn_hocrf.training.TokenDecoding`, which has costs, and
-        :class:`~sklearn_hocrf.training.SegmentDecoding`, which has thresholds. Training does not depend on it, so it
+        :class:`~sklearn_hocrf.settings.TokenDecoding`, which has costs, and
+        :class:`~sklearn_hocrf.settings.SegmentDecoding`, which has thresholds. Training does not depend on it, so it
         can be changed after fit with ``set_params``.
     random_state : int, RandomState instance or None, default=None
         Determines the order of the sequences in "sgd", "adagrad", "bcfw" and "perceptron", and in the choice of labels
@@ -185,6 +195,8 @@ class BaseSequenceLabeler(
     ----------
     pattern_coef_ : ndarray of shape (n_patterns,)
         Weight of each pattern; 0 for single labels if ``fit_intercept=False``.
+    intercept_ : ndarray of shape (n_labels,)
+        Weight of each label itself: the first elements of ``pattern_coef_``.
     coef_ : scipy.sparse.csr_array of shape (n_patterns, n_features_in_)
         Weight of each (pattern, feature) pair. The first rows belong to the single labels, as in
         :class:`~sklearn.linear_model.LogisticRegression`.
@@ -235,68 +247,70 @@ class BaseSequenceLabeler(
     # --- hooks --------------------------------------------------------------------------------------------------------
 
     @abstractmethod
-    def _read_training_targets(self, y, sequences, fixed=None):
+    def _read_training_targets(self, y: Any, sequences: TrainingSequences, fixed: Any = None) -> Any:
         """Return the targets of training sequences, with ``labels`` and ``as_lists``.
 
         ``fixed`` is as for :func:`read_token_targets`.
         """
 
     @abstractmethod
-    def _read_label_set(self, y, sequences):
+    def _read_label_set(self, y: Any, sequences: TrainingSequences) -> np.ndarray:
         """Return the labels of training sequences, which may be a part of the training data, sorted."""
 
     @abstractmethod
-    def _check_classes(self, classes):
+    def _check_classes(self, classes: ArrayLike) -> np.ndarray:
         """Return the possible labels of patterns, sorted, from the parameter ``classes``, which has the form of y."""
 
     @abstractmethod
-    def _target_attributes(self, targets) -> dict:
+    def _target_attributes(self, targets: Any) -> dict:
         """Return ``classes_`` and all other fitted attributes that depend on the targets."""
 
     @abstractmethod
-    def _make_builder(self, targets, frame, rule) -> LayoutBuilder:
+    def _make_builder(self, targets: Any, frame: LayoutFrame, rule: PairRule) -> LayoutBuilder:
         """Return what decides which weights there are.
 
         ``targets`` may lack the data, ``frame`` is a LayoutFrame, ``rule`` a PairRule.
         """
 
     @abstractmethod
-    def _training_codes(self, targets):
+    def _training_codes(self, targets: Any) -> np.ndarray:
         """Return for each token the code of its label, or of the label of its segment; shape (N,)."""
 
     @abstractmethod
-    def _read_truth(self, y, batch, form, unknown):
+    def _read_truth(self, y: Any, batch: SequenceBatch, form: str, unknown: str) -> Any:
         """Return labellings of the user in the form of the model's predictions."""
 
     @abstractmethod
-    def _has_holes(self, y, batch, form) -> bool:
+    def _has_holes(self, y: Any, batch: SequenceBatch, form: str) -> bool:
         """Tell whether y leaves some labels open."""
 
     @abstractmethod
-    def _token_codes(self, decoded):
+    def _token_codes(self, decoded: Any) -> np.ndarray:
         """Return the decoded class of each token as an index into ``classes_``; shape (N,)."""
 
     @abstractmethod
-    def _decode_tokens(self, batch, gains, mask, legal):
+    def _decode_tokens(self, batch: SequenceBatch, gains: np.ndarray, mask: Mask | None, constrained: bool) -> Any:
         """Return the labelling that gains most, a sum over tokens; ``gains`` have shape (N, n_classes)."""
 
     @abstractmethod
-    def _decode_segments(self, batch, decoding, mask):
+    def _decode_segments(self, batch: SequenceBatch, decoding: SegmentDecoding, mask: Mask | None) -> Any:
         """Return the labelling of the segments that a :class:`SegmentDecoding` chooses."""
 
     @abstractmethod
-    def _are_right(self, decoded, truth):
+    def _are_right(self, decoded: Any, truth: Any) -> np.ndarray:
         """Return for each token whether its decoded class is right; bool of shape (N,)."""
 
     @abstractmethod
-    def _read_known(self, known, batch, form, what="known", unknown="raise") -> Known:
+    def _read_known(
+        self, known: Any, batch: SequenceBatch, form: str, what: str = "known", unknown: str = "raise"
+    ) -> Known:
         """Return what labels with holes, which messages call ``what``, say of a batch.
 
         ``unknown="ignore"`` takes labels that the model does not know for impossible ones.
         """
 
     @abstractmethod
-    def _class_marginals(self, batch, mask):
+    def _class_marginals(self, batch: SequenceBatch, mask: Mask | None) -> np.ndarray:
         """Return the probabilities of ``classes_`` at each token, given a mask; shape (N, n_classes)."""
 
     # --- fit ----------------------------------------------------------------------------------------------------------
@@ -320,7 +334,7 @@ class BaseSequenceLabeler(
             rounding, and takes less memory and time.
         y : list of label sequences, or array-like
             One label per token: hashable values that can be sorted together. 1-D for a plain 2-D X. For
-            :class:`~sklearn_hocrf.HighOrderSemiCRF`: labels, tags or segments, according to its ``encoding``. It may
+            :class:`~sklearn_hocrf.HighOrderSemiCRF`: labels, tags or segments, according to its ``scheme``. It may
             have holes, as ``known`` in :meth:`predict`: None, or ``missing_label``, for a label that is not known, sets
             of possible labels, None for a whole sequence; see Notes.
         sample_weight : array-like of shape (n_sequences,), default=None
@@ -399,14 +413,14 @@ class BaseSequenceLabeler(
         warn_not_converged(type(self).__name__, training.solver, stages)
         return self
 
-    def _n_stages(self, training, data, is_warm) -> int | None:
+    def _n_stages(self, training: Training, data: TrainingData, is_warm: bool) -> int | None:
         """Return the number of times that the solver is called; None where a search says it."""
         if pattern_search(self.patterns) is not None:
             return None
         n_objectives = len(training.objectives(is_warm))
         return n_objectives if data.runs is None or is_warm else 2 * n_objectives
 
-    def _read_training_data(self, y, sequences, fixed=None) -> TrainingData:
+    def _read_training_data(self, y: Any, sequences: TrainingSequences, fixed: Any = None) -> TrainingData:
         """Return training sequences with their targets, which break no constraint; ``fixed`` is as for the targets."""
         targets = self._read_training_targets(y, sequences, fixed)
         rules = compile_constraints(self.constraints, targets.labels)
@@ -422,7 +436,7 @@ class BaseSequenceLabeler(
         refuse_breaches(rules, self.constraints, targets.labels, runs)
         return data
 
-    def _check_holes(self, training, data) -> None:
+    def _check_holes(self, training: Training, data: TrainingData) -> None:
         """Raise a ValueError if y has holes that this training does not take; warn where it has little else."""
         if data.runs is None:
             return
@@ -432,7 +446,7 @@ class BaseSequenceLabeler(
         if n_known < _FEW_KNOWN * n_tokens:
             warn_user(f"y says the labels of {n_known} of {n_tokens} tokens only, which is less than a tenth")
 
-    def _check_possible(self, problem, numbers) -> None:
+    def _check_possible(self, problem: Problem, numbers: np.ndarray | None) -> None:
         """Raise a ValueError for the first sequence of which no labelling agrees with y; numbers are those in X."""
         if problem.known is None:
             return
@@ -441,7 +455,16 @@ class BaseSequenceLabeler(
         with naming_the_impossible(model, problem.batch, mask, problem.support, what=what, numbers=numbers):
             model.log_partition(problem.batch, self.n_jobs, problem.plan.masked(mask))
 
-    def _train(self, training, problem, penalty, data, start, is_warm, tasks):
+    def _train(
+        self,
+        training: Training,
+        problem: Problem,
+        penalty: Any,
+        data: TrainingData,
+        start: np.ndarray,
+        is_warm: bool,
+        tasks: FitTasks,
+    ) -> list[SolverReport]:
         """Return the solver's reports of all stages of training.
 
         Where y has holes, the first stages train on what is known for certain.
@@ -455,17 +478,19 @@ class BaseSequenceLabeler(
             start, lines.part = stages[-1].w, ""
         return stages + training.run(problem, penalty, start, is_warm, tasks.watch(learned))
 
-    def _search_patterns(self, training, data, is_warm, tasks) -> FoundPatterns | None:
+    def _search_patterns(
+        self, training: Training, data: TrainingData, is_warm: bool, tasks: FitTasks
+    ) -> FoundPatterns | None:
         """Return the label patterns that training chooses, and weights for them; None unless it is to choose."""
         search = pattern_search(self.patterns)
         if search is None:
             return None
         prior = training.prior if isinstance(training.prior, PatternPrior) else PatternPrior(training.prior, search)
 
-        def penalty_of(layout):
+        def penalty_of(layout: WeightLayout) -> ElasticNet:
             return prior.penalty(layout, data.features.names, data.targets.labels)
 
-        def minimise(solver, problem, start):
+        def minimise(solver: Any, problem: Problem, start: np.ndarray) -> SolverReport:
             penalty = penalty_of(problem.layout)
             watch = tasks.watch(partial(self._report_learned, data, problem, penalty), SEARCH)
             return training._replace(solver=solver).run(problem, penalty, start, is_warm=True, watch=watch)[-1]
@@ -491,14 +516,14 @@ class BaseSequenceLabeler(
         start = self._last_weights(problem.layout, data)
         return search_patterns(task, start, dict(zip(codes, last.values(), strict=True)))
 
-    def _build_problem(self, data, found=None) -> Problem:
+    def _build_problem(self, data: TrainingData, found: FoundPatterns | None = None) -> Problem:
         """Return validated training data under the layout of their weights."""
         patterns = None if found is None else found.layout.patterns
         problem = self._pose_problem(self._build_layout(data, patterns=patterns), data)
         parameters = self._parameters()
         return prune(problem, parameters.get("pruning"), parameters["random_state"])
 
-    def _build_layout(self, data, like=None, patterns=None):
+    def _build_layout(self, data: TrainingData, like: WeightLayout | None = None, patterns: Any = None) -> WeightLayout:
         """Return the layout of the weights for validated training data.
 
         With ``like``, a layout, its patterns are used. Otherwise ``patterns`` takes the place of the parameter.
@@ -508,17 +533,21 @@ class BaseSequenceLabeler(
         builder = self._layout_builder(data, table, like)
         return builder.build(builder.count(data.batch, data.targets.labelling, data.sequence_weight))
 
-    def _layout_builder(self, data, patterns, like=None) -> LayoutBuilder:
+    def _layout_builder(
+        self, data: TrainingData, patterns: PatternTable, like: WeightLayout | None = None
+    ) -> LayoutBuilder:
         """Return what decides which weights there are, for label patterns and what ``data`` say beside sequences.
 
         ``like`` is a layout of the same patterns.
         """
         orders = resolve_feature_orders(self.feature_order, self.max_order, data.features.names)
-        rule = PairRule(orders, self.min_feature_count, self.unsupported)
+        rule = PairRule(orders, self.min_pair_count, self.all_pairs)
         frame = LayoutFrame.of(patterns, data.rules.forbidden, data.parts.codes)
         return self._make_builder(data.targets, frame if like is None else LayoutFrame.like(like), rule)
 
-    def _start(self, layout, data, found, is_warm):
+    def _start(
+        self, layout: WeightLayout, data: TrainingData, found: FoundPatterns | None, is_warm: bool
+    ) -> np.ndarray:
         """Return the weights from which training starts."""
         if found is not None:
             last, weights = found.layout, found.weights
@@ -526,7 +555,7 @@ class BaseSequenceLabeler(
             return layout.weights(last.pattern_coef(weights), *coef)
         return self._last_weights(layout, data) if is_warm else np.zeros(layout.n_weights)
 
-    def _pose_problem(self, layout, data, counts=None) -> Problem:
+    def _pose_problem(self, layout: WeightLayout, data: TrainingData, counts: np.ndarray | None = None) -> Problem:
         """Return validated training data under a layout.
 
         ``data.sequence_weight`` is for counts, :meth:`_objective_weight` for the objective. ``counts`` of labels are
@@ -543,53 +572,63 @@ class BaseSequenceLabeler(
         options = {"sequence_weight": weight, "n_jobs": self.n_jobs, "support": support, "known": targets.known}
         return Problem(self._family, layout, data.batch, targets.labelling, **options)
 
-    def _parameters(self, patterns=None):
+    def _parameters(self, patterns: Any = None) -> dict[str, Any]:
         """Return all parameters by name; ``patterns`` takes the place of that one unless it is None."""
         parameters = self.get_params(deep=False)
         return parameters if patterns is None else {**parameters, "patterns": patterns}
 
-    def _check_parameters(self, patterns=None):
+    def _check_parameters(self, patterns: Any = None) -> None:
         """Check what ``_parameter_constraints`` cannot express."""
         check_parameters(self._parameters(patterns))
 
-    def _refuse(self, criterion, solver=None, circumstance="", penalty=None, feature=None, **changes):
+    def _refuse(
+        self,
+        criterion: Any,
+        solver: Any = None,
+        circumstance: str = "",
+        penalty: Any = None,
+        feature: str | None = None,
+        **changes: Any,
+    ) -> None:
         """Raise a ValueError for what does not go with what; ``changes`` are of parameters, the rest as for Asked."""
         asked = Asked(self._parameters() | changes, type(self).__name__, criterion, solver, penalty, circumstance)
         refuse(asked, feature)
 
-    def _choose_training(self, patterns=None):
+    def _choose_training(self, patterns: Any = None) -> Training:
         """Check the parameters and return the :class:`Training` that they specify."""
         self._check_parameters(patterns)
         return choose_training(self._parameters(patterns), type(self).__name__)
 
-    def _choose_objective(self):
+    def _choose_objective(self) -> Any:
         """Return the training criterion, without data."""
         return choose_objective(self.objective)
 
-    def _choose_prior(self, patterns=None):
+    def _choose_prior(self, patterns: Any = None) -> Prior | PatternPrior | GivenPenalty:
         """Return the prior, which gives the penalty for a layout."""
         return choose_prior(self._parameters(patterns))
 
-    def _choose_penalty(self, prior, layout, data):
+    def _choose_penalty(
+        self, prior: Prior | PatternPrior | GivenPenalty, layout: WeightLayout, data: TrainingData
+    ) -> Any:
         """Return the penalty on the weights that training data call for; warn of prefixes that no feature has."""
         names = data.features.names
         penalty = prior.penalty(layout, names, data.targets.labels)
         prior.warn_of_unused_prefixes(names)
         return penalty
 
-    def _observed(self, data) -> ObservedPatterns:
+    def _observed(self, data: TrainingData) -> ObservedPatterns:
         """Return the label patterns of training data."""
         codes, offsets = self._family.label_sequences(data.targets.labelling, data.batch)
         return ObservedPatterns.of_labels(codes, offsets, len(data.targets.labels), data.sequence_weight)
 
-    def _select_patterns(self, patterns, data, observed):
+    def _select_patterns(self, patterns: Any, data: TrainingData, observed: ObservedPatterns) -> PatternTable:
         """Return the label patterns of the model; ``patterns`` takes the place of the parameter unless it is None."""
         given, labels = self._parameters(patterns)["patterns"], data.targets.labels
         table = select_patterns(given, labels, observed, self.max_order, self.min_pattern_count)
         is_given = not isinstance(given, (str, PatternTable))
         return without_forbidden_patterns(data.rules, self.constraints, table, labels, is_given)
 
-    def _label_counts(self, data):
+    def _label_counts(self, data: TrainingData) -> np.ndarray:
         """Return the sum of the weights of the tokens of each label, as far as labels are known."""
         known = data.labelled
         weight = weights_of(known.batch, known.sequence_weight)
@@ -597,14 +636,14 @@ class BaseSequenceLabeler(
         n_labels = len(data.targets.labels)
         return np.bincount(self._training_codes(known.targets), weights=token_weight, minlength=n_labels)
 
-    def _objective_weight(self, data, of_label):
+    def _objective_weight(self, data: TrainingData, of_label: np.ndarray | None) -> np.ndarray | None:
         """Return the weight of each sequence: its own times the mean weight of its tokens' labels; None: all 1."""
         weight, offsets = data.sequence_weight, data.batch.offsets
         if of_label is None:
             return weight
         weight = weights_of(data.batch, weight)
         known = data.labelled
-        source = np.arange(len(data.batch)) if known is data else known.source
+        source: Any = np.arange(len(data.batch)) if known is data else known.source
         codes = self._training_codes(known.targets)
         with np.errstate(over="ignore"):
             if known is data:
@@ -614,7 +653,7 @@ class BaseSequenceLabeler(
         refuse_infinite_sum(weight, "class_weight times sample_weight")
         return weight
 
-    def _last_weights(self, layout, data):
+    def _last_weights(self, layout: WeightLayout, data: TrainingData) -> np.ndarray:
         """Return the weights of the last fit, matched by pattern and feature; 0 for new ones."""
         rows = _matching(pattern_labels(layout.patterns, data.targets.labels), self.patterns_)
         columns = _matching(*_feature_keys(data.features, self._features))
@@ -623,13 +662,24 @@ class BaseSequenceLabeler(
         token_coef = rows[: len(data.targets.labels), : len(self._labels)] @ self._layout.token_coef(self._weights)
         return layout.weights(rows @ self.pattern_coef_, *coef, token_coef)
 
-    def _report_learned(self, data, problem, penalty, report, search=None) -> Fitted:
+    def _report_learned(
+        self, data: TrainingData, problem: Problem, penalty: Any, report: SolverReport, search: np.ndarray | None = None
+    ) -> Fitted:
         """Return the record of the model that a solver reports."""
         layout, weights = without_zeros(penalty, problem.layout, report.w)
         learned = self._learned(data, layout, weights, report, search=search)
         return learned._replace(level_zero=problem.level_zero).checked(self._layout_class)
 
-    def _learned(self, data, layout, weights, report, stream=None, search=None, patterns=None) -> Fitted:
+    def _learned(
+        self,
+        data: TrainingData,
+        layout: WeightLayout,
+        weights: np.ndarray,
+        report: SolverReport,
+        stream: tuple | None = None,
+        search: np.ndarray | None = None,
+        patterns: Any = None,
+    ) -> Fitted:
         """Return the record of the fitted model; ``patterns`` takes the place of the parameter unless it is None."""
         learned = Fitted(
             layout,
@@ -649,7 +699,7 @@ class BaseSequenceLabeler(
         )
         return learned.checked(self._layout_class)
 
-    def _trained_with(self, patterns=None) -> dict:
+    def _trained_with(self, patterns: Any = None) -> dict:
         """Return the parameters that say what is minimised, for the record of the fitted model."""
         # copies of mappings, which are the user's to change
         given = {name: getattr(self, name) for name in _CRITERION}
@@ -659,14 +709,14 @@ class BaseSequenceLabeler(
         trained_with["patterns"] = clone(prior.search) if isinstance(prior, PatternPrior) else "observed"
         return trained_with
 
-    def _keep(self, learned):
+    def _keep(self, learned: Fitted) -> None:
         """Set all fitted attributes at once, so that no interrupt and no other thread meets a mixture of models."""
         attributes = self._attributes_of(learned)
         before = self.__dict__.copy()
         self.__dict__.update(attributes)
         del before  # it has kept what is replaced alive, so that nothing is torn down in the midst of the update
 
-    def _attributes_of(self, learned) -> dict:
+    def _attributes_of(self, learned: Fitted) -> dict:
         layout, weights = learned.layout, learned.weights
         coef, part_coef = layout.coef(weights), layout.part_coef(weights)
         if learned.stream is not None:
@@ -687,12 +737,12 @@ class BaseSequenceLabeler(
             "optimality_gap_": learned.gap,
         }
 
-    def __copy__(self):
+    def __copy__(self) -> Self:
         twin = object.__new__(type(self))
         twin.__dict__ = without_tasks(self.__dict__.copy())  # in one step, beside other threads that refit
         return twin
 
-    def __getstate__(self):
+    def __getstate__(self) -> dict[str, Any]:
         """Return the parameters and the fitted record, without the attributes that can be derived from it again."""
         state = without_tasks(super().__getstate__())
         state = {name: value for name, value in state.items() if not self._is_made(name)}
@@ -703,7 +753,7 @@ class BaseSequenceLabeler(
             )
         return with_lists(state, MAPPINGS)
 
-    def __setstate__(self, state):
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
         state = with_mappings({name: value for name, value in state.items() if not self._is_made(name)}, MAPPINGS)
         learned = state.pop("_fitted", None)
         super().__setstate__(state)
@@ -713,10 +763,10 @@ class BaseSequenceLabeler(
                 learned = learned._replace(trained_with=with_mappings(learned.trained_with, MAPPINGS))
             self._keep(learned.checked(self._layout_class))
 
-    def _is_made(self, name):
+    def _is_made(self, name: str) -> bool:
         return name in self._private_attributes or (name.endswith("_") and not name.startswith("_"))
 
-    def _divided_by(self, temperature) -> Self:
+    def _divided_by(self, temperature: float) -> Self:
         """Return the fitted estimator with its weights divided, as a copy that shares the rest."""
         divided, learned = self._as_fitted(), self._fitted
         total = float(learned.temperature * temperature)
@@ -732,7 +782,7 @@ class BaseSequenceLabeler(
         return self._family.model(self._layout, self._weights)
 
     @property
-    def pruning_recall_(self):
+    def pruning_recall_(self) -> float:
         """The share of held-out tokens that keep their label; there only if ``pruning`` left labels out."""
         fitted = getattr(self, "_fitted", None)
         if fitted is None or fitted.level_zero is None:
@@ -740,7 +790,7 @@ class BaseSequenceLabeler(
         return fitted.level_zero.recall
 
     @property
-    def pattern_search_history_(self):
+    def pattern_search_history_(self) -> np.ndarray:
         """The rounds of the search for label patterns; there only if ``patterns="auto"`` asked for it."""
         fitted = getattr(self, "_fitted", None)
         if fitted is None or fitted.search is None:
@@ -749,42 +799,49 @@ class BaseSequenceLabeler(
         return fitted.search
 
     @property
-    def n_parameters_(self):
+    def intercept_(self) -> np.ndarray:
+        """The weights of the labels themselves, of shape (n_labels,)."""
+        if not hasattr(self, "_fitted"):
+            raise AttributeError(f"{type(self).__name__} has no intercept_: it is not fitted")
+        return self.pattern_coef_[: len(self._labels)]
+
+    @property
+    def n_parameters_(self) -> int:
         """The number of weights of the fitted model."""
         if not hasattr(self, "_fitted"):
             raise AttributeError(f"{type(self).__name__} has no n_parameters_: it is not fitted")
         return self._layout.n_weights
 
     @property
-    def automaton_(self):
+    def automaton_(self) -> PatternAutomaton:
         """The compiled patterns: states and arcs."""
         return self._layout.automaton
 
     @property
-    def _layout(self):
+    def _layout(self) -> Any:
         return self._fitted.layout
 
     @property
-    def _weights(self):
+    def _weights(self) -> np.ndarray:
         return self._fitted.weights
 
     @property
-    def _features(self):
+    def _features(self) -> FeatureSpace:
         return self._fitted.features
 
     @property
-    def _labels(self):
+    def _labels(self) -> np.ndarray:
         return self._fitted.targets.labels
 
     @property
-    def feature_names_in_(self):
+    def feature_names_in_(self) -> np.ndarray:
         """Names of the features, of shape (n_features_in_,); defined only if the training X had names."""
         features = getattr(self, "_features", None)
         if features is None or features.names is None:
             raise AttributeError(f"{type(self).__name__} has no feature_names_in_: X had no feature names in fit")
         return np.asarray(features.names, dtype=object)
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         # not a ClassifierMixin: with it GridSearchCV(cv=5) would want one label per sequence (type_of_target)
         tags = super().__sklearn_tags__()
         tags.classifier_tags = ClassifierTags()
@@ -794,13 +851,13 @@ class BaseSequenceLabeler(
         return tags
 
 
-def _means(groups, values, n_groups) -> np.ndarray:
+def _means(groups: np.ndarray, values: np.ndarray, n_groups: int) -> np.ndarray:
     """Return the mean of the values of each group, 1 for groups without any."""
     counts = np.bincount(groups, minlength=n_groups)
     return np.where(counts, np.bincount(groups, weights=values, minlength=n_groups) / np.maximum(counts, 1), 1.0)
 
 
-def _feature_keys(new, old):
+def _feature_keys(new: FeatureSpace, old: FeatureSpace) -> tuple[Sequence, Sequence]:
     """Return keys of the features of two fits: names if both have them, otherwise indices."""
     if new.names is not None and old.names is not None:
         return new.names, old.names
@@ -809,7 +866,7 @@ def _feature_keys(new, old):
     return range(new.n_features), [None] * old.n_features
 
 
-def _matching(new, old):
+def _matching(new: Sequence, old: Sequence) -> sparse.csr_array:
     """Return the 0/1 matrix of shape (len(new), len(old)) that marks equal keys."""
     number = {key: i for i, key in enumerate(old)}
     pairs = [(i, number[key]) for i, key in enumerate(new) if key in number]

@@ -65,7 +65,7 @@ class _Tasks:
         self._root = estimator._init_callback_context(FIT, max_subtasks=n_tasks)
         self._root.call_on_fit_task_begin(**self._arguments)
 
-    def _begin(self, parent, name, n_tasks=0):
+    def _begin(self, parent: Any, name: str, n_tasks: int | None = 0) -> Any:
         """Begin a task within another one."""
         return parent.subcontext(name, max_subtasks=n_tasks).call_on_fit_task_begin(**self._arguments)
 
@@ -147,26 +147,29 @@ class FitTasks(_Tasks):
         if not self._callbacks:
             return None
 
-        def run(train, solver, is_last):
+        def run(train: Callable[[Any], SolverReport], solver: Any, is_last: bool) -> SolverReport:
             return self._run_stage(train, solver, learned, name if is_last else STARTING)
 
         return run
 
-    def _run_stage(self, train, solver, learned, name) -> SolverReport:
+    def _run_stage(
+        self, train: Callable[[Any], SolverReport], solver: Any, learned: Callable[[SolverReport], Fitted], name: str
+    ) -> SolverReport:
         if self.is_stopped:
             return train(_without_iterations(solver))._replace(stopped=True, message=STOPPED)
         if self._is_flat:
             return train(self._watched(solver, self._root, learned))
         context = self._begin(self._root, name, _most_iterations(solver))
 
-        def learned_here(report):  # the gap of another criterion than that of the model says nothing about the model
+        # the gap of another criterion than that of the model says nothing about the model
+        def learned_here(report: SolverReport) -> Fitted:
             return learned(report if name == TRAINING else report._replace(gap=np.inf))
 
         report = train(self._watched(solver, context, learned_here))
         self.is_stopped = self._end(context, partial(learned_here, report))
         return report
 
-    def _watched(self, solver, context, learned):
+    def _watched(self, solver: Any, context: Any, learned: Callable[[SolverReport], Fitted]) -> Any:
         """Return a solver that calls the callbacks after each iteration, as far as it can."""
         if not hasattr(solver, "callback"):
             return solver
@@ -180,15 +183,10 @@ class FitTasks(_Tasks):
 
         return with_callback(solver, tell)
 
-    def _end(self, context, learned: Callable[[], Fitted] | None) -> bool:
+    def _end(self, context: Any, learned: Callable[[], Fitted] | None) -> bool:
         """End a task, and return whether a callback stops those that follow; ``learned`` gives the model so far."""
-
-        def attributes():
-            return self._estimator._attributes_of(learned())
-
-        return context.call_on_fit_task_end(
-            **self._arguments, reconstruction_attributes=None if learned is None else attributes
-        )
+        attributes = learned and (lambda: self._estimator._attributes_of(learned()))
+        return context.call_on_fit_task_end(**self._arguments, reconstruction_attributes=attributes)
 
     def best(self, learned: Fitted) -> Fitted:
         """Return the record of the model that a callback wants in the place of the last one, if any does."""
@@ -225,13 +223,13 @@ def check_held_out(estimator: Any, X: Any, X_held_out: Any, y_held_out: Any) -> 
         raise ValueError(f"X has {n_x} sequences, but y has {n_y}")
 
 
-def _most_iterations(solver) -> int | None:
+def _most_iterations(solver: Any) -> int | None:
     """Return the highest number of iterations of a solver, None if it is not known."""
-    most = getattr(solver, "max_iter", None)
+    most: Any = getattr(solver, "max_iter", None)
     return int(most) if is_integer(most) else None
 
 
-def _without_iterations(solver):
+def _without_iterations(solver: Any) -> Any:
     """Return a copy of a solver that reports on the weights that it gets."""
     solver = copy.copy(solver)
     if hasattr(solver, "max_iter"):

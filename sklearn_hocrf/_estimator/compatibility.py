@@ -104,7 +104,7 @@ FEATURES: dict[str, Callable[[Asked], Any]] = {
     "L1": lambda asked: has_l1(asked["l1_reg"]),
     "penalty object": lambda asked: asked["penalty"] is not None,
     "no penalty": lambda asked: any(map(_has_infinity, _values(asked["sigma_reg"]))),
-    "frequent features": lambda asked: asked["min_feature_count"] > 1 and not asked["unsupported"],
+    "frequent features": lambda asked: asked["min_pair_count"] > 1 and not asked["all_pairs"],
     "balanced class weights": lambda asked: isinstance(asked["class_weight"], str),
     "decoding by probabilities": lambda asked: choose_decoding(asked["decoding"]) is not None,
     # criteria
@@ -245,7 +245,7 @@ REFUSALS = (
     Refusal(
         "frequent features",
         "stream",
-        "min_feature_count={min_feature_count!r}" + _STREAM + "fit, or min_feature_count=1",
+        "min_pair_count={min_pair_count!r}" + _STREAM + "fit, or min_pair_count=1",
     ),
     Refusal("balanced class weights", "stream", "class_weight={class_weight!r}" + _STREAM + "a dict"),
     Refusal(

@@ -9,8 +9,8 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from .._data.checks import short
-from .._data.encodings import E, I, legal_tags, split_tag
 from .._data.labels import label_codes
+from .._data.schemes import E, I, legal_tags, split_tag
 from .._structure.patterns import PatternTable, contain_any, given_patterns
 from .._structure.weighted_arcs import compile_patterns, label_arcs
 from .tags import read_tags
@@ -58,7 +58,7 @@ class Constraints(BaseEstimator):
     No noun follows another one, and no sentence ends with a noun:
 
     >>> from sklearn_hocrf import HighOrderCRF
-    >>> from sklearn_hocrf.training import Constraints
+    >>> from sklearn_hocrf.settings import Constraints
     >>> X = [[["dogs"], ["bark"]], [["cats"], ["see"], ["dogs"], ["bark"]]]
     >>> y = [["NOUN", "VERB"], ["NOUN", "VERB", "NOUN", "VERB"]]
     >>> constraints = Constraints(forbid=[("NOUN", "NOUN")], end=["VERB"])
@@ -67,6 +67,8 @@ class Constraints(BaseEstimator):
     >>> HighOrderCRF(constraints=constraints).fit(X, y).predict([[["cats"], ["see"], ["dogs"]]])
     [['NOUN', 'VERB', 'VERB']]
     """
+
+    __module__ = "sklearn_hocrf.settings"  # where users import it from: files of models name this place
 
     def __init__(
         self,
@@ -114,7 +116,8 @@ class Rules(NamedTuple):
 
     def equal(self, other: Rules) -> bool:
         """Tell whether other rules say the same."""
-        return set(self.forbidden) == set(other.forbidden) and np.array_equal(self.borders, other.borders)
+        borders: list[Any] = [self.borders, other.borders]
+        return set(self.forbidden) == set(other.forbidden) and np.array_equal(*borders)
 
 
 def check_constraints(constraints: Any) -> None:
@@ -149,12 +152,12 @@ def compile_constraints(constraints: str | Constraints | Callable | None, labels
     return _rules(*_asked(constraints, labels.tolist()))
 
 
-def _rules(follow, borders) -> Rules:
+def _rules(follow: np.ndarray, borders: np.ndarray) -> Rules:
     """Return the rules of tables: which label may follow which, and with which sequences may begin and end."""
     return Rules(tuple(map(tuple, np.argwhere(~follow).tolist())), None if borders.all() else borders)
 
 
-def _rules_of_labels(constraints, labels) -> Rules:
+def _rules_of_labels(constraints: Constraints, labels: np.ndarray) -> Rules:
     code_of = label_codes(labels)
     runs = list(constraints.forbid if constraints.allow is None else constraints.allow)
     given = [None if ends is None else list(ends) for ends in (constraints.start, constraints.end)]
@@ -177,7 +180,7 @@ def _rules_of_labels(constraints, labels) -> Rules:
     return rules._replace(forbidden=(*rules.forbidden, *codes))
 
 
-def _asked(may_follow, names) -> tuple[np.ndarray, np.ndarray]:
+def _asked(may_follow: Callable[[Any, Any], Any], names: list) -> tuple[np.ndarray, np.ndarray]:
     """Ask a callable for each pair of labels, with None at the borders; return the tables of :func:`_rules`."""
     size = len(names)
     table = np.ones((size + 1, size + 1), dtype=bool)  # None is the last label
@@ -195,7 +198,9 @@ def _asked(may_follow, names) -> tuple[np.ndarray, np.ndarray]:
     return table[:size, :size], np.stack([table[size, :size], table[:size, size]])
 
 
-def without_forbidden_patterns(rules, constraints, patterns: PatternTable, labels, is_given) -> PatternTable:
+def without_forbidden_patterns(
+    rules: Rules, constraints: Any, patterns: PatternTable, labels: np.ndarray, is_given: bool
+) -> PatternTable:
     """Return the patterns of a model that can occur; raise a ValueError if the user has given one that cannot."""
     if not rules.forbidden:
         return patterns
@@ -209,7 +214,7 @@ def without_forbidden_patterns(rules, constraints, patterns: PatternTable, label
     return patterns.subset(~never)
 
 
-def _text(constraints) -> str:
+def _text(constraints: Any) -> str:
     return f'"{constraints}"' if isinstance(constraints, str) else " ".join(short(constraints).split())
 
 
@@ -252,7 +257,7 @@ def refuse_breaches(rules: Rules, constraints: Any, labels: np.ndarray, runs: La
     )
 
 
-def _reading(constraints, tag, where) -> str:
+def _reading(constraints: Any, tag: Any, where: str) -> str:
     """Return what reads an illegal tag all the same."""
     if not isinstance(constraints, str):
         return ""
@@ -260,7 +265,7 @@ def _reading(constraints, tag, where) -> str:
     begins = where != _AT_END and prefix is not None and prefix[0] in (I, E) and constraints != "iob1"
     reading = "reads it as a begin" if begins else "reads such tags, too"
     return (
-        f'; text.convert_tags(y, "{constraints}", "{constraints}") mends such tags, and HighOrderSemiCRF(encoding='
+        f'; text.convert_tags(y, "{constraints}", "{constraints}") mends such tags, and HighOrderSemiCRF(scheme='
         f'"{constraints}") {reading}'
     )
 
@@ -268,7 +273,7 @@ def _reading(constraints, tag, where) -> str:
 _AT_START, _AT_END = "at the start of a sequence", "at the end of a sequence"
 
 
-def _forbidden_run(rules, n_labels, runs) -> list:
+def _forbidden_run(rules: Rules, n_labels: int, runs: LabelRuns) -> list:
     """Return last and first token or segment of the first forbidden run, if there is any."""
     if not rules.forbidden:
         return []
@@ -286,7 +291,7 @@ def _forbidden_run(rules, n_labels, runs) -> list:
     return [(int(ends[0]), int(ends[0] - automaton.arc_length[arc] + 1), "")]
 
 
-def _forbidden_border(rules, runs) -> list:
+def _forbidden_border(rules: Rules, runs: LabelRuns) -> list:
     """Return the first token or segment that no sequence may begin with, and the first that none may end with."""
     if rules.borders is None:
         return []

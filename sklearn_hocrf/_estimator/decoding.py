@@ -13,7 +13,7 @@ from .._data.checks import check_choice, short
 from .._data.labels import label_codes
 from .._persistence import with_lists, with_mappings
 from .._settings import check, is_number
-from .tags import SEGMENT_ENCODINGS
+from .tags import SEGMENT_SCHEMES, SegmentTags
 
 __all__ = [
     "DECODINGS",
@@ -41,7 +41,7 @@ class TokenDecoding(BaseEstimator):
         The cost of a token, as ``{(true, predicted): cost}``; pairs that are not named cost 1, and right tokens 0. An
         array has true classes in its rows, in the order of ``classes_``. For instance, ``{("B-PER", "O"): 5}`` makes a
         model find more names. None stands for 1 for each wrong token.
-    legal : bool, default=True
+    constrained : bool, default=True
         Whether only labellings that ``constraints`` allow are predicted, and for
         :class:`~sklearn_hocrf.HighOrderSemiCRF` only those that are segmentations, which it always predicts. If False,
         each token gets its own best label.
@@ -52,12 +52,12 @@ class TokenDecoding(BaseEstimator):
 
     Notes
     -----
-    With ``legal=True``, Viterbi decoding finds the labelling, with the expected gains of labels as their scores.
+    With ``constrained=True``, Viterbi decoding finds the labelling, with the expected gains of labels as their scores.
 
     Examples
     --------
     >>> from sklearn_hocrf import HighOrderCRF
-    >>> from sklearn_hocrf.training import TokenDecoding
+    >>> from sklearn_hocrf.settings import TokenDecoding
     >>> X = [[["Ann"], ["met"], ["Bob"]], [["it"], ["met"], ["it"]]]
     >>> y = [["PER", "O", "PER"], ["O", "O", "O"]]
     >>> crf = HighOrderCRF().fit(X, y)
@@ -67,19 +67,26 @@ class TokenDecoding(BaseEstimator):
     [['PER', 'O', 'PER']]
     """
 
-    def __init__(self, cost: Mapping | ArrayLike | None = None, *, legal: bool = True) -> None:
-        self.cost = cost
-        self.legal = legal
+    __module__ = "sklearn_hocrf.settings"  # where users import it from: files of models name this place
 
-    def __getstate__(self):
+    def __init__(self, cost: Mapping | ArrayLike | None = None, *, constrained: bool = True) -> None:
+        self.cost = cost
+        self.constrained = constrained
+
+    def __getstate__(self) -> dict[str, Any]:
         return with_lists(super().__getstate__(), ["cost"])
 
-    def __setstate__(self, state):
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
         super().__setstate__(with_mappings(state, ["cost"]))
 
     def check(self) -> None:
         """Raise a ValueError for a setting that is not valid, as far as that can be told without labels."""
-        check(isinstance(self.legal, (bool, np.bool_)), "legal of TokenDecoding", "True or False", self.legal)
+        check(
+            isinstance(self.constrained, (bool, np.bool_)),
+            "constrained of TokenDecoding",
+            "True or False",
+            self.constrained,
+        )
         if isinstance(self.cost, Mapping):
             for pair, cost in self.cost.items():
                 valid = isinstance(pair, tuple) and len(pair) == 2
@@ -94,9 +101,9 @@ class TokenDecoding(BaseEstimator):
         """Return the labelling of a batch by a fitted estimator, given a mask."""
         marginals = fitted._class_marginals(batch, mask)
         gains = marginals if self.cost is None else -marginals @ self._cost_table(fitted.classes_)
-        return fitted._decode_tokens(batch, np.ascontiguousarray(gains), mask, self.legal)
+        return fitted._decode_tokens(batch, np.ascontiguousarray(gains), mask, self.constrained)
 
-    def _cost_table(self, classes) -> np.ndarray:
+    def _cost_table(self, classes: np.ndarray) -> np.ndarray:
         """Return the costs by true and predicted class; shape (n_classes, n_classes)."""
         if not isinstance(self.cost, Mapping):
             table = np.asarray(self.cost, dtype=np.float64)
@@ -126,10 +133,10 @@ class SegmentDecoding(BaseEstimator):
     ----------
     threshold : float or dict, default=0.5
         Threshold of the probability, for all segments or by label; labels that are missing from a dict have 0.5.
-    encoding : {"auto", "bio", "bioes", "bilou", "bmes", "iob1", "runs"}, default="auto"
+    scheme : {"auto", "bio", "bioes", "bilou", "bmes", "iob1", "runs"}, default="auto"
         How the labels of :class:`~sklearn_hocrf.HighOrderCRF` encode segments, as for its ``segment_marginals``: "auto"
         is the scheme that ``constraints`` name, otherwise that of labels that look like tags, and else "runs".
-        :class:`~sklearn_hocrf.HighOrderSemiCRF` has an encoding of its own.
+        :class:`~sklearn_hocrf.HighOrderSemiCRF` has an scheme of its own.
 
     See Also
     --------
@@ -138,19 +145,21 @@ class SegmentDecoding(BaseEstimator):
     Examples
     --------
     >>> from sklearn_hocrf import HighOrderSemiCRF
-    >>> from sklearn_hocrf.training import SegmentDecoding
+    >>> from sklearn_hocrf.settings import SegmentDecoding
     >>> X = [[["Ann"], ["Lee"], ["met"], ["Bob"]], [["met"], ["Ann"]]]
     >>> y = [["B-PER", "I-PER", "O", "B-PER"], ["O", "B-PER"]]
-    >>> crf = HighOrderSemiCRF(encoding="bio", decoding=SegmentDecoding(0.5)).fit(X, y)
+    >>> crf = HighOrderSemiCRF(scheme="bio", decoding=SegmentDecoding(0.5)).fit(X, y)
     >>> crf.predict(X)
     [['O', 'O', 'O', 'B-PER'], ['O', 'B-PER']]
     >>> crf.set_params(decoding=SegmentDecoding(0.3)).predict(X)
     [['B-PER', 'B-PER', 'O', 'B-PER'], ['O', 'B-PER']]
     """
 
-    def __init__(self, threshold: float | Mapping[Any, float] = 0.5, *, encoding: str = "auto") -> None:
+    __module__ = "sklearn_hocrf.settings"  # where users import it from: files of models name this place
+
+    def __init__(self, threshold: float | Mapping[Any, float] = 0.5, *, scheme: str = "auto") -> None:
         self.threshold = threshold
-        self.encoding = encoding
+        self.scheme = scheme
 
     def check(self) -> None:
         """Raise a ValueError for a setting that is not valid, as far as that can be told without labels."""
@@ -158,13 +167,13 @@ class SegmentDecoding(BaseEstimator):
         for threshold in given:
             valid = is_number(threshold) and 0 <= threshold <= 1
             check(valid, "threshold of SegmentDecoding", "a probability, or a dict of them by label", threshold)
-        check_choice("encoding of SegmentDecoding", self.encoding, SEGMENT_ENCODINGS)
+        check_choice("scheme of SegmentDecoding", self.scheme, SEGMENT_SCHEMES)
 
     def decode(self, fitted: Any, batch: Any, mask: Any) -> Any:
         """Return the labelling of a batch by a fitted estimator, given a mask."""
         return fitted._decode_segments(batch, self, mask)
 
-    def thresholds(self, names) -> np.ndarray:
+    def thresholds(self, names: list) -> np.ndarray:
         """Return the threshold of each segment label; ``names`` are all of them."""
         if not isinstance(self.threshold, Mapping):
             return np.full(len(names), float(self.threshold))
@@ -270,12 +279,12 @@ def best_writing(candidates: list, tags: Any, allowed: np.ndarray, forbidden: se
 class _Writer:
     """Writes segments as labels that are possible after given ones; parameters as in :func:`best_writing`."""
 
-    def __init__(self, tags, allowed, forbidden):
+    def __init__(self, tags: SegmentTags, allowed: np.ndarray, forbidden: set[tuple[int, ...]]) -> None:
         self.tags, self.allowed, self.forbidden = tags, allowed, forbidden
         self.lengths = {len(run) for run in forbidden}
         self.memory = max(self.lengths, default=2) - 1
 
-    def segment(self, history, start, stop, label) -> dict:
+    def segment(self, history: tuple[int, ...], start: int, stop: int, label: int) -> dict:
         """Return all labels of a segment, -1 for a token outside, by the last labels that are to be remembered."""
         found: dict = {history: []}
         for token in range(start, stop):
@@ -289,7 +298,7 @@ class _Writer:
             found = longer
         return found
 
-    def _choices(self, label, is_first, is_last) -> list:
+    def _choices(self, label: int, is_first: bool, is_last: bool) -> list:
         """Return the labels of tokens in segments of a label, the one that belongs there first."""
         codes = np.flatnonzero(self.tags.tags.segment_label == label).tolist()
         if label < 0:
@@ -298,5 +307,5 @@ class _Writer:
         usual = (only if is_last else first) if is_first else (last if is_last else inner)
         return sorted(codes, key=lambda code: code != usual)
 
-    def _is_possible(self, run) -> bool:
+    def _is_possible(self, run: tuple[int, ...]) -> bool:
         return not any(run[-length:] in self.forbidden for length in self.lengths)

@@ -39,7 +39,7 @@ class Fitted(NamedTuple):
     part_names: np.ndarray | None = None  # (S,)   of the parts of labels; None: there are none
     temperature: float = 1.0  # what calibration has divided the weights of training by
 
-    def checked(self, layout_class) -> Fitted:
+    def checked(self, layout_class: type) -> Fitted:
         """Return the record with read-only weights, or raise a ValueError if its parts do not fit together.
 
         Parameters
@@ -62,7 +62,8 @@ class Fitted(NamedTuple):
             raise ValueError(f"the targets are {type(targets).__name__}, not {targets_class.__name__}")
         targets.check(layout.patterns.n_labels)
         for name in ("longest", "shortest", "repeats"):
-            if not np.array_equal(getattr(layout, name, None), getattr(targets, name, None)):
+            lengths: list[Any] = [getattr(part, name, None) for part in (layout, targets)]
+            if not np.array_equal(*lengths):
                 raise ValueError("the highest and lowest lengths of segments are not those of the layout")
         n_values = len(_numbers(self.history, "history"))
         if not isinstance(self.n_iter, Integral) or n_values != self.n_iter + 1:
@@ -85,7 +86,7 @@ class Fitted(NamedTuple):
             weights=weights, features=features, borders=borders, level_zero=level_zero, part_names=part_names
         )
 
-    def _check_stream(self):
+    def _check_stream(self) -> None:
         if self.stream is None:
             return
         if not isinstance(self.stream, tuple) or len(self.stream) != 2 or not isinstance(self.stream[1], type):
@@ -95,7 +96,7 @@ class Fitted(NamedTuple):
             state.check(self.layout.n_weights)
 
 
-def _borders(borders, n_labels) -> np.ndarray | None:
+def _borders(borders: Any, n_labels: int) -> np.ndarray | None:
     """Return a table of the labels at borders as a read-only one, or raise."""
     if borders is None:
         return None
@@ -105,7 +106,7 @@ def _borders(borders, n_labels) -> np.ndarray | None:
     return freeze(borders, np.bool_)
 
 
-def _part_names(names, n_parts) -> np.ndarray:
+def _part_names(names: Any, n_parts: int) -> np.ndarray:
     """Return the names of parts of labels, or raise unless there are so many."""
     names = np.empty(0, object) if names is None else np.asarray(names)
     if names.shape != (n_parts,):
@@ -113,7 +114,7 @@ def _part_names(names, n_parts) -> np.ndarray:
     return names
 
 
-def _numbers(array, what, length=None) -> np.ndarray:
+def _numbers(array: Any, what: str, length: int | None = None) -> np.ndarray:
     """Return a 1-D array of real numbers as a read-only one, or raise."""
     array = np.asarray(array)
     if array.ndim != 1 or array.dtype.kind not in "iuf" or length not in (None, len(array)):

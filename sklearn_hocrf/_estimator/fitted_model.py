@@ -74,9 +74,9 @@ class FittedModel:
         return getattr(self.estimator, "_tags", None)
 
     @property
-    def encoding(self) -> str:
+    def scheme(self) -> str:
         """The form in which labels give segments."""
-        return self.estimator._encoding
+        return self.estimator._scheme
 
     # --- data ---------------------------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ optional attribute, ``capability`` returns the default of the base class.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from inspect import signature
 from typing import Any, NamedTuple
@@ -36,7 +36,7 @@ from .._solvers import (
     one_blas_thread,
 )
 from .._structure.layout import WeightLayout
-from .._structure.tied_weights import tie_weights
+from .._structure.tied_weights import Ties, tie_weights
 from .._structure.weight_groups import match_prefixes, prefix_of_key, unmatched, weight_groups
 from .._validation import warn_user
 from .compatibility import Asked, refuse
@@ -147,12 +147,12 @@ def values_by_group(
     return np.array([given[key] for key in keys], dtype=np.float64)[groups]
 
 
-def _prefixes(keys) -> list[str]:
+def _prefixes(keys: Iterable) -> list[str]:
     """Return the prefixes of feature names that keys have, each once."""
     return list(dict.fromkeys(prefix for prefix in map(prefix_of_key, keys) if prefix is not None))
 
 
-def _not_covered(parameter, weight, layout, names, labels) -> str:
+def _not_covered(parameter: str, weight: int, layout: WeightLayout, names: Any, labels: np.ndarray | None) -> str:
     """Return what to say of a weight that no key covers."""
     is_pair, order = weight < layout.n_pairs, int(layout.order_of_weight[weight])
     row = layout.row_of_weight[weight]
@@ -207,7 +207,9 @@ def choose_prior(parameters: Mapping[str, Any]) -> Prior | PatternPrior | GivenP
     return prior if search is None or search.relax else PatternPrior(prior, search)
 
 
-def _choose_solver(parameters, objective, prior, name) -> Any:
+def _choose_solver(
+    parameters: Mapping[str, Any], objective: Any, prior: Prior | PatternPrior | GivenPenalty, name: str
+) -> Any:
     solver = parameters["solver"]
     if not isinstance(solver, str):
         return solver
@@ -295,7 +297,7 @@ def without_zeros(penalty: Any, layout: WeightLayout, weights: np.ndarray) -> tu
     return layout.pruned(weights)
 
 
-def _minimise(objective, penalty, problem, start, solver) -> SolverReport:
+def _minimise(objective: Any, penalty: Any, problem: Problem, start: np.ndarray, solver: Any) -> SolverReport:
     """Minimise an objective of labelled data plus a penalty, and check whether there is a minimum."""
     report = _minimise_tied(solver, objective, penalty, problem, start)
     if report is None:
@@ -309,7 +311,9 @@ def _minimise(objective, penalty, problem, start, solver) -> SolverReport:
     return report
 
 
-def _minimise_tied(solver, objective, penalty, problem, start) -> SolverReport | None:
+def _minimise_tied(
+    solver: Any, objective: Any, penalty: Any, problem: Problem, start: np.ndarray
+) -> SolverReport | None:
     """Minimise over fewer variables if some weights must be equal; return None if none must, or if it does not pay.
 
     Attributes that always occur together get equal weights (see ``_structure.tied_weights``) if criterion, penalty and
@@ -334,17 +338,17 @@ def _minimise_tied(solver, objective, penalty, problem, start) -> SolverReport |
     return report._replace(w=ties.widen(report.w))
 
 
-def _widening(solver, ties):
+def _widening(solver: Any, ties: Ties) -> Any:
     """Return the solver, with a callback whose reports have all weights."""
     callback = getattr(solver, "callback", None)
     if callback is None:
         return solver
 
-    def widened(report):
+    def widened(report: Callable[[], SolverReport]) -> SolverReport:
         narrow = report()
         return narrow._replace(w=ties.widen(narrow.w))
 
-    def tell(progress):
+    def tell(progress: Progress) -> Any:
         return callback(progress._replace(report=progress.report and partial(widened, progress.report)))
 
     return with_callback(solver, tell)
@@ -357,7 +361,7 @@ def with_callback(solver: Any, callback: Callable[[Progress], Any] | None) -> An
     return solver
 
 
-def _solve(solver, objective, penalty, start) -> SolverReport:
+def _solve(solver: Any, objective: Any, penalty: Any, start: np.ndarray) -> SolverReport:
     """Minimise a bound objective plus a penalty."""
     n_inner = getattr(objective, "n_inner", 0)
     if not n_inner:
@@ -365,7 +369,7 @@ def _solve(solver, objective, penalty, start) -> SolverReport:
     return _solve_bounds(solver, n_inner, objective, penalty, start)
 
 
-def _solve_bounds(solver, n_inner, objective, penalty, start) -> SolverReport:
+def _solve_bounds(solver: Any, n_inner: int, objective: Any, penalty: Any, start: np.ndarray) -> SolverReport:
     """Minimise an objective by a few iterations on each of its convex bounds, which touch it at the current weights."""
     inner = with_callback(solver, None)
     inner.max_iter = n_inner
@@ -373,7 +377,7 @@ def _solve_bounds(solver, n_inner, objective, penalty, start) -> SolverReport:
     history = [objective.value_gradient(w)[0] + penalty.value(w)]
     converged, stopped, message = False, False, "the number of rounds has reached its limit"
 
-    def report():
+    def report() -> SolverReport:
         return SolverReport(w, len(history) - 1, np.array(history), norm, np.inf, converged, message, n_passes)
 
     while not stopped and len(history) <= solver.max_iter:
@@ -395,7 +399,7 @@ def _solve_bounds(solver, n_inner, objective, penalty, start) -> SolverReport:
     return report()._replace(stopped=stopped, message=STOPPED if stopped else message)
 
 
-def _lacks_optimum(objective, penalty, problem, w) -> bool:
+def _lacks_optimum(objective: Any, penalty: Any, problem: Problem, w: np.ndarray) -> bool:
     """Tell whether the objective is known to fall without end as the weights without a penalty grow."""
     if not (isinstance(objective, Objective) and isinstance(penalty, Penalty)):
         return False

@@ -71,13 +71,13 @@ def compile_label_parts(label_parts: Mapping | Callable | None, labels: np.ndarr
     return NamedParts(named_array(names), LabelParts(offsets_of(list(map(len, codes))), flat, len(names)))
 
 
-def _parts_of(label_parts, label) -> dict:
+def _parts_of(label_parts: Mapping | Callable | None, label: Any) -> dict:
     """Return the distinct parts of a label, as keys."""
     if label_parts is None:
         return {}
     parts = label_parts.get(label, ()) if isinstance(label_parts, Mapping) else label_parts(label)
     _check_parts(label, parts)
-    distinct = {}
+    distinct: dict = {}
     for part in parts:
         if not isinstance(part, Hashable):
             raise TypeError(f"label_parts: the part {short(part)} of the label {short(label)} is not hashable")
@@ -87,7 +87,7 @@ def _parts_of(label_parts, label) -> dict:
     return distinct
 
 
-def _check_parts(label, parts) -> None:
+def _check_parts(label: Any, parts: Any) -> None:
     if isinstance(parts, Mapping):  # {"Case": "Gen"} would be the part "Case"
         raise TypeError(
             f"label_parts must give an iterable of parts for each label, got a mapping, {short(parts)}, for the label "

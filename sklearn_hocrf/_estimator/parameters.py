@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 
 from .._data.checks import short
-from .._data.encodings import PREFIXES
+from .._data.schemes import PREFIXES
 from .._structure.weight_groups import match_prefixes, unmatched
 from .._validation import warn_user
 from .._validation._sklearn import HasMethods, Interval, StrOptions
@@ -38,9 +38,9 @@ PARAMETER_CONSTRAINTS: dict[str, Any] = {
     "patterns": [Iterable, PatternSearch],
     "min_pattern_count": [Interval(Real, 0, None, closed="left")],
     "feature_order": [Interval(Integral, 0, None, closed="left"), dict],
-    "min_feature_count": [Interval(Real, 0, None, closed="left")],
+    "min_pair_count": [Interval(Real, 0, None, closed="left")],
     "fit_intercept": ["boolean"],
-    "unsupported": ["boolean"],
+    "all_pairs": ["boolean"],
     "class_weight": [StrOptions({"balanced"}), dict, None],
     "constraints": [StrOptions(set(PREFIXES)), Constraints, callable, None],
     "label_parts": [Mapping, callable, None],
@@ -100,7 +100,7 @@ def check_parameters(parameters: Mapping[str, Any]) -> None:
         _check_orders_of_prefixes(parameters["feature_order"])
 
 
-def _check_reg(name, reg, check) -> None:
+def _check_reg(name: str, reg: Any, check: Callable[[Any], None]) -> None:
     """Check ``sigma_reg`` or ``l1_reg``; ``check`` is that of a number or a sequence."""
     if not isinstance(reg, Mapping):
         check(reg)
@@ -124,7 +124,7 @@ def is_group_key(key: Any) -> bool:
     return key is None or isinstance(key, str) or is_pair
 
 
-def _check_sigma_reg(sigma_reg) -> None:
+def _check_sigma_reg(sigma_reg: Any) -> None:
     sigmas = np.asarray(sigma_reg)
     if sigmas.ndim > 1 or sigmas.size == 0 or sigmas.dtype.kind not in "iuf" or not (sigmas > 0).all():
         raise ValueError(
@@ -139,7 +139,7 @@ def _check_sigma_reg(sigma_reg) -> None:
             )
 
 
-def _check_l1_reg(l1_reg) -> None:
+def _check_l1_reg(l1_reg: Any) -> None:
     strengths = np.asarray(l1_reg)
     has_form = strengths.ndim <= 1 and strengths.size > 0 and strengths.dtype.kind in "iuf"
     if not has_form or not ((strengths >= 0) & np.isfinite(strengths)).all():
@@ -149,7 +149,7 @@ def _check_l1_reg(l1_reg) -> None:
         )
 
 
-def check_patterns(patterns) -> None:
+def check_patterns(patterns: Any) -> None:
     """Check the form of the user's label patterns."""
     if isinstance(patterns, str) and patterns not in ("observed", "all", "auto"):
         raise ValueError(
@@ -160,7 +160,7 @@ def check_patterns(patterns) -> None:
         raise ValueError(f"patterns is a {type(patterns).__name__}, which can be read only once: use a list")
 
 
-def _check_orders_of_prefixes(feature_order) -> None:
+def _check_orders_of_prefixes(feature_order: Any) -> None:
     for prefix, orders in feature_order.items():
         is_tuple_of_orders = isinstance(orders, tuple) and len(orders) > 0 and all(map(_is_order, orders))
         if not isinstance(prefix, str) or not (_is_order(orders) or is_tuple_of_orders):
@@ -170,17 +170,17 @@ def _check_orders_of_prefixes(feature_order) -> None:
             )
 
 
-def _is_order(value) -> bool:
+def _is_order(value: Any) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 0
 
 
-def check_segment_lengths(min_segment_length, max_segment_length) -> None:
+def check_segment_lengths(min_segment_length: Any, max_segment_length: Any) -> None:
     """Check the lowest and the highest length of segments, which apply to all labels or are given by label."""
     _check_length("max_segment_length", max_segment_length, "integers >= 1 or inf", "an integer >= 1, inf")
     _check_length("min_segment_length", min_segment_length, "integers >= 1", "an integer >= 1")
 
 
-def _check_length(name, given, numbers, number) -> None:
+def _check_length(name: str, given: Any, numbers: str, number: str) -> None:
     """Check one of the lengths; ``numbers`` and ``number`` say what they are in messages."""
     if isinstance(given, bool):
         raise ValueError(f"{name} must be {number}, a dict or None, got {given!r}")
@@ -193,7 +193,9 @@ def _check_length(name, given, numbers, number) -> None:
             raise ValueError(f"{name} maps labels to {numbers}, got {label!r}: {length!r}")
 
 
-def resolve_feature_orders(feature_order, max_order, names):
+def resolve_feature_orders(
+    feature_order: Any, max_order: int | None, names: Any
+) -> tuple[int, ...] | list[tuple[int, ...]]:
     """Return the orders of the patterns with which each feature is paired.
 
     Parameters
@@ -237,5 +239,5 @@ def resolve_feature_orders(feature_order, max_order, names):
     return [choices[index] for index in choice.tolist()]
 
 
-def _orders_up_to(order, max_order) -> tuple[int, ...]:
+def _orders_up_to(order: int, max_order: int | None) -> tuple[int, ...]:
     return tuple(range((order if max_order is None else min(order, max_order)) + 1))

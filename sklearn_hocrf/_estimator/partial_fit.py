@@ -14,17 +14,19 @@ from numpy.typing import ArrayLike
 from .._data.checks import short
 from .._objectives import Objective
 from .._settings import capability
-from .._validation import read_more_sequences, read_training_sequences
+from .._structure.layout import WeightLayout
+from .._validation import TrainingData, read_more_sequences, read_training_sequences
 from .._validation._sklearn import available_if, fit_context
 from .constraints import Rules
 from .fitting import OBJECTIVES, SOLVERS, warn_not_converged
+from .hooks import Hooks
 from .parameters import check_patterns
 from .pattern_search import pattern_search
 
 __all__ = ["PartialFitMixin"]
 
 
-def _can_stream(estimator):
+def _can_stream(estimator: Any) -> bool:
     """Return True, or raise an AttributeError with a remedy."""
     solver = estimator.solver
     if isinstance(solver, str):
@@ -40,7 +42,7 @@ def _can_stream(estimator):
     )
 
 
-class PartialFitMixin:
+class PartialFitMixin(Hooks):
     """``partial_fit`` for estimators with the hooks of ``BaseSequenceLabeler``."""
 
     @available_if(_can_stream)
@@ -102,7 +104,7 @@ class PartialFitMixin:
 
         A call costs about as much as a pass over its sequences and over all weights, so it is best to pass sequences by
         the thousand. The first call determines the step size from its sequences, unless the solver has a given
-        ``step_size``; it should therefore have more than a few sequences. ``min_feature_count`` above 1 and
+        ``step_size``; it should therefore have more than a few sequences. ``min_pair_count`` above 1 and
         ``class_weight="balanced"`` are refused, because they depend on the entire stream.
 
         Examples
@@ -135,7 +137,7 @@ class PartialFitMixin:
         warn_not_converged(type(self).__name__, training.solver, [report])
         return self
 
-    def _last_point(self, solver, layout, places):
+    def _last_point(self, solver: Any, layout: WeightLayout, places: np.ndarray | None) -> tuple[np.ndarray, Any]:
         """Return the starting weights under a layout, and the state of the solver for it, or None."""
         state, solver_class = self._fitted.stream or (None, None)
         if type(solver) is not solver_class:  # a state means nothing to a solver of another kind
@@ -146,23 +148,25 @@ class PartialFitMixin:
         start[places] = self._weights
         return start, None if state is None else state.moved(places, layout.n_weights)
 
-    def _patterns_in_place(self, patterns):
+    def _patterns_in_place(self, patterns: Any) -> Any:
         """Return what stands in place of the parameter ``patterns``; None stands for the parameter itself."""
         if patterns is None and hasattr(self, "_fitted") and pattern_search(self.patterns) is not None:
             return self._fitted.trained_with["patterns"]  # a fitted model has its patterns, and searches none
         return patterns
 
-    def _check_stream_parameters(self, patterns):
+    def _check_stream_parameters(self, patterns: Any) -> None:
         check_patterns(patterns)
         self._refuse(self._choose_objective(), circumstance="stream", patterns=patterns)
 
-    def _read_first(self, X, y, classes, sample_weight):
+    def _read_first(self, X: Any, y: Any, classes: ArrayLike | None, sample_weight: ArrayLike | None) -> TrainingData:
         """Return the training data of the first call."""
         fixed = None if classes is None else self._check_classes(classes)
         sequences = read_training_sequences(self, X, sample_weight)
         return self._read_training_data(y, sequences, fixed)
 
-    def _read_next(self, X, y, classes, patterns, sample_weight):
+    def _read_next(
+        self, X: Any, y: Any, classes: ArrayLike | None, patterns: Any, sample_weight: ArrayLike | None
+    ) -> tuple[TrainingData, WeightLayout, np.ndarray | None]:
         """Return the training data of a later call, their layout, and the places of the old weights in it, or None."""
         if classes is not None and self._check_classes(classes).tolist() != self._labels.tolist():
             raise ValueError(

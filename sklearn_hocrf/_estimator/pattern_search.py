@@ -24,7 +24,7 @@ from .._settings import check, is_integer
 from .._solvers import OWLQN, SolverReport, reached_tolerance
 from .._structure.extensions import Extensions, LabelledSequences, left_extensions
 from .._structure.layout import WeightLayout
-from .._structure.patterns import given_patterns, is_frequent
+from .._structure.patterns import PatternTable, given_patterns, is_frequent
 from .._structure.weighted_arcs import CompiledPatterns
 from .patterns import warn_of_size
 from .progress import lines_of
@@ -110,7 +110,7 @@ class PatternSearch(BaseEstimator):
     Each letter is the same as the one before the last, so pairs of letters say nothing, and triples say it all:
 
     >>> from sklearn_hocrf import HighOrderCRF
-    >>> from sklearn_hocrf.training import PatternSearch
+    >>> from sklearn_hocrf.settings import PatternSearch
     >>> y = [list(letters) for letters in ["aaaaaaaa", "abababab", "babababa", "bbbbbbbb"]]
     >>> X = [[[]] * len(letters) for letters in y]
     >>> crf = HighOrderCRF(max_order=2, patterns=PatternSearch(l1_reg=0.5)).fit(X, y)
@@ -121,6 +121,8 @@ class PatternSearch(BaseEstimator):
     >>> crf.pattern_search_history_[["n_in", "n_out", "n_patterns"]].tolist()
     [(0, 0, 0), (4, 0, 4), (0, 0, 4), (0, 0, 4), (0, 0, 4)]
     """
+
+    __module__ = "sklearn_hocrf.settings"  # where users import it from: files of models name this place
 
     def __init__(self, l1_reg: float | Sequence[float] = 1.0, *, relax: bool = True, max_rounds: int = 100) -> None:
         self.l1_reg = l1_reg
@@ -220,7 +222,7 @@ class _Counts(NamedTuple):
     precision: np.ndarray  # (Z,)   of the Gaussian prior
 
     @property
-    def patterns(self):
+    def patterns(self) -> PatternTable:
         return self.compiled.patterns
 
     def violations(self) -> list[tuple[float, tuple, float]]:
@@ -271,7 +273,7 @@ def search_patterns(task: SearchTask, weights: np.ndarray, active: Mapping[tuple
 class _ActiveSet:
     """The patterns that are in, and all weights."""
 
-    def __init__(self, task, weights, active):
+    def __init__(self, task: SearchTask, weights: np.ndarray, active: Mapping[tuple, float]) -> None:
         self._task, layout = task, task.problem.layout
         self._labels = [(label,) for label in range(layout.patterns.n_labels)]
         self._features = weights[: layout.first_bias]  # and those of the tokens of segments
@@ -283,10 +285,11 @@ class _ActiveSet:
         own = dict(zip(self._labels, layout.pattern_coef(weights).tolist(), strict=True))
         self._own = {**own, **self._frequent(active)}  # weights of patterns
         self._lines = lines_of(task.solver)
-        self._n_in, self._n_passes, self._history = len(self._own) - len(own), 0.0, []
+        self._n_in, self._n_passes = len(self._own) - len(own), 0.0
+        self._history: list[tuple] = []
         self._has_warned, self._came_in = False, 0.0
 
-    def _frequent(self, active):
+    def _frequent(self, active: Mapping[tuple, float]) -> dict[tuple, float]:
         """Return those of some patterns that occur often enough."""
         problem, table = self._task.problem, given_patterns(active, len(self._labels))
         layout = problem.layout.with_biases(table, np.arange(len(table.lengths)))
@@ -295,18 +298,20 @@ class _ActiveSet:
         return {z: active[z] for z, is_kept in zip(table.tuples(), kept, strict=True) if is_kept and z in active}
 
     @property
-    def n_rounds(self):
+    def n_rounds(self) -> int:
         return len(self._history)
 
-    def enough(self, tol) -> float:
+    def enough(self, tol: float) -> float:
         """Return to what tolerance to train: looser than ``tol`` after much has come in, but such that it moves."""
         return max(_PART * self._came_in, min(tol, 0.5 * self._came_in)) if self._came_in else tol
 
-    def train(self, tol):
+    def train(self, tol: float) -> None:
         """Train the weights of the patterns that are in, which go out where they become 0."""
         self.tol, self._lines.part = tol, f"round {self.n_rounds + 1} of the search for label patterns"
         layout, start = self._model()
-        settings = {name: getattr(self._task.solver, name, default) for name, default in _SOLVER_SETTINGS.items()}
+        settings: dict[str, Any] = {
+            name: getattr(self._task.solver, name, default) for name, default in _SOLVER_SETTINGS.items()
+        }
         if tol > _LOOSE[-1]:
             settings["max_iter"] = min(settings["max_iter"], _SHORT)
         self.report = self._task.minimise(OWLQN(tol, **settings), self._task.problem.under(layout), start)
@@ -334,16 +339,16 @@ class _ActiveSet:
             order += 1
         return found
 
-    def matter(self, violations, tol) -> bool:
+    def matter(self, violations: list[tuple[float, tuple, float]], tol: float) -> bool:
         """Tell whether violations are more than what ``tol`` allows for."""
         return self._share(violations) > tol
 
-    def _share(self, violations) -> float:
+    def _share(self, violations: list[tuple[float, tuple, float]]) -> float:
         """Return how large violations are, in units of the tolerance."""
         excess, penalty = np.array([one[0] for one in violations]), L2([one[2] for one in violations])
         return reached_tolerance(penalty, self.report.w, self.report.history[-1], excess)
 
-    def take_in(self, violations):
+    def take_in(self, violations: list[tuple[float, tuple, float]]) -> None:
         """Take in the worst violations."""
         most = max(int(_GROWTH * len(self._own)), _ALWAYS)
         worst = sorted(violations, key=lambda violation: (-violation[0], violation[1]))[:most]
@@ -351,7 +356,7 @@ class _ActiveSet:
         self._own.update((pattern, 0.0) for _, pattern, _ in worst)
         self._n_in = len(worst)
 
-    def record(self, violations, is_sweep):
+    def record(self, violations: list[tuple[float, tuple, float]], is_sweep: bool) -> None:
         largest = max((excess for excess, _, _ in violations), default=0.0)
         n_patterns, objective = len(self._own) - len(self._labels), self.report.history[-1]
         self._history.append((self._n_in, self._n_out, n_patterns, objective, largest, is_sweep, self._n_passes))
@@ -365,28 +370,28 @@ class _ActiveSet:
         self._lines.write(", ".join([*said, f"to a tolerance of {self.tol:.2g}", left]), is_last=True)
         self._n_in, self._n_passes = 0, 0.0
 
-    def found(self, is_optimal, is_loose) -> FoundPatterns:
+    def found(self, is_optimal: bool, is_loose: bool) -> FoundPatterns:
         self._lines.part = ""
         self._own = {z: w for z, w in self._own.items() if w or len(z) == 1}
         history = np.array(self._history, dtype=HISTORY)
         return FoundPatterns(*self._model(), history, self.report, is_optimal, is_loose)
 
-    def _model(self):
+    def _model(self) -> tuple[WeightLayout, np.ndarray]:
         """Return the layout of the patterns that are in, and all weights."""
         base, table = self._task.problem.layout, given_patterns(self._own, len(self._labels))
         has_intercept = len(base.bias_pattern) > 0
         layout, patterns = base.with_biases(table, np.flatnonzero((table.lengths > 1) | has_intercept)), table.tuples()
         return layout, np.concatenate([self._features, [self._own[patterns[row]] for row in layout.bias_pattern]])
 
-    def _highest(self, patterns):
+    def _highest(self, patterns: PatternTable) -> int:
         return int(min(self._task.max_order, patterns.lengths.max()))
 
-    def _count(self, candidates) -> _Counts:
+    def _count(self, candidates: list[tuple]) -> _Counts:
         """Return the counts of single labels, of the patterns that are in, and of candidates, whose weights are 0."""
         base, objective = self._task.problem.layout, self._task.objective
         table = given_patterns([*self._own, *candidates], len(self._labels))
         if not self._has_warned:
-            self._has_warned = warn_of_size(*table.labels.shape, len(self._sequences.codes))
+            self._has_warned = warn_of_size(len(table.lengths), table.labels.shape[1], len(self._sequences.codes))
         layout = base.with_biases(table, np.arange(len(table.lengths)))
         problem, patterns = self._task.problem.under(layout), table.tuples()
         own = [self._own.get(pattern, 0.0) for pattern in patterns]
@@ -398,13 +403,13 @@ class _ActiveSet:
         precision = self._task.penalty(layout).precisions(layout.n_weights)[base.first_bias :]
         return _Counts(layout.compiled, observed + difference, observed, np.where(is_in, 0.0, excess), precision)
 
-    def _extensions(self, counts, order) -> Extensions:
+    def _extensions(self, counts: _Counts, order: int) -> Extensions:
         """Return the extensions, of an order, of patterns whose counts allow that they or theirs violate anything."""
         most = np.maximum(counts.expected, counts.observed)
         extended = (counts.patterns.lengths == order) & (most > self._task.search.strengths(order))
         return left_extensions(counts.compiled, extended, order, self._sequences)
 
-    def _candidates(self, extensions, counts, order, unknown) -> list[tuple]:
+    def _candidates(self, extensions: Extensions, counts: _Counts, order: int, unknown: float) -> list[tuple]:
         """Return the extensions that are out and may violate the condition, by what is known of what they contain.
 
         ``unknown`` stands for expected counts of prefixes of which nothing is known.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,19 +22,23 @@ class ObservedPatterns(NamedTuple):
     """The label patterns of training data, to be counted if they are asked for."""
 
     n_positions: int  # tokens or segments of the data
-    count: Callable[[int, float], PatternCounts]  # of the highest order, and the lowest count
+    counted: Callable[[int, float], PatternCounts]  # of the highest order, and the lowest count
 
     @classmethod
-    def of_labels(cls, codes, offsets, n_labels, sequence_weight=None) -> ObservedPatterns:
+    def of_labels(
+        cls, codes: np.ndarray, offsets: np.ndarray, n_labels: int, sequence_weight: np.ndarray | None = None
+    ) -> ObservedPatterns:
         """Return the patterns in label codes of tokens or segments."""
 
-        def count(max_order, min_count):
+        def count(max_order: int, min_count: float) -> PatternCounts:
             return count_patterns(codes, offsets, n_labels, max_order, min_count, sequence_weight)
 
         return cls(len(codes), count)
 
 
-def select_patterns(patterns, labels, observed: ObservedPatterns, max_order, min_count) -> PatternTable:
+def select_patterns(
+    patterns: Any, labels: np.ndarray, observed: ObservedPatterns, max_order: int | None, min_count: float
+) -> PatternTable:
     """Return the label patterns of a model.
 
     Parameters
@@ -66,13 +70,13 @@ def select_patterns(patterns, labels, observed: ObservedPatterns, max_order, min
         raise ValueError('max_order=None needs patterns="auto", which finds the highest order by itself')
     if isinstance(patterns, str) and patterns == "observed":
 
-        def warn(n_patterns, longest):
+        def warn(n_patterns: int, longest: int) -> None:
             warn_of_size(n_patterns, longest, observed.n_positions)
 
-        return observed.count(max_order, min_count).frequent(len(labels), min_count, warn)
+        return observed.counted(max_order, min_count).frequent(len(labels), min_count, warn)
     if isinstance(patterns, str) and patterns == "all":
         table = all_patterns(len(labels), max_order)
-        warn_of_size(*table.labels.shape, observed.n_positions)
+        warn_of_size(len(table.lengths), table.labels.shape[1], observed.n_positions)
         return table
     if isinstance(patterns, str) or not isinstance(patterns, Iterable):
         raise ValueError(f"patterns={patterns!r} are searched by fit alone, which trains with them")

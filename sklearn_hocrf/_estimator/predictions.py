@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, overload
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from .._data.arrays import offsets_of
-from .._data.batch import Sequences
+from .._data.batch import SequenceBatch, Sequences
 from .._data.labels import decode_labels
 from .._data.masks import Mask, both
 from .._inference.impossible import naming_the_impossible
@@ -22,20 +22,21 @@ from .._validation import check_sequence_weight, read_sequences, refuse_metrics_
 from .._validation._sklearn import available_if
 from .decoding import check_decoding, choose_decoding
 from .fitting import choose_objective, says_no_probabilities
+from .hooks import Hooks
 from .patterns import pattern_codes
 
 __all__ = ["PredictionsMixin", "border_mask"]
 
 
-class PredictionsMixin:
+class PredictionsMixin(Hooks):
     """What both estimators answer once they are fitted; the hooks are those of the base class."""
 
-    def _mask(self, batch, form, known=None) -> Mask | None:
+    def _mask(self, batch: SequenceBatch, form: str, known: Any = None) -> Mask | None:
         """Return which labellings of a batch are possible, None for all: by the constraints, and by what is known."""
         known = None if known is None else self._read_known(known, batch, form).mask
         return both(border_mask(batch, self._fitted.borders), known)
 
-    def _decode(self, batch, mask):
+    def _decode(self, batch: SequenceBatch, mask: Mask | None) -> Any:
         """Return the labelling that ``decoding`` asks for, given a mask."""
         check_decoding(self.decoding)
         decoding = choose_decoding(self.decoding)
@@ -47,23 +48,25 @@ class PredictionsMixin:
         return decoding.decode(self, batch, mask)
 
     @contextmanager
-    def _asked(self, batch, mask) -> Iterator[Model]:
+    def _asked(self, batch: SequenceBatch, mask: Mask | None) -> Iterator[Model]:
         """Give the model, to be asked about a batch under a mask; raise where no labelling agrees with it."""
         model = self._build_model()
         with self._naming_the_impossible(model, batch, mask):
             yield model
 
-    def _naming_the_impossible(self, model, batch, mask):
+    def _naming_the_impossible(
+        self, model: Model, batch: SequenceBatch, mask: Mask | None
+    ) -> AbstractContextManager[None]:
         """Return a context in which an error names the sequence and position where no labelling agrees with a mask."""
         return naming_the_impossible(model, batch, mask, border_mask(batch, self._fitted.borders))
 
-    def _as_fitted(self):
+    def _as_fitted(self) -> Any:
         """Return a shallow copy, whose predictions come from one model even if another thread fits this estimator."""
         fitted = copy.copy(self)
         check_is_fitted(fitted)
         return fitted
 
-    def _has_probabilities(self):
+    def _has_probabilities(self) -> bool:
         """Return True, or raise an error that says why there are no probabilities: for ``available_if``."""
         learned = getattr(self, "_fitted", None)
         given = self.objective if learned is None else learned.trained_with["objective"]
@@ -164,7 +167,7 @@ class PredictionsMixin:
         >>> from sklearn_hocrf import HighOrderSemiCRF
         >>> X = [[["Ann"], ["Lee"], ["met"], ["Bob"]], [["met"], ["Ann"]]]
         >>> y = [["B-PER", "I-PER", "O", "B-PER"], ["O", "B-PER"]]
-        >>> crf = HighOrderSemiCRF(encoding="bio").fit(X, y)
+        >>> crf = HighOrderSemiCRF(scheme="bio").fit(X, y)
         >>> crf.classes_
         array(['B-PER', 'I-PER', 'O'], dtype='<U5')
         >>> crf.predict_marginals(X)[1].round(2)
@@ -241,7 +244,7 @@ class PredictionsMixin:
         >>> from sklearn_hocrf import HighOrderSemiCRF
         >>> X = [[["Ann"], ["Lee"], ["met"], ["Bob"]], [["met"], ["Ann"]]]
         >>> y = [["B-PER", "I-PER", "O", "B-PER"], ["O", "B-PER"]]
-        >>> crf = HighOrderSemiCRF(encoding="bio").fit(X, y)
+        >>> crf = HighOrderSemiCRF(scheme="bio").fit(X, y)
         >>> crf.pattern_marginals(X, [("PER",), ("O", "PER")])[1].round(2)
         array([[0.22, 0.  ],
                [0.8 , 0.5 ]])
@@ -254,12 +257,12 @@ class PredictionsMixin:
             marginals = model.pattern_marginals(batch, codes, n_jobs=fitted.n_jobs, mask=mask)
         return fitted._reshape(marginals, batch, form)
 
-    def _as_predicted(self, labelling, batch) -> list:
+    def _as_predicted(self, labelling: Any, batch: SequenceBatch) -> list:
         """Return a labelling by sequence, as :meth:`predict` gives it for lists of sequences."""
         as_lists = self._fitted.targets.as_lists
         return decode_labels(self._token_codes(labelling), self.classes_, batch.offsets, as_lists=as_lists)
 
-    def _reshape(self, rows, batch, form):
+    def _reshape(self, rows: np.ndarray, batch: SequenceBatch, form: str) -> Any:
         """Give one row per token the shape of X."""
         if form == "table":
             return rows
@@ -281,7 +284,7 @@ class PredictionsMixin:
         ----------
         X : as in :meth:`predict`
         y : as in :meth:`fit`
-            A label that did not occur in fit counts as an error of the model. Tags that violate the encoding are
+            A label that did not occur in fit counts as an error of the model. Tags that violate the scheme are
             interpreted as in fit.
         sample_weight : array-like of shape (n_sequences,), default=None
             One weight per sequence, which applies to all of its tokens.
@@ -308,7 +311,7 @@ class PredictionsMixin:
         >>> from sklearn_hocrf import HighOrderSemiCRF
         >>> X = [[["Ann"], ["Lee"], ["met"], ["Bob"]], [["met"], ["Ann"]]]
         >>> y = [["B-PER", "I-PER", "O", "B-PER"], ["O", "B-PER"]]
-        >>> HighOrderSemiCRF(encoding="bio").fit(X, y).score(X[:1], [["B-PER", "B-PER", "O", "B-PER"]])
+        >>> HighOrderSemiCRF(scheme="bio").fit(X, y).score(X[:1], [["B-PER", "B-PER", "O", "B-PER"]])
         0.75
         """
         right, total = self._count_right(X, y, sample_weight)
@@ -316,7 +319,7 @@ class PredictionsMixin:
             raise ValueError("X has no tokens of positive weight, so the accuracy is undefined")
         return right / total
 
-    def _count_right(self, X, y, sample_weight=None) -> tuple[float, float]:
+    def _count_right(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> tuple[float, float]:
         """Return how many tokens are predicted correctly, and how many there are, both weighted."""
         fitted = self._as_fitted()
         batch, form = read_sequences(fitted, X)
@@ -377,7 +380,7 @@ class PredictionsMixin:
         >>> from sklearn_hocrf import HighOrderSemiCRF
         >>> X = [[["Ann"], ["Lee"], ["met"], ["Bob"]], [["met"], ["Ann"]]]
         >>> y = [["B-PER", "I-PER", "O", "B-PER"], ["O", "B-PER"]]
-        >>> crf = HighOrderSemiCRF(encoding="bio").fit(X, y)
+        >>> crf = HighOrderSemiCRF(scheme="bio").fit(X, y)
         >>> crf.log_likelihood(X[:1] * 2, [y[0], ["B-PER", "I-PER", "I-PER", "O"]]).round(2)
         array([-2.09,  -inf])
         """
@@ -387,7 +390,7 @@ class PredictionsMixin:
         labelled = fitted._read_labelled(X, y, unknown="raise" if unknown == "raise" else "ignore")
         return labelled.log_likelihood(fitted._build_model(), fitted.n_jobs)
 
-    def _read_labelled(self, X, y, unknown) -> LabelledBatch:
+    def _read_labelled(self, X: Any, y: Any, unknown: str) -> LabelledBatch:
         """Return sequences with their labels, which may have holes."""
         batch, form = read_sequences(self, X)
         model, mask = self._build_model(), self._mask(batch, form)
@@ -403,12 +406,12 @@ class PredictionsMixin:
         return LabelledBatch(batch, plan, truth, None, is_impossible)
 
 
-def border_mask(batch, borders) -> Mask | None:
+def border_mask(batch: SequenceBatch, borders: np.ndarray | None) -> Mask | None:
     """Return the mask of the labels with which sequences may begin and end; None stands for all."""
     return None if borders is None else Mask.of_borders(batch.offsets, borders)
 
 
-def _are_possible(mask, offsets, codes) -> np.ndarray:
+def _are_possible(mask: Mask, offsets: np.ndarray, codes: np.ndarray) -> np.ndarray:
     """Tell which sequences have labels that a mask allows at each token; -1 is none of the labels."""
     is_allowed = mask.allowed[np.arange(len(codes)), codes] & (codes >= 0)
     n_forbidden = offsets_of(~is_allowed)

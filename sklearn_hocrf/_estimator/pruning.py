@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -55,7 +56,7 @@ class Pruning(BaseEstimator):
     Examples
     --------
     >>> from sklearn_hocrf import HighOrderCRF
-    >>> from sklearn_hocrf.training import Pruning
+    >>> from sklearn_hocrf.settings import Pruning
     >>> X = [[["the"], ["old"], ["man"]], [["the"], ["man"]]]
     >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
     >>> crf = HighOrderCRF(pruning=Pruning(2)).fit(X, y)
@@ -64,6 +65,8 @@ class Pruning(BaseEstimator):
     >>> (crf.predict_marginals(X)[0] > 0).sum(axis=1)  # labels that are left
     array([2, 2, 2])
     """
+
+    __module__ = "sklearn_hocrf.settings"  # where users import it from: files of models name this place
 
     def __init__(self, n_candidates: int = 6, *, n_states: int | None = None, n_epochs: int = 3) -> None:
         self.n_candidates = n_candidates
@@ -110,7 +113,7 @@ def prune(problem: Problem, pruning: Any, random_state: Any = None) -> Problem:
     return problem.over(candidates.with_labels(problem.truth), level_zero)
 
 
-def checked_level_zero(level_zero: Any, layout: WeightLayout, numbers) -> LevelZero | None:
+def checked_level_zero(level_zero: Any, layout: WeightLayout, numbers: Callable[..., np.ndarray]) -> LevelZero | None:
     """Return the level 0 of a fitted model with read-only weights, or raise a ValueError if it does not fit.
 
     ``numbers`` is the function that checks the weights.

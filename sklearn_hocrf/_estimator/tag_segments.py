@@ -8,19 +8,23 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from .._data.arrays import offsets_of
+from .._data.batch import SequenceBatch
 from .._data.checks import check_choice, short
-from .._data.encodings import (
-    guessed_encoding,
+from .._data.masks import Mask
+from .._data.schemes import (
+    guessed_scheme,
     segment_lists,
     segments_of_labels,
     segments_of_tags,
     split_tag,
 )
+from .._data.segments import Segments
 from .._settings import check, is_number
 from .._validation import read_sequences
 from .._validation._sklearn import available_if
-from .decoding import RARE, best_cover, best_writing
-from .tags import SEGMENT_ENCODINGS, SegmentTags, each_its_own, read_segment_tags, segment_tables
+from .decoding import RARE, SegmentDecoding, best_cover, best_writing
+from .hooks import Hooks
+from .tags import SEGMENT_SCHEMES, SegmentTags, each_its_own, read_segment_tags, segment_tables
 
 __all__ = ["TagSegmentsMixin", "check_threshold"]
 
@@ -30,12 +34,12 @@ def check_threshold(threshold: Any) -> None:
     check(is_number(threshold) and 0 <= threshold <= 1, "threshold", "a probability, a number in [0, 1]", threshold)
 
 
-class TagSegmentsMixin:
+class TagSegmentsMixin(Hooks):
     """What :class:`~sklearn_hocrf.HighOrderCRF` says of segments."""
 
     @available_if(lambda self: self._has_probabilities())
     def segment_marginals(
-        self, X: Any, threshold: float = 1e-6, *, encoding: str = "auto", known: Any = None
+        self, X: Any, threshold: float = 1e-6, *, scheme: str = "auto", known: Any = None
     ) -> list[np.ndarray]:
         """Return all segments that labels describe, as tags, and whose probability reaches a threshold.
 
@@ -48,7 +52,7 @@ class TagSegmentsMixin:
         X, known : as in :meth:`predict`
         threshold : float, default=1e-6
             Lowest probability of a segment.
-        encoding : {"auto", "bio", "bioes", "bilou", "bmes", "iob1", "runs"}, default="auto"
+        scheme : {"auto", "bio", "bioes", "bilou", "bmes", "iob1", "runs"}, default="auto"
             How ``classes_`` encode segments; "runs" of equal labels, of any kind. "auto" is the scheme that
             ``constraints`` name, otherwise that of ``classes_`` if all look like tags, and else "runs".
 
@@ -61,7 +65,7 @@ class TagSegmentsMixin:
         Raises
         ------
         ValueError
-            If the threshold is not in [0, 1], or if a label is no tag of the encoding.
+            If the threshold is not in [0, 1], or if a label is no tag of the scheme.
 
         Notes
         -----
@@ -83,8 +87,8 @@ class TagSegmentsMixin:
         3 4 PER 0.6
         """
         check_threshold(threshold)
-        fitted: Any = self._as_fitted()  # type: ignore[attr-defined]
-        tags = _tags_of(fitted, encoding)
+        fitted: Any = self._as_fitted()
+        tags = _tags_of(fitted, scheme)
         batch, form = read_sequences(fitted, X)
         mask = fitted._mask(batch, form, known)
         with fitted._asked(batch, mask) as model:
@@ -95,25 +99,23 @@ class TagSegmentsMixin:
 
     @overload
     def predict_segments(
-        self, X: Any, *, encoding: str = "auto", known: Any = None, with_probability: Literal[False] = False
+        self, X: Any, *, scheme: str = "auto", known: Any = None, with_probability: Literal[False] = False
     ) -> list[list[tuple[int, int, Any]]]: ...
     @overload
     def predict_segments(
-        self, X: Any, *, encoding: str = "auto", known: Any = None, with_probability: Literal[True]
+        self, X: Any, *, scheme: str = "auto", known: Any = None, with_probability: Literal[True]
     ) -> list[np.ndarray]: ...
     @overload
+    def predict_segments(self, X: Any, *, scheme: str = "auto", known: Any = None, with_probability: bool) -> list: ...
     def predict_segments(
-        self, X: Any, *, encoding: str = "auto", known: Any = None, with_probability: bool
-    ) -> list: ...
-    def predict_segments(
-        self, X: Any, *, encoding: str = "auto", known: Any = None, with_probability: bool = False
+        self, X: Any, *, scheme: str = "auto", known: Any = None, with_probability: bool = False
     ) -> list:
         """Return the segments that the predicted labels describe, as tags.
 
         Parameters
         ----------
         X, known : as in :meth:`predict`
-        encoding : as in :meth:`segment_marginals`
+        scheme : as in :meth:`segment_marginals`
         with_probability : bool, default=False
             Whether the result has the probabilities of the segments, those of :meth:`segment_marginals`.
 
@@ -134,14 +136,14 @@ class TagSegmentsMixin:
         >>> crf.predict_segments(X, with_probability=True)[1]["probability"].round(2)
         array([0.69])
         """
-        fitted: Any = self._as_fitted()  # type: ignore[attr-defined]
-        tags = _tags_of(fitted, encoding)
+        fitted: Any = self._as_fitted()
+        tags = _tags_of(fitted, scheme)
         if with_probability:
             fitted._has_probabilities()
         batch, form = read_sequences(fitted, X)
         mask = fitted._mask(batch, form, known)
         codes = fitted._decode(batch, mask)
-        if tags.encoding == "runs":
+        if tags.scheme == "runs":
             segments = segments_of_labels(codes, batch.offsets)
         else:
             segments = segments_of_tags(tags.table.prefix[codes], tags.table.label[codes], batch.offsets).without(-1)
@@ -152,24 +154,26 @@ class TagSegmentsMixin:
         return segment_tables(batch, segments, probability, tags.names)
 
     @property
-    def _encoding(self):
+    def _scheme(self) -> str:
         """How labels encode segments, where nobody says it: by the scheme of the constraints, or as they look."""
         fitted: Any = self
         constraints = fitted._fitted.trained_with.get("constraints")
-        return constraints if isinstance(constraints, str) else guessed_encoding(fitted.classes_.tolist())
+        return constraints if isinstance(constraints, str) else guessed_scheme(fitted.classes_.tolist())
 
-    def _decode_tokens(self, batch, gains, mask, legal):
+    def _decode_tokens(
+        self, batch: SequenceBatch, gains: np.ndarray, mask: Mask | None, constrained: bool
+    ) -> np.ndarray:
         fitted: Any = self
-        if legal:
+        if constrained:
             with fitted._asked(batch, mask) as model:
                 return model.decode_gains(batch, gains, n_jobs=fitted.n_jobs, mask=mask)
         if mask is not None:
             gains = np.where(mask.allowed, gains, -np.inf)
         return gains.argmax(axis=1).astype(np.int32)
 
-    def _decode_segments(self, batch, decoding, mask):
+    def _decode_segments(self, batch: SequenceBatch, decoding: SegmentDecoding, mask: Mask | None) -> np.ndarray:
         fitted: Any = self
-        tags = _tags_of(fitted, decoding.encoding, "SegmentDecoding, encoding")
+        tags = _tags_of(fitted, decoding.scheme, "SegmentDecoding, scheme")
         thresholds = decoding.thresholds(tags.names.tolist())
         model = fitted._build_model()
         with fitted._naming_the_impossible(model, batch, mask):
@@ -186,7 +190,7 @@ class TagSegmentsMixin:
         codes, begins = np.full(batch.n_tokens, tags.outside, np.int32), np.zeros(batch.n_tokens, bool)
         for first, stop in itertools.pairwise(batch.offsets.tolist()):
             cover = best_cover(stop - first, _listed(segments, gains, first, stop), is_forced[first:stop])
-            _write_tags(codes[first:stop], cover, tags, tags.encoding == "iob1")
+            _write_tags(codes[first:stop], cover, tags, tags.scheme == "iob1")
             begins[first:stop] = codes[first:stop] == tags.outside
             begins[[first + start for _, start, *_ in cover]] = True
         for n in _misread(fitted, batch, codes, begins, tags, mask).tolist():
@@ -203,7 +207,7 @@ class TagSegmentsMixin:
         return codes
 
 
-def _listed(segments, gains, first, stop) -> list:
+def _listed(segments: Segments, gains: np.ndarray, first: int, stop: int) -> list:
     """Return the segments of a sequence, (stop, start, gain, label) in the order of their stops."""
     low, high = np.searchsorted(segments.start, (first, stop))
     columns = segments.stop[low:high] - first, segments.start[low:high] - first, gains[low:high]
@@ -211,7 +215,9 @@ def _listed(segments, gains, first, stop) -> list:
     return sorted(listed, key=lambda segment: segment[0])
 
 
-def _misread(fitted, batch, codes, begins, tags, mask) -> np.ndarray:
+def _misread(
+    fitted: Any, batch: SequenceBatch, codes: np.ndarray, begins: np.ndarray, tags: SegmentTags, mask: Mask | None
+) -> np.ndarray:
     """Return the sequences whose labels are impossible, or describe other segments than those that begin as given."""
     is_wrong = np.zeros(batch.n_tokens, bool) if mask is None else ~mask.allowed[np.arange(len(codes)), codes]
     is_wrong |= codes < 0
@@ -225,19 +231,19 @@ def _misread(fitted, batch, codes, begins, tags, mask) -> np.ndarray:
     return np.flatnonzero(wrong)
 
 
-def _tags_of(fitted, encoding, what="encoding") -> SegmentTags:
-    """Return what the labels of a fitted model say about segments; ``what`` names the encoding in messages."""
-    check_choice(what, encoding, SEGMENT_ENCODINGS)
-    if encoding == "auto":
-        encoding = fitted._encoding
-        _refuse_mixture(fitted.classes_.tolist(), encoding, what)
-    return each_its_own(fitted.classes_) if encoding == "runs" else read_segment_tags(fitted.classes_, encoding, what)
+def _tags_of(fitted: Any, scheme: str, what: str = "scheme") -> SegmentTags:
+    """Return what the labels of a fitted model say about segments; ``what`` names the scheme in messages."""
+    check_choice(what, scheme, SEGMENT_SCHEMES)
+    if scheme == "auto":
+        scheme = fitted._scheme
+        _refuse_mixture(fitted.classes_.tolist(), scheme, what)
+    return each_its_own(fitted.classes_) if scheme == "runs" else read_segment_tags(fitted.classes_, scheme, what)
 
 
-def _refuse_mixture(labels, encoding, what) -> None:
+def _refuse_mixture(labels: list, scheme: str, what: str) -> None:
     """Raise a ValueError if some of the labels that are no tags of one scheme look like tags all the same."""
     tags = [label for label in labels if isinstance(label, str) and label.startswith("B-") and split_tag(label, "bio")]
-    if tags and encoding == "runs":
+    if tags and scheme == "runs":
         others = [label for label in labels if split_tag(label, "bio") is None]
         raise ValueError(
             f'{what}="auto": the label {short(tags[0])} looks like a tag, but not all labels are tags of one scheme'
@@ -245,7 +251,7 @@ def _refuse_mixture(labels, encoding, what) -> None:
         )
 
 
-def _write_tags(codes, cover, tags, is_iob1) -> None:
+def _write_tags(codes: np.ndarray, cover: list, tags: SegmentTags, is_iob1: bool) -> None:
     """Write the labels of segments (stop, start, gain, label), in order, to the tokens of a sequence."""
     before = None
     for stop, start, _, label in cover:

@@ -6,40 +6,43 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .._data.batch import SequenceBatch
 from .._data.checks import short
-from .._data.encodings import OUTSIDE, PREFIXES, I, O, TagTable, goes_on, split_tag, tag_roles
+from .._data.schemes import OUTSIDE, PREFIXES, I, O, TagTable, goes_on, split_tag, tag_roles
 from .._data.segments import Segments
 from .._kernels.tag_segments import Tags
 
-__all__ = ["SEGMENT_ENCODINGS", "SegmentTags", "each_its_own", "read_segment_tags", "read_tags", "segment_tables"]
+__all__ = ["SEGMENT_SCHEMES", "SegmentTags", "each_its_own", "read_segment_tags", "read_tags", "segment_tables"]
 
 
-SEGMENT_ENCODINGS = ("auto", *PREFIXES, "runs")  # how labels can be asked for segments
+SEGMENT_SCHEMES = ("auto", *PREFIXES, "runs")  # how labels can be asked for segments
 
 
-def read_tags(labels: np.ndarray, encoding: str, what: str) -> tuple[TagTable, list[str]]:
+def read_tags(labels: np.ndarray, scheme: str, what: str) -> tuple[TagTable, list[str]]:
     """Return prefix and segment label of each label of a model, and the names of the segment labels.
 
     Parameters
     ----------
     labels : ndarray of shape (L,)
-    encoding : {"bio", "bioes", "bilou", "bmes", "iob1"}
+    scheme : {"bio", "bioes", "bilou", "bmes", "iob1"}
     what : str
         What reads them, for the message.
 
     Raises
     ------
     ValueError
-        For a label that is no tag of the encoding.
+        For a label that is no tag of the scheme.
     """
-    parts = [split_tag(tag, encoding) for tag in labels.tolist()]
-    for tag, part in zip(labels.tolist(), parts, strict=True):
+    parts = []
+    for tag in labels.tolist():
+        part = split_tag(tag, scheme)
         if part is None or (part[1] == OUTSIDE and part[0] != O):
-            expected = ", ".join(f"'{prefix}-label'" for prefix in PREFIXES[encoding] if prefix != OUTSIDE)
+            expected = ", ".join(f"'{prefix}-label'" for prefix in PREFIXES[scheme] if prefix != OUTSIDE)
             raise ValueError(
-                f'{what}="{encoding}": the label {short(tag)} is no tag of this scheme, whose tags are '
+                f'{what}="{scheme}": the label {short(tag)} is no tag of this scheme, whose tags are '
                 f"'{OUTSIDE}', {expected}"
             )
+        parts.append(part)
     names = list(dict.fromkeys(name for _, name in parts))
     number = {name: i for i, name in enumerate(names)}
     return TagTable(np.array([p for p, _ in parts], np.int8), np.array([number[n] for _, n in parts], np.int32)), names
@@ -53,24 +56,24 @@ class SegmentTags(NamedTuple):
     tags: Tags  # the same for kernels
     roles: np.ndarray  # (K, 4) int32   labels of the first, the inner, the last and the only token of a segment
     outside: int  # label of tokens outside of all segments, or -1
-    encoding: str
+    scheme: str
 
 
-def read_segment_tags(labels: np.ndarray, encoding: str, what: str) -> SegmentTags:
+def read_segment_tags(labels: np.ndarray, scheme: str, what: str) -> SegmentTags:
     """Return what labels say about segments; arguments as in :func:`read_tags`."""
-    table, every = read_tags(labels, encoding, what)
+    table, every = read_tags(labels, scheme, what)
     names = sorted(name for name in every if name != OUTSIDE)
     number = np.array([names.index(name) if name != OUTSIDE else -1 for name in every], dtype=np.int32)
     table = TagTable(table.prefix, number[table.label])
     before, after = (TagTable(*(column.reshape(shape) for column in table)) for shape in ((-1, 1), (1, -1)))
     inside = np.flatnonzero(table.prefix != O)
-    roles = tag_roles(TagTable(*(column[inside] for column in table)), encoding, len(names))
+    roles = tag_roles(TagTable(*(column[inside] for column in table)), scheme, len(names))
     roles = np.where(roles >= 0, inside[roles], -1).astype(np.int32)
     for place in range(4):  # a tag that training never saw stands for none: another one of the label is written
         roles[:, place] = np.where(roles[:, place] >= 0, roles[:, place], roles.max(axis=1, initial=-1))
     outside = np.flatnonzero(table.prefix == O)
     tags = Tags(np.ascontiguousarray(goes_on(before, after)), table.label)
-    return SegmentTags(table, np.array(names), tags, roles, int(outside[0]) if len(outside) else -1, encoding)
+    return SegmentTags(table, np.array(names), tags, roles, int(outside[0]) if len(outside) else -1, scheme)
 
 
 def each_its_own(labels: np.ndarray) -> SegmentTags:
@@ -81,7 +84,9 @@ def each_its_own(labels: np.ndarray) -> SegmentTags:
     return SegmentTags(table, labels, Tags(np.eye(len(labels), dtype=bool), codes), roles, -1, "runs")
 
 
-def segment_tables(batch, segments: Segments, probability: np.ndarray, labels: np.ndarray) -> list[np.ndarray]:
+def segment_tables(
+    batch: SequenceBatch, segments: Segments, probability: np.ndarray, labels: np.ndarray
+) -> list[np.ndarray]:
     """Return one structured array of segments and their probabilities a sequence, with positions in the sequence."""
     fields = [("start", np.int64), ("stop", np.int64), ("label", labels.dtype), ("probability", np.float64)]
     table = np.empty(len(probability), dtype=fields)

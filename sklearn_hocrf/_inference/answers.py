@@ -8,8 +8,8 @@ import numpy as np
 
 from .._data.batch import SequenceBatch
 from .._kernels import choices, tag_segments
-from .passes import DecodePass, Receiver
-from .schedule import Task
+from .passes import DecodePass, MarginalPass, Receiver
+from .schedule import Plan, Task, Tile
 
 __all__ = ["BestLabellings", "Entropies", "LikelyTagSegments", "Samples", "SearchPass", "WeighedTagSegments"]
 
@@ -40,11 +40,11 @@ class SearchPass:
     def run(self, task: Task) -> None:
         """Do the work of a task."""
         (tile,), decoding = task.tiles, self.decoding
-        lattice = decoding.lattice(tile)
-        decoding.store_best(task, lattice.beta)
+        tables = decoding.choice_tables(tile)
+        decoding.store_best(task, tables.beta)
         _, regret, codes, lengths = self.best
         structure = decoding.weighted_arcs, decoding.index, tile, task.sequences
-        choices.best_labellings(*structure, lattice, codes, lengths, regret)
+        choices.best_labellings(*structure, tables, codes, lengths, regret)
 
     def sums(self) -> tuple:
         """Return what has been summed up: nothing."""
@@ -57,7 +57,7 @@ class Samples(Receiver):
     def __init__(self, codes: np.ndarray, lengths: np.ndarray, seed: int) -> None:
         self.codes, self.lengths, self.seed = codes, lengths, seed
 
-    def receive(self, backward, tile, weight):
+    def receive(self, backward: MarginalPass, tile: Tile, weight: np.ndarray) -> None:
         sequences = _sequences(backward.plan, tile, weight)
         rng = np.random.default_rng([self.seed, int(sequences.max()), int(backward.is_log)])
         uniform = rng.random((int(tile.rows[-1]) * sequences.shape[1], self.codes.shape[1]))
@@ -71,7 +71,7 @@ class Entropies(Receiver):
     def __init__(self, entropy: np.ndarray) -> None:
         self.entropy = entropy
 
-    def receive(self, backward, tile, weight):
+    def receive(self, backward: MarginalPass, tile: Tile, weight: np.ndarray) -> None:
         structure = backward.weighted_arcs, backward.index, tile, _sequences(backward.plan, tile, weight)
         choices.entropies(*structure, backward.continuations(tile), self.entropy)
 
@@ -82,7 +82,7 @@ class LikelyTagSegments(Receiver):
     def __init__(self, tags: tag_segments.Tags, threshold: float, likely: list) -> None:
         self.tags, self.threshold, self.likely = tags, threshold, likely
 
-    def receive(self, backward, tile, weight):
+    def receive(self, backward: MarginalPass, tile: Tile, weight: np.ndarray) -> None:
         structure = backward.weighted_arcs, tile, _sequences(backward.plan, tile, weight)
         found = tag_segments.list_segments(*structure, backward.continuations(tile), self.tags, self.threshold)
         start, stop, codes = found[:, :3].T.astype(np.int64)
@@ -95,13 +95,13 @@ class WeighedTagSegments(Receiver):
     def __init__(self, tags: tag_segments.Tags, segments: np.ndarray, probability: np.ndarray) -> None:
         self.tags, self.segments, self.probability = tags, segments, probability
 
-    def receive(self, backward, tile, weight):
+    def receive(self, backward: MarginalPass, tile: Tile, weight: np.ndarray) -> None:
         structure = backward.weighted_arcs, tile, _sequences(backward.plan, tile, weight)
-        lattice = backward.continuations(tile)
-        tag_segments.weigh_segments(*structure, lattice, self.tags, self.segments, self.probability)
+        tables = backward.continuations(tile)
+        tag_segments.weigh_segments(*structure, tables, self.tags, self.segments, self.probability)
 
 
-def _sequences(plan, tile, weight) -> np.ndarray:
+def _sequences(plan: Plan, tile: Tile, weight: np.ndarray) -> np.ndarray:
     """Return the numbers of the sequences of a tile, -1 where a lane has none or is left out."""
     sequences = np.searchsorted(plan.offsets, tile.first_token, side="right") - 1
     return np.where(weight > 0, sequences, -1)

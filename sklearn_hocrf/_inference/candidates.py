@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .._data.arrays import freeze, joined_ranges, offsets_of
 from .._data.batch import SequenceBatch, TokenFeatures
@@ -27,7 +28,9 @@ class Candidates(NamedTuple):
     codes: np.ndarray  # (N,) int32   labels of tokens that no limit leaves out; or empty
 
     @classmethod
-    def of_counts(cls, counts, labels, scores=None, codes=()) -> Candidates:
+    def of_counts(
+        cls, counts: np.ndarray, labels: np.ndarray, scores: np.ndarray | None = None, codes: ArrayLike = ()
+    ) -> Candidates:
         """Return candidates, given their number for each token, their labels and scores; those are 0 by default."""
         scores = np.zeros(len(labels)) if scores is None else scores
         starts = freeze(offsets_of(counts), np.int64)
@@ -184,7 +187,9 @@ class _Descent:
     most_weight = 4.0  # of a sequence, relative to the mean: longer steps go too far
     n_snapshots = 8  # of the weights in each epoch but the first, of which the mean is taken
 
-    def __init__(self, layout, batch, codes, sequence_weight):
+    def __init__(
+        self, layout: WeightLayout, batch: SequenceBatch, codes: np.ndarray, sequence_weight: np.ndarray
+    ) -> None:
         self._layout, self._n_epochs, self._n_snapshots = layout, 0, 0
         self._level = kernels.Level(np.zeros(layout.n_pairs), np.zeros(layout.patterns.n_labels))
         self._sums = [np.zeros(len(numbers)) for numbers in self._level]

@@ -6,16 +6,20 @@ forward pass of each tile again (checkpointing), so that memory does not grow wi
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 
 from .._data.batch import SequenceBatch
-from .._data.segments import BEGIN, sorted_segments
-from .._kernels import chain, chain_log, feature_matching, label_parts, masks, token_scores
+from .._data.masks import Mask
+from .._data.segments import BEGIN, Segments, sorted_segments
+from .._kernels import chain, chain_log, choices, feature_matching, label_parts, masks, token_scores
 from .._structure.layout import WeightLayout
 from .answers import LikelyTagSegments, WeighedTagSegments
 from .model import LaneModel, TokenModel
 from .passes import SMALL_STEP, DecodePass, MarginalPass
-from .schedule import Plan, Schedule, lanes_of
+from .schedule import Plan, Schedule, Task, Tile, lanes_of
 
 __all__ = ["ChainDecodePass", "ChainModel", "ChainPass", "ChainPlan"]
 
@@ -33,7 +37,7 @@ class ChainPlan(Plan):
 class ChainPass(MarginalPass):
     """Forward and backward passes of one chunk."""
 
-    def _forward(self, task, log_z, suspect):
+    def _forward(self, task: Task, log_z: np.ndarray, suspect: np.ndarray) -> list:
         checkpoints, carry = [], self._start(task.sequences.shape[1])
         for tile in task.tiles:
             checkpoints.append(carry)
@@ -42,19 +46,19 @@ class ChainPass(MarginalPass):
                 carry = self._product(alpha, inverse_scale)
         return checkpoints
 
-    def _product(self, left, right):
+    def _product(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
         if self.n_parts == 1:
             return left * right
         (x, dx), (y, dy) = np.split(left, 2, axis=-1), np.split(right, 2, axis=-1)
         return np.concatenate([x * y, x * dy + dx * y], axis=-1)
 
-    def _start(self, lanes):
+    def _start(self, lanes: int) -> np.ndarray:
         """Return alpha in front of the first position: all mass on the empty pattern; shape (P, lanes)."""
         alpha = np.zeros((self.layout.automaton.n_states, lanes * self.n_parts))
         alpha[0, :lanes] = 1.0
         return alpha
 
-    def _score(self, tile):
+    def _score(self, tile: Tile) -> np.ndarray:
         if self.moves is None:
             scores = self._score_tokens(tile)
             self._forbid_labels(tile, scores)
@@ -71,7 +75,7 @@ class ChainPass(MarginalPass):
         self._forbid_labels(tile, scores)
         return scores
 
-    def _tile_tables(self, tile):
+    def _tile_tables(self, tile: Tile) -> chain.ChainTables:
         n_states, n_blocks = self.layout.automaton.n_states, len(tile.length)
         return chain.ChainTables(
             self.scores(tile),
@@ -80,7 +84,9 @@ class ChainPass(MarginalPass):
             self._table("inverse_scale", tile, 1),
         )
 
-    def _forward_tile(self, tile, carry, log_scale, suspect):
+    def _forward_tile(
+        self, tile: Tile, carry: np.ndarray, log_scale: np.ndarray, suspect: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Run the forward pass of a tile and return the last alpha of its last block, and 1 / its total."""
         self._score(tile)
         tables, lane_kind = self._tile_tables(tile), self._lane_kind(tile)
@@ -88,7 +94,7 @@ class ChainPass(MarginalPass):
         chain.forward(lane_kind, self.weighted_arcs, tile, _scratch(self, tile), tables, carry, log_scale, suspect)
         return tables.alpha[-len(carry) :], tables.inverse_scale[-1]
 
-    def _backward(self, task, checkpoints, alive, weight):
+    def _backward(self, task: Task, checkpoints: list, alive: np.ndarray, weight: np.ndarray) -> None:
         beta = self._with_derivatives(np.ones((self.layout.automaton.n_states, weight.shape[1])))
         for tile, carry in zip(task.tiles[::-1], checkpoints[::-1], strict=True):
             if len(task.tiles) > 1:  # the tables hold the last tile
@@ -99,7 +105,7 @@ class ChainPass(MarginalPass):
             chain.backward(self._lane_kind(tile), *structure, self._with_derivatives(weight), beta, arcs)
             self.receiver.receive(self, tile, weight)
 
-    def _forward_log(self, sequence):
+    def _forward_log(self, sequence: int) -> tuple[Task, list[np.ndarray]]:
         task = self.plan.alone(sequence)
         carry = self._in_log_space(np.zeros((self.layout.automaton.n_states, self.n_parts)))[:, 0]
         carry[1:] = -np.inf
@@ -114,7 +120,7 @@ class ChainPass(MarginalPass):
         self._store_log_z(sequence, log_z)
         return task, checkpoints
 
-    def _forward_log_tile(self, tile, carry):
+    def _forward_log_tile(self, tile: Tile, carry: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, Any]:
         scores = self._score(tile)
         varying_log = self._in_log_space(self._varying_scores(tile, scores))
         scores = self._in_log_space(scores)
@@ -122,7 +128,7 @@ class ChainPass(MarginalPass):
         alpha[0] = carry
         return scores, varying_log, alpha, chain_log.forward_log(self.log_weighted_arcs, scores, varying_log, alpha)
 
-    def _backward_log(self, sequence):
+    def _backward_log(self, sequence: int) -> None:
         task, checkpoints = self._forward_log(sequence)
         weight = self._weight(task.sequences)
         beta = self._in_log_space(np.zeros((self.layout.automaton.n_states, self.n_parts)))[:, 0]
@@ -132,14 +138,14 @@ class ChainPass(MarginalPass):
             chain_log.backward_log(self.log_weighted_arcs, scores, varying_log, alpha, weight[0, 0], beta, arcs)
             self.receiver.receive(self, tile, weight)
 
-    def column_marginals(self, tile, weight):
+    def column_marginals(self, tile: Tile, weight: np.ndarray) -> np.ndarray:
         return self.scores(tile)
 
-    def continuations(self, tile):
+    def continuations(self, tile: Tile) -> choices.ChoiceTables:
         beta, scores = self._log_beta(tile), self._score(tile)
-        return self._lattice(self.layout.pairs.n_columns, scores, self._varying_scores(tile, scores), beta)
+        return self._choice_tables(self.layout.pairs.n_columns, scores, self._varying_scores(tile, scores), beta)
 
-    def add_feature_counts(self, tile, weight, gradient, dense):
+    def add_feature_counts(self, tile: Tile, weight: np.ndarray, gradient: np.ndarray, dense: np.ndarray) -> None:
         features, marginals = self.plan.token_features, self.scores(tile)
         if self.plan.part_columns is not None:
             label_parts.sum_over_labels(self.plan.part_columns, self.layout.pairs.n_columns, marginals)
@@ -150,7 +156,7 @@ class ChainPass(MarginalPass):
 class ChainDecodePass(DecodePass):
     """Viterbi decoding of one chunk."""
 
-    def run(self, task):
+    def run(self, task: Task) -> None:
         carry = np.zeros((self.layout.automaton.n_states, task.sequences.shape[1]))
         checkpoints = []
         for tile in task.tiles[:0:-1]:
@@ -166,11 +172,11 @@ class ChainDecodePass(DecodePass):
                     return
             chain.walk(self.weighted_arcs, tile, scores, varying_log, beta, state, self.codes)
 
-    def lattice(self, tile):
+    def choice_tables(self, tile: Tile) -> choices.ChoiceTables:
         carry = np.zeros((self.layout.automaton.n_states, lanes_of(tile)))
-        return self._lattice(self.layout.pairs.n_columns, *self._backward_max(tile, carry))
+        return self._choice_tables(self.layout.pairs.n_columns, *self._backward_max(tile, carry))
 
-    def _backward_max(self, tile, carry):
+    def _backward_max(self, tile: Tile, carry: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         scores = self._score_tokens(tile)
         if self.add_costs is not None:
             self.add_costs(self, tile)
@@ -184,7 +190,7 @@ class ChainDecodePass(DecodePass):
         return tables
 
 
-def _scratch(chain_pass, tile):
+def _scratch(chain_pass: ChainPass | ChainDecodePass, tile: Tile) -> chain.ChainScratch:
     """Return what the kernels of a pass work with at one position."""
     network, automaton = chain_pass.layout.network, chain_pass.layout.automaton
     n_values = automaton.n_states + len(network.starts) - 1
@@ -198,39 +204,65 @@ class ChainModel(LaneModel, TokenModel):
     """A high-order CRF with numbers in it; its labellings are label codes of the tokens, of shape (N,), int32."""
 
     plan_class, pass_class, decode_pass_class = ChainPlan, ChainPass, ChainDecodePass
-    lowest_log = chain.LOWEST_LOG
 
-    def marginals(self, batch, n_jobs=None, mask=None):
+    def marginals(self, batch: SequenceBatch, n_jobs: int | None = None, mask: Mask | None = None) -> np.ndarray:
         table = self.column_marginals(batch, self.layout.automaton.n_labels, n_jobs, mask)
         np.clip(table, 0.0, None, out=table)
         return np.divide(table, table.sum(axis=1, keepdims=True), out=table)
 
-    def pattern_marginals(self, batch, patterns, n_jobs=None, mask=None):
+    def pattern_marginals(
+        self,
+        batch: SequenceBatch,
+        patterns: Sequence[Sequence[int]],
+        n_jobs: int | None = None,
+        mask: Mask | None = None,
+    ) -> np.ndarray:
         # the patterns become score columns of weight 0 in a copy of the model: they change nothing but are counted
         layout, columns = self.layout.with_columns([(tuple(pattern), BEGIN) for pattern in patterns])
         marginals = self._with_layout(layout).column_marginals(batch, layout.pairs.n_columns, n_jobs, mask)
         return np.clip(marginals[:, columns], 0.0, 1.0)
 
-    def segment_marginals(self, batch, threshold, tags=None, n_jobs=None, mask=None):
+    def segment_marginals(
+        self,
+        batch: SequenceBatch,
+        threshold: float,
+        tags: Any = None,
+        n_jobs: int | None = None,
+        mask: Mask | None = None,
+    ) -> tuple[Segments, np.ndarray]:
         likely: list = []
         plan, log_z = self._whole_plan(batch, mask), np.zeros(len(batch))
         self._run_all(plan, n_jobs, lambda: LikelyTagSegments(tags, float(threshold), likely), log_z)
         return sorted_segments(batch, likely)
 
-    def segment_probabilities(self, batch, segments, tags=None, n_jobs=None, mask=None):
+    def segment_probabilities(
+        self,
+        batch: SequenceBatch,
+        segments: Segments,
+        tags: Any = None,
+        n_jobs: int | None = None,
+        mask: Mask | None = None,
+    ) -> np.ndarray:
         table, probability = np.zeros((batch.n_tokens, 2), np.int64), np.zeros(batch.n_tokens)
         table[segments.start] = np.stack([segments.stop, segments.codes], axis=1)
         plan, log_z = self._whole_plan(batch, mask), np.zeros(len(batch))
         self._run_all(plan, n_jobs, lambda: WeighedTagSegments(tags, table, probability), log_z)
         return np.minimum(probability[segments.start], 1.0)
 
-    def decode_gains(self, batch, gains, roles=None, n_jobs=None, mask=None):
-        def add_gains(decoding, tile):
+    def decode_gains(
+        self,
+        batch: SequenceBatch,
+        gains: np.ndarray,
+        roles: np.ndarray | None = None,
+        n_jobs: int | None = None,
+        mask: Mask | None = None,
+    ) -> np.ndarray:
+        def add_gains(decoding: ChainDecodePass, tile: Tile) -> None:
             masks.add_label_gains(tile, self.layout.pairs.n_columns, gains, decoding.scores(tile))
 
         return self.at_rest().decode(batch, n_jobs, mask, add_costs=add_gains)
 
-    def _label_moves(self, plan, position, label):
+    def _label_moves(self, plan: Plan, position: int, label: int) -> np.ndarray:
         table = np.zeros((plan.n_tokens, self.layout.pairs.n_columns))
         table[position, label] = 1.0
         return table

@@ -15,7 +15,6 @@ from .feature_matching import ChainMatching, Matching, SegmentMatching
 from .lattice import LatticeModel
 from .loss_augmented import ChainMargins, Margins, SegmentMargins
 from .minibatches import ChainMinibatches, Minibatches, SegmentMinibatches
-from .model import Model
 from .segment import SegmentModel
 
 __all__ = ["CHAIN", "LATTICE", "SEGMENTS", "Family"]
@@ -24,7 +23,7 @@ __all__ = ["CHAIN", "LATTICE", "SEGMENTS", "Family"]
 class Family(NamedTuple):
     """What belongs to a family of models."""
 
-    model: type[Model]
+    model: type[Any]  # a Model
     margins: Callable[..., Margins]
     matching: Callable[..., Matching]
     minibatches: Callable[..., Minibatches]
@@ -43,27 +42,27 @@ def _refusing(what: str) -> Callable[..., Any]:
     return refuse
 
 
-def _codes_of(codes, batch, sequences) -> np.ndarray:
+def _codes_of(codes: np.ndarray, batch: SequenceBatch, sequences: np.ndarray) -> np.ndarray:
     return codes[joined_ranges(batch.offsets[sequences], batch.offsets[sequences + 1])]
 
 
-def _segments_of(segments, batch, sequences) -> Segments:
+def _segments_of(segments: Segments, batch: SequenceBatch, sequences: np.ndarray) -> Segments:
     return segments.of_sequences(sequences, batch.offsets)
 
 
-def _token_labels(codes, batch):
+def _token_labels(codes: np.ndarray, batch: SequenceBatch) -> tuple[np.ndarray, np.ndarray]:
     return codes, batch.offsets
 
 
-def _segment_labels(segments, batch):
+def _segment_labels(segments: Segments, batch: SequenceBatch) -> tuple[np.ndarray, np.ndarray]:
     return segments.codes, segments.offsets
 
 
-def _have_all_codes(codes, batch) -> np.ndarray:
+def _have_all_codes(codes: np.ndarray, batch: SequenceBatch) -> np.ndarray:
     return np.diff(offsets_of(codes < 0)[batch.offsets]) == 0
 
 
-def _tile(segments, batch) -> np.ndarray:
+def _tile(segments: Segments, batch: SequenceBatch) -> np.ndarray:
     return np.diff(offsets_of(segments.lengths)[segments.offsets]) == batch.lengths
 
 

@@ -17,17 +17,22 @@ memory is r for one task of each thread.
 from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._data.arrays import freeze
-from .._data.batch import SequenceBatch
-from .._data.segments import BEGIN, WHOLE
+from .._data.batch import SequenceBatch, TokenFeatures
+from .._data.masks import Mask
+from .._data.segments import BEGIN, WHOLE, Labelling, Segments
 from .._kernels import feature_matching, segment_feature_matching, segment_scores, token_scores
+from .._structure.layout import WeightLayout
+from .._structure.segment_layout import SegmentLayout
 from .._structure.weighted_arcs import label_arcs, suffix_patterns
+from .model import LaneModel
 from .passes import SMALL_STEP, ExpectedCounts, Moves, Receiver
-from .schedule import add_up, in_order, lane_kind_of
+from .schedule import Plan, Schedule, Task, Tile, add_up, in_order, lane_kind_of
+from .segment import SegmentPlan
 
 __all__ = ["ChainMatching", "Matching", "SegmentMatching"]
 
@@ -55,7 +60,16 @@ class Matching(metaclass=ABCMeta):
 
     n_columns: int  # of the table of r
 
-    def __init__(self, model_class, layout, batch, truth, sequence_weight, schedule=None, support=None):
+    def __init__(
+        self,
+        model_class: type[LaneModel],
+        layout: WeightLayout,
+        batch: SequenceBatch,
+        truth: Labelling,
+        sequence_weight: np.ndarray,
+        schedule: Schedule | None = None,
+        support: Mask | None = None,
+    ) -> None:
         self.model_class, self.sequence_weight = model_class, sequence_weight
         self.layout = self._with_pattern_columns(layout)
         self.plan = model_class.plan_class(self.layout, batch, schedule).masked(support)
@@ -66,36 +80,37 @@ class Matching(metaclass=ABCMeta):
         self._read(batch, truth)
 
     @abstractmethod
-    def _with_pattern_columns(self, layout):
+    def _with_pattern_columns(self, layout: WeightLayout) -> Any:
         """Return a layout where each pattern has marginals, and a score that can move by itself."""
 
     @abstractmethod
-    def _read(self, batch, truth) -> None:
+    def _read(self, batch: SequenceBatch, truth: Any) -> None:
         """Prepare what is compared with the model's marginals."""
 
     @abstractmethod
-    def compare(self, backward, tile, weight, residuals) -> float:
+    def compare(self, backward: Any, tile: Tile, weight: np.ndarray, residuals: np.ndarray) -> float:
         """Write r of a tile to a table of one row per place, and return the value."""
 
-    def squared_values(self, backward, tile) -> np.ndarray:
+    def squared_values(self, backward: Any, tile: Tile) -> np.ndarray:
         """Return the sums of squared values of the features with a weight in each score column."""
         scores = backward.workspace("squares", *backward.scores(tile).shape)
         weights = self.ones, self.ones, self.dense_ones
         token_scores.score_rows(self.features, self.layout.pairs, *weights, tile, scores)
         return scores
 
-    def value_gradient(self, w, n_jobs=None) -> tuple[float, np.ndarray]:
+    def value_gradient(self, w: np.ndarray, n_jobs: int | None = None) -> tuple[float, np.ndarray]:
         """Return f(w) and its gradient; shape (n_weights,)."""
         model, plan, weight = self.model_class(self.layout, w), self.plan, self.sequence_weight
         at_rest, log_z = model.at_rest(), np.zeros(plan.n_sequences)
 
-        def work(chunk):
+        def work(chunk: list[Task]) -> tuple:
             with plan.workspace() as workspace:
                 moves = Moves(self.place, workspace("residuals", self.n_places, self.n_columns))
                 residuals, counts = _Residuals(self, moves.table), ExpectedCounts(model)
                 plain = model.pass_class(workspace, model, plan, log_z, weight, receiver=residuals)
-                options = {"receiver": counts, "direction": at_rest, "moves": moves}
-                dual = model.pass_class(workspace, model, plan, log_z, weight, **options)
+                dual = model.pass_class(
+                    workspace, model, plan, log_z, weight, receiver=counts, direction=at_rest, moves=moves
+                )
                 for task in chunk:
                     moves.table[:] = 0.0
                     plain.run(task)
@@ -111,25 +126,25 @@ class Matching(metaclass=ABCMeta):
 class _Residuals(Receiver):
     """Sums up the value, and writes r of a task to a table of one row per token."""
 
-    def __init__(self, matching: Matching, table):
+    def __init__(self, matching: Matching, table: np.ndarray) -> None:
         self.matching, self.table, self.value = matching, table, 0.0
 
-    def receive(self, backward, tile, weight):
+    def receive(self, backward: Any, tile: Tile, weight: np.ndarray) -> None:
         self.value += self.matching.compare(backward, tile, weight, self.table)
 
 
 class ChainMatching(Matching):
     """Local feature matching under a high-order CRF."""
 
-    def _with_pattern_columns(self, layout):
+    def _with_pattern_columns(self, layout: WeightLayout) -> WeightLayout:
         return layout.with_columns([(z, BEGIN) for z in layout.patterns.tuples()])[0]
 
-    def _read(self, batch, truth):
+    def _read(self, batch: SequenceBatch, truth: np.ndarray) -> None:
         self.n_columns = self.layout.pairs.n_columns
         self.arcs = label_arcs(self.layout.automaton, batch.offsets, truth)
         self.bias = freeze(np.isin(self.layout.column_pattern, self.layout.bias_pattern), np.float64)
 
-    def compare(self, backward, tile, weight, residuals):
+    def compare(self, backward: Any, tile: Tile, weight: np.ndarray, residuals: np.ndarray) -> float:
         tables = backward.column_marginals(tile, weight), self.squared_values(backward, tile), self.bias, weight
         truth, place = (self.arcs, self.layout.arc_columns), (self.place, residuals)
         return feature_matching.compare(tile, self.n_columns, *tables, *truth, *place)
@@ -146,11 +161,14 @@ class TrueSegments(NamedTuple):
 class SegmentMatching(Matching):
     """Local feature matching under a high-order semi-Markov CRF."""
 
-    def _with_pattern_columns(self, layout):
+    layout: SegmentLayout
+    plan: SegmentPlan
+
+    def _with_pattern_columns(self, layout: WeightLayout) -> WeightLayout:
         # each pattern becomes a scored pattern of whole segments, of its own number
         return layout.with_columns([(z, WHOLE) for z in layout.patterns.tuples() if len(z) > 1])[0]
 
-    def _read(self, batch, truth):
+    def _read(self, batch: SequenceBatch, truth: Segments) -> None:
         layout, plan = self.layout, self.plan
         self.n_columns, self.truth = plan.n_cells, _true_segments(layout, batch, truth)
         # columns that only move arcs in the model belong to their patterns here
@@ -161,7 +179,7 @@ class SegmentMatching(Matching):
         constant = np.repeat(has_bias, self.index.longest) + (plan.length_matrix**2).sum(axis=1)
         self.constant = freeze(np.stack([constant, np.zeros(len(constant))], axis=1), np.float64)
 
-    def _squared_values_of_cells(self, backward, tile):
+    def _squared_values_of_cells(self, backward: Any, tile: Tile) -> np.ndarray:
         """Return the sums of squared values of the features with a weight in each cell; shape (R * E, W)."""
         scores, pairs, index = self.squared_values(backward, tile), self.layout.pairs, self.index
         squares = backward.workspace("counts", *backward.cells(tile).shape)
@@ -171,13 +189,13 @@ class SegmentMatching(Matching):
             segment_feature_matching.add_products(self.shared, index, tile, squares)
         return squares
 
-    def compare(self, backward, tile, weight, residuals):
+    def compare(self, backward: Any, tile: Tile, weight: np.ndarray, residuals: np.ndarray) -> float:
         tables = backward.cells(tile), self._squared_values_of_cells(backward, tile), weight
         place = self.place, residuals
         return segment_feature_matching.compare(self.plan.segment_index, tile, *tables, self.truth, *place)
 
 
-def _squared_features(layout, batch):
+def _squared_features(layout: WeightLayout, batch: SequenceBatch) -> TokenFeatures:
     """Return the token features of a batch for kernels, with the squares of their values."""
     matrix = batch.tocsr().copy()
     matrix.sum_duplicates()
@@ -185,7 +203,7 @@ def _squared_features(layout, batch):
     return layout.rows(SequenceBatch.from_csr(matrix, batch.offsets))
 
 
-def _places(plan, n_tokens):
+def _places(plan: Plan, n_tokens: int) -> tuple[np.ndarray, int]:
     """Return the place of each token among those of its task, and the highest number of places."""
     place, most = np.zeros(n_tokens, np.int64), 0
     for task in (task for chunk in plan.chunks for task in chunk):
@@ -196,7 +214,7 @@ def _places(plan, n_tokens):
     return freeze(place, np.int64), most
 
 
-def _true_segments(layout, batch, truth) -> TrueSegments:
+def _true_segments(layout: WeightLayout, batch: SequenceBatch, truth: Segments) -> TrueSegments:
     """Return the true segments and the patterns that end with each."""
     arcs = label_arcs(layout.automaton, truth.offsets, truth.codes)
     length = np.zeros(batch.n_tokens, np.int64)
@@ -208,7 +226,7 @@ def _true_segments(layout, batch, truth) -> TrueSegments:
         tokens.append(truth.stop[has_order] - 1)
         patterns.append(pattern[has_order])
     token = np.concatenate(tokens)
-    order = np.argsort(token, kind="stable")
-    starts = np.searchsorted(token[order], np.arange(batch.n_tokens + 1))
-    by_token = np.concatenate(patterns)[order]
+    by_place = np.argsort(token, kind="stable")
+    starts = np.searchsorted(token[by_place], np.arange(batch.n_tokens + 1))
+    by_token = np.concatenate(patterns)[by_place]
     return TrueSegments(freeze(length, np.int64), freeze(starts, np.int64), freeze(by_token, np.int32))

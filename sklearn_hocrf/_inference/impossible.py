@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import numpy as np
 
+from .._data.batch import SequenceBatch
 from .._data.masks import Mask
+from .model import Model
 
 __all__ = ["naming_the_impossible"]
 
 
 @contextmanager
 def naming_the_impossible(
-    model, batch, mask: Mask | None, support: Mask | None = None, *, what="'known'", numbers=None
-):
+    model: Model,
+    batch: SequenceBatch,
+    mask: Mask | None,
+    support: Mask | None = None,
+    *,
+    what: str = "'known'",
+    numbers: np.ndarray | None = None,
+) -> Iterator[None]:
     """Raise an error that names sequence and position, where a question fails because a mask leaves no labelling.
 
     Parameters
@@ -32,7 +41,9 @@ def naming_the_impossible(
     try:
         yield
     except ValueError:
-        sequences = () if mask is None else model.impossible(batch, mask)
+        if mask is None:
+            raise
+        sequences = model.impossible(batch, mask)
         if not len(sequences) or (support is not None and sequences[0] in model.impossible(batch, support)):
             raise  # something else is wrong, or the model has no labelling whatever is known
         sequence = int(sequences[0])
@@ -44,7 +55,7 @@ def naming_the_impossible(
         ) from None
 
 
-def _first_without_any(model, batch, mask, sequence) -> int:
+def _first_without_any(model: Model, batch: SequenceBatch, mask: Mask, sequence: int) -> int:
     """Return the first position of a sequence up to which no labelling agrees with a mask."""
     first, stop = batch.offsets[sequence : sequence + 2].tolist()
     alone, mask = batch[[sequence]], mask.part(slice(first, stop))

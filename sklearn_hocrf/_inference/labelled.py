@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from .._data.batch import SequenceBatch
+from .._data.segments import Labelling
 from .model import Model
 from .schedule import Plan
 
@@ -21,7 +22,7 @@ class LabelledBatch(NamedTuple):
 
     batch: SequenceBatch
     plan: Plan  # all labellings that constraints allow
-    truth: Any  # labelling, or None
+    truth: Labelling | None
     event: Plan | None  # those that agree with the labels
     is_impossible: np.ndarray  # (n,) bool   whether labels are forbidden whatever the weights are
 
@@ -31,7 +32,7 @@ class LabelledBatch(NamedTuple):
         difference = score - model.log_partition(self.batch, n_jobs, self.plan)
         return np.minimum(difference, 0.0)  # rounding errors must not make a probability larger than 1
 
-    def _score(self, model, n_jobs):
+    def _score(self, model: Model, n_jobs: int | None) -> np.ndarray:
         if self.event is None:
             return model.log_score(self.batch, self.truth, self.plan)
         return model.log_partition(self.batch, n_jobs, self.event)

@@ -7,7 +7,7 @@ kernel over lattices go to that model, with a mask.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -16,7 +16,9 @@ import numpy as np
 from .._data.arrays import freeze, group_offsets, offsets_of
 from .._data.batch import SequenceBatch
 from .._data.masks import Mask
+from .._data.segments import Segments
 from .._kernels import lattice
+from .._kernels.tag_segments import Tags
 from .._structure.label_parts import Endings
 from .._structure.layout import WeightLayout
 from .._structure.weighted_arcs import label_arcs
@@ -25,7 +27,7 @@ from .candidates import CandidateFinder, Candidates
 from .chain import ChainModel
 from .model import Expectations, TokenModel
 from .passes import refuse_impossible
-from .schedule import Schedule, SharedWork, add_up, in_order
+from .schedule import Schedule, SharedWork, Workspace, add_up, in_order
 
 __all__ = ["LatticeModel", "LatticePlan"]
 
@@ -130,7 +132,7 @@ class LatticePlan(SharedWork):
         """The mask that makes the model of all labels one of this lattice."""
         return self.candidates.mask(self.layout.patterns.n_labels)
 
-    def tables(self, workspace) -> lattice.Tables:
+    def tables(self, workspace: Workspace) -> lattice.Tables:
         """Return the memory of a thread."""
         n_nodes = len(self.lattice.candidate)
         n_columns = len(self.lattice.entries) - 1 if len(self.lattice.links) else 0
@@ -165,8 +167,8 @@ def build_lattice(
         layout.pairs.columns,
     )
     columns, numbers, links, column = _columns(layout, candidates)
-    counts = np.empty(len(numbers), np.int64)
-    lattice.count_entries(entries, columns, numbers, counts)
+    counts = np.zeros(len(numbers), np.int64)
+    lattice.list_entries(entries, columns, numbers, counts, None, None)
     ranges = offsets_of(counts)
     pairs = np.empty(int(ranges[-1]), np.uint32)
     values = np.empty(len(pairs) if len(entries.values) else 0)
@@ -245,7 +247,7 @@ def _columns(layout: WeightLayout, candidates: Candidates) -> tuple[np.ndarray, 
     )
 
 
-def _candidate_scores(lists: lattice.Lattice, pair_weights) -> np.ndarray:
+def _candidate_scores(lists: lattice.Lattice, pair_weights: np.ndarray) -> np.ndarray:
     """Return the scores of all candidates; shape (M,)."""
     terms = pair_weights[lists.pairs] * (lists.values if len(lists.values) else 1.0)
     ranges = [lists.entries, lists.links] if len(lists.links) else [lists.entries]
@@ -270,7 +272,7 @@ class LatticeModel(TokenModel):
         How many chunks there are.
     """
 
-    plan_class, lowest_log = LatticePlan, lattice.LOWEST_LOG
+    plan_class = LatticePlan
 
     def __init__(
         self,
@@ -316,12 +318,14 @@ class LatticeModel(TokenModel):
 
     # --- questions that kernels answer --------------------------------------------------------------------------------
 
-    def expectations(self, plan, sequence_weight=None, n_jobs=None):
+    def expectations(
+        self, plan: Any, sequence_weight: np.ndarray | None = None, n_jobs: int | None = None
+    ) -> Expectations:
         weight = np.ones(plan.n_sequences) if sequence_weight is None else sequence_weight
         log_z = np.zeros(plan.n_sequences)
         n_arcs, nothing = self.layout.automaton.n_arcs, np.empty(0)
 
-        def work(chunk, tables):
+        def work(chunk: tuple[int, int], tables: lattice.Tables) -> tuple[np.ndarray, np.ndarray]:
             sums = np.zeros(self.layout.n_pairs), np.zeros(n_arcs)
             lattice.expect(plan.lattice, self._numbers, chunk, tables, log_z, lattice.Sums(weight, *sums, nothing))
             return sums
@@ -333,7 +337,7 @@ class LatticeModel(TokenModel):
             return Expectations(log_z, np.zeros(self.layout.n_weights))
         return Expectations(log_z, np.concatenate([sums[0], self.layout.sum_over_suffixes(sums[1])]))
 
-    def log_partition(self, batch, n_jobs=None, plan=None):
+    def log_partition(self, batch: SequenceBatch, n_jobs: int | None = None, plan: Any = None) -> np.ndarray:
         plan = self.plan(batch) if plan is None else plan
         log_z = np.zeros(plan.n_sequences)
         self._run(plan, n_jobs, lambda *of: lattice.partition(plan.lattice, self._numbers, *of, log_z))
@@ -346,7 +350,7 @@ class LatticeModel(TokenModel):
         starts, offsets, nothing = plan.candidates.starts, plan.batch.offsets, np.empty(0)
         log_z, ones = np.zeros(plan.n_sequences), freeze(np.ones(plan.n_sequences), np.float64)
 
-        def work(chunk, tables):
+        def work(chunk: tuple[int, int], tables: lattice.Tables) -> None:
             sums = lattice.Sums(ones, nothing, nothing, steps)
             lattice.expect(plan.lattice, self._numbers, chunk, tables, log_z, sums)
             own = slice(starts[offsets[chunk[0]]], starts[offsets[chunk[1]]])
@@ -356,13 +360,19 @@ class LatticeModel(TokenModel):
         self._check(plan, log_z)
         return marginals, steps
 
-    def marginals(self, batch, n_jobs=None, mask=None):
+    def marginals(self, batch: SequenceBatch, n_jobs: int | None = None, mask: Mask | None = None) -> np.ndarray:
         plan = self.plan(batch, mask)
         table = np.zeros((batch.n_tokens, self.layout.patterns.n_labels))
         table[plan.candidates.tokens, plan.candidates.labels] = self.lattice_marginals(plan, n_jobs)[0]
         return np.divide(table, table.sum(axis=1, keepdims=True), out=table)
 
-    def pattern_marginals(self, batch, patterns, n_jobs=None, mask=None):
+    def pattern_marginals(
+        self,
+        batch: SequenceBatch,
+        patterns: Sequence[Sequence[int]],
+        n_jobs: int | None = None,
+        mask: Mask | None = None,
+    ) -> np.ndarray:
         plan, table = self.plan(batch, mask), np.empty((batch.n_tokens, len(patterns)))
         lengths = np.array([len(pattern) for pattern in patterns], np.int64)
         codes = np.zeros((len(patterns), max(lengths, default=1)), np.int32)
@@ -371,7 +381,9 @@ class LatticeModel(TokenModel):
         lattice.patterns_ending(plan.lattice, self.lattice_marginals(plan, n_jobs)[1], codes, lengths, table)
         return table
 
-    def log_partition_and_slope(self, plan, direction, n_jobs=None):
+    def log_partition_and_slope(
+        self, plan: Any, direction: np.ndarray, n_jobs: int | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
         log_z = self.log_partition(plan.batch, n_jobs, plan)
         moving = LatticeModel(self.layout, direction)
         candidates, steps = self.lattice_marginals(plan, n_jobs)
@@ -383,11 +395,18 @@ class LatticeModel(TokenModel):
             slope += np.bincount(sequences, numbers, len(log_z))
         return log_z, slope
 
-    def decode(self, batch, n_jobs=None, mask=None):
+    def decode(self, batch: SequenceBatch, n_jobs: int | None = None, mask: Mask | None = None) -> np.ndarray:
         plan = self.plan(batch, mask)
         return self._decode(plan, plan.lattice, self._numbers, n_jobs)
 
-    def decode_gains(self, batch, gains, roles=None, n_jobs=None, mask=None):
+    def decode_gains(
+        self,
+        batch: SequenceBatch,
+        gains: np.ndarray,
+        roles: np.ndarray | None = None,
+        n_jobs: int | None = None,
+        mask: Mask | None = None,
+    ) -> np.ndarray:
         plan = self.plan(batch, mask)
         n_candidates, nothing = len(plan.candidates.labels), freeze(np.empty(0), np.uint32)
         each = {"pairs": freeze(np.arange(n_candidates), np.uint32), "values": freeze(np.empty(0), np.float64)}
@@ -398,50 +417,56 @@ class LatticeModel(TokenModel):
         zeros, ones = freeze(np.zeros(n_arcs), np.float64), freeze(np.ones(n_arcs), np.float64)
         return self._decode(plan, lists, lattice.Weights(gained, zeros, ones, 0.0, True), n_jobs)
 
-    def _decode(self, plan, lists, numbers, n_jobs) -> np.ndarray:
+    def _decode(
+        self, plan: LatticePlan, lists: lattice.Lattice, numbers: lattice.Weights, n_jobs: int | None
+    ) -> np.ndarray:
         """Return the best labellings under the given numbers; those of the plan unless others take their place."""
         best, codes = np.zeros(plan.n_sequences), np.empty(plan.n_tokens, np.int32)
         self._run(plan, n_jobs, lambda *of: lattice.decode(lists, numbers, *of, best, codes))
         self._check(plan, best)
         return codes
 
-    def best_labellings(self, batch, n_best, n_jobs=None, mask=None):
+    def best_labellings(
+        self, batch: SequenceBatch, n_best: int, n_jobs: int | None = None, mask: Mask | None = None
+    ) -> BestLabellings:
         plan, best = self.plan(batch, mask), BestLabellings.empty(n_best, batch)
         out = best.score, best.codes, best.regret
         self._run(plan, n_jobs, lambda *of: lattice.best_labellings(plan.lattice, self._numbers, *of, *out))
         self._check(plan, best.score)
         return best
 
-    def draw(self, batch, n_drawn, seed, n_jobs=None, mask=None):
+    def draw(
+        self, batch: SequenceBatch, n_drawn: int, seed: int, n_jobs: int | None = None, mask: Mask | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
         plan, codes = self.plan(batch, mask), np.zeros((batch.n_tokens, n_drawn), np.int32)
         self.log_partition(batch, n_jobs, plan)
         uniform = np.random.default_rng(seed).random(codes.shape)
         self._run(plan, n_jobs, lambda *of: lattice.draw(plan.lattice, self._numbers, *of, uniform, codes))
         return codes, np.ones((0, n_drawn), np.int32)
 
-    def entropy(self, batch, n_jobs=None, mask=None):
+    def entropy(self, batch: SequenceBatch, n_jobs: int | None = None, mask: Mask | None = None) -> np.ndarray:
         plan, log_z, entropy = self.plan(batch, mask), np.zeros(len(batch)), np.zeros(len(batch))
         self._run(plan, n_jobs, lambda *of: lattice.entropies(plan.lattice, self._numbers, *of, log_z, entropy))
         self._check(plan, log_z)
         return entropy
 
-    def log_score(self, batch, labelling, plan=None):
+    def log_score(self, batch: SequenceBatch, labelling: np.ndarray, plan: Any = None) -> np.ndarray:
         plan = self.plan(batch) if plan is None else plan
         is_pruned = ~plan.contains(labelling)
         scores = super().log_score(batch, labelling)
         scores[np.diff(offsets_of(is_pruned)[batch.offsets]) > 0] = -np.inf
         return scores
 
-    def _run(self, plan, n_jobs, work: Callable[[Any, Any], Any]):
+    def _run(self, plan: LatticePlan, n_jobs: int | None, work: Callable[[Any, Any], Any]) -> tuple | None:
         """Return the sums of the results of ``work``, called with each chunk and the memory of a thread."""
 
-        def with_memory(chunk):
+        def with_memory(chunk: tuple[int, int]) -> tuple:
             with plan.workspace() as workspace:
                 return work(chunk, plan.tables(workspace)) or ()
 
         return add_up(in_order(with_memory, plan, n_jobs))
 
-    def _check(self, plan, scores) -> None:
+    def _check(self, plan: LatticePlan, scores: np.ndarray) -> None:
         """Raise unless the log Z or best scores of all sequences are what they may be."""
         bad = ~np.isfinite(scores)
         if plan.may_be_impossible:
@@ -450,29 +475,45 @@ class LatticeModel(TokenModel):
 
     # --- questions that the model of all labels answers, given the candidates -----------------------------------------
 
-    def hessian_vector_product(self, plan, direction, sequence_weight=None, n_jobs=None):
+    def hessian_vector_product(
+        self, plan: Any, direction: np.ndarray, sequence_weight: np.ndarray | None = None, n_jobs: int | None = None
+    ) -> np.ndarray:
         self._check_states(plan)
         whole = self.exact.plan(plan.batch).masked(plan.mask, plan.may_be_impossible)
         return self.exact.hessian_vector_product(whole, direction, sequence_weight, n_jobs)
 
-    def label_gradient(self, batch, token, label, mask=None):
+    def label_gradient(self, batch: SequenceBatch, token: int, label: int, mask: Mask | None = None) -> np.ndarray:
         return self.exact.label_gradient(batch, token, label, self.narrowed(batch, mask))
 
-    def segment_marginals(self, batch, threshold, tags=None, n_jobs=None, mask=None):
+    def segment_marginals(
+        self,
+        batch: SequenceBatch,
+        threshold: float,
+        tags: Tags | None = None,
+        n_jobs: int | None = None,
+        mask: Mask | None = None,
+    ) -> tuple[Segments, np.ndarray]:
         return self.exact.segment_marginals(batch, threshold, tags, n_jobs, self.narrowed(batch, mask))
 
-    def segment_probabilities(self, batch, segments, tags=None, n_jobs=None, mask=None):
+    def segment_probabilities(
+        self,
+        batch: SequenceBatch,
+        segments: Segments,
+        tags: Tags | None = None,
+        n_jobs: int | None = None,
+        mask: Mask | None = None,
+    ) -> np.ndarray:
         return self.exact.segment_probabilities(batch, segments, tags, n_jobs, self.narrowed(batch, mask))
 
-    def impossible(self, batch, mask):
+    def impossible(self, batch: SequenceBatch, mask: Mask) -> np.ndarray:
         return self.exact.impossible(batch, mask)
 
-    def narrowed(self, batch, mask=None):
+    def narrowed(self, batch: SequenceBatch, mask: Mask | None = None) -> Mask:
         plan = self.plan(batch, mask)
         self._check_states(plan)
         return plan.mask
 
-    def _check_states(self, plan) -> None:
+    def _check_states(self, plan: LatticePlan) -> None:
         """Raise a ValueError if a lattice leaves out more than labels: no mask says so."""
         if plan.is_limited:
             raise ValueError(

@@ -9,16 +9,22 @@ one sequence's features alone: a :class:`MaxOracle` holds a model whose weights 
 from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
+from collections.abc import Callable
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._data.arrays import freeze
+from .._data.segments import Labelling, Segments
 from .._kernels import loss_augmented, perceptron, segment_perceptron
+from .._structure.layout import WeightLayout
+from .._structure.segment_layout import SegmentLayout
 from .._structure.weighted_arcs import arc_order, label_arcs, used_arcs
+from .model import LaneModel
 from .passes import DecodePass, refuse_impossible, run_all
-from .schedule import TOKENS_PER_CALL, Workspace
+from .schedule import TOKENS_PER_CALL, Task, Tile, Workspace
+from .segment import SegmentDecodePass, SegmentPlan
 
 __all__ = ["Argmax", "ChainMargins", "ChainMaxOracle", "Margins", "MaxOracle", "SegmentMargins", "SegmentMaxOracle"]
 
@@ -49,40 +55,41 @@ class Margins(metaclass=ABCMeta):
         Cost of a wrong token; with 0, argmaxes are best labellings.
     """
 
+    layout: WeightLayout
     codes: np.ndarray  # (N,) int32   true label codes of the tokens
 
-    def __init__(self, model_class, plan, truth, cost):
+    def __init__(self, model_class: type[LaneModel], plan: Any, truth: Labelling, cost: float) -> None:
         self.model_class, self.plan, self.layout, self.cost = model_class, plan, plan.layout, float(cost)
         self.weight_of_arc = arc_order(self.layout)[-1]
         self._read(truth)
 
     @abstractmethod
-    def _read(self, truth) -> None:
+    def _read(self, truth: Any) -> None:
         """Take the true labelling."""
 
     @abstractmethod
-    def _add_costs(self, decoding: DecodePass, tile) -> None:
+    def _add_costs(self, decoding: DecodePass, tile: Tile) -> None:
         """Add costs to the scores of a tile."""
 
     @abstractmethod
-    def compare(self, decoding: DecodePass, sequence, difference) -> tuple[int, int]:
+    def compare(self, decoding: DecodePass, sequence: int, difference: loss_augmented.Difference) -> tuple[int, int]:
         """Return the number of wrong tokens that a pass found last, and the length of the list of differences.
 
         ``difference`` is the memory that the kernels work with, and the list.
         """
 
-    def oracle(self, sequence_weight, w) -> MaxOracle:
+    def oracle(self, sequence_weight: np.ndarray, w: np.ndarray) -> MaxOracle:
         """Return what finds argmaxes for weights that start at ``w`` and move."""
         return MaxOracle(self, sequence_weight, w)
 
-    def decode_pass(self, workspace, model, best=None) -> DecodePass:
+    def decode_pass(self, workspace: Workspace, model: LaneModel, best: np.ndarray | None = None) -> DecodePass:
         """Return what decodes tasks of the batch, costs added; for the highest scores alone, if these are asked for."""
         n_tokens = len(self.codes) if best is None else 0
         codes, lengths = np.empty(n_tokens, np.int32), np.zeros(n_tokens, np.int32)
         add_costs = self._add_costs if self.cost else None
         return model.decode_pass_class(workspace, model, self.plan, codes, lengths, best=best, add_costs=add_costs)
 
-    def maxima(self, model, n_jobs=None) -> np.ndarray:
+    def maxima(self, model: LaneModel, n_jobs: int | None = None) -> np.ndarray:
         """Return the score of each sequence's argmax, its cost added; 0 for empty ones; shape (n_sequences,)."""
         best = np.zeros(self.plan.n_sequences)
         run_all(self.plan, n_jobs, lambda workspace: self.decode_pass(workspace, model, best))
@@ -92,11 +99,11 @@ class Margins(metaclass=ABCMeta):
 class ChainMargins(Margins):
     """Margins of sequences with one label per token: a token is wrong if its label is."""
 
-    def _read(self, truth):
+    def _read(self, truth: np.ndarray) -> None:
         self.codes = freeze(truth, np.int32)
         self._arcs = freeze(label_arcs(self.layout.automaton, self.plan.offsets, truth), np.int32)
 
-    def oracle(self, sequence_weight, w):
+    def oracle(self, sequence_weight: np.ndarray, w: np.ndarray) -> MaxOracle:
         plan = self.plan
         fits = plan.lengths.max(initial=0) * plan.row_size <= plan.schedule.cut_size
         return (ChainMaxOracle if fits and plan.part_columns is None else MaxOracle)(self, sequence_weight, w)
@@ -109,7 +116,7 @@ class ChainMargins(Margins):
             self.plan.token_features, layout.pairs, layout.arc_columns, layout.automaton.arc_suffix, self.weight_of_arc
         )
 
-    def labelled_sequences(self, sequence_weight) -> perceptron.LabelledSequences:
+    def labelled_sequences(self, sequence_weight: np.ndarray) -> perceptron.LabelledSequences:
         """Return the true labelling as kernels take it; ``sequence_weight`` is of type float64, and read-only."""
         plan, n_labels = self.plan, self.layout.automaton.n_labels
         allowed = np.empty((0, n_labels), np.bool_) if plan.mask is None else plan.mask.allowed
@@ -118,11 +125,11 @@ class ChainMargins(Margins):
             plan.offsets, self.codes, self._arcs, weight, freeze(allowed, np.bool_), self.cost
         )
 
-    def _add_costs(self, decoding, tile):
+    def _add_costs(self, decoding: Any, tile: Tile) -> None:
         scores = decoding.scores(tile)
         loss_augmented.add_token_costs(tile, self.layout.automaton.n_labels, self.codes, self.cost, scores)
 
-    def compare(self, decoding, sequence, difference):
+    def compare(self, decoding: Any, sequence: int, difference: loss_augmented.Difference) -> tuple[int, int]:
         first, stop = self.plan.offsets[sequence : sequence + 2]
         codes = decoding.codes[first:stop]
         arcs = label_arcs(self.layout.automaton, (0, len(codes)), codes)
@@ -138,7 +145,10 @@ class SegmentMargins(Margins):
     the labels alone count.
     """
 
-    def _read(self, truth):
+    plan: SegmentPlan
+    layout: SegmentLayout
+
+    def _read(self, truth: Segments) -> None:
         lengths, arcs = np.zeros(self.plan.n_tokens, np.int32), np.zeros(self.plan.n_tokens, np.int32)
         lengths[truth.start] = truth.lengths
         arcs[truth.start] = label_arcs(self.layout.automaton, truth.offsets, truth.codes)
@@ -147,10 +157,10 @@ class SegmentMargins(Margins):
         self._lengths, self._arcs = freeze(lengths, np.int32), freeze(arcs, np.int32)
         self.structure = self.plan.structure()
 
-    def oracle(self, sequence_weight, w):
+    def oracle(self, sequence_weight: np.ndarray, w: np.ndarray) -> MaxOracle:
         return (SegmentMaxOracle if self.plan.scored_parts is None else MaxOracle)(self, sequence_weight, w)
 
-    def segmented_sequences(self, sequence_weight) -> segment_perceptron.SegmentedSequences:
+    def segmented_sequences(self, sequence_weight: np.ndarray) -> segment_perceptron.SegmentedSequences:
         """Return the true segmentation as kernels take it; ``sequence_weight`` is of type float64, and read-only."""
         plan, n_labels = self.plan, self.layout.automaton.n_labels
         allowed, borders = (np.empty((0, n_labels)), np.empty(0)) if plan.mask is None else plan.mask
@@ -165,11 +175,11 @@ class SegmentMargins(Margins):
             self.cost,
         )
 
-    def _add_costs(self, decoding, tile):
+    def _add_costs(self, decoding: Any, tile: Tile) -> None:
         index, cells = decoding.index, decoding.cells(tile)
         loss_augmented.add_segment_costs(index, tile, self.codes, self.begins, self.cost, cells)
 
-    def compare(self, decoding, sequence, difference):
+    def compare(self, decoding: Any, sequence: int, difference: loss_augmented.Difference) -> tuple[int, int]:
         first, stop = self.plan.offsets[sequence : sequence + 2]
         codes, lengths = decoding.codes[first:stop], decoding.lengths[first:stop]
         starts = np.flatnonzero(lengths)
@@ -203,7 +213,7 @@ class MaxOracle:
         The weights; :meth:`move` changes them.
     """
 
-    def __init__(self, margins, sequence_weight, w):
+    def __init__(self, margins: Margins, sequence_weight: np.ndarray, w: np.ndarray) -> None:
         layout = margins.layout
         automaton = layout.automaton
         self.w = np.array(w, dtype=np.float64)
@@ -222,7 +232,7 @@ class MaxOracle:
             np.zeros(size), np.zeros(size, dtype=bool), np.empty(size, np.int32), np.empty(size)
         )
 
-    def argmax(self, sequences) -> list[Argmax]:
+    def argmax(self, sequences: np.ndarray) -> list[Argmax]:
         """Return what tells each sequence's argmax from the truth; many at a time take less time each.
 
         ``sequences`` is an array of numbers, no two of them equal.
@@ -230,13 +240,13 @@ class MaxOracle:
         self._decode(sequences)
         return [self._compare(sequence) for sequence in sequences.tolist()]
 
-    def _decode(self, sequences):
+    def _decode(self, sequences: np.ndarray) -> None:
         loss_augmented.score_arcs(*self._arcs, self.w, self._arc_scores)
         self._decoding.read_weights()
         for task in self._cut(sequences):
             self._decoding.run(task)
 
-    def _cut(self, sequences):
+    def _cut(self, sequences: np.ndarray) -> list[Task]:
         """Return tasks of the sequences that have tokens."""
         plan = self._margins.plan
         if len(sequences) > 1:
@@ -246,7 +256,7 @@ class MaxOracle:
             self._alone[sequence] = [plan.alone(sequence)] if plan.lengths[sequence] else []
         return self._alone[sequence]
 
-    def _compare(self, sequence):
+    def _compare(self, sequence: int) -> Argmax:
         weight, margins = self._sequence_weight[sequence], self._margins
         if weight == 0 or margins.plan.lengths[sequence] == 0:
             return _NOTHING
@@ -254,7 +264,7 @@ class MaxOracle:
         indices, values = self._difference[2:]
         return Argmax(weight * margins.cost * n_wrong, indices[:n].copy(), weight * values[:n])
 
-    def move(self, indices, steps):
+    def move(self, indices: np.ndarray, steps: np.ndarray) -> None:
         """Add ``steps`` to the weights ``indices``, some of which may be equal."""
         loss_augmented.move(indices, steps, *self._margins.layout.dense_cells, self.w, self._dense)
 
@@ -262,7 +272,7 @@ class MaxOracle:
 class WholeMaxOracle(MaxOracle, metaclass=ABCMeta):
     """The same, with epochs of the perceptron that are compiled as a whole."""
 
-    def correct(self, sequences, delayed, n_steps) -> int:
+    def correct(self, sequences: np.ndarray, delayed: np.ndarray, n_steps: int) -> int:
         """Take the perceptron's step for each sequence in turn, and return how many differ from their argmax.
 
         It does what ``argmax`` and ``move`` do: the difference of each sequence is added to the weights, and that times
@@ -290,14 +300,14 @@ class WholeMaxOracle(MaxOracle, metaclass=ABCMeta):
         return n_mistakes
 
     @abstractmethod
-    def _corrector(self, delayed):
+    def _corrector(self, delayed: np.ndarray) -> Callable[[np.ndarray, int], tuple[int, int, float]]:
         """Return the kernel that takes the steps of some sequences, after a number of steps."""
 
-    def _order(self):
+    def _order(self) -> perceptron.ArcOrder:
         by_length, _, _, forbidden = self._arcs
         return perceptron.ArcOrder(by_length, forbidden)
 
-    def _parts(self, sequences):
+    def _parts(self, sequences: np.ndarray) -> list[np.ndarray]:
         """Cut sequences into runs that a call of a kernel goes through."""
         tokens = np.cumsum(self._margins.plan.lengths[sequences])
         cuts = np.flatnonzero(np.diff(tokens // TOKENS_PER_CALL)) + 1
@@ -307,7 +317,9 @@ class WholeMaxOracle(MaxOracle, metaclass=ABCMeta):
 class ChainMaxOracle(WholeMaxOracle):
     """The same for sequences with one label per token: what goes through them is compiled as a whole."""
 
-    def argmaxes(self, sequences) -> perceptron.Differences:
+    _margins: ChainMargins
+
+    def argmaxes(self, sequences: np.ndarray) -> perceptron.Differences:
         """Return what :meth:`argmax` does in flat arrays."""
         self._decode(sequences)
         margins, n = self._margins, len(sequences)
@@ -324,17 +336,17 @@ class ChainMaxOracle(WholeMaxOracle):
         return perceptron.Differences(costs, starts, *(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
 
     @cached_property
-    def _room(self):
+    def _room(self) -> tuple[np.ndarray, np.ndarray]:
         return np.empty(len(self.w), np.int32), np.empty(len(self.w))
 
-    def _corrector(self, delayed):
+    def _corrector(self, delayed: np.ndarray) -> Callable[[np.ndarray, int], tuple[int, int, float]]:
         margins = self._margins
         transitions = perceptron.Transitions(*used_arcs(margins.layout))
         weights = perceptron.MovingWeights(self.w, self._dense, *margins.layout.dense_cells, self._arc_scores, delayed)
         data = margins.labelled_sequences(self._sequence_weight)
         fixed = data, self._weighted_arcs, margins.label_structure, transitions, self._order(), weights
 
-        def correct(sequences, n_steps):
+        def correct(sequences: np.ndarray, n_steps: int) -> tuple[int, int, float]:
             return perceptron.correct(sequences, *fixed, self._difference, n_steps)
 
         return correct
@@ -343,7 +355,10 @@ class ChainMaxOracle(WholeMaxOracle):
 class SegmentMaxOracle(WholeMaxOracle):
     """The same for segmented sequences."""
 
-    def _corrector(self, delayed):
+    _margins: SegmentMargins
+    _decoding: SegmentDecodePass
+
+    def _corrector(self, delayed: np.ndarray) -> Callable[[np.ndarray, int], tuple[int, int, float]]:
         margins, decoding, plan = self._margins, self._decoding, self._margins.plan
         length_scores, found_arcs = np.zeros((plan.n_cells, 2)), np.empty(plan.n_tokens, np.int32)
         weights = segment_perceptron.Moving(
@@ -364,7 +379,7 @@ class SegmentMaxOracle(WholeMaxOracle):
         memory = decoding.lone_tables(), found, self._difference
         fixed = data, self._weighted_arcs, margins.structure, self._order(), (weights, view), *memory
 
-        def correct(sequences, n_steps):
+        def correct(sequences: np.ndarray, n_steps: int) -> tuple[int, int, float]:
             return segment_perceptron.correct(sequences, *fixed, n_steps)
 
         return correct

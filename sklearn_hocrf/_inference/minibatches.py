@@ -8,7 +8,7 @@ them as they were before, and leaves them so.
 from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -16,11 +16,14 @@ import numpy as np
 from scipy import sparse
 
 from .._data.arrays import freeze, offsets_of
+from .._data.batch import SequenceBatch, TokenFeatures
 from .._data.scratch import allocator
-from .._data.segments import Segments, segment_features
+from .._data.segments import Labelling, Segments, segment_features
 from .._kernels import descent, minibatches, perceptron, segment_descent
 from .._structure.label_parts import endings
-from .._structure.weighted_arcs import arc_order, label_arcs
+from .._structure.layout import WeightLayout
+from .._structure.weighted_arcs import WeightedArcs, arc_order, label_arcs
+from .model import LaneModel
 from .schedule import TOKENS_PER_CALL
 
 __all__ = ["ChainMinibatches", "Hidden", "Minibatches", "SegmentMinibatches", "shuffled_minibatches"]
@@ -43,7 +46,7 @@ class Hidden(NamedTuple):
     plan: Any  # of the whole batch, masked by what is known
 
 
-def _stops(batch, features) -> np.ndarray:
+def _stops(batch: SequenceBatch, features: TokenFeatures) -> np.ndarray:
     """Return the end of the pairs of each entry of the feature rows; shape (nnz,), uint32."""
     stop = allocator(batch)(len(features.place), np.uint32)
     for first, last in batch.ranges_of_tokens():
@@ -72,7 +75,15 @@ class Minibatches(metaclass=ABCMeta):
         The sequences whose labelling has holes; none by default.
     """
 
-    def __init__(self, model_class, plan, batch, truth, sequence_weight, hidden=None):
+    def __init__(
+        self,
+        model_class: type[LaneModel],
+        plan: Any,
+        batch: SequenceBatch,
+        truth: Labelling,
+        sequence_weight: np.ndarray,
+        hidden: Hidden | None = None,
+    ) -> None:
         self._model_class, self.layout, self.sequence_weight = model_class, plan.layout, sequence_weight
         self._plan, self._hidden = plan.without_dense_table(), hidden
         if hidden is not None:
@@ -87,10 +98,10 @@ class Minibatches(metaclass=ABCMeta):
         self._entries_of_tokens = features.place, _stops(batch, features), features.indptr[plan.offsets]
 
     @abstractmethod
-    def _arcs_of(self, truth) -> _Entries:
+    def _arcs_of(self, truth: Any) -> _Entries:
         """Return the arcs that the labels of each sequence use."""
 
-    def pairs(self, sequences) -> np.ndarray:
+    def pairs(self, sequences: np.ndarray) -> np.ndarray:
         """Return the pairs that some sequences touch, each once; shape (M,), int64."""
         touched, count = self._touched, 0
         for first, stop, starts in self._entries():
@@ -98,15 +109,15 @@ class Minibatches(metaclass=ABCMeta):
         self._seen[touched[:count]] = False
         return touched[:count].copy()
 
-    def _entries(self):
+    def _entries(self) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         """Return the entries of the feature rows, and where those of each sequence start."""
         return [self._entries_of_tokens]
 
-    def weights(self, sequences) -> np.ndarray:
+    def weights(self, sequences: np.ndarray) -> np.ndarray:
         """Return the weights that some sequences touch, each once: pairs, then biases; int64."""
         return np.concatenate([self.pairs(sequences), self._biases])
 
-    def value_gradient(self, w, sequences, touched) -> tuple[float, np.ndarray]:
+    def value_gradient(self, w: np.ndarray, sequences: np.ndarray, touched: np.ndarray) -> tuple[float, np.ndarray]:
         """Return the negative log-likelihood of some sequences, by their weights, and its gradient.
 
         Parameters
@@ -140,7 +151,7 @@ class Minibatches(metaclass=ABCMeta):
         gradient[pairs] = 0.0
         return value - score, derivatives
 
-    def _subtract_hidden(self, model, sequences, arcs) -> float:
+    def _subtract_hidden(self, model: LaneModel, sequences: np.ndarray, arcs: np.ndarray) -> float:
         """Subtract the expected counts of sequences given what is known of them, and return the sum of their log Z."""
         if not len(sequences):
             return 0.0
@@ -150,10 +161,10 @@ class Minibatches(metaclass=ABCMeta):
         return float(self.sequence_weight[sequences] @ self._log_z[sequences])
 
     @abstractmethod
-    def _subtract_truth(self, model, sequences) -> float:
+    def _subtract_truth(self, model: LaneModel, sequences: np.ndarray) -> float:
         """Subtract the pairs that the labels count from the gradient, and return the sum of their weights."""
 
-    def descend(self, batches, course) -> int:
+    def descend(self, batches: list[np.ndarray], course: Any) -> int:
         """Take the steps of SGD for the first minibatches, as far as kernels do them; return how many.
 
         Parameters
@@ -169,9 +180,9 @@ class Minibatches(metaclass=ABCMeta):
         if self._hidden is not None or not self._can_descend() or (pair_groups != pair_groups[:1]).any():
             return 0
         pair_group, bias_groups = int(pair_groups[0]) if len(pair_groups) else 0, groups[layout.n_pairs :]
-        rule = descent.Rule(*course.rule, pair_group, freeze(bias_groups, np.int64), course.is_averaged)
+        rule = descent.Rule(*[*course.rule, pair_group, freeze(bias_groups, np.int64), course.is_averaged])
         tables = [self._table_of(array) for array in (course.w, course.sums, np.ones(layout.n_weights))]
-        moving = descent.Descending(course.w, course.sums, *tables, course.factor, course.area, course.counts)
+        moving = descent.Descending(*[course.w, course.sums, *tables, course.factor, course.area, course.counts])
         n_done, take_steps = 0, self._stepper(rule, moving)
         for first, stop in self._calls(batches):
             n_steps = take_steps(batches[first:stop])
@@ -191,14 +202,14 @@ class Minibatches(metaclass=ABCMeta):
         return not self.layout.parts.n_parts
 
     @abstractmethod
-    def _table_of(self, weights) -> np.ndarray:
+    def _table_of(self, weights: np.ndarray) -> np.ndarray:
         """Return the dense table that kernels of whole epochs use, with some weights."""
 
     @abstractmethod
-    def _stepper(self, rule, moving) -> Callable:
+    def _stepper(self, rule: descent.Rule, moving: Any) -> Callable:
         """Return a function that takes the steps of a list of minibatches, and returns how many it has taken."""
 
-    def _calls(self, batches):
+    def _calls(self, batches: list[np.ndarray]) -> Iterable[tuple[int, int]]:
         """Return runs of minibatches that a call of a kernel goes through, up to one whose tables are large."""
         lengths, schedule = self._plan.lengths, self._plan.schedule
         n_rows = np.array([lengths[sequences[:: -descent.LANES]].sum() for sequences in batches])
@@ -209,7 +220,7 @@ class Minibatches(metaclass=ABCMeta):
         cuts = [0, *(np.flatnonzero(np.diff(rows // TOKENS_PER_CALL)) + 1).tolist(), stop]
         return zip(cuts[:-1], cuts[1:], strict=True) if stop else []
 
-    def _moving_arcs(self):
+    def _moving_arcs(self) -> tuple[descent.ArcWeights, WeightedArcs]:
         """Return scores of arcs that move, how they come of weights, and the weighted arcs that look at them."""
         layout, n_arcs = self.layout, self.layout.automaton.n_arcs
         arcs = descent.ArcWeights(np.empty(n_arcs), np.empty(n_arcs), *arc_order(layout))
@@ -217,7 +228,14 @@ class Minibatches(metaclass=ABCMeta):
         at_rest = self._model_class(layout, np.zeros(layout.n_weights), self._no_table).weighted_arcs
         return arcs, at_rest._replace(log_shift=0.0, **looking)
 
-    def _allowed(self):
+    def _tiled(self, batches: list[np.ndarray]) -> descent.TiledBatches:
+        """Return minibatches as kernels take them."""
+        sequences, starts = np.concatenate(batches), offsets_of([len(batch) for batch in batches])
+        block_starts, in_lanes, tiles = self._plan.tiles_of(sequences, starts)
+        weight = np.where(in_lanes >= 0, self.sequence_weight[in_lanes], 0.0)
+        return descent.TiledBatches(sequences, starts, block_starts, tiles, weight)
+
+    def _allowed(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the labels that are possible, (0, L) where all are, and where segments may begin."""
         mask = self._plan.mask
         allowed, begins = (np.empty((0, self.layout.automaton.n_labels)), np.empty(0)) if mask is None else mask
@@ -227,21 +245,29 @@ class Minibatches(metaclass=ABCMeta):
 class ChainMinibatches(Minibatches):
     """Minibatches of sequences with one label per token."""
 
-    def __init__(self, model_class, plan, batch, truth, sequence_weight, hidden=None):
+    def __init__(
+        self,
+        model_class: type[LaneModel],
+        plan: Any,
+        batch: SequenceBatch,
+        truth: np.ndarray,
+        sequence_weight: np.ndarray,
+        hidden: Hidden | None = None,
+    ) -> None:
         super().__init__(model_class, plan, batch, truth, sequence_weight, hidden)
         self._whole_plan = plan
 
-    def _can_descend(self):
+    def _can_descend(self) -> bool:
         return super()._can_descend() and self._cells_are_distinct
 
     @cached_property
-    def _cells_are_distinct(self):
+    def _cells_are_distinct(self) -> bool:
         return len(np.unique(np.stack(self.layout.dense_cells), axis=1).T) == len(self.layout.dense_cells[0])
 
-    def _table_of(self, weights):
+    def _table_of(self, weights: np.ndarray) -> np.ndarray:
         return self.layout.dense_table(weights)
 
-    def _stepper(self, rule, moving):
+    def _stepper(self, rule: descent.Rule, moving: Any) -> Callable:
         layout, plan = self.layout, self._whole_plan
         arcs, weighted_arcs = self._moving_arcs()
         data = perceptron.LabelledSequences(
@@ -254,18 +280,14 @@ class ChainMinibatches(Minibatches):
         )
         fixed = data, weighted_arcs, (plan.token_features, layout.pairs, layout.arc_columns), arcs, rule, moving
 
-        def take_steps(batches):
-            starts = offsets_of([len(sequences) for sequences in batches])
-            return descent.descend(descent.Batches(np.concatenate(batches), starts), *fixed)
+        return lambda batches: descent.descend(self._tiled(batches), *fixed)
 
-        return take_steps
-
-    def _arcs_of(self, truth):
+    def _arcs_of(self, truth: np.ndarray) -> _Entries:
         offsets = self._plan.offsets
         codes = np.maximum(truth, 0)  # sequences with holes are not asked for
         return _Entries(offsets, label_arcs(self.layout.automaton, offsets, codes), np.empty(0))
 
-    def _subtract_truth(self, model, sequences):
+    def _subtract_truth(self, model: LaneModel, sequences: np.ndarray) -> float:
         return minibatches.subtract_labels(
             self._plan.token_features,
             self.layout.pairs,
@@ -282,24 +304,32 @@ class ChainMinibatches(Minibatches):
 class SegmentMinibatches(Minibatches):
     """Minibatches of segmented sequences."""
 
-    def __init__(self, model_class, plan, batch, truth, sequence_weight, hidden=None):
+    def __init__(
+        self,
+        model_class: type[LaneModel],
+        plan: Any,
+        batch: SequenceBatch,
+        truth: Segments,
+        sequence_weight: np.ndarray,
+        hidden: Hidden | None = None,
+    ) -> None:
         super().__init__(model_class, plan, batch, truth, sequence_weight, hidden)
         self._truth_pairs = _pairs_of_segments(self.layout, batch, truth, self._truth_arcs.numbers)
         candidates = plan.candidates
         starts = candidates.indptr[candidates.token_starts[plan.offsets]]
         self._entries_of_candidates = candidates.first, candidates.stop, starts
 
-    def _arcs_of(self, truth: Segments):
+    def _arcs_of(self, truth: Segments) -> _Entries:
         arcs = label_arcs(self.layout.automaton, truth.offsets, truth.codes)
         return _Entries(freeze(truth.offsets, np.int64), arcs, np.empty(0))
 
-    def _entries(self):
+    def _entries(self) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         return [self._entries_of_tokens, self._entries_of_candidates]
 
-    def _table_of(self, weights):
+    def _table_of(self, weights: np.ndarray) -> np.ndarray:
         return np.empty((0, self._no_table.shape[1]))
 
-    def _stepper(self, rule, moving):
+    def _stepper(self, rule: descent.Rule, moving: Any) -> Callable:
         plan, structure = self._plan, self._plan.structure()
         arcs, weighted_arcs = self._moving_arcs()
         weight, length_scores = freeze(self.sequence_weight, np.float64), np.zeros((plan.n_cells, 2))
@@ -308,25 +338,18 @@ class SegmentMinibatches(Minibatches):
         view = segment_descent.View(*(freeze(array, np.float64) for array in (moving.w, moving.dense, length_scores)))
         fixed = truth, possible, weighted_arcs, structure, arcs, rule, moving, length_scores, view
 
-        def take_steps(batches):
-            starts = offsets_of([len(sequences) for sequences in batches])
-            block_starts, sequences, tiles = plan.tiles_of(batches)
-            in_lanes = np.where(sequences >= 0, self.sequence_weight[sequences], 0.0)
-            tiled = segment_descent.TiledBatches(np.concatenate(batches), starts, block_starts, tiles, in_lanes)
-            return segment_descent.descend(tiled, *fixed)
+        return lambda batches: segment_descent.descend(self._tiled(batches), *fixed)
 
-        return take_steps
-
-    def pairs(self, sequences):
+    def pairs(self, sequences: np.ndarray) -> np.ndarray:
         return np.concatenate([super().pairs(sequences), self._plan.length_weights])
 
-    def _subtract_truth(self, model, sequences):
+    def _subtract_truth(self, model: LaneModel, sequences: np.ndarray) -> float:
         return minibatches.subtract_entries(
             *self._truth_pairs, sequences, self.sequence_weight, model.pair_weights, self._gradient
         )
 
 
-def _pairs_of_segments(layout, batch, segments: Segments, arcs) -> _Entries:
+def _pairs_of_segments(layout: WeightLayout, batch: SequenceBatch, segments: Segments, arcs: np.ndarray) -> _Entries:
     """Return the pairs that given segments count, and the weights of their tokens, by sequence."""
     features = segment_features(batch, segments.start, segments.stop).tocoo()
     keys = layout.pair_feature.astype(np.int64) * layout.n_rows + layout.pair_pattern
@@ -349,7 +372,7 @@ def _pairs_of_segments(layout, batch, segments: Segments, arcs) -> _Entries:
     return _Entries(starts, matrix.indices.astype(np.int32), matrix.data)
 
 
-def shuffled_minibatches(lengths, batch_size, rng) -> list[np.ndarray]:
+def shuffled_minibatches(lengths: np.ndarray, batch_size: int, rng: np.random.RandomState) -> list[np.ndarray]:
     """Cut sequences into minibatches: each sequence is in one, and those of about one length are together.
 
     Kernels work on sequences side by side, so that of equal length they take least time.

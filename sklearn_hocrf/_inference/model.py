@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import math
 from abc import ABCMeta, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
 from .._data.arrays import freeze, joined_ranges
 from .._data.batch import SequenceBatch
 from .._data.masks import Mask
-from .._data.segments import Segments
+from .._data.segments import Channel, Segments
+from .._kernels._network import LOWEST_LOG
 from .._kernels.tag_segments import Tags
+from .._structure.layout import WeightLayout
 from .._structure.weighted_arcs import label_arcs, weighted_arcs
 from .answers import BestLabellings, Entropies, Samples, SearchPass
 from .passes import (
@@ -31,7 +33,7 @@ from .passes import (
     Receiver,
     run_all,
 )
-from .schedule import Plan, Schedule
+from .schedule import Plan, Schedule, Tile, Workspace
 
 __all__ = ["Expectations", "LaneModel", "Model", "TokenModel"]
 
@@ -66,10 +68,11 @@ class Model(metaclass=ABCMeta):
 
     plan_class: ClassVar[Any]
     has_lengths: ClassVar[bool]  # whether labellings are made of segments
-    lowest_log: ClassVar[float]  # smallest score of an arc, beside the greatest, that kernels can scale
     unanswered: ClassVar[Mapping[str, str]] = {}  # questions that the family does not answer, and why
 
-    def __init__(self, layout: Any, weights, dense_table=None, schedule: Schedule | None = None) -> None:
+    def __init__(
+        self, layout: Any, weights: np.ndarray, dense_table: np.ndarray | None = None, schedule: Schedule | None = None
+    ) -> None:
         self.layout, self.schedule = layout, schedule
         self.weights = freeze(weights, np.float64)
         if self.weights.shape != (layout.n_weights,):  # kernels do not look
@@ -81,18 +84,22 @@ class Model(metaclass=ABCMeta):
         self.weighted_arcs = weighted_arcs(layout, self.weights)
         arcs = self.weighted_arcs
         constant = arcs.arc_score[(arcs.arc_varying < 0) & (arcs.arc_score > -np.inf)]
-        self.scales = not len(constant) or bool(constant.min() - arcs.log_shift > self.lowest_log)
+        self.scales = not len(constant) or bool(constant.min() - arcs.log_shift > LOWEST_LOG)
 
     @abstractmethod
     def plan(self, batch: SequenceBatch, mask: Mask | None = None) -> Any:
         """Return how a batch is cut, for questions to this model and others of its layout."""
 
     @abstractmethod
-    def expectations(self, plan: Plan, sequence_weight=None, n_jobs=None) -> Expectations:
+    def expectations(
+        self, plan: Plan, sequence_weight: np.ndarray | None = None, n_jobs: int | None = None
+    ) -> Expectations:
         """Return partition functions and expected counts."""
 
     @abstractmethod
-    def hessian_vector_product(self, plan: Plan, direction, sequence_weight=None, n_jobs=None) -> np.ndarray:
+    def hessian_vector_product(
+        self, plan: Plan, direction: np.ndarray, sequence_weight: np.ndarray | None = None, n_jobs: int | None = None
+    ) -> np.ndarray:
         """Return the product of the Hessian of sum c_n log Z_n and a direction of the weights; shape (n_weights,).
 
         It is the derivative of the expected counts along the direction: kernels on dual numbers give it in one forward
@@ -100,7 +107,7 @@ class Model(metaclass=ABCMeta):
         """
 
     @abstractmethod
-    def label_gradient(self, batch: SequenceBatch, token, label, mask=None) -> np.ndarray:
+    def label_gradient(self, batch: SequenceBatch, token: int, label: int, mask: Mask | None = None) -> np.ndarray:
         """Return the gradient of P(a token has a label) with respect to the weights; shape (n_weights,).
 
         It is the covariance of the label's indicator with all counts: the derivative of the expected counts when the
@@ -109,30 +116,43 @@ class Model(metaclass=ABCMeta):
         """
 
     @abstractmethod
-    def log_partition(self, batch: SequenceBatch, n_jobs=None, plan: Plan | None = None) -> np.ndarray:
+    def log_partition(self, batch: SequenceBatch, n_jobs: int | None = None, plan: Plan | None = None) -> np.ndarray:
         """Return log Z of each sequence, 0 for empty ones; shape (n_sequences,).
 
         With a masked plan, the sum goes over the possible labellings alone.
         """
 
     @abstractmethod
-    def log_partition_and_slope(self, plan: Plan, direction, n_jobs=None) -> tuple[np.ndarray, np.ndarray]:
+    def log_partition_and_slope(
+        self, plan: Plan, direction: np.ndarray, n_jobs: int | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Return log Z of each sequence and its derivative along a direction of the weights.
 
         The derivative is the expected score under the direction as weights. One forward pass gives both.
         """
 
     @abstractmethod
-    def marginals(self, batch: SequenceBatch, n_jobs=None, mask=None) -> np.ndarray:
+    def marginals(self, batch: SequenceBatch, n_jobs: int | None = None, mask: Mask | None = None) -> np.ndarray:
         """Return P(token t has label y); shape (N, n_labels), rows sum to 1."""
 
     @abstractmethod
-    def pattern_marginals(self, batch: SequenceBatch, patterns, n_jobs=None, mask=None) -> np.ndarray:
+    def pattern_marginals(
+        self,
+        batch: SequenceBatch,
+        patterns: Sequence[Sequence[int]],
+        n_jobs: int | None = None,
+        mask: Mask | None = None,
+    ) -> np.ndarray:
         """Return P(an occurrence of a pattern ends with token t); shape (N, n_given)."""
 
     @abstractmethod
     def segment_marginals(
-        self, batch: SequenceBatch, threshold, tags: Tags | None = None, n_jobs=None, mask=None
+        self,
+        batch: SequenceBatch,
+        threshold: float,
+        tags: Tags | None = None,
+        n_jobs: int | None = None,
+        mask: Mask | None = None,
     ) -> tuple[Segments, np.ndarray]:
         """Return all segments of at least a probability, and the probabilities; shape (M,).
 
@@ -141,20 +161,38 @@ class Model(metaclass=ABCMeta):
 
     @abstractmethod
     def segment_probabilities(
-        self, batch: SequenceBatch, segments: Segments, tags: Tags | None = None, n_jobs=None, mask=None
+        self,
+        batch: SequenceBatch,
+        segments: Segments,
+        tags: Tags | None = None,
+        n_jobs: int | None = None,
+        mask: Mask | None = None,
     ) -> np.ndarray:
         """Return the probabilities of given segments, no two of which have the same start; shape (M,)."""
 
-    def tag_marginals(self, batch: SequenceBatch, tags, n_jobs=None, mask=None) -> np.ndarray:
+    def tag_marginals(
+        self,
+        batch: SequenceBatch,
+        tags: Sequence[tuple[int, Channel]],
+        n_jobs: int | None = None,
+        mask: Mask | None = None,
+    ) -> np.ndarray:
         """Return P(token t is at a channel's position of a segment of a label), for pairs (label, channel)."""
         raise self._unanswered("tag_marginals")
 
     @abstractmethod
-    def decode(self, batch: SequenceBatch, n_jobs=None, mask=None):
+    def decode(self, batch: SequenceBatch, n_jobs: int | None = None, mask: Mask | None = None) -> Any:
         """Return the most probable labelling; ties go to the lowest label, then to the shortest segment."""
 
     @abstractmethod
-    def decode_gains(self, batch: SequenceBatch, gains, roles=None, n_jobs=None, mask=None):
+    def decode_gains(
+        self,
+        batch: SequenceBatch,
+        gains: np.ndarray,
+        roles: np.ndarray | None = None,
+        n_jobs: int | None = None,
+        mask: Mask | None = None,
+    ) -> Any:
         """Return the possible labelling that gains most, a sum over tokens.
 
         Parameters
@@ -169,7 +207,15 @@ class Model(metaclass=ABCMeta):
         mask : Mask or None
         """
 
-    def decode_listed(self, batch: SequenceBatch, listed: Segments, gains, rest, n_jobs=None, mask=None) -> Segments:
+    def decode_listed(
+        self,
+        batch: SequenceBatch,
+        listed: Segments,
+        gains: np.ndarray,
+        rest: np.ndarray,
+        n_jobs: int | None = None,
+        mask: Mask | None = None,
+    ) -> Segments:
         """Return the possible segmentation that gains most, a sum over segments.
 
         Parameters
@@ -187,21 +233,25 @@ class Model(metaclass=ABCMeta):
         raise self._unanswered("decode_listed")
 
     @abstractmethod
-    def best_labellings(self, batch: SequenceBatch, n_best, n_jobs=None, mask=None) -> BestLabellings:
+    def best_labellings(
+        self, batch: SequenceBatch, n_best: int, n_jobs: int | None = None, mask: Mask | None = None
+    ) -> BestLabellings:
         """Return the labellings of highest score of each sequence, best first, all different."""
 
     @abstractmethod
-    def draw(self, batch: SequenceBatch, n_drawn, seed, n_jobs=None, mask=None) -> tuple[np.ndarray, np.ndarray]:
+    def draw(
+        self, batch: SequenceBatch, n_drawn: int, seed: int, n_jobs: int | None = None, mask: Mask | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Draw labellings; return their codes and, of segments, lengths: as in :class:`BestLabellings`, transposed."""
 
     @abstractmethod
-    def entropy(self, batch: SequenceBatch, n_jobs=None, mask=None) -> np.ndarray:
+    def entropy(self, batch: SequenceBatch, n_jobs: int | None = None, mask: Mask | None = None) -> np.ndarray:
         """Return the entropy of the labellings of each sequence, in nats; shape (n_sequences,).
 
         It is log Z minus the expected score, a derivative of log Z.
         """
 
-    def log_score(self, batch: SequenceBatch, labelling, plan: Any = None) -> np.ndarray:
+    def log_score(self, batch: SequenceBatch, labelling: Any, plan: Any = None) -> np.ndarray:
         """Return the log potential of a labelling of each sequence; shape (n_sequences,).
 
         It is -inf where forbidden, and where the code of a label is -1; in models over lattices also where it is none
@@ -211,11 +261,11 @@ class Model(metaclass=ABCMeta):
         return np.bincount(np.repeat(np.arange(len(batch)), n_scores), weights=scores, minlength=len(batch))
 
     @abstractmethod
-    def label_codes(self, labelling) -> np.ndarray:
+    def label_codes(self, labelling: Any) -> np.ndarray:
         """Return the label codes of the tokens of a labelling; shape (N,), int32."""
 
     @abstractmethod
-    def labelling(self, batch, codes, lengths):
+    def labelling(self, batch: SequenceBatch, codes: np.ndarray, lengths: np.ndarray) -> Any:
         """Return a labelling, given what :class:`DecodePass` writes."""
 
     def impossible(self, batch: SequenceBatch, mask: Mask) -> np.ndarray:
@@ -232,7 +282,7 @@ class Model(metaclass=ABCMeta):
         return TypeError(f"{type(self).__name__} has no {question}: {self.unanswered[question]}")
 
     @abstractmethod
-    def _log_scores(self, batch, labelling) -> tuple[np.ndarray, np.ndarray]:
+    def _log_scores(self, batch: SequenceBatch, labelling: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return the scores of the tokens or segments of a labelling, and how many there are in each sequence."""
 
 
@@ -242,13 +292,13 @@ class TokenModel(Model):
     has_lengths = False
     unanswered = dict.fromkeys(("tag_marginals", "decode_listed"), "its labellings are not made of segments")
 
-    def label_codes(self, labelling):
+    def label_codes(self, labelling: np.ndarray) -> np.ndarray:
         return labelling
 
-    def labelling(self, batch, codes, lengths):
+    def labelling(self, batch: SequenceBatch, codes: np.ndarray, lengths: np.ndarray) -> np.ndarray:
         return codes
 
-    def _log_scores(self, batch, labelling):
+    def _log_scores(self, batch: SequenceBatch, labelling: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         codes = np.maximum(labelling, 0)
         arcs = label_arcs(self.layout.automaton, batch.offsets, codes)
         scores = self.layout.label_scores(batch, codes, self.pair_weights) + self.weighted_arcs.arc_score[arcs]
@@ -267,19 +317,23 @@ class LaneModel(Model):
         plan = self.plan_class(self.layout, batch, self.schedule)
         return plan if mask is None else plan.masked(mask)
 
-    def _whole_plan(self, batch, mask) -> Plan:
+    def _whole_plan(self, batch: SequenceBatch, mask: Mask | None) -> Plan:
         """Return a plan that cuts no sequence into tiles, for walks through whole sequences."""
         schedule = self.plan_class.default_schedule if self.schedule is None else self.schedule
         schedule = replace(schedule, cut_size=math.inf, lone_size=min(schedule.lone_size, _LONE_SIZE))
         plan = self.plan_class(self.layout, batch, schedule)
         return plan if mask is None else plan.masked(mask)
 
-    def expectations(self, plan: Plan, sequence_weight=None, n_jobs=None) -> Expectations:
+    def expectations(
+        self, plan: Plan, sequence_weight: np.ndarray | None = None, n_jobs: int | None = None
+    ) -> Expectations:
         log_z = np.zeros(plan.n_sequences)
         sums = self._run_all(plan, n_jobs, lambda: ExpectedCounts(self), log_z, _weights(plan, sequence_weight))
         return Expectations(log_z, self.counts(plan, sums))
 
-    def add_expectations(self, plan: Plan, sequences, sequence_weight, gradient, log_z) -> tuple:
+    def add_expectations(
+        self, plan: Plan, sequences: np.ndarray, sequence_weight: np.ndarray, gradient: np.ndarray, log_z: np.ndarray
+    ) -> tuple:
         """Add the expected counts of the pairs of some sequences to ``gradient``, and write their log Z.
 
         The model and the plan have no dense table, so that the work goes by the sequences and not by the weights.
@@ -309,13 +363,15 @@ class LaneModel(Model):
                 counting.run(task)
             return counting.sums()[2:]
 
-    def hessian_vector_product(self, plan: Plan, direction, sequence_weight=None, n_jobs=None) -> np.ndarray:
+    def hessian_vector_product(
+        self, plan: Plan, direction: np.ndarray, sequence_weight: np.ndarray | None = None, n_jobs: int | None = None
+    ) -> np.ndarray:
         log_z, weight = np.zeros(plan.n_sequences), _weights(plan, sequence_weight)
         moving = type(self)(self.layout, SMALL_STEP * np.asarray(direction))
         sums = self._run_all(plan, n_jobs, lambda: ExpectedCounts(self), log_z, weight, direction=moving)
         return self.counts(plan, sums) / SMALL_STEP
 
-    def label_gradient(self, batch: SequenceBatch, token, label, mask=None) -> np.ndarray:
+    def label_gradient(self, batch: SequenceBatch, token: int, label: int, mask: Mask | None = None) -> np.ndarray:
         sequence = int(np.searchsorted(batch.offsets, token, side="right")) - 1
         first, stop = batch.offsets[sequence : sequence + 2]
         plan = self.plan(batch[[sequence]], mask and mask.part(np.arange(first, stop)))
@@ -325,7 +381,7 @@ class LaneModel(Model):
         sums = self._run_all(plan, None, lambda: ExpectedCounts(self), np.zeros(1), np.ones(1), **options)
         return self.counts(plan, sums) / SMALL_STEP
 
-    def at_rest(self) -> Model:
+    def at_rest(self) -> Self:
         """Return the direction in which no weight moves."""
         return type(self)(self.layout, np.zeros(self.layout.n_weights))
 
@@ -338,48 +394,61 @@ class LaneModel(Model):
         plan.add_length_counts(lengths, pairs)
         return np.concatenate([pairs, self.layout.sum_over_suffixes(arcs)])
 
-    def log_partition(self, batch: SequenceBatch, n_jobs=None, plan: Plan | None = None) -> np.ndarray:
+    def log_partition(self, batch: SequenceBatch, n_jobs: int | None = None, plan: Plan | None = None) -> np.ndarray:
         plan = self.plan(batch) if plan is None else plan
         log_z = np.zeros(plan.n_sequences)
         self._run_all(plan, n_jobs, lambda: None, log_z)
         return log_z
 
-    def log_partition_and_slope(self, plan: Plan, direction, n_jobs=None) -> tuple[np.ndarray, np.ndarray]:
+    def log_partition_and_slope(
+        self, plan: Plan, direction: np.ndarray, n_jobs: int | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
         log_z, slope = np.zeros(plan.n_sequences), np.zeros(plan.n_sequences)
         moving = type(self)(self.layout, SMALL_STEP * np.asarray(direction))
         self._run_all(plan, n_jobs, lambda: None, log_z, direction=moving, slope=slope)
         return log_z, slope / SMALL_STEP
 
-    def decode(self, batch: SequenceBatch, n_jobs=None, mask=None, *, add_costs=None):
+    def decode(
+        self,
+        batch: SequenceBatch,
+        n_jobs: int | None = None,
+        mask: Mask | None = None,
+        *,
+        add_costs: Callable[[Any, Tile], None] | None = None,
+    ) -> Any:
         """Do as :class:`Model` says; ``add_costs`` is as in :class:`DecodePass`."""
         plan = self.plan(batch, mask)
         codes, lengths = np.empty(batch.n_tokens, np.int32), np.zeros(batch.n_tokens, np.int32)
 
-        def make_pass(workspace):
+        def make_pass(workspace: Workspace) -> DecodePass:
             return self.decode_pass_class(workspace, self, plan, codes, lengths, add_costs=add_costs)
 
         run_all(plan, n_jobs, make_pass)
         return self.labelling(batch, codes, lengths)
 
-    def best_labellings(self, batch: SequenceBatch, n_best, n_jobs=None, mask=None) -> BestLabellings:
+    def best_labellings(
+        self, batch: SequenceBatch, n_best: int, n_jobs: int | None = None, mask: Mask | None = None
+    ) -> BestLabellings:
         plan = self._whole_plan(batch, mask)
         best = BestLabellings.empty(n_best, batch)
 
-        def make_pass(workspace):
+        def make_pass(workspace: Workspace) -> SearchPass:
             decoding = self.decode_pass_class(workspace, self, plan, best.codes[0], best.lengths[0], best=best.score)
             return SearchPass(decoding, best)
 
         run_all(plan, n_jobs, make_pass)
         return best
 
-    def draw(self, batch: SequenceBatch, n_drawn, seed, n_jobs=None, mask=None) -> tuple[np.ndarray, np.ndarray]:
+    def draw(
+        self, batch: SequenceBatch, n_drawn: int, seed: int, n_jobs: int | None = None, mask: Mask | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
         codes = np.zeros((batch.n_tokens, n_drawn), np.int32)
         lengths = np.ones(codes.shape if self.has_lengths else (0, n_drawn), np.int32)
         plan, log_z = self._whole_plan(batch, mask), np.zeros(len(batch))
         self._run_all(plan, n_jobs, lambda: Samples(codes, lengths, seed), log_z)
         return codes, lengths
 
-    def entropy(self, batch: SequenceBatch, n_jobs=None, mask=None) -> np.ndarray:
+    def entropy(self, batch: SequenceBatch, n_jobs: int | None = None, mask: Mask | None = None) -> np.ndarray:
         finite = np.where(np.isfinite(self.weights), self.weights, 0.0)
         log_z, slope = self.log_partition_and_slope(self.plan(batch, mask), finite, n_jobs)
         entropy = log_z - slope
@@ -394,28 +463,38 @@ class LaneModel(Model):
         return entropy
 
     @abstractmethod
-    def _label_moves(self, plan, position, label) -> np.ndarray:
+    def _label_moves(self, plan: Any, position: int, label: int) -> np.ndarray:
         """Return the table of :class:`Moves` where the score of a label moves at one position of one sequence."""
 
-    def _with_layout(self, layout) -> Any:
+    def _with_layout(self, layout: WeightLayout) -> Any:
         """Return the model under a layout of more columns, where weights keep their places."""
         return type(self)(layout, self.weights, schedule=self.schedule)
 
-    def column_marginals(self, batch, n_columns, n_jobs, mask) -> np.ndarray:
+    def column_marginals(
+        self, batch: SequenceBatch, n_columns: int, n_jobs: int | None, mask: Mask | None
+    ) -> np.ndarray:
         """Return the marginals of the first score columns, which need no weights; shape (N, n_columns)."""
         plan, table = self.plan(batch, mask), np.empty((batch.n_tokens, n_columns))
         self._run_all(plan, n_jobs, lambda: ColumnMarginals(table), np.zeros(len(batch)))
         return table
 
-    def _run_all(self, plan, n_jobs, make_receiver, log_z, sequence_weight=None, **options):
+    def _run_all(
+        self,
+        plan: Plan,
+        n_jobs: int | None,
+        make_receiver: Callable[[], Receiver | None],
+        log_z: np.ndarray,
+        sequence_weight: np.ndarray | None = None,
+        **options: Any,
+    ) -> tuple | None:
         """Run forward passes, and backward passes for a receiver in each chunk; return the receivers' sums."""
 
-        def make_pass(workspace):
+        def make_pass(workspace: Workspace) -> MarginalPass:
             receiver: Receiver | None = make_receiver()
             return self.pass_class(workspace, self, plan, log_z, sequence_weight, receiver=receiver, **options)
 
         return run_all(plan, n_jobs, make_pass)
 
 
-def _weights(plan, sequence_weight):
+def _weights(plan: Plan, sequence_weight: np.ndarray | None) -> np.ndarray:
     return np.ones(plan.n_sequences) if sequence_weight is None else np.asarray(sequence_weight, np.float64)

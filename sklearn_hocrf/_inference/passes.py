@@ -7,6 +7,7 @@ sequences side by side; sequences where scaling fails go through passes in log s
 from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,7 +41,7 @@ class Moves(NamedTuple):
     table: np.ndarray  # (n_places, C)   derivatives of the scores of columns; for segments, of cells
 
 
-def run_all(plan: Plan, n_jobs: int | None, make_pass) -> tuple | None:
+def run_all(plan: Plan, n_jobs: int | None, make_pass: Callable[[Workspace], Any]) -> tuple | None:
     """Run a pass over each chunk.
 
     Parameters
@@ -57,7 +58,7 @@ def run_all(plan: Plan, n_jobs: int | None, make_pass) -> tuple | None:
         What the passes sum up, added; None where there are no data.
     """
 
-    def work(chunk):
+    def work(chunk: list[Task]) -> tuple:
         with plan.workspace() as workspace:
             chunk_pass = make_pass(workspace)
             for task in chunk:
@@ -67,7 +68,7 @@ def run_all(plan: Plan, n_jobs: int | None, make_pass) -> tuple | None:
     return add_up(in_order(work, plan, n_jobs))
 
 
-def refuse_impossible(sequences, scores) -> None:
+def refuse_impossible(sequences: Sequence | np.ndarray, scores: Sequence | np.ndarray) -> None:
     """Raise unless each sequence has a finite score: its log Z, or that of its best labelling."""
     bad = np.flatnonzero(~np.isfinite(scores))
     if not len(bad):
@@ -116,7 +117,7 @@ class BasePass(metaclass=ABCMeta):
             self.dense_weights = freeze(dense, np.float64)
         self._product_weights = self._weights_of_product()
 
-    def _weights_of_product(self):
+    def _weights_of_product(self) -> np.ndarray | None:
         """Return the weights of dense features as a table of two parts: themselves, and their derivatives if any."""
         product: DenseProduct | None = self.plan.dense
         if product is None:
@@ -135,7 +136,7 @@ class BasePass(metaclass=ABCMeta):
     def read_weights(self) -> None:  # noqa: B027
         """Read again what a pass has computed of the model's weights when it was made: they have moved in place."""
 
-    def _lane_kind(self, tile: Tile):
+    def _lane_kind(self, tile: Tile) -> int | tuple[int | None] | None:
         """Return what tells a kernel whether to work on vectors or single numbers, and on dual ones or not."""
         lane_kind = lane_kind_of(tile)
         return lane_kind if self.n_parts == 1 else (lane_kind,)
@@ -178,12 +179,14 @@ class BasePass(metaclass=ABCMeta):
         if self.plan.mask is not None:
             masks.forbid_labels(tile, self.layout.pairs.n_columns, self.plan.mask.allowed, scores)
 
-    def _lattice(self, width: int, scores, varying_log, beta) -> choices.Lattice:
+    def _choice_tables(
+        self, width: int, scores: np.ndarray, varying_log: np.ndarray, beta: np.ndarray
+    ) -> choices.ChoiceTables:
         """Return what kernels read the choices at each border from."""
         if self._state_arcs is None:
             n_states, n_labels = self.layout.automaton.n_states, self.layout.automaton.n_labels
             self._state_arcs = np.empty((n_states, n_labels), np.int32), np.zeros(n_states, np.bool_)
-        return choices.Lattice(width, scores, varying_log, beta, *self._state_arcs)
+        return choices.ChoiceTables(width, scores, varying_log, beta, *self._state_arcs)
 
     def _varying_scores(self, tile: Tile, scores: np.ndarray) -> np.ndarray:
         """Return the log scores of varying arcs."""
@@ -215,19 +218,20 @@ class MarginalPass(BasePass):
 
     def __init__(
         self,
-        workspace,
-        model,
-        plan,
-        log_z,
-        sequence_weight=None,
+        workspace: Workspace,
+        model: Any,
+        plan: Any,
+        log_z: np.ndarray,
+        sequence_weight: np.ndarray | None = None,
         *,
-        receiver=None,
-        direction=None,
-        moves=None,
-        slope=None,
-    ):
+        receiver: Receiver | None = None,
+        direction: Any = None,
+        moves: Moves | None = None,
+        slope: np.ndarray | None = None,
+    ) -> None:
         super().__init__(workspace, model, plan, direction)
-        self.log_z, self.sequence_weight, self.receiver, self.moves = log_z, sequence_weight, receiver, moves
+        self.log_z, self.sequence_weight, self.moves = log_z, sequence_weight, moves
+        self.receiver: Any = receiver  # None is asked nothing: there are no backward passes then
         self.slope = slope
         self._sums: dict[tuple[str, int], np.ndarray] = {}
         self._product_counts: np.ndarray | None = None
@@ -253,7 +257,7 @@ class MarginalPass(BasePass):
         """Return the marginals of the score columns of a tile that is handed over; shape (R * C, columns)."""
 
     @abstractmethod
-    def continuations(self, tile: Tile) -> choices.Lattice:
+    def continuations(self, tile: Tile) -> choices.ChoiceTables:
         """Return the log scores of a tile that is handed over, all of its sequences, and of all continuations."""
 
     def _log_beta(self, tile: Tile) -> np.ndarray:
@@ -320,7 +324,7 @@ class MarginalPass(BasePass):
             self.slope[task.sequences[alive]] = log_z[:, lanes:][alive]
         return alive, checkpoints
 
-    def _store_log_z(self, sequence, log_z) -> None:
+    def _store_log_z(self, sequence: int, log_z: Any) -> None:
         """Store the log Z of a sequence in log space, a complex number if it has a derivative."""
         self.log_z[sequence] = log_z.real
         if self.slope is not None:
@@ -328,31 +332,31 @@ class MarginalPass(BasePass):
         if not (self.plan.may_be_impossible and log_z.real == -np.inf):
             refuse_impossible([sequence], [log_z.real])
 
-    def _weight(self, sequences):
+    def _weight(self, sequences: np.ndarray) -> np.ndarray:
         if self.sequence_weight is None:
             return np.where(sequences >= 0, 1.0, 0.0)
         return np.where(sequences >= 0, self.sequence_weight[sequences], 0.0)
 
-    def _in_log_space(self, table):
+    def _in_log_space(self, table: np.ndarray) -> np.ndarray:
         """Return a table of one lane as kernels in log space take it: there, dual numbers are complex ones."""
         return table if self.n_parts == 1 else table.view(np.complex128)
 
-    def _with_derivatives(self, table):
+    def _with_derivatives(self, table: np.ndarray) -> np.ndarray:
         """Return a table with derivatives of 0, if there are any."""
         return table if self.n_parts == 1 else np.concatenate([table, np.zeros_like(table)], axis=1)
 
-    def _sum(self, name, size, columns):
+    def _sum(self, name: str, size: int, columns: int) -> np.ndarray:
         """Return sums by column for kernels to add to, shape (size, columns)."""
         if (name, columns) not in self._sums:
             self._sums[name, columns] = np.zeros((size, columns))
         return self._sums[name, columns]
 
-    def _arcs(self, columns):
+    def _arcs(self, columns: int) -> np.ndarray:
         """Return the sums of arc marginals, for kernels of so many columns to add to."""
         columns = self.n_parts * (1 if columns == self.n_parts else chain.FOLDED)
         return self._sum("arcs", self.layout.automaton.n_arcs, columns)
 
-    def _total(self, name, size):
+    def _total(self, name: str, size: int) -> np.ndarray:
         """Return a sum over all lanes; of dual numbers, the derivatives."""
         total = np.zeros(size)
         for (sum_name, columns), table in sorted(self._sums.items()):
@@ -390,10 +394,10 @@ class ExpectedCounts(Receiver):
         self.gradient = np.zeros(model.layout.first_bias) if gradient is None else gradient
         self.dense = np.zeros(model.dense_table.shape)
 
-    def receive(self, backward, tile, weight):
+    def receive(self, backward: MarginalPass, tile: Tile, weight: np.ndarray) -> None:
         backward.add_feature_counts(tile, weight, self.gradient, self.dense)
 
-    def sums(self, backward):
+    def sums(self, backward: MarginalPass) -> tuple:
         """Return the counts of pairs, of the dense table, arcs and lengths, weighted by sequence."""
         backward.add_product_counts(self.gradient)
         return self.gradient, self.dense, backward.arc_counts(), backward.length_counts()
@@ -405,7 +409,7 @@ class ColumnMarginals(Receiver):
     def __init__(self, table: np.ndarray) -> None:
         self.table = table
 
-    def receive(self, backward, tile, weight):
+    def receive(self, backward: MarginalPass, tile: Tile, weight: np.ndarray) -> None:
         marginals = backward.column_marginals(tile, weight)
         token_scores.gather(tile, backward.layout.pairs.n_columns, marginals, weight, self.table)
 
@@ -425,12 +429,22 @@ class DecodePass(BasePass):
         Adds costs to the scores of a tile, given the pass and the tile.
     """
 
-    def __init__(self, workspace, model, plan, codes, lengths, *, best=None, add_costs=None):
+    def __init__(
+        self,
+        workspace: Workspace,
+        model: Any,
+        plan: Any,
+        codes: np.ndarray,
+        lengths: np.ndarray,
+        *,
+        best: np.ndarray | None = None,
+        add_costs: Callable[[Any, Tile], None] | None = None,
+    ) -> None:
         super().__init__(workspace, model, plan)
         self.codes, self.lengths, self.best, self.add_costs = codes, lengths, best, add_costs
 
     @abstractmethod
-    def lattice(self, tile: Tile) -> choices.Lattice:
+    def choice_tables(self, tile: Tile) -> choices.ChoiceTables:
         """Return the log scores of a tile of whole sequences, and of the best continuations."""
 
     def store_best(self, task: Task, beta: np.ndarray) -> None:

@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain as joined
 from threading import Event
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 import numpy as np
 from joblib import effective_n_jobs, parallel_config
@@ -37,6 +38,7 @@ from .._data.masks import Mask
 from .._kernels import chain
 from .._structure.dense_columns import DenseProduct
 from .._structure.label_parts import PartLinks
+from .._structure.layout import WeightLayout
 
 __all__ = [
     "TOKENS_PER_CALL",
@@ -52,6 +54,8 @@ __all__ = [
     "lanes_of",
     "threads_for",
 ]
+
+T = TypeVar("T")
 
 _BACKENDS_OF_THIS_MACHINE = LokyBackend, MultiprocessingBackend, SequentialBackend, ThreadingBackend
 TOKENS_PER_CALL = 1 << 14  # of kernels that go through whole epochs: Python answers an interrupt (Ctrl-C) between calls
@@ -174,7 +178,7 @@ class SharedWork:
         self._threads: dict[int, ThreadPoolExecutor] = {}  # pools by number of threads; they end with the plan
 
     @contextmanager
-    def workspace(self):
+    def workspace(self) -> Iterator[Workspace]:
         """Lend the workspace of one thread; it is kept for the next evaluation."""
         workspace = self._spare_workspaces.pop() if self._spare_workspaces else Workspace()
         workspace.halt = self.halt
@@ -224,7 +228,7 @@ class Plan(SharedWork):
     mask: Mask | None = None
     may_be_impossible = False
 
-    def __init__(self, layout: Any, batch: SequenceBatch, schedule: Schedule | None = None) -> None:
+    def __init__(self, layout: WeightLayout, batch: SequenceBatch, schedule: Schedule | None = None) -> None:
         super().__init__(self.default_schedule if schedule is None else schedule)
         self.layout, self.batch = layout, batch
         self.offsets, self.lengths = batch.offsets, batch.lengths
@@ -267,14 +271,14 @@ class Plan(SharedWork):
                 tasks.append(self._task(np.stack(waiting)))
                 waiting, n_rows = [], 0
             if is_cut:
-                rows_per_tile = max(self.schedule.cut_size // (2 * row), int(np.sqrt(longest)) + 1)
+                rows_per_tile = max(int(self.schedule.cut_size) // (2 * row), int(np.sqrt(longest)) + 1)
                 tasks.append(self._task(block[None], rows_per_tile))
             else:
                 waiting.append(block)
                 n_rows += longest
         return [*tasks, self._task(np.stack(waiting))] if waiting else tasks
 
-    def _blocks(self, sequences, lanes):
+    def _blocks(self, sequences: np.ndarray, lanes: int) -> Iterator[np.ndarray]:
         """Yield the sequences of each block; one that is long, and much longer than those after it, is alone."""
         lengths, schedule, start = self.lengths, self.schedule, 0
         long_alone = min(schedule.lone_length, schedule.lone_table // max(self.row_size, 1))
@@ -288,7 +292,7 @@ class Plan(SharedWork):
                 yield np.pad(block, (0, lanes - len(block)), constant_values=-1)
             start += len(block)
 
-    def _task(self, sequences, rows_per_tile=None) -> Task:
+    def _task(self, sequences: np.ndarray, rows_per_tile: int | None = None) -> Task:
         """Return the task of blocks of sequences, cut into tiles of at most so many rows a block."""
         first = np.where(sequences >= 0, self.offsets[sequences], 0)
         length = np.where(sequences >= 0, self.offsets[sequences + 1] - self.offsets[sequences], 0)
@@ -304,6 +308,33 @@ class Plan(SharedWork):
             tiles.append(Tile(*freeze_all(tables, np.int64)))
         return Task(sequences, tiles)
 
+    def tiles_of(self, sequences: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray, Tile]:
+        """Return a tile of each of some minibatches, ranges of sequences that come by length in each.   m minibatches.
+
+        All together have B blocks.
+
+        Returns
+        -------
+        block_starts : ndarray of shape (m + 1,), int64
+            Range of each minibatch's blocks.
+        sequences : ndarray of shape (B, chain.LANES)
+            -1 for an empty lane.
+        tiles : Tile
+            The arrays of all blocks; the rows of minibatch i begin at ``block_starts[i] + i``, with 0.
+        """
+        sizes = np.diff(starts)
+        block_starts = offsets_of(-(-sizes // chain.LANES))
+        in_lanes = np.full(block_starts[-1] * chain.LANES, -1)
+        last_lane = np.repeat(block_starts[:-1] * chain.LANES + starts[1:] - 1, sizes)
+        in_lanes[last_lane - np.arange(len(sequences))] = sequences  # longest first
+        in_lanes = in_lanes.reshape(-1, chain.LANES)
+        filled = in_lanes >= 0
+        first, length = np.where(filled, self.offsets[in_lanes], 0), np.where(filled, self.lengths[in_lanes], 0)
+        rows, batch = offsets_of(length[:, 0]), np.repeat(np.arange(len(sizes)), np.diff(block_starts) + 1)
+        rows = rows[np.arange(len(batch)) - batch] - rows[block_starts[batch]]
+        tiles = Tile(*freeze_all((rows, first, length, length - 1), np.int64))
+        return block_starts, in_lanes, tiles
+
     def add_length_counts(self, lengths: np.ndarray, gradient: np.ndarray) -> None:
         """Add to the counts of pairs what the counts of segments' lengths make; chains have none."""
 
@@ -311,13 +342,13 @@ class Plan(SharedWork):
         """Return how often each weight's feature occurs in a labelling of the batch, weighted; shape (n_weights,)."""
         return self.layout.empirical_counts(self.batch, labelling, sequence_weight, self.token_features)
 
-    def masked(self, mask: Mask | None, may_be_impossible: bool = False):
+    def masked(self, mask: Mask | None, may_be_impossible: bool = False) -> Self:
         """Return the plan of the same batch where a mask says which labellings are possible."""
         plan = copy.copy(self)
         plan.mask, plan.may_be_impossible = mask and mask.frozen(), may_be_impossible
         return plan
 
-    def without_dense_table(self):
+    def without_dense_table(self) -> Self:
         """Return the plan with features that find all weights among the pairs: its models need no dense table."""
         plan = copy.copy(self)
         plan.token_features = self.layout.rows(self.batch, dense=False)
@@ -333,7 +364,7 @@ def _deal(tasks: list[Task], n_chunks: int) -> list[list[Task]]:
     return [[tasks[i] for i in np.flatnonzero(chunk == c)] for c in np.unique(chunk)]
 
 
-def threads_for(n_jobs=None) -> int:
+def threads_for(n_jobs: int | None = None) -> int:
     """Return the number of threads that ``n_jobs`` stands for.
 
     Backends of joblib that send jobs elsewhere, such as Dask's, say how many jobs a whole cluster does at once. That is
@@ -346,7 +377,7 @@ def threads_for(n_jobs=None) -> int:
         return effective_n_jobs(n_jobs)
 
 
-def in_order(work, plan, n_jobs=None):
+def in_order(work: Callable[[Any], T], plan: SharedWork, n_jobs: int | None = None) -> Iterable[T]:
     """Return ``work(chunk)`` for each chunk, in order, from ``n_jobs`` threads, the caller's among them.
 
     joblib says how many threads; its own pool looks for results every 10 ms only, longer than many a gradient takes.
@@ -357,10 +388,10 @@ def in_order(work, plan, n_jobs=None):
     n_threads = min(threads_for(n_jobs), len(chunks))
     if n_threads <= 1 and not (chunks and plan.calls_are_long):
         return map(work, chunks)
-    results = [None] * len(chunks)
+    results: list[Any] = [None] * len(chunks)
     numbers = iter(range(len(chunks)))  # shared: each thread takes the next
 
-    def work_through():
+    def work_through() -> None:
         for number in numbers:
             results[number] = work(chunks[number])
 
@@ -385,7 +416,7 @@ def in_order(work, plan, n_jobs=None):
     return results
 
 
-def add_up(terms):
+def add_up(terms: Iterable[tuple]) -> tuple | None:
     """Return the sums of the arrays in tuples, position by position; None where there are no tuples."""
     totals = None
     for term in terms:

@@ -7,16 +7,19 @@ length, and its number is the score, and then the probability, of the candidate 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from itertools import accumulate
+from typing import Any
 
 import numpy as np
 
-from .._data.arrays import freeze, offsets_of
+from .._data.arrays import freeze
 from .._data.batch import SequenceBatch
-from .._data.encodings import token_labels
-from .._data.segments import BAG, END_OF_SEGMENT, Segments, sorted_segments
+from .._data.masks import Mask
+from .._data.schemes import token_labels
+from .._data.segments import BAG, END_OF_SEGMENT, Channel, Segments, sorted_segments
 from .._kernels import (
-    chain,
+    choices,
     label_parts,
     loss_augmented,
     masks,
@@ -27,17 +30,20 @@ from .._kernels import (
     segment_scores,
     token_scores,
 )
+from .._kernels.tag_segments import Tags
 from .._structure.segment_layout import SegmentLayout
 from .._structure.weighted_arcs import arc_order
 from .model import LaneModel
 from .passes import SMALL_STEP, BasePass, DecodePass, MarginalPass, Receiver
-from .schedule import Plan, Schedule, Tile
+from .schedule import Plan, Schedule, Task, Tile
 
 __all__ = ["SegmentDecodePass", "SegmentModel", "SegmentPass", "SegmentPlan"]
 
 
 class SegmentPlan(Plan):
     """How a batch is cut, for semi-Markov CRFs of one layout; and its segments' features, as kernels read them."""
+
+    layout: SegmentLayout
 
     default_schedule = Schedule(
         tile_sizes=(1 << 17, 1 << 17),  # 1 MiB of doubles
@@ -89,32 +95,7 @@ class SegmentPlan(Plan):
         arrays = np.concatenate([np.zeros_like(length), length], axis=1), first, length, length - 1
         return Tile(*(freeze(array, np.int64) for array in arrays))
 
-    def tiles_of(self, batches) -> tuple[np.ndarray, np.ndarray, Tile]:
-        """Return a tile of each of some minibatches, whose sequences come by length.   m minibatches, B blocks of all.
-
-        Returns
-        -------
-        block_starts : ndarray of shape (m + 1,), int64
-            Range of each minibatch's blocks.
-        sequences : ndarray of shape (B, LANES)
-            -1 for an empty lane.
-        tiles : Tile
-            The arrays of all blocks; the rows of minibatch i begin at ``block_starts[i] + i``, with 0.
-        """
-        block_starts = offsets_of([-(-len(batch) // chain.LANES) for batch in batches])
-        sequences = np.full(block_starts[-1] * chain.LANES, -1)
-        for start, batch in zip(block_starts * chain.LANES, batches, strict=False):
-            sequences[start : start + len(batch)] = batch[::-1]  # longest first
-        sequences = sequences.reshape(-1, chain.LANES)
-        filled = sequences >= 0
-        first, length = np.where(filled, self.offsets[sequences], 0), np.where(filled, self.lengths[sequences], 0)
-        rows = offsets_of(length[:, 0])
-        ranges = zip(block_starts[:-1], block_starts[1:], strict=True)
-        rows = np.concatenate([rows[start : stop + 1] - rows[start] for start, stop in ranges])
-        tiles = Tile(*(freeze(array, np.int64) for array in (rows, first, length, length - 1)))
-        return block_starts, sequences, tiles
-
-    def add_length_counts(self, lengths, gradient):
+    def add_length_counts(self, lengths: np.ndarray, gradient: np.ndarray) -> None:
         if len(lengths):
             gradient[self.length_weights] += self.length_matrix.T @ lengths
 
@@ -122,12 +103,12 @@ class SegmentPlan(Plan):
 class _SegmentBasePass(BasePass):
     """The tables of a tile, and how they are filled with scores; for both kinds of passes."""
 
-    def __init__(self, *args, **options):
+    def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.index = self.plan.segment_index
         self.read_weights()
 
-    def read_weights(self):
+    def read_weights(self) -> None:
         # scores of lengths and their derivatives, as ``segment_scores.assemble`` takes them
         weights, derivatives = self.pair_weights
         weights = weights[self.plan.length_weights]
@@ -136,11 +117,11 @@ class _SegmentBasePass(BasePass):
         self.length_scores = freeze(scores, np.float64)
         self.is_masked = self.plan.mask is not None or len(self.plan.shortest) > 0
 
-    def cells(self, tile):
+    def cells(self, tile: Tile) -> np.ndarray:
         """Return the table of candidate segments: of their scores, then of their probabilities."""
         return self._table("cells", tile, self.plan.n_cells)
 
-    def _score(self, tile):
+    def _score(self, tile: Tile) -> tuple[np.ndarray, np.ndarray]:
         """Return the scores of tokens and the scores of all candidate segments."""
         scores, cells, candidates = self._score_tokens(tile), self.cells(tile), self.plan.candidates
         segment_scores.assemble(self._lane_kind(tile), self.index, tile, self.length_scores, scores, cells)
@@ -152,19 +133,19 @@ class _SegmentBasePass(BasePass):
         masks.forbid_short(self.index, tile, self.plan.shortest, cells)
         return scores, cells
 
-    def _alpha(self, tile):
+    def _alpha(self, tile: Tile) -> np.ndarray:
         return self._table("alpha", tile, self.layout.automaton.n_states, len(tile.length))
 
-    def _forward_tables(self, tile):
+    def _forward_tables(self, tile: Tile) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the tables of begin, span_begin and alpha."""
         begin = self._table("begin", tile, self.layout.automaton.n_states)
         return begin, self._table("span_begin", tile, self.plan.n_spans), self._alpha(tile)
 
-    def _reach_tables(self, tile):
+    def _reach_tables(self, tile: Tile) -> tuple[np.ndarray, np.ndarray]:
         reach = self._table("reach", tile, self.layout.automaton.n_states)
         return reach, self._table("span_reach", tile, self.plan.n_spans)
 
-    def _scratch(self, tile):
+    def _scratch(self, tile: Tile) -> segment.SegmentScratch:
         """Return what the kernels work with at one position."""
         network, automaton = self.layout.network, self.layout.automaton
         n_longest = int(self.index.longest.max())
@@ -184,44 +165,47 @@ class _SegmentBasePass(BasePass):
 class SegmentPass(_SegmentBasePass, MarginalPass):
     """Forward and backward passes of one chunk; a task is one tile."""
 
-    def _score(self, tile):
+    def _score(self, tile: Tile) -> tuple[np.ndarray, np.ndarray]:
         scores, cells = super()._score(tile)
         if self.moves is not None:
             segment_feature_matching.perturb(self.index, tile, *self.moves, SMALL_STEP, cells)
         return scores, cells
 
-    def _scales(self, tile):
+    def _scales(self, tile: Tile) -> tuple[np.ndarray, np.ndarray]:
         return self._table("log_total", tile, 1), self._table("inverse", tile, 1)
 
-    def _tile_tables(self, tile):
+    def _tile_tables(self, tile: Tile) -> segment.SegmentTables:
         scored = self.scores(tile), self.cells(tile), self._varying(tile)
         forward = *self._forward_tables(tile), *self._scales(tile)
         return segment.SegmentTables(*scored, *forward, *self._reach_tables(tile))
 
-    def _forward(self, task, log_z, suspect):
+    def _forward(self, task: Task, log_z: np.ndarray, suspect: np.ndarray) -> list:
         (tile,) = task.tiles
         self._score(tile)
         structure = self.weighted_arcs, self.index, tile, self._scratch(tile), self._tile_tables(tile)
         segment.forward(self._lane_kind(tile), *structure, self.is_masked, log_z, suspect)
         return []
 
-    def _backward(self, task, checkpoints, alive, weight):
+    def _backward(self, task: Task, checkpoints: list, alive: np.ndarray, weight: np.ndarray) -> None:
         (tile,) = task.tiles
         structure = self.weighted_arcs, self.index, tile, self._scratch(tile), self._tile_tables(tile)
         lane_weight, arcs = self._with_derivatives(weight), self._arcs(self._columns(tile))
         segment.backward(self._lane_kind(tile), *structure, lane_weight, arcs)
         self.receiver.receive(self, tile, weight)
 
-    def _forward_log(self, sequence):
+    def _forward_log(self, sequence: int) -> tuple[Tile, segment_log.SegmentLogTables]:
         (tile,) = self.plan.alone(sequence).tiles
         scores, cells = self._score(tile)
         n_rows, log_total = int(tile.rows[-1]), self._scales(tile)[0]
-        scored = map(self._in_log_space, (scores, cells, self._varying_scores(tile, scores)))
+        scored = scores, cells, self._varying_scores(tile, scores)
+        log_scores, log_cells, log_varying = map(self._in_log_space, scored)
         begin, span_begin, alpha, log_total, reach, span_reach = map(
             self._in_log_space, (*self._forward_tables(tile), log_total, *self._reach_tables(tile))
         )
         tables = segment_log.SegmentLogTables(
-            *scored,
+            log_scores,
+            log_cells,
+            log_varying,
             begin.reshape(n_rows, -1),
             span_begin.reshape(n_rows, self.plan.n_spans),
             alpha.reshape(n_rows + 1, -1),
@@ -232,14 +216,14 @@ class SegmentPass(_SegmentBasePass, MarginalPass):
         self._store_log_z(sequence, segment_log.forward_log(self.log_weighted_arcs, self.index, tables))
         return tile, tables
 
-    def _backward_log(self, sequence):
+    def _backward_log(self, sequence: int) -> None:
         tile, tables = self._forward_log(sequence)
         weight = self._weight(np.array([[sequence]]))
         arcs = self._in_log_space(self._arcs(self.n_parts))
         segment_log.backward_log(self.log_weighted_arcs, self.index, tables, weight[0, 0], arcs)
         self.receiver.receive(self, tile, weight)
 
-    def column_marginals(self, tile, weight):
+    def column_marginals(self, tile: Tile, weight: np.ndarray) -> np.ndarray:
         scores, cells = self.scores(tile), self.cells(tile)
         lengths = self._sum("lengths", self.plan.n_counted_lengths, self._columns(tile))
         lane_weight = self._with_derivatives(weight)
@@ -248,7 +232,7 @@ class SegmentPass(_SegmentBasePass, MarginalPass):
         segment_scores.collect(self._lane_kind(tile), self.index, tile, lane_weight, cells, scores, lengths)
         return scores
 
-    def continuations(self, tile):
+    def continuations(self, tile: Tile) -> choices.ChoiceTables:
         n_states, n_blocks, columns = self.layout.automaton.n_states, len(tile.length), self._columns(tile)
         beta = self._log_beta(tile).reshape(-1, n_states, columns)
         log_total = self._scales(tile)[0]
@@ -257,32 +241,32 @@ class SegmentPass(_SegmentBasePass, MarginalPass):
             beta[first + block + 1 : stop + block + 1] -= np.cumsum(log_total[first:stop], axis=0)[:, None]
         scores, cells = self._score(tile)
         varying_log = self._varying_scores(tile, scores)
-        return self._lattice(self.plan.n_cells, cells, varying_log, beta.reshape(-1, columns))
+        return self._choice_tables(self.plan.n_cells, cells, varying_log, beta.reshape(-1, columns))
 
-    def add_feature_counts(self, tile, weight, gradient, dense):
+    def add_feature_counts(self, tile: Tile, weight: np.ndarray, gradient: np.ndarray, dense: np.ndarray) -> None:
         plan, pairs, marginals = self.plan, self.layout.pairs, self.column_marginals(tile, weight)
         token_scores.add_expectations(plan.token_features, pairs, tile, marginals, weight, gradient, dense)
         self._count_product(tile, marginals, weight)
         segment_scores.add_candidates(plan.candidates, pairs, self.index, tile, self.cells(tile), weight, gradient)
 
-    def length_counts(self):
+    def length_counts(self) -> np.ndarray:
         return self._total("lengths", self.plan.n_counted_lengths)
 
 
 class SegmentDecodePass(_SegmentBasePass, DecodePass):
     """Viterbi segmentation of one chunk; a task is one tile."""
 
-    def run(self, task):
+    def run(self, task: Task) -> None:
         (tile,) = task.tiles
         cells, varying_log, beta = self._backward_max(tile)
         self.store_best(task, beta)
         if len(self.codes):  # and not only the scores are asked for
             segment.walk(self.weighted_arcs, self.index, tile, cells, varying_log, beta, self.codes, self.lengths)
 
-    def lattice(self, tile):
-        return self._lattice(self.plan.n_cells, *self._backward_max(tile))
+    def choice_tables(self, tile: Tile) -> choices.ChoiceTables:
+        return self._choice_tables(self.plan.n_cells, *self._backward_max(tile))
 
-    def lone_tables(self):
+    def lone_tables(self) -> segment_perceptron.DecodingTables:
         """Return tables for any sequence alone, as kernels of whole epochs take them."""
         longest, zero = int(self.plan.lengths.max(initial=0)), np.zeros((1, 1), np.int64)
         tile = Tile(np.array([0, longest]), zero, zero + longest, zero + longest - 1)
@@ -291,7 +275,7 @@ class SegmentDecodePass(_SegmentBasePass, DecodePass):
             self._scratch(tile), *scored, self._alpha(tile), *self._reach_tables(tile)
         )
 
-    def _backward_max(self, tile):
+    def _backward_max(self, tile: Tile) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         scores, cells = self._score(tile)
         if self.add_costs is not None:
             self.add_costs(self, tile)
@@ -305,10 +289,10 @@ class SegmentDecodePass(_SegmentBasePass, DecodePass):
 class _LikelySegments(Receiver):
     """Lists segments of at least a probability, and more than 0."""
 
-    def __init__(self, threshold, likely):
+    def __init__(self, threshold: float, likely: list) -> None:
         self.threshold, self.likely = max(float(threshold), np.nextafter(0.0, 1.0)), likely
 
-    def receive(self, backward, tile, weight):
+    def receive(self, backward: Any, tile: Tile, weight: np.ndarray) -> None:
         query = backward.index, tile, backward.cells(tile), weight, self.threshold
         count = segment_scores.count_likely(*query)
         start, stop, code = np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, np.int32)
@@ -320,10 +304,10 @@ class _LikelySegments(Receiver):
 class _WeighedSegments(Receiver):
     """Takes the probabilities of given segments, by last token: their lengths, 0 for none, and labels."""
 
-    def __init__(self, segments, probability):
+    def __init__(self, segments: np.ndarray, probability: np.ndarray) -> None:
         self.segments, self.probability = segments, probability
 
-    def receive(self, backward, tile, weight):
+    def receive(self, backward: Any, tile: Tile, weight: np.ndarray) -> None:
         query = backward.index, tile, backward.cells(tile), weight, self.segments
         segment_scores.take_given(*query, self.probability)
 
@@ -333,69 +317,115 @@ class SegmentModel(LaneModel):
 
     plan_class, pass_class, decode_pass_class = SegmentPlan, SegmentPass, SegmentDecodePass
     has_lengths = True
-    lowest_log = segment.LOWEST_LOG
 
-    def marginals(self, batch, n_jobs=None, mask=None):
+    def marginals(self, batch: SequenceBatch, n_jobs: int | None = None, mask: Mask | None = None) -> np.ndarray:
         labels = [((label,), BAG) for label in range(self.layout.automaton.n_labels)]
         table = self._marginals_of(batch, labels, n_jobs, mask)
         return np.divide(table, table.sum(axis=1, keepdims=True), out=table)
 
-    def pattern_marginals(self, batch, patterns, n_jobs=None, mask=None):
+    def pattern_marginals(
+        self,
+        batch: SequenceBatch,
+        patterns: Sequence[Sequence[int]],
+        n_jobs: int | None = None,
+        mask: Mask | None = None,
+    ) -> np.ndarray:
         return self._marginals_of(batch, [(tuple(pattern), END_OF_SEGMENT) for pattern in patterns], n_jobs, mask)
 
-    def tag_marginals(self, batch, tags, n_jobs=None, mask=None):
+    def tag_marginals(
+        self,
+        batch: SequenceBatch,
+        tags: Sequence[tuple[int, Channel]],
+        n_jobs: int | None = None,
+        mask: Mask | None = None,
+    ) -> np.ndarray:
         return self._marginals_of(batch, [((label,), channel) for label, channel in tags], n_jobs, mask)
 
-    def _marginals_of(self, batch, columns, n_jobs, mask):
+    def _marginals_of(
+        self,
+        batch: SequenceBatch,
+        columns: Sequence[tuple[tuple[int, ...], Channel]],
+        n_jobs: int | None,
+        mask: Mask | None,
+    ) -> np.ndarray:
         """Return the expected value of score columns at each token, which need not have any weights."""
         layout, numbers = self.layout.with_columns(columns)
         marginals = self._with_layout(layout).column_marginals(batch, layout.pairs.n_columns, n_jobs, mask)
         return np.clip(marginals[:, numbers], 0.0, 1.0)
 
-    def segment_marginals(self, batch, threshold, tags=None, n_jobs=None, mask=None):
+    def segment_marginals(
+        self,
+        batch: SequenceBatch,
+        threshold: float,
+        tags: Tags | None = None,
+        n_jobs: int | None = None,
+        mask: Mask | None = None,
+    ) -> tuple[Segments, np.ndarray]:
         likely: list = []
         plan, log_z = self.plan(batch, mask), np.zeros(len(batch))
         self._run_all(plan, n_jobs, lambda: _LikelySegments(threshold, likely), log_z)
         return sorted_segments(batch, likely)
 
-    def segment_probabilities(self, batch, segments, tags=None, n_jobs=None, mask=None):
+    def segment_probabilities(
+        self,
+        batch: SequenceBatch,
+        segments: Segments,
+        tags: Tags | None = None,
+        n_jobs: int | None = None,
+        mask: Mask | None = None,
+    ) -> np.ndarray:
         table, probability = np.zeros((batch.n_tokens, 2), np.int64), np.zeros(batch.n_tokens)
         table[segments.stop - 1] = np.stack([segments.lengths, segments.codes], axis=1)
         plan, log_z = self.plan(batch, mask), np.zeros(len(batch))
         self._run_all(plan, n_jobs, lambda: _WeighedSegments(table, probability), log_z)
         return np.minimum(probability[segments.stop - 1], 1.0)
 
-    def decode_gains(self, batch, gains, roles=None, n_jobs=None, mask=None):
-        def add_gains(decoding, tile):
+    def decode_gains(
+        self,
+        batch: SequenceBatch,
+        gains: np.ndarray,
+        roles: np.ndarray | None = None,
+        n_jobs: int | None = None,
+        mask: Mask | None = None,
+    ) -> Segments:
+        def add_gains(decoding: SegmentDecodePass, tile: Tile) -> None:
             masks.add_segment_gains(decoding.index, tile, gains, roles, decoding.cells(tile))
 
         return self.at_rest().decode(batch, n_jobs, mask, add_costs=add_gains)
 
-    def decode_listed(self, batch, listed, gains, rest, n_jobs=None, mask=None):
+    def decode_listed(
+        self,
+        batch: SequenceBatch,
+        listed: Segments,
+        gains: np.ndarray,
+        rest: np.ndarray,
+        n_jobs: int | None = None,
+        mask: Mask | None = None,
+    ) -> Segments:
         order = np.argsort(listed.stop, kind="stable")
         starts = freeze(np.searchsorted(listed.stop[order], np.arange(1, batch.n_tokens + 2)), np.int64)
         segments = freeze(np.stack([listed.lengths, listed.codes], axis=1)[order], np.int64)
         tables = starts, segments, freeze(np.asarray(gains)[order], np.float64), freeze(rest, np.float64)
 
-        def add_gains(decoding, tile):
+        def add_gains(decoding: SegmentDecodePass, tile: Tile) -> None:
             masks.add_listed_gains(decoding.index, tile, *tables, decoding.cells(tile))
 
         return self.at_rest().decode(batch, n_jobs, mask, add_costs=add_gains)
 
-    def label_codes(self, labelling):
+    def label_codes(self, labelling: Segments) -> np.ndarray:
         return token_labels(labelling)
 
-    def labelling(self, batch, codes, lengths):
+    def labelling(self, batch: SequenceBatch, codes: np.ndarray, lengths: np.ndarray) -> Segments:
         start = np.flatnonzero(lengths)
         return Segments(np.searchsorted(start, batch.offsets), start, start + lengths[start], codes[start])
 
-    def _log_scores(self, batch, labelling):
+    def _log_scores(self, batch: SequenceBatch, labelling: Segments) -> tuple[np.ndarray, np.ndarray]:
         known = labelling._replace(codes=np.maximum(labelling.codes, 0))
         scores = self.layout.segment_scores(batch, known, self.weights, self.weighted_arcs)
         scores[labelling.codes < 0] = -np.inf
         return scores, np.diff(labelling.offsets)
 
-    def _label_moves(self, plan, position, label):
+    def _label_moves(self, plan: Any, position: int, label: int) -> np.ndarray:
         index, table = plan.segment_index, np.zeros((plan.n_tokens, plan.n_cells))
         first, longest = int(index.first_cell[label]), int(index.longest[label])
         for last in range(position, min(position + longest, plan.n_tokens)):

@@ -1,4 +1,4 @@
-"""The sum network, sums of logarithms, and the arcs that a state uses: shared by the kernels of chains and segments.
+"""The sum network, sums of logarithms, the arcs that a state uses, and the limits of scaled passes: shared by kernels.
 
 The network evaluates ``m = S alpha`` (equation 7 of CONTRIBUTING.md), and its transpose ``beta = S^T b`` (11), by the
 shared additions (8); ``_structure.sum_network`` builds it. Both exist for tables of lanes and for arrays of logarithms,
@@ -11,6 +11,11 @@ import numpy as np
 
 from ._jit import njit
 from ._vectors import add, largest, load, store
+
+TINY = 1e-200  # and not 1e-300: the backward pass multiplies what it divides by such a number
+SMALLEST_TOTAL = 1e-80
+LOWEST_LOG = -644.0  # exp of it, about 1e-280, is the smallest weight
+HUGE = 1e300  # added to a score, it leaves a positive number unless the score is -inf
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -132,4 +137,4 @@ def log_add(left, right):
     """Return log(exp(left) + exp(right))."""
     if left.real < right.real:
         left, right = right, left
-    return left if left.real == -np.inf else left + np.log1p(np.exp(right - left))
+    return left if right.real == -np.inf else left + np.log1p(np.exp(right - left))

@@ -11,12 +11,12 @@ from typing import NamedTuple
 import numpy as np
 
 from ._jit import njit
+from ._network import LOWEST_LOG
 from ._vectors import LANES, add, exp, fill, largest, load, multiply, store
 from .label_parts import add_to_labels_of_token, sum_over_labels_of_token
 from .token_scores import score_tokens
 
 BLOCK = 8  # tokens that are scored at a time
-LOWEST_LOG = -644.0
 NEGLIGIBLE = 1e-9  # probability that moves no weights of parts
 LOW = -1e300  # of what is no label
 

@@ -34,7 +34,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ._jit import njit
-from ._network import largest_adjoints, resolve, sum_adjoints, sum_network
+from ._network import HUGE, LOWEST_LOG, SMALLEST_TOTAL, TINY, largest_adjoints, resolve, sum_adjoints, sum_network
 from ._vectors import (
     FOLDED,
     LANES,
@@ -55,7 +55,6 @@ from ._vectors import (
 __all__ = [
     "FOLDED",
     "LANES",
-    "LOWEST_LOG",
     "ChainScratch",
     "ChainTables",
     "LocalTile",
@@ -66,11 +65,6 @@ __all__ = [
     "label_arcs",
     "walk",
 ]
-
-TINY = 1e-200  # and not 1e-300: the backward pass multiplies what it divides by such a number
-SMALLEST_TOTAL = 1e-80
-LOWEST_LOG = -644.0  # exp of it, about 1e-280, is the smallest weight
-HUGE = 1e300  # added to a score, it leaves a positive number unless the score is -inf
 
 
 class ChainTables(NamedTuple):
@@ -429,12 +423,16 @@ def walk(weighted_arcs, tile, scores, varying_log, beta, state, codes):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def label_arcs(n_labels, outgoing, source_arcs, arc_label, arc_target, fail, offsets, codes, arcs):
-    """Write the arc that each token uses when the sequences are labelled with ``codes``: ``arcs`` (N,) int32."""
-    arc_of_label = np.empty(n_labels, dtype=np.int32)
+def label_arcs(automaton, offsets, codes, arcs):
+    """Write the arc that each token uses when the sequences are labelled with ``codes``: ``arcs`` (N,) int32.
+
+    automaton : ``PatternAutomaton`` or ``WeightedArcs``
+    """
+    outgoing, source_arcs, arc_label = automaton.outgoing, automaton.source_arcs, automaton.arc_label
+    arc_of_label = np.empty(automaton.n_labels, dtype=np.int32)
     for sequence in range(len(offsets) - 1):
         current = np.int64(0)
         for token in range(offsets[sequence], offsets[sequence + 1]):
-            resolve(outgoing, source_arcs, arc_label, fail, current, arc_of_label)
+            resolve(outgoing, source_arcs, arc_label, automaton.fail, current, arc_of_label)
             arcs[token] = arc_of_label[codes[token]]
-            current = np.int64(arc_target[arcs[token]])
+            current = np.int64(automaton.arc_target[arcs[token]])

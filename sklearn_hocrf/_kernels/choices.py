@@ -23,7 +23,7 @@ from ._jit import njit
 from ._network import resolve
 
 
-class Lattice(NamedTuple):
+class ChoiceTables(NamedTuple):
     """The log scores of a tile, and the arcs of its model."""
 
     width: int  # C, or E for segments
@@ -52,7 +52,7 @@ class Choices(NamedTuple):
     target: np.ndarray  # (K,) int32   state at the next border
 
 
-class Known(NamedTuple):
+class BestChoices(NamedTuple):
     """What is known of the choices at the borders of a sequence.   T tokens."""
 
     label: np.ndarray  # (T, P) int32   of the best choice, -1 where it is not known
@@ -78,7 +78,7 @@ class Search(NamedTuple):
     codes: np.ndarray  # (n, T) int32
     lengths: np.ndarray  # (n, T) int32
     choices: Choices
-    known: Known
+    known: BestChoices
     pending: Deviations
 
 
@@ -104,41 +104,41 @@ def place_of(tile, block, lane):
 
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
-def meet(weighted_arcs, lattice, state):
+def meet(weighted_arcs, tables, state):
     """Look up the arcs that a state uses, unless it has been met before."""
-    if not lattice.met[state]:
+    if not tables.met[state]:
         resolve(
             weighted_arcs.outgoing,
             weighted_arcs.source_arcs,
             weighted_arcs.arc_label,
             weighted_arcs.fail,
             np.int64(state),
-            lattice.arcs[state],
+            tables.arcs[state],
         )
-        lattice.met[state] = True
+        tables.met[state] = True
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def list_choices(weighted_arcs, index, lattice, place, position, state, choices):
+def list_choices(weighted_arcs, index, tables, place, position, state, choices):
     """Write the possible choices at a border, and return how many there are."""
     if index is None:
-        return _list_labels(weighted_arcs, lattice, place, position, state, choices)
-    return _list_segments(weighted_arcs, index, lattice, place, position, state, choices)
+        return _list_labels(weighted_arcs, tables, place, position, state, choices)
+    return _list_segments(weighted_arcs, index, tables, place, position, state, choices)
 
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
-def _list_labels(weighted_arcs, lattice, place, position, state, choices):
+def _list_labels(weighted_arcs, tables, place, position, state, choices):
     n_states, n_varying = len(weighted_arcs.fail), len(weighted_arcs.varying_arc)
     row, lane, n_choices = place.row + position, place.lane, 0
     after = (row + place.block + 1) * n_states
-    meet(weighted_arcs, lattice, state)
+    meet(weighted_arcs, tables, state)
     for label in range(weighted_arcs.n_labels):
-        arc = lattice.arcs[state, label]
+        arc = tables.arcs[state, label]
         target, varying = weighted_arcs.arc_target[arc], weighted_arcs.arc_varying[arc]
-        score = weighted_arcs.arc_score[arc] + lattice.scores[row * lattice.width + label, lane]
+        score = weighted_arcs.arc_score[arc] + tables.scores[row * tables.width + label, lane]
         if varying >= 0:
-            score += lattice.varying[row * n_varying + varying, lane]
-        score += lattice.beta[after + target, lane]
+            score += tables.varying[row * n_varying + varying, lane]
+        score += tables.beta[after + target, lane]
         if score > -np.inf:
             choices.score[n_choices], choices.label[n_choices] = score, label
             choices.length[n_choices], choices.target[n_choices] = 1, target
@@ -147,26 +147,26 @@ def _list_labels(weighted_arcs, lattice, place, position, state, choices):
 
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
-def _list_segments(weighted_arcs, index, lattice, place, position, state, choices):
+def _list_segments(weighted_arcs, index, tables, place, position, state, choices):
     n_states, n_varying = len(weighted_arcs.fail), len(weighted_arcs.varying_arc)
     row, lane, n_choices = place.row + position, place.lane, 0
-    meet(weighted_arcs, lattice, state)
+    meet(weighted_arcs, tables, state)
     for label in range(weighted_arcs.n_labels):
-        arc = lattice.arcs[state, label]
+        arc = tables.arcs[state, label]
         border = weighted_arcs.arc_score[arc]
         target, varying = weighted_arcs.arc_target[arc], weighted_arcs.arc_varying[arc]
         if varying >= 0:
-            border += lattice.varying[row * n_varying + varying, lane]
+            border += tables.varying[row * n_varying + varying, lane]
         for d in range(1, min(index.longest[label], place.length - position) + 1):
-            first = (row + d - 1) * lattice.width + d - 1
-            score = border + lattice.scores[first + index.first_cell[label], lane]
+            first = (row + d - 1) * tables.width + d - 1
+            score = border + tables.scores[first + index.first_cell[label], lane]
             number = index.arc_span[arc]
             while number >= 0:  # the patterns that end with the arc, and have scores of their own for the segment
                 scored = index.span_scored[number]
                 if scored >= 0:
-                    score += lattice.scores[first + index.first_cell[scored], lane]
+                    score += tables.scores[first + index.first_cell[scored], lane]
                 number = index.span_suffix[number]
-            score += lattice.beta[(row + d + place.block) * n_states + target, lane]
+            score += tables.beta[(row + d + place.block) * n_states + target, lane]
             if score > -np.inf:
                 choices.score[n_choices], choices.label[n_choices] = score, label
                 choices.length[n_choices], choices.target[n_choices] = d, target
@@ -175,15 +175,15 @@ def _list_segments(weighted_arcs, index, lattice, place, position, state, choice
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def best_labellings(weighted_arcs, index, tile, sequences, lattice, codes, lengths, regret):
+def best_labellings(weighted_arcs, index, tile, sequences, tables, codes, lengths, regret):
     """Find the n labellings of highest score of each sequence, best first.
 
-    sequences : (B, W) int64   -1 for empty lanes        lattice : ``Lattice``   beta of best continuations
+    sequences : (B, W) int64   -1 for empty lanes        tables : ``ChoiceTables``   beta of best continuations
     codes, lengths : (n, N) int32   out: labels of tokens, and lengths of the segments that start with them, or 0
     regret : (n, S)   out: how far each is from the best; where there are fewer labellings, the rest is not written
     """
     n_wanted, n_states, longest = len(codes), len(weighted_arcs.fail), tile.length.max()
-    known = Known(
+    known = BestChoices(
         np.empty((longest, n_states), np.int32), np.empty((longest, n_states), np.int32), np.empty((longest, n_states))
     )
     pending = Deviations(
@@ -211,11 +211,11 @@ def best_labellings(weighted_arcs, index, tile, sequences, lattice, codes, lengt
                 _move_best_to_end(pending, n_pending)
                 regret[found, sequence] = pending.regret[n_pending]
                 search = Search(found, n_pending, own_codes, own_lengths, choices, known, pending)
-                n_pending = _follow(weighted_arcs, index, lattice, place, search)
+                n_pending = _follow(weighted_arcs, index, tables, place, search)
 
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
-def _follow(weighted_arcs, index, lattice, place, search):
+def _follow(weighted_arcs, index, tables, place, search):
     """Write the labelling of the deviation behind the pending ones, and add the deviations from it.
 
     Only as many are kept as labellings are still wanted: each is one, and its regret is final. Return how many there
@@ -229,19 +229,19 @@ def _follow(weighted_arcs, index, lattice, place, search):
     while position < departure:  # as the labelling that is left
         codes[found, position], lengths[found, position] = codes[parent, position], lengths[parent, position]
         if lengths[parent, position] > 0:
-            state = weighted_arcs.arc_target[lattice.arcs[state, codes[parent, position]]]
+            state = weighted_arcs.arc_target[tables.arcs[state, codes[parent, position]]]
         position += 1
     if departure >= 0:
-        state = weighted_arcs.arc_target[lattice.arcs[state, label]]
+        state = weighted_arcs.arc_target[tables.arcs[state, label]]
         _write_segment(codes, lengths, found, position, label, length)
         position += length
     limit = _limit(pending, n_pending, wanted)
     while position < place.length:
         if known.label[position, state] < 0 or regret + known.gap[position, state] < limit:
             if index is None:  # listed here: a call would count references to all arrays of the tuples
-                n_choices = _list_labels(weighted_arcs, lattice, place, position, state, choices)
+                n_choices = _list_labels(weighted_arcs, tables, place, position, state, choices)
             else:
-                n_choices = _list_segments(weighted_arcs, index, lattice, place, position, state, choices)
+                n_choices = _list_segments(weighted_arcs, index, tables, place, position, state, choices)
             best = 0
             for number in range(1, n_choices):
                 if choices.score[number] > choices.score[best]:
@@ -260,7 +260,7 @@ def _follow(weighted_arcs, index, lattice, place, search):
             known.gap[position, state] = gap
         next_label, next_length = known.label[position, state], known.length[position, state]
         _write_segment(codes, lengths, found, position, next_label, next_length)
-        state = weighted_arcs.arc_target[lattice.arcs[state, next_label]]
+        state = weighted_arcs.arc_target[tables.arcs[state, next_label]]
         position += next_length
     return n_pending
 
@@ -337,10 +337,11 @@ def weigh(choices, n_choices):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def draw_labellings(weighted_arcs, index, tile, sequences, lattice, uniform, codes, lengths):
+def draw_labellings(weighted_arcs, index, tile, sequences, tables, uniform, codes, lengths):
     """Draw n labellings of each sequence.
 
-    sequences : (B, W) int64   -1 for lanes that are left out        lattice : ``Lattice``   beta of all continuations
+    sequences : (B, W) int64   -1 for lanes that are left out
+    tables : ``ChoiceTables``   beta of all continuations
     uniform : (R * W, n)   random numbers in [0, 1)
     codes, lengths : (N, n) int32   out; lengths only of segments
     """
@@ -362,7 +363,7 @@ def draw_labellings(weighted_arcs, index, tile, sequences, lattice, uniform, cod
                         if row < 0:  # the first sample in this state
                             row, current = n_rows, state[sample]
                             row_of_state[current], drawn.state_of_row[row] = row, current
-                            n_choices = list_choices(weighted_arcs, index, lattice, place, at, current, choices)
+                            n_choices = list_choices(weighted_arcs, index, tables, place, at, current, choices)
                             _add_up(choices, n_choices, drawn, row)
                             n_rows += 1
                         number = _search(drawn.sums, row, drawn.count[row], uniform[numbers, sample])
@@ -445,10 +446,11 @@ def _search(sums, row, n_choices, uniform):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def entropies(weighted_arcs, index, tile, sequences, lattice, entropy):
+def entropies(weighted_arcs, index, tile, sequences, tables, entropy):
     """Compute the entropy of the labellings of each sequence, in nats.
 
-    sequences : (B, W) int64   -1 for lanes that are left out        lattice : ``Lattice``   beta of all continuations
+    sequences : (B, W) int64   -1 for lanes that are left out
+    tables : ``ChoiceTables``   beta of all continuations
     entropy : (S,)   out
     """
     n_states, choices = len(weighted_arcs.fail), empty_choices(_most_choices(weighted_arcs, index))
@@ -464,7 +466,7 @@ def entropies(weighted_arcs, index, tile, sequences, lattice, entropy):
                 for state in range(n_states):
                     if mass[position, state] == 0.0:
                         continue
-                    n_choices = list_choices(weighted_arcs, index, lattice, place, position, state, choices)
+                    n_choices = list_choices(weighted_arcs, index, tables, place, position, state, choices)
                     others, spread = weigh(choices, n_choices)
                     total += mass[position, state] * (np.log1p(others) + spread / (1.0 + others))
                     for number in range(n_choices):

@@ -52,11 +52,14 @@ class Descending(NamedTuple):
     counts: np.ndarray  # (2,)   sequences seen, and their sum over all steps
 
 
-class Batches(NamedTuple):
-    """Minibatches, one after the other."""
+class TiledBatches(NamedTuple):
+    """Minibatches, one after the other, and a tile of each.   m minibatches, B blocks of all of them."""
 
-    sequences: np.ndarray  # int64   shorter ones first within each
-    starts: np.ndarray  # int64
+    sequences: np.ndarray  # int64
+    starts: np.ndarray  # (m + 1,) int64   range of each minibatch in ``sequences``
+    block_starts: np.ndarray  # (m + 1,) int64   range of each minibatch's blocks
+    tiles: NamedTuple  # LocalTile of arrays (B, LANES); the rows of minibatch i begin at block_starts[i] + i
+    weight: np.ndarray  # (B, LANES)   by which sequences count
 
 
 class ArcWeights(NamedTuple):
@@ -89,33 +92,50 @@ def weigh_arcs(arcs, n_pairs, rule, moving):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _tile_of(sequences, data):
-    """Return the tile of some sequences, which come by length, in blocks of LANES, longest first, and their weights."""
-    n_blocks = -(-len(sequences) // LANES)
-    rows, weight = np.zeros(n_blocks + 1, np.int64), np.zeros((n_blocks, LANES))
-    first_token, length = np.zeros((n_blocks, LANES), np.int64), np.zeros((n_blocks, LANES), np.int64)
-    last = np.full((n_blocks, LANES), -1)
-    for i in range(len(sequences)):
-        sequence, block, lane = sequences[len(sequences) - 1 - i], i // LANES, i % LANES
-        first_token[block, lane] = data.offsets[sequence]
-        length[block, lane] = data.offsets[sequence + 1] - data.offsets[sequence]
-        last[block, lane] = length[block, lane] - 1
-        weight[block, lane] = data.weight[sequence]
-    for block in range(n_blocks):
-        rows[block + 1] = rows[block] + length[block, 0]
-    return LocalTile(rows, first_token, length, last), weight
+def tile_of(batches, batch):
+    """Return the tile of a minibatch, and the weights of its lanes."""
+    first, stop, tiles = batches.block_starts[batch], batches.block_starts[batch + 1], batches.tiles
+    tile = LocalTile(
+        tiles.rows[first + batch : stop + batch + 1],
+        tiles.first_token[first:stop],
+        tiles.length[first:stop],
+        tiles.last[first:stop],
+    )
+    return tile, batches.weight[first:stop]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _allot(batches, offsets, weighted_arcs, n_columns):
-    """Return memory for the tables of a tile, which all minibatches share."""
+def largest_tile(batches):
+    """Return the most rows and blocks of a tile."""
     n_rows, n_blocks = 0, 0
     for batch in range(len(batches.starts) - 1):
-        needed = 0
-        stop = batches.starts[batch + 1]
-        for i in range(stop - 1, batches.starts[batch] - 1, -LANES):
-            needed += offsets[batches.sequences[i] + 1] - offsets[batches.sequences[i]]
-        n_rows, n_blocks = max(n_rows, needed), max(n_blocks, -(-(stop - batches.starts[batch]) // LANES))
+        first, stop = batches.block_starts[batch], batches.block_starts[batch + 1]
+        n_rows, n_blocks = max(n_rows, batches.tiles.rows[stop + batch]), max(n_blocks, stop - first)
+    return n_rows, n_blocks
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def none_suspect(tile, suspect):
+    """Tell whether scaled passes could do all sequences of a tile."""
+    for block in range(len(tile.length)):
+        for lane in range(LANES):
+            if tile.length[block, lane] > 0 and suspect[block, lane] > 0.0:
+                return False
+    return True
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def add_counts(folded, counts):
+    """Add the counts of arcs in FOLDED columns to ``counts`` (A,)."""
+    for arc in range(len(counts)):
+        for part in range(FOLDED):
+            counts[arc] += folded[arc, part]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _allot(batches, weighted_arcs, n_columns):
+    """Return memory for the tables of a tile, which all minibatches share."""
+    n_rows, n_blocks = largest_tile(batches)
     n_states, n_arcs = len(weighted_arcs.fail), len(weighted_arcs.arc_varying)
     tables = ChainTables(
         np.empty((n_rows * n_columns, LANES)),
@@ -142,15 +162,11 @@ def _pass(weighted_arcs, tile, allowed, weight, tables, scratch, counts):
     carry[0] = 1.0
     exponentiate(LANES, weighted_arcs, tile, tables.scores, tables.varying, log_z, suspect)
     forward(LANES, weighted_arcs, tile, scratch, tables, carry, log_z, suspect)
-    for block in range(n_blocks):
-        for lane in range(LANES):
-            if tile.length[block, lane] > 0 and suspect[block, lane] > 0.0:
-                return False
+    if not none_suspect(tile, suspect):
+        return False
     folded = np.zeros((len(counts), FOLDED))
     backward(LANES, weighted_arcs, tile, scratch, tables, weight, np.ones((n_states, LANES)), folded)
-    for arc in range(len(counts)):
-        for part in range(FOLDED):
-            counts[arc] += folded[arc, part]
+    add_counts(folded, counts)
     return True
 
 
@@ -205,18 +221,18 @@ def end_step(n_sequences, step, rule, moving):
 def descend(batches, data, weighted_arcs, structure, arcs, rule, moving):
     """Take the steps of some minibatches, in their order.
 
-    batches : ``Batches``        data : ``LabelledSequences``        weighted_arcs : look at the scores of ``arcs``
+    batches : ``TiledBatches``        data : ``LabelledSequences``        weighted_arcs : look at the scores of ``arcs``
     structure : features, pairs and arc_columns        arcs : ``ArcWeights``        rule : ``Rule``
     moving : ``Descending``   in and out
 
     Returns the number of steps taken: fewer than there are, if scaled passes cannot do one or a factor becomes small.
     """
     (features, pairs, arc_columns), n_pairs = structure, len(structure[1].columns)
-    all_tables, scratch = _allot(batches, data.offsets, weighted_arcs, pairs.n_columns)
+    all_tables, scratch = _allot(batches, weighted_arcs, pairs.n_columns)
     counts, group = np.empty(len(arcs.scores)), rule.pair_group
     for batch in range(len(batches.starts) - 1):
         sequences = batches.sequences[batches.starts[batch] : batches.starts[batch + 1]]
-        tile, weight = _tile_of(sequences, data)
+        tile, weight = tile_of(batches, batch)
         factor, n_rows = moving.factor[group], tile.rows[-1]
         step = 1.0 / (1.0 / rule.first + rule.rate * moving.counts[0])
         if not weigh_arcs(arcs, n_pairs, rule, moving):

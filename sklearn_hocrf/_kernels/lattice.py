@@ -24,10 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ._jit import njit
-
-TINY = 1e-200  # these three are those of ``chain``
-SMALLEST_TOTAL = 1e-80
-LOWEST_LOG = -644.0
+from ._network import LOWEST_LOG, SMALLEST_TOTAL, TINY, log_add
 
 
 class Automaton(NamedTuple):
@@ -136,29 +133,10 @@ def _first_at_least(numbers, start, stop, number):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def count_entries(entries, starts, labels, counts):
-    """Count the pairs that each column scores: ``starts`` (N + 1,), ``labels`` (D,), ``counts`` (D,) int64 out.
-
-    The labels, which may be parts, are numbers of columns, ascending for each token.
-    """
-    for token in range(len(starts) - 1):
-        counts[starts[token] : starts[token + 1]] = 0
-        for entry in range(entries.indptr[token], entries.indptr[token + 1]):
-            rank = entries.rank[entries.indices[entry]]
-            if rank < 0:
-                continue
-            place, stop = entries.starts[rank], entries.starts[rank + 1]
-            for candidate in range(starts[token], starts[token + 1]):
-                place = _first_at_least(entries.columns, place, stop, labels[candidate])
-                while place < stop and entries.columns[place] == labels[candidate]:
-                    counts[candidate] += 1
-                    place += 1
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
 def list_entries(entries, starts, labels, places, pairs, values):
-    """Write the pairs that each column scores, and their values if there are any.
+    """Write the pairs that each column scores, and their values if there are any; only count them if ``pairs`` is None.
 
+    starts : (N + 1,)        labels : (D,)   numbers of columns, which may be parts, ascending for each token
     places : (D,) int64   where the list of each column begins; moved to where it ends
     """
     for token in range(len(starts) - 1):
@@ -170,9 +148,10 @@ def list_entries(entries, starts, labels, places, pairs, values):
             for candidate in range(starts[token], starts[token + 1]):
                 place = _first_at_least(entries.columns, place, stop, labels[candidate])
                 while place < stop and entries.columns[place] == labels[candidate]:
-                    pairs[places[candidate]] = place
-                    if len(values):
-                        values[places[candidate]] = entries.values[entry]
+                    if pairs is not None:  # known when it is compiled
+                        pairs[places[candidate]] = place
+                        if len(values):
+                            values[places[candidate]] = entries.values[entry]
                     places[candidate] += 1
                     place += 1
 
@@ -441,14 +420,6 @@ def count_labels(lattice, chosen, weight, counts):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _log_add(left, right):
-    """Return log(exp(left) + exp(right))."""
-    if left < right:
-        left, right = right, left
-    return left if right == -np.inf else left + np.log1p(np.exp(right - left))
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
 def _forward_log(lattice, weights, first, stop, tables):
     """Write log alpha of a sequence, and return log Z (16)."""
     _score(lattice, weights.pairs, first, stop, tables)
@@ -460,17 +431,17 @@ def _forward_log(lattice, weights, first, stop, tables):
             target, source = lattice.target[step], lattice.source[step]
             before = alpha[source] if source > 0 else 0.0
             score = tables.scores[lattice.candidate[target]] + weights.arc_score[lattice.arc[step]]
-            alpha[target] = _log_add(alpha[target], before + score)
+            alpha[target] = log_add(alpha[target], before + score)
     if stop > first:
         log_z = -np.inf
         for node in range(lattice.nodes[stop - 1], lattice.nodes[stop]):
-            log_z = _log_add(log_z, alpha[node])
+            log_z = log_add(log_z, alpha[node])
     return log_z
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _beta_log(lattice, weights, first, stop, tables):
-    """Write log beta of a sequence, whose scores have been written."""
+def _beta(lattice, weights, first, stop, tables, adds):
+    """Write log beta of a sequence, whose scores have been written; unless it ``adds``, of best continuations (15)."""
     beta = tables.beta
     for node in range(lattice.nodes[first], lattice.nodes[stop - 1]):
         beta[node] = -np.inf
@@ -478,14 +449,14 @@ def _beta_log(lattice, weights, first, stop, tables):
         beta[node] = 0.0
     for step in range(lattice.steps[stop] - 1, lattice.steps[first + 1] - 1, -1):
         target, source = lattice.target[step], lattice.source[step]
-        score = tables.scores[lattice.candidate[target]] + weights.arc_score[lattice.arc[step]]
-        beta[source] = _log_add(beta[source], score + beta[target])
+        score = tables.scores[lattice.candidate[target]] + weights.arc_score[lattice.arc[step]] + beta[target]
+        beta[source] = log_add(beta[source], score) if adds else max(beta[source], score)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _backward_log(lattice, weights, first, stop, tables, log_z, weight, sums):
     """Do what ``_backward`` does, after ``_forward_log``."""
-    _beta_log(lattice, weights, first, stop, tables)
+    _beta(lattice, weights, first, stop, tables, True)
     scores, alpha, beta = tables.scores, tables.alpha, tables.beta
     for step in range(lattice.steps[stop] - 1, lattice.steps[first] - 1, -1):
         target, source, arc = lattice.target[step], lattice.source[step], lattice.arc[step]
@@ -545,25 +516,6 @@ def expect(lattice, weights, chunk, tables, log_z, sums):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _beta_max(lattice, weights, first, stop, tables):
-    """Write the score of the best continuation of each node of a sequence, and return that of the sequence (15)."""
-    _score(lattice, weights.pairs, first, stop, tables)
-    beta, best = tables.beta, -np.inf
-    for node in range(lattice.nodes[first], lattice.nodes[stop - 1]):
-        beta[node] = -np.inf
-    for node in range(lattice.nodes[stop - 1], lattice.nodes[stop]):
-        beta[node] = 0.0
-    for step in range(lattice.steps[stop] - 1, lattice.steps[first] - 1, -1):
-        target, source = lattice.target[step], lattice.source[step]
-        score = tables.scores[lattice.candidate[target]] + weights.arc_score[lattice.arc[step]] + beta[target]
-        if source > 0:
-            beta[source] = max(beta[source], score)
-        else:
-            best = max(best, score)
-    return best
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
 def decode(lattice, weights, chunk, tables, best, codes):
     """Write score (n,) and label codes (N,) of the best labellings; ties go to the lowest label."""
     for sequence in range(chunk[0], chunk[1]):
@@ -571,7 +523,8 @@ def decode(lattice, weights, chunk, tables, best, codes):
         best[sequence] = 0.0
         if first == stop:
             continue
-        best[sequence] = _beta_max(lattice, weights, first, stop, tables)
+        _score(lattice, weights.pairs, first, stop, tables)
+        _beta(lattice, weights, first, stop, tables, False)
         for token in range(first, stop):
             highest, chosen = -np.inf, np.int64(-1)
             for step in range(lattice.steps[token], lattice.steps[token + 1]):
@@ -581,6 +534,8 @@ def decode(lattice, weights, chunk, tables, best, codes):
                     score += tables.beta[target]
                     if score > highest:
                         highest, chosen = score, target
+            if token == first:
+                best[sequence] = highest
             if chosen < 0:  # there is no labelling
                 break
             node = chosen
@@ -595,7 +550,7 @@ def draw(lattice, weights, chunk, tables, uniform, codes):
         if first == stop:
             continue
         log_z = _forward_log(lattice, weights, first, stop, tables)
-        _beta_log(lattice, weights, first, stop, tables)
+        _beta(lattice, weights, first, stop, tables, True)
         for number in range(codes.shape[1]):
             node, rest = np.int64(0), log_z
             for token in range(first, stop):
@@ -623,7 +578,7 @@ def entropies(lattice, weights, chunk, tables, log_z, entropy):
         if first == stop:
             continue
         log_z[sequence] = _forward_log(lattice, weights, first, stop, tables)
-        _beta_log(lattice, weights, first, stop, tables)
+        _beta(lattice, weights, first, stop, tables, True)
         share = tables.alpha  # probability of each node
         for node in range(lattice.nodes[first], lattice.nodes[stop]):
             share[node] = 0.0

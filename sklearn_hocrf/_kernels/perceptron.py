@@ -110,21 +110,6 @@ def _decode_labels(transitions, by_state, by_label, scores, beta, arcs):
     return beta[0, 0]
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
-def _label_arcs(weighted_arcs, offsets, codes, arcs):
-    label_arcs(
-        weighted_arcs.n_labels,
-        weighted_arcs.outgoing,
-        weighted_arcs.source_arcs,
-        weighted_arcs.arc_label,
-        weighted_arcs.arc_target,
-        weighted_arcs.fail,
-        offsets,
-        codes,
-        arcs,
-    )
-
-
 @njit(cache=True, nogil=True, error_model="numpy")
 def _decode(weighted_arcs, tile, scores, arcs):
     """Write the arcs of the best labelling and return its score, by the kernels of ``chain``; ``scores`` (T * S, 1)."""
@@ -138,7 +123,7 @@ def _decode(weighted_arcs, tile, scores, arcs):
     codes, origin = np.empty(length, np.int32), np.zeros((1, 1), np.int64)
     local = LocalTile(tile.rows, origin, tile.length, tile.last)
     walk(weighted_arcs, local, scores, varying_log, beta, np.zeros((1, 1), np.int32), codes)
-    _label_arcs(weighted_arcs, tile.rows, codes, arcs)
+    label_arcs(weighted_arcs, tile.rows, codes, arcs)
     return beta[0, 0]
 
 
@@ -226,7 +211,7 @@ def list_differences(sequences, data, weighted_arcs, structure, codes, differenc
         if n_wrong > 0 and weight != 0.0:
             ends[1] = stop - first
             arcs = all_arcs[: stop - first]
-            _label_arcs(weighted_arcs, ends, codes[first:stop], arcs)
+            label_arcs(weighted_arcs, ends, codes[first:stop], arcs)
             n_different = compare_labels(structure, first, data.arcs[first:stop], arcs, difference)
             if end + n_different > len(found.indices):
                 return number

@@ -31,7 +31,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ._jit import njit
-from ._network import largest_adjoints, resolve, sum_adjoints, sum_network
+from ._network import HUGE, LOWEST_LOG, SMALLEST_TOTAL, TINY, largest_adjoints, resolve, sum_adjoints, sum_network
 from ._vectors import (
     add,
     add_folded,
@@ -47,11 +47,7 @@ from ._vectors import (
     where_positive,
 )
 
-TINY = 1e-200
-SMALLEST_TOTAL = 1e-80
-LOWEST_LOG = -644.0  # exp of it, about 1e-280, is the smallest weight
-HUGE = 1e300  # added to a score, it leaves a positive number unless the score is -inf
-LOWEST_SPAN = -180.0  # the same for the varying part of span arcs
+LOWEST_SPAN = -180.0  # what LOWEST_LOG is, for the varying part of span arcs
 HIGHEST_VARYING, HIGHEST_SPAN = 40.0, 120.0  # together they lift no score that is cut off at LOWEST_LOG above TINY
 ALIVE, TOTAL, LOW, SHIFT = range(4)  # what is told of the lanes of a row
 

@@ -12,22 +12,12 @@ from typing import NamedTuple
 import numpy as np
 
 from ._jit import njit
-from .chain import FOLDED, LANES, LocalTile
-from .descent import SMALLEST_FACTOR, end_step, move_biases, weigh_arcs
+from .chain import FOLDED, LANES
+from .descent import SMALLEST_FACTOR, add_counts, end_step, largest_tile, move_biases, none_suspect, tile_of, weigh_arcs
 from .masks import forbid_segments, forbid_short
 from .segment import SegmentScratch, SegmentTables, backward, forward
 from .segment_scores import assemble, collect, score_candidates
 from .token_scores import move_rows, score_rows
-
-
-class TiledBatches(NamedTuple):
-    """Minibatches, one after the other, and a tile of each.   m minibatches, B blocks of all of them."""
-
-    sequences: np.ndarray  # int64
-    starts: np.ndarray  # (m + 1,) int64   range of each minibatch in ``sequences``
-    block_starts: np.ndarray  # (m + 1,) int64   range of each minibatch's blocks
-    tiles: NamedTuple  # LocalTile of arrays (B, LANES); the rows of minibatch i begin at block_starts[i] + i
-    weight: np.ndarray  # (B, LANES)   by which sequences count
 
 
 class Truth(NamedTuple):
@@ -60,10 +50,7 @@ class View(NamedTuple):
 @njit(cache=True, nogil=True, error_model="numpy")
 def _allot(batches, weighted_arcs, index, n_columns):
     """Return memory for the tables of a tile, which all minibatches share."""
-    n_rows, n_blocks = 0, 0
-    for batch in range(len(batches.starts) - 1):
-        first, stop = batches.block_starts[batch], batches.block_starts[batch + 1]
-        n_rows, n_blocks = max(n_rows, batches.tiles.rows[stop + batch]), max(n_blocks, stop - first)
+    n_rows, n_blocks = largest_tile(batches)
     n_states, n_arcs, n_spans = len(weighted_arcs.fail), len(weighted_arcs.arc_varying), len(index.span_arc)
     n_varying, n_cells, n_longest = len(weighted_arcs.varying_arc), index.first_cell[-1], index.longest.max()
     tables = SegmentTables(
@@ -87,19 +74,6 @@ def _allot(batches, weighted_arcs, index, n_columns):
         np.empty((n_spans * n_longest, LANES)),
     )
     return tables, scratch
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _tile_of(batches, batch):
-    """Return the tile of a minibatch, and the weights of its lanes."""
-    first, stop, tiles = batches.block_starts[batch], batches.block_starts[batch + 1], batches.tiles
-    tile = LocalTile(
-        tiles.rows[first + batch : stop + batch + 1],
-        tiles.first_token[first:stop],
-        tiles.length[first:stop],
-        tiles.last[first:stop],
-    )
-    return tile, batches.weight[first:stop]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -155,15 +129,11 @@ def _pass(weighted_arcs, structure, tile, masked, weight, tables, scratch, count
     n_blocks, index = len(tile.length), structure.index
     log_z, suspect = np.zeros((n_blocks, LANES)), np.zeros((n_blocks, LANES))
     forward(LANES, weighted_arcs, index, tile, scratch, tables, masked, log_z, suspect)
-    for block in range(n_blocks):
-        for lane in range(LANES):
-            if tile.length[block, lane] > 0 and suspect[block, lane] > 0.0:
-                return False
+    if not none_suspect(tile, suspect):
+        return False
     folded = np.zeros((len(counts), FOLDED))
     backward(LANES, weighted_arcs, index, tile, scratch, tables, weight, folded)
-    for arc in range(len(counts)):
-        for part in range(FOLDED):
-            counts[arc] += folded[arc, part]
+    add_counts(folded, counts)
     length_counts[:] = 0.0
     collect(LANES, index, tile, weight, tables.cells, tables.scores, length_counts)
     return True
@@ -235,7 +205,7 @@ def descend(batches, truth, possible, weighted_arcs, structure, arcs, rule, movi
     length_counts = np.empty((len(length_scores) if len(structure.length_weights) else 0, LANES))
     for batch in range(len(batches.starts) - 1):
         sequences = batches.sequences[batches.starts[batch] : batches.starts[batch + 1]]
-        tile, weight = _tile_of(batches, batch)
+        tile, weight = tile_of(batches, batch)
         factor = moving.factor[group]
         step = 1.0 / (1.0 / rule.first + rule.rate * moving.counts[0])
         if not weigh_arcs(arcs, n_pairs, rule, moving):

@@ -120,17 +120,7 @@ def _find_arcs(weighted_arcs, first, stop, found):
             codes[n_segments] = found.codes[token]
             n_segments += 1
     ends[1], arcs = n_segments, np.empty(n_segments, np.int32)
-    label_arcs(
-        weighted_arcs.n_labels,
-        weighted_arcs.outgoing,
-        weighted_arcs.source_arcs,
-        weighted_arcs.arc_label,
-        weighted_arcs.arc_target,
-        weighted_arcs.fail,
-        ends,
-        codes,
-        arcs,
-    )
+    label_arcs(weighted_arcs, ends, codes, arcs)
     n_segments = 0
     for token in range(first, stop):
         if found.lengths[token] > 0:

@@ -83,6 +83,8 @@ class NegativeLogLikelihood(Objective):
     True
     """
 
+    __module__ = "sklearn_hocrf.training"  # where users import it from: files of models name this place
+
     depends_on_scores_only = True
     takes_holes = True
 

@@ -34,6 +34,8 @@ class LocalFeatureMatching(Objective):
     True
     """
 
+    __module__ = "sklearn_hocrf.training"  # where users import it from: files of models name this place
+
     is_convex = False
 
     def starting_objective(self) -> Objective:

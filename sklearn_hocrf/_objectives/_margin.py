@@ -49,7 +49,7 @@ class Hinge(_MarginObjective):
         f(w) = sum_n c_n max_y [ cost(y_n, y) + score(x_n, y; w) - score(x_n, y_n; w) ]
 
     The cost of a labelling is the number of its wrong tokens, times ``cost``. A token of a segmentation is wrong if the
-    label of its segment is wrong. Except for ``encoding="runs"``, it is also wrong if a segment starts at this token
+    label of its segment is wrong. Except for ``scheme="runs"``, it is also wrong if a segment starts at this token
     and none should, or none starts and one should.
 
     Parameters
@@ -75,6 +75,8 @@ class Hinge(_MarginObjective):
     >>> hasattr(crf, "predict_proba")
     False
     """
+
+    __module__ = "sklearn_hocrf.training"  # where users import it from: files of models name this place
 
     default_solver = "bcfw"
 
@@ -109,5 +111,7 @@ class Perceptron(_MarginObjective):
     >>> float(crf.objective_history_[0])
     0.0
     """
+
+    __module__ = "sklearn_hocrf.training"  # where users import it from: files of models name this place
 
     default_solver = "perceptron"

@@ -56,6 +56,8 @@ class PartialLikelihood(NegativeLogLikelihood):
     True
     """
 
+    __module__ = "sklearn_hocrf.training"  # where users import it from: files of models name this place
+
     depends_on_scores_only = True
 
     def __init__(self, method: str = "direct", inner_iterations: int = 5) -> None:

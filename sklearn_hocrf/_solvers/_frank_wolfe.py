@@ -67,6 +67,8 @@ class FrankWolfe(RandomSolver):
     True
     """
 
+    __module__ = "sklearn_hocrf.training"  # where users import it from: files of models name this place
+
     needs = {"objective": ("oracle", "value", "cost"), "penalty": ("value_gradient", "precisions")}
     instead = "l1_reg does not go with objective='hinge': use sigma_reg alone, or objective='likelihood'"
     group = 64  # number of terms whose maxima are computed at a time, but at most a tenth of all terms

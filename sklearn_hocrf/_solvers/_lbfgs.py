@@ -45,6 +45,8 @@ class LBFGS(QuasiNewton):
     (True, 3.71)
     """
 
+    __module__ = "sklearn_hocrf.training"  # where users import it from: files of models name this place
+
     needs = {"objective": ("value_gradient",), "penalty": ("value_gradient",)}
     instead = "For l1_reg > 0 use solver='lbfgs', which then selects OWLQN, or an instance of OWLQN"
     keeps_equal_weights_equal = True

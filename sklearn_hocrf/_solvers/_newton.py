@@ -51,6 +51,8 @@ class NewtonCG(Solver):
     (3.71, True)
     """
 
+    __module__ = "sklearn_hocrf.training"  # where users import it from: files of models name this place
+
     needs = {"objective": ("value_gradient", "hessp"), "penalty": ("value_gradient", "hessp")}
     instead = "Use solver='lbfgs', which needs no second derivatives and supports l1_reg > 0"
     keeps_equal_weights_equal = True

@@ -39,6 +39,8 @@ class OWLQN(QuasiNewton):
     2
     """
 
+    __module__ = "sklearn_hocrf.training"  # where users import it from: files of models name this place
+
     needs = {"objective": ("value_gradient",), "penalty": ("smooth_value_gradient", "strengths")}
     keeps_equal_weights_equal = True
     most_steps = 40  # of a line search

@@ -51,6 +51,8 @@ class AveragedPerceptron(RandomSolver):
     [['DET', 'ADJ', 'NOUN'], ['DET', 'NOUN']]
     """
 
+    __module__ = "sklearn_hocrf.training"  # where users import it from: files of models name this place
+
     needs = {"objective": ("oracle", "value")}
     uses_penalty = False
     group = 64  # sequences that are decoded together to find mistakes of the mean

@@ -375,6 +375,8 @@ class SGD(StochasticSolver):
     [['DET', 'ADJ', 'NOUN'], ['DET', 'NOUN']]
     """
 
+    __module__ = "sklearn_hocrf.training"  # where users import it from: files of models name this place
+
     needs = {
         "objective": ("minibatches", "part", "value", "value_gradient"),
         "penalty": ("value_gradient", "precisions"),
@@ -534,6 +536,8 @@ class AdaGrad(StochasticSolver):
     >>> crf.predict(X)
     [['DET', 'ADJ', 'NOUN'], ['DET', 'NOUN']]
     """
+
+    __module__ = "sklearn_hocrf.training"  # where users import it from: files of models name this place
 
     needs = {
         "objective": ("minibatches", "part", "value", "value_gradient"),

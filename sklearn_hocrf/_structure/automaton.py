@@ -8,6 +8,7 @@ reading some labels the automaton is in the state that is their longest suffix a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -114,16 +115,14 @@ def build_automaton(patterns: PatternTable, n_labels: int) -> PatternAutomaton:
         pattern_arc,
     )
     source, target_of_arc = columns[3], columns[5]
-    return PatternAutomaton(
-        int(n_labels),
-        *freeze_all(columns, np.int32),
-        group_offsets(target_of_arc, len(states)),
-        group_offsets(source, len(states)),
-        freeze(np.argsort(source, kind="stable"), np.int32),
-    )
+    ranges = group_offsets(target_of_arc, len(states)), group_offsets(source, len(states))
+    source_arcs = freeze(np.argsort(source, kind="stable"), np.int32)
+    return PatternAutomaton(int(n_labels), *[*freeze_all(columns, np.int32), *ranges, source_arcs])
 
 
-def automaton_with_arcs(patterns: PatternTable, runs, n_labels: int) -> tuple[PatternAutomaton, np.ndarray]:
+def automaton_with_arcs(
+    patterns: PatternTable, runs: Sequence[tuple[int, ...]], n_labels: int
+) -> tuple[PatternAutomaton, np.ndarray]:
     """Compile patterns, with an arc for each of some runs of two or more label codes.
 
     Returns the automaton, and which arcs end with one of the runs.
@@ -144,7 +143,7 @@ def automaton_with_arcs(patterns: PatternTable, runs, n_labels: int) -> tuple[Pa
     return automaton._replace(pattern_arc=pattern_arc, arc_pattern=arc_pattern), ends
 
 
-def with_last_arcs(automaton: PatternAutomaton, is_last) -> PatternAutomaton:
+def with_last_arcs(automaton: PatternAutomaton, is_last: np.ndarray) -> PatternAutomaton:
     """Return the automaton with some arcs after all others, and out of ``into``."""
     order = np.argsort(is_last, kind="stable")
     number = np.empty(len(order), dtype=np.int64)
@@ -165,7 +164,7 @@ def with_last_arcs(automaton: PatternAutomaton, is_last) -> PatternAutomaton:
     return automaton._replace(**columns, into=group_offsets(kept, automaton.n_states))
 
 
-def _build_trie(patterns, n_labels):
+def _build_trie(patterns: PatternTable, n_labels: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Return parent, last label and depth of every trie node (node 0 is the root) and the node of every pattern."""
     longest = patterns.labels.shape[1]
     node = np.zeros(len(patterns.lengths), dtype=np.int64)  # node of each pattern's prefix read so far
@@ -183,7 +182,9 @@ def _build_trie(patterns, n_labels):
     return np.concatenate(parents), np.concatenate(labels), np.concatenate(depths), node
 
 
-def _suffix_links(parent, label, length, is_state, n_labels):
+def _suffix_links(
+    parent: np.ndarray, label: np.ndarray, length: np.ndarray, is_state: np.ndarray, n_labels: int
+) -> tuple[np.ndarray, np.ndarray]:
     """Return, for every node, its longest proper suffix among the nodes, and among the states.
 
     Depth by depth: the suffix of ``p y`` is ``q y`` for the longest suffix state q of p that has a y-edge.

@@ -7,11 +7,13 @@ an *occurrence* says which score column counts at which token: those of a labell
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
 from .._data.arrays import freeze
+from .._data.columns import DenseColumns
 from .._kernels import dense_columns
 from .._kernels._vectors import STEP
 
@@ -41,21 +43,21 @@ class DenseProduct(NamedTuple):
         """Shape of the table of weights: score columns lie STEP by STEP, as kernels multiply them."""
         return -(-len(self.columns) // STEP), self.values.shape[1], STEP
 
-    def table(self, pair_weights) -> np.ndarray:
+    def table(self, pair_weights: np.ndarray) -> np.ndarray:
         """Return the table of weights; two pairs may share a cell, where two features count one attribute alike."""
         shape = self.table_shape
         weights = np.bincount(self.cells, weights=pair_weights[self.pairs], minlength=int(np.prod(shape)))
         return freeze(weights.reshape(shape), np.float64)
 
-    def add_counts(self, table, gradient) -> None:
+    def add_counts(self, table: np.ndarray, gradient: np.ndarray) -> None:
         """Add a table of counts to a gradient of all pairs, in place."""
         gradient[self.pairs] += table.reshape(-1)[self.cells]
 
-    def label_counts(self, occurrences: Occurrences, weight, gradient) -> None:
+    def label_counts(self, occurrences: Occurrences, weight: np.ndarray, gradient: np.ndarray) -> None:
         """Add what occurrences count, each by the weight of its owner, to a gradient of all pairs, in place."""
         self.add_counts(sum_values(self.values, occurrences, weight, len(self.columns)), gradient)
 
-    def label_scores(self, occurrences: Occurrences, pair_weights, n_owners) -> np.ndarray:
+    def label_scores(self, occurrences: Occurrences, pair_weights: np.ndarray, n_owners: int) -> np.ndarray:
         """Return the scores of owners: sums over their occurrences; shape (n_owners,)."""
         scores, table = np.zeros(n_owners), self.table(pair_weights)
         numbers = freeze(np.arange(len(self.columns)), np.int32)
@@ -66,7 +68,7 @@ class DenseProduct(NamedTuple):
         return scores
 
 
-def dense_product(dense, attribute, column) -> DenseProduct | None:
+def dense_product(dense: DenseColumns | None, attribute: np.ndarray, column: np.ndarray) -> DenseProduct | None:
     """Return the product of dense columns with the weights of pairs, or None where there is nothing to multiply.
 
     Parameters
@@ -88,7 +90,9 @@ def dense_product(dense, attribute, column) -> DenseProduct | None:
     return DenseProduct(dense.values, freeze(columns, np.int32), pairs, cells)
 
 
-def sum_values(values, occurrences: Occurrences, weight, n_columns, *, as_counts=False) -> np.ndarray:
+def sum_values(
+    values: np.ndarray, occurrences: Occurrences, weight: np.ndarray, n_columns: int, *, as_counts: bool = False
+) -> np.ndarray:
     """Return the sums of values over occurrences, by score column, each by the weight of its owner.
 
     Parameters
@@ -117,7 +121,7 @@ def sum_values(values, occurrences: Occurrences, weight, n_columns, *, as_counts
     return table
 
 
-def _chunks(occurrences, n_tokens, width):
+def _chunks(occurrences: Occurrences, n_tokens: int, width: int) -> Iterator[tuple[range, Occurrences]]:
     """Yield ranges of tokens and the occurrences at each; tables of the range have so many numbers a token."""
     size = max(_CHUNK // max(width, 1), 1)
     order = np.argsort(occurrences.token, kind="stable")
@@ -129,10 +133,10 @@ def _chunks(occurrences, n_tokens, width):
             yield tokens, Occurrences(*(numbers[first:stop] for numbers in by_token))
 
 
-def _place(occurrences, tokens, n_columns):
+def _place(occurrences: Occurrences, tokens: range, n_columns: int) -> np.ndarray:
     return (occurrences.token - tokens.start) * n_columns + occurrences.column
 
 
-def _in_one_lane(tokens):
+def _in_one_lane(tokens: range) -> tuple[np.ndarray, ...]:
     """Return consecutive tokens as kernels take the positions of a tile: rows, first tokens and lengths."""
     return tuple(freeze(numbers, np.int64) for numbers in ([0, len(tokens)], [[tokens.start]], [[len(tokens)]]))

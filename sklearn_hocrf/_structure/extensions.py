@@ -30,7 +30,9 @@ class Extensions(NamedTuple):
     counts: np.ndarray  # (M,) float64   weighted as in training
 
 
-def left_extensions(compiled: CompiledPatterns, extended, order, data: LabelledSequences) -> Extensions:
+def left_extensions(
+    compiled: CompiledPatterns, extended: np.ndarray, order: int, data: LabelledSequences
+) -> Extensions:
     """Return the frequent patterns of an order that extend patterns of a table by one label to the left.
 
     Parameters

@@ -13,6 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from .._data.arrays import freeze, freeze_indices, joined_ranges, offsets_of
+from .patterns import PatternTable
 from .weighted_arcs import CompiledPatterns, suffix_patterns
 
 __all__ = ["Endings", "LabelParts", "PartLinks", "endings", "given_parts", "link_parts"]
@@ -52,7 +53,7 @@ class LabelParts(NamedTuple):
         return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
 
 
-def given_parts(parts: LabelParts | None, patterns) -> LabelParts:
+def given_parts(parts: LabelParts | None, patterns: PatternTable) -> LabelParts:
     """Return the parts of the labels of patterns; None stands for none."""
     return LabelParts.none(patterns.n_labels) if parts is None else parts
 
@@ -65,7 +66,7 @@ class PartLinks(NamedTuple):
     members: np.ndarray  # (M,) int32   of all parts
 
 
-def link_parts(parts: LabelParts, numbers) -> PartLinks:
+def link_parts(parts: LabelParts, numbers: np.ndarray) -> PartLinks:
     """Return the links of labels to parts, given the number of each part; -1 for those that the table lacks."""
     numbers = np.asarray(numbers)
     of_label = numbers[parts.parts]
@@ -80,7 +81,7 @@ class Endings(NamedTuple):
     starts: np.ndarray  # (M + 1,) int64   range of each unit's rows
     rows: np.ndarray  # patterns, and parts beyond them
 
-    def of(self, units) -> tuple[np.ndarray, np.ndarray]:
+    def of(self, units: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the rows of some units, one after the other, and for each its index in ``units``."""
         first, stop = self.starts[units], self.starts[np.asarray(units) + 1]
         return np.repeat(np.arange(len(first)), stop - first), self.rows[joined_ranges(first, stop)]
@@ -90,7 +91,7 @@ class Endings(NamedTuple):
         return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts)), self.rows
 
 
-def endings(compiled: CompiledPatterns, parts: LabelParts, arcs, order) -> Endings:
+def endings(compiled: CompiledPatterns, parts: LabelParts, arcs: np.ndarray, order: int) -> Endings:
     """Return the rows of an order that count at units which use given arcs.
 
     Those are the pattern of that order, if there is one, and at order 0 the parts of the label.

@@ -12,15 +12,17 @@ the scores of its columns are added to those of its labels.
 
 from __future__ import annotations
 
-from typing import NamedTuple, Self
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, NoReturn, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from .._data.arrays import freeze, freeze_all, freeze_indices
 from .._data.batch import SequenceBatch, TokenFeatures
 from .._data.scratch import allocator
-from .._data.segments import BEGIN, Channel
+from .._data.segments import BEGIN, Channel, LengthBlock
 from .._kernels import token_scores
 from .dense_columns import DenseProduct, Occurrences, dense_product
 from .label_parts import LabelParts, PartLinks, endings, given_parts, link_parts
@@ -38,7 +40,7 @@ from .pairs import (
     rank_attributes,
     values_at,
 )
-from .patterns import PatternTable, given_patterns
+from .patterns import PatternTable, Runs, given_patterns
 from .weighted_arcs import (
     ArcColumns,
     ArcStructure,
@@ -115,19 +117,19 @@ class WeightLayout:
 
     def __init__(
         self,
-        patterns,
-        features,
-        pair_feature,
-        pair_pattern,
-        bias_pattern,
-        extra_columns=(),
-        forbidden=(),
+        patterns: PatternTable,
+        features: FeatureMap,
+        pair_feature: np.ndarray,
+        pair_pattern: np.ndarray,
+        bias_pattern: np.ndarray,
+        extra_columns: ArrayLike = (),
+        forbidden: Runs = (),
         parts: LabelParts | None = None,
-        token_labels=(),
+        token_labels: ArrayLike = (),
         *,
         channels: tuple[Channel, ...] = (BEGIN,),
         compiled: CompiledPatterns | None = None,
-    ):
+    ) -> None:
         self.forbidden = tuple(forbidden)
         self._set_patterns(self._compile(patterns) if compiled is None else compiled)
         self.channels = channels
@@ -149,11 +151,11 @@ class WeightLayout:
         self._set_orders()
         self._set_arcs()
 
-    def _set_patterns(self, compiled: CompiledPatterns):
+    def _set_patterns(self, compiled: CompiledPatterns) -> None:
         self.compiled = compiled
         self.patterns, self.automaton, self.network = compiled.patterns, compiled.automaton, compiled.network
 
-    def _set_columns(self, pair_feature, pair_pattern):
+    def _set_columns(self, pair_feature: np.ndarray, pair_pattern: np.ndarray) -> np.ndarray:
         """Number the score columns, and return that of each pair."""
         pair_key = self.features.channel[pair_feature].astype(np.int64) * self.n_rows + pair_pattern
         labels = np.arange(self.automaton.n_labels)
@@ -162,7 +164,7 @@ class WeightLayout:
         self.column_pattern, self.column_channel = freeze_all(columns, np.int32)
         return np.searchsorted(column_key, pair_key)
 
-    def _set_pairs(self, pair_feature, pair_column):
+    def _set_pairs(self, pair_feature: np.ndarray, pair_column: np.ndarray) -> None:
         """Rank the attributes, and sort the pairs by rank and column."""
         n_labels, sort_key = self.automaton.n_labels, self.features.sort_key
         attribute = self.features.attribute[pair_feature]
@@ -175,15 +177,15 @@ class WeightLayout:
         self.pair_feature = freeze(pair_feature[order], np.int32)
         self.pair_pattern = freeze(self.column_pattern[pair_column], np.int32)
         in_table = slice(0, int(self.pairs.starts[self.pairs.n_dense]))
-        self.dense_cells = freeze_all((pair_rank[in_table], pair_column[in_table]), np.int64)
+        self.dense_cells = freeze(pair_rank[in_table], np.int64), freeze(pair_column[in_table], np.int64)
 
-    def _set_orders(self):
+    def _set_orders(self) -> None:
         self.row_of_weight = freeze(np.concatenate([self.pair_pattern, self.token_labels, self.bias_pattern]), np.int32)
         self.order_of_weight = freeze(self.row_orders[self.row_of_weight], np.int32)
         self.n_weights = len(self.order_of_weight)
         self.first_bias = self.n_weights - len(self.bias_pattern)
 
-    def _set_arcs(self):
+    def _set_arcs(self) -> None:
         """Find the columns that move the scores of arcs: those of patterns at the first token, position by position."""
         n_patterns, column_of_arc = len(self.patterns.lengths), np.full(self.automaton.n_arcs, -1)
         columns = np.flatnonzero(self.column_channel == self.channels.index(BEGIN))
@@ -192,7 +194,7 @@ class WeightLayout:
         column_of_arc[self.automaton.pattern_arc] = column_of_row[:n_patterns]
         self.part_links: PartLinks = link_parts(self.parts, column_of_row[n_patterns:])
         self.arc_structure: ArcStructure = arc_structure(self.automaton, self.network, column_of_arc)
-        self.arc_columns: ArcColumns = arc_columns(self.automaton, column_of_arc, self.part_links)
+        self.arc_columns: ArcColumns = arc_columns(self.automaton, column_of_arc, *self.part_links[:2])
 
     @property
     def row_orders(self) -> np.ndarray:
@@ -222,7 +224,7 @@ class WeightLayout:
             "token_labels": self.token_labels,
         }
 
-    def replaced(self, **changes) -> Self:
+    def replaced(self, **changes: Any) -> Self:
         """Return a layout with other arguments; patterns that stay the same are not compiled again."""
         compiled = self.compiled if changes.keys().isdisjoint(("patterns", "forbidden")) else None
         return type(self)(**{**self.arguments(), **changes}, compiled=compiled)
@@ -232,7 +234,7 @@ class WeightLayout:
         singles = given_patterns((), self.automaton.n_labels)
         return self.with_biases(singles, np.arange(self.automaton.n_labels), forbidden=())
 
-    def with_biases(self, patterns: PatternTable, bias_pattern, forbidden=None) -> Self:
+    def with_biases(self, patterns: PatternTable, bias_pattern: np.ndarray, forbidden: Runs | None = None) -> Self:
         """Return a layout of other patterns with weights of their own, and of the same pairs, all with single labels.
 
         The tables of pairs are shared, and their weights keep their places. ``forbidden`` takes the place of what is
@@ -256,16 +258,16 @@ class WeightLayout:
         layout._set_arcs()
         return layout
 
-    def _compile(self, patterns) -> CompiledPatterns:
+    def _compile(self, patterns: PatternTable) -> CompiledPatterns:
         return compile_patterns(patterns, self.forbidden)
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         return type(self), tuple(self.arguments().values())
 
-    def __setstate__(self, state):
+    def __setstate__(self, state: Any) -> NoReturn:
         raise ValueError(f"a {type(self).__name__} has no state but the arguments of its constructor")
 
-    def dense_table(self, weights=None) -> np.ndarray:
+    def dense_table(self, weights: np.ndarray | None = None) -> np.ndarray:
         """Return the weights of the dense features' pairs as a table of shape (H, D), or one of zeros."""
         width = -(-self.pairs.n_labels // token_scores.STEP) * token_scores.STEP
         table = np.zeros((self.pairs.n_dense, width))
@@ -274,37 +276,43 @@ class WeightLayout:
             np.add.at(table, self.dense_cells, weights[: len(self.dense_cells[0])])
         return table
 
-    def add_dense(self, table, gradient):
+    def add_dense(self, table: np.ndarray, gradient: np.ndarray) -> None:
         """Add a table of the dense features' pairs to a gradient of all pairs, in place."""
         gradient[: len(self.dense_cells[0])] += table[self.dense_cells]
 
-    def pattern_coef(self, weights) -> np.ndarray:
+    def pattern_coef(self, weights: np.ndarray) -> np.ndarray:
         """Return the patterns' own weights, 0 for those that have none; shape (Z,)."""
         coef = np.zeros(len(self.patterns.lengths))
         coef[self.bias_pattern] = weights[self.first_bias :]
         return coef
 
-    def token_coef(self, weights) -> np.ndarray:
+    def token_coef(self, weights: np.ndarray) -> np.ndarray:
         """Return the weight of each token of a segment, 0 for labels that have none; shape (L,)."""
         coef = np.zeros(self.automaton.n_labels)
         coef[self.token_labels] = weights[self.n_pairs : self.first_bias]
         return coef
 
-    def coef(self, weights) -> sparse.csr_array:
+    def coef(self, weights: np.ndarray) -> sparse.csr_array:
         """Return the weights of the pairs of patterns as a sparse matrix of shape (Z, n_features)."""
         return self.row_coef(weights)[: len(self.patterns.lengths)]
 
-    def part_coef(self, weights) -> sparse.csr_array:
+    def part_coef(self, weights: np.ndarray) -> sparse.csr_array:
         """Return the weights of the pairs of parts as a sparse matrix of shape (S, n_features)."""
         return self.row_coef(weights)[len(self.patterns.lengths) :]
 
-    def row_coef(self, weights) -> sparse.csr_array:
+    def row_coef(self, weights: np.ndarray) -> sparse.csr_array:
         """Return the weights of all pairs as a sparse matrix of shape (Z + S, n_features)."""
         shape = (self.n_rows, self.n_features)
         cells = self.pair_pattern, self.pair_feature
         return sparse.coo_array((weights[: self.n_pairs], cells), shape=shape).tocsr()
 
-    def weights(self, pattern_coef, coef, part_coef=None, token_coef=None) -> np.ndarray:
+    def weights(
+        self,
+        pattern_coef: np.ndarray,
+        coef: sparse.csr_array,
+        part_coef: sparse.csr_array | None = None,
+        token_coef: np.ndarray | None = None,
+    ) -> np.ndarray:
         """Return the weight vector of given coefficients, without pairs and patterns that have no weight."""
         rows = sparse.csr_array(coef)
         if self.parts.n_parts and part_coef is not None:
@@ -314,7 +322,7 @@ class WeightLayout:
         token_coef = np.zeros(self.automaton.n_labels) if token_coef is None else token_coef
         return np.concatenate([pairs, token_coef[self.token_labels], np.asarray(pattern_coef)[self.bias_pattern]])
 
-    def rows(self, batch, dense=True) -> TokenFeatures:
+    def rows(self, batch: SequenceBatch, dense: bool = True) -> TokenFeatures:
         """Return the sparse rows of a batch for kernels; features without any pair are left out.
 
         Without ``dense`` there are no rows of the dense table: all weights are found among the pairs.
@@ -330,12 +338,18 @@ class WeightLayout:
         cuts = self._cuts_of_kinds(batch, entries, n_dense, empty)
         n_entries = int(cuts[0][-1])
         place, other = empty(n_entries, np.uint32), empty(n_entries, np.uint32)
-        features = TokenFeatures(*cuts, place, other, empty(n_entries if len(values) else 0, np.float64))
+        features = TokenFeatures(*[*cuts, place, other, empty(n_entries if len(values) else 0, np.float64)])
         token_scores.sort_kinds(*entries, values, self.pairs.starts, self.pairs.columns, n_dense, features)
         place, other = freeze_all((place, other), np.uint32)
         return features._replace(place=place, other=other, values=freeze(features.values, np.float64))
 
-    def _cuts_of_kinds(self, batch, entries, n_dense, empty) -> list[np.ndarray]:
+    def _cuts_of_kinds(
+        self,
+        batch: SequenceBatch,
+        entries: tuple[np.ndarray, np.ndarray, np.ndarray],
+        n_dense: int,
+        empty: Callable[[int, Any], np.ndarray],
+    ) -> tuple[np.ndarray, ...]:
         """Return where the three kinds of entries of each token begin; the first array also has the end of all."""
         indptr, *others = entries
         cuts = [empty(batch.n_tokens + (kind == 0), np.int64) for kind in range(3)]
@@ -350,11 +364,13 @@ class WeightLayout:
             before = int(ends[-1])
         return freeze_all(cuts, np.int64)
 
-    def dense_product(self, batch) -> DenseProduct | None:
+    def dense_product(self, batch: SequenceBatch) -> DenseProduct | None:
         """Return the dense columns of a batch with the places of their weights; None if there are none."""
         return dense_product(batch.dense, self.features.attribute[self.pair_feature], self.pairs.columns)
 
-    def occurrences(self, product: DenseProduct, arcs, places) -> Occurrences:
+    def occurrences(
+        self, product: DenseProduct, arcs: np.ndarray, places: dict[int, tuple[np.ndarray, np.ndarray]]
+    ) -> Occurrences:
         """Return where the score columns of a product count in a labelling.
 
         Parameters
@@ -378,7 +394,7 @@ class WeightLayout:
                 found.append(np.stack([owner[place], token[place], column])[:, column >= 0])
         return Occurrences(*np.concatenate(found, axis=1))
 
-    def with_columns(self, columns) -> tuple[Self, np.ndarray]:
+    def with_columns(self, columns: Sequence[tuple[tuple[int, ...], Channel]]) -> tuple[Self, np.ndarray]:
         """Return a layout with more score columns, without weights, and the number of the column of each.
 
         ``columns`` are pairs of a label tuple and a channel. Patterns keep their relative order, so the weights keep
@@ -401,7 +417,7 @@ class WeightLayout:
         column_key = wider.column_channel.astype(np.int64) * n_rows + wider.column_pattern
         return wider, np.searchsorted(column_key, keys)
 
-    def pruned(self, weights) -> tuple[Self, np.ndarray]:
+    def pruned(self, weights: np.ndarray) -> tuple[Self, np.ndarray]:
         """Return a layout without the weights that are 0, and the other weights, in its order.
 
         Patterns of two or more labels that have no weight left are dropped.
@@ -426,7 +442,7 @@ class WeightLayout:
         coef = self.coef(weights)[kept], self.part_coef(weights), token_coef
         return layout, layout.weights(self.pattern_coef(weights)[kept], *coef)
 
-    def joined(self, other) -> tuple[Self, np.ndarray | None]:
+    def joined(self, other: WeightLayout) -> tuple[Self, np.ndarray | None]:
         """Return a layout that has the pairs of another one, too, and where the weights of this one are in it.
 
         The other one has the same patterns, and the same features or these and more. Without anything new this layout
@@ -434,7 +450,7 @@ class WeightLayout:
         """
         n_rows = self.n_rows
 
-        def keys(layout):
+        def keys(layout: WeightLayout) -> np.ndarray:
             return layout.pair_feature.astype(np.int64) * n_rows + layout.pair_pattern
 
         old = keys(self)
@@ -452,7 +468,9 @@ class WeightLayout:
         pairs = by_key[np.searchsorted(every, old, sorter=by_key)]
         return layout, np.concatenate([pairs, np.arange(layout.n_pairs, layout.n_weights)])
 
-    def with_pairs(self, pair_feature, pair_pattern, features=None) -> Self:
+    def with_pairs(
+        self, pair_feature: np.ndarray, pair_pattern: np.ndarray, features: FeatureMap | None = None
+    ) -> Self:
         """Return a layout of the same patterns with other pairs, and perhaps other features.
 
         Pairs of the same features keep their relative order.
@@ -460,14 +478,16 @@ class WeightLayout:
         changes = {} if features is None else {"features": features}
         return self.replaced(pair_feature=pair_feature, pair_pattern=pair_pattern, extra_columns=(), **changes)
 
-    def sum_over_suffixes(self, arc_counts) -> np.ndarray:
+    def sum_over_suffixes(self, arc_counts: np.ndarray) -> np.ndarray:
         """Return how often each bias's pattern occurs, given how often each arc is used."""
         counts = np.array(arc_counts, dtype=np.float64)
         for arcs in reversed(self.compiled.longer_arcs):
             np.add.at(counts, self.automaton.arc_suffix[arcs], counts[arcs])
         return counts[self.automaton.pattern_arc[self.bias_pattern]]
 
-    def empirical_counts(self, batch, codes, sequence_weight, token_rows=None) -> np.ndarray:
+    def empirical_counts(
+        self, batch: SequenceBatch, codes: Any, sequence_weight: np.ndarray, token_rows: TokenFeatures | None = None
+    ) -> np.ndarray:
         """Return how often each weight's feature occurs in labelled data, weighted; shape (n_weights,).
 
         ``token_rows`` are the rows of the batch, where they have been made already.
@@ -483,7 +503,7 @@ class WeightLayout:
         used = np.bincount(arcs, weights=weight, minlength=self.automaton.n_arcs)
         return np.concatenate([counts, self.sum_over_suffixes(used)])
 
-    def label_scores(self, batch, codes, weights) -> np.ndarray:
+    def label_scores(self, batch: SequenceBatch, codes: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """Return what the features score at each token of labelled data; shape (N,)."""
         arcs, scores = label_arcs(self.automaton, batch.offsets, codes), np.empty(batch.n_tokens)
         token_scores.label_scores(self.rows(batch), self.pairs, weights, arcs, self.arc_columns, scores)
@@ -494,7 +514,7 @@ class WeightLayout:
         return scores
 
 
-def every_token(batch) -> tuple[np.ndarray, np.ndarray]:
+def every_token(batch: SequenceBatch) -> tuple[np.ndarray, np.ndarray]:
     """Return all tokens, each as the owner of its own values."""
     return np.arange(batch.n_tokens), np.arange(batch.n_tokens)
 
@@ -505,7 +525,7 @@ class FeatureCounts(NamedTuple):
     features: FeatureMap  # attributes that these data meet earlier have lower keys
     never: int  # the key of attributes that they do not meet
     channels: tuple[Channel, ...]  # those that features go by
-    length_blocks: tuple  # of segments: first feature and block of the features of lengths
+    length_blocks: tuple[tuple[int, LengthBlock], ...]  # of segments: first feature and block of lengths
     pairs: sparse.csr_array  # (R, F)   weighted counts; see count_pairs
 
     def merged(self, other: FeatureCounts) -> FeatureCounts:
@@ -525,7 +545,7 @@ class LayoutFrame(NamedTuple):
     compiled: CompiledPatterns | None = None  # the patterns, where they are compiled already
 
     @classmethod
-    def of(cls, patterns, forbidden=(), parts: LabelParts | None = None) -> LayoutFrame:
+    def of(cls, patterns: PatternTable, forbidden: Runs = (), parts: LabelParts | None = None) -> LayoutFrame:
         """Return the frame of patterns; no parts stand for labels without any."""
         return cls(patterns, tuple(forbidden), given_parts(parts, patterns))
 
@@ -549,7 +569,7 @@ class LayoutBuilder:
         Whether the single labels have weights of their own.
     """
 
-    def __init__(self, frame: LayoutFrame, rule: PairRule, fit_intercept) -> None:
+    def __init__(self, frame: LayoutFrame, rule: PairRule, fit_intercept: bool | str) -> None:
         self.patterns, self.forbidden, self.parts = frame.patterns, frame.forbidden, frame.parts
         self.compiled = self._compile() if frame.compiled is None else frame.compiled
         self.rule, self.fit_intercept = rule, fit_intercept
@@ -557,7 +577,7 @@ class LayoutBuilder:
     def _compile(self) -> CompiledPatterns:
         return compile_patterns(self.patterns, self.forbidden)
 
-    def count(self, batch: SequenceBatch, codes, sequence_weight=None) -> FeatureCounts:
+    def count(self, batch: SequenceBatch, codes: Any, sequence_weight: np.ndarray | None = None) -> FeatureCounts:
         """Return the counts of labelled data; ``sequence_weight`` is how often each sequence counts (None: once)."""
         arcs = label_arcs(self.compiled.automaton, batch.offsets, codes)
         dense = []
@@ -573,16 +593,16 @@ class LayoutBuilder:
         """Return the layout that the counts of all training data call for."""
         return WeightLayout(*self._arguments(counts), **self._options())
 
-    def _arguments(self, counts):
+    def _arguments(self, counts: FeatureCounts) -> tuple[Any, ...]:
         """Return patterns, features, pairs and biases, as layouts take them."""
         pairs = choose_pairs(self.rule, self.compiled, self.parts, counts.pairs)
         has_weight = (self.patterns.lengths > 1) | (self.fit_intercept in (True, "segment"))
         return self.patterns, counts.features, *pairs, np.flatnonzero(has_weight)
 
-    def _options(self):
+    def _options(self) -> dict[str, Any]:
         return {"forbidden": self.forbidden, "parts": self.parts, "compiled": self.compiled}
 
 
-def weights_of(batch, sequence_weight) -> np.ndarray:
+def weights_of(batch: SequenceBatch, sequence_weight: np.ndarray | None) -> np.ndarray:
     """Return the weight of each sequence; None stands for ones."""
     return np.ones(len(batch)) if sequence_weight is None else np.asarray(sequence_weight, dtype=np.float64)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
 
 from .._data.arrays import freeze, freeze_indices, group_offsets, joined_ranges, offsets_of, reading_order
+from .._data.batch import SequenceBatch
 from .dense_columns import Occurrences, sum_values
 from .label_parts import Endings, LabelParts, endings
 from .patterns import is_frequent
@@ -39,12 +40,12 @@ class FeatureMap(NamedTuple):
     sort_key: np.ndarray  # (n_attributes,)   attributes with lower keys get lower ranks
 
     @classmethod
-    def of_tokens(cls, sort_key) -> FeatureMap:
+    def of_tokens(cls, sort_key: np.ndarray) -> FeatureMap:
         """Return the map of features that are token attributes."""
         n_features = len(sort_key)
         return cls(np.arange(n_features, dtype=np.int32), np.zeros(n_features, dtype=np.int32), sort_key)
 
-    def checked(self, n_channels) -> FeatureMap:
+    def checked(self, n_channels: int) -> FeatureMap:
         """Return the map with read-only arrays, or raise a ValueError if it points outside."""
         attribute = freeze_indices(self.attribute, len(self.sort_key), "attributes of features")
         channel = freeze_indices(self.channel, n_channels, "channels of features")
@@ -73,10 +74,10 @@ class PairRule(NamedTuple):
     """Which pairs get a weight."""
 
     feature_orders: tuple | list = (0,)  # exact orders of the patterns of features: one tuple for all, or one each
-    min_feature_count: float = 1  # pairs that occur less often, weighted, get none; see ``is_frequent``
-    unsupported: bool = False  # whether all pairs get a weight, even those that do not occur
+    min_pair_count: float = 1  # pairs that occur less often, weighted, get none; see ``is_frequent``
+    all_pairs: bool = False  # whether all pairs get a weight, even those that do not occur
 
-    def by_order(self, n_features) -> list[tuple[int, np.ndarray | None]]:
+    def by_order(self, n_features: int) -> list[tuple[int, np.ndarray | None]]:
         """Return pairs (order, features conjoined with it); None stands for all features."""
         if isinstance(self.feature_orders, tuple):
             return [(order, None) for order in sorted(set(self.feature_orders))]
@@ -95,7 +96,9 @@ class DenseFeatures(NamedTuple):
     owner: np.ndarray  # (E,) int   token, or segment
     token: np.ndarray  # (E,) int   a token whose values count for it
 
-    def count(self, at_units: Endings, weight, some) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def counts(
+        self, at_units: Endings, weight: np.ndarray, some: np.ndarray | None
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return how often pairs occur: counts, rows and features.
 
         ``at_units`` and ``weight``, of shape (M,), are those of the owners. ``some`` are the features that count, or
@@ -125,7 +128,7 @@ class Units(NamedTuple):
 
 
 def count_pairs(
-    rule: PairRule, compiled: CompiledPatterns, parts: LabelParts, units: Units, dense=()
+    rule: PairRule, compiled: CompiledPatterns, parts: LabelParts, units: Units, dense: Sequence[DenseFeatures] = ()
 ) -> sparse.csr_array:
     """Return how often each feature occurs with each row, a pattern or a part; shape (n_rows, n_features).
 
@@ -143,7 +146,7 @@ def count_pairs(
     """
     shape = len(compiled.patterns.lengths) + parts.n_parts, units.n_features
     counts = sparse.csr_array(shape)
-    if rule.unsupported:
+    if rule.all_pairs:
         return counts
     by_order = rule.by_order(units.n_features)
     for first, last in units.cuts:
@@ -154,12 +157,12 @@ def count_pairs(
     for order, some in by_order if dense else ():
         at_units = endings(compiled, parts, units.arcs, order)
         for of_columns in dense:
-            numbers, row, feature = of_columns.count(at_units, units.weight, some)
+            numbers, row, feature = of_columns.counts(at_units, units.weight, some)
             counts = counts + sparse.csr_array((numbers, (row, feature)), shape=shape)
     return counts
 
 
-def _columns_alone(table, some) -> sparse.csr_array:
+def _columns_alone(table: sparse.csr_array, some: np.ndarray) -> sparse.csr_array:
     """Return a table in which all columns but some are empty."""
     kept = np.zeros(table.shape[1])
     kept[some] = 1.0
@@ -173,9 +176,9 @@ def choose_pairs(rule: PairRule, compiled: CompiledPatterns, parts: LabelParts, 
 
     ``counts`` are those of :func:`count_pairs`.
     """
-    if not rule.unsupported:
+    if not rule.all_pairs:
         found = counts.tocoo()
-        kept = is_frequent(found.data, rule.min_feature_count)
+        kept = is_frequent(found.data, rule.min_pair_count)
         return np.stack([found.col[kept], found.row[kept]]).astype(np.int64)
     pairs = [np.empty((2, 0), dtype=np.int64)]
     for order, some in rule.by_order(counts.shape[1]):
@@ -185,14 +188,14 @@ def choose_pairs(rule: PairRule, compiled: CompiledPatterns, parts: LabelParts, 
     return np.concatenate(pairs, axis=1)
 
 
-def _rows_of_order(compiled, parts, order) -> np.ndarray:
+def _rows_of_order(compiled: CompiledPatterns, parts: LabelParts, order: int) -> np.ndarray:
     """Return the patterns of an order; at order 0 also the parts of labels, beyond all patterns."""
     lengths = compiled.patterns.lengths
     rows = np.arange(*np.searchsorted(lengths, [order + 1, order + 2]))
     return np.append(rows, len(lengths) + np.arange(parts.n_parts)) if order == 0 else rows
 
 
-def row_indicator(at_units: Endings, weight, n_rows) -> sparse.csr_array:
+def row_indicator(at_units: Endings, weight: np.ndarray, n_rows: int) -> sparse.csr_array:
     """Return the matrix of shape (n_rows, M) that says with which weight each row counts at each of M units."""
     unit, row = at_units.pairs()
     counted = weight[unit] > 0
@@ -200,7 +203,7 @@ def row_indicator(at_units: Endings, weight, n_rows) -> sparse.csr_array:
     return sparse.csr_array((weight[unit], (row, unit)), shape=(n_rows, len(weight)))
 
 
-def values_at(matrix: sparse.csr_array, rows, columns) -> np.ndarray:
+def values_at(matrix: sparse.csr_array, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
     """Return entries of a sparse matrix, 0 where there is none."""
     if not len(rows):
         return np.empty(0)
@@ -208,7 +211,7 @@ def values_at(matrix: sparse.csr_array, rows, columns) -> np.ndarray:
     return np.asarray(matrix[rows, columns], dtype=np.float64).ravel()
 
 
-def first_seen(batch) -> np.ndarray:
+def first_seen(batch: SequenceBatch) -> np.ndarray:
     """Return when training meets each token attribute, in the order in which it goes through sequences."""
     never = len(batch.indices)
     first, n_before = np.full(batch.n_attributes, never), 0
@@ -221,7 +224,7 @@ def first_seen(batch) -> np.ndarray:
     return first
 
 
-def are_dense(pair_attribute, pair_column, n_attributes, n_labels) -> np.ndarray:
+def are_dense(pair_attribute: np.ndarray, pair_column: np.ndarray, n_attributes: int, n_labels: int) -> np.ndarray:
     """Tell which attributes have pairs with a good part of the labels, and with nothing else."""
     counts = np.bincount(pair_attribute, minlength=n_attributes)
     dense = (counts >= 4) & (5 * counts >= n_labels)
@@ -229,7 +232,9 @@ def are_dense(pair_attribute, pair_column, n_attributes, n_labels) -> np.ndarray
     return dense
 
 
-def rank_attributes(sort_key, pair_attribute, dense) -> tuple[np.ndarray, np.ndarray]:
+def rank_attributes(
+    sort_key: np.ndarray, pair_attribute: np.ndarray, dense: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Return the attributes that have pairs by rank, dense ones first, and the rank of each attribute or -1."""
     order = np.lexsort((sort_key, ~dense))
     has_pairs = np.bincount(pair_attribute, minlength=len(dense)) > 0
@@ -239,13 +244,13 @@ def rank_attributes(sort_key, pair_attribute, dense) -> tuple[np.ndarray, np.nda
     return freeze(ranked, np.int64), freeze(rank, np.int32)
 
 
-def build_pair_table(pair_rank, pair_column, n_ranks, **sizes) -> PairTable:
+def build_pair_table(pair_rank: np.ndarray, pair_column: np.ndarray, n_ranks: int, **sizes: int) -> PairTable:
     """Return the table of pairs that are sorted by rank and column; ``sizes`` are its fields that are numbers."""
     starts = group_offsets(pair_rank, n_ranks)
     return PairTable(starts, freeze(pair_column, np.int32), freeze(_begin_runs(starts, pair_column), np.bool_), **sizes)
 
 
-def _begin_runs(starts, columns):
+def _begin_runs(starts: np.ndarray, columns: np.ndarray) -> np.ndarray:
     """Tell, at the first of each group of columns, whether each other one is that before it plus 1."""
     breaks = np.diff(columns, prepend=columns[:1]) != 1
     breaks[starts[:-1]] = False  # the column before the first is of another group

@@ -6,9 +6,9 @@ single labels always come first, whether they occur or not.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from numbers import Integral
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -18,6 +18,7 @@ from .._data.arrays import PIECE, freeze, freeze_indices, offsets_of
 __all__ = [
     "PatternCounts",
     "PatternTable",
+    "Runs",
     "all_patterns",
     "checked_forbidden",
     "contain_any",
@@ -30,6 +31,7 @@ __all__ = [
 ]
 
 _MOST_PATTERNS = 1_000_000
+Runs: TypeAlias = Iterable[tuple[int, ...]]  # of label codes
 
 
 class PatternTable(NamedTuple):
@@ -66,7 +68,7 @@ class PatternTable(NamedTuple):
             raise ValueError("label patterns must be sorted, by length and then by labels, and each there once")
         return table
 
-    def subset(self, kept) -> PatternTable:
+    def subset(self, kept: np.ndarray) -> PatternTable:
         """Return the patterns that a mask of shape (Z,) keeps."""
         lengths = self.lengths[kept]
         return PatternTable(np.ascontiguousarray(self.labels[kept][:, -lengths.max() :]), lengths)
@@ -83,12 +85,12 @@ class PatternCounts(NamedTuple):
     ends: list[np.ndarray]  # by order, from 1: the last token of some occurrence of each pattern
     counts: list[np.ndarray]  # by order: weighted counts
 
-    def rows(self, order) -> np.ndarray:
+    def rows(self, order: int) -> np.ndarray:
         """Return the labels of the patterns of an order, sorted; shape (n_patterns, order + 1)."""
         return self.codes[self.ends[order - 1][:, None] + np.arange(-order, 1)]
 
     @classmethod
-    def of_tables(cls, tables, counts) -> PatternCounts:
+    def of_tables(cls, tables: Sequence[np.ndarray], counts: Iterable[np.ndarray]) -> PatternCounts:
         """Return the patterns in tables by order, from 1, each with sorted rows."""
         stops = offsets_of([table.size for table in tables])[1:]
         ends = [
@@ -115,7 +117,9 @@ class PatternCounts(NamedTuple):
             counts.append(np.bincount(place.ravel(), weights=weights, minlength=len(table)))
         return self.of_tables(tables, counts)
 
-    def frequent(self, n_labels, min_count=1, announce=None) -> PatternTable:
+    def frequent(
+        self, n_labels: int, min_count: float = 1, announce: Callable[[int, int], None] | None = None
+    ) -> PatternTable:
         """Return the table of all single labels and the patterns that occur often enough.
 
         Parameters
@@ -136,7 +140,14 @@ class PatternCounts(NamedTuple):
         return _stack([np.arange(n_labels, dtype=np.int32)[:, None], *longer])
 
 
-def count_patterns(codes, offsets, n_labels, max_order, min_count=1, sequence_weight=None) -> PatternCounts:
+def count_patterns(
+    codes: np.ndarray,
+    offsets: np.ndarray,
+    n_labels: int,
+    max_order: int,
+    min_count: float = 1,
+    sequence_weight: np.ndarray | None = None,
+) -> PatternCounts:
     """Count the patterns of two or more labels in training labels, up to ``max_order``.
 
     Parameters
@@ -183,14 +194,20 @@ def count_patterns(codes, offsets, n_labels, max_order, min_count=1, sequence_we
 
 
 def observed_patterns(
-    codes, offsets, n_labels, max_order, min_count=1, sequence_weight=None, announce=None
+    codes: np.ndarray,
+    offsets: np.ndarray,
+    n_labels: int,
+    max_order: int,
+    min_count: float = 1,
+    sequence_weight: np.ndarray | None = None,
+    announce: Callable[[int, int], None] | None = None,
 ) -> PatternTable:
     """Return the patterns that occur in training labels; see :func:`count_patterns`, and ``frequent`` of its result."""
     counts = count_patterns(codes, offsets, n_labels, max_order, min_count, sequence_weight)
     return counts.frequent(n_labels, min_count, announce)
 
 
-def _count_keys(keys, n_keys, weight) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _count_keys(keys: np.ndarray, n_keys: int, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the number of each key among the distinct ones, in order; their counts; and a place of each of them."""
     if n_keys > len(keys):
         _, first, number = np.unique(keys, return_index=True, return_inverse=True)
@@ -205,7 +222,7 @@ def _count_keys(keys, n_keys, weight) -> tuple[np.ndarray, np.ndarray, np.ndarra
     return number, counts, place[is_key]
 
 
-def all_patterns(n_labels, max_order) -> PatternTable:
+def all_patterns(n_labels: int, max_order: int) -> PatternTable:
     """Return all patterns over ``n_labels`` labels up to ``max_order``.
 
     Raises
@@ -228,7 +245,7 @@ def all_patterns(n_labels, max_order) -> PatternTable:
     return _stack(tables)
 
 
-def given_patterns(patterns: Iterable[Sequence[int]], n_labels) -> PatternTable:
+def given_patterns(patterns: Iterable[Sequence[int]], n_labels: int) -> PatternTable:
     """Return the table of the given tuples of label codes; single labels are added, duplicates dropped."""
     by_length: dict[int, set] = {1: {(y,) for y in range(n_labels)}}
     for pattern in patterns:
@@ -279,12 +296,12 @@ def pairs_of_equals(n_labels: int) -> tuple[tuple[int, int], ...]:
     return tuple((label, label) for label in range(n_labels))
 
 
-def is_frequent(counts, min_count) -> np.ndarray:
+def is_frequent(counts: np.ndarray, min_count: float) -> np.ndarray:
     """Tell which weighted counts reach ``min_count``; up to 1, all that are positive do, however small the weights."""
     return counts >= min_count if min_count > 1 else counts > 0
 
 
-def _stack(tables) -> PatternTable:
+def _stack(tables: Sequence[np.ndarray]) -> PatternTable:
     """Return one right-aligned table of blocks of patterns of equal length."""
     longest = max(table.shape[1] for table in tables)
     labels = np.full((sum(map(len, tables)), longest), -1, dtype=np.int32)

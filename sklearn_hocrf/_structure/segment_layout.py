@@ -10,13 +10,14 @@ labels; their scores are added to those of the labels that have them.
 from __future__ import annotations
 
 from numbers import Integral
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from .._data.arrays import freeze, freeze_indices, joined_ranges, offsets_of
-from .._data.batch import SequenceBatch
+from .._data.batch import SequenceBatch, TokenFeatures
 from .._data.scratch import allocator
 from .._data.segments import (
     AS_A_WHOLE,
@@ -36,11 +37,12 @@ from .._data.segments import (
     segment_counts,
     segment_features,
 )
+from .dense_columns import DenseProduct
 from .label_parts import PartLinks, endings, link_parts
 from .layout import FeatureCounts, LayoutBuilder, LayoutFrame, WeightLayout, weights_of
 from .pairs import DenseFeatures, FeatureMap, PairRule, Units, count_pairs, first_seen, row_indicator, values_at
-from .patterns import PatternTable, pairs_of_equals
-from .weighted_arcs import arcs_with_suffix, compile_patterns, label_arcs
+from .patterns import PatternTable, Runs, pairs_of_equals
+from .weighted_arcs import CompiledPatterns, WeightedArcs, arcs_with_suffix, compile_patterns, label_arcs
 
 __all__ = [
     "CandidateFeatures",
@@ -105,8 +107,8 @@ class SharedFeatures(NamedTuple):
 class SegmentRules(NamedTuple):
     """Which segments there may be, and what features of them are made of."""
 
-    channels: tuple  # of Channel: those that features go by: BAG, BEGIN, WHOLE and others
-    length_blocks: tuple  # of (int, LengthBlock): first feature and block of the features of lengths
+    channels: tuple[Channel, ...]  # those that features go by: BAG, BEGIN, WHOLE and others
+    length_blocks: tuple[tuple[int, LengthBlock], ...]  # first feature and block of the features of lengths
     longest: np.ndarray  # (L,) int64   highest length of a segment, by label
     repeats: bool  # whether neighbouring segments may have one label
     shortest: np.ndarray | None = None  # (L,) int64   the lowest, but at ends of sequences; None: 1 for all
@@ -127,7 +129,7 @@ class SegmentRules(NamedTuple):
                 raise ValueError("lowest and highest lengths of segments do not go together")
         return SegmentRules(channels, length_blocks, longest, bool(self.repeats), shortest)
 
-    def check_sizes(self, n_labels, n_features):
+    def check_sizes(self, n_labels: int, n_features: int) -> None:
         """Raise a ValueError if the rules are not for so many labels and features."""
         for first, block in self.length_blocks:
             block.check()
@@ -147,23 +149,23 @@ class SegmentLayout(WeightLayout):
         As in :class:`WeightLayout`. What is forbidden are labels of consecutive segments.
     """
 
-    def __init__(self, rules, patterns, *arguments, **named):
+    def __init__(self, rules: SegmentRules, patterns: PatternTable, *arguments: Any, **named: Any) -> None:
         self.rules = SegmentRules(*rules).checked()
         _, self.length_blocks, self.longest, self.repeats, self.shortest = self.rules
         super().__init__(patterns, *arguments, channels=self.rules.channels, **named)
         self.rules.check_sizes(self.patterns.n_labels, self.n_features)
 
-    def _compile(self, patterns):
+    def _compile(self, patterns: PatternTable) -> CompiledPatterns:
         return compile_patterns(patterns, _all_forbidden(self.forbidden, self.repeats, patterns))
 
     def arguments(self) -> dict:
         return {"rules": self.rules, **super().arguments()}
 
-    def replaced(self, *, channels=None, **changes) -> Self:
+    def replaced(self, *, channels: tuple[Channel, ...] | None = None, **changes: Any) -> Self:
         rules = self.rules if channels is None else self.rules._replace(channels=channels)
         return super().replaced(rules=rules, **changes)
 
-    def segment_index(self, longest_sequence, arcs_move=True) -> SegmentIndex:
+    def segment_index(self, longest_sequence: int, arcs_move: bool = True) -> SegmentIndex:
         """Return the index of segment scores for sequences of at most ``longest_sequence`` tokens.
 
         Without ``arcs_move``, columns that move arcs add to the scores of segments instead.
@@ -225,8 +227,8 @@ class SegmentLayout(WeightLayout):
         rows.append(cells)
         columns.append(np.repeat(np.arange(self.n_pairs, self.first_bias), counts))
         values.append(1.0 + cells - np.repeat(index.first_cell[self.token_labels], counts))
-        cells = np.concatenate(rows), np.concatenate(columns)
-        matrix = sparse.csr_array((np.concatenate(values), cells), shape=(index.n_cells, self.first_bias))
+        places = np.concatenate(rows), np.concatenate(columns)
+        matrix = sparse.csr_array((np.concatenate(values), places), shape=(index.n_cells, self.first_bias))
         matrix.eliminate_zeros()
         return matrix
 
@@ -287,12 +289,14 @@ class SegmentLayout(WeightLayout):
             freeze(ranges, np.int64),
         )
 
-    def _chunks(self, batch):
+    def _chunks(self, batch: SequenceBatch) -> list[tuple[int, int]]:
         """Return ranges of tokens whose candidates are looked at together."""
         tokens = max(_CHUNK // int(min(self.longest.max(), batch.lengths.max(initial=1))), 1)
         return [(start, min(start + tokens, batch.n_tokens)) for start in range(0, batch.n_tokens, tokens)]
 
-    def _rows_of_chunk(self, batch, blocks, tokens):
+    def _rows_of_chunk(
+        self, batch: SequenceBatch, blocks: list[tuple[int, RowBlock]], tokens: tuple[int, int]
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Return last token, length and number of features of candidates, and the features' attributes and values."""
         ends = np.arange(*tokens)
         position = ends - batch.offsets[np.searchsorted(batch.offsets, ends, side="right") - 1]
@@ -306,7 +310,13 @@ class SegmentLayout(WeightLayout):
         attributes = self.features.attribute[feature][matrix.indices]
         return last, length, np.diff(matrix.indptr), attributes, matrix.data
 
-    def empirical_counts(self, batch, segments: Segments, sequence_weight, token_rows=None) -> np.ndarray:
+    def empirical_counts(
+        self,
+        batch: SequenceBatch,
+        segments: Segments,
+        sequence_weight: np.ndarray,
+        token_rows: TokenFeatures | None = None,
+    ) -> np.ndarray:
         """Return how often each weight's feature occurs in segmented data, weighted; shape (n_weights,).
 
         ``token_rows`` say nothing about segments, and are not read.
@@ -326,7 +336,7 @@ class SegmentLayout(WeightLayout):
         tokens = np.bincount(segments.codes, weights=weight * segments.lengths, minlength=self.patterns.n_labels)
         return np.concatenate([counts, tokens[self.token_labels], self.sum_over_suffixes(used)])
 
-    def _pair_counts(self, matrix, arcs, weight) -> np.ndarray:
+    def _pair_counts(self, matrix: sparse.csr_array, arcs: np.ndarray, weight: np.ndarray) -> np.ndarray:
         """Return how often each pair occurs in segments with such features, arcs and weights; shape (n_pairs,)."""
         counts = np.zeros(self.n_pairs)
         pair_order = self.order_of_weight[: self.n_pairs]
@@ -339,13 +349,17 @@ class SegmentLayout(WeightLayout):
             counts[pairs] = values_at(sums, self.pair_pattern[pairs], columns)
         return counts
 
-    def _places(self, batch, segments, product):
+    def _places(
+        self, batch: SequenceBatch, segments: Segments, product: DenseProduct
+    ) -> dict[int, tuple[np.ndarray, np.ndarray]]:
         """Return where the channels of dense features select tokens, as :meth:`occurrences` takes it."""
         channels = np.unique(self.column_channel[product.columns]).tolist()
         ends = segments.start, segments.stop
         return {channel: channel_tokens(batch, self.channels[channel], *ends) for channel in channels}
 
-    def segment_scores(self, batch, segments: Segments, weights, weighted_arcs) -> np.ndarray:
+    def segment_scores(
+        self, batch: SequenceBatch, segments: Segments, weights: np.ndarray, weighted_arcs: WeightedArcs
+    ) -> np.ndarray:
         """Return the score of each given segment, -inf where the model forbids it; shape (M,)."""
         arcs = label_arcs(self.automaton, segments.offsets, segments.codes)
         scores = weighted_arcs.arc_score[arcs] + self.token_coef(weights)[segments.codes] * segments.lengths
@@ -386,14 +400,16 @@ class SegmentLayoutBuilder(LayoutBuilder):
         Whether each segment counts a weight of its label, whether each of its tokens does, or (True) both.
     """
 
-    def __init__(self, limits: SegmentLimits, frame: LayoutFrame, rule: PairRule, fit_intercept) -> None:
+    def __init__(self, limits: SegmentLimits, frame: LayoutFrame, rule: PairRule, fit_intercept: bool | str) -> None:
         self.limits = limits
         super().__init__(frame, rule, fit_intercept)
 
-    def _compile(self):
+    def _compile(self) -> CompiledPatterns:
         return compile_patterns(self.patterns, _all_forbidden(self.forbidden, self.limits.repeats, self.patterns))
 
-    def count(self, batch: SequenceBatch, segments: Segments, sequence_weight=None) -> FeatureCounts:
+    def count(
+        self, batch: SequenceBatch, segments: Segments, sequence_weight: np.ndarray | None = None
+    ) -> FeatureCounts:
         """Return the counts of labelled data; ``sequence_weight`` is as in :meth:`LayoutBuilder.count`."""
         arcs = label_arcs(self.compiled.automaton, segments.offsets, segments.codes)
         weight = np.repeat(weights_of(batch, sequence_weight), np.diff(segments.offsets))
@@ -408,7 +424,7 @@ class SegmentLayoutBuilder(LayoutBuilder):
         rules = SegmentRules(counts.channels, counts.length_blocks, *self.limits)
         return SegmentLayout(rules, *self._arguments(counts), **self._options(), token_labels=self._token_labels())
 
-    def _token_labels(self):
+    def _token_labels(self) -> ArrayLike:
         """Return the labels whose tokens have a weight; none of which the segments' weights say the same."""
         n_labels, longest = self.patterns.n_labels, self.limits.longest
         if self.fit_intercept not in (True, "token") or n_labels == 1:  # the tokens of all labels are always as many
@@ -416,22 +432,22 @@ class SegmentLayoutBuilder(LayoutBuilder):
         return np.flatnonzero((longest > 1) | (self.fit_intercept == "token"))
 
 
-def _segment_units(batch, segments, arcs, weight) -> Units:
+def _segment_units(batch: SequenceBatch, segments: Segments, arcs: np.ndarray, weight: np.ndarray) -> Units:
     """Return segments as units whose features are counted sequences by sequences."""
 
-    def table(first, last):
+    def table(first: int, last: int) -> sparse.csr_array:
         return segment_counts(batch, segments.start[first:last], segments.stop[first:last])
 
     cuts = [(segments.offsets[first], segments.offsets[last]) for first, last in batch.ranges_of_sequences()]
     return Units(table, batch.n_features, cuts, arcs, weight)
 
 
-def _all_forbidden(forbidden, repeats, patterns):
+def _all_forbidden(forbidden: Runs, repeats: bool, patterns: PatternTable) -> tuple[tuple[int, ...], ...]:
     """Return what is forbidden, with the rule that neighbouring segments have different labels, if that holds."""
     return tuple(forbidden) if repeats else (*forbidden, *pairs_of_equals(PatternTable(*patterns).n_labels))
 
 
-def _dense_features(batch, segments) -> list[DenseFeatures]:
+def _dense_features(batch: SequenceBatch, segments: Segments) -> list[DenseFeatures]:
     """Return the features of a batch that count dense columns in given segments."""
     parts: list[DenseFeatures] = []
     if batch.dense is None:
@@ -448,7 +464,7 @@ def _dense_features(batch, segments) -> list[DenseFeatures]:
     return parts
 
 
-def _feature_map(batch):
+def _feature_map(batch: SequenceBatch) -> tuple[FeatureMap, tuple[Channel, ...], tuple]:
     """Return the map of a batch's features, the channels they go by, and the blocks of lengths."""
     channels = [BAG, BEGIN, WHOLE]
     attribute, channel, length_blocks = [], [], []

@@ -20,6 +20,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from .._data.arrays import freeze_all, offsets_of
@@ -61,7 +62,7 @@ def build_sum_network(automaton: PatternAutomaton) -> SumNetwork:
     return _finish(automaton.n_states, automaton.n_open, *_edges_and_nodes(automaton))
 
 
-def _edges_and_nodes(automaton):
+def _edges_and_nodes(automaton: PatternAutomaton) -> tuple[np.ndarray, np.ndarray, int, np.ndarray]:
     """Return the sums as pairs (node, term), the number of nodes, and the node of each arc."""
     n_labels = automaton.n_labels
     fail = automaton.fail.astype(np.int64)
@@ -89,7 +90,7 @@ def _edges_and_nodes(automaton):
     return node, term, tree.n_nodes + len(pairs), partial[np.searchsorted(pairs, own)]
 
 
-def _pairs_with_arcs_below(own, fail, n_labels):
+def _pairs_with_arcs_below(own: np.ndarray, fail: np.ndarray, n_labels: int) -> np.ndarray:
     """Return the pairs (p, y), as keys ``p * n_labels + y``, such that a state of p's failure subtree has a y-arc.
 
     From the deepest states of the failure tree to its root, so that each pair is met once however deep the tree is.
@@ -107,7 +108,7 @@ def _pairs_with_arcs_below(own, fail, n_labels):
     return np.sort(np.concatenate(levels))
 
 
-def _distinct(numbers):
+def _distinct(numbers: np.ndarray) -> np.ndarray:
     """Return the distinct numbers, ascending; numpy's own function hashes, which is slow where hashes are alike."""
     numbers = np.sort(numbers)
     return numbers[np.append(True, numbers[1:] != numbers[:-1])] if len(numbers) else numbers
@@ -120,7 +121,7 @@ class _FailureTree:
     children, in order; ``widths[level]`` says how many nodes a level has.
     """
 
-    def __init__(self, fail):
+    def __init__(self, fail: np.ndarray) -> None:
         n_states = len(fail)
         self.subtree = n_states + np.arange(n_states)
         self.children = 1 + np.argsort(fail[1:], kind="stable")
@@ -128,7 +129,7 @@ class _FailureTree:
         self.first_child = np.cumsum(self.n_children) - self.n_children
         self.place = np.zeros(n_states, dtype=np.int64)  # of each state among its siblings
         self.place[self.children] = np.arange(n_states - 1) - self.first_child[fail[self.children]]
-        self.widths, self._bases = [self.n_children], [None]
+        self.widths, self._bases = [self.n_children], [np.empty(0, np.int64)]
         self.n_nodes = 2 * n_states
         self.edges = [(self.subtree, np.arange(n_states))]
         while (self.widths[-1] > 1).any():
@@ -140,13 +141,13 @@ class _FailureTree:
         parents = np.flatnonzero(self.n_children)
         self.edges.append((self.subtree[parents], self.top[parents]))
 
-    def _node(self, level, owner, index):
+    def _node(self, level: int, owner: np.ndarray, index: np.ndarray) -> np.ndarray:
         """Return the ``index``-th node at ``level`` of the binary tree of ``owner``."""
         if level == 0:
             return self.subtree[self.children[self.first_child[owner] + index]]
         return self._bases[level][owner] + index
 
-    def _add_level(self):
+    def _add_level(self) -> None:
         """Add sums of neighbours for all states that have more than one node so far."""
         level, below = len(self.widths), self.widths[-1]
         width = np.where(below > 1, (below + 1) // 2, 0)
@@ -160,7 +161,7 @@ class _FailureTree:
             has = 2 * index + side < below[owner]
             self.edges.append((number[has], self._node(level - 1, owner[has], 2 * index[has] + side)))
 
-    def covers(self, pair, place, state):
+    def covers(self, pair: np.ndarray, place: np.ndarray, state: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Cover, for each pair (p, y), the children of p that are no exceptions by the fewest pair sums.
 
         ``pair`` and ``place`` list the exceptions: pair number and place among the children of ``state[pair]``.
@@ -181,7 +182,9 @@ class _FailureTree:
         return np.concatenate(pairs), np.concatenate(terms)
 
 
-def _finish(n_inputs, n_open, node, term, n_nodes, arc_value) -> SumNetwork:
+def _finish(
+    n_inputs: int, n_open: int, node: np.ndarray, term: np.ndarray, n_nodes: int, arc_value: np.ndarray
+) -> SumNetwork:
     """Drop what no open arc needs, replace sums of one term by that term, number the rest, and transpose."""
     node, term, arc_value = _alias_single_terms(node, term, n_nodes, arc_value)
     incidence = sparse.csr_array((np.ones(len(node), dtype=np.int32), (node, term)), shape=(n_nodes, n_nodes))
@@ -200,7 +203,9 @@ def _finish(n_inputs, n_open, node, term, n_nodes, arc_value) -> SumNetwork:
     return SumNetwork(*freeze_all((arc_value, starts, terms, *back), np.int32))
 
 
-def _transpose(n_inputs, n_open, n_inner, node, term, arc_value):
+def _transpose(
+    n_inputs: int, n_open: int, n_inner: int, node: np.ndarray, term: np.ndarray, arc_value: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Return the sums of the backward pass: a value's adjoint adds up those of its arcs and of the sums that use it."""
     n_arcs = len(arc_value)
     n_nodes = n_arcs + n_inputs + n_inner  # b of the arcs, then the adjoints of the forward values
@@ -212,7 +217,9 @@ def _transpose(n_inputs, n_open, n_inner, node, term, arc_value):
     return _schedule(n_arcs, n_nodes, back_node, back_term, inner, beta)[1:]
 
 
-def _schedule(n_inputs, n_nodes, node, term, inner, outputs=()):
+def _schedule(
+    n_inputs: int, n_nodes: int, node: np.ndarray, term: np.ndarray, inner: np.ndarray, outputs: ArrayLike = ()
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Number the sums so that each comes after its terms and the outputs come last, in their order.
 
     Returns the new numbers of all nodes (inputs keep theirs), and the terms of each sum as lists.
@@ -234,7 +241,9 @@ def _schedule(n_inputs, n_nodes, node, term, inner, outputs=()):
     return number, starts, member[order]
 
 
-def _alias_single_terms(node, term, n_nodes, users, keep=()):
+def _alias_single_terms(
+    node: np.ndarray, term: np.ndarray, n_nodes: int, users: np.ndarray, keep: ArrayLike = ()
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Replace every sum of a single term, except those of ``keep``, by the term, in sums and in ``users``."""
     n_terms = np.bincount(node, minlength=n_nodes)
     n_terms[np.asarray(keep, dtype=np.int64)] = 0

@@ -28,11 +28,11 @@ class Ties(NamedTuple):
     place: np.ndarray  # (K,) int64   variable of each weight
     root: np.ndarray  # (M,) float64   square root of the number of weights of each variable
 
-    def narrow(self, w) -> np.ndarray:
+    def narrow(self, w: np.ndarray) -> np.ndarray:
         """Return the variables for weights, which are replaced by their means where they differ; shape (M,)."""
         return np.bincount(self.place, weights=w, minlength=len(self.root)) / self.root
 
-    def widen(self, u) -> np.ndarray:
+    def widen(self, u: np.ndarray) -> np.ndarray:
         """Return the weights for variables; shape (K,)."""
         return (u / self.root)[self.place]
 
@@ -86,7 +86,7 @@ def tie_weights(layout: WeightLayout, batch: SequenceBatch, groups: np.ndarray |
     )
 
 
-def _representatives(layout, batch, groups):
+def _representatives(layout: WeightLayout, batch: SequenceBatch, groups: np.ndarray | None) -> np.ndarray:
     """Return the first attribute of the same kind for each, both by rank.
 
     Attributes are told apart by sums of random numbers modulo 2**64: over their entries, of one for each token times
@@ -110,12 +110,12 @@ def _representatives(layout, batch, groups):
     sums = sums[layout.attribute_of_rank] + columns @ of_columns
     order = np.lexsort(sums.T)
     differs = np.append(True, (np.diff(sums[order], axis=0) != 0).any(axis=1)) if len(order) else order
-    first = np.empty(len(order), dtype=np.int64)
-    first[order] = order[np.maximum.accumulate(np.where(differs, np.arange(len(order)), 0))]
-    return first
+    representative = np.empty(len(order), dtype=np.int64)
+    representative[order] = order[np.maximum.accumulate(np.where(differs, np.arange(len(order)), 0))]
+    return representative
 
 
-def _marks(rng, groups, starts):
+def _marks(rng: np.random.Generator, groups: np.ndarray, starts: np.ndarray) -> np.ndarray:
     """Return an odd random number of 64 bits for each pair, by its group and its place among its attribute's pairs.
 
     The place tells apart two attributes that have one column twice (two of their features count them alike), with the
@@ -126,7 +126,7 @@ def _marks(rng, groups, starts):
     return of_groups[groups] * of_places[place]
 
 
-def _mixed(values):
+def _mixed(values: np.ndarray) -> np.ndarray:
     """Return odd numbers of 64 bits for numbers, by the finaliser of splitmix64.
 
     The bits of round numbers end in zeros, as then the bits of all products modulo 2**64 would.
@@ -137,5 +137,5 @@ def _mixed(values):
     return bits ^ (bits >> np.uint64(31)) | np.uint64(1)
 
 
-def _random(rng, n):
+def _random(rng: np.random.Generator, n: int) -> np.ndarray:
     return rng.integers(0, 2**64, size=(n, 2), dtype=np.uint64)

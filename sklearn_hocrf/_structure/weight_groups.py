@@ -52,14 +52,14 @@ def weight_groups(layout: WeightLayout, names: Iterable | None, keys: Sequence[A
     number = {key: index for index, key in enumerate(keys)}
     rest = number.get(None, -1)
     with_prefix = {key: index for key, index in number.items() if prefix_of_key(key) is not None}
-    prefixes = list(dict.fromkeys(map(prefix_of_key, with_prefix)))
+    prefixes = list(dict.fromkeys(prefix for key in number if (prefix := prefix_of_key(key)) is not None))
     by_length = match_prefixes(names, prefixes) if prefixes and names is not None else []
     groups = np.full(layout.n_weights, rest, dtype=np.int64)
     pair_order, bias_order = np.split(layout.order_of_weight, [layout.n_pairs])
     for order in np.unique(pair_order).tolist():
         of_feature = np.full(layout.n_features, number.get(("features", order), rest), dtype=np.int64)
-        of_prefix = [with_prefix.get((prefix, order), with_prefix.get(prefix, -1)) for prefix in prefixes]
-        of_prefix = np.array([*of_prefix, -1])  # the last one: names without a prefix of some length
+        numbers = [with_prefix.get((prefix, order), with_prefix.get(prefix, -1)) for prefix in prefixes]
+        of_prefix = np.array([*numbers, -1])  # the last one: names without a prefix of some length
         for matched in by_length:  # longer prefixes come later and win
             index = of_prefix[matched]
             of_feature[index >= 0] = index[index >= 0]

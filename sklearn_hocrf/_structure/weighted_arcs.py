@@ -7,14 +7,16 @@ for each vector of weights.
 from __future__ import annotations
 
 from collections import namedtuple
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .._data.arrays import freeze, freeze_all, group_offsets, joined_ranges
 from .._kernels import chain
 from .automaton import PatternAutomaton, automaton_with_arcs, build_automaton, with_last_arcs
-from .patterns import PatternTable, checked_forbidden
+from .patterns import PatternTable, Runs, checked_forbidden
 from .sum_network import SumNetwork, build_sum_network
 
 __all__ = [
@@ -44,7 +46,7 @@ class CompiledPatterns(NamedTuple):
     longer_arcs: tuple  # of ndarray: the arcs of 2, 3, ... labels
 
 
-def compile_patterns(patterns, forbidden=()) -> CompiledPatterns:
+def compile_patterns(patterns: PatternTable, forbidden: Runs = ()) -> CompiledPatterns:
     """Check patterns and compile them.
 
     Parameters
@@ -72,7 +74,7 @@ def compile_patterns(patterns, forbidden=()) -> CompiledPatterns:
     return CompiledPatterns(patterns, automaton, network, freeze(forbidden_arcs, np.int32), tuple(by_length[1:]))
 
 
-def _closed(automaton, is_forbidden) -> tuple[PatternAutomaton, SumNetwork, np.ndarray]:
+def _closed(automaton: PatternAutomaton, is_forbidden: np.ndarray) -> tuple[PatternAutomaton, SumNetwork, np.ndarray]:
     """Keep forbidden arcs out of the passes; return automaton and network, and the forbidden arcs.
 
     They stay in where kernels need them: for patterns that are forbidden themselves, whose marginals somebody asks for,
@@ -87,7 +89,7 @@ def _closed(automaton, is_forbidden) -> tuple[PatternAutomaton, SumNetwork, np.n
     return automaton, build_sum_network(automaton), np.flatnonzero(is_forbidden)
 
 
-def _without_longer(runs) -> list[tuple[int, ...]]:
+def _without_longer(runs: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
     """Return the runs that contain no other one; they are sorted by length."""
     shortest: set = set()
     lengths = sorted({len(run) for run in runs})
@@ -123,14 +125,38 @@ class ArcStructure(NamedTuple):
     varying_column: np.ndarray  # (Q,) int32   score column of the arc's own pattern, or -1
 
 
-# Kernels read the structure and the scores of one evaluation from one flat tuple:
-#     arc_score (A,) float64               constant part: the biases of all suffix patterns; -inf if forbidden
-#     arc_weight (A,) float64              exp(arc_score - log_shift)
-#     log_shift float                      highest arc score
-#     arc_score_derivative (A,) float64    along a direction of the weights, for kernels on dual numbers
-#     arc_weight_derivative (A,) float64
-_SCORES = ("arc_score", "arc_weight", "log_shift", "arc_score_derivative", "arc_weight_derivative")
-WeightedArcs = namedtuple("WeightedArcs", (*ArcStructure._fields, *_SCORES))  # type: ignore[misc]
+if TYPE_CHECKING:
+
+    class WeightedArcs(ArcStructure):
+        """The structure and the scores of one evaluation, which kernels read from one flat tuple."""
+
+        arc_score: np.ndarray  # (A,) float64   constant part: the biases of all suffix patterns; -inf if forbidden
+        arc_weight: np.ndarray  # (A,) float64   exp(arc_score - log_shift)
+        log_shift: float  # highest arc score
+        arc_score_derivative: np.ndarray  # (A,) float64   along a direction of the weights, for kernels on dual numbers
+        arc_weight_derivative: np.ndarray  # (A,) float64
+
+        def __new__(cls, *fields: Any) -> Self: ...
+        def _replace(self, **fields: Any) -> Self: ...
+else:
+    _SCORES = ("arc_score", "arc_weight", "log_shift", "arc_score_derivative", "arc_weight_derivative")
+    WeightedArcs = namedtuple("WeightedArcs", (*ArcStructure._fields, *_SCORES))
+
+
+class ArcLayout(Protocol):
+    """What scores of arcs are made of: this much of a :class:`WeightLayout`, which is made of what is here."""
+
+    compiled: CompiledPatterns
+    arc_structure: ArcStructure
+    bias_pattern: np.ndarray
+    first_bias: int
+    n_weights: int
+
+    @property
+    def automaton(self) -> PatternAutomaton: ...
+
+    @property
+    def n_varying(self) -> int: ...
 
 
 class ArcColumns(NamedTuple):
@@ -140,7 +166,7 @@ class ArcColumns(NamedTuple):
     columns: np.ndarray  # int32
 
 
-def arc_structure(automaton: PatternAutomaton, network: SumNetwork, column_of_arc) -> ArcStructure:
+def arc_structure(automaton: PatternAutomaton, network: SumNetwork, column_of_arc: np.ndarray) -> ArcStructure:
     """Return the structure for kernels; ``column_of_arc`` holds the column of each arc's own pattern, or -1."""
     return ArcStructure(
         automaton.n_labels,
@@ -156,10 +182,12 @@ def arc_structure(automaton: PatternAutomaton, network: SumNetwork, column_of_ar
     )
 
 
-def arc_columns(automaton: PatternAutomaton, column_of_arc, part_links) -> ArcColumns:
+def arc_columns(
+    automaton: PatternAutomaton, column_of_arc: np.ndarray, part_starts: np.ndarray, part_numbers: np.ndarray
+) -> ArcColumns:
     """Return the columns of each arc's suffixes, the longest first, and those of its label's parts.
 
-    ``column_of_arc`` is as for :func:`arc_structure`, ``part_links`` are :class:`PartLinks` by column.
+    ``column_of_arc`` is as for :func:`arc_structure`; ranges and columns of parts are as in :class:`PartLinks`.
     """
     n_arcs = automaton.n_arcs
     arcs, suffix = np.arange(n_arcs), np.arange(n_arcs)
@@ -169,14 +197,14 @@ def arc_columns(automaton: PatternAutomaton, column_of_arc, part_links) -> ArcCo
         pairs.append(np.stack([arcs[has_column], column_of_arc[suffix[has_column]]]))
         shorter = automaton.arc_suffix[suffix]
         arcs, suffix = arcs[shorter >= 0], shorter[shorter >= 0]
-    first, stop = part_links.starts[automaton.arc_label], part_links.starts[automaton.arc_label + 1]
-    pairs.append(np.stack([np.repeat(np.arange(n_arcs), stop - first), part_links.numbers[joined_ranges(first, stop)]]))
+    first, stop = part_starts[automaton.arc_label], part_starts[automaton.arc_label + 1]
+    pairs.append(np.stack([np.repeat(np.arange(n_arcs), stop - first), part_numbers[joined_ranges(first, stop)]]))
     owner, columns = np.concatenate(pairs, axis=1)
     order = np.argsort(owner, kind="stable")
     return ArcColumns(group_offsets(owner, n_arcs), freeze(columns[order], np.int32))
 
 
-def weighted_arcs(layout, weights, direction=None) -> WeightedArcs:
+def weighted_arcs(layout: ArcLayout, weights: np.ndarray, direction: np.ndarray | None = None) -> WeightedArcs:
     """Return the arcs of a layout with their scores under ``weights``, and the derivatives along ``direction``.
 
     Parameters
@@ -205,24 +233,14 @@ def weighted_arcs(layout, weights, direction=None) -> WeightedArcs:
     )
 
 
-def label_arcs(automaton: PatternAutomaton, offsets, codes) -> np.ndarray:
+def label_arcs(automaton: PatternAutomaton, offsets: ArrayLike, codes: np.ndarray) -> np.ndarray:
     """Return the arc that each token uses when the sequences are labelled with ``codes``; shape (N,), int32."""
     arcs = np.empty(len(codes), dtype=np.int32)
-    chain.label_arcs(
-        automaton.n_labels,
-        automaton.outgoing,
-        automaton.source_arcs,
-        automaton.arc_label,
-        automaton.arc_target,
-        automaton.fail,
-        freeze(offsets, np.int64),
-        freeze(codes, np.int32),
-        arcs,
-    )
+    chain.label_arcs(automaton, freeze(offsets, np.int64), freeze(codes, np.int32), arcs)
     return arcs
 
 
-def arc_order(layout) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def arc_order(layout: ArcLayout) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Return how kernels make the scores of arcs, each from that of its longest proper suffix.
 
     Returns
@@ -243,7 +261,7 @@ def arc_order(layout) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     return by_length, freeze(forbidden, np.bool_), automaton.arc_suffix, freeze(weight, np.int64)
 
 
-def used_arcs(layout) -> tuple[np.ndarray, np.ndarray]:
+def used_arcs(layout: ArcLayout) -> tuple[np.ndarray, ...]:
     """Return the arc that each state uses with each label, and its target, if this depends on the label alone.
 
     Then the states are the empty pattern and labels.
@@ -272,14 +290,14 @@ def used_arcs(layout) -> tuple[np.ndarray, np.ndarray]:
     return freeze_all((arcs, targets), np.int32) if (arcs >= 0).all() else nothing
 
 
-def suffix_patterns(automaton, arcs, order) -> np.ndarray:
+def suffix_patterns(automaton: PatternAutomaton, arcs: np.ndarray, order: int) -> np.ndarray:
     """Return the pattern of the given order that ends where each arc is used, or -1."""
     while (longer := automaton.arc_length[arcs] > order + 1).any():
         arcs = np.where(longer, automaton.arc_suffix[arcs], arcs)
     return np.where(automaton.arc_length[arcs] == order + 1, automaton.arc_pattern[arcs], -1)
 
 
-def arcs_with_suffix(automaton, is_chosen) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def arcs_with_suffix(automaton: PatternAutomaton, is_chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Number the open arcs of which some suffix is chosen, shortest first; no arc of a single label may be chosen.
 
     Returns the number of each arc, or -1; the arcs by number; and for each of them the number of its longest proper
@@ -296,21 +314,21 @@ def arcs_with_suffix(automaton, is_chosen) -> tuple[np.ndarray, np.ndarray, np.n
     return number, arcs, number[automaton.arc_suffix[arcs]]
 
 
-def _varying_arcs(automaton, column_of_arc):
+def _varying_arcs(automaton: PatternAutomaton, column_of_arc: np.ndarray) -> tuple[np.ndarray, ...]:
     """Return arc_varying, varying_arc, varying_suffix and varying_column; see :class:`ArcStructure`."""
     column = np.where(automaton.arc_length > 1, column_of_arc, -1)  # columns of single labels are emissions
     arc_varying, varying_arc, varying_suffix = arcs_with_suffix(automaton, column >= 0)
     return freeze_all((arc_varying, varying_arc, varying_suffix, column[varying_arc]), np.int32)
 
 
-def _bias_of_arc(layout, weights):
+def _bias_of_arc(layout: ArcLayout, weights: np.ndarray) -> np.ndarray:
     """Return the bias of each arc's own pattern."""
     scores = np.zeros(layout.automaton.n_arcs)
     scores[layout.automaton.pattern_arc[layout.bias_pattern]] = weights[layout.first_bias :]
     return scores
 
 
-def _add_suffixes(compiled, scores):
+def _add_suffixes(compiled: CompiledPatterns, scores: np.ndarray) -> None:
     """Add to the score of each arc the scores of its proper suffixes, in place."""
     for arcs in compiled.longer_arcs:
         scores[arcs] += scores[compiled.automaton.arc_suffix[arcs]]

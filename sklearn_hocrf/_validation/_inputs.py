@@ -267,7 +267,7 @@ def _read_training_sequences(estimator, X, form):
         if len(X) == 0:
             raise ValueError("X has no sequences: fit needs at least one")
         _refuse_segment_features(X, estimator)
-        _warn_of_other_encoding(X, estimator)
+        _warn_of_other_scheme(X, estimator)
         refuse_infinite_values(X)
         return X, FeatureSpace(X.n_features, X.feature_names, None, is_table=False, kinds=_kinds_of(X))
     names = None
@@ -370,18 +370,18 @@ def _refuse_segment_features(batch, estimator):
         )
 
 
-def _warn_of_other_encoding(batch, estimator):
-    """Warn if features of segments were learned from a y in another encoding than the estimator's.
+def _warn_of_other_scheme(batch, estimator):
+    """Warn if features of segments were learned from a y in another scheme than the estimator's.
 
     This can be right if the two y are different objects, so it is not an error.
     """
-    encodings = {getattr(block, "encoding", None): block for block in batch.blocks or ()}
-    for encoding, block in encodings.items():
-        if encoding not in (None, estimator.encoding):
+    schemes = {getattr(block, "scheme", None): block for block in batch.blocks or ()}
+    for scheme, block in schemes.items():
+        if scheme not in (None, estimator.scheme):
             some = ", ".join([*block.names(batch.attribute_names)[:1], "..."])
             warn_user(
-                f"features of segments in X ({some}) were learned with encoding={encoding!r}, but "
-                f"{type(estimator).__name__} has encoding={estimator.encoding!r}: both must go with y"
+                f"features of segments in X ({some}) were learned with scheme={scheme!r}, but "
+                f"{type(estimator).__name__} has scheme={estimator.scheme!r}: both must go with y"
             )
 
 

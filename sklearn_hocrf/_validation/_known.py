@@ -9,7 +9,7 @@ A whole sequence may be None. Lists of segments need not tile a sequence: what i
 
 Tags say where segments begin and end as well as their labels. A set of tags must be one that a mask can express: all
 tags of each of its labels, or all that begin a segment, or all that do not, and the same with ends. Where tags break
-the rules, they are read as in :mod:`sklearn_hocrf._data.encodings`: the tag before or after decides where it is known.
+the rules, they are read as in :mod:`sklearn_hocrf._data.schemes`: the tag before or after decides where it is known.
 An I whose neighbour is not known continues the segment before it; in "iob1" it may begin one as well.
 """
 
@@ -23,9 +23,9 @@ import numpy as np
 
 from .._data.arrays import joined_ranges, offsets_of
 from .._data.checks import IGNORED, is_missing, missing_label, short
-from .._data.encodings import OUTSIDE, PREFIXES, B, E, I, O, marks_ends, read_segment, split_tag
 from .._data.labels import SEEN, check_hashable, label_codes, position_name, sorted_labels
 from .._data.masks import Mask
+from .._data.schemes import OUTSIDE, PREFIXES, B, E, I, O, marks_ends, read_segment, split_tag
 from .._data.segments import Segments
 from ._targets import read_labels, read_target_sequences, refuse_segments
 
@@ -277,37 +277,37 @@ def _known(mask, index, offsets, is_impossible) -> Known:
 # --- segments ---------------------------------------------------------------------------------------------------------
 
 
-def read_known_segments(y, lengths, form, name, reader: Reader, what, *, encoding, longest) -> Known:
+def read_known_segments(y, lengths, form, name, reader: Reader, what, *, scheme, longest) -> Known:
     """Return what is known of segmentations.
 
     Parameters
     ----------
     y, lengths, form, name, reader, what
         As in :func:`read_known_tokens`.
-    encoding : {"runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}
+    scheme : {"runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}
     longest : ndarray of shape (L,)
         Highest length of a segment, by label.
     """
-    if encoding == "segments":
+    if scheme == "segments":
         numbers, said = listed_segments(y, lengths, name, reader.missing, what)
         return known_of_lists(numbers, said, offsets_of(lengths), reader)
     try:
         labels, _ = read_labels(y, lengths, form, name, what)
         said = what_is_said(labels, offsets_of(lengths), reader.missing, what)
-        if encoding == "runs":
+        if scheme == "runs":
             return known_of_runs(said, reader)
-        return known_of_tags(said, reader, encoding, longest)
+        return known_of_tags(said, reader, scheme, longest)
     except (TypeError, ValueError):
         if form != "table":
-            refuse_segments(y, lengths, name, encoding, what)
+            refuse_segments(y, lengths, name, scheme, what)
         raise
 
 
-def have_segment_holes(y, lengths, form, name, missing, encoding) -> bool:
+def have_segment_holes(y, lengths, form, name, missing, scheme) -> bool:
     """Tell whether y leaves labels or borders of segments open; other parameters as in :func:`read_known_segments`."""
-    if encoding != "segments":
+    if scheme != "segments":
         if form != "table":
-            refuse_segments(y, lengths, name, encoding)
+            refuse_segments(y, lengths, name, scheme)
         return has_holes(read_labels(y, lengths, form, name)[0], missing)
     numbers, said = listed_segments(y, lengths, name, missing, "y")
     tokens = np.bincount(numbers[:, 0], weights=numbers[:, 2] - numbers[:, 1], minlength=len(lengths))
@@ -409,12 +409,12 @@ def known_of_lists(numbers, said: Said, offsets, reader: Reader) -> Known:
 
 
 class _Shapes(NamedTuple):
-    """How tags are read in one encoding.
+    """How tags are read in one scheme.
 
     A token has a *shape* in the segment that contains it: whether this is its first token, and whether it is its last.
     """
 
-    encoding: str
+    scheme: str
     possible: Mapping[str, frozenset]  # the shapes of the tokens of each label
 
     def of_tag(self, tag, before, after) -> tuple[str, set]:
@@ -426,10 +426,10 @@ class _Shapes(NamedTuple):
         goes_on_from = before is None or any(t in before for t in ((B, label), (I, label)))
         goes_on_to = after is None or any(t in after for t in ((I, label), (E, label)))
         begins: tuple = (False,) if prefix in (I, E) and goes_on_from else (True,)
-        if self.encoding == "iob1" and prefix == I and goes_on_from and _may_differ(before, label):
+        if self.scheme == "iob1" and prefix == I and goes_on_from and _may_differ(before, label):
             begins = (False, True)  # an I begins a segment after another label
         ends: tuple = (True,)
-        if not marks_ends(self.encoding) and prefix != O:
+        if not marks_ends(self.scheme) and prefix != O:
             ends = (False, True)
         elif prefix in (B, I) and goes_on_to:
             ends = (False,)
@@ -470,17 +470,17 @@ def _agreeing(shapes, flags) -> set:
     return {shape for shape in shapes if shape[0] in wanted[0] and shape[1] in wanted[1]}
 
 
-def known_of_tags(said: Said, reader: Reader, encoding, longest) -> Known:
+def known_of_tags(said: Said, reader: Reader, scheme, longest) -> Known:
     """Return what tags say of segmentations; see :func:`read_known_segments`."""
     names = reader.labels.tolist()
-    tags = [_tags_of(said, i, encoding) for i in range(len(said.things))]
+    tags = [_tags_of(said, i, scheme) for i in range(len(said.things))]
     possible = {label: _shapes_of(label, most) for label, most in zip(names, longest, strict=True)}
     for i, of_thing in enumerate(tags):
         if of_thing is not None:
             tags[i] = [tag for tag in of_thing if reader.code(tag[1], said, i) >= 0]
     triples, inverse = _triples(said)
     allowed, flags = np.ones((len(triples), len(names)), bool), np.zeros((len(triples), 2), np.int8)
-    shapes, neighbours = _Shapes(encoding, possible), [*tags, []]  # the last one for the border
+    shapes, neighbours = _Shapes(scheme, possible), [*tags, []]  # the last one for the border
     for i, (before, here, after) in enumerate(triples.tolist()):
         if tags[here] is None:
             continue
@@ -498,21 +498,21 @@ def known_of_tags(said: Said, reader: Reader, encoding, longest) -> Known:
     return _known(Mask(allowed[inverse], begins), said.numbers, said.offsets, impossible)
 
 
-def _tags_of(said, i, encoding):
+def _tags_of(said, i, scheme):
     """Return the pairs (prefix, label) that a thing stands for, or None for any."""
     thing = said.things[i]
     if thing is None:
         return None
-    return [split_said(tag, said, i, encoding) for tag in _members(thing)]
+    return [split_said(tag, said, i, scheme) for tag in _members(thing)]
 
 
-def split_said(tag, said, i, encoding) -> tuple:
+def split_said(tag, said, i, scheme) -> tuple:
     """Return the prefix and the label of a tag of what is said, given its number."""
-    part = split_tag(tag, encoding)
+    part = split_tag(tag, scheme)
     if part is None:
-        expected = ", ".join(f"'{prefix}-label'" for prefix in PREFIXES[encoding] if prefix != OUTSIDE)
+        expected = ", ".join(f"'{prefix}-label'" for prefix in PREFIXES[scheme] if prefix != OUTSIDE)
         raise ValueError(
-            f"{short(tag)} of {said.what} ({said.where(i)}) is no tag of encoding={encoding!r}, whose tags are 'O', "
+            f"{short(tag)} of {said.what} ({said.where(i)}) is no tag of scheme={scheme!r}, whose tags are 'O', "
             f"{expected}"
         )
     if part[1] == OUTSIDE and part[0] != O:
@@ -522,9 +522,9 @@ def split_said(tag, said, i, encoding) -> tuple:
     return part
 
 
-def name_in_tag(said: Said, encoding):
+def name_in_tag(said: Said, scheme):
     """Return a function that gives the label in a tag of what is said, given its number; see :func:`all_labels`."""
-    return lambda tag, i: split_said(tag, said, i, encoding)[1]
+    return lambda tag, i: split_said(tag, said, i, scheme)[1]
 
 
 def _shapes_of(label, longest) -> frozenset:

@@ -1,4 +1,4 @@
-"""Segmentations of y for a batch, in any encoding."""
+"""Segmentations of y for a batch, in any scheme."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ import numpy as np
 
 from .._data.arrays import offsets_of
 from .._data.checks import short
-from .._data.encodings import (
-    ENCODINGS,
+from .._data.labels import SEEN, encode_labels, sorted_labels
+from .._data.masks import Mask
+from .._data.schemes import (
     OUTSIDE,
     PREFIXES,
+    SCHEMES,
     B,
     I,
     O,
@@ -19,11 +21,9 @@ from .._data.encodings import (
     segments_of_tags,
     segments_of_tokens,
     split_tag,
-    suspected_encoding,
+    suspected_scheme,
     token_labels,
 )
-from .._data.labels import SEEN, encode_labels, sorted_labels
-from .._data.masks import Mask
 from .._data.segments import NO_LIMIT, Segments, are_short
 from ._known import (
     Holes,
@@ -71,7 +71,7 @@ class SegmentTargets(NamedTuple):
     repeats: bool  # neighbouring segments may have one label
     as_lists: bool  # y was made of lists, so predictions are lists, too
     bare_tags: bool  # tags of the label "_" are written without it
-    encoding: str  # form in which y gives the segments
+    scheme: str  # form in which y gives the segments
     shortest: np.ndarray | None = None  # (L,) int64   lowest length of a segment, by label; None: 1
     known: Mask | None = None  # the segmentations that agree with y, where it has holes; ``segments`` has what is known
 
@@ -95,7 +95,7 @@ class SegmentTargets(NamedTuple):
         longest = np.maximum(self.longest, other.longest)
         return self._replace(
             longest=longest,
-            repeats=self.encoding != "runs" or bool((longest == 1).all()),
+            repeats=self.scheme != "runs" or bool((longest == 1).all()),
             as_lists=self.as_lists or other.as_lists,
             bare_tags=self.bare_tags or other.bare_tags,
         )
@@ -120,8 +120,8 @@ class SegmentTargets(NamedTuple):
         if [np.shape(column) for column in self.segments] != [(1,), (0,), (0,), (0,)] or self.segments[0][0] != 0:
             raise ValueError("known targets must be without segments")
         flags = self.repeats, self.as_lists, self.bare_tags
-        if self.encoding not in ENCODINGS or not all(isinstance(flag, bool) for flag in flags):
-            raise ValueError(f"no encoding and properties of targets: {short((self.encoding, *flags))}")
+        if self.scheme not in SCHEMES or not all(isinstance(flag, bool) for flag in flags):
+            raise ValueError(f"no scheme and properties of targets: {short((self.scheme, *flags))}")
 
 
 class _Reading(NamedTuple):
@@ -131,7 +131,7 @@ class _Reading(NamedTuple):
     labels: np.ndarray
     as_lists: bool
     bare_tags: bool
-    looks_like: str = "runs"  # tags of this scheme, though the encoding is another one; "runs" are no tags
+    looks_like: str = "runs"  # tags of this scheme, though the scheme is another one; "runs" are no tags
     known: Mask | None = None  # where there are holes
     pieces: tuple | None = None  # labels and lengths of all pieces of segments, where there are holes
     codes: np.ndarray | None = None  # (N,)   of the tokens, -1 where not known, where there are holes
@@ -142,16 +142,16 @@ class _Reading(NamedTuple):
         return (self.segments.codes, self.segments.lengths) if self.pieces is None else self.pieces
 
 
-def check_segment_classes(classes, encoding) -> np.ndarray:
-    """Return all possible labels of segments from the parameter ``classes``: labels, or tags in encodings with tags."""
-    if encoding not in PREFIXES:
-        return check_classes(classes, at_least=2 if encoding == "runs" else 1)
+def check_segment_classes(classes, scheme) -> np.ndarray:
+    """Return all possible labels of segments from the parameter ``classes``: labels, or tags in schemes with tags."""
+    if scheme not in PREFIXES:
+        return check_classes(classes, at_least=2 if scheme == "runs" else 1)
     tags = check_classes(classes, at_least=1)
     labels = set()
     for tag in tags.tolist():
-        part = split_tag(tag, encoding)
+        part = split_tag(tag, scheme)
         if part is None or (part[1] == OUTSIDE and part[0] != O):
-            raise ValueError(f"classes: {short(tag)} is no tag of encoding={encoding!r}")
+            raise ValueError(f"classes: {short(tag)} is no tag of scheme={scheme!r}")
         labels.add(part[1])
     return check_classes(sorted(labels), at_least=1)
 
@@ -163,7 +163,7 @@ def read_segment_targets(
     name,
     kept=None,
     *,
-    encoding,
+    scheme,
     max_segment_length,
     min_segment_length=None,
     fixed=None,
@@ -174,8 +174,8 @@ def read_segment_targets(
     Parameters
     ----------
     y, lengths, form, name, kept
-        As in :func:`read_token_targets`; y is in the given encoding.
-    encoding : {"runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}
+        As in :func:`read_token_targets`; y is in the given scheme.
+    scheme : {"runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}
     max_segment_length : int, inf, dict or None
         Maximum length of a segment, for all labels or by label; None stands for the longest training segment.
     min_segment_length : int, dict or None
@@ -187,10 +187,10 @@ def read_segment_targets(
     """
     earlier = fixed if isinstance(fixed, SegmentTargets) else None
     labels = fixed if earlier is None else earlier.labels
-    if holes is not None and have_segment_holes(y, lengths, form, name, holes.missing, encoding):
-        reading = _read_with_holes(y, lengths, form, name, encoding, labels, kept, holes)
+    if holes is not None and have_segment_holes(y, lengths, form, name, holes.missing, scheme):
+        reading = _read_with_holes(y, lengths, form, name, scheme, labels, kept, holes)
     else:
-        reading = _read(y, lengths, form, name, encoding, labels, kept=kept, among=FIXED)
+        reading = _read(y, lengths, form, name, scheme, labels, kept=kept, among=FIXED)
     segments, labels = reading.segments, reading.labels
     if earlier is not None:
         longest, shortest = earlier.longest, earlier.shortest
@@ -199,10 +199,10 @@ def read_segment_targets(
             hint = ": None stands for the longest of the first call of partial_fit"
             _refuse_longer(segments, longest, labels, _offsets(lengths, kept), hint)
     else:
-        shortest = _shortest(min_segment_length, labels, encoding)
-        longest = _longest(max_segment_length, shortest, *reading.lengths, labels, encoding)
-    singles = encoding == "runs" and bool((longest == 1).all())
-    repeats = encoding != "runs" or singles
+        shortest = _shortest(min_segment_length, labels, scheme)
+        longest = _longest(max_segment_length, shortest, *reading.lengths, labels, scheme)
+    singles = scheme == "runs" and bool((longest == 1).all())
+    repeats = scheme != "runs" or singles
     if singles and reading.known is None:
         segments = segments_of_tokens(np.repeat(segments.codes, segments.lengths), _offsets(lengths, kept))
     elif singles and reading.known is not None:
@@ -220,33 +220,33 @@ def read_segment_targets(
     known = reading.known
     if known is not None and segments.lengths.sum() == len(known.begins):  # all segments are known after all
         known = None
-    return SegmentTargets(segments, labels, longest, *flags, encoding, shortest, known)
+    return SegmentTargets(segments, labels, longest, *flags, scheme, shortest, known)
 
 
-def read_partition_targets(y, lengths, name, *, encoding) -> SegmentTargets:
+def read_partition_targets(y, lengths, name, *, scheme) -> SegmentTargets:
     """Return the segmentations of a part of the training sequences, which may be of a single label.
 
     Parameters
     ----------
-    y, lengths, name, encoding
+    y, lengths, name, scheme
         As in :func:`read_segment_targets`.
     """
     labels = None
-    if encoding == "runs":
+    if scheme == "runs":
         labels = sorted_labels(read_labels(y, lengths, "sequences", name)[0], offsets_of(lengths), at_least=1)
-    return read_segment_targets(y, lengths, "sequences", name, encoding=encoding, max_segment_length=None, fixed=labels)
+    return read_segment_targets(y, lengths, "sequences", name, scheme=scheme, max_segment_length=None, fixed=labels)
 
 
-def read_segment_labels(y, lengths, form, name, kept=None, *, encoding) -> np.ndarray:
+def read_segment_labels(y, lengths, form, name, kept=None, *, scheme) -> np.ndarray:
     """Return the labels of segments of a part of the training data, sorted; as for :func:`read_segment_targets`."""
-    if encoding != "runs":
-        return _read(y, lengths, form, name, encoding, kept=kept).labels
+    if scheme != "runs":
+        return _read(y, lengths, form, name, scheme, kept=kept).labels
     if form != "table":
-        refuse_segments(y, lengths, name, encoding)
+        refuse_segments(y, lengths, name, scheme)
     return read_token_labels(y, lengths, form, name, kept)
 
 
-def read_segments(y, lengths, form, name, labels, *, encoding, singles, unknown) -> Segments:
+def read_segments(y, lengths, form, name, labels, *, scheme, singles, unknown) -> Segments:
     """Return the segments of y for a fitted estimator.
 
     Parameters
@@ -255,13 +255,13 @@ def read_segments(y, lengths, form, name, labels, *, encoding, singles, unknown)
         As in :func:`read_segment_targets`.
     labels : ndarray of shape (L,)
         The labels of the fitted estimator.
-    encoding : {"runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}
+    scheme : {"runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}
     singles : bool
         Whether each token is a segment of its own.
     unknown : {"raise", "ignore"}
         "ignore" codes unknown labels as -1.
     """
-    segments = _read(y, lengths, form, name, encoding, labels, unknown).segments
+    segments = _read(y, lengths, form, name, scheme, labels, unknown).segments
     if singles:
         return segments_of_tokens(token_labels(segments), _offsets(lengths))
     return segments
@@ -271,43 +271,43 @@ def _offsets(lengths, kept=None):
     return offsets_of(lengths if kept is None else np.where(kept, lengths, 0))
 
 
-def _read(y, lengths, form, name, encoding, labels=None, unknown="raise", kept=None, among=SEEN) -> _Reading:
+def _read(y, lengths, form, name, scheme, labels=None, unknown="raise", kept=None, among=SEEN) -> _Reading:
     """Read y; ``labels`` are the possible labels, called ``among`` in messages, or None for the labels of y."""
-    if encoding == "segments":
+    if scheme == "segments":
         return _read_lists(y, lengths, name, labels, unknown, kept, among)
     if form != "table":
-        refuse_segments(y, lengths, name, encoding)
+        refuse_segments(y, lengths, name, scheme)
     tokens, as_lists = read_labels(y, lengths, form, name)
     tokens, offsets = leave_out(tokens, lengths, kept)
-    if encoding == "runs":
+    if scheme == "runs":
         labels = sorted_labels(tokens, offsets) if labels is None else labels
         segments = segments_of_labels(encode_labels(tokens, labels, offsets, unknown=unknown, among=among), offsets)
-        return _Reading(segments, labels, as_lists, False, suspected_encoding(labels.tolist()))
-    prefixes, names = _split_tags(tokens, offsets, encoding)
+        return _Reading(segments, labels, as_lists, False, suspected_scheme(labels.tolist()))
+    prefixes, names = _split_tags(tokens, offsets, scheme)
     labels = sorted_labels(names, offsets, at_least=1) if labels is None else labels
     segments = segments_of_tags(prefixes, encode_labels(names, labels, offsets, unknown=unknown, among=among), offsets)
-    is_bio = encoding in ("bioes", "bilou") and 0 < (prefixes != O).sum() == np.isin(prefixes, (B, I)).sum()
-    bare_tags = bool(set(PREFIXES[encoding]) - {OUTSIDE} & set(tokens))
+    is_bio = scheme in ("bioes", "bilou") and 0 < (prefixes != O).sum() == np.isin(prefixes, (B, I)).sum()
+    bare_tags = bool(set(PREFIXES[scheme]) - {OUTSIDE} & set(tokens))
     return _Reading(segments, labels, as_lists, bare_tags, "bio" if is_bio else "runs")
 
 
-def _read_with_holes(y, lengths, form, name, encoding, labels, kept, holes) -> _Reading:
+def _read_with_holes(y, lengths, form, name, scheme, labels, kept, holes) -> _Reading:
     """Read y with holes; see :func:`_read`."""
-    if encoding == "segments":
+    if scheme == "segments":
         return _read_lists_with_holes(y, lengths, name, labels, kept, holes)
     tokens, as_lists = read_labels(y, lengths, form, name)
     tokens, offsets = leave_out(tokens, lengths, kept)
     said = what_is_said(tokens, offsets, holes.missing, "y")
-    if encoding == "runs":
+    if scheme == "runs":
         reader = Reader(all_labels(said) if labels is None else labels, holes.missing, among=FIXED)
         known = known_of_runs(said, reader)
         segments, *pieces = segments_between(known.codes, borders_of_runs(known.codes, offsets), offsets)
-        looks_like = suspected_encoding(reader.labels.tolist())
+        looks_like = suspected_scheme(reader.labels.tolist())
         return _Reading(segments, reader.labels, as_lists, False, looks_like, known.mask, tuple(pieces), known.codes)
-    labels = all_labels(said, name_in_tag(said, encoding), at_least=1) if labels is None else labels
-    known = known_of_tags(said, Reader(labels, holes.missing, among=FIXED), encoding, np.full(len(labels), NO_LIMIT))
+    labels = all_labels(said, name_in_tag(said, scheme), at_least=1) if labels is None else labels
+    known = known_of_tags(said, Reader(labels, holes.missing, among=FIXED), scheme, np.full(len(labels), NO_LIMIT))
     segments, *pieces = segments_between(known.codes, known.mask.begins, offsets)
-    bare = any(tag in PREFIXES[encoding] and tag != OUTSIDE for tag in said.entries() if isinstance(tag, str))
+    bare = any(tag in PREFIXES[scheme] and tag != OUTSIDE for tag in said.entries() if isinstance(tag, str))
     return _Reading(segments, labels, as_lists, bare, "runs", known.mask, tuple(pieces), known.codes)
 
 
@@ -333,10 +333,10 @@ def _read_lists_with_holes(y, lengths, name, labels, kept, holes) -> _Reading:
 # --- tags -------------------------------------------------------------------------------------------------------------
 
 
-def _split_tags(tags, offsets, encoding):
+def _split_tags(tags, offsets, scheme):
     """Return prefix (N,) and label of each token's tag."""
     said = what_is_said(tags, offsets, None, "y")
-    parts = [split_said(tag, said, i, encoding) for i, tag in enumerate(said.things)]
+    parts = [split_said(tag, said, i, scheme) for i, tag in enumerate(said.things)]
     prefixes = np.array([prefix for prefix, _ in parts], dtype=np.int8)
     return prefixes[said.numbers], [parts[i][1] for i in said.numbers.tolist()]
 
@@ -380,11 +380,11 @@ def _gap(n, start, stop, where):
 # --- lengths ----------------------------------------------------------------------------------------------------------
 
 
-def _longest(max_segment_length, shortest, codes, lengths, labels, encoding):
+def _longest(max_segment_length, shortest, codes, lengths, labels, scheme):
     """Return the maximum length of a segment of each label, given labels and lengths of segments or pieces of them."""
     longest = np.ones(len(labels), dtype=np.int64) if shortest is None else shortest.copy()
     np.maximum.at(longest, codes, lengths)
-    for code, most in _by_code("max_segment_length", max_segment_length, labels, encoding):
+    for code, most in _by_code("max_segment_length", max_segment_length, labels, scheme):
         longest[code] = min(most, NO_LIMIT)
         if shortest is not None and most < shortest[code]:
             raise ValueError(
@@ -394,25 +394,25 @@ def _longest(max_segment_length, shortest, codes, lengths, labels, encoding):
     return longest
 
 
-def _shortest(min_segment_length, labels, encoding):
+def _shortest(min_segment_length, labels, scheme):
     """Return the minimum length of a segment of each label, or None where all are 1."""
     shortest = np.ones(len(labels), dtype=np.int64)
-    for code, least in _by_code("min_segment_length", min_segment_length, labels, encoding):
+    for code, least in _by_code("min_segment_length", min_segment_length, labels, scheme):
         shortest[code] = min(least, NO_LIMIT)
     return shortest if (shortest > 1).any() else None
 
 
-def _by_code(parameter, given, labels, encoding) -> list:
+def _by_code(parameter, given, labels, scheme) -> list:
     """Return the code of each label that a parameter gives a length, and the length."""
     names = labels.tolist()
     if given is None:
         given = {}
     elif not isinstance(given, dict):
-        given = {label: given for label in names if encoding not in PREFIXES or label != OUTSIDE}
+        given = {label: given for label in names if scheme not in PREFIXES or label != OUTSIDE}
     for label, length in given.items():
         if label not in names:
             raise ValueError(f"{parameter} names the label {short(label)}, which the training data do not have")
-        if encoding in PREFIXES and label == OUTSIDE and length != 1:
+        if scheme in PREFIXES and label == OUTSIDE and length != 1:
             raise ValueError(f"{parameter}['O'] is {length}, but every O token is a segment of length 1")
     return [(names.index(label), length) for label, length in given.items()]
 

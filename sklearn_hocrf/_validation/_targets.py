@@ -7,8 +7,8 @@ from sklearn.utils import column_or_1d
 
 from .._data.arrays import offsets_of
 from .._data.checks import short, unmasked
-from .._data.encodings import looks_like_segments
 from .._data.labels import flatten_labels, sorted_labels
+from .._data.schemes import looks_like_segments
 
 __all__ = [
     "FIXED",
@@ -94,12 +94,12 @@ def read_target_sequences(y, n_sequences, name, what="y") -> list:
     return [None if labels is None else _label_sequence(labels, n, what) for n, labels in enumerate(y)]
 
 
-def refuse_segments(y, lengths, name, encoding, what="y"):
+def refuse_segments(y, lengths, name, scheme, what="y"):
     """Raise if y holds segments instead of labels or tags of tokens."""
     sequences = read_target_sequences(y, len(lengths), name, what)
     if looks_like_segments([sequence for sequence in sequences if sequence is not None]):
         raise ValueError(
-            f'{what} holds (start, stop, label): encoding="segments"? With encoding={encoding!r} there must be one '
+            f'{what} holds (start, stop, label): scheme="segments"? With scheme={scheme!r} there must be one '
             "label a token"
         )
 

@@ -9,7 +9,7 @@ _PASSED_OVER = {"sklearn_hocrf", "sklearn", "joblib"}  # pipelines and searches 
 def warn_of_tags(scheme: str) -> None:
     """Warn of labels that look like tags of a scheme, but are read otherwise; of "runs" there is nothing to say."""
     if scheme != "runs":
-        warn_user(f'the labels look like {scheme.upper()} tags: encoding="{scheme}"?')
+        warn_user(f'the labels look like {scheme.upper()} tags: scheme="{scheme}"?')
 
 
 def warn_user(message, category: type[Warning] = UserWarning) -> None:

@@ -207,7 +207,7 @@ def survey(local: BaseSequenceLabeler, part: Part) -> Survey:
     data, patterns = part.data, None
     observed = Course(local).observed(data)
     if isinstance(local.patterns, str) and local.patterns == "observed":
-        patterns = observed.count(local.max_order, 1).compact()
+        patterns = observed.counted(local.max_order, 1).compact()
     targets = data.targets.without_data()
     return Survey(targets, Course(local).label_counts(data), observed.n_positions, len(data.batch), patterns)
 

@@ -17,7 +17,7 @@ NO_LABEL = "_"  # the label that readers of tags give to "B" and "I" without a l
 
 
 class _Options(FileOptions, total=False):
-    encoding: str
+    scheme: str
     upos: bool
     max_word_length: int | None
 
@@ -34,7 +34,7 @@ def load_ud_chinese(
 def load_ud_chinese(
     path: str | PathLike,
     *,
-    encoding: str = "segments",
+    scheme: str = "segments",
     upos: bool = False,
     max_word_length: int | None = None,
     max_bytes: int | None = None,
@@ -50,7 +50,7 @@ def load_ud_chinese(
     ----------
     path : str or path-like
         The file, plain or gzipped.
-    encoding : {"segments", "bio"}, default="segments"
+    scheme : {"segments", "bio"}, default="segments"
         Form of the target. "segments": (start, stop, label) for each word. "bio": a tag for each character, "B" where a
         word begins and "I" elsewhere, with parts of speech "B-NOUN" and so on.
     upos : bool, default=False
@@ -83,7 +83,7 @@ def load_ud_chinese(
     ...     lines = [f"{i}\\t{word}\\t{word}\\t{pos}" + 6 * "\\t_" + "\\n" for i, word, pos in rows]
     ...     _ = path.write_text("".join(lines), encoding="utf-8")
     ...     X, y = load_ud_chinese(path, return_X_y=True)
-    ...     _, tags = load_ud_chinese(path, encoding="bio", upos=True, return_X_y=True)
+    ...     _, tags = load_ud_chinese(path, scheme="bio", upos=True, return_X_y=True)
     >>> X
     [['美', '丽', '的', '海', '滩']]
     >>> y
@@ -91,8 +91,8 @@ def load_ud_chinese(
     >>> tags
     [['B-ADJ', 'I-ADJ', 'B-PART', 'B-NOUN', 'I-NOUN']]
     """
-    if encoding not in ("segments", "bio"):
-        raise ValueError(f"encoding must be 'segments' or 'bio', got {encoding!r}")
+    if scheme not in ("segments", "bio"):
+        raise ValueError(f"scheme must be 'segments' or 'bio', got {scheme!r}")
     sentences = read_columns(
         path,
         N_COLUMNS,
@@ -108,7 +108,7 @@ def load_ud_chinese(
         raise ValueError(f"{path} holds no sentence with words of at most {max_word_length} characters")
     words = [[row[FORM] for row in sentence] for sentence in sentences]
     X = [list("".join(sentence)) for sentence in words]
-    y = [_target(sentence, encoding, upos) for sentence in sentences]
+    y = [_target(sentence, scheme, upos) for sentence in sentences]
     return (X, y) if return_X_y else Bunch(data=X, target=y, words=words)
 
 
@@ -118,13 +118,13 @@ def _complaint(row: list[str]) -> str:
     return f"{short(row[ID], 40)} {short(row[FORM], 40)} is no word with a number of its own"
 
 
-def _target(sentence: list[list[str]], encoding: str, upos: bool) -> list:
+def _target(sentence: list[list[str]], scheme: str, upos: bool) -> list:
     """Return the segments or the tags of one sentence."""
     target: list = []
     start = 0
     for row in sentence:
         stop = start + len(row[FORM])
-        if encoding == "segments":
+        if scheme == "segments":
             target.append((start, stop, row[UPOS] if upos else NO_LABEL))
         else:
             label = f"-{row[UPOS]}" if upos else ""

@@ -10,7 +10,7 @@ from typing import Any, Literal, Unpack, overload
 
 from sklearn.utils import Bunch
 
-from .._data.encodings import read_segment
+from .._data.schemes import read_segment
 from .._docstrings import share_docstring
 from .._validation._messages import short
 from ._files import load_conll

@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.utils import Bunch
 
 from .._data.checks import is_missing, short
-from .._data.encodings import looks_like_segments
+from .._data.schemes import looks_like_segments
 
 __all__ = ["frame_from_predictions", "sequences_from_frame"]
 

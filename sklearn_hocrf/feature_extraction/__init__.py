@@ -23,17 +23,17 @@ Otherwise, ``sigma_reg=(2 * c2) ** -0.5, fit_intercept=False`` gives the same mo
 Numbers
 -------
 A sequence is an array or a sparse matrix of shape (tokens, features). A 3-D array holds several sequences of the same
-length. A plain 2-D ``X`` with a 1-D ``y`` is read as n sequences of one token. :class:`Tokenwise` applies any
+length. A plain 2-D ``X`` with a 1-D ``y`` is read as n sequences of one token. :class:`TokenTransformer` applies any
 scikit-learn transformer of tables to numeric tokens:
 
 >>> from sklearn.preprocessing import StandardScaler
 >>> from sklearn_hocrf.datasets import make_markov_sequences
->>> from sklearn_hocrf.feature_extraction import Tokenwise
+>>> from sklearn_hocrf.feature_extraction import TokenTransformer
 >>> from sklearn_hocrf.pipeline import make_pipeline
 >>> X_num, y_num = make_markov_sequences(200, order=2, noise=0.1, random_state=0)
 >>> X_num[0].shape, y_num[0].shape
 ((20, 3), (20,))
->>> scaled = make_pipeline(Tokenwise(StandardScaler()), HighOrderCRF(max_order=2)).fit(X_num[:100], y_num[:100])
+>>> scaled = make_pipeline(TokenTransformer(StandardScaler()), HighOrderCRF(max_order=2)).fit(X_num[:100], y_num[:100])
 >>> scaled.predict(X_num[100:])[0].shape
 (20,)
 
@@ -103,26 +103,26 @@ all. Labels as integers in arrays, one array a sequence, take the least memory.
 ...     HighOrderCRF().fit(X_mapped, y_own).score(X_mapped, y_own)
 1.0
 
-With ``n_features``, a :class:`SequenceFeatureExtractor` learns nothing and needs no fit. :class:`LogOddsSegments`
-must be told `max_length`. :class:`Tokenwise` is fitted to the whole, or to a sample.
+With ``n_features``, a :class:`SequenceFeatureExtractor` learns nothing and needs no fit. :class:`SegmentLogOddsEncoder`
+must be told `max_length`. :class:`TokenTransformer` is fitted to the whole, or to a sample.
 
 The transformers return a :class:`SequenceBatch`, which all estimators take; it is sliced like a list of sequences.
-Segments have features of their own, by :class:`SegmentFeatureExtractor` and :class:`LogOddsSegments`: see
+Segments have features of their own, by :class:`SegmentFeatureExtractor` and :class:`SegmentLogOddsEncoder`: see
 :mod:`sklearn_hocrf.semicrf`. Bad input raises an error that names the sequence, the position and the value.
 """
 
 from .._data.batch import SequenceBatch
 from ._extractor import SequenceFeatureExtractor
-from ._log_odds import LogOddsSegments
+from ._log_odds import SegmentLogOddsEncoder
 from ._segment_extractor import SegmentFeatureExtractor
-from ._tokenwise import Tokenwise
-from ._vectorizer import AttributeVectorizer
+from ._token_transformer import TokenTransformer
+from ._vectorizer import SequenceDictVectorizer
 
 __all__ = [
-    "AttributeVectorizer",
-    "LogOddsSegments",
+    "SequenceDictVectorizer",
+    "SegmentLogOddsEncoder",
     "SegmentFeatureExtractor",
     "SequenceBatch",
     "SequenceFeatureExtractor",
-    "Tokenwise",
+    "TokenTransformer",
 ]

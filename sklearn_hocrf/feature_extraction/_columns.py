@@ -227,7 +227,7 @@ def _check_width(widths, tokens, offsets) -> int:
         t = next(t for t, width in enumerate(widths) if width != widths[0])
         raise ValueError(
             f"{position_name(offsets, t)}: the token {short(tokens[t])} has {widths[t]} columns, "
-            f"but the first token has {widths[0]}; for lists of attribute names there is AttributeVectorizer"
+            f"but the first token has {widths[0]}; for lists of attribute names there is SequenceDictVectorizer"
         )
     if widths[0] == 0:
         raise ValueError(f"{position_name(offsets, 0)}: the token {short(tokens[0])} has no columns")

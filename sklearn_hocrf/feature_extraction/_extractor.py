@@ -163,7 +163,7 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
 
     See Also
     --------
-    Tokenwise : Apply any scikit-learn transformer to each token of numeric sequences.
+    TokenTransformer : Apply any scikit-learn transformer to each token of numeric sequences.
 
     Notes
     -----
@@ -184,8 +184,8 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
     ``vector[-1][0]`` .. at the offset -1, after all others. Their values are kept as float32 in one array of shape
     (n_tokens, d), which takes a fraction of the memory and time of sparse features. Outside the sequence, and where a
     token has None for an array, they are 0. Such a field makes a template alone, has no token features, and is not
-    among the raw token columns of the batch. To scale embeddings, put `Tokenwise` behind an extractor of them, and an
-    extractor of the texts behind both; see the last example.
+    among the raw token columns of the batch. To scale embeddings, put `TokenTransformer` behind an extractor of them,
+    and an extractor of the texts behind both; see the last example.
 
     Names are unique. Where several values are joined, each "|" and each backslash within a value is preceded by a
     backslash. If the given batch already has a feature of the same name, the new one gets a number, as in
@@ -216,18 +216,22 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
     >>> import numpy as np
     >>> from sklearn.pipeline import make_pipeline
     >>> from sklearn.preprocessing import StandardScaler
-    >>> from sklearn_hocrf.feature_extraction import Tokenwise
+    >>> from sklearn_hocrf.feature_extraction import TokenTransformer
     >>> vector = {"In": np.float32([0.5, 1]), "March": np.float32([-1.5, 2])}
     >>> X = [[{"w": "In", "vector": vector["In"]}, {"w": "March", "vector": vector["March"]}]]
     >>> extractor = SequenceFeatureExtractor([("vector", 0), ("w", 0)]).fit(X)
     >>> extractor.get_feature_names_out().tolist()
     ['w[0]=In', 'w[0]=March', 'vector[0]', 'vector[1]']
     >>> scaled = make_pipeline(
-    ...     SequenceFeatureExtractor([("vector", 0)]), Tokenwise(StandardScaler()), SequenceFeatureExtractor([("w", 0)])
+    ...     SequenceFeatureExtractor([("vector", 0)]),
+    ...     TokenTransformer(StandardScaler()),
+    ...     SequenceFeatureExtractor([("w", 0)]),
     ... )
     >>> scaled.fit_transform(X).toarray().tolist()
     [[1.0, -1.0, 1.0, 0.0], [-1.0, 1.0, 0.0, 1.0]]
     """
+
+    __module__ = "sklearn_hocrf.feature_extraction"  # where users import it from: files of models name this place
 
     _array_widths: dict = {}  # how many numbers the arrays of each such field have; models of 0.1 have none
 

@@ -18,8 +18,8 @@ from ._templates import check_kind
 __all__ = ["TOKEN_FEATURES_FIRST", "InputSpace", "has_tokens", "kept_blocks", "text_field", "token_form"]
 
 TOKEN_FEATURES_FIRST = (
-    "put an AttributeVectorizer (dicts, lists of attribute names), a SequenceFeatureExtractor (texts, numbers) or "
-    "Tokenwise (numbers) before"
+    "put an SequenceDictVectorizer (dicts, lists of attribute names), a SequenceFeatureExtractor (texts, numbers) or "
+    "TokenTransformer (numbers) before"
 )
 
 
@@ -141,7 +141,7 @@ def text_field(space: InputSpace, field, parameter) -> tuple:
     if not space.fields:
         raise ValueError(
             f"{parameter} needs the raw tokens, but this SequenceBatch has no raw token columns. Of feature dicts "
-            "AttributeVectorizer(columns=...) keeps them, of numbers a SequenceFeatureExtractor that comes first"
+            "SequenceDictVectorizer(columns=...) keeps them, of numbers a SequenceFeatureExtractor that comes first"
         )
     if field is True or field is None:
         return (next((field for field in space.fields if field in space.text_fields), space.fields[0]),)

@@ -1,4 +1,4 @@
-"""LogOddsSegments: how often a string of tokens was a segment in training, and how often it was not."""
+"""SegmentLogOddsEncoder: how often a string of tokens was a segment in training, and how often it was not."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 from .._data.arrays import freeze
 from .._data.batch import SequenceBatch
 from .._data.checks import short
-from .._data.encodings import ENCODINGS
 from .._data.labels import SEEN, sorted_labels
+from .._data.schemes import SCHEMES
 from .._data.segments import RowBlock
 from .._validation import read_partition_targets, read_segment_targets
 from .._validation._sklearn import Interval, StrOptions, fit_context
@@ -25,11 +25,11 @@ from ._merging import merge_codes
 from ._names import names_of_blocks
 from ._tries import TokenCodes
 
-__all__ = ["LogOddsSegments"]
+__all__ = ["SegmentLogOddsEncoder"]
 
 
 class LogOddsCounts(NamedTuple):
-    """What some training sequences add to a :class:`LogOddsSegments`; ``space`` is None if they have no tokens."""
+    """What training sequences add to a :class:`SegmentLogOddsEncoder`; ``space`` is None if they have no tokens."""
 
     space: InputSpace | None
     batch: Any = None  # SequenceBatch of no sequences, with the features that X has already
@@ -52,7 +52,7 @@ class LogOddsCounts(NamedTuple):
         return LogOddsCounts(space, self.batch, token_codes, strings, labels, max(self.longest, other.longest))
 
 
-class LogOddsSegments(CountingTransformer, auto_wrap_output_keys=None):  # type: ignore[call-arg]
+class SegmentLogOddsEncoder(CountingTransformer, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """Measure how often the text of a candidate segment was a segment in training, as log-odds.
 
     For a string of tokens let w be the number of training segments with this text, and n the number of its other
@@ -73,7 +73,7 @@ class LogOddsSegments(CountingTransformer, auto_wrap_output_keys=None):  # type:
 
     Parameters
     ----------
-    encoding : {"runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="runs"
+    scheme : {"runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="runs"
         Form in which y gives the segments, as for :class:`~sklearn_hocrf.HighOrderSemiCRF`. O tokens of "bio" and
         "bioes" are segments of one token with the label "O".
     per_label : bool, default=False
@@ -114,10 +114,10 @@ class LogOddsSegments(CountingTransformer, auto_wrap_output_keys=None):  # type:
     Examples
     --------
     >>> import numpy as np
-    >>> from sklearn_hocrf.feature_extraction import LogOddsSegments
+    >>> from sklearn_hocrf.feature_extraction import SegmentLogOddsEncoder
     >>> X = [list("abc"), list("abab")]
     >>> y = [[(0, 2, "word"), (2, 3, "word")], [(0, 2, "word"), (2, 4, "word")]]
-    >>> extractor = LogOddsSegments(encoding="segments").fit(X, y)
+    >>> extractor = SegmentLogOddsEncoder(scheme="segments").fit(X, y)
     >>> start, stop = np.array([0, 0, 1]), np.array([1, 2, 3])  # a, ab and bc: 0 of 3, 3 of 3, 0 of 1
     >>> batch = extractor.transform(X)
     >>> batch.blocks[0].rows(batch, start, stop).toarray().ravel().round(3).tolist()
@@ -127,8 +127,10 @@ class LogOddsSegments(CountingTransformer, auto_wrap_output_keys=None):  # type:
     [-1.099, 1.099, 0.0]
     """
 
+    __module__ = "sklearn_hocrf.feature_extraction"  # where users import it from: files of models name this place
+
     _parameter_constraints = {
-        "encoding": [StrOptions(set(ENCODINGS))],
+        "scheme": [StrOptions(set(SCHEMES))],
         "per_label": ["boolean"],
         "smoothing": [Interval(Real, 0, None, closed="neither")],
         "kind": [StrOptions(set(KINDS)), tuple, list],
@@ -138,7 +140,7 @@ class LogOddsSegments(CountingTransformer, auto_wrap_output_keys=None):  # type:
 
     def __init__(
         self,
-        encoding: str = "runs",
+        scheme: str = "runs",
         *,
         per_label: bool = False,
         smoothing: float = 1.0,
@@ -146,7 +148,7 @@ class LogOddsSegments(CountingTransformer, auto_wrap_output_keys=None):  # type:
         field: Any = None,
         max_length: int | None = None,
     ) -> None:
-        self.encoding = encoding
+        self.scheme = scheme
         self.per_label = per_label
         self.smoothing = smoothing
         self.kind = kind
@@ -161,7 +163,7 @@ class LogOddsSegments(CountingTransformer, auto_wrap_output_keys=None):  # type:
         X : SequenceBatch with raw token columns, or list of sequences of tokens
             Raw tokens, as in :class:`SequenceFeatureExtractor`, have no token features.
         y : list of sequences
-            The segments, in the form given by `encoding`.
+            The segments, in the form given by `scheme`.
 
         Returns
         -------
@@ -256,8 +258,8 @@ class LogOddsSegments(CountingTransformer, auto_wrap_output_keys=None):  # type:
     def _count_partition(self, X, y) -> LogOddsCounts:
         if self.max_length is None:
             raise ValueError(
-                "LogOddsSegments needs max_length to be fitted by partitions: a partition does not know the longest "
-                "segment of the others, and so not which of its strings to count"
+                "SegmentLogOddsEncoder needs max_length to be fitted by partitions: a partition does not know the "
+                "longest segment of the others, and so not which of its strings to count"
             )
         if not has_tokens(X):
             return LogOddsCounts(None)
@@ -289,12 +291,10 @@ class LogOddsSegments(CountingTransformer, auto_wrap_output_keys=None):  # type:
 
     def _targets(self, y, batch):
         name = type(self).__name__
-        return read_segment_targets(
-            y, batch.lengths, "sequences", name, encoding=self.encoding, max_segment_length=None
-        )
+        return read_segment_targets(y, batch.lengths, "sequences", name, scheme=self.scheme, max_segment_length=None)
 
     def _partition_targets(self, y, batch):
-        return read_partition_targets(y, batch.lengths, type(self).__name__, encoding=self.encoding)
+        return read_partition_targets(y, batch.lengths, type(self).__name__, scheme=self.scheme)
 
     def _gold(self, batch, segments, labels) -> dict:
         """Return the lengths of segments and, if they are distinguished, their labels, at their first tokens."""
@@ -309,11 +309,11 @@ class LogOddsSegments(CountingTransformer, auto_wrap_output_keys=None):  # type:
         """Set the fitted attributes."""
         if counts.space is None:
             raise ValueError("X has no tokens to learn features from")
-        if self.encoding == "runs":
+        if self.scheme == "runs":
             sorted_labels(counts.labels, [0])  # raises if there is only one
         self.labels_ = counts.labels
         self.max_length_ = counts.longest if self.max_length is None else self.max_length
-        self._space, self._encoding, self._token_codes = counts.space, self.encoding, counts.token_codes
+        self._space, self._scheme, self._token_codes = counts.space, self.scheme, counts.token_codes
         labels = self.labels_ if self.per_label else []
         self._maker = LogOddsRows(counts.strings, labels, _check_kinds(self.kind), float(self.smoothing))
         blocks = *kept_blocks(counts.batch), RowBlock(self._maker, {})
@@ -322,9 +322,7 @@ class LogOddsSegments(CountingTransformer, auto_wrap_output_keys=None):  # type:
 
     def _to_batch(self, batch, codes, gold) -> SequenceBatch:
         data = {name: freeze(array, np.int32) for name, array in {"code": codes, **gold}.items()}
-        return batch.with_blocks(
-            (*kept_blocks(batch), RowBlock(self._maker, data, self._encoding)), self._feature_names
-        )
+        return batch.with_blocks((*kept_blocks(batch), RowBlock(self._maker, data, self._scheme)), self._feature_names)
 
 
 def _check_kinds(kind) -> tuple:

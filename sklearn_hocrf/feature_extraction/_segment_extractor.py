@@ -13,8 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 from .._data.arrays import freeze
 from .._data.batch import SequenceBatch
 from .._data.checks import short
-from .._data.encodings import ENCODINGS
 from .._data.labels import sorted_labels
+from .._data.schemes import SCHEMES
 from .._data.segments import BAG, BEGIN, END_OF_SEGMENT, INSIDE, LengthBlock, RowBlock, TokenBlock
 from .._validation import read_partition_targets, read_segment_targets, warn_user
 from .._validation._sklearn import Interval, StrOptions, fit_context
@@ -24,7 +24,7 @@ from ._input_space import TOKEN_FEATURES_FIRST, InputSpace, has_tokens, kept_blo
 from ._merging import merge_codes
 from ._names import names_of_blocks
 from ._segment_functions import FunctionRows, VectorRows, check_functions
-from ._tags import TAG_ENCODINGS, check_tags
+from ._tags import TAG_SCHEMES, check_tags
 from ._tries import TokenCodes
 
 __all__ = ["SegmentFeatureExtractor"]
@@ -91,11 +91,11 @@ class SegmentFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None): 
         ``SequenceFeatureExtractor(bias=True)``.
     tags : None, "unigrams", "bigrams" or dict, default=None
         ``{n-gram: token features}``: token features that count at the last token of an n-gram of token tags inside a
-        segment ("B", "I", "BI", "II", "BII" ...). The tags are those of `tag_encoding`. "B|" and "I|" are the bigrams
+        segment ("B", "I", "BI", "II", "BII" ...). The tags are those of `tag_scheme`. "B|" and "I|" are the bigrams
         across a border: they combine the last tag of a segment with the token features of the first token after it.
         The names of features begin with the n-gram and a colon, as in ``"BI:"``. "unigrams" stands for all tags with
         all token features, "bigrams" for all n-grams of one and two tags.
-    tag_encoding : {"bio", "bioes"}, default="bio"
+    tag_scheme : {"bio", "bioes"}, default="bio"
         The tags of the tokens of a segment: B I I I or B I I E, and B or S for a segment of one token.
     length : None, "indicator", "capped", "log" or tuple of them, default=None
         Features of the length d. "indicator" is ``length=1`` to ``length=max_length``; longer segments have none.
@@ -123,7 +123,7 @@ class SegmentFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None): 
         module that can be imported: with lambdas, the fitted transformer cannot be pickled.
     min_count : int, default=1
         Texts (`identity`) and features of functions that occur in fewer training segments are left out.
-    encoding : {"runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="runs"
+    scheme : {"runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="runs"
         Form in which y gives the segments, as for :class:`~sklearn_hocrf.HighOrderSemiCRF`. `fit` needs y for
         `identity`, for functions, and for indicators of lengths without `max_length`.
 
@@ -137,7 +137,7 @@ class SegmentFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None): 
     See Also
     --------
     SequenceFeatureExtractor : Features of tokens.
-    LogOddsSegments : How often the text of a segment was a segment in training.
+    SegmentLogOddsEncoder : How often the text of a segment was a segment in training.
 
     Notes
     -----
@@ -163,20 +163,22 @@ class SegmentFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None): 
      'identity=1992', 'identity=D. Wu', 'identity=J. Ye', 'identity=May 1992']
     """
 
+    __module__ = "sklearn_hocrf.feature_extraction"  # where users import it from: files of models name this place
+
     _parameter_constraints = {
         "bag": "no_validation",
         "begin": "no_validation",
         "end": "no_validation",
         "inside": "no_validation",
         "tags": "no_validation",
-        "tag_encoding": [StrOptions(set(TAG_ENCODINGS))],
+        "tag_scheme": [StrOptions(set(TAG_SCHEMES))],
         "length": [StrOptions(set(LENGTH_KINDS)), tuple, list, None],
         "max_length": [Interval(Integral, 1, None, closed="left"), None],
         "identity": "no_validation",
         "vector_functions": "no_validation",
         "functions": "no_validation",
         "min_count": [Interval(Integral, 1, None, closed="left")],
-        "encoding": [StrOptions(set(ENCODINGS))],
+        "scheme": [StrOptions(set(SCHEMES))],
     }
 
     def __init__(
@@ -187,28 +189,28 @@ class SegmentFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None): 
         end: bool | str | tuple[str, ...] = (),
         inside: bool | str | tuple[str, ...] = (),
         tags: str | Mapping[str, Any] | None = None,
-        tag_encoding: str = "bio",
+        tag_scheme: str = "bio",
         length: str | tuple[str, ...] | None = None,
         max_length: int | None = None,
         identity: Any = False,
         vector_functions: Callable | Sequence[Callable] = (),
         functions: Callable | Sequence[Callable] = (),
         min_count: int = 1,
-        encoding: str = "runs",
+        scheme: str = "runs",
     ) -> None:
         self.bag = bag
         self.begin = begin
         self.end = end
         self.inside = inside
         self.tags = tags
-        self.tag_encoding = tag_encoding
+        self.tag_scheme = tag_scheme
         self.length = length
         self.max_length = max_length
         self.identity = identity
         self.vector_functions = vector_functions
         self.functions = functions
         self.min_count = min_count
-        self.encoding = encoding
+        self.scheme = scheme
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn the features of training segments.
@@ -218,10 +220,10 @@ class SegmentFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None): 
         X : SequenceBatch, or list of sequences of tokens
             Raw tokens, as in :class:`SequenceFeatureExtractor`, have no token features, only texts and numbers for
             `identity` and `functions`. The same holds for feature dicts, lists of attribute names and numeric arrays,
-            unless they have passed through an :class:`AttributeVectorizer`, a :class:`SequenceFeatureExtractor` or
-            :class:`Tokenwise`.
+            unless they have passed through an :class:`SequenceDictVectorizer`, a :class:`SequenceFeatureExtractor` or
+            :class:`TokenTransformer`.
         y : list of sequences, or None, default=None
-            The training segments, in the form given by `encoding`. Only some features need it.
+            The training segments, in the form given by `scheme`. Only some features need it.
 
         Returns
         -------
@@ -303,7 +305,7 @@ class SegmentFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None): 
         functions = self._functions()
         if self.max_length is not None and not kinds:
             raise ValueError(f'max_length={self.max_length} has no effect without length: say length="capped"?')
-        tags = check_tags(self.tags, self.tag_encoding)
+        tags = check_tags(self.tags, self.tag_scheme)
         space, batch = InputSpace.of(X)
         fields = () if self.identity is False or self.identity is None else text_field(space, self.identity, "identity")
         if any(functions.values()):
@@ -313,7 +315,7 @@ class SegmentFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None): 
         of_functions: tuple = ()
         if fields or any(functions.values()) or (self._has_indicators() and self.max_length is None):
             name = f"{type(self).__name__} with identity, functions or length indicators without max_length"
-            targets = read(y, batch.lengths, name, encoding=self.encoding)
+            targets = read(y, batch.lengths, name, scheme=self.scheme)
             segments, labels = targets.segments, targets.labels.tolist()
             longest = int(segments.lengths.max())
             if fields:
@@ -340,12 +342,12 @@ class SegmentFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None): 
         """Set the fitted attributes."""
         if counts.space is None:
             raise ValueError("X has no tokens to learn features from")
-        if counts.labels is not None and self.encoding == "runs":
+        if counts.labels is not None and self.scheme == "runs":
             sorted_labels(counts.labels, [0])  # raises if there is only one
         self.max_length_ = self.max_length if self._has_indicators() else None
         learned_from_y = None
         if self._has_indicators() and self.max_length is None:
-            self.max_length_, learned_from_y = counts.longest, self.encoding
+            self.max_length_, learned_from_y = counts.longest, self.scheme
         lengths = (
             LengthBlock(kind, self.max_length_ or 0, None if kind == "log" else learned_from_y)
             for kind in _check_lengths(self.length)
@@ -360,7 +362,7 @@ class SegmentFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None): 
             self._makers.append(rows.of_counts(chosen, space.fields, of_rows, self.min_count))
         # those that are looked at
         self._fields = space.fields if used else () if counts.token_codes is None else counts.token_codes.fields
-        self._space, self._encoding = space, self.encoding
+        self._space, self._scheme = space, self.scheme
         blocks = (*self._first_blocks(counts.batch), *self._blocks, *(RowBlock(maker, {}) for maker in self._makers))
         self._feature_names = names_of_blocks(blocks, space.features.attribute_names)
         self.n_features_out_ = len(self._feature_names)
@@ -395,14 +397,14 @@ class SegmentFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None): 
         if self._token_codes is not None:
             data = {"code": freeze(self._token_codes.encode(batch.columns), np.int32)}
         rows = (
-            RowBlock(maker, data if isinstance(maker, IdentityRows) else {}, self._encoding) for maker in self._makers
+            RowBlock(maker, data if isinstance(maker, IdentityRows) else {}, self._scheme) for maker in self._makers
         )
         blocks = (*self._first_blocks(batch), *self._blocks, *rows)
         return batch.with_blocks(blocks, self._feature_names)
 
 
-def _read_targets(y, lengths, name, *, encoding):
-    return read_segment_targets(y, lengths, "sequences", name, encoding=encoding, max_segment_length=None)
+def _read_targets(y, lengths, name, *, scheme):
+    return read_segment_targets(y, lengths, "sequences", name, scheme=scheme, max_segment_length=None)
 
 
 def _check_lengths(length) -> tuple:

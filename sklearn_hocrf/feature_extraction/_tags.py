@@ -14,9 +14,9 @@ from collections.abc import Mapping
 
 from .._data.segments import FROM_START, FROM_STOP, NO_LIMIT, RANGE, Channel
 
-__all__ = ["TAG_ENCODINGS", "check_tags", "tag_channel"]
+__all__ = ["TAG_SCHEMES", "check_tags", "tag_channel"]
 
-TAG_ENCODINGS = ("bio", "bioes")
+TAG_SCHEMES = ("bio", "bioes")
 PRESETS = {
     ("bio", "unigrams"): ("B", "I"),
     ("bio", "bigrams"): ("B", "I", "BI", "II", "B|", "I|"),
@@ -31,7 +31,7 @@ POSSIBLE = {
 }
 
 
-def tag_channel(tags: str, encoding: str) -> Channel | None:
+def tag_channel(tags: str, scheme: str) -> Channel | None:
     """Return the channel of the last token of a tag n-gram, or None if there is no such n-gram.
 
     Examples
@@ -42,18 +42,18 @@ def tag_channel(tags: str, encoding: str) -> Channel | None:
     >>> tag_channel("IB", "bio") is None
     True
     """
-    longer = 1 if encoding == "bioes" else 0  # tokens that a segment must have beyond B and I, for its E
+    longer = 1 if scheme == "bioes" else 0  # tokens that a segment must have beyond B and I, for its E
     border = {
         "bio": {"B|": (1, 1), "I|": (2, NO_LIMIT)},
         "bioes": {"S|": (1, 1), "E|": (2, NO_LIMIT)},
-    }[encoding]
+    }[scheme]
     if tags in border:
         return Channel(FROM_STOP, -1, *border[tags])
-    if encoding == "bioes" and tags == "S":
+    if scheme == "bioes" and tags == "S":
         return Channel(FROM_START, 0, 1, 1)
-    if encoding == "bioes" and re.fullmatch("I*E", tags):
+    if scheme == "bioes" and re.fullmatch("I*E", tags):
         return Channel(FROM_STOP, 0, len(tags) + 1)
-    if encoding == "bioes" and re.fullmatch("BI*E", tags):
+    if scheme == "bioes" and re.fullmatch("BI*E", tags):
         return Channel(FROM_START, len(tags) - 1, len(tags), len(tags))
     if re.fullmatch("BI*", tags):
         return Channel(FROM_START, len(tags) - 1, len(tags) + longer)
@@ -62,25 +62,24 @@ def tag_channel(tags: str, encoding: str) -> Channel | None:
     return None
 
 
-def check_tags(tags, encoding) -> dict:
+def check_tags(tags, scheme) -> dict:
     """Return the parameter ``tags`` as {n-gram: (channel, prefixes of attribute names, or True for all)}."""
     if tags is None:
         return {}
     if isinstance(tags, str):
-        if (encoding, tags) not in PRESETS:
+        if (scheme, tags) not in PRESETS:
             raise ValueError(
                 f"tags must be None, 'unigrams', 'bigrams' or a dict {{tag n-gram: prefixes}}, got {tags!r}"
             )
-        tags = dict.fromkeys(PRESETS[encoding, tags], True)
+        tags = dict.fromkeys(PRESETS[scheme, tags], True)
     if not isinstance(tags, Mapping):
         raise TypeError(f"tags must be None, 'unigrams', 'bigrams' or a dict {{tag n-gram: prefixes}}, got {tags!r}")
     checked = {}
     for ngram, prefixes in tags.items():
-        channel = tag_channel(ngram, encoding) if isinstance(ngram, str) else None
+        channel = tag_channel(ngram, scheme) if isinstance(ngram, str) else None
         if channel is None:
             raise ValueError(
-                f"tags has {ngram!r}, which is no tag n-gram for tag_encoding={encoding!r}. There are "
-                f"{POSSIBLE[encoding]}"
+                f"tags has {ngram!r}, which is no tag n-gram for tag_scheme={scheme!r}. There are {POSSIBLE[scheme]}"
             )
         checked[ngram] = channel, prefixes
     return checked

@@ -1,4 +1,4 @@
-"""AttributeVectorizer: feature dicts and attribute lists to a SequenceBatch."""
+"""SequenceDictVectorizer: feature dicts and attribute lists to a SequenceBatch."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from ._merging import merge_columns, without_tokens
 from ._names import FeatureNames
 from ._templates import check_kind
 
-__all__ = ["AttributeVectorizer"]
+__all__ = ["SequenceDictVectorizer"]
 
 
 class AttributeCounts(NamedTuple):
-    """What some training sequences add to an :class:`AttributeVectorizer`."""
+    """What some training sequences add to an :class:`SequenceDictVectorizer`."""
 
     n_tokens: int
     of_names: Counter  # how many tokens have each attribute
@@ -58,12 +58,12 @@ class AttributeCounts(NamedTuple):
         )
 
 
-class AttributeVectorizer(CountingTransformer, auto_wrap_output_keys=None):  # type: ignore[call-arg]
+class SequenceDictVectorizer(CountingTransformer, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """Turn sequences of feature dicts or attribute-name lists into a batch that other transformers can extend.
 
     These are the forms of python-crfsuite, and the estimators read them directly. This transformer is for users who
     have token features in one of these forms and want features of segments, too. It makes the same token features
-    under the same names; :class:`SegmentFeatureExtractor` or :class:`LogOddsSegments` follows it in the pipeline.
+    under the same names; :class:`SegmentFeatureExtractor` or :class:`SegmentLogOddsEncoder` follows it in the pipeline.
 
     Parameters
     ----------
@@ -93,15 +93,17 @@ class AttributeVectorizer(CountingTransformer, auto_wrap_output_keys=None):  # t
 
     Examples
     --------
-    >>> from sklearn_hocrf.feature_extraction import AttributeVectorizer, SegmentFeatureExtractor
+    >>> from sklearn_hocrf.feature_extraction import SequenceDictVectorizer, SegmentFeatureExtractor
     >>> X = [[{"w": "J.", "title": True}, {"w": "Ye"}, {"w": "1992", "digits": 4}]]
-    >>> batch = AttributeVectorizer(columns="w").fit_transform(X)
+    >>> batch = SequenceDictVectorizer(columns="w").fit_transform(X)
     >>> list(batch.feature_names)
     ['digits', 'title', 'w:1992', 'w:J.', 'w:Ye']
     >>> extractor = SegmentFeatureExtractor(bag="digits", begin="w:", identity="w")
     >>> extractor.fit(batch, [["author", "author", "date"]]).get_feature_names_out().tolist()
     ['digits', 'begin:w:1992', 'begin:w:J.', 'begin:w:Ye', 'identity=1992', 'identity=J. Ye']
     """
+
+    __module__ = "sklearn_hocrf.feature_extraction"  # where users import it from: files of models name this place
 
     _parameter_constraints = {
         "min_count": [Interval(Integral, 1, None, closed="left")],
@@ -293,7 +295,7 @@ def _check_sequences(X) -> list:
     X = without_series(X)
     if input_form(X) != "sequences" or looks_like_rows(X, default=False):
         raise TypeError(
-            "X has rows of numbers, which need no AttributeVectorizer; it is for feature dicts and lists of attribute "
-            "names"
+            "X has rows of numbers, which need no SequenceDictVectorizer; it is for feature dicts and lists of "
+            "attribute names"
         )
     return list(X)

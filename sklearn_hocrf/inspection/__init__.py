@@ -29,7 +29,7 @@ From all errors to the reasons of one of them:
 >>> features = SequenceFeatureExtractor([("w", 0), ("w", -1)])
 >>> tagger = make_pipeline(features, HighOrderCRF(constraints="bio")).fit(X, y)
 >>> X_test, y_test = [["Ann", "met", "Bob"], ["Bob", "saw", "Rome"]], [["B-PER", "O", "B-PER"], ["B-PER", "O", "B-LOC"]]
->>> errors = error_table(X_test, y_test, tagger.predict_segments(X_test, with_probability=True), encoding="bio")
+>>> errors = error_table(X_test, y_test, tagger.predict_segments(X_test, with_probability=True), scheme="bio")
 >>> errors
 sequence  error  true     predicted  true_text  predicted_text  probability
        1  label  2 3 LOC  2 3 PER    Rome       Rome                  0.430

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from .._data.checks import short
-from .._data.encodings import hold_segments
+from .._data.schemes import hold_segments
 from .._data.texts import escaped, visible
 from .._display import Display, bar, color_map, html_table, listed, pyplot, texts_of, tokens_of
 from .._validation._delegation import method_of_model, model_inside
@@ -100,7 +100,7 @@ class MarginalsDisplay(Display):
         field : object, default=None
             As in :meth:`SegmentsDisplay.from_estimator`.
         **options
-            Further parameters of the method, such as ``encoding="bioes"``.
+            Further parameters of the method, such as ``scheme="bioes"``.
 
         Returns
         -------
@@ -123,7 +123,7 @@ class MarginalsDisplay(Display):
         tokens = tokens_of(one, number, field)
         if of == "segments":
             marginals = method_of_model(estimator, "segment_marginals")(one, threshold, **options)[0].tolist()
-            labels = segment_labels(model_inside(estimator), options.get("encoding", "auto"))
+            labels = segment_labels(model_inside(estimator), options.get("scheme", "auto"))
             return cls(tokens, None, labels, read_rows(marginals, len(tokens), 0, "marginals"))
         marginals = method_of_model(estimator, "predict_marginals")(one, **options)[0]
         return cls.from_predictions(tokens, marginals, model_inside(estimator).classes_.tolist())

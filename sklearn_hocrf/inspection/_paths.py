@@ -10,9 +10,9 @@ import numpy as np
 
 from .._data.batch import SequenceBatch
 from .._data.checks import short
-from .._data.encodings import B, E, I, S, marks_ends
 from .._data.labels import label_codes
 from .._data.masks import Mask, both
+from .._data.schemes import B, E, I, S, marks_ends
 from .._data.segments import Segments
 from .._estimator.fitted_model import FittedModel
 
@@ -143,7 +143,7 @@ class Contest:
         mask.allowed[position] &= np.arange(mask.allowed.shape[1]) == label
         if tags is None:
             return mask
-        prefix, ends = tags.prefix[code], marks_ends(fitted.encoding)
+        prefix, ends = tags.prefix[code], marks_ends(fitted.scheme)
         begins = {B: 1, S: 1, I: -1, E: -1}.get(prefix, 0)
         goes_on = 0 if not ends else {E: 1, S: 1, B: -1, I: -1}.get(prefix, 0)
         return self._with_borders(mask, {position: begins, position + 1: goes_on})

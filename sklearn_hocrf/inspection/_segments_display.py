@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Any, Self
 
-from .._data.encodings import OUTSIDE
+from .._data.schemes import OUTSIDE
 from .._data.texts import escaped, visible
 from .._display import EDGES, Display, chip, color_map, listed, pyplot, texts_of
 from .._estimator.fitted_model import FittedModel
 from .._validation._delegation import method_of_model, model_inside
 from ._texts import (
-    check_encoding,
+    check_scheme,
     checked_segments,
     gaps_of,
     labels_in,
@@ -101,7 +101,7 @@ class SegmentsDisplay(Display):
         X: Any,
         y_true: Any = None,
         *,
-        encoding: str = "auto",
+        scheme: str = "auto",
         known: Any = None,
         field: Any = None,
         separator: str = " ",
@@ -116,8 +116,8 @@ class SegmentsDisplay(Display):
             Texts of tokens are taken from it, see ``field``.
         y_true : list of sequences or None, default=None
             The true labels or segments: errors are shown.
-        encoding : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
-            How labels encode segments; "auto" is the encoding of a :class:`~sklearn_hocrf.HighOrderSemiCRF`, the scheme
+        scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
+            How labels encode segments; "auto" is the scheme of a :class:`~sklearn_hocrf.HighOrderSemiCRF`, the scheme
             that ``constraints`` name, that of labels that look like tags, and else "runs" of equal labels.
         known : as in ``predict``, default=None
         field : object, default=None
@@ -136,7 +136,7 @@ class SegmentsDisplay(Display):
         ------
         ValueError, TypeError
             If X, ``y_true`` or ``known`` are not valid, if a token has no such field, or if labels are no tags of the
-            encoding.
+            scheme.
 
         Examples
         --------
@@ -148,17 +148,17 @@ class SegmentsDisplay(Display):
         [Ng | ✗ author 0.47] [Slow trees | ✗ title 0.27] [1999 | date 0.47]
             not found: [Ng Slow | author] [trees | title]
         """
-        check_encoding(encoding)
+        check_scheme(scheme)
         X, model = listed(X), model_inside(estimator)
         labels_segments = hasattr(model, "segment_labels_")
-        if encoding == "auto":
-            encoding = FittedModel(model).encoding
+        if scheme == "auto":
+            scheme = FittedModel(model).scheme
         options = {} if known is None else {"known": known}
-        options |= {} if labels_segments else {"encoding": encoding}
+        options |= {} if labels_segments else {"scheme": scheme}
         options |= {"with_probability": True} if hasattr(model, "segment_marginals") else {}
         predicted = method_of_model(estimator, "predict_segments")(X, **options)
-        texts = {"field": field, "separator": separator, "classes": segment_labels(model, encoding)}
-        return cls.from_predictions(X, predicted, y_true, encoding=encoding, **texts)
+        texts = {"field": field, "separator": separator, "classes": segment_labels(model, scheme)}
+        return cls.from_predictions(X, predicted, y_true, scheme=scheme, **texts)
 
     @classmethod
     def from_predictions(
@@ -167,7 +167,7 @@ class SegmentsDisplay(Display):
         y_pred: Any,
         y_true: Any = None,
         *,
-        encoding: str = "auto",
+        scheme: str = "auto",
         field: Any = None,
         separator: str = " ",
         classes: Iterable | None = None,
@@ -183,8 +183,8 @@ class SegmentsDisplay(Display):
             arrays such as ``predict_segments(X, with_probability=True)`` returns.
         y_true : list of sequences or None, default=None
             The true labels or segments: errors are shown.
-        encoding, field, separator : as in :meth:`from_estimator`
-            Segments are taken as such, whatever the encoding is.
+        scheme, field, separator : as in :meth:`from_estimator`
+            Segments are taken as such, whatever the scheme is.
         classes : iterable of labels or None, default=None
             All labels that there are, tags or labels of segments, in any order: with them, colours are the same in all
             displays and those of :meth:`from_estimator`. None stands for the labels that are shown.
@@ -207,12 +207,12 @@ class SegmentsDisplay(Display):
         >>> SegmentsDisplay.from_predictions([list("thecat")], [[(0, 3, "word"), (3, 6, "word")]], separator="")
         [the | word][cat | word]
         """
-        check_encoding(encoding)
+        check_scheme(scheme)
         X = listed(X)
         texts = texts_of(X, field)
-        segments = read_any_segments(y_pred, encoding, "y_pred", texts)
-        true_segments = None if y_true is None else read_any_segments(y_true, encoding, "y_true", texts)
-        labels = None if classes is None else labels_in(classes, encoding)
+        segments = read_any_segments(y_pred, scheme, "y_pred", texts)
+        true_segments = None if y_true is None else read_any_segments(y_true, scheme, "y_true", texts)
+        labels = None if classes is None else labels_in(classes, scheme)
         return cls(texts, segments, true_segments, [gaps_of(x, separator) for x in X], classes=labels)
 
     # --- what is shown ------------------------------------------------------------------------------------------------

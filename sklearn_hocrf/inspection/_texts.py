@@ -9,10 +9,10 @@ import numpy as np
 
 from .._data.batch import SequenceBatch
 from .._data.checks import check_choice, finite_number, short
-from .._data.encodings import (
-    ENCODINGS,
+from .._data.schemes import (
     PREFIXES,
-    guessed_encoding,
+    SCHEMES,
+    guessed_scheme,
     hold_segments,
     parts_of_segment,
     read_segment,
@@ -24,7 +24,7 @@ from ..metrics._reading import code_tokens, list_sequences
 from ..metrics._segments import read_given_segments, segments_of_sequences
 
 __all__ = [
-    "check_encoding",
+    "check_scheme",
     "checked_segments",
     "gaps_of",
     "labels_in",
@@ -44,38 +44,38 @@ def gaps_of(sequence: Any, separator: str) -> list[str]:
     return [*gaps, ""] if stops else []
 
 
-def check_encoding(encoding: Any) -> None:
-    check_choice("encoding", encoding, ("auto", *ENCODINGS))
+def check_scheme(scheme: Any) -> None:
+    check_choice("scheme", scheme, ("auto", *SCHEMES))
 
 
-def segment_labels(model: Any, encoding: str) -> list:
+def segment_labels(model: Any, scheme: str) -> list:
     """Return the labels of all segments that a fitted model may predict."""
     if hasattr(model, "segment_labels_"):
         return model.segment_labels_.tolist()
-    return labels_in(model.classes_.tolist(), FittedModel(model).encoding if encoding == "auto" else encoding)
+    return labels_in(model.classes_.tolist(), FittedModel(model).scheme if scheme == "auto" else scheme)
 
 
-def labels_in(classes: Iterable, encoding: str) -> list:
-    """Return the labels of segments in tags of an encoding, or in tags that look like one; other labels are such."""
+def labels_in(classes: Iterable, scheme: str) -> list:
+    """Return the labels of segments in tags of an scheme, or in tags that look like one; other labels are such."""
     classes = list(classes)
-    scheme = guessed_encoding(classes) if encoding == "auto" else encoding
+    scheme = guessed_scheme(classes) if scheme == "auto" else scheme
     parts = [split_tag(label, scheme) if scheme in PREFIXES else None for label in classes]
     return sorted({label if part is None else part[1] for label, part in zip(classes, parts, strict=True)}, key=str)
 
 
-def read_any_segments(y: Any, encoding: str, name: str, texts: list[list[str]]) -> list[list[tuple]]:
+def read_any_segments(y: Any, scheme: str, name: str, texts: list[list[str]]) -> list[list[tuple]]:
     """Return the segments that labels describe, or that are given."""
     y = list_sequences(listed(y), name, "labels or segments")
     if len(y) != len(texts):
         raise ValueError(f"{name} has {len(y)} sequences, but X has {len(texts)}")
-    if encoding == "segments" or hold_segments(y) or not any(map(len, y)):
+    if scheme == "segments" or hold_segments(y) or not any(map(len, y)):
         return [segments.tolist() if isinstance(segments, np.ndarray) else list(segments) for segments in y]
     for n, (labels, words) in enumerate(zip(y, texts, strict=True)):
         if len(labels) != len(words):
             raise ValueError(f"{name} has {len(labels)} labels in sequence {n}, but X has {len(words)} tokens")
-    if encoding == "auto":
-        encoding = guessed_encoding(code_tokens(y, name).labels)
-    return segments_of_sequences(read_given_segments(y, encoding, False, name)[0])
+    if scheme == "auto":
+        scheme = guessed_scheme(code_tokens(y, name).labels)
+    return segments_of_sequences(read_given_segments(y, scheme, False, name)[0])
 
 
 def checked_segments(segments: list, texts: list[list[str]], name: str) -> list[list[tuple]]:

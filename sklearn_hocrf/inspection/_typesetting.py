@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 from typing import Any, NamedTuple
 
-from .._data.encodings import NO_LABEL
+from .._data.schemes import NO_LABEL
 from .._data.texts import visible
 
 __all__ = ["CAPTION", "COLUMNS", "Box", "Piece", "Typesetter"]

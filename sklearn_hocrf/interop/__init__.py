@@ -11,8 +11,8 @@ From sklearn-crfsuite and CRFsuite; these rows are tested, by training both, but
     c1                                  l1_reg
     (no weights of single labels)       fit_intercept=False
     all_possible_transitions            patterns="all"
-    all_possible_states                 unsupported=True
-    min_freq                            min_pattern_count and min_feature_count; they count tokens, while CRFsuite adds
+    all_possible_states                 all_pairs=True
+    min_freq                            min_pattern_count and min_pair_count; they count tokens, while CRFsuite adds
                                         up values, and leaves out features whose sums are 0 or negative
     max_iterations, epsilon             max_iter, tol, which is about the norm of the gradient: another criterion
     algorithm="l2sgd"                   solver="sgd"
@@ -25,21 +25,21 @@ From sklearn-crfsuite and CRFsuite; these rows are tested, by training both, but
     crf.state_features_                 inspection.weights(crf, order=0), or crf.coef_ as a matrix
     crf.transition_features_            inspection.weights(crf, order=1), or pattern_coef_ beside patterns_
     flat_f1_score(y, y_pred, labels=l, average=a)   metrics.token_f1_score(y, y_pred, labels=l, average=a)
-    seqeval's f1_score                  metrics.segment_f1_score(y, y_pred, encoding="bio"); see its docstring
+    seqeval's f1_score                  metrics.segment_f1_score(y, y_pred, scheme="bio"); see its docstring
 
 From CRF++; the first row is tested where CRF++ is installed, the others are from the tool's documentation::
 
     -c C, with -a CRF-L2                sigma_reg = C^0.5
     -a CRF-L1                           l1_reg, sigma_reg=inf; a larger -c means a smaller l1_reg
     -a MIRA                             none
-    -f n                                min_feature_count=n
+    -f n                                min_pair_count=n
     -m, -e                              max_iter, tol: another criterion
     U01:%x[-1,0]/%x[0,1]                SequenceFeatureExtractor(templates=[((0, -1), (1, 0))]): (field, offset)
     B                                   max_order=1
     B01:%x[0,0]                         feature_order, by prefixes of the features' names
     crf_test -v1, -v2                   predict_marginals
     crf_test -n N                       predict_nbest(X, N)
-    conlleval                           metrics.segment_classification_report(y, y_pred, encoding="bio")
+    conlleval                           metrics.segment_classification_report(y, y_pred, scheme="bio")
 
 From Wapiti; from the tool's documentation::
 
@@ -74,14 +74,14 @@ What users of other tools ask for, by the threads of these tools, and the lines 
       pytorch-partial-crf#13)
     segments that are too short         HighOrderSemiCRF(min_segment_length={"exon": 3})
       (Helixer#138, hmmlearn#173)
-    labels that may not follow          HighOrderCRF(constraints=training.Constraints(forbid=[("REM", "W", "REM")]));
+    labels that may not follow          HighOrderCRF(constraints=settings.Constraints(forbid=[("REM", "W", "REM")]));
       (U-Time#49)                       for tags: constraints="bio"
-    recall before precision             HighOrderCRF(decoding=training.TokenDecoding(cost={("B-PER", "O"): 5}))
+    recall before precision             HighOrderCRF(decoding=settings.TokenDecoding(cost={("B-PER", "O"): 5}))
       (flair#642)
     argmax differs from Viterbi         HighOrderCRF(decoding="token")
       (pytorch-crf#36, flair#3070,
       flair#3469)
-    a threshold for entities            HighOrderCRF(decoding=training.SegmentDecoding(threshold=0.8))
+    a threshold for entities            HighOrderCRF(decoding=settings.SegmentDecoding(threshold=0.8))
       (flair#3575)
     the probability of an entity        crf.predict_segments(X, with_probability=True); with another label, or a part
       (edsnlp#377)                      of its tokens: crf.log_likelihood(X, y) of a y with holes
@@ -95,7 +95,7 @@ What users of other tools ask for, by the threads of these tools, and the lines 
       (python-crfsuite#99)
     weights as a table                  inspection.weights(pipe, label="B-PER", top=20)
       (eli5#77, sklearn-crfsuite#34)
-    a confusion matrix of entities      metrics.segment_confusion(y, y_pred, encoding="bio")
+    a confusion matrix of entities      metrics.segment_confusion(y, y_pred, scheme="bio")
       (seqeval#37)
     nested or overlapping entities      not yet: segments tile a sequence
     training on a GPU                   no: kernels are for processors

@@ -50,7 +50,7 @@ def from_crfsuite(model: str | PathLike[str] | Any, *, encoding: str = "utf-8") 
     crf : HighOrderCRF
         Of ``max_order=1``. ``n_iter_`` is 0, and ``objective_history_`` is nan. ``classes_`` and ``feature_names_in_``
         are sorted. Of a ``sklearn_crfsuite.CRF`` it has the parameters ``sigma_reg``, ``l1_reg``, ``patterns``,
-        ``unsupported``, ``min_pattern_count`` and ``min_feature_count``, so that training it again minimises the same
+        ``all_pairs``, ``min_pattern_count`` and ``min_pair_count``, so that training it again minimises the same
         function; of a file, these are the defaults. With ``warm_start=True`` training starts from these weights.
 
     Raises
@@ -114,9 +114,9 @@ def _with_parameters_of(model: Any) -> HighOrderCRF:
     if model.all_possible_transitions:
         params["patterns"] = "all"
     if model.all_possible_states:
-        params["unsupported"] = True
+        params["all_pairs"] = True
     if model.min_freq:
-        params |= {"min_pattern_count": float(model.min_freq), "min_feature_count": float(model.min_freq)}
+        params |= {"min_pattern_count": float(model.min_freq), "min_pair_count": float(model.min_freq)}
     return HighOrderCRF(**params)
 
 

@@ -15,15 +15,15 @@ texts.
 The scorers go into :class:`~sklearn.model_selection.GridSearchCV` and the like:
 
 * ``token_accuracy_scorer``, ``token_f1_scorer`` (macro average), ``sequence_accuracy_scorer``;
-* ``segment_f1_scorer``, ``segment_precision_scorer``, ``segment_recall_scorer``: exact runs of equal labels, including
-  runs of "O", micro average;
+* ``segment_f1_scorer``: exact runs of equal labels, including runs of "O", micro average;
 * ``bio_f1_scorer``, ``bioes_f1_scorer``: exact segments of BIO and BIOES tags, micro average;
-* ``segments_f1_scorer``: exact segments of lists of (start, stop, label), micro average;
+* ``span_f1_scorer``: exact segments of lists of (start, stop, label), micro average;
 * ``log_likelihood_scorer``: mean log-likelihood per token. :class:`LogLikelihoodScorer` has its parameter.
 
 Choose by the form of y. The scorers of runs give no meaning to the text of a label: runs of "B-PER", of "I-PER" and of
 "O" would be segments of three labels. In lists of segments "O" is an ordinary label. For other parameters use
-``make_scorer``, as in ``make_scorer(segment_f1_score, encoding="segments", ignore=["O"])``.
+``make_scorer``, as in ``make_scorer(segment_f1_score, scheme="segments", ignore=["O"])``; it also takes a function of
+your own that returns the precision or the recall of :func:`segment_precision_recall_f1`.
 
 Examples
 --------
@@ -38,7 +38,7 @@ Scores of predictions:
 
 >>> truth = [["B-PER", "I-PER", "O", "B-LOC"], ["O", "B-LOC"]]
 >>> guess = [["B-PER", "I-PER", "O", "O"], ["O", "B-LOC"]]
->>> round(metrics.segment_f1_score(truth, guess, encoding="bio"), 2), metrics.token_accuracy_score(truth, guess)
+>>> round(metrics.segment_f1_score(truth, guess, scheme="bio"), 2), metrics.token_accuracy_score(truth, guess)
 (0.8, 0.8333333333333334)
 """
 
@@ -58,12 +58,7 @@ from ._errors import SegmentConfusion, SegmentError, error_table, segment_confus
 from ._likelihood import LogLikelihoodScorer
 from ._randomization import RandomizationTest, randomization_test
 from ._reports import segment_classification_report, token_classification_report
-from ._segment_scores import (
-    segment_f1_score,
-    segment_precision_recall_f1,
-    segment_precision_score,
-    segment_recall_score,
-)
+from ._segment_scores import segment_f1_score, segment_precision_recall_f1
 from ._segments import extract_segments
 from ._token_scores import (
     PrecisionRecallF1,
@@ -71,8 +66,6 @@ from ._token_scores import (
     token_accuracy_score,
     token_f1_score,
     token_precision_recall_f1,
-    token_precision_score,
-    token_recall_score,
 )
 
 __all__ = [
@@ -97,11 +90,7 @@ __all__ = [
     "segment_f1_scorer",
     "segment_outcomes",
     "segment_precision_recall_f1",
-    "segment_precision_score",
-    "segment_precision_scorer",
-    "segment_recall_score",
-    "segment_recall_scorer",
-    "segments_f1_scorer",
+    "span_f1_scorer",
     "sequence_accuracy_score",
     "sequence_accuracy_scorer",
     "token_accuracy_score",
@@ -110,8 +99,6 @@ __all__ = [
     "token_f1_score",
     "token_f1_scorer",
     "token_precision_recall_f1",
-    "token_precision_score",
-    "token_recall_score",
 ]
 
 
@@ -128,9 +115,7 @@ token_accuracy_scorer = _scorer("token_accuracy", token_accuracy_score)
 token_f1_scorer = _scorer("token_f1", token_f1_score)
 sequence_accuracy_scorer = _scorer("sequence_accuracy", sequence_accuracy_score)
 segment_f1_scorer = _scorer("segment_f1", segment_f1_score)
-segment_precision_scorer = _scorer("segment_precision", segment_precision_score)
-segment_recall_scorer = _scorer("segment_recall", segment_recall_score)
-bio_f1_scorer = _scorer("bio_f1", segment_f1_score, encoding="bio")
-bioes_f1_scorer = _scorer("bioes_f1", segment_f1_score, encoding="bioes")
-segments_f1_scorer = _scorer("segments_f1", segment_f1_score, encoding="segments")
+bio_f1_scorer = _scorer("bio_f1", segment_f1_score, scheme="bio")
+bioes_f1_scorer = _scorer("bioes_f1", segment_f1_score, scheme="bioes")
+span_f1_scorer = _scorer("span_f1", segment_f1_score, scheme="segments")
 log_likelihood_scorer = LogLikelihoodScorer()

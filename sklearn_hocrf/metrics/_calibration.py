@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._data.checks import short
-from .._data.encodings import read_segment
+from .._data.schemes import read_segment
 from ._reading import FIELDS, LabelSequences, list_sequences, refuse_other_number, tuples_of_segments
 from ._segments import read_given_segments
 
@@ -42,7 +42,7 @@ class SegmentOutcomes(NamedTuple):
 
 
 def segment_outcomes(
-    y_true: LabelSequences, y_pred: LabelSequences, *, encoding: str = "runs", strict: bool = False
+    y_true: LabelSequences, y_pred: LabelSequences, *, scheme: str = "runs", strict: bool = False
 ) -> SegmentOutcomes:
     """Return which segments are right, and their probabilities.
 
@@ -52,13 +52,13 @@ def segment_outcomes(
     Parameters
     ----------
     y_true : list of sequences
-        Token labels (lists or arrays of shape (n_tokens,)), or, with ``encoding="segments"``, lists of
+        Token labels (lists or arrays of shape (n_tokens,)), or, with ``scheme="segments"``, lists of
         (start, stop, label).
     y_pred : list of sequences of segments
         For each sequence a structured array with fields ``start``, ``stop``, ``label`` and ``probability``, as
         ``segment_marginals`` returns it, or a list of (start, stop, label, probability). Any segments will do: all that
         have some probability, or those of the best labelling.
-    encoding : {"runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="runs"
+    scheme : {"runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="runs"
         How labels of ``y_true`` encode segments, see :func:`extract_segments`.
     strict : bool, default=False
         Treatment of tags that break the rules, see :func:`extract_segments`.
@@ -82,7 +82,7 @@ def segment_outcomes(
     >>> from sklearn_hocrf.metrics import segment_outcomes
     >>> y_true = [["B-PER", "I-PER", "O", "B-LOC"]]
     >>> y_pred = [[(0, 2, "PER", 0.9), (0, 1, "PER", 0.1), (3, 4, "PER", 0.3)]]
-    >>> is_right, probability = segment_outcomes(y_true, y_pred, encoding="bio")
+    >>> is_right, probability = segment_outcomes(y_true, y_pred, scheme="bio")
     >>> is_right
     array([ True, False, False])
 
@@ -91,7 +91,7 @@ def segment_outcomes(
     >>> from sklearn.calibration import CalibrationDisplay
     >>> display = CalibrationDisplay.from_predictions(is_right, probability)  # pip install matplotlib
     """
-    table, lengths = read_given_segments(y_true, encoding, strict, "y_true")
+    table, lengths = read_given_segments(y_true, scheme, strict, "y_true")
     predicted = _read_predicted(y_pred, lengths, table.n_sequences)
     columns = (column.tolist() for column in table[:3])
     labels = [table.labels[code] for code in table.label.tolist()]
@@ -106,7 +106,7 @@ def calibration_table(
     n_bins: int = 10,
     *,
     strategy: str = "uniform",
-    encoding: str = "runs",
+    scheme: str = "runs",
     strict: bool = False,
 ) -> np.ndarray:
     """Return how often segments are right, by their probabilities.
@@ -119,7 +119,7 @@ def calibration_table(
     strategy : {"uniform", "quantile"}, default="uniform"
         "uniform": all bins have the same width. "quantile": all have about the same number of segments; there are fewer
         bins where many probabilities are equal.
-    encoding, strict : as in :func:`segment_outcomes`
+    scheme, strict : as in :func:`segment_outcomes`
 
     Returns
     -------
@@ -142,12 +142,12 @@ def calibration_table(
     >>> from sklearn_hocrf.metrics import calibration_table
     >>> y_true = [["B-PER", "I-PER", "O", "B-LOC"]]
     >>> y_pred = [[(0, 2, "PER", 0.9), (0, 1, "PER", 0.1), (3, 4, "PER", 0.3), (3, 4, "LOC", 0.6)]]
-    >>> for row in calibration_table(y_true, y_pred, 2, encoding="bio").tolist():
+    >>> for row in calibration_table(y_true, y_pred, 2, scheme="bio").tolist():
     ...     print(row)
     (0.0, 0.5, 2, 0.2, 0.0)
     (0.5, 1.0, 2, 0.75, 1.0)
     """
-    return _table(_outcomes(y_true, y_pred, encoding, strict), n_bins, strategy)
+    return _table(_outcomes(y_true, y_pred, scheme, strict), n_bins, strategy)
 
 
 def expected_calibration_error(
@@ -156,7 +156,7 @@ def expected_calibration_error(
     n_bins: int = 10,
     *,
     strategy: str = "uniform",
-    encoding: str = "runs",
+    scheme: str = "runs",
     strict: bool = False,
 ) -> float:
     """Return the mean difference between the probability of segments and the fraction that is right.
@@ -169,7 +169,7 @@ def expected_calibration_error(
     ----------
     y_true, y_pred : as in :func:`segment_outcomes`
     n_bins, strategy : as in :func:`calibration_table`
-    encoding, strict : as in :func:`segment_outcomes`
+    scheme, strict : as in :func:`segment_outcomes`
 
     Returns
     -------
@@ -190,17 +190,17 @@ def expected_calibration_error(
     >>> from sklearn_hocrf.metrics import expected_calibration_error
     >>> y_true = [["B-PER", "I-PER", "O", "B-LOC"]]
     >>> y_pred = [[(0, 2, "PER", 0.9), (0, 1, "PER", 0.1), (3, 4, "PER", 0.3), (3, 4, "LOC", 0.6)]]
-    >>> round(expected_calibration_error(y_true, y_pred, 2, encoding="bio"), 3)
+    >>> round(expected_calibration_error(y_true, y_pred, 2, scheme="bio"), 3)
     0.225
     """
-    table = _table(_outcomes(y_true, y_pred, encoding, strict), n_bins, strategy)
+    table = _table(_outcomes(y_true, y_pred, scheme, strict), n_bins, strategy)
     table = table[table["n_segments"] > 0]
     differences = np.abs(table["mean_probability"] - table["fraction_right"])
     return float(np.average(differences, weights=table["n_segments"]))
 
 
 def segment_brier_score(
-    y_true: LabelSequences, y_pred: LabelSequences, *, encoding: str = "runs", strict: bool = False
+    y_true: LabelSequences, y_pred: LabelSequences, *, scheme: str = "runs", strict: bool = False
 ) -> float:
     """Return the mean squared difference between the probability of segments and 1, if right, or 0 [1]_.
 
@@ -209,7 +209,7 @@ def segment_brier_score(
 
     Parameters
     ----------
-    y_true, y_pred, encoding, strict : as in :func:`segment_outcomes`
+    y_true, y_pred, scheme, strict : as in :func:`segment_outcomes`
 
     Returns
     -------
@@ -230,15 +230,15 @@ def segment_brier_score(
     >>> from sklearn_hocrf.metrics import segment_brier_score
     >>> y_true = [["B-PER", "I-PER", "O", "B-LOC"]]
     >>> y_pred = [[(0, 2, "PER", 0.9), (0, 1, "PER", 0.1), (3, 4, "PER", 0.3), (3, 4, "LOC", 0.6)]]
-    >>> round(segment_brier_score(y_true, y_pred, encoding="bio"), 4)
+    >>> round(segment_brier_score(y_true, y_pred, scheme="bio"), 4)
     0.0675
     """
-    is_right, probability = _outcomes(y_true, y_pred, encoding, strict)
+    is_right, probability = _outcomes(y_true, y_pred, scheme, strict)
     return float(np.mean((probability - is_right) ** 2))
 
 
-def _outcomes(y_true: LabelSequences, y_pred: LabelSequences, encoding: str, strict: bool) -> SegmentOutcomes:
-    outcomes = segment_outcomes(y_true, y_pred, encoding=encoding, strict=strict)
+def _outcomes(y_true: LabelSequences, y_pred: LabelSequences, scheme: str, strict: bool) -> SegmentOutcomes:
+    outcomes = segment_outcomes(y_true, y_pred, scheme=scheme, strict=strict)
     if not len(outcomes.is_right):
         raise ValueError("y_pred has no segments, so nothing can be said of their probabilities")
     return outcomes

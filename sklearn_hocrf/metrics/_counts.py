@@ -16,10 +16,10 @@ from scipy import sparse
 from sklearn.exceptions import UndefinedMetricWarning
 
 from .._data.checks import number_weights, refuse_infinite_sum
-from .._data.encodings import suspected_encoding
+from .._data.schemes import suspected_scheme
 from .._validation import warn_of_tags, warn_user
 from ._reading import LabelSequences, read_pair, refuse_other_number, sorted_union
-from ._segments import SegmentTable, check_encoding, read_segments, segments_of_tokens
+from ._segments import SegmentTable, check_scheme, read_segments, segments_of_tokens
 
 __all__ = [
     "Counts",
@@ -137,13 +137,13 @@ def count_segments(
     y_true: LabelSequences,
     y_pred: LabelSequences,
     *,
-    encoding: str = "runs",
+    scheme: str = "runs",
     strict: bool = False,
     labels: Iterable[Hashable] | None = None,
     ignore: Iterable[Hashable] = (),
 ) -> Counts:
     """Count segments by label; one is correct if there is a true one with the same start, stop and label."""
-    true, predicted = _read_segment_pair(y_true, y_pred, encoding, strict)
+    true, predicted = _read_segment_pair(y_true, y_pred, scheme, strict)
     scored = _scored_labels(labels, ignore, _labels_used(true), _labels_used(predicted))
     true = true._replace(label=_take(_codes_in(scored, true.labels), true.label))
     predicted = predicted._replace(label=_take(_codes_in(scored, predicted.labels), predicted.label))
@@ -158,19 +158,19 @@ def count_segments(
 
 
 def _read_segment_pair(
-    y_true: LabelSequences, y_pred: LabelSequences, encoding: str, strict: bool
+    y_true: LabelSequences, y_pred: LabelSequences, scheme: str, strict: bool
 ) -> tuple[SegmentTable, SegmentTable]:
-    check_encoding(encoding, strict)
-    if encoding == "segments":
+    check_scheme(scheme, strict)
+    if scheme == "segments":
         true, predicted = read_segments(y_true, "y_true"), read_segments(y_pred, "y_pred")
         refuse_other_number(true.n_sequences, predicted.n_sequences)
         return true, predicted
     true_tokens, predicted_tokens = read_pair(y_true, y_pred)
-    if encoding == "runs":
-        warn_of_tags(suspected_encoding([*true_tokens.labels, *predicted_tokens.labels]))
+    if scheme == "runs":
+        warn_of_tags(suspected_scheme([*true_tokens.labels, *predicted_tokens.labels]))
     return (
-        segments_of_tokens(true_tokens, encoding, strict, "y_true"),
-        segments_of_tokens(predicted_tokens, encoding, strict, "y_pred"),
+        segments_of_tokens(true_tokens, scheme, strict, "y_true"),
+        segments_of_tokens(predicted_tokens, scheme, strict, "y_pred"),
     )
 
 
@@ -198,13 +198,13 @@ def count_tokens_as_items(y_true: LabelSequences, y_pred: LabelSequences) -> Cou
 
 
 def count_sequences_as_items(
-    y_true: LabelSequences, y_pred: LabelSequences, *, encoding: str | None = None, strict: bool = False
+    y_true: LabelSequences, y_pred: LabelSequences, *, scheme: str | None = None, strict: bool = False
 ) -> Counts:
     """Count sequences without an error, so that the precision is the sequence accuracy."""
-    if encoding is None:
+    if scheme is None:
         counts = count_tokens(y_true, y_pred)
     else:
-        counts = count_segments(y_true, y_pred, encoding=encoding, strict=strict)
+        counts = count_segments(y_true, y_pred, scheme=scheme, strict=strict)
     correct, predicted, true = (matrix.sum(axis=1) for matrix in counts[:3])
     right = ((correct == predicted) & (correct == true)).astype(np.float64)
     one = sparse.csr_array(np.ones((len(right), 1)))

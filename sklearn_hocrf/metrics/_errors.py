@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._data.checks import check_choice, finite_number, finite_numbers, short
-from .._data.encodings import ENCODINGS, hold_segments, parts_of_segment, read_segment
+from .._data.schemes import SCHEMES, hold_segments, parts_of_segment, read_segment
 from .._display import Table, listed, table_of, texts_of
 from ._reading import (
     FIELDS,
@@ -23,7 +23,7 @@ from ._reading import (
     sorted_union,
     tuples_of_segments,
 )
-from ._segments import check_encoding, read_given_segments, segments_of_sequences
+from ._segments import check_scheme, read_given_segments, segments_of_sequences
 
 __all__ = ["SegmentConfusion", "SegmentError", "error_table", "segment_confusion"]
 
@@ -91,7 +91,7 @@ def segment_confusion(
     y_true: LabelSequences,
     y_pred: LabelSequences,
     *,
-    encoding: str = "runs",
+    scheme: str = "runs",
     strict: bool = False,
     ignore: Iterable[Hashable] = (),
 ) -> SegmentConfusion:
@@ -107,8 +107,8 @@ def segment_confusion(
     ----------
     y_true, y_pred : list of sequences
         Token labels, or lists of (start, stop, label), as for :func:`error_table`; both may differ in this.
-    encoding, strict : as in :func:`extract_segments`
-        How token labels encode segments. Segments are taken as such, whatever the encoding is.
+    scheme, strict : as in :func:`extract_segments`
+        How token labels encode segments. Segments are taken as such, whatever the scheme is.
     ignore : iterable of labels, default=()
         Labels of segments that are left out, such as "O" of "runs".
 
@@ -129,15 +129,15 @@ def segment_confusion(
     >>> from sklearn_hocrf.metrics import segment_confusion
     >>> y_true = [["B-PER", "I-PER", "O", "B-LOC", "O", "B-LOC"]]
     >>> y_pred = [["B-PER", "O", "B-PER", "B-PER", "O", "O"]]
-    >>> segment_confusion(y_true, y_pred, encoding="bio")
+    >>> segment_confusion(y_true, y_pred, scheme="bio")
                     LOC  PER  other boundary  missing
     LOC               0    1               0        1
     PER               0    0               1        0
     other boundary    0    1               0        0
     spurious          0    1               0        0
     """
-    check_encoding(encoding, strict)
-    given = [_read_any(y, encoding, name, strict) for y, name in ((y_true, "y_true"), (y_pred, "y_pred"))]
+    check_scheme(scheme, strict)
+    given = [_read_any(y, scheme, name, strict) for y, name in ((y_true, "y_true"), (y_pred, "y_pred"))]
     _refuse_other_sizes(*given)
     ignored = set(ignore)
     true, predicted = ([[s for s in of_one if s[2] not in ignored] for of_one in one.segments] for one in given)
@@ -168,7 +168,7 @@ def error_table(
     y_true: LabelSequences,
     y_pred: LabelSequences,
     *,
-    encoding: str = "runs",
+    scheme: str = "runs",
     probability: Any = None,
     field: Any = None,
     separator: str = " ",
@@ -187,7 +187,7 @@ def error_table(
     y_true, y_pred : list of sequences
         Token labels, or lists of (start, stop, label); ``y_pred`` may be what
         ``predict_segments(X, with_probability=True)`` returns.
-    encoding : {"tokens", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="runs"
+    scheme : {"tokens", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="runs"
         How token labels encode segments, see :func:`extract_segments`. "tokens": each token is a segment of its own.
     probability : list of sequences or None, default=None
         Segments (start, stop, label, probability), such as ``segment_marginals`` returns, or the probability of the
@@ -214,15 +214,15 @@ def error_table(
     >>> X = [["Ann", "Lee", "met", "Bob", "in", "Oslo"]]
     >>> y_true = [["B-PER", "I-PER", "O", "B-PER", "O", "B-LOC"]]
     >>> y_pred = [[(0, 1, "PER", 0.6), (3, 4, "LOC", 0.9)]]
-    >>> error_table(X, y_true, y_pred, encoding="bio")
+    >>> error_table(X, y_true, y_pred, scheme="bio")
     sequence  error           true     predicted  true_text  predicted_text  probability
            0  label           3 4 PER  3 4 LOC    Bob        Bob                   0.900
            0  other boundary  0 2 PER  0 1 PER    Ann Lee    Ann                   0.600
            0  missing         5 6 LOC             Oslo
     """
-    check_choice("encoding", encoding, ("tokens", *ENCODINGS))
+    check_choice("scheme", scheme, ("tokens", *SCHEMES))
     texts = texts_of(listed(X), field)
-    true, predicted = _read_any(y_true, encoding, "y_true"), _read_any(y_pred, encoding, "y_pred")
+    true, predicted = _read_any(y_true, scheme, "y_true"), _read_any(y_pred, scheme, "y_pred")
     for name, given in (("y_true", true), ("y_pred", predicted)):
         _refuse_other_texts(given, name, texts)
     known = predicted.probability
@@ -250,17 +250,17 @@ class _Given(NamedTuple):
     lengths: np.ndarray | None  # numbers of labels; None where segments are given, which do not say it
 
 
-def _read_any(y: Any, encoding: str, name: str, strict: bool = False) -> _Given:
+def _read_any(y: Any, scheme: str, name: str, strict: bool = False) -> _Given:
     """Read labels of tokens, or segments with or without probabilities."""
     sequences = list_sequences(y, name, "labels or segments")
-    if encoding == "segments" or hold_segments(sequences) or not any(map(len, sequences)):
+    if scheme == "segments" or hold_segments(sequences) or not any(map(len, sequences)):
         return _read_segments(sequences, name)
-    if encoding == "tokens":
+    if scheme == "tokens":
         tokens = code_tokens(sequences, name)
         labels, cuts = [tokens.labels[code] for code in tokens.codes.tolist()], tokens.offsets.tolist()
         segments = [[(t - i, t - i + 1, labels[t]) for t in range(i, j)] for i, j in pairwise(cuts)]
         return _Given(segments, {}, tokens.lengths)
-    table, lengths = read_given_segments(sequences, encoding, strict, name)
+    table, lengths = read_given_segments(sequences, scheme, strict, name)
     return _Given(segments_of_sequences(table), {}, lengths)
 
 

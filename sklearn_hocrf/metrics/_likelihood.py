@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.metadata_routing import MetadataRequest
 
 from .._data.checks import unmasked
-from .._data.encodings import looks_like_segments
+from .._data.schemes import looks_like_segments
 from .._validation import check_sequence_weight, warn_user
 from .._validation._delegation import method_of_model
 

@@ -30,11 +30,7 @@ __all__ = ["RandomizationTest", "randomization_test"]
 COUNTED: dict[Callable, tuple[Callable, str]] = {
     _token_scores.token_accuracy_score: (count_tokens_as_items, "precision"),
     _token_scores.sequence_accuracy_score: (count_sequences_as_items, "precision"),
-    _token_scores.token_precision_score: (count_tokens, "precision"),
-    _token_scores.token_recall_score: (count_tokens, "recall"),
     _token_scores.token_f1_score: (count_tokens, "f1"),
-    _segment_scores.segment_precision_score: (count_segments, "precision"),
-    _segment_scores.segment_recall_score: (count_segments, "recall"),
     _segment_scores.segment_f1_score: (count_segments, "f1"),
 }
 BLOCK = 1 << 22  # swaps drawn at a time, to bound memory
@@ -83,7 +79,7 @@ def randomization_test(
     random_state : int, RandomState instance or None, default=None
         Determines the swaps. They do not depend on the metric.
     **metric_params
-        Parameters of the metric, such as ``encoding="bio"`` or ``ignore=["O"]``; not ``sample_weight``.
+        Parameters of the metric, such as ``scheme="bio"`` or ``ignore=["O"]``; not ``sample_weight``.
 
     Returns
     -------

@@ -12,8 +12,8 @@ import numpy as np
 
 from .._data.arrays import offsets_of
 from .._data.checks import IGNORED, is_missing, missing_label, unmasked
-from .._data.encodings import looks_like_segments
 from .._data.labels import flatten_labels, position_name
+from .._data.schemes import looks_like_segments
 
 __all__ = [
     "FIELDS",
@@ -77,7 +77,7 @@ def code_tokens(y: LabelSequences, name: str) -> CodedLabels:
     sequences = list_sequences(y, name)
     if looks_like_segments(sequences):
         raise ValueError(
-            f'{name} holds segments (start, stop, label), where one label a token belongs: encoding="segments"? '
+            f'{name} holds segments (start, stop, label), where one label a token belongs: scheme="segments"? '
             "(Scores of tokens need labels of tokens.)"
         )
     for n, labels in enumerate(sequences):

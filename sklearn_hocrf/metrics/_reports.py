@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike
 from .._docstrings import share_docstring
 from ._counts import Counts, count_segments, count_tokens
 from ._reading import LabelSequences
-from ._segment_scores import segment_precision_score
-from ._token_scores import PrecisionRecallF1, all_scores, token_precision_score
+from ._segment_scores import segment_precision_recall_f1
+from ._token_scores import PrecisionRecallF1, all_scores, token_precision_recall_f1
 
 __all__ = ["segment_classification_report", "token_classification_report"]
 
@@ -19,7 +19,7 @@ AVERAGES = ("micro", "macro", "weighted")
 COLUMNS = ("precision", "recall", "f1-score", "support")
 
 
-@share_docstring(token_precision_score)
+@share_docstring(token_precision_recall_f1)
 def token_classification_report(
     y_true: LabelSequences,
     y_pred: LabelSequences,
@@ -35,12 +35,12 @@ def token_classification_report(
 
     Parameters
     ----------
-    y_true, y_pred, labels, ignore : as in :func:`token_precision_score`
+    y_true, y_pred, labels, ignore : as in :func:`token_precision_recall_f1`
     digits : int, default=2
         Number of decimals of the text.
     output_dict : bool, default=False
         Whether to return a dict instead of text, with values that are not rounded.
-    zero_division, sample_weight : as in :func:`token_precision_score`
+    zero_division, sample_weight : as in :func:`token_precision_recall_f1`
 
     Returns
     -------
@@ -77,12 +77,12 @@ def token_classification_report(
 
 
 @share_docstring(token_classification_report)
-@share_docstring(segment_precision_score)
+@share_docstring(segment_precision_recall_f1)
 def segment_classification_report(
     y_true: LabelSequences,
     y_pred: LabelSequences,
     *,
-    encoding: str = "runs",
+    scheme: str = "runs",
     strict: bool = False,
     labels: Iterable[Hashable] | None = None,
     ignore: Iterable[Hashable] = (),
@@ -95,9 +95,9 @@ def segment_classification_report(
 
     Parameters
     ----------
-    y_true, y_pred, encoding, strict, labels, ignore : as in :func:`segment_precision_score`
+    y_true, y_pred, scheme, strict, labels, ignore : as in :func:`segment_precision_recall_f1`
     digits, output_dict : as in :func:`token_classification_report`
-    zero_division, sample_weight : as in :func:`segment_precision_score`
+    zero_division, sample_weight : as in :func:`segment_precision_recall_f1`
 
     Returns
     -------
@@ -115,7 +115,7 @@ def segment_classification_report(
     >>> from sklearn_hocrf.metrics import segment_classification_report
     >>> y_true = [["B-PER", "I-PER", "O", "B-LOC"]]
     >>> y_pred = [["B-PER", "I-PER", "B-LOC", "I-LOC"]]
-    >>> print(segment_classification_report(y_true, y_pred, encoding="bio"))
+    >>> print(segment_classification_report(y_true, y_pred, scheme="bio"))
                   precision    recall  f1-score   support
     <BLANKLINE>
              LOC       0.00      0.00      0.00         1
@@ -126,7 +126,7 @@ def segment_classification_report(
     weighted avg       0.50      0.50      0.50         2
     <BLANKLINE>
     """
-    counts = count_segments(y_true, y_pred, encoding=encoding, strict=strict, labels=labels, ignore=ignore)
+    counts = count_segments(y_true, y_pred, scheme=scheme, strict=strict, labels=labels, ignore=ignore)
     by_label = all_scores(counts, None, zero_division, sample_weight, "segments")
     averages = _averages(counts, zero_division, sample_weight)
     return _report(by_label, averages, False, digits, output_dict)

@@ -11,15 +11,15 @@ from numpy.typing import ArrayLike
 from .._docstrings import share_docstring
 from ._counts import count_segments
 from ._reading import LabelSequences
-from ._token_scores import PrecisionRecallF1, ScoreOptions, all_scores, one_score
+from ._token_scores import PrecisionRecallF1, ScoreOptions, all_scores, f1_score, token_precision_recall_f1
 
-__all__ = ["segment_f1_score", "segment_precision_recall_f1", "segment_precision_score", "segment_recall_score"]
+__all__ = ["segment_f1_score", "segment_precision_recall_f1"]
 
 
 class SegmentScoreOptions(ScoreOptions, total=False):
     """What scores of segments take, for type checkers."""
 
-    encoding: str
+    scheme: str
     strict: bool
 
 
@@ -31,11 +31,12 @@ def segment_precision_recall_f1(
 def segment_precision_recall_f1(
     y_true: LabelSequences, y_pred: LabelSequences, *, average: str, **options: Unpack[SegmentScoreOptions]
 ) -> PrecisionRecallF1[float]: ...
+@share_docstring(token_precision_recall_f1)
 def segment_precision_recall_f1(
     y_true: LabelSequences,
     y_pred: LabelSequences,
     *,
-    encoding: str = "runs",
+    scheme: str = "runs",
     strict: bool = False,
     labels: Iterable[Hashable] | None = None,
     ignore: Iterable[Hashable] = (),
@@ -48,9 +49,9 @@ def segment_precision_recall_f1(
     Parameters
     ----------
     y_true, y_pred : list of sequences
-        Token labels (lists or arrays of shape (n_tokens,)), or, with ``encoding="segments"``, lists of
+        Token labels (lists or arrays of shape (n_tokens,)), or, with ``scheme="segments"``, lists of
         (start, stop, label). Sequences may be empty.
-    encoding : {"runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="runs"
+    scheme : {"runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="runs"
         How labels encode segments, see :func:`extract_segments`. The default gives no meaning to the text of labels:
         for tags such as "B-PER" choose "bio" or "bioes".
     strict : bool, default=False
@@ -60,20 +61,13 @@ def segment_precision_recall_f1(
         ``y_pred``, sorted.
     ignore : list of labels, default=()
         Labels of segments not to score, such as ``["O"]`` for runs of "O".
-    average : {"micro", "macro", "weighted"} or None, default=None
-        None: one value for each label. "micro": the ratio of counts summed over labels. "macro": the mean over labels.
-        "weighted": the mean over labels, weighted by their support.
-    zero_division : {"warn", 0, 1, nan}, default="warn"
-        Value of a ratio 0 / 0; "warn" is 0 with an :class:`~sklearn.exceptions.UndefinedMetricWarning`. Means leave
-        out nan.
+    average, zero_division : as in :func:`token_precision_recall_f1`
     sample_weight : array-like of shape (n_sequences,), default=None
         One weight per sequence, for all of its segments.
 
     Returns
     -------
-    scores : PrecisionRecallF1
-        Named tuple of ``precision``, ``recall``, ``f1``, ``support`` (arrays of shape (n_labels,), or numbers if
-        averaged) and ``labels``.
+    scores : as in :func:`token_precision_recall_f1`
 
     Raises
     ------
@@ -87,133 +81,18 @@ def segment_precision_recall_f1(
     >>> from sklearn_hocrf.metrics import segment_precision_recall_f1
     >>> y_true = [["B-PER", "I-PER", "O", "B-LOC"]]
     >>> y_pred = [["B-PER", "I-PER", "B-LOC", "I-LOC"]]
-    >>> scores = segment_precision_recall_f1(y_true, y_pred, encoding="bio")
+    >>> scores = segment_precision_recall_f1(y_true, y_pred, scheme="bio")
     >>> scores.labels, scores.f1, scores.support
     (['LOC', 'PER'], array([0., 1.]), array([1, 1]))
     >>> y_true, y_pred = [[(0, 2, "PER"), (3, 4, "LOC")]], [[(0, 2, "PER"), (2, 4, "LOC")]]
-    >>> segment_precision_recall_f1(y_true, y_pred, encoding="segments", average="micro").f1
+    >>> segment_precision_recall_f1(y_true, y_pred, scheme="segments", average="micro").f1
     0.5
     """
-    counts = count_segments(y_true, y_pred, encoding=encoding, strict=strict, labels=labels, ignore=ignore)
+    counts = count_segments(y_true, y_pred, scheme=scheme, strict=strict, labels=labels, ignore=ignore)
     return all_scores(counts, average, zero_division, sample_weight, "segments")
 
 
 @overload
-def segment_precision_score(
-    y_true: LabelSequences, y_pred: LabelSequences, *, average: str = "micro", **options: Unpack[SegmentScoreOptions]
-) -> float: ...
-@overload
-def segment_precision_score(
-    y_true: LabelSequences, y_pred: LabelSequences, *, average: None, **options: Unpack[SegmentScoreOptions]
-) -> np.ndarray: ...
-def segment_precision_score(
-    y_true: LabelSequences,
-    y_pred: LabelSequences,
-    *,
-    encoding: str = "runs",
-    strict: bool = False,
-    labels: Iterable[Hashable] | None = None,
-    ignore: Iterable[Hashable] = (),
-    average: str | None = "micro",
-    zero_division: str | float = "warn",
-    sample_weight: ArrayLike | None = None,
-) -> float | np.ndarray:
-    """Return the precision of exact segments: correct / predicted.
-
-    Parameters
-    ----------
-    y_true, y_pred : list of sequences
-        Token labels, or, with ``encoding="segments"``, lists of (start, stop, label).
-    encoding : {"runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="runs"
-        How labels encode segments, see :func:`extract_segments`. The default gives no meaning to the text of labels:
-        for tags such as "B-PER" choose "bio" or "bioes".
-    strict : bool, default=False
-        Treatment of tags that break the rules, see :func:`extract_segments`.
-    labels, ignore : list of labels
-        The labels to score (None: all labels in the data), and the labels not to score. They are labels of segments,
-        such as "PER", not tags.
-    average : {"micro", "macro", "weighted"} or None, default="micro"
-        As for :func:`segment_precision_recall_f1`.
-    zero_division : {"warn", 0, 1, nan}, default="warn"
-        Value of a ratio 0 / 0.
-    sample_weight : array-like of shape (n_sequences,), default=None
-        One weight per sequence, for all of its segments.
-
-    Returns
-    -------
-    precision : float, or ndarray of shape (n_labels,) with ``average=None``
-
-    Raises
-    ------
-    ValueError, TypeError
-        As for :func:`segment_precision_recall_f1`.
-
-    Examples
-    --------
-    >>> from sklearn_hocrf.metrics import segment_precision_score
-    >>> y_true, y_pred = [["author", "author", "date"]], [["author", "date", "date"]]
-    >>> segment_precision_score(y_true, y_pred)
-    0.0
-    >>> y_true, y_pred = [["B-PER", "I-PER", "B-LOC"]], [["B-PER", "I-PER", "O"]]
-    >>> segment_precision_score(y_true, y_pred, encoding="bio")
-    1.0
-    """
-    counts = count_segments(y_true, y_pred, encoding=encoding, strict=strict, labels=labels, ignore=ignore)
-    return one_score(counts, "precision", average, zero_division, sample_weight, "segments")
-
-
-@overload
-def segment_recall_score(
-    y_true: LabelSequences, y_pred: LabelSequences, *, average: str = "micro", **options: Unpack[SegmentScoreOptions]
-) -> float: ...
-@overload
-def segment_recall_score(
-    y_true: LabelSequences, y_pred: LabelSequences, *, average: None, **options: Unpack[SegmentScoreOptions]
-) -> np.ndarray: ...
-@share_docstring(segment_precision_score)
-def segment_recall_score(
-    y_true: LabelSequences,
-    y_pred: LabelSequences,
-    *,
-    encoding: str = "runs",
-    strict: bool = False,
-    labels: Iterable[Hashable] | None = None,
-    ignore: Iterable[Hashable] = (),
-    average: str | None = "micro",
-    zero_division: str | float = "warn",
-    sample_weight: ArrayLike | None = None,
-) -> float | np.ndarray:
-    """Return the recall of exact segments: correct / true.
-
-    Parameters
-    ----------
-    y_true, y_pred, encoding, strict, labels, ignore : as in :func:`segment_precision_score`
-    average, zero_division, sample_weight : as in :func:`segment_precision_score`
-
-    Returns
-    -------
-    recall : float, or ndarray of shape (n_labels,) with ``average=None``
-
-    Raises
-    ------
-    ValueError, TypeError
-        As for :func:`segment_precision_recall_f1`.
-
-    Examples
-    --------
-    >>> from sklearn_hocrf.metrics import segment_recall_score
-    >>> y_true, y_pred = [["author", "author", "date"]], [["author", "date", "date"]]
-    >>> segment_recall_score(y_true, y_pred)
-    0.0
-    >>> y_true, y_pred = [["B-PER", "I-PER", "B-LOC"]], [["B-PER", "I-PER", "O"]]
-    >>> segment_recall_score(y_true, y_pred, encoding="bio")
-    0.5
-    """
-    counts = count_segments(y_true, y_pred, encoding=encoding, strict=strict, labels=labels, ignore=ignore)
-    return one_score(counts, "recall", average, zero_division, sample_weight, "segments")
-
-
-@overload
 def segment_f1_score(
     y_true: LabelSequences, y_pred: LabelSequences, *, average: str = "micro", **options: Unpack[SegmentScoreOptions]
 ) -> float: ...
@@ -221,12 +100,12 @@ def segment_f1_score(
 def segment_f1_score(
     y_true: LabelSequences, y_pred: LabelSequences, *, average: None, **options: Unpack[SegmentScoreOptions]
 ) -> np.ndarray: ...
-@share_docstring(segment_precision_score)
+@share_docstring(segment_precision_recall_f1)
 def segment_f1_score(
     y_true: LabelSequences,
     y_pred: LabelSequences,
     *,
-    encoding: str = "runs",
+    scheme: str = "runs",
     strict: bool = False,
     labels: Iterable[Hashable] | None = None,
     ignore: Iterable[Hashable] = (),
@@ -238,8 +117,10 @@ def segment_f1_score(
 
     Parameters
     ----------
-    y_true, y_pred, encoding, strict, labels, ignore : as in :func:`segment_precision_score`
-    average, zero_division, sample_weight : as in :func:`segment_precision_score`
+    y_true, y_pred, scheme, strict, labels, ignore : as in :func:`segment_precision_recall_f1`
+    average : {"micro", "macro", "weighted"} or None, default="micro"
+        As for :func:`segment_precision_recall_f1`.
+    zero_division, sample_weight : as in :func:`segment_precision_recall_f1`
 
     Returns
     -------
@@ -257,8 +138,8 @@ def segment_f1_score(
     >>> segment_f1_score(y_true, y_pred)
     0.0
     >>> y_true, y_pred = [["B-PER", "I-PER", "B-LOC"]], [["B-PER", "I-PER", "O"]]
-    >>> segment_f1_score(y_true, y_pred, encoding="bio")
+    >>> segment_f1_score(y_true, y_pred, scheme="bio")
     0.6666666666666666
     """
-    counts = count_segments(y_true, y_pred, encoding=encoding, strict=strict, labels=labels, ignore=ignore)
-    return one_score(counts, "f1", average, zero_division, sample_weight, "segments")
+    counts = count_segments(y_true, y_pred, scheme=scheme, strict=strict, labels=labels, ignore=ignore)
+    return f1_score(counts, average, zero_division, sample_weight, "segments")

@@ -8,9 +8,10 @@ import numpy as np
 
 from .._data.arrays import offsets_of
 from .._data.checks import check_choice, short
-from .._data.encodings import (
-    ENCODINGS,
+from .._data.labels import position_name
+from .._data.schemes import (
     PREFIXES,
+    SCHEMES,
     B,
     E,
     I,
@@ -21,16 +22,15 @@ from .._data.encodings import (
     segments_of_labels,
     segments_of_tags,
     split_tag,
-    suspected_encoding,
+    suspected_scheme,
 )
-from .._data.labels import position_name
 from .._data.segments import Segments
 from .._validation import warn_of_tags
 from ._reading import CodedLabels, LabelSequences, code_tokens, code_values, list_sequences
 
 __all__ = [
     "SegmentTable",
-    "check_encoding",
+    "check_scheme",
     "extract_segments",
     "read_given_segments",
     "read_segments",
@@ -50,15 +50,15 @@ class SegmentTable(NamedTuple):
     n_sequences: int
 
 
-def check_encoding(encoding: str, strict: bool) -> None:
+def check_scheme(scheme: str, strict: bool) -> None:
     """Raise unless both parameters have valid values."""
-    check_choice("encoding", encoding, ENCODINGS)
+    check_choice("scheme", scheme, SCHEMES)
     if not isinstance(strict, (bool, np.bool_)):
         raise TypeError(f"strict must be True or False, got {strict!r}")
 
 
 def extract_segments(
-    y: LabelSequences, *, encoding: str = "runs", strict: bool = False
+    y: LabelSequences, *, scheme: str = "runs", strict: bool = False
 ) -> list[list[tuple[int, int, Any]]]:
     """Return the segments of label sequences.
 
@@ -66,7 +66,7 @@ def extract_segments(
     ----------
     y : list of sequences
         Label sequences of any lengths: lists, tuples or arrays of shape (n_tokens,).
-    encoding : {"runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="runs"
+    scheme : {"runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="runs"
         How labels encode segments:
 
         * "runs": a segment is a maximal run of equal labels;
@@ -109,12 +109,12 @@ def extract_segments(
     >>> extract_segments([["author", "author", "date"], []])
     [[(0, 2, 'author'), (2, 3, 'date')], []]
     >>> tags = [["I-PER", "O", "B-LOC", "I-LOC", "B-LOC"]]
-    >>> extract_segments(tags, encoding="bio")
+    >>> extract_segments(tags, scheme="bio")
     [[(0, 1, 'PER'), (2, 4, 'LOC'), (4, 5, 'LOC')]]
-    >>> extract_segments(tags, encoding="bio", strict=True)
+    >>> extract_segments(tags, scheme="bio", strict=True)
     [[(2, 4, 'LOC'), (4, 5, 'LOC')]]
     """
-    return segments_of_sequences(read_given_segments(y, encoding, strict, "y")[0])
+    return segments_of_sequences(read_given_segments(y, scheme, strict, "y")[0])
 
 
 def segments_of_sequences(table: SegmentTable) -> list[list[tuple[int, int, Any]]]:
@@ -126,32 +126,32 @@ def segments_of_sequences(table: SegmentTable) -> list[list[tuple[int, int, Any]
 
 
 def read_given_segments(
-    y: LabelSequences, encoding: str, strict: bool, name: str
+    y: LabelSequences, scheme: str, strict: bool, name: str
 ) -> tuple[SegmentTable, np.ndarray | None]:
     """Read label sequences; return their segments and, if ``y`` says them, the lengths of the sequences."""
-    check_encoding(encoding, strict)
-    if encoding == "segments":
+    check_scheme(scheme, strict)
+    if scheme == "segments":
         return read_segments(y, name), None
     tokens = code_tokens(y, name)
-    if encoding == "runs":
-        warn_of_tags(suspected_encoding(tokens.labels))
-    return segments_of_tokens(tokens, encoding, strict, name), tokens.lengths
+    if scheme == "runs":
+        warn_of_tags(suspected_scheme(tokens.labels))
+    return segments_of_tokens(tokens, scheme, strict, name), tokens.lengths
 
 
 # --- token labels -----------------------------------------------------------------------------------------------------
 
 
-def segments_of_tokens(tokens: CodedLabels, encoding: str, strict: bool, name: str) -> SegmentTable:
+def segments_of_tokens(tokens: CodedLabels, scheme: str, strict: bool, name: str) -> SegmentTable:
     """Cut the sequences into segments and leave out those of O tokens and, if strict, those that break the rules."""
-    if encoding == "runs":
+    if scheme == "runs":
         return _table(segments_of_labels(tokens.codes, tokens.offsets), tokens.offsets, tokens.labels)
-    prefix, label, labels = _split_tags(tokens, encoding, name)
+    prefix, label, labels = _split_tags(tokens, scheme, name)
     segments = segments_of_tags(prefix, label, tokens.offsets)
     first, last = prefix[segments.start], prefix[segments.stop - 1]
     kept = first != O
-    if strict and encoding == "iob1":
+    if strict and scheme == "iob1":
         kept = (first == I) | (first == B) & _follows_its_like(segments)
-    elif strict and marks_ends(encoding):
+    elif strict and marks_ends(scheme):
         kept = (first == B) & (last == E) | (first == S)
     elif strict:
         kept = first == B
@@ -176,17 +176,16 @@ def _table(
     return SegmentTable(sequence, start, stop, label.astype(np.int64), labels, len(offsets) - 1)
 
 
-def _split_tags(tokens: CodedLabels, encoding: str, name: str) -> tuple[np.ndarray, np.ndarray, list]:
+def _split_tags(tokens: CodedLabels, scheme: str, name: str) -> tuple[np.ndarray, np.ndarray, list]:
     """Return prefix (N,) and label code (N,) of each token's tag, and the labels."""
     split: list[tuple[int, str]] = []
     for code, tag in enumerate(tokens.labels):
-        parts = split_tag(tag, encoding)
+        parts = split_tag(tag, scheme)
         if parts is None:
             t = int(np.argmax(tokens.codes == code))
-            expected = ", ".join(f"'{prefix}-label'" for prefix in PREFIXES[encoding] if prefix != "O")
+            expected = ", ".join(f"'{prefix}-label'" for prefix in PREFIXES[scheme] if prefix != "O")
             raise ValueError(
-                f"{short(tag)} of {name} ({position_name(tokens.offsets, t)}) is no tag of this encoding: 'O', "
-                f"{expected}"
+                f"{short(tag)} of {name} ({position_name(tokens.offsets, t)}) is no tag of this scheme: 'O', {expected}"
             )
         split.append(parts)
     labels = sorted({label for _, label in split})

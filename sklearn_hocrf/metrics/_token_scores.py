@@ -24,13 +24,11 @@ from ._reading import LabelSequences
 __all__ = [
     "PrecisionRecallF1",
     "all_scores",
-    "one_score",
+    "f1_score",
     "sequence_accuracy_score",
     "token_accuracy_score",
     "token_f1_score",
     "token_precision_recall_f1",
-    "token_precision_score",
-    "token_recall_score",
 ]
 
 
@@ -59,21 +57,16 @@ class PrecisionRecallF1(NamedTuple, Generic[Value]):
     labels: list  # (L,)   the scored labels
 
 
-def one_score(
-    counts: Counts,
-    quantity: str,
-    average: str | None,
-    zero_division: str | float,
-    sample_weight: ArrayLike | None,
-    items: str,
+def f1_score(
+    counts: Counts, average: str | None, zero_division: str | float, sample_weight: ArrayLike | None, items: str
 ) -> float | np.ndarray:
-    """Return the value of a public score function, and warn on its behalf."""
+    """Return F1, and warn on behalf of a public function."""
     check_average(average)
     undefined = check_zero_division(zero_division)
     totals = counts.totals(sample_weight)
     if isinstance(zero_division, str):
-        warn_undefined(totals, [quantity], average, items)
-    value = ratio(totals, quantity, average, undefined)
+        warn_undefined(totals, ["f1"], average, items)
+    value = ratio(totals, "f1", average, undefined)
     return value if average is None else float(value)
 
 
@@ -107,7 +100,7 @@ def token_accuracy_score(
     """Return the share of tokens with the right label.
 
     To leave out tokens whose true label is, for example, "O", use the recall:
-    ``token_recall_score(y_true, y_pred, average="micro", ignore=["O"])``.
+    ``token_precision_recall_f1(y_true, y_pred, average="micro", ignore=["O"]).recall``.
 
     Parameters
     ----------
@@ -138,7 +131,7 @@ def sequence_accuracy_score(
     y_true: LabelSequences,
     y_pred: LabelSequences,
     *,
-    encoding: str | None = None,
+    scheme: str | None = None,
     strict: bool = False,
     sample_weight: ArrayLike | None = None,
 ) -> float:
@@ -148,7 +141,7 @@ def sequence_accuracy_score(
     ----------
     y_true, y_pred : list of sequences
         True and predicted labels, or segments. Empty sequences are right.
-    encoding : {"runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"} or None, default=None
+    scheme : {"runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"} or None, default=None
         None: all labels must be right. Otherwise all segments must be right, as read by :func:`extract_segments`.
     strict : bool, default=False
         Treatment of tags that break the rules, see :func:`extract_segments`.
@@ -170,7 +163,7 @@ def sequence_accuracy_score(
     >>> sequence_accuracy_score([["N", "V"], ["N", "V", "N"]], [["N", "V"], ["N", "N", "N"]])
     0.5
     """
-    counts = count_sequences_as_items(y_true, y_pred, encoding=encoding, strict=strict)
+    counts = count_sequences_as_items(y_true, y_pred, scheme=scheme, strict=strict)
     return _accuracy(counts, sample_weight, "sequences")
 
 
@@ -237,102 +230,6 @@ def token_precision_recall_f1(
 
 
 @overload
-def token_precision_score(
-    y_true: LabelSequences, y_pred: LabelSequences, *, average: str = "macro", **options: Unpack[ScoreOptions]
-) -> float: ...
-@overload
-def token_precision_score(
-    y_true: LabelSequences, y_pred: LabelSequences, *, average: None, **options: Unpack[ScoreOptions]
-) -> np.ndarray: ...
-def token_precision_score(
-    y_true: LabelSequences,
-    y_pred: LabelSequences,
-    *,
-    labels: Iterable[Hashable] | None = None,
-    ignore: Iterable[Hashable] = (),
-    average: str | None = "macro",
-    zero_division: str | float = "warn",
-    sample_weight: ArrayLike | None = None,
-) -> float | np.ndarray:
-    """Return the precision of token labels: correct / predicted.
-
-    Parameters
-    ----------
-    y_true, y_pred : list of sequences
-        True and predicted labels: lists or arrays of shape (n_tokens,). Sequences may be empty.
-    labels, ignore : list of labels
-        The labels to score (None: all labels in the data), and the labels not to score.
-    average : {"macro", "micro", "weighted"} or None, default="macro"
-        As for :func:`token_precision_recall_f1`. Over all labels the micro average is the accuracy.
-    zero_division : {"warn", 0, 1, nan}, default="warn"
-        Value of a ratio 0 / 0.
-    sample_weight : array-like of shape (n_sequences,), default=None
-        One weight per sequence, for all of its tokens.
-
-    Returns
-    -------
-    precision : float, or ndarray of shape (n_labels,) with ``average=None``
-
-    Raises
-    ------
-    ValueError, TypeError
-        As for :func:`token_precision_recall_f1`.
-
-    Examples
-    --------
-    >>> from sklearn_hocrf.metrics import token_precision_score
-    >>> token_precision_score([["A", "A", "O"], ["B", "O"]], [["A", "O", "O"], ["B", "B"]], ignore=["O"])
-    0.75
-    """
-    counts = count_tokens(y_true, y_pred, labels=labels, ignore=ignore)
-    return one_score(counts, "precision", average, zero_division, sample_weight, "tokens")
-
-
-@overload
-def token_recall_score(
-    y_true: LabelSequences, y_pred: LabelSequences, *, average: str = "macro", **options: Unpack[ScoreOptions]
-) -> float: ...
-@overload
-def token_recall_score(
-    y_true: LabelSequences, y_pred: LabelSequences, *, average: None, **options: Unpack[ScoreOptions]
-) -> np.ndarray: ...
-@share_docstring(token_precision_score)
-def token_recall_score(
-    y_true: LabelSequences,
-    y_pred: LabelSequences,
-    *,
-    labels: Iterable[Hashable] | None = None,
-    ignore: Iterable[Hashable] = (),
-    average: str | None = "macro",
-    zero_division: str | float = "warn",
-    sample_weight: ArrayLike | None = None,
-) -> float | np.ndarray:
-    """Return the recall of token labels: correct / true.
-
-    Parameters
-    ----------
-    y_true, y_pred, labels, ignore, average, zero_division, sample_weight : as in :func:`token_precision_score`
-
-    Returns
-    -------
-    recall : float, or ndarray of shape (n_labels,) with ``average=None``
-
-    Raises
-    ------
-    ValueError, TypeError
-        As for :func:`token_precision_recall_f1`.
-
-    Examples
-    --------
-    >>> from sklearn_hocrf.metrics import token_recall_score
-    >>> token_recall_score([["A", "A", "O"], ["B", "O"]], [["A", "O", "O"], ["B", "B"]], ignore=["O"])
-    0.75
-    """
-    counts = count_tokens(y_true, y_pred, labels=labels, ignore=ignore)
-    return one_score(counts, "recall", average, zero_division, sample_weight, "tokens")
-
-
-@overload
 def token_f1_score(
     y_true: LabelSequences, y_pred: LabelSequences, *, average: str = "macro", **options: Unpack[ScoreOptions]
 ) -> float: ...
@@ -340,7 +237,7 @@ def token_f1_score(
 def token_f1_score(
     y_true: LabelSequences, y_pred: LabelSequences, *, average: None, **options: Unpack[ScoreOptions]
 ) -> np.ndarray: ...
-@share_docstring(token_precision_score)
+@share_docstring(token_precision_recall_f1)
 def token_f1_score(
     y_true: LabelSequences,
     y_pred: LabelSequences,
@@ -355,7 +252,10 @@ def token_f1_score(
 
     Parameters
     ----------
-    y_true, y_pred, labels, ignore, average, zero_division, sample_weight : as in :func:`token_precision_score`
+    y_true, y_pred, labels, ignore : as in :func:`token_precision_recall_f1`
+    average : {"macro", "micro", "weighted"} or None, default="macro"
+        As for :func:`token_precision_recall_f1`. Over all labels the micro average is the accuracy.
+    zero_division, sample_weight : as in :func:`token_precision_recall_f1`
 
     Returns
     -------
@@ -373,4 +273,4 @@ def token_f1_score(
     0.6666666666666666
     """
     counts = count_tokens(y_true, y_pred, labels=labels, ignore=ignore)
-    return one_score(counts, "f1", average, zero_division, sample_weight, "tokens")
+    return f1_score(counts, average, zero_division, sample_weight, "tokens")

@@ -76,7 +76,7 @@ scikit-learn                                for sequences
 ``permutation_importance``                  :func:`~sklearn_hocrf.inspection.template_importance`
 ``CalibratedClassifierCV``                  :class:`~sklearn_hocrf.calibration.CalibratedSequenceLabeler`
 ``FeatureUnion``                            a pipeline of extractors: each appends its features to those of the batch
-``StandardScaler``, ``ColumnTransformer``   the same inside :class:`~sklearn_hocrf.feature_extraction.Tokenwise`
+``StandardScaler``, ``ColumnTransformer``   the same inside :class:`~sklearn_hocrf.feature_extraction.TokenTransformer`
 ``BaggingClassifier``                       models fitted to ``sklearn.utils.resample(X, y)``, and the mean of their
                                             ``predict_marginals``
 ``GridSearchCV`` over bags of Dask          lists on the client, of all data or of a sample

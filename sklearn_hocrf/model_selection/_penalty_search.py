@@ -199,6 +199,8 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
     True
     """
 
+    __module__ = "sklearn_hocrf.model_selection"  # where users import it from: files of models name this place
+
     _answering = "best_estimator_"
     _parameter_constraints: dict = {
         "estimator": [BaseSequenceLabeler, Pipeline],

@@ -11,10 +11,10 @@ import numpy as np
 
 from .._data.arrays import offsets_of
 from .._data.checks import check_choice, finite_numbers, is_missing, short
-from .._data.encodings import (
-    ENCODINGS,
+from .._data.schemes import (
     OUTSIDE,
     PREFIXES,
+    SCHEMES,
     TagTable,
     join_tag,
     read_segment,
@@ -51,7 +51,7 @@ class Text(NamedTuple):
 
 
 def tags_from_spans(
-    tokenized: Sequence[TokenizedText], spans: Iterable[Any], encoding: str = "bio", *, misaligned: str = "raise"
+    tokenized: Sequence[TokenizedText], spans: Iterable[Any], scheme: str = "bio", *, misaligned: str = "raise"
 ) -> list[list]:
     """Return labels of tokens from annotated spans of characters.
 
@@ -62,7 +62,7 @@ def tags_from_spans(
         follow each other are equal, the first sentence of the second one tells them apart.
     spans : list of lists of (start, stop, label)
         For each text its spans, in any order, with ``stop`` excluded; for all sentences of a text together.
-    encoding : {"bio", "bioes", "bilou", "bmes", "iob1", "runs", "segments"}, default="bio"
+    scheme : {"bio", "bioes", "bilou", "bmes", "iob1", "runs", "segments"}, default="bio"
         How labels of tokens encode spans, as in :func:`~sklearn_hocrf.metrics.extract_segments`. Tokens outside of all
         spans get "O"; with "segments", a segment of one token each.
     misaligned : {"raise", "expand", "contract", "drop"}, default="raise"
@@ -99,7 +99,7 @@ def tags_from_spans(
     Traceback (most recent call last):
     ValueError: text 0: span (0, 6, 'PER') cuts the token 'Lee' (4, 7); misaligned="expand" takes the whole token
     """
-    check_choice("encoding", encoding, ENCODINGS)
+    check_choice("scheme", scheme, SCHEMES)
     check_choice("misaligned", misaligned, MISALIGNED)
     tokenized, spans = check_tokenized(tokenized), list(spans)
     texts = _texts(tokenized)
@@ -107,9 +107,9 @@ def tags_from_spans(
         raise ValueError(f"spans has {len(spans)} lists, but tokenized has {len(texts)} texts")
     segments: list[list[Span]] = [[] for _ in tokenized]
     for text, of_text in zip(texts, spans, strict=True):
-        for n, segment in _segments_of_text(text, _read_spans(of_text, text, encoding), misaligned, encoding):
+        for n, segment in _segments_of_text(text, _read_spans(of_text, text, scheme), misaligned, scheme):
             segments[n].append(segment)
-    return labels_of_segments(segments, [len(tokens) for tokens in tokenized], encoding)
+    return labels_of_segments(segments, [len(tokens) for tokens in tokenized], scheme)
 
 
 def _texts(tokenized: list[TokenizedText]) -> list[Text]:
@@ -128,7 +128,7 @@ def _texts(tokenized: list[TokenizedText]) -> list[Text]:
     return texts
 
 
-def _read_spans(spans: Any, text: Text, encoding: str) -> list[Span]:
+def _read_spans(spans: Any, text: Text, scheme: str) -> list[Span]:
     """Return the spans of a text in order, or raise."""
     if isinstance(spans, (str, bytes)) or not hasattr(spans, "__iter__"):
         raise TypeError(f"{text.where}: spans must be a list of (start, stop, label), got {short(spans)}")
@@ -138,18 +138,18 @@ def _read_spans(spans: Any, text: Text, encoding: str) -> list[Span]:
             raise ValueError(
                 f"{text.where}: span {short(span)} ends after the text, which has {len(text.text)} characters"
             )
-        _check_label(span, text.where, encoding)
+        _check_label(span, text.where, scheme)
     for before, after in pairwise(read):
         if after[0] < before[1]:
             raise ValueError(f"{text.where}: the spans {short(before, 40)} and {short(after, 40)} overlap")
     return read
 
 
-def _check_label(span: Span, where: str, encoding: str) -> None:
+def _check_label(span: Span, where: str, scheme: str) -> None:
     label = span[2]
     if is_missing(label):
         raise ValueError(f"{where}: span {short(span)} has no label")
-    if encoding in PREFIXES and not isinstance(label, str):
+    if scheme in PREFIXES and not isinstance(label, str):
         raise TypeError(f"{where}: span {short(span)} has a label that is no text, as tags need: str(label)")
     if isinstance(label, str) and label in ("", OUTSIDE):
         raise ValueError(
@@ -157,7 +157,7 @@ def _check_label(span: Span, where: str, encoding: str) -> None:
         )
 
 
-def _segments_of_text(text: Text, spans: list[Span], misaligned: str, encoding: str) -> Iterable[tuple[int, Span]]:
+def _segments_of_text(text: Text, spans: list[Span], misaligned: str, scheme: str) -> Iterable[tuple[int, Span]]:
     """Yield the number of the sequence and (start, stop, label) in tokens of each span that is kept."""
     previous: tuple[Span, int] | None = None
     for span in spans:
@@ -175,10 +175,10 @@ def _segments_of_text(text: Text, spans: list[Span], misaligned: str, encoding: 
                 f"token {text.token(first)}"
             )
         touches = previous is not None and first == previous[1] > text.offsets[sentence]
-        if encoding == "runs" and touches and previous is not None and previous[0][2] == span[2]:
+        if scheme == "runs" and touches and previous is not None and previous[0][2] == span[2]:
             raise ValueError(
                 f"{text.where}: no token is between the spans {short(previous[0], 40)} and {short(span, 40)} of one "
-                'label, which encoding="runs" would join'
+                'label, which scheme="runs" would join'
             )
         previous = (span, end)
         origin = text.offsets[sentence]
@@ -211,14 +211,14 @@ def _fault(text: Text, start: int, stop: int, touched: tuple[int, int]) -> str:
     )
 
 
-def labels_of_segments(segments: list[list[Span]], lengths: list[int], encoding: str) -> list[list]:
+def labels_of_segments(segments: list[list[Span]], lengths: list[int], scheme: str) -> list[list]:
     """Return the labels of tokens that segments make; tokens outside of them get "O"."""
     tiles = [_tile(of_sequence, length) for of_sequence, length in zip(segments, lengths, strict=True)]
-    if encoding == "segments":
+    if scheme == "segments":
         return tiles
-    if encoding == "runs":
+    if scheme == "runs":
         return [[label for start, stop, label in tile for _ in range(stop - start)] for tile in tiles]
-    return _tags(tiles, lengths, encoding)
+    return _tags(tiles, lengths, scheme)
 
 
 def _tile(segments: list[Span], n_tokens: int) -> list[Span]:
@@ -232,7 +232,7 @@ def _tile(segments: list[Span], n_tokens: int) -> list[Span]:
     return tile
 
 
-def _tags(tiles: list[list[Span]], lengths: list[int], encoding: str) -> list[list[str]]:
+def _tags(tiles: list[list[Span]], lengths: list[int], scheme: str) -> list[list[str]]:
     """Return the tags of sequences that segments tile."""
     labels = sorted({label for tile in tiles for *_, label in tile} | {OUTSIDE})
     number = {label: code for code, label in enumerate(labels)}
@@ -244,10 +244,10 @@ def _tags(tiles: list[list[Span]], lengths: list[int], encoding: str) -> list[li
     ]
     start, stop, codes = np.array(rows, dtype=np.int64).reshape(-1, 3).T
     segments = Segments(offsets_of([len(tile) for tile in tiles]), start, stop, codes.astype(np.int32))
-    tags: TagTable = tags_of_segments(segments, encoding, number[OUTSIDE])
-    if encoding == "iob1":
+    tags: TagTable = tags_of_segments(segments, scheme, number[OUTSIDE])
+    if scheme == "iob1":
         tags = separators_only(tags, offsets)
-    names = [join_tag(p, labels[c], encoding=encoding) for p, c in zip(*(x.tolist() for x in tags), strict=True)]
+    names = [join_tag(p, labels[c], scheme=scheme) for p, c in zip(*(x.tolist() for x in tags), strict=True)]
     return [names[first:end] for first, end in pairwise(offsets.tolist())]
 
 
@@ -255,7 +255,7 @@ def _tags(tiles: list[list[Span]], lengths: list[int], encoding: str) -> list[li
 
 
 def spans_from_tags(
-    tokenized: Sequence[TokenizedText], y: Sequence[Any], encoding: str = "bio", *, probability: Any = None
+    tokenized: Sequence[TokenizedText], y: Sequence[Any], scheme: str = "bio", *, probability: Any = None
 ) -> list[list[tuple]]:
     """Return spans of characters from labels of tokens.
 
@@ -264,9 +264,9 @@ def spans_from_tags(
     tokenized : list of TokenizedText
         The tokens, as :func:`tokenize` returns them.
     y : list of label sequences
-        The labels of each sequence, given or predicted. For ``encoding="segments"``, lists of (start, stop, label) in
+        The labels of each sequence, given or predicted. For ``scheme="segments"``, lists of (start, stop, label) in
         tokens, or the arrays of ``predict_segments(X, with_probability=True)``.
-    encoding : {"bio", "bioes", "bilou", "bmes", "iob1", "runs", "segments"}, default="bio"
+    scheme : {"bio", "bioes", "bilou", "bmes", "iob1", "runs", "segments"}, default="bio"
         How labels encode segments, as in :func:`~sklearn_hocrf.metrics.extract_segments`. Segments of the label "O" are
         left out.
     probability : list of sequences of float, or None, default=None
@@ -294,16 +294,16 @@ def spans_from_tags(
     >>> spans_from_tags(tokenized, [["B-PER", "I-PER", "O", "B-LOC"]], probability=[[0.5, 0.25]])
     [[(0, 7, 'PER', 0.5), (9, 13, 'LOC', 0.25)]]
     """
-    check_choice("encoding", encoding, ENCODINGS)
+    check_choice("scheme", scheme, SCHEMES)
     tokenized, y = check_tokenized(tokenized), list(y)
     if len(y) != len(tokenized):
         raise ValueError(f"y has {len(y)} sequences, but tokenized has {len(tokenized)}")
-    if encoding == "segments":
+    if scheme == "segments":
         y, given = _split_probability(y)
         probability = given if probability is None else probability
-    segments = extract_segments(y, encoding=encoding)
+    segments = extract_segments(y, scheme=scheme)
     for n, tokens in enumerate(tokenized):
-        _check_lengths(n, y[n], segments[n], len(tokens), encoding)
+        _check_lengths(n, y[n], segments[n], len(tokens), scheme)
     numbers = None if probability is None else _read_probability(probability, segments)
     spans = [
         [
@@ -333,8 +333,8 @@ def _split_probability(y: list) -> tuple[list, list | None]:
     return plain, [segments["probability"] for segments in y]
 
 
-def _check_lengths(n: int, labels: Any, segments: list, n_tokens: int, encoding: str) -> None:
-    if encoding != "segments" and len(labels) != n_tokens:
+def _check_lengths(n: int, labels: Any, segments: list, n_tokens: int, scheme: str) -> None:
+    if scheme != "segments" and len(labels) != n_tokens:
         raise ValueError(f"y[{n}] (sequence {n}) has {len(labels)} labels, but tokenized[{n}] has {n_tokens} tokens")
     for segment in segments:
         if segment[1] > n_tokens:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from .._data.checks import check_choice
-from .._data.encodings import ENCODINGS, OUTSIDE
+from .._data.schemes import OUTSIDE, SCHEMES
 from ..metrics import extract_segments
 from ._alignment import labels_of_segments
 
@@ -14,28 +14,28 @@ __all__ = ["convert_tags"]
 
 
 def convert_tags(y: Iterable[Sequence[Any]], source: str, target: str) -> list[list]:
-    """Return labels of tokens in another encoding of segments, or mend tags that break the rules of their own.
+    """Return labels of tokens in another scheme of segments, or mend tags that break the rules of their own.
 
     Parameters
     ----------
     y : list of label sequences
     source : {"bio", "bioes", "bilou", "bmes", "iob1", "runs"}
-        The encoding of `y`. Tags that break its rules, such as an I of "bio" after an O, begin a segment, as in
+        The scheme of `y`. Tags that break its rules, such as an I of "bio" after an O, begin a segment, as in
         conlleval: see :func:`~sklearn_hocrf.metrics.extract_segments`.
     target : {"bio", "bioes", "bilou", "bmes", "iob1", "runs", "segments"}
-        The encoding to return. It may be that of `y`: then every tag that breaks no rule stays. With "runs",
+        The scheme to return. It may be that of `y`: then every tag that breaks no rule stays. With "runs",
         neighbouring segments of one label become one.
 
     Returns
     -------
     y : list of lists
-        Labels in the encoding `target`; with "segments", lists of (start, stop, label) with a segment of the label "O"
+        Labels in the scheme `target`; with "segments", lists of (start, stop, label) with a segment of the label "O"
         for each token outside.
 
     Raises
     ------
     TypeError, ValueError
-        If an encoding does not exist, or a label is no tag; the message names sequence and position.
+        If an scheme does not exist, or a label is no tag; the message names sequence and position.
 
     See Also
     --------
@@ -49,11 +49,11 @@ def convert_tags(y: Iterable[Sequence[Any]], source: str, target: str) -> list[l
     >>> convert_tags([["B-PER", "I-PER", "O", "B-LOC"]], "bio", "bilou")
     [['B-PER', 'L-PER', 'O', 'U-LOC']]
     """
-    check_choice("source", source, [encoding for encoding in ENCODINGS if encoding != "segments"])
-    check_choice("target", target, ENCODINGS)
+    check_choice("source", source, [scheme for scheme in SCHEMES if scheme != "segments"])
+    check_choice("target", target, SCHEMES)
     y = [list(labels) for labels in y]
     segments = [
         [segment for segment in of_sequence if segment[2] != OUTSIDE]
-        for of_sequence in extract_segments(y, encoding=source)
+        for of_sequence in extract_segments(y, scheme=source)
     ]
     return labels_of_segments(segments, [len(labels) for labels in y], target)

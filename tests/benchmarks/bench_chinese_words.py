@@ -9,14 +9,10 @@ randomisation tests. Nothing is tuned on the test set: ``--dev`` scores the deve
 sentences for a few iterations.
 """
 
-import argparse
-import time
-import warnings
 from itertools import compress, pairwise
-from typing import NamedTuple
 
 import numpy as np
-from common import data_file, n_weights, print_table
+from common import Split, absent, data_file, parse, print_models, print_table, print_tests, skipped, train
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -25,10 +21,11 @@ from threadpoolctl import threadpool_limits
 from sklearn_hocrf import HighOrderSemiCRF
 from sklearn_hocrf._data.segments import segment_features
 from sklearn_hocrf.datasets import load_conll
-from sklearn_hocrf.feature_extraction import LogOddsSegments, SegmentFeatureExtractor, SequenceFeatureExtractor
-from sklearn_hocrf.metrics import randomization_test, segment_f1_score
+from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SegmentLogOddsEncoder, SequenceFeatureExtractor
+from sklearn_hocrf.metrics import segment_f1_score
 
 FOLDER = "ud_chinese_segmentation"
+FILE = FOLDER, "train.conll.gz"
 LONGEST = 15  # characters of a word
 # The estimator's default, for all models. Of 0.5, 1, 2, 4 it is the best for the richest model on the development set;
 # the plainest one gets better up to 4 (F1 78.0, 81.3, 83.2, 84.0), so that what is added to it looks larger at 1.
@@ -102,7 +99,7 @@ def tag_features(tag_set):
 class SeenTwice(TransformerMixin, BaseEstimator):
     """Leave out features that count only once in all training segments.
 
-    Here a feature is an attribute with a tag n-gram. ``min_feature_count=2`` would leave out words that were segments
+    Here a feature is an attribute with a tag n-gram. ``min_pair_count=2`` would leave out words that were segments
     once as well.
     """
 
@@ -130,25 +127,16 @@ def make_features(tag_set, segment_set):
     ]
     if "indicators" in segment_set:
         indicators = {"length": "indicator", "max_length": LONGEST, "identity": "c"}
-        steps.append(SegmentFeatureExtractor(**indicators, encoding="segments"))
+        steps.append(SegmentFeatureExtractor(**indicators, scheme="segments"))
     for kind in "log_probability", "log_odds":
         if kind.replace("_", " ") in segment_set:
-            steps.append(LogOddsSegments("segments", kind=kind, field="c", max_length=LONGEST))
+            steps.append(SegmentLogOddsEncoder("segments", kind=kind, field="c", max_length=LONGEST))
     return make_pipeline(*steps)
 
 
 def make_model(**params):
     """Return the hybrid model of words: one label, so no patterns of several."""
-    return HighOrderSemiCRF(max_order=0, encoding="segments", max_segment_length=LONGEST, fit_intercept=False, **params)
-
-
-class Sentences(NamedTuple):
-    """Training and test sentences: texts, and the words as segments."""
-
-    X: list
-    y: list
-    X_test: list
-    y_test: list
+    return HighOrderSemiCRF(max_order=0, scheme="segments", max_segment_length=LONGEST, fit_intercept=False, **params)
 
 
 def read_sentences(name):
@@ -160,98 +148,55 @@ def read_sentences(name):
     return ["".join(words) for words in sentences], segments
 
 
-def load_sentences(test="test", n_sentences=None):
+def load(n_sentences=None, test="test"):
     """Return the sentences, or the first ``n_sentences`` of either set; None where the data is absent.
 
     Training sentences with a word of more than 15 characters are left out.
     """
-    if data_file(FOLDER, "train.conll.gz") is None:
+    if absent(FILE):
         return None
     X, y = read_sentences("train")
     short = [max(stop - start for start, stop, _ in words) <= LONGEST for words in y]
     X, y = list(compress(X, short)), list(compress(y, short))
-    return Sentences(*(part[:n_sentences] for part in (X, y, *read_sentences(test))))
+    return Split(*(part[:n_sentences] for part in (X, y, *read_sentences(test))))
 
 
-class Fitted(NamedTuple):
-    """A fitted estimator, the words it finds in the test set, and their F1."""
-
-    model: object
-    words: list
-    f1: float
-    seconds: float  # of features and fit
-
-
-def train(sentences, tag_set, segment_set, **params):
-    features, model = make_features(tag_set, segment_set), make_model(**params)
-    start = time.perf_counter()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # not converged; a few sentences may have no AABB
-        model.fit(features.fit_transform(sentences.X, sentences.y), sentences.y)
-    seconds = time.perf_counter() - start
-    predicted = model.predict(features.transform(sentences.X_test))
-    return Fitted(model, predicted, 100 * segment_f1_score(sentences.y_test, predicted, encoding="segments"), seconds)
-
-
-def train_all(sentences, tag_sets, **params):
-    """Train the models of the table; print one line for each."""
-    fitted = {}
-    for tag_set in tag_sets:
-        for segment_set in SEGMENTS:
-            one = fitted[tag_set, segment_set] = train(sentences, tag_set, segment_set, **params)
-            model = one.model
-            print(
-                f"{tag_set}; {segment_set}: {n_weights(model)} weights, objective {model.objective_history_[-1]:.3f}, "
-                f"gap {model.optimality_gap_:.1e}, {model.n_iter_} iterations, {one.seconds:.1f} s, F1 {one.f1:.2f}",
-                flush=True,
-            )
-    return fitted
+def score(y_test, y_pred):
+    """Return the words that are found, and their F1."""
+    return y_pred, [100 * segment_f1_score(y_test, y_pred, scheme="segments")]
 
 
 def print_reductions(truth, fitted):
-    rows = []
-    for published, one, other in PUBLISHED:
-        a, b = fitted[one], fitted[other]
-        test = randomization_test(truth, b.words, a.words, segment_f1_score, encoding="segments", random_state=0)
-        reduction = 100 * (b.f1 - a.f1) / (100 - a.f1)
-        names = "; ".join(one), "; ".join(other)
-        rows.append((" -> ".join(names), f"{published:g}", f"{reduction:+.1f}", f"{test.p_value:.3f}"))
-    print("\nreduction of the F1 error in percent, and p of randomisation tests of 999 trials")
-    print_table(["", "published for MSR", "here", "p"], rows)
-
-
-def choose_sigma(sentences, values, **params):
-    """Print development F1 of the plainest and the richest model for some values of sigma_reg."""
-    for sigma_reg in values:
-        print(f"\nsigma_reg={sigma_reg:g}")
-        for cell in (("B only", "none"), (FULL, "indicators, log odds")):
-            one = train(sentences, *cell, sigma_reg=sigma_reg, **params)
-            print(
-                f"{'; '.join(cell)}: F1 {one.f1:.2f}, {one.model.n_iter_} iterations, {one.seconds:.1f} s", flush=True
-            )
+    rows, pairs = [], [("; ".join(one), "; ".join(other)) for _, one, other in PUBLISHED]
+    for (published, *_), (one, other) in zip(PUBLISHED, pairs, strict=True):
+        (before,), (after,) = fitted[one].scores, fitted[other].scores
+        rows.append((f"{one} -> {other}", f"{published:g}", f"{100 * (after - before) / (100 - before):+.1f}"))
+    print("\nreduction of the F1 error in percent")
+    print_table(["", "published for MSR", "here"], rows)
+    found = {name: one.found for name, one in fitted.items()}
+    print_tests(truth, found, [pair[::-1] for pair in pairs], segment_f1_score, scheme="segments")
 
 
 def main(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="a few sentences, a few iterations")
-    parser.add_argument("--dev", action="store_true", help="only compare values of sigma_reg on the development set")
-    parser.add_argument("--sigma-reg", type=float, default=SIGMA, help="for all models (default: %(default)s)")
-    options = parser.parse_args(arguments)
-    sentences = load_sentences("dev" if options.dev else "test", 30 if options.quick else None)
-    if sentences is None:
-        print(f"skipped: {FOLDER} is absent: set SKLEARN_HOCRF_DATA to the folder of the optional data")
+    options = parse(__doc__, arguments, quick=False, dev=False, sigma_reg=SIGMA)
+    if skipped(absent(FILE)):
         return
+    data = load(30 if options.quick else None, "dev" if options.dev else "test")
     params = {"max_iter": 2} if options.quick else {"max_iter": 2000, "tol": 1e-3}
-    print(f"{len(sentences.X)} sentences to train on, {len(sentences.X_test)} to test")
+    print(f"{len(data.X)} sentences to train on, {len(data.X_test)} to test")
+    cells = [(tags, segments) for tags in TAGS for segments in SEGMENTS]
+    models = {"; ".join(cell): (cell, options.sigma_reg) for cell in cells}
+    if options.dev:
+        cells = ("B only", "none"), (FULL, "indicators, log odds")
+        models = {f"{'; '.join(cell)}; {s:g}": (cell, s) for s in (0.5, 1.0, 2.0, 4.0) for cell in cells}
     with threadpool_limits(1):
-        if options.dev:
-            choose_sigma(sentences, (0.5, 1.0, 2.0, 4.0), **params)
-            return
-        fitted = train_all(sentences, TAGS, sigma_reg=options.sigma_reg, **params)
-    print("\nF1 of words")
-    rows = [(name, *(f"{fitted[tag_set, name].f1:.2f}" for tag_set in TAGS)) for name in SEGMENTS]
-    print_table(["features of segments", *TAGS], rows)
-    print_reductions(sentences.y_test, fitted)
+        fitted = {
+            name: train(data, make_features(*cell), make_model(sigma_reg=sigma_reg, **params), score)
+            for name, (cell, sigma_reg) in models.items()
+        }
+    print_models(fitted, ["F1 of words"], {}, {})
+    if not options.dev:
+        print_reductions(data.y_test, fitted)
 
 
 if __name__ == "__main__":

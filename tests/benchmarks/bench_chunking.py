@@ -1,13 +1,9 @@
 """Chunking (conll2000) beside python-crfsuite: same features, same penalty.
 
-    OMP_NUM_THREADS=1 python tests/benchmarks/bench_chunking.py [--max-iter N] [--rounds N]
-
-prints time per iteration and to convergence, objectives, accuracies and the gain of a second thread. Needs conll2000
-in SKLEARN_HOCRF_DATA or ../shared/data, python-crfsuite and seqeval. ``--max-iter`` ends both trainings early, for a
-quick run.
+What ``compare.py --tasks chunking`` measures: time per iteration and to convergence, objectives, accuracies and the
+gain of a second thread. Needs conll2000 in SKLEARN_HOCRF_DATA or ../shared/data, python-crfsuite and seqeval.
 """
 
-import argparse
 import tempfile
 import time
 from functools import lru_cache
@@ -17,8 +13,7 @@ from typing import NamedTuple
 import common
 import numpy as np
 from bench_features import TEMPLATES
-from common import data_file, print_table, skip_where, take_turns, with_spread
-from threadpoolctl import threadpool_limits
+from common import data_file, skip_where
 
 from sklearn_hocrf import HighOrderCRF
 from sklearn_hocrf.datasets import load_conll
@@ -218,9 +213,9 @@ class Gradient:
     absent = staticmethod(absent)
     load = staticmethod(load_chunks)
 
-    def setup(self, n_jobs, max_order, n_sentences=None, chunks=None):
+    def setup(self, n_jobs, max_order, n_sentences=None):
         skip_where(self.absent())
-        chunks = chunks or self.load(n_sentences)
+        chunks = self.load(n_sentences)
         crf = HighOrderCRF(**SETTINGS | {"max_order": max_order}, n_jobs=n_jobs)
         self.objective = common.training_objective(crf, chunks.train, chunks.y_train)
         self.w = common.some_weights(self.objective)
@@ -230,68 +225,3 @@ class Gradient:
 
     def track_arcs(self, n_jobs=None, max_order=None):
         return self.objective.problem.layout.automaton.n_arcs
-
-
-def compare_threads(chunks, n_rounds):
-    cases = [Gradient(), Gradient()]
-    for n_jobs, case in enumerate(cases, start=1):
-        case.setup(n_jobs, 1, chunks=chunks)
-    one, two = (case.time_gradient() for case in cases)
-    np.testing.assert_array_equal(one[1], two[1])
-    seconds = take_turns([case.time_gradient for case in cases], n_rounds)
-    rows = [
-        (n_jobs, with_spread(column), with_spread(seconds[:, 0] / column, ".2f"))
-        for n_jobs, column in enumerate(seconds.T, start=1)
-    ]
-    print("\nvalue and gradient, seconds on the wall: median [least most]")
-    print_table(["n_jobs", "gradient", "times faster than 1"], rows)
-
-
-def compare_trainings(chunks, max_iter):
-    """Train both, one after the other, and print what they came to."""
-    ours = train_ours(chunks, max_iter)
-    theirs = train_crfsuite(chunks, max_iter)
-
-    def lines(course):
-        yield "weights", course.n_weights, ".0f"
-        yield "iterations", len(course.objective), ".0f"
-        yield "seconds per iteration (median)", np.median(course.per_iteration), ".4f"
-        yield "  first and third quartile", np.quantile(course.per_iteration, [0.25, 0.75]), ".4f"
-        yield "seconds to the own stopping rule", course.processor[-1], ".1f"
-        yield "seconds to python-crfsuite's last objective", course.seconds_to(theirs.objective[-1]), ".1f"
-        yield "seconds of fit, conversion of the data included", course.fit_seconds, ".1f"
-        yield "seconds of predict on the test set", course.predict_seconds, ".3f"
-        yield "objective, penalty included", course.objective[-1], ".3f"
-        yield "token accuracy", course.accuracy, ".4f"
-        yield "chunk F1", course.f1, ".4f"
-
-    rows = []
-    for (name, our_value, form), (_, their_value, _) in zip(lines(ours), lines(theirs), strict=True):
-        ratio = f"{our_value / their_value:.3f}" if name.startswith("seconds") else ""
-        rows.append((name, *(" .. ".join(f"{v:{form}}" for v in np.ravel(x)) for x in (our_value, their_value)), ratio))
-    print("\ntraining and test, seconds of the processor")
-    print_table(["", "HighOrderCRF", "python-crfsuite", "ratio"], rows)
-
-
-def main(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--max-iter", type=int, default=MORE_THAN_NEEDED, help="end both trainings early")
-    parser.add_argument("--rounds", type=int, default=1, help="how often to train both (default: %(default)s)")
-    parser.add_argument("--threads-rounds", type=int, default=15, help="rounds of the gradients (default: %(default)s)")
-    parser.add_argument("--sentences", type=int, help="train on the first so many sentences only")
-    options = parser.parse_args(arguments)
-    if reason := absent():
-        print(f"skipped: {reason}")
-        return
-    with threadpool_limits(1):
-        chunks = load_chunks(options.sentences)
-        train = chunks.train
-        print(f"conll2000: {len(train)} sentences, {train.n_tokens} tokens, {train.n_features} features")
-        load_kernels(chunks)
-        compare_threads(chunks, options.threads_rounds)
-        for _ in range(options.rounds):
-            compare_trainings(chunks, options.max_iter)
-
-
-if __name__ == "__main__":
-    main()

@@ -3,13 +3,12 @@
     OMP_NUM_THREADS=1 python tests/benchmarks/bench_dask.py [--tokens N ...] [--weights K ...] [--rounds N] [--parts P]
 
 Parts: "gradient", two workers of one thread beside one process of one thread, which take turns, on the data of
-bench_scale.py; bytes are those that the loopback device has sent. "client": what an iteration costs beside gradients,
-by the number of weights. "memory": training where the memory of each worker is limited so that it cannot hold the
-corpus. "kills": fits of which a worker is killed. "model": seconds of an iteration as a linear function, fitted to the
-first two parts, and what it says of a cluster of 100 workers: an extrapolation.
+``common.generate``; bytes are those that the loopback device has sent. "client": what an iteration costs beside
+gradients, by the number of weights. "memory": training where the memory of each worker is limited so that it cannot
+hold the corpus (``--limit`` GiB). "kills": fits of which a worker is killed. "model": seconds of an iteration as a
+linear function, fitted to the first two parts, and what it says of a cluster of 100 workers: an extrapolation.
 """
 
-import argparse
 import os
 import signal
 import time
@@ -17,8 +16,7 @@ import warnings
 
 import numpy as np
 import psutil
-from bench_scale import generate
-from common import Process, print_table, with_spread
+from common import Process, generate, parse, print_table, with_spread
 from dask import delayed
 from distributed import Client, LocalCluster
 
@@ -28,7 +26,7 @@ from sklearn_hocrf.dask import DaskSequenceLabeler
 from sklearn_hocrf.dask._partitions import Partitions
 
 OPTIONS = {"threads_per_worker": 1, "dashboard_address": None, "silence_logs": 50}
-PARTS = "gradient", "client", "memory", "kills", "model"
+PARTS = ["gradient", "client", "memory", "kills", "model"]
 
 
 def sent_bytes():
@@ -221,8 +219,7 @@ def report_memory(n_tokens, n_parts, limit):
             most.append((*client.run(resident).values(), resident()))
 
         labeler = DaskSequenceLabeler(HighOrderCRF(solver=LBFGS(max_iter=5, callback=look)), client)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             crf = labeler.fit(X, y).estimator_
         held = n_tokens * (10 * 4 + 8) + n_tokens * 10 * 8  # features, ranges; where the kernels find weights
         peak = np.max(most, axis=0) / 2**20
@@ -282,15 +279,9 @@ def report_model(gradients, client):
 
 
 def main(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tokens", type=int, nargs="+", default=[100_000, 1_000_000, 10_000_000])
-    parser.add_argument("--weights", type=int, nargs="+", default=[100_000, 1_000_000, 10_000_000])
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--partitions", type=int, default=4)
-    parser.add_argument("--kills", type=int, default=10)
-    parser.add_argument("--limit", type=float, default=1.5, help="GiB of a worker in the part 'memory'")
-    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
-    options = parser.parse_args(arguments)
+    sizes = [100_000, 1_000_000, 10_000_000]
+    counts = {"rounds": 5, "partitions": 4, "kills": 10}
+    options = parse(__doc__, arguments, tokens=sizes, weights=sizes, **counts, limit=1.5, parts=PARTS)
     warnings.filterwarnings("ignore", category=UserWarning)
     gradients = client = None
     if "gradient" in options.parts:

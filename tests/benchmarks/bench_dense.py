@@ -1,15 +1,11 @@
 """Dense columns beside the same numbers as sparse rows: embeddings of the words of conll2000, drawn at random.
 
-    OMP_NUM_THREADS=1 python tests/benchmarks/bench_dense.py [--rounds N] [--width D] [--quick]
-
-prints the processor seconds of a gradient and the peak memory of a training, of features and all, for either form of
-X: the embeddings alone, and with the attributes of the chunking template beside them. Needs conll2000 in
-SKLEARN_HOCRF_DATA or ../shared/data; memory is measured on Linux only.
+What ``compare.py --tasks dense`` measures: the processor seconds of a gradient and the peak memory of a training, of
+features and all, for either form of X: the embeddings alone, and with the attributes of the chunking template beside
+them. Needs conll2000 in SKLEARN_HOCRF_DATA or ../shared/data; memory is measured on Linux only.
 """
 
-import argparse
 import pickle
-import sys
 import tempfile
 from functools import lru_cache
 from itertools import product
@@ -20,7 +16,7 @@ import numpy as np
 from bench_chunking import SETTINGS, TRAIN
 from bench_features import TEMPLATES
 from bench_memory import MAX_ITER, mebibytes, resident
-from common import Process, data_file, print_table, skip_where, with_spread
+from common import Process, data_file, skip_where
 
 from sklearn_hocrf import HighOrderCRF
 from sklearn_hocrf.datasets import load_conll
@@ -36,19 +32,19 @@ def absent():
 
 
 @lru_cache(maxsize=1)
-def load_tokens(n_sentences, width):
+def load_tokens(n_sentences):
     """Return sentences of words, tags and embeddings, one for each distinct word, and their labels."""
     X, y = load_conll(data_file(*TRAIN), ["w", "p", "tag"], return_X_y=True)
     rng, vectors = np.random.default_rng(0), {}
     for word in (token["w"] for tokens in X[:n_sentences] for token in tokens):
         if word not in vectors:
-            vectors[word] = rng.standard_normal(width, dtype=np.float32)
+            vectors[word] = rng.standard_normal(WIDTH, dtype=np.float32)
     return [[token | {"v": vectors[token["w"]]} for token in tokens] for tokens in X[:n_sentences]], y[:n_sentences]
 
 
-def load(content, form, n_sentences=None, width=WIDTH):
+def load(content, form, n_sentences=None):
     """Return a batch and its labels."""
-    X, y = load_tokens(n_sentences, width)
+    X, y = load_tokens(n_sentences)
     templates = [("v", 0), *(TEMPLATES if content == "vectors and words" else [])]
     batch = SequenceFeatureExtractor(templates, padding="drop").fit_transform(X)
     return (batch if form == "dense" else batch.as_sparse()), y
@@ -61,9 +57,9 @@ class Gradient:
     param_names = ["content", "form"]
     timeout = 600
 
-    def setup(self, content, form, n_sentences=None, width=WIDTH):
+    def setup(self, content, form, n_sentences=None):
         skip_where(absent())
-        self.objective = common.training_objective(HighOrderCRF(**SETTINGS), *load(content, form, n_sentences, width))
+        self.objective = common.training_objective(HighOrderCRF(**SETTINGS), *load(content, form, n_sentences))
         self.weights = common.some_weights(self.objective)
         self.time_gradient(content, form)
 
@@ -74,9 +70,9 @@ class Gradient:
 class Inputs:
     """Write what trainings read to a folder."""
 
-    def setup(self, folder, n_sentences=None, width=WIDTH):
+    def setup(self, folder, n_sentences=None):
         for content, form in product(CONTENTS, FORMS):
-            X, y = load(content, form, n_sentences, width)
+            X, y = load(content, form, n_sentences)
             Path(folder, f"{content}, {form}").write_bytes(pickle.dumps((X, y), protocol=5))
             common.fit_quietly(HighOrderCRF(**SETTINGS, max_iter=1), X[:20], y[:20])  # kernels into the cache
 
@@ -96,13 +92,13 @@ class Training:
         return self._peaks
 
 
-def measure_gradients(n_rounds, n_sentences=None, width=WIDTH):
+def measure_gradients(n_rounds, n_sentences=None):
     """Return the seconds of each of FORMS for each of CONTENTS; shape (2, 2, n_rounds)."""
     seconds = np.empty((len(CONTENTS), len(FORMS), n_rounds))
     for i, content in enumerate(CONTENTS):
         with Process() as one, Process() as other:
             kept = [
-                process.keep(Gradient, content, form, n_sentences=n_sentences, width=width)
+                process.keep(Gradient, content, form, n_sentences=n_sentences)
                 for process, form in zip((one, other), FORMS, strict=True)
             ]
             for n, (j, gradient) in product(range(n_rounds), enumerate(kept)):
@@ -110,39 +106,13 @@ def measure_gradients(n_rounds, n_sentences=None, width=WIDTH):
     return seconds
 
 
-def measure_peaks(n_sentences=None, width=WIDTH):
+def measure_peaks(n_sentences=None):
     """Return the mebibytes of each of FORMS for each of CONTENTS; shape (2, 2, 2), above imports and above inputs."""
     peaks = np.empty((len(CONTENTS), len(FORMS), 2))
     with tempfile.TemporaryDirectory() as folder:
         with Process() as process:
-            process.keep(Inputs, folder, n_sentences=n_sentences, width=width)
+            process.keep(Inputs, folder, n_sentences=n_sentences)
         for (i, content), (j, form) in product(enumerate(CONTENTS), enumerate(FORMS)):
             with Process() as process:
                 peaks[i, j] = process.keep(Training, folder, content, form).call("peaks")
     return peaks
-
-
-def main(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=5, help="rounds of gradients (default: %(default)s)")
-    parser.add_argument("--width", type=int, default=WIDTH, help="numbers of an embedding (default: %(default)s)")
-    parser.add_argument("--quick", action="store_true", help="few sentences")
-    options = parser.parse_args(arguments)
-    if reason := absent():
-        print(f"skipped: {reason}")
-        return
-    sizes = {"n_sentences": 50 if options.quick else None, "width": options.width}
-    rows = []
-    for content, (dense, sparse) in zip(CONTENTS, measure_gradients(options.rounds, **sizes), strict=True):
-        seconds = with_spread(dense), with_spread(sparse)
-        rows.append((f"gradient, {content}: s", *seconds, with_spread(dense / sparse, ".2f")))
-    if sys.platform.startswith("linux"):  # where a peak can be reset
-        for content, table in zip(CONTENTS, measure_peaks(**sizes), strict=True):
-            for above, (dense, sparse) in zip(("imports", "inputs"), table.T, strict=True):
-                figures = f"{dense:.0f}", f"{sparse:.0f}", f"{dense / sparse:.2f}"
-                rows.append((f"training above {above}, {content}: MiB", *figures))
-    print_table(["median [least most]", *FORMS, "ratio"], rows)
-
-
-if __name__ == "__main__":
-    main()

@@ -2,15 +2,14 @@
 
     OMP_NUM_THREADS=1 python tests/benchmarks/bench_disk.py [--tokens N] [--large N] [--rounds N] [--folder PATH]
 
-The data are those of ``bench_scale``: sentences of 25 tokens, 10 labels, 10 attributes a token out of a million. The
-first size is read from files and held in memory by turns, with all pages in memory and after they have been dropped
-(``madvise`` and ``posix_fadvise``, so Linux only); beside the latter stand the megabytes that the disk gave a second.
-The second size is trained on from files, for as many iterations as take at least three gradients, while the process's
-anonymous memory (RssAnon) is looked at every 20 ms. Files are written to the folder, 100 bytes a token with the scratch
-files of training, and removed.
+The data are sentences of 25 tokens, 10 labels, 10 attributes a token out of a million. The first size is read from
+files and held in memory by turns, with all pages in memory and after they have been dropped (``madvise`` and
+``posix_fadvise``, so Linux only); beside the latter stand the megabytes that the disk gave a second. The second size is
+trained on from files, for as many iterations as take at least three gradients, while the process's anonymous memory
+(RssAnon) is looked at every 20 ms. Files are written to the folder, 100 bytes a token with the scratch files of
+training, and removed.
 """
 
-import argparse
 import multiprocessing
 import os
 import shutil
@@ -23,8 +22,18 @@ from pathlib import Path
 
 import numpy as np
 from bench_memory import resident
-from bench_scale import generate
-from common import fit_quietly, keep_problem, print_table, some_weights, take_turns, training_objective, with_spread
+from common import (
+    fit_quietly,
+    generate,
+    keep_problem,
+    parse,
+    print_table,
+    skipped,
+    some_weights,
+    take_turns,
+    training_objective,
+    with_spread,
+)
 from threadpoolctl import threadpool_limits
 
 from sklearn_hocrf import HighOrderCRF
@@ -163,14 +172,8 @@ def in_process(function, *arguments):
 
 
 def main(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tokens", type=int, default=TOKENS, help="size to compare (default: %(default)s)")
-    parser.add_argument("--large", type=int, default=LARGE, help="size to train on, 0 for none (default: %(default)s)")
-    parser.add_argument("--rounds", type=int, default=3, help="gradients to time (default: %(default)s)")
-    parser.add_argument("--folder", help="where to write (default: a temporary folder)")
-    options = parser.parse_args(arguments)
-    if absent():
-        print(absent())
+    options = parse(__doc__, arguments, tokens=TOKENS, large=LARGE, rounds=3, folder=str)
+    if skipped(absent()):
         return
     folder = Path(tempfile.mkdtemp(dir=options.folder))
     try:

@@ -1,18 +1,11 @@
 """Features of the chunking template: columns of codes against a dict per token.
 
-    python tests/benchmarks/bench_features.py [--rounds N]
-
-prints seconds, peak memory and ratios, each case in a process of its own. The classes are those that asv looks for. The
-data is the training set of conll2000 where SKLEARN_HOCRF_DATA or ../shared/data has it; otherwise as many random tokens
-with a similar distribution.
+What ``compare.py --tasks features`` measures. The data is the training set of conll2000 where SKLEARN_HOCRF_DATA or
+../shared/data has it; otherwise as many random tokens with a similar distribution.
 """
 
-import argparse
-import multiprocessing
-import time
-
 import numpy as np
-from common import absent, data_file, peak_mebibytes, print_table, skip_where
+from common import absent, data_file, skip_where
 
 from sklearn_hocrf.datasets import load_conll
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
@@ -25,7 +18,6 @@ TEMPLATES = [
     *[(("p", o), ("p", o + 1)) for o in range(-2, 2)],
     *[(("p", o), ("p", o + 1), ("p", o + 2)) for o in range(-2, 1)],
 ]
-TOKEN_FEATURES = ["suffix3", "shape", "is_digit"]
 
 
 def load_tokens():
@@ -67,14 +59,12 @@ def dicts_of(sequence):
 class Extractor:
     """The chunking template on columns of codes."""
 
-    token_features = None
-
     def setup(self):
         self.X, self.source = load_tokens()
         self.fitted = self.extractor().fit(self.X)
 
     def extractor(self):
-        return SequenceFeatureExtractor(TEMPLATES, self.token_features, fields=["w", "p"], padding="drop")
+        return SequenceFeatureExtractor(TEMPLATES, None, fields=["w", "p"], padding="drop")
 
     def time_fit_transform(self):
         return self.extractor().fit_transform(self.X)
@@ -87,12 +77,6 @@ class Extractor:
 
     def track_n_features(self):
         return self.fitted.n_features_out_
-
-
-class ExtractorWithTokenFeatures(Extractor):
-    """The same with suffixes, shapes and digits."""
-
-    token_features = TOKEN_FEATURES
 
 
 class DictPerToken:
@@ -112,46 +96,3 @@ class DictPerToken:
 
     def peakmem_dicts_and_crfsuite(self):
         return self.time_dicts_and_crfsuite()
-
-
-CASES = [
-    ("columns of codes, fit_transform", Extractor, "time_fit_transform"),
-    ("columns of codes, transform", Extractor, "time_transform"),
-    ("  with 3 token functions, fit_transform", ExtractorWithTokenFeatures, "time_fit_transform"),
-    ("a dict per token", DictPerToken, "time_dicts"),
-    ("a dict per token + python-crfsuite", DictPerToken, "time_dicts_and_crfsuite"),
-]
-
-
-def measure(case):
-    """Return the processor seconds of one run and the peak memory of the process in MiB."""
-    _, benchmark, method = case
-    suite = benchmark()
-    suite.setup()
-    start = time.process_time()  # other programs slow this clock less than the one on the wall
-    getattr(suite, method)()
-    seconds = time.process_time() - start
-    return seconds, peak_mebibytes()
-
-
-def main(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=5, help="runs of each case (default: %(default)s)")
-    n_rounds = parser.parse_args(arguments).rounds
-    X, source = load_tokens()
-    print(
-        f"{source}: {len(X)} sequences, {sum(map(len, X))} tokens, {len(TEMPLATES)} templates; best of {n_rounds} runs"
-    )
-    # each run in a fresh process, so that peak memory is its own; all cases in turn, so that they share disturbances
-    with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
-        rounds = [[pool.apply(measure, (case,)) for case in CASES] for _ in range(n_rounds)]
-    seconds, peaks = np.array(rounds).min(axis=0).T
-    rows = [
-        (name, f"{time_:.3f}", f"{peak:.0f}", f"{time_ / seconds[0]:.2f}")
-        for (name, _, _), time_, peak in zip(CASES, seconds, peaks, strict=True)
-    ]
-    print_table(["", "seconds", "peak MiB", "ratio"], rows)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,24 +1,33 @@
-"""Handwriting: a gradient against a dense automaton, threads, and the published optima.
+"""Handwriting: a gradient against a dense automaton, and the published optima.
 
     python tests/benchmarks/bench_handwriting.py [--rounds N] [--max-order K] [--skip-optima]
 
-prints three tables. The data is fold 0 of the handwritten words (626 words of 55 distinct ones, each of them in every
+prints two tables. The data is fold 0 of the handwritten words (626 words of 55 distinct ones, each of them in every
 fold) where SKLEARN_HOCRF_DATA or ../shared/data has it; otherwise words of scikit-learn's digits, for which no optimum
 is known.
 """
 
-import argparse
 import time
 
 import numpy as np
-from common import data_file, print_table, some_weights, take_turns, training_objective, with_spread
+from common import (
+    Fitted,
+    data_file,
+    parse,
+    print_models,
+    print_table,
+    some_weights,
+    take_turns,
+    training_objective,
+    with_spread,
+)
 from dense_chain import ByArc
 from threadpoolctl import threadpool_limits
 
 from sklearn_hocrf import HighOrderCRF
 from sklearn_hocrf.datasets import load_ocr_letters, make_digit_words
 
-# (max_order, unsupported, fit_intercept) -> optimum and letter accuracy; a separate implementation's, for fold 0
+# (max_order, all_pairs, fit_intercept) -> optimum and letter accuracy; a separate implementation's, for fold 0
 KNOWN = {
     (1, True, True): (1868.280, 0.7930),
     (2, True, True): (907.496, 0.9070),
@@ -44,7 +53,7 @@ def load_words():
 
 def make_objective(words, max_order, n_jobs=1):
     """Return the likelihood of labelled words with all (pixel, letter) pairs and all observed patterns."""
-    return training_objective(HighOrderCRF(max_order, unsupported=True, n_jobs=n_jobs), *words)
+    return training_objective(HighOrderCRF(max_order, all_pairs=True, n_jobs=n_jobs), *words)
 
 
 class Gradient:
@@ -74,30 +83,16 @@ class Gradient:
         np.testing.assert_allclose(other_gradient, gradient, rtol=1e-9, atol=1e-9)
 
 
-class Threads:
-    """The same gradient on one and on two threads."""
-
-    params = [1, 2]
-    param_names = ["n_jobs"]
-
-    def setup(self, n_jobs, max_order=5, words=None):
-        self.objective = make_objective(load_words()[0] if words is None else words, max_order, n_jobs)
-        self.w = some_weights(self.objective)
-
-    def time_gradient(self, n_jobs=None):
-        return self.objective.value_gradient(self.w)
-
-
 class Optimum:
     """Training to the optimum."""
 
     params = [list(KNOWN)]
-    param_names = ["max_order, unsupported, fit_intercept"]
+    param_names = ["max_order, all_pairs, fit_intercept"]
 
     def setup(self, setting, words=None):
         self.train, self.test = words or load_words()[:2]
-        max_order, unsupported, fit_intercept = setting
-        self.crf = HighOrderCRF(max_order, unsupported=unsupported, fit_intercept=fit_intercept, tol=1e-4)
+        max_order, all_pairs, fit_intercept = setting
+        self.crf = HighOrderCRF(max_order, all_pairs=all_pairs, fit_intercept=fit_intercept, tol=1e-4)
 
     def time_fit(self, setting=None):
         return self.crf.fit(*self.train)
@@ -130,71 +125,33 @@ def compare_kernels(words, max_order, n_rounds):
     print_table(heads, rows)
 
 
-IN_A_ROW = 20
-
-
-def compare_threads(words, max_order, n_rounds):
-    cases = [Threads(), Threads()]
-    for n_jobs, case in enumerate(cases, start=1):
-        case.setup(n_jobs, max_order, words)
-    one, two = (case.time_gradient() for case in cases)
-    np.testing.assert_array_equal(one[1], two[1])
-
-    def in_a_row(case):  # as a solver does: a lone call after a pause would mostly show how fast a processor wakes up
-        return lambda: [case.time_gradient() for _ in range(IN_A_ROW)]
-
-    seconds = take_turns([in_a_row(case) for case in cases], n_rounds) / IN_A_ROW
-    print(f"\nthreads at order {max_order}, milliseconds on the wall, mean of {IN_A_ROW} gradients in a row")
-    rows = [
-        (n_jobs, with_spread(1e3 * column, ".1f"), with_spread(seconds[:, 0] / column, ".2f"))
-        for n_jobs, column in enumerate(seconds.T, start=1)
-    ]
-    print_table(["n_jobs", "gradient", "times faster than 1"], rows)
-
-
 def train(train_words, test_words, max_order, published):
     settings = [(order, True, True) for order in range(1, max_order + 1)]
     settings += [(1, True, False), (1, False, True), (1, False, False)]
-    rows = []
+    fitted, optima, accuracies = {}, {}, {}
     for setting in settings:
         case = Optimum()
         case.setup(setting, (train_words, test_words))
         start = time.perf_counter()
         crf = case.time_fit()
         seconds = time.perf_counter() - start
-        optimum, accuracy = published.get(setting, (None, None))
-        reached = crf.objective_history_[-1], crf.score(*test_words)
-        rows.append(
-            (
-                setting[0],
-                *("yes" if flag else "no" for flag in setting[1:]),
-                len(crf.patterns_),
-                crf.automaton_.n_states,
-                f"{reached[0]:.3f}",
-                "" if optimum is None else f"{reached[0] - optimum:+.3f}",
-                f"{crf.optimality_gap_:.1e}",
-                f"{reached[1]:.4f}",
-                "" if accuracy is None else f"{reached[1] - accuracy:+.4f}",
-                crf.n_iter_,
-                f"{seconds:.1f}",
-            )
+        name = f"order {setting[0]}" + "".join(
+            f", no {what}" for what, flag in zip(("all_pairs", "intercept"), setting[1:], strict=True) if not flag
         )
+        fitted[name] = Fitted(crf, None, [100 * crf.score(*test_words)], seconds)
+        if setting in published:
+            optima[name], accuracy = published[setting]
+            accuracies[name] = [100 * accuracy]
     print("\ntraining to the optimum; differences from the known values; the gap bounds the distance from the optimum")
-    heads = ["order", "all pairs", "intercept", "patterns", "states", "optimum", "difference", "gap"]
-    print_table([*heads, "accuracy", "difference", "iterations", "seconds"], rows)
+    print_models(fitted, ["accuracy"], optima, accuracies)
 
 
 def main(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=15, help="rounds of each comparison (default: %(default)s)")
-    parser.add_argument("--max-order", type=int, default=5, help="highest order (default: %(default)s)")
-    parser.add_argument("--skip-optima", action="store_true", help="compare times only")
-    options = parser.parse_args(arguments)
+    options = parse(__doc__, arguments, rounds=15, max_order=5, skip_optima=False)
     train_words, test_words, source = load_words()
     print(f"{source}: {len(train_words[0])} words, {sum(map(len, train_words[1]))} letters to train on")
     with threadpool_limits(1):
         compare_kernels(train_words, options.max_order, options.rounds)
-        compare_threads(train_words, options.max_order, options.rounds)
         if not options.skip_optima:
             train(train_words, test_words, options.max_order, KNOWN if source.startswith("handwriting") else {})
 

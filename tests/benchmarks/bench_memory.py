@@ -1,15 +1,13 @@
 """Peak memory of order-1 training on conll2000, beside python-crfsuite.
 
-    OMP_NUM_THREADS=1 python tests/benchmarks/bench_memory.py [--rounds N] [--max-iter N]
-
-prints by how much the peak is above what was resident with the inputs in memory, and above the imports. Inputs are
-features, as each program takes them (flat arrays here, lists of the names of each token's features there), or raw
-tokens, from which each program's process makes features first (columns of codes here, a dict per token there). Each
-training is a process of its own that reads its inputs, pickled by another process. The peak is reset before training
-(``/proc/self/clear_refs``, so Linux only). Reading compiled kernels from their cache counts as part of training.
+What ``compare.py --tasks memory`` measures: by how much the peak is above what was resident with the inputs in memory,
+and above the imports. Inputs are features, as each program takes them (flat arrays here, lists of the names of each
+token's features there), or raw tokens, from which each program's process makes features first (columns of codes here, a
+dict per token there). Each training is a process of its own that reads its inputs, pickled by another process. The peak
+is reset before training (``/proc/self/clear_refs``, so Linux only). Reading compiled kernels from their cache counts as
+part of training.
 """
 
-import argparse
 import ctypes
 import gc
 import pickle
@@ -22,7 +20,7 @@ import bench_chunking
 import bench_features
 import common
 import numpy as np
-from common import Process, print_table, skip_where, with_spread
+from common import Process, skip_where
 
 from sklearn_hocrf import HighOrderCRF
 
@@ -137,23 +135,3 @@ def measure(n_rounds, n_sentences=None, max_iter=MAX_ITER):
                 for case in [case for case in CASES if case[0] == inputs]:
                     peaks[CASES.index(case), i, n] = training.call(f"track_above_{case[1]}")
     return peaks
-
-
-def main(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=3, help="how often to train both (default: %(default)s)")
-    parser.add_argument("--max-iter", type=int, default=MAX_ITER, help="iterations (default: %(default)s)")
-    options = parser.parse_args(arguments)
-    if reason := absent():
-        print(f"skipped: {reason}")
-        return
-    rows = []
-    for (inputs, base), peaks in zip(CASES, measure(options.rounds, max_iter=options.max_iter), strict=True):
-        for program, column in zip(PROGRAMS, peaks, strict=True):
-            name = f"{inputs} in memory, above {base}, {program}"
-            rows.append((name, with_spread(column, ".0f"), with_spread(column / peaks[1], ".2f")))
-    print_table(["peak", "MiB: median [least most]", "ratio"], rows)
-
-
-if __name__ == "__main__":
-    main()

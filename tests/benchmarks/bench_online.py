@@ -1,13 +1,10 @@
 """Training by sequences on chunking (conll2000), beside python-crfsuite's: seconds of an epoch, and F1.
 
-    OMP_NUM_THREADS=1 python tests/benchmarks/bench_online.py [--epochs 5 10 30] [--sentences N] [--rounds N]
-
-prints, for the perceptron ("ap" there), SGD ("l2sgd") and the hinge loss ("pa", and "arow", which minimise other
-things), the processor's seconds of an epoch, in which both programs take turns, and F1 of chunks after so many epochs.
-The settings are those of ``bench_chunking.py``. Needs what that needs.
+What ``compare.py --tasks online whole`` measures: for the perceptron ("ap" there), SGD ("l2sgd") and the hinge loss
+("pa", and "arow", which minimise other things), the processor's seconds of an epoch, in which both programs take turns,
+and F1 of chunks after so many epochs. The settings are those of ``bench_chunking.py``. Needs what that needs.
 """
 
-import argparse
 import tempfile
 import time
 from pathlib import Path
@@ -15,8 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 from bench_chunking import SETTINGS, absent, attribute_names, load_chunks, scores
-from common import fit_quietly, print_table, skip_where, with_spread
-from threadpoolctl import threadpool_limits
+from common import fit_quietly, skip_where
 
 from sklearn_hocrf import HighOrderCRF
 from sklearn_hocrf.training import LBFGS, SGD, AveragedPerceptron, FrankWolfe
@@ -27,12 +23,7 @@ OURS = {
     "sgd": lambda **settings: {"solver": SGD(tol=0, **settings)},
     "hinge": lambda **settings: {"objective": "hinge", "solver": FrankWolfe(**settings)},
 }
-PEERS = {
-    "ap": {"epsilon": 0.0},
-    "l2sgd": {"c2": 1.0, "delta": 0.0},
-    "pa": {"epsilon": 0.0},
-    "arow": {"epsilon": 0.0},
-}
+PEERS = {"ap": {"epsilon": 0.0}, "l2sgd": {"c2": 1.0, "delta": 0.0}, "pa": {"epsilon": 0.0}, "arow": {"epsilon": 0.0}}
 PEERS_OF = {"perceptron": ["ap"], "sgd": ["l2sgd"], "hinge": ["pa", "arow"]}  # same criterion, or a similar one
 EPOCHS = (5, 10, 30)
 
@@ -183,33 +174,3 @@ class Epochs:
     def track_f1(self, name, epochs=EPOCHS):
         """Return F1 after some numbers of epochs."""
         return [self.train(name, n_epochs).f1 for n_epochs in epochs]
-
-
-def main(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--epochs", type=int, nargs="*", default=EPOCHS, help="after which F1 is shown")
-    parser.add_argument("--sentences", type=int, help="train on the first so many sentences only")
-    parser.add_argument("--names", nargs="*", default=[*OURS, *PEERS], choices=[*OURS, *PEERS])
-    parser.add_argument("--rounds", type=int, default=3, help="of the epochs (default: %(default)s)")
-    options = parser.parse_args(arguments)
-    if reason := absent():
-        print(f"skipped: {reason}")
-        return
-    with threadpool_limits(1):
-        cases = {name: Epochs() for name in options.names}
-        for name, case in cases.items():
-            case.setup(name, options.sentences)
-        rounds = [{name: case.time_epoch(name) for name, case in cases.items()} for _ in range(options.rounds)]
-        rows = []
-        for name, case in cases.items():
-            first_peer = PEERS_OF.get(name, [""])[0]
-            column, peer = (np.array([seconds.get(one, np.nan) for seconds in rounds]) for one in (name, first_peer))
-            ratio = "" if np.isnan(peer).any() else with_spread(column / peer)
-            f1 = [f"{value:.4f}" for value in case.track_f1(name, options.epochs)]
-            rows.append((name, with_spread(column), ratio, *f1))
-        heads = ["", "seconds of an epoch", "of the peer's", *(f"F1 after {n}" for n in options.epochs)]
-        print_table(heads, rows)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,30 +1,27 @@
 """A thousand labels: a few candidates for each token, beside the model of all labels.
 
-    python tests/benchmarks/bench_pruning.py [--tasks T ...] [--orders K ...] [--candidates N ...] [--sentences N]
+    OMP_NUM_THREADS=1 python tests/benchmarks/bench_pruning.py [--tasks T ...] [--orders K ...] [--candidates N ...]
 
-One thread, processor seconds. Turkish morphology (981 tags) with affixes of 1 to 10 letters from raw words, sigma 3;
-joint tags of speech and chunks of conll2000 (319) with the template of ``bench_chunking``. All models have 60
-iterations unless ``--max-iter`` says otherwise. Each model has a process of its own, for its peak of memory. Data come
-from SKLEARN_HOCRF_DATA or ../shared/data; a task whose data is absent is left out.
+``--states`` are the most states of a token (0: all), ``--exact`` the orders of models of all labels, and with
+``--parts`` labels have parts. One thread, processor seconds. Turkish morphology (981 tags) with affixes of 1 to 10
+letters from raw words, sigma 3; joint tags of speech and chunks of conll2000 (319) with the template of
+``bench_chunking``. All models have 60 iterations unless ``--max-iter`` says otherwise. Each model has a process of its
+own, for its peak of memory. Data come from SKLEARN_HOCRF_DATA or ../shared/data; a task whose data is absent is left
+out.
 """
 
-import argparse
-import os
 import time
-
-os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import common
 import numpy as np
 from bench_features import TEMPLATES
-from bench_pattern_search import TURKISH, words
-from common import Process, data_file, keep_problem, peak_mebibytes, print_table
+from common import TURKISH, Process, data_file, keep_problem, parse, peak_mebibytes, print_table, words_and_tags
 
 from sklearn_hocrf import HighOrderCRF
 from sklearn_hocrf._objectives import NegativeLogLikelihood
 from sklearn_hocrf.datasets import load_conll
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
-from sklearn_hocrf.training import Pruning
+from sklearn_hocrf.settings import Pruning
 
 CONLL = [("conll2000", f"{part}.txt.gz") for part in ("train", "test")]
 HEADS = ["model", "training s", "extraction s", "fit s", "passes", "ms a pass", "steps a token"]
@@ -32,10 +29,8 @@ HEADS += ["MiB", "tokens/s", "recall", "accuracy"]
 
 
 def turkish(n_sentences=None):
-    """Return an extractor, training and test data, and parameters; None where the data are absent."""
-    if common.absent(*TURKISH):
-        return None
-    (X, y), test = (words(data_file(*parts)) for parts in TURKISH)
+    """Return an extractor, training and test data, and parameters."""
+    (X, y), test = (words_and_tags(data_file(*parts)) for parts in TURKISH)
     functions = [f"{kind}{k}" for kind in ("prefix", "suffix") for k in range(1, 11)] + ["is_title", "has_digit"]
     templates = [((name, 0),) for name in functions] + [(("w", offset),) for offset in (-1, 0, 1)]
     extractor = SequenceFeatureExtractor(templates, token_features=functions)
@@ -44,8 +39,6 @@ def turkish(n_sentences=None):
 
 def conll2000(n_sentences=None):
     """Return the same for joint tags of speech and chunks."""
-    if common.absent(*CONLL):
-        return None
     parts = []
     for file in CONLL:
         rows, tags = load_conll(data_file(*file), ["w", "p", "tag"], return_X_y=True)
@@ -146,20 +139,10 @@ class Tagger:
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS))
-    parser.add_argument("--orders", nargs="+", type=int, default=[1, 2, 3])
-    parser.add_argument("--candidates", nargs="+", type=int, default=[4, 6])
-    parser.add_argument("--states", nargs="+", type=int, default=[0], help="most states of a token; 0: all")
-    parser.add_argument("--exact", nargs="*", type=int, default=[1], help="orders of the models of all labels")
-    parser.add_argument("--parts", action="store_true", help="labels have parts")
-    parser.add_argument("--sentences", type=int)
-    parser.add_argument("--max-iter", type=int, default=60)
-    parser.add_argument("--tol", type=float, default=1e-2)
-    options = parser.parse_args()
+    limits = {"orders": [1, 2, 3], "candidates": [4, 6], "states": [0], "exact": [1]}
+    options = parse(__doc__, None, tasks=list(TASKS), **limits, parts=False, sentences=int, max_iter=60, tol=1e-2)
     for name in options.tasks:
-        if TASKS[name](1) is None:
-            print(f"\n{name}: the data is absent")
+        if common.skipped(common.absent(*{turkish: TURKISH, conll2000: CONLL}[TASKS[name]])):
             continue
         cases = [{"max_order": order} for order in options.exact]
         limits = [{"n_candidates": n, "n_states": m or None} for n in options.candidates for m in options.states]

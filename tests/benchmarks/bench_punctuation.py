@@ -8,22 +8,17 @@ here the problems are solved, so objectives must be at or below the published on
 SKLEARN_HOCRF_DATA or ../shared/data. ``--quick`` trains on a few dialogues for a few iterations.
 """
 
-import argparse
-import time
-import warnings
 from itertools import combinations
-from typing import NamedTuple
 
-from common import data_file, n_weights, print_table
-from sklearn.exceptions import ConvergenceWarning
+from common import Split, absent, data_file, parse, print_models, print_tests, skipped, train
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from threadpoolctl import threadpool_limits
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf.datasets import load_conll
-from sklearn_hocrf.feature_extraction import AttributeVectorizer, SegmentFeatureExtractor
-from sklearn_hocrf.metrics import randomization_test, token_f1_score
+from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceDictVectorizer
+from sklearn_hocrf.metrics import token_f1_score
 
 TRAIN, TEST = ("punctuation", "punc.tr"), ("punctuation", "punc.ts")
 MARKS = [",", ".", "?"]
@@ -65,14 +60,14 @@ def attributes_of_all(dialogues, bias=False):
 
 def chain_features():
     """Return the transformer for the CRF, where each word is a segment."""
-    return make_pipeline(FunctionTransformer(attributes_of_all), AttributeVectorizer())
+    return make_pipeline(FunctionTransformer(attributes_of_all), SequenceDictVectorizer())
 
 
 def segment_features():
     """Return the transformer for the semi-CRF."""
     return make_pipeline(
         FunctionTransformer(attributes_of_all, kw_args={"bias": True}),
-        AttributeVectorizer(),
+        SequenceDictVectorizer(),
         SegmentFeatureExtractor(bag="w[", begin=("bias", *BORDER), inside=("bias", *BORDER)),
     )
 
@@ -88,21 +83,12 @@ def segment_model(max_order, **params):
     return HighOrderSemiCRF(max_order, feature_order={WORD: max_order, "begin:": (1,)}, fit_intercept=False, **params)
 
 
-class Dialogues(NamedTuple):
-    """Training and test dialogues: words, and labels as the published models have them."""
-
-    X: list
-    y: list
-    X_test: list
-    y_test: list
-
-
-def load_dialogues(n_dialogues=None):
+def load(n_dialogues=None):
     """Return the dialogues, or the first ``n_dialogues`` of either set; None where the data is absent."""
-    if data_file(*TRAIN) is None:
+    if absent(TRAIN, TEST):
         return None
     parts = *load_words(data_file(*TRAIN)), *load_words(data_file(*TEST))
-    return Dialogues(*(part[:n_dialogues] for part in parts))
+    return Split(*(part[:n_dialogues] for part in parts))
 
 
 def load_words(path):
@@ -132,77 +118,28 @@ def decode_punctuation(y):
     return [[label.rpartition("-")[0] or label for label in labels] for labels in y]
 
 
-class Fitted(NamedTuple):
-    """A fitted estimator, the marks it finds in the test set, and their F1."""
-
-    model: object
-    marks: list
-    f1: list  # of each mark, and of all
-    seconds: float  # of features and fit
-
-
-def train(dialogues, features, model):
-    start = time.perf_counter()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        model.fit(features.fit_transform(dialogues.X), dialogues.y)
-    seconds = time.perf_counter() - start
-    predicted = decode_punctuation(model.predict(features.transform(dialogues.X_test)))
-    truth = decode_punctuation(dialogues.y_test)
+def score(y_test, y_pred):
+    """Return the marks that are found, their F1 one by one, and that of all."""
+    truth, predicted = decode_punctuation(y_test), decode_punctuation(y_pred)
     f1 = [*token_f1_score(truth, predicted, labels=MARKS, average=None, zero_division=0)]
     f1.append(token_f1_score(truth, predicted, labels=MARKS, average="micro", zero_division=0))
-    return Fitted(model, predicted, [100 * value for value in f1], seconds)
-
-
-def print_models(fitted):
-    heads = ["", "weights", "patterns", "states", "objective", "difference", "gap", "iterations", "seconds"]
-    rows = []
-    for name, (model, _, _, seconds) in fitted.items():
-        objective, reference = model.objective_history_[-1], OBJECTIVE.get(name)
-        difference = "" if reference is None else f"{objective - reference:+.2f}"
-        sizes = n_weights(model), len(model.patterns_), model.automaton_.n_states
-        gap = f"{model.optimality_gap_:.1e}"
-        rows.append((name, *sizes, f"{objective:.2f}", difference, gap, model.n_iter_, f"{seconds:.1f}"))
-    print_table(heads, rows)
-
-    print("\nF1 over words (published; difference)")
-    rows = []
-    for name in fitted:
-        pairs = zip(fitted[name].f1, PUBLISHED[name], strict=True)
-        rows.append((name, *(f"{f1:.2f} ({published:.2f}; {f1 - published:+.2f})" for f1, published in pairs)))
-    print_table(["", "COMMA", "PERIOD", "QMARK", "ALL"], rows)
-
-
-def print_tests(truth, fitted, pairs):
-    rows = []
-    for one, other in pairs:
-        test = randomization_test(
-            truth, fitted[one].marks, fitted[other].marks, token_f1_score, random_state=0, labels=MARKS, average="micro"
-        )
-        rows.append((f"{one} against {other}", f"{100 * test.difference:+.2f}", f"{test.p_value:.3f}"))
-    print("\nrandomisation tests of F1 of all marks, 999 trials")
-    print_table(["", "difference", "p"], rows)
+    return predicted, [100 * value for value in f1]
 
 
 def main(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="a few dialogues, a few iterations")
-    quick = parser.parse_args(arguments).quick
-    dialogues = load_dialogues(50 if quick else None)
-    if dialogues is None:
-        print("skipped: the punctuation data is absent: set SKLEARN_HOCRF_DATA to the folder of the optional data")
+    quick = parse(__doc__, arguments, quick=False).quick
+    if skipped(absent(TRAIN, TEST)):
         return
-    params = {"max_iter": 2 if quick else 2000, "tol": 1e-4}
-    fitted = {}
+    data, params = load(50 if quick else None), {"max_iter": 2 if quick else 2000, "tol": 1e-4}
     with threadpool_limits(1):
-        print(f"{len(dialogues.X)} dialogues to train on, {len(dialogues.X_test)} to test")
-        for k in 1, 2, 3:
-            fitted[f"C^{k}"] = train(dialogues, chain_features(), chain_model(k, **params))
-        for k in 1, 2, 3:
-            fitted[f"SC^{k}"] = train(dialogues, segment_features(), segment_model(k, **params))
-    print_models(fitted)
+        print(f"{len(data.X)} dialogues to train on, {len(data.X_test)} to test")
+        models = {f"C^{k}": (chain_features(), chain_model(k, **params)) for k in (1, 2, 3)}
+        models |= {f"SC^{k}": (segment_features(), segment_model(k, **params)) for k in (1, 2, 3)}
+        fitted = {name: train(data, *pair, score) for name, pair in models.items()}
+    print_models(fitted, ["F1 of ,", ".", "?", "all"], OBJECTIVE, PUBLISHED)
     pairs = [("SC^2", "SC^1"), ("SC^3", "SC^2"), ("SC^2", "C^2"), ("C^2", "C^1")]
-    print_tests(decode_punctuation(dialogues.y_test), fitted, pairs)
+    found, truth = {name: one.found for name, one in fitted.items()}, decode_punctuation(data.y_test)
+    print_tests(truth, found, pairs, token_f1_score, labels=MARKS, average="micro")
 
 
 if __name__ == "__main__":

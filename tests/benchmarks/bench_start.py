@@ -5,7 +5,6 @@
 Each measurement is a process of its own; imports take turns. The cache of compiled kernels is a temporary folder.
 """
 
-import argparse
 import os
 import subprocess
 import sys
@@ -13,7 +12,7 @@ import tempfile
 import time
 
 import numpy as np
-from common import print_table, with_spread
+from common import parse, print_table, with_spread
 
 TIMED = """
 import time
@@ -57,47 +56,8 @@ def run(imports, statements="", cache=None):
     return *map(float, printed.split()), time.perf_counter() - start
 
 
-class Import:
-    """An import in a new process."""
-
-    params = list(IMPORTS)
-    param_names = ["module"]
-
-    def track_seconds(self, name):
-        return run(IMPORTS[name])[0]
-
-
-class ColdStart:
-    """Import, fit and predict of a toy in a new process with an empty kernel cache."""
-
-    timeout = 300
-    unit = "s"
-
-    def track_seconds(self):
-        with tempfile.TemporaryDirectory() as cache:
-            return run(OURS, TOY, cache)[-1]
-
-
-class WarmStart:
-    """The same with the kernels in the cache."""
-
-    timeout = 300
-    unit = "s"
-
-    def setup_cache(self):
-        cache = os.getcwd()  # asv calls this in a folder of its own
-        run(OURS, TOY, cache)
-        return cache
-
-    def track_seconds(self, cache):
-        return run(OURS, TOY, cache)[-1]
-
-
 def main(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=9, help="rounds of the imports (default: %(default)s)")
-    options = parser.parse_args(arguments)
-
+    options = parse(__doc__, arguments, rounds=9)
     for imports in IMPORTS.values():
         run(imports)  # files into the system's cache
     seconds = np.array([[run(imports)[:2] for imports in IMPORTS.values()] for _ in range(options.rounds)])

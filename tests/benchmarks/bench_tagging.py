@@ -1,20 +1,17 @@
 """Tagged tokens per second (conll2000, order 1): from ready features, and from raw tokens, extraction included.
 
-    OMP_NUM_THREADS=1 python tests/benchmarks/bench_tagging.py [--rounds N] [--max-iter N]
-
-From ready features: ``predict`` of a batch against python-crfsuite's tagger on ItemSequence objects. From raw tokens:
-an extractor and ``predict`` against a dict per token and ``predict`` of sklearn-crfsuite's CRF, which has the same
-model as the tagger. All models are trained for the same small number of iterations: time does not depend on how good
-the weights are. Needs conll2000 in SKLEARN_HOCRF_DATA or ../shared/data, sklearn-crfsuite and seqeval.
+What ``compare.py --tasks tagging`` measures. From ready features: ``predict`` of a batch against python-crfsuite's
+tagger on ItemSequence objects. From raw tokens: an extractor and ``predict`` against a dict per token and ``predict``
+of sklearn-crfsuite's CRF, which has the same model as the tagger. All models are trained for the same small number of
+iterations: time does not depend on how good the weights are. Needs conll2000 in SKLEARN_HOCRF_DATA or ../shared/data,
+sklearn-crfsuite and seqeval.
 """
-
-import argparse
 
 import bench_chunking
 import bench_features
 import common
 import numpy as np
-from common import Process, print_table, skip_where, with_spread
+from common import Process, skip_where
 
 from sklearn_hocrf import HighOrderCRF
 from sklearn_hocrf.datasets import load_conll
@@ -94,25 +91,3 @@ def measure(n_rounds, **settings):
             seconds = [[case.seconds(method, at_least=0.5) for case in cases] for _ in range(n_rounds)]
             speeds[name] = n_tokens / np.array(seconds).T
         return speeds, [case.call("track_accuracy") for case in cases]
-
-
-def main(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=5, help="rounds of the comparison (default: %(default)s)")
-    parser.add_argument("--max-iter", type=int, default=MAX_ITER, help="iterations of training (default: %(default)s)")
-    options = parser.parse_args(arguments)
-    if reason := absent():
-        print(f"skipped: {reason}")
-        return
-    rows = []
-    speeds, accuracies = measure(options.rounds, max_iter=options.max_iter)
-    for inputs, both in speeds.items():
-        for program, accuracy, speed in zip(PROGRAMS, accuracies, both, strict=True):
-            ratio = with_spread(speed / both[1], ".2f")
-            rows.append((f"{inputs}, {program}", with_spread(speed, ".0f"), ratio, f"{accuracy:.4f}"))
-    print("tagged tokens per second of the processor: median [least most]")
-    print_table(["", "tokens per second", "ratio", "token accuracy"], rows)
-
-
-if __name__ == "__main__":
-    main()

@@ -10,15 +10,11 @@ largest. The last lines count the models that the rule of CONTRIBUTING, section 
 SKLEARN_HOCRF_DATA or ../shared/data; a task whose data are absent is left out.
 """
 
-import argparse
 import gzip
 import json
-import os
 import random
 import time
 from typing import NamedTuple
-
-os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import bench_bibliography
 import bench_chinese_words
@@ -29,7 +25,7 @@ import bench_pruning
 import bench_punctuation
 import common
 import numpy as np
-from common import print_table
+from common import parse, print_table, skipped
 from threadpoolctl import threadpool_limits
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
@@ -60,7 +56,7 @@ def by_order(orders, make=HighOrderCRF, **parameters):
 
 
 def bio_f1(y, predicted):
-    return segment_f1_score(y, predicted, encoding="bio", strict=False)
+    return segment_f1_score(y, predicted, scheme="bio", strict=False)
 
 
 def handwriting(n):
@@ -79,7 +75,7 @@ def conll2000(n):
 
 def conll2002(n):
     names = bench_ner.load_names(n)
-    models = by_order((1, 2, 3)) | by_order((1,), HighOrderSemiCRF, encoding="bio")
+    models = by_order((1, 2, 3)) | by_order((1,), HighOrderSemiCRF, scheme="bio")
     yield Task((names.train, names.y_train), (names.test[:1000], names.y_test[:1000]), models, bio_f1)
 
 
@@ -94,15 +90,15 @@ def two_kinds(bench, data, score):
 
 
 def cora_references(n):
-    return two_kinds(bench_bibliography, bench_bibliography.load_references(n), segment_f1_of_runs)
+    return two_kinds(bench_bibliography, bench_bibliography.load(n), segment_f1_of_runs)
 
 
 def segment_f1_of_runs(y, predicted):
-    return segment_f1_score(y, predicted, encoding="runs")
+    return segment_f1_score(y, predicted, scheme="runs")
 
 
 def punctuation(n):
-    dialogues = bench_punctuation.load_dialogues(n)
+    dialogues = bench_punctuation.load(n)
     return two_kinds(bench_punctuation, dialogues, f1_of_marks)
 
 
@@ -112,13 +108,13 @@ def f1_of_marks(y, predicted):
 
 
 def ud_chinese(n):
-    sentences = bench_chinese_words.load_sentences(n_sentences=n)
+    sentences = bench_chinese_words.load(n)
     for segment_set in "none", "indicators, log odds":
         features = bench_chinese_words.make_features(bench_chinese_words.FULL, segment_set)
         train = features.fit_transform(sentences.X, sentences.y), sentences.y
         test = features.transform(sentences.X_test), sentences.y_test
         models = {f"segments of {segment_set}": bench_chinese_words.make_model()}
-        yield Task(train, test, models, lambda y, predicted: segment_f1_score(y, predicted, encoding="segments"))
+        yield Task(train, test, models, lambda y, predicted: segment_f1_score(y, predicted, scheme="segments"))
 
 
 def ud_turkish(n):
@@ -154,7 +150,7 @@ TASKS = {
     cora_references: [bench_bibliography.TRAIN, bench_bibliography.TEST],
     punctuation: [bench_punctuation.TRAIN, bench_punctuation.TEST],
     ud_chinese: [(bench_chinese_words.FOLDER, f"{part}.conll.gz") for part in ("train", "test")],
-    ud_turkish: bench_pruning.TURKISH,
+    ud_turkish: common.TURKISH,
     usaddress: [ADDRESSES],
     anystyle: [ANYSTYLE],
 }
@@ -221,15 +217,11 @@ def measure(task, model):
 
 
 def main(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     names = {task.__name__: task for task in TASKS}
-    parser.add_argument("--tasks", nargs="+", choices=names, default=list(names))
-    parser.add_argument("--sentences", type=int, default=1500, help="to train on (default: %(default)s)")
-    options = parser.parse_args(arguments)
+    options = parse(__doc__, arguments, tasks=list(names), sentences=1500)
     near = {tol: [] for tol in TOLERANCES}
     for name in options.tasks:
-        if reason := common.absent(*TASKS[names[name]]):
-            print(f"{name} skipped: {reason}")
+        if skipped(common.absent(*TASKS[names[name]])):
             continue
         for task in names[name](options.sentences):
             for kind, model in task.models.items():

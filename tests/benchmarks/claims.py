@@ -17,8 +17,7 @@ import time
 
 import common
 import numpy as np
-from bench_pattern_search import TURKISH, words
-from common import data_file, fit_quietly
+from common import TURKISH, data_file, fit_quietly, words_and_tags
 from sklearn.model_selection import GroupKFold
 from threadpoolctl import threadpool_limits
 
@@ -94,14 +93,12 @@ def names():
         start = time.process_time()
         fit_quietly(model, train, y[0])
         seconds = time.process_time() - start
-        scores = [
-            segment_f1_score(*pair, encoding="bio") for pair in zip(y[1:], map(model.predict, tests), strict=True)
-        ]
+        scores = [segment_f1_score(*pair, scheme="bio") for pair in zip(y[1:], map(model.predict, tests), strict=True)]
         yield [name, *(f"{score:.4f}" for score in scores), f"{seconds:.1f}"]
 
 
 def turkish():
-    (X, y), (X_test, y_test) = (words(data_file(*file)) for file in TURKISH)
+    (X, y), (X_test, y_test) = (words_and_tags(data_file(*file)) for file in TURKISH)
     for affixes in None, 10:
         for pruning in (4, None) if affixes else (4,):
             model = make_pipeline(SequenceFeatureExtractor(affixes=affixes), HighOrderCRF(pruning=pruning))

@@ -1,5 +1,7 @@
-"""What the benchmarks share: the optional data, measurements that take turns, tables of ratios with their spread."""
+"""What the benchmarks share: options, the optional data, trainings, measurements that take turns, tables."""
 
+import argparse
+import gzip
 import importlib.util
 import multiprocessing
 import os
@@ -12,12 +14,43 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
+from sklearn_hocrf._data.batch import SequenceBatch
 from sklearn_hocrf._objectives import NegativeLogLikelihood
-from sklearn_hocrf._structure.layout import LayoutBuilder, LayoutFrame
-from sklearn_hocrf._structure.pairs import PairRule
+from sklearn_hocrf.metrics import randomization_test
+
+TURKISH = [("ud_turkish_morphology", f"{part}.tsv.gz") for part in ("train", "test")]
+
+
+def parse(doc, arguments=None, **defaults):
+    """Return the options of a program, each given by its default, or by its type where the default is None.
+
+    False is a flag, a list is for several values; if these are texts, for some of them.
+    """
+
+    class Help(argparse.RawDescriptionHelpFormatter, argparse.ArgumentDefaultsHelpFormatter):
+        pass
+
+    parser = argparse.ArgumentParser(description=doc, formatter_class=Help)
+    for name, default in defaults.items():
+        settings = {"default": default, "type": type(default)}
+        if default is False:
+            settings = {"action": "store_true"}
+        elif isinstance(default, type):
+            settings = {"type": default}
+        elif isinstance(default, list):
+            settings |= {"type": type(default[0]), "nargs": "*"}
+            settings |= {"choices": default} if isinstance(default[0], str) else {}
+        parser.add_argument(f"--{name.replace('_', '-')}", help=" ", **settings)
+    return parser.parse_args(arguments)
+
+
+def skipped(reason):
+    """Print a reason why a benchmark cannot run, if there is one; return whether there is."""
+    if reason:
+        print(f"skipped: {reason}")
+    return bool(reason)
 
 
 def data_file(*parts):
@@ -160,16 +193,73 @@ def keep_problem(model):
 
 
 def fit_quietly(model, X, y, **params):
-    """Fit a model that may not have the iterations to converge."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    """Fit a model that may have neither the iterations to converge nor all features in a few sentences."""
+    with warnings.catch_warnings(action="ignore", category=UserWarning):
         return model.fit(X, y, **params)
 
 
-def build_layout(batch, codes, patterns, *, fit_intercept=True, **rule):
-    """Return the layout of labelled data; ``rule`` has the fields of a PairRule."""
-    builder = LayoutBuilder(LayoutFrame.of(patterns), PairRule(**rule), fit_intercept)
-    return builder.build(builder.count(batch, codes))
+class Split(NamedTuple):
+    """Training and test sequences, and what is to be found in them."""
+
+    X: list
+    y: list
+    X_test: list
+    y_test: list
+
+
+class Fitted(NamedTuple):
+    """A fitted estimator, what it finds in the test sequences, the scores of that, and seconds of features and fit."""
+
+    model: object
+    found: list
+    scores: list
+    seconds: float
+
+
+def train(data, features, model, score):
+    """Fit a model to the features of training sequences; ``score`` returns what is found by predictions, and scores."""
+    start = time.perf_counter()
+    fit_quietly(model, features.fit_transform(data.X, data.y), data.y)
+    seconds = time.perf_counter() - start
+    return Fitted(model, *score(data.y_test, model.predict(features.transform(data.X_test))), seconds)
+
+
+def words_and_tags(path):
+    """Return forms and tags of Turkish words, by sentence."""
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        sentences = [[line.split("\t") for line in block.split("\n")] for block in file.read().strip().split("\n\n")]
+    forms = [[form for form, _, _ in sentence] for sentence in sentences]
+    return forms, [[f"{pos}|{morphology}" for _, pos, morphology in sentence] for sentence in sentences]
+
+
+N_LABELS, N_ATTRIBUTES, LENGTH, PER_TOKEN = 10, 1_000_000, 25, 10  # of data that are drawn
+
+
+def generate(n_tokens, seed=0):
+    """Return the batch and the label codes of sentences, ``n_tokens // LENGTH`` of them, all by a Zipf-like law.
+
+    Half of a token's attributes are drawn from a part of the vocabulary that goes with its label.
+    """
+    rng = np.random.default_rng(seed)
+    n_sentences = n_tokens // LENGTH
+    succession = rng.dirichlet(np.full(N_LABELS, 0.3), size=N_LABELS).cumsum(axis=1)
+    y = np.empty((n_sentences, LENGTH), dtype=np.int64)
+    y[:, 0] = rng.integers(N_LABELS, size=n_sentences)
+    for t in range(1, LENGTH):
+        draws = rng.random(n_sentences)
+        y[:, t] = np.minimum((succession[y[:, t - 1]] < draws[:, None]).sum(axis=1), N_LABELS - 1)
+    codes = y.ravel()
+    n_tokens = len(codes)
+    # ranks by a law of density 1 / rank: exp of something uniform
+    indices = np.empty((n_tokens, PER_TOKEN), dtype=np.int32)
+    for column in range(PER_TOKEN):
+        rank = np.exp(rng.random(n_tokens) * np.log(N_ATTRIBUTES // N_LABELS)).astype(np.int64) - 1
+        part = codes if column % 2 else rng.integers(N_LABELS, size=n_tokens)
+        indices[:, column] = rank * N_LABELS + part
+    indices.sort(axis=1)
+    indptr = np.arange(n_tokens + 1, dtype=np.int64) * PER_TOKEN
+    offsets = np.arange(n_sentences + 1, dtype=np.int64) * LENGTH
+    return SequenceBatch(offsets, indptr, indices.ravel(), None, N_ATTRIBUTES), list(y)
 
 
 def training_objective(model, X, y):
@@ -195,6 +285,38 @@ def print_table(heads, rows):
     for row in [heads, *rows]:
         cells = [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
         print("  ".join([row[0].ljust(widths[0]), *cells]), flush=True)
+
+
+def print_models(fitted, scores, optima, published):
+    """Print sizes, optima and scores of fitted models by name, with differences from what others have reached."""
+
+    def beside(value, reference, form):
+        return f"{value:{form}}" if reference is None else f"{value:{form}} ({value - reference:+{form}})"
+
+    rows = []
+    for name, (model, _, values, seconds) in fitted.items():
+        references = published.get(name, [None] * len(values))
+        rows.append(
+            (
+                name,
+                *(n_weights(model), len(model.patterns_), model.automaton_.n_states),
+                beside(model.objective_history_[-1], optima.get(name), ".3f"),
+                *(f"{model.optimality_gap_:.1e}", model.n_iter_, f"{seconds:.1f}"),
+                *(beside(value, reference, ".2f") for value, reference in zip(values, references, strict=True)),
+            )
+        )
+    heads = ["(difference)", "weights", "patterns", "states", "optimum", "gap", "iterations", "seconds"]
+    print_table([*heads, *scores], rows)
+
+
+def print_tests(truth, found, pairs, score, **options):
+    """Print randomisation tests between pairs of what models have found, by name."""
+    rows = []
+    for one, other in pairs:
+        test = randomization_test(truth, found[one], found[other], score, random_state=0, **options)
+        rows.append((f"{one} against {other}", f"{100 * test.difference:+.2f}", f"{test.p_value:.3f}"))
+    print("\nrandomisation tests of F1, 999 trials")
+    print_table(["", "difference", "p"], rows)
 
 
 def n_weights(model):

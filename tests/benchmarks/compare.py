@@ -3,14 +3,13 @@
     python tests/benchmarks/compare.py [--tasks T ...] [--quick] [--rounds N] [--output table.md]
 
 Each line has what is measured here, its peer, their ratio and, where there is one, the limit: medians, and of ratios
-also the least and the most of the rounds, in which both take turns. The peer is python-crfsuite (CRF++ as well, where
-``crf_learn`` is on PATH) or the yardstick U, an iteration of python-crfsuite on conll2000 that is measured in every
-round. Seconds are those of the processor, on one thread, unless they are said to be on the wall. Each side of a
-comparison is a process of its own, so that no task ends another. What is absent (data, programs) is skipped with a
-line. ``--quick`` takes a few sentences and iterations: it shows that everything runs, its ratios mean nothing.
+also the least and the most of the rounds, in which both take turns. The peer is python-crfsuite or the yardstick U, an
+iteration of python-crfsuite on conll2000 that is measured in every round. Seconds are those of the processor, on one
+thread, unless they are said to be on the wall. Each side of a comparison is a process of its own, so that no task ends
+another. What is absent (data, programs) is skipped with a line. ``--quick`` takes a few sentences and iterations: it
+shows that everything runs, its ratios mean nothing.
 """
 
-import argparse
 import os
 import platform
 import sys
@@ -23,7 +22,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import bench_chunking
-import bench_crfpp
 import bench_dense
 import bench_features
 import bench_handwriting
@@ -32,12 +30,11 @@ import bench_ner
 import bench_online
 import bench_pruning
 import bench_segments
-import bench_spans
 import bench_start
 import bench_tagging
 import numpy as np
 import yardstick
-from common import Absent, Process, absent, skip_where, with_spread
+from common import Absent, Process, absent, parse, skip_where, with_spread
 
 
 class AtMost(NamedTuple):
@@ -83,8 +80,6 @@ LIMITS = {
     ("online", "epoch, sgd"): AtMost(0.7),
     ("whole", "SGD to 1 % above the minimum"): AtMost(0.4),
     ("whole", "hinge to a gap of 1 %"): AtMost(0.4),
-    ("spans", "gradient, segments, order 1"): AtMost(1.5),
-    ("spans", "calls of such a function"): AtMost(1 / 50),
     ("start", "warm import, fit and predict beyond scikit-learn's import"): AtMost(0.7),
     ("start", "cold import, fit and predict"): AtMost(15),
     ("dense", "gradient, vectors"): AtMost(0.3),
@@ -246,12 +241,6 @@ def chunking(run):
     skip_where(bench_chunking.absent())
     yield from compare_trainings("chunking", bench_chunking, run)
     yield from compare_gradients("chunking", bench_chunking, run)
-    if reason := bench_crfpp.absent():
-        yield f"chunking, CRF++: skipped, {reason}"
-        return
-    n_sentences = run.n_sentences or bench_crfpp.N_SENTENCES
-    seconds = bench_crfpp.measure(run.n_rounds, n_sentences=n_sentences)
-    yield Row("chunking", f"pass over {n_sentences} sentences, all pairs", "s", *seconds, "CRF++")
 
 
 def ner(run):
@@ -356,24 +345,6 @@ def whole(run):
     )
 
 
-def spans(run):
-    """Yield rows of names as segments."""
-    skip_where(bench_ner.absent())
-    sizes = {"n_sentences": run.n_sentences}
-    with Process() as process:
-        chain = process.keep(bench_ner.Gradient, 1, 1, **sizes)
-        segments = process.keep(bench_spans.Gradient, 1, 1, **sizes)
-        one, many = (process.keep(bench_spans.Functions, way, **sizes) for way in bench_spans.Functions.params[0])
-        gradients, functions = [], []
-        for _ in range(run.n_rounds):
-            gradients.append([case.seconds("time_gradient", run.at_least) for case in (segments, chain)])
-            functions.append([case.seconds("time_candidates") for case in (many, one)])
-        calls = [np.array([case.call("track_calls")]) for case in (many, one)]
-    yield Row("spans", "gradient, segments, order 1", "s", *np.array(gradients).T, "chain")
-    yield Row("spans", "functions of segments, vectorised", "s", *np.array(functions).T, "one by one")
-    yield Row("spans", "calls of such a function", "", *calls, "one by one")
-
-
 def pruning(run):
     """Yield rows of a thousand labels, with few candidates for each token beside all labels."""
     with Process() as whole_process, Process() as process:
@@ -430,7 +401,7 @@ TASKS = {
     task.__name__: task
     for task in (
         *(chunking, ner, handwriting, bibliography, punctuation, tagging, features),
-        *(online, whole, spans, pruning, dense, start, memory),
+        *(online, whole, pruning, dense, start, memory),
     )
 }
 
@@ -478,12 +449,7 @@ def compare(tasks, run):
 
 
 def main(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS), help="which ones (default: all)")
-    parser.add_argument("--quick", action="store_true", help="a few sentences and iterations")
-    parser.add_argument("--rounds", type=int, default=3, help="rounds of each comparison (default: %(default)s)")
-    parser.add_argument("--output", type=Path, help="file for the table, in Markdown")
-    options = parser.parse_args(arguments)
+    options = parse(__doc__, arguments, tasks=list(TASKS), quick=False, rounds=3, output=Path)
     with Run(options.rounds, options.quick) as run:
         report = compare(options.tasks, run)
     text = report.markdown("quick: the figures mean nothing" if options.quick else f"{options.rounds} rounds")

@@ -59,6 +59,7 @@ class ByArc:
         self.objective = objective.bind(problem)
         network, layout = SumNetwork(*(freeze(table, np.int32) for table in tables)), problem.layout
         layout.compiled = layout.compiled._replace(network=network)
+        layout.network = network
         layout.arc_structure = layout.arc_structure._replace(**network._asdict())
 
     def value_gradient(self, w):

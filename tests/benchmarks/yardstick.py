@@ -6,13 +6,12 @@ prints U and its spread. The features are those of the chunking template, the pe
 measured in the same run, in turns with it, so that a slow moment of the machine does not pass for a slow program.
 """
 
-import argparse
 import tempfile
 from pathlib import Path
 
 import bench_chunking
 import numpy as np
-from common import Process, skip_where, with_spread
+from common import Process, parse, skip_where, skipped, with_spread
 
 
 class Yardstick:
@@ -36,11 +35,8 @@ class Yardstick:
 
 
 def main(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=5, help="how often to measure (default: %(default)s)")
-    options = parser.parse_args(arguments)
-    if reason := bench_chunking.absent():
-        print(f"skipped: {reason}")
+    options = parse(__doc__, arguments, rounds=5)
+    if skipped(bench_chunking.absent()):
         return
     with Process() as process:
         yardstick = process.keep(Yardstick)

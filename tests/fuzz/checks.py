@@ -27,13 +27,13 @@ from sklearn.preprocessing import FunctionTransformer
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, datasets, metrics
 from sklearn_hocrf.feature_extraction import (
-    AttributeVectorizer,
-    LogOddsSegments,
     SegmentFeatureExtractor,
+    SegmentLogOddsEncoder,
+    SequenceDictVectorizer,
     SequenceFeatureExtractor,
-    Tokenwise,
+    TokenTransformer,
 )
-from sklearn_hocrf.training import PatternSearch
+from sklearn_hocrf.settings import PatternSearch
 
 from . import definitions as plain
 from .builders import ATTRIBUTE_FORMS, LABELS, TABLES, build_sequence, build_X, build_y, flags_of, junk, same
@@ -76,8 +76,7 @@ def refusal(error, place=False):
 
 def judge(name, case):
     """Return the outcome of a case; raise whatever is wrong with it."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         outcome = CHECKS[name](case)
     loud = [w for w in caught if not issubclass(w.category, QUIET)]
     require(not loud, "a warning that is no answer", *(f"{w.category.__name__}: {w.message}" for w in loud[:1]))
@@ -167,9 +166,9 @@ def expected_weights(training, p, given_patterns):
     if not training.repeats:
         patterns = {z for z in patterns if all(a != b for a, b in zip(z, z[1:], strict=False))}
     counts = plain.pair_counts(training.times, chains, training.weights, patterns)
-    least = p["min_feature_count"]
+    least = p["min_pair_count"]
     pairs = {pair for pair, count in counts.items() if count > 0 and (least <= 1 or count >= least)}
-    if p["unsupported"]:
+    if p["all_pairs"]:
         pairs = {(f, z) for f in range(len(training.orders)) for z in patterns}
     pairs = {(f, z) for f, z in pairs if len(z) - 1 in training.orders[f]}
     if training.n_labels > 1 and p["fit_intercept"] in (True, "token"):
@@ -185,8 +184,10 @@ def objective_weights(training, class_weight):
     return [w * sum(of_label[y] for y in labels) / len(labels) for w, labels in pairs]
 
 
-def check_optimum(estimator, model, training, p, given_patterns, converged):
-    """Compare what was trained with the objective and its gradient by enumeration."""
+def check_optimum(estimator, training, p, labels, number, converged):
+    """Compare what was trained with the objective and its gradient by enumeration; return the oracle's model."""
+    model, given_patterns = model_of(estimator, labels, training), by_code(p["patterns"], number)
+    p = p | {"class_weight": by_code(p["class_weight"], number)}
     search = PatternSearch() if p["patterns"] == "auto" else p["patterns"]
     search = search if isinstance(search, PatternSearch) else None
     if search:
@@ -230,6 +231,7 @@ def check_optimum(estimator, model, training, p, given_patterns, converged):
     else:
         left, most = float(np.linalg.norm(steepest)), estimator.tol * max(1.0, float(np.linalg.norm(w)))
     require(not converged or left <= 1.001 * most + 1e-7, "not the optimum, and no warning", left, most)
+    return model
 
 
 def add_counts(total, weighted, sequence):
@@ -252,22 +254,22 @@ def as_lists(answer, form):
     return [part if isinstance(part, list) else part.tolist() for part in lists]
 
 
-def read_prediction(part, encoding, singles):
+def read_prediction(part, scheme, singles):
     """Return the (u, v, label) of one predicted sequence."""
-    if encoding == "segments":
+    if scheme == "segments":
         return tuple(tuple(segment) for segment in part)
-    if encoding in ("bio", "bioes"):
-        return tuple(plain.spans(plain.segments_of_tags(part, encoding)))
+    if scheme in ("bio", "bioes"):
+        return tuple(plain.spans(plain.segments_of_tags(part, scheme)))
     return tuple(plain.spans([(1, label) for label in part] if singles else plain.runs(part)))
 
 
-def check_answers(estimator, model, labels, X, y, test, case, encoding="runs"):
+def check_answers(estimator, model, labels, X, y, test, case, scheme="runs"):
     """Compare all answers about new sequences with enumeration."""
     form = getattr(case, "form", "lists")
-    singles = encoding == "tokens" or encoding == "runs" and model.repeats
+    singles = scheme == "tokens" or scheme == "runs" and model.repeats
     require(set(map(type, estimator.classes_.tolist())) != {type(None)}, "classes_ of None")
     predicted = estimator.predict(X)
-    predicted = predicted if encoding == "segments" else as_lists(predicted, form)
+    predicted = predicted if scheme == "segments" else as_lists(predicted, form)
     marginals = as_lists(estimator.predict_marginals(X), form)
     likelihood = estimator.log_likelihood(X, y)
     asked = [z for z in estimator.patterns_][-2:] + [(labels[0], labels[-1], labels[0])]
@@ -275,7 +277,7 @@ def check_answers(estimator, model, labels, X, y, test, case, encoding="runs"):
     require(len(predicted) == len(test.lengths), "other number of answers than of sequences", predicted)
     code = {label: i for i, label in enumerate(labels)}
     for n, sequence in enumerate(test.sequences()):
-        found = tuple((u, v, code[label]) for u, v, label in read_prediction(predicted[n], encoding, singles))
+        found = tuple((u, v, code[label]) for u, v, label in read_prediction(predicted[n], scheme, singles))
         top, ties = so.best_segmentations(model, sequence)
         require(found in ties, f"sequence {n}: not the best labelling", found, ties)
         probability = so.distribution(model, sequence)
@@ -283,21 +285,21 @@ def check_answers(estimator, model, labels, X, y, test, case, encoding="runs"):
         expected = math.log(probability[gold]) if probability.get(gold, 0.0) > 0 else -math.inf
         require_close(likelihood[n], expected, f"sequence {n}: log_likelihood", atol=1e-7)
         columns = estimator.classes_.tolist()
-        expected = token_marginals(probability, columns, labels, sequence.length, encoding)
+        expected = token_marginals(probability, columns, labels, sequence.length, scheme)
         require_close(np.reshape(marginals[n], (-1, len(columns))), expected, f"sequence {n}: marginals")
         codes = [tuple(code[label] for label in z) for z in asked]
         expected = np.reshape(so.pattern_marginals(probability, sequence.length, codes), (-1, len(asked)))
         require_close(np.reshape(of_patterns[n], (-1, len(asked))), expected, f"sequence {n}: pattern_marginals")
 
 
-def token_marginals(probability, columns, labels, length, encoding):
+def token_marginals(probability, columns, labels, length, scheme):
     """Return P(token t has label or tag c), shape (T, C)."""
     table = np.zeros((length, len(columns)))
     bare = not any(isinstance(column, str) and column[1:2] == "-" for column in columns)
     for segmentation, p in probability.items():
         tokens = [label for u, v, y in segmentation for label in [labels[y]] * (v - u)]
-        if encoding in ("bio", "bioes"):
-            tokens = plain.tags([(v - u, labels[y]) for u, v, y in segmentation], encoding)
+        if scheme in ("bio", "bioes"):
+            tokens = plain.tags([(v - u, labels[y]) for u, v, y in segmentation], scheme)
             tokens = tokens if bare else [tag if tag == "O" or "-" in tag else f"{tag}-_" for tag in tokens]
         for t, token in enumerate(tokens):
             table[t, columns.index(token)] += p
@@ -377,20 +379,26 @@ def lost_field(case):
     return bool(set.intersection(*map(set, train)) - set().union(*map(set, test)))
 
 
-def fit(estimator, X, y, weight, must_refuse):
+def fit(estimator, X, y, weight, must_refuse, may_refuse=False):
     """Fit; return the outcome of a refusal, or None and whether the solver converged."""
-    with warnings.catch_warnings(record=True) as caught, Unchanged(X, y, weight, estimator.get_params()):
-        warnings.simplefilter("always")
+    with (
+        warnings.catch_warnings(record=True, action="always") as caught,
+        Unchanged(X, y, weight, estimator.get_params()),
+    ):
         try:
             estimator.fit(X, y, sample_weight=weight)
         except DOCUMENTED as error:
-            require(must_refuse, "good data were refused", type(error).__name__, str(error))
-            require(not any(name.endswith("_") for name in vars(estimator)), "a refused fit left fitted attributes")
+            require(must_refuse or may_refuse, "good data were refused", type(error).__name__, str(error))
+            require_unfitted(estimator)
             return refusal(error), False
     for w in caught:  # for the judge
         warnings.warn_explicit(w.message, w.category, w.filename, w.lineno)
     require(not must_refuse, "accepted what cannot be", must_refuse)
     return None, not any(issubclass(w.category, ConvergenceWarning) for w in caught)
+
+
+def require_unfitted(estimator):
+    require(not any(name.endswith("_") for name in vars(estimator)), "a refused fit left fitted attributes")
 
 
 def unusable(kept_labels, p, n_least=2):
@@ -440,9 +448,7 @@ def check_chain(case):
         feature_orders(p["feature_order"], features, p["max_order"]),
         [chain(s) for s in gold],
     )
-    model = model_of(estimator, labels, training)
-    q = p | {"class_weight": by_code(p["class_weight"], number)}
-    check_optimum(estimator, model, training, q, by_code(p["patterns"], number), converged)
+    model = check_optimum(estimator, training, p, labels, number, converged)
     codes = [[i % len(present) for i in s] for s in case.test_labels]
     test = Data(
         [len(s) for s in case.test],
@@ -478,27 +484,27 @@ def by_code(value, number):
 # --- segments -------------------------------------------------------------------------------------------------------
 
 
-def written(parts, names, encoding):
+def written(parts, names, scheme):
     """Return the y of one sequence of (length, label number) segments."""
     parts = [(length, names[i]) for length, i in parts]
-    if encoding == "segments":
+    if scheme == "segments":
         return plain.spans(parts)
-    if encoding in ("bio", "bioes"):
-        return plain.tags(parts, encoding)
+    if scheme in ("bio", "bioes"):
+        return plain.tags(parts, scheme)
     return [label for length, label in parts for _ in range(length)]
 
 
-def read_parts(parts, encoding):
+def read_parts(parts, scheme):
     """Return the (length, label number) segments that y says: runs join neighbours."""
-    return plain.runs([i for length, i in parts for _ in range(length)]) if encoding == "runs" else list(parts)
+    return plain.runs([i for length, i in parts for _ in range(length)]) if scheme == "runs" else list(parts)
 
 
-def longest_of(parts, names, encoding, given):
+def longest_of(parts, names, scheme, given):
     """Return {label number: highest length of a segment} of training segments."""
     longest = {}
     for length, i in (part for s in parts for part in s):
         longest[i] = max(longest.get(i, 1), length)
-    outside = names.index("O") if encoding in ("bio", "bioes") and "O" in names else None
+    outside = names.index("O") if scheme in ("bio", "bioes") and "O" in names else None
     limits = given if isinstance(given, dict) else {} if given is None else dict.fromkeys(longest, given)
     return longest | {i: most for i, most in limits.items() if i != outside and i in longest}
 
@@ -513,42 +519,42 @@ class Segmentation(NamedTuple):
     number: dict  # code by number of the label
 
 
-def read_segmentation(case, encoding, names, weights, max_segment_length):
+def read_segmentation(case, scheme, names, weights, max_segment_length):
     """Return the segmentation of a case, or why it must be refused."""
-    parts = [read_parts(s, encoding) for s in case.parts]
+    parts = [read_parts(s, scheme) for s in case.parts]
     used = kept(parts, weights)
     present = sorted({i for s in used for _, i in s})
-    longest = longest_of(used, names, encoding, max_segment_length)
+    longest = longest_of(used, names, scheme, max_segment_length)
     given = max_segment_length if isinstance(max_segment_length, dict) else {}
     if set(given) - set(present):
         return "max_segment_length of unknown labels"
-    if encoding in ("bio", "bioes") and any(names[i] == "O" and most != 1 for i, most in given.items()):
+    if scheme in ("bio", "bioes") and any(names[i] == "O" and most != 1 for i, most in given.items()):
         return "longer segments of O"
-    singles = encoding == "runs" and all(most == 1 for most in longest.values())
+    singles = scheme == "runs" and all(most == 1 for most in longest.values())
     if singles:
         parts = [[(1, i) for length, i in s for _ in range(length)] for s in parts]
     elif any(length > longest[i] for s in used for length, i in s):
         return "segments that are longer than the maximum"
     number = {i: code for code, i in enumerate(present)}
     coded = [[(length, number.get(i, 0)) for length, i in s] for s in parts]
-    repeats = encoding != "runs" or singles
+    repeats = scheme != "runs" or singles
     return Segmentation(coded, tuple(longest[i] for i in present), repeats, [names[i] for i in present], number)
 
 
 def check_segments(case):
     names, p, weights = LABELS[case.kind], case.parameters, weights_of(case)
-    p = clean(p, names, case.encoding)
+    p = clean(p, names, case.scheme)
     X = build_X(case.form, case.tokens, case.width)
-    y_form = case.y_form if case.encoding != "segments" or case.y_form == "tuples" else "lists"
-    y = build_segments_y(case.parts, names, case.encoding, y_form, case)
+    y_form = case.y_form if case.scheme != "segments" or case.y_form == "tuples" else "lists"
+    y = build_segments_y(case.parts, names, case.scheme, y_form, case)
     given = case.max_segment_length
     given = {names[i]: most for i, most in given.items() if i < len(names)} if isinstance(given, dict) else given
     numbered = {names.index(label): most for label, most in given.items()} if isinstance(given, dict) else given
     used = [[i for _, i in s] for s in kept(case.parts, weights)]
-    least = 2 if case.encoding == "runs" else 1
+    least = 2 if case.scheme == "runs" else 1
     why = unusable(used, p, least)
-    reading = why or read_segmentation(case, case.encoding, names, weights, numbered)
-    estimator = HighOrderSemiCRF(encoding=case.encoding, max_segment_length=given, **translate(p, names))
+    reading = why or read_segmentation(case, case.scheme, names, weights, numbered)
+    estimator = HighOrderSemiCRF(scheme=case.scheme, max_segment_length=given, **translate(p, names))
     refused, converged = fit(estimator, X, y, case.weight, reading if isinstance(reading, str) else "")
     if refused:
         return refused
@@ -557,24 +563,22 @@ def check_segments(case):
     values = [sums(rows) for rows in train_rows]
     times = [token_times(rows, s) for rows, s in zip(train_rows, gold, strict=True)]
     training = training_of(reading, values, gold, times, weights, p, features)
-    model = model_of(estimator, reading.labels, training)
     require(estimator.segment_labels_.tolist() == reading.labels, "segment_labels_", estimator.segment_labels_)
     longest = dict(zip(reading.labels, reading.longest, strict=True))
     limits = estimator.max_segment_length_
     require(all(min(limits[k], 10) == min(longest[k], 10) for k in longest), "max_segment_length_", limits, longest)
-    q = p | {"class_weight": by_code(p["class_weight"], reading.number)}
-    check_optimum(estimator, model, training, q, by_code(p["patterns"], reading.number), converged)
-    parts = test_parts(case.test_parts, reading, case.encoding)
+    model = check_optimum(estimator, training, p, reading.labels, reading.number, converged)
+    parts = test_parts(case.test_parts, reading, case.scheme)
     test = Data([len(s) for s in case.test], [sums(rows) for rows in test_rows], [tuple(plain.spans(s)) for s in parts])
     X_test = build_X(case.form, case.test, case.width)
-    y_test = build_segments_y(parts, reading.labels, case.encoding, y_form, case)
+    y_test = build_segments_y(parts, reading.labels, case.scheme, y_form, case)
     return ask(
-        lambda: check_answers(estimator, model, reading.labels, X_test, y_test, test, case, case.encoding),
+        lambda: check_answers(estimator, model, reading.labels, X_test, y_test, test, case, case.scheme),
         *(case, X_test, y_test),
     )
 
 
-def clean(p, names, encoding):
+def clean(p, names, scheme):
     """Return parameters without numbers of labels that there are not, as "bare" has only two."""
     p = dict(p)
     if isinstance(p["class_weight"], dict):
@@ -584,9 +588,9 @@ def clean(p, names, encoding):
     return p
 
 
-def build_segments_y(parts, names, encoding, y_form, case):
-    sequences = [written([(length, i % len(names)) for length, i in s], names, encoding) for s in parts]
-    if encoding == "segments":
+def build_segments_y(parts, names, scheme, y_form, case):
+    sequences = [written([(length, i % len(names)) for length, i in s], names, scheme) for s in parts]
+    if scheme == "segments":
         return [build_sequence(s, y_form) for s in sequences]
     return build_y(sequences, y_form, case.kind, case.form)
 
@@ -601,15 +605,15 @@ def training_of(reading, values, gold, times, weights, p, features):
     )
 
 
-def test_parts(parts, reading, encoding):
+def test_parts(parts, reading, scheme):
     """Return test segments with the labels that there are, as codes; O is one token, runs join."""
-    outside = reading.labels.index("O") if encoding in ("bio", "bioes") and "O" in reading.labels else None
+    outside = reading.labels.index("O") if scheme in ("bio", "bioes") and "O" in reading.labels else None
     answer = []
     for s in parts:
         coded = [(length, i % len(reading.labels)) for length, i in s]
         expansions = [[(1, y)] * n if y == outside else [(n, y)] for n, y in coded]
-        flat = read_parts([part for expansion in expansions for part in expansion], encoding)
-        if encoding == "runs" and reading.repeats:
+        flat = read_parts([part for expansion in expansions for part in expansion], scheme)
+        if scheme == "runs" and reading.repeats:
             flat = [(1, y) for n, y in flat for _ in range(n)]
         answer.append(flat)
     return answer
@@ -638,19 +642,19 @@ def numbered(names):
 
 def check_pipeline(case):
     names = LABELS[case.kind]
-    p = clean(case.parameters, names, case.encoding)
-    reading = read_segmentation(case, case.encoding, names, weights_of(case), None)
-    y = [written(s, names, case.encoding) for s in case.parts]
+    p = clean(case.parameters, names, case.scheme)
+    reading = read_segmentation(case, case.scheme, names, weights_of(case), None)
+    y = [written(s, names, case.scheme) for s in case.parts]
     used = [[i for _, i in s] for s in case.parts]
-    least = 2 if case.encoding == "runs" else 1
+    least = 2 if case.scheme == "runs" else 1
     if isinstance(reading, str) or len({i for s in used for i in s}) < least:
         return RIGHT  # check_segments looks at these
     tokens = SequenceFeatureExtractor([(("w", 0),), (("w", -1),)], bias=case.bias)
     steps = [tokens]
     for settings in case.extractors:
-        options = settings | {"functions": [lengths_and_first] * settings["functions"], "encoding": case.encoding}
+        options = settings | {"functions": [lengths_and_first] * settings["functions"], "scheme": case.scheme}
         steps.append(SegmentFeatureExtractor(**options))
-    steps += [LogOddsSegments(case.encoding, **settings) for settings in case.log_odds]
+    steps += [SegmentLogOddsEncoder(case.scheme, **settings) for settings in case.log_odds]
     with Unchanged(case.words, y, case.test):
         batch, test = case.words, case.test
         for step in steps:
@@ -662,27 +666,22 @@ def check_pipeline(case):
     require(list(batch.feature_names) == features, "names of features", list(batch.feature_names), features)
     gold = [tuple(plain.spans(s)) for s in reading.parts]
     train_rows, test_rows = token_batches(tokens, case)
-    values, times = [], []
-    for n, rows in enumerate(train_rows):
-        table = {(u, v): segment_row(blocks, rows, case.words[n], u, v, n) for u, v in spans_of(len(rows))}
-        values.append({(f, u, v): x for (u, v), row in table.items() for f, (x, _) in row.items() if x})
-        times.append([{f: k for f, (_, k) in table[u, v].items() if k} for u, v, _ in gold[n]])
-    estimator = HighOrderSemiCRF(encoding=case.encoding, **translate(p, names))
+    tables = [segment_table(blocks, rows, case.words[n], n) for n, rows in enumerate(train_rows)]
+    times = [
+        [{f: k for f, (_, k) in table[u, v].items() if k} for u, v, _ in s]
+        for table, s in zip(tables, gold, strict=True)
+    ]
+    estimator = HighOrderSemiCRF(scheme=case.scheme, **translate(p, names))
     refused, converged = fit(estimator, batch, y, None, unusable(used, p, least))
     if refused:
         return refused
-    training = training_of(reading, values, gold, times, weights_of(case), p, features)
-    model = model_of(estimator, reading.labels, training)
-    q = p | {"class_weight": by_code(p["class_weight"], reading.number)}
-    check_optimum(estimator, model, training, q, by_code(p["patterns"], reading.number), converged)
-    values = []
-    for n, rows in enumerate(test_rows):
-        table = {(u, v): segment_row(blocks, rows, case.test[n], u, v, None) for u, v in spans_of(len(rows))}
-        values.append({(f, u, v): x for (u, v), row in table.items() for f, (x, _) in row.items() if x})
-    parts = test_parts([[(1, 0)] * len(s) for s in case.test], reading, case.encoding)
+    training = training_of(reading, list(map(values_of, tables)), gold, times, weights_of(case), p, features)
+    model = check_optimum(estimator, training, p, reading.labels, reading.number, converged)
+    values = [values_of(segment_table(blocks, *pair, None)) for pair in zip(test_rows, case.test, strict=True)]
+    parts = test_parts([[(1, 0)] * len(s) for s in case.test], reading, case.scheme)
     data = Data([len(s) for s in case.test], values, [tuple(plain.spans(s)) for s in parts])
-    y_test = [written(s, reading.labels, case.encoding) for s in parts]
-    check_answers(estimator, model, reading.labels, test, y_test, data, case, case.encoding)
+    y_test = [written(s, reading.labels, case.scheme) for s in parts]
+    check_answers(estimator, model, reading.labels, test, y_test, data, case, case.scheme)
     return RIGHT
 
 
@@ -713,7 +712,7 @@ def expected_blocks(case, tokens, reading):
         for place in ("begin", "end", "inside"):
             blocks += at_place(place, s[place], attributes, "bio")
         for ngram, choice in tag_choices(s).items():
-            blocks += at_place(ngram, choice, attributes, s["tag_encoding"])
+            blocks += at_place(ngram, choice, attributes, s["tag_scheme"])
         blocks += length_blocks(s, gold) + text_blocks(s, case, gold)
     if not case.extractors:
         blocks += at_place("", None, attributes, "bio")
@@ -722,7 +721,7 @@ def expected_blocks(case, tokens, reading):
     return blocks
 
 
-def at_place(place, choice, attributes, encoding):
+def at_place(place, choice, attributes, scheme):
     prefix = f"{place}:" if place else ""
     used = [
         name for name in attributes if (choice is None and not place) or (choice is not None and chosen(choice, name))
@@ -730,7 +729,7 @@ def at_place(place, choice, attributes, encoding):
 
     def value_of(name):
         def value(rows, words, u, v, own):
-            at = [rows[t].get(name, 0.0) for t in plain.positions(place, encoding, u, v, len(rows))]
+            at = [rows[t].get(name, 0.0) for t in plain.positions(place, scheme, u, v, len(rows))]
             return sum(at), sum(x != 0 for x in at)
 
         return value
@@ -746,7 +745,7 @@ def tag_choices(settings):
         ("bioes", "bigrams"): ("B", "I", "E", "S", "BI", "BE", "II", "IE", "S|", "E|"),
     }
     given = settings["tags"]
-    return dict.fromkeys(presets[settings["tag_encoding"], given], True) if isinstance(given, str) else given or {}
+    return dict.fromkeys(presets[settings["tag_scheme"], given], True) if isinstance(given, str) else given or {}
 
 
 def once(function):
@@ -815,10 +814,17 @@ def log_odds_blocks(settings, case, gold, reading):
     return [(name, once(lambda words, u, v, own, name=name: value(words, u, v, own, name))) for name in names]
 
 
-def segment_row(blocks, rows, words, u, v, own):
-    """Return {feature: (value, number of tokens)} of a segment; ``own`` is the training sequence that it is from."""
-    row = {f: value(rows, words, u, v, own) for f, (_, value) in enumerate(blocks)}
-    return {f: pair for f, pair in row.items() if pair[0] or pair[1]}
+def segment_table(blocks, rows, words, own):
+    """Return {feature: (value, number of tokens)} of segments; ``own`` is the training sequence that they are from."""
+    table = {}
+    for u, v in spans_of(len(rows)):
+        row = {f: value(rows, words, u, v, own) for f, (_, value) in enumerate(blocks)}
+        table[u, v] = {f: pair for f, pair in row.items() if any(pair)}
+    return table
+
+
+def values_of(table):
+    return {(f, u, v): x for (u, v), row in table.items() for f, (x, _) in row.items() if x}
 
 
 # --- token features -------------------------------------------------------------------------------------------------
@@ -880,13 +886,12 @@ def check_extractor(case):
 
 KEEP = {
     "pickle": lambda estimator: pickle.loads(pickle.dumps(estimator)),
-    "joblib": lambda estimator: _through_joblib(estimator),
+    "joblib": lambda estimator: _through_joblib(estimator, io.BytesIO()),
     "deepcopy": copy.deepcopy,
 }
 
 
-def _through_joblib(estimator):
-    buffer = io.BytesIO()
+def _through_joblib(estimator, buffer):
     joblib.dump(estimator, buffer)
     buffer.seek(0)
     return joblib.load(buffer)
@@ -898,22 +903,12 @@ def check_training(case):
     p = translate(case.parameters, LABELS["str"])
     y = [[LABELS["str"][i] for i in labels] for labels in case.labels]
     estimator = (HighOrderSemiCRF if case.segments else HighOrderCRF)(**p)
-    with warnings.catch_warnings(record=True) as caught, Unchanged(X, y, case.weight, p):
-        warnings.simplefilter("always")
-        try:
-            estimator.fit(X, y, sample_weight=case.weight)
-        except DOCUMENTED as error:
-            require(not any(name.endswith("_") for name in vars(estimator)), "a refused fit left fitted attributes")
-            why = unusable(kept(case.labels, weights_of(case)), case.parameters)
-            require(why or unusual(case), "good data were refused", type(error).__name__, str(error))
-            return refusal(error)
-    for w in caught:
-        warnings.warn_explicit(w.message, w.category, w.filename, w.lineno)
-    warned = any(issubclass(w.category, ConvergenceWarning) for w in caught)
+    why = unusable(kept(case.labels, weights_of(case)), case.parameters) or unusual(case)
+    refused, converged = fit(estimator, X, y, case.weight, "", may_refuse=why)
+    if refused:
+        return refused
     history = estimator.objective_history_
-    require(
-        len(history) == estimator.n_iter_ + 1, "objective_history_ has another length than n_iter_ + 1", len(history)
-    )
+    require(len(history) == estimator.n_iter_ + 1, "objective_history_ is not as long as n_iter_ + 1", len(history))
     require(np.isfinite(history[-1]), "the objective is not finite", history.tolist())
     require(
         history[-1] <= history[0] * (1 + 1e-9) + 1e-9 or p["objective"] == "perceptron",
@@ -923,7 +918,7 @@ def check_training(case):
     require(history[-1] >= -1e-6, "an objective below 0", history[-1])
     weights = np.concatenate([estimator.pattern_coef_, estimator.coef_.data])
     require(np.isfinite(weights).all(), "weights that are not finite", weights.tolist())
-    if p["objective"] == "likelihood" and not warned:
+    if p["objective"] == "likelihood" and converged:
         check_against_lbfgs(case, X, y, estimator)
     again = KEEP[case.keep](estimator)
     for method in ("predict", "predict_marginals", "log_likelihood", "score"):
@@ -934,7 +929,7 @@ def check_training(case):
     if estimator.predict(X) and hasattr(estimator, "predict_marginals"):
         sums_to_one = [m.sum(axis=1) for m in estimator.predict_marginals(X)]
         require_close(np.concatenate(sums_to_one), np.ones(sum(map(len, X))), "marginals do not sum to 1")
-    return RIGHT if not warned else "right, with a warning"
+    return RIGHT if converged else "right, with a warning"
 
 
 def outcome_of(function, *given):
@@ -966,8 +961,7 @@ def check_against_lbfgs(case, X, y, estimator):
     if case.parameters["l1_reg"] or sigma > 10 or case.parameters["tol"] == 0 or case.scale > 100:
         return
     p = translate(case.parameters, LABELS["str"]) | {"solver": "lbfgs", "tol": 1e-6, "max_iter": 5000}
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         other = type(estimator)(**p).fit(X, y, sample_weight=case.weight)
     if not caught:
         best, value = other.objective_history_[-1], estimator.objective_history_[-1]
@@ -1001,10 +995,7 @@ def check_stream(case):
             else:
                 raise Finding("a token that is None was accepted")
             require(same(before, state_of(stored)), "a refused partial_fit left a trace")
-        if case.weights[number]:
-            y_kept = kept(codes, case.weights[number])
-        else:
-            y_kept = codes
+        y_kept = kept(codes, case.weights[number]) if case.weights[number] else codes
         if number == 0 and not case.name_classes:
             allowed = {names[i] for s in y_kept for i in s}
         usable = bool(y_kept) and {names[i] for s in y_kept for i in s} <= allowed and len(allowed) >= 2
@@ -1046,16 +1037,19 @@ def table_of(tokens, names):
 
 
 def as_batch(arrays):
-    return Tokenwise(FunctionTransformer()).fit_transform(arrays)
+    return TokenTransformer(FunctionTransformer()).fit_transform(arrays)
 
 
 ROUTES = {  # how training and test tokens, and the estimator, look on another way
-    "vectorizer": lambda X, names, crf: (X, make_pipeline(AttributeVectorizer(), crf)),
+    "vectorizer": lambda X, names, crf: (X, make_pipeline(SequenceDictVectorizer(), crf)),
     "arrays": lambda X, names, crf: (table_of(X, names), crf),
     "csr": lambda X, names, crf: ([sparse.csr_array(array) for array in table_of(X, names)], crf),
     "frames": lambda X, names, crf: ([pd.DataFrame(array, columns=names) for array in table_of(X, names)], crf),
     "batch": lambda X, names, crf: (as_batch(table_of(X, names)), crf),
-    "tokenwise": lambda X, names, crf: (table_of(X, names), make_pipeline(Tokenwise(FunctionTransformer()), crf)),
+    "tokenwise": lambda X, names, crf: (
+        table_of(X, names),
+        make_pipeline(TokenTransformer(FunctionTransformer()), crf),
+    ),
     "shuffled": lambda X, names, crf: ([[dict(reversed(list(token.items()))) for token in s] for s in X], crf),
     "summed": lambda X, names, crf: ([[dict(plain.row_of(token)) for token in s] for s in X], crf),
     "jobs": lambda X, names, crf: (X, crf.set_params(n_jobs=2)),
@@ -1143,7 +1137,7 @@ def check_spoilt(case):
         with Unchanged(*([] if case.junk in ("generator", "object") else [X, y, arguments])):
             estimator.fit(X, y, **arguments)
     except Exception as error:
-        require(not any(name.endswith("_") for name in vars(estimator)), "a refused fit left fitted attributes")
+        require_unfitted(estimator)
         outcome = refusal(error, place=named)
     fitted = good_estimator(case)
     if fitted is None:
@@ -1178,12 +1172,12 @@ def good_estimator(case):
 
 def spoil(case):
     """Return X, y, arguments of fit, parameters, and whether a refusal has to name a place."""
-    encoding = case.encoding if case.segments else "runs"
-    names = LABELS["tags" if encoding in ("bio", "bioes") else "str"]
+    scheme = case.scheme if case.segments else "runs"
+    names = LABELS["tags" if scheme in ("bio", "bioes") else "str"]
     X = build_X(case.form, case.tokens, case.width)
-    labels = [written([(1, i) for i in s], names, encoding) for s in case.labels]
-    y = [s[0] for s in labels] if case.form in TABLES and encoding != "segments" else [list(s) for s in labels]
-    options = {"max_iter": 5} | ({"encoding": encoding} if case.segments else {})
+    labels = [written([(1, i) for i in s], names, scheme) for s in case.labels]
+    y = [s[0] for s in labels] if case.form in TABLES and scheme != "segments" else [list(s) for s in labels]
+    options = {"max_iter": 5} | ({"scheme": scheme} if case.segments else {})
     arguments, bad = {}, junk(case.junk)
     n, where = case.n % len(case.tokens), case.where
     t = case.t % len(case.tokens[n])
@@ -1226,10 +1220,8 @@ def spoil_X(case, X, n, t, bad):
         X[n][t] = dict(X[n][t]) | {"k": bad}
     else:
         X[n][t] = [*X[n][t][:-1], bad]
-    return X, case.form in (
-        "dicts",
-        "attributes",
-    ) and case.junk != "large int"  # a number like others, but for overflow
+    is_read = case.form in ("dicts", "attributes")
+    return X, is_read and case.junk != "large int"  # a number like others, but for overflow
 
 
 # --- files ----------------------------------------------------------------------------------------------------------
@@ -1250,7 +1242,7 @@ def check_file(case):
         require(path.read_bytes() == content, "a reader changed the file")
     X, y = contents
     require(len(X) == len(y) > 0, "other numbers of sequences", len(X), len(y))
-    if case.options.get("encoding") != "segments" or case.reader != "chinese":
+    if case.options.get("scheme") != "segments" or case.reader != "chinese":
         require(all(len(a) == len(b) for a, b in zip(X, y, strict=True)), "sequences and labels differ in length", X, y)
     if not case.edits:
         check_content(case, X, y)
@@ -1324,16 +1316,11 @@ def check_content(case, X, y):
         lengths = [[len(token[0]) for token in s] for s in case.content]
         labels = [[token[1] if case.options["upos"] else "_" for token in s] for s in case.content]
         parts = [list(zip(*pair, strict=True)) for pair in zip(lengths, labels, strict=True)]
-        bio = case.options["encoding"] == "bio"
+        bio = case.options["scheme"] == "bio"
         require(y == [plain.tags(s, "bio") if bio else plain.spans(s) for s in parts], "segments", y, parts)
     elif readable(case):
-        cells = (
-            [[[*token.values(), label] for token, label in zip(*pair, strict=True)] for pair in zip(X, y, strict=True)]
-            if case.reader == "conll"
-            else None
-        )
-        if cells is None:
-            cells = [[list(pair) for pair in zip(*both, strict=True)] for both in zip(X, y, strict=True)]
+        X = [[token.values() for token in s] for s in X] if case.reader == "conll" else [[[x] for x in s] for s in X]
+        cells = [[[*token, label] for token, label in zip(*pair, strict=True)] for pair in zip(X, y, strict=True)]
         require(cells == case.content, "other tokens than are in the file", cells, case.content)
 
 
@@ -1343,21 +1330,18 @@ def check_content(case, X, y):
 def check_scores(case):
     """Scores of segments go by the sets of segments."""
     names = LABELS[case.kind]
-    form = case.y_form if case.encoding != "segments" else "lists"
-    pairs = [[read_parts(s, case.encoding) for s in side] for side in (case.true, case.predicted)]
-    y = [[build_sequence(written(s, names, case.encoding), form, case.kind) for s in side] for side in pairs]
+    form = case.y_form if case.scheme != "segments" else "lists"
+    pairs = [[read_parts(s, case.scheme) for s in side] for side in (case.true, case.predicted)]
+    y = [[build_sequence(written(s, names, case.scheme), form, case.kind) for s in side] for side in pairs]
     sets = [{(n, *span) for n, s in enumerate(side) for span in plain.spans(s)} for side in pairs]
-    if case.encoding in ("bio", "bioes"):
+    if case.scheme in ("bio", "bioes"):
         sets = [{span for span in side if names[span[3]] != "O"} for side in sets]
     hits = len(sets[0] & sets[1])
     expected = [hits / len(sets[1]) if sets[1] else 0.0, hits / len(sets[0]) if sets[0] else 0.0]
     with Unchanged(*y):
-        options = {"encoding": case.encoding, "zero_division": 0.0}
+        options = {"scheme": case.scheme, "zero_division": 0.0}
         try:
-            scores = [
-                metrics.segment_precision_score(*y, **options),
-                metrics.segment_recall_score(*y, **options),
-            ]
+            scores = metrics.segment_precision_recall_f1(*y, average="micro", **options)[:2]
         except DOCUMENTED as error:
             require(not any(map(len, case.true)), "good labels were refused", str(error))
             return refusal(error)

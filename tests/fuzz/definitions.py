@@ -1,4 +1,4 @@
-"""What forms of X, encodings, features and weights mean, in plain Python; nothing here comes from sklearn_hocrf."""
+"""What forms of X, schemes, features and weights mean, in plain Python; nothing here comes from sklearn_hocrf."""
 
 import math
 from collections import Counter
@@ -64,19 +64,19 @@ def attributes_of_templates(sequence, templates, padding, bias):
 # --- features of segments -------------------------------------------------------------------------------------------
 
 
-def tags_of_segment(length, encoding):
+def tags_of_segment(length, scheme):
     """Return the prefixes of the tags of a segment's tokens."""
-    if encoding == "bio":
+    if scheme == "bio":
         return ["B"] + ["I"] * (length - 1)
     return ["S"] if length == 1 else ["B"] + ["I"] * (length - 2) + ["E"]
 
 
-def positions(place, encoding, start, stop, n_tokens):
+def positions(place, scheme, start, stop, n_tokens):
     """Return the tokens at which features of a place count: "", "begin", "end", "inside" or a tag n-gram."""
     fixed = {"": range(start, stop), "begin": [start], "end": [stop - 1], "inside": range(start + 1, stop)}
     if place in fixed:
         return fixed[place]
-    tags = tags_of_segment(stop - start, encoding)
+    tags = tags_of_segment(stop - start, scheme)
     if place.endswith("|"):
         return [stop] if tags[-1] + "|" == place and stop < n_tokens else []
     n = len(place)
@@ -92,7 +92,7 @@ def length_value(name, length):
 
 
 def log_odds_value(name, text, strings, smoothing):
-    """Return a feature of LogOddsSegments; ``strings`` are the (text, label or None) of all strings of training."""
+    """Return a feature of SegmentLogOddsEncoder; ``strings`` are (text, label or None) of all strings of training."""
     kind, _, label = name.partition("=")
     occurrences = [label_of_segment for string, label_of_segment in strings if string == text]
     w = sum(
@@ -105,7 +105,7 @@ def log_odds_value(name, text, strings, smoothing):
     return math.log((w + smoothing) / (w + n + 2 * smoothing))
 
 
-# --- encodings ------------------------------------------------------------------------------------------------------
+# --- schemes ------------------------------------------------------------------------------------------------------
 
 
 def spans(parts):
@@ -128,16 +128,16 @@ def runs(labels):
     return parts
 
 
-def tags(parts, encoding):
+def tags(parts, scheme):
     """Return the tags of (length, label) segments; "O" is one token, and the label "_" has bare tags."""
     written = []
     for length, label in parts:
-        prefixes = tags_of_segment(length, encoding)
+        prefixes = tags_of_segment(length, scheme)
         written += ["O"] * length if label == "O" else [p if label == "_" else f"{p}-{label}" for p in prefixes]
     return written
 
 
-def segments_of_tags(labels, encoding):
+def segments_of_tags(labels, scheme):
     """Return the (length, label) segments of tags, read as conlleval does."""
     parts, before = [], "O"
     for tag in labels:

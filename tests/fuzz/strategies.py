@@ -4,11 +4,11 @@ from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 
-from sklearn_hocrf.training import PatternSearch
+from sklearn_hocrf.settings import PatternSearch
 
 from .builders import ATTRIBUTE_FORMS, GRIDS, JUNK, LABELS, ROW_FORMS, TABLES, Y_FORMS
 
-ENCODINGS = ("runs", "bio", "bioes", "segments")
+SCHEMES = ("runs", "bio", "bioes", "segments")
 
 # --- sequences of tokens --------------------------------------------------------------------------------------------
 
@@ -112,9 +112,9 @@ def parameters(draw, by_name, used, sigmas=SIGMAS):
         "l1_reg": l1,
         "feature_order": draw(feature_order),
         "min_pattern_count": draw(st.sampled_from([1, 1, 0, 2, 1.5])),
-        "min_feature_count": draw(st.sampled_from([1, 1, 0, 2])),
+        "min_pair_count": draw(st.sampled_from([1, 1, 0, 2])),
         "fit_intercept": draw(st.booleans()),
-        "unsupported": draw(st.booleans()),
+        "all_pairs": draw(st.booleans()),
         "class_weight": draw(class_weights_of(label)),
         "solver": solver,
         "n_jobs": draw(st.sampled_from([None, 2])),
@@ -171,7 +171,7 @@ class SegmentCase(NamedTuple):
     width: int
     tokens: list
     parts: list  # sequences of (length, label number), which tile the sequences
-    encoding: str
+    scheme: str
     kind: str
     y_form: str
     weight: list | None
@@ -193,8 +193,8 @@ def parts_of(draw, n_tokens, single=None, n_labels=3):
     return parts
 
 
-def kinds_of(encoding):
-    if encoding in ("bio", "bioes"):
+def kinds_of(scheme):
+    if scheme in ("bio", "bioes"):
         return ["tags", "bare"]
     return [kind for kind, labels in LABELS.items() if len(labels) == 3]
 
@@ -214,8 +214,8 @@ def segment_cases(draw):
     width = draw(st.integers(1, 2))
     lengths = draw(lengths_of(form))
     test_lengths = [lengths[0]] if form in GRIDS else draw(lengths_of(form, least=0))
-    encoding = draw(st.sampled_from(ENCODINGS))
-    kind = draw(st.sampled_from(kinds_of(encoding)))
+    scheme = draw(st.sampled_from(SCHEMES))
+    kind = draw(st.sampled_from(kinds_of(scheme)))
     single = outside_of(kind)
     parts = [draw(parts_of(n, single, len(LABELS[kind]))) for n in lengths]
     return SegmentCase(
@@ -223,7 +223,7 @@ def segment_cases(draw):
         width,
         draw(sequences_of(tokens_of(form, width), lengths)),
         parts,
-        encoding,
+        scheme,
         kind,
         draw(st.sampled_from(Y_FORMS)),
         draw(weights_of(len(lengths))),
@@ -243,11 +243,11 @@ class PipelineCase(NamedTuple):
 
     words: list
     parts: list
-    encoding: str
+    scheme: str
     kind: str
     bias: bool
     extractors: list  # one dict of parameters for each SegmentFeatureExtractor
-    log_odds: list  # one dict of parameters for each LogOddsSegments
+    log_odds: list  # one dict of parameters for each SegmentLogOddsEncoder
     parameters: dict
     test: list
 
@@ -262,9 +262,9 @@ CHOICES = st.one_of(st.just(()), st.just(True), st.sampled_from(["w[0]=a", "w", 
 
 @st.composite
 def segment_extractors(draw, first):
-    encoding = draw(st.sampled_from(["bio", "bioes"]))
+    scheme = draw(st.sampled_from(["bio", "bioes"]))
     tags = st.sampled_from([None, "unigrams", "bigrams"]) | st.dictionaries(
-        st.sampled_from(NGRAMS[encoding]), CHOICES, max_size=3
+        st.sampled_from(NGRAMS[scheme]), CHOICES, max_size=3
     )
     kinds = st.sampled_from([None, "indicator", "capped", "log", ("log", "capped"), ("indicator", "log")])
     length = draw(kinds)
@@ -274,7 +274,7 @@ def segment_extractors(draw, first):
         "end": draw(CHOICES),
         "inside": draw(CHOICES),
         "tags": draw(tags),
-        "tag_encoding": encoding,
+        "tag_scheme": scheme,
         "length": length,
         "max_length": None if length is None else draw(st.sampled_from([None, 1, 2, 5])),
         "identity": draw(st.booleans()),
@@ -296,8 +296,8 @@ LOG_ODDS = st.fixed_dictionaries(
 def pipeline_cases(draw):
     lengths = draw(st.lists(st.integers(1, 4), min_size=1, max_size=3))
     test_lengths = draw(st.lists(st.integers(0, 4), min_size=1, max_size=2))
-    encoding = draw(st.sampled_from(ENCODINGS))
-    kind = draw(st.sampled_from(["tags", "bare"] if encoding in ("bio", "bioes") else ["str", "unicode"]))
+    scheme = draw(st.sampled_from(SCHEMES))
+    kind = draw(st.sampled_from(["tags", "bare"] if scheme in ("bio", "bioes") else ["str", "unicode"]))
     n_extractors = draw(st.sampled_from([1, 1, 2]))
     parts = [draw(parts_of(n, outside_of(kind), len(LABELS[kind]))) for n in lengths]
     settings = draw(parameters(False, {y for s in parts for _, y in s}, sigmas=(*SIGMAS[:3], SIGMAS[-1])))
@@ -309,7 +309,7 @@ def pipeline_cases(draw):
     return PipelineCase(
         draw(sequences_of(WORDS, lengths)),
         parts,
-        encoding,
+        scheme,
         kind,
         draw(st.booleans()),
         [draw(segment_extractors(i == 0)) for i in range(n_extractors)],
@@ -525,15 +525,15 @@ class SpoiltCase(NamedTuple):
     junk: str  # by what: a key of JUNK
     n: int  # sequence, modulo their number
     t: int  # position, modulo its length
-    encoding: str
+    scheme: str
     parameter: str
 
 
 SPOILT = ("X", "sequence", "token", "value", "y", "labels", "label", "segment", "weight", "weights", "parameter")
 PARAMETERS = (
-    *("max_order", "sigma_reg", "l1_reg", "patterns", "feature_order", "min_pattern_count", "min_feature_count"),
-    *("fit_intercept", "unsupported", "class_weight", "objective", "penalty", "solver", "max_iter", "tol"),
-    *("warm_start", "n_jobs", "verbose", "random_state", "encoding", "max_segment_length", "min_segment_length"),
+    *("max_order", "sigma_reg", "l1_reg", "patterns", "feature_order", "min_pattern_count", "min_pair_count"),
+    *("fit_intercept", "all_pairs", "class_weight", "objective", "penalty", "solver", "max_iter", "tol"),
+    *("warm_start", "n_jobs", "verbose", "random_state", "scheme", "max_segment_length", "min_segment_length"),
     *("constraints", "label_parts"),
 )
 
@@ -556,7 +556,7 @@ def spoilt_cases(draw):
         draw(st.sampled_from(JUNK)),
         draw(st.integers(0, 3)),
         draw(st.integers(0, 3)),
-        draw(st.sampled_from(ENCODINGS)),
+        draw(st.sampled_from(SCHEMES)),
         draw(st.sampled_from(PARAMETERS)),
     )
 
@@ -605,7 +605,7 @@ def file_cases(draw):
             }
         ),
         "cora": st.just({}),
-        "chinese": st.fixed_dictionaries({"encoding": st.sampled_from(["segments", "bio"]), "upos": st.booleans()}),
+        "chinese": st.fixed_dictionaries({"scheme": st.sampled_from(["segments", "bio"]), "upos": st.booleans()}),
         "ocr": st.fixed_dictionaries({"folds": st.sampled_from([None, 0, [0, 1]])}),
     }[reader]
     return FileCase(
@@ -627,7 +627,7 @@ class ScoreCase(NamedTuple):
 
     true: list  # sequences of (length, label number)
     predicted: list
-    encoding: str
+    scheme: str
     kind: str
     y_form: str
 
@@ -635,11 +635,11 @@ class ScoreCase(NamedTuple):
 @st.composite
 def score_cases(draw):
     lengths = draw(st.lists(st.integers(0, 5), min_size=1, max_size=4))
-    encoding = draw(st.sampled_from(ENCODINGS))
-    kind = draw(st.sampled_from(kinds_of(encoding)))
+    scheme = draw(st.sampled_from(SCHEMES))
+    kind = draw(st.sampled_from(kinds_of(scheme)))
     form = draw(st.sampled_from(Y_FORMS[:4]))
     sides = ([draw(parts_of(n, outside_of(kind), len(LABELS[kind]))) for n in lengths] for _ in range(2))
-    return ScoreCase(*sides, encoding, kind, form)
+    return ScoreCase(*sides, scheme, kind, form)
 
 
 STRATEGIES = {

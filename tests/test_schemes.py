@@ -4,30 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from sklearn_hocrf._data.batch import SequenceBatch
-from sklearn_hocrf._data.encodings import (
-    PREFIXES,
-    B,
-    E,
-    I,
-    O,
-    S,
-    join_tag,
-    possible_tags,
-    read_segment,
-    segment_lists,
-    segments_of_labels,
-    segments_of_tags,
-    segments_of_tokens,
-    split_tag,
-    tag_channels,
-    tag_numbers,
-    tags_of_segments,
-    token_features,
-    token_labels,
-)
-from sklearn_hocrf._data.segments import NO_LIMIT, Segments, TokenBlock, segment_features
+from internals import NO_LIMIT, Segments, SequenceBatch, TokenBlock, schemes, segment_features
 
 LABELS = ["O", "X", "Y"]
 # segmentations as lists of (length, label) per sequence; O is code 0 and has length 1
@@ -56,52 +33,52 @@ def assert_same(ours, theirs):
     )
 
 
-def tags_in_plain_python(sequences, encoding):
+def tags_in_plain_python(sequences, scheme):
     """Write segmentations as tags, segment by segment."""
     tags = []
     for sequence in sequences:
         tags.append([])
         for length, label in sequence:
-            inside = "I" * length if encoding == "bio" else "I" * (length - 1) + "E"
-            prefixes = "O" if label == 0 else "S" if encoding == "bioes" and length == 1 else "B" + inside[1:]
+            inside = "I" * length if scheme == "bio" else "I" * (length - 1) + "E"
+            prefixes = "O" if label == 0 else "S" if scheme == "bioes" and length == 1 else "B" + inside[1:]
             tags[-1] += [p if p == "O" else f"{p}-{LABELS[label]}" for p in prefixes]
     return tags
 
 
-def read(tags, encoding):
+def read(tags, scheme):
     """Return the segments of lists of tags."""
-    parts = [split_tag(tag, encoding) for sequence in tags for tag in sequence]
+    parts = [schemes.split_tag(tag, scheme) for sequence in tags for tag in sequence]
     prefixes = np.array([prefix for prefix, _ in parts], dtype=np.int8)
     codes = np.array([LABELS.index(label) for _, label in parts], dtype=np.int32)
-    return segments_of_tags(prefixes, codes, np.cumsum([0, *map(len, tags)]))
+    return schemes.segments_of_tags(prefixes, codes, np.cumsum([0, *map(len, tags)]))
 
 
 # --- tags and segments ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("encoding", ["bio", "bioes", "bilou", "bmes", "iob1"])
+@pytest.mark.parametrize("scheme", ["bio", "bioes", "bilou", "bmes", "iob1"])
 @given(SEGMENTATIONS)
-def test_tags_say_what_the_segments_are_and_back(encoding, sequences):
+def test_tags_say_what_the_segments_are_and_back(scheme, sequences):
     segments, _ = to_segments(sequences)
-    tags = tags_of_segments(segments, encoding, outside=0)
+    tags = schemes.tags_of_segments(segments, scheme, outside=0)
     pairs = zip(tags.prefix.tolist(), tags.label.tolist(), strict=True)
-    names = [join_tag(p, LABELS[y], encoding=encoding) for p, y in pairs]
-    letters = {"bilou": str.maketrans("ES", "LU"), "bmes": str.maketrans("I", "M")}.get(encoding, {})
-    expected = tags_in_plain_python(sequences, "bio" if encoding == "iob1" else "bioes" if letters else encoding)
+    names = [schemes.join_tag(p, LABELS[y], scheme=scheme) for p, y in pairs]
+    letters = {"bilou": str.maketrans("ES", "LU"), "bmes": str.maketrans("I", "M")}.get(scheme, {})
+    expected = tags_in_plain_python(sequences, "bio" if scheme == "iob1" else "bioes" if letters else scheme)
     expected = [[tag[0].translate(letters) + tag[1:] for tag in sequence] for sequence in expected]
     assert names == [tag for sequence in expected for tag in sequence]
-    assert_same(read(expected, encoding), segments)
+    assert_same(read(expected, scheme), segments)
 
 
-@pytest.mark.parametrize("encoding", ["bio", "bioes"])
+@pytest.mark.parametrize("scheme", ["bio", "bioes"])
 @given(st.data())
-def test_broken_tags_are_read_as_conlleval_reads_them(encoding, data):
+def test_broken_tags_are_read_as_conlleval_reads_them(scheme, data):
     seqeval = pytest.importorskip("seqeval.metrics.sequence_labeling")
-    all_tags = ["O"] + [f"{p}-{label}" for p in PREFIXES[encoding] if p != "O" for label in ("X", "Y")]
+    all_tags = ["O"] + [f"{p}-{label}" for p in schemes.PREFIXES[scheme] if p != "O" for label in ("X", "Y")]
     tags = data.draw(st.lists(st.lists(st.sampled_from(all_tags), max_size=6), max_size=3))
-    segments = read(tags, encoding)
+    segments = read(tags, scheme)
     offsets = np.cumsum([0, *map(len, tags)])
-    for sequence, spans in zip(tags, segment_lists(segments, offsets, LABELS), strict=True):
+    for sequence, spans in zip(tags, schemes.segment_lists(segments, offsets, LABELS), strict=True):
         entities = [(start, stop + 1, label) for label, start, stop in seqeval.get_entities(sequence)]
         assert [segment for segment in spans if segment[2] != "O"] == entities
         assert all(stop - start == 1 for start, stop, label in spans if label == "O")
@@ -112,9 +89,9 @@ def test_broken_tags_are_read_as_conlleval_reads_them(encoding, data):
 def test_runs_are_maximal(sequences):
     offsets = np.cumsum([0, *map(len, sequences)])
     codes = np.array(["AB".index(label) for sequence in sequences for label in sequence], dtype=np.int32)
-    segments = segments_of_labels(codes, offsets)
-    np.testing.assert_array_equal(token_labels(segments), codes)
-    for sequence, runs in zip(sequences, segment_lists(segments, offsets, "AB"), strict=True):
+    segments = schemes.segments_of_labels(codes, offsets)
+    np.testing.assert_array_equal(schemes.token_labels(segments), codes)
+    for sequence, runs in zip(sequences, schemes.segment_lists(segments, offsets, "AB"), strict=True):
         expected = []
         for t, label in enumerate(sequence):
             if expected and expected[-1][2] == label:
@@ -125,35 +102,35 @@ def test_runs_are_maximal(sequences):
 
 
 def test_segments_of_single_tokens():
-    segments = segments_of_tokens(np.array([1, 1, 0]), np.array([0, 0, 2, 3]))
+    segments = schemes.segments_of_tokens(np.array([1, 1, 0]), np.array([0, 0, 2, 3]))
     assert_same(
         segments, Segments(np.array([0, 0, 2, 3]), np.arange(3), np.arange(1, 4), np.array([1, 1, 0], np.int32))
     )
     for nothing in (np.array([0]), np.array([0, 0, 0])):
-        for convert in (segments_of_tokens, segments_of_labels):
+        for convert in (schemes.segments_of_tokens, schemes.segments_of_labels):
             assert_same(
                 convert(np.zeros(0, np.int32), nothing),
                 Segments(nothing, *np.zeros((2, 0), int), np.zeros(0, np.int32)),
             )
         none = np.zeros(0, np.int8)
-        assert len(segments_of_tags(none, none, nothing).start) == 0
+        assert len(schemes.segments_of_tags(none, none, nothing).start) == 0
 
 
 # --- names of tags ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("tag", "encoding", "parts"),
+    ("tag", "scheme", "parts"),
     [
-        ("B-PER", "bio", (B, "PER")),
-        ("I-PER-x", "bio", (I, "PER-x")),
-        ("B", "bio", (B, "_")),
+        ("B-PER", "bio", (schemes.B, "PER")),
+        ("I-PER-x", "bio", (schemes.I, "PER-x")),
+        ("B", "bio", (schemes.B, "_")),
         ("B-", "bio", None),
-        ("O", "bio", (O, "O")),
-        ("E-PER", "bioes", (E, "PER")),
-        ("S", "bioes", (S, "_")),
-        (np.str_("B-PER"), "bio", (B, "PER")),
-        ("B-O", "bio", (B, "O")),
+        ("O", "bio", (schemes.O, "O")),
+        ("E-PER", "bioes", (schemes.E, "PER")),
+        ("S", "bioes", (schemes.S, "_")),
+        (np.str_("B-PER"), "bio", (schemes.B, "PER")),
+        ("B-O", "bio", (schemes.B, "O")),
         ("E-PER", "bio", None),
         ("O-PER", "bio", None),
         ("BPER", "bio", None),
@@ -164,62 +141,84 @@ def test_segments_of_single_tokens():
         (None, "bio", None),
     ],
 )
-def test_names_of_tags(tag, encoding, parts):
-    assert split_tag(tag, encoding) == parts
+def test_names_of_tags(tag, scheme, parts):
+    assert schemes.split_tag(tag, scheme) == parts
 
 
 def test_tags_of_the_nameless_label_are_written_with_or_without_it():
-    assert [join_tag(p, "_") for p in (B, I, O, E, S)] == ["B", "I", "O", "E", "S"]
-    assert [join_tag(p, "_", bare=False) for p in (B, I, O, E, S)] == ["B-_", "I-_", "O", "E-_", "S-_"]
-    assert join_tag(B, "PER") == join_tag(B, "PER", bare=False) == "B-PER"
+    assert [schemes.join_tag(p, "_") for p in (schemes.B, schemes.I, schemes.O, schemes.E, schemes.S)] == [
+        "B",
+        "I",
+        "O",
+        "E",
+        "S",
+    ]
+    assert [schemes.join_tag(p, "_", bare=False) for p in (schemes.B, schemes.I, schemes.O, schemes.E, schemes.S)] == [
+        "B-_",
+        "I-_",
+        "O",
+        "E-_",
+        "S-_",
+    ]
+    assert schemes.join_tag(schemes.B, "PER") == schemes.join_tag(schemes.B, "PER", bare=False) == "B-PER"
 
 
 # --- which tags there can be, and where -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("encoding", ["bio", "bioes"])
+@pytest.mark.parametrize("scheme", ["bio", "bioes"])
 @pytest.mark.parametrize("longest", [[1, 1, 2], [1, 3, 1], [1, 4, NO_LIMIT]])
-def test_possible_tags_are_those_that_occur(encoding, longest):
+def test_possible_tags_are_those_that_occur(scheme, longest):
     sequences = [[(d, y)] for y in range(3) for d in range(1, min(longest[y], 6) + 1)]
-    tags = tags_of_segments(to_segments(sequences)[0], encoding, outside=0)
+    tags = schemes.tags_of_segments(to_segments(sequences)[0], scheme, outside=0)
     expected = set(zip(tags.prefix.tolist(), tags.label.tolist(), strict=True))
-    possible = possible_tags(encoding, longest, outside=0)
+    possible = schemes.possible_tags(scheme, longest, outside=0)
     assert set(zip(possible.prefix.tolist(), possible.label.tolist(), strict=True)) == expected
-    numbers = tag_numbers(tags, possible)
+    numbers = schemes.tag_numbers(tags, possible)
     np.testing.assert_array_equal(possible.prefix[numbers], tags.prefix)
     np.testing.assert_array_equal(possible.label[numbers], tags.label)
 
 
 def test_without_an_outside_every_label_has_tags():
-    possible = possible_tags("bio", [1, 2], outside=-1)
-    assert list(zip(possible.prefix.tolist(), possible.label.tolist(), strict=True)) == [(B, 0), (B, 1), (I, 1)]
+    possible = schemes.possible_tags("bio", [1, 2], outside=-1)
+    assert list(zip(possible.prefix.tolist(), possible.label.tolist(), strict=True)) == [
+        (schemes.B, 0),
+        (schemes.B, 1),
+        (schemes.I, 1),
+    ]
 
 
-@pytest.mark.parametrize("encoding", ["bio", "bioes"])
+@pytest.mark.parametrize("scheme", ["bio", "bioes"])
 @given(SEGMENTATIONS)
-def test_channels_are_where_a_token_has_the_tag(encoding, sequences):
+def test_channels_are_where_a_token_has_the_tag(scheme, sequences):
     """A feature that every token has counts, in the channel of a tag, the tokens of the segment that have the tag."""
     segments, offsets = to_segments(sequences)
     n_tokens = int(offsets[-1])
-    tags = tags_of_segments(segments, encoding, outside=0)
-    possible = possible_tags(encoding, [1, 4, 4], outside=0)
-    for number, (label, channel) in enumerate(tag_channels(possible, encoding)):
+    tags = schemes.tags_of_segments(segments, scheme, outside=0)
+    possible = schemes.possible_tags(scheme, [1, 4, 4], outside=0)
+    for number, (label, channel) in enumerate(schemes.tag_channels(possible, scheme)):
         block = TokenBlock(channel, np.zeros(1, np.int32), "")
         batch = SequenceBatch(offsets, np.arange(n_tokens + 1), np.zeros(n_tokens), None, 1, blocks=(block,))
         of_label = segments.codes == label
         counted = segment_features(batch, segments.start[of_label], segments.stop[of_label]).sum(axis=1)
         owner = np.repeat(np.arange(len(of_label)), segments.lengths)
-        has_tag = np.bincount(owner[tag_numbers(tags, possible) == number], minlength=len(of_label))
+        has_tag = np.bincount(owner[schemes.tag_numbers(tags, possible) == number], minlength=len(of_label))
         np.testing.assert_array_equal(np.asarray(counted).ravel(), has_tag[of_label])
         assert not has_tag[~of_label].any()
 
 
-def test_what_an_encoding_says_of_a_token():
+def test_what_an_scheme_says_of_a_token():
     segments, _ = to_segments([[(2, 1), (1, 0), (1, 1)]])
-    assert token_features(segments, "runs", -1).tolist() == [[1, 1, 0, 1]]
-    assert token_features(segments, "segments", -1).tolist() == [[1, 1, 0, 1], [1, 0, 1, 1]]
-    assert token_features(segments, "bio", 0).tolist() == [[B, I, O, B], [1, 1, 0, 1]]
-    assert token_features(segments, "bioes", 0).tolist() == [[B, E, O, S], [1, 1, 0, 1]]
+    assert schemes.token_features(segments, "runs", -1).tolist() == [[1, 1, 0, 1]]
+    assert schemes.token_features(segments, "segments", -1).tolist() == [[1, 1, 0, 1], [1, 0, 1, 1]]
+    assert schemes.token_features(segments, "bio", 0).tolist() == [
+        [schemes.B, schemes.I, schemes.O, schemes.B],
+        [1, 1, 0, 1],
+    ]
+    assert schemes.token_features(segments, "bioes", 0).tolist() == [
+        [schemes.B, schemes.E, schemes.O, schemes.S],
+        [1, 1, 0, 1],
+    ]
 
 
 # --- lists of segments ------------------------------------------------------------------------------------------------
@@ -227,14 +226,14 @@ def test_what_an_encoding_says_of_a_token():
 
 def test_lists_count_from_the_beginning_of_each_sequence():
     segments, offsets = to_segments([[(2, 1), (1, 0)], [], [(3, 2)]])
-    lists = segment_lists(segments, offsets, LABELS)
+    lists = schemes.segment_lists(segments, offsets, LABELS)
     assert lists == [[(0, 2, "X"), (2, 3, "O")], [], [(0, 3, "Y")]]
     assert all(type(end) is int for sequence in lists for segment in sequence for end in segment[:2])
 
 
 def test_segments_that_are_read():
-    assert read_segment([np.int64(0), 2, "X"], "here", "y") == (0, 2, "X")
-    assert type(read_segment((np.int32(0), 2, "X"), "here", "y")[0]) is int
+    assert schemes.read_segment([np.int64(0), 2, "X"], "here", "y") == (0, 2, "X")
+    assert type(schemes.read_segment((np.int32(0), 2, "X"), "here", "y")[0]) is int
 
 
 @pytest.mark.parametrize(
@@ -251,4 +250,4 @@ def test_segments_that_are_read():
 )
 def test_segments_that_are_none(segment, error, message):
     with pytest.raises(error, match=message):
-        read_segment(segment, "here", "y")
+        schemes.read_segment(segment, "here", "y")

@@ -1,6 +1,6 @@
 """Conversion between labels of tokens and segments.
 
-    encoding      a sequence of 5 tokens                   its segments
+    scheme      a sequence of 5 tokens                   its segments
     "runs"        A    A    A    D    A                    [0, 3) A, [3, 4) D, [4, 5) A
     "bio"         B-A  I-A  I-A  B-A  O                    [0, 3) A, [3, 4) A, [4, 5) O
     "bioes"       B-A  I-A  E-A  S-A  O                    the same
@@ -31,7 +31,7 @@ from .segments import BEGIN, END_OF_SEGMENT, RANGE, Channel, Segments
 __all__ = [
     "B",
     "E",
-    "ENCODINGS",
+    "SCHEMES",
     "I",
     "NO_LABEL",
     "O",
@@ -40,7 +40,7 @@ __all__ = [
     "S",
     "TagTable",
     "goes_on",
-    "guessed_encoding",
+    "guessed_scheme",
     "hold_segments",
     "join_tag",
     "legal_tags",
@@ -55,7 +55,7 @@ __all__ = [
     "segments_of_tokens",
     "separators_only",
     "split_tag",
-    "suspected_encoding",
+    "suspected_scheme",
     "tag_channels",
     "tag_numbers",
     "tag_roles",
@@ -66,7 +66,7 @@ __all__ = [
 
 # letters of begin, inside, outside, end and single: bilou is spaCy's, bmes and iob1 are AllenNLP's names
 PREFIXES = {"bio": "BIO", "bioes": "BIOES", "bilou": "BIOLU", "bmes": "BMOES", "iob1": "BIO"}
-ENCODINGS = ("runs", *PREFIXES, "segments")
+SCHEMES = ("runs", *PREFIXES, "segments")
 B, I, O, E, S = range(5)  # noqa: E741  the field's own letters; codes of prefixes: positions in PREFIXES
 OUTSIDE = "O"  # tag of the tokens outside of all segments, and the label of those tokens
 MAX_STOP = 2**62  # positions are int64
@@ -84,65 +84,65 @@ class TagTable(NamedTuple):
 # --- names of tags ----------------------------------------------------------------------------------------------------
 
 
-def split_tag(tag, encoding) -> tuple[int, str] | None:
-    """Return prefix and label of a tag, or None if the text is not a tag of the encoding.
+def split_tag(tag, scheme) -> tuple[int, str] | None:
+    """Return prefix and label of a tag, or None if the text is not a tag of the scheme.
 
     Examples
     --------
-    >>> from sklearn_hocrf._data.encodings import split_tag
+    >>> from sklearn_hocrf._data.schemes import split_tag
     >>> split_tag("I-PER", "bio"), split_tag("S", "bioes"), split_tag("O", "bio"), split_tag("E-PER", "bio")
     ((1, 'PER'), (4, '_'), (2, 'O'), None)
     """
-    if not isinstance(tag, str) or not tag or tag[0] not in PREFIXES[encoding]:
+    if not isinstance(tag, str) or not tag or tag[0] not in PREFIXES[scheme]:
         return None
     if len(tag) > 1 and (tag[1] != "-" or len(tag) == 2):
         return None
     if tag[0] == OUTSIDE:
         return (O, OUTSIDE) if tag == OUTSIDE else None
-    return PREFIXES[encoding].index(tag[0]), tag[2:] or NO_LABEL
+    return PREFIXES[scheme].index(tag[0]), tag[2:] or NO_LABEL
 
 
-def join_tag(prefix, label, bare=True, encoding="bioes") -> str:
+def join_tag(prefix, label, bare=True, scheme="bioes") -> str:
     """Return the name of a tag; ``bare`` leaves out the label "_"."""
-    letter = PREFIXES[encoding][prefix]
+    letter = PREFIXES[scheme][prefix]
     return letter if prefix == O or (bare and label == NO_LABEL) else f"{letter}-{label}"
 
 
-def marks_ends(encoding) -> bool:
-    """Return whether the encoding has tags for the last token of a segment and for segments of one token."""
-    return len(PREFIXES[encoding]) > E
+def marks_ends(scheme) -> bool:
+    """Return whether the scheme has tags for the last token of a segment and for segments of one token."""
+    return len(PREFIXES[scheme]) > E
 
 
-def guessed_encoding(labels) -> str:
+def guessed_scheme(labels) -> str:
     """Return the scheme of labels if all of them look like tags, else "runs".
 
     Tags without a label are taken for such if a begin and an inside are among them.
 
     Examples
     --------
-    >>> from sklearn_hocrf._data.encodings import guessed_encoding
-    >>> guessed_encoding(["O", "S-PER"]), guessed_encoding(["B", "M", "E", "S"]), guessed_encoding(["B", "O"])
+    >>> from sklearn_hocrf._data.schemes import guessed_scheme
+    >>> guessed_scheme(["O", "S-PER"]), guessed_scheme(["B", "M", "E", "S"]), guessed_scheme(["B", "O"])
     ('bioes', 'bmes', 'runs')
     """
     tags = [label for label in labels if label != OUTSIDE]
-    for encoding, letters in PREFIXES.items():
-        are_tags = bool(tags) and all(split_tag(tag, encoding) is not None for tag in tags)
+    for scheme, letters in PREFIXES.items():
+        are_tags = bool(tags) and all(split_tag(tag, scheme) is not None for tag in tags)
         if are_tags and (all("-" in tag for tag in tags) or {letters[B], letters[I]} <= set(tags)):
-            return encoding
+            return scheme
     return "runs"
 
 
-def suspected_encoding(labels) -> str:
+def suspected_scheme(labels) -> str:
     """Return the scheme of labels that are hardly meant as they are, else "runs": of tags with labels that begin some.
 
     Examples
     --------
-    >>> from sklearn_hocrf._data.encodings import suspected_encoding
-    >>> [suspected_encoding(labels) for labels in (["O", "B-PER"], ["O", "S-PER"], ["B", "I"], ["B-PER", "author"])]
+    >>> from sklearn_hocrf._data.schemes import suspected_scheme
+    >>> [suspected_scheme(labels) for labels in (["O", "B-PER"], ["O", "S-PER"], ["B", "I"], ["B-PER", "author"])]
     ['bio', 'bioes', 'runs', 'runs']
     """
     begins = any(isinstance(label, str) and label.startswith(("B-", "S-", "U-")) for label in labels)
-    return guessed_encoding(labels) if begins else "runs"
+    return guessed_scheme(labels) if begins else "runs"
 
 
 # --- from tokens to segments ------------------------------------------------------------------------------------------
@@ -161,7 +161,7 @@ def segments_of_labels(codes, offsets) -> Segments:
     Examples
     --------
     >>> import numpy as np
-    >>> from sklearn_hocrf._data.encodings import segments_of_labels
+    >>> from sklearn_hocrf._data.schemes import segments_of_labels
     >>> segments = segments_of_labels(np.array([1, 1, 0, 0]), np.array([0, 3, 4]))
     >>> segments.start, segments.stop, segments.codes, segments.offsets
     (array([0, 2, 3]), array([2, 3, 4]), array([1, 0, 0], dtype=int32), array([0, 2, 3]))
@@ -189,7 +189,7 @@ def segments_of_tags(prefixes, codes, offsets) -> Segments:
     Examples
     --------
     >>> import numpy as np
-    >>> from sklearn_hocrf._data.encodings import B, I, O, segments_of_tags
+    >>> from sklearn_hocrf._data.schemes import B, I, O, segments_of_tags
     >>> segments = segments_of_tags(np.array([I, I, O, B, I]), np.array([0, 0, 1, 0, 2]), np.array([0, 5]))
     >>> segments.start, segments.stop, segments.codes
     (array([0, 2, 3, 4]), array([2, 3, 4, 5]), array([0, 1, 0, 2], dtype=int32))
@@ -204,7 +204,7 @@ def goes_on(before: TagTable, after: TagTable) -> np.ndarray:
     return (before.label == after.label) & is_open & ((after.prefix == I) | (after.prefix == E))
 
 
-def legal_tags(tags: TagTable, encoding) -> tuple[np.ndarray, np.ndarray]:
+def legal_tags(tags: TagTable, scheme) -> tuple[np.ndarray, np.ndarray]:
     """Return which tags may follow each other, and with which a sequence may begin and end.
 
     Legal is what says itself where segments are, so that nothing has to be read by the rules for tags that break the
@@ -213,8 +213,8 @@ def legal_tags(tags: TagTable, encoding) -> tuple[np.ndarray, np.ndarray]:
     Parameters
     ----------
     tags : TagTable
-        C tags of the encoding.
-    encoding : {"bio", "bioes", "bilou", "bmes", "iob1"}
+        C tags of the scheme.
+    scheme : {"bio", "bioes", "bilou", "bmes", "iob1"}
 
     Returns
     -------
@@ -225,7 +225,7 @@ def legal_tags(tags: TagTable, encoding) -> tuple[np.ndarray, np.ndarray]:
 
     Examples
     --------
-    >>> from sklearn_hocrf._data.encodings import B, I, O, TagTable, legal_tags
+    >>> from sklearn_hocrf._data.schemes import B, I, O, TagTable, legal_tags
     >>> follow, borders = legal_tags(TagTable(np.array([B, I, O]), np.array([0, 0, 1])), "bio")
     >>> follow.astype(int)
     array([[1, 1, 1],
@@ -238,10 +238,10 @@ def legal_tags(tags: TagTable, encoding) -> tuple[np.ndarray, np.ndarray]:
     before, after = (TagTable(*(column.reshape(shape) for column in tags)) for shape in ((-1, 1), (1, -1)))
     continues = goes_on(before, after)
     is_open, is_inside = np.isin(tags.prefix, (B, I)), np.isin(tags.prefix, (I, E))
-    if encoding == "iob1":  # B is for the segment after one of the same label
+    if scheme == "iob1":  # B is for the segment after one of the same label
         after_equal = (before.label == after.label) & is_open[:, None]
         return after_equal | (after.prefix != B), np.stack([tags.prefix != B, np.ones(len(is_open), dtype=bool)])
-    must_go_on = is_open & marks_ends(encoding)
+    must_go_on = is_open & marks_ends(scheme)
     return continues | ~(must_go_on[:, None] | is_inside), np.stack([~is_inside, ~must_go_on])
 
 
@@ -264,14 +264,14 @@ def token_labels(segments: Segments) -> np.ndarray:
     return np.repeat(segments.codes, segments.lengths)
 
 
-def tags_of_segments(segments: Segments, encoding, outside) -> TagTable:
+def tags_of_segments(segments: Segments, scheme, outside) -> TagTable:
     """Return the tag of each token.
 
     Parameters
     ----------
     segments : Segments
         They tile the sequences.
-    encoding : {"bio", "bioes", "bilou", "bmes", "iob1"}
+    scheme : {"bio", "bioes", "bilou", "bmes", "iob1"}
         "iob1" stands for "bio".
     outside : int
         Code of the label "O", or -1 if there is none.
@@ -279,17 +279,17 @@ def tags_of_segments(segments: Segments, encoding, outside) -> TagTable:
     Examples
     --------
     >>> import numpy as np
-    >>> from sklearn_hocrf._data.encodings import segments_of_labels, tags_of_segments
+    >>> from sklearn_hocrf._data.schemes import segments_of_labels, tags_of_segments
     >>> segments = segments_of_labels(np.array([1, 1, 1, 2, 0]), np.array([0, 5]))
     >>> tags_of_segments(segments, "bioes", outside=2).prefix
     array([0, 1, 3, 2, 4], dtype=int8)
     """
     prefix = np.full(int(segments.lengths.sum()), I, dtype=np.int8)
     first = np.cumsum(segments.lengths) - segments.lengths
-    if marks_ends(encoding):
+    if marks_ends(scheme):
         prefix[first + segments.lengths - 1] = E
     prefix[first] = B
-    if marks_ends(encoding):
+    if marks_ends(scheme):
         prefix[first[segments.lengths == 1]] = S
     prefix[first[segments.codes == outside]] = O
     return TagTable(prefix, token_labels(segments))
@@ -301,7 +301,7 @@ def separators_only(tags: TagTable, offsets) -> TagTable:
     Examples
     --------
     >>> import numpy as np
-    >>> from sklearn_hocrf._data.encodings import B, I, O, TagTable, separators_only
+    >>> from sklearn_hocrf._data.schemes import B, I, O, TagTable, separators_only
     >>> separators_only(TagTable(np.array([B, I, B, O, B]), np.array([0, 0, 0, 1, 0])), np.array([0, 5])).prefix
     array([1, 1, 0, 2, 1])
     """
@@ -314,15 +314,15 @@ def separators_only(tags: TagTable, offsets) -> TagTable:
     return TagTable(prefix, label)
 
 
-def token_features(segments: Segments, encoding, outside) -> np.ndarray:
+def token_features(segments: Segments, scheme, outside) -> np.ndarray:
     """Return the labels of tokens, and their prefixes or whether a segment starts there; shape (1 or 2, N)."""
-    if encoding == "runs":
+    if scheme == "runs":
         return token_labels(segments)[None]
-    if encoding == "segments":
+    if scheme == "segments":
         starts = np.zeros(int(segments.lengths.sum()), dtype=np.int32)
         starts[np.cumsum(segments.lengths) - segments.lengths] = 1
         return np.stack([token_labels(segments), starts])
-    return np.stack(tags_of_segments(segments, encoding, outside))
+    return np.stack(tags_of_segments(segments, scheme, outside))
 
 
 def tag_numbers(tags: TagTable, numbered: TagTable) -> np.ndarray:
@@ -332,36 +332,36 @@ def tag_numbers(tags: TagTable, numbered: TagTable) -> np.ndarray:
     return number[tags]
 
 
-def tag_roles(tags: TagTable, encoding, n_labels) -> np.ndarray:
+def tag_roles(tags: TagTable, scheme, n_labels) -> np.ndarray:
     """Return the tags of the first, the inner, the last and the only token of segments; shape (L, 4), -1 for none.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from sklearn_hocrf._data.encodings import B, I, O, TagTable, tag_roles
+    >>> from sklearn_hocrf._data.schemes import B, I, O, TagTable, tag_roles
     >>> tag_roles(TagTable(np.array([B, I, O]), np.array([0, 0, 1])), "bio", 2)
     array([[ 0,  1,  1,  0],
            [-1, -1, -1,  2]], dtype=int32)
     """
-    place = {B: (0,), I: (1,), O: (3,), E: (2,), S: (3,)} if marks_ends(encoding) else {B: (0, 3), I: (1, 2), O: (3,)}
+    place = {B: (0,), I: (1,), O: (3,), E: (2,), S: (3,)} if marks_ends(scheme) else {B: (0, 3), I: (1, 2), O: (3,)}
     roles = np.full((n_labels, 4), -1, dtype=np.int32)
     for number, (prefix, label) in enumerate(zip(*(column.tolist() for column in tags), strict=True)):
         roles[label, list(place[prefix])] = number
     return roles
 
 
-def possible_tags(encoding, longest, outside) -> TagTable:
+def possible_tags(scheme, longest, outside) -> TagTable:
     """Return the tags that occur in segments of at most ``longest[y]`` tokens of label y, by label.
 
     Examples
     --------
-    >>> from sklearn_hocrf._data.encodings import possible_tags
+    >>> from sklearn_hocrf._data.schemes import possible_tags
     >>> tags = possible_tags("bioes", [1, 2, 3, 1], outside=3)
     >>> tags.prefix, tags.label
     (array([4, 0, 3, 4, 0, 1, 3, 4, 2], dtype=int8), array([0, 1, 1, 1, 2, 2, 2, 2, 3], dtype=int32))
     """
     # lowest length of the segments in which a tag occurs
-    lengths = {B: 2, I: 3, E: 2, S: 1} if marks_ends(encoding) else {B: 1, I: 2}
+    lengths = {B: 2, I: 3, E: 2, S: 1} if marks_ends(scheme) else {B: 1, I: 2}
     pairs = [
         (prefix, label)
         for label, most in enumerate(longest)
@@ -372,9 +372,9 @@ def possible_tags(encoding, longest, outside) -> TagTable:
     return TagTable(prefix.astype(np.int8), label.astype(np.int32))
 
 
-def tag_channels(tags: TagTable, encoding) -> list[tuple[int, Channel]]:
+def tag_channels(tags: TagTable, scheme) -> list[tuple[int, Channel]]:
     """Return for each tag its label and its positions in a segment, as a channel."""
-    many = 2 if marks_ends(encoding) else 1
+    many = 2 if marks_ends(scheme) else 1
     channels = {
         B: BEGIN._replace(shortest=many),
         I: Channel(RANGE, 1, many + 1),  # without the last token where that has a tag of its own
@@ -412,7 +412,7 @@ def looks_like_segments(sequences) -> bool:
 
     Examples
     --------
-    >>> from sklearn_hocrf._data.encodings import looks_like_segments
+    >>> from sklearn_hocrf._data.schemes import looks_like_segments
     >>> looks_like_segments([[], [(0, 2, "PER"), (2, 3, "LOC")]]), looks_like_segments([[(0, 1, "A"), (0, 1, "A")]])
     (True, False)
     """
@@ -432,7 +432,7 @@ def hold_segments(sequences, sizes=(3, 4)) -> bool:
 
     Examples
     --------
-    >>> from sklearn_hocrf._data.encodings import hold_segments
+    >>> from sklearn_hocrf._data.schemes import hold_segments
     >>> hold_segments([[], [(0, 2, "PER", 0.5), (1, 0, "LOC")]]), hold_segments([["PER", b"four"]]), hold_segments([[]])
     (True, False, False)
     """
@@ -481,7 +481,7 @@ def segment_lists(segments: Segments, offsets, labels) -> list:
     Examples
     --------
     >>> import numpy as np
-    >>> from sklearn_hocrf._data.encodings import segment_lists, segments_of_labels
+    >>> from sklearn_hocrf._data.schemes import segment_lists, segments_of_labels
     >>> offsets = np.array([0, 3, 4])
     >>> segment_lists(segments_of_labels(np.array([1, 1, 0, 0]), offsets), offsets, ["x", "y"])
     [[(0, 2, 'y'), (2, 3, 'x')], [(0, 1, 'x')]]

@@ -1,4 +1,4 @@
-"""Tokenwise: any scikit-learn transformer, applied to the tokens of sequences."""
+"""TokenTransformer: any scikit-learn transformer, applied to the tokens of sequences."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from .._validation._sklearn import HasMethods, fit_context
 from ._base import SequenceTransformer, fit_task
 from ._names import FeatureNames
 
-__all__ = ["Tokenwise"]
+__all__ = ["TokenTransformer"]
 
 
-class Tokenwise(SequenceTransformer, auto_wrap_output_keys=None):  # type: ignore[call-arg]
+class TokenTransformer(SequenceTransformer, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """Apply a scikit-learn transformer to the tokens of numeric sequences, stacked to one table.
 
     Parameters
@@ -61,9 +61,9 @@ class Tokenwise(SequenceTransformer, auto_wrap_output_keys=None):  # type: ignor
     --------
     >>> import numpy as np
     >>> from sklearn.preprocessing import StandardScaler
-    >>> from sklearn_hocrf.feature_extraction import Tokenwise
+    >>> from sklearn_hocrf.feature_extraction import TokenTransformer
     >>> X = [np.array([[1.0, 10.0], [2.0, 10.0]]), np.array([[3.0, 40.0]])]
-    >>> batch = Tokenwise(StandardScaler()).fit_transform(X)
+    >>> batch = TokenTransformer(StandardScaler()).fit_transform(X)
     >>> batch
     SequenceBatch(2 sequences, 3 tokens, 2 features)
     >>> batch.toarray().round(2).tolist()
@@ -75,10 +75,12 @@ class Tokenwise(SequenceTransformer, auto_wrap_output_keys=None):  # type: ignor
     >>> from sklearn.feature_extraction.text import CountVectorizer
     >>> X = [[["old", 1.0], ["cold", 2.0]], [["gold", 3.0]]]
     >>> pairs = CountVectorizer(analyzer="char", ngram_range=(2, 2))
-    >>> columns = Tokenwise(make_column_transformer((pairs, 0), (StandardScaler(), [1]))).fit(X)
+    >>> columns = TokenTransformer(make_column_transformer((pairs, 0), (StandardScaler(), [1]))).fit(X)
     >>> columns.get_feature_names_out().tolist()
     ['countvectorizer__co', 'countvectorizer__go', 'countvectorizer__ld', 'countvectorizer__ol', 'standardscaler__x1']
     """
+
+    __module__ = "sklearn_hocrf.feature_extraction"  # where users import it from: files of models name this place
 
     _parameter_constraints = {"transformer": [HasMethods(["fit", "transform"])]}
 
@@ -235,8 +237,8 @@ def _stack(X):
     if isinstance(X, SequenceBatch):
         if X.blocks is not None:
             raise ValueError(
-                "Tokenwise replaces the features of tokens, but X has features of segments that are made of them; put "
-                "Tokenwise before the transformer that made those"
+                "TokenTransformer replaces the features of tokens, but X has features of segments that are made of "
+                "them; put TokenTransformer before the transformer that made those"
             )
         is_dense = X.dense is not None and len(X.dense.attributes) == X.n_attributes
         return X.dense.values if is_dense else X.tocsr(), X.offsets
@@ -306,8 +308,8 @@ def _as_table(sequence, n):
         return table.reshape(0, 0)
     if table.ndim == 1 and isinstance(table[0], str):
         raise ValueError(
-            f"sequence {n} is a list of texts, but Tokenwise takes rows of columns: make each token a row, such as "
-            f"[{short(str(table[0]), 20)}], and give its column to a transformer of texts by "
+            f"sequence {n} is a list of texts, but TokenTransformer takes rows of columns: make each token a row, such "
+            f"as [{short(str(table[0]), 20)}], and give its column to a transformer of texts by "
             "ColumnTransformer([('texts', CountVectorizer(), 0)])"
         )
     if table.ndim != 2:

@@ -2,6 +2,7 @@ import pickle
 
 import numpy as np
 import pytest
+from internals import SequenceBatch
 from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.compose import ColumnTransformer
@@ -15,8 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, KBinsDiscretizer, OneHotEncoder, StandardScaler, TargetEncoder
 from sklearn.utils import get_tags
 
-from sklearn_hocrf._data.batch import SequenceBatch
-from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor, Tokenwise
+from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor, TokenTransformer
 
 LENGTHS = [3, 0, 5, 7]
 RNG = np.random.default_rng(7)
@@ -42,7 +42,7 @@ STACKED, STACKED_Y = np.concatenate(X), np.concatenate([np.array(labels, dtype=s
 )
 def test_equals_the_transformer_of_the_stacked_tokens(transformer):
     expected = clone(transformer).fit_transform(STACKED, STACKED_Y)
-    tokenwise = Tokenwise(transformer)
+    tokenwise = TokenTransformer(transformer)
     batch = tokenwise.fit_transform(X, Y)
     dense = expected.toarray() if sparse.issparse(expected) else expected
     np.testing.assert_allclose(batch.toarray(), dense, rtol=1e-12)
@@ -65,7 +65,7 @@ def test_forms_of_sequences_agree():
         sparse.csr_array(cube.reshape(6, 2)), [0, 3, 6], ["a", "b"], {"n": np.arange(6.0)}
     )
     for form in (cube, list(cube), cube.tolist(), iter(cube), as_batch):
-        tokenwise = Tokenwise(StandardScaler())
+        tokenwise = TokenTransformer(StandardScaler())
         np.testing.assert_allclose(tokenwise.fit_transform(form).toarray(), expected, rtol=1e-12)
         np.testing.assert_allclose(tokenwise.transform(cube[1:]).toarray(), expected[3:], rtol=1e-12)
     batch = tokenwise.transform(as_batch)
@@ -75,7 +75,7 @@ def test_forms_of_sequences_agree():
 
 def test_sparse_tokens_stay_sparse():
     words = SequenceFeatureExtractor([("w", 0)]).fit_transform([list("abcdabcd"), list("dd")])
-    tokenwise = Tokenwise(StandardScaler(with_mean=False))
+    tokenwise = TokenTransformer(StandardScaler(with_mean=False))
     batch = tokenwise.fit_transform(words)
     assert batch.feature_names.tolist() == ["w[0]=a", "w[0]=b", "w[0]=c", "w[0]=d"]
     assert len(batch.indices) == 10
@@ -83,7 +83,7 @@ def test_sparse_tokens_stay_sparse():
     matrices = [sparse.csr_matrix(words[n].tocsr()) for n in range(2)]
     np.testing.assert_allclose(tokenwise.fit_transform(matrices).toarray(), batch.toarray())
     with pytest.raises(ValueError, match="Cannot center sparse"):
-        Tokenwise(StandardScaler()).fit(words)
+        TokenTransformer(StandardScaler()).fit(words)
 
 
 def test_sparse_or_dense_as_in_fit():
@@ -97,7 +97,7 @@ def test_sparse_or_dense_as_in_fit():
     full = SequenceBatch([0, 1], [0, 2], [0, 1], [1.0, 2.0], 2)
     hollow = SequenceBatch([0, 2], [0, 0, 0], [], None, 2)
     for train, other in ((full, hollow), (hollow, full)):
-        tokenwise = Tokenwise(FunctionTransformer(note, accept_sparse=True)).fit(train)
+        tokenwise = TokenTransformer(FunctionTransformer(note, accept_sparse=True)).fit(train)
         forms.clear()
         tokenwise.transform(train)
         tokenwise.transform(other)
@@ -106,7 +106,7 @@ def test_sparse_or_dense_as_in_fit():
 
 def test_text_columns():
     tokens = [[["a", "x"], ["b", "x"]], [["a", "y"]]]
-    batch = Tokenwise(OneHotEncoder()).fit_transform(tokens)
+    batch = TokenTransformer(OneHotEncoder()).fit_transform(tokens)
     assert batch.feature_names.tolist() == ["x0_a", "x0_b", "x1_x", "x1_y"]
     assert batch.toarray().tolist() == [[1, 0, 1, 0], [0, 1, 1, 0], [1, 0, 0, 1]]
     assert batch.values is None
@@ -121,7 +121,7 @@ def test_transformer_that_knows_no_names_or_no_fit_transform():
         def transform(self, X):
             return X[:, :2] / 2
 
-    tokenwise = Tokenwise(Halves())
+    tokenwise = TokenTransformer(Halves())
     np.testing.assert_array_equal(tokenwise.fit_transform(X).toarray(), STACKED[:, :2] / 2)
     assert tokenwise.get_feature_names_out().tolist() == ["halves0", "halves1"]
 
@@ -136,16 +136,16 @@ def test_labels_of_any_kind_reach_a_supervised_transformer():
             return X
 
     cube = np.ones((2, 2, 1))
-    assert Tokenwise(Labels()).fit(cube, np.array([[1, 2], [3, 4]])).transformer_.y_.tolist() == [1, 2, 3, 4]
+    assert TokenTransformer(Labels()).fit(cube, np.array([[1, 2], [3, 4]])).transformer_.y_.tolist() == [1, 2, 3, 4]
     pairs = [[("a", 1), ("b", 2)], [("a", 1), ("a", 2)]]
-    assert Tokenwise(Labels()).fit(cube, pairs).transformer_.y_.tolist() == pairs[0] + pairs[1]
-    assert get_tags(Tokenwise(TargetEncoder())).target_tags.required
-    assert not get_tags(Tokenwise(StandardScaler())).target_tags.required
+    assert TokenTransformer(Labels()).fit(cube, pairs).transformer_.y_.tolist() == pairs[0] + pairs[1]
+    assert get_tags(TokenTransformer(TargetEncoder())).target_tags.required
+    assert not get_tags(TokenTransformer(StandardScaler())).target_tags.required
 
 
 def test_nested_parameters_clone_and_pickle():
-    pipe = make_pipeline(Tokenwise(PCA()), Tokenwise(StandardScaler()))
-    pipe.set_params(**{"tokenwise-1__transformer__n_components": 3})
+    pipe = make_pipeline(TokenTransformer(PCA()), TokenTransformer(StandardScaler()))
+    pipe.set_params(**{"tokentransformer-1__transformer__n_components": 3})
     twin = clone(pipe).fit(X)
     assert twin[0].transformer_.n_components_ == 3
     assert twin.get_feature_names_out().tolist() == ["pca0", "pca1", "pca2"]
@@ -154,26 +154,26 @@ def test_nested_parameters_clone_and_pickle():
 
 
 def test_nothing_to_transform():
-    tokenwise = Tokenwise(PCA(n_components=2)).fit(X)
+    tokenwise = TokenTransformer(PCA(n_components=2)).fit(X)
     for nothing in ([], [[]], [np.empty((0, 4))]):
         assert tokenwise.transform(nothing).toarray().shape == (0, 2)
         with pytest.raises(ValueError, match="X has no tokens"):
-            Tokenwise(PCA()).fit(nothing)
+            TokenTransformer(PCA()).fit(nothing)
     with pytest.raises(NotFittedError):
-        Tokenwise(PCA()).transform(X)
+        TokenTransformer(PCA()).transform(X)
     with pytest.raises(NotFittedError):
-        Tokenwise(PCA()).get_feature_names_out()
+        TokenTransformer(PCA()).get_feature_names_out()
 
 
 def test_missing_values_are_the_transformers_business():
     holes = [np.array([[1.0, 2.0]]), np.array([[3.0, 4.0], [5.0, np.nan]])]
-    assert Tokenwise(SimpleImputer()).fit_transform(holes).toarray()[2].tolist() == [5, 3]
+    assert TokenTransformer(SimpleImputer()).fit_transform(holes).toarray()[2].tolist() == [5, 3]
     with pytest.raises(ValueError, match="sequence 1, position 1: column 1 holds nan; Input X contains NaN"):
-        Tokenwise(PCA()).fit(holes)
+        TokenTransformer(PCA()).fit(holes)
     with pytest.raises(ValueError, match="sequence 0, position 1: column 1 holds nan"):
-        Tokenwise(PCA()).fit([np.eye(2)]).transform(holes[1:])
+        TokenTransformer(PCA()).fit([np.eye(2)]).transform(holes[1:])
     with pytest.raises(ValueError, match="sequence 1, position 1: column 1 holds nan"):
-        Tokenwise(PCA()).fit([sparse.csr_array(table) for table in holes])
+        TokenTransformer(PCA()).fit([sparse.csr_array(table) for table in holes])
 
 
 @pytest.mark.parametrize(
@@ -192,27 +192,27 @@ def test_missing_values_are_the_transformers_business():
 )
 def test_bad_input(sequences, error, message):
     with pytest.raises(error, match=message):
-        Tokenwise(StandardScaler()).fit(sequences)
+        TokenTransformer(StandardScaler()).fit(sequences)
 
 
 def test_other_errors():
     with pytest.raises(ValueError, match="the tokens have 3 columns, but had 4 in fit"):
-        Tokenwise(StandardScaler()).fit(X).transform([np.ones((2, 3))])
+        TokenTransformer(StandardScaler()).fit(X).transform([np.ones((2, 3))])
     with pytest.raises(ValueError, match="y has 3 sequences, but X has 4"):
-        Tokenwise(SelectKBest(k=1)).fit(X, Y[:3])
+        TokenTransformer(SelectKBest(k=1)).fit(X, Y[:3])
     with pytest.raises(ValueError, match="sequence 2: y has 3 labels, but X has 5 tokens"):
-        Tokenwise(SelectKBest(k=1)).fit(X, [Y[0], Y[1], Y[0], Y[3]])
+        TokenTransformer(SelectKBest(k=1)).fit(X, [Y[0], Y[1], Y[0], Y[3]])
     with pytest.raises(ValueError, match="'transformer' parameter"):
-        Tokenwise("scaler").fit(X)
+        TokenTransformer("scaler").fit(X)
     with pytest.raises(ValueError, match=r"returned a table of shape \(14, 4\), expected \(15, 4\)"):
-        Tokenwise(FunctionTransformer(lambda table: table[1:])).fit_transform(X)
+        TokenTransformer(FunctionTransformer(lambda table: table[1:])).fit_transform(X)
     with pytest.raises(ValueError, match="returned values of dtype <U.*; features must be numbers"):
-        Tokenwise(FunctionTransformer(lambda table: table.astype(str))).fit_transform(X)
+        TokenTransformer(FunctionTransformer(lambda table: table.astype(str))).fit_transform(X)
 
 
 def test_pipeline_with_a_step_that_knows_no_names():
     """scikit-learn's pipelines always have get_feature_names_out, and fail if a step has not."""
-    doubled = Tokenwise(make_pipeline(FunctionTransformer(np.negative), StandardScaler()))
+    doubled = TokenTransformer(make_pipeline(FunctionTransformer(np.negative), StandardScaler()))
     batch = doubled.fit_transform([np.arange(6.0).reshape(3, 2)])
     assert batch.n_tokens == 3
     assert doubled.get_feature_names_out().tolist() == ["pipeline0", "pipeline1"]

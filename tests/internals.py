@@ -1,0 +1,122 @@
+"""The private names of the package that tests import, all in one place: who moves one changes one line here."""
+
+# ruff: noqa: F401
+
+from sklearn_hocrf import _files, _kernels
+from sklearn_hocrf.__main__ import Counter, main
+from sklearn_hocrf._data import arrays, batch, folders, schemes, scratch
+from sklearn_hocrf._data.arrays import freeze, mapped_file, reading_order
+from sklearn_hocrf._data.batch import SequenceBatch
+from sklearn_hocrf._data.columns import DenseColumns, TokenColumn
+from sklearn_hocrf._data.labels import decode_labels, encode_labels, flatten_labels, position_name, sorted_labels
+from sklearn_hocrf._data.masks import Mask, both
+from sklearn_hocrf._data.scratch import allocator
+from sklearn_hocrf._data.segments import (
+    BAG,
+    BEGIN,
+    END_OF_SEGMENT,
+    FROM_START,
+    FROM_STOP,
+    INSIDE,
+    NO_LIMIT,
+    RANGE,
+    WHOLE,
+    Channel,
+    LengthBlock,
+    RowBlock,
+    Segments,
+    TokenBlock,
+    blocks_of,
+    segment_features,
+)
+from sklearn_hocrf._data.texts import pack_texts, unpack_texts
+from sklearn_hocrf._display import COLORS, GREY, color_map, table_of
+from sklearn_hocrf._estimator import answers, base, callbacks, pattern_search, patterns, predictions, progress
+from sklearn_hocrf._estimator.answers import AnswersMixin
+from sklearn_hocrf._estimator.compatibility import CIRCUMSTANCES, FEATURES, REFUSALS
+from sklearn_hocrf._estimator.course import Course
+from sklearn_hocrf._estimator.predictions import PredictionsMixin
+from sklearn_hocrf._estimator.progress import Forecast, duration, lines_of, write_line
+from sklearn_hocrf._estimator.tag_segments import TagSegmentsMixin
+from sklearn_hocrf._files import claimed
+from sklearn_hocrf._inference.candidates import CandidateFinder, Candidates, _Descent, train_level_zero
+from sklearn_hocrf._inference.chain import ChainModel
+from sklearn_hocrf._inference.families import CHAIN, SEGMENTS
+from sklearn_hocrf._inference.feature_matching import ChainMatching, SegmentMatching
+from sklearn_hocrf._inference.lattice import LatticeModel, LatticePlan
+from sklearn_hocrf._inference.loss_augmented import MaxOracle
+from sklearn_hocrf._inference.minibatches import shuffled_minibatches
+from sklearn_hocrf._inference.passes import MarginalPass
+from sklearn_hocrf._inference.schedule import Plan, Schedule, in_order, threads_for
+from sklearn_hocrf._inference.segment import SegmentModel, SegmentPlan
+from sklearn_hocrf._kernels import chain, chain_log, segment, segment_log, segment_scores, token_scores
+from sklearn_hocrf._objectives import (
+    Hinge,
+    LocalFeatureMatching,
+    NegativeLogLikelihood,
+    PartialLikelihood,
+    Perceptron,
+    Problem,
+    Tied,
+)
+from sklearn_hocrf._penalties import L2, ElasticNet
+from sklearn_hocrf._solvers import (
+    LBFGS,
+    OWLQN,
+    SGD,
+    AdaGrad,
+    AveragedPerceptron,
+    FrankWolfe,
+    SearchEnd,
+    check_needs,
+    minimize_in_box,
+    shortest_subgradient,
+    zero_of_slope,
+)
+from sklearn_hocrf._solvers._quasi_newton import LBFGSMemory, Point
+from sklearn_hocrf._structure.automaton import build_automaton
+from sklearn_hocrf._structure.extensions import LabelledSequences, left_extensions
+from sklearn_hocrf._structure.label_parts import LabelParts
+from sklearn_hocrf._structure.layout import LayoutBuilder, LayoutFrame, WeightLayout
+from sklearn_hocrf._structure.pairs import FeatureMap, PairRule, first_seen
+from sklearn_hocrf._structure.patterns import (
+    PatternTable,
+    all_patterns,
+    count_patterns,
+    given_patterns,
+    observed_patterns,
+)
+from sklearn_hocrf._structure.segment_layout import SegmentLayout, SegmentLayoutBuilder, SegmentLimits, SegmentRules
+from sklearn_hocrf._structure.sum_network import _pairs_with_arcs_below, build_sum_network
+from sklearn_hocrf._structure.tied_weights import tie_weights
+from sklearn_hocrf._structure.weight_groups import match_prefixes, weight_groups
+from sklearn_hocrf._structure.weighted_arcs import compile_patterns
+from sklearn_hocrf._validation import (
+    FeatureSpace,
+    _callbacks,
+    _warnings,
+    check_sequence_weight,
+    read_more_sequences,
+    read_segment_targets,
+    read_segments,
+    read_sequences,
+    read_token_targets,
+    read_training_sequences,
+    warn_user,
+)
+from sklearn_hocrf._validation._attributes import Vocabulary, read_attributes
+from sklearn_hocrf._validation._delegation import model_and_input, model_inside
+from sklearn_hocrf._warm_up import WarmUp, compiled, kernels
+from sklearn_hocrf.datasets import _lines
+from sklearn_hocrf.feature_extraction import _templates
+from sklearn_hocrf.feature_extraction._names import names_of_blocks
+from sklearn_hocrf.feature_extraction._tags import PRESETS, tag_channel
+from sklearn_hocrf.feature_extraction._templates import TemplateVocabularies
+from sklearn_hocrf.inspection._names import template_of
+from sklearn_hocrf.inspection._reasons import reasons_of
+from sklearn_hocrf.model_selection._fold import FoldStep
+from sklearn_hocrf.model_selection._groups import WeightGroups
+from sklearn_hocrf.model_selection._novelty import _unseen, warn_of_folds
+from sklearn_hocrf.model_selection._penalty_search import _best_index, _settle, _Step
+from sklearn_hocrf.model_selection._splits import make_fold, split_data, training_data
+from sklearn_hocrf.pipeline import _questions
