@@ -45,7 +45,7 @@ The header is an object. Its ``arrays`` gives the type, shape and offset of each
 ``labels``              the L labels: texts, numbers or booleans
 ``decoding``            "viterbi"; "token" for the most right tokens, or "best token" for each token on its own
 ``no_probabilities``    null, or why the model has none
-``scheme``            how labels describe segments: "runs", "bio", "bioes", "bilou", "bmes", "iob1" or null
+``scheme``              how labels describe segments: "runs", "bio", "bioes", "bilou", "bmes", "iob1" or null
 ``n_columns``           C: scores of a token, those of the L labels first
 ``features``            what makes attributes; see below
 ``fail``, ``length``    of S states: the longest suffix that is a state, and how many labels it has. State 0 is empty,
