@@ -21,6 +21,7 @@ The docstring of each public module is a guide with examples: see, for instance,
 :mod:`sklearn_hocrf.calibration`         probabilities that match how often predictions are right
 :mod:`sklearn_hocrf.text`                texts to tokens, spans to tags, and back; formats of other libraries
 :mod:`sklearn_hocrf.datasets`            readers of files and data frames, generated data
+:mod:`sklearn_hocrf.tagger`              models as small files, which are read with numpy alone
 :mod:`sklearn_hocrf.interop`             models of CRFsuite; its options, and those of other tools, side by side
 :mod:`sklearn_hocrf.dask`                training and prediction on a cluster: ``pip install 'sklearn_hocrf[dask]'``
 =======================================  ===============================================================================
@@ -52,11 +53,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from ._data.batch import SequenceBatch
-from ._persistence import TRUSTED_TYPES
 from ._version import __version__
-from .crf import HighOrderCRF
-from .semicrf import HighOrderSemiCRF
 
 __all__ = [
     "HighOrderCRF",
@@ -74,6 +71,7 @@ __all__ = [
     "model_selection",
     "pipeline",
     "settings",
+    "tagger",
     "text",
     "training",
 ]
@@ -93,21 +91,35 @@ if TYPE_CHECKING:
         model_selection,
         pipeline,
         settings,
+        tagger,
         text,
         training,
     )
+    from ._data.batch import SequenceBatch
+    from ._persistence import TRUSTED_TYPES
+    from .crf import HighOrderCRF
+    from .semicrf import HighOrderSemiCRF
 else:
+    _PLACES = {
+        "HighOrderCRF": "crf",
+        "HighOrderSemiCRF": "semicrf",
+        "SequenceBatch": "_data.batch",
+        "TRUSTED_TYPES": "_persistence",
+    }
 
     def __getattr__(name):
-        """Import a subpackage at its first use: together they take as long to import as the estimators."""
-        if name not in {*__all__, "dask"}:
+        """Import what is asked for at its first use: a tagger needs numpy alone, and subpackages take their time."""
+        if name not in {*__all__, "crf", "dask", "semicrf"}:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         try:
-            return import_module(f".{name}", __name__)
+            module = import_module(f".{_PLACES.get(name, name)}", __name__)
         except ImportError as error:
             if name == "dask":  # help() and hasattr() take no other error for an answer
                 raise AttributeError(str(error)) from error
             raise
+        if name in _PLACES:
+            globals()[name] = getattr(module, name)
+        return globals()[name]
 
 
 def __dir__() -> list[str]:

@@ -15,6 +15,7 @@ MODULES = [
     ".interop",
     ".model_selection",
     ".pipeline",
+    ".tagger",
     ".text",
     ".training",
 ]

@@ -60,6 +60,8 @@ MAY_IMPORT = {
     "pipeline": ESTIMATORS | {"_validation"},
     "interop": CORE | ESTIMATORS | {"_validation"},
     "dask": CORE | {"_estimator", "_validation", "_objectives", "_persistence", "_settings"},
+    "tagger": set(),  # numpy alone: it may be copied elsewhere
+    "_export": CORE | {"_validation", "_estimator", "_files", "feature_extraction", "tagger"},
     "__init__": TOOLS
     | ESTIMATORS
     | {
@@ -76,6 +78,7 @@ MAY_IMPORT = {
         "text",
         "interop",
         "dask",
+        "tagger",
     },
     "_warm_up": TOOLS | ESTIMATORS | {"_kernels"},
     "__main__": TOOLS | ESTIMATORS | {"__init__", "_warm_up"},

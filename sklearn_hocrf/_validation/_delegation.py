@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._data.batch import Sequences
 
-__all__ = ["MethodsOfModel", "method_of_model", "model_and_input", "model_inside"]
+__all__ = ["MethodsOfModel", "method_of_model", "model_and_input", "model_inside", "steps_inside"]
 
 
 def method_of_model(estimator: Any, name: str) -> Callable:
@@ -63,6 +63,20 @@ def model_inside(estimator: Any) -> Any:
     if isinstance(estimator, MethodsOfModel):
         return model_inside(getattr(estimator, estimator._answering, estimator.estimator))
     return estimator
+
+
+def steps_inside(estimator: Any) -> list:
+    """Return the steps of fitted pipelines, inside of searches and of calibration, up to the model at the end."""
+    if isinstance(estimator, FrozenEstimator):
+        return steps_inside(estimator.estimator)
+    if isinstance(estimator, Pipeline):
+        before = [step for _, step in estimator.steps[:-1] if step is not None and step != "passthrough"]
+        return [one for step in before for one in steps_inside(step)] + steps_inside(estimator.steps[-1][1])
+    if _is_search(estimator):
+        return steps_inside(estimator.best_estimator_)
+    if isinstance(estimator, MethodsOfModel):
+        return steps_inside(getattr(estimator, estimator._answering))
+    return [estimator]
 
 
 def model_and_input(estimator: Any, X: Any) -> tuple[Any, Any]:

@@ -45,7 +45,7 @@ from ._token_functions import (
     warn_if_local,
 )
 
-__all__ = ["SequenceFeatureExtractor"]
+__all__ = ["FittedTemplates", "SequenceFeatureExtractor", "fitted_templates"]
 
 DEFAULT_AFFIXES = 5  # of 0, 3, 4, 5, 6 and 10, by measurement: CONTRIBUTING.md, section 10
 
@@ -650,6 +650,30 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
             return None
         values = self._arrays.values(table.columns, Window(table.offsets, mark=False))
         return DenseColumns(np.arange(n_features - n_dense, n_features), values)
+
+
+class FittedTemplates(NamedTuple):
+    """What a fitted :class:`SequenceFeatureExtractor` makes of tokens, for those who do the same without it."""
+
+    vocabularies: TemplateVocabularies
+    always: list  # names of the attributes after those of templates: bias, and those of the first and the last token
+    text_fields: set
+    by_position: bool  # tokens may be tuples
+    has_earlier: bool  # there are features of an earlier transformer before
+    array_fields: list
+
+
+def fitted_templates(extractor: SequenceFeatureExtractor) -> FittedTemplates:
+    """Return what a fitted extractor makes of tokens."""
+    names = extractor.fields_
+    return FittedTemplates(
+        extractor._vocabularies,
+        extractor._names_of_always(),
+        extractor._text_fields,
+        extractor.fields is not None or names == list(range(len(names))),
+        len(extractor._input.feature_names) > 0,
+        list(extractor._array_widths),
+    )
 
 
 def _check_fields(fields):

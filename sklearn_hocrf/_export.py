@@ -1,0 +1,404 @@
+"""Fitted models as files for :class:`sklearn_hocrf.tagger.Tagger`; ``tagger`` describes the format."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from ._data.schemes import guessed_scheme, split_tag
+from ._data.texts import pack_texts
+from ._estimator.decoding import TokenDecoding, choose_decoding
+from ._estimator.fitted_model import FittedModel, check_probabilities
+from ._files import claimed, replace
+from ._structure.weighted_arcs import weighted_arcs
+from ._validation._delegation import steps_inside
+from .feature_extraction import SequenceDictVectorizer, SequenceFeatureExtractor
+from .feature_extraction._extractor import fitted_templates
+from .tagger import (
+    ALIGNMENT,
+    ARRAYS,
+    MAGIC,
+    MAX_CELLS,
+    MAX_HEADER,
+    MAX_NUMBER,
+    MAX_WEIGHT,
+    MOST_PROBES,
+    MULTIPLIER,
+    Exported,
+    Tagger,
+)
+
+__all__ = ["export"]
+
+LARGEST_PREFIX = 1 << 52  # keys of the first columns of a template, before these are joined to one
+
+
+def export(model: Any, path: str | os.PathLike, dtype: str = "float32", X: Any = None) -> Exported:
+    """Write a fitted model into a file; see :func:`sklearn_hocrf.tagger.export_tagger`."""
+    if dtype not in ("float32", "float64"):
+        raise ValueError(f"dtype must be 'float32' or 'float64', got {dtype!r:.60}")
+    fitted = FittedModel.inside(model)
+    *transformers, _ = steps_inside(model)
+    content = _content(fitted, transformers, dtype)
+    path = Path(path)
+    with claimed(path) as new:
+        try:
+            new.write_bytes(content)
+            replace(new, path)
+        finally:
+            new.unlink(missing_ok=True)
+    return Exported(len(content)) if X is None else _compare(model, X, len(content), content, transformers)
+
+
+def _content(fitted, transformers, dtype) -> bytes:
+    """Return the bytes of a file."""
+    decoding, why_not = _decoding(fitted), _why_no_probabilities(fitted)
+    columns, weights = _columns(fitted)
+    labels = fitted.labels.tolist()
+    for label in labels:
+        fits = isinstance(label, (str, bool)) or (isinstance(label, (int, float)) and abs(label) <= MAX_NUMBER)
+        if not fits:
+            raise ValueError(f"a tagger has labels that are texts or numbers, not {label!r:.60}")
+    arrays = _automaton(fitted, columns)
+    borders = fitted.record.borders
+    arrays["borders"] = np.ones((2, len(labels)), np.uint8) if borders is None else borders.astype(np.uint8)
+    arrays["always"] = np.zeros((3, weights.shape[1]))
+    features = _features(fitted, transformers, weights, arrays)
+    header = {
+        "labels": labels,
+        "decoding": decoding,
+        "no_probabilities": why_not,
+        "scheme": _scheme(fitted),
+        "n_columns": weights.shape[1],
+        "features": features,
+    }
+    return _pack(header, arrays, dtype)
+
+
+def _pack(header, arrays, dtype) -> bytes:
+    """Return the bytes of a file with a header and arrays."""
+    packed: dict[str, np.ndarray] = {}
+    entries: dict[str, tuple] = {}
+    offset = 0
+    for name, (kind, _) in ARRAYS.items():
+        array = np.asarray(arrays[name])
+        if kind == "f":
+            with np.errstate(over="ignore"):
+                array = array.astype(np.dtype(dtype).newbyteorder("<"))
+            if not float(np.abs(array).max(initial=0.0)) <= MAX_WEIGHT:
+                raise ValueError(f"some weights are larger than {dtype}, or a tagger, can have")
+        packed[name] = array if kind == "f" else _smallest(array)
+        entries[name] = packed[name].dtype.str, list(array.shape), offset
+        offset += -(-packed[name].nbytes // ALIGNMENT) * ALIGNMENT
+    first, size = -1, 0
+    while first != size:  # offsets are part of the header, whose length they change
+        first = size
+        with_offsets = {name: [kind, shape, first + offset] for name, (kind, shape, offset) in entries.items()}
+        text = json.dumps({**header, "arrays": with_offsets}, separators=(",", ":"), allow_nan=False).encode()
+        size = max(first, -(-(16 + len(text)) // ALIGNMENT) * ALIGNMENT)
+    if len(text) > MAX_HEADER:
+        raise ValueError(f"labels, fields and templates take {len(text)} bytes, more than {MAX_HEADER}")
+    parts = [MAGIC + len(text).to_bytes(8, "little") + text, *(array.tobytes() for array in packed.values())]
+    return b"".join(part + bytes(-len(part) % ALIGNMENT) for part in parts)
+
+
+def _smallest(array) -> np.ndarray:
+    """Return an array of integers in the smallest type, unless it is of unsigned ones already."""
+    if array.dtype.kind != "u":
+        array = array.astype(np.min_scalar_type(int(array.max(initial=0))))
+    return array.astype(array.dtype.newbyteorder("<"))
+
+
+# --- the model --------------------------------------------------------------------------------------------------------
+
+
+def _decoding(fitted) -> str:
+    if fitted.labels_segments:
+        raise ValueError("a tagger is for HighOrderCRF: models of whole segments need the features of all of them")
+    if fitted.record.level_zero is not None:
+        raise ValueError("a tagger keeps all labels, so pruning, which would need a second model, is not for it")
+    decoding = choose_decoding(fitted.estimator.decoding)
+    if decoding is None:
+        return "viterbi"
+    if not isinstance(decoding, TokenDecoding) or decoding.cost is not None:
+        raise ValueError("a tagger has the decodings 'viterbi' and 'token', without costs: set_params(decoding=...)")
+    check_probabilities(fitted.estimator)
+    return "token" if decoding.constrained else "best token"
+
+
+def _why_no_probabilities(fitted) -> str | None:
+    try:
+        check_probabilities(fitted.estimator)
+    except AttributeError as error:
+        return str(error)
+    return None
+
+
+def _scheme(fitted) -> str | None:
+    """Return how labels describe segments; None for labels that are tags in part."""
+    scheme, labels = fitted.scheme, fitted.labels.tolist()
+    begins = any(isinstance(label, str) and label.startswith("B-") and split_tag(label, "bio") for label in labels)
+    return None if begins and scheme == "runs" == guessed_scheme(labels) else scheme
+
+
+def _columns(fitted) -> tuple[dict, sparse.csr_array]:
+    """Return the column of each longer pattern that has weights with features, and the weights, by attribute.
+
+    The first columns are those of the labels. Weights of their parts are added to them.
+    """
+    layout, n_labels = fitted.record.layout, len(fitted.labels)
+    rows = layout.row_coef(fitted.record.weights)
+    of_labels = rows[:n_labels]
+    n_patterns = len(layout.patterns.lengths)
+    if layout.parts.n_parts:
+        of_labels = of_labels + layout.parts.matrix() @ rows[n_patterns:]
+    of_patterns = sparse.csr_array(rows[n_labels:n_patterns])
+    of_patterns.eliminate_zeros()
+    used = np.flatnonzero(np.diff(of_patterns.indptr))
+    weights = sparse.vstack([of_labels, of_patterns[used]]).tocsr()
+    features = np.arange(layout.n_features), layout.features.attribute
+    n_attributes = int(layout.features.attribute.max(initial=-1)) + 1
+    to_attribute = sparse.csr_array((np.ones(layout.n_features), features), shape=(layout.n_features, n_attributes))
+    by_attribute = sparse.csr_array((weights @ to_attribute).T)
+    by_attribute.sum_duplicates()
+    by_attribute.eliminate_zeros()
+    return {n_labels + pattern: n_labels + place for place, pattern in enumerate(used.tolist())}, by_attribute
+
+
+def _automaton(fitted, column_of_pattern) -> dict:
+    """Return the arrays of states and arcs; states shortest first."""
+    layout = fitted.record.layout
+    automaton, scores = layout.automaton, weighted_arcs(layout, fitted.record.weights)._asdict()["arc_score"]
+    if automaton.n_states * automaton.n_labels > MAX_CELLS:
+        raise ValueError(
+            f"a tagger has at most {MAX_CELLS} pairs of a state and a label, but the patterns of the model have "
+            f"{automaton.n_states} states for {automaton.n_labels} labels: lower max_order"
+        )
+    order = np.argsort(automaton.state_length, kind="stable")
+    number = np.empty(len(order), np.int64)
+    number[order] = np.arange(len(order))
+    columns: list[list] = [[] for _ in range(automaton.n_arcs)]
+    for arc, columns_of_arc in enumerate(columns) if column_of_pattern else ():
+        suffix = arc
+        while suffix >= 0:
+            column = column_of_pattern.get(int(automaton.arc_pattern[suffix]))
+            columns_of_arc += [] if column is None else [column]
+            suffix = int(automaton.arc_suffix[suffix])
+    closed = np.isneginf(scores)
+    return {
+        "fail": number[automaton.fail[order]],
+        "length": automaton.state_length[order],
+        "source": number[automaton.arc_source],
+        "label": automaton.arc_label,
+        "target": number[automaton.arc_target],
+        "score": np.where(closed, 0.0, scores),
+        "closed": closed.astype(np.uint8),
+        "n_moved": np.array(list(map(len, columns)), np.int64),
+        "moved": np.array([column for each in columns for column in each], np.int64),
+    }
+
+
+# --- the features -----------------------------------------------------------------------------------------------------
+
+
+def _features(fitted, transformers, weights, arrays) -> dict:
+    """Return the description of features, and add their arrays."""
+    arrays.update(key=np.empty(0, np.uint8), joined=np.empty(0, np.uint8))
+    if len(transformers) > 1:
+        names = ", ".join(type(transformer).__name__ for transformer in transformers)
+        raise ValueError(f"a tagger has one transformer before the model at most, not {names}")
+    space = fitted.record.features
+    if transformers and space.n_features != getattr(transformers[0], "n_features_out_", None):
+        raise ValueError(f"the model was not fitted on the features of {type(transformers[0]).__name__}")
+    if not transformers and space.vocabulary is not None:
+        return _names(list(space.vocabulary), weights, arrays)
+    if transformers and isinstance(transformers[0], SequenceDictVectorizer):
+        return _names(list(transformers[0].vocabulary_), weights, arrays)
+    if transformers and isinstance(transformers[0], SequenceFeatureExtractor):
+        return _Templates(transformers[0]).features(weights, arrays)
+    what = type(transformers[0]).__name__ if transformers else "numbers, or a SequenceBatch"
+    raise ValueError(f"a tagger reads tokens, feature dicts and lists of attribute names, but the model gets {what}")
+
+
+def _names(names, weights, arrays) -> dict:
+    kept = np.flatnonzero(np.diff(weights.indptr))
+    _add_weights(weights[kept], arrays)
+    _add_texts([names[i] for i in kept.tolist()], arrays)
+    return {"kind": "names"}
+
+
+def _add_weights(weights, arrays):
+    arrays.update(n_weights=np.diff(weights.indptr), column=weights.indices, weight=weights.data)
+
+
+def _add_texts(texts, arrays):
+    arrays["text"], arrays["n_text"] = pack_texts(texts)
+
+
+class _Joined(NamedTuple):
+    """Columns that stand for the first columns of templates, where there would be too many keys."""
+
+    entries: list  # of the header
+    keys: list  # of ndarray
+
+
+class _Templates:
+    """A fitted extractor as a tagger describes it."""
+
+    def __init__(self, extractor):
+        self.extractor, self.fitted = extractor, fitted_templates(extractor)
+        if extractor.n_features is not None:
+            raise ValueError("a tagger finds attributes by their values, so hashing (n_features) is not for it")
+        if self.fitted.has_earlier:
+            raise ValueError("the extractor adds to features of a SequenceBatch, which a tagger cannot read")
+        if self.fitted.array_fields:
+            raise ValueError(f"a tagger has no fields of arrays, such as {self.fitted.array_fields[0]!r:.60}")
+        self.tables = self.fitted.vocabularies.tables
+        self.names = list(self.tables)
+        self.number = {name: i for i, name in enumerate(self.names)}
+        self.joined, self.texts = _Joined([], []), []
+
+    def features(self, weights, arrays) -> dict:
+        """Return the description of features, and add their arrays."""
+        kept = np.diff(weights.indptr) > 0
+        chosen = self._chosen(weights, kept, arrays)
+        codes = [own.codes(rows) for own, rows in zip(self.fitted.vocabularies.all, chosen, strict=True)]
+        columns, numbers = self._columns(codes)
+        radices = [4 if column["numeric"] else column["values"] + 3 for column in columns]
+        templates, keys, first = [], [np.empty(0, np.int64)], 0
+        for own, of_parts in zip(self.fitted.vocabularies.all, codes, strict=True):
+            parts = [[self.number[field], offset] for field, offset in own.template]
+            new = [numbers[column][code] for (column, _), code in zip(parts, of_parts, strict=True)]
+            parts, new = self._join(parts, new, radices)
+            templates.append(parts)
+            key, size = _keys(parts, new, radices)
+            keys.append(first + key)
+            first += size
+        order, arrays["key"] = _hashed(np.concatenate(keys), first)
+        rows = np.flatnonzero(kept[: sum(map(len, self.fitted.vocabularies.all))])
+        _add_weights(weights[rows[order]], arrays)
+        _add_texts(self.texts, arrays)
+        arrays["joined"] = np.concatenate([np.empty(0, np.int64), *self.joined.keys])
+        entries = {"columns": columns, "joined": self.joined.entries, "templates": templates}
+        flags = {"by_position": self.fitted.by_position, "marks": self.extractor.padding == "mark"}
+        return {"kind": "templates", "fields": self._fields(), **flags, **entries}
+
+    def _chosen(self, weights, kept, arrays) -> list:
+        """Return which attributes of each template have weights; add those of the others to the arrays."""
+        chosen, start = [], 0
+        for own in self.fitted.vocabularies.all:
+            chosen.append(np.flatnonzero(kept[start : start + len(own)]))
+            start += len(own)
+        place = {"bias": 0, "__BOS__": 1, "__EOS__": 2}
+        for row, name in enumerate(self.fitted.always, start=start):
+            if row < weights.shape[0]:
+                arrays["always"][place[name]] = weights[[row]].toarray()[0]
+        return chosen
+
+    def _fields(self) -> list:
+        complete, fields = set(self.extractor.complete_fields_), []
+        for name in self.extractor.fields_:
+            numeric = name not in self.fitted.text_fields
+            fields.append({"name": _name(name), "numeric": numeric, "complete": name in complete})
+        return fields
+
+    def _columns(self, codes):
+        """Return the columns of the header, and the number of each code of their values; those in no key have 0."""
+        columns, numbers = [], []
+        place = {name: i for i, name in enumerate(self.extractor.fields_)}
+        for name, table in self.tables.items():
+            field, function = self.extractor.token_features_.get(name, (name, None))
+            own = function is not None and not isinstance(function, str)
+            called = getattr(function, "__qualname__", type(function).__name__) if own else function
+            used = np.zeros(table.size, bool)
+            for template, of_parts in zip(self.fitted.vocabularies.all, codes, strict=True):
+                for (part, _), code in zip(template.template, of_parts, strict=True):
+                    if part == name:
+                        used[code[code < table.size]] = True
+            used |= table.labels is None
+            number = np.append(np.cumsum(used), used.sum() + np.array([1, 2]))
+            columns.append(
+                {
+                    "field": place[field],
+                    "name": _name(name),
+                    "function": called,
+                    "own": own,
+                    "numeric": table.labels is None,
+                    "values": 0 if table.labels is None else int(used.sum()),
+                }
+            )
+            numbers.append(number)
+            self.texts += [] if table.labels is None else [table.labels[i] for i in np.flatnonzero(used).tolist()]
+        return columns, numbers
+
+    def _join(self, parts, codes, radices):
+        """Return the parts of a template and their codes; the first ones are joined where keys would be too large."""
+        size = radices[parts[0][0]]
+        for i in range(1, len(parts)):
+            size *= radices[parts[i][0]]
+            if size > LARGEST_PREFIX and i > 1:
+                key, _ = _keys(parts[:i], codes[:i], radices)
+                known, place = np.unique(key, return_inverse=True)
+                self.joined.entries.append({"parts": parts[:i], "n_keys": len(known)})
+                self.joined.keys.append(known)
+                radices.append(len(known) + 1)
+                column = len(self.tables) + len(self.joined.entries) - 1
+                return self._join([[column, 0], *parts[i:]], [place + 1, *codes[i:]], radices)
+        return parts, codes
+
+
+def _name(name):
+    if not isinstance(name, (str, int)) or isinstance(name, bool):
+        raise ValueError(f"a tagger has names of fields that are texts or integers, not {name!r:.60}")
+    return name
+
+
+def _keys(parts, codes, radices):
+    """Return keys in mixed radix, and how many there could be."""
+    key, size = np.zeros(len(codes[0]), np.int64), 1
+    for (column, _), code in zip(parts, codes, strict=True):
+        key = key * radices[column] + code
+        size *= radices[column]
+    return key, size
+
+
+def _hashed(keys, n_keys):
+    """Return the order of attributes in the hash table, and its keys."""
+    if n_keys >= 1 << 62:
+        raise ValueError("the templates have too many columns with too many values for a tagger")
+    n_bits = (2 * len(keys) | 1).bit_length()
+    slots = (keys.astype(np.uint64) * MULTIPLIER) >> np.uint64(64 - n_bits)
+    order = np.lexsort((keys, slots))
+    n_probes = int(np.bincount(slots.astype(np.int64)).max(initial=1))
+    if n_probes > MOST_PROBES:
+        raise ValueError("the attributes of the model do not spread over a hash table")
+    dtype = np.uint32 if n_keys < (1 << 32) - 1 else np.uint64
+    return order, np.append(keys[order].astype(dtype), np.full(n_probes, np.iinfo(dtype).max, dtype))
+
+
+# --- comparison -------------------------------------------------------------------------------------------------------
+
+
+def _compare(model, X, n_bytes, content, transformers) -> Exported:
+    """Return how the answers of a file differ from those of the estimator."""
+    functions = {}
+    for transformer in transformers:
+        named = getattr(transformer, "token_features_", {})
+        functions = {name: function for name, (_, function) in named.items() if not isinstance(function, str)}
+    tagger, fitted = Tagger(content, functions=functions), FittedModel.and_input(model, X)
+    estimator, batch = fitted[0].estimator, fitted[1]
+    predicted = estimator.predict(batch)
+    n_tokens = n_different = 0
+    for tokens, labels in zip(X, predicted, strict=True):
+        n_tokens += len(labels)
+        n_different += sum(one != other for one, other in zip(tagger.tag(tokens), list(labels), strict=True))
+    largest = None
+    if _why_no_probabilities(fitted[0]) is None:
+        pairs = zip(X, estimator.predict_marginals(batch), strict=True)
+        largest = max((float(np.abs(tagger.marginals(x) - of_x).max(initial=0.0)) for x, of_x in pairs), default=0.0)
+    return Exported(n_bytes, largest, n_different, n_tokens)

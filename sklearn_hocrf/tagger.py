@@ -1,0 +1,1244 @@
+"""Tagging where nothing but numpy is installed: a trained model as one small file, and one class that reads it.
+
+:func:`export_tagger` writes a fitted :class:`~sklearn_hocrf.HighOrderCRF`, alone or behind an extractor, into one file.
+:class:`Tagger` reads it and gives the labels, probabilities and segments of the estimator, one sequence at a time. This
+module imports numpy and the standard library alone, and may be copied into the code of a product (BSD-3-Clause).
+
+>>> import os, tempfile
+>>> from sklearn_hocrf import HighOrderCRF, datasets
+>>> from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
+>>> from sklearn_hocrf.pipeline import make_pipeline
+>>> from sklearn_hocrf.tagger import Tagger, export_tagger
+>>> X, y = datasets.make_name_sentences(200, random_state=0)
+>>> pipe = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF(constraints="bio")).fit(X, y)
+>>> folder = tempfile.TemporaryDirectory()
+>>> path = os.path.join(folder.name, "names.hocrf")
+>>> export_tagger(pipe, path, X=X).n_different_labels
+0
+>>> tagger = Tagger(path)  # by any number of threads and processes
+>>> tokens = "Victoria Berg left Kyoto for York & Co .".split()
+>>> tagger.tag(tokens)
+['B-PER', 'I-PER', 'O', 'B-LOC', 'O', 'B-ORG', 'I-ORG', 'I-ORG', 'O']
+>>> for start, stop, label, probability in tagger.segments(tokens, with_probability=True):
+...     print(start, stop, label, probability > 0.8)
+0 2 PER True
+3 4 LOC True
+5 8 ORG True
+
+A file holds no code. One that is damaged, or made to do harm, is a ValueError when it is loaded. Do not write into a
+file that others have mapped (``export_tagger`` puts a new one in its place).
+
+Format 1
+--------
+Every later version of this module reads it. Numbers are little-endian.
+
+======================  ===============================================================================================
+bytes 0 to 7            ``HOCRF``, 0, 0, and 1, the format
+bytes 8 to 15           length of the header, an unsigned integer
+bytes 16 and on         the header, JSON in UTF-8
+from its offset on      each array; offsets are from the start of the file, and multiples of 64
+======================  ===============================================================================================
+
+The header is an object. Its ``arrays`` gives the type, shape and offset of each array by name:
+
+======================  ===============================================================================================
+``labels``              the L labels: texts, numbers or booleans
+``decoding``            "viterbi"; "token" for the most right tokens, or "best token" for each token on its own
+``no_probabilities``    null, or why the model has none
+``scheme``              how labels describe segments: "runs", "bio", "bioes", "bilou", "bmes", "iob1" or null
+``n_columns``           C: scores of a token, those of the L labels first
+``features``            what makes attributes; see below
+``fail``, ``length``    of S states: the longest suffix that is a state, and how many labels it has. State 0 is empty,
+                        states 1 to L are the labels, and lengths ascend
+``source``, ``label``,  of A arcs: what they leave, read and enter. A state without an arc for a label takes that of
+``target``              its longest suffix that has one; state 0 has all
+``score``, ``closed``   of A arcs: their score, and whether they are impossible (0 or 1). No weight exceeds 1e100
+``n_moved``, ``moved``  of A arcs: how many columns of a token are added to their score; all those columns
+``borders``             (2, L), 0 or 1: which labels may begin and end a sequence
+``always``              (3, C): scores of each token, of the first and of the last one
+``n_weights``           of V attributes: how many weights they have
+``column``, ``weight``  of all weights: column of the score, and number; those of an attribute are neighbours
+``text``, ``n_text``    all texts, one after the other, in UTF-8; how many characters each has
+``key``                 of V attributes, and the highest number of its type a few times: see ``features``
+``joined``              keys of joined columns
+======================  ===============================================================================================
+
+``features`` is ``{"kind": "names"}`` where the V texts are the names of attributes, of feature dicts or lists of names.
+Otherwise its ``kind`` is "templates", and there are
+
+``fields``
+    Those of tokens: ``name``, ``numeric``, and ``complete``, whether all training tokens had it. ``by_position`` says
+    whether tokens may be tuples of them.
+``columns``
+    Each is made of one ``field``, by a ``function`` with a name, one of the user (``own``) or none (null), and has so
+    many ``values`` among the texts; a ``numeric`` one has none. Its ``name`` is that of the token feature. The code of
+    a value is its number from 1 on. The next two codes are for positions before and after the sequence, with ``marks``,
+    and 0 is for all else. Numbers have the code 1, and 0 the code 0.
+``joined``
+    Further columns: the code is 1 plus the number of the key that ``parts`` make, among the next ``n_keys`` ones.
+``templates``
+    Each is a list of parts, as ``parts`` are: a column and an offset. The key of an attribute is that of its codes in
+    mixed radix, the first part most significant, plus the number of keys of all templates before. The radix of a column
+    is ``values`` + 3, or ``n_keys`` + 1. Attributes are sorted by the upper bits of key times 0x9E3779B97F4A7C15 (mod
+    2^64), as many bits as 2 V has, and then by key.
+"""
+
+from __future__ import annotations
+
+import heapq
+import json
+import math
+import mmap as mapping
+import os
+import re
+import threading
+import unicodedata
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from importlib import import_module
+from itertools import groupby, pairwise
+from numbers import Real
+from typing import Any, Literal, NamedTuple, overload
+
+import numpy as np
+
+__all__ = ["Exported", "Labelling", "Tagger", "export_tagger"]
+
+MAGIC, ALIGNMENT = b"HOCRF\0\0\1", 64
+MAX_HEADER, MAX_DEPTH, MAX_NUMBER = 1 << 24, 8, 1 << 53
+MAX_CELLS = 1 << 24  # states times labels: tables of 128 MB
+MAX_KEY = 1 << 62
+MAX_WEIGHT, MAX_SCORE = 1e100, 1e200  # sums of such scores are finite
+MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # 2^64 by the golden ratio
+MOST_PROBES = 64  # attributes of one slot of the hash table
+SMALL_FILE = 1 << 24  # read whole, not mapped
+CACHE_BYTES = 1 << 23  # of each field, for what is known of its values
+TINY = 1e-250  # sums of weights below it are taken again, on a scale of their own
+TYPES = {"<f4", "<f8", "|u1", "<u2", "<u4", "<u8"}
+ARRAYS = {  # kind of numbers, dimensions
+    **dict.fromkeys(("fail", "length", "source", "label", "target", "closed", "n_moved", "moved"), ("u", 1)),
+    **dict.fromkeys(("n_weights", "column", "n_text", "text", "key", "joined"), ("u", 1)),
+    "score": ("f", 1), "weight": ("f", 1), "borders": ("u", 2), "always": ("f", 2),
+}  # fmt: skip
+PREFIXES = {"bio": "BIO", "bioes": "BIOES", "bilou": "BIOLU", "bmes": "BMOES", "iob1": "BIO"}
+
+
+class Labelling(NamedTuple):
+    """One of the best labellings of a sequence. See :meth:`Tagger.nbest`."""
+
+    labels: list
+    score: float  # log potential
+    log_probability: float  # nan where the model has no probabilities
+
+
+class Exported(NamedTuple):
+    """What :func:`export_tagger` has written, and how its answers differ from the estimator's. See there."""
+
+    n_bytes: int
+    largest_difference: float | None = None  # of a probability of a label; None without data, or probabilities
+    n_different_labels: int | None = None
+    n_tokens: int | None = None
+
+
+def export_tagger(
+    model: Any, path: str | os.PathLike, *, dtype: Literal["float32", "float64"] = "float32", X: Any = None
+) -> Exported:
+    """Write a fitted model into a file for :class:`Tagger`.
+
+    Parameters
+    ----------
+    model : HighOrderCRF, or pipeline, search or calibrated model with one
+        Before it, there may be one :class:`~sklearn_hocrf.feature_extraction.SequenceFeatureExtractor` or
+        :class:`~sklearn_hocrf.feature_extraction.SequenceDictVectorizer`. Alone, it takes feature dicts or names.
+    path : str or path
+        A file of that name is replaced, at once and whole.
+    dtype : {"float32", "float64"}, default="float32"
+        Type of the weights. With float64 all answers are those of the estimator, up to rounding (1e-12).
+    X : list of sequences or None, default=None
+        Data for which the result tells how the answers of the file differ.
+
+    Returns
+    -------
+    exported : Exported
+        Named tuple of the size of the file, the largest difference of a probability, and the number of tokens with
+        another label, of so many.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If a tagger cannot do what the model does: segments with features of their own, ``pruning``, hashed features,
+        arrays of numbers as fields, several transformers.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from sklearn_hocrf import HighOrderCRF
+    >>> from sklearn_hocrf.tagger import Tagger, export_tagger
+    >>> X, y = [[["the"], ["old"], ["man"]], [["the"], ["man"]]], [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     size = export_tagger(HighOrderCRF().fit(X, y), os.path.join(folder, "tags.hocrf")).n_bytes
+    ...     tagger = Tagger(os.path.join(folder, "tags.hocrf"))
+    >>> tagger.tag([["the"], ["old"], ["house"]])
+    ['DET', 'ADJ', 'NOUN']
+    """
+    return import_module("sklearn_hocrf._export").export(model, path, dtype, X)
+
+
+# --- functions of tokens, as SequenceFeatureExtractor has them --------------------------------------------------------
+
+
+def _character_class(character):
+    if character.isupper():
+        return "X"
+    if character.isalpha():
+        return "x"
+    return "d" if character.isdigit() else character
+
+
+def _long_shape(text):
+    return "".join(map(_character_class, text))
+
+
+def _shape(text):
+    return "".join(character for character, _ in groupby(_long_shape(text)))
+
+
+def _is_punctuation(text):
+    return bool(text) and all(unicodedata.category(character).startswith("P") for character in text)
+
+
+def _affix(text, part):
+    return text[part]
+
+
+FUNCTIONS: dict[str, Callable] = {
+    "lower": str.lower,
+    "shape": _shape,
+    "long_shape": _long_shape,
+    "is_alpha": str.isalpha,
+    "is_digit": str.isdigit,
+    "is_lower": str.islower,
+    "is_punctuation": _is_punctuation,
+    "is_title": str.istitle,
+    "is_upper": str.isupper,
+    "has_digit": lambda text: any(map(str.isdigit, text)),
+    "has_hyphen": lambda text: "-" in text,
+    "length": len,
+}
+
+
+def _function(name):
+    """Return the function of a name, None if there is none."""
+    affix = re.fullmatch(r"(prefix|suffix)([1-9][0-9]{0,8})", name)
+    if affix is None:
+        return FUNCTIONS.get(name)
+    length = int(affix[2])
+    return partial(_affix, part=slice(length) if affix[1] == "prefix" else slice(-length, None))
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+def _require(condition, what):
+    if not condition:
+        raise ValueError(f"no file of a tagger, or a damaged one: {what}")
+
+
+def _distinct_keys(pairs):
+    table = dict(pairs)
+    _require(len(table) == len(pairs), "the header has a key twice")
+    return table
+
+
+def _parse_number(text):
+    number = math.inf
+    if len(text) < 400 and text.strip("-")[:1].isdigit():
+        number = float(text) if any(mark in text for mark in ".eE") else int(text)
+    _require(abs(number) <= MAX_NUMBER, f"the header has the number {text:.30}")
+    return number
+
+
+def _parse_header(content) -> dict:
+    """Return the object of a header; nothing in it is deep, large or there twice."""
+    text, depth = content.decode("utf-8"), 0
+    for bracket in re.findall(r"[\[\]{}]", re.sub(r'"[^"\\]*(?:\\.[^"\\]*)*"', "", text, flags=re.DOTALL)):
+        depth += 1 if bracket in "[{" else -1
+        _require(depth <= MAX_DEPTH, f"the header is nested deeper than {MAX_DEPTH}")
+    hooks: dict[str, Any] = {name: _parse_number for name in ("parse_int", "parse_float", "parse_constant")}
+    header = json.loads(text, object_pairs_hook=_distinct_keys, **hooks)
+    _require(isinstance(header, dict), "the header is no object")
+    return header
+
+
+def _get(table, key, kind, what="the header"):
+    """Return an entry of an object of the header, which must be of a type, or one of several."""
+    _require(isinstance(table, dict) and key in table, f"{what} lacks {key}")
+    value = table[key]
+    exact = isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
+    _require(exact and not (kind is int and value < 0), f"{key} of {what} is {value!r:.60}")
+    return value
+
+
+def _read_arrays(content, header, first) -> dict:
+    """Return the arrays of a file, views of its content, after all that the header says of them is checked."""
+    table = _get(header, "arrays", dict)
+    _require(table.keys() == ARRAYS.keys(), f"the arrays are {sorted(table)!r:.200}")
+    arrays, ranges = {}, []
+    for name, entry in table.items():
+        _require(isinstance(entry, list) and len(entry) == 3, f"array {name} is not a type, a shape and an offset")
+        dtype, shape, offset = entry
+        kind, n_dimensions = ARRAYS[name]
+        _require(isinstance(dtype, str) and dtype in TYPES and dtype[1] == kind, f"array {name} is of {dtype!r:.30}")
+        sizes = [*shape, offset] if isinstance(shape, list) else [None]
+        _require(all(type(size) is int and size >= 0 for size in sizes), f"shape or offset of array {name}")
+        _require(len(shape) == n_dimensions and offset % ALIGNMENT == 0, f"shape or offset of array {name}")
+        n_bytes = math.prod(shape) * int(dtype[2])
+        _require(first <= offset and offset + n_bytes <= len(content), f"array {name} is not within the file")
+        ranges.append((offset, offset + n_bytes))
+        arrays[name] = np.frombuffer(content, dtype, math.prod(shape), offset).reshape(shape)
+    _require(all(stop <= start for (_, stop), (start, _) in pairwise(sorted(ranges))), "arrays overlap")
+    for name in ("score", "weight", "always"):
+        largest = float(np.abs(arrays[name]).max(initial=0.0))
+        _require(largest <= MAX_WEIGHT, f"array {name} has the number {largest}")
+    return arrays
+
+
+def _offsets(counts, what, total) -> np.ndarray:
+    """Return where the parts of some lengths begin, and the end of the last; they make up the whole."""
+    _require(len(counts) == 0 or int(counts.max()) <= total, what)
+    offsets = np.zeros(len(counts) + 1, np.int64)
+    np.cumsum(counts.astype(np.int64), out=offsets[1:])
+    _require(offsets[-1] == total and (np.diff(offsets) >= 0).all(), what)
+    return offsets
+
+
+def _below(array, stop, what) -> np.ndarray:
+    """Return an array of indices for numpy, all of them below a number."""
+    _require(array.size == 0 or int(array.max()) < stop, f"{what} is out of range")
+    return array.astype(np.intp)
+
+
+class _Texts:
+    """The texts of a file."""
+
+    def __init__(self, arrays):
+        self.joined = arrays["text"].tobytes().decode("utf-8", "surrogatepass")
+        self.offsets = _offsets(arrays["n_text"], "lengths of texts", len(self.joined))
+        self.n_taken = 0
+
+    def take(self, n):
+        """Return the numbers, from 1 on, of the next texts."""
+        _require(n <= len(self.offsets) - 1 - self.n_taken, "there are too few texts")
+        bounds = self.offsets[self.n_taken : self.n_taken + n + 1].tolist()
+        self.n_taken += n
+        numbers = {self.joined[start:stop]: number for number, (start, stop) in enumerate(pairwise(bounds), start=1)}
+        _require(len(numbers) == n, "a text is there twice")
+        return numbers
+
+
+# --- labels -----------------------------------------------------------------------------------------------------------
+
+
+class _Automaton:
+    """The pattern automaton as tables.   L labels, S states, A arcs.
+
+    ``arcs`` (L, S) are those that states take for labels, ``target`` (S, L) are the next states.
+    """
+
+    def __init__(self, arrays, n_labels, n_columns):
+        fail, length = arrays["fail"], arrays["length"]
+        n_states = len(fail)
+        _require(n_labels < n_states == len(length) and n_states * n_labels <= MAX_CELLS, "the number of states")
+        length, fail = length.astype(np.int64), _below(fail, n_states, "fail")
+        ordered = (np.diff(length) >= 0).all() and length[0] == 0 and length[-1] <= 10_000
+        _require(ordered and (length[1 : n_labels + 1] == 1).all(), "the lengths of states")
+        _require((length[n_labels + 1 :] > 1).all() and (length[fail[1:]] < length[1:]).all(), "links of states")
+        source, target = (_below(arrays[name], n_states, name) for name in ("source", "target"))
+        label = _below(arrays["label"], n_labels, "label")
+        parts = [source, target, label, arrays["score"], arrays["closed"], arrays["n_moved"]]
+        _require(len(set(map(len, parts))) == 1 and (target > 0).all(), "the arcs")
+        self.last = np.zeros(n_states, np.intp)  # label of each state
+        self.last[target] = label
+        known = (self.last[target] == label).all() and (self.last[1 : n_labels + 1] == np.arange(n_labels)).all()
+        _require(known and len(np.unique(source * n_labels + label)) == len(source), "the arcs")
+        table, of_source = np.empty((n_states, n_labels), np.intp), length[source]
+        _require((of_source == 0).sum() == n_labels, "the arcs of the first state")
+        for size in np.unique(length).tolist():  # fail leads to shorter states
+            states, own = length == size, of_source == size
+            table[states] = table[fail[states]] if size else 0
+            table[source[own], label[own]] = np.flatnonzero(own)
+        closed = _below(arrays["closed"], 2, "closed").astype(bool)
+        self.arc_score = np.where(closed, -np.inf, arrays["score"].astype(np.float64))
+        self.at_rest = np.where(closed, -np.inf, 0.0)
+        self.arc_target, self.arcs, self.target = target, np.ascontiguousarray(table.T), target[table]
+        self.n_states, self.is_first_order = n_states, n_states == n_labels + 1
+        self.tables = {False: self.arc_score[table], True: self.at_rest[table]}  # (S, L), of scores and at rest
+        self._read_moves(arrays, n_columns)
+
+    def _read_moves(self, arrays, n_columns):
+        """Read which columns are added to the scores of arcs."""
+        columns, counts = _below(arrays["moved"], n_columns, "moved"), arrays["n_moved"]
+        offsets = _offsets(counts, "columns of arcs", len(columns))
+        self.moved = np.flatnonzero(counts)  # arcs
+        self.moved_columns, self.moved_starts = columns, offsets[self.moved]
+        self.moves = np.zeros(len(counts), np.intp)  # number of the move of each arc, from 1 on; 0 for none
+        self.moves[self.moved] = np.arange(1, len(self.moved) + 1)
+
+
+class _Pass:
+    """The scores of one sequence, and what is computed of them.   T tokens, L labels, S states, A arcs."""
+
+    def __init__(self, automaton, scores, borders, at_rest=False):
+        self.automaton, n_labels, self.moves = automaton, borders.shape[1], None
+        self.labels = scores[:, :n_labels].copy()
+        self.labels[0, ~borders[0]] = self.labels[-1, ~borders[1]] = -np.inf
+        self.arc_score, self.table = automaton.at_rest if at_rest else automaton.arc_score, automaton.tables[at_rest]
+        if len(automaton.moved) and not at_rest:
+            self.moves = np.zeros((len(scores), len(automaton.moved) + 1))
+            np.add.reduceat(scores[:, automaton.moved_columns], automaton.moved_starts, axis=1, out=self.moves[:, 1:])
+
+    def _arcs(self, t, after):
+        """Return the scores of all arcs at a token, with those of their targets."""
+        scores = after.take(self.automaton.arc_target, mode="clip")
+        scores += self.arc_score
+        if self.moves is not None:
+            scores[self.automaton.moved] += self.moves[t, 1:]
+        return scores
+
+    def best(self):
+        """Return the highest score; keep the best scores from each state on, the label that leads to it included."""
+        automaton, beta = self.automaton, np.zeros(self.automaton.n_states)
+        self.after = self.labels.take(automaton.last, axis=1)  # (T, S)
+        by_label = np.ascontiguousarray(self.table.T) if automaton.is_first_order and self.moves is None else None
+        for t in range(len(self.labels) - 1, -1, -1):
+            after = self.after[t]
+            after += beta
+            if by_label is not None:  # labels alone say which state is next
+                cells = by_label + after[1:, None]
+            else:
+                cells = self._arcs(t, after).take(automaton.arcs, mode="clip")
+            beta = np.maximum.reduce(cells, axis=0)
+        return _possible(beta[0])
+
+    def choices(self, t, state):
+        """Return the scores of all labels that may come next, with those of what follows; (L,)."""
+        automaton = self.automaton
+        scores = self.after[t].take(automaton.target[state], mode="clip")
+        scores += self.table[state]
+        if self.moves is not None:
+            scores += self.moves[t].take(automaton.moves.take(automaton.arcs[:, state]))
+        return scores
+
+    def decode(self):
+        """Return the codes of the best labels; ties go to the lowest."""
+        self.best()
+        codes, state = [], 0
+        if self.automaton.is_first_order and self.moves is None:
+            for after in self.after[:, 1:]:
+                code = int((self.table[state] + after).argmax())
+                codes.append(code)
+                state = code + 1
+            return codes
+        for t in range(len(self.labels)):
+            code = int(self.choices(t, state).argmax())
+            codes.append(code)
+            state = self.automaton.target[state, code]
+        return codes
+
+    def weights(self, t, after):
+        """Return weights of all labels in all states, (L, S), their sums (S,), and the logarithms of their scales."""
+        scores = self._arcs(t, after)
+        shift = scores.max()
+        if shift > -np.inf:
+            cells = np.exp(scores - shift).take(self.automaton.arcs, mode="clip")
+            sums = cells.sum(axis=0)
+            if sums.min() > TINY:
+                return cells, sums, shift
+        cells = scores.take(self.automaton.arcs)
+        shift = cells.max(axis=0)
+        shift[shift == -np.inf] = 0.0
+        cells = np.exp(cells - shift)
+        return cells, cells.sum(axis=0), shift
+
+    def total(self):
+        """Return the logarithm of the sum over all labellings; keep the sums from each state on, as `best`."""
+        beta, self.after = np.zeros(self.automaton.n_states), self.labels.take(self.automaton.last, axis=1)
+        with np.errstate(divide="ignore"):
+            for t in range(len(self.labels) - 1, -1, -1):
+                self.after[t] += beta
+                _, sums, shift = self.weights(t, self.after[t])
+                beta = np.log(sums) + shift
+        return _possible(beta[0])
+
+    def forward(self):
+        """Return for each token the probability of each state before it, and that of a label then."""
+        self.total()
+        mass = np.zeros(self.automaton.n_states)
+        mass[0] = 1.0
+        for t in range(len(self.labels)):
+            cells, sums, _ = self.weights(t, self.after[t])
+            cells /= np.where(sums > 0.0, sums, 1.0)
+            yield mass, cells
+            mass = self.move(cells * mass)
+
+    def move(self, flow):
+        """Return the sums of what flows into each state; ``flow`` (L, S)."""
+        return np.bincount(self.automaton.target.ravel(), flow.T.ravel(), self.automaton.n_states)
+
+    def marginals(self):
+        """Return the probability of each label at each token; (T, L)."""
+        return np.array([cells @ mass for mass, cells in self.forward()])
+
+    def score(self, codes):
+        """Return the score of a labelling."""
+        state, total, self.after = 0, 0.0, self.labels.take(self.automaton.last, axis=1)
+        for t, code in enumerate(codes):
+            total += float(self.choices(t, state)[code])
+            state = self.automaton.target[state, code]
+        return total
+
+    def best_labellings(self, n):
+        """Return the codes and scores of the n best labellings, best first.
+
+        Each leaves an earlier one, at some token, for a label that is not the best in its state.
+        """
+        highest, target, length = self.best(), self.automaton.target, len(self.labels)
+        found: list = []
+        waiting = [(0.0, 0, -1, -1)]
+        while waiting and len(found) < n:
+            regret, minus_stop, code, parent = heapq.heappop(waiting)
+            codes = [] if parent < 0 else [*found[parent][0][: -minus_stop - 1], code]
+            found.append((codes, highest - regret))
+            first, state = len(codes), 0
+            for earlier in codes:
+                state = target[state, earlier]
+            losses = np.full((length - first, target.shape[1]), np.inf)
+            for t, row in enumerate(losses, start=first):
+                scores = self.choices(t, state)
+                best = int(scores.argmax())
+                row[:] = scores[best] - scores
+                row[best] = np.inf
+                codes.append(best)
+                state = target[state, best]
+            flat = losses.ravel()
+            some = np.flatnonzero(flat < np.inf)
+            if len(some) > n:
+                some = some[np.argpartition(flat[some], n - 1)[:n]]
+            for cell in some.tolist():
+                t, label = divmod(cell, target.shape[1])
+                heapq.heappush(waiting, (regret + float(flat[cell]), -(first + t) - 1, label, len(found) - 1))
+        return found
+
+
+def _possible(score):
+    """Return the score of all continuations, unless there are none."""
+    if score == -np.inf:
+        raise ValueError("the constraints of the model allow no labelling of a sequence of this length")
+    return float(score)
+
+
+class _Segments:
+    """What labels say about segments."""
+
+    def __init__(self, labels, scheme):
+        self.names: list = list(labels)
+        if scheme == "runs":
+            self.goes_on = np.eye(len(labels), dtype=bool)
+            return
+        letters = PREFIXES[scheme]
+        tags = [re.fullmatch(rf"([{letters}])(?:-(.+))?", str(label), re.DOTALL) for label in labels]
+        good = [tag is not None and (tag[1] != "O" or tag[2] is None) for tag in tags]
+        _require(all(good), f"a label is no tag of {scheme}")
+        place = np.array([letters.index(tag[1]) for tag in tags if tag])  # begin, inside, outside, end, single
+        self.names = [None if tag[1] == "O" else tag[2] or "_" for tag in tags if tag]
+        same = np.array([[one == other for other in self.names] for one in self.names])
+        self.goes_on = same & np.isin(place, (0, 1))[:, None] & np.isin(place, (1, 3))
+
+    def of(self, codes):
+        """Return start, stop and label of the segments of a sequence."""
+        begins = [t for t, code in enumerate(codes) if not t or not self.goes_on[codes[t - 1], code]]
+        bounds = pairwise([*begins, len(codes)])
+        return [(u, v, self.names[codes[u]]) for u, v in bounds if self.names[codes[u]] is not None]
+
+    def probabilities(self, chain, segments):
+        """Return the probabilities of segments: of all labellings that have them, with these borders and labels."""
+        last = chain.automaton.last
+        of_label = {label: np.array([name == label for name in self.names]) for _, _, label in segments}
+        by_start, found, flow, stop = {start: (stop, label) for start, stop, label in segments}, [], None, 0
+        goes_on = np.ascontiguousarray(self.goes_on.T)[:, last]  # (L, S)
+        for t, (mass, cells) in enumerate(chain.forward()):
+            if flow is not None and t == stop:
+                found.append(float((cells * ~goes_on).sum(axis=0) @ flow))
+                flow = None
+            if t in by_start:
+                stop, label = by_start[t]
+                begins = of_label[label][:, None] & (~goes_on if t else True)
+                flow = chain.move(cells * begins * mass)
+            elif flow is not None:
+                flow = chain.move(cells * goes_on * flow)
+        if flow is not None:
+            found.append(float(flow.sum()))
+        return [min(probability, 1.0) for probability in found]
+
+
+# --- features ---------------------------------------------------------------------------------------------------------
+
+
+class _Weights:
+    """The weights of attributes.   V attributes, C columns."""
+
+    def __init__(self, arrays, n_columns):
+        self.column, self.weight = arrays["column"], arrays["weight"]
+        _require(len(self.column) == len(self.weight), "columns do not go with weights")
+        _require(len(self.column) == 0 or int(self.column.max()) < n_columns, "column is out of range")
+        self.starts = _offsets(arrays["n_weights"], "weights of attributes", len(self.weight))
+        self.n_columns, self.n_attributes = n_columns, len(arrays["n_weights"])
+
+    def sums(self, attribute, row, value, n_rows):
+        """Return the sums of the weights of attributes, each for a row and times a value or 1; (n_rows, C)."""
+        if not len(attribute):
+            return np.zeros((n_rows, self.n_columns))
+        first = self.starts[attribute]
+        count = self.starts[attribute + 1] - first
+        stop = count.cumsum()
+        chosen = np.repeat(first - stop + count, count)
+        chosen += np.arange(len(chosen))
+        cell = np.repeat(row * self.n_columns, count) + self.column[chosen]
+        weight = self.weight[chosen]
+        if value is not None:
+            weight = weight * np.repeat(value, count)
+        return np.bincount(cell, weight, n_rows * self.n_columns).reshape(n_rows, self.n_columns)
+
+
+class _Names:
+    """Attributes of tokens that are feature dicts or lists of names."""
+
+    def __init__(self, features, arrays, weights, functions):
+        _require(features.keys() == {"kind"} and not len(arrays["joined"]) and not len(arrays["key"]), "features")
+        if functions:
+            raise ValueError(f"functions={list(functions)!r:.80}, but the model has none")
+        self.weights, texts = weights, _Texts(arrays)
+        self.numbers = texts.take(weights.n_attributes)
+        _require(texts.n_taken == len(texts.offsets) - 1, "there are too many texts")
+
+    def scores(self, tokens):
+        """Return the scores of the tokens; (T, C)."""
+        found: list = []
+        values: list = []
+        counts = [0]
+        for t, token in enumerate(tokens):
+            if isinstance(token, Mapping):
+                self._collect("", token, t, 0, found, values)
+            else:
+                if isinstance(token, tuple):
+                    raise TypeError(f"position {t}: a token must be a dict or a list of names, got {token!r:.60}")
+                self._collect_names("", token, t, found, values)
+            counts.append(len(found))
+        attribute, row = np.array(found, np.intp), np.repeat(np.arange(len(tokens)), np.diff(counts))
+        return self.weights.sums(attribute - 1, row, np.array(values), len(tokens))
+
+    def _collect(self, prefix, entries, t, depth, found, values):
+        """Add the numbers and values of the known attributes of a feature dict."""
+        get = self.numbers.get
+        for key, value in entries.items():
+            name, amount = prefix + _name(key, t), 1.0
+            if value is False:  # as many are
+                continue
+            if isinstance(value, str):
+                name = f"{name}:{value}"
+            elif isinstance(value, (bool, int, float, Real, np.bool_)):  # the first ones are found sooner
+                amount = _finite(value, "position {}, attribute {!r}", t, name)
+            elif isinstance(value, Mapping):
+                if depth > 100:
+                    raise ValueError(f"position {t}: attribute {name!r:.60} is too deep")
+                self._collect(f"{name}:", value, t, depth + 1, found, values)
+                continue
+            else:
+                self._collect_names(f"{name}:", value, t, found, values)
+                continue
+            number = get(name)
+            if number is not None:
+                found.append(number)
+                values.append(amount)
+
+    def _collect_names(self, prefix, names, t, found, values):
+        """Add the same of a list of names."""
+        if not isinstance(names, (list, tuple, set, frozenset, np.ndarray)):
+            raise TypeError(f"position {t}: {prefix!r:.60} has {names!r:.60}, where names or numbers belong")
+        known = [number for name in names if (number := self.numbers.get(prefix + _name(name, t))) is not None]
+        found += known
+        values += [1.0] * len(known)
+
+
+def _name(name, t):
+    if not isinstance(name, str):
+        raise TypeError(f"position {t}: an attribute name must be a str, got {name!r:.60}")
+    return name
+
+
+def _finite(value, what, *names):
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise ValueError(f"{what.format(*names):.90} is {value!r:.60}; numbers must be finite")
+    return number
+
+
+class _Table:
+    """Which attributes have which keys: a hash table that the file holds in order."""
+
+    def __init__(self, keys, n_keys):
+        n_pads = len(keys) - n_keys
+        _require(0 < n_pads <= MOST_PROBES, "the length of key")
+        n_bits = (2 * n_keys | 1).bit_length()
+        self.keys, self.shift = keys, np.uint64(64 - n_bits)
+        slots, known = self._slots(keys[:n_keys]), keys[:n_keys].astype(np.uint64)
+        ascends = (slots[1:] > slots[:-1]) | ((slots[1:] == slots[:-1]) & (known[1:] > known[:-1]))
+        highest = np.iinfo(keys.dtype).max
+        _require(ascends.all() and (keys[n_keys:] == highest).all() and (known < highest).all(), "the order of keys")
+        count = np.bincount(slots, minlength=1 << n_bits)
+        self.starts = np.concatenate([[0], np.cumsum(count)]).astype(np.int32 if n_keys < 2**31 else np.int64)
+        n_probes = int(count.max())
+        _require(n_probes <= n_pads, "too few keys follow the last")
+        self.probes = np.arange(n_probes, dtype=np.intp)
+
+    def _slots(self, keys):
+        slots = keys.astype(np.uint64)
+        slots *= MULTIPLIER
+        slots >>= self.shift
+        return slots.view(np.int64)
+
+    def find(self, keys):
+        """Return the places in an array of keys that are those of attributes, and the attributes."""
+        first = self.starts.take(self._slots(keys)).astype(np.intp)
+        equal = self.keys.take(first[:, None] + self.probes) == keys.astype(self.keys.dtype)[:, None]
+        place, probe = equal.nonzero()
+        return place, first[place] + probe
+
+
+class _Known(NamedTuple):
+    """What is known of values of a field.   M of them; the first ones are: none, and what is before and after."""
+
+    rows: dict  # by value
+    codes: np.ndarray  # (M, J)   in each column of the field that is joined to others
+    numbers: np.ndarray  # (M, J)
+    scores: np.ndarray  # (M * O, C)   of all templates of one column, at each of the O offsets that they have
+
+
+class _Field:
+    """One field of tokens, and the columns that are made of it."""
+
+    def __init__(self, entry, marks):
+        self.name, self.marks = _get(entry, "name", (str, int), "a field"), marks
+        self.numeric, self.complete = (_get(entry, key, bool, "a field") for key in ("numeric", "complete"))
+        self.columns: list = []  # name, function, codes of its texts or None for numbers
+        self.singles: list = []  # templates of one column: own column, offset, first key
+        self.joined: list = []  # own columns that are joined to others
+        self.lock = threading.Lock()
+
+    def finish(self, table, weights):
+        """Take the tables of attributes, when all columns and templates are known."""
+        self.table, self.weights = table, weights
+        self.offsets = np.array(sorted({offset for _, offset, _ in self.singles}), dtype=np.intp)
+        slot = {offset: number for number, offset in enumerate(self.offsets.tolist())}
+        self.single_columns = np.array([column for column, _, _ in self.singles], np.intp)
+        self.single_slots = np.array([slot[offset] for _, offset, _ in self.singles], np.intp)
+        self.first_keys = np.array([key for _, _, key in self.singles], np.int64)
+        self.known = self._empty(0)
+
+    def rows(self, values) -> tuple[_Known, list]:
+        """Return what is known of values, and the row of each."""
+        known = self.known
+        rows = list(map(known.rows.get, values))
+        if None not in rows:
+            return known, rows
+        with self.lock:
+            new = [value for value in dict.fromkeys(values) if value not in self.known.rows]
+            if len(self.known.rows) + 2 + len(new) > len(self.known.codes):
+                new = [value for value in dict.fromkeys(values) if value is not None]
+                self.known = self._empty(len(new))
+            self._add(self.known, new)
+            return self.known, list(map(self.known.rows.get, values))
+
+    def _empty(self, least) -> _Known:
+        n_joined, width = len(self.joined), len(self.offsets) * self.weights.n_columns
+        size = max(min(CACHE_BYTES // (8 * width + 16 * n_joined + 100), 1 << 15), 64, 2 * least) + 3
+        scores = np.zeros((size * len(self.offsets), self.weights.n_columns))
+        known = _Known({None: 0}, np.zeros((size, n_joined), np.int64), np.ones((size, n_joined)), scores)
+        if self.marks:
+            last = np.array([1 if codes is None else len(codes) for *_, codes in self.columns], np.int64)
+            self._set(known, 1, np.array([[1], [2]]) + last, np.ones((2, len(last))))
+        return known
+
+    def _add(self, known, values):
+        """Make the columns of new values; the dict comes last, as others read it meanwhile."""
+        first, shape = len(known.rows) + 2, (len(values), len(self.columns))
+        codes, numbers = np.zeros(shape, np.int64), np.ones(shape)
+        for row, given in enumerate(values):
+            if not self.numeric and isinstance(given, float) and math.isnan(given):
+                continue  # missing
+            value = self._checked(given)
+            for column, (name, function, known_codes) in enumerate(self.columns):
+                result = value if function is None else function(value)
+                codes[row, column], numbers[row, column] = _encoded(result, known_codes, name)
+        self._set(known, first, codes, numbers)
+        known.rows.update(zip(values, range(first, first + len(values)), strict=True))
+
+    def _checked(self, value):
+        if self.numeric != isinstance(value, (Real, np.bool_)) or not (self.numeric or isinstance(value, str)):
+            was = "numbers" if self.numeric else "text"
+            raise ValueError(f"field {self.name!r:.60} held {was} in fit, but holds {value!r:.60} now")
+        return _finite(value, "field {!r}", self.name) if self.numeric else value
+
+    def _set(self, known, first, codes, numbers):
+        """Set what is known of values from a row on, by their codes and numbers in all columns; (n, D)."""
+        n_rows, n_slots = len(codes), len(self.offsets)
+        known.codes[first : first + n_rows] = codes[:, self.joined]
+        known.numbers[first : first + n_rows] = numbers[:, self.joined]
+        keys = self.first_keys + codes[:, self.single_columns]
+        place, attribute = self.table.find(keys.ravel())
+        row, single = np.divmod(place, max(len(self.singles), 1))
+        cell = row * n_slots + self.single_slots[single]
+        value = numbers[row, self.single_columns[single]]
+        sums = self.weights.sums(attribute, cell, value, n_rows * n_slots)
+        known.scores[first * n_slots : (first + n_rows) * n_slots] = sums
+
+
+def _encoded(value, codes, name):
+    """Return the code and the number of a value of a column; ``codes`` are those of its texts."""
+    if value is None:
+        return 0, 1.0
+    if isinstance(value, str) != (codes is not None) or not isinstance(value, (str, Real, np.bool_)):
+        was = "numbers" if codes is None else "text"
+        raise ValueError(f"the column {name!r:.60} held {was} in fit, but holds {value!r:.60} now")
+    if codes is not None:
+        return codes.get(value, 0), 1.0
+    number = _finite(value, "the column {!r}", name)
+    return int(number != 0), number
+
+
+class _Parts:
+    """Templates of several columns, of which keys are made for all tokens at once.   K templates of at most M parts."""
+
+    def __init__(self, templates, radices, first_keys):
+        shape = max(map(len, templates)), len(templates)
+        self.rows, self.shifts = np.full(shape, -1, np.intp), np.zeros(shape, np.intp)  # the last row is blank
+        self.strides, self.first_keys = np.zeros((*shape, 1), np.int64), np.array(first_keys, np.int64)[:, None]
+        for k, template in enumerate(templates):
+            stride = 1
+            for part in range(len(template) - 1, -1, -1):
+                self.rows[part, k], self.shifts[part, k] = template[part]
+                self.strides[part, k] = stride
+                stride *= radices[template[part][0]]
+
+    def numbered(self, rows, blank):
+        """Give the columns their rows in the table of codes; no column has the blank one."""
+        self.rows = np.append(rows, blank)[self.rows]
+        return self
+
+    def cells(self, width, pad, length):
+        """Return where the parts of all templates at all tokens are in a table, (M, K, T)."""
+        first = self.rows * width + np.clip(self.shifts, -pad, pad) + pad
+        return first[:, :, None] + np.arange(length)
+
+    def keys(self, codes, cells):
+        """Return the keys of all templates at all tokens; (K, T)."""
+        parts = codes.take(cells)
+        parts *= self.strides
+        keys = parts.sum(axis=0)
+        keys += self.first_keys
+        return keys
+
+
+class _Templates:
+    """Attributes that templates make of the fields of tokens."""
+
+    def __init__(self, features, arrays, weights, functions):
+        keys = {"kind", "fields", "by_position", "marks", "columns", "joined", "templates"}
+        _require(features.keys() == keys, "features")
+        self.weights, texts = weights, _Texts(arrays)
+        self.by_position, marks = (_get(features, key, bool) for key in ("by_position", "marks"))
+        self.fields = [_Field(entry, marks) for entry in _get(features, "fields", list)]
+        _require(self.fields and len({field.name for field in self.fields}) == len(self.fields), "fields")
+        self.places: list = []  # field, and own column, of each column
+        radices = self._read_columns(_get(features, "columns", list), texts, functions)
+        self.numeric = [self.fields[i].columns[j][2] is None for i, j in self.places]
+        _require(texts.n_taken == len(texts.offsets) - 1, "there are too many texts")
+        self._read_joined(_get(features, "joined", list), arrays["joined"].astype(np.int64), radices)
+        self._read_templates(_get(features, "templates", list), radices)
+        self.table = _Table(arrays["key"], weights.n_attributes)
+        for field in self.fields:
+            field.finish(self.table, weights)
+
+    def _read_columns(self, entries, texts, functions):
+        """Give the columns to their fields; return their radices."""
+        own, radices = set(), []
+        for entry in entries:
+            name, n_values = _get(entry, "name", (str, int), "a column"), _get(entry, "values", int, "a column")
+            place = _get(entry, "field", int, "a column")
+            called = _get(entry, "function", (str, type(None)), "a column")
+            _require(place < len(self.fields), "the field of a column")
+            function: Callable | None = None if called is None else _function(called)
+            if _get(entry, "own", bool, "a column"):
+                own.add(name)
+                if name not in (functions or {}):
+                    raise ValueError(f"the model needs your function {called!r:.60}: functions={{{name!r:.60}: ...}}")
+                function = functions[name]
+            elif called is not None and self.fields[place].numeric:
+                function = None  # they are functions of texts
+            _require((called is None) == (function is None), f"there is no function {called!r:.40}")
+            numeric = _get(entry, "numeric", bool, "a column")
+            self.places.append((place, len(self.fields[place].columns)))
+            self.fields[place].columns.append((name, function, None if numeric else texts.take(n_values)))
+            radices.append(4 if numeric else n_values + 3)
+        if unknown := set(functions or {}) - own:
+            raise ValueError(f"functions has {sorted(map(str, unknown))!r:.80}, which the model does not need")
+        return radices
+
+    def _parts_of(self, entry, radices, first):
+        """Return a template as pairs of a column and an offset, and where its keys end that begin with ``first``."""
+        _require(isinstance(entry, list) and entry and len(entry) <= 1000, "a template")
+        stop, parts = 1, []
+        for part in entry:
+            _require(isinstance(part, list) and len(part) == 2 and all(type(i) is int for i in part), "a template")
+            column, offset = part
+            _require(0 <= column < len(radices) and abs(offset) < 1 << 31, "a template")
+            _require(offset == 0 or column < len(self.places), "a joined column has no neighbours")
+            stop *= radices[column]
+            _require(first + stop <= MAX_KEY, "keys are too large")
+            parts.append((column, offset))
+        return parts, first + stop
+
+    def _read_joined(self, entries, keys, radices):
+        self.joined, start = [], 0
+        for entry in entries:
+            parts, _ = self._parts_of(_get(entry, "parts", list), radices, 0)
+            stop = start + _get(entry, "n_keys", int)
+            _require(stop <= len(keys) and (np.diff(keys[start:stop]) > 0).all(), "keys of joined columns")
+            self.joined.append((parts, keys[start:stop]))
+            radices.append(stop - start + 1)
+            start = stop
+        _require(start == len(keys), "keys of joined columns")
+
+    def _read_templates(self, entries, radices):
+        """Give templates of one column to its field, and join the others."""
+        several, first_keys, first = [], [], 0
+        for entry in entries:
+            parts, stop = self._parts_of(entry, radices, first)
+            (column, offset), *others = parts
+            if others or column >= len(self.places):
+                several.append(parts)
+                first_keys.append(first)
+            else:
+                place, own = self.places[column]
+                self.fields[place].singles.append((own, offset, first))
+            first = stop
+        pairs = [pair for parts in (*several, *(parts for parts, _ in self.joined)) for pair in parts]
+        offsets = [offset for _, offset in pairs] + [single[1] for field in self.fields for single in field.singles]
+        self.reach = max(map(abs, offsets), default=0)
+        used = sorted({column for column, _ in pairs if column < len(self.places)})
+        self.has_values = any(self.numeric[column] for column in used)
+        place, row = np.zeros(len(radices), np.intp), 0  # rows in the table of codes: those of a field are neighbours
+        for number, field in enumerate(self.fields):
+            for column in used:
+                if self.places[column][0] == number:
+                    field.joined.append(self.places[column][1])
+                    place[column] = row
+                    row += 1
+        place[len(self.places) :] = np.arange(row, row + len(self.joined))
+        self.n_rows = row
+        self.several = _Parts(several, radices, first_keys).numbered(place, row + len(self.joined)) if several else None
+        self.joiners = [(_Parts([p], radices, [0]).numbered(place, row + len(self.joined)), k) for p, k in self.joined]
+        self.cells: dict = {}  # by length: where in the tables things are; of lengths that were met
+
+    def _cells(self, length):
+        """Return how far templates reach, and the cells of the parts of templates, of sequences of a length."""
+        if length not in self.cells:
+            pad, positions = min(self.reach, length), np.arange(length)[:, None]
+            windows = [positions + np.clip(field.offsets, -pad, pad) + pad for field in self.fields]
+            parts = [own for own, _ in self.joiners] + ([self.several] if self.several else [])
+            cells = [own.cells(length + 2 * pad, pad, length) for own in parts]
+            if length > 256 or len(self.cells) > 256:
+                return pad, windows, cells
+            self.cells[length] = pad, windows, cells
+        return self.cells[length]
+
+    def scores(self, tokens):
+        """Return the scores of the tokens; (T, C)."""
+        length, n_rows = len(tokens), self.n_rows + len(self.joined) + 1
+        pad, windows, cells = self._cells(length)
+        codes = np.zeros((n_rows, length + 2 * pad), np.int64)
+        numbers = np.ones(codes.shape) if self.has_values else None
+        scores, row, first = np.zeros((length, self.weights.n_columns)), np.full(length + 2 * pad, 2, np.intp), 0
+        row[:pad] = 1
+        for field, window, values in zip(self.fields, windows, self._values(tokens), strict=True):
+            known, row[pad : pad + length] = field.rows(values)
+            n_slots, stop = window.shape[1], first + len(field.joined)
+            if n_slots:
+                chosen = row.take(window)
+                chosen *= n_slots
+                chosen += np.arange(n_slots)
+                scores += known.scores.take(chosen, axis=0).sum(axis=1)
+            if stop > first:
+                codes[first:stop] = known.codes.take(row, axis=0).T
+                if numbers is not None:
+                    numbers[first:stop] = known.numbers.take(row, axis=0).T
+            first = stop
+        return scores if self.several is None else scores + self._of_several(codes, numbers, pad, cells)
+
+    def _of_several(self, codes, numbers, pad, cells):
+        """Return the scores of the templates of several columns."""
+        length = codes.shape[1] - 2 * pad
+        for row, (parts, keys), own in zip(range(self.n_rows, len(codes)), self.joiners, cells, strict=False):
+            sought = parts.keys(codes, own)[0]
+            place = np.minimum(np.searchsorted(keys, sought), max(len(keys) - 1, 0))
+            if len(keys):
+                codes[row, pad : pad + length] = np.where(keys[place] == sought, place + 1, 0)
+            if numbers is not None:
+                numbers[row, pad : pad + length] = numbers.take(own).prod(axis=0)[0]
+        place, attribute = self.table.find(self.several.keys(codes, cells[-1]).ravel())
+        value = None if numbers is None else numbers.take(cells[-1]).prod(axis=0).ravel()[place]
+        return self.weights.sums(attribute, place % length, value, length)
+
+    def _values(self, tokens) -> list:
+        """Return the values of each field."""
+        kinds = set(map(type, tokens))
+        if all(issubclass(kind, Mapping) for kind in kinds):
+            for field in self.fields:
+                if field.complete and not any(field.name in token for token in tokens):
+                    raise ValueError(f"the field {field.name!r:.60} is missing, which every training token had")
+            return [[token.get(field.name) for token in tokens] for field in self.fields]
+        if all(issubclass(kind, (tuple, list, np.ndarray)) for kind in kinds) and self.by_position:
+            tokens = [token.tolist() if isinstance(token, np.ndarray) else token for token in tokens]
+            if set(map(len, tokens)) != {len(self.fields)}:
+                raise ValueError(f"tokens must have {len(self.fields)} columns, as in fit")
+            return list(zip(*tokens, strict=True))
+        if len(self.fields) > 1 or not all(issubclass(kind, (str, Real, np.bool_)) for kind in kinds):
+            names = [field.name for field in self.fields]
+            raise ValueError(f"tokens are not of the form of fit, with the fields {names!r:.80}: {tokens[0]!r:.60}")
+        return [tokens]
+
+
+# --- the tagger -------------------------------------------------------------------------------------------------------
+
+
+class Tagger:
+    """A model in a file of :func:`export_tagger`: labels, probabilities and segments, one sequence at a time.
+
+    Any number of threads may ask one tagger.
+
+    Parameters
+    ----------
+    path : str, path or bytes
+        Name of the file, or its content.
+    mmap : bool or None, default=None
+        Whether the file is mapped into memory, which processes share, rather than read. A file that is mapped must not
+        be overwritten in place, and on Windows not replaced. None stands for files above 16 MiB.
+    functions : dict or None, default=None
+        The model's token features that are functions of yours, by the name of the token feature.
+
+    Attributes
+    ----------
+    labels : list
+        All labels, in the order of ``classes_`` of the estimator.
+
+    Raises
+    ------
+    ValueError
+        If the file is not one of a tagger, or damaged, or if functions are missing.
+
+    Examples
+    --------
+    See :mod:`sklearn_hocrf.tagger`.
+    """
+
+    def __init__(
+        self, path: str | os.PathLike | bytes, mmap: bool | None = None, functions: Mapping[str, Callable] | None = None
+    ) -> None:
+        self._source = path, mmap, functions
+        content = path if isinstance(path, bytes) else _read(path, mmap)
+        _require(len(content) >= 16 and content[:8] == MAGIC, "it does not begin as one of format 1")
+        size = int.from_bytes(content[8:16], "little")
+        _require(size <= min(MAX_HEADER, len(content) - 16), f"a header of {size} bytes")
+        header = _parse_header(content[16 : 16 + size])
+        entries = {"labels", "decoding", "no_probabilities", "scheme", "n_columns", "features", "arrays"}
+        _require(header.keys() == entries, f"the header has {sorted(header)!r:.200}")
+        arrays = _read_arrays(content, header, 16 + size)
+        self.labels: list = _get(header, "labels", list)
+        n_labels, n_columns = len(self.labels), _get(header, "n_columns", int)
+        _require(all(isinstance(label, (str, int, float)) for label in self.labels), "labels")
+        self._code_of = {label: code for code, label in enumerate(self.labels)}
+        _require(0 < n_labels == len(self._code_of) and n_labels <= n_columns < 1 << 31, "labels")
+        self._decoding = _get(header, "decoding", str)
+        _require(self._decoding in ("viterbi", "token", "best token"), "decoding")
+        self._why_not = _get(header, "no_probabilities", (str, type(None)))
+        scheme = _get(header, "scheme", (str, type(None)))
+        _require(scheme in (*PREFIXES, "runs", None), "scheme")
+        self._segments = None if scheme is None else _Segments(self.labels, scheme)
+        shapes = arrays["borders"].shape, arrays["always"].shape
+        _require(shapes == ((2, n_labels), (3, n_columns)), "borders or always")
+        self._borders, self._always = arrays["borders"] != 0, arrays["always"].astype(np.float64)
+        self._automaton = _Automaton(arrays, n_labels, n_columns)
+        weights, features = _Weights(arrays, n_columns), _get(header, "features", dict)
+        kind = _get(features, "kind", str)
+        _require(kind in ("names", "templates"), "features")
+        self._features = (_Names if kind == "names" else _Templates)(features, arrays, weights, functions)
+
+    def __reduce__(self):
+        return Tagger, self._source
+
+    def _chain(self, tokens) -> _Pass:
+        scores = self._features.scores(tokens)
+        scores += self._always[0]
+        scores[0] += self._always[1]
+        scores[-1] += self._always[2]
+        if not np.abs(scores).max() <= MAX_SCORE:
+            raise ValueError("a number of the tokens is so large that the scores of labels are not finite")
+        return _Pass(self._automaton, scores, self._borders)
+
+    def _probable(self):
+        if self._why_not is not None:
+            raise ValueError(self._why_not)
+
+    def _decode(self, chain, marginals=None) -> list:
+        """Return the codes of the labels that are predicted."""
+        if self._decoding == "viterbi":
+            return chain.decode()
+        gains = chain.marginals() if marginals is None else marginals
+        alone = _Pass(self._automaton, gains, self._borders, at_rest=True)
+        return alone.decode() if self._decoding == "token" else alone.labels.argmax(axis=1).tolist()
+
+    @overload
+    def tag(self, tokens: Sequence, with_probability: Literal[False] = False) -> list: ...
+    @overload
+    def tag(self, tokens: Sequence, with_probability: Literal[True]) -> list[tuple[Any, float]]: ...
+    def tag(self, tokens: Sequence, with_probability: bool = False) -> list:
+        """Return the label of each token.
+
+        Parameters
+        ----------
+        tokens : list
+            One sequence, in the form that the estimator was trained on.
+        with_probability : bool, default=False
+            Whether the result has pairs (label, probability).
+
+        Returns
+        -------
+        labels : list
+        """
+        tokens = _sequence(tokens)
+        if with_probability:
+            self._probable()
+        if not len(tokens):
+            return []
+        chain = self._chain(tokens)
+        if not with_probability:
+            return [self.labels[code] for code in self._decode(chain)]
+        marginals = chain.marginals()
+        codes = self._decode(chain, marginals)
+        return [(self.labels[code], float(row[code])) for code, row in zip(codes, marginals, strict=True)]
+
+    def marginals(self, tokens: Sequence) -> np.ndarray:
+        """Return the probability of each label at each token.
+
+        Parameters
+        ----------
+        tokens : as in :meth:`tag`
+
+        Returns
+        -------
+        marginals : ndarray of shape (n_tokens, n_labels)
+        """
+        self._probable()
+        tokens = _sequence(tokens)
+        return self._chain(tokens).marginals() if len(tokens) else np.zeros((0, len(self.labels)))
+
+    def segments(self, tokens: Sequence, with_probability: bool = False) -> list[tuple]:
+        """Return the segments that the labels describe.
+
+        Parameters
+        ----------
+        tokens : as in :meth:`tag`
+        with_probability : bool, default=False
+            Whether the result has their probabilities, too.
+
+        Returns
+        -------
+        segments : list of (start, stop, label) or (start, stop, label, probability)
+        """
+        if self._segments is None:
+            raise ValueError("some labels look like tags of segments, but not all are tags of one scheme")
+        if with_probability:
+            self._probable()
+        tokens = _sequence(tokens)
+        if not len(tokens):
+            return []
+        chain = self._chain(tokens)
+        segments = self._segments.of(self._decode(chain))
+        if not with_probability:
+            return segments
+        probabilities = self._segments.probabilities(chain, segments)
+        return [(*segment, probability) for segment, probability in zip(segments, probabilities, strict=True)]
+
+    def log_probability(self, tokens: Sequence, labels: Sequence) -> float:
+        """Return the logarithm of the probability of a labelling; -inf if it is impossible.
+
+        Parameters
+        ----------
+        tokens : as in :meth:`tag`
+        labels : list of labels, one for each token
+
+        Returns
+        -------
+        log_probability : float
+        """
+        self._probable()
+        tokens = _sequence(tokens)
+        if len(labels) != len(tokens):
+            raise ValueError(f"there are {len(labels)} labels for {len(tokens)} tokens")
+        for label in labels:
+            if label not in self._code_of:
+                raise ValueError(f"{label!r:.60} is no label of the model")
+        if not len(tokens):
+            return 0.0
+        chain = self._chain(tokens)
+        return min(chain.score([self._code_of[label] for label in labels]) - chain.total(), 0.0)
+
+    def nbest(self, tokens: Sequence, n: int = 10) -> list[Labelling]:
+        """Return the n labellings of highest score, best first; fewer if there are fewer.
+
+        Parameters
+        ----------
+        tokens : as in :meth:`tag`
+        n : int, default=10
+
+        Returns
+        -------
+        labellings : list of Labelling
+            Named tuples ``(labels, score, log_probability)``.
+        """
+        if n < 1:
+            raise ValueError(f"n must be at least 1, got {n!r:.30}")
+        tokens = _sequence(tokens)
+        if not len(tokens):
+            return [Labelling([], 0.0, math.nan if self._why_not else 0.0)]
+        chain = self._chain(tokens)
+        log_z = math.nan if self._why_not else chain.total()
+        found = chain.best_labellings(n)
+        return [Labelling([self.labels[c] for c in codes], score, min(score - log_z, 0.0)) for codes, score in found]
+
+
+def _read(path, mmap):
+    """Return the content of a file, or a map of it."""
+    with open(path, "rb") as file:
+        if mmap is None:
+            mmap = os.fstat(file.fileno()).st_size > SMALL_FILE
+        return mapping.mmap(file.fileno(), 0, access=mapping.ACCESS_READ) if mmap else file.read()
+
+
+def _sequence(tokens) -> Sequence:
+    if isinstance(tokens, (str, bytes, Mapping)):
+        raise TypeError(f"a sequence is a list of tokens, got {tokens!r:.60}")
+    return tokens if isinstance(tokens, (list, tuple)) else list(tokens)

@@ -1,0 +1,72 @@
+"""Write the golden files of the tagger:  ``python tests/golden/write_tagger.py``. Never again for a format that is out.
+
+``tagger-NAME-1.hocrf`` are files of format 1, ``tagger-1.json`` has tokens, and what the estimators answer.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+GOLDEN = Path(__file__).resolve().parent
+
+
+def golden_models():
+    """Return the names of the models."""
+    return ["names", "orders", "attributes"]
+
+
+def expected(tagger, tokens):
+    """Return the answers of a tagger for a sequence, for JSON."""
+    return {
+        "labels": tagger.tag(tokens),
+        "marginals": tagger.marginals(tokens).tolist(),
+        "segments": [list(segment) for segment in tagger.segments(tokens, with_probability=True)],
+        "nbest": [list(one) for one in tagger.nbest(tokens, 3)],
+    }
+
+
+def answers_of(model, tokens):
+    """Return the same of an estimator."""
+    (segments,) = model.predict_segments([tokens], with_probability=True)
+    return {
+        "labels": list(model.predict([tokens])[0]),
+        "marginals": model.predict_marginals([tokens])[0].tolist(),
+        "segments": [list(segment) for segment in segments.tolist()],
+        "nbest": [[list(one.labels), one.score, one.log_probability] for one in model.predict_nbest([tokens], 3)[0]],
+    }
+
+
+def main():
+    from sklearn_hocrf import HighOrderCRF, datasets
+    from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
+    from sklearn_hocrf.pipeline import make_pipeline
+    from sklearn_hocrf.tagger import export_tagger
+
+    X, y = datasets.make_name_sentences(12, random_state=0)
+    rows = [[{"w": word, "n": len(word) % 3 - 1} for word in words] for words in X]
+    kinds = [[label[-3:] for label in labels] for labels in y]
+    templates = [("w", -1), ("w", 0), ("n", 1), (("low", -1), ("n", 0), ("w", 1))]
+    attributes = [[{"w": token["w"], "n": token["n"], "sub": {"x": ["a", "b"]}} for token in tokens] for tokens in rows]
+    models = {
+        "names": (make_pipeline(SequenceFeatureExtractor(affixes=1), HighOrderCRF(constraints="bio")), X, y),
+        "orders": (
+            make_pipeline(
+                SequenceFeatureExtractor(templates, {"low": "lower"}, padding="drop", bias=True),
+                HighOrderCRF(3, feature_order=1, decoding="token"),
+            ),
+            rows,
+            kinds,
+        ),
+        "attributes": (HighOrderCRF(2, label_parts=lambda label: label.split("-")), attributes, y),
+    }
+    known = {}
+    for name, (model, X_model, y_model) in models.items():
+        model.fit(X_model, y_model)
+        export_tagger(model, GOLDEN / f"tagger-{name}-1.hocrf", dtype="float64")
+        known[name] = {"X": X_model[:6], "answers": [answers_of(model, tokens) for tokens in X_model[:6]]}
+    (GOLDEN / "tagger-1.json").write_text(json.dumps(known), encoding="utf-8")
+    sys.stdout.write(f"{sorted(known)}\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,135 @@
+"""Change the golden files of the tagger, and load them: ``python tests/mutate_tagger.py [NUMBER] [SEED]``.
+
+Each changed file must be refused by a ValueError, or give answers: labels of the model, probabilities that are numbers.
+Prints, for each file, how many changed ones there were and how many were refused.
+"""
+
+import json
+import random
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+from sklearn_hocrf.tagger import Tagger
+
+GOLDEN = Path(__file__).resolve().parent / "golden"
+NUMBERS = [0, 1, 2, 3, 7, 63, 64, 255, 256, 4096, 65535, 65536, 2**31 - 1, 2**31, 2**32, 2**53, 2**53 + 1, 2**63, -1]
+TYPES = ["<f4", "<f8", "|u1", "<u2", "<u4", "<u8", "<i8", ">f8", "|O", "|S9", ""]
+
+
+def changed_contents(content, n, seed):
+    """Yield changed contents of a file."""
+    draw, size = random.Random(seed), int.from_bytes(content[8:16], "little")
+    ways = [_bytes, _bytes, _header_text, _header_value, _header_value, _header_value, _array, _array, _array, _length]
+    for _ in range(n):
+        yield draw.choice(ways)(draw, content, size)
+
+
+def _bytes(draw, content, size):
+    changed = bytearray(content)
+    for _ in range(draw.choice([1, 1, 3, 20])):
+        changed[draw.randrange(len(changed))] = draw.randrange(256)
+    return bytes(changed)
+
+
+def _length(draw, content, size):
+    cut = draw.randrange(len(content))
+    return draw.choice([content[:cut], content + content[:cut], content[:cut] + content[cut + draw.randrange(99) :]])
+
+
+def _header_text(draw, content, size):
+    text, place = bytearray(content[16 : 16 + size]), draw.randrange(size)
+    text[place : place + draw.randrange(4)] = draw.choice(
+        [b"", b"[", b"{", b'"', b"9" * 5, b"\xff", b"1e9", b"null", b"\\"]
+    )
+    return content[:8] + len(text).to_bytes(8, "little") + bytes(text) + content[16 + size :]
+
+
+def _values(node):
+    """Yield the containers of a header with the keys of their values."""
+    if isinstance(node, (dict, list)):
+        for key in node if isinstance(node, dict) else range(len(node)):
+            yield node, key
+            yield from _values(node[key])
+
+
+def _header_value(draw, content, size):
+    """Change a value of the header, at an equal length of the header, so that arrays stay where they are."""
+    header = json.loads(content[16 : 16 + size])
+    first = min(offset for _, _, offset in header["arrays"].values())
+    node, key = draw.choice(list(_values(header)))
+    kind = draw.randrange(8)
+    if kind == 0:
+        del node[key]
+    elif kind == 1 and isinstance(node, list):
+        node.append(node[key])
+    elif isinstance(node[key], int) and not isinstance(node[key], bool):
+        near = [node[key] + draw.choice([-64, -8, -1, 1, 8, 64]), *NUMBERS]
+        node[key] = draw.choice([*near[:1] * 9, *near])
+    elif isinstance(node[key], str):
+        node[key] = draw.choice(
+            [*TYPES, "bio", "runs", "token", "lower", "length", "names", "templates", node[key] + "x"]
+        )
+    else:
+        node[key] = draw.choice([None, True, False, [], {}, [[]], 0, "", 0.5, [[0, 0]], [[0, -9], [1, 2]]])
+    text = json.dumps(header, separators=(",", ":")).encode()
+    if len(text) <= first - 16:
+        return content[:8] + len(text).to_bytes(8, "little") + text.ljust(first - 16, b"\0") + content[first:]
+    return content[:8] + len(text).to_bytes(8, "little") + text + content[16 + size :]
+
+
+def _array(draw, content, size):
+    """Change some numbers of an array."""
+    header = json.loads(content[16 : 16 + size])
+    kind, shape, offset = header["arrays"][draw.choice(sorted(header["arrays"]))]
+    array = np.frombuffer(content, kind, int(np.prod(shape)), offset).copy()
+    for _ in range(draw.choice([1, 1, 2, 5]) if len(array) else 0):
+        place = draw.randrange(len(array))
+        if array.dtype.kind == "f":
+            array[place] = draw.choice([np.nan, np.inf, -np.inf, 0.0, 1e300, -1e300, 5.0])
+        else:
+            values = [0, 1, 2, np.iinfo(array.dtype).max, int(array[draw.randrange(len(array))]), int(array.max()) + 1]
+            array[place] = min(draw.choice(values), np.iinfo(array.dtype).max)
+    return content[:offset] + array.tobytes() + content[offset + array.nbytes :]
+
+
+def check_content(content, X):
+    """Load a file and ask it everything; return whether it was refused. Whatever is wrong is an error."""
+    try:
+        tagger = Tagger(content, functions=None)
+    except ValueError:
+        return True
+    for tokens in X:
+        try:
+            labels, marginals = tagger.tag(tokens), tagger.marginals(tokens)
+            segments, nbest = tagger.segments(tokens, with_probability=True), tagger.nbest(tokens, 3)
+            log_probability = tagger.log_probability(tokens, labels)
+        except ValueError:
+            continue
+        assert len(labels) == len(tokens) == len(marginals)
+        assert set(map(repr, labels)) <= set(map(repr, tagger.labels))
+        assert np.isfinite(marginals).all()
+        assert all(0.0 <= segment[3] <= 1.0 for segment in segments)
+        assert log_probability <= 0.0
+        assert nbest
+    return False
+
+
+def main(n=1000, seed=0):
+    warnings.simplefilter("ignore")
+    known = json.loads((GOLDEN / "tagger-1.json").read_text(encoding="utf-8"))
+    for path in sorted(GOLDEN.glob("tagger-*.hocrf")):
+        X, n_refused = known[path.stem.split("-")[1]]["X"], 0
+        for number, content in enumerate(changed_contents(path.read_bytes(), n, seed)):
+            try:
+                n_refused += check_content(content, X)
+            except BaseException:
+                sys.stdout.write(f"{path.name}, number {number} of seed {seed}\n")
+                raise
+        sys.stdout.write(f"{path.name}: {n} {n_refused}\n")
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))

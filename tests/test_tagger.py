@@ -1,0 +1,567 @@
+"""Files for the tagger: the answers of the estimator, with numpy alone, and a ValueError for what is broken."""
+
+import ast
+import gzip
+import json
+import math
+import os
+import pickle
+import subprocess
+import sys
+import threading
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from golden.write_tagger import GOLDEN, expected, golden_models
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mutate_tagger import changed_contents, check_content
+from numpy.testing import assert_allclose
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline as sklearn_pipeline
+
+import sklearn_hocrf
+from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, _export, tagger
+from sklearn_hocrf.calibration import CalibratedSequenceLabeler
+from sklearn_hocrf.datasets import load_conll, make_name_sentences
+from sklearn_hocrf.feature_extraction import SequenceDictVectorizer, SequenceFeatureExtractor, TokenTransformer
+from sklearn_hocrf.feature_extraction import _token_functions as token_functions
+from sklearn_hocrf.pipeline import make_pipeline
+from sklearn_hocrf.settings import Constraints, SegmentDecoding, TokenDecoding
+from sklearn_hocrf.tagger import Tagger, export_tagger
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # models are not trained to their optimum
+CLOSE = {"rtol": 1e-12, "atol": 1e-12}
+MODULE = Path(tagger.__file__)
+X_NAMES, Y_NAMES = make_name_sentences(60, random_state=0)
+
+
+def tagger_of(model, folder, dtype="float64", **options):
+    path = folder / "model.hocrf"
+    exported = export_tagger(model, path, dtype=dtype)
+    assert exported.n_bytes == path.stat().st_size
+    return Tagger(path, **options)
+
+
+def model_of(estimator):
+    return estimator[-1] if hasattr(estimator, "steps") else estimator
+
+
+def assert_same(found, model, X, y=None):
+    """Compare all answers of a tagger with those of the estimator; labels may differ where both are as good."""
+    assert found.labels == model_of(model).classes_.tolist()
+    has_probabilities = hasattr(model, "predict_marginals")
+    listed = model.predict_nbest(X, 4)
+    for tokens, labels, nbest in zip(X, model.predict(X), listed, strict=True):
+        tagged, own = found.tag(tokens), found.nbest(tokens, 4)
+        assert_allclose([one.score for one in own], [one.score for one in nbest], **CLOSE)
+        assert_allclose([one.log_probability for one in own], [one.log_probability for one in nbest], **CLOSE)
+        scores = [one.score for one in nbest]
+        apart = all(abs(a - b) > 1e-9 for a, b in zip(scores, scores[1:], strict=False))
+        if apart:
+            assert [one.labels for one in own][:-1] == [list(one.labels) for one in nbest][:-1]
+            if model_of(model).decoding == "viterbi":
+                assert tagged == list(labels) == own[0].labels
+    if not has_probabilities:
+        return
+    for tokens, marginals in zip(X, model.predict_marginals(X), strict=True):
+        assert_allclose(found.marginals(tokens), marginals, **CLOSE)
+        for (label, probability), row in zip(found.tag(tokens, with_probability=True), marginals, strict=True):
+            assert abs(row[found.labels.index(label)] - probability) < 1e-12
+    for tokens, labels, likelihood in zip(X, y, model.log_likelihood(X, y), strict=True) if y else ():
+        assert_allclose(found.log_probability(tokens, labels), likelihood, rtol=1e-12, atol=1e-11)
+
+
+def assert_same_segments(found, model, X):
+    for tokens, segments in zip(X, model.predict_segments(X, with_probability=True), strict=True):
+        own = found.segments(tokens, with_probability=True)
+        assert [segment[:3] for segment in own] == [segment[:3] for segment in segments.tolist()]
+        assert_allclose([segment[3] for segment in own], segments["probability"], **CLOSE)
+        assert found.segments(tokens) == [segment[:3] for segment in own]
+
+
+# --- drawn models -----------------------------------------------------------------------------------------------------
+
+TEXTS = st.sampled_from(["in", "In", "the", "x-1", "7", "a|b", "", "Été", "__BOS__", "\ud800", "(", None])
+NEW_TEXTS = st.one_of(TEXTS, st.text(max_size=4))
+NUMBERS = st.sampled_from([0, 1, -1.5, True, False, 0.25, None])
+FIELDS = ["w", "p", "n", "low", "end", "long", "title", "half"]
+FUNCTIONS = {"low": "lower", "end": "suffix2", "long": "length", "title": "is_title", "half": ("n", abs)}
+PARTS = st.tuples(st.sampled_from(FIELDS), st.integers(-3, 5))
+TEMPLATES = st.lists(st.lists(PARTS, min_size=1, max_size=4, unique=True).map(tuple), max_size=5, unique=True)
+LABELS = ["A", "B", "C|x", "A|x"]
+
+
+def tokens_of(texts):
+    return st.fixed_dictionaries({"w": texts, "p": st.sampled_from(["N", "V", None]), "n": NUMBERS})
+
+
+def sequences(token, least=1):
+    return st.lists(st.lists(token, min_size=least, max_size=6), min_size=2, max_size=5)
+
+
+@st.composite
+def parameters(draw, y):
+    seen = {pair for labels in y for pair in zip([None, *labels], [*labels, None], strict=True)}
+    seen |= set(draw(st.lists(st.tuples(st.sampled_from(LABELS), st.sampled_from(LABELS)))))
+    runs = [run for run in draw(st.lists(st.tuples(*[st.sampled_from(LABELS)] * 3), max_size=3, unique=True))]
+    runs = [run for run in runs if not any(tuple(labels[i : i + 3]) == run for labels in y for i in range(len(labels)))]
+    runs = [run for run in runs if {*run} <= {label for labels in y for label in labels}]
+    constraints = draw(st.sampled_from([None, lambda a, b: (a, b) in seen, Constraints(runs)]))
+    return {
+        "max_order": draw(st.integers(0, 4)),
+        "feature_order": draw(st.sampled_from([0, 0, 1, 2])),
+        "label_parts": draw(st.sampled_from([None, lambda label: label.split("|")])),
+        "constraints": constraints,
+        "decoding": draw(st.sampled_from(["viterbi", "viterbi", "token", TokenDecoding(constrained=False)])),
+        "patterns": draw(st.sampled_from(["observed", "observed", [("A", "B"), ("B", "A", "A")]])),
+        "sigma_reg": draw(st.sampled_from([0.3, 3.0])),
+        "max_iter": 4,
+    }
+
+
+@st.composite
+def labels_of(draw, X):
+    return [[draw(st.sampled_from(LABELS[:2]) | st.sampled_from(LABELS)) for _ in tokens] for tokens in X]
+
+
+def fit(model, X, y):
+    """Fit a model, or return None where the parameters do not go with the data."""
+    try:
+        return model.fit(X, y)
+    except ValueError:
+        return None
+
+
+@given(st.data())
+@settings(max_examples=25)
+def test_drawn_templates(tmp_path_factory, data):
+    X = data.draw(sequences(tokens_of(TEXTS)))
+    y = data.draw(labels_of(X))
+    functions = data.draw(st.sampled_from([{}, FUNCTIONS]))
+    templates = [t for t in data.draw(TEMPLATES) if functions or all(field in "wpn" for field, _ in t)]
+    options = data.draw(st.fixed_dictionaries({"padding": st.sampled_from(["mark", "drop"]), "bias": st.booleans()}))
+    extractor = SequenceFeatureExtractor(templates or None, functions, fields=["w", "p", "n"], **options)
+    model = fit(make_pipeline(extractor, HighOrderCRF(**data.draw(parameters(y)))), X, y)
+    if model is None:
+        return
+    own = {"half": abs} if functions else {}
+    X_new = data.draw(sequences(tokens_of(NEW_TEXTS), 0))
+    limit = data.draw(st.sampled_from([_export.LARGEST_PREFIX, 1, 200]))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_export, "LARGEST_PREFIX", limit)  # first columns of templates are joined
+        found = tagger_of(model, tmp_path_factory.getbasetemp(), functions=own)
+    X_new = [tokens for tokens in X_new if answers(model, tokens)]
+    assert_same(found, model, X_new)
+    assert_same(found, model, X, y)
+
+
+def answers(model, tokens):
+    """Tell whether an estimator has an answer: constraints and borders may leave none, or a field be absent."""
+    try:
+        model.predict([tokens])
+    except ValueError:
+        return False
+    return True
+
+
+ATTRIBUTES = st.one_of(
+    st.lists(st.sampled_from(["a", "b", "w:in", "é"]), max_size=4),
+    st.dictionaries(
+        st.sampled_from(["w", "n", "next"]),
+        st.one_of(
+            st.sampled_from(["in", "", "\ud800", 1, 0.5, True, -2]),
+            st.lists(st.sampled_from("ab")),
+            st.dictionaries(st.sampled_from("wn"), st.sampled_from(["in", "on", 0.5])),
+        ),
+    ),
+)
+
+
+@given(st.data())
+@settings(max_examples=20)
+def test_drawn_attributes(tmp_path_factory, data):
+    X = data.draw(sequences(ATTRIBUTES))
+    y = data.draw(labels_of(X))
+    model = HighOrderCRF(**data.draw(parameters(y)))
+    if data.draw(st.booleans()):
+        model = make_pipeline(SequenceDictVectorizer(), model)
+    model = fit(model, X, y)
+    if model is not None:
+        assert_same(tagger_of(model, tmp_path_factory.getbasetemp()), model, X, y)
+
+
+@pytest.mark.parametrize("max_order", [0, 1, 2, 4])
+@pytest.mark.parametrize("scheme", ["bio", None])
+def test_segments(tmp_path, max_order, scheme):
+    model = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF(max_order, constraints=scheme, max_iter=9))
+    model.fit(X_NAMES[:40], Y_NAMES[:40])
+    found = tagger_of(model, tmp_path)
+    assert_same_segments(found, model, [*X_NAMES, []])
+    kinds = [[label[-3:] for label in labels] for labels in Y_NAMES]
+    model.set_params(highordercrf__constraints=None).fit(X_NAMES, kinds)
+    assert_same_segments(tagger_of(model, tmp_path), model, X_NAMES)
+
+
+def test_numbers_that_underflow(tmp_path):
+    """Weights of hundreds: sums of weights that no float64 holds on one scale."""
+    X, y = [[{"x": 900.0}, {"x": -900.0}] * 3, [{"x": -800.0}, {"x": 700.0}]], [["A", "B"] * 3, ["B", "A"]]
+    model = HighOrderCRF(2, sigma_reg=10.0, constraints=Constraints([("A", "A")])).fit(X, y)
+    assert_same(tagger_of(model, tmp_path), model, X, y)
+
+
+def test_untagged_fields_of_each_form(tmp_path):
+    rows, y = [[(1.0, "a"), (0.0, "b")], [(2.0, "b")]], [["A", "B"], ["B"]]
+    forms = {
+        "rows": rows,
+        "dicts": [[dict(zip("xw", token, strict=True)) for token in tokens] for tokens in rows],
+        "texts": [[token[1] for token in tokens] for tokens in rows],
+        "numbers": [[token[0] for token in tokens] for tokens in rows],
+        "arrays": [np.array([[token[0], 3.0] for token in tokens]) for tokens in rows],
+    }
+    for X in forms.values():
+        model = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF()).fit(X, y)
+        assert_same(tagger_of(model, tmp_path), model, X, y)
+    named = make_pipeline(SequenceFeatureExtractor(fields=["w"]), HighOrderCRF()).fit(
+        [[{"w": w} for w in tokens] for tokens in forms["texts"]], y
+    )
+    assert_same(tagger_of(named, tmp_path), named, forms["texts"], y)
+
+
+def test_own_functions(tmp_path):
+    functions = {"half": lambda text: text[: len(text) // 2], "low": "lower"}
+    model = make_pipeline(SequenceFeatureExtractor(None, functions), HighOrderCRF(max_iter=9)).fit(X_NAMES, Y_NAMES)
+    path = tmp_path / "own.hocrf"
+    assert export_tagger(model, path, dtype="float64", X=X_NAMES).n_different_labels == 0
+    with pytest.raises(ValueError, match="needs your function"):
+        Tagger(path)
+    with pytest.raises(ValueError, match="does not need"):
+        Tagger(path, functions={"half": str.lower, "other": str.lower})
+    assert_same(Tagger(path, functions={"half": functions["half"]}), model, X_NAMES, Y_NAMES)
+    with pytest.raises(ValueError, match="the column 'half' held text in fit"):
+        Tagger(path, functions={"half": len}).tag(["a"])
+
+
+def test_builtin_functions_are_those_of_the_package():
+    names = [*token_functions.FUNCTIONS, "prefix1", "prefix12", "suffix1", "suffix3"]
+    assert set(tagger.FUNCTIONS) == set(token_functions.FUNCTIONS)
+    for name in names:
+        for text in ["", "a", "Ab-1", "ÉTÉ", "(!)", "ǅ", "²", "x" * 20, "中文", "\ud800"]:
+            assert tagger._function(name)(text) == token_functions.token_function(name)(text)
+    assert tagger._function("prefix0") is tagger._function("nothing") is None
+
+
+def test_models_inside_of_others(tmp_path):
+    pipe = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF(max_iter=9))
+    models = {
+        "scikit-learn": sklearn_pipeline(*map(clone, (pipe[0], pipe[1]))),
+        "search": GridSearchCV(pipe, {"highordercrf__max_order": [1, 2]}, cv=2),
+        "calibrated": CalibratedSequenceLabeler(pipe, cv=2),
+        "search inside": sklearn_pipeline(clone(pipe[0]), GridSearchCV(pipe[1], {"max_order": [1, 2]}, cv=2)),
+    }
+    for model in models.values():
+        model.fit(X_NAMES, Y_NAMES)
+        exported = export_tagger(model, tmp_path / "model.hocrf", dtype="float64", X=X_NAMES)
+        assert exported.n_different_labels == 0
+        assert exported.largest_difference < 1e-12
+        assert exported.n_tokens == sum(map(len, X_NAMES))
+
+
+def test_without_probabilities(tmp_path):
+    X, y = [[["a"], ["b"]], [["b"]]], [["A", "B"], ["B"]]
+    model = HighOrderCRF(objective="hinge").fit(X, y)
+    found = tagger_of(model, tmp_path)
+    assert_same(found, model, X)
+    assert math.isnan(found.nbest(X[0], 1)[0].log_probability)
+    questions = [
+        found.marginals,
+        partial(found.tag, with_probability=True),
+        partial(found.segments, with_probability=True),
+        partial(found.log_probability, labels=y[0]),
+    ]
+    for question in questions:
+        with pytest.raises(ValueError, match="probabilities"):
+            question(X[0])
+    assert found.segments(X[0])
+
+
+REFUSED = {
+    "semi-CRF": (HighOrderSemiCRF(max_iter=1), "whole segments"),
+    "pruning": (HighOrderCRF(pruning=2, max_iter=1), "pruning"),
+    "costs": (HighOrderCRF(decoding=TokenDecoding({("A", "B"): 2}), max_iter=1), "decoding"),
+    "segments": (HighOrderCRF(decoding=SegmentDecoding(), max_iter=1), "decoding"),
+    "hashing": (make_pipeline(SequenceFeatureExtractor(n_features=64), HighOrderCRF(max_iter=1)), "hashing"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused(tmp_path, name):
+    model, match = REFUSED[name]
+    X, y = [[["a"], ["b"], ["a"]], [["b"]]], [["A", "B", "C"], ["B"]]
+    with pytest.raises(ValueError, match=match) as raised:
+        export_tagger(clone(model).fit(X, y), tmp_path / "model.hocrf")
+    assert len(str(raised.value)) < 200
+    assert not list(tmp_path.iterdir())
+
+
+def test_refused_input(tmp_path):
+    X, y = [np.array([[1.0, 2.0]]), np.array([[0.5, 1.0]])], [["A"], ["B"]]
+    for model in HighOrderCRF(), sklearn_pipeline(TokenTransformer(None or _scaler()), HighOrderCRF()):
+        with pytest.raises(ValueError, match="a tagger reads tokens"):
+            export_tagger(model.fit(X, y), tmp_path / "model.hocrf")
+    vectors = [[{"w": "a", "v": np.ones(2)}], [{"w": "b", "v": np.zeros(2)}]]
+    with pytest.raises(ValueError, match="no fields of arrays"):
+        export_tagger(make_pipeline(SequenceFeatureExtractor(), HighOrderCRF()).fit(vectors, y), tmp_path / "m")
+    two = sklearn_pipeline(SequenceFeatureExtractor(), SequenceFeatureExtractor([("w", 1)]), HighOrderCRF())
+    with pytest.raises(ValueError, match="one transformer"):
+        export_tagger(two.fit([["a"], ["b"]], y), tmp_path / "m")
+    with pytest.raises(ValueError, match="dtype"):
+        export_tagger(HighOrderCRF().fit([[["a"]], [["b"]]], y), tmp_path / "m", dtype="float16")
+
+
+def _scaler():
+    from sklearn.preprocessing import StandardScaler
+
+    return StandardScaler()
+
+
+def test_questions_that_make_no_sense(tmp_path):
+    model = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF(constraints="bio", max_iter=9)).fit(X_NAMES, Y_NAMES)
+    found = tagger_of(model, tmp_path)
+    assert found.tag([]) == found.segments([]) == found.segments([], with_probability=True) == []
+    assert found.marginals([]).shape == (0, len(found.labels))
+    assert found.nbest([])[0] == ([], 0.0, 0.0)
+    assert found.log_probability([], []) == 0.0
+    assert found.log_probability(["a", "b"], ["O", "I-PER"]) == -math.inf
+    with pytest.raises(TypeError, match="a sequence is a list"):
+        found.tag("Ann met Bob")
+    with pytest.raises(ValueError, match="not of the form of fit"):
+        found.tag([("Ann", "Lee")])
+    with pytest.raises(ValueError, match="held text"):
+        found.tag(["Ann", 3])
+    with pytest.raises(ValueError, match="no label of the model"):
+        found.log_probability(["Ann"], ["X"])
+    with pytest.raises(ValueError, match="2 labels for 1 tokens"):
+        found.log_probability(["Ann"], ["O", "O"])
+    with pytest.raises(ValueError, match="n must be"):
+        found.nbest(["Ann"], 0)
+
+
+# --- memory, threads, processes ---------------------------------------------------------------------------------------
+
+
+def test_ways_of_reading(tmp_path):
+    model = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF(max_iter=9)).fit(X_NAMES, Y_NAMES)
+    path = tmp_path / "model.hocrf"
+    export_tagger(model, path)
+    taggers = [Tagger(path), Tagger(str(path), mmap=True), Tagger(path.read_bytes()), Tagger(path, mmap=False)]
+    taggers.append(pickle.loads(pickle.dumps(taggers[0])))
+    tagged = [[found.tag(tokens) for tokens in X_NAMES] for found in taggers]
+    assert all(labels == tagged[0] for labels in tagged)
+    assert os.listdir(tmp_path) == ["model.hocrf"]
+    with pytest.raises(FileNotFoundError):
+        Tagger(tmp_path / "absent")
+
+
+def test_threads_and_small_caches(tmp_path, monkeypatch):
+    monkeypatch.setattr(tagger, "CACHE_BYTES", 1)
+    model = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF(max_iter=9)).fit(X_NAMES, Y_NAMES)
+    found, (X, _) = tagger_of(model, tmp_path), make_name_sentences(400, random_state=1)
+    expected_labels, wrong = [list(labels) for labels in model.predict(X)], []
+
+    def work(first):
+        order = [*range(first, len(X)), *range(first)]
+        wrong.extend(i for i in order if found.tag(X[i]) != expected_labels[i])
+
+    threads = [threading.Thread(target=work, args=(first,)) for first in (0, 100, 200, 300)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+    assert len(found._features.fields[0].known.rows) < 100
+    long = [f"word{i}" for i in range(1000)]
+    assert found.tag(long) == list(model.predict([long])[0])
+
+
+def test_importing_the_module_imports_numpy_alone():
+    code = """if True:
+        import sys
+        import sklearn_hocrf.tagger
+        names = {name.partition(".")[0] for name in sys.modules}
+        assert not names & {"sklearn", "scipy", "numba", "llvmlite", "joblib"}, names
+        from sklearn_hocrf import HighOrderCRF, crf
+        assert crf.HighOrderCRF is HighOrderCRF
+    """
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_names_of_the_package():
+    for name in sklearn_hocrf.__all__:
+        assert name in dir(sklearn_hocrf)
+        getattr(sklearn_hocrf, name)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        sklearn_hocrf.nothing  # noqa: B018
+    assert pickle.loads(pickle.dumps(HighOrderCRF)) is HighOrderCRF
+
+
+def test_module_is_self_contained():
+    modules = set()
+    for node in ast.walk(ast.parse(MODULE.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            modules |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0
+            modules.add(node.module.partition(".")[0])
+    assert modules - set(sys.stdlib_module_names) == {"numpy"}
+
+
+def test_copied_module(tmp_path):
+    """A copy in a folder of its own reads a file where no other library can be imported."""
+    (tmp_path / "own_tagger.py").write_bytes(MODULE.read_bytes())
+    code = f"""if True:
+        import json, sys
+        class Blocker:
+            def find_spec(self, name, path=None, target=None):
+                root = name.partition(".")[0]
+                if root not in ("numpy", "own_tagger") and root not in sys.stdlib_module_names:
+                    raise ImportError(name + " is blocked")
+        sys.meta_path.insert(0, Blocker())
+        sys.path.insert(0, {str(tmp_path)!r})
+        from own_tagger import Tagger
+        tagger = Tagger({str(GOLDEN / "tagger-names-1.hocrf")!r})
+        tokens = json.load(open({str(GOLDEN / "tagger-1.json")!r}))["names"]["X"][0]
+        print(json.dumps([tagger.tag(tokens), tagger.segments(tokens), tagger.marginals(tokens).tolist()]))
+    """
+    run = subprocess.run([sys.executable, "-I", "-c", code], check=True, capture_output=True, text=True)
+    labels, segments, marginals = json.loads(run.stdout)
+    known = json.loads((GOLDEN / "tagger-1.json").read_text(encoding="utf-8"))["names"]["answers"][0]
+    assert labels == known["labels"]
+    assert segments == [segment[:3] for segment in known["segments"]]
+    assert_allclose(marginals, known["marginals"], **CLOSE)
+
+
+# --- golden and broken files ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", golden_models())
+def test_golden_files(name):
+    """Files of format 1 are read for ever."""
+    known = json.loads((GOLDEN / "tagger-1.json").read_text(encoding="utf-8"))[name]
+    found = Tagger(GOLDEN / f"tagger-{name}-1.hocrf")
+    for tokens, answers in zip(known["X"], known["answers"], strict=True):
+        own = expected(found, tokens)
+        assert own["labels"] == answers["labels"]
+        assert_allclose(own["marginals"], answers["marginals"], **CLOSE)
+        assert [segment[:3] for segment in own["segments"]] == [segment[:3] for segment in answers["segments"]]
+        assert [labels for labels, *_ in own["nbest"]] == [labels for labels, *_ in answers["nbest"]]
+        assert_allclose([s[1:] for s in own["nbest"]], [s[1:] for s in answers["nbest"]], **CLOSE)
+
+
+@pytest.mark.parametrize("name", golden_models())
+def test_changed_files(name):
+    """A changed file is a ValueError, or gives answers; see ``mutate_tagger.py``."""
+    X = json.loads((GOLDEN / "tagger-1.json").read_text(encoding="utf-8"))[name]["X"]
+    content = (GOLDEN / f"tagger-{name}-1.hocrf").read_bytes()
+    for changed in changed_contents(content, 150, seed=0):
+        check_content(changed, X)
+
+
+def with_header(content, change=str):
+    """Return a file with another header, and some room behind it."""
+    size, room = int.from_bytes(content[8:16], "little"), 4096
+    header = json.loads(content[16 : 16 + size])
+    first = min(offset for _, _, offset in header["arrays"].values())
+    for entry in header["arrays"].values():
+        entry[2] += room
+    text = change(json.dumps(header, separators=(",", ":"))).encode()
+    return content[:8] + len(text).to_bytes(8, "little") + text.ljust(first + room - 16) + content[first:]
+
+
+def test_room_behind_the_header():
+    content = (GOLDEN / "tagger-names-1.hocrf").read_bytes()
+    assert Tagger(with_header(content)).labels == Tagger(content).labels
+
+
+def set_array(name, place, value):
+    def change(text):
+        header = json.loads(text)
+        header["arrays"][name][place] = value
+        return json.dumps(header, separators=(",", ":"))
+
+    return change
+
+
+def overlapping(text):
+    arrays = json.loads(text)["arrays"]
+    return set_array("key", 2, arrays["weight"][2])(text)
+
+
+BROKEN = {
+    "no magic": lambda c: b"x" + c[1:],
+    "format 2": lambda c: c[:7] + b"\2" + c[8:],
+    "empty": lambda c: b"",
+    "cut": lambda c: c[:-100],
+    "header beyond": lambda c: c[:8] + (2**40).to_bytes(8, "little") + c[16:],
+    "header of nothing": lambda c: c[:8] + bytes(8) + c[16:],
+    "a key twice": lambda c: with_header(c, lambda t: t.replace('"decoding":"viterbi"', '"labels":1')),
+    "NaN": lambda c: with_header(c, lambda t: t.replace('"no_probabilities":null', '"no_probabilities":NaN')),
+    "Infinity": lambda c: with_header(c, lambda t: t.replace('"no_probabilities":null', '"no_probabilities":1e999')),
+    "huge": lambda c: with_header(c, lambda t: t.replace('"scheme":"bio"', '"scheme":9' + "0" * 5)),
+    "deep": lambda c: with_header(c, lambda t: "[" * len(t)),
+    "deep in a text": lambda c: with_header(c, lambda t: '"\\"' + "[" * (len(t) - 3)),
+    "shape": lambda c: with_header(c, set_array("score", 1, [2**50])),
+    "negative": lambda c: with_header(c, set_array("score", 1, [-1])),
+    "offset": lambda c: with_header(c, set_array("score", 2, 64)),
+    "unaligned": lambda c: with_header(c, set_array("closed", 2, 14465 + 4096)),
+    "overlap": lambda c: with_header(c, overlapping),
+    "type": lambda c: with_header(c, set_array("score", 0, "|O")),
+    "signed": lambda c: with_header(c, set_array("score", 0, "<i8")),
+    "bool": lambda c: with_header(c, set_array("score", 2, True)),
+    "no array": lambda c: with_header(c, lambda t: t.replace('"moved"', '"moose"')),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_broken_files(tmp_path, name):
+    content = BROKEN[name]((GOLDEN / "tagger-names-1.hocrf").read_bytes())
+    (tmp_path / "broken").write_bytes(content)
+    for mmap in False, True:
+        with pytest.raises(ValueError) as raised:  # noqa: PT011
+            Tagger(tmp_path / "broken", mmap=mmap)
+        assert len(str(raised.value)) < 400
+
+
+# --- real data --------------------------------------------------------------------------------------------------------
+
+
+def load_addresses(folder):
+    with gzip.open(folder / "usaddress" / "train.jsonl.gz", "rt") as lines:
+        rows = [json.loads(line) for line in lines]
+    return [row["features"] for row in rows], [row["labels"] for row in rows]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("max_order", [1, 3])
+def test_addresses(data_dir, tmp_path, max_order):
+    X, y = load_addresses(data_dir)
+    model = HighOrderCRF(max_order, max_iter=20).fit(X[:400], y[:400])
+    assert_same(tagger_of(model, tmp_path), model, X[400:600], model.predict(X[400:600]))
+    exported = export_tagger(model, tmp_path / "small.hocrf", X=X)
+    assert exported.n_different_labels <= exported.n_tokens / 10_000
+    assert exported.largest_difference < 1e-4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("max_order", [1, 2])
+def test_chunks(data_dir, tmp_path, max_order):
+    X, y = load_conll(data_dir / "conll2000" / "train.txt.gz", ["w", "p", "tag"], return_X_y=True)
+    model = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF(max_order, max_iter=20)).fit(X[:500], y[:500])
+    found, some = tagger_of(model, tmp_path), slice(500, 700)
+    assert_same(found, model, X[some], model.predict(X[some]))
+    assert_same_segments(found, model, X[some])
+    exported = export_tagger(model, tmp_path / "small.hocrf", X=X[:1500])
+    assert exported.n_different_labels <= exported.n_tokens / 10_000
