@@ -17,7 +17,7 @@ from ._estimator.fitted_model import FittedModel, check_probabilities
 from ._files import claimed, replace
 from ._structure.weighted_arcs import weighted_arcs
 from ._validation._delegation import steps_inside
-from .feature_extraction import SequenceDictVectorizer, SequenceFeatureExtractor
+from .feature_extraction import SequenceDictVectorizer, SequenceFeatureExtractor, TemplateVectorizer
 from .feature_extraction._extractor import fitted_templates
 from .tagger import (
     ALIGNMENT,
@@ -217,6 +217,8 @@ def _features(fitted, transformers, weights, arrays) -> dict:
         raise ValueError(f"the model was not fitted on the features of {type(transformers[0]).__name__}")
     if not transformers and space.vocabulary is not None:
         return _names(list(space.vocabulary), weights, arrays)
+    if transformers and isinstance(transformers[0], TemplateVectorizer):
+        raise ValueError("a tagger does not read the templates of CRF++ and Wapiti: use a SequenceFeatureExtractor")
     if transformers and isinstance(transformers[0], SequenceDictVectorizer):
         return _names(list(transformers[0].vocabulary_), weights, arrays)
     if transformers and isinstance(transformers[0], SequenceFeatureExtractor):

@@ -27,7 +27,12 @@ import sklearn_hocrf
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, _export, tagger
 from sklearn_hocrf.calibration import CalibratedSequenceLabeler
 from sklearn_hocrf.datasets import load_conll, make_name_sentences
-from sklearn_hocrf.feature_extraction import SequenceDictVectorizer, SequenceFeatureExtractor, TokenTransformer
+from sklearn_hocrf.feature_extraction import (
+    SequenceDictVectorizer,
+    SequenceFeatureExtractor,
+    TemplateVectorizer,
+    TokenTransformer,
+)
 from sklearn_hocrf.feature_extraction import _token_functions as token_functions
 from sklearn_hocrf.pipeline import make_pipeline
 from sklearn_hocrf.settings import Constraints, SegmentDecoding, TokenDecoding
@@ -293,6 +298,7 @@ REFUSED = {
     "pruning": (HighOrderCRF(pruning=2, max_iter=1), "pruning"),
     "costs": (HighOrderCRF(decoding=TokenDecoding({("A", "B"): 2}), max_iter=1), "decoding"),
     "segments": (HighOrderCRF(decoding=SegmentDecoding(), max_iter=1), "decoding"),
+    "templates": (make_pipeline(TemplateVectorizer(["U:%x[0,0]"]), HighOrderCRF(max_iter=1)), "templates"),
     "hashing": (make_pipeline(SequenceFeatureExtractor(n_features=64), HighOrderCRF(max_iter=1)), "hashing"),
 }
 

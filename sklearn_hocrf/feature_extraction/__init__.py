@@ -56,6 +56,8 @@ the extractor chooses default templates and functions; `affixes=10` adds longer 
 >>> extractor.get_feature_names_out()[3:7].tolist()
 ['pos[-1]|pos[0]=DT|JJ', 'pos[-1]|pos[0]=JJ|NN', 'pos[-1]|pos[0]=__BOS__|DT', 'ends_in_vowel[0]']
 
+:func:`read_templates` reads the template files of CRF++ and Wapiti.
+
 Your own files
 --------------
 Any code that produces a list of sequences and a list of label sequences will do. :mod:`sklearn_hocrf.datasets` reads
