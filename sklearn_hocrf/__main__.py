@@ -1,4 +1,13 @@
-"""The command line: ``python -m sklearn_hocrf`` and ``python -m sklearn_hocrf warm-up``.
+r"""The command line: ``hocrf``, or ``python -m sklearn_hocrf``.
+
+Models are trained on files with a token per line and its label in the last column, as of CRF++ and Wapiti; an empty
+line ends a sequence. Tagging streams: it needs numpy only, and memory for one sequence::
+
+    hocrf fit train.conll -o names.hocrf --order 2 --constraints bio
+    hocrf tag names.hocrf < lines.conll > tagged.conll
+    hocrf tag names.hocrf --segments < lines.conll
+    hocrf evaluate names.hocrf test.conll
+    hocrf export model.skops -o names.hocrf
 
 Without arguments, it demonstrates the gain of high-order label patterns: it trains on words of noisy handwritten digits
 that follow a Markov chain of order 3, once for each order of label patterns.
@@ -30,10 +39,9 @@ import math
 import sys
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
-from sklearn_hocrf import HighOrderCRF
-from sklearn_hocrf._warm_up import warm_up
-from sklearn_hocrf.datasets import make_digit_words
+from sklearn_hocrf._commands import COMMANDS, add_commands, run
 
 SECONDS_BETWEEN_LINES = 10  # of the counter
 
@@ -41,7 +49,7 @@ SECONDS_BETWEEN_LINES = 10  # of the counter
 def main(arguments: Sequence[str] | None = None) -> int:
     """Parse the command line, run the command, and return the exit code."""
     parser = argparse.ArgumentParser(
-        prog="python -m sklearn_hocrf",
+        prog="hocrf" if Path(sys.argv[0]).stem == "hocrf" else "python -m sklearn_hocrf",
         description="Train HighOrderCRF on words of noisy handwritten digits that follow a Markov chain of order 3, "
         "with label patterns of growing order.",
     )
@@ -53,7 +61,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", title="commands")
     what = "compile all kernels, and keep them in the folder NUMBA_CACHE_DIR: for container images"
     commands.add_parser("warm-up", help=what, description=what[0].upper() + what[1:] + ".")
+    add_commands(commands)
     options = parser.parse_args(arguments)
+    if options.command in COMMANDS:
+        return run(options)
     if options.command == "warm-up":
         return prepare()
     show(options)
@@ -62,6 +73,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def prepare() -> int:
     """Compile all kernels, print a line, and return the exit code."""
+    from sklearn_hocrf._warm_up import warm_up
+
     try:
         done = warm_up(Counter())
     except (OSError, RuntimeError) as error:
@@ -91,6 +104,9 @@ class Counter:
 
 def show(options: argparse.Namespace) -> None:
     """Train, and print one line of the table for each order."""
+    from sklearn_hocrf import HighOrderCRF
+    from sklearn_hocrf.datasets import make_digit_words
+
     X_train, X_test, y_train, y_test = make_digit_words(options.words, options.words, random_state=options.seed)
     n_train, n_test = (sum(len(labels) for labels in y) for y in (y_train, y_test))
     words = f"{len(y_train)} training words ({n_train} digits), {len(y_test)} test words ({n_test} digits)"

@@ -47,7 +47,7 @@ class ScoreOptions(TypedDict, total=False):
 class PrecisionRecallF1(NamedTuple, Generic[Value]):
     """Precision, recall and F1, of each label or averaged.   L labels.
 
-    Returned by :func:`token_precision_recall_f1` and :func:`segment_precision_recall_f1`; see the examples there.
+    Returned by :func:`token_precision_recall_f1` and :func:`segment_precision_recall_f1`. See the examples there.
     """
 
     precision: Value  # correct / predicted; (L,) float64 with ``average=None``
