@@ -34,7 +34,7 @@ TABLE = np.dtype(
 class SegmentOutcomes(NamedTuple):
     """All segments in order, each marked right or wrong, with its probability.   M segments.
 
-    Returned by :func:`segment_outcomes`; see the examples there.
+    Returned by :func:`segment_outcomes`. See the examples there.
     """
 
     is_right: np.ndarray  # (M,) bool

@@ -34,7 +34,7 @@ Segment = tuple[int, int, Any]
 class SegmentConfusion(NamedTuple):
     """How often segments of a label are predicted as segments of another one.   L labels.
 
-    Returned by :func:`segment_confusion`; see the example there.
+    Returned by :func:`segment_confusion`. See the example there.
 
     Attributes
     ----------
