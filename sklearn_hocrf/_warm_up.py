@@ -181,7 +181,7 @@ def chains(X, y, orders, feature_orders):
 def segments(X, y, orders, feature_orders):
     """Yield uses of semi-CRFs of all kinds: only token features, or also segment features; of value 1 and others."""
     names = [[f"w{np.flatnonzero(row).sum()}" for row in rows] for rows in X]
-    tokens = SequenceFeatureExtractor([(("w", 0),)]).fit_transform(names)
+    tokens = SequenceFeatureExtractor([(("w", 0),)]).fit(names).transform(names)
     extractor = SegmentFeatureExtractor(begin=True, inside=True, length="capped", identity=True)
     forms = [tokens, [2.0 * rows for rows in X], extractor.fit_transform(tokens, y)]
     for max_order in orders:

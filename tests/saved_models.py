@@ -13,6 +13,7 @@ from sklearn_hocrf.feature_extraction import (
     SegmentLogOddsEncoder,
     SequenceDictVectorizer,
     SequenceFeatureExtractor,
+    TemplateVectorizer,
     TokenTransformer,
 )
 from sklearn_hocrf.model_selection import PenaltySearchCV
@@ -78,6 +79,10 @@ def estimators():
         ),
         "hashing": (make_pipeline(SequenceFeatureExtractor(n_features=64), chain()), WORDS),
         "vectorizer": (make_pipeline(SequenceDictVectorizer(columns="w", min_count=2), chain()), DICTS),
+        "templates": (
+            make_pipeline(TemplateVectorizer(["U:%x[0,0]", "B:%x[-1,0]"]), chain(feature_order={"B": (1,)})),
+            WORDS,
+        ),
         "tokenwise": (make_pipeline(row, chain()), ROWS),
         "calibrated": (CalibratedSequenceLabeler(make_pipeline(w, chain()), cv=2), WORDS),
         "penalties": (PenaltySearchCV(chain(), cv=2, max_steps=1), NAMES),

@@ -398,7 +398,10 @@ def test_marks_of_missing_labels(mark):
             {"objective": "local_feature_matching"},
             r"LocalFeatureMatching\(\) needs all labels, but y has holes",
         ),
-        ({"solver": "newton-cg"}, r"solver NewtonCG\(\) the likelihood is not convex if y has holes"),
+        (
+            {"solver": "newton-cg"},
+            r"solver NewtonCG\(\) needs a convex function, but the likelihood is not convex if y has holes",
+        ),
         ({"patterns": "auto"}, "the search for patterns='auto' needs all labels, but y has holes"),
         ({"objective": PartialLikelihood("em"), "solver": "sgd"}, "cannot be combined with PartialLikelihood.*'em'"),
     ],
@@ -416,7 +419,7 @@ def test_scores_and_searches():
     crf = HighOrderCRF(1).fit(X, full)
     with pytest.raises(ValueError, match="y has holes, but the accuracy needs the label of each token"):
         crf.score(X, y)
-    with pytest.raises(ValueError, match="the likelihood is not convex if y has holes"):
+    with pytest.raises(ValueError, match="y has holes, which make the likelihood non-convex"):
         PenaltySearchCV(crf, cv=2).fit(X, y)
     search = GridSearchCV(crf, {"sigma_reg": [0.1, 1.0]}, scoring=log_likelihood_scorer, cv=2)
     assert search.fit(X, y).best_score_ < 0

@@ -499,7 +499,7 @@ def test_steps_stop_where_they_are_told():
         report = FrankWolfe(tol=0, max_iter=max_iter, random_state=0).solve(objective, L2(1.0), w0)
         assert not report.converged
         assert report.n_iter == max_iter
-        assert "limit" in report.message
+        assert "maximum number of iterations" in report.message
     assert FrankWolfe(max_iter=0).solve(objective, L2(1.0), w0).w.any() == 0
     with pytest.raises(ValueError, match="finite values of sigma_reg"):
         FrankWolfe().solve(objective, L2(np.where(np.arange(len(w0)), 1.0, 0.0)), w0)

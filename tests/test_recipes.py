@@ -45,7 +45,7 @@ def test_spacy():
     assert names["X"] == [TokenizedText(TEXT, tokenize([TEXT])[0].offsets)]
     assert names["y"] == tags_from_spans(names["X"], [SPANS])
     doc.ents = []
-    run("Entities of spaCy", docs=[doc], X=names["X"], y_pred=names["y"])
+    run("spaCy entities", docs=[doc], X=names["X"], y_pred=names["y"])
     assert [(ent.start_char, ent.end_char, ent.label_) for ent in doc.ents] == SPANS
     offsets_to_biluo_tags = spacy.training.offsets_to_biluo_tags
     assert tags_from_spans(names["X"], [SPANS], "bilou") == [offsets_to_biluo_tags(doc, SPANS)]
@@ -81,7 +81,7 @@ def test_files_of_spacy(tmp_path):
     doc = nlp(TEXT)
     doc.ents = [doc.char_span(*span) for span in SPANS]
     spacy.tokens.DocBin(docs=[doc]).to_disk(path)
-    docs = run("Files of spaCy", nlp=nlp, path=path)["docs"]
+    docs = run("spaCy files", nlp=nlp, path=path)["docs"]
     names = run("spaCy;", docs=docs)
     assert names["y"] == tags_from_spans(names["X"], [SPANS])
 
@@ -90,7 +90,7 @@ def test_spans_of_spacy_with_probabilities(tmp_path):
     spacy = pytest.importorskip("spacy", reason="spaCy is absent")
     doc = spacy.blank("en")(TEXT)
     (spans,) = spans_from_tags(tokenize([TEXT]), [TAGS], probability=[[0.5, 0.25]])
-    run("Spans of spaCy", docs=[doc], spans=[[*spans, (4, 7, "PER", 0.125)]])
+    run("spaCy spans", docs=[doc], spans=[[*spans, (4, 7, "PER", 0.125)]])
     group = doc.spans["sc"]
     assert [(span.start_char, span.end_char, span.label_) for span in group] == [*SPANS, (4, 7, "PER")]
     assert group.attrs["scores"] == [0.5, 0.25, 0.125]
@@ -103,10 +103,10 @@ def test_labels_to_be_ignored():
     rows = {"tokens": [["Ann", "left"], ["Bob", "left"]], "labels": [[1, 0], [-100, 0]]}
     names = {"HighOrderCRF": HighOrderCRF, "make_pipeline": make_pipeline}
     names["SequenceFeatureExtractor"] = SequenceFeatureExtractor
-    model = run("Labels of which some are -100", rows=rows, **names)["model"]
+    model = run("Labels that Hugging Face's trainers ignore (-100)", rows=rows, **names)["model"]
     assert model.predict(rows["tokens"][:1]) == [[1, 0]]
     datasets = pytest.importorskip("datasets", reason="datasets is absent")
-    names = run("Labels of which some are -100", rows=datasets.Dataset.from_dict(rows), **names)
+    names = run("Labels that Hugging Face's trainers ignore (-100)", rows=datasets.Dataset.from_dict(rows), **names)
     assert names["model"].predict(rows["tokens"]) == model.predict(rows["tokens"])
 
 
@@ -118,5 +118,5 @@ def test_label_studio():
     assert results[1]["value"] == {"start": 17, "end": 21, "labels": ["LOC"]}
     relation = {"type": "relation", "from_id": "a", "to_id": "b"}
     export = [{"id": 1, "data": task["data"], "annotations": [{"result": [*results, relation]}]}]
-    names = run("Label Studio, its export", source=json.dumps(export))
+    names = run("Label Studio exports", source=json.dumps(export))
     assert (names["texts"], names["spans"]) == ([TEXT], [SPANS])

@@ -361,7 +361,7 @@ def test_own_solvers_need_no_settings(estimator):
     class Limited(Stuck):
         max_iter = 0
 
-    with pytest.warns(ConvergenceWarning, match=r"no closer to the optimum: increase tol, scale"):
+    with pytest.warns(ConvergenceWarning, match=r"Rounding errors prevent further progress: increase tol, scale"):
         estimator(solver=Stuck()).fit(X, Y)
     with pytest.warns(ConvergenceWarning, match=r"Increase max_iter \(now 0\)"):
         estimator(solver=Limited()).fit(X, Y)

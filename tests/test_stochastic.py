@@ -796,7 +796,7 @@ def test_estimators_say_what_does_not_fit(words):
         HighOrderCRF(solver="sgd", l1_reg=0.1).fit(*words)
     with pytest.raises(ValueError, match="minibatches"):
         HighOrderCRF(solver="sgd", objective="hinge").fit(*words)
-    with pytest.raises(ValueError, match="not inf"):
+    with pytest.raises(ValueError, match="a finite value of sigma_reg"):
         HighOrderCRF(solver="sgd", sigma_reg=np.inf).fit(*words)
     with pytest.warns(ConvergenceWarning, match="Increase max_iter"):
         HighOrderCRF(solver="sgd", max_iter=1, random_state=0).fit(*words)

@@ -34,8 +34,8 @@ class Made:
 
     __slots__ = ("model",)
 
-    def __init__(self) -> None:
-        self.model: Model | None = None
+    def __init__(self, model: Model | None = None) -> None:
+        self.model = model
 
     def __reduce__(self) -> tuple:
         return Made, ()
@@ -65,7 +65,7 @@ class Fitted(NamedTuple):
     def model(self, family: Family) -> Model:
         """Return the model with the weights, which is kept unless its tables are large."""
         kept = self.made and self.made.model
-        if kept:
+        if kept and kept.weights is self.weights:  # records may be copied with other weights
             return kept
         if self.level_zero is not None:
             model = LATTICE.model(self.layout, self.weights, self.level_zero.finder())
