@@ -1,1 +1,1 @@
-"""Questions about a batch. ``model.Model`` declares them; chain, segment and lattice answer; ``families`` lists these."""
+"""Questions about a batch. ``model.Model`` declares them, ``families`` lists who answers: chain, segment, lattice."""
