@@ -51,7 +51,7 @@ settings.register_profile(
     "sklearn_hocrf",
     deadline=None,  # the first example may have to compile a kernel
     derandomize="CI" in os.environ,
-    max_examples=20 if JIT_DISABLED else 50,
+    max_examples=int(os.environ.get("HYPOTHESIS_EXAMPLES", 20 if JIT_DISABLED else 50)),
     suppress_health_check=[HealthCheck.too_slow],
     print_blob=True,
 )

@@ -43,6 +43,7 @@ def fit(X, y, estimator=HighOrderCRF, **parameters):
 @pytest.mark.parametrize("solver", SOLVERS)
 @settings(max_examples=10)
 @given(exponent=st.floats(-3, 150), seed=st.integers(0, 99), sigma_reg=st.sampled_from([0.1, 1.0, 30.0]))
+@pytest.mark.slow
 def test_training_gets_better_or_says_that_it_cannot(solver, exponent, seed, sigma_reg):
     X, y = noisy(10.0**exponent, seed)
     if len(np.unique(np.concatenate(y))) < 2:
@@ -72,6 +73,7 @@ def test_training_gets_better_or_says_that_it_cannot(solver, exponent, seed, sig
 
 @pytest.mark.parametrize("scale", [100.0, 1e8, 1e150])
 @pytest.mark.parametrize("solver", ["sgd", "adagrad"])
+@pytest.mark.slow
 def test_stochastic_solvers_on_large_features(solver, scale):
     crf, messages = fit(*noisy(scale, n=20), solver=solver, max_iter=100)
     value = crf.objective_history_[-1]

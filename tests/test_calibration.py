@@ -97,6 +97,7 @@ def total(model, X, Y, temperature=1.0):
 
 
 @pytest.mark.parametrize("name", MODELS)
+@pytest.mark.slow
 def test_temperature_is_that_of_highest_held_out_likelihood(name):
     model = MODELS[name]
     data = allowed(model, X, Y)
@@ -335,6 +336,7 @@ def test_pipelines_inside_and_outside():
 
 
 @pytest.mark.filterwarnings("ignore:.* have probability 0")
+@pytest.mark.slow
 def test_searches_inside_and_outside():
     grid = {"sigma_reg": [0.3, 30.0]}
     inside = CalibratedSequenceLabeler(GridSearchCV(WEAK, grid, cv=2, scoring=SCORER), cv=2)

@@ -130,6 +130,7 @@ def raise_timeout(number):
     raise TimeoutError("of the work")
 
 
+@pytest.mark.slow
 def test_a_result_that_is_slow_to_come_is_waited_for(client, monkeypatch):
     monkeypatch.setattr(_partitions, "_PATIENCE", 0.2)
     numbers = _partitions.Partitions(client, [(delayed(int)(7),)])
@@ -140,6 +141,7 @@ def test_a_result_that_is_slow_to_come_is_waited_for(client, monkeypatch):
     numbers.release()
 
 
+@pytest.mark.slow
 def test_threads_that_share_a_client_wait_for_each_other(client, monkeypatch):
     """A client has few requests under way at a time."""
     monkeypatch.setattr(_partitions, "_PATIENCE", 0.1)
@@ -177,6 +179,7 @@ def test_requests_that_another_thread_interrupts_are_repeated(client, monkeypatc
 
 
 @pytest.mark.parametrize("name", CHAINS)
+@pytest.mark.slow
 def test_optimum_is_that_of_one_machine(name, client):
     settings = {"tol": 1e-8, **CHAINS[name]}
     is_weighted = name in ("order 2", "l1")
@@ -220,6 +223,7 @@ def test_segments_of_one_token_in_some_partitions_alone(client):
     check_same(remote, HighOrderSemiCRF(**settings).fit(X, y))
 
 
+@pytest.mark.slow
 def test_forms_of_partitions(client):
     """Bags, Delayed, Futures; lists, batches, arrays; iterators, as maps of bags are."""
     few = {"solver": LBFGS(tol=1e-8), "sigma_reg": 0.2}

@@ -197,6 +197,7 @@ def random_weights(crf, seed, scale=2.0):
 @pytest.mark.parametrize("threshold", [0.05, 0.4])
 @pytest.mark.parametrize("case", ["forbidden", "two O", "borders", "known", "no B"])
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.slow
 def test_segments_that_cannot_stand_together(case, threshold):
     """The best segments among those that possible labels can write, whatever rules these labels out."""
     rng = np.random.default_rng(0)

@@ -479,6 +479,7 @@ for is_first in (True, False):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs kill -9")
+@pytest.mark.slow
 def test_a_writer_that_is_killed_leaves_a_whole_batch(folder):
     """At each of its file operations; the next writer removes what is left."""
     script = KILLED.replace("tests_of_folders", Path(__file__).stem)

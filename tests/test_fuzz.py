@@ -52,6 +52,7 @@ def test_a_right_answer_or_a_documented_exception(name):
     ("deed", "kind"),
     [("os.kill(os.getpid(), signal.SIGSEGV)", "crash"), ("time.sleep(60)", "hang"), ("1 / 0", "ZeroDivisionError")],
 )
+@pytest.mark.slow
 def test_crashes_hangs_and_other_exceptions_are_findings(deed, kind, tmp_path):
     program = f"""
 import os, signal, time

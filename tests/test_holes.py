@@ -205,6 +205,7 @@ def test_minibatches_add_up(scheme):
 
 
 @pytest.mark.parametrize("scheme", [None, *SCHEMES])
+@pytest.mark.slow
 def test_expectation_maximisation_never_falls_and_ends_where_direct_training_does(scheme):
     rng = np.random.default_rng(4)
     for l1_reg in (0.0, 0.05):
@@ -224,6 +225,7 @@ def test_expectation_maximisation_never_falls_and_ends_where_direct_training_doe
 
 @pytest.mark.parametrize("scheme", [None, "bio"])
 @pytest.mark.parametrize("solver", ["sgd", "adagrad"])
+@pytest.mark.slow
 def test_stochastic_solvers_come_near(scheme, solver):
     estimator, X, y = with_holes(np.random.default_rng(5), scheme, tol=1e-6)
     exact = estimator.fit(X, y).objective_history_
@@ -253,6 +255,7 @@ def test_without_holes_all_ways_are_one(scheme):
 
 @pytest.mark.parametrize("scheme", [None, "bio"])
 @pytest.mark.parametrize("solver", ["lbfgs", "sgd"])
+@pytest.mark.slow
 def test_same_bits_for_any_number_of_threads(scheme, solver):
     estimator, X, y = with_holes(np.random.default_rng(7), scheme, solver=solver, random_state=0)
     fits = [estimator.set_params(n_jobs=n).fit(X * 20, y * 20).coef_.toarray() for n in (1, 3)]

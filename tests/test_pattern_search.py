@@ -90,6 +90,7 @@ def searches(draw):
 
 @settings(deadline=None, max_examples=25)
 @given(searches())
+@pytest.mark.slow
 def test_drawn_chains(case):
     x, y, weight, strengths, parameters = case
     check_same_optimum(HighOrderCRF, PatternSearch(strengths), x, y, weight, **parameters)
@@ -175,6 +176,7 @@ def test_few_patterns_at_a_time(monkeypatch):
     [{}, {"feature_order": {"ending": 1}}, {"sigma_reg": {("patterns", 1): 3.0, None: 0.5}}, {"solver": "newton-cg"}],
     ids=str,
 )
+@pytest.mark.slow
 def test_relaxed_is_training_on_what_was_found(estimator, parameters):
     crf = estimator(2, patterns="auto", tol=1e-6, **parameters).fit(X, Y)
     strict = estimator(

@@ -379,6 +379,7 @@ def test_best_step_need_not_be_the_last(search):
 
 
 @pytest.mark.parametrize("sigma", [30.0, 100.0])
+@pytest.mark.slow
 def test_starts_far_away(sigma):
     """From weak penalties, where loose training says least, scores are near the truth, and the search gets away.
 

@@ -151,6 +151,7 @@ def test_sequences_without_weight_do_not_count():
 
 @pytest.mark.parametrize("shuffle", [False, True])
 @pytest.mark.parametrize("name", ["conll2000", "conll2002", "usaddress", "anystyle"])
+@pytest.mark.slow
 def test_data_sets_without_warnings(data_dir, name, shuffle):
     X, y, model = DATA[name](data_dir)
     splits = KFold(5, shuffle=shuffle, random_state=0 if shuffle else None)

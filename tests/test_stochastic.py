@@ -550,6 +550,7 @@ SOME, OTHERS = ["plain", "segments"], ["sample weights", "l1", "weak penalty"]
 
 
 @pytest.mark.parametrize("kind", [*SOME, *(pytest.param(kind, marks=pytest.mark.slow) for kind in OTHERS)])
+@pytest.mark.slow
 def test_ends_more_than_a_twentieth_above_the_optimum_warn(kind):
     """Three sequences of three tokens, each with features of a scale of its own."""
     n_far = 0

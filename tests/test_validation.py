@@ -863,6 +863,7 @@ for ask in (
 """
 
 
+@pytest.mark.slow
 def test_messages_do_not_depend_on_the_seed_of_hashes():
     said = {
         subprocess.run(
