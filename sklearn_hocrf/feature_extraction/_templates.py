@@ -373,9 +373,9 @@ class CodeReader:
     def rows(self, texts: np.ndarray) -> np.ndarray:
         """Return the codes of some texts, and as last row those of no text; shape (len(texts) + 1, n), int32."""
         known = self._known
-        if len(known) > MOST_KNOWN:
-            known = self._known = {}
         rows = [known.get(text) or self._learn(known, text) for text in texts.tolist()]
+        if len(known) > MOST_KNOWN:  # after a batch, which may have millions of texts
+            self._known = {}
         return np.array([*rows, (-1,) * len(self.numbers)], dtype=np.int32)
 
     def _learn(self, known, text):
