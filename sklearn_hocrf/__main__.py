@@ -9,6 +9,11 @@ line ends a sequence. Tagging streams: it needs numpy only, and memory for one s
     hocrf evaluate names.hocrf test.conll
     hocrf export model.skops -o names.hocrf
 
+A project of CRF++ or Wapiti brings its template file along, which says what the features are and which of them are
+paired with pairs of labels. Lines have the columns that they had there::
+
+    hocrf fit train.conll -o names.hocrf --templates template
+
 Without arguments, it demonstrates the gain of high-order label patterns: it trains on words of noisy handwritten digits
 that follow a Markov chain of order 3, once for each order of label patterns.
 

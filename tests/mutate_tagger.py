@@ -5,6 +5,7 @@ Prints, for each file, how many changed ones there were and how many were refuse
 """
 
 import json
+import lzma
 import random
 import sys
 import warnings
@@ -25,6 +26,22 @@ def changed_contents(content, n, seed):
     ways = [_bytes, _bytes, _header_text, _header_value, _header_value, _header_value, _array, _array, _array, _length]
     for _ in range(n):
         yield draw.choice(ways)(draw, content, size)
+
+
+def parts_of(content):
+    """Return the header of a file, and its body, which is not packed."""
+    size = int.from_bytes(content[8:16], "little")
+    header, body = json.loads(content[16 : 16 + size]), content[-(-(16 + size) // 64) * 64 :]
+    return header, body if header["packed"] is None else lzma.decompress(body)
+
+
+def file_of(header, body):
+    """Return a file with a header and a body; it is packed if the header says so."""
+    text = header if isinstance(header, bytes) else json.dumps(header, separators=(",", ":")).encode()
+    if isinstance(header, dict) and header.get("packed") is not None:
+        body = lzma.compress(body)
+    head = b"HOCRF\0\0\1" + len(text).to_bytes(8, "little") + text
+    return head + bytes(-len(head) % 64) + body
 
 
 def _bytes(draw, content, size):
@@ -56,9 +73,8 @@ def _values(node):
 
 
 def _header_value(draw, content, size):
-    """Change a value of the header, at an equal length of the header, so that arrays stay where they are."""
-    header = json.loads(content[16 : 16 + size])
-    first = min(offset for _, _, offset in header["arrays"].values())
+    """Change a value of the header."""
+    header, body = parts_of(content)
     node, key = draw.choice(list(_values(header)))
     kind = draw.randrange(8)
     if kind == 0:
@@ -74,17 +90,14 @@ def _header_value(draw, content, size):
         )
     else:
         node[key] = draw.choice([None, True, False, [], {}, [[]], 0, "", 0.5, [[0, 0]], [[0, -9], [1, 2]]])
-    text = json.dumps(header, separators=(",", ":")).encode()
-    if len(text) <= first - 16:
-        return content[:8] + len(text).to_bytes(8, "little") + text.ljust(first - 16, b"\0") + content[first:]
-    return content[:8] + len(text).to_bytes(8, "little") + text + content[16 + size :]
+    return file_of(header, body)
 
 
 def _array(draw, content, size):
     """Change some numbers of an array."""
-    header = json.loads(content[16 : 16 + size])
+    header, body = parts_of(content)
     kind, shape, offset = header["arrays"][draw.choice(sorted(header["arrays"]))]
-    array = np.frombuffer(content, kind, int(np.prod(shape)), offset).copy()
+    array = np.frombuffer(body, kind, int(np.prod(shape)), offset).copy()
     for _ in range(draw.choice([1, 1, 2, 5]) if len(array) else 0):
         place = draw.randrange(len(array))
         if array.dtype.kind == "f":
@@ -92,7 +105,7 @@ def _array(draw, content, size):
         else:
             values = [0, 1, 2, np.iinfo(array.dtype).max, int(array[draw.randrange(len(array))]), int(array.max()) + 1]
             array[place] = min(draw.choice(values), np.iinfo(array.dtype).max)
-    return content[:offset] + array.tobytes() + content[offset + array.nbytes :]
+    return file_of(header, body[:offset] + array.tobytes() + body[offset + array.nbytes :])
 
 
 def check_content(content, X):
