@@ -25,6 +25,28 @@ module imports numpy and the standard library alone, and may be copied into the 
 3 4 LOC True
 5 8 ORG True
 
+A service
+---------
+A folder with a copy of this module, a model, and these lines, answers ``curl -d '["Victoria", "Berg"]' localhost:8000``
+where nothing but numpy is installed::
+
+    import json
+    from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+    from tagger import Tagger
+
+    tagger = Tagger("names.hocrf")
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self):
+            tokens = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(json.dumps(tagger.segments(tokens, with_probability=True)).encode())
+
+    ThreadingHTTPServer(("127.0.0.1", 8000), Handler).serve_forever()
+
+Files
+-----
 A file holds no code. One that is damaged, or made to do harm, is a ValueError when it is loaded. Do not write into a
 file that others have mapped (``export_tagger`` puts a new one in its place).
 
@@ -277,7 +299,7 @@ def _parse_number(text):
 
 def _parse_header(content) -> dict:
     """Return the object of a header; nothing in it is deep, large or there twice."""
-    text, depth = content.decode("utf-8"), 0
+    text, depth = str(content, "utf-8"), 0
     for bracket in re.findall(r"[\[\]{}]", re.sub(r'"[^"\\]*(?:\\.[^"\\]*)*"', "", text, flags=re.DOTALL)):
         depth += 1 if bracket in "[{" else -1
         _require(depth <= MAX_DEPTH, f"the header is nested deeper than {MAX_DEPTH}")

@@ -1,11 +1,17 @@
-"""Change the golden files of the tagger, and load them: ``python tests/mutate_tagger.py [NUMBER] [SEED]``.
+"""Change the golden files of the tagger, and load them: ``python tests/mutate_tagger.py [NUMBER] [SEED] [guarded]``.
 
 Each changed file must be refused by a ValueError, or give answers: labels of the model, probabilities that are numbers.
-Prints, for each file, how many changed ones there were and how many were refused.
+Prints, for each file, how many changed ones there were and how many were refused. With ``guarded``, each is at the end
+of a page before one that cannot be read: whoever reads past the end of the file ends the process.
 """
 
+from __future__ import annotations
+
+import ctypes
+import faulthandler
 import json
 import lzma
+import mmap
 import random
 import sys
 import warnings
@@ -13,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
+from sklearn_hocrf import tagger as module
 from sklearn_hocrf.tagger import Tagger
 
 GOLDEN = Path(__file__).resolve().parent / "golden"
@@ -108,10 +115,19 @@ def _array(draw, content, size):
     return file_of(header, body[:offset] + array.tobytes() + body[offset + array.nbytes :])
 
 
-def check_content(content, X):
+def mapped(content, memory):
+    """Return the tagger of a file that is mapped into guarded memory."""
+    read, module._read = module._read, lambda *_: memory.holding(content)
+    try:
+        return Tagger("mapped", mmap=True)
+    finally:
+        module._read = read
+
+
+def check_content(content, X, memory=None):
     """Load a file and ask it everything; return whether it was refused. Whatever is wrong is an error."""
     try:
-        tagger = Tagger(content, functions=None)
+        tagger = Tagger(content) if memory is None else mapped(content, memory)
     except ValueError:
         return True
     for tokens in X:
@@ -130,14 +146,34 @@ def check_content(content, X):
     return False
 
 
-def main(n=1000, seed=0):
+class Guarded:
+    """Memory of some pages before one that cannot be read."""
+
+    def __init__(self, n_bytes):
+        self.stop = -(-n_bytes // mmap.PAGESIZE) * mmap.PAGESIZE
+        self.pages = mmap.mmap(-1, self.stop + mmap.PAGESIZE)
+        self.address = ctypes.addressof(ctypes.c_char.from_buffer(self.pages))
+        libc = ctypes.CDLL(None, use_errno=True)
+        if libc.mprotect(ctypes.c_void_p(self.address + self.stop), ctypes.c_size_t(mmap.PAGESIZE), 0):
+            raise OSError(ctypes.get_errno(), "mprotect")
+
+    def holding(self, content):
+        """Return a view of a content that ends where the memory does."""
+        first = self.address + self.stop - len(content)
+        ctypes.memmove(first, content, len(content))
+        return memoryview((ctypes.c_ubyte * len(content)).from_address(first)).cast("B").toreadonly()
+
+
+def main(n=1000, seed=0, guarded=False):
+    faulthandler.enable()
     warnings.simplefilter("ignore")
     known = json.loads((GOLDEN / "tagger-1.json").read_text(encoding="utf-8"))
     for path in sorted(GOLDEN.glob("tagger-*.hocrf")):
         X, n_refused = known[path.stem.split("-")[1]]["X"], 0
+        memory = Guarded(4 * path.stat().st_size + (1 << 16)) if guarded else None
         for number, content in enumerate(changed_contents(path.read_bytes(), n, seed)):
             try:
-                n_refused += check_content(content, X)
+                n_refused += check_content(content, X, memory)
             except BaseException:
                 sys.stdout.write(f"{path.name}, number {number} of seed {seed}\n")
                 raise
@@ -145,4 +181,5 @@ def main(n=1000, seed=0):
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    numbers = [int(argument) for argument in sys.argv[1:] if argument != "guarded"]
+    main(*numbers, guarded="guarded" in sys.argv)

@@ -2,13 +2,15 @@
 
     python tests/benchmarks/bench_tagger_files.py [--data NAME ...] [--max-iter N] [--parts]
 
-trains a model of order 1 (handwriting: 5) on each data set, writes it with weights of both types, and compares labels
-and probabilities of the test sequences. ``--parts`` also prints the bytes of each array of the files. Data sets that
-are absent are left out (SKLEARN_HOCRF_DATA or ../shared/data).
+trains a model of order 1 (handwriting: 5) on each data set, writes it with weights of both types, and with float32
+without compression, and compares labels and probabilities of the test sequences. ``skops`` is the size of the same
+model in a file of skops with ZIP_DEFLATED. ``--parts`` also prints the bytes of each array, alone and compressed. Data
+sets that are absent are left out (SKLEARN_HOCRF_DATA or ../shared/data).
 """
 
 import gzip
 import json
+import lzma
 import random
 import statistics
 import subprocess
@@ -25,6 +27,7 @@ from bench_tagging import load_sentences
 from common import Split, absent, data_file, fit_quietly, parse, print_table
 
 from sklearn_hocrf import HighOrderCRF
+from sklearn_hocrf.datasets import load_conll
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor, read_templates
 from sklearn_hocrf.pipeline import make_pipeline
 from sklearn_hocrf.tagger import export_tagger
@@ -43,7 +46,7 @@ def usaddress(**options):
     """Feature dicts of addresses, with the penalties of the product."""
     with gzip.open(data_file("usaddress", "train.jsonl.gz"), "rt", encoding="utf-8") as lines:
         rows = [json.loads(line) for line in lines]
-    model = HighOrderCRF(1, sigma_reg=(2 * 0.01) ** -0.5, l1_reg=0.1, **options)
+    model = HighOrderCRF(1, sigma_reg=(2 * 0.01) ** -0.5, l1_reg=0.1, **options)  # c1 = 0.1, c2 = 0.01
     return model, shuffled([row["features"] for row in rows], [row["labels"] for row in rows], 10)
 
 
@@ -51,11 +54,9 @@ def anystyle(**options):
     """Columns of references, with the template file of the product, and L1 as there."""
     X, y = [], []
     for part in "core", "gold":
-        with gzip.open(data_file("anystyle_references", f"{part}.txt.gz"), "rt", encoding="utf-8") as file:
-            for block in file.read().strip().split("\n\n"):
-                rows = [line.split() for line in block.splitlines()]
-                X.append([tuple(row[:-1]) for row in rows])
-                y.append([row[-1] for row in rows])
+        tokens, labels = load_conll(data_file("anystyle_references", f"{part}.txt.gz"), return_X_y=True)
+        X += [[tuple(token.values()) for token in sequence] for sequence in tokens]
+        y += labels
     templates = read_templates(data_file("anystyle_references", "patterns.txt"))
     crf = HighOrderCRF(templates.max_order, feature_order=templates.feature_order, l1_reg=0.5, **options)
     return make_pipeline(templates, crf), shuffled(X, y, 2)
@@ -98,29 +99,35 @@ def in_new_processes(path, n=5):
     return f"{imported:.3f}", f"{loaded:.3f}", f"{memory:.0f}", f"{of_numpy:.0f}"
 
 
+FORMS = {"float64": {"dtype": "float64"}, "float32": {}, "not compressed": {"compress": False}}
+
+
 def rows_of(name, model, X, show_parts):
-    """Return a row of the table for each type of weights."""
+    """Return a row of the table for each form of a file."""
     skops_size, rows = len(skops.io.dumps(model, compression=zipfile.ZIP_DEFLATED)), []
     n_weights = (model[-1] if hasattr(model, "steps") else model).n_parameters_
-    for dtype in "float64", "float32":
+    for form, options in FORMS.items():
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, name)
-            found = export_tagger(model, path, dtype=dtype, X=X)
-            head = f"{name}, {dtype}", n_weights, found.n_bytes, skops_size, f"{found.n_bytes / skops_size:.2f}"
+            found = export_tagger(model, path, X=X, **options)
+            head = f"{name}, {form}", n_weights, found.n_bytes, skops_size, f"{found.n_bytes / skops_size:.2f}"
             difference = f"{found.largest_difference:.1e}"
             rows.append([*head, *in_new_processes(path), found.n_different_labels, found.n_tokens, difference])
-            if show_parts:
-                print_parts(path.read_bytes(), f"{name}, {dtype}")
+            if show_parts and "compress" in options:
+                print_parts(path.read_bytes(), name)
     return rows
 
 
 def print_parts(content, name):
-    """Print the type, the shape and the bytes of each array of a file."""
+    """Print the type, the shape and the bytes of each array of a file that is not compressed."""
     size = int.from_bytes(content[8:16], "little")
-    arrays, parts = json.loads(content[16 : 16 + size])["arrays"], [["header", "", "", size]]
-    for array, (dtype, shape, *_) in arrays.items():
-        parts.append([array, dtype, shape, int(np.prod(shape)) * int(dtype[2])])
-    print_table([name, "type", "shape", "bytes"], parts)
+    arrays, parts = json.loads(content[16 : 16 + size])["arrays"], [["header", "", "", size, ""]]
+    body = content[-(-(16 + size) // 64) * 64 :]
+    for array, (dtype, shape, offset) in arrays.items():
+        part = body[offset : offset + int(np.prod(shape)) * int(dtype[2])]
+        packed = lzma.compress(part, filters=[{"id": lzma.FILTER_LZMA2, "lc": 2, "lp": 2, "pb": 2}])
+        parts.append([array, dtype, shape, len(part), len(packed)])
+    print_table([name, "type", "shape", "bytes", "compressed"], parts)
 
 
 def main(arguments=None):
