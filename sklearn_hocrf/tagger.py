@@ -223,7 +223,7 @@ def export_tagger(
     return import_module("sklearn_hocrf._export").export(model, path, dtype, compress, X)
 
 
-# --- functions of tokens, as SequenceFeatureExtractor has them --------------------------------------------------------
+# --- functions of tokens, by which SequenceFeatureExtractor makes features --------------------------------------------
 
 
 def _character_class(character):
@@ -246,6 +246,14 @@ def _is_punctuation(text):
     return bool(text) and all(unicodedata.category(character).startswith("P") for character in text)
 
 
+def _has_digit(text):
+    return any(map(str.isdigit, text))
+
+
+def _has_hyphen(text):
+    return "-" in text
+
+
 def _affix(text, part):
     return text[part]
 
@@ -260,14 +268,14 @@ FUNCTIONS: dict[str, Callable] = {
     "is_punctuation": _is_punctuation,
     "is_title": str.istitle,
     "is_upper": str.isupper,
-    "has_digit": lambda text: any(map(str.isdigit, text)),
-    "has_hyphen": lambda text: "-" in text,
+    "has_digit": _has_digit,
+    "has_hyphen": _has_hyphen,
     "length": len,
 }
 
 
-def _function(name):
-    """Return the function of a name, None if there is none."""
+def named_function(name: str) -> Callable | None:
+    """Return the function of a name, None if there is none; ``prefix4`` and the like carry their length in the name."""
     affix = re.fullmatch(r"(prefix|suffix)([1-9][0-9]{0,8})", name)
     if affix is None:
         return FUNCTIONS.get(name)
@@ -975,7 +983,7 @@ class _Templates:
             place = _get(entry, "field", int, "a column")
             called = _get(entry, "function", (str, type(None)), "a column")
             _require(place < len(self.fields), "the field of a column")
-            function: Callable | None = None if called is None else _function(called)
+            function: Callable | None = None if called is None else named_function(called)
             if _get(entry, "own", bool, "a column"):
                 own.add(name)
                 if name not in (functions or {}):

@@ -293,13 +293,14 @@ def test_own_functions(tmp_path):
         Tagger(path, functions={"half": len}).tag(["a"])
 
 
-def test_builtin_functions_are_those_of_the_package():
-    names = [*token_functions.FUNCTIONS, "prefix1", "prefix12", "suffix1", "suffix3"]
-    assert set(tagger.FUNCTIONS) == set(token_functions.FUNCTIONS)
-    for name in names:
+def test_functions_with_names_are_those_of_the_package():
+    for name in [*tagger.FUNCTIONS, "prefix1", "prefix12", "suffix3"]:
         for text in ["", "a", "Ab-1", "ÉTÉ", "(!)", "ǅ", "²", "x" * 20, "中文", "\ud800"]:
-            assert tagger._function(name)(text) == token_functions.token_function(name)(text)
-    assert tagger._function("prefix0") is tagger._function("nothing") is None
+            assert tagger.named_function(name)(text) == token_functions.token_function(name)(text)
+    assert tagger.named_function("prefix12")("x" * 20) == "x" * 12
+    assert tagger.named_function("suffix3")("house") == "use"
+    assert tagger.named_function("suffix3")("a") == "a"
+    assert tagger.named_function("prefix0") is tagger.named_function("nothing") is None
 
 
 def test_models_inside_of_others(tmp_path):
