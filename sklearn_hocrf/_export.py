@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -102,7 +103,7 @@ def _pack(header, arrays, dtype, compress) -> bytes:
         parts.append(_padded(array.tobytes()))
         offset += len(parts[-1])
     body, packed = b"".join(parts), None
-    if compress or (compress is None and len(body) <= SMALL_FILE):
+    if compress or (compress is None and len(body) <= SMALL_FILE and find_spec("_lzma")):
         packed, body = len(body), _compressed(body)
     header = {**header, "packed": packed, "arrays": entries}
     text = json.dumps(header, separators=(",", ":"), allow_nan=False).encode()

@@ -192,7 +192,7 @@ def export_tagger(
         Type of the weights. With float64 all answers are those of the estimator, up to rounding (1e-12).
     compress : bool or None, default=None
         Whether the file is compressed, to about half its size. It takes longer to load then, and processes that map it
-        do not share its memory. None stands for files below 16 MiB.
+        do not share its memory. None stands for files below 16 MiB, if this Python has ``lzma``.
     X : list of sequences or None, default=None
         Data for which the result tells how the answers of the file differ.
 

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import tracemalloc
+import zipfile
 from functools import partial
 from pathlib import Path
 
@@ -419,6 +420,18 @@ def test_ways_of_reading(tmp_path):
         Tagger(tmp_path / "absent")
 
 
+def test_pythons_without_lzma(tmp_path, monkeypatch):
+    """They write plain files, and read them."""
+    model, path = HighOrderCRF(max_iter=2).fit([[["a"], ["b"]]], [["A", "B"]]), tmp_path / "model.hocrf"
+    plain = export_tagger(model, path, compress=False)
+    monkeypatch.setattr(_export, "find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "lzma", None)
+    assert export_tagger(model, path) == plain
+    assert Tagger(path).tag([["b"]]) in (["A"], ["B"])
+    with pytest.raises(ImportError, match="lzma"):
+        export_tagger(model, path, compress=True)
+
+
 def test_threads_and_small_caches(tmp_path, monkeypatch):
     monkeypatch.setattr(tagger, "CACHE_BYTES", 1)
     model = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF(max_iter=9)).fit(X_NAMES, Y_NAMES)
@@ -653,3 +666,5 @@ def test_chunks(data_dir, tmp_path, max_order):
     assert_same_segments(found, model, X[some])
     exported = export_tagger(model, tmp_path / "small.hocrf", X=X[:1500])
     assert exported.n_different_labels <= exported.n_tokens / 10_000
+    skops = pytest.importorskip("skops.io", reason="skops is absent")
+    assert exported.n_bytes < len(skops.dumps(model, compression=zipfile.ZIP_DEFLATED)) / 3
