@@ -85,12 +85,12 @@ DATA = {
     conll2000: [("conll2000", f"{part}.txt.gz") for part in ("train", "test")],
     handwriting: [("ocr", "letter.data.gz")],
 }
-HEADS = ["file", "weights", "bytes", "skops", "ratio", "import s", "load s", "MiB", "of numpy"]
+HEADS = ["file", "weights", "bytes", "skops", "ratio", "import cpu s", "load cpu s", "MiB", "of numpy"]
 HEADS += ["labels differ", "of tokens", "largest difference"]
 
 
 def in_new_processes(path, n=5):
-    """Return medians of seconds to import the module and to load a file, and resident memory after both."""
+    """Return medians of processor seconds to import the module and to load a file, and resident memory after both."""
     runs = []
     for _ in range(n):
         run = subprocess.run([sys.executable, "-c", LOADING, path], capture_output=True, text=True, check=True)
