@@ -250,6 +250,11 @@ class Plan(SharedWork):
         self.chunks = _deal(self.cut(np.arange(self.n_sequences)), n_chunks)
         self.calls_are_long = int(self.lengths.max(initial=0)) * self.row_size > schedule.long_call
 
+    @property
+    def is_cut(self) -> bool:
+        """Whether some sequences are cut by position."""
+        return any(len(task.tiles) > 1 for chunk in self.chunks for task in chunk)
+
     def cut(self, sequences: np.ndarray) -> list[Task]:
         """Return the tasks of some sequences."""
         schedule, block_row = self.schedule, chain.LANES * self.row_size

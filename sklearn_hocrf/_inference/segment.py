@@ -373,10 +373,11 @@ class SegmentModel(LaneModel):
         tags: Tags | None = None,
         n_jobs: int | None = None,
         mask: Mask | None = None,
+        plan: Any = None,
     ) -> np.ndarray:
         table, probability = np.zeros((batch.n_tokens, 2), np.int64), np.zeros(batch.n_tokens)
         table[segments.stop - 1] = np.stack([segments.lengths, segments.codes], axis=1)
-        plan, log_z = self.plan(batch, mask), np.zeros(len(batch))
+        plan, log_z = self.plan(batch, mask) if plan is None else plan, np.zeros(len(batch))
         self._run_all(plan, n_jobs, lambda: _WeighedSegments(table, probability), log_z)
         return np.minimum(probability[segments.stop - 1], 1.0)
 
@@ -415,9 +416,9 @@ class SegmentModel(LaneModel):
     def label_codes(self, labelling: Segments) -> np.ndarray:
         return token_labels(labelling)
 
-    def labelling(self, batch: SequenceBatch, codes: np.ndarray, lengths: np.ndarray) -> Segments:
+    def labelling(self, offsets: np.ndarray, codes: np.ndarray, lengths: np.ndarray) -> Segments:
         start = np.flatnonzero(lengths)
-        return Segments(np.searchsorted(start, batch.offsets), start, start + lengths[start], codes[start])
+        return Segments(np.searchsorted(start, offsets), start, start + lengths[start], codes[start])
 
     def _log_scores(self, batch: SequenceBatch, labelling: Segments) -> tuple[np.ndarray, np.ndarray]:
         known = labelling._replace(codes=np.maximum(labelling.codes, 0))
