@@ -119,7 +119,8 @@ class AnswersMixin(Hooks):
                     tokens = joined_ranges(batch.offsets[numbers], batch.offsets[numbers + 1])
                     part, part_mask, part_plan = batch[numbers], mask and mask.part(tokens), None
                 with fitted._naming_the_impossible(model, part, part_mask):
-                    best = model.best_labellings(part, asked, fitted.n_jobs, part_mask, part_plan)
+                    options = {"n_jobs": fitted.n_jobs, "mask": part_mask, "plan": part_plan}
+                    best = model.best_labellings(part, asked, **options)
                 candidates = _candidates(fitted, model, part.offsets, best, log_z[numbers])
                 for place, sequence in enumerate(numbers.tolist()):
                     accepted = [c for c in candidates[place] if accept is None or accept(c.labels)]

@@ -21,8 +21,8 @@ class Templates(NamedTuple):
     key: np.ndarray  # (V,) int64   of the attributes, ascending for each template
     prefixes: np.ndarray  # (P + 1,) int64   of a pair, those that the pairs before it may make; none: as they are
     prefix: np.ndarray  # int64   their keys, ascending for each pair
-    starts: np.ndarray  # (J + 1,) int64   the elements of ``start`` of each template; none if it has prefixes
-    start: np.ndarray  # int64   of a template, by code of its first pair: the first attribute with it
+    starts: np.ndarray  # (J + 1,) int64   the elements of ``start`` of each template; none: one pair, or prefixes
+    start: np.ndarray  # int32   of a template, by code of its first pair: the first attribute with it
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -63,10 +63,12 @@ def find_attributes(templates, codes, offsets, marks, numbers):
                     if code < 0 or key < 0:
                         high = low
                         break
-                    if pair == pairs[template] and starts[template + 1] > starts[template]:
+                    if starts[template + 1] > starts[template] and pair == pairs[template]:
                         low = start_of[starts[template] + code]  # few attributes have the same first code
                         high = start_of[starts[template] + code + 1]
                     key = key * n_codes[pair] + code
+                if pairs[template + 1] - pairs[template] == 1 and high > low:  # few codes are not keys
+                    low, high = max(low, high - n_codes[pairs[template]] + key), min(high, low + key + 1)
                 numbers[token, template] = _position(key_of, low, high, key)
 
 

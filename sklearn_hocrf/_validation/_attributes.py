@@ -110,8 +110,8 @@ def read_attributes(X, vocabulary, *, grow) -> SequenceBatch:
         if type(sequence) is not list:  # calling this for each sequence would cost more than the usual check
             refuse_non_sequence(sequence, n)
         for t, token in enumerate(sequence):
-            before = len(ids)
-            if isinstance(token, Mapping):
+            before, is_list = len(ids), type(token) is list  # the other checks take longer
+            if not is_list and isinstance(token, Mapping):
                 if grow and (complete is None or not complete <= token.keys()):
                     complete = set(token) if complete is None else complete & token.keys()
                 for key, value in token.items():
@@ -125,7 +125,8 @@ def read_attributes(X, vocabulary, *, grow) -> SequenceBatch:
                         ids.append(number(name))
             else:
                 complete = set()
-                _refuse_tuple(token, n, t)
+                if not is_list:
+                    _refuse_tuple(token, n, t)
                 ids.extend(map(number, _attribute_names(token, n, t)))
             widths.append(len(ids) - before)
         lengths.append(len(sequence))
