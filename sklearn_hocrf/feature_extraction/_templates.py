@@ -21,7 +21,7 @@ import numpy as np
 from .._data.arrays import freeze_indices, offsets_of
 from .._data.checks import short
 from .._data.texts import pack_texts, unpack_texts
-from .._kernels.attributes import Templates, find_attributes, list_attributes
+from .._kernels.attributes import FEW_CODES, Templates, find_attributes, list_attributes
 from ._columns import is_text
 from ._names import escape
 from ._token_functions import as_function
@@ -227,15 +227,15 @@ class TemplateVocabulary:
         return key, n_keys
 
     def starts_of_first_codes(self) -> np.ndarray:
-        """Return the number of the first attribute with each code of the first of several pairs, and of none.
+        """Return the number of the first attribute of each few codes of the first of several pairs, and of none.
 
         It is empty if they are unknown: if later pairs are joined to positions, not to codes.
         """
         if self.prefixes or len(self.tables) == 1:
             return np.empty(0, np.int32)
         n_rest = math.prod(table.n_codes for table in self.tables[1:])
-        starts = np.searchsorted(self.keys, n_rest * np.arange(self.tables[0].n_codes + 1, dtype=np.int64))
-        return starts.astype(np.int32)
+        firsts = np.append(np.arange(0, self.tables[0].n_codes, FEW_CODES), self.tables[0].n_codes)
+        return np.searchsorted(self.keys, n_rest * firsts).astype(np.int32)
 
     def codes(self, chosen=slice(None)) -> list[np.ndarray]:
         """Return, for each pair, the codes of the chosen attributes."""
