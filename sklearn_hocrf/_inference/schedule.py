@@ -141,9 +141,10 @@ def lane_kind_of(tile: Tile) -> int | None:
 class Workspace:
     """Arrays for one tile at a time, in memory that is reused."""
 
+    halt = Event()  # of workspaces without a plan
+
     def __init__(self) -> None:
         self._memory: dict[str, np.ndarray] = {}
-        self.halt = Event()
 
     def __call__(self, name: str, *shape: int) -> np.ndarray:
         if self.halt.is_set():
