@@ -37,6 +37,7 @@ TRUSTED_TYPES = (
     "sklearn_hocrf._validation._segment_targets.SegmentTargets",
     "sklearn_hocrf._validation._token_targets.TokenTargets",
     "sklearn_hocrf.calibration.CalibratedSequenceLabeler",
+    "sklearn_hocrf.calibration.ConformalSequenceLabeler",
     "sklearn_hocrf.crf.HighOrderCRF",
     "sklearn_hocrf.feature_extraction.SegmentFeatureExtractor",
     "sklearn_hocrf.feature_extraction.SegmentLogOddsEncoder",

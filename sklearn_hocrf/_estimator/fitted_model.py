@@ -116,6 +116,10 @@ class FittedModel:
         """Return a labelling by sequence, in the form of predictions."""
         return self.estimator._as_predicted(labelling, offsets)
 
+    def token_codes(self, labelling: Any) -> np.ndarray:
+        """Return the index in ``classes_`` of each token's class, or -1 for an unknown one; shape (N,)."""
+        return self.estimator._token_codes(labelling)
+
     # --- questions ----------------------------------------------------------------------------------------------------
 
     def model(self) -> Model:
