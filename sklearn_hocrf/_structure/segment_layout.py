@@ -258,7 +258,7 @@ class SegmentLayout(WeightLayout):
     def candidate_features(self, batch: SequenceBatch) -> CandidateFeatures:
         """Return the features that a batch computes for whole segments, of all candidates with such features."""
         blocks, first = [], 0
-        for block in blocks_of(batch):
+        for block in batch.blocks or ():
             attributes = self.features.attribute[first : first + block.n_features]
             if isinstance(block, RowBlock) and (self.rank_of_attribute[attributes] >= 0).any():
                 blocks.append((first, block))
