@@ -334,7 +334,7 @@ class WeightLayout:
         n_entries = token_scores.cut_kinds(*entries, self.pairs.starts, n_dense, *cuts)
         place, other = empty(n_entries, np.uint32), empty(n_entries, np.uint32)
         of_values = empty(n_entries, np.float64) if len(values) else np.empty(0)
-        features = TokenFeatures(*freeze_all(cuts, np.int64), place, other, of_values)
+        features = TokenFeatures(*[*freeze_all(cuts, np.int64), place, other, of_values])
         token_scores.sort_kinds(*entries, values, self.pairs.starts, self.pairs.columns, n_dense, features)
         place, other = freeze_all((place, other), np.uint32)
         return features._replace(place=place, other=other, values=freeze(of_values, np.float64))
