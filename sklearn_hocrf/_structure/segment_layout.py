@@ -263,7 +263,7 @@ class SegmentLayout(WeightLayout):
             if isinstance(block, RowBlock) and (self.rank_of_attribute[attributes] >= 0).any():
                 blocks.append((first, block))
             first += block.n_features
-        if not blocks:
+        if not blocks or not batch.n_tokens:
             nothing = (np.zeros(size, dtype) for size, dtype in ((0, np.int32), (1, np.int64), (0, np.uint32)))
             length, indptr, pairs = (freeze(array, array.dtype) for array in nothing)
             starts = freeze(np.zeros(batch.n_tokens + 1), np.int64)
