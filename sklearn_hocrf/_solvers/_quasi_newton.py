@@ -41,14 +41,15 @@ class QuasiNewton(Solver, metaclass=ABCMeta):
     """
 
     pairs = 10, 100  # fewest and most correction pairs: more of them save iterations,
-    pair_bytes = 1 << 27  # and are kept as long as doubles fit in this memory; if only few fit, in single precision
+    pair_bytes = 1 << 27  # and are kept as long as they fit in this memory; if not all doubles do, in single precision
     c1 = 1e-4  # of Armijo's condition: fraction of the linear decrease that a step must reach
 
     def memory(self, n_weights: int) -> LBFGSMemory:
         """Return an empty memory of the curvature of functions of ``n_weights`` weights."""
-        n_pairs = self.pair_bytes // (16 * max(n_weights, 1))
-        dtype = np.float64 if n_pairs >= self.pairs[1] else np.float32
-        return LBFGSMemory(int(np.clip(n_pairs, *self.pairs)), n_weights, dtype)
+        n_double = self.pair_bytes // (16 * max(n_weights, 1))
+        if n_double >= self.pairs[1]:
+            return LBFGSMemory(self.pairs[1], n_weights)
+        return LBFGSMemory(int(np.clip(2 * n_double, *self.pairs)), n_weights, np.float32)
 
     @abstractmethod
     def _function(self, objective, penalty, n_weights) -> Callable:
