@@ -2,14 +2,10 @@
 
     OMP_NUM_THREADS=1 python tests/benchmarks/bench_passes.py [--tasks T ...] [--quick]
 
-Each model is trained until its solver converges. Its scores on held-out data, taken every few iterations, have settled
-when they stay within 0.001 of those at the end. The rows of a model:
-
-* scales: the solver as it is, whose inverse Hessian before any step comes from the first gradient
-* no scales: the identity instead
-* half the pairs: no scales, and half as many pairs, where not all of them fit into memory as doubles
-
-Data come from SKLEARN_HOCRF_DATA or ../shared/data; a task whose data are absent is left out.
+Each model is trained until its solver converges; scores on held-out data, taken every few iterations, have settled when
+they stay within 0.001 of those at the end. Rows: the solver as it is, with scales of weights from the first gradient;
+without scales; and also with half as many pairs, where not all of them fit into memory as doubles.
+A task without data is left out.
 """
 
 import gzip
@@ -25,22 +21,16 @@ from threadpoolctl import threadpool_limits
 from sklearn_hocrf import HighOrderCRF
 from sklearn_hocrf._solvers._quasi_newton import LBFGSMemory
 from sklearn_hocrf.feature_extraction import read_templates
-from sklearn_hocrf.metrics import segment_f1_score, token_accuracy_score
+from sklearn_hocrf.metrics import segment_f1_score, sequence_accuracy_score, token_accuracy_score
 from sklearn_hocrf.training import LBFGS, OWLQN
 
 ZONES, REFERENCES = ("grobid_zones", "train.txt.gz"), ("anystyle_references", "core.txt.gz")
 NEAR, EVERY = 0.001, 5
-HEADS = ["", "passes until settled", "all", "seconds", "scores"]
+VARIANTS, HEADS = ("scales", "no scales", "half the pairs"), ["", "passes until settled", "all", "seconds", "scores"]
 
 
-class Unscaled(LBFGSMemory):
-    def expect_from(self, gradient):
-        """Expect nothing."""
-
-
-def recorder(base, variant):
-    """Return a solver that keeps its reports of every few iterations, and the list of these."""
-    reports = []
+def recorder(base, variant, reports):
+    """Return a solver that adds its reports of every few iterations to a list."""
 
     class Recorder(base):
         keeps_equal_weights_equal = True
@@ -50,57 +40,45 @@ def recorder(base, variant):
             n_pairs, dtype = len(memory._steps), memory._steps.dtype
             if variant == "half the pairs" and dtype == np.float32:
                 n_pairs = max(n_pairs // 2, self.pairs[0])
-            return memory if variant == "scales" else Unscaled(n_pairs, n_weights, dtype)
+            if variant != "scales":
+                memory = LBFGSMemory(n_pairs, n_weights, dtype)
+                memory.expect_from = id  # which does nothing
+            return memory
 
-    def note(progress):
-        if progress.n_iter % EVERY == 0:
-            reports.append(progress.report())
-
-    return Recorder(max_iter=3000, callback=note), reports
+    return Recorder(max_iter=3000, callback=lambda now: None if now.n_iter % EVERY else reports.append(now.report()))
 
 
 def rows_of(*files):
     """Return the rows of all sequences of some files, split at spaces."""
-    texts = []
-    for parts in files:
-        with gzip.open(data_file(*parts), "rt", encoding="utf-8") as file:
-            texts += [text for text in file.read().split("\n\n") if text.strip()]
-    return [[line.split(" ") for line in text.split("\n") if line] for text in texts]
+    texts = "\n\n".join(gzip.decompress(data_file(*parts).read_bytes()).decode() for parts in files).split("\n\n")
+    return [[line.split(" ") for line in text.split("\n") if line] for text in texts if text.strip()]
 
 
-def task_of(templates, parts, score, orders, change=str, **more):
+def task_of(templates, parts, score, orders, **more):
     """Return the task of training and test sequences whose last column is the label."""
     X = [[[row[:-1] for row in rows] for rows in part] for part in parts]
-    y = [[[change(row[-1]) for row in rows] for rows in part] for part in parts]
-    train, test = (templates.fit_transform(X[0]), y[0]), (templates.transform(X[1]), y[1])
-    make = {f"order {order}": HighOrderCRF(order, feature_order=templates.feature_order, **more) for order in orders}
-    return Task(train, test, make, score)
+    y = [[[row[-1] for row in rows] for rows in part] for part in parts]
+    X = templates.fit_transform(X[0]), templates.transform(X[1])
+    models = {f"order {order}": HighOrderCRF(order, feature_order=templates.feature_order, **more) for order in orders}
+    return Task((X[0], y[0]), (X[1], y[1]), models, score)
 
 
 def zones(n):
-    def change(label):
-        return "B" + label[1:] if label.startswith("I-") else "I-" + label
-
     def score(y, found):
         return token_accuracy_score(y, found), segment_f1_score(y, found, scheme="bio", strict=False)
 
-    documents, chosen = rows_of(ZONES), list(range(500))
-    random.seed(0)
-    random.shuffle(chosen)
-    parts = [[documents[i] for i in chosen[first : first + n]] for first in (0, 100)]
-    yield task_of(read_templates(data_file(ZONES[0], "segmentation.template")), parts, score, [1], change)
+    documents = [[[*row[:-1], ("I-" + row[-1]).replace("I-I-", "B-")] for row in rows] for rows in rows_of(ZONES)]
+    random.Random(0).shuffle(documents)
+    parts = documents[:n], documents[100 : 100 + n]
+    yield task_of(read_templates(data_file(ZONES[0], "segmentation.template")), parts, score, [1])
 
 
 def references(n):
-    def right(y, found):
-        return np.mean([truth == labels for truth, labels in zip(y, found, strict=True)])
-
     both = rows_of(REFERENCES, (REFERENCES[0], "gold.txt.gz"))
-    chosen = list({tuple(row[0] for row in rows): rows for rows in reversed(both)}.values())[::-1]
-    random.seed(0)
-    random.shuffle(chosen)
+    chosen = list({tuple(row[0] for row in rows): rows for rows in both}.values())
+    random.Random(0).shuffle(chosen)
     templates, parts = read_templates(data_file(REFERENCES[0], "patterns.txt")), [chosen[1::2][:n], chosen[::2][:n]]
-    task = task_of(templates, parts, right, [3, 4] if n > 100 else [1], sigma_reg=2.0)
+    task = task_of(templates, parts, sequence_accuracy_score, [3, 4] if n > 100 else [1], sigma_reg=2.0)
     with_l1 = {
         f"{name}, L1": HighOrderCRF(**model.get_params() | {"l1_reg": 0.3}) for name, model in task.models.items()
     }
@@ -112,9 +90,9 @@ FILES = TASKS | {zones: [ZONES], references: [REFERENCES]}
 
 
 def measure(task, model, variant):
-    """Return passes until scores settle, all passes, processor time of training, and scores at the end."""
-    solver, reports = recorder(OWLQN if np.any(model.l1_reg) else LBFGS, variant)
-    start, (X, y) = time.process_time(), task.test
+    """Return passes until scores settle, all passes, processor time, and scores at the end."""
+    reports, start, (X, y) = [], time.process_time(), task.test
+    solver = recorder(OWLQN if np.any(model.l1_reg) else LBFGS, variant, reports)
     common.fit_quietly(model.set_params(solver=solver), *task.train)
     seconds, end, n_passes = (
         time.process_time() - start,
@@ -131,17 +109,15 @@ def measure(task, model, variant):
 
 
 def main(arguments=None):
-    names = {task.__name__: task for task in SIZES}
-    options = parse(__doc__, arguments, tasks=list(names), quick=False)
-    for name in options.tasks:
-        if skipped(common.absent(*FILES[names[name]])):
+    options = parse(__doc__, arguments, tasks=[make.__name__ for make in SIZES], quick=False)
+    for make in SIZES:
+        if make.__name__ not in options.tasks or skipped(common.absent(*FILES[make])):
             continue
-        for task in names[name](SIZES[names[name]][options.quick]):
+        for task in make(SIZES[make][options.quick]):
             for kind, model in task.models.items():
-                print(f"\n{name}, {kind}")
+                print(f"\n{make.__name__}, {kind}")
                 with threadpool_limits(1):
-                    variants = ("scales", "no scales", "half the pairs")
-                    print_table(HEADS, [(variant, *measure(task, model, variant)) for variant in variants])
+                    print_table(HEADS, [(variant, *measure(task, model, variant)) for variant in VARIANTS])
 
 
 if __name__ == "__main__":
