@@ -4,18 +4,16 @@
 
 Each model is trained until its solver converges; scores on held-out data, taken every few iterations, have settled when
 they stay within 0.001 of those at the end. Rows: the solver as it is, with scales of weights from the first gradient;
-without scales; and also with half as many pairs, where not all of them fit into memory as doubles.
-A task without data is left out.
+without scales; and also with half as many pairs, where not all of them fit into memory as doubles. No data, no task.
 """
 
 import gzip
 import random
 import time
 
-import common
 import numpy as np
 from bench_tolerance import TASKS, Given, Task, conll2000, handwriting
-from common import data_file, parse, print_table, skipped
+from common import absent, data_file, fit_quietly, parse, print_table, skipped
 from threadpoolctl import threadpool_limits
 
 from sklearn_hocrf import HighOrderCRF
@@ -25,8 +23,8 @@ from sklearn_hocrf.metrics import segment_f1_score, sequence_accuracy_score, tok
 from sklearn_hocrf.training import LBFGS, OWLQN
 
 ZONES, REFERENCES = ("grobid_zones", "train.txt.gz"), ("anystyle_references", "core.txt.gz")
-NEAR, EVERY = 0.001, 5
-VARIANTS, HEADS = ("scales", "no scales", "half the pairs"), ["", "passes until settled", "all", "seconds", "scores"]
+NEAR, EVERY, VARIANTS = 0.001, 5, ("scales", "no scales", "half the pairs")
+HEADS = ["", "passes until settled", "all", "seconds", "scores"]
 
 
 def recorder(base, variant, reports):
@@ -37,11 +35,9 @@ def recorder(base, variant, reports):
 
         def memory(self, n_weights):
             memory = super().memory(n_weights)
-            n_pairs, dtype = len(memory._steps), memory._steps.dtype
-            if variant == "half the pairs" and dtype == np.float32:
-                n_pairs = max(n_pairs // 2, self.pairs[0])
+            if variant == "half the pairs" and memory._steps.dtype == np.float32:
+                memory = LBFGSMemory(max(len(memory._steps) // 2, self.pairs[0]), n_weights, np.float32)
             if variant != "scales":
-                memory = LBFGSMemory(n_pairs, n_weights, dtype)
                 memory.expect_from = id  # which does nothing
             return memory
 
@@ -93,7 +89,7 @@ def measure(task, model, variant):
     """Return passes until scores settle, all passes, processor time, and scores at the end."""
     reports, start, (X, y) = [], time.process_time(), task.test
     solver = recorder(OWLQN if np.any(model.l1_reg) else LBFGS, variant, reports)
-    common.fit_quietly(model.set_params(solver=solver), *task.train)
+    fit_quietly(model.set_params(solver=solver), *task.train)
     seconds, end, n_passes = (
         time.process_time() - start,
         np.atleast_1d(task.score(y, model.predict(X))),
@@ -111,7 +107,7 @@ def measure(task, model, variant):
 def main(arguments=None):
     options = parse(__doc__, arguments, tasks=[make.__name__ for make in SIZES], quick=False)
     for make in SIZES:
-        if make.__name__ not in options.tasks or skipped(common.absent(*FILES[make])):
+        if make.__name__ not in options.tasks or skipped(absent(*FILES[make])):
             continue
         for task in make(SIZES[make][options.quick]):
             for kind, model in task.models.items():
