@@ -10,6 +10,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
+from test_class_weight import balanced, mean_weights
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf.calibration import CalibratedSequenceLabeler
@@ -128,10 +129,59 @@ def test_weights_of_sequences():
     expected = np.sqrt(np.diag(covariance_of(crf, precision_of(crf), weight)))
     found = weight_standard_errors(crf, X, all_weights(crf), sample_weight=weight, tol=1e-9)
     np.testing.assert_allclose(found, expected, rtol=1e-6)
-    with pytest.raises(ValueError, match="class_weight='balanced'.*pass these weights as sample_weight"):
+    with pytest.raises(ValueError, match="class_weight='balanced'.*on their labels: pass y$"):
         weight_standard_errors(HighOrderCRF(class_weight="balanced").fit(X, Y), X, [])
     balanced = HighOrderCRF(class_weight={"L": 1.0}).fit(X, Y)
     assert weight_standard_errors(balanced, X, [(("L",), "a")], sample_weight=np.ones(5)) > 0
+
+
+@pytest.mark.parametrize("sample_weight", [None, [1.0, 0.0, 2.5, 1.0, 0.5]], ids=["alone", "with sample_weight"])
+@pytest.mark.parametrize("class_weight", ["balanced", {"L": 3.0, "M": 0.2}], ids=["balanced", "dict"])
+@pytest.mark.parametrize("estimator", [HighOrderCRF, HighOrderSemiCRF])
+def test_class_weights_are_weights_of_sequences(estimator, class_weight, sample_weight):
+    crf = estimator(1, class_weight=class_weight).fit(X, Y, sample_weight)
+    own = np.ones(len(X)) if sample_weight is None else np.array(sample_weight)
+    of_label = balanced(Y, own) if class_weight == "balanced" else class_weight
+    weight = own * mean_weights(Y, of_label)
+    errors = weight_standard_errors(crf, X, all_weights(crf), y=Y, sample_weight=sample_weight, tol=1e-9)
+    expected = np.sqrt(np.diag(covariance_of(crf, precision_of(crf), weight)))
+    np.testing.assert_allclose(errors, expected, rtol=1e-6)
+    given = weight_standard_errors(crf, X, all_weights(crf), sample_weight=weight, tol=1e-9)
+    np.testing.assert_allclose(errors, given, rtol=1e-7)
+    assert np.abs(errors / weight_standard_errors(crf, X, all_weights(crf), sample_weight=own) - 1).max() > 1e-3
+    tables = [
+        log_odds_standard_errors(crf, X, X_NEW, POSITIONS, **options, tol=1e-9)["standard_error"]
+        for options in ({"y": Y, "sample_weight": sample_weight}, {"sample_weight": weight})
+    ]
+    np.testing.assert_allclose(*tables, rtol=1e-7)
+
+
+def test_labels_do_not_matter_without_class_weights():
+    crf = HighOrderCRF(1).fit(X, Y)
+    errors = weight_standard_errors(crf, X, all_weights(crf), sample_weight=np.arange(5.0))
+    again = weight_standard_errors(crf, X, all_weights(crf), y=Y, sample_weight=np.arange(5.0))
+    np.testing.assert_array_equal(errors, again)
+
+
+@pytest.mark.parametrize("estimator", [HighOrderCRF, HighOrderSemiCRF])
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        (
+            [*Y[:3], ["Q"], Y[4]],
+            r"unknown label 'Q' \(sequence 3, position 0\): it is not one of the labels seen in fit",
+        ),
+        ([*Y[:3], Y[3], list("LRQLL")], r"unknown label 'Q' \(sequence 4, position 2\)"),
+        ([[None, *Y[0][1:]], *Y[1:]], "y has holes"),
+        (Y[:4], "5 sequences, y has 4"),
+        ([*Y[:4], Y[4][1:]], "sequence 4 has 5 tokens in X, but 4 labels"),
+    ],
+)
+def test_labels_that_are_not_those_of_fit(estimator, y, message):
+    weight = [1.0, 0.0, 1.0, 1.0, 1.0]
+    crf = estimator(1, class_weight="balanced").fit(X, Y, weight)
+    with pytest.raises(ValueError, match=message):
+        weight_standard_errors(crf, X, [(("L",), "a")], y=y, sample_weight=weight)
 
 
 def test_given_penalties_and_features_by_number():

@@ -7,13 +7,16 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from .._data.arrays import joined_ranges
 from .._data.batch import SequenceBatch
+from .._data.checks import short
+from .._data.labels import SEEN, position_name
 from .._data.masks import Mask
 from .._data.segments import Segments
 from .._inference.families import SEGMENTS
 from .._inference.labelled import LabelledBatch
 from .._inference.model import Model
-from .._validation import TrainingData, read_sequences
+from .._validation import TrainingData, read_sequences, read_training_sequences
 from .._validation._delegation import model_and_input, model_inside
 from .fitted import Fitted
 
@@ -160,6 +163,27 @@ class FittedModel:
         """Return the penalty of training."""
         record = self.record
         return self.as_trained()._choose_prior().penalty(record.layout, record.features.names, self.labels)
+
+    def objective_weight(self, X: Any, y: Any, sample_weight: Any) -> np.ndarray:
+        """Return the weight that each training sequence had in the objective, 0 for those that fit left out.
+
+        They depend on the labels if there is a ``class_weight``. X and y are checked as in fit.
+        """
+        trained = self.as_trained()
+        sequences = read_training_sequences(trained, X, sample_weight)
+        data = trained._read_training_data(y, sequences)
+        if data.runs is not None:
+            raise ValueError("y has holes, but fit knew all labels: pass the y of fit")
+        known = set(self.labels.tolist())
+        for code, label in enumerate(data.targets.labels.tolist()):
+            if label not in known:
+                offsets, used = sequences.batch.offsets, sequences.numbers
+                token = np.argmax(trained._training_codes(data.targets) == code)
+                place = position_name(offsets, joined_ranges(offsets[used], offsets[used + 1])[token])
+                raise ValueError(f"unknown label {short(label)} ({place}): it is not one of {SEEN}")
+        weight = np.zeros(len(sequences.batch))
+        weight[sequences.numbers] = trained._pose_problem(self.record.layout, data).sequence_weight
+        return weight
 
     def divided_by(self, temperature: float) -> Any:
         """Return the fitted estimator with its weights divided, as a copy that shares the rest."""

@@ -33,6 +33,7 @@ def weight_standard_errors(
     X: Any,
     weights: Iterable[tuple],
     *,
+    y: Any = None,
     sample_weight: ArrayLike | None = None,
     tol: float = 1e-6,
     max_iter: int = 1000,
@@ -46,14 +47,17 @@ def weight_standard_errors(
         calibration around one. The temperature of calibration is treated as known: it divides the errors as it divides
         the weights.
     X : list of sequences, SequenceBatch, array-like or sparse matrix
-        The training data, as in ``fit`` of the estimator. Labels are not needed: the curvature of the likelihood does
-        not depend on them.
+        The training data, as in ``fit`` of the estimator. Without ``class_weight`` labels are not needed: the curvature
+        of the likelihood does not depend on them.
     weights : list of tuples (pattern, feature)
         The weights. A pattern is a tuple of labels, as in ``patterns_``. A feature is a name, as in
         ``feature_names_in_``, a column of ``coef_``, None for the weight of the pattern itself, or "(each token)" for
         the weight of each token of a segment.
+    y : as in ``fit``, default=None
+        The training labels, from which ``class_weight`` makes the weights of the sequences in the objective.
     sample_weight : array-like of shape (n_sequences,), default=None
-        As in ``fit``. For a model with ``class_weight``: the weights of the sequences in the objective.
+        As in ``fit``. For a model with ``class_weight`` and without ``y``: the weights of the sequences in the
+        objective, which are those of ``fit`` times the mean label weights of their tokens.
     tol : float, default=1e-6
         Relative error of the residual at which conjugate gradients stop.
     max_iter : int, default=1000
@@ -66,7 +70,8 @@ def weight_standard_errors(
     Raises
     ------
     ValueError
-        If the model was not trained in this way, if it lacks one of the weights, or if a setting is out of range.
+        If the model was not trained in this way, if it lacks one of the weights, if ``class_weight`` needs ``y``, if y
+        does not match X or has labels that the model does not know, or if a setting is out of range.
     numpy.linalg.LinAlgError
         If conjugate gradients do not converge. They cannot if neither data nor prior determine a weight.
 
@@ -87,7 +92,7 @@ def weight_standard_errors(
     array([0.874, 0.876])
     """
     fitted, X = FittedModel.and_input(estimator, X)
-    laplace = _Laplace(fitted, X, sample_weight, tol, max_iter)
+    laplace = _Laplace(fitted, X, y, sample_weight, tol, max_iter)
     names, weights = _FeatureNumbers(fitted.estimator), list(weights)
     numbers = [_weight_number(fitted, names, weight) for weight in weights]
     errors = np.empty(len(numbers))
@@ -104,6 +109,7 @@ def log_odds_standard_errors(
     X_new: Any,
     positions: Iterable[tuple[int, int]],
     *,
+    y: Any = None,
     sample_weight: ArrayLike | None = None,
     tol: float = 1e-6,
     max_iter: int = 1000,
@@ -112,7 +118,7 @@ def log_odds_standard_errors(
 
     Parameters
     ----------
-    estimator, X, sample_weight, tol, max_iter
+    estimator, X, y, sample_weight, tol, max_iter
         As in :func:`weight_standard_errors`: the fitted model and its training data.
     X_new : as in :meth:`~sklearn_hocrf.HighOrderCRF.predict`
         Sequences to predict.
@@ -130,7 +136,7 @@ def log_odds_standard_errors(
     Raises
     ------
     ValueError
-        If the model was not trained in this way, if a position does not exist, or if a setting is out of range.
+        As :func:`weight_standard_errors`, and if a position does not exist.
     numpy.linalg.LinAlgError
         If conjugate gradients do not converge.
 
@@ -152,7 +158,7 @@ def log_odds_standard_errors(
     ADJ -0.16 +- 1.20
     """
     fitted, inner = FittedModel.and_input(estimator, X)
-    laplace = _Laplace(fitted, inner, sample_weight, tol, max_iter)
+    laplace = _Laplace(fitted, inner, y, sample_weight, tol, max_iter)
     model, labels, n_jobs = fitted.model(), fitted.labels, fitted.n_jobs
     batch, form = fitted.read(FittedModel.and_input(estimator, X_new)[1])
     mask = fitted.mask(batch, form)
@@ -176,7 +182,9 @@ def log_odds_standard_errors(
 class _Laplace:
     """The Gaussian approximation of the posterior of the weights, which a temperature may divide."""
 
-    def __init__(self, fitted: FittedModel, X: Any, sample_weight: ArrayLike | None, tol: Any, max_iter: Any) -> None:
+    def __init__(
+        self, fitted: FittedModel, X: Any, y: Any, sample_weight: ArrayLike | None, tol: Any, max_iter: Any
+    ) -> None:
         if not (isinstance(tol, Real) and 0 < float(tol) < 1):
             raise ValueError(f"tol must be a number between 0 and 1, got {tol!r}")
         if not (isinstance(max_iter, Integral) and int(max_iter) >= 1):
@@ -185,10 +193,9 @@ class _Laplace:
         penalty = fitted.penalty()
         Course(trained).refuse("standard errors", penalty)
         self.precision = penalty.precision
-        if trained.class_weight is not None and sample_weight is None:
+        if trained.class_weight is not None and y is None and sample_weight is None:
             raise ValueError(
-                f"class_weight={trained.class_weight!r} makes the weights of sequences depend on their labels: pass "
-                "these weights as sample_weight"
+                f"class_weight={trained.class_weight!r} makes the weights of sequences depend on their labels: pass y"
             )
         if fitted.record.had_holes:
             raise ValueError(
@@ -197,7 +204,10 @@ class _Laplace:
             )
         batch, form = fitted.read(X)
         _warn_if_far(fitted.estimator)
-        self.weight = check_sequence_weight(sample_weight, len(batch))
+        if y is None:
+            self.weight = check_sequence_weight(sample_weight, len(batch))
+        else:
+            self.weight = fitted.objective_weight(X, y, sample_weight)
         self.temperature, self.n_jobs = fitted.record.temperature, fitted.n_jobs
         self.model = fitted.at_optimum()
         self.plan = self.model.plan(batch, fitted.mask(batch, form))
