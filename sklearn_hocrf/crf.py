@@ -289,7 +289,7 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         trained first. None keeps all. With a number, the time of training and prediction does not depend on the number
         of labels, and a label that a token does not keep has probability 0. See
         :class:`~sklearn_hocrf.settings.Pruning`. It requires the likelihood, the solver "lbfgs" or "owlqn" and
-        ``feature_order=0``, and cannot be combined with ``partial_fit``, ``patterns="auto"`` or holes in y.
+        ``feature_order=0``, and cannot be combined with ``partial_fit`` or ``patterns="auto"``.
     label_parts, objective, penalty, solver, max_iter, tol, missing_label : as in :class:`BaseSequenceLabeler`
     warm_start, n_jobs, verbose, decoding, random_state : as in :class:`BaseSequenceLabeler`
 

@@ -37,6 +37,7 @@ from sklearn_hocrf._estimator.compatibility import CIRCUMSTANCES, FEATURES, REFU
 from sklearn_hocrf._estimator.course import Course
 from sklearn_hocrf._estimator.predictions import PredictionsMixin
 from sklearn_hocrf._estimator.progress import Forecast, duration, lines_of, write_line
+from sklearn_hocrf._estimator.pruning import prune_runs
 from sklearn_hocrf._estimator.tag_segments import TagSegmentsMixin
 from sklearn_hocrf._files import claimed
 from sklearn_hocrf._inference.candidates import CandidateFinder, Candidates, _Descent, train_level_zero

@@ -19,7 +19,10 @@ from internals import (
     LatticePlan,
     Mask,
     NegativeLogLikelihood,
+    PartialLikelihood,
     Problem,
+    prune_runs,
+    read_training_sequences,
     train_level_zero,
 )
 from mask_cases import chain_questions, close, feasible
@@ -530,6 +533,155 @@ def test_sparse_weights_and_tied_ones(data):
     np.testing.assert_array_equal(tied.coef_.toarray()[:, left], tied.coef_.toarray()[:, right])
 
 
+def problem_of(estimator, X, y):
+    data = estimator._read_training_data(y, read_training_sequences(estimator, X))
+    return estimator._build_problem(data)
+
+
+# --- holes ------------------------------------------------------------------------------------------------------------
+
+
+def draw_sets(rng, codes, n_labels, share=0.5):
+    """Return sets of possible labels as a table, those of tokens without a label complete, and the codes with holes."""
+    allowed = np.zeros((len(codes), n_labels), bool)
+    kind = rng.choice(["known", "set", "unknown"], len(codes), p=[1 - share, share / 2, share / 2])
+    allowed[kind == "set"] = rng.random((np.count_nonzero(kind == "set"), n_labels)) < 0.4
+    allowed[kind == "unknown"] = True
+    allowed[np.arange(len(codes)), codes] = True
+    return allowed, np.where(allowed.sum(axis=1) == 1, codes, -1).astype(np.int32)
+
+
+@settings(SOME, max_examples=40)
+@given(cases(bias_only=True, min_length=1), st.integers(0, 10**6))
+def test_the_likelihood_of_holes_against_enumeration(case, seed):
+    whole, batch = to_chain_model(case)
+    rng, n_labels = np.random.default_rng(seed), case.model.n_labels
+    codes = to_codes(case.labels)
+    candidates = draw_candidates(rng, codes, n_labels)
+    allowed, truth = draw_sets(rng, codes, n_labels)
+    known, weight = Mask(allowed, np.zeros(len(codes), np.int8)), rng.uniform(0.5, 2.0, len(batch))
+    layout = whole.layout
+    problem = Problem(CHAIN, layout, batch, truth, sequence_weight=weight, known=known).over(candidates)
+    objective, w = NegativeLogLikelihood().bind(problem), whole.weights
+    value, gradient = objective.value_gradient(w)
+    left, expected, size = candidates.mask(n_labels).allowed, 0.0, 1.0
+    for s, rows in enumerate(case.sequences):
+        tokens = np.arange(*batch.offsets[s : s + 2])
+        every = [list(z) for z in oracle.labellings(n_labels, len(rows))]
+        scores = [oracle.score(case.model, rows, z) for z in every if left[tokens, z].all()]
+        agreeing = [oracle.score(case.model, rows, z) for z in every if (left & allowed)[tokens, z].all()]
+        log_z = oracle.log_sum_exp(scores)
+        expected += weight[s] * (log_z - oracle.log_sum_exp(agreeing))
+        size = max(size, abs(log_z))
+    assert value == pytest.approx(expected, rel=1e-9, abs=1e-11 * size)
+    assert objective.value(w) == pytest.approx(value, rel=1e-9, abs=1e-11 * size)
+    for place in range(len(w)):
+        move = np.where(np.arange(len(w)) == place, 1e-5, 0.0)
+        slope = (objective.value_gradient(w + move)[0] - objective.value_gradient(w - move)[0]) / 2e-5
+        assert gradient[place] == pytest.approx(slope, rel=1e-5, abs=1e-6 * size)
+
+
+def test_level_zero_learns_from_tokens_with_a_label():
+    rng = np.random.default_rng(0)
+    words = rng.integers(0, 40, (300, 10))
+    codes = (words.ravel() % 20).astype(np.int32)
+    codes[rng.random(3000) < 0.4] = -1
+    codes[100:130] = -1  # whole sequences
+    layout = to_chain_model(random_case(rng, 20, [1], 0, 0, 1.0, [(0,)] * 40))[0].layout.of_order_zero()
+    weight, numbers = rng.uniform(0.5, 2.0, 300), (2, None, 3, 0)
+    batch = to_batch([[{int(w): 1.0} for w in part] for part in words], 40)
+    level = train_level_zero(layout, batch, codes, weight, numbers)
+    left = [[{int(w): 1.0} for w in part[own >= 0]] for part, own in zip(words, codes.reshape(300, 10), strict=True)]
+    same = train_level_zero(layout, to_batch(left, 40), codes[codes >= 0], weight, numbers)
+    assert level.weights.tobytes() == same.weights.tobytes()
+    assert level.recall == same.recall > 0.9
+    none = train_level_zero(layout, batch, np.where(np.arange(3000) < 10, codes, -1), weight, numbers)
+    assert np.isnan(none.recall) or none.recall <= 1
+
+
+def with_sets(y, labels, rng):
+    """Return labels of which some are hidden, and some are in sets; and which are."""
+    hidden = []
+    for own in y:
+        kind = rng.choice(3, len(own), p=[0.5, 0.25, 0.25])
+        sets = [{true, *rng.choice(labels, 2).tolist()} for true in own]
+        hidden.append([[true, None, some][k] for true, some, k in zip(own, sets, kind, strict=True)])
+    return hidden
+
+
+def with_constraints(y):
+    """Return constraints that only runs of three labels in y meet."""
+    runs = {tuple(labels[t : t + 3].tolist()) for labels in y for t in range(len(labels) - 2)}
+    return Constraints(forbid=[run for run in itertools.product(range(8), repeat=3) if run not in runs])
+
+
+@pytest.mark.parametrize("n_states", [1, None, 100])
+@pytest.mark.parametrize("constrained", [False, True])
+def test_candidates_of_tokens_with_holes(data, constrained, n_states):
+    X, y = data[:2]
+    holes = with_sets(y, range(8), np.random.default_rng(1))
+    constraints = with_constraints(y) if constrained else None
+    problem = problem_of(HighOrderCRF(2, pruning=Pruning(2, n_states=n_states), constraints=constraints), X, holes)
+    of_level_zero = problem.level_zero.finder().find(problem.batch)
+    n_more = 0
+    for label, own, best in zip(
+        itertools.chain.from_iterable(holes),
+        np.split(problem.candidates.labels, problem.candidates.starts[1:-1]),
+        np.split(of_level_zero.labels, of_level_zero.starts[1:-1]),
+        strict=True,
+    ):
+        if label is None:
+            assert set(best) <= set(own)
+            n_more += len(own) - len(best)
+        else:
+            assert set(own) == set(best) | (label if isinstance(label, set) else {label})
+    assert (n_more > 0) == constrained  # a label that the constraints demand between those that are known
+    assert problem.plan.is_possible.all()
+    assert problem.hidden.plan.is_possible.all()
+    hidden = problem.hidden
+    probability, listed = (
+        hidden.model(np.zeros(hidden.n_weights)).lattice_marginals(hidden.plan)[0],
+        hidden.plan.candidates,
+    )
+    is_out = ~hidden.support.allowed[listed.tokens, listed.labels]
+    assert (probability[is_out] == 0).all()
+    assert probability.sum() == pytest.approx(hidden.batch.n_tokens)
+    runs = prune_runs(problem, problem)
+    assert runs.candidates.contain(problem.truth[problem.truth >= 0]).all()
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("method", ["direct", "em"])
+@pytest.mark.parametrize("n_states", [1, None])
+@pytest.mark.parametrize("constrained", [False, True])
+def test_training_with_holes(data, method, constrained, n_states):
+    X, y, X_test, y_test = data
+    holes = with_sets(y, range(8), np.random.default_rng(1))
+    options = {"objective": PartialLikelihood(method), "constraints": with_constraints(y) if constrained else None}
+    crf = HighOrderCRF(2, pruning=Pruning(3, n_states=n_states), **options, max_iter=40)
+    weights = [clone(crf).set_params(n_jobs=n_jobs).fit(X, holes)._weights for n_jobs in (1, 2)]
+    assert weights[0].tobytes() == weights[1].tobytes()
+    crf.fit(X, holes)
+    assert (np.diff(crf.objective_history_) <= 1e-9 * crf.objective_history_[:-1]).all()
+    assert 0.5 < crf.pruning_recall_ <= 1.0
+    assert crf.optimality_gap_ == np.inf
+    alone = clone(crf).fit(X, y), HighOrderCRF(2, **options, max_iter=40).fit(X, holes)  # pruning, and holes
+    assert crf.score(X_test, y_test) > min(other.score(X_test, y_test) for other in alone) - 0.03
+
+
+def test_labels_that_nothing_agrees_with(data):
+    X, y = data[:2]
+    holes = [[*labels] for labels in y]
+    holes[3][4:7] = [0, None, 1]
+    forbid = [(0, label) for label in range(8)]
+    holes = [[None if label == 0 else label for label in labels[:-1]] + [0] for labels in holes]
+    holes[3][4] = 0
+    for pruning in (None, 2):
+        crf = HighOrderCRF(1, pruning=pruning, constraints=Constraints(forbid=forbid))
+        with pytest.raises(ValueError, match="sequence 3: no labelling agrees with y and the constraints.*is 4"):
+            crf.fit(X, holes)
+
+
 @pytest.mark.parametrize(
     ("params", "message"),
     [
@@ -558,6 +710,3 @@ def test_refusals_of_other_ways_to_train(data):
         HighOrderCRF(pruning=2, solver="sgd").partial_fit(X, y)
     with pytest.raises(ValueError, match="chooses the labels of each fold anew"):
         PenaltySearchCV(HighOrderCRF(pruning=2), cv=2).fit(X, y)
-    holes = [np.where(np.arange(len(labels)) == 2, None, labels) for labels in y]
-    with pytest.raises(ValueError, match="needs all labels in training"):
-        HighOrderCRF(pruning=2).fit(X, holes)

@@ -21,7 +21,7 @@ from sklearn.utils import ClassifierTags
 from .._data.batch import SequenceBatch
 from .._data.checks import refuse_infinite_sum
 from .._data.masks import Mask, both
-from .._inference.families import SEGMENTS, Family
+from .._inference.families import CHAIN, SEGMENTS, Family
 from .._inference.impossible import naming_the_impossible
 from .._objectives import Problem
 from .._penalties import ElasticNet
@@ -65,7 +65,7 @@ from .pattern_search import FoundPatterns, PatternPrior, SearchTask, pattern_sea
 from .patterns import ObservedPatterns, pattern_codes, pattern_labels, select_patterns
 from .predictions import PredictionsMixin, border_mask
 from .progress import lines_of
-from .pruning import prune
+from .pruning import prune, prune_runs
 
 __all__ = ["BaseSequenceLabeler"]
 
@@ -401,7 +401,6 @@ class BaseSequenceLabeler(
         tasks = FitTasks(self, training.solver, self._n_stages(training, data, is_warm), X, y, sample_weight)
         found = self._search_patterns(training, data, is_warm, tasks)  # None unless they are to be searched
         problem = self._build_problem(data, found)
-        self._check_possible(problem, data.numbers)
         start = self._start(problem.layout, data, found, is_warm)
         penalty = self._choose_penalty(training.prior, problem.layout, data)
         stages = self._train(training, problem, penalty, data, start, is_warm, tasks)
@@ -450,7 +449,10 @@ class BaseSequenceLabeler(
         """Raise a ValueError for the first sequence without a labelling that agrees with y; numbers are those in X."""
         if problem.known is None:
             return
-        model, mask = problem.model(np.zeros(problem.n_weights)), both(problem.support, problem.known)
+        mask = both(problem.support, problem.known)
+        if self._family is CHAIN and not len(problem.layout.compiled.forbidden_arcs) and mask.allowed.any(axis=1).all():
+            return  # any labels may be neighbours
+        model = problem.model(np.zeros(problem.n_weights))
         what = "y, max_segment_length" if self._family is SEGMENTS else "y"
         with naming_the_impossible(model, problem.batch, mask, problem.support, what=what, numbers=numbers):
             model.log_partition(problem.batch, self.n_jobs, problem.plan.masked(mask))
@@ -473,7 +475,7 @@ class BaseSequenceLabeler(
         stages, lines = [], lines_of(training.solver)
         if data.runs is not None and not is_warm:
             lines.part = STARTING
-            of_runs = self._pose_problem(problem.layout, data.runs)
+            of_runs = prune_runs(self._pose_problem(problem.layout, data.runs), problem)
             stages = training.run(of_runs, penalty, start, is_warm, tasks.watch(learned, STARTING))
             start, lines.part = stages[-1].w, ""
         return stages + training.run(problem, penalty, start, is_warm, tasks.watch(learned))
@@ -520,6 +522,7 @@ class BaseSequenceLabeler(
         """Return validated training data under the layout of their weights."""
         patterns = None if found is None else found.layout.patterns
         problem = self._pose_problem(self._build_layout(data, patterns=patterns), data)
+        self._check_possible(problem, data.numbers)
         parameters = self._parameters()
         return prune(problem, parameters.get("pruning"), parameters["random_state"])
 

@@ -204,11 +204,6 @@ REFUSALS = (
         "probabilities, unlike objective='likelihood'",
     ),
     Refusal(
-        "pruning",
-        "holes",
-        "pruning={pruning!r} needs all labels in training, but y has holes: use pruning=None",
-    ),
-    Refusal(
         "pattern search",
         "holes",
         "the search for patterns={patterns!r} needs all labels, but y has holes: give the patterns, or "

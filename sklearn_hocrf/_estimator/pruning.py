@@ -9,12 +9,17 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
+from .._data.arrays import joined_ranges, offsets_of
+from .._data.masks import Mask, both
 from .._inference.candidates import LevelZero, train_level_zero
+from .._inference.chain import ChainModel
 from .._objectives import Problem
 from .._settings import check, is_integer
 from .._structure.layout import WeightLayout
+from .._structure.patterns import given_patterns
+from .._structure.weighted_arcs import label_arcs
 
-__all__ = ["Pruning", "check_pruning_count", "checked_level_zero", "prune"]
+__all__ = ["Pruning", "check_pruning_count", "checked_level_zero", "prune", "prune_runs"]
 
 
 class Pruning(BaseEstimator):
@@ -26,6 +31,10 @@ class Pruning(BaseEstimator):
     probable labels of a token are its candidates; in training, the true label is added. Training and all queries are
     then exact, conditional on every label being a candidate. With the candidates fixed, training is a convex problem as
     with all labels, in lattices whose size does not depend on the number of labels.
+
+    If y has holes, level 0 is trained on the tokens whose label is known. In training, a token with a set of possible
+    labels keeps all of them in addition, and a token without a label keeps the candidates of level 0, and another label
+    where the constraints demand one between those that are known.
 
     Parameters
     ----------
@@ -109,7 +118,36 @@ def prune(problem: Problem, pruning: Any, random_state: Any = None) -> Problem:
     numbers = int(settings.n_candidates), n_states, int(settings.n_epochs), seed
     level_zero = train_level_zero(problem.layout.of_order_zero(), *data, numbers)
     candidates = level_zero.finder().find(problem.batch, problem.support)
-    return problem.over(candidates.with_labels(problem.truth), level_zero)
+    if problem.known is None:
+        return problem.over(candidates.with_labels(problem.truth), level_zero)
+    known = both(problem.support, problem.known)
+    in_sets = np.flatnonzero((problem.truth < 0) & ~problem.known.allowed.all(axis=1))
+    candidates = candidates.with_labels(_completed(problem, known, level_zero))
+    return problem.over(candidates.with_allowed(in_sets, known.allowed[in_sets]), level_zero)
+
+
+def prune_runs(runs: Problem, pruned: Problem) -> Problem:
+    """Return the problem of the runs of known labels, with the candidates that the tokens of all data have."""
+    if pruned.candidates is None:
+        return runs
+    return runs.over(pruned.candidates.part(np.flatnonzero(pruned.truth >= 0)), pruned.level_zero)
+
+
+def _completed(problem: Problem, known: Mask, level_zero: LevelZero) -> np.ndarray:
+    """Return labels of all tokens that agree with those that are known and that constraints allow.
+
+    They make sure that the lattice of each sequence has such a labelling. Where level 0 decides, its best one is taken.
+    """
+    offsets, n_labels = problem.batch.offsets, problem.layout.patterns.n_labels
+    codes = level_zero.finder().find(problem.batch, known, np.ones(problem.batch.n_tokens, np.int64)).labels.copy()
+    constrained = problem.layout.with_biases(given_patterns((), n_labels), np.arange(n_labels))
+    is_out = np.isin(label_arcs(constrained.automaton, offsets, codes), constrained.compiled.forbidden_arcs)
+    broken = np.flatnonzero(np.diff(offsets_of(is_out)[offsets]))
+    if len(broken):
+        tokens = joined_ranges(offsets[broken], offsets[broken + 1])
+        model = ChainModel(constrained, level_zero.weights)
+        codes[tokens] = model.decode(problem.batch[broken], problem.n_jobs, known.part(tokens))
+    return codes
 
 
 def checked_level_zero(level_zero: Any, layout: WeightLayout, numbers: Callable[..., np.ndarray]) -> LevelZero | None:

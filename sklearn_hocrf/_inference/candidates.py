@@ -74,13 +74,29 @@ class Candidates(NamedTuple):
     def with_labels(self, codes: np.ndarray) -> Candidates:
         """Return the candidates, to which a given label of each token is added, which no limit drops."""
         missing = np.flatnonzero(~self.contain(codes))
-        tokens = np.concatenate([self.tokens, missing])
-        labels = np.concatenate([self.labels, codes[missing]])
+        return self._with(missing, codes[missing])._replace(codes=freeze(codes, np.int32))
+
+    def with_allowed(self, tokens: np.ndarray, allowed: np.ndarray) -> Candidates:
+        """Return the candidates, to which all labels that a table allows some tokens are added.
+
+        ``tokens`` (n,) are their numbers, ``allowed`` (n, L) is a table of bool.
+        """
+        row = np.full(len(self.starts) - 1, -1)
+        row[tokens] = np.arange(len(tokens))
+        missing, own = allowed.copy(), row[self.tokens]
+        missing[own[own >= 0], self.labels[own >= 0]] = False
+        row, labels = np.nonzero(missing)
+        return self._with(tokens[row], labels)
+
+    def _with(self, more_tokens: np.ndarray, more_labels: np.ndarray) -> Candidates:
+        """Return the candidates and others, which get the lowest score."""
+        tokens = np.concatenate([self.tokens, more_tokens])
+        labels = np.concatenate([self.labels, more_labels])
         lowest = self.scores.min(initial=0.0)
-        scores = np.concatenate([self.scores, np.full(len(missing), lowest)])
+        scores = np.concatenate([self.scores, np.full(len(more_tokens), lowest)])
         order = np.lexsort((labels, tokens))
-        counts = np.bincount(tokens, minlength=len(codes))
-        return Candidates.of_counts(counts, labels[order], scores[order], codes)
+        counts = np.bincount(tokens, minlength=len(self.starts) - 1)
+        return Candidates.of_counts(counts, labels[order], scores[order], self.codes)
 
 
 class CandidateFinder:
@@ -130,11 +146,21 @@ class LevelZero(NamedTuple):
     weights: np.ndarray  # (n_weights,)
     n_candidates: int  # labels of each token
     n_states: int | None  # states after each token, at most; None: all
-    recall: float  # fraction of held-out tokens whose label is among their candidates; nan without held-out tokens
+    recall: float  # fraction of held-out labels that are among the candidates of their token; nan without such labels
 
     def finder(self) -> CandidateFinder:
         """Return the finder of candidates."""
         return CandidateFinder(self.layout, self.weights, self.n_candidates, self.n_states)
+
+    def most_states(self, candidates: Candidates) -> np.ndarray | None:
+        """Return the maximum number of states after each token; None means all.
+
+        It grows in proportion where sets of possible labels add more than one label to the candidates.
+        """
+        if self.n_states is None:
+            return None
+        n_others = np.diff(candidates.starts) - 1
+        return np.maximum(self.n_states, self.n_states * n_others // self.n_candidates)
 
 
 def train_level_zero(
@@ -155,7 +181,7 @@ def train_level_zero(
         Its patterns are the single labels.
     batch : SequenceBatch
     codes : ndarray of shape (N,), int32
-        Labels of the tokens.
+        Labels of the tokens, -1 where they are not known.
     sequence_weight : ndarray of shape (n_sequences,)
     settings : tuple of int
         Candidates and states of each token, epochs (more for few tokens), and a seed for the order of the sequences.
@@ -165,14 +191,15 @@ def train_level_zero(
     descent = _Descent(layout, batch, codes, sequence_weight)
     first = np.sort(rng.permutation(n_sequences)[: -(-n_sequences // 10) if n_sequences > 1 else 0])
     others = np.setdiff1d(np.arange(n_sequences), first)
-    n_epochs = max(n_epochs, min(_LEAST_STEPS // max(batch.n_tokens, 1), _MOST_EPOCHS))
+    n_epochs = max(n_epochs, min(_LEAST_STEPS // max(np.count_nonzero(codes >= 0), 1), _MOST_EPOCHS))
     for _ in range(n_epochs - 1):
         descent.run_epoch(rng.permutation(others))
     recall = np.nan
-    if len(first) and n_epochs > 1:
-        tokens = joined_ranges(batch.offsets[first], batch.offsets[first + 1])
+    tokens = joined_ranges(batch.offsets[first], batch.offsets[first + 1])
+    is_known = codes[tokens] >= 0
+    if is_known.any() and n_epochs > 1:
         found = CandidateFinder(layout, descent.weights(), n_candidates).find(batch[first])
-        recall = float(found.contain(codes[tokens]).mean())
+        recall = float(found.contain(codes[tokens])[is_known].mean())
     descent.forget_snapshots()
     for _ in range(max(2, n_epochs // 2)):
         descent.run_epoch(rng.permutation(n_sequences))

@@ -87,9 +87,10 @@ class Problem:
     def plan(self) -> Any:
         """The division of the batch into tasks."""
         if self.candidates is not None:
-            n_states = None if self.level_zero is None else self.level_zero.n_states
-            return LatticePlan(self.layout, self.batch, self.candidates, n_states, self.schedule)
-        plan = self.family.model.plan_class(self.layout, self.batch, self.schedule)
+            n_states = None if self.level_zero is None else self.level_zero.most_states(self.candidates)
+            plan = LatticePlan(self.layout, self.batch, self.candidates, n_states, self.schedule)
+        else:
+            plan = self.family.model.plan_class(self.layout, self.batch, self.schedule)
         return plan if self.support is None else plan.masked(self.support)
 
     @cached_property
@@ -153,7 +154,7 @@ class Problem:
         if self.hidden is None:
             return model.log_score(self.batch, self.truth, self.plan)
         scores, seen = np.empty(self.n_sequences), self.part(np.flatnonzero(~self.is_hidden))
-        scores[~self.is_hidden] = model.log_score(seen.batch, seen.truth)
+        scores[~self.is_hidden] = model.log_score(seen.batch, seen.truth, seen.plan)
         scores[self.is_hidden] = model.log_partition(self.hidden.batch, self.n_jobs, self.hidden.plan)
         return scores
 
@@ -174,8 +175,11 @@ class Problem:
         return self._with(layout=layout)
 
     def over(self, candidates: Candidates, level_zero: LevelZero | None = None) -> Problem:
-        """Return the problem in which each token has a few candidate labels; features pair only with single labels."""
-        return self._with(family=LATTICE, candidates=candidates, level_zero=level_zero)
+        """Return the problem in which each token has a few candidate labels; features pair only with single labels.
+
+        Candidates are labels that the support allows.
+        """
+        return self._with(family=LATTICE, candidates=candidates, level_zero=level_zero, support=None)
 
     def on(
         self,
