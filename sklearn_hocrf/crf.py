@@ -288,7 +288,7 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         For hundreds of labels and more: how many of them each token keeps, according to a model of order 0 that is
         trained first. None keeps all. With a number, the time of training and prediction does not depend on the number
         of labels, and a label that a token does not keep has probability 0. See
-        :class:`~sklearn_hocrf.settings.Pruning`. It requires the likelihood, the solver "lbfgs" or "owlqn" and
+        :class:`~sklearn_hocrf.settings.Pruning`. It requires the likelihood, a solver other than "newton-cg" and
         ``feature_order=0``, and cannot be combined with ``partial_fit`` or ``patterns="auto"``.
     label_parts, objective, penalty, solver, max_iter, tol, missing_label : as in :class:`BaseSequenceLabeler`
     warm_start, n_jobs, verbose, decoding, random_state : as in :class:`BaseSequenceLabeler`

@@ -93,7 +93,7 @@ def learn_penalties(model):
 
 
 def ask_standard_errors(model):
-    weight_standard_errors(model.fit(X, Y), X, [(("A",), 0)])
+    weight_standard_errors(model.fit(X, Y), X, [(("A",), 0)], y=Y)
 
 
 ASK = {
@@ -136,15 +136,21 @@ MAIN = [
     *("a stochastic solver", "a second-order solver"),
 ]
 ALSO = {  # features that go with one of the main ones
-    "margins": ["a criterion without probabilities", "another criterion"],
-    "local feature matching": ["another criterion"],
+    "margins": [
+        *("a criterion without probabilities", "another criterion"),
+        *("a criterion without Hessian", "a criterion of whole labellings"),
+    ],
+    "local feature matching": ["another criterion", "a criterion without Hessian", "a criterion of whole labellings"],
     "a stochastic solver": ["a solver without gradients"],
+    "a second-order solver": ["a second-order solver, without EM"],
+    "L1": ["a sparse penalty"],
 }
 # what solvers say that they need of objectives and penalties
 BY_NEEDS = {
     ("L1", "penalty object"),
     *(("L1", name) for name in ("margins", "a stochastic solver", "a second-order solver")),
     ("no penalty", "margins"),
+    *((name, "stream") for name in ("L1", "margins", "local feature matching", "a second-order solver")),
     *(
         (name, solver)
         for name in ("margins", "local feature matching")
@@ -163,3 +169,14 @@ def test_what_no_row_names_works(pair):
         return  # two values of one parameter
     with pytest.raises(ValueError, match=r"\w") if is_refused else nullcontext():
         fit(model_with(*pair))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("circumstance", ["holes", "stream", "learned penalties", "standard errors"])
+@pytest.mark.parametrize("name", MAIN)
+def test_circumstances_that_no_row_names_work(name, circumstance):
+    refused = {row[:2] for row in REFUSALS}
+    is_refused = any((feature, circumstance) in refused for feature in [name, *ALSO.get(name, [])])
+    is_refused |= (name, circumstance) in BY_NEEDS
+    with pytest.raises((ValueError, AttributeError), match=r"\w") if is_refused else nullcontext():
+        ASK[circumstance](model_with(name))

@@ -682,6 +682,50 @@ def test_labels_that_nothing_agrees_with(data):
             crf.fit(X, holes)
 
 
+# --- stochastic solvers -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_states", [1, None])
+@pytest.mark.parametrize("has_holes", [False, True])
+@pytest.mark.parametrize("form", ["dense", "sparse", "parts"])
+def test_minibatches_add_up(data, form, has_holes, n_states):
+    rng = np.random.default_rng(2)
+    X, y = data[0][:12], [[*labels] for labels in data[1][:12]]
+    if form != "dense":
+        X = [[{"b": 1.0, f"{rows[t, 0]:.1f}": 1.0, f"{rows[t, 1]:.1f}": 0.5} for t in range(len(rows))] for rows in X]
+    parts = {label: [label % 2, label % 3 + 10] for label in range(8)} if form == "parts" else None
+    crf = HighOrderCRF(2, pruning=Pruning(3, n_states=n_states), label_parts=parts, class_weight={0: 2.0})
+    problem = problem_of(crf, X, with_sets(y, range(8), rng) if has_holes else y)
+    objective = NegativeLogLikelihood().bind(problem)
+    w = rng.normal(size=objective.n_weights)
+    value, gradient = objective.value_gradient(w)
+    for batch_size in (1, 5, 12):
+        total, sums = 0.0, np.zeros(len(w))
+        for minibatch in objective.minibatches(batch_size, np.random.RandomState(0)):
+            seen = np.full(len(w), np.nan)  # only the weights that are touched are read
+            seen[minibatch.weights] = w[minibatch.weights]
+            one, derivatives = minibatch.value_gradient(seen)
+            total += one
+            np.add.at(sums, minibatch.weights, derivatives)
+            assert len(set(minibatch.weights.tolist())) == len(minibatch.weights)
+        assert total == pytest.approx(value, rel=1e-11)
+        np.testing.assert_allclose(sums, gradient, rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize(("solver", "l1_reg"), [("sgd", 0.0), ("adagrad", 0.0), ("adagrad", 0.3)])
+def test_stochastic_solvers_come_near(data, solver, l1_reg):
+    X, y, X_test, y_test = data
+    crf = HighOrderCRF(2, pruning=3, l1_reg=l1_reg)
+    near = crf.set_params(solver=solver, random_state=0, max_iter=60).fit(X, y)
+    pruned = HighOrderCRF(2, pruning=3, random_state=0, l1_reg=l1_reg, tol=1e-4).fit(X, y)  # the same candidates
+    assert pruned.objective_history_[-1] * (1 - 1e-9) <= near.objective_history_[-1]
+    assert near.objective_history_[-1] < 1.02 * pruned.objective_history_[-1]
+    again = clone(near).set_params(n_jobs=2).fit(X, y)
+    assert again._weights.tobytes() == near._weights.tobytes()
+    assert near.score(X_test, y_test) > pruned.score(X_test, y_test) - 0.03
+
+
 @pytest.mark.parametrize(
     ("params", "message"),
     [
@@ -692,8 +736,7 @@ def test_labels_that_nothing_agrees_with(data):
         ({"objective": "hinge"}, "objective='hinge' is not the likelihood"),
         ({"objective": "perceptron"}, "is not the likelihood"),
         ({"objective": "local_feature_matching"}, "is not the likelihood"),
-        ({"solver": "newton-cg"}, "is a minibatch or second-order solver"),
-        ({"solver": "sgd"}, "is a minibatch or second-order solver"),
+        ({"solver": "newton-cg"}, "take passes over all labels: use 'lbfgs'"),
         ({"patterns": "auto"}, "needs models of all labels"),
     ],
 )

@@ -172,7 +172,7 @@ REFUSALS = (
     Refusal(
         "pruning",
         "features of several labels",
-        _PRUNING + "feature_order={asked.feature_order} pairs features with patterns of several labels",
+        _PRUNING + "feature_order={asked.feature_order} pairs features with patterns of several labels, but lattices score features by label",
     ),
     Refusal(
         "pruning",
@@ -183,13 +183,10 @@ REFUSALS = (
         Refusal("pruning", other, _PRUNING + "objective={objective!r} is not the likelihood")
         for other in ("margins", "local feature matching")
     ),
-    *(
-        Refusal(
-            "pruning",
-            other,
-            _PRUNING + "{asked.solver!r} is a minibatch or second-order solver: use 'lbfgs' or 'owlqn'",
-        )
-        for other in ("a stochastic solver", "a second-order solver")
+    Refusal(
+        "pruning",
+        "a second-order solver",
+        _PRUNING + "products with the Hessian, which {asked.solver!r} needs, take passes over all labels: use 'lbfgs'",
     ),
     Refusal(
         "parts",

@@ -13,8 +13,9 @@ from .._data.segments import Segments
 from .chain import ChainModel
 from .feature_matching import ChainMatching, Matching, SegmentMatching
 from .lattice import LatticeModel
+from .lattice_minibatches import LatticeMinibatches
 from .loss_augmented import ChainMargins, Margins, SegmentMargins
-from .minibatches import ChainMinibatches, Minibatches, SegmentMinibatches
+from .minibatches import ChainMinibatches, MinibatchSource, SegmentMinibatches
 from .segment import SegmentModel
 
 __all__ = ["CHAIN", "LATTICE", "SEGMENTS", "Family"]
@@ -26,7 +27,7 @@ class Family(NamedTuple):
     model: type[Any]  # a Model
     margins: Callable[..., Margins]
     matching: Callable[..., Matching]
-    minibatches: Callable[..., Minibatches]
+    minibatches: Callable[..., MinibatchSource]
     labelling_of: Callable[[Any, SequenceBatch, np.ndarray], Any]  # labelling of some sequences of a batch
     label_sequences: Callable[[Any, SequenceBatch], tuple]  # label codes of a labelling, and offsets of the sequences
     are_complete: Callable[[Any, SequenceBatch], np.ndarray]  # whether a labelling has no holes, by sequence
@@ -73,7 +74,7 @@ LATTICE = Family(
     LatticeModel,
     _refusing("a criterion of margins"),
     _refusing("local feature matching"),
-    _refusing("a solver that takes minibatches"),
+    LatticeMinibatches,
     *_TOKENS,
     _refusing("a criterion of held-out data"),
 )

@@ -284,7 +284,7 @@ class LatticeModel(TokenModel):
         super().__init__(layout, weights, np.empty((0, 0)), schedule)
         self.finder = finder
         arcs = self.weighted_arcs
-        self._numbers = lattice.Weights(
+        self.numbers = lattice.Weights(
             self.pair_weights, arcs.arc_score, arcs.arc_weight, arcs.log_shift, bool(self.scales)
         )
 
@@ -327,7 +327,7 @@ class LatticeModel(TokenModel):
 
         def work(chunk: tuple[int, int], tables: lattice.Tables) -> tuple[np.ndarray, np.ndarray]:
             sums = np.zeros(self.layout.n_pairs), np.zeros(n_arcs)
-            lattice.expect(plan.lattice, self._numbers, chunk, tables, log_z, lattice.Sums(weight, *sums, nothing))
+            lattice.expect(plan.lattice, self.numbers, chunk, tables, log_z, lattice.Sums(weight, *sums, nothing))
             return sums
 
         weight = freeze(weight, np.float64)
@@ -340,7 +340,7 @@ class LatticeModel(TokenModel):
     def log_partition(self, batch: SequenceBatch, n_jobs: int | None = None, plan: Any = None) -> np.ndarray:
         plan = self.plan(batch) if plan is None else plan
         log_z = np.zeros(plan.n_sequences)
-        self._run(plan, n_jobs, lambda *of: lattice.partition(plan.lattice, self._numbers, *of, log_z))
+        self._run(plan, n_jobs, lambda *of: lattice.partition(plan.lattice, self.numbers, *of, log_z))
         self._check(plan, log_z)
         return log_z
 
@@ -352,7 +352,7 @@ class LatticeModel(TokenModel):
 
         def work(chunk: tuple[int, int], tables: lattice.Tables) -> None:
             sums = lattice.Sums(ones, nothing, nothing, steps)
-            lattice.expect(plan.lattice, self._numbers, chunk, tables, log_z, sums)
+            lattice.expect(plan.lattice, self.numbers, chunk, tables, log_z, sums)
             own = slice(starts[offsets[chunk[0]]], starts[offsets[chunk[1]]])
             marginals[own] = tables.scores[own]
 
@@ -399,7 +399,7 @@ class LatticeModel(TokenModel):
         self, batch: SequenceBatch, n_jobs: int | None = None, mask: Mask | None = None, plan: Any = None
     ) -> np.ndarray:
         plan = self.plan(batch, mask) if plan is None else plan
-        return self._decode(plan, plan.lattice, self._numbers, n_jobs)
+        return self._decode(plan, plan.lattice, self.numbers, n_jobs)
 
     def decode_gains(
         self,
@@ -434,7 +434,7 @@ class LatticeModel(TokenModel):
         plan = self.plan(batch, mask) if plan is None else plan
         best = BestLabellings.empty(n_best, batch)
         out = best.score, best.codes, best.regret
-        self._run(plan, n_jobs, lambda *of: lattice.best_labellings(plan.lattice, self._numbers, *of, *out))
+        self._run(plan, n_jobs, lambda *of: lattice.best_labellings(plan.lattice, self.numbers, *of, *out))
         self._check(plan, best.score)
         return best
 
@@ -444,12 +444,12 @@ class LatticeModel(TokenModel):
         plan, codes = self.plan(batch, mask), np.zeros((batch.n_tokens, n_drawn), np.int32)
         self.log_partition(batch, n_jobs, plan)
         uniform = np.random.default_rng(seed).random(codes.shape)
-        self._run(plan, n_jobs, lambda *of: lattice.draw(plan.lattice, self._numbers, *of, uniform, codes))
+        self._run(plan, n_jobs, lambda *of: lattice.draw(plan.lattice, self.numbers, *of, uniform, codes))
         return codes, np.ones((0, n_drawn), np.int32)
 
     def entropy(self, batch: SequenceBatch, n_jobs: int | None = None, mask: Mask | None = None) -> np.ndarray:
         plan, log_z, entropy = self.plan(batch, mask), np.zeros(len(batch)), np.zeros(len(batch))
-        self._run(plan, n_jobs, lambda *of: lattice.entropies(plan.lattice, self._numbers, *of, log_z, entropy))
+        self._run(plan, n_jobs, lambda *of: lattice.entropies(plan.lattice, self.numbers, *of, log_z, entropy))
         self._check(plan, log_z)
         return entropy
 

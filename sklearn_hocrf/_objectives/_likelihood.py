@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from .._inference.minibatches import Minibatches, shuffled_minibatches
+from .._inference.minibatches import MinibatchSource, shuffled_minibatches
 from ._base import Objective
 
 __all__ = ["Minibatch", "MinibatchEpoch", "NegativeLogLikelihood"]
@@ -16,7 +16,7 @@ __all__ = ["Minibatch", "MinibatchEpoch", "NegativeLogLikelihood"]
 class Minibatch(NamedTuple):
     """A few sequences, and the negative log-likelihood of their labels.   M weights touched."""
 
-    source: Minibatches
+    source: MinibatchSource
     sequences: np.ndarray  # int64
     weights: np.ndarray  # (M,) int64   the weights that the function depends on, each once
 
@@ -35,12 +35,12 @@ class MinibatchEpoch(Iterator):
 
     Parameters
     ----------
-    source : Minibatches
+    source : MinibatchSource
     batches : list of ndarray of int
         The sequences of each.
     """
 
-    def __init__(self, source: Minibatches, batches: list[np.ndarray]) -> None:
+    def __init__(self, source: MinibatchSource, batches: list[np.ndarray]) -> None:
         self._source, self._batches, self._n_done = source, batches, 0
 
     def __next__(self) -> Minibatch:

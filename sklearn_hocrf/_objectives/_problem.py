@@ -15,7 +15,7 @@ from .._inference.families import LATTICE, Family
 from .._inference.feature_matching import Matching
 from .._inference.lattice import LatticePlan
 from .._inference.loss_augmented import Margins
-from .._inference.minibatches import Hidden, Minibatches
+from .._inference.minibatches import Hidden, MinibatchSource
 from .._inference.model import Model
 from .._inference.schedule import Schedule
 
@@ -120,7 +120,7 @@ class Problem:
         return self._with(batch=self.batch.as_sparse())
 
     @cached_property
-    def minibatches(self) -> Minibatches:
+    def minibatches(self) -> MinibatchSource:
         """Values and gradients of a few sequences at a time."""
         if self._sparse is not self:
             return self._sparse.minibatches

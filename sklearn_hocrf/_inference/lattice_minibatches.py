@@ -1,0 +1,101 @@
+"""Gradients of a few sequences over lattices, for stochastic training with pruning."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .._data.arrays import freeze, joined_ranges
+from .._data.batch import SequenceBatch
+from .._kernels import lattice
+from .._structure.weighted_arcs import label_arcs
+from .lattice import LatticeModel, LatticePlan
+from .minibatches import Hidden, MinibatchSource
+
+__all__ = ["LatticeMinibatches"]
+
+
+class LatticeMinibatches(MinibatchSource):
+    """Expected and labelled counts of a few sequences of a batch at a time, over lattices.   K weights.
+
+    Parameters
+    ----------
+    model_class : type
+        Class of the models.
+    plan : LatticePlan
+        The plan of the whole batch.
+    batch : SequenceBatch
+    truth : ndarray of shape (N,), int32
+        True labels, which are among the candidates.
+    sequence_weight : ndarray of shape (n_sequences,)
+        Weight of each sequence.
+    hidden : Hidden or None
+        The sequences whose labelling has holes; none by default.
+    """
+
+    def __init__(
+        self,
+        model_class: type[LatticeModel],
+        plan: LatticePlan,
+        batch: SequenceBatch,
+        truth: np.ndarray,
+        sequence_weight: np.ndarray,
+        hidden: Hidden | None = None,
+    ) -> None:
+        self._model_class, self.layout, self._plan, self._hidden = model_class, plan.layout, plan, hidden
+        self.sequence_weight, self._offsets = freeze(sequence_weight, np.float64), batch.offsets
+        self._truth_arcs = label_arcs(self.layout.automaton, batch.offsets, np.maximum(truth, 0))
+        self._is_labelled = truth >= 0  # where a label is not known, none is among the places
+        self._places = np.zeros(len(truth), np.int64)
+        self._places[self._is_labelled] = plan.candidates.places(truth)
+        self._biases = np.arange(self.layout.first_bias, self.layout.n_weights)
+        self._gradient, self._log_z = np.zeros(self.layout.n_pairs), np.zeros(len(batch))
+        self._tables = plan.tables(_new_table)
+        self._agreeing = None if hidden is None else (hidden.plan.lattice, hidden.plan.tables(_new_table))
+
+    def weights(self, sequences: np.ndarray) -> np.ndarray:
+        lists, offsets = self._plan.lattice, self._offsets
+        first, stop = (lists.entries[lists.columns[offsets[sequences + n]]] for n in (0, 1))
+        return np.concatenate([np.unique(lists.pairs[joined_ranges(first, stop)]).astype(np.int64), self._biases])
+
+    def value_gradient(self, w: np.ndarray, sequences: np.ndarray, touched: np.ndarray) -> tuple[float, np.ndarray]:
+        model, gradient = self._model_class(self.layout, w), self._gradient
+        pairs, arcs = touched[: len(touched) - len(self._biases)], np.zeros(self.layout.automaton.n_arcs)
+        complete = sequences
+        if self._hidden is not None:
+            complete = sequences[~self._hidden.is_hidden[sequences]]
+        tokens = joined_ranges(self._offsets[complete], self._offsets[complete + 1])
+        weight = -np.repeat(self.sequence_weight[complete], self._offsets[complete + 1] - self._offsets[complete])
+        lattice.count_labels(self._plan.lattice, self._places[tokens], weight, gradient)
+        arcs += np.bincount(self._truth_arcs[tokens], weights=weight, minlength=len(arcs))
+        used = np.flatnonzero(arcs)
+        value = float(gradient[pairs] @ w[pairs] + arcs[used] @ model.weighted_arcs.arc_score[used])
+        value += self._expect(model, self._plan.lattice, self._tables, sequences, 1.0, arcs)
+        if self._agreeing is not None and self._hidden is not None:
+            value += self._expect(model, *self._agreeing, sequences[self._hidden.is_hidden[sequences]], -1.0, arcs)
+        derivatives = np.concatenate([gradient[pairs], self.layout.sum_over_suffixes(arcs)])
+        gradient[pairs] = 0.0
+        return value, derivatives
+
+    def _expect(
+        self,
+        model: LatticeModel,
+        lists: lattice.Lattice,
+        tables: lattice.Tables,
+        sequences: np.ndarray,
+        sign: float,
+        arcs: np.ndarray,
+    ) -> float:
+        """Add the weighted expected counts of some sequences times a sign, and return the sum of their log Z."""
+        sums = lattice.Sums(freeze(sign * self.sequence_weight, np.float64), self._gradient, arcs, np.empty(0))
+        for sequence in sequences.tolist():
+            lattice.expect(lists, model.numbers, (sequence, sequence + 1), tables, self._log_z, sums)
+        return float(sums.weight[sequences] @ self._log_z[sequences])
+
+    def descend(self, batches: list[np.ndarray], course: Any) -> int:
+        return 0
+
+
+def _new_table(name: str, size: int) -> np.ndarray:
+    return np.empty(size)
