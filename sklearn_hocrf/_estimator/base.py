@@ -450,7 +450,8 @@ class BaseSequenceLabeler(
         if problem.known is None:
             return
         mask = both(problem.support, problem.known)
-        if self._family is CHAIN and not len(problem.layout.compiled.forbidden_arcs) and mask.allowed.any(axis=1).all():
+        is_free = self._family is CHAIN and not len(problem.layout.compiled.forbidden_arcs)
+        if is_free and mask is not None and mask.allowed.any(axis=1).all():
             return  # any labels may be neighbours
         model = problem.model(np.zeros(problem.n_weights))
         what = "y, max_segment_length" if self._family is SEGMENTS else "y"

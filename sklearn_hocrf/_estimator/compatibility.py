@@ -172,7 +172,8 @@ REFUSALS = (
     Refusal(
         "pruning",
         "features of several labels",
-        _PRUNING + "feature_order={asked.feature_order} pairs features with patterns of several labels, but lattices score features by label",
+        _PRUNING + "feature_order={asked.feature_order} pairs features with patterns of several labels, and lattices "
+        "score features by label",
     ),
     Refusal(
         "pruning",

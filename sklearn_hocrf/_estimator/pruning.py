@@ -118,9 +118,9 @@ def prune(problem: Problem, pruning: Any, random_state: Any = None) -> Problem:
     numbers = int(settings.n_candidates), n_states, int(settings.n_epochs), seed
     level_zero = train_level_zero(problem.layout.of_order_zero(), *data, numbers)
     candidates = level_zero.finder().find(problem.batch, problem.support)
-    if problem.known is None:
-        return problem.over(candidates.with_labels(problem.truth), level_zero)
     known = both(problem.support, problem.known)
+    if problem.known is None or known is None:
+        return problem.over(candidates.with_labels(problem.truth), level_zero)
     in_sets = np.flatnonzero((problem.truth < 0) & ~problem.known.allowed.all(axis=1))
     candidates = candidates.with_labels(_completed(problem, known, level_zero))
     return problem.over(candidates.with_allowed(in_sets, known.allowed[in_sets]), level_zero)
