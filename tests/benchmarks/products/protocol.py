@@ -6,6 +6,7 @@ more finely than the share of predictions that are right. Where a label is not i
 """
 
 import gzip
+import pickle
 import random
 import sys
 import time
@@ -140,6 +141,15 @@ def print_results(results, baseline):
         )
     heads = ["", "entirely right %", "tokens %", "s a fit", f"p against {baseline}", "accepted % (right)"]
     print_table(heads, rows)
+
+
+def kept(path, function):
+    """Return what a function returns, from a file where it has been kept."""
+    if Path(path).exists():
+        return pickle.loads(Path(path).read_bytes())
+    result = function()
+    Path(path).write_bytes(pickle.dumps(result))
+    return result
 
 
 def print_speed(what, cases, n):

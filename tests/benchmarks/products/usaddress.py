@@ -1,6 +1,6 @@
 """usaddress on its own data: python-crfsuite as the product trains it, and high orders with the same features.
 
-    OMP_NUM_THREADS=1 python tests/benchmarks/products/usaddress.py [--quick] [--shuffles N ...]
+    OMP_NUM_THREADS=1 python tests/benchmarks/products/usaddress.py [--quick] [--shuffles N ...] [--keep FOLDER]
 
 1488 American addresses with 29 labels, in 10 folds of each shuffle: with shuffle 0 (the protocol of the data) all
 orders, with the others what is chosen. "chosen" are models of OWN, with the product's features, and of MORE, with a
@@ -9,7 +9,8 @@ the share of addresses that are entirely right, and of tokens; processor seconds
 randomisation test; the share of addresses that can be accepted at 99 % precision, by a threshold from the other folds,
 and how many of these are right; repeated labels (the product's RepeatedLabelError) before and after
 ``predict_nbest(accept=)``; sizes of files, and addresses a second from ready features. Needs usaddress
-(SKLEARN_HOCRF_DATA or ../shared/data) and python-crfsuite. --quick: two folds of a third of the data.
+(SKLEARN_HOCRF_DATA or ../shared/data) and python-crfsuite. --quick: two folds of a third of the data. --keep: results are kept in a
+folder, and read from there where they exist, so that a long run can be interrupted.
 """
 
 import json
@@ -35,6 +36,8 @@ OWN = {
 }
 MORE = {(k, s): ("more", {"max_order": k, "sigma_reg": s, "tol": 0.03}) for k, s in [(2, 2.0), (3, 2.0), (3, 4.0)]}
 CHOSEN = {"chosen": OWN, "chosen, more features": MORE}
+PRODUCT = "python-crfsuite"
+MODELS = [PRODUCT, *PLAIN, *CHOSEN]
 
 
 def shape(text):
@@ -83,14 +86,18 @@ def fit_theirs(results, dicts, train, test, path):
     return tagger
 
 
-def run_fold(results, dicts, X, train, test, path):
-    """Fit python-crfsuite, then each model, or the one that is chosen of several; return tagger and last model."""
-    tagger = fit_theirs(results["python-crfsuite"], dicts, train, test, path)
-    for name, of in list(results.items())[1:]:
-        features, params = PLAIN[name] if name in PLAIN else CHOSEN[name][choose(CHOSEN[name], X, of.y, train, 2)]
-        fitted = of.fit(params, X[features], train, test, no_repeats)
-        of.chosen.append((features, params["max_order"], params["sigma_reg"]))
-    return tagger, fitted
+def run(name, y, dicts, X, folds, path):
+    """Return the results of a model by its name; of CHOSEN, of the one that is best inside each training part."""
+    results = Results(y)
+    for train, test in folds:
+        if name == PRODUCT:
+            fit_theirs(results, dicts, train, test, path)
+            continue
+        features, params = PLAIN[name] if name in PLAIN else CHOSEN[name][choose(CHOSEN[name], X, y, train, 2)]
+        results.fit(params, X[features], train, test, no_repeats)
+        results.chosen.append((features, params["max_order"], params["sigma_reg"]))
+    print(f"{name}: {100 * results.is_right.mean():.2f} % entirely right", results.chosen, flush=True)
+    return results
 
 
 def print_repeats(results):
@@ -99,28 +106,30 @@ def print_repeats(results):
         before, after = ([n for n in of.tested if not no_repeats(labels[n])] for labels in (of.labels, of.by_rule))
         wrong = sum(of.labels[n] != of.y[n] for n in before)
         right = np.mean([of.by_rule[n] == of.y[n] for n in of.tested])
-        ruled = [len(after), f"{100 * right:.2f}"] if name != "python-crfsuite" else ["", ""]
+        ruled = [len(after), f"{100 * right:.2f}"] if name != PRODUCT else ["", ""]
         rows.append([name, len(before), wrong, *ruled])
     protocol.print_table(["", "repeated labels", "wrong of these", "with accept=", "entirely right % then"], rows)
 
 
-def print_use(theirs, model, path, y, dicts, added):
+def print_use(y, dicts, added, path):
     """Print sizes of files, and how many addresses a second are tagged from feature dicts, median of three turns."""
-    model = HighOrderCRF(**model.get_params()).fit(added, y)  # on feature dicts, which an exported tagger reads
+    everything = np.arange(len(y))
+    theirs = fit_theirs(Results(y), dicts, everything, everything, path)
+    model = HighOrderCRF(**MORE[3, 2.0][1]).fit(added, y)
     export_tagger(model, path + ".hocrf")
     size, own_size = os.path.getsize(path), os.path.getsize(path + ".hocrf")
-    print(f"\nfiles: python-crfsuite {size / 1e6:.2f} MB, chosen, more features {own_size / 1e6:.2f} MB")
+    print(f"\nfiles: python-crfsuite {size / 1e6:.2f} MB, order 3 with more features {own_size / 1e6:.2f} MB")
     tagger = Tagger(path + ".hocrf")
     cases = {
-        "python-crfsuite": lambda: [theirs.tag(features) for features in dicts],
-        "chosen, more features, in a batch": lambda: model.predict(added),
+        PRODUCT: lambda: [theirs.tag(features) for features in dicts],
+        "order 3 with more features, in a batch": lambda: model.predict(added),
         "exported, one by one": lambda: [tagger.tag(features) for features in added],
     }
     protocol.print_speed("addresses a second", cases, len(dicts))
 
 
 def main(arguments=None):
-    options = protocol.parse(__doc__, arguments, quick=False, shuffles=[0, 1, 2, 3, 4, 5])
+    options = protocol.parse(__doc__, arguments, quick=False, shuffles=[0, 1, 2, 3, 4, 5], models=MODELS, keep="")
     if protocol.skipped(protocol.absent(FILE, modules=["pycrfsuite"])):
         return
     rows = list(map(json.loads, protocol.read_lines(*FILE)[:: 3 if options.quick else 1]))
@@ -130,19 +139,23 @@ def main(arguments=None):
     X = {name: SequenceDictVectorizer().fit_transform(data) for name, data in {"own": dicts, "more": added}.items()}
     shares = []
     with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "theirs")
+        path, keep = os.path.join(folder, "theirs"), options.keep or folder
         for shuffle in [0] if options.quick else options.shuffles:
-            names = [*(PLAIN if shuffle == 0 and not options.quick else []), *CHOSEN]
-            results = {name: Results(y) for name in ["python-crfsuite", *names]}
-            for train, test in shuffled_folds(len(y), 10, shuffle)[: 2 if options.quick else None]:
-                tagger, model = run_fold(results, dicts, X, train, test, path)
-            print(f"\nshuffle {shuffle}", *(f"\n{name}: {results[name].chosen}" for name in CHOSEN))
-            protocol.print_results(results, "python-crfsuite")
+            print(f"\nshuffle {shuffle}")
+            folds = shuffled_folds(len(y), 10, shuffle)[: 2 if options.quick else None]
+            names = [PRODUCT, *(PLAIN if shuffle == 0 and not options.quick else []), *CHOSEN]
+            results = {}
+            for name in names if options.quick else [name for name in names if name in options.models]:
+                file = os.path.join(keep, f"{shuffle} {name}")
+                results[name] = protocol.kept(file, lambda name=name, folds=folds: run(name, y, dicts, X, folds, path))
+            protocol.print_results(results, PRODUCT)
             print_repeats(results)
-            shares += [[100 * results[name].is_right.mean() for name in ("python-crfsuite", *CHOSEN)]] * (shuffle > 0)
-        for name, of in zip(("python-crfsuite", *CHOSEN), np.transpose(shares), strict=bool(shares)):
-            print(f"{name}: mean of {len(of)} fresh shuffles {of.mean():.2f}, standard deviation {of.std():.2f}", of)
-        print_use(tagger, model, path, y, dicts, added)
+            shares += [{name: 100 * of.is_right.mean() for name, of in results.items()}] * (shuffle > 0)
+        for name in shares[0] if shares else []:
+            of = np.array([share[name] for share in shares])
+            print(f"{name}: mean of fresh shuffles {of.mean():.2f}, standard deviation {of.std():.2f}", of.round(2))
+        if PRODUCT in options.models:
+            print_use(y, dicts, added, path)
 
 
 if __name__ == "__main__":
