@@ -42,22 +42,21 @@ def read_lines(*parts):
         return file.read().strip("\n").split("\n")
 
 
-def choose(models, X_by_features, y, indices, n_inner):
+def choose(models, X_by_features, y, indices, n_inner, utility=np.exp):
     """Return the name of the best of some models, (features, parameters) by name, in folds of a training part.
 
-    Of ``n_inner`` folds the first is held out; with a negative number, each of them.
+    The first of ``n_inner`` folds is held out. ``utility`` is what counts, of the log-likelihood of a sequence.
     """
-    splits = list(KFold(abs(n_inner), shuffle=True, random_state=0).split(indices))
-    totals = dict.fromkeys(models, 0.0)
-    for train, test in splits[: 1 if n_inner > 0 else None]:
-        train, test = indices[train], indices[test]
-        labels = {label for labels_of in part(y, train) for label in labels_of}
-        test = np.array([i for i in test if labels.issuperset(y[i])])  # the others have probability 0 in all models
-        for name, (features, params) in models.items():
-            X = X_by_features[features]
-            model = fit_quietly(HighOrderCRF(**params | {"tol": 0.1}), part(X, train), part(y, train))
-            totals[name] += np.exp(model.log_likelihood(part(X, test), part(y, test))).sum()
-    return max(totals, key=totals.get)
+    train, test = next(KFold(n_inner, shuffle=True, random_state=0).split(indices))
+    train, test = indices[train], indices[test]
+    labels = {label for labels_of in part(y, train) for label in labels_of}
+    test = np.array([i for i in test if labels.issuperset(y[i])])  # the others have probability 0 in all models
+    scores = {}
+    for name, (features, params) in models.items():
+        X = X_by_features[features]
+        model = fit_quietly(HighOrderCRF(**params | {"tol": 0.1}), part(X, train), part(y, train))
+        scores[name] = utility(model.log_likelihood(part(X, test), part(y, test))).sum()
+    return max(scores, key=scores.get)
 
 
 class Results:
@@ -66,7 +65,7 @@ class Results:
     def __init__(self, y):
         self.y, self.labels, self.by_rule = y, [None] * len(y), [None] * len(y)
         self.probability, self.fold = np.zeros(len(y)), np.full(len(y), -1)
-        self.seconds, self.chosen = [], []
+        self.seconds, self.chosen, self.has_rule = [], [], False
 
     def add(self, test, labels, probability, seconds, by_rule=None):
         for i, labels_of, ruled in zip(test, labels, by_rule or labels, strict=True):
@@ -83,6 +82,7 @@ class Results:
         labels = model.predict(X)
         by_rule = labels
         if accept is not None:
+            self.has_rule = True
             broken = [n for n, labels_of in enumerate(labels) if not accept(list(labels_of))]
             with warnings.catch_warnings(
                 action="ignore", category=UserWarning
@@ -141,6 +141,18 @@ def print_results(results, baseline):
         )
     heads = ["", "entirely right %", "tokens %", "s a fit", f"p against {baseline}", "accepted % (right)"]
     print_table(heads, rows)
+
+
+def print_rule(results, accept, what):
+    """Print how many predictions break a rule, before and after they are replaced by the best that does not."""
+    rows = []
+    for name, of in results.items():
+        before, after = ([n for n in of.tested if not accept(labels[n])] for labels in (of.labels, of.by_rule))
+        wrong = sum(of.labels[n] != of.y[n] for n in before)
+        right = np.mean([of.by_rule[n] == of.y[n] for n in of.tested])
+        ruled = [len(after), f"{100 * right:.2f}"] if of.has_rule else ["", ""]
+        rows.append([name, len(before), wrong, *ruled])
+    print_table(["", what, "wrong of these", "with accept=", "entirely right % then"], rows)
 
 
 def kept(path, function):

@@ -8,9 +8,9 @@ dozen lines of further ones, each chosen inside a training part as protocol.py s
 the share of addresses that are entirely right, and of tokens; processor seconds of a fit from ready features; a paired
 randomisation test; the share of addresses that can be accepted at 99 % precision, by a threshold from the other folds,
 and how many of these are right; repeated labels (the product's RepeatedLabelError) before and after
-``predict_nbest(accept=)``; sizes of files, and addresses a second from ready features. Needs usaddress
-(SKLEARN_HOCRF_DATA or ../shared/data) and python-crfsuite. --quick: two folds of a third of the data. --keep: results are kept in a
-folder, and read from there where they exist, so that a long run can be interrupted.
+``predict_nbest(accept=)``; sizes of files, and addresses a second from feature dicts. Needs python-crfsuite, and
+usaddress (SKLEARN_HOCRF_DATA or ../shared/data). --quick: two folds of a third of the data. --keep: a folder for the
+results, which are read where they exist, so that a long run can be interrupted.
 """
 
 import json
@@ -30,11 +30,9 @@ from sklearn_hocrf.tagger import Tagger, export_tagger
 FILE = ("usaddress", "train.jsonl.gz")
 THEIRS = {"c1": 0.1, "c2": 0.01}
 PLAIN = {f"order {k}": ("own", {"max_order": k, "sigma_reg": 2.0, "tol": 0.03}) for k in (1, 2, 3)}
-OWN = {
-    (k, s): ("own", {"max_order": k, "sigma_reg": s, "all_pairs": True, "tol": 0.03})
-    for k, s in [(2, 2.0), (3, 2.0), (3, 4.0)]
-}
-MORE = {(k, s): ("more", {"max_order": k, "sigma_reg": s, "tol": 0.03}) for k, s in [(2, 2.0), (3, 2.0), (3, 4.0)]}
+TRIED = [{"max_order": k, "sigma_reg": s, "tol": 0.03} for k, s in [(2, 2.0), (3, 2.0), (3, 4.0)]]
+OWN = {n: ("own", params | {"all_pairs": True}) for n, params in enumerate(TRIED)}
+MORE = {n: ("more", params) for n, params in enumerate(TRIED)}
 CHOSEN = {"chosen": OWN, "chosen, more features": MORE}
 PRODUCT = "python-crfsuite"
 MODELS = [PRODUCT, *PLAIN, *CHOSEN]
@@ -68,7 +66,7 @@ def no_repeats(labels):
 
 
 def fit_theirs(results, dicts, train, test, path):
-    """Train python-crfsuite, keep what it predicts, and return its tagger."""
+    """Train python-crfsuite, add what it predicts, and return its tagger."""
     import pycrfsuite
 
     trainer = pycrfsuite.Trainer(verbose=False, params=THEIRS)
@@ -100,22 +98,11 @@ def run(name, y, dicts, X, folds, path):
     return results
 
 
-def print_repeats(results):
-    rows = []
-    for name, of in results.items():
-        before, after = ([n for n in of.tested if not no_repeats(labels[n])] for labels in (of.labels, of.by_rule))
-        wrong = sum(of.labels[n] != of.y[n] for n in before)
-        right = np.mean([of.by_rule[n] == of.y[n] for n in of.tested])
-        ruled = [len(after), f"{100 * right:.2f}"] if name != PRODUCT else ["", ""]
-        rows.append([name, len(before), wrong, *ruled])
-    protocol.print_table(["", "repeated labels", "wrong of these", "with accept=", "entirely right % then"], rows)
-
-
 def print_use(y, dicts, added, path):
     """Print sizes of files, and how many addresses a second are tagged from feature dicts, median of three turns."""
     everything = np.arange(len(y))
     theirs = fit_theirs(Results(y), dicts, everything, everything, path)
-    model = HighOrderCRF(**MORE[3, 2.0][1]).fit(added, y)
+    model = HighOrderCRF(**MORE[1][1]).fit(added, y)
     export_tagger(model, path + ".hocrf")
     size, own_size = os.path.getsize(path), os.path.getsize(path + ".hocrf")
     print(f"\nfiles: python-crfsuite {size / 1e6:.2f} MB, order 3 with more features {own_size / 1e6:.2f} MB")
@@ -132,7 +119,7 @@ def main(arguments=None):
     options = protocol.parse(__doc__, arguments, quick=False, shuffles=[0, 1, 2, 3, 4, 5], models=MODELS, keep="")
     if protocol.skipped(protocol.absent(FILE, modules=["pycrfsuite"])):
         return
-    rows = list(map(json.loads, protocol.read_lines(*FILE)[:: 3 if options.quick else 1]))
+    rows = [json.loads(line) for line in protocol.read_lines(*FILE)[:: 3 if options.quick else 1]]
     y, dicts = [row["labels"] for row in rows], [row["features"] for row in rows]
     added = [[d | more(row["tokens"], t) for t, d in enumerate(row["features"])] for row in rows]
     # one vocabulary for all folds: the weights of what a training part lacks stay 0
@@ -149,7 +136,7 @@ def main(arguments=None):
                 file = os.path.join(keep, f"{shuffle} {name}")
                 results[name] = protocol.kept(file, lambda name=name, folds=folds: run(name, y, dicts, X, folds, path))
             protocol.print_results(results, PRODUCT)
-            print_repeats(results)
+            protocol.print_rule(results, no_repeats, "repeated labels")
             shares += [{name: 100 * of.is_right.mean() for name, of in results.items()}] * (shuffle > 0)
         for name in shares[0] if shares else []:
             of = np.array([share[name] for share in shares])
