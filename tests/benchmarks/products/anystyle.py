@@ -1,6 +1,6 @@
 """AnyStyle on its own data: high orders with the product's patterns, beside the figures of Wapiti.
 
-    OMP_NUM_THREADS=1 python tests/benchmarks/products/anystyle.py [--quick]
+    OMP_NUM_THREADS=1 python tests/benchmarks/products/anystyle.py [--quick] [--orders N ...]
 
 2973 bibliographic references with 23 labels, in two folds. "chosen" is the best of MODELS inside each training part, as
 protocol.py says, with half of it held out. Prints the share of references that are entirely right, which is what users
@@ -76,7 +76,7 @@ def load():
 
 
 def main(arguments=None):
-    options = protocol.parse(__doc__, arguments, quick=False)
+    options = protocol.parse(__doc__, arguments, quick=False, orders=[1, 2, 3])
     if protocol.skipped(protocol.absent(*FILES)):
         return
     X, y = (data[:: 10 if options.quick else 1] for data in load())
@@ -86,7 +86,7 @@ def main(arguments=None):
     # one vocabulary for both folds: what a training part lacks has no weights
     batches = {"own": own.fit_transform(X), "more": more.fit_transform(X)}
     batches["context"] = both.fit_transform([context(reference) for reference in X])
-    results = {name: Results(y) for name in ["chosen", *PLAIN]}
+    results = {name: Results(y) for name in ["chosen", *(f"order {k}" for k in options.orders)]}
     for train, test in shuffled_folds(len(y), 2):
         for name, of in results.items():
             best = name if name in PLAIN else choose(MODELS, batches, y, train, 2)
