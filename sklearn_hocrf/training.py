@@ -105,6 +105,9 @@ from ._objectives import (
     PartialLikelihood,
     Perceptron,
     Problem,
+    ScoredLikelihood,
+    predict_from_scores,
+    sequence_log_likelihood,
 )
 from ._penalties import L2, ElasticNet
 from ._solvers import (
@@ -137,5 +140,8 @@ __all__ = [
     "Problem",
     "Progress",
     "SGD",
+    "ScoredLikelihood",
     "SolverReport",
+    "predict_from_scores",
+    "sequence_log_likelihood",
 ]

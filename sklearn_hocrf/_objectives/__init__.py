@@ -6,6 +6,7 @@ from ._local_feature_matching import LocalFeatureMatching
 from ._margin import Hinge, Perceptron
 from ._partial import PartialLikelihood
 from ._problem import LARGE, Problem
+from ._scores import ScoredLikelihood, predict_from_scores, sequence_log_likelihood
 from ._tied import Tied
 
 __all__ = [
@@ -17,5 +18,8 @@ __all__ = [
     "PartialLikelihood",
     "Perceptron",
     "Problem",
+    "ScoredLikelihood",
     "Tied",
+    "predict_from_scores",
+    "sequence_log_likelihood",
 ]

@@ -33,7 +33,7 @@ __all__ = [
     "Holes",
     "Known",
     "Reader",
-    "Said",
+    "Entries",
     "all_labels",
     "borders_of_runs",
     "has_holes",
@@ -49,8 +49,8 @@ __all__ = [
     "read_known_tokens",
     "segment_rows",
     "segments_between",
-    "split_said",
-    "what_is_said",
+    "split_entry",
+    "read_entries",
 ]
 
 _FLAGS = (1, -1, 0)  # as in Mask.begins; the most informative first
@@ -69,21 +69,21 @@ class Known(NamedTuple):
         return np.where(allowed.sum(axis=1) == 1, allowed.argmax(axis=1), -1).astype(np.int32)
 
 
-class Said(NamedTuple):
+class Entries(NamedTuple):
     """The entries of y for tokens, or for segments, each distinct entry once.   D distinct entries."""
 
-    things: list  # of length D: a label, a frozenset of labels, or None for anything
+    distinct: list  # of length D: a label, a frozenset of labels, or None for anything
     numbers: np.ndarray  # the index of each token's entry, int64
     offsets: np.ndarray  # (n_sequences + 1,)
     what: str  # name of y in messages
 
-    def entries(self) -> set:
+    def labels(self) -> set:
         """Return all labels that occur in the entries."""
-        return {label for thing in self.things if thing is not None for label in _members(thing)}
+        return {label for entry in self.distinct if entry is not None for label in _members(entry)}
 
-    def where(self, thing) -> str:
+    def where(self, entry) -> str:
         """Return the name of the first position of an entry."""
-        return position_name(self.offsets, int(np.argmax(self.numbers == thing)))
+        return position_name(self.offsets, int(np.argmax(self.numbers == entry)))
 
 
 class Holes(NamedTuple):
@@ -111,14 +111,15 @@ class Reader:
         self.labels, self.missing, self.unknown, self.among = labels, missing, unknown, among
         self.codes = label_codes(labels)
 
-    def code(self, label, said, thing) -> int:
+    def code(self, label, entries, entry) -> int:
         """Return the code of a label, or -1 for one that is impossible; raise if it is an error."""
         code = self.codes.get(label, -1)
         if code < 0 and isinstance(label, Integral) and label == IGNORED:
-            raise missing_label(label, said.where(thing), said.what)
+            raise missing_label(label, entries.where(entry), entries.what)
         if code < 0 and self.unknown == "raise":
             raise ValueError(
-                f"unknown label {short(label)} of {said.what} ({said.where(thing)}): it is not one of {self.among}"
+                f"unknown label {short(label)} of {entries.what} ({entries.where(entry)}): "
+                f"it is not one of {self.among}"
             )
         return code
 
@@ -157,7 +158,7 @@ def has_holes(labels, missing) -> bool:
     return any(is_hole(label, missing) for label in labels)
 
 
-def what_is_said(labels, offsets, missing, what) -> Said:
+def read_entries(labels, offsets, missing, what) -> Entries:
     """Return the entry of each token, or raise if one is neither a label nor a set of labels.
 
     Parameters
@@ -181,52 +182,54 @@ def what_is_said(labels, offsets, missing, what) -> Said:
     except TypeError:
         check_hashable(keys, offsets)
         raise
-    said = Said(list(number), index, offsets, what)
-    things = [None if is_hole(thing, missing) else thing for thing in said.things]
-    for i, thing in enumerate(things):
-        members = _members(thing)
+    entries = Entries(list(number), index, offsets, what)
+    distinct = [None if is_hole(entry, missing) else entry for entry in entries.distinct]
+    for i, entry in enumerate(distinct):
+        members = _members(entry)
         if not members:
-            raise ValueError(f"{what} has an empty set ({said.where(i)}): no label is possible there; None means any")
+            raise ValueError(
+                f"{what} has an empty set ({entries.where(i)}): no label is possible there; None means any"
+            )
         for member in members:
-            if thing is not None and (is_missing(member) or is_hole(member, missing)):
-                raise missing_label(member, said.where(i), what)
-    return said._replace(things=things)
+            if entry is not None and (is_missing(member) or is_hole(member, missing)):
+                raise missing_label(member, entries.where(i), what)
+    return entries._replace(distinct=distinct)
 
 
-def _members(thing) -> list:
+def _members(entry) -> list:
     """Return the labels of an entry in a fixed order, because messages name the first wrong one."""
-    return sorted(thing, key=repr) if isinstance(thing, frozenset) else [thing]
+    return sorted(entry, key=repr) if isinstance(entry, frozenset) else [entry]
 
 
-def all_labels(said: Said, name_of=None, at_least=2) -> np.ndarray:
+def all_labels(entries: Entries, name_of=None, at_least=2) -> np.ndarray:
     """Return the distinct labels of all entries, sorted.
 
     Parameters
     ----------
-    said : Said
+    entries : Entries
     name_of : callable or None
         Maps an entry of y and its number to a label.
     at_least : int
         Required number of distinct labels.
     """
-    labels = [_labels_of(thing, i, name_of) for i, thing in enumerate(said.things)]
+    labels = [_labels_of(entry, i, name_of) for i, entry in enumerate(entries.distinct)]
     of_any = next((members[0] for members in labels if members), None)
     if of_any is None:
-        raise ValueError(f"{said.what} has no known labels: there is nothing to learn from")
+        raise ValueError(f"{entries.what} has no known labels: there is nothing to learn from")
     # unknown entries get a label that occurs, so that messages name the right positions of all others
     first = [members[0] if members else of_any for members in labels]
     others = [label for members in labels for label in members[1:]]
-    shown = [first[i] for i in said.numbers.tolist()]
+    shown = [first[i] for i in entries.numbers.tolist()]
     if not others:
-        return sorted_labels(shown, said.offsets, at_least)
-    sorted_labels(shown, said.offsets, at_least=1)
-    return sorted_labels([*shown, *others], said.offsets, at_least)
+        return sorted_labels(shown, entries.offsets, at_least)
+    sorted_labels(shown, entries.offsets, at_least=1)
+    return sorted_labels([*shown, *others], entries.offsets, at_least)
 
 
-def _labels_of(thing, i, name_of):
-    if thing is None:
+def _labels_of(entry, i, name_of):
+    if entry is None:
         return []
-    return [member if name_of is None else name_of(member, i) for member in _members(thing)]
+    return [member if name_of is None else name_of(member, i) for member in _members(entry)]
 
 
 # --- tokens -----------------------------------------------------------------------------------------------------------
@@ -242,24 +245,24 @@ def read_known_tokens(y, lengths, form, name, reader: Reader, what) -> Known:
     reader : Reader
     """
     labels, _ = read_labels(y, lengths, form, name, what)
-    return known_of_tokens(what_is_said(labels, offsets_of(lengths), reader.missing, what), reader)
+    return known_of_tokens(read_entries(labels, offsets_of(lengths), reader.missing, what), reader)
 
 
-def known_of_tokens(said: Said, reader: Reader) -> Known:
+def known_of_tokens(entries: Entries, reader: Reader) -> Known:
     """Return the known labels of tokens, given the entries of y."""
-    allowed = _allowed(said, reader)
-    mask = Mask(allowed[said.numbers], np.zeros(len(said.numbers), np.int8))
-    return _known(mask, said.numbers, said.offsets, ~allowed.any(axis=1))
+    allowed = _allowed(entries, reader)
+    mask = Mask(allowed[entries.numbers], np.zeros(len(entries.numbers), np.int8))
+    return _known(mask, entries.numbers, entries.offsets, ~allowed.any(axis=1))
 
 
-def _allowed(said, reader) -> np.ndarray:
+def _allowed(entries, reader) -> np.ndarray:
     """Return which labels each entry allows; shape (D, L)."""
-    allowed = np.zeros((len(said.things), len(reader.labels)), dtype=bool)
-    for i, thing in enumerate(said.things):
-        if thing is None:
+    allowed = np.zeros((len(entries.distinct), len(reader.labels)), dtype=bool)
+    for i, entry in enumerate(entries.distinct):
+        if entry is None:
             allowed[i] = True
             continue
-        codes = [reader.code(label, said, i) for label in _members(thing)]
+        codes = [reader.code(label, entries, i) for label in _members(entry)]
         allowed[i, [code for code in codes if code >= 0]] = True
     return allowed
 
@@ -289,14 +292,14 @@ def read_known_segments(y, lengths, form, name, reader: Reader, what, *, scheme,
         Highest length of a segment, by label.
     """
     if scheme == "segments":
-        numbers, said = listed_segments(y, lengths, name, reader.missing, what)
-        return known_of_lists(numbers, said, offsets_of(lengths), reader)
+        numbers, entries = listed_segments(y, lengths, name, reader.missing, what)
+        return known_of_lists(numbers, entries, offsets_of(lengths), reader)
     try:
         labels, _ = read_labels(y, lengths, form, name, what)
-        said = what_is_said(labels, offsets_of(lengths), reader.missing, what)
+        entries = read_entries(labels, offsets_of(lengths), reader.missing, what)
         if scheme == "runs":
-            return known_of_runs(said, reader)
-        return known_of_tags(said, reader, scheme, longest)
+            return known_of_runs(entries, reader)
+        return known_of_tags(entries, reader, scheme, longest)
     except (TypeError, ValueError):
         if form != "table":
             refuse_segments(y, lengths, name, scheme, what)
@@ -309,9 +312,9 @@ def have_segment_holes(y, lengths, form, name, missing, scheme) -> bool:
         if form != "table":
             refuse_segments(y, lengths, name, scheme)
         return has_holes(read_labels(y, lengths, form, name)[0], missing)
-    numbers, said = listed_segments(y, lengths, name, missing, "y")
+    numbers, entries = listed_segments(y, lengths, name, missing, "y")
     tokens = np.bincount(numbers[:, 0], weights=numbers[:, 2] - numbers[:, 1], minlength=len(lengths))
-    is_open = any(thing is None or isinstance(thing, frozenset) for thing in said.things)
+    is_open = any(entry is None or isinstance(entry, frozenset) for entry in entries.distinct)
     return is_open or bool((tokens < lengths).any())
 
 
@@ -337,12 +340,12 @@ def segments_between(codes, begins, offsets) -> tuple[Segments, np.ndarray, np.n
     return segments, label[label >= 0], (stop - start)[label >= 0]
 
 
-def known_of_runs(said: Said, reader: Reader) -> Known:
+def known_of_runs(entries: Entries, reader: Reader) -> Known:
     """Return the known labels of segments that are runs of equal labels, given labels of tokens.
 
     The model itself ensures that neighbouring segments have different labels, unless all segments have one token.
     """
-    return known_of_tokens(said, reader)
+    return known_of_tokens(entries, reader)
 
 
 def borders_of_runs(codes, offsets) -> np.ndarray:
@@ -378,14 +381,14 @@ def segment_rows(y, lengths, name, what) -> tuple[list, np.ndarray]:
     return rows, numbers
 
 
-def listed_segments(y, lengths, name, missing, what) -> tuple[np.ndarray, Said]:
+def listed_segments(y, lengths, name, missing, what) -> tuple[np.ndarray, Entries]:
     """Return the numbers of :func:`segment_rows`, and the entries of y for the labels."""
     rows, numbers = segment_rows(y, lengths, name, what)
     offsets = offsets_of(np.bincount(numbers[:, 0], minlength=len(lengths)))
-    return numbers, what_is_said([row[3] for row in rows], offsets, missing, what)
+    return numbers, read_entries([row[3] for row in rows], offsets, missing, what)
 
 
-def known_of_lists(numbers, said: Said, offsets, reader: Reader) -> Known:
+def known_of_lists(numbers, entries: Entries, offsets, reader: Reader) -> Known:
     """Return the known parts given by a list of segments; ``offsets`` are the offsets of the tokens.
 
     A segment begins with its first token and nowhere else in it, and the next one begins where it stops.
@@ -395,13 +398,13 @@ def known_of_lists(numbers, said: Said, offsets, reader: Reader) -> Known:
     start, stop = start + offsets[sequence], stop + offsets[sequence]
     begins, allowed = np.zeros(n_tokens + 1, np.int8), np.ones((n_tokens, len(reader.labels)), bool)
     tokens = joined_ranges(start, stop)
-    thing, of_thing = np.repeat(said.numbers, stop - start), _allowed(said, reader)
+    entry, of_entry = np.repeat(entries.numbers, stop - start), _allowed(entries, reader)
     begins[tokens] = -1
     begins[start] = begins[stop] = 1  # at the end of a sequence, the next one begins
-    allowed[tokens] = of_thing[thing]
-    index = np.full(n_tokens, len(said.things))  # all other tokens are unknown
-    index[tokens] = thing
-    impossible = np.append(~of_thing.any(axis=1), False)
+    allowed[tokens] = of_entry[entry]
+    index = np.full(n_tokens, len(entries.distinct))  # all other tokens are unknown
+    index[tokens] = entry
+    impossible = np.append(~of_entry.any(axis=1), False)
     return _known(Mask(allowed, begins[:n_tokens]), index, offsets, impossible)
 
 
@@ -471,15 +474,15 @@ def _agreeing(shapes, flags) -> set:
     return {shape for shape in shapes if shape[0] in wanted[0] and shape[1] in wanted[1]}
 
 
-def known_of_tags(said: Said, reader: Reader, scheme, longest) -> Known:
+def known_of_tags(entries: Entries, reader: Reader, scheme, longest) -> Known:
     """Return the known parts of segmentations given by tags; see :func:`read_known_segments`."""
     names = reader.labels.tolist()
-    tags = [_tags_of(said, i, scheme) for i in range(len(said.things))]
+    tags = [_tags_of(entries, i, scheme) for i in range(len(entries.distinct))]
     possible = {label: _shapes_of(label, most) for label, most in zip(names, longest, strict=True)}
-    for i, of_thing in enumerate(tags):
-        if of_thing is not None:
-            tags[i] = [tag for tag in of_thing if reader.code(tag[1], said, i) >= 0]
-    triples, inverse = _triples(said)
+    for i, of_entry in enumerate(tags):
+        if of_entry is not None:
+            tags[i] = [tag for tag in of_entry if reader.code(tag[1], entries, i) >= 0]
+    triples, inverse = _triples(entries)
     allowed, flags = np.ones((len(triples), len(names)), bool), np.zeros((len(triples), 2), np.int8)
     shapes, neighbours = _Shapes(scheme, possible), [*tags, []]  # the last one for the border
     for i, (before, here, after) in enumerate(triples.tolist()):
@@ -487,45 +490,45 @@ def known_of_tags(said: Said, reader: Reader, scheme, longest) -> Known:
             continue
         conditions = shapes.conditions(tags[here], neighbours[before], neighbours[after])
         if conditions is None:
-            raise ValueError(_no_mask(said, int(np.argmax(inverse == i))))
+            raise ValueError(_no_mask(entries, int(np.argmax(inverse == i))))
         allowed[i] = [label in conditions[0] for label in names]
         flags[i] = conditions[1:]
     begins = flags[inverse, 0]
     goes_on = np.ones(len(inverse), bool)
-    goes_on[said.offsets[:-1][said.offsets[:-1] < len(inverse)]] = False
+    goes_on[entries.offsets[:-1][entries.offsets[:-1] < len(inverse)]] = False
     after = np.flatnonzero(goes_on[1:]) + 1
     begins[after] = np.where(begins[after] == 0, flags[inverse[after - 1], 1], begins[after])
     impossible = np.array([t is not None and not t for t in tags], dtype=bool)
-    return _known(Mask(allowed[inverse], begins), said.numbers, said.offsets, impossible)
+    return _known(Mask(allowed[inverse], begins), entries.numbers, entries.offsets, impossible)
 
 
-def _tags_of(said, i, scheme):
+def _tags_of(entries, i, scheme):
     """Return the pairs (prefix, label) of an entry, or None for any."""
-    thing = said.things[i]
-    if thing is None:
+    entry = entries.distinct[i]
+    if entry is None:
         return None
-    return [split_said(tag, said, i, scheme) for tag in _members(thing)]
+    return [split_entry(tag, entries, i, scheme) for tag in _members(entry)]
 
 
-def split_said(tag, said, i, scheme) -> tuple:
+def split_entry(tag, entries, i, scheme) -> tuple:
     """Return the prefix and the label of a tag of an entry, given the entry's number."""
     part = split_tag(tag, scheme)
     if part is None:
         expected = ", ".join(f"'{prefix}-label'" for prefix in PREFIXES[scheme] if prefix != OUTSIDE)
         raise ValueError(
-            f"{short(tag)} of {said.what} ({said.where(i)}) is not a tag of scheme={scheme!r}, whose tags are 'O', "
-            f"{expected}"
+            f"{short(tag)} of {entries.what} ({entries.where(i)}) is not a tag of scheme={scheme!r}, whose tags "
+            f"are 'O', {expected}"
         )
     if part[1] == OUTSIDE and part[0] != O:
         raise ValueError(
-            f"{said.what} has the tag {short(tag)} ({said.where(i)}), but the label 'O' belongs to the tag 'O'"
+            f"{entries.what} has the tag {short(tag)} ({entries.where(i)}), but the label 'O' belongs to the tag 'O'"
         )
     return part
 
 
-def name_in_tag(said: Said, scheme):
+def name_in_tag(entries: Entries, scheme):
     """Return a function that gives the label in a tag, given the number of its entry; see :func:`all_labels`."""
-    return lambda tag, i: split_said(tag, said, i, scheme)[1]
+    return lambda tag, i: split_entry(tag, entries, i, scheme)[1]
 
 
 def _shapes_of(label, longest) -> frozenset:
@@ -537,16 +540,16 @@ def _shapes_of(label, longest) -> frozenset:
     return frozenset(shapes | {(False, False)} if longest > 2 else shapes)
 
 
-def _triples(said):
+def _triples(entries):
     """Return the entries before, at and after tokens, each triple once, and the number of each token's triple.
 
     The number after the last entry represents the border of a sequence.
     """
-    border, here = len(said.things), said.numbers
+    border, here = len(entries.distinct), entries.numbers
     before, after = np.append(border, here[:-1])[: len(here)], np.append(here[1:], border)[: len(here)]
-    has_tokens = np.diff(said.offsets) > 0
-    before[said.offsets[:-1][has_tokens]] = border
-    after[said.offsets[1:][has_tokens] - 1] = border
+    has_tokens = np.diff(entries.offsets) > 0
+    before[entries.offsets[:-1][has_tokens]] = border
+    after[entries.offsets[1:][has_tokens] - 1] = border
     base = border + 1
     key = (before * base + here) * base + after
     if base**3 <= len(key):
@@ -557,10 +560,10 @@ def _triples(said):
     return np.stack([keys // base**2, keys // base % base, keys % base], axis=1), inverse
 
 
-def _no_mask(said, token):
-    thing = said.things[said.numbers[token]]
+def _no_mask(entries, token):
+    entry = entries.distinct[entries.numbers[token]]
     return (
-        f"{said.what} has the set {short(set(thing))} ({position_name(said.offsets, token)}): segments of some of its "
-        "labels begin or end there, and segments of others do not, which is not supported. Leave the others out, or "
-        "give all tags of each label"
+        f"{entries.what} has the set {short(set(entry))} ({position_name(entries.offsets, token)}): segments of some "
+        "of its labels begin or end there, and segments of others do not, which is not supported. Leave the others "
+        "out, or give all tags of each label"
     )

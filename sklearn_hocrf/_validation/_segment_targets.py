@@ -36,10 +36,10 @@ from ._known import (
     known_of_tags,
     listed_segments,
     name_in_tag,
+    read_entries,
     segment_rows,
     segments_between,
-    split_said,
-    what_is_said,
+    split_entry,
 )
 from ._targets import (
     FIXED,
@@ -297,29 +297,31 @@ def _read_with_holes(y, lengths, form, name, scheme, labels, kept, holes) -> _Re
         return _read_lists_with_holes(y, lengths, name, labels, kept, holes)
     tokens, as_lists = read_labels(y, lengths, form, name)
     tokens, offsets = leave_out(tokens, lengths, kept)
-    said = what_is_said(tokens, offsets, holes.missing, "y")
+    entries = read_entries(tokens, offsets, holes.missing, "y")
     if scheme == "runs":
-        reader = Reader(all_labels(said) if labels is None else labels, holes.missing, among=FIXED)
-        known = known_of_runs(said, reader)
+        reader = Reader(all_labels(entries) if labels is None else labels, holes.missing, among=FIXED)
+        known = known_of_runs(entries, reader)
         segments, *pieces = segments_between(known.codes, borders_of_runs(known.codes, offsets), offsets)
         looks_like = suspected_scheme(reader.labels.tolist())
         return _Reading(segments, reader.labels, as_lists, False, looks_like, known.mask, tuple(pieces), known.codes)
-    labels = all_labels(said, name_in_tag(said, scheme), at_least=1) if labels is None else labels
-    known = known_of_tags(said, Reader(labels, holes.missing, among=FIXED), scheme, np.full(len(labels), NO_LIMIT))
+    labels = all_labels(entries, name_in_tag(entries, scheme), at_least=1) if labels is None else labels
+    known = known_of_tags(entries, Reader(labels, holes.missing, among=FIXED), scheme, np.full(len(labels), NO_LIMIT))
     segments, *pieces = segments_between(known.codes, known.mask.begins, offsets)
-    bare = any(tag in PREFIXES[scheme] and tag != OUTSIDE for tag in said.entries() if isinstance(tag, str))
+    bare = any(tag in PREFIXES[scheme] and tag != OUTSIDE for tag in entries.labels() if isinstance(tag, str))
     return _Reading(segments, labels, as_lists, bare, "runs", known.mask, tuple(pieces), known.codes)
 
 
 def _read_lists_with_holes(y, lengths, name, labels, kept, holes) -> _Reading:
-    numbers, said = listed_segments(y, lengths, name, holes.missing, "y")
+    numbers, entries = listed_segments(y, lengths, name, holes.missing, "y")
     if kept is not None:
         remain = kept[numbers[:, 0]]
-        numbers, chosen = numbers[remain], said.numbers[remain]
-        said = said._replace(numbers=chosen, offsets=offsets_of(np.bincount(numbers[:, 0], minlength=len(lengths))))
-    labels = all_labels(said, at_least=1) if labels is None else labels
+        numbers, chosen = numbers[remain], entries.numbers[remain]
+        entries = entries._replace(
+            numbers=chosen, offsets=offsets_of(np.bincount(numbers[:, 0], minlength=len(lengths)))
+        )
+    labels = all_labels(entries, at_least=1) if labels is None else labels
     offsets = _offsets(lengths, kept)
-    known = known_of_lists(numbers, said, offsets, Reader(labels, holes.missing, among=FIXED))
+    known = known_of_lists(numbers, entries, offsets, Reader(labels, holes.missing, among=FIXED))
     segments, *pieces = segments_between(known.codes, known.mask.begins, offsets)
     covered = np.bincount(numbers[:, 0], weights=numbers[:, 2] - numbers[:, 1], minlength=len(lengths))
     if (covered < np.diff(offsets))[np.diff(offsets) > 0].all():
@@ -335,10 +337,10 @@ def _read_lists_with_holes(y, lengths, name, labels, kept, holes) -> _Reading:
 
 def _split_tags(tags, offsets, scheme):
     """Return prefix (N,) and label of each token's tag."""
-    said = what_is_said(tags, offsets, None, "y")
-    parts = [split_said(tag, said, i, scheme) for i, tag in enumerate(said.things)]
+    entries = read_entries(tags, offsets, None, "y")
+    parts = [split_entry(tag, entries, i, scheme) for i, tag in enumerate(entries.distinct)]
     prefixes = np.array([prefix for prefix, _ in parts], dtype=np.int8)
-    return prefixes[said.numbers], [parts[i][1] for i in said.numbers.tolist()]
+    return prefixes[entries.numbers], [parts[i][1] for i in entries.numbers.tolist()]
 
 
 # --- lists of segments ------------------------------------------------------------------------------------------------

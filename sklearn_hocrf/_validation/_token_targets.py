@@ -9,7 +9,7 @@ import numpy as np
 from .._data.arrays import offsets_of
 from .._data.labels import encode_labels, sorted_labels
 from .._data.masks import Mask
-from ._known import Holes, Reader, all_labels, has_holes, known_of_tokens, what_is_said
+from ._known import Holes, Reader, all_labels, has_holes, known_of_tokens, read_entries
 from ._targets import FIXED, check_known_labels, leave_out, read_labels
 
 __all__ = ["TokenTargets", "read_label_codes", "read_token_labels", "read_token_targets"]
@@ -79,18 +79,18 @@ def read_token_targets(y, lengths, form, name, kept=None, fixed=None, holes: Hol
     """
     labels, as_lists = read_labels(y, lengths, form, name)
     labels, offsets = leave_out(labels, lengths, kept)
-    said = None
+    entries = None
     if holes is not None and has_holes(labels, holes.missing):
-        said = what_is_said(labels, offsets, holes.missing, "y")
+        entries = read_entries(labels, offsets, holes.missing, "y")
     if isinstance(fixed, TokenTargets):
         classes, as_lists = fixed.labels, fixed.as_lists
     elif fixed is not None:
         classes = fixed
     else:
-        classes = sorted_labels(labels, offsets) if said is None else all_labels(said)
-    if said is None:
+        classes = sorted_labels(labels, offsets) if entries is None else all_labels(entries)
+    if entries is None:
         return TokenTargets(encode_labels(labels, classes, offsets, among=FIXED), classes, as_lists)
-    known = known_of_tokens(said, Reader(classes, among=FIXED))
+    known = known_of_tokens(entries, Reader(classes, among=FIXED))
     codes = known.codes
     return TokenTargets(codes, classes, as_lists, known.mask if (codes < 0).any() else None)
 

@@ -7,6 +7,7 @@
   of label patterns;
 * :func:`template_importance`: how much predictions degrade when the features of one template are permuted across
   tokens;
+* :func:`select_sequences`: which sequences to label next;
 * :func:`weight_standard_errors` and :func:`log_odds_standard_errors`, by the Laplace approximation: near the optimum
   the posterior of the weights is about a Gaussian, whose precision is the Hessian of the training objective plus the
   Hessian of the penalty.
@@ -47,6 +48,7 @@ from ._importance import template_importance
 from ._marginals_display import MarginalsDisplay
 from ._pattern_weights_display import PatternWeightsDisplay
 from ._segments_display import SegmentsDisplay
+from ._selection import select_sequences
 from ._standard_errors import log_odds_standard_errors, weight_standard_errors
 from ._weights import Weight, weights
 
@@ -62,6 +64,7 @@ __all__ = [
     "Weight",
     "explain",
     "log_odds_standard_errors",
+    "select_sequences",
     "template_importance",
     "weight_standard_errors",
     "weights",

@@ -1,16 +1,4 @@
-"""Calibration: probabilities that match how often predictions are right.
-
-:class:`CalibratedSequenceLabeler` determines a temperature for all weights of a model. To assess probabilities before
-and after, use ``calibration_table``, ``expected_calibration_error`` and ``segment_brier_score`` of
-:mod:`sklearn_hocrf.metrics`, and ``log_likelihood`` of held-out sequences.
-
->>> from sklearn_hocrf import HighOrderCRF
->>> from sklearn_hocrf.calibration import CalibratedSequenceLabeler
->>> X, y = [[["a"], ["b"]], [["b"], ["a"]]] * 5, [["x", "y"], ["y", "x"]] * 4 + [["x", "x"], ["y", "y"]]
->>> calibrated = CalibratedSequenceLabeler(HighOrderCRF(), cv=2).fit(X, y)
->>> calibrated.predict([[["a"], ["a"]]])
-[['x', 'x']]
-"""
+"""One temperature for all weights of a model."""
 
 from __future__ import annotations
 
@@ -29,16 +17,16 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, proces
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
-from ._estimator.base import BaseSequenceLabeler
-from ._estimator.fitted_model import FittedModel, check_probabilities
-from ._inference.labelled import LabelledBatch
-from ._inference.model import Model
-from ._persistence import VersionMixin
-from ._solvers import zero_of_slope
-from ._validation import check_sequence_weight, warn_user
-from ._validation._delegation import MethodsOfModel, model_inside
-from ._validation._sklearn import HasMethods, StrOptions, check_method_params, fit_context, safe_indexing
-from ._validation._splits import indexable_sequences, splits_of
+from .._estimator.base import BaseSequenceLabeler
+from .._estimator.fitted_model import FittedModel, check_probabilities
+from .._inference.labelled import LabelledBatch
+from .._inference.model import Model
+from .._persistence import VersionMixin
+from .._solvers import zero_of_slope
+from .._validation import check_sequence_weight, warn_user
+from .._validation._delegation import MethodsOfModel, model_inside
+from .._validation._sklearn import HasMethods, StrOptions, check_method_params, fit_context, safe_indexing
+from .._validation._splits import indexable_sequences, splits_of
 
 __all__ = ["CalibratedSequenceLabeler"]
 
@@ -132,6 +120,7 @@ class CalibratedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin
     True
     """
 
+    __module__ = "sklearn_hocrf.calibration"  # where users import it from: files of models name this place
     _answering = "calibrated_estimator_"
     _parameter_constraints: dict = {
         "estimator": [HasMethods("fit")],

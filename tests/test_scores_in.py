@@ -1,0 +1,179 @@
+"""Scores in, gradients out: by enumeration and finite differences."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from sklearn_hocrf import HighOrderCRF
+from sklearn_hocrf.training import predict_from_scores, sequence_log_likelihood
+
+
+def total(scores, labels, patterns):
+    """Return the score of one labelling, by counting."""
+    weights = (
+        weight
+        for pattern, weight in patterns.items()
+        for t in range(len(labels) - len(pattern) + 1)
+        if tuple(labels[t : t + len(pattern)]) == pattern
+    )
+    return sum(scores[t, label] for t, label in enumerate(labels)) + sum(weights)
+
+
+def enumerated(scores, patterns):
+    labellings = list(itertools.product(range(scores.shape[1]), repeat=len(scores)))
+    return labellings, np.array([total(scores, labels, patterns) for labels in labellings])
+
+
+def draw(seed):
+    """Return scores, labels, patterns and lengths; empty sequences, one label, forbidden runs and labels occur."""
+    random = np.random.default_rng(seed)
+    n_labels = int(random.integers(1, 4))
+    lengths = random.integers(0, 5, size=random.integers(1, 4))
+    scores = random.normal(size=(lengths.sum(), n_labels)) * random.choice([1, 30])
+    patterns = {}
+    for _ in range(random.integers(0, 6)):
+        pattern = tuple(random.integers(n_labels, size=random.integers(1, 5)).tolist())
+        patterns[pattern] = float(random.normal())
+    for pattern in [pattern for pattern in patterns if len(pattern) > 1 and seed % 3 == 0][:1]:
+        patterns[pattern] = -np.inf
+    if seed % 4 == 0 and n_labels > 1:
+        scores[random.random(scores.shape) < 0.15] = -np.inf
+    bounds = np.cumsum(lengths)
+    y = []
+    for part in np.split(scores, bounds[:-1]):
+        labellings, values = enumerated(part, patterns)
+        possible = [labels for labels, value in zip(labellings, values, strict=True) if value > -np.inf]
+        if not possible:
+            return draw(seed + 1000)
+        y += possible[random.integers(len(possible))]
+    return scores, np.array(y, dtype=int), patterns, lengths
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_enumeration(seed):
+    scores, y, patterns, lengths = draw(seed)
+    found = sequence_log_likelihood(scores, y, patterns, lengths)
+    best = predict_from_scores(scores, patterns, lengths)
+    bounds = np.cumsum(lengths)[:-1]
+    gradient, marginals = np.zeros(len(patterns)), []
+    parts = zip(*(np.split(array, bounds) for array in (scores, y, best)), strict=True)
+    for n, (part, labels, predicted) in enumerate(parts):
+        labellings, values = enumerated(part, patterns)
+        log_z = np.logaddexp.reduce(values)
+        np.testing.assert_allclose(found.log_likelihood[n], total(part, labels, patterns) - log_z, atol=1e-9)
+        assert total(part, predicted.tolist(), patterns) == pytest.approx(values.max(), abs=1e-9)
+        p = np.exp(values - log_z)
+        for k, pattern in enumerate(patterns):
+            if patterns[pattern] > -np.inf:
+                zero = np.zeros_like(part)
+                counts = np.array([total(zero, one, {pattern: 1.0}) for one in labellings])
+                gradient[k] += total(zero, labels.tolist(), {pattern: 1.0}) - p @ counts
+        one_hot = np.eye(part.shape[1])
+        expected = sum((q * one_hot[list(one)] for q, one in zip(p, labellings, strict=True)), np.zeros(part.shape))
+        marginals.append(one_hot[labels] - expected)
+    np.testing.assert_allclose(found.pattern_gradient, gradient, atol=1e-9)
+    np.testing.assert_allclose(found.score_gradient, np.concatenate(marginals), atol=1e-9)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 5, 7])
+def test_gradients_of_weighted_sums_are_those_of_finite_differences(seed):
+    scores, y, patterns, lengths = draw(seed)
+    weight = np.random.default_rng(seed).normal(size=len(lengths))
+
+    def value(scores, patterns):
+        return weight @ sequence_log_likelihood(scores, y, patterns, lengths).log_likelihood
+
+    found, step = sequence_log_likelihood(scores, y, patterns, lengths, sequence_weight=weight), 1e-5
+    for place in np.ndindex(*scores.shape):
+        move = np.zeros_like(scores)
+        move[place] = step
+        slope = (value(scores + move, patterns) - value(scores - move, patterns)) / (2 * step)
+        assert found.score_gradient[place] == pytest.approx(slope, abs=1e-6)
+    for k, (pattern, w) in enumerate(patterns.items()):
+        slope = (value(scores, {**patterns, pattern: w + step}) - value(scores, {**patterns, pattern: w - step})) / (
+            2 * step
+        )
+        assert found.pattern_gradient[k] == pytest.approx(slope, abs=1e-6)
+
+
+def test_it_is_the_likelihood_of_a_fitted_model():
+    X, y = [[["a"], ["b"], ["a"]], [["b"], ["a"]]], [["x", "y", "x"], ["y", "x"]]
+    crf = HighOrderCRF(max_order=2).fit(X, y)
+    index = {label: i for i, label in enumerate(crf.classes_.tolist())}
+    weights = dict(zip([tuple(index[label] for label in z) for z in crf.patterns_], crf.pattern_coef_, strict=True))
+    names = crf.feature_names_in_.tolist()
+    coef = crf.coef_.toarray()
+    singles = {pattern: row for row, pattern in enumerate(crf.patterns_)}
+    emission = np.array([[coef[singles[(label,)], names.index(a)] for label in crf.classes_] for x in X for [a] in x])
+    found = sequence_log_likelihood(emission, [index[label] for labels in y for label in labels], weights, [3, 2])
+    np.testing.assert_allclose(found.log_likelihood, crf.log_likelihood(X, y), atol=1e-9)
+
+
+def test_threads_give_the_same_bits():
+    random = np.random.default_rng(0)
+    scores, lengths = random.normal(size=(4000, 3)), [40] * 100
+    y, patterns = random.integers(3, size=4000), {(0, 1): 0.3, (0, 1, 2): -0.7}
+    one, two = (sequence_log_likelihood(scores, y, patterns, lengths, n_jobs=n) for n in (1, 2))
+    for a, b in zip(one, two, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize(
+    ("scores", "y", "patterns", "lengths", "message"),
+    [
+        ([0.0, 1.0], [0], {}, None, r"scores must have the shape \(n_tokens, n_labels\), got \(2,\)"),
+        ([[0.0, np.nan]], [0], {}, None, "got nan for label 1 at token 0"),
+        ([[0.0, np.inf]], [0], {}, None, "got inf for label 1 at token 0"),
+        ([[0.0, 1.0]], [2], {}, None, "label 2 at token 0, but labels are 0 to 1"),
+        ([[0.0, 1.0]], [0.0], {}, None, "y must be 1 integers"),
+        ([[0.0, 1.0]], [0, 1], {}, None, "y must be 1 integers"),
+        ([[0.0, 1.0]], [0], {(2,): 1.0}, None, r"\(2,\) is not a tuple of labels from 0 to 1"),
+        ([[0.0, 1.0]], [0], {(): 1.0}, None, r"\(\) is not a tuple"),
+        ([[0.0, 1.0]], [0], {(0,): -np.inf}, None, "must be a finite number, or -inf for two or more labels"),
+        ([[0.0, 1.0]], [0], {(0, 1): np.nan}, None, "must be a finite number"),
+        ([[0.0, 1.0]], [0], {}, [2], "lengths must be numbers of tokens that sum to 1"),
+        ([[0.0, 1.0], [0.0, 1.0]], [0, 1], {(0, 1): -np.inf}, [2], "sequence 0: its labels y are forbidden"),
+        ([[0.0, 1.0], [-np.inf, 1.0]], [0, 0], {}, [1, 1], "sequence 1: its labels y are forbidden"),
+    ],
+)
+def test_what_is_refused(scores, y, patterns, lengths, message):
+    with pytest.raises(ValueError, match=message):
+        sequence_log_likelihood(scores, y, patterns, lengths)
+
+
+def test_other_refusals():
+    with pytest.raises(TypeError, match="patterns must be a mapping"):
+        sequence_log_likelihood([[0.0, 1.0]], [0], [(0, 1)])
+    with pytest.raises(ValueError, match="sequence_weight must be 1 finite numbers"):
+        sequence_log_likelihood([[0.0, 1.0]], [0], {}, sequence_weight=[1.0, 2.0])
+    every = {(a, b): -np.inf for a in (0, 1) for b in (0, 1)}
+    with pytest.raises(ValueError, match="sequence 1: the model forbids every labelling"):
+        predict_from_scores(np.zeros((3, 2)), every, [1, 2])
+    with pytest.raises(ValueError, match="sequence 1: the model forbids every labelling"):
+        predict_from_scores([[0.0, 1.0], [-np.inf, -np.inf]], {}, [1, 1])
+
+
+def test_recipe_for_torch():
+    """The autograd function of the documentation."""
+    torch = pytest.importorskip("torch")
+
+    class CRFLikelihood(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, scores, weights, y, patterns, lengths):
+            ctx.arguments = y, dict(zip(patterns, weights.tolist(), strict=True)), lengths
+            ctx.save_for_backward(scores, weights)
+            found = sequence_log_likelihood(scores.detach().numpy(), *ctx.arguments)
+            return scores.new_tensor(found.log_likelihood)
+
+        @staticmethod
+        def backward(ctx, gradient):
+            scores, weights = ctx.saved_tensors
+            given = {"sequence_weight": gradient.numpy()}
+            found = sequence_log_likelihood(scores.detach().numpy(), *ctx.arguments, **given)
+            return scores.new_tensor(found.score_gradient), weights.new_tensor(found.pattern_gradient), None, None, None
+
+    scores = torch.randn(5, 2, dtype=torch.float64, requires_grad=True)
+    weights = torch.randn(2, dtype=torch.float64, requires_grad=True)
+    rest = np.array([0, 1, 0, 1, 1]), [(0, 1), (0, 1, 0)], [3, 2]
+    assert torch.autograd.gradcheck(lambda s, w: CRFLikelihood.apply(s, w, *rest), (scores, weights))
