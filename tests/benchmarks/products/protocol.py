@@ -65,7 +65,7 @@ class Results:
     def __init__(self, y):
         self.y, self.labels, self.by_rule = y, [None] * len(y), [None] * len(y)
         self.probability, self.fold = np.zeros(len(y)), np.full(len(y), -1)
-        self.seconds, self.chosen, self.has_rule = [], [], False
+        self.seconds, self.chosen = [], []
 
     def add(self, test, labels, probability, seconds, by_rule=None):
         for i, labels_of, ruled in zip(test, labels, by_rule or labels, strict=True):
@@ -82,7 +82,6 @@ class Results:
         labels = model.predict(X)
         by_rule = labels
         if accept is not None:
-            self.has_rule = True
             broken = [n for n, labels_of in enumerate(labels) if not accept(list(labels_of))]
             with warnings.catch_warnings(
                 action="ignore", category=UserWarning
@@ -150,7 +149,7 @@ def print_rule(results, accept, what):
         before, after = ([n for n in of.tested if not accept(labels[n])] for labels in (of.labels, of.by_rule))
         wrong = sum(of.labels[n] != of.y[n] for n in before)
         right = np.mean([of.by_rule[n] == of.y[n] for n in of.tested])
-        ruled = [len(after), f"{100 * right:.2f}"] if of.has_rule else ["", ""]
+        ruled = [len(after), f"{100 * right:.2f}"] if of.chosen else ["", ""]  # theirs has none
         rows.append([name, len(before), wrong, *ruled])
     print_table(["", what, "wrong of these", "with accept=", "entirely right % then"], rows)
 
