@@ -37,6 +37,7 @@ from .._validation import (
     TrainingData,
     TrainingSequences,
     check_class_weight,
+    has_soft_labels,
     read_training_sequences,
     warn_user,
 )
@@ -44,7 +45,13 @@ from .._validation._sklearn import fit_context
 from .answers import AnswersMixin
 from .callbacks import SEARCH, STARTING, CallbacksMixin, FitTasks, without_tasks
 from .compatibility import Asked, refuse
-from .constraints import LabelRuns, compile_constraints, refuse_breaches, without_forbidden_patterns
+from .constraints import (
+    LabelRuns,
+    compile_constraints,
+    refuse_breaches,
+    refuse_probable_breaches,
+    without_forbidden_patterns,
+)
 from .decoding import SegmentDecoding
 from .fitted import Fitted
 from .fitting import (
@@ -394,6 +401,7 @@ class BaseSequenceLabeler(
         [['DET', 'NOUN', 'NOUN'], ['DET', 'NOUN']]
         """
         training = self._choose_training()
+        self._check_soft_labels(training, y)
         sequences = read_training_sequences(self, X, sample_weight)
         data = self._read_training_data(y, sequences)
         self._check_holes(training, data)
@@ -433,8 +441,15 @@ class BaseSequenceLabeler(
         codes, offsets = self._family.label_sequences(targets.labelling, data.batch)
         origin = np.repeat(data.batch.offsets[:-1], np.diff(offsets))
         runs = LabelRuns(codes, offsets, targets.starts - origin, sequences.numbers)
+        if targets.soft is not None:
+            refuse_probable_breaches(rules, self.constraints, targets.labels, runs, targets.soft)
         refuse_breaches(rules, self.constraints, targets.labels, runs)
         return data
+
+    def _check_soft_labels(self, training: Training, y: Any) -> None:
+        """Raise a ValueError if y has soft labels that this training does not support."""
+        if has_soft_labels(y):
+            self._refuse(training.objective, training.solver, "soft labels")
 
     def _check_holes(self, training: Training, data: TrainingData) -> None:
         """Raise a ValueError if y has holes that this training does not support; warn if y has few known labels."""
@@ -531,7 +546,10 @@ class BaseSequenceLabeler(
         data = data.labelled
         table = like.patterns if like is not None else self._select_patterns(patterns, data, self._observed(data))
         builder = self._layout_builder(data, table, like)
-        return builder.build(builder.count(data.batch, data.targets.labelling, data.sequence_weight))
+        counts = builder.count(data.batch, data.targets.labelling, data.sequence_weight)
+        if data.targets.soft is not None:
+            counts = builder.with_soft(counts, data.batch, data.targets.soft, data.sequence_weight)
+        return builder.build(counts)
 
     def _layout_builder(
         self, data: TrainingData, patterns: PatternTable, like: WeightLayout | None = None
@@ -570,7 +588,7 @@ class BaseSequenceLabeler(
         # runs of known labels may begin and end in the middle of sequences
         support = border_mask(data.batch, data.rules.borders) if data.source is None else None
         options = {"sequence_weight": weight, "n_jobs": self.n_jobs, "support": support, "known": targets.known}
-        return Problem(self._family, layout, data.batch, targets.labelling, **options)
+        return Problem(self._family, layout, data.batch, targets.labelling, **options, soft=targets.soft)
 
     def _parameters(self, patterns: Any = None) -> dict[str, Any]:
         """Return all parameters by name; ``patterns`` replaces the parameter unless it is None."""
@@ -619,7 +637,8 @@ class BaseSequenceLabeler(
     def _observed(self, data: TrainingData) -> ObservedPatterns:
         """Return the label patterns of training data."""
         codes, offsets = self._family.label_sequences(data.targets.labelling, data.batch)
-        return ObservedPatterns.of_labels(codes, offsets, len(data.targets.labels), data.sequence_weight)
+        n_labels, soft = len(data.targets.labels), data.targets.soft
+        return ObservedPatterns.of_labels(codes, offsets, n_labels, data.sequence_weight, soft)
 
     def _select_patterns(self, patterns: Any, data: TrainingData, observed: ObservedPatterns) -> PatternTable:
         """Return the label patterns of the model; ``patterns`` replaces the parameter unless it is None."""
@@ -633,6 +652,8 @@ class BaseSequenceLabeler(
         known = data.labelled
         weight = weights_of(known.batch, known.sequence_weight)
         token_weight = np.repeat(weight, known.batch.lengths)
+        if known.targets.soft is not None:
+            return token_weight @ known.targets.soft
         n_labels = len(data.targets.labels)
         return np.bincount(self._training_codes(known.targets), weights=token_weight, minlength=n_labels)
 
@@ -644,12 +665,13 @@ class BaseSequenceLabeler(
         weight = weights_of(data.batch, weight)
         known = data.labelled
         source: Any = np.arange(len(data.batch)) if known is data else known.source
-        codes = self._training_codes(known.targets)
+        soft = known.targets.soft
         with np.errstate(over="ignore"):
+            of_token = of_label[self._training_codes(known.targets)] if soft is None else soft @ of_label
             if known is data:
-                weight = weight * np.add.reduceat(of_label[codes], offsets[:-1]) / data.batch.lengths
+                weight = weight * np.add.reduceat(of_token, offsets[:-1]) / data.batch.lengths
             else:
-                weight = weight * _means(np.repeat(source, known.batch.lengths), of_label[codes], len(weight))
+                weight = weight * _means(np.repeat(source, known.batch.lengths), of_token, len(weight))
         refuse_infinite_sum(weight, "class_weight times sample_weight")
         return weight
 
