@@ -87,7 +87,6 @@ from sklearn_hocrf._structure.patterns import (
     observed_patterns,
 )
 from sklearn_hocrf._structure.segment_layout import SegmentLayout, SegmentLayoutBuilder, SegmentLimits, SegmentRules
-from sklearn_hocrf._structure.soft_labels import SoftLabels
 from sklearn_hocrf._structure.sum_network import _pairs_with_arcs_below, build_sum_network
 from sklearn_hocrf._structure.tied_weights import tie_weights
 from sklearn_hocrf._structure.weight_groups import match_prefixes, weight_groups

@@ -8,7 +8,7 @@ import numpy as np
 import oracle
 import pytest
 from cases import random_case, to_batch, to_layout
-from internals import CHAIN, NegativeLogLikelihood, Problem, SoftLabels
+from internals import CHAIN, NegativeLogLikelihood, Problem
 from scipy import sparse
 from test_holes import assert_gradient, problem_of
 
@@ -201,29 +201,6 @@ def test_balanced_class_weights_count_expected_labels():
 # --- which weights there are ------------------------------------------------------------------------------------------
 
 
-def test_expected_counts_of_patterns_against_all_labellings():
-    rng = np.random.default_rng(4)
-    rows, offsets = drawn_rows(rng, 9), np.array([0, 1, 1, 5, 9])
-    weight = np.repeat([1.0, 1.0, 2.0, 0.5], np.diff(offsets))
-    expected = {}
-    for first, stop in itertools.pairwise(offsets.tolist()):
-        for labels, q in every_labelling(rows[first:stop]):
-            for length in (2, 3):
-                for t in range(length, stop - first + 1):
-                    run = labels[t - length : t]
-                    expected[run] = expected.get(run, 0.0) + q * weight[first]
-    for least in (0.05, 0.4):
-        counts = SoftLabels(rows, offsets).frequent_patterns(2, least, weight)
-        found = {
-            tuple(run): count
-            for order in (1, 2)
-            for run, count in zip(counts.rows(order).tolist(), counts.counts[order - 1], strict=True)
-        }
-        wanted = {run: count for run, count in expected.items() if count >= least}
-        assert found == pytest.approx(wanted)
-        assert 0 < len(wanted) < len(expected)
-
-
 def test_the_most_probable_labels_and_frequent_ones_have_weights():
     X = [[["u"], ["v"]]] * 2 + [[["u"], ["r"]]]
     y = [[{"a": 0.6, "b": 0.4}, "b"]] * 2 + [[{"a": 0.6, "b": 0.4}, {"a": 0.9, "b": 0.05, "c": 0.05}]]
@@ -240,8 +217,8 @@ def test_the_most_probable_labels_and_frequent_ones_have_weights():
     fewer = HighOrderCRF(min_pair_count=1.5, min_pattern_count=1.5).fit(X, y)
     assert fewer.patterns_[3:] == [("a", "b")]
     assert pairs(fewer) == {("a", "u"), ("b", "v")}
-    more = HighOrderCRF(min_pair_count=0.05, min_pattern_count=0.3).fit(X, y)
-    assert more.patterns_[3:] == [("a", "a"), ("a", "b"), ("b", "a"), ("b", "b")]
+    more = HighOrderCRF(min_pair_count=0.05).fit(X, y)
+    assert more.patterns_ == plain.patterns_
     assert pairs(more) == pairs(plain) | {("b", "r"), ("c", "r")}
 
 

@@ -342,7 +342,10 @@ class BaseSequenceLabeler(
             One label per token: hashable values that are mutually comparable. 1-D for a plain 2-D X. For
             :class:`~sklearn_hocrf.HighOrderSemiCRF`: labels, tags or segments, according to its ``scheme``. It may have
             holes, as ``known`` in :meth:`predict`: None, or ``missing_label``, for an unknown label, sets of possible
-            labels, None for a whole sequence; see Notes.
+            labels, None for a whole sequence; see Notes. For :class:`~sklearn_hocrf.HighOrderCRF` it may also have
+            *soft labels*, probabilities that sum to 1: for a token a dict such as ``{"NOUN": 0.8, "VERB": 0.2}``, or
+            for a sequence a float array of shape (n_tokens, n_labels), whose columns are all labels of y, sorted. These
+            are the labels and keys of dicts elsewhere in y, or 0, 1, 2 ... if y consists of arrays.
         sample_weight : array-like of shape (n_sequences,), default=None
             One weight per sequence. It also weights the counts of patterns and features. Weight 0 excludes the
             sequence.
@@ -381,10 +384,20 @@ class BaseSequenceLabeler(
         nothing is known about the other tokens, a model that finds entities everywhere explains y best: label the
         tokens that are "O". Completely unlabelled sequences have no effect.
 
+        With soft labels, of annotators that disagree or of another model [2]_, training minimises the expected negative
+        log-likelihood, where the labels of tokens are drawn independently: a pattern counts by the product of its
+        labels' probabilities. This is convex, and hard labels are its special case. The label patterns are those of the
+        most probable labels. So are the pairs of patterns and features, beside those whose expected counts reach
+        ``min_pair_count``, where numbers below 1 are taken literally. ``constraints`` must allow every run of labels
+        that has a positive probability. A sequence has soft labels or holes, not both. Soft labels exclude what needs
+        true labels: other criteria, stochastic solvers, ``pruning``, ``patterns="auto"``, scores, and
+        :class:`~sklearn_hocrf.model_selection.PenaltySearchCV`.
+
         References
         ----------
         .. [1] Tsuboi, Kashima, Mori, Oda and Matsumoto, "Training conditional random fields using incomplete
            annotations", COLING 2008.
+        .. [2] Hinton, Vinyals and Dean, "Distilling the knowledge in a neural network", arXiv 1503.02531, 2015.
 
         Examples
         --------
@@ -399,6 +412,12 @@ class BaseSequenceLabeler(
         >>> y = [["DET", None, "NOUN"], [{"DET", "ADJ"}, "NOUN"]]
         >>> HighOrderCRF().fit(X, y).predict(X)
         [['DET', 'NOUN', 'NOUN'], ['DET', 'NOUN']]
+
+        Annotators disagree:
+
+        >>> y = [["DET", {"ADJ": 0.7, "NOUN": 0.3}, "NOUN"], ["DET", "NOUN"]]
+        >>> HighOrderCRF().fit(X, y).predict(X)
+        [['DET', 'ADJ', 'NOUN'], ['DET', 'NOUN']]
         """
         training = self._choose_training()
         self._check_soft_labels(training, y)
@@ -637,8 +656,7 @@ class BaseSequenceLabeler(
     def _observed(self, data: TrainingData) -> ObservedPatterns:
         """Return the label patterns of training data."""
         codes, offsets = self._family.label_sequences(data.targets.labelling, data.batch)
-        n_labels, soft = len(data.targets.labels), data.targets.soft
-        return ObservedPatterns.of_labels(codes, offsets, n_labels, data.sequence_weight, soft)
+        return ObservedPatterns.of_labels(codes, offsets, len(data.targets.labels), data.sequence_weight)
 
     def _select_patterns(self, patterns: Any, data: TrainingData, observed: ObservedPatterns) -> PatternTable:
         """Return the label patterns of the model; ``patterns`` replaces the parameter unless it is None."""

@@ -10,7 +10,6 @@ import numpy as np
 from .._data.checks import short
 from .._data.labels import label_codes
 from .._structure.patterns import PatternCounts, PatternTable, all_patterns, count_patterns, given_patterns
-from .._structure.soft_labels import SoftLabels
 from .._validation import warn_user
 
 __all__ = ["ObservedPatterns", "pattern_codes", "pattern_labels", "select_patterns", "warn_of_size"]
@@ -27,21 +26,12 @@ class ObservedPatterns(NamedTuple):
 
     @classmethod
     def of_labels(
-        cls,
-        codes: np.ndarray,
-        offsets: np.ndarray,
-        n_labels: int,
-        sequence_weight: np.ndarray | None = None,
-        soft: np.ndarray | None = None,
+        cls, codes: np.ndarray, offsets: np.ndarray, n_labels: int, sequence_weight: np.ndarray | None = None
     ) -> ObservedPatterns:
-        """Return the patterns in label codes of tokens or segments, and those that soft labels let expect as often."""
+        """Return the patterns in label codes of tokens or segments."""
 
         def count(max_order: int, min_count: float) -> PatternCounts:
-            found = count_patterns(codes, offsets, n_labels, max_order, min_count, sequence_weight)
-            if soft is None:
-                return found
-            weight = np.ones(len(codes)) if sequence_weight is None else np.repeat(sequence_weight, np.diff(offsets))
-            return found.merged(SoftLabels(soft, offsets).frequent_patterns(max_order, min_count, weight))
+            return count_patterns(codes, offsets, n_labels, max_order, min_count, sequence_weight)
 
         return cls(len(codes), count)
 

@@ -18,7 +18,7 @@ from .._inference.loss_augmented import Margins
 from .._inference.minibatches import Hidden, Minibatches
 from .._inference.model import Model
 from .._inference.schedule import Schedule
-from .._structure.soft_labels import expected_counts
+from .._structure.soft_labels import SoftLabels
 
 __all__ = ["LARGE", "Problem"]
 
@@ -230,5 +230,6 @@ class Problem:
         if self.is_hidden.any():
             return self.part(np.flatnonzero(~self.is_hidden)).empirical_counts()
         if self.soft is not None:
-            return expected_counts(self.layout, self.batch, self.soft, self.sequence_weight)
+            weight = np.repeat(self.sequence_weight, self.batch.lengths)
+            return SoftLabels(self.soft, self.batch.offsets).counts(self.layout, self.batch, weight)
         return self.plan.empirical_counts(self.truth, self.sequence_weight)

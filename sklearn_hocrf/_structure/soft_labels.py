@@ -15,10 +15,9 @@ from scipy import sparse
 from .._data.batch import SequenceBatch
 from .label_parts import LabelParts
 from .pairs import PairRule, rows_of_order
-from .patterns import PatternCounts
 from .weighted_arcs import CompiledPatterns
 
-__all__ = ["SoftLabels", "expected_counts"]
+__all__ = ["SoftLabels"]
 
 
 class SoftLabels:
@@ -41,31 +40,6 @@ class SoftLabels:
         for back, label in enumerate(pattern[-2::-1], 1):
             found[back:] *= self.probability[:-back, label]
         return found
-
-    def frequent_patterns(self, max_order: int, min_count: float, weight: np.ndarray) -> PatternCounts:
-        """Return the patterns of two or more labels with an expected count of ``min_count`` or more, which is positive.
-
-        ``weight``, of shape (N,), weights the tokens at which patterns end, by sequence. An extension is not more
-        frequent than the pattern.
-        """
-        n_labels = self.probability.shape[1]
-        rows: list[list[tuple[int, ...]]] = [[] for _ in range(max_order)]
-        counts: list[list[float]] = [[] for _ in range(max_order)]
-        waiting = [(label,) for label in reversed(range(n_labels))] if max_order else []
-        while waiting:  # depth first: the patterns of each order come sorted
-            pattern = waiting.pop()
-            before = np.flatnonzero(self.ending_with(pattern)[:-1])
-            before = before[self._position[before + 1] > 0]
-            ends = weight[before + 1] * self.ending_with(pattern)[before]
-            expected = ends @ self.probability[before + 1]
-            labels = np.flatnonzero((expected >= min_count) & (expected > 0)).tolist()
-            rows[len(pattern) - 1] += [(*pattern, label) for label in labels]
-            counts[len(pattern) - 1] += expected[labels].tolist()
-            if len(pattern) < max_order:
-                waiting += [(*pattern, label) for label in reversed(labels)]
-        n_orders = sum(map(bool, rows))
-        tables = [np.array(found, dtype=np.int32) for found in rows[:n_orders]]
-        return PatternCounts.of_tables(tables, map(np.array, counts[:n_orders]))
 
     def frequent_pairs(
         self, rule: PairRule, compiled: CompiledPatterns, parts: LabelParts, batch: SequenceBatch, weight: np.ndarray
@@ -96,7 +70,17 @@ class SoftLabels:
         return self.probability[:, members].sum(axis=1)
 
     def counts(self, layout: Any, batch: SequenceBatch, weight: np.ndarray) -> np.ndarray:
-        """Return how often each weight of a layout of a chain counts; see :func:`expected_counts`."""
+        """Return how often each weight's feature occurs in expectation, weighted; shape (n_weights,).
+
+        For labels that are certain, it is ``layout.empirical_counts``.
+
+        Parameters
+        ----------
+        layout : WeightLayout
+        batch : SequenceBatch
+        weight : ndarray of shape (N,)
+            The weight of each token's sequence.
+        """
         counts, values = np.zeros(layout.n_weights), batch.rows(0, batch.n_tokens).T
         attribute, rows = layout.features.attribute[layout.pair_feature], layout.pair_pattern
         by_row = np.argsort(rows, kind="stable")
@@ -106,20 +90,3 @@ class SoftLabels:
         for place, row in enumerate(layout.bias_pattern.tolist(), layout.first_bias):
             counts[place] = weight @ self._of_row(row, layout.compiled, layout.parts)
         return counts
-
-
-def expected_counts(
-    layout: Any, batch: SequenceBatch, probability: np.ndarray, sequence_weight: np.ndarray
-) -> np.ndarray:
-    """Return how often each weight's feature occurs in expectation, weighted; shape (n_weights,).
-
-    For labels that are certain, it is ``layout.empirical_counts``.
-
-    Parameters
-    ----------
-    layout : WeightLayout
-    batch : SequenceBatch
-    probability : ndarray of shape (N, L)
-    sequence_weight : ndarray of shape (n_sequences,)
-    """
-    return SoftLabels(probability, batch.offsets).counts(layout, batch, np.repeat(sequence_weight, batch.lengths))
