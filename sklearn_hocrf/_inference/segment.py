@@ -390,7 +390,7 @@ class SegmentModel(LaneModel):
         sums: Any = model._run_all(plan, n_jobs, lambda: ExpectedCounts(model), log_z, ones)
         index = plan.segment_index
         table = np.zeros((n_labels, int(index.longest[:n_labels].max())))
-        for label, longest in enumerate(index.longest[:n_labels].tolist()):
+        for label, longest in enumerate(index.longest[:n_labels].tolist() if sums else ()):  # no sums of no tokens
             table[label, :longest] = sums[-1][index.first_cell[label] :][:longest]
         return table
 
