@@ -203,3 +203,28 @@ def test_the_picture(data, model):
     assert [label.get_text() for label in display.ax_.get_yticklabels()] == ["a", "b", "c"]
     assert len(display.ax_.containers) == 2
     assert len(DurationsDisplay.from_estimator(model, X).plot().ax_.containers) == 1
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"solver": "newton-cg"},
+        {"solver": "sgd", "max_iter": 20, "random_state": 0},
+        {"l1_reg": 0.3, "solver": "owlqn"},
+        {"objective": "hinge", "max_iter": 20},
+        {"objective": "perceptron", "max_iter": 20},
+        {"objective": "local_feature_matching", "max_iter": 20},
+        {"patterns": "auto"},
+        {"feature_order": {"length": (0, 1)}},
+    ],
+    ids=str,
+)
+@pytest.mark.filterwarnings("ignore")
+def test_lengths_go_with_other_settings(options):
+    X, y = drawn(np.random.default_rng(1), 12)
+    batch = make_pipeline(SequenceFeatureExtractor(), SegmentFeatureExtractor(length="gamma")).fit_transform(X, y)
+    crf = HighOrderSemiCRF(**options).fit(batch, y)
+    assert crf.score(batch, y) > 0.6
+    if options.get("solver") == "newton-cg":
+        found, best = crf.objective_history_[-1], HighOrderSemiCRF(tol=1e-6).fit(batch, y).objective_history_[-1]
+        assert found == pytest.approx(best, rel=1e-3)

@@ -104,7 +104,9 @@ class SegmentFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None): 
         of -1 / scale and shape - 1, the durations of a label have a gamma distribution. "poisson" is ``length`` and
         ``log_factorial_length``, log d!. Both have two weights for each label, however long its segments are. The
         lengths of a sequence's segments have a fixed sum, so weights of ``length`` are determined up to a constant for
-        all labels: read :func:`~sklearn_hocrf.inspection.durations`, not weights.
+        all labels: read :func:`~sklearn_hocrf.inspection.durations`, not weights. If tokens have an intercept, the
+        default of the estimator, "log" is the same model as "gamma". Where lengths vary more than in a Poisson
+        distribution, "poisson" makes the longest segments far too probable.
     max_length : int or None, default=None
         Maximum length with a separate indicator; None means the length of the longest training segment. A number
         without `length` is an error.

@@ -765,7 +765,13 @@ def length_blocks(settings, gold):
     names = []
     for kind in kinds:
         numbers = [f"length={d}" for d in range(1, longest + 1)]
-        names += {"indicator": numbers, "capped": [*numbers[:-1], f"length={longest}+"], "log": ["log_length"]}[kind]
+        names += {
+            "indicator": numbers,
+            "capped": [*numbers[:-1], f"length={longest}+"],
+            "log": ["log_length"],
+            "gamma": ["length", "log_length"],
+            "poisson": ["length", "log_factorial_length"],
+        }[kind]
     return [(name, once(lambda words, u, v, own, name=name: plain.length_value(name, v - u))) for name in names]
 
 
