@@ -9,6 +9,14 @@ line ends a sequence. Tagging streams: it needs numpy only, and memory for one s
     hocrf evaluate names.hocrf test.conll
     hocrf export model.skops -o names.hocrf
 
+A project of CRF++ or Wapiti brings its template file along, which says what the features are and which of them are
+paired with pairs of labels::
+
+    hocrf fit train.conll -o names.hocrf --templates template
+
+Columns are separated by spaces and tabs. Further columns, such as a true label, are passed on by ``tag`` and not read.
+A line with too few ends it with exit code 2, and with a message that names the line; so do bytes that are not UTF-8.
+
 Without arguments, it demonstrates the gain of high-order label patterns: it trains on words of noisy handwritten digits
 that follow a Markov chain of order 3, once for each order of label patterns.
 

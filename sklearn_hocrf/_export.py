@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,16 +20,19 @@ from ._structure.weighted_arcs import weighted_arcs
 from ._validation._delegation import steps_inside
 from .feature_extraction import SequenceDictVectorizer, SequenceFeatureExtractor, TemplateVectorizer
 from .feature_extraction._extractor import fitted_templates
+from .feature_extraction._string_templates import compiled_templates
 from .tagger import (
     ALIGNMENT,
     ARRAYS,
     MAGIC,
     MAX_CELLS,
     MAX_HEADER,
+    MAX_KEY,
     MAX_NUMBER,
+    MAX_PACKED,
+    MAX_RATIO,
     MAX_WEIGHT,
-    MOST_PROBES,
-    MULTIPLIER,
+    SMALL_FILE,
     Exported,
     Tagger,
 )
@@ -38,13 +42,15 @@ __all__ = ["export"]
 LARGEST_PREFIX = 1 << 52  # keys of the first columns of a template, before these are joined to one
 
 
-def export(model: Any, path: str | os.PathLike, dtype: str = "float32", X: Any = None) -> Exported:
+def export(
+    model: Any, path: str | os.PathLike, dtype: str = "float32", compress: bool | None = None, X: Any = None
+) -> Exported:
     """Write a fitted model into a file; see :func:`sklearn_hocrf.tagger.export_tagger`."""
     if dtype not in ("float32", "float64"):
         raise ValueError(f"dtype must be 'float32' or 'float64', got {dtype!r:.60}")
     fitted = FittedModel.inside(model)
     *transformers, _ = steps_inside(model)
-    content = _content(fitted, transformers, dtype)
+    content = _content(fitted, transformers, dtype, compress)
     path = Path(path)
     with claimed(path) as new:
         try:
@@ -55,7 +61,7 @@ def export(model: Any, path: str | os.PathLike, dtype: str = "float32", X: Any =
     return Exported(len(content)) if X is None else _compare(model, X, len(content), content, transformers)
 
 
-def _content(fitted, transformers, dtype) -> bytes:
+def _content(fitted, transformers, dtype, compress) -> bytes:
     """Return the bytes of a file."""
     decoding, why_not = _decoding(fitted), _why_no_probabilities(fitted)
     columns, weights = _columns(fitted)
@@ -77,12 +83,12 @@ def _content(fitted, transformers, dtype) -> bytes:
         "n_columns": weights.shape[1],
         "features": features,
     }
-    return _pack(header, arrays, dtype)
+    return _pack(header, arrays, dtype, compress)
 
 
-def _pack(header, arrays, dtype) -> bytes:
+def _pack(header, arrays, dtype, compress) -> bytes:
     """Return the bytes of a file with a header and arrays."""
-    packed: dict[str, np.ndarray] = {}
+    parts: list[bytes] = []
     entries: dict[str, tuple] = {}
     offset = 0
     for name, (kind, _) in ARRAYS.items():
@@ -92,19 +98,34 @@ def _pack(header, arrays, dtype) -> bytes:
                 array = array.astype(np.dtype(dtype).newbyteorder("<"))
             if not float(np.abs(array).max(initial=0.0)) <= MAX_WEIGHT:
                 raise ValueError(f"some weights are larger than {dtype}, or a tagger, can have")
-        packed[name] = array if kind == "f" else _smallest(array)
-        entries[name] = packed[name].dtype.str, list(array.shape), offset
-        offset += -(-packed[name].nbytes // ALIGNMENT) * ALIGNMENT
-    first, size = -1, 0
-    while first != size:  # offsets are part of the header, whose length they change
-        first = size
-        with_offsets = {name: [kind, shape, first + offset] for name, (kind, shape, offset) in entries.items()}
-        text = json.dumps({**header, "arrays": with_offsets}, separators=(",", ":"), allow_nan=False).encode()
-        size = max(first, -(-(16 + len(text)) // ALIGNMENT) * ALIGNMENT)
+        array = array if kind == "f" else _smallest(array)
+        entries[name] = array.dtype.str, array.shape, offset
+        parts.append(_padded(array.tobytes()))
+        offset += len(parts[-1])
+    body, packed = b"".join(parts), None
+    if compress or (compress is None and len(body) <= SMALL_FILE and find_spec("_lzma")):
+        packed, body = len(body), _compressed(body)
+    header = {**header, "packed": packed, "arrays": entries}
+    text = json.dumps(header, separators=(",", ":"), allow_nan=False).encode()
     if len(text) > MAX_HEADER:
         raise ValueError(f"labels, fields and templates take {len(text)} bytes, more than {MAX_HEADER}")
-    parts = [MAGIC + len(text).to_bytes(8, "little") + text, *(array.tobytes() for array in packed.values())]
-    return b"".join(part + bytes(-len(part) % ALIGNMENT) for part in parts)
+    return _padded(MAGIC + len(text).to_bytes(8, "little") + text) + body
+
+
+def _padded(content) -> bytes:
+    return content + bytes(-len(content) % ALIGNMENT)
+
+
+def _compressed(body) -> bytes:
+    """Return an .xz stream; most of its bytes come in fours, as weights do."""
+    import lzma  # not every Python has it
+
+    size = min(max(len(body), 1 << 12), 1 << 24)  # of what a reader keeps
+    filters = [{"id": lzma.FILTER_LZMA2, "preset": 6, "dict_size": size, "lc": 2, "lp": 2, "pb": 2}]
+    stream = lzma.compress(body, lzma.FORMAT_XZ, filters=filters)
+    if len(body) > min(MAX_PACKED, MAX_RATIO * len(stream)):
+        raise ValueError(f"a file of {len(body)} bytes cannot be compressed: compress=False")
+    return stream
 
 
 def _smallest(array) -> np.ndarray:
@@ -218,7 +239,8 @@ def _features(fitted, transformers, weights, arrays) -> dict:
     if not transformers and space.vocabulary is not None:
         return _names(list(space.vocabulary), weights, arrays)
     if transformers and isinstance(transformers[0], TemplateVectorizer):
-        raise ValueError("a tagger does not read the templates of CRF++ and Wapiti: use a SequenceFeatureExtractor")
+        _names(list(transformers[0].vocabulary_), weights, arrays)
+        return _strings(transformers[0])
     if transformers and isinstance(transformers[0], SequenceDictVectorizer):
         return _names(list(transformers[0].vocabulary_), weights, arrays)
     if transformers and isinstance(transformers[0], SequenceFeatureExtractor):
@@ -232,6 +254,18 @@ def _names(names, weights, arrays) -> dict:
     _add_weights(weights[kept], arrays)
     _add_texts([names[i] for i in kept.tolist()], arrays)
     return {"kind": "names"}
+
+
+def _strings(vectorizer) -> dict:
+    """Return the templates of a vectorizer as a tagger describes them."""
+    lines, style = compiled_templates(vectorizer)
+    templates = []
+    for line in lines:
+        parts: list = [line.texts[0]]
+        for place, text in zip(line.places, line.texts[1:], strict=True):
+            parts += [list(place), text]
+        templates.append(parts)
+    return {"kind": "strings", "templates": templates, "outside": style}
 
 
 def _add_weights(weights, arrays):
@@ -281,7 +315,11 @@ class _Templates:
             key, size = _keys(parts, new, radices)
             keys.append(first + key)
             first += size
-        order, arrays["key"] = _hashed(np.concatenate(keys), first)
+        if first >= MAX_KEY:
+            raise ValueError("the templates have too many columns with too many values for a tagger")
+        key = np.concatenate(keys)
+        order = np.argsort(key)
+        arrays["key"] = np.diff(key[order], prepend=0)
         rows = np.flatnonzero(kept[: sum(map(len, self.fitted.vocabularies.all))])
         _add_weights(weights[rows[order]], arrays)
         _add_texts(self.texts, arrays)
@@ -347,7 +385,7 @@ class _Templates:
                 key, _ = _keys(parts[:i], codes[:i], radices)
                 known, place = np.unique(key, return_inverse=True)
                 self.joined.entries.append({"parts": parts[:i], "n_keys": len(known)})
-                self.joined.keys.append(known)
+                self.joined.keys.append(np.diff(known, prepend=0))
                 radices.append(len(known) + 1)
                 column = len(self.tables) + len(self.joined.entries) - 1
                 return self._join([[column, 0], *parts[i:]], [place + 1, *codes[i:]], radices)
@@ -367,20 +405,6 @@ def _keys(parts, codes, radices):
         key = key * radices[column] + code
         size *= radices[column]
     return key, size
-
-
-def _hashed(keys, n_keys):
-    """Return the order of attributes in the hash table, and its keys."""
-    if n_keys >= 1 << 62:
-        raise ValueError("the templates have too many columns with too many values for a tagger")
-    n_bits = (2 * len(keys) | 1).bit_length()
-    slots = (keys.astype(np.uint64) * MULTIPLIER) >> np.uint64(64 - n_bits)
-    order = np.lexsort((keys, slots))
-    n_probes = int(np.bincount(slots.astype(np.int64)).max(initial=1))
-    if n_probes > MOST_PROBES:
-        raise ValueError("the attributes of the model do not spread over a hash table")
-    dtype = np.uint32 if n_keys < (1 << 32) - 1 else np.uint64
-    return order, np.append(keys[order].astype(dtype), np.full(n_probes, np.iinfo(dtype).max, dtype))
 
 
 # --- comparison -------------------------------------------------------------------------------------------------------

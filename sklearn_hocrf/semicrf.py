@@ -500,10 +500,10 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
             table = model.tag_marginals(batch, tag_channels(self._tags, self._scheme), n_jobs=self.n_jobs, mask=mask)
         return np.divide(table, table.sum(axis=1, keepdims=True), out=table)
 
-    def _as_predicted(self, labelling, batch) -> list:
+    def _as_predicted(self, labelling, offsets) -> list:
         if self._scheme == "segments":
-            return segment_lists(labelling, batch.offsets, self.segment_labels_.tolist())
-        return super()._as_predicted(labelling, batch)
+            return segment_lists(labelling, offsets, self.segment_labels_.tolist())
+        return super()._as_predicted(labelling, offsets)
 
     def _decode_tokens(self, batch, gains, mask, constrained):
         labels = np.arange(len(self.segment_labels_))
@@ -624,12 +624,13 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         fitted = self._as_fitted()
         batch, form = read_sequences(fitted, X)
         mask = fitted._mask(batch, form, known)
-        segments = fitted._decode(batch, mask).without(fitted._outside)
+        plan = fitted._plan(batch, mask) if with_probability else None
+        segments = fitted._decode(batch, mask, plan).without(fitted._outside)
         if not with_probability:
             return segment_lists(segments, batch.offsets, fitted.segment_labels_.tolist())
         fitted._has_probabilities()
         with fitted._asked(batch, mask) as model:
-            probability = model.segment_probabilities(batch, segments, n_jobs=fitted.n_jobs, mask=mask)
+            probability = model.segment_probabilities(batch, segments, n_jobs=fitted.n_jobs, mask=mask, plan=plan)
         return segment_tables(batch, segments, probability, fitted.segment_labels_)
 
     @available_if(BaseSequenceLabeler._has_probabilities)

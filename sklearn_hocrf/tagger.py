@@ -25,6 +25,28 @@ module imports numpy and the standard library alone, and may be copied into the 
 3 4 LOC True
 5 8 ORG True
 
+A service
+---------
+A folder with a copy of this module, a model, and these lines, answers ``curl -d '["Victoria", "Berg"]' localhost:8000``
+where nothing but numpy is installed::
+
+    import json
+    from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+    from tagger import Tagger
+
+    tagger = Tagger("names.hocrf")
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self):
+            tokens = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(json.dumps(tagger.segments(tokens, with_probability=True)).encode())
+
+    ThreadingHTTPServer(("127.0.0.1", 8000), Handler).serve_forever()
+
+Files
+-----
 A file holds no code. One that is damaged, or made to do harm, is a ValueError when it is loaded. Do not write into a
 file that others have mapped (``export_tagger`` puts a new one in its place).
 
@@ -36,10 +58,11 @@ Every later version of this module reads it. Numbers are little-endian.
 bytes 0 to 7            ``HOCRF``, 0, 0, and 1, the format
 bytes 8 to 15           length of the header, an unsigned integer
 bytes 16 and on         the header, JSON in UTF-8
-from its offset on      each array; offsets are from the start of the file, and multiples of 64
+next multiple of 64     the body, in which arrays begin at multiples of 64
 ======================  ===============================================================================================
 
-The header is an object. Its ``arrays`` gives the type, shape and offset of each array by name:
+The header is an object. Its ``packed`` is null, or the number of bytes of the body if the file has an .xz stream of it
+instead. Its ``arrays`` gives the type, shape and place in the body of each array by name:
 
 ======================  ===============================================================================================
 ``labels``              the L labels: texts, numbers or booleans
@@ -59,11 +82,20 @@ The header is an object. Its ``arrays`` gives the type, shape and offset of each
 ``n_weights``           of V attributes: how many weights they have
 ``column``, ``weight``  of all weights: column of the score, and number; those of an attribute are neighbours
 ``text``, ``n_text``    all texts, one after the other, in UTF-8; how many characters each has
-``key``                 of V attributes, and the highest number of its type a few times: see ``features``
-``joined``              keys of joined columns
+``key``                 of V attributes, ascending: how much higher it is than the one before; see ``features``
+``joined``              the same of the keys of joined columns
 ======================  ===============================================================================================
 
 ``features`` is ``{"kind": "names"}`` where the V texts are the names of attributes, of feature dicts or lists of names.
+Where such names are made by templates of CRF++ or Wapiti, its ``kind`` is "strings", and there are
+
+``templates``
+    Each is a list that begins and ends with a text: texts, and between them places ``[offset, column, lower]``, which
+    stand for what the token at an offset has in a column, in lower case or not. Columns are numbered from 0 on.
+``outside``
+    What stands for the place p < 0 of a sequence and for the n-th one after its end: "crf++" for ``_Bp`` and ``_B+n``,
+    "wapiti" for ``_xp`` and ``_x+n``, where distances above 4 are ``#``. It is never made lower-case.
+
 Otherwise its ``kind`` is "templates", and there are
 
 ``fields``
@@ -79,8 +111,7 @@ Otherwise its ``kind`` is "templates", and there are
 ``templates``
     Each is a list of parts, as ``parts`` are: a column and an offset. The key of an attribute is that of its codes in
     mixed radix, the first part most significant, plus the number of keys of all templates before. The radix of a column
-    is ``values`` + 3, or ``n_keys`` + 1. Attributes are sorted by the upper bits of key times 0x9E3779B97F4A7C15 (mod
-    2^64), as many bits as 2 V has, and then by key.
+    is ``values`` + 3, or ``n_keys`` + 1.
 """
 
 from __future__ import annotations
@@ -109,9 +140,8 @@ MAX_HEADER, MAX_DEPTH, MAX_NUMBER = 1 << 24, 8, 1 << 53
 MAX_CELLS = 1 << 24  # states times labels: tables of 128 MB
 MAX_KEY = 1 << 62
 MAX_WEIGHT, MAX_SCORE = 1e100, 1e200  # sums of such scores are finite
-MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # 2^64 by the golden ratio
-MOST_PROBES = 64  # attributes of one slot of the hash table
 SMALL_FILE = 1 << 24  # read whole, not mapped
+MAX_PACKED, MAX_RATIO = 1 << 28, 128  # bytes of a body that is packed, and of it for one byte of the file
 CACHE_BYTES = 1 << 23  # of each field, for what is known of its values
 TINY = 1e-250  # sums of weights below it are taken again, on a scale of their own
 TYPES = {"<f4", "<f8", "|u1", "<u2", "<u4", "<u8"}
@@ -141,19 +171,28 @@ class Exported(NamedTuple):
 
 
 def export_tagger(
-    model: Any, path: str | os.PathLike, *, dtype: Literal["float32", "float64"] = "float32", X: Any = None
+    model: Any,
+    path: str | os.PathLike,
+    *,
+    dtype: Literal["float32", "float64"] = "float32",
+    compress: bool | None = None,
+    X: Any = None,
 ) -> Exported:
     """Write a fitted model into a file for :class:`Tagger`.
 
     Parameters
     ----------
     model : HighOrderCRF, or pipeline, search or calibrated model with one
-        Before it, there may be one :class:`~sklearn_hocrf.feature_extraction.SequenceFeatureExtractor` or
+        Before it, there may be one :class:`~sklearn_hocrf.feature_extraction.SequenceFeatureExtractor`,
+        :class:`~sklearn_hocrf.feature_extraction.TemplateVectorizer` or
         :class:`~sklearn_hocrf.feature_extraction.SequenceDictVectorizer`. Alone, it takes feature dicts or names.
     path : str or path
         A file of that name is replaced, at once and whole.
     dtype : {"float32", "float64"}, default="float32"
         Type of the weights. With float64 all answers are those of the estimator, up to rounding (1e-12).
+    compress : bool or None, default=None
+        Whether the file is compressed, to about half its size. It takes longer to load then, and processes that map it
+        do not share its memory. None stands for files below 16 MiB, if this Python has ``lzma``.
     X : list of sequences or None, default=None
         Data for which the result tells how the answers of the file differ.
 
@@ -181,10 +220,10 @@ def export_tagger(
     >>> tagger.tag([["the"], ["old"], ["house"]])
     ['DET', 'ADJ', 'NOUN']
     """
-    return import_module("sklearn_hocrf._export").export(model, path, dtype, X)
+    return import_module("sklearn_hocrf._export").export(model, path, dtype, compress, X)
 
 
-# --- functions of tokens, as SequenceFeatureExtractor has them --------------------------------------------------------
+# --- functions of tokens, by which SequenceFeatureExtractor makes features --------------------------------------------
 
 
 def _character_class(character):
@@ -207,6 +246,14 @@ def _is_punctuation(text):
     return bool(text) and all(unicodedata.category(character).startswith("P") for character in text)
 
 
+def _has_digit(text):
+    return any(map(str.isdigit, text))
+
+
+def _has_hyphen(text):
+    return "-" in text
+
+
 def _affix(text, part):
     return text[part]
 
@@ -221,14 +268,14 @@ FUNCTIONS: dict[str, Callable] = {
     "is_punctuation": _is_punctuation,
     "is_title": str.istitle,
     "is_upper": str.isupper,
-    "has_digit": lambda text: any(map(str.isdigit, text)),
-    "has_hyphen": lambda text: "-" in text,
+    "has_digit": _has_digit,
+    "has_hyphen": _has_hyphen,
     "length": len,
 }
 
 
-def _function(name):
-    """Return the function of a name, None if there is none."""
+def named_function(name: str) -> Callable | None:
+    """Return the function of a name, None if there is none; ``prefix4`` and the like carry their length in the name."""
     affix = re.fullmatch(r"(prefix|suffix)([1-9][0-9]{0,8})", name)
     if affix is None:
         return FUNCTIONS.get(name)
@@ -260,7 +307,7 @@ def _parse_number(text):
 
 def _parse_header(content) -> dict:
     """Return the object of a header; nothing in it is deep, large or there twice."""
-    text, depth = content.decode("utf-8"), 0
+    text, depth = str(content, "utf-8"), 0
     for bracket in re.findall(r"[\[\]{}]", re.sub(r'"[^"\\]*(?:\\.[^"\\]*)*"', "", text, flags=re.DOTALL)):
         depth += 1 if bracket in "[{" else -1
         _require(depth <= MAX_DEPTH, f"the header is nested deeper than {MAX_DEPTH}")
@@ -279,8 +326,25 @@ def _get(table, key, kind, what="the header"):
     return value
 
 
-def _read_arrays(content, header, first) -> dict:
-    """Return the arrays of a file, views of its content, after all that the header says of them is checked."""
+def _aligned(n_bytes):
+    return -(-n_bytes // ALIGNMENT) * ALIGNMENT
+
+
+def _unpacked(stream, n_bytes):
+    """Return the content of an .xz stream, which has so many bytes. No more memory is taken."""
+    lzma = import_module("lzma")  # not every Python has it
+    _require(0 <= n_bytes <= min(MAX_PACKED, MAX_RATIO * len(stream)), f"a body of {n_bytes} bytes")
+    reader = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=2 * SMALL_FILE)
+    try:
+        content = reader.decompress(stream, n_bytes + 1)
+    except (lzma.LZMAError, EOFError) as error:
+        raise ValueError(f"no file of a tagger, or a damaged one: {error}") from None
+    _require(len(content) == n_bytes and reader.eof and not reader.unused_data, "the length of the body")
+    return content
+
+
+def _read_arrays(content, header) -> dict:
+    """Return the arrays of a body, views of its content, after all that the header says of them is checked."""
     table = _get(header, "arrays", dict)
     _require(table.keys() == ARRAYS.keys(), f"the arrays are {sorted(table)!r:.200}")
     arrays, ranges = {}, []
@@ -293,7 +357,7 @@ def _read_arrays(content, header, first) -> dict:
         _require(all(type(size) is int and size >= 0 for size in sizes), f"shape or offset of array {name}")
         _require(len(shape) == n_dimensions and offset % ALIGNMENT == 0, f"shape or offset of array {name}")
         n_bytes = math.prod(shape) * int(dtype[2])
-        _require(first <= offset and offset + n_bytes <= len(content), f"array {name} is not within the file")
+        _require(offset + n_bytes <= len(content), f"array {name} is not within the file")
         ranges.append((offset, offset + n_bytes))
         arrays[name] = np.frombuffer(content, dtype, math.prod(shape), offset).reshape(shape)
     _require(all(stop <= start for (_, stop), (start, _) in pairwise(sorted(ranges))), "arrays overlap")
@@ -613,6 +677,8 @@ class _Weights:
 class _Names:
     """Attributes of tokens that are feature dicts or lists of names."""
 
+    fields: list | None = None
+
     def __init__(self, features, arrays, weights, functions):
         _require(features.keys() == {"kind"} and not len(arrays["joined"]) and not len(arrays["key"]), "features")
         if functions:
@@ -670,6 +736,59 @@ class _Names:
         values += [1.0] * len(known)
 
 
+class _Strings(_Names):
+    """Attributes that templates of CRF++ or Wapiti make of columns of texts."""
+
+    def __init__(self, features, arrays, weights, functions):
+        _require(features.keys() == {"kind", "templates", "outside"}, "features")
+        super().__init__({"kind": "names"}, arrays, weights, functions)
+        self.outside = _get(features, "outside", str)
+        _require(self.outside in ("crf++", "wapiti"), "outside")
+        self.templates = list(map(self._template, _get(features, "templates", list)))  # formats, and their places
+        self.places = dict.fromkeys(place for _, places in self.templates for place in places)
+        self.fields = list(range(1 + max((column for _, column, _ in self.places), default=0)))
+
+    def _template(self, entry):
+        _require(isinstance(entry, list) and len(entry) % 2 == 1, "a template")
+        texts, places = entry[::2], entry[1::2]
+        _require(all(isinstance(text, str) for text in texts), "a template")
+        good = (isinstance(p, list) and list(map(type, p)) == [int, int, bool] and 0 <= p[1] < 1 << 20 for p in places)
+        _require(all(good) and all(abs(place[0]) < 1 << 31 for place in places), "a place of a template")
+        return "%s".join(text.replace("%", "%%") for text in texts), [tuple(place) for place in places]
+
+    def scores(self, tokens):
+        """Return the scores of the tokens; (T, C)."""
+        rows, length = [self._row(token, t) for t, token in enumerate(tokens)], len(tokens)
+        known = {place: self._texts(rows, *place) for place in self.places}
+        found: list = []
+        for form, places in self.templates:
+            parts = zip(*(known[place] for place in places), strict=True) if places else [()] * length
+            found += [self.numbers.get(form % part, 0) for part in parts]
+        number = np.array(found, np.intp)
+        place = number.nonzero()[0]
+        return self.weights.sums(number[place] - 1, place % length, None, length)
+
+    def _row(self, token, t):
+        columns = (token,) if isinstance(token, str) else token
+        if not isinstance(columns, (list, tuple)) or not all(isinstance(column, str) for column in columns):
+            raise TypeError(f"position {t}: a token must be texts in columns, got {token!r:.60}")
+        if len(columns) < len(self.fields):
+            raise ValueError(f"position {t}: a token has {len(columns)} columns, but templates read {len(self.fields)}")
+        return columns
+
+    def _texts(self, rows, offset, column, lower):
+        """Return what a place stands for at each token."""
+        texts, length = [], len(rows)
+        for t in range(offset, offset + length):
+            if 0 <= t < length:
+                texts.append(rows[t][column].lower() if lower else rows[t][column])
+            else:
+                sign, distance = ("-", -t) if t < 0 else ("+", t - length + 1)
+                far = self.outside == "wapiti" and distance > 4
+                texts.append(f"_{'x' if self.outside == 'wapiti' else 'B'}{sign}{'#' if far else distance}")
+        return texts
+
+
 def _name(name, t):
     if not isinstance(name, str):
         raise TypeError(f"position {t}: an attribute name must be a str, got {name!r:.60}")
@@ -687,35 +806,18 @@ def _finite(value, what, *names):
 
 
 class _Table:
-    """Which attributes have which keys: a hash table that the file holds in order."""
+    """Which attributes have which keys."""
 
-    def __init__(self, keys, n_keys):
-        n_pads = len(keys) - n_keys
-        _require(0 < n_pads <= MOST_PROBES, "the length of key")
-        n_bits = (2 * n_keys | 1).bit_length()
-        self.keys, self.shift = keys, np.uint64(64 - n_bits)
-        slots, known = self._slots(keys[:n_keys]), keys[:n_keys].astype(np.uint64)
-        ascends = (slots[1:] > slots[:-1]) | ((slots[1:] == slots[:-1]) & (known[1:] > known[:-1]))
-        highest = np.iinfo(keys.dtype).max
-        _require(ascends.all() and (keys[n_keys:] == highest).all() and (known < highest).all(), "the order of keys")
-        count = np.bincount(slots, minlength=1 << n_bits)
-        self.starts = np.concatenate([[0], np.cumsum(count)]).astype(np.int32 if n_keys < 2**31 else np.int64)
-        n_probes = int(count.max())
-        _require(n_probes <= n_pads, "too few keys follow the last")
-        self.probes = np.arange(n_probes, dtype=np.intp)
-
-    def _slots(self, keys):
-        slots = keys.astype(np.uint64)
-        slots *= MULTIPLIER
-        slots >>= self.shift
-        return slots.view(np.int64)
+    def __init__(self, differences, n_keys):
+        ascends = len(differences) == n_keys and differences.sum(dtype=np.float64) < MAX_KEY
+        _require(ascends and (differences[1:] > 0).all(), "keys")
+        self.keys = np.append(np.cumsum(differences, dtype=np.int64), np.iinfo(np.int64).max)  # the last is of none
 
     def find(self, keys):
         """Return the places in an array of keys that are those of attributes, and the attributes."""
-        first = self.starts.take(self._slots(keys)).astype(np.intp)
-        equal = self.keys.take(first[:, None] + self.probes) == keys.astype(self.keys.dtype)[:, None]
-        place, probe = equal.nonzero()
-        return place, first[place] + probe
+        attribute = self.keys.searchsorted(keys)
+        place = (self.keys.take(attribute) == keys).nonzero()[0]
+        return place, attribute[place]
 
 
 class _Known(NamedTuple):
@@ -860,16 +962,17 @@ class _Templates:
         _require(features.keys() == keys, "features")
         self.weights, texts = weights, _Texts(arrays)
         self.by_position, marks = (_get(features, key, bool) for key in ("by_position", "marks"))
-        self.fields = [_Field(entry, marks) for entry in _get(features, "fields", list)]
-        _require(self.fields and len({field.name for field in self.fields}) == len(self.fields), "fields")
+        self.sources = [_Field(entry, marks) for entry in _get(features, "fields", list)]
+        self.fields = [source.name for source in self.sources]
+        _require(self.fields and len(set(self.fields)) == len(self.fields), "fields")
         self.places: list = []  # field, and own column, of each column
         radices = self._read_columns(_get(features, "columns", list), texts, functions)
-        self.numeric = [self.fields[i].columns[j][2] is None for i, j in self.places]
+        self.numeric = [self.sources[i].columns[j][2] is None for i, j in self.places]
         _require(texts.n_taken == len(texts.offsets) - 1, "there are too many texts")
-        self._read_joined(_get(features, "joined", list), arrays["joined"].astype(np.int64), radices)
+        self._read_joined(_get(features, "joined", list), arrays["joined"], radices)
         self._read_templates(_get(features, "templates", list), radices)
         self.table = _Table(arrays["key"], weights.n_attributes)
-        for field in self.fields:
+        for field in self.sources:
             field.finish(self.table, weights)
 
     def _read_columns(self, entries, texts, functions):
@@ -880,18 +983,18 @@ class _Templates:
             place = _get(entry, "field", int, "a column")
             called = _get(entry, "function", (str, type(None)), "a column")
             _require(place < len(self.fields), "the field of a column")
-            function: Callable | None = None if called is None else _function(called)
+            function: Callable | None = None if called is None else named_function(called)
             if _get(entry, "own", bool, "a column"):
                 own.add(name)
                 if name not in (functions or {}):
                     raise ValueError(f"the model needs your function {called!r:.60}: functions={{{name!r:.60}: ...}}")
                 function = functions[name]
-            elif called is not None and self.fields[place].numeric:
+            elif called is not None and self.sources[place].numeric:
                 function = None  # they are functions of texts
             _require((called is None) == (function is None), f"there is no function {called!r:.40}")
             numeric = _get(entry, "numeric", bool, "a column")
-            self.places.append((place, len(self.fields[place].columns)))
-            self.fields[place].columns.append((name, function, None if numeric else texts.take(n_values)))
+            self.places.append((place, len(self.sources[place].columns)))
+            self.sources[place].columns.append((name, function, None if numeric else texts.take(n_values)))
             radices.append(4 if numeric else n_values + 3)
         if unknown := set(functions or {}) - own:
             raise ValueError(f"functions has {sorted(map(str, unknown))!r:.80}, which the model does not need")
@@ -916,8 +1019,7 @@ class _Templates:
         for entry in entries:
             parts, _ = self._parts_of(_get(entry, "parts", list), radices, 0)
             stop = start + _get(entry, "n_keys", int)
-            _require(stop <= len(keys) and (np.diff(keys[start:stop]) > 0).all(), "keys of joined columns")
-            self.joined.append((parts, keys[start:stop]))
+            self.joined.append((parts, _Table(keys[start:stop], stop - start)))
             radices.append(stop - start + 1)
             start = stop
         _require(start == len(keys), "keys of joined columns")
@@ -933,15 +1035,15 @@ class _Templates:
                 first_keys.append(first)
             else:
                 place, own = self.places[column]
-                self.fields[place].singles.append((own, offset, first))
+                self.sources[place].singles.append((own, offset, first))
             first = stop
         pairs = [pair for parts in (*several, *(parts for parts, _ in self.joined)) for pair in parts]
-        offsets = [offset for _, offset in pairs] + [single[1] for field in self.fields for single in field.singles]
+        offsets = [offset for _, offset in pairs] + [single[1] for field in self.sources for single in field.singles]
         self.reach = max(map(abs, offsets), default=0)
         used = sorted({column for column, _ in pairs if column < len(self.places)})
         self.has_values = any(self.numeric[column] for column in used)
         place, row = np.zeros(len(radices), np.intp), 0  # rows in the table of codes: those of a field are neighbours
-        for number, field in enumerate(self.fields):
+        for number, field in enumerate(self.sources):
             for column in used:
                 if self.places[column][0] == number:
                     field.joined.append(self.places[column][1])
@@ -957,7 +1059,7 @@ class _Templates:
         """Return how far templates reach, and the cells of the parts of templates, of sequences of a length."""
         if length not in self.cells:
             pad, positions = min(self.reach, length), np.arange(length)[:, None]
-            windows = [positions + np.clip(field.offsets, -pad, pad) + pad for field in self.fields]
+            windows = [positions + np.clip(field.offsets, -pad, pad) + pad for field in self.sources]
             parts = [own for own, _ in self.joiners] + ([self.several] if self.several else [])
             cells = [own.cells(length + 2 * pad, pad, length) for own in parts]
             if length > 256 or len(self.cells) > 256:
@@ -973,7 +1075,7 @@ class _Templates:
         numbers = np.ones(codes.shape) if self.has_values else None
         scores, row, first = np.zeros((length, self.weights.n_columns)), np.full(length + 2 * pad, 2, np.intp), 0
         row[:pad] = 1
-        for field, window, values in zip(self.fields, windows, self._values(tokens), strict=True):
+        for field, window, values in zip(self.sources, windows, self._values(tokens), strict=True):
             known, row[pad : pad + length] = field.rows(values)
             n_slots, stop = window.shape[1], first + len(field.joined)
             if n_slots:
@@ -991,11 +1093,9 @@ class _Templates:
     def _of_several(self, codes, numbers, pad, cells):
         """Return the scores of the templates of several columns."""
         length = codes.shape[1] - 2 * pad
-        for row, (parts, keys), own in zip(range(self.n_rows, len(codes)), self.joiners, cells, strict=False):
-            sought = parts.keys(codes, own)[0]
-            place = np.minimum(np.searchsorted(keys, sought), max(len(keys) - 1, 0))
-            if len(keys):
-                codes[row, pad : pad + length] = np.where(keys[place] == sought, place + 1, 0)
+        for row, (parts, table), own in zip(range(self.n_rows, len(codes)), self.joiners, cells, strict=False):
+            place, joined = table.find(parts.keys(codes, own)[0])
+            codes[row, pad + place] = joined + 1
             if numbers is not None:
                 numbers[row, pad : pad + length] = numbers.take(own).prod(axis=0)[0]
         place, attribute = self.table.find(self.several.keys(codes, cells[-1]).ravel())
@@ -1006,18 +1106,19 @@ class _Templates:
         """Return the values of each field."""
         kinds = set(map(type, tokens))
         if all(issubclass(kind, Mapping) for kind in kinds):
-            for field in self.fields:
+            for field in self.sources:
                 if field.complete and not any(field.name in token for token in tokens):
                     raise ValueError(f"the field {field.name!r:.60} is missing, which every training token had")
-            return [[token.get(field.name) for token in tokens] for field in self.fields]
+            return [[token.get(field.name) for token in tokens] for field in self.sources]
         if all(issubclass(kind, (tuple, list, np.ndarray)) for kind in kinds) and self.by_position:
             tokens = [token.tolist() if isinstance(token, np.ndarray) else token for token in tokens]
             if set(map(len, tokens)) != {len(self.fields)}:
                 raise ValueError(f"tokens must have {len(self.fields)} columns, as in fit")
             return list(zip(*tokens, strict=True))
         if len(self.fields) > 1 or not all(issubclass(kind, (str, Real, np.bool_)) for kind in kinds):
-            names = [field.name for field in self.fields]
-            raise ValueError(f"tokens are not of the form of fit, with the fields {names!r:.80}: {tokens[0]!r:.60}")
+            raise ValueError(
+                f"tokens are not of the form of fit, with the fields {self.fields!r:.80}: {tokens[0]!r:.60}"
+            )
         return [tokens]
 
 
@@ -1035,7 +1136,8 @@ class Tagger:
         Name of the file, or its content.
     mmap : bool or None, default=None
         Whether the file is mapped into memory, which processes share, rather than read. A file that is mapped must not
-        be overwritten in place, and on Windows not replaced. None stands for files above 16 MiB.
+        be overwritten in place, and on Windows not replaced. None stands for files above 16 MiB. Of a compressed file
+        nothing is shared.
     functions : dict or None, default=None
         The model's token features that are functions of yours, by the name of the token feature.
 
@@ -1043,6 +1145,8 @@ class Tagger:
     ----------
     labels : list
         All labels, in the order of ``classes_`` of the estimator.
+    fields : list or None
+        Names of the fields of tokens; numbers where tokens have columns. None for feature dicts and lists of names.
 
     Raises
     ------
@@ -1062,10 +1166,11 @@ class Tagger:
         _require(len(content) >= 16 and content[:8] == MAGIC, "it does not begin as one of format 1")
         size = int.from_bytes(content[8:16], "little")
         _require(size <= min(MAX_HEADER, len(content) - 16), f"a header of {size} bytes")
-        header = _parse_header(content[16 : 16 + size])
-        entries = {"labels", "decoding", "no_probabilities", "scheme", "n_columns", "features", "arrays"}
+        header, body = _parse_header(content[16 : 16 + size]), memoryview(content)[_aligned(16 + size) :]
+        entries = {"labels", "decoding", "no_probabilities", "scheme", "n_columns", "features", "packed", "arrays"}
         _require(header.keys() == entries, f"the header has {sorted(header)!r:.200}")
-        arrays = _read_arrays(content, header, 16 + size)
+        packed = _get(header, "packed", (int, type(None)))
+        arrays = _read_arrays(body if packed is None else _unpacked(body, packed), header)
         self.labels: list = _get(header, "labels", list)
         n_labels, n_columns = len(self.labels), _get(header, "n_columns", int)
         _require(all(isinstance(label, (str, int, float)) for label in self.labels), "labels")
@@ -1082,9 +1187,10 @@ class Tagger:
         self._borders, self._always = arrays["borders"] != 0, arrays["always"].astype(np.float64)
         self._automaton = _Automaton(arrays, n_labels, n_columns)
         weights, features = _Weights(arrays, n_columns), _get(header, "features", dict)
-        kind = _get(features, "kind", str)
-        _require(kind in ("names", "templates"), "features")
-        self._features = (_Names if kind == "names" else _Templates)(features, arrays, weights, functions)
+        kinds: dict[str, Any] = {"names": _Names, "strings": _Strings, "templates": _Templates}
+        _require((kind := _get(features, "kind", str)) in kinds, "features")
+        self._features = kinds[kind](features, arrays, weights, functions)
+        self.fields: list | None = self._features.fields
 
     def __reduce__(self):
         return Tagger, self._source

@@ -1,10 +1,17 @@
-"""Change the golden files of the tagger, and load them: ``python tests/mutate_tagger.py [NUMBER] [SEED]``.
+"""Change the golden files of the tagger, and load them: ``python tests/mutate_tagger.py [NUMBER] [SEED] [guarded]``.
 
 Each changed file must be refused by a ValueError, or give answers: labels of the model, probabilities that are numbers.
-Prints, for each file, how many changed ones there were and how many were refused.
+Prints, for each file, how many changed ones there were and how many were refused. With ``guarded``, each is at the end
+of a page before one that cannot be read: whoever reads past the end of the file ends the process.
 """
 
+from __future__ import annotations
+
+import ctypes
+import faulthandler
 import json
+import lzma
+import mmap
 import random
 import sys
 import warnings
@@ -12,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
+from sklearn_hocrf import tagger as module
 from sklearn_hocrf.tagger import Tagger
 
 GOLDEN = Path(__file__).resolve().parent / "golden"
@@ -25,6 +33,22 @@ def changed_contents(content, n, seed):
     ways = [_bytes, _bytes, _header_text, _header_value, _header_value, _header_value, _array, _array, _array, _length]
     for _ in range(n):
         yield draw.choice(ways)(draw, content, size)
+
+
+def parts_of(content):
+    """Return the header of a file, and its body, which is not packed."""
+    size = int.from_bytes(content[8:16], "little")
+    header, body = json.loads(content[16 : 16 + size]), content[-(-(16 + size) // 64) * 64 :]
+    return header, body if header["packed"] is None else lzma.decompress(body)
+
+
+def file_of(header, body):
+    """Return a file with a header and a body; it is packed if the header says so."""
+    text = header if isinstance(header, bytes) else json.dumps(header, separators=(",", ":")).encode()
+    if isinstance(header, dict) and header.get("packed") is not None:
+        body = lzma.compress(body)
+    head = b"HOCRF\0\0\1" + len(text).to_bytes(8, "little") + text
+    return head + bytes(-len(head) % 64) + body
 
 
 def _bytes(draw, content, size):
@@ -56,9 +80,8 @@ def _values(node):
 
 
 def _header_value(draw, content, size):
-    """Change a value of the header, at an equal length of the header, so that arrays stay where they are."""
-    header = json.loads(content[16 : 16 + size])
-    first = min(offset for _, _, offset in header["arrays"].values())
+    """Change a value of the header."""
+    header, body = parts_of(content)
     node, key = draw.choice(list(_values(header)))
     kind = draw.randrange(8)
     if kind == 0:
@@ -74,17 +97,14 @@ def _header_value(draw, content, size):
         )
     else:
         node[key] = draw.choice([None, True, False, [], {}, [[]], 0, "", 0.5, [[0, 0]], [[0, -9], [1, 2]]])
-    text = json.dumps(header, separators=(",", ":")).encode()
-    if len(text) <= first - 16:
-        return content[:8] + len(text).to_bytes(8, "little") + text.ljust(first - 16, b"\0") + content[first:]
-    return content[:8] + len(text).to_bytes(8, "little") + text + content[16 + size :]
+    return file_of(header, body)
 
 
 def _array(draw, content, size):
     """Change some numbers of an array."""
-    header = json.loads(content[16 : 16 + size])
+    header, body = parts_of(content)
     kind, shape, offset = header["arrays"][draw.choice(sorted(header["arrays"]))]
-    array = np.frombuffer(content, kind, int(np.prod(shape)), offset).copy()
+    array = np.frombuffer(body, kind, int(np.prod(shape)), offset).copy()
     for _ in range(draw.choice([1, 1, 2, 5]) if len(array) else 0):
         place = draw.randrange(len(array))
         if array.dtype.kind == "f":
@@ -92,13 +112,22 @@ def _array(draw, content, size):
         else:
             values = [0, 1, 2, np.iinfo(array.dtype).max, int(array[draw.randrange(len(array))]), int(array.max()) + 1]
             array[place] = min(draw.choice(values), np.iinfo(array.dtype).max)
-    return content[:offset] + array.tobytes() + content[offset + array.nbytes :]
+    return file_of(header, body[:offset] + array.tobytes() + body[offset + array.nbytes :])
 
 
-def check_content(content, X):
+def mapped(content, memory):
+    """Return the tagger of a file that is mapped into guarded memory."""
+    read, module._read = module._read, lambda *_: memory.holding(content)
+    try:
+        return Tagger("mapped", mmap=True)
+    finally:
+        module._read = read
+
+
+def check_content(content, X, memory=None):
     """Load a file and ask it everything; return whether it was refused. Whatever is wrong is an error."""
     try:
-        tagger = Tagger(content, functions=None)
+        tagger = Tagger(content) if memory is None else mapped(content, memory)
     except ValueError:
         return True
     for tokens in X:
@@ -117,14 +146,34 @@ def check_content(content, X):
     return False
 
 
-def main(n=1000, seed=0):
+class Guarded:
+    """Memory of some pages before one that cannot be read."""
+
+    def __init__(self, n_bytes):
+        self.stop = -(-n_bytes // mmap.PAGESIZE) * mmap.PAGESIZE
+        self.pages = mmap.mmap(-1, self.stop + mmap.PAGESIZE)
+        self.address = ctypes.addressof(ctypes.c_char.from_buffer(self.pages))
+        libc = ctypes.CDLL(None, use_errno=True)
+        if libc.mprotect(ctypes.c_void_p(self.address + self.stop), ctypes.c_size_t(mmap.PAGESIZE), 0):
+            raise OSError(ctypes.get_errno(), "mprotect")
+
+    def holding(self, content):
+        """Return a view of a content that ends where the memory does."""
+        first = self.address + self.stop - len(content)
+        ctypes.memmove(first, content, len(content))
+        return memoryview((ctypes.c_ubyte * len(content)).from_address(first)).cast("B").toreadonly()
+
+
+def main(n=1000, seed=0, guarded=False):
+    faulthandler.enable()
     warnings.simplefilter("ignore")
     known = json.loads((GOLDEN / "tagger-1.json").read_text(encoding="utf-8"))
     for path in sorted(GOLDEN.glob("tagger-*.hocrf")):
         X, n_refused = known[path.stem.split("-")[1]]["X"], 0
+        memory = Guarded(4 * path.stat().st_size + (1 << 16)) if guarded else None
         for number, content in enumerate(changed_contents(path.read_bytes(), n, seed)):
             try:
-                n_refused += check_content(content, X)
+                n_refused += check_content(content, X, memory)
             except BaseException:
                 sys.stdout.write(f"{path.name}, number {number} of seed {seed}\n")
                 raise
@@ -132,4 +181,5 @@ def main(n=1000, seed=0):
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    numbers = [int(argument) for argument in sys.argv[1:] if argument != "guarded"]
+    main(*numbers, guarded="guarded" in sys.argv)

@@ -21,7 +21,7 @@ FAMILIES = pytest.mark.parametrize("questions", [chain_questions, segment_questi
 
 def labellings_of(model, batch, codes, lengths):
     """Return labellings of all sequences as the enumeration has them."""
-    labelling = model.labelling(batch, codes, lengths)
+    labelling = model.labelling(batch.offsets, codes, lengths)
     if isinstance(labelling, np.ndarray):
         return [tuple(part.tolist()) for part in np.split(labelling, batch.offsets[1:-1])]
     return from_segments(labelling, batch.offsets)

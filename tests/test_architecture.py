@@ -44,7 +44,7 @@ MAY_IMPORT = {
     "_penalties": {"_settings"},
     "_solvers": {"_kernels", "_settings"},  # convex combinations of vectors, which are no more of a CRF than BLAS
     "_validation": CORE,
-    "feature_extraction": CORE | {"_validation", "_persistence"},  # some extractors learn from y, too
+    "feature_extraction": CORE | {"_validation", "_persistence", "tagger"},  # some extractors learn from y, too
     "metrics": CORE | {"_validation", "_docstrings", "_display"},
     "datasets": CORE | {"_validation", "_docstrings"},
     "text": {"_kernels", "_data", "metrics"},

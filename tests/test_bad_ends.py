@@ -166,3 +166,18 @@ def test_a_first_stage_that_stops_early_is_warned_about():
         "HighOrderCRF: training of the weights to start from did not converge in 2 iterations"
     )
     assert messages[1].startswith("HighOrderCRF did not converge in 2 iterations")
+
+
+@pytest.mark.parametrize(("max_iter", "change"), [(0, "more than 0.006"), (3, "up to 0.002"), (8, "up to 0.001")])
+def test_how_far_scores_may_change_is_said(max_iter, change):
+    X, y = [[["the"], ["old"], ["man"]], [["the"], ["man"]]], [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
+    crf, messages = fit(X, y, max_iter=max_iter, tol=1e-9)
+    assert f"scores on new data may still change by {change}, as with tol=" in messages[0]
+    reached = float(messages[0].split("as with tol=")[1].split(". ")[0])
+    assert reached == pytest.approx((crf.optimality_gap_ / crf.objective_history_[-1]) ** 0.5, rel=0.1)
+    assert f"Increase max_iter (now {max_iter})" in messages[0]
+    assert len(messages[0]) <= 400
+
+
+def test_nothing_is_said_of_scores_without_a_bound():
+    assert "may still change" not in fit(*noisy(1, n=5), sigma_reg=np.inf, max_iter=1)[1][0]

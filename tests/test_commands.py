@@ -7,8 +7,11 @@ import sys
 import pytest
 from internals import main
 
+from sklearn_hocrf import HighOrderCRF
 from sklearn_hocrf.datasets import load_conll, make_name_sentences
-from sklearn_hocrf.tagger import Tagger
+from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor, read_templates
+from sklearn_hocrf.pipeline import make_pipeline
+from sklearn_hocrf.tagger import Tagger, export_tagger
 
 X, Y = make_name_sentences(120, random_state=0)
 LINES = ["\n".join(f"{w}\t{len(w)}\t{tag}" for w, tag in zip(*pair, strict=True)) for pair in zip(X, Y, strict=True)]
@@ -25,7 +28,7 @@ def files(tmp_path_factory):
 
 
 def tag(monkeypatch, capsys, text, *arguments):
-    stream = io.TextIOWrapper(io.BytesIO(text.encode()))
+    stream = io.TextIOWrapper(io.BytesIO(text if isinstance(text, bytes) else text.encode()))
     monkeypatch.setattr(sys, "stdin", stream)
     monkeypatch.setattr("sys.stdout.reconfigure", lambda **_: None, raising=False)
     status = main(["tag", *map(str, arguments)])
@@ -81,20 +84,104 @@ def test_models_of_skops_are_exported(files, tmp_path, capsys):
         (["tag", "MODEL"], "a\t1\nb\n", "hocrf tag: standard input, line 2: 1 columns, but the lines before have 2"),
         (["tag", "absent.hocrf"], "a 1\n", "hocrf tag: .*absent.hocrf"),
         (["tag", "TRAIN"], "a 1\n", "hocrf tag: "),
-        (["evaluate", "MODEL", "EMPTY"], "", "there are no tokens"),
+        (
+            ["tag", "MODEL"],
+            "a\t1\n\n\nb\n",
+            "hocrf tag: standard input, line 4: 1 columns, but the lines before have 2",
+        ),
+        (["tag", "MODEL"], "\nb\n", "hocrf tag: standard input, line 2: 1 columns, but the model reads 2"),
+        (["evaluate", "MODEL", "NARROW"], "", "narrow: 1 columns and the label, but the model reads 2 columns"),
+        (["evaluate", "MODEL", "EMPTY"], "", "hocrf evaluate: .*empty"),
+        (["fit", "TRAIN", "-o", "new.hocrf", "--templates", "absent"], "", "hocrf fit: .*absent"),
+        (["fit", "TRAIN", "-o", "new.hocrf", "--templates", "TEMPLATES"], "", "templates, line 2: %t"),
+        (["fit", "NARROW", "-o", "new.hocrf", "--templates", "WIDE"], "", "has 1 columns, but the templates read 2"),
         (["fit", "EMPTY", "-o", "new.hocrf"], "", "hocrf fit: "),
         (["fit", "TRAIN", "-o", "new.hocrf", "--sigma", "-1"], "", "sigma_reg"),
     ],
 )
 def test_what_is_refused_is_named(files, monkeypatch, capsys, tmp_path, arguments, content, message):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "empty").write_text("\n\n")
-    paths = {"TRAIN": files[0], "MODEL": files[2], "EMPTY": tmp_path / "empty"}
+    written = {"empty": "\n\n", "narrow": "a A\nb B\n", "templates": "B\nU:%t[0,0]\n", "wide": "U:%x[0,1]\n"}
+    for name, content_of in written.items():
+        (tmp_path / name).write_text(content_of)
+    paths = {"TRAIN": files[0], "MODEL": files[2], **{name.upper(): tmp_path / name for name in written}}
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content.encode())))
     monkeypatch.setattr("sys.stdout.reconfigure", lambda **_: None, raising=False)
     assert main([str(paths.get(argument, argument)) for argument in arguments]) == 2
     assert pytest.importorskip("re").search(message, capsys.readouterr().err)
     assert not (tmp_path / "new.hocrf").exists()
+
+
+TEMPLATES = "# words\nU00:%x[0,0]\nU01:%x[-1,0]/%X[0,0]\nU02:%x[ 1,1]\nB03:%x[0,1]\nB\n"
+
+
+def test_template_files(files, tmp_path, monkeypatch, capsys):
+    """A model with templates tags as the pipeline of the same templates does, and counts its columns."""
+    train, test, _ = files
+    template, model = tmp_path / "template", tmp_path / "model.hocrf"
+    template.write_text(TEMPLATES, encoding="utf-8")
+    assert main(["fit", str(train), "-o", str(model), "--templates", str(template), "--sigma", "2"]) == 0
+    templates = read_templates(template)
+    crf = HighOrderCRF(templates.max_order, feature_order=templates.feature_order, sigma_reg=2.0)
+    X_train, y_train = load_conll(train, return_X_y=True)
+    rows = [[tuple(token.values()) for token in tokens] for tokens in X_train]
+    expected = make_pipeline(templates, crf).fit(rows, y_train)
+    assert expected[-1].max_order == 1
+    test_rows = [[tuple(token.values()) for token in tokens] for tokens in load_conll(test).data]
+    _, out, _ = tag(monkeypatch, capsys, test.read_text(encoding="utf-8"), model)
+    found = [[line.split("\t")[-1] for line in block.split("\n")] for block in out.strip("\n").split("\n\n")]
+    assert found == [list(labels) for labels in expected.predict(test_rows)]
+    status, _, err = tag(monkeypatch, capsys, "Ann 3\n\nAnn\n", model)
+    assert (status, err.strip()) == (2, "hocrf tag: standard input, line 3: 1 columns, but the lines before have 2")
+    status, _, err = tag(monkeypatch, capsys, "\n\nAnn\n", model)
+    assert (status, err.strip()) == (2, "hocrf tag: standard input, line 3: 1 columns, but the model reads 2")
+    assert main(["evaluate", str(model), str(test)]) == 0
+
+
+def test_odd_whitespace(tmp_path, monkeypatch, capsys):
+    """Columns are separated by spaces and tabs alone, in training and in tagging; any line end will do."""
+    odd = "a\u00a0b\u3000c\u2028d\x0b\x1c"
+    (tmp_path / "train").write_bytes(f"\ufeff{odd} A\r\nx \t B\r\n\u3000 A\r\n".encode())
+    model = tmp_path / "model.hocrf"
+    for option in [], ["--templates", str(tmp_path / "template")]:
+        (tmp_path / "template").write_bytes("\ufeffU:%x[0,0]\u3000 \r\nB\r\n".encode())
+        assert main(["fit", str(tmp_path / "train"), "-o", str(model), *option]) == 0
+        capsys.readouterr()
+        status, out, _ = tag(monkeypatch, capsys, f"\ufeff{odd}\r\n\tx \r\n\u3000\r\n \t\r\nx\n".encode(), model)
+        assert status == 0
+        assert out == f"{odd}\tA\n\tx \tB\n\u3000\tA\n\nx\tB\n\n"
+
+
+def test_bytes_that_are_no_text(files, tmp_path, monkeypatch, capsys):
+    status, out, err = tag(monkeypatch, capsys, b"Ann\t3\n\nB\xffrg\t4\n", files[2])
+    assert (status, out.split("\t")[0]) == (2, "Ann")  # what came before is answered
+    assert err.strip() == "hocrf tag: standard input, line 3, character 2: the byte 0xff is not UTF-8"
+    (tmp_path / "template").write_bytes(b"\xef\xbb\xbfB\nU:\xe9%x[0,0]\n")
+    with pytest.raises(ValueError, match=r"template, line 2: byte 7 of the file, 0xe9, is not UTF-8"):
+        read_templates(tmp_path / "template")
+
+
+def test_lines_go_to_the_fields_of_a_model(tmp_path, monkeypatch, capsys):
+    """Models that were not trained by the command: words, rows, other fields."""
+    y, path = [["A", "B"], ["B"]], tmp_path / "model.hocrf"
+    forms = {"words": [["a", "b"], ["b"]], "rows": [[("a", "x"), ("b", "y")], [("b", "x")]]}
+    forms["fields"] = [[dict(zip("wp", row, strict=True)) for row in rows] for rows in forms["rows"]]
+    found = {}
+    for name, X in forms.items():
+        export_tagger(make_pipeline(SequenceFeatureExtractor(), HighOrderCRF()).fit(X, y), path)
+        found[name] = tag(monkeypatch, capsys, "a x 1\nb y 2\n", path)
+    assert [status for status, *_ in found.values()] == [0, 0, 2]
+    assert found["words"][1] == found["rows"][1] == "a x 1\tA\nb y 2\tB\n\n"
+    assert "the model reads the fields w, p, but a line has columns by number" in found["fields"][2]
+
+
+def test_sequences_without_an_answer_are_named(tmp_path, monkeypatch, capsys):
+    allowed = {(None, "A"), ("A", "B"), ("B", None)}
+    crf = HighOrderCRF(constraints=lambda first, second: (first, second) in allowed)
+    export_tagger(crf.fit([[{"0": "a"}, {"0": "b"}]], [["A", "B"]]), tmp_path / "model.hocrf")
+    status, out, err = tag(monkeypatch, capsys, "a\nb\n\n\na\nb\nc\n", tmp_path / "model.hocrf")
+    assert (status, out) == (2, "a\tA\nb\tB\n\n")
+    assert "standard input, lines 5 to 7: the constraints of the model allow no labelling" in err
 
 
 def test_tagging_streams_and_needs_numpy_alone(files):

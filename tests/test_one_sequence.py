@@ -4,6 +4,8 @@ import copy
 import pickle
 import sys
 import threading
+import tracemalloc
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,6 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
+from sklearn_hocrf._inference.schedule import Plan
+from sklearn_hocrf._validation._attributes import Vocabulary, read_attributes
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
 from sklearn_hocrf.pipeline import make_pipeline
 
@@ -55,6 +59,28 @@ def test_a_sequence_alone_has_the_bits_of_a_batch(model, ask):
             assert str(alone) == str(together)
 
 
+def test_segments_with_probabilities_alone_have_the_bits_of_a_batch(model):
+    answers = model.predict_segments(X, with_probability=True)
+    assert any(map(len, answers))
+    for sequence, together in zip(X, answers, strict=True):
+        (alone,) = model.predict_segments([sequence], with_probability=True)
+        assert alone.tolist() == together.tolist()
+
+
+@pytest.mark.parametrize("ask", ["predict_segments", "predict_nbest"])
+def test_a_question_makes_one_plan(model, ask, monkeypatch):
+    options = {"with_probability": True} if ask == "predict_segments" else {}
+    made, make = [], Plan.__init__
+    monkeypatch.setattr(Plan, "__init__", lambda self, *args: made.append(1) or make(self, *args))
+    getattr(model, ask)(X[:3], **options)
+    # plans of lattices are of another class; other decodings ask for probabilities, and decode their sums
+    assert len(made) <= (1 if model[-1].decoding == "viterbi" else 3)
+    monkeypatch.setattr("sklearn_hocrf._inference.chain.ChainPlan.is_cut", True)
+    cut = getattr(model, ask)(X[:3], **options)
+    monkeypatch.undo()
+    assert str(cut) == str(getattr(model, ask)(X[:3], **options))
+
+
 # ------------------------------------------------------------------------------------------------ features of templates
 
 TOKENS = st.tuples(st.sampled_from(["a", "b", "", "é", None]), st.sampled_from(["p", "q", None]))
@@ -82,6 +108,42 @@ def test_kernels_find_what_vocabularies_have(old, new, templates, padding, bias)
     for name in "offsets", "indptr", "indices":
         np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
     assert found.values is expected.values is None
+
+
+@pytest.mark.parametrize("min_count", [1, 3])
+def test_kernels_find_many_values(min_count):
+    """Beside numpy's look-up: some values are too rare to be attributes, and codes are in several groups."""
+    rng = np.random.default_rng(1)
+    old, new = ([[f"w{n}" for n in rng.integers(0, 90, 12)] for _ in range(40)] for _ in range(2))
+    templates = [("w", 0), ("w", -1), [("w", -1), ("w", 0)], [("w", 0), ("w", 2)]]
+    extractor = SequenceFeatureExtractor(templates, min_count=min_count).fit(old)
+    found = extractor.transform(new)
+    extractor._rows_of_texts = lambda table: None
+    expected = extractor.transform(new)
+    for name in "offsets", "indptr", "indices":
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
+
+
+NAMES = st.lists(st.sampled_from([f"f{number}" for number in range(9)]), max_size=6)
+
+
+@given(st.lists(NAMES, min_size=1, max_size=5), st.sampled_from([0, 1, 300]))
+def test_names_are_sorted_and_counted(tokens, n_more):
+    """Known names by number, unknown ones left out, repeated ones added up; also in rows too long for insertion."""
+    vocabulary = Vocabulary({f"f{number}": (5 * number) % 7 for number in range(7)})
+    vocabulary |= {f"g{number}": 307 - number for number in range(301)}
+    tokens = [[*token, *(f"g{number}" for number in range(n_more))] for token in tokens]
+    batch = read_attributes([tokens], Vocabulary(vocabulary), grow=False)
+    table = np.zeros((len(tokens), 308))
+    for row, token in zip(table, tokens, strict=True):
+        for name in token:
+            if name in vocabulary:
+                row[vocabulary[name]] += 1
+    np.testing.assert_array_equal(batch.toarray(), table[:, : batch.n_attributes])
+    ends = np.diff(batch.indptr) > 0
+    assert (np.diff(batch.indices)[np.setdiff1d(np.arange(len(batch.indices) - 1), batch.indptr[1:-1] - 1)] > 0).all()
+    assert (batch.values is None) == (table <= 1).all()
+    assert ends.tolist() == table.any(axis=1).tolist()
 
 
 @pytest.mark.parametrize("function", [len, lambda text: 1 / 0 if text == "c" else text])
@@ -134,6 +196,16 @@ def test_large_tables_are_not_kept(monkeypatch):
     assert tables_of(crf) is None
 
 
+def peak_of(function):
+    """Return the largest memory in use by a call, in bytes."""
+    tracemalloc.start()
+    try:
+        function()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
 def calls_of(function):
     """Return how many functions are called, of Python and of C."""
     n_calls = 0
@@ -150,20 +222,35 @@ def calls_of(function):
     return n_calls
 
 
-def test_no_work_grows_with_the_number_of_weights():
-    """Calls are counted, and what goes through all weights must not be called."""
-    counts = {}
+QUESTIONS = {
+    "predict": (HighOrderCRF(1, max_iter=3), {}, 1150),
+    "predict_marginals": (HighOrderCRF(1, max_iter=3), {}, 900),
+    "predict_segments": (HighOrderCRF(1, max_iter=3), {"with_probability": True}, 1200),
+    "predict_nbest": (HighOrderCRF(1, max_iter=3), {}, 1100),
+    "predict of segments": (HighOrderSemiCRF(2, max_iter=3), {}, 1250),
+    "predict_marginals of segments": (HighOrderSemiCRF(2, max_iter=3), {}, 1150),
+    "predict_segments of segments": (HighOrderSemiCRF(2, max_iter=3), {"with_probability": True}, 1400),
+}
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_no_work_grows_with_the_number_of_weights(question):
+    """Calls are counted, and the memory that they take; what goes through all weights must not be called."""
+    estimator, options, most_calls = QUESTIONS[question]
+    counts, peaks = {}, {}
     for n_words in (50, 5000):
         many = [[f"w{number:04d}" for number in row] for row in RNG.integers(0, n_words, (n_words // 5, 10))]
         many[0] = [f"w{number:04d}" for number in range(10)]
-        labels = [[("A", "B", "C")[int(word[1:]) % 3] for word in sequence] for sequence in many]
-        crf = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF(1, max_iter=3)).fit(many, labels)
-        crf.predict(many[:1])
+        labels = [list("AABCCABBCA")] * len(many)  # of the same patterns and lengths
+        crf = make_pipeline(SequenceFeatureExtractor(), copy.deepcopy(estimator)).fit(many, labels)
+        ask = partial(getattr(crf, question.split()[0]), many[:1], **options)
+        ask()
         layout = crf[-1]._fitted.layout
-        layout.dense_table = layout.coef = layout.bias_of_pattern = None  # not to be called
-        counts[n_words] = calls_of(lambda crf=crf, many=many: crf.predict(many[:1]))
-    assert counts[5000] == counts[50]
-    assert counts[50] < 1200
+        layout.dense_table = layout.coef = layout.bias_of_pattern = layout.with_columns = None  # not to be called
+        counts[n_words], peaks[n_words] = calls_of(ask), peak_of(ask)
+    assert abs(counts[5000] - counts[50]) <= 40  # segments are as many as are predicted
+    assert counts[50] < most_calls
+    assert abs(peaks[5000] - peaks[50]) < layout.n_features  # not even a byte for each feature
 
 
 def test_threads_get_answers_of_one_model():

@@ -372,7 +372,8 @@ def test_few_weights_have_pairs_in_double_precision():
     assert LBFGS().memory(80_000)._steps.dtype == np.float64
     many = LBFGS().memory(400_000)
     assert many._steps.dtype == np.float32
-    assert len(many._steps) == (1 << 27) // (16 * 400_000)
+    assert many._steps.nbytes + many._changes.nbytes <= 1 << 27 < 8 * 400_000 * (len(many._steps) + 2)
+    assert len(LBFGS().memory(10_000_000)._steps) == 10
 
 
 def test_curvature_keeps_the_newest_steps():
@@ -406,6 +407,73 @@ def test_curvature_forgets_the_oldest_step():
         few.add(at(np.zeros(3), np.zeros(3)), at(step, 3 * step))
     vector = np.array([1.0, -2.0, 0.5])
     np.testing.assert_allclose(curvature.solve(vector), few.solve(vector), rtol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("n_weights", [3, 20_000])  # less than a block, and several
+def test_scales_are_those_of_the_inverse_before_any_step(n_weights, dtype):
+    rng = np.random.default_rng(0)
+    gradient, vector = rng.standard_normal((2, n_weights)) * np.logspace(0, 4, n_weights)
+    gradient[0] = 0.0
+    memory = LBFGSMemory(2, n_weights, dtype)
+    memory.expect_from(gradient)
+    scale = (np.abs(gradient) / np.abs(gradient).max() + 1e-4) ** -0.2
+    assert scale[0] == scale.max()
+    assert_allclose(memory.solve(vector), scale * vector, rtol=1e-6)
+    pairs = [(step, 3.0 * step + 0.1) for step in rng.standard_normal((2, n_weights)) ** 2]
+    for step, change in pairs:
+        memory.add(at(np.zeros(n_weights), np.zeros(n_weights)), at(step, change))
+    step, change = pairs[-1]
+
+    def inverse(x, n_pairs=2):
+        """The update of BFGS, as a function of a vector."""
+        if n_pairs == 0:
+            return step @ change / (change @ (scale * change)) * scale * x
+        s, c = pairs[n_pairs - 1]
+        inner = inverse(x - c * (s @ x) / (s @ c), n_pairs - 1)
+        return inner - s * (c @ inner) / (s @ c) + s * (s @ x) / (s @ c)
+
+    expected = inverse(vector)
+    assert_allclose(memory.solve(vector), expected, atol=1e-5 * np.abs(expected).max())
+    memory.clear()
+    assert_allclose(memory.solve(vector), scale * vector, rtol=1e-6)
+
+
+def test_scales_need_a_gradient_and_no_unit():
+    vector = np.array([3.0, -1.0, 0.5])
+    flat, one, other = (LBFGSMemory(2, 3) for _ in range(3))
+    flat.expect_from(np.zeros(3))
+    assert flat.solve(vector).tolist() == vector.tolist()
+    one.expect_from(vector)
+    other.expect_from(1e-200 * vector)
+    assert_allclose(one.solve(vector), other.solve(vector), rtol=1e-6)
+    LBFGSMemory(2, 0).expect_from(np.empty(0))
+
+
+@pytest.mark.parametrize("solver", [LBFGS, OWLQN])
+def test_frequent_features_take_few_passes(solver, monkeypatch):
+    """Logistic regression on features of very different frequency, which overlap."""
+    rng = np.random.default_rng(0)
+    X = (rng.random((4000, 400)) < np.logspace(0, -3, 400)).astype(float)
+    y = np.where(X @ rng.standard_normal(400) + rng.logistic(size=4000) > 0, 1.0, -1.0)
+
+    class Logistic:
+        def value_gradient(self, w):
+            margin = y * (X @ w)
+            return np.logaddexp(0, -margin).sum(), -X.T @ (y / (1 + np.exp(margin)))
+
+    def reports():
+        penalty = L2(1.0) if solver is LBFGS else ElasticNet(1.0, 0.3)
+        return solver(1e-6, 2000).solve(Logistic(), penalty, np.zeros(400))
+
+    scaled = reports()
+    monkeypatch.setattr(LBFGSMemory, "expect_from", lambda *_: None)
+    plain = reports()
+    assert scaled.converged
+    assert plain.converged
+    assert scaled.n_passes < plain.n_passes
+    assert_allclose(scaled.w, plain.w, atol=1e-3)
+    assert scaled.history[-1] == pytest.approx(plain.history[-1], rel=1e-9)
 
 
 # --- what goes with what ----------------------------------------------------------------------------------------------

@@ -3,12 +3,15 @@
 import ast
 import gzip
 import json
+import lzma
 import math
 import os
 import pickle
 import subprocess
 import sys
 import threading
+import tracemalloc
+import zipfile
 from functools import partial
 from pathlib import Path
 
@@ -17,11 +20,12 @@ import pytest
 from golden.write_tagger import GOLDEN, expected, golden_models
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mutate_tagger import changed_contents, check_content
+from mutate_tagger import changed_contents, check_content, file_of, parts_of
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline as sklearn_pipeline
+from test_string_templates import BODY
 
 import sklearn_hocrf
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, _export, tagger
@@ -199,6 +203,46 @@ def test_drawn_attributes(tmp_path_factory, data):
         assert_same(tagger_of(model, tmp_path_factory.getbasetemp()), model, X, y)
 
 
+STRINGS = st.sampled_from(["in", "In", "", "%s", "É", "_B-1", "_x+1", "\ud800"])
+ROWS = st.tuples(STRINGS, st.sampled_from("NV"), STRINGS)
+
+
+@given(st.data())
+def test_drawn_string_templates(tmp_path_factory, data):
+    """Templates of CRF++ and Wapiti: identifiers or none, pairs of labels, several columns, places outside."""
+    letters, bare = data.draw(st.sampled_from([("UB", "B"), ("u*bU", "*")]))
+    bodies = st.lists(st.builds(str.__add__, st.sampled_from(letters), BODY), min_size=1, max_size=4)
+    templates = TemplateVectorizer(
+        [*data.draw(bodies), bare],
+        style=data.draw(st.sampled_from(["auto", "crf++", "wapiti"])),
+        min_count=data.draw(st.integers(1, 2)),
+    )
+    X = data.draw(sequences(ROWS))
+    y = data.draw(labels_of(X))
+    options = {**data.draw(parameters(y)), "max_order": 1, "feature_order": templates.feature_order}
+    model = fit(make_pipeline(templates, HighOrderCRF(**options)), X, y)
+    if model is None:
+        return
+    found = tagger_of(model, tmp_path_factory.getbasetemp())
+    X_new = [tokens for tokens in data.draw(sequences(ROWS, 0)) if answers(model, tokens)]
+    assert_same(found, model, X_new)
+    assert_same(found, model, X, y)
+
+
+def test_columns_of_string_templates(tmp_path):
+    X, y = [[("a", "N"), ("b", "V")], [("b", "N")]], [["A", "B"], ["B"]]
+    model = make_pipeline(TemplateVectorizer(["U1:%x[0,1]", "U2:%x[-1,0]", "B"]), HighOrderCRF()).fit(X, y)
+    found = tagger_of(model, tmp_path)
+    assert found.fields == [0, 1]
+    assert found.tag([("a", "N", "A"), ["b", "V", "B", "C"]]) == ["A", "B"]  # further columns are not read
+    with pytest.raises(ValueError, match="position 1: a token has 1 columns, but templates read 2"):
+        found.tag([("a", "N"), "b"])
+    with pytest.raises(TypeError, match="position 0: a token must be texts in columns"):
+        found.tag([{"0": "a", "1": "b"}])
+    words = make_pipeline(TemplateVectorizer(["U1:%x[0,0]"]), HighOrderCRF()).fit([["a", "b"], ["b"]], y)
+    assert_same(tagger_of(words, tmp_path), words, [["a", "b"], ["b"], ["c"]])
+
+
 @pytest.mark.parametrize("max_order", [0, 1, 2, 4])
 @pytest.mark.parametrize("scheme", ["bio", None])
 def test_segments(tmp_path, max_order, scheme):
@@ -250,13 +294,14 @@ def test_own_functions(tmp_path):
         Tagger(path, functions={"half": len}).tag(["a"])
 
 
-def test_builtin_functions_are_those_of_the_package():
-    names = [*token_functions.FUNCTIONS, "prefix1", "prefix12", "suffix1", "suffix3"]
-    assert set(tagger.FUNCTIONS) == set(token_functions.FUNCTIONS)
-    for name in names:
+def test_functions_with_names_are_those_of_the_package():
+    for name in [*tagger.FUNCTIONS, "prefix1", "prefix12", "suffix3"]:
         for text in ["", "a", "Ab-1", "ÉTÉ", "(!)", "ǅ", "²", "x" * 20, "中文", "\ud800"]:
-            assert tagger._function(name)(text) == token_functions.token_function(name)(text)
-    assert tagger._function("prefix0") is tagger._function("nothing") is None
+            assert tagger.named_function(name)(text) == token_functions.token_function(name)(text)
+    assert tagger.named_function("prefix12")("x" * 20) == "x" * 12
+    assert tagger.named_function("suffix3")("house") == "use"
+    assert tagger.named_function("suffix3")("a") == "a"
+    assert tagger.named_function("prefix0") is tagger.named_function("nothing") is None
 
 
 def test_models_inside_of_others(tmp_path):
@@ -298,7 +343,6 @@ REFUSED = {
     "pruning": (HighOrderCRF(pruning=2, max_iter=1), "pruning"),
     "costs": (HighOrderCRF(decoding=TokenDecoding({("A", "B"): 2}), max_iter=1), "decoding"),
     "segments": (HighOrderCRF(decoding=SegmentDecoding(), max_iter=1), "decoding"),
-    "templates": (make_pipeline(TemplateVectorizer(["U:%x[0,0]"]), HighOrderCRF(max_iter=1)), "templates"),
     "hashing": (make_pipeline(SequenceFeatureExtractor(n_features=64), HighOrderCRF(max_iter=1)), "hashing"),
 }
 
@@ -361,15 +405,31 @@ def test_questions_that_make_no_sense(tmp_path):
 
 def test_ways_of_reading(tmp_path):
     model = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF(max_iter=9)).fit(X_NAMES, Y_NAMES)
-    path = tmp_path / "model.hocrf"
-    export_tagger(model, path)
+    path, other = tmp_path / "model.hocrf", tmp_path / "plain.hocrf"
+    exported, plain = export_tagger(model, path), export_tagger(model, other, compress=False)
+    assert exported.n_bytes < 0.7 * plain.n_bytes
+    assert export_tagger(model, other, compress=True) == exported
+    export_tagger(model, other, compress=False)
     taggers = [Tagger(path), Tagger(str(path), mmap=True), Tagger(path.read_bytes()), Tagger(path, mmap=False)]
+    taggers += [Tagger(other), Tagger(other, mmap=True)]
     taggers.append(pickle.loads(pickle.dumps(taggers[0])))
     tagged = [[found.tag(tokens) for tokens in X_NAMES] for found in taggers]
     assert all(labels == tagged[0] for labels in tagged)
-    assert os.listdir(tmp_path) == ["model.hocrf"]
+    assert sorted(os.listdir(tmp_path)) == ["model.hocrf", "plain.hocrf"]
     with pytest.raises(FileNotFoundError):
         Tagger(tmp_path / "absent")
+
+
+def test_pythons_without_lzma(tmp_path, monkeypatch):
+    """They write plain files, and read them."""
+    model, path = HighOrderCRF(max_iter=2).fit([[["a"], ["b"]]], [["A", "B"]]), tmp_path / "model.hocrf"
+    plain = export_tagger(model, path, compress=False)
+    monkeypatch.setattr(_export, "find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "lzma", None)
+    assert export_tagger(model, path) == plain
+    assert Tagger(path).tag([["b"]]) in (["A"], ["B"])
+    with pytest.raises(ImportError, match="lzma"):
+        export_tagger(model, path, compress=True)
 
 
 def test_threads_and_small_caches(tmp_path, monkeypatch):
@@ -388,7 +448,7 @@ def test_threads_and_small_caches(tmp_path, monkeypatch):
     for thread in threads:
         thread.join()
     assert not wrong
-    assert len(found._features.fields[0].known.rows) < 100
+    assert len(found._features.sources[0].known.rows) < 100
     long = [f"word{i}" for i in range(1000)]
     assert found.tag(long) == list(model.predict([long])[0])
 
@@ -476,20 +536,10 @@ def test_changed_files(name):
         check_content(changed, X)
 
 
-def with_header(content, change=str):
-    """Return a file with another header, and some room behind it."""
-    size, room = int.from_bytes(content[8:16], "little"), 4096
-    header = json.loads(content[16 : 16 + size])
-    first = min(offset for _, _, offset in header["arrays"].values())
-    for entry in header["arrays"].values():
-        entry[2] += room
-    text = change(json.dumps(header, separators=(",", ":"))).encode()
-    return content[:8] + len(text).to_bytes(8, "little") + text.ljust(first + room - 16) + content[first:]
-
-
-def test_room_behind_the_header():
-    content = (GOLDEN / "tagger-names-1.hocrf").read_bytes()
-    assert Tagger(with_header(content)).labels == Tagger(content).labels
+def with_header(content, change):
+    """Return a file with another text of its header."""
+    header, body = parts_of(content)
+    return file_of(change(json.dumps(header, separators=(",", ":"))).encode(), body)
 
 
 def set_array(name, place, value):
@@ -504,6 +554,20 @@ def set_array(name, place, value):
 def overlapping(text):
     arrays = json.loads(text)["arrays"]
     return set_array("key", 2, arrays["weight"][2])(text)
+
+
+def packed(n_bytes=None, body=None, cut=None, dict_size=1 << 20):
+    """Return a function that packs a file, and lies about it."""
+
+    def change(content):
+        header, own = parts_of(content)
+        own = own if body is None else body
+        stream = lzma.compress(own, filters=[{"id": lzma.FILTER_LZMA2, "dict_size": dict_size}])[:cut]
+        header["packed"] = len(own) if n_bytes is None else n_bytes
+        text = json.dumps(header).encode()
+        return file_of(text, stream)
+
+    return change
 
 
 BROKEN = {
@@ -522,13 +586,44 @@ BROKEN = {
     "shape": lambda c: with_header(c, set_array("score", 1, [2**50])),
     "negative": lambda c: with_header(c, set_array("score", 1, [-1])),
     "offset": lambda c: with_header(c, set_array("score", 2, 64)),
-    "unaligned": lambda c: with_header(c, set_array("closed", 2, 14465 + 4096)),
+    "unaligned": lambda c: with_header(c, set_array("closed", 2, 65)),
+    "beyond": lambda c: with_header(c, set_array("score", 2, 2**20)),
+    "a large dictionary": packed(dict_size=1 << 27),
+    "no stream": lambda c: with_header(c, lambda t: t.replace('"packed":null', '"packed":9999')),
+    "another length": packed(n_bytes=9_998),
+    "no length": packed(n_bytes=-1),
+    "a cut stream": packed(cut=-9),
+    "two streams": lambda c: packed()(c) + lzma.compress(b"more"),
+    "a stream of zeros": packed(body=bytes(1 << 24)),
     "overlap": lambda c: with_header(c, overlapping),
     "type": lambda c: with_header(c, set_array("score", 0, "|O")),
     "signed": lambda c: with_header(c, set_array("score", 0, "<i8")),
     "bool": lambda c: with_header(c, set_array("score", 2, True)),
     "no array": lambda c: with_header(c, lambda t: t.replace('"moved"', '"moose"')),
 }  # fmt: skip
+
+
+def test_a_packed_file_is_the_same():
+    content = (GOLDEN / "tagger-names-1.hocrf").read_bytes()
+    assert Tagger(packed()(content)).tag(X_NAMES[0]) == Tagger(content).tag(X_NAMES[0])
+    assert Tagger(with_header(content, str)).labels == Tagger(content).labels
+
+
+@pytest.mark.parametrize("n_bytes", [1 << 27, 1 << 53])
+def test_a_stream_cannot_fill_the_memory(n_bytes):
+    """What a stream may become is bounded by its own length, and by the length that the header tells."""
+    header, _ = parts_of((GOLDEN / "tagger-names-1.hocrf").read_bytes())
+    stream = lzma.compress(bytes(1 << 27))
+    content = file_of(json.dumps({**header, "packed": n_bytes}).encode(), stream)
+    honest = file_of(json.dumps({**header, "packed": 9_999}).encode(), stream)
+    tracemalloc.start()
+    try:
+        for broken in content, honest:
+            with pytest.raises(ValueError, match="body"):
+                Tagger(broken)
+        assert tracemalloc.get_traced_memory()[1] < 1 << 24  # of which 8 MiB are the dictionary of xz
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("name", BROKEN)
@@ -571,3 +666,5 @@ def test_chunks(data_dir, tmp_path, max_order):
     assert_same_segments(found, model, X[some])
     exported = export_tagger(model, tmp_path / "small.hocrf", X=X[:1500])
     assert exported.n_different_labels <= exported.n_tokens / 10_000
+    skops = pytest.importorskip("skops.io", reason="skops is absent")
+    assert exported.n_bytes < len(skops.dumps(model, compression=zipfile.ZIP_DEFLATED)) / 3

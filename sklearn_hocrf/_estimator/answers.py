@@ -10,8 +10,9 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
 from .._data.arrays import joined_ranges
-from .._data.batch import SequenceBatch, Sequences
+from .._data.batch import Sequences
 from .._inference.answers import BestLabellings
+from .._inference.model import Model
 from .._settings import check, is_integer
 from .._validation import read_sequences, warn_user
 from .._validation._sklearn import available_if
@@ -104,7 +105,8 @@ class AnswersMixin(Hooks):
         batch, form = read_sequences(fitted, X)
         mask, model = fitted._mask(batch, form, known), fitted._build_model()
         with fitted._naming_the_impossible(model, batch, mask):
-            log_z = model.log_partition(batch, fitted.n_jobs, plan=model.plan(batch, mask))
+            plan = model.plan(batch, mask)
+            log_z = model.log_partition(batch, fitted.n_jobs, plan=plan)
         if not hasattr(fitted, "sample"):  # there are no probabilities
             log_z[:] = np.nan
         found: list[list[Candidate]] = [[] for _ in range(len(batch))]
@@ -112,11 +114,14 @@ class AnswersMixin(Hooks):
         while len(waiting):
             short = []
             for numbers in _portions(waiting, batch.lengths, asked):
-                tokens = joined_ranges(batch.offsets[numbers], batch.offsets[numbers + 1])
-                part, part_mask = batch[numbers], mask and mask.part(tokens)
-                with fitted._asked(part, part_mask) as model:
-                    best = model.best_labellings(part, asked, n_jobs=fitted.n_jobs, mask=part_mask)
-                candidates = _candidates(fitted, part, best, log_z[numbers])
+                part, part_mask, part_plan = batch, mask, plan
+                if len(numbers) < len(batch):
+                    tokens = joined_ranges(batch.offsets[numbers], batch.offsets[numbers + 1])
+                    part, part_mask, part_plan = batch[numbers], mask and mask.part(tokens), None
+                with fitted._naming_the_impossible(model, part, part_mask):
+                    options = {"n_jobs": fitted.n_jobs, "mask": part_mask, "plan": part_plan}
+                    best = model.best_labellings(part, asked, **options)
+                candidates = _candidates(fitted, model, part.offsets, best, log_z[numbers])
                 for place, sequence in enumerate(numbers.tolist()):
                     accepted = [c for c in candidates[place] if accept is None or accept(c.labels)]
                     found[sequence] = accepted[:n]
@@ -172,9 +177,8 @@ class AnswersMixin(Hooks):
         mask = fitted._mask(batch, form, known)
         with fitted._asked(batch, mask) as model:
             tables = model.draw(batch, n_samples, seed, n_jobs=fitted.n_jobs, mask=mask)
-        drawn = zip(*(table.T for table in tables), strict=True)
-        samples = [fitted._as_predicted(model.labelling(batch, *pair), batch) for pair in drawn]
-        return [list(labellings) for labellings in zip(*samples, strict=True)]
+        samples = _labellings(fitted, model, batch.offsets, *(table.T for table in tables))
+        return [samples[number :: len(batch)] for number in range(len(batch))]
 
     @overload
     def entropy(self, X: Any, *, level: Literal["sequence"] = "sequence", known: Any = None) -> np.ndarray: ...
@@ -229,20 +233,21 @@ def _portions(sequences: np.ndarray, lengths: np.ndarray, n_best: int) -> list[n
 
 
 def _candidates(
-    fitted: Any, batch: SequenceBatch, best: BestLabellings, log_z: np.ndarray | float
+    fitted: Any, model: Model, offsets: np.ndarray, best: BestLabellings, log_z: np.ndarray
 ) -> list[list[Candidate]]:
     """Return the best labellings of each sequence for users."""
-    model = fitted._build_model()
-    candidates: list[list[Candidate]] = [[] for _ in range(len(batch))]
-    score = best.score - best.regret
-    log_probability = np.minimum(score - log_z, 0.0).tolist()
-    for number, (regret, codes, lengths) in enumerate(zip(best.regret, best.codes, best.lengths, strict=True)):
-        labellings = fitted._as_predicted(model.labelling(batch, codes, lengths), batch)
-        rows = zip(labellings, score[number].tolist(), log_probability[number], strict=True)
-        for sequence, (is_there, row) in enumerate(zip((regret < np.inf).tolist(), rows, strict=True)):
-            if is_there:
-                candidates[sequence].append(Candidate(*row))
-    return candidates
+    n_sequences, score = len(offsets) - 1, best.score - best.regret
+    log_probability = np.minimum(score - log_z, 0.0)
+    labellings = _labellings(fitted, model, offsets, best.codes, best.lengths)
+    rows = list(map(Candidate, labellings, score.ravel().tolist(), log_probability.ravel().tolist()))
+    n_found = (best.regret < np.inf).sum(axis=0).tolist()
+    return [rows[number::n_sequences][:n] for number, n in enumerate(n_found)]
+
+
+def _labellings(fitted: Any, model: Model, offsets: np.ndarray, codes: np.ndarray, lengths: np.ndarray) -> list:
+    """Return labellings of all sequences, shape (n, N), one after the other, as :meth:`predict` returns them."""
+    every = np.append((offsets[:-1] + offsets[-1] * np.arange(len(codes))[:, None]).ravel(), codes.size)
+    return fitted._as_predicted(model.labelling(every, codes.ravel(), lengths.ravel()), every)
 
 
 def _warn_of_short(short: list[int], n: int, found: list[list[Candidate]], asked: int) -> None:

@@ -17,6 +17,7 @@ from .._structure.segment_layout import SegmentLayout
 from .._validation import FeatureSpace, SegmentTargets, TokenTargets
 from .pattern_search import HISTORY
 from .pruning import checked_level_zero
+from .tags import SegmentTags
 
 __all__ = ["Fitted"]
 
@@ -30,12 +31,15 @@ class Made:
     ----------
     model : Model or None
         With the tables that its kernels read. Any thread may set it: all of them make the same.
+    tags : dict
+        The labels as tags of segments, by scheme; likewise.
     """
 
-    __slots__ = ("model",)
+    __slots__ = ("model", "tags")
 
     def __init__(self, model: Model | None = None) -> None:
         self.model = model
+        self.tags: dict[str, SegmentTags] = {}
 
     def __reduce__(self) -> tuple:
         return Made, ()

@@ -117,9 +117,9 @@ class FittedModel:
         """Return the mask of the labellings that agree with ``known``, called ``what`` in messages."""
         return self.estimator._read_known(known, batch, "sequences", what).mask
 
-    def as_predicted(self, labelling: Any, batch: SequenceBatch) -> list:
+    def as_predicted(self, labelling: Any, offsets: np.ndarray) -> list:
         """Return a labelling by sequence, in the form of predictions."""
-        return self.estimator._as_predicted(labelling, batch)
+        return self.estimator._as_predicted(labelling, offsets)
 
     def token_codes(self, labelling: Any) -> np.ndarray:
         """Return the index in ``classes_`` of each token's class, or -1 for an unknown one; shape (N,)."""

@@ -77,6 +77,8 @@ SOLVERS: dict[str, type] = {
     "sgd": SGD,
 }
 Watch = Callable[[Callable[[Any], SolverReport], Any, bool], SolverReport]  # (training by a solver, solver, is_last)
+# the largest change of a score, from a tolerance to the optimum, of all models of section 10 of CONTRIBUTING.md
+_CHANGES = (3e-3, 0.001), (3e-2, 0.002), (1e-1, 0.006)
 _WORTH_TYING = 0.9  # highest fraction of variables per weight for which tying pays
 
 # ------------------------------------------------------------------------------------------------------------- choices
@@ -469,6 +471,7 @@ def _failure(trained: str, solver: Any, report: SolverReport) -> str:
         parts.append(f"the gradient norm is {report.gradient_norm:.3g}")
     if np.isfinite(report.gap):
         parts.append(f"the objective is at most {report.gap:.3g} above the optimum")
+        parts += _change_of_scores(report)
     remedy = f"Increase max_iter (now {report.n_iter})"
     if report.n_iter < capability(solver, Solver, "max_iter"):  # no better point was found: rounding errors
         remedy = "Rounding errors prevent further progress: increase tol"
@@ -479,3 +482,13 @@ def _failure(trained: str, solver: Any, report: SolverReport) -> str:
     elif len(parts) > 1:  # there is a minimum to approach
         remedy += ", scale numeric features, or choose a smaller sigma_reg"
     return f"{'; '.join(parts)}. {remedy}. (Solver: {report.message})"
+
+
+def _change_of_scores(report: SolverReport) -> list[str]:
+    """Return a remark on how far scores may be from those of the optimum, if there is a gradient to judge by."""
+    value = abs(float(report.history[-1]))
+    if not (np.isfinite(report.gradient_norm) and value):
+        return []
+    reached = float(np.sqrt(report.gap / value))
+    change = next((f"up to {change:g}" for tol, change in _CHANGES if reached <= tol), f"more than {_CHANGES[-1][1]:g}")
+    return [f"scores on new data may still change by {change}, as with tol={reached:.2g}"]

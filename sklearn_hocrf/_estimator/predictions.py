@@ -36,13 +36,18 @@ class PredictionsMixin(Hooks):
         known = None if known is None else self._read_known(known, batch, form).mask
         return both(border_mask(batch, self._fitted.borders), known)
 
-    def _decode(self, batch: SequenceBatch, mask: Mask | None) -> Any:
+    def _plan(self, batch: SequenceBatch, mask: Mask | None) -> Any:
+        """Return the plan of a batch, for several questions about it."""
+        with self._asked(batch, mask) as model:
+            return model.plan(batch, mask)
+
+    def _decode(self, batch: SequenceBatch, mask: Mask | None, plan: Any = None) -> Any:
         """Return the labelling that ``decoding`` specifies, given a mask."""
         check_decoding(self.decoding)
         decoding = choose_decoding(self.decoding)
         if decoding is None:
             with self._asked(batch, mask) as model:
-                return model.decode(batch, n_jobs=self.n_jobs, mask=mask)
+                return model.decode(batch, n_jobs=self.n_jobs, mask=mask, plan=plan)
         trained = self._fitted.trained_with["objective"]
         self._refuse(choose_objective(trained), feature="decoding by probabilities", objective=trained)
         return decoding.decode(self, batch, mask)
@@ -258,10 +263,10 @@ class PredictionsMixin(Hooks):
             marginals = model.pattern_marginals(batch, codes, n_jobs=fitted.n_jobs, mask=mask)
         return fitted._reshape(marginals, batch, form)
 
-    def _as_predicted(self, labelling: Any, batch: SequenceBatch) -> list:
+    def _as_predicted(self, labelling: Any, offsets: np.ndarray) -> list:
         """Return a labelling by sequence, as :meth:`predict` returns it for lists of sequences."""
         as_lists = self._fitted.targets.as_lists
-        return decode_labels(self._token_codes(labelling), self.classes_, batch.offsets, as_lists=as_lists)
+        return decode_labels(self._token_codes(labelling), self.classes_, offsets, as_lists=as_lists)
 
     def _reshape(self, rows: np.ndarray, batch: SequenceBatch, form: str) -> Any:
         """Reshape one row per token to the form of X."""

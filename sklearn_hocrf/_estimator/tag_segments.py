@@ -142,7 +142,8 @@ class TagSegmentsMixin(Hooks):
             fitted._has_probabilities()
         batch, form = read_sequences(fitted, X)
         mask = fitted._mask(batch, form, known)
-        codes = fitted._decode(batch, mask)
+        plan = fitted._plan(batch, mask) if with_probability else None
+        codes = fitted._decode(batch, mask, plan)
         if tags.scheme == "runs":
             segments = segments_of_labels(codes, batch.offsets)
         else:
@@ -150,7 +151,8 @@ class TagSegmentsMixin(Hooks):
         if not with_probability:
             return segment_lists(segments, batch.offsets, tags.names.tolist())
         with fitted._asked(batch, mask) as model:
-            probability = model.segment_probabilities(batch, segments, tags.tags, n_jobs=fitted.n_jobs, mask=mask)
+            options = {"n_jobs": fitted.n_jobs, "mask": mask, "plan": plan}
+            probability = model.segment_probabilities(batch, segments, tags.tags, **options)
         return segment_tables(batch, segments, probability, tags.names)
 
     @property
@@ -234,6 +236,13 @@ def _misread(
 def _tags_of(fitted: Any, scheme: str, what: str = "scheme") -> SegmentTags:
     """Return the labels of a fitted model as tags of segments; ``what`` is the name of the scheme in messages."""
     check_choice(what, scheme, SEGMENT_SCHEMES)
+    made = fitted._fitted.made
+    if scheme not in made.tags:
+        made.tags[scheme] = _read_tags(fitted, scheme, what)
+    return made.tags[scheme]
+
+
+def _read_tags(fitted: Any, scheme: str, what: str) -> SegmentTags:
     if scheme == "auto":
         scheme = fitted._scheme
         _refuse_mixture(fitted.classes_.tolist(), scheme, what)

@@ -242,10 +242,11 @@ class ChainModel(LaneModel, TokenModel):
         tags: Any = None,
         n_jobs: int | None = None,
         mask: Mask | None = None,
+        plan: Any = None,
     ) -> np.ndarray:
         table, probability = np.zeros((batch.n_tokens, 2), np.int64), np.zeros(batch.n_tokens)
         table[segments.start] = np.stack([segments.stop, segments.codes], axis=1)
-        plan, log_z = self._whole_plan(batch, mask), np.zeros(len(batch))
+        plan, log_z = self._whole_plan(batch, mask, plan), np.zeros(len(batch))
         self._run_all(plan, n_jobs, lambda: WeighedTagSegments(tags, table, probability), log_z)
         return np.minimum(probability[segments.start], 1.0)
 

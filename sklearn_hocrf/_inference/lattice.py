@@ -162,7 +162,7 @@ def build_lattice(
         freeze(batch.indptr, np.int64),
         freeze(batch.indices, np.int32),
         freeze(np.empty(0) if batch.values is None else batch.values, np.float64),
-        freeze(layout.rank_of_attribute, np.int64),
+        layout.rank_of_attribute,
         layout.pairs.starts,
         layout.pairs.columns,
     )
@@ -395,8 +395,10 @@ class LatticeModel(TokenModel):
             slope += np.bincount(sequences, numbers, len(log_z))
         return log_z, slope
 
-    def decode(self, batch: SequenceBatch, n_jobs: int | None = None, mask: Mask | None = None) -> np.ndarray:
-        plan = self.plan(batch, mask)
+    def decode(
+        self, batch: SequenceBatch, n_jobs: int | None = None, mask: Mask | None = None, plan: Any = None
+    ) -> np.ndarray:
+        plan = self.plan(batch, mask) if plan is None else plan
         return self._decode(plan, plan.lattice, self._numbers, n_jobs)
 
     def decode_gains(
@@ -427,9 +429,10 @@ class LatticeModel(TokenModel):
         return codes
 
     def best_labellings(
-        self, batch: SequenceBatch, n_best: int, n_jobs: int | None = None, mask: Mask | None = None
+        self, batch: SequenceBatch, n_best: int, n_jobs: int | None = None, mask: Mask | None = None, plan: Any = None
     ) -> BestLabellings:
-        plan, best = self.plan(batch, mask), BestLabellings.empty(n_best, batch)
+        plan = self.plan(batch, mask) if plan is None else plan
+        best = BestLabellings.empty(n_best, batch)
         out = best.score, best.codes, best.regret
         self._run(plan, n_jobs, lambda *of: lattice.best_labellings(plan.lattice, self._numbers, *of, *out))
         self._check(plan, best.score)
@@ -502,14 +505,16 @@ class LatticeModel(TokenModel):
         tags: Tags | None = None,
         n_jobs: int | None = None,
         mask: Mask | None = None,
+        plan: Any = None,
     ) -> np.ndarray:
-        return self.exact.segment_probabilities(batch, segments, tags, n_jobs, self.narrowed(batch, mask))
+        narrowed = self.narrowed(batch, mask, plan)
+        return self.exact.segment_probabilities(batch, segments, tags, n_jobs, narrowed)
 
     def impossible(self, batch: SequenceBatch, mask: Mask) -> np.ndarray:
         return self.exact.impossible(batch, mask)
 
-    def narrowed(self, batch: SequenceBatch, mask: Mask | None = None) -> Mask:
-        plan = self.plan(batch, mask)
+    def narrowed(self, batch: SequenceBatch, mask: Mask | None = None, plan: Any = None) -> Mask:
+        plan = self.plan(batch, mask) if plan is None else plan
         self._check_states(plan)
         return plan.mask
 

@@ -52,7 +52,8 @@ class Model(metaclass=ABCMeta):
     """A model with given weights.
 
     Its methods raise a ValueError if the model forbids every labelling of a sequence. With a mask, results are
-    conditional on the labelling being allowed by it.
+    conditional on the labelling being allowed by it. Several questions about one batch may share its plan with the
+    mask, which is otherwise made for each of them.
 
     Parameters
     ----------
@@ -174,6 +175,7 @@ class Model(metaclass=ABCMeta):
         tags: Tags | None = None,
         n_jobs: int | None = None,
         mask: Mask | None = None,
+        plan: Any = None,
     ) -> np.ndarray:
         """Return the probabilities of given segments, no two of which have the same start; shape (M,)."""
 
@@ -188,7 +190,9 @@ class Model(metaclass=ABCMeta):
         raise self._unanswered("tag_marginals")
 
     @abstractmethod
-    def decode(self, batch: SequenceBatch, n_jobs: int | None = None, mask: Mask | None = None) -> Any:
+    def decode(
+        self, batch: SequenceBatch, n_jobs: int | None = None, mask: Mask | None = None, plan: Any = None
+    ) -> Any:
         """Return the most probable labelling; ties go to the lowest label, then to the shortest segment."""
 
     @abstractmethod
@@ -241,7 +245,7 @@ class Model(metaclass=ABCMeta):
 
     @abstractmethod
     def best_labellings(
-        self, batch: SequenceBatch, n_best: int, n_jobs: int | None = None, mask: Mask | None = None
+        self, batch: SequenceBatch, n_best: int, n_jobs: int | None = None, mask: Mask | None = None, plan: Any = None
     ) -> BestLabellings:
         """Return the labellings of highest score of each sequence, best first, all different."""
 
@@ -272,15 +276,15 @@ class Model(metaclass=ABCMeta):
         """Return the label codes of the tokens of a labelling; shape (N,), int32."""
 
     @abstractmethod
-    def labelling(self, batch: SequenceBatch, codes: np.ndarray, lengths: np.ndarray) -> Any:
-        """Return a labelling, given the output of :class:`DecodePass`."""
+    def labelling(self, offsets: np.ndarray, codes: np.ndarray, lengths: np.ndarray) -> Any:
+        """Return a labelling of sequences, given the output of :class:`DecodePass`."""
 
     def impossible(self, batch: SequenceBatch, mask: Mask) -> np.ndarray:
         """Return the numbers of the sequences for which a mask rules out all labellings of the model."""
         plan = self.plan(batch).masked(mask, may_be_impossible=True)
         return np.flatnonzero(self.log_partition(batch, plan=plan) == -np.inf)
 
-    def narrowed(self, batch: SequenceBatch, mask: Mask | None = None) -> Mask | None:
+    def narrowed(self, batch: SequenceBatch, mask: Mask | None = None, plan: Any = None) -> Mask | None:
         """Return the mask of all labellings that a mask allows and the model has: fewer only in lattices."""
         return mask
 
@@ -302,7 +306,7 @@ class TokenModel(Model):
     def label_codes(self, labelling: np.ndarray) -> np.ndarray:
         return labelling
 
-    def labelling(self, batch: SequenceBatch, codes: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    def labelling(self, offsets: np.ndarray, codes: np.ndarray, lengths: np.ndarray) -> np.ndarray:
         return codes
 
     def _log_scores(self, batch: SequenceBatch, labelling: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -324,8 +328,10 @@ class LaneModel(Model):
         plan = self.plan_class(self.layout, batch, self.schedule)
         return plan if mask is None else plan.masked(mask)
 
-    def _whole_plan(self, batch: SequenceBatch, mask: Mask | None) -> Plan:
+    def _whole_plan(self, batch: SequenceBatch, mask: Mask | None, plan: Plan | None = None) -> Plan:
         """Return a plan that does not cut sequences into tiles, for passes that need whole sequences."""
+        if plan is not None and not plan.is_cut:
+            return plan
         schedule = self.plan_class.default_schedule if self.schedule is None else self.schedule
         schedule = replace(schedule, cut_size=math.inf, lone_size=min(schedule.lone_size, _LONE_SIZE))
         plan = self.plan_class(self.layout, batch, schedule)
@@ -421,23 +427,24 @@ class LaneModel(Model):
         batch: SequenceBatch,
         n_jobs: int | None = None,
         mask: Mask | None = None,
+        plan: Any = None,
         *,
         add_costs: Callable[[Any, Tile], None] | None = None,
     ) -> Any:
         """Return the best labelling as in :class:`Model`; ``add_costs`` is as in :class:`DecodePass`."""
-        plan = self.plan(batch, mask)
+        plan = self.plan(batch, mask) if plan is None else plan
         codes, lengths = np.empty(batch.n_tokens, np.int32), np.zeros(batch.n_tokens, np.int32)
 
         def make_pass(workspace: Workspace) -> DecodePass:
             return self.decode_pass_class(workspace, self, plan, codes, lengths, add_costs=add_costs)
 
         run_all(plan, n_jobs, make_pass)
-        return self.labelling(batch, codes, lengths)
+        return self.labelling(batch.offsets, codes, lengths)
 
     def best_labellings(
-        self, batch: SequenceBatch, n_best: int, n_jobs: int | None = None, mask: Mask | None = None
+        self, batch: SequenceBatch, n_best: int, n_jobs: int | None = None, mask: Mask | None = None, plan: Any = None
     ) -> BestLabellings:
-        plan = self._whole_plan(batch, mask)
+        plan = self._whole_plan(batch, mask, plan)
         best = BestLabellings.empty(n_best, batch)
 
         def make_pass(workspace: Workspace) -> SearchPass:

@@ -264,8 +264,10 @@ class MarginalPass(BasePass):
         """Return log beta after each row, up to a constant; the backward pass has written it over alpha."""
         beta = self._table("alpha", tile, self.layout.automaton.n_states, len(tile.length))
         if not self.is_log:
+            n_filled = np.count_nonzero(tile.length.any(axis=0))  # lanes: the first ones
             with np.errstate(divide="ignore"):
-                np.log(beta, out=beta)
+                # of a contiguous array: numpy may round logarithms of others in another way
+                beta[:, :n_filled] = np.log(np.ascontiguousarray(beta[:, :n_filled]))
         return beta
 
     @abstractmethod

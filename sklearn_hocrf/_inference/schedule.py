@@ -141,9 +141,10 @@ def lane_kind_of(tile: Tile) -> int | None:
 class Workspace:
     """Arrays for one tile at a time, in memory that is reused."""
 
+    halt = Event()  # of workspaces without a plan
+
     def __init__(self) -> None:
         self._memory: dict[str, np.ndarray] = {}
-        self.halt = Event()
 
     def __call__(self, name: str, *shape: int) -> np.ndarray:
         if self.halt.is_set():
@@ -249,6 +250,11 @@ class Plan(SharedWork):
         n_chunks = min(max(int(worth), schedule.least_chunks), schedule.most_chunks)
         self.chunks = _deal(self.cut(np.arange(self.n_sequences)), n_chunks)
         self.calls_are_long = int(self.lengths.max(initial=0)) * self.row_size > schedule.long_call
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether some sequences are cut by position."""
+        return any(len(task.tiles) > 1 for chunk in self.chunks for task in chunk)
 
     def cut(self, sequences: np.ndarray) -> list[Task]:
         """Return the tasks of some sequences."""

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cached_property
 from itertools import accumulate
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from .._data.arrays import freeze
 from .._data.batch import SequenceBatch
 from .._data.masks import Mask
 from .._data.schemes import token_labels
-from .._data.segments import BAG, END_OF_SEGMENT, Channel, Segments, sorted_segments
+from .._data.segments import END_OF_SEGMENT, Channel, Segments, sorted_segments
 from .._kernels import (
     choices,
     label_parts,
@@ -59,18 +61,28 @@ class SegmentPlan(Plan):
         self.segment_index = layout.segment_index(int(batch.lengths.max(initial=0)))
         self.scored_parts = layout.scored_parts(self.segment_index) if layout.parts.n_parts else None
         self.shortest = freeze(np.empty(0) if layout.shortest is None else layout.shortest, np.int64)
-        matrix = layout.length_matrix(self.segment_index)
-        self.length_weights = np.unique(matrix.indices)
-        self.length_matrix = matrix[:, self.length_weights]
+        self.length_entries = layout.length_entries(self.segment_index)
         self.n_spans, self.n_cells = len(self.segment_index.span_arc), self.segment_index.n_cells
-        self.n_counted_lengths = self.n_cells if len(self.length_weights) else 0
+        self.n_counted_lengths = self.n_cells if len(self.length_entries.cell) else 0
         n_states = layout.automaton.n_states
         self.row_size = 3 * n_states + 2 * self.n_spans + layout.pairs.n_columns + self.n_varying + self.n_cells
         self._deal_out(4 * self.row_size)
 
+    @cached_property
+    def length_weights(self) -> np.ndarray:
+        """Numbers of the W weights of lengths and tokens; shape (W,)."""
+        return np.unique(self.length_entries.weight)
+
+    @cached_property
+    def length_matrix(self) -> sparse.csr_array:
+        """The matrix of shape (E, W) that maps these weights to the scores of cells."""
+        cells, numbers, values = self.length_entries
+        places = cells, np.searchsorted(self.length_weights, numbers)
+        return sparse.csr_array((values, places), shape=(self.n_cells, len(self.length_weights)))
+
     def structure(self) -> loss_augmented.SegmentStructure:
         """Return the weights that a segment counts, for kernels of training."""
-        layout, matrix = self.layout, self.layout.length_matrix(self.segment_index)
+        layout, matrix = self.layout, self.length_matrix
         arcs = layout.arc_structure
         return loss_augmented.SegmentStructure(
             self.token_features,
@@ -81,7 +93,7 @@ class SegmentPlan(Plan):
             arcs.varying_suffix,
             arcs.varying_column,
             freeze(matrix.indptr, np.int64),
-            freeze(matrix.indices, np.int64),
+            freeze(self.length_weights[matrix.indices], np.int64),
             freeze(matrix.data, np.float64),
             layout.automaton.arc_label,
             layout.automaton.arc_suffix,
@@ -110,10 +122,9 @@ class _SegmentBasePass(BasePass):
 
     def read_weights(self) -> None:
         # scores of lengths and their derivatives, for ``segment_scores.assemble``
-        weights, derivatives = self.pair_weights
-        weights = weights[self.plan.length_weights]
-        derivatives = np.zeros(len(weights)) if self.n_parts == 1 else derivatives[self.plan.length_weights]
-        scores = self.plan.length_matrix @ np.stack([weights, derivatives], axis=1)
+        (cells, numbers, values), scores = self.plan.length_entries, np.zeros((self.plan.n_cells, 2))
+        for part in range(self.n_parts):
+            scores[:, part] = np.bincount(cells, values * self.pair_weights[part][numbers], len(scores))
         self.length_scores = freeze(scores, np.float64)
         self.is_masked = self.plan.mask is not None or len(self.plan.shortest) > 0
 
@@ -319,8 +330,8 @@ class SegmentModel(LaneModel):
     has_lengths = True
 
     def marginals(self, batch: SequenceBatch, n_jobs: int | None = None, mask: Mask | None = None) -> np.ndarray:
-        labels = [((label,), BAG) for label in range(self.layout.automaton.n_labels)]
-        table = self._marginals_of(batch, labels, n_jobs, mask)
+        table = self.column_marginals(batch, self.layout.automaton.n_labels, n_jobs, mask)
+        np.clip(table, 0.0, 1.0, out=table)
         return np.divide(table, table.sum(axis=1, keepdims=True), out=table)
 
     def pattern_marginals(
@@ -373,10 +384,11 @@ class SegmentModel(LaneModel):
         tags: Tags | None = None,
         n_jobs: int | None = None,
         mask: Mask | None = None,
+        plan: Any = None,
     ) -> np.ndarray:
         table, probability = np.zeros((batch.n_tokens, 2), np.int64), np.zeros(batch.n_tokens)
         table[segments.stop - 1] = np.stack([segments.lengths, segments.codes], axis=1)
-        plan, log_z = self.plan(batch, mask), np.zeros(len(batch))
+        plan, log_z = self.plan(batch, mask) if plan is None else plan, np.zeros(len(batch))
         self._run_all(plan, n_jobs, lambda: _WeighedSegments(table, probability), log_z)
         return np.minimum(probability[segments.stop - 1], 1.0)
 
@@ -429,9 +441,9 @@ class SegmentModel(LaneModel):
     def label_codes(self, labelling: Segments) -> np.ndarray:
         return token_labels(labelling)
 
-    def labelling(self, batch: SequenceBatch, codes: np.ndarray, lengths: np.ndarray) -> Segments:
+    def labelling(self, offsets: np.ndarray, codes: np.ndarray, lengths: np.ndarray) -> Segments:
         start = np.flatnonzero(lengths)
-        return Segments(np.searchsorted(start, batch.offsets), start, start + lengths[start], codes[start])
+        return Segments(np.searchsorted(start, offsets), start, start + lengths[start], codes[start])
 
     def _log_scores(self, batch: SequenceBatch, labelling: Segments) -> tuple[np.ndarray, np.ndarray]:
         known = labelling._replace(codes=np.maximum(labelling.codes, 0))

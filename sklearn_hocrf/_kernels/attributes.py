@@ -9,6 +9,9 @@ import numpy as np
 
 from ._jit import njit
 
+FEW_CODES = 8  # of a field, next to each other
+MOST = 256  # numbers of a row that are sorted by insertion
+
 
 class Templates(NamedTuple):
     """Templates, and the attributes that each of them makes."""
@@ -21,8 +24,8 @@ class Templates(NamedTuple):
     key: np.ndarray  # (V,) int64   of the attributes, ascending for each template
     prefixes: np.ndarray  # (P + 1,) int64   of a pair, those that the pairs before it may make; none: as they are
     prefix: np.ndarray  # int64   their keys, ascending for each pair
-    starts: np.ndarray  # (J + 1,) int64   the elements of ``start`` of each template; none if it has prefixes
-    start: np.ndarray  # int64   of a template, by code of its first pair: the first attribute with it
+    starts: np.ndarray  # (J + 1,) int64   the elements of ``start`` of each template; none: one pair, or prefixes
+    start: np.ndarray  # int32   of a template, by each few codes of its first pair: the first attribute with them
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -63,10 +66,12 @@ def find_attributes(templates, codes, offsets, marks, numbers):
                     if code < 0 or key < 0:
                         high = low
                         break
-                    if pair == pairs[template] and starts[template + 1] > starts[template]:
-                        low = start_of[starts[template] + code]  # few attributes have the same first code
-                        high = start_of[starts[template] + code + 1]
+                    if starts[template + 1] > starts[template] and pair == pairs[template]:
+                        low = start_of[starts[template] + code // FEW_CODES]  # few attributes have these codes
+                        high = start_of[starts[template] + code // FEW_CODES + 1]
                     key = key * n_codes[pair] + code
+                if pairs[template + 1] - pairs[template] == 1 and high > low:  # few codes are not keys
+                    low, high = max(low, high - n_codes[pairs[template]] + key), min(high, low + key + 1)
                 numbers[token, template] = _position(key_of, low, high, key)
 
 
@@ -99,4 +104,34 @@ def list_attributes(numbers, offsets, bias, ends, indptr, indices):
                 indices[n_found] = ends + 1
                 n_found += 1
             indptr[token + 1] = n_found
+    return n_found
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def sort_numbers(indptr, numbers, ends, found):
+    """Sort the numbers >= 0 of each row, by insertion; return how many there are.
+
+    It is -1 if a row has a number twice, or more than ``MOST`` numbers.
+
+    indptr : (N + 1,) int64   the rows of ``numbers``, (n,) int32
+    ends, found : out, rows of the same shapes and types
+    """
+    n_found = 0
+    ends[0] = 0
+    for row in range(len(indptr) - 1):
+        if indptr[row + 1] - indptr[row] > MOST:
+            return -1
+        first = n_found
+        for number in numbers[indptr[row] : indptr[row + 1]]:
+            if number < 0:
+                continue
+            place = n_found
+            while place > first and found[place - 1] > number:
+                found[place] = found[place - 1]
+                place -= 1
+            if place > first and found[place - 1] == number:
+                return -1
+            found[place] = number
+            n_found += 1
+        ends[row + 1] = n_found
     return n_found

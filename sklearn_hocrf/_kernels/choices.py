@@ -122,26 +122,29 @@ def meet(weighted_arcs, tables, state):
 def list_choices(weighted_arcs, index, tables, place, position, state, choices):
     """Write the possible choices at a border, and return their number."""
     if index is None:
-        return _list_labels(weighted_arcs, tables, place, position, state, choices)
+        return list_labels(weighted_arcs, tables, place, position, state, choices)
     return _list_segments(weighted_arcs, index, tables, place, position, state, choices)
 
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
-def _list_labels(weighted_arcs, tables, place, position, state, choices):
+def list_labels(weighted_arcs, tables, place, position, state, choices):
     n_states, n_varying = len(weighted_arcs.fail), len(weighted_arcs.varying_arc)
+    arc_target, arc_varying, arc_score = weighted_arcs.arc_target, weighted_arcs.arc_varying, weighted_arcs.arc_score
+    width, scores, varying_scores, beta, arcs, _ = tables
+    score_of, label_of, length_of, target_of = choices
     row, lane, n_choices = place.row + position, place.lane, 0
     after = (row + place.block + 1) * n_states
     meet(weighted_arcs, tables, state)
     for label in range(weighted_arcs.n_labels):
-        arc = tables.arcs[state, label]
-        target, varying = weighted_arcs.arc_target[arc], weighted_arcs.arc_varying[arc]
-        score = weighted_arcs.arc_score[arc] + tables.scores[row * tables.width + label, lane]
+        arc = arcs[state, label]
+        target, varying = arc_target[arc], arc_varying[arc]
+        score = arc_score[arc] + scores[row * width + label, lane]
         if varying >= 0:
-            score += tables.varying[row * n_varying + varying, lane]
-        score += tables.beta[after + target, lane]
+            score += varying_scores[row * n_varying + varying, lane]
+        score += beta[after + target, lane]
         if score > -np.inf:
-            choices.score[n_choices], choices.label[n_choices] = score, label
-            choices.length[n_choices], choices.target[n_choices] = 1, target
+            score_of[n_choices], label_of[n_choices] = score, label
+            length_of[n_choices], target_of[n_choices] = 1, target
             n_choices += 1
     return n_choices
 
@@ -149,27 +152,32 @@ def _list_labels(weighted_arcs, tables, place, position, state, choices):
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def _list_segments(weighted_arcs, index, tables, place, position, state, choices):
     n_states, n_varying = len(weighted_arcs.fail), len(weighted_arcs.varying_arc)
+    arc_target, arc_varying, arc_score = weighted_arcs.arc_target, weighted_arcs.arc_varying, weighted_arcs.arc_score
+    width, scores, varying_scores, beta, arcs, _ = tables
+    longest, first_cell, arc_span = index.longest, index.first_cell, index.arc_span
+    span_scored, span_suffix = index.span_scored, index.span_suffix
+    score_of, label_of, length_of, target_of = choices
     row, lane, n_choices = place.row + position, place.lane, 0
     meet(weighted_arcs, tables, state)
     for label in range(weighted_arcs.n_labels):
-        arc = tables.arcs[state, label]
-        border = weighted_arcs.arc_score[arc]
-        target, varying = weighted_arcs.arc_target[arc], weighted_arcs.arc_varying[arc]
+        arc = arcs[state, label]
+        border = arc_score[arc]
+        target, varying = arc_target[arc], arc_varying[arc]
         if varying >= 0:
-            border += tables.varying[row * n_varying + varying, lane]
-        for d in range(1, min(index.longest[label], place.length - position) + 1):
-            first = (row + d - 1) * tables.width + d - 1
-            score = border + tables.scores[first + index.first_cell[label], lane]
-            number = index.arc_span[arc]
+            border += varying_scores[row * n_varying + varying, lane]
+        for d in range(1, min(longest[label], place.length - position) + 1):
+            first = (row + d - 1) * width + d - 1
+            score = border + scores[first + first_cell[label], lane]
+            number = arc_span[arc]
             while number >= 0:  # the patterns that end with the arc and have their own scores for the segment
-                scored = index.span_scored[number]
+                scored = span_scored[number]
                 if scored >= 0:
-                    score += tables.scores[first + index.first_cell[scored], lane]
-                number = index.span_suffix[number]
-            score += tables.beta[(row + d + place.block) * n_states + target, lane]
+                    score += scores[first + first_cell[scored], lane]
+                number = span_suffix[number]
+            score += beta[(row + d + place.block) * n_states + target, lane]
             if score > -np.inf:
-                choices.score[n_choices], choices.label[n_choices] = score, label
-                choices.length[n_choices], choices.target[n_choices] = d, target
+                score_of[n_choices], label_of[n_choices] = score, label
+                length_of[n_choices], target_of[n_choices] = d, target
                 n_choices += 1
     return n_choices
 
@@ -221,7 +229,7 @@ def _follow(weighted_arcs, index, tables, place, search):
     Only as many are kept as labellings are still wanted: each is one, and its regret is final. Return their number.
     """
     codes, lengths, choices, known, pending = search.codes, search.lengths, search.choices, search.known, search.pending
-    found, n_pending, wanted = search.found, search.n_pending, len(codes) - search.found - 1
+    found, n_pending, wanted, scores = search.found, search.n_pending, len(codes) - search.found - 1, choices.score
     parent, departure, regret = pending.parent[n_pending], pending.position[n_pending], pending.regret[n_pending]
     label, length = pending.label[n_pending], pending.length[n_pending]
     state, position = 0, 0
@@ -238,16 +246,16 @@ def _follow(weighted_arcs, index, tables, place, search):
     while position < place.length:
         if known.label[position, state] < 0 or regret + known.gap[position, state] < limit:
             if index is None:  # inlined: a call would count references to all arrays of the tuples
-                n_choices = _list_labels(weighted_arcs, tables, place, position, state, choices)
+                n_choices = list_labels(weighted_arcs, tables, place, position, state, choices)
             else:
                 n_choices = _list_segments(weighted_arcs, index, tables, place, position, state, choices)
             best = 0
             for number in range(1, n_choices):
-                if choices.score[number] > choices.score[best]:
+                if scores[number] > scores[best]:
                     best = number
             gap = np.inf
             for number in range(n_choices):
-                loss = choices.score[best] - choices.score[number]
+                loss = scores[best] - scores[number]
                 if number != best:
                     gap = min(gap, loss)
                     if regret + loss < limit:
@@ -277,14 +285,14 @@ def _limit(pending, n_pending, wanted):
     """Return the regret from which a deviation is not wanted."""
     if n_pending < wanted:
         return np.inf
-    return pending.regret[_worst(pending, n_pending)] if wanted > 0 else -np.inf
+    return pending.regret[_worst(pending.regret, n_pending)] if wanted > 0 else -np.inf
 
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
-def _worst(pending, n_pending):
+def _worst(regret, n_pending):
     worst = 0
     for number in range(1, n_pending):
-        if pending.regret[number] > pending.regret[worst]:
+        if regret[number] > regret[worst]:
             worst = number
     return worst
 
@@ -292,7 +300,7 @@ def _worst(pending, n_pending):
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def _push(pending, n_pending, wanted, regret, parent, position, label, length):
     """Add a deviation; replace the worst one if there are already as many as wanted."""
-    slot = n_pending if n_pending < wanted else _worst(pending, n_pending)
+    slot = n_pending if n_pending < wanted else _worst(pending.regret, n_pending)
     pending.regret[slot], pending.parent[slot], pending.position[slot] = regret, parent, position
     pending.label[slot], pending.length[slot] = label, length
 
@@ -321,17 +329,17 @@ def weigh(choices, n_choices):
     These are the sum of the weights except for one of the highest, which is 1, and the weighted sum of (highest -
     score), not yet divided by the sum of weights.
     """
-    top = 0
+    scores, top = choices.score, 0
     for number in range(1, n_choices):
-        if choices.score[number] > choices.score[top]:
+        if scores[number] > scores[top]:
             top = number
-    highest, others, spread = choices.score[top], 0.0, 0.0
+    highest, others, spread = scores[top], 0.0, 0.0
     for number in range(n_choices):
-        below = highest - choices.score[number]
-        choices.score[number] = np.exp(-below)
+        below = highest - scores[number]
+        scores[number] = np.exp(-below)
         if number != top:
-            others += choices.score[number]
-            spread += choices.score[number] * below
+            others += scores[number]
+            spread += scores[number] * below
     return others, spread
 
 

@@ -44,7 +44,7 @@ class Entries(NamedTuple):
     indptr: np.ndarray  # (N + 1,) int64
     indices: np.ndarray  # (nnz,) int32
     values: np.ndarray  # (nnz,) float64, or empty if all are 1
-    rank: np.ndarray  # (n_attributes,) int64   of each attribute, -1 for those without pairs
+    rank: np.ndarray  # (n_attributes,) int32   of each attribute, -1 for those without pairs
     starts: np.ndarray  # (n_ranks + 1,) int64   of the pairs of each rank
     columns: np.ndarray  # (K,) int32   ascending for each rank
 

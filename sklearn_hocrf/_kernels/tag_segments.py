@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ._jit import njit
-from .choices import empty_choices, list_choices, place_of, weigh
+from .choices import empty_choices, list_labels, place_of, weigh
 
 
 class Tags(NamedTuple):
@@ -47,6 +47,7 @@ def _states_of(weighted_arcs, lattice, place, choices):
     n_states, n_labels = len(weighted_arcs.fail), weighted_arcs.n_labels
     mass, row = np.zeros((place.length + 1, n_states)), np.empty((place.length, n_states), np.int64)
     probability, target, n_rows = np.empty((4 * place.length, n_labels)), np.zeros((n_states, n_labels), np.int32), 0
+    weight, label, next_state = choices.score, choices.label, choices.target
     mass[0, 0] = 1.0
     for position in range(place.length):
         for state in range(n_states):
@@ -54,15 +55,15 @@ def _states_of(weighted_arcs, lattice, place, choices):
                 continue
             if n_rows == len(probability):
                 probability = _longer(probability)
-            n_choices = list_choices(weighted_arcs, None, lattice, place, position, state, choices)
+            n_choices = list_labels(weighted_arcs, lattice, place, position, state, choices)  # inlined
             others, _ = weigh(choices, n_choices)
             row[position, state] = n_rows
             probability[n_rows] = 0.0
             for number in range(n_choices):
-                part = choices.score[number] / (1.0 + others)
-                probability[n_rows, choices.label[number]] = part
-                mass[position + 1, choices.target[number]] += mass[position, state] * part
-                target[state, choices.label[number]] = choices.target[number]
+                part = weight[number] / (1.0 + others)
+                probability[n_rows, label[number]] = part
+                mass[position + 1, next_state[number]] += mass[position, state] * part
+                target[state, label[number]] = next_state[number]
             n_rows += 1
     return States(mass, weighted_arcs.state_label, row, probability, target)
 
@@ -70,17 +71,19 @@ def _states_of(weighted_arcs, lattice, place, choices):
 @njit(cache=True, nogil=True, error_model="numpy")
 def _begin(tags, states, position, code, flow):
     """Write the probabilities that a segment of a label begins, by the state after its first token; return the sum."""
+    mass_of, label_of, row_of, probability, target = states
+    goes_on, segment_label = tags
     total = 0.0
     flow[:] = 0.0
     for state in range(len(flow)):
-        mass, last = states.mass[position, state], states.label[state]
+        mass, last = mass_of[position, state], label_of[state]
         if mass > 0.0:
-            row = states.row[position, state]
-            for label in range(len(tags.segment_label)):
-                begins = tags.segment_label[label] == code and (last < 0 or not tags.goes_on[last, label])
+            row = row_of[position, state]
+            for label in range(len(segment_label)):
+                begins = segment_label[label] == code and (last < 0 or not goes_on[last, label])
                 if begins:
-                    part = mass * states.probability[row, label]
-                    flow[states.target[state, label]] += part
+                    part = mass * probability[row, label]
+                    flow[target[state, label]] += part
                     total += part
     return total
 
@@ -88,20 +91,21 @@ def _begin(tags, states, position, code, flow):
 @njit(cache=True, nogil=True, error_model="numpy")
 def _go_on(tags, states, position, flow, onward):
     """Move the flow of a segment on by a token; return the part that ends before it, and the part that continues."""
-    ended, left = 0.0, 0.0
+    _, label_of, row_of, probability, target = states
+    goes_on, ended, left = tags.goes_on, 0.0, 0.0
     onward[:] = 0.0
     for state in range(len(flow)):
         if flow[state] == 0.0:
             continue
-        if position == len(states.row):
+        if position == len(row_of):
             ended += flow[state]
             continue
-        row = states.row[position, state]
-        last = states.label[state]
-        for label in range(len(tags.segment_label)):
-            part = flow[state] * states.probability[row, label]
-            if tags.goes_on[last, label]:
-                onward[states.target[state, label]] += part
+        row = row_of[position, state]
+        last = label_of[state]
+        for label in range(len(goes_on)):
+            part = flow[state] * probability[row, label]
+            if goes_on[last, label]:
+                onward[target[state, label]] += part
                 left += part
             else:
                 ended += part

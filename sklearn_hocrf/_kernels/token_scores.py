@@ -34,31 +34,39 @@ BUFFER_ROWS, BUFFER_NUMBERS = 8, 4096  # most positions, and about how many numb
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def count_kinds(indptr, indices, rank_of, pair_starts, n_dense, counts):
-    """Count the entries of each token: ``counts`` (N, 3) out, dense rows, single pairs and ranges.
+def cut_kinds(indptr, indices, rank_of, pair_starts, n_dense, cuts, singles, ranges):
+    """Find where the entries of each token, its single pairs and its ranges begin; return the number of entries.
 
     indices : (nnz,) int32   the entries' attributes
-    rank_of : (n_attributes,)   of attributes; -1 for those without pairs, the dense ones first
+    rank_of : (n_attributes,) int32   of attributes; -1 for those without pairs, the dense ones first
     pair_starts : (F + 1,) int64
+    cuts, singles, ranges : (N + 1,), (N,), (N,) int64   out, as in ``TokenFeatures``
     """
+    n_entries = 0
+    cuts[0] = 0
     for token in range(len(indptr) - 1):
-        counts[token] = 0
+        n_dense_rows, n_singles, n_ranges = 0, 0, 0
         for entry in range(indptr[token], indptr[token + 1]):
             rank = rank_of[indices[entry]]
             if rank < 0:
                 continue
             n_pairs = pair_starts[rank + 1] - pair_starts[rank]
             if rank < n_dense:
-                counts[token, 0] += 1
+                n_dense_rows += 1
             elif n_pairs <= FEW:
-                counts[token, 1] += n_pairs
+                n_singles += n_pairs
             else:
-                counts[token, 2] += 1
+                n_ranges += 1
+        singles[token] = n_entries + n_dense_rows
+        ranges[token] = singles[token] + n_singles
+        n_entries = ranges[token] + n_ranges
+        cuts[token + 1] = n_entries
+    return n_entries
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def sort_kinds(indptr, indices, rank_of, values, pair_starts, pair_columns, n_dense, features):
-    """Fill the ``place``, ``other`` and ``values`` of features with known cuts; arguments as in ``count_kinds``."""
+    """Fill the ``place``, ``other`` and ``values`` of features with known cuts; arguments as in ``cut_kinds``."""
     for token in range(len(indptr) - 1):
         dense, single, range_ = features.indptr[token], features.singles[token], features.ranges[token]
         for entry in range(indptr[token], indptr[token + 1]):

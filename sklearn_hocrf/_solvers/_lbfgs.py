@@ -66,7 +66,7 @@ class LBFGS(QuasiNewton):
         slope = -float(point.gradient @ direction)
         if not slope < 0 or np.linalg.norm(direction) <= np.finfo(float).eps * np.linalg.norm(point.w):
             return None
-        step = 1.0 if len(curvature) else 1.0 / np.linalg.norm(point.gradient)
+        step = 1.0 if len(curvature) else 1.0 / np.linalg.norm(direction)
         best, lowest = None, np.inf
         low, high = (0.0, slope), None  # the desired step is between low, which is too short, and high
         too_long, in_a_row = None, 0

@@ -64,7 +64,7 @@ class OWLQN(QuasiNewton):
         # a weight of 0 may move only in the direction of the steepest descent; the others are well inside an orthant
         direction[at_zero & (direction * steepest >= 0)] = 0.0
         orthant = np.where(strength > 0, np.where(w != 0, np.sign(w), -np.sign(steepest)), 0.0)
-        step = 1.0 if len(curvature) else 1.0 / max(np.linalg.norm(steepest), np.finfo(float).tiny)
+        step = 1.0 if len(curvature) else 1.0 / max(np.linalg.norm(direction), np.finfo(float).tiny)
         for _ in range(self.most_steps):
             end = w + step * direction
             end[end * orthant < 0] = 0.0

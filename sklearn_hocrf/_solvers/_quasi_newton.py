@@ -15,6 +15,7 @@ from ._common import STOPPED, Progress, Solver, SolverReport, gap_above_minimum,
 __all__ = ["LBFGSMemory", "Point", "QuasiNewton"]
 
 _BLOCK = 1 << 14  # weights converted to double at a time
+_POWER, _FLOOR = -0.2, 1e-4  # of the first gradient, for the scales of weights: CONTRIBUTING.md, section 10
 
 
 class Point(NamedTuple):
@@ -40,14 +41,15 @@ class QuasiNewton(Solver, metaclass=ABCMeta):
     """
 
     pairs = 10, 100  # fewest and most correction pairs: more of them save iterations,
-    pair_bytes = 1 << 27  # and are kept as long as doubles fit in this memory; if only few fit, in single precision
+    pair_bytes = 1 << 27  # and are kept as long as they fit in this memory; if not all doubles do, in single precision
     c1 = 1e-4  # of Armijo's condition: fraction of the linear decrease that a step must reach
 
     def memory(self, n_weights: int) -> LBFGSMemory:
         """Return an empty memory of the curvature of functions of ``n_weights`` weights."""
-        n_pairs = self.pair_bytes // (16 * max(n_weights, 1))
-        dtype = np.float64 if n_pairs >= self.pairs[1] else np.float32
-        return LBFGSMemory(int(np.clip(n_pairs, *self.pairs)), n_weights, dtype)
+        n_double = self.pair_bytes // (16 * max(n_weights, 1))
+        if n_double >= self.pairs[1]:
+            return LBFGSMemory(self.pairs[1], n_weights)
+        return LBFGSMemory(int(np.clip(2 * n_double, *self.pairs)), n_weights, np.float32)
 
     @abstractmethod
     def _function(self, objective, penalty, n_weights) -> Callable:
@@ -98,8 +100,10 @@ class QuasiNewton(Solver, metaclass=ABCMeta):
             gap = gap_above_minimum(objective, penalty, point.steepest)
             return SolverReport(point.w, len(history) - 1, np.array(history), norm, gap, converged, message, n_passes)
 
-        curvature = self.memory(len(w0)) if curvature is None else curvature
         point = evaluate(np.array(w0, dtype=np.float64))
+        if curvature is None:
+            curvature = self.memory(len(w0))
+            curvature.expect_from(point.gradient)
         history, message, stopped = [point.value], "no iteration is allowed", False
         while True:
             norm, reached = float(np.linalg.norm(point.steepest)), self._reached(penalty, point)
@@ -144,6 +148,7 @@ class LBFGSMemory:
         self._products = np.empty(n_pairs)
         self._cuts = [(i, min(i + _BLOCK, n_weights)) for i in range(0, n_weights, _BLOCK)]
         self._buffer = np.empty(min(_BLOCK, n_weights))
+        self._scale = None  # (n_weights,) float32   of the inverse Hessian without steps, up to a factor; None: 1
         self.clear()
 
     def __len__(self):
@@ -151,6 +156,16 @@ class LBFGSMemory:
 
     def clear(self):
         self._rows = []  # of the tables, oldest first
+
+    def expect_from(self, gradient):
+        """Expect more curvature along weights with a large gradient, such as those of frequent features.
+
+        The scale of a weight is the gradient's size to the power of ``_POWER``, at least ``_FLOOR`` of the largest one.
+        """
+        sizes = np.abs(gradient)
+        largest = sizes.max(initial=0.0)
+        if largest > 0:
+            self._scale = ((sizes / largest + _FLOOR) ** _POWER).astype(np.float32)
 
     def add(self, point, new):
         """Add the step between two points, unless the function is not convex along it."""
@@ -174,7 +189,7 @@ class LBFGSMemory:
         self._rows = kept
 
     def solve(self, gradient, fixed=()):
-        """Return the inverse Hessian times a vector, by the two-loop recursion; without steps, the vector.
+        """Return the inverse Hessian times a vector, by the two-loop recursion; without steps, the scaled vector.
 
         Weights in ``fixed``, where the vector is 0, do not move: the Hessian is restricted to the other weights.
         """
@@ -186,13 +201,24 @@ class LBFGSMemory:
             self._add(self._changes[row], -factors[row], result)
             result[fixed] = 0.0
         if rows:
-            change = self._changes[rows[-1]]
-            result *= products[rows[-1]] / (self._dot(change, change) - _squares(change[fixed]))
+            result *= products[rows[-1]] / self._scaled_square(self._changes[rows[-1]], fixed)
+        if self._scale is not None:
+            result *= self._scale
         for row in rows:
             factor = factors[row] - self._dot(self._changes[row], result) / products[row]
             self._add(self._steps[row], factor, result)
             result[fixed] = 0.0
         return result
+
+    def _scaled_square(self, change, fixed):
+        """Return the sum of the squares of a change, each times the scale of its weight, for weights not fixed."""
+        if self._scale is None:
+            return self._dot(change, change) - _squares(change[fixed])
+        total = 0.0
+        for first, stop in self._cuts:
+            part = change[first:stop].astype(np.float64)
+            total += float(part @ (self._scale[first:stop] * part))
+        return total - _squares(np.sqrt(self._scale[fixed]) * change[fixed])
 
     def _products_without(self, fixed):
         """Return for each row the product of its step and change, without the contributions of some weights."""

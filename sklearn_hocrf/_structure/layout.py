@@ -12,7 +12,7 @@ the scores of its columns are added to the scores of its labels.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple, NoReturn, Self
 
 import numpy as np
@@ -53,6 +53,8 @@ from .weighted_arcs import (
 )
 
 __all__ = ["FeatureCounts", "LayoutBuilder", "LayoutFrame", "WeightLayout", "weights_of"]
+
+_NOTHING = freeze(np.empty(0), np.float64)  # the values of features that are all 1
 
 
 class WeightLayout:
@@ -326,42 +328,17 @@ class WeightLayout:
 
         Without ``dense`` there are no rows of the dense table: all weights are found among the pairs.
         """
-        entries = (
-            freeze(batch.indptr, np.int64),
-            freeze(batch.indices, np.int32),
-            freeze(self.rank_of_attribute, np.int64),
-        )
-        values = freeze(np.empty(0) if batch.values is None else batch.values, np.float64)
-        n_dense = self.pairs.n_dense if dense else 0
-        empty = allocator(batch)
-        cuts = self._cuts_of_kinds(batch, entries, n_dense, empty)
-        n_entries = int(cuts[0][-1])
+        entries = batch.indptr, batch.indices, self.rank_of_attribute  # a batch and a layout have frozen arrays
+        values = _NOTHING if batch.values is None else batch.values
+        n_dense, n_tokens, empty = self.pairs.n_dense if dense else 0, batch.n_tokens, allocator(batch)
+        cuts = empty(n_tokens + 1, np.int64), empty(n_tokens, np.int64), empty(n_tokens, np.int64)
+        n_entries = token_scores.cut_kinds(*entries, self.pairs.starts, n_dense, *cuts)
         place, other = empty(n_entries, np.uint32), empty(n_entries, np.uint32)
-        features = TokenFeatures(*[*cuts, place, other, empty(n_entries if len(values) else 0, np.float64)])
+        of_values = empty(n_entries, np.float64) if len(values) else np.empty(0)
+        features = TokenFeatures(*[*freeze_all(cuts, np.int64), place, other, of_values])
         token_scores.sort_kinds(*entries, values, self.pairs.starts, self.pairs.columns, n_dense, features)
         place, other = freeze_all((place, other), np.uint32)
-        return features._replace(place=place, other=other, values=freeze(features.values, np.float64))
-
-    def _cuts_of_kinds(
-        self,
-        batch: SequenceBatch,
-        entries: tuple[np.ndarray, np.ndarray, np.ndarray],
-        n_dense: int,
-        empty: Callable[[int, Any], np.ndarray],
-    ) -> tuple[np.ndarray, ...]:
-        """Return where the three kinds of entries of each token begin; the first array ends with the total number."""
-        indptr, *others = entries
-        cuts = [empty(batch.n_tokens + (kind == 0), np.int64) for kind in range(3)]
-        cuts[0][:1] = 0
-        before = 0
-        for first, last in batch.ranges_of_tokens():
-            counts = np.empty((last - first, 3), dtype=np.int64)
-            token_scores.count_kinds(indptr[first : last + 1], *others, self.pairs.starts, n_dense, counts)
-            ends = before + np.cumsum(counts)
-            cuts[0][first + 1 : last + 1] = ends[2::3]
-            cuts[1][first:last], cuts[2][first:last] = ends[0::3], ends[1::3]
-            before = int(ends[-1])
-        return freeze_all(cuts, np.int64)
+        return features._replace(place=place, other=other, values=freeze(of_values, np.float64))
 
     def dense_product(self, batch: SequenceBatch) -> DenseProduct | None:
         """Return the dense columns of a batch with the places of their weights; None if there are none."""

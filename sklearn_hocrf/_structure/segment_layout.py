@@ -47,6 +47,7 @@ from .weighted_arcs import CompiledPatterns, WeightedArcs, arcs_with_suffix, com
 
 __all__ = [
     "CandidateFeatures",
+    "LengthEntries",
     "SegmentIndex",
     "SegmentLayout",
     "SegmentLayoutBuilder",
@@ -81,6 +82,14 @@ class SegmentIndex(NamedTuple):
     @property
     def n_cells(self) -> int:
         return int(self.first_cell[-1])
+
+
+class LengthEntries(NamedTuple):
+    """Weights of lengths and tokens, and the cells to whose scores they add."""
+
+    cell: np.ndarray  # int64
+    weight: np.ndarray  # int64   number of the weight
+    value: np.ndarray  # float64   by which the weight is multiplied, not 0
 
 
 class CandidateFeatures(NamedTuple):
@@ -166,11 +175,25 @@ class SegmentLayout(WeightLayout):
         rules = self.rules if channels is None else self.rules._replace(channels=channels)
         return super().replaced(rules=rules, **changes)
 
+    def _set_arcs(self) -> None:
+        super()._set_arcs()
+        # made when first needed, by any thread
+        self._indices: dict[bool, SegmentIndex] = {}
+        self._length_pairs: list[np.ndarray] | None = None
+
     def segment_index(self, longest_sequence: int, arcs_move: bool = True) -> SegmentIndex:
         """Return the index of segment scores for sequences of at most ``longest_sequence`` tokens.
 
         Without ``arcs_move``, columns that move arcs add to the scores of segments instead.
         """
+        if arcs_move not in self._indices:
+            self._indices[arcs_move] = self._index_without_cells(arcs_move)
+        index = self._indices[arcs_move]
+        longest = np.minimum(index.longest, max(longest_sequence, 1))
+        return index._replace(longest=freeze(longest, np.int64), first_cell=freeze(offsets_of(longest), np.int64))
+
+    def _index_without_cells(self, arcs_move: bool) -> SegmentIndex:
+        """Return the index for sequences of any length, which may have too many cells to number them."""
         automaton, n_labels, n_patterns = self.automaton, self.automaton.n_labels, len(self.patterns.lengths)
         begins = self.column_channel == self.channels.index(BEGIN)
         moves_arcs = begins & (self.row_orders[self.column_pattern] > 0) & arcs_move
@@ -179,10 +202,9 @@ class SegmentLayout(WeightLayout):
         column_scored = np.where(moves_arcs, -1, np.searchsorted(scored, self.column_pattern))
         n_scored = int(np.searchsorted(scored, n_patterns))  # that are patterns
         scored_label = self.patterns.labels[scored[:n_scored], -1]
-        of_labels = np.minimum(self.longest, max(longest_sequence, 1))
         longest_of_part = np.zeros(self.parts.n_parts, np.int64)
-        np.maximum.at(longest_of_part, self.parts.parts, of_labels[self.parts.labels()])
-        longest = np.concatenate([of_labels[scored_label], longest_of_part[scored[n_scored:] - n_patterns]])
+        np.maximum.at(longest_of_part, self.parts.parts, self.longest[self.parts.labels()])
+        longest = np.concatenate([self.longest[scored_label], longest_of_part[scored[n_scored:] - n_patterns]])
         channels = np.array(self.channels, dtype=np.int32)[self.column_channel]
         members = np.flatnonzero((column_scored >= 0) & (channels[:, 0] != AS_A_WHOLE))
         members = members[np.argsort(column_scored[members], kind="stable")]
@@ -191,7 +213,7 @@ class SegmentLayout(WeightLayout):
         arc_span, span_arc, span_suffix = arcs_with_suffix(automaton, scored_of_arc >= 0)
         return SegmentIndex(
             freeze(longest, np.int64),
-            freeze(offsets_of(longest), np.int64),
+            freeze(np.empty(0), np.int64),
             freeze(scored_label, np.int32),
             freeze(np.searchsorted(automaton.state_label[1:], np.arange(n_labels + 1)) + 1, np.int64),
             freeze(np.searchsorted(column_scored[members], np.arange(len(scored) + 1)), np.int64),
@@ -211,40 +233,44 @@ class SegmentLayout(WeightLayout):
         numbers[self.column_pattern[columns] - n_patterns] = index.column_scored[columns]
         return link_parts(self.parts, numbers)
 
-    def length_matrix(self, index: SegmentIndex) -> sparse.csr_array:
-        """Return the matrix of shape (E, first_bias) that maps weights of lengths and tokens to length scores."""
-        rows, columns, values = [np.empty(0, np.int64)], [np.empty(0, np.int64)], [np.empty(0)]
-        for first, block in self.length_blocks:
-            feature = self.pair_feature - first
-            pairs = np.flatnonzero((feature >= 0) & (feature < block.n_features))
+    def length_entries(self, index: SegmentIndex) -> LengthEntries:
+        """Return which weights of lengths and tokens count for which cells."""
+        if self._length_pairs is None:
+            features = [self.pair_feature - first for first, _ in self.length_blocks]
+            sizes = [block.n_features for _, block in self.length_blocks]
+            own = zip(features, sizes, strict=True)
+            self._length_pairs = [np.flatnonzero((feature >= 0) & (feature < size)) for feature, size in own]
+        counts = index.longest[self.token_labels]
+        firsts = index.first_cell[self.token_labels]
+        cells = joined_ranges(firsts, firsts + counts)
+        numbers = np.repeat(np.arange(self.n_pairs, self.first_bias), counts)
+        parts = [(cells, numbers, 1.0 + cells - np.repeat(firsts, counts))]
+        for (first, block), pairs in zip(self.length_blocks, self._length_pairs, strict=True):
             scored = index.column_scored[self.pairs.columns[pairs]]
             counts = index.longest[scored]
             d = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-            rows.append(np.repeat(index.first_cell[scored], counts) + d)
-            columns.append(np.repeat(pairs, counts))
-            values.append(block.table(int(counts.max(initial=1)))[d, np.repeat(feature[pairs], counts)])
-        counts = index.longest[self.token_labels]
-        cells = joined_ranges(index.first_cell[self.token_labels], index.first_cell[self.token_labels] + counts)
-        rows.append(cells)
-        columns.append(np.repeat(np.arange(self.n_pairs, self.first_bias), counts))
-        values.append(1.0 + cells - np.repeat(index.first_cell[self.token_labels], counts))
-        places = np.concatenate(rows), np.concatenate(columns)
-        matrix = sparse.csr_array((np.concatenate(values), places), shape=(index.n_cells, self.first_bias))
-        matrix.eliminate_zeros()
-        return matrix
+            feature = np.repeat(self.pair_feature[pairs] - first, counts)
+            values = block.table(int(counts.max(initial=1)))[d, feature]
+            kept = values != 0
+            cells = np.repeat(index.first_cell[scored], counts) + d
+            parts.append((cells[kept], np.repeat(pairs, counts)[kept], values[kept]))
+        return LengthEntries(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
 
     def candidate_features(self, batch: SequenceBatch) -> CandidateFeatures:
         """Return the features that a batch computes for whole segments, of all candidates with such features."""
         blocks, first = [], 0
-        for block in blocks_of(batch):
+        for block in batch.blocks or ():
             attributes = self.features.attribute[first : first + block.n_features]
             if isinstance(block, RowBlock) and (self.rank_of_attribute[attributes] >= 0).any():
                 blocks.append((first, block))
             first += block.n_features
-        parts = [self._rows_of_chunk(batch, blocks, tokens) for tokens in self._chunks(batch)] if blocks else []
-        stop_token, length, counts, attributes, values = (
-            np.concatenate([part[i] for part in parts]) if parts else np.empty(0, np.int64) for i in range(5)
-        )
+        if not blocks or not batch.n_tokens:
+            nothing = (np.zeros(size, dtype) for size, dtype in ((0, np.int32), (1, np.int64), (0, np.uint32)))
+            length, indptr, pairs = (freeze(array, array.dtype) for array in nothing)
+            starts = freeze(np.zeros(batch.n_tokens + 1), np.int64)
+            return CandidateFeatures(starts, length, indptr, pairs, pairs, freeze(np.empty(0), np.float64))
+        parts = [self._rows_of_chunk(batch, blocks, tokens) for tokens in self._chunks(batch)]
+        stop_token, length, counts, attributes, values = (np.concatenate(rows) for rows in zip(*parts, strict=True))
         ranks = self.rank_of_attribute[attributes.astype(np.int64)]
         has_pairs = ranks >= 0
         indptr = offsets_of(has_pairs)[offsets_of(counts)]

@@ -11,15 +11,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from itertools import count
+from itertools import count, repeat
 from numbers import Number, Real
 
 import numpy as np
 from scipy import sparse
 
-from .._data.arrays import offsets_of
+from .._data.arrays import freeze, offsets_of
 from .._data.batch import SequenceBatch
 from .._data.checks import short, to_float
+from .._kernels.attributes import sort_numbers
 from ._messages import refuse_infinite_values, refuse_non_sequence
 from ._warnings import warn_user
 
@@ -32,7 +33,6 @@ __all__ = [
     "sort_vocabulary",
 ]
 
-FEW = 10_000  # attributes of a batch
 SEPARATOR = ":"
 MAX_DEPTH = 100  # of dicts in dicts
 _COLLECTIONS = (list, tuple, set, frozenset)
@@ -110,8 +110,8 @@ def read_attributes(X, vocabulary, *, grow) -> SequenceBatch:
         if type(sequence) is not list:  # calling this for each sequence would cost more than the usual check
             refuse_non_sequence(sequence, n)
         for t, token in enumerate(sequence):
-            before = len(ids)
-            if isinstance(token, Mapping):
+            before, is_list = len(ids), type(token) is list  # the other checks take longer
+            if not is_list and isinstance(token, Mapping):
                 if grow and (complete is None or not complete <= token.keys()):
                     complete = set(token) if complete is None else complete & token.keys()
                 for key, value in token.items():
@@ -125,8 +125,10 @@ def read_attributes(X, vocabulary, *, grow) -> SequenceBatch:
                         ids.append(number(name))
             else:
                 complete = set()
-                _refuse_tuple(token, n, t)
-                ids.extend(map(number, _attribute_names(token, n, t)))
+                if not is_list:
+                    _refuse_tuple(token, n, t)
+                listed = _attribute_names(token, n, t)
+                ids.extend(map(number, listed) if grow else map(names.get, listed, repeat(-1)))
             widths.append(len(ids) - before)
         lengths.append(len(sequence))
     if grow:
@@ -191,6 +193,16 @@ def _refuse_tuple(token, n, t):
 
 def _attribute_names(token, n, t):
     """Return the names of a token that is a list of attribute names."""
+    if type(token) is not list:
+        token = _collection(token, n, t)
+    if set(map(type, token)) - {str}:
+        for name in token:
+            _check_name(name, n, t)
+    return token
+
+
+def _collection(token, n, t):
+    """Return a token that should be a list of attribute names as a collection, or raise."""
     if isinstance(token, np.ndarray) and token.ndim == 1:
         token = token.tolist()
     if isinstance(token, (str, bytes)):
@@ -204,9 +216,6 @@ def _attribute_names(token, n, t):
             f"sequence {n}, position {t} of X is {short(token)} ({type(token).__name__}), but a token must be a dict "
             "or a list of attribute names"
         )
-    if set(map(type, token)) - {str}:
-        for name in token:
-            _check_name(name, n, t)
     return token
 
 
@@ -266,13 +275,13 @@ def _batch(lengths, widths, ids, odd, odd_values, vocabulary, *, is_sorted):
 
 def _canonical(offsets, indptr, ids, values, n_features, names):
     """Return the batch without entries of number -1; features sorted within a token, repeated ones added up."""
+    if values is None:
+        ends, found = np.empty_like(indptr), np.empty_like(ids)
+        n_found = sort_numbers(freeze(indptr, np.int64), freeze(ids, np.int32), ends, found)
+        if n_found >= 0:
+            return SequenceBatch(offsets, ends, found[:n_found], None, n_features, names)
     is_known = ids >= 0
     indptr = offsets_of(is_known)[indptr]
-    if values is None and len(ids) <= FEW:  # for which a matrix takes longer than all else
-        rows = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
-        keys = np.sort(rows * max(n_features, 1) + ids[is_known])
-        if (keys[1:] != keys[:-1]).all():
-            return SequenceBatch(offsets, indptr, keys % max(n_features, 1), None, n_features, names)
     data = np.ones(indptr[-1]) if values is None else values[is_known]
     matrix = sparse.csr_array((data, ids[is_known], indptr), shape=(len(indptr) - 1, n_features))
     batch = SequenceBatch.from_csr(matrix, offsets, names)  # adds up repeated features of a token

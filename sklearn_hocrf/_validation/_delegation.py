@@ -109,8 +109,10 @@ def _through_steps(pipeline, name):
 
 def _transformed(pipeline, X):
     """Return the input of the last step."""
-    transforms = any(step is not None and step != "passthrough" for _, step in pipeline.steps[:-1])
-    return pipeline[:-1].transform(X) if transforms else X
+    for _, step in pipeline.steps[:-1]:
+        if step is not None and step != "passthrough":
+            X = step.transform(X)
+    return X
 
 
 def _of_best(search, name):

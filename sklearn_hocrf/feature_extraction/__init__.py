@@ -117,6 +117,7 @@ The transformers return a :class:`SequenceBatch`, which all estimators accept; i
 from .._data.batch import SequenceBatch
 from ._extractor import SequenceFeatureExtractor
 from ._log_odds import SegmentLogOddsEncoder
+from ._phrases import PhraseFeatures
 from ._segment_extractor import SegmentFeatureExtractor
 from ._string_templates import TemplateVectorizer, read_templates
 from ._token_transformer import TokenTransformer
@@ -124,6 +125,7 @@ from ._vectorizer import SequenceDictVectorizer
 
 __all__ = [
     "SequenceDictVectorizer",
+    "PhraseFeatures",
     "SegmentLogOddsEncoder",
     "SegmentFeatureExtractor",
     "SequenceBatch",

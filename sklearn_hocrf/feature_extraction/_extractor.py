@@ -511,8 +511,10 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
     @property
     def _arrays(self):
         """Return the templates that make dense columns."""
-        pairs = [template[0] for template in self.templates_ if template[0][0] in self._array_widths]
-        return ArrayTemplates(pairs, self._array_widths)
+        widths = self._array_widths
+        return ArrayTemplates(
+            [pairs[0] for pairs in self.templates_ if pairs[0][0] in widths] if widths else [], widths
+        )
 
     def _known_fields(self):
         features = short(list(self.token_features_))
@@ -534,8 +536,11 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
         for field in self.fields_:
             if field in table.columns and field not in self._arrays.widths:
                 check_kind(table.columns[field], field in self._text_fields, field)
-        missing = TokenColumn(np.full(table.offsets[-1], -1, dtype=np.int32), np.empty(0, dtype=object))
-        table = table._replace(columns={field: table.columns.get(field, missing) for field in self.fields_})
+        columns = table.columns
+        if lacking:
+            missing = TokenColumn(np.full(table.offsets[-1], -1, dtype=np.int32), np.empty(0, dtype=object))
+            columns = columns | dict.fromkeys(lacking, missing)
+        table = table._replace(columns={field: columns[field] for field in self.fields_})
         check_complete(table.columns, table.offsets, self.complete_fields_, table.absent | set(lacking))
         return table
 
@@ -605,8 +610,7 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
         """Return what :meth:`_rows` does where all fields hold text, by kernels; else None."""
         if self.n_features is not None or not len(self._vocabularies.all):
             return None
-        functions = {name: (field, as_function(function)) for name, (field, function) in self.token_features_.items()}
-        compiled = self._vocabularies.compiled(functions)
+        compiled = self._vocabularies.compiled(self.token_features_)
         if compiled is None:
             return None
         rows = compiled.attributes(table.columns, table.offsets, self.padding == "mark", bool(self.bias))
@@ -621,12 +625,12 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
     def _to_batch(self, X, table, rows) -> SequenceBatch:
         hashed = self.n_features is not None
         indptr, indices, values = rows
-        n_attributes = self.n_features if hashed else len(self._vocabularies) + len(self._names_of_always())
-        n_new = n_attributes + self._arrays.n_features
         columns = without_arrays(table.columns)
         if not isinstance(X, SequenceBatch) and not hashed:
-            parts = indptr, indices, values, n_new, self._attribute_names
-            return SequenceBatch(table.offsets, *parts, columns, dense=self._dense(table, n_new))
+            parts = indptr, indices, values, self.n_features_out_, self._attribute_names
+            return SequenceBatch(table.offsets, *parts, columns, dense=self._dense(table, self.n_features_out_))
+        n_attributes = self.n_features if hashed else len(self._vocabularies) + len(self._names_of_always())
+        n_new = n_attributes + self._arrays.n_features
         values = np.ones(len(indices)) if values is None else values
         new = sparse.csr_array((values, indices, indptr), shape=(int(table.offsets[-1]), n_new))
         if hashed:

@@ -43,7 +43,8 @@ def read_templates(path: str | PathLike[str], *, style: str = "auto", min_count:
     Parameters
     ----------
     path : str or path-like
-        A text file in UTF-8, see :class:`TemplateVectorizer`. Lines that are empty or begin with ``#`` are skipped.
+        A text file in UTF-8, see :class:`TemplateVectorizer`. Lines that are empty or begin with ``#`` are skipped, and
+        so are spaces and tabs around a template.
     style : {"auto", "crf++", "wapiti"}, default="auto"
         As for :class:`TemplateVectorizer`.
     min_count : int, default=1
@@ -59,7 +60,7 @@ def read_templates(path: str | PathLike[str], *, style: str = "auto", min_count:
     ------
     ValueError
         For a line that is not a template, or that has one of Wapiti's tests, ``%t`` and ``%m``; the message names the
-        file and the line.
+        file and the line. For bytes that are not UTF-8 it names their line and their place in the file.
     OSError
         If the file cannot be read.
 
@@ -82,15 +83,26 @@ def read_templates(path: str | PathLike[str], *, style: str = "auto", min_count:
     ['U00:He', 'U00:runs', 'U01:He/VBZ', 'U01:_B-1/PRP']
     """
     lines = {}
-    for number, line in enumerate(Path(path).read_text(encoding="utf-8").splitlines(), start=1):
-        if line.strip() and not line.lstrip().startswith("#"):
-            lines[number] = line.strip()
+    for number, line in enumerate(_read_text(path).split("\n"), start=1):
+        template = line.strip(" \t\r")  # no more: a space of another kind belongs to the text
+        if template and not template.startswith("#"):
+            lines[number] = template
     made = TemplateVectorizer(list(lines.values()), style=style, min_count=min_count)
     try:
         made._compile()
     except _BadTemplate as error:
         raise ValueError(f"{path}, line {list(lines)[error.number]}: {error}") from None
     return made
+
+
+def _read_text(path: str | PathLike[str]) -> str:
+    content = Path(path).read_bytes()
+    try:
+        return content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
+    except UnicodeDecodeError as error:
+        place = error.start + (len(content) - len(error.object))  # the mark at the beginning is not in ``object``
+        line = content.count(b"\n", 0, place) + 1
+        raise ValueError(f"{path}, line {line}: byte {place} of the file, {content[place]:#x}, is not UTF-8") from None
 
 
 class _BadTemplate(ValueError):
@@ -205,13 +217,18 @@ class TemplateVectorizer(SequenceDictVectorizer, auto_wrap_output_keys=None):  #
 
     def _strings(self, X) -> list[list[list[str]]]:
         """Return the features of each token."""
-        lines = [line for line in self._compile() if len(line.text) > 1]
-        is_wapiti = self.style == "wapiti" or (
-            self.style == "auto" and any(line[:1] in "*ub" for line in self.templates)
-        )
+        lines, style = compiled_templates(self)
         n_columns = 1 + max((place.column for line in lines for place in line.places), default=0)
-        tokens = _tokens(X, n_columns)
-        return [_strings_of(sequence, lines, _outside_of_wapiti if is_wapiti else _outside) for sequence in tokens]
+        outside = _outside_of_wapiti if style == "wapiti" else _outside
+        return [_strings_of(sequence, lines, outside) for sequence in _tokens(X, n_columns)]
+
+
+def compiled_templates(vectorizer: TemplateVectorizer) -> tuple[list[Line], str]:
+    """Return the templates that make features, and the style of what stands for places outside."""
+    style = vectorizer.style
+    if style == "auto":
+        style = "wapiti" if any(line[:1] in "*ub" for line in vectorizer.templates) else "crf++"
+    return [line for line in vectorizer._compile() if len(line.text) > 1], style
 
 
 def _line(number: int, text: Any) -> Line:

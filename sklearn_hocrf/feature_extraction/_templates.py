@@ -21,9 +21,10 @@ import numpy as np
 from .._data.arrays import freeze_indices, offsets_of
 from .._data.checks import short
 from .._data.texts import pack_texts, unpack_texts
-from .._kernels.attributes import Templates, find_attributes, list_attributes
+from .._kernels.attributes import FEW_CODES, Templates, find_attributes, list_attributes
 from ._columns import is_text
 from ._names import escape
+from ._token_functions import as_function
 
 __all__ = [
     "BOS",
@@ -226,11 +227,15 @@ class TemplateVocabulary:
         return key, n_keys
 
     def starts_of_first_codes(self) -> np.ndarray:
-        """Return the number of the first attribute with each code of the first pair, and of none; empty if unknown."""
-        if self.prefixes:  # later pairs are joined to positions, not to codes
-            return np.empty(0, np.int64)
+        """Return the number of the first attribute of each few codes of the first of several pairs, and of none.
+
+        It is empty if they are unknown: if later pairs are joined to positions, not to codes.
+        """
+        if self.prefixes or len(self.tables) == 1:
+            return np.empty(0, np.int32)
         n_rest = math.prod(table.n_codes for table in self.tables[1:])
-        return np.searchsorted(self.keys, n_rest * np.arange(self.tables[0].n_codes + 1, dtype=np.int64))
+        firsts = np.append(np.arange(0, self.tables[0].n_codes, FEW_CODES), self.tables[0].n_codes)
+        return np.searchsorted(self.keys, n_rest * firsts).astype(np.int32)
 
     def codes(self, chosen=slice(None)) -> list[np.ndarray]:
         """Return, for each pair, the codes of the chosen attributes."""
@@ -285,7 +290,7 @@ class TemplateVocabularies:
     def compiled(self, functions) -> CompiledTemplates | None:
         """Return the templates for the kernels, made once; None if some field holds numbers.
 
-        ``functions`` has, for fields that are made of another one, this one and the function of its texts.
+        ``functions`` has, for fields that are made of another one, this one and the function of its texts, or its name.
         """
         if self._compiled is None and all(table.labels is not None for table in self.tables.values()):
             self._compiled = CompiledTemplates(self, functions)  # in one step: other threads may do the same
@@ -405,7 +410,7 @@ class CompiledTemplates:
         self.readers: dict[Any, CodeReader] = {}
         for i, (field, table) in enumerate(vocabularies.tables.items()):
             source, function = functions.get(field, (field, None))
-            self.readers.setdefault(source, CodeReader()).add(i, function, table)
+            self.readers.setdefault(source, CodeReader()).add(i, as_function(function), table)
         number = {field: i for i, field in enumerate(vocabularies.tables)}
         pairs = [pair for vocabulary in every for pair in vocabulary.template]
         prefixes = [vocabulary.prefixes.get(i, ()) for vocabulary in every for i in range(len(vocabulary.template))]
@@ -424,7 +429,7 @@ class CompiledTemplates:
             offsets_of(list(map(len, prefixes))),
             _joined(np.asarray(some, np.int64) for some in prefixes),
             offsets_of(list(map(len, starts))),
-            _joined(starts),
+            np.concatenate([np.empty(0, np.int32), *starts]),
         )
         for vocabulary, start, stop in zip(every, keys[:-1].tolist(), keys[1:].tolist(), strict=True):
             vocabulary.keys = key[start:stop]

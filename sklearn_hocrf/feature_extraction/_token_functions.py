@@ -1,100 +1,39 @@
 """Functions of the text of one token, named by strings.
 
-They are called once per distinct text, not once per token, so plain Python is fast enough. A function returns a str
-(one attribute per distinct value), a number (a real-valued attribute), a bool (an indicator) or None (no attribute).
+Those with names are written in ``tagger``, which may import nothing of this package. They are called once per distinct
+text, not once per token, so plain Python is fast enough. A function returns a str (one attribute per distinct value), a
+number (a real-valued attribute), a bool (an indicator) or None (no attribute).
 """
 
 from __future__ import annotations
 
-import re
-import unicodedata
 from collections.abc import Callable, Mapping
-from functools import partial
-from itertools import groupby
 
 import numpy as np
 
 from .._validation import warn_user
+from ..tagger import FUNCTIONS, named_function
 
 __all__ = ["affix_names", "as_function", "is_token_function", "named_functions", "token_function", "warn_if_local"]
 
 
-def _prefix(text, length):
-    return text[:length]
-
-
-def _suffix(text, length):
-    return text[-length:]
-
-
-def _character_class(character):
-    if character.isupper():
-        return "X"
-    if character.isalpha():
-        return "x"
-    return "d" if character.isdigit() else character
-
-
-def _long_shape(text):
-    return "".join(map(_character_class, text))
-
-
-def _shape(text):
-    return "".join(character for character, _ in groupby(_long_shape(text)))
-
-
-def _is_punctuation(text):
-    return bool(text) and all(unicodedata.category(character).startswith("P") for character in text)
-
-
-def _has_digit(text):
-    return any(map(str.isdigit, text))
-
-
-def _has_hyphen(text):
-    return "-" in text
-
-
-FUNCTIONS: dict[str, Callable] = {
-    "lower": str.lower,
-    "shape": _shape,
-    "long_shape": _long_shape,
-    "is_alpha": str.isalpha,
-    "is_digit": str.isdigit,
-    "is_lower": str.islower,
-    "is_punctuation": _is_punctuation,
-    "is_title": str.istitle,
-    "is_upper": str.isupper,
-    "has_digit": _has_digit,
-    "has_hyphen": _has_hyphen,
-    "length": len,
-}
-AFFIXES = {"prefix": _prefix, "suffix": _suffix}
-
-
-_AFFIX = re.compile(r"(prefix|suffix)([1-9][0-9]*)")
-
-
 def affix_names(longest: int) -> list[str]:
     """Return the names of the functions for prefixes and suffixes of 1 to ``longest`` characters."""
-    return [f"{kind}{length}" for kind in AFFIXES for length in range(1, longest + 1)]
+    return [f"{kind}{length}" for kind in ("prefix", "suffix") for length in range(1, longest + 1)]
 
 
 def is_token_function(name) -> bool:
     """Return whether ``name`` is the name of a token function."""
-    return isinstance(name, str) and (name in FUNCTIONS or _AFFIX.fullmatch(name) is not None)
+    return isinstance(name, str) and named_function(name) is not None
 
 
 def token_function(name: str) -> Callable:
-    """Return the picklable function called ``name``; ``prefix4`` and the like carry their length in the name."""
-    affix = _AFFIX.fullmatch(name) if isinstance(name, str) else None
-    if affix is None and not is_token_function(name):
+    """Return the picklable function called ``name``."""
+    function = named_function(name) if isinstance(name, str) else None
+    if function is None:
         names = ", ".join([*FUNCTIONS, "prefixN", "suffixN"])
         raise ValueError(f"token_features: unknown token function {name!r}; use one of {names}, or a callable")
-    if affix is None:
-        return FUNCTIONS[name]
-    kind, length = affix.groups()
-    return partial(AFFIXES[kind], length=int(length))
+    return function
 
 
 def as_function(function: Callable | str) -> Callable:

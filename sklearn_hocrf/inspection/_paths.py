@@ -102,7 +102,7 @@ class Contest:
         best = self.fitted.best_labellings(self.batch, 2, self.mask)
         if not best.regret[1, 0] < np.inf:
             raise ValueError("the model allows only one labelling of the sequence, so there is nothing to explain")
-        return self.model.labelling(self.batch, best.codes[1], best.lengths[1])
+        return self.model.labelling(self.batch.offsets, best.codes[1], best.lengths[1])
 
     def _agreeing(self, against: Any) -> Any:
         """Return the best labelling that agrees with labels, which may have holes."""

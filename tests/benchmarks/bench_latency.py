@@ -2,7 +2,8 @@
 
 What ``compare.py --tasks latency`` measures, in microseconds of the processor: means over 200 sentences, each of which
 is a call. Both sides make the same attributes of a token, python-crfsuite's by a plain function. scikit-learn's own
-plumbing is shown apart: LogisticRegression predicts one row.
+plumbing is shown apart: LogisticRegression predicts one row. Small models, of 13,000 weights, are asked for the fields
+of references of about 25 words.
 """
 
 import tempfile
@@ -13,18 +14,28 @@ import numpy as np
 from common import absent, data_file, fit_quietly
 from sklearn.linear_model import LogisticRegression
 
-from sklearn_hocrf import HighOrderCRF
-from sklearn_hocrf.datasets import load_conll
+from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
+from sklearn_hocrf.datasets import load_conll, load_cora_references
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 from sklearn_hocrf.feature_extraction._token_functions import as_function
 from sklearn_hocrf.pipeline import make_pipeline
 
-FILE = "conll2000", "train.txt.gz"
+FILE, REFERENCES = ("conll2000", "train.txt.gz"), ("cora_references", "ref.train")
 N_CALLS = 200
+LONGEST = 32  # words of a reference
 
 
 def reason_to_skip():
-    return absent(FILE, modules=["pycrfsuite"])
+    return absent(FILE, REFERENCES, modules=["pycrfsuite"])
+
+
+def model_of_references(model):
+    """Return a pipeline fitted on references, and some of them."""
+    X, y = load_cora_references(data_file(*REFERENCES), return_X_y=True)
+    templates = [("w", -1), ("w", 0), ("w", 1), ("prefix3", 0), ("suffix3", 0)]
+    extractor = SequenceFeatureExtractor(templates, token_features=["prefix3", "suffix3"])
+    fitted = fit_quietly(make_pipeline(extractor, model), X, y)
+    return fitted, [words for words in X if len(words) <= LONGEST][:N_CALLS]
 
 
 def attribute_maker(extractor):
@@ -74,6 +85,8 @@ class Latency:
         self.lists = [[[name for name in token if name in known] for token in sentence] for sentence in self.given]
         self.of_lists = HighOrderCRF(max_iter=5).fit(self.lists, self.pipe.predict(self.X))
         self.regression = LogisticRegression().fit(np.eye(2), [0, 1])
+        self.chain, self.references = model_of_references(HighOrderCRF(1, max_iter=10))
+        self.segments, _ = model_of_references(HighOrderSemiCRF(2, max_iter=10))
 
     def track_microseconds(self):
         """Return the time of a call of each kind, by name."""
@@ -89,7 +102,19 @@ class Latency:
             "python-crfsuite, marginals": self._marginals,
             "LogisticRegression": lambda n: self.regression.predict([[0.0, 1.0]]),
         }
-        return {name: _microseconds(call, len(self.X)) for name, call in calls.items()}
+        of_references = {
+            "references, ten best": lambda n: self.chain.predict_nbest([self.references[n]], 10),
+            "references, semi-CRF": lambda n: self.segments.predict([self.references[n]]),
+        }
+        times = {name: _microseconds(call, len(self.X)) for name, call in calls.items()}
+        return times | {name: _microseconds(call, len(self.references)) for name, call in of_references.items()}
+
+    def track_kept(self):
+        """Return the memory of what is kept for single sentences, relative to that of the weights."""
+        self.pipe.predict(self.X[:1])
+        model, templates = self.pipe[-1]._fitted.made.model, self.pipe[0]._vocabularies.compiled({}).templates
+        n_bytes = sum(table.nbytes for table in templates) - templates.key.nbytes  # the vocabularies' own
+        return (model.n_bytes + n_bytes) / model.weights.nbytes
 
     def _marginals(self, number):
         self.tagger.tag(self.maker(self.X[number]))

@@ -8,12 +8,12 @@ files replace the old one while requests go on: each answer is that of the old o
 """
 
 import json
-import multiprocessing
 import os
+import subprocess
+import sys
 import tempfile
 import threading
 import time
-from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -25,6 +25,8 @@ from sklearn_hocrf.datasets import make_name_sentences
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 from sklearn_hocrf.pipeline import make_pipeline
 from sklearn_hocrf.tagger import Tagger, export_tagger
+
+CLIENTS = Path(__file__).with_name("_clients.py")
 
 
 class FromFile:
@@ -64,32 +66,6 @@ def serve(tag):
     return server
 
 
-def ask(port, sentences, n_requests, seed, results):
-    """Send requests over one connection; report (number of the sentence, seconds, answer)."""
-    connection, found = HTTPConnection("127.0.0.1", port), []
-    for number in np.random.default_rng(seed).integers(0, len(sentences), n_requests).tolist():
-        begun = time.perf_counter()
-        connection.request("POST", "/", json.dumps(sentences[number]))
-        answer = json.loads(connection.getresponse().read())
-        found.append((number, time.perf_counter() - begun, answer))
-    results.extend(found)
-
-
-def clients(port, sentences, n_requests, n_clients, queue):
-    """Run clients in threads of this process, and put their results into a queue."""
-    results: list = []
-    threads = [
-        threading.Thread(target=ask, args=(port, sentences, n_requests // n_clients, seed, results))
-        for seed in range(n_clients)
-    ]
-    begun = time.perf_counter()
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    queue.put((results, time.perf_counter() - begun))
-
-
 def resident():
     """Return the resident memory of this process in MiB."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
@@ -97,16 +73,18 @@ def resident():
 
 def load(tag, sentences, allowed, options, meanwhile=None):
     """Return what a service does under load: figures by name."""
-    server, queue = serve(tag), multiprocessing.get_context("spawn").Queue()
-    arguments = server.server_port, sentences, options.requests, options.clients, queue
-    process = multiprocessing.get_context("spawn").Process(target=clients, args=arguments)
-    before = resident()
-    process.start()
-    while meanwhile is not None and process.is_alive() and queue.empty():
-        meanwhile()
-        time.sleep(0.05)
-    results, seconds = queue.get(timeout=600)
-    process.join()
+    server, before = serve(tag), resident()
+    command = [sys.executable, CLIENTS, *map(str, (server.server_port, options.requests, options.clients))]
+    with tempfile.TemporaryFile("w+") as asked, tempfile.TemporaryFile("w+") as answered:
+        json.dump(sentences, asked)
+        asked.seek(0)
+        process = subprocess.Popen(command, stdin=asked, stdout=answered, text=True)
+        while process.poll() is None:
+            if meanwhile is not None:
+                meanwhile()
+            time.sleep(0.05)
+        answered.seek(0)
+        results, seconds = json.load(answered)
     server.shutdown()
     wrong = sum(answer not in [model[number] for model in allowed] for number, _, answer in results)
     p50, p99 = np.percentile([1000 * took for _, took, _ in results], [50, 99])

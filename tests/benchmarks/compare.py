@@ -91,6 +91,9 @@ LIMITS = {
     ("latency", "marginals"): AtMost(2.5),
     ("latency", "segments with probabilities"): AtMost(2.5),
     ("latency", "ten best"): AtMost(1000),
+    ("latency", "references, ten best"): AtMost(1000),
+    ("latency", "references, semi-CRF"): AtMost(1000),
+    ("latency", "tables kept beside the weights"): AtMost(0.5),
     ("pruning", "gradient, 6 candidates"): AtMost(0.05),
     ("pruning", "60 iterations from raw words, 6 candidates"): AtMost(0.35),
     ("pruning", "raw words, 6 candidates"): AtLeast(30_000),
@@ -409,6 +412,7 @@ def latency(run):
     with Process() as process:
         case = process.keep(bench_latency.Latency, n_sentences=run.n_sentences)
         rounds = [case.call("track_microseconds") for _ in range(run.n_rounds)]
+        kept = np.array([case.call("track_kept")])
     times = {name: np.array([found[name] for found in rounds]) for name in rounds[0]}
     made, given = times["python-crfsuite, made"], times["python-crfsuite, given"]
     for name, peer in (
@@ -419,8 +423,9 @@ def latency(run):
         ("segments with probabilities", times["python-crfsuite, marginals"]),
     ):
         yield Row("latency", name, "us", times[name], peer)
-    for name in "ten best", "LogisticRegression":
+    for name in "ten best", "references, ten best", "references, semi-CRF", "LogisticRegression":
         yield Row("latency", name, "us", times[name])
+    yield Row("latency", "tables kept beside the weights", "weights", kept)
 
 
 TASKS = {

@@ -12,7 +12,7 @@ GOLDEN = Path(__file__).resolve().parent
 
 def golden_models():
     """Return the names of the models."""
-    return ["names", "orders", "attributes"]
+    return ["names", "orders", "attributes", "strings"]
 
 
 def expected(tagger, tokens):
@@ -38,7 +38,7 @@ def answers_of(model, tokens):
 
 def main():
     from sklearn_hocrf import HighOrderCRF, datasets
-    from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
+    from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor, TemplateVectorizer
     from sklearn_hocrf.pipeline import make_pipeline
     from sklearn_hocrf.tagger import export_tagger
 
@@ -47,6 +47,8 @@ def main():
     kinds = [[label[-3:] for label in labels] for labels in y]
     templates = [("w", -1), ("w", 0), ("n", 1), (("low", -1), ("n", 0), ("w", 1))]
     attributes = [[{"w": token["w"], "n": token["n"], "sub": {"x": ["a", "b"]}} for token in tokens] for tokens in rows]
+    columns = [[[word, word[-1:]] for word in words] for words in X]
+    strings = TemplateVectorizer(["U1:%x[0,0]", "u:%X[-1,0]/%x[5,1]", "*:%x[ +1,1]%", "*"])
     models = {
         "names": (make_pipeline(SequenceFeatureExtractor(affixes=1), HighOrderCRF(constraints="bio")), X, y),
         "orders": (
@@ -57,12 +59,14 @@ def main():
             rows,
             kinds,
         ),
+        "strings": (make_pipeline(strings, HighOrderCRF(1, feature_order=strings.feature_order)), columns, y),
         "attributes": (HighOrderCRF(2, label_parts=lambda label: label.split("-")), attributes, y),
     }
     known = {}
     for name, (model, X_model, y_model) in models.items():
         model.fit(X_model, y_model)
-        export_tagger(model, GOLDEN / f"tagger-{name}-1.hocrf", dtype="float64")
+        path = GOLDEN / f"tagger-{name}-1.hocrf"
+        export_tagger(model, path, dtype="float64", compress=name in ("attributes", "strings"))
         known[name] = {"X": X_model[:6], "answers": [answers_of(model, tokens) for tokens in X_model[:6]]}
     (GOLDEN / "tagger-1.json").write_text(json.dumps(known), encoding="utf-8")
     sys.stdout.write(f"{sorted(known)}\n")

@@ -1,0 +1,120 @@
+"""Passes over the training data until held-out scores settle, with and without what the solvers expect of curvature.
+
+    OMP_NUM_THREADS=1 python tests/benchmarks/bench_passes.py [--tasks T ...] [--quick]
+
+Each model is trained until its solver converges; scores on held-out data, taken every few iterations, have settled when
+they stay within 0.001 of those at the end. Rows: the solver as it is, with scales of weights from the first gradient;
+without scales; and also with half as many pairs, where not all of them fit into memory as doubles. No data, no task.
+"""
+
+import gzip
+import random
+import time
+
+import numpy as np
+from bench_tolerance import TASKS, Given, Task, conll2000, handwriting
+from common import absent, data_file, fit_quietly, parse, print_table, skipped
+from threadpoolctl import threadpool_limits
+
+from sklearn_hocrf import HighOrderCRF
+from sklearn_hocrf._solvers._quasi_newton import LBFGSMemory
+from sklearn_hocrf.feature_extraction import read_templates
+from sklearn_hocrf.metrics import segment_f1_score, sequence_accuracy_score, token_accuracy_score
+from sklearn_hocrf.training import LBFGS, OWLQN
+
+ZONES, REFERENCES = ("grobid_zones", "train.txt.gz"), ("anystyle_references", "core.txt.gz")
+NEAR, EVERY, VARIANTS = 0.001, 5, ("scales", "no scales", "half the pairs")
+HEADS = ["", "passes until settled", "all", "seconds", "scores"]
+
+
+def recorder(base, variant, reports):
+    """Return a solver that adds its reports of every few iterations to a list."""
+
+    class Recorder(base):
+        keeps_equal_weights_equal = True
+
+        def memory(self, n_weights):
+            memory = super().memory(n_weights)
+            if variant == "half the pairs" and memory._steps.dtype == np.float32:
+                memory = LBFGSMemory(max(len(memory._steps) // 2, self.pairs[0]), n_weights, np.float32)
+            if variant != "scales":
+                memory.expect_from = id  # which does nothing
+            return memory
+
+    return Recorder(max_iter=3000, callback=lambda now: None if now.n_iter % EVERY else reports.append(now.report()))
+
+
+def rows_of(*files):
+    """Return the rows of all sequences of some files, split at spaces."""
+    texts = "\n\n".join(gzip.decompress(data_file(*parts).read_bytes()).decode() for parts in files).split("\n\n")
+    return [[line.split(" ") for line in text.split("\n") if line] for text in texts if text.strip()]
+
+
+def task_of(templates, parts, score, orders, **more):
+    """Return the task of training and test sequences whose last column is the label."""
+    X = [[[row[:-1] for row in rows] for rows in part] for part in parts]
+    y = [[[row[-1] for row in rows] for rows in part] for part in parts]
+    X = templates.fit_transform(X[0]), templates.transform(X[1])
+    models = {f"order {order}": HighOrderCRF(order, feature_order=templates.feature_order, **more) for order in orders}
+    return Task((X[0], y[0]), (X[1], y[1]), models, score)
+
+
+def zones(n):
+    def score(y, found):
+        return token_accuracy_score(y, found), segment_f1_score(y, found, scheme="bio", strict=False)
+
+    documents = [[[*row[:-1], ("I-" + row[-1]).replace("I-I-", "B-")] for row in rows] for rows in rows_of(ZONES)]
+    random.Random(0).shuffle(documents)
+    parts = documents[:n], documents[100 : 100 + n]
+    yield task_of(read_templates(data_file(ZONES[0], "segmentation.template")), parts, score, [1])
+
+
+def references(n):
+    both = rows_of(REFERENCES, (REFERENCES[0], "gold.txt.gz"))
+    chosen = list({tuple(row[0] for row in rows): rows for rows in both}.values())
+    random.Random(0).shuffle(chosen)
+    templates, parts = read_templates(data_file(REFERENCES[0], "patterns.txt")), [chosen[1::2][:n], chosen[::2][:n]]
+    task = task_of(templates, parts, sequence_accuracy_score, [3, 4] if n > 100 else [1], sigma_reg=2.0)
+    with_l1 = {
+        f"{name}, L1": HighOrderCRF(**model.get_params() | {"l1_reg": 0.3}) for name, model in task.models.items()
+    }
+    yield task._replace(models=task.models | with_l1)
+
+
+SIZES = {zones: (100, 6), references: (1500, 30), conll2000: (2000, 40), handwriting: (1000, 40)}
+FILES = TASKS | {zones: [ZONES], references: [REFERENCES]}
+
+
+def measure(task, model, variant):
+    """Return passes until scores settle, all passes, processor time, and scores at the end."""
+    reports, start, (X, y) = [], time.process_time(), task.test
+    solver = recorder(OWLQN if np.any(model.l1_reg) else LBFGS, variant, reports)
+    fit_quietly(model.set_params(solver=solver), *task.train)
+    seconds, end, n_passes = (
+        time.process_time() - start,
+        np.atleast_1d(task.score(y, model.predict(X))),
+        model.n_passes_,
+    )
+    settled = n_passes
+    for report in reversed(reports):
+        scores = task.score(y, model.set_params(solver=Given(report)).fit(*task.train).predict(X))
+        if np.abs(scores - end).max() > NEAR:
+            break
+        settled = report.n_passes
+    return f"{settled:.0f}", f"{n_passes:.0f}", f"{seconds:.1f}", " ".join(f"{score:.4f}" for score in end)
+
+
+def main(arguments=None):
+    options = parse(__doc__, arguments, tasks=[make.__name__ for make in SIZES], quick=False)
+    for make in SIZES:
+        if make.__name__ not in options.tasks or skipped(absent(*FILES[make])):
+            continue
+        for task in make(SIZES[make][options.quick]):
+            for kind, model in task.models.items():
+                print(f"\n{make.__name__}, {kind}")
+                with threadpool_limits(1):
+                    print_table(HEADS, [(variant, *measure(task, model, variant)) for variant in VARIANTS])
+
+
+if __name__ == "__main__":
+    main()
