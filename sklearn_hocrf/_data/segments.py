@@ -13,7 +13,7 @@ from numbers import Integral
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-from scipy import sparse, special
+from scipy import sparse
 
 from .arrays import freeze, joined_ranges, offsets_of
 from .batch import SequenceBatch
@@ -163,12 +163,12 @@ class TokenBlock(NamedTuple):
         return self
 
 
-# by kind: names and functions of features that are numbers; exp of a weighted sum of "gamma" is the density of a gamma
-# distribution up to a constant, and likewise "poisson"
+# by kind: names of features that are numbers, and functions of the lengths 1, 2 ...; exp of a weighted sum of "gamma"
+# is the density of a gamma distribution up to a constant, and likewise "poisson"
 LENGTH_FUNCTIONS: dict[str, dict[str, Any]] = {
     "log": {"log_length": np.log},
     "gamma": {"length": np.asarray, "log_length": np.log},
-    "poisson": {"length": np.asarray, "log_factorial_length": lambda d: special.gammaln(d + 1.0)},
+    "poisson": {"length": np.asarray, "log_factorial_length": lambda d: np.cumsum(np.log(d))},
 }
 
 

@@ -393,7 +393,6 @@ class SegmentModel(LaneModel):
         return np.minimum(probability[segments.stop - 1], 1.0)
 
     def length_counts(self, batch: SequenceBatch, n_jobs: int | None = None, mask: Mask | None = None) -> np.ndarray:
-        """Return the expected number of segments by label and length, from 1; shape (L, longest)."""
         layout, weights, n_labels = self.layout, self.weights, self.layout.automaton.n_labels
         wider = layout.replaced(token_labels=np.arange(n_labels))  # lengths are counted if they have weights
         coef = layout.coef(weights), layout.part_coef(weights), layout.token_coef(weights)
