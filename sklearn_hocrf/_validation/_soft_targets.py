@@ -25,7 +25,13 @@ def has_soft_labels(y) -> bool:
         return y.ndim == 3 and y.dtype.kind == "f"
     if isinstance(y, (str, bytes, Mapping)) or not hasattr(y, "__len__") or not hasattr(y, "__iter__"):
         return False
-    return any(_is_table(labels) or _has_dicts(labels) for labels in y)
+    kinds = set()
+    for labels in y:
+        if _is_table(labels):
+            return True
+        if isinstance(labels, (list, tuple)) or (isinstance(labels, np.ndarray) and labels.dtype == object):
+            kinds.update(map(type, labels))
+    return any(issubclass(kind, Mapping) for kind in kinds)
 
 
 def _is_table(labels) -> bool:
@@ -33,9 +39,7 @@ def _is_table(labels) -> bool:
 
 
 def _has_dicts(labels) -> bool:
-    if not isinstance(labels, (list, tuple)) and not (isinstance(labels, np.ndarray) and labels.dtype == object):
-        return False
-    return any(issubclass(kind, Mapping) for kind in set(map(type, labels)))
+    return any(isinstance(entry, Mapping) for entry in labels)
 
 
 def read_soft_targets(y, lengths, form, name, kept=None, fixed=None, holes: Holes | None = None) -> TokenTargets:
