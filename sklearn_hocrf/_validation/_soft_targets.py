@@ -25,7 +25,7 @@ def has_soft_labels(y) -> bool:
         return y.ndim == 3 and y.dtype.kind == "f"
     if isinstance(y, (str, bytes, Mapping)) or not hasattr(y, "__len__") or not hasattr(y, "__iter__"):
         return False
-    kinds = set()
+    kinds: set[type] = set()
     for labels in y:
         if _is_table(labels):
             return True
