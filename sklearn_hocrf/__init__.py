@@ -12,13 +12,13 @@ The docstring of each public module is a guide with examples: see, for instance,
 :mod:`sklearn_hocrf.semicrf`             labels of segments: schemes, lengths, features of segments, hybrid models
 :mod:`sklearn_hocrf.feature_extraction`  forms of input, and the transformers that make features
 :mod:`sklearn_hocrf.pipeline`            pipelines with all methods of the estimators
-:mod:`sklearn_hocrf.training`            objectives, penalties and solvers; their settings, and user-defined ones
+:mod:`sklearn_hocrf.training`            objectives, penalties and solvers, also user-defined ones; scores of encoders
 :mod:`sklearn_hocrf.settings`            constraints, decodings, learned label patterns, pruning
 :mod:`sklearn_hocrf.callback`            progress, early stopping, checkpoints
 :mod:`sklearn_hocrf.model_selection`     learned penalties, groups and weights, predictions by cross-validation
 :mod:`sklearn_hocrf.metrics`             scores, scorers, reports, tables of errors, significance tests
-:mod:`sklearn_hocrf.inspection`          weights, explanations, importances, standard errors, and pictures
-:mod:`sklearn_hocrf.calibration`         probabilities that match how often predictions are right
+:mod:`sklearn_hocrf.inspection`          weights, explanations, standard errors, durations, what to label next, pictures
+:mod:`sklearn_hocrf.calibration`         probabilities that match how often predictions are right; sets with a promise
 :mod:`sklearn_hocrf.text`                texts to tokens, spans to tags, and back; formats of other libraries
 :mod:`sklearn_hocrf.datasets`            readers of files and data frames, generated data
 :mod:`sklearn_hocrf.tagger`              models as small files, which are read with numpy alone

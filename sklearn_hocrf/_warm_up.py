@@ -164,11 +164,13 @@ def settings(max_order, **params):
 
 
 def chains(X, y, orders, feature_orders):
-    """Yield uses of chains of all kinds: features of value 1 and others; arrays, sparse matrices, dicts and batches."""
+    """Yield uses of chains of all kinds: features of value 1 and others; arrays, sparse matrices, dicts, lists of
+    names and batches."""
     doubled = [2.0 * rows for rows in X]
     dicts = [[{"f": str(row[0]), "g": row.sum()} for row in rows] for rows in X]
+    lists = [[[f"f{row[0]}", "g"] for row in rows] for rows in X]
     forms = [X, doubled, [sparse.csr_array(rows) for rows in X], dicts, SequenceFeatureExtractor().fit_transform(dicts)]
-    forms += [[rows + 0.5 for rows in X], [(rows + 0.5).astype(np.float32) for rows in X]]  # dense columns
+    forms += [lists, [rows + 0.5 for rows in X], [(rows + 0.5).astype(np.float32) for rows in X]]  # dense columns
     for max_order in orders:
         for form in forms:
             yield partial(use, HighOrderCRF(max_order, n_jobs=1 + max_order % 2, max_iter=2), form, y)

@@ -222,9 +222,11 @@ from ._validation import (
     Reader,
     check_classes,
     has_holes,
+    has_soft_labels,
     read_known_tokens,
     read_label_codes,
     read_labels,
+    read_soft_targets,
     read_token_labels,
     read_token_targets,
 )
@@ -409,7 +411,8 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
     def _read_training_targets(self, y, sequences, fixed=None):
         name = type(self).__name__
         lengths, holes = sequences.batch.lengths, Holes(self.missing_label)
-        return read_token_targets(y, lengths, sequences.form, name, sequences.is_used, fixed, holes)
+        read = read_soft_targets if has_soft_labels(y) else read_token_targets
+        return read(y, lengths, sequences.form, name, sequences.is_used, fixed, holes)
 
     def _read_label_set(self, y, sequences):
         name = type(self).__name__

@@ -230,6 +230,8 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         Weights of the labels themselves: "segment", one that counts once per segment of the label; "token", one that
         counts once per token of its segments; True, both. They are penalised like other weights of order 0. Without
         "token", long segments with numeric features effectively have no intercept. Published semi-CRFs use "segment".
+        Labels with a weight of the feature ``length`` (``length="gamma"`` or "poisson" of the extractor) have none for
+        tokens, because both would count the same.
     all_pairs : bool, default=False
         Whether (pattern, feature) pairs that do not occur in the training data get a weight, too. A pair occurs where
         the feature is nonzero in the last segment of the pattern.
@@ -268,7 +270,8 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         The patterns of segment labels, by order. The single labels come first, in the order of ``segment_labels_``.
     token_intercept_ : ndarray of shape (n_labels,)
         Weight of each token of a segment, by ``segment_labels_``; 0 if there is no such weight: for labels whose
-        segments have one token, if ``pattern_coef_`` has their weight, and if there is only one label.
+        segments have one token, if ``pattern_coef_`` has their weight, for labels with a weight of the feature
+        ``length``, and if there is only one label.
     pattern_coef_, coef_, label_parts_, part_coef_, automaton_ : as in :class:`BaseSequenceLabeler`
     n_features_in_, feature_names_in_, n_iter_ : as in :class:`BaseSequenceLabeler`
     intercept_, n_parameters_, n_passes_, objective_history_, optimality_gap_ : as in :class:`BaseSequenceLabeler`

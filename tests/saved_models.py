@@ -7,8 +7,9 @@ from sklearn.decomposition import TruncatedSVD
 from sklearn.preprocessing import StandardScaler
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, settings, training
-from sklearn_hocrf.calibration import CalibratedSequenceLabeler
+from sklearn_hocrf.calibration import CalibratedSequenceLabeler, ConformalSequenceLabeler
 from sklearn_hocrf.feature_extraction import (
+    PhraseFeatures,
     SegmentFeatureExtractor,
     SegmentLogOddsEncoder,
     SequenceDictVectorizer,
@@ -85,6 +86,11 @@ def estimators():
         ),
         "tokenwise": (make_pipeline(row, chain()), ROWS),
         "calibrated": (CalibratedSequenceLabeler(make_pipeline(w, chain()), cv=2), WORDS),
+        "conformal": (ConformalSequenceLabeler(chain().fit(NAMES, TAGS), alpha=0.5), NAMES),
+        "phrases": (
+            make_pipeline(PhraseFeatures({"x": ["Ann"]}), SequenceFeatureExtractor([("w", 0), ("x", 0)]), chain()),
+            WORDS,
+        ),
         "penalties": (PenaltySearchCV(chain(), cv=2, max_steps=1), NAMES),
         "semi-CRF on dicts": (segments(max_segment_length=3), DICTS),
         "places": (

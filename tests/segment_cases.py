@@ -65,7 +65,10 @@ CHANNELS = {
     "last but one of 3 to 4:": Channel(FROM_STOP, 1, 3, 4),
     "all but the last:": Channel(RANGE, 0, 2),
 }
-LENGTHS = [LengthBlock("indicator", 2), LengthBlock("capped", 1), LengthBlock("capped", 3), LengthBlock("log", 0)]
+LENGTHS = [
+    *(LengthBlock("indicator", 2), LengthBlock("capped", 1), LengthBlock("capped", 3), LengthBlock("log", 0)),
+    *(LengthBlock("gamma", 0), LengthBlock("poisson", 0)),
+]
 WORDS = ("a", "b", "ab")
 
 
@@ -82,6 +85,8 @@ def length_values(block, d):
     """Return the values of the features of a length block for segments of d tokens."""
     if block.kind == "log":
         return [math.log(d)]
+    if block.kind in ("gamma", "poisson"):
+        return [float(d), math.log(d if block.kind == "gamma" else math.factorial(d))]
     hits = [float(d == k) for k in range(1, block.longest + 1)]
     if block.kind == "capped" and d >= block.longest:
         hits[-1] = 1.0

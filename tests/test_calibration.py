@@ -112,6 +112,7 @@ def test_temperature_is_that_of_highest_held_out_likelihood(name):
     assert abs(high - low) / 2 < 0.01 * abs(high + low - 2 * middle)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_predictions_stay_and_weights_are_divided(name):
     model = MODELS[name]

@@ -129,6 +129,7 @@ NUMBERS = "objective_history_", "n_iter_", "optimality_gap_"
 # --- what is called, and what it changes: nothing ---------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @new
 @pytest.mark.parametrize("name", TRAININGS)
 @pytest.mark.parametrize("estimator", [HighOrderCRF, HighOrderSemiCRF])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from internals import CIRCUMSTANCES, FEATURES, REFUSALS, Course
 
-from sklearn_hocrf import HighOrderCRF
+from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf.inspection import weight_standard_errors
 from sklearn_hocrf.model_selection import PenaltySearchCV
 from sklearn_hocrf.settings import PatternSearch
@@ -55,6 +55,7 @@ GIVEN = {
     "frequent features": {"min_pair_count": 2},
     "balanced class weights": {"class_weight": "balanced"},
     "decoding by probabilities": {"decoding": "token"},
+    "segments": {"scheme": "runs"},
     "margins": {"objective": "hinge"},
     "local feature matching": {"objective": "local_feature_matching"},
     "another criterion": {"objective": Plain()},
@@ -81,6 +82,10 @@ def fit_with_holes(model):
     model.fit(X, [["A", None, "C"], *Y[1:]])
 
 
+def fit_with_soft_labels(model):
+    model.fit(X, [["A", {"A": 0.2, "B": 0.8}, "C"], *Y[1:]])
+
+
 def stream(model):
     if model.solver == "auto":
         model.set_params(solver="sgd")
@@ -99,6 +104,7 @@ def ask_standard_errors(model):
 ASK = {
     "": fit,
     "holes": fit_with_holes,
+    "soft labels": fit_with_soft_labels,
     "stream": stream,
     "cluster": lambda model: Course(model).refuse("cluster"),
     "learned penalties": learn_penalties,
@@ -107,7 +113,8 @@ ASK = {
 
 
 def model_with(*features):
-    return HighOrderCRF(**{"max_order": 1, "max_iter": 3} | GIVEN[features[0]] | GIVEN.get(features[-1], {}))
+    estimator = HighOrderSemiCRF if "segments" in features else HighOrderCRF
+    return estimator(**{"max_order": 1, "max_iter": 3} | GIVEN[features[0]] | GIVEN.get(features[-1], {}))
 
 
 def without_fields(message):
@@ -145,6 +152,7 @@ ALSO = {  # features that go with one of the main ones
     "a second-order solver": ["a second-order solver, without EM"],
     "L1": ["a sparse penalty"],
 }
+UNCERTAIN = ("margins", "local feature matching")
 # what solvers say that they need of objectives and penalties
 BY_NEEDS = {
     ("L1", "penalty object"),
@@ -157,6 +165,15 @@ BY_NEEDS = {
         for solver in ("a stochastic solver", "a second-order solver")
     ),
 }
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("feature", MAIN)
+def test_soft_labels_go_with_what_no_row_names(feature):
+    implied = {feature, *ALSO.get(feature, []), *(["a criterion of whole labellings"] if feature in UNCERTAIN else [])}
+    is_refused = any((name, "soft labels") in {row[:2] for row in REFUSALS} for name in implied)
+    with pytest.raises(ValueError, match="probabilities of labels") if is_refused else nullcontext():
+        fit_with_soft_labels(model_with(feature))
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -191,6 +191,7 @@ def test_optimum_is_that_of_one_machine(name, client):
     assert remote.predict(parts(X)).compute() == local.predict(X)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("scheme", "settings"),
     [
@@ -528,6 +529,7 @@ def kill_one(client):
     return address
 
 
+@pytest.mark.slow
 def test_training_goes_on_after_a_worker_is_killed():
     with (
         warnings.catch_warnings(),

@@ -12,6 +12,7 @@ from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf.calibration import CalibratedSequenceLabeler
 from sklearn_hocrf.feature_extraction import SequenceBatch, SequenceFeatureExtractor
 from sklearn_hocrf.inspection import (
+    DurationsDisplay,
     ExplanationDisplay,
     MarginalsDisplay,
     PatternWeightsDisplay,
@@ -516,6 +517,7 @@ def test_drawing_without_matplotlib_names_the_extra(tagger, monkeypatch):
         SegmentsDisplay.from_predictions(X, Y),
         MarginalsDisplay.from_estimator(tagger, X, 0),
         PatternWeightsDisplay.from_estimator(tagger),
+        DurationsDisplay.from_estimator(HighOrderSemiCRF().fit([[["a"], ["b"]]], [["a", "b"]]), [[["a"]]]),
         ExplanationDisplay.from_estimator(tagger, X),
         PenaltySearchDisplay({"features_0": np.ones(2)}, np.zeros(2), 0),
     ):

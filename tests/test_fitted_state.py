@@ -341,6 +341,7 @@ def interrupted(function, number, codes):
     return False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["fit", "partial_fit"])
 def test_interrupts_leave_the_old_model_or_the_new_one(crf, method):
     if method == "partial_fit":

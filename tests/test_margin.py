@@ -592,6 +592,7 @@ def fit(estimator, *args, sample_weight=None, **parameters):
         return estimator(*args, **{"random_state": 0, "max_iter": 60, **parameters}).fit(X, Y, sample_weight)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("max_order", [0, 1, 2, 3])
 @every_estimator
 def test_hinge_of_every_order(estimator, max_order):

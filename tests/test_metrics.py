@@ -731,6 +731,7 @@ def test_scorers_pickle():
             assert pickle.loads(pickle.dumps(scorer))(crf, X, LABELS) == scorer(crf, X, LABELS)
 
 
+@pytest.mark.slow
 @pytest.mark.needs_jit  # worker processes compile, or load, the kernels anew
 def test_grid_search_with_worker_processes():
     pipe = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF())

@@ -89,6 +89,7 @@ def test_verbose_streams_write_a_line_a_call(capsys):
     assert [f"objective {crf.objective_history_[-1]:.6f}" in line for line in lines] == [False, True]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", [SGD, AdaGrad])
 def test_many_rounds_through_a_stream_come_to_the_optimum(estimator, solver):
     settings = {"max_order": 1}
@@ -226,6 +227,7 @@ def test_classes_come_from_the_first_call_or_are_given(estimator):
         crf.partial_fit(X[:2], Y[:2], classes=CLASSES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [

@@ -96,6 +96,7 @@ def test_drawn_chains(case):
     check_same_optimum(HighOrderCRF, PatternSearch(strengths), x, y, weight, **parameters)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=15)
 @given(searches(), st.booleans())
 def test_drawn_segments(case, repeats):
@@ -106,6 +107,7 @@ def test_drawn_segments(case, repeats):
     check_same_optimum(HighOrderSemiCRF, PatternSearch(strengths), x, y, weight, **parameters)
 
 
+@pytest.mark.slow
 @both_estimators
 @pytest.mark.parametrize(("strengths", "max_order"), [(0.3, 2), ((0, 0.5, 1.0), 3), (2.0, 3)])
 def test_tagged_sentences(estimator, strengths, max_order):

@@ -129,6 +129,7 @@ def test_gradient_is_that_of_the_score(name):
 KEYS = "order", [None], ["a", ("é", 0), ("patterns", 1), None], [("features", 0), "a", None]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(10))
 def test_drawn_data(seed):
     """Small models and data: value and gradient are those of converged fits, whatever the data lack or repeat."""
@@ -187,6 +188,7 @@ def exact_gradient(fold, log_sigma):
     return gradient
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["chain", "segments"])
 def test_error_of_gradients_that_the_search_follows(name):
     """Trained to the tolerance of their step, from the weights of the step before, as in the search."""
@@ -220,6 +222,7 @@ def test_scores_of_loose_tolerances_are_corrected():
     assert corrected < 0.1 * uncorrected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["chain", "segments"])
 def test_scores_of_first_steps_far_from_the_start(name):
     """Penalties so weak that training to a loose tolerance stops far from the optimum."""
@@ -232,6 +235,7 @@ def test_scores_of_first_steps_far_from_the_start(name):
         assert abs(score - truth) < 0.05 * abs(truth)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("seed", "max_steps"), [(5, 3), (9, 3), (11, 3)])
 def test_best_score_is_that_of_its_parameters(seed, max_steps):
     """On few data, where loose training is worst: the score was up to a twentieth too good."""
@@ -359,6 +363,7 @@ def test_results(search):
     assert search.n_splits_ == 3
 
 
+@pytest.mark.slow
 def test_it_ends_near_a_stationary_point(search):
     """A finer search gains little, and where sigmas lie inside their bounds the gradient is small."""
     fine = PenaltySearchCV(HighOrderCRF(2), cv=search.cv, tol=1e-6, max_steps=200, refit=False).fit(X, Y)
@@ -733,6 +738,7 @@ def test_bad_data_is_named():
         PenaltySearchCV(HighOrderCRF(), cv=2, max_steps=1).fit(X[:4], Y[:4])
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_scores_that_are_not_finite_are_refused():
     huge = [[{"w": 1e150, "v": -1e150 * t} for t in range(len(sequence))] for sequence in Y]

@@ -468,6 +468,7 @@ def test_other_answers(data, pruned):
     assert all((row[np.arange(len(z)), z] > 0).all() for z, row in zip(token, marginals, strict=True))
 
 
+@pytest.mark.slow
 @settings(SOME, max_examples=40)
 @given(st.integers(0, 10**6))
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

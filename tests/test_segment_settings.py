@@ -135,6 +135,7 @@ def close(actual, expected):
     np.testing.assert_allclose(actual, expected, rtol=1e-9, atol=1e-10)
 
 
+@pytest.mark.slow
 @settings(max_examples=10)
 @given(
     st.builds(

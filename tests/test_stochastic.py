@@ -750,6 +750,7 @@ def quietly(crf, X, y):
 ESTIMATORS = [HighOrderCRF(max_order=2), HighOrderSemiCRF(max_order=2)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("crf", ESTIMATORS, ids=lambda crf: type(crf).__name__)
 @pytest.mark.parametrize("solver", ["sgd", "adagrad"])
 def test_estimators_come_close_to_the_optimum(crf, solver, words):

@@ -118,6 +118,7 @@ def set_mode(folder, mode):
             path.chmod(mode)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="modes of folders, and what root may, are those of Linux")
 def test_fit_and_predict_from_a_read_only_folder_compile_nothing(tmp_path):
     """A copy of the package, and a copy of the kernels that have been compiled for it elsewhere; all else is closed."""

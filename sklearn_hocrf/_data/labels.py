@@ -164,6 +164,7 @@ def check_hashable(labels, offsets):
             hash(label)
         except TypeError:
             remedy = "; use a set if the label is one of several" if isinstance(label, list) else ""
+            remedy = "; only HighOrderCRF.fit takes probabilities of labels" if isinstance(label, dict) else remedy
             raise TypeError(
                 f"a label must be hashable, but {short(label)} ({position_name(offsets, t)}) is a "
                 f"{type(label).__name__}{remedy}"

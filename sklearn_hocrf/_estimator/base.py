@@ -37,6 +37,7 @@ from .._validation import (
     TrainingData,
     TrainingSequences,
     check_class_weight,
+    has_soft_labels,
     read_training_sequences,
     warn_user,
 )
@@ -44,7 +45,13 @@ from .._validation._sklearn import fit_context
 from .answers import AnswersMixin
 from .callbacks import SEARCH, STARTING, CallbacksMixin, FitTasks, without_tasks
 from .compatibility import Asked, refuse
-from .constraints import LabelRuns, compile_constraints, refuse_breaches, without_forbidden_patterns
+from .constraints import (
+    LabelRuns,
+    compile_constraints,
+    refuse_breaches,
+    refuse_probable_breaches,
+    without_forbidden_patterns,
+)
 from .decoding import SegmentDecoding
 from .fitted import Fitted
 from .fitting import (
@@ -335,7 +342,10 @@ class BaseSequenceLabeler(
             One label per token: hashable values that are mutually comparable. 1-D for a plain 2-D X. For
             :class:`~sklearn_hocrf.HighOrderSemiCRF`: labels, tags or segments, according to its ``scheme``. It may have
             holes, as ``known`` in :meth:`predict`: None, or ``missing_label``, for an unknown label, sets of possible
-            labels, None for a whole sequence; see Notes.
+            labels, None for a whole sequence; see Notes. For :class:`~sklearn_hocrf.HighOrderCRF` it may also have
+            *soft labels*, probabilities that sum to 1: for a token a dict such as ``{"NOUN": 0.8, "VERB": 0.2}``, or
+            for a sequence a float array of shape (n_tokens, n_labels), whose columns are all labels of y, sorted. These
+            are the labels and keys of dicts elsewhere in y, or 0, 1, 2 ... if y consists of arrays.
         sample_weight : array-like of shape (n_sequences,), default=None
             One weight per sequence. It also weights the counts of patterns and features. Weight 0 excludes the
             sequence.
@@ -374,10 +384,23 @@ class BaseSequenceLabeler(
         nothing is known about the other tokens, a model that finds entities everywhere explains y best: label the
         tokens that are "O". Completely unlabelled sequences have no effect.
 
+        With soft labels, of annotators that disagree or of another model [2]_, training minimises the expected negative
+        log-likelihood, where the labels of tokens are drawn independently: a pattern counts by the product of its
+        labels' probabilities. This is convex, and hard labels are its special case. Independent labels lose what is
+        known of neighbours, so compare with the most probable labels: on Spanish names, training on another model's
+        marginals gave a lower F1 (0.704) than on its predictions (0.715). Copies of sequences with labellings that it
+        draws (``sample``), which share a ``sample_weight`` of 1, lose nothing (0.718). The label patterns are those of
+        the most probable labels. So are the pairs of patterns and features, beside those whose expected counts reach
+        ``min_pair_count``, where numbers below 1 are taken literally. ``constraints`` must allow every run of labels
+        that has a positive probability. A sequence has soft labels or holes, not both. Soft labels exclude what needs
+        true labels: other criteria, stochastic solvers, ``pruning``, ``patterns="auto"``, scores, and
+        :class:`~sklearn_hocrf.model_selection.PenaltySearchCV`.
+
         References
         ----------
         .. [1] Tsuboi, Kashima, Mori, Oda and Matsumoto, "Training conditional random fields using incomplete
            annotations", COLING 2008.
+        .. [2] Hinton, Vinyals and Dean, "Distilling the knowledge in a neural network", arXiv 1503.02531, 2015.
 
         Examples
         --------
@@ -392,8 +415,15 @@ class BaseSequenceLabeler(
         >>> y = [["DET", None, "NOUN"], [{"DET", "ADJ"}, "NOUN"]]
         >>> HighOrderCRF().fit(X, y).predict(X)
         [['DET', 'NOUN', 'NOUN'], ['DET', 'NOUN']]
+
+        Annotators disagree:
+
+        >>> y = [["DET", {"ADJ": 0.7, "NOUN": 0.3}, "NOUN"], ["DET", "NOUN"]]
+        >>> HighOrderCRF().fit(X, y).predict(X)
+        [['DET', 'ADJ', 'NOUN'], ['DET', 'NOUN']]
         """
         training = self._choose_training()
+        self._check_soft_labels(training, y)
         sequences = read_training_sequences(self, X, sample_weight)
         data = self._read_training_data(y, sequences)
         self._check_holes(training, data)
@@ -432,8 +462,15 @@ class BaseSequenceLabeler(
         codes, offsets = self._family.label_sequences(targets.labelling, data.batch)
         origin = np.repeat(data.batch.offsets[:-1], np.diff(offsets))
         runs = LabelRuns(codes, offsets, targets.starts - origin, sequences.numbers)
+        if targets.soft is not None:
+            refuse_probable_breaches(rules, self.constraints, targets.labels, runs, targets.soft)
         refuse_breaches(rules, self.constraints, targets.labels, runs)
         return data
+
+    def _check_soft_labels(self, training: Training, y: Any) -> None:
+        """Raise a ValueError if y has soft labels that this training does not support."""
+        if has_soft_labels(y):
+            self._refuse(training.objective, training.solver, "soft labels")
 
     def _check_holes(self, training: Training, data: TrainingData) -> None:
         """Raise a ValueError if y has holes that this training does not support; warn if y has few known labels."""
@@ -535,7 +572,10 @@ class BaseSequenceLabeler(
         data = data.labelled
         table = like.patterns if like is not None else self._select_patterns(patterns, data, self._observed(data))
         builder = self._layout_builder(data, table, like)
-        return builder.build(builder.count(data.batch, data.targets.labelling, data.sequence_weight))
+        counts = builder.count(data.batch, data.targets.labelling, data.sequence_weight)
+        if data.targets.soft is not None:
+            counts = builder.with_soft(counts, data.batch, data.targets.soft, data.sequence_weight)
+        return builder.build(counts)
 
     def _layout_builder(
         self, data: TrainingData, patterns: PatternTable, like: WeightLayout | None = None
@@ -574,7 +614,7 @@ class BaseSequenceLabeler(
         # runs of known labels may begin and end in the middle of sequences
         support = border_mask(data.batch, data.rules.borders) if data.source is None else None
         options = {"sequence_weight": weight, "n_jobs": self.n_jobs, "support": support, "known": targets.known}
-        return Problem(self._family, layout, data.batch, targets.labelling, **options)
+        return Problem(self._family, layout, data.batch, targets.labelling, **options, soft=targets.soft)
 
     def _parameters(self, patterns: Any = None) -> dict[str, Any]:
         """Return all parameters by name; ``patterns`` replaces the parameter unless it is None."""
@@ -637,6 +677,8 @@ class BaseSequenceLabeler(
         known = data.labelled
         weight = weights_of(known.batch, known.sequence_weight)
         token_weight = np.repeat(weight, known.batch.lengths)
+        if known.targets.soft is not None:
+            return token_weight @ known.targets.soft
         n_labels = len(data.targets.labels)
         return np.bincount(self._training_codes(known.targets), weights=token_weight, minlength=n_labels)
 
@@ -648,12 +690,13 @@ class BaseSequenceLabeler(
         weight = weights_of(data.batch, weight)
         known = data.labelled
         source: Any = np.arange(len(data.batch)) if known is data else known.source
-        codes = self._training_codes(known.targets)
+        soft = known.targets.soft
         with np.errstate(over="ignore"):
+            of_token = of_label[self._training_codes(known.targets)] if soft is None else soft @ of_label
             if known is data:
-                weight = weight * np.add.reduceat(of_label[codes], offsets[:-1]) / data.batch.lengths
+                weight = weight * np.add.reduceat(of_token, offsets[:-1]) / data.batch.lengths
             else:
-                weight = weight * _means(np.repeat(source, known.batch.lengths), of_label[codes], len(weight))
+                weight = weight * _means(np.repeat(source, known.batch.lengths), of_token, len(weight))
         refuse_infinite_sum(weight, "class_weight times sample_weight")
         return weight
 

@@ -1,10 +1,10 @@
 """Settings that cannot be combined: the table of refusals between features.
 
 A *feature* is something that parameters, or a criterion and a solver, request; a *circumstance* is a use beyond a plain
-fit: labels with holes, a stream, a cluster, learned penalties, standard errors. Each row of :data:`REFUSALS` names two
-of them and the message. The methods that solvers need of any objective and penalty, including custom ones, are checked
-by the solvers (:func:`~sklearn_hocrf._solvers.check_needs`); ``l1_reg`` with ``penalty``, and tag schemes as
-constraints of segments, by the parameters themselves.
+fit: labels with holes, soft labels, a stream, a cluster, learned penalties, standard errors. Each row of
+:data:`REFUSALS` names two of them and the message. The methods that solvers need of any objective and penalty,
+including custom ones, are checked by the solvers (:func:`~sklearn_hocrf._solvers.check_needs`); ``l1_reg`` with
+``penalty``, and tag schemes as constraints of segments, by the parameters themselves.
 """
 
 from __future__ import annotations
@@ -108,6 +108,7 @@ FEATURES: dict[str, Callable[[Asked], Any]] = {
     "frequent features": lambda asked: asked["min_pair_count"] > 1 and not asked["all_pairs"],
     "balanced class weights": lambda asked: isinstance(asked["class_weight"], str),
     "decoding by probabilities": lambda asked: choose_decoding(asked["decoding"]) is not None,
+    "segments": lambda asked: "scheme" in asked.parameters,
     # criteria
     "margins": lambda asked: isinstance(asked.objective, (Hinge, Perceptron)),
     "local feature matching": lambda asked: isinstance(asked.objective, LocalFeatureMatching),
@@ -127,7 +128,7 @@ FEATURES: dict[str, Callable[[Asked], Any]] = {
     "a sparse penalty": lambda asked: capability(asked.penalty, Penalty, "strength") is not None,
     "a penalty without precision": lambda asked: not hasattr(asked.penalty, "precision"),
 }
-CIRCUMSTANCES = ("holes", "stream", "cluster", "learned penalties", "standard errors")
+CIRCUMSTANCES = ("holes", "soft labels", "stream", "cluster", "learned penalties", "standard errors")
 
 
 class Refusal(NamedTuple):
@@ -224,6 +225,35 @@ REFUSALS = (
         "holes",
         "the solver {asked.solver!r} cannot be combined with {asked.objective!r}, which needs a solver that never "
         "increases the function: use solver='lbfgs', or objective='likelihood'",
+    ),
+    Refusal(
+        "segments",
+        "soft labels",
+        "y has probabilities of labels, which say nothing about where segments begin: use HighOrderCRF, or the most "
+        "probable labels",
+    ),
+    Refusal(
+        "pruning",
+        "soft labels",
+        "pruning={pruning!r} keeps the true labels of tokens, but y has probabilities of labels: use pruning=None",
+    ),
+    Refusal(
+        "pattern search",
+        "soft labels",
+        "the search for patterns={patterns!r} counts true labels, but y has probabilities of labels: give the "
+        'patterns, or patterns="observed"',
+    ),
+    Refusal(
+        "a criterion of whole labellings",
+        "soft labels",
+        "objective={asked.objective!r} needs true labels, but y has probabilities of labels: use "
+        "objective='likelihood'",
+    ),
+    Refusal(
+        "a stochastic solver",
+        "soft labels",
+        "the solver {asked.solver!r} needs true labels, but y has probabilities of labels: use solver='lbfgs', 'owlqn' "
+        "or 'newton-cg'",
     ),
     Refusal(
         "pattern search",

@@ -77,6 +77,11 @@ class FittedModel:
         return getattr(self.estimator, "_tags", None)
 
     @property
+    def outside(self) -> int:
+        """The number of the label "O" of tags, or -1."""
+        return self.estimator._outside
+
+    @property
     def scheme(self) -> str:
         """The form in which labels give segments."""
         return self.estimator._scheme
@@ -147,6 +152,11 @@ class FittedModel:
         """Return the probability of each segment."""
         with self.estimator._asked(batch, mask) as model:
             return model.segment_probabilities(batch, segments, n_jobs=self.estimator.n_jobs, mask=mask)
+
+    def length_counts(self, batch: SequenceBatch, mask: Mask | None) -> np.ndarray:
+        """Return the expected number of segments by label and length, from 1; shape (L, longest)."""
+        with self.estimator._asked(batch, mask) as model:
+            return model.length_counts(batch, n_jobs=self.estimator.n_jobs, mask=mask)
 
     def best_labellings(self, batch: SequenceBatch, n: int, mask: Mask | None) -> Any:
         """Return the n best labellings of each sequence."""

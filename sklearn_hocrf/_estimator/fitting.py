@@ -471,7 +471,8 @@ def _failure(trained: str, solver: Any, report: SolverReport) -> str:
         parts.append(f"the gradient norm is {report.gradient_norm:.3g}")
     if np.isfinite(report.gap):
         parts.append(f"the objective is at most {report.gap:.3g} above the optimum")
-        parts += _change_of_scores(report)
+        if report.n_iter >= capability(solver, Solver, "max_iter"):
+            parts += _change_of_scores(report)
     remedy = f"Increase max_iter (now {report.n_iter})"
     if report.n_iter < capability(solver, Solver, "max_iter"):  # no better point was found: rounding errors
         remedy = "Rounding errors prevent further progress: increase tol"

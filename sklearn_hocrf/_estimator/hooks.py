@@ -47,6 +47,7 @@ if TYPE_CHECKING:
         _check_classes: Callable[[Any], np.ndarray]
         _check_holes: Callable[[Training, TrainingData], None]
         _check_possible: Callable[[Problem, np.ndarray | None], None]
+        _check_soft_labels: Callable[[Training, Any], None]
         _choose_objective: Callable[[], Any]
         _choose_penalty: Callable[..., Any]
         _choose_training: Callable[..., Training]

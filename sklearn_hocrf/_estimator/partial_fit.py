@@ -122,6 +122,7 @@ class PartialFitMixin(Hooks):
         self._check_stream_parameters(patterns)
         in_place = self._patterns_in_place(patterns)
         training = self._choose_training(in_place)
+        self._check_soft_labels(training, y)
         if hasattr(self, "_fitted"):
             data, layout, places = self._read_next(X, y, classes, patterns, sample_weight)
             start, state = self._last_point(training.solver, layout, places)

@@ -189,6 +189,10 @@ class Model(metaclass=ABCMeta):
         """Return P(token t is at a channel's position of a segment of a label), for pairs (label, channel)."""
         raise self._unanswered("tag_marginals")
 
+    def length_counts(self, batch: SequenceBatch, n_jobs: int | None = None, mask: Mask | None = None) -> np.ndarray:
+        """Return the expected number of segments by label and length, from 1; shape (L, longest)."""
+        raise self._unanswered("length_counts")
+
     @abstractmethod
     def decode(
         self, batch: SequenceBatch, n_jobs: int | None = None, mask: Mask | None = None, plan: Any = None
@@ -301,7 +305,9 @@ class TokenModel(Model):
     """A model whose labellings are label codes of the tokens, of shape (N,), int32."""
 
     has_lengths = False
-    unanswered = dict.fromkeys(("tag_marginals", "decode_listed"), "its labellings are not made of segments")
+    unanswered = dict.fromkeys(
+        ("tag_marginals", "length_counts", "decode_listed"), "its labellings are not made of segments"
+    )
 
     def label_codes(self, labelling: np.ndarray) -> np.ndarray:
         return labelling

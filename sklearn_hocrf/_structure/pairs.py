@@ -28,6 +28,7 @@ __all__ = [
     "first_seen",
     "rank_attributes",
     "row_indicator",
+    "rows_of_order",
     "values_at",
 ]
 
@@ -183,12 +184,12 @@ def choose_pairs(rule: PairRule, compiled: CompiledPatterns, parts: LabelParts, 
     pairs = [np.empty((2, 0), dtype=np.int64)]
     for order, some in rule.by_order(counts.shape[1]):
         features = np.arange(counts.shape[1]) if some is None else some
-        rows = _rows_of_order(compiled, parts, order)
+        rows = rows_of_order(compiled, parts, order)
         pairs.append(np.stack([np.repeat(features, len(rows)), np.tile(rows, len(features))]))
     return np.concatenate(pairs, axis=1)
 
 
-def _rows_of_order(compiled: CompiledPatterns, parts: LabelParts, order: int) -> np.ndarray:
+def rows_of_order(compiled: CompiledPatterns, parts: LabelParts, order: int) -> np.ndarray:
     """Return the patterns of an order; at order 0 also the parts of labels, beyond all patterns."""
     lengths = compiled.patterns.lengths
     rows = np.arange(*np.searchsorted(lengths, [order + 1, order + 2]))

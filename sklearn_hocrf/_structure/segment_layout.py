@@ -23,6 +23,7 @@ from .._data.segments import (
     AS_A_WHOLE,
     BAG,
     BEGIN,
+    LENGTH_FUNCTIONS,
     NO_LIMIT,
     RANGE,
     WHOLE,
@@ -449,7 +450,11 @@ class SegmentLayoutBuilder(LayoutBuilder):
     def build(self, counts: FeatureCounts) -> SegmentLayout:
         """Return the layout for the counts of all training data."""
         rules = SegmentRules(counts.channels, counts.length_blocks, *self.limits)
-        return SegmentLayout(rules, *self._arguments(counts), **self._options(), token_labels=self._token_labels())
+        arguments = self._arguments(counts)
+        lengths = [first for first, block in counts.length_blocks if "length" in LENGTH_FUNCTIONS.get(block.kind, ())]
+        counted = arguments[3][np.isin(arguments[2], lengths)]  # labels whose segments count the same by their length
+        tokens = np.setdiff1d(self._token_labels(), counted)
+        return SegmentLayout(rules, *arguments, **self._options(), token_labels=tokens.astype(np.int64))
 
     def _token_labels(self) -> ArrayLike:
         """Return the labels whose tokens have a weight, without labels whose segment weights are equivalent."""

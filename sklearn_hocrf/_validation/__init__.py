@@ -30,6 +30,7 @@ from ._segment_targets import (
     read_segment_targets,
     read_segments,
 )
+from ._soft_targets import has_soft_labels, read_soft_targets
 from ._targets import check_classes, read_labels
 from ._token_targets import TokenTargets, read_label_codes, read_token_labels, read_token_targets
 from ._warnings import warn_of_tags, warn_user
@@ -48,6 +49,7 @@ __all__ = [
     "check_segment_classes",
     "check_sequence_weight",
     "has_holes",
+    "has_soft_labels",
     "have_segment_holes",
     "read_known_segments",
     "read_known_tokens",
@@ -59,6 +61,7 @@ __all__ = [
     "read_segment_targets",
     "read_segments",
     "read_sequences",
+    "read_soft_targets",
     "refuse_metrics_of_labels",
     "read_token_labels",
     "read_token_targets",

@@ -76,6 +76,11 @@ class SegmentTargets(NamedTuple):
     known: Mask | None = None  # segmentations that agree with y, if it has holes; ``segments`` are the known ones
 
     @property
+    def soft(self) -> None:
+        """Soft labels do not say where segments begin: there are none."""
+        return None
+
+    @property
     def labelling(self) -> Segments:
         """The segments, in the form in which models take them."""
         return self.segments

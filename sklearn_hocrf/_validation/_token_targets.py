@@ -22,6 +22,7 @@ class TokenTargets(NamedTuple):
     labels: np.ndarray  # (L,)         the labels as in y, sorted
     as_lists: bool  # y was made of lists, so predictions are lists, too
     known: Mask | None = None  # the labellings that agree with y, where it has holes
+    soft: np.ndarray | None = None  # (N, L) float64   probabilities of the labels; ``codes`` are the most probable ones
 
     @property
     def labelling(self) -> np.ndarray:
@@ -35,7 +36,7 @@ class TokenTargets(NamedTuple):
 
     def without_data(self) -> TokenTargets:
         """Return the labels and the form of y, which must be the same in later training data."""
-        return self._replace(codes=self.codes[:0], known=None)
+        return self._replace(codes=self.codes[:0], known=None, soft=None)
 
     def merged(self, other: TokenTargets) -> TokenTargets:
         """Return targets, without data, of this and another part of the training data, with the same labels."""
@@ -52,7 +53,9 @@ class TokenTargets(NamedTuple):
 
     def of_runs(self, starts, stops, tokens) -> TokenTargets:
         """Return the targets of runs of tokens, as separate sequences."""
-        return self._replace(codes=self.codes[tokens], known=None)
+        return self._replace(
+            codes=self.codes[tokens], known=None, soft=None if self.soft is None else self.soft[tokens]
+        )
 
     def check(self, n_labels):
         """Raise a ValueError unless these are targets without data, with ``n_labels`` labels."""

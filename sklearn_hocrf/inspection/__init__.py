@@ -8,6 +8,7 @@
 * :func:`template_importance`: how much predictions degrade when the features of one template are permuted across
   tokens;
 * :func:`select_sequences`: which sequences to label next;
+* :func:`durations`: how long the segments of each label are, as the model expects them; :class:`DurationsDisplay`;
 * :func:`weight_standard_errors` and :func:`log_odds_standard_errors`, by the Laplace approximation: near the optimum
   the posterior of the weights is about a Gaussian, whose precision is the Hessian of the training objective plus the
   Hessian of the penalty.
@@ -42,6 +43,7 @@ position  pattern  feature   value  weight  contribution
 """
 
 from .._display import Table
+from ._durations import Duration, DurationsDisplay, durations
 from ._explanation import Contribution, Explanation, SegmentContribution, explain
 from ._explanation_display import ExplanationDisplay
 from ._importance import template_importance
@@ -54,6 +56,8 @@ from ._weights import Weight, weights
 
 __all__ = [
     "Contribution",
+    "Duration",
+    "DurationsDisplay",
     "Explanation",
     "ExplanationDisplay",
     "MarginalsDisplay",
@@ -62,6 +66,7 @@ __all__ = [
     "SegmentsDisplay",
     "Table",
     "Weight",
+    "durations",
     "explain",
     "log_odds_standard_errors",
     "select_sequences",

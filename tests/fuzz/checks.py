@@ -765,7 +765,13 @@ def length_blocks(settings, gold):
     names = []
     for kind in kinds:
         numbers = [f"length={d}" for d in range(1, longest + 1)]
-        names += {"indicator": numbers, "capped": [*numbers[:-1], f"length={longest}+"], "log": ["log_length"]}[kind]
+        names += {
+            "indicator": numbers,
+            "capped": [*numbers[:-1], f"length={longest}+"],
+            "log": ["log_length"],
+            "gamma": ["length", "log_length"],
+            "poisson": ["length", "log_factorial_length"],
+        }[kind]
     return [(name, once(lambda words, u, v, own, name=name: plain.length_value(name, v - u))) for name in names]
 
 
@@ -1070,6 +1076,9 @@ def check_routes(case):
         other.fit(X, y)
     second = other[-1] if isinstance(other, Pipeline) else other
     require(first.patterns_ == second.patterns_, "other patterns", first.patterns_, second.patterns_)
+    if not case.segments:
+        certain = new(case.max_order).fit(case.tokens, [[{label: 1.0} for label in labels] for labels in y])
+        require((certain.coef_ != first.coef_).nnz == 0, "other weights for labels of probability 1")
     exact = case.route in ("vectorizer", "jobs")
     tolerance = 0 if exact else 1e-9
     require_close(second.coef_.toarray(), first.coef_.toarray(), "other weights", tolerance, tolerance)

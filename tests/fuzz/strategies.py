@@ -266,7 +266,7 @@ def segment_extractors(draw, first):
     tags = st.sampled_from([None, "unigrams", "bigrams"]) | st.dictionaries(
         st.sampled_from(NGRAMS[scheme]), CHOICES, max_size=3
     )
-    kinds = st.sampled_from([None, "indicator", "capped", "log", ("log", "capped"), ("indicator", "log")])
+    kinds = st.sampled_from([None, "indicator", "capped", "log", ("log", "capped"), ("indicator", "gamma"), "poisson"])
     length = draw(kinds)
     return {
         "bag": draw(st.sampled_from([None, (), "w[0]", ("bias", "w[-1]")])) if first else None,

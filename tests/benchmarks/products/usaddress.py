@@ -1,0 +1,149 @@
+"""usaddress on its own data: python-crfsuite as the product trains it, and high orders with the same features.
+
+    OMP_NUM_THREADS=1 python tests/benchmarks/products/usaddress.py [--quick] [--shuffles N ...] [--keep FOLDER]
+
+1488 American addresses with 29 labels, in 10 folds of each shuffle: with shuffle 0 (the protocol of the data) all
+orders, with the others what is chosen. "chosen" are models of OWN, with the product's features, and of MORE, with a
+dozen lines of further ones, each chosen inside a training part as protocol.py says, with half of it held out. Prints
+the share of addresses that are entirely right, and of tokens; processor seconds of a fit from ready features; a paired
+randomisation test; the share of addresses that can be accepted at 99 % precision, by a threshold from the other folds,
+and how many of these are right; repeated labels (the product's RepeatedLabelError) before and after
+``predict_nbest(accept=)``; sizes of files, and addresses a second from feature dicts. Needs python-crfsuite, and
+usaddress (SKLEARN_HOCRF_DATA or ../shared/data). --quick: two folds of a third of the data. --keep: a folder for the
+results, which are read where they exist, so that a long run can be interrupted.
+"""
+
+import json
+import os
+import tempfile
+import time
+from itertools import groupby
+
+import numpy as np
+import protocol
+from protocol import Results, choose, part, shuffled_folds
+
+from sklearn_hocrf import HighOrderCRF
+from sklearn_hocrf.feature_extraction import SequenceDictVectorizer
+from sklearn_hocrf.tagger import Tagger, export_tagger
+
+FILE = ("usaddress", "train.jsonl.gz")
+THEIRS = {"c1": 0.1, "c2": 0.01}
+PLAIN = {f"order {k}": ("own", {"max_order": k, "sigma_reg": 2.0, "tol": 0.03}) for k in (1, 2, 3)}
+TRIED = [{"max_order": k, "sigma_reg": s, "tol": 0.03} for k, s in [(2, 2.0), (3, 2.0), (3, 4.0)]]
+OWN = {n: ("own", params | {"all_pairs": True}) for n, params in enumerate(TRIED)}
+MORE = {n: ("more", params) for n, params in enumerate(TRIED)}
+CHOSEN = {"chosen": OWN, "chosen, more features": MORE}
+PRODUCT = "python-crfsuite"
+MODELS = [PRODUCT, *PLAIN, *CHOSEN]
+
+
+def shape(text):
+    classes = ("X" if c.isupper() else "x" if c.isalpha() else "9" if c.isdigit() else c for c in text)
+    return "".join(c for c, _ in groupby(classes))
+
+
+def more(tokens, t):
+    """Return further attributes of a token: itself, affixes, shapes of neighbours, and commas."""
+    token, shapes = tokens[t].lower(), ["<", *map(shape, tokens), ">"]
+    word = token.strip(".,;#()")
+    commas = [text.endswith(",") for text in tokens]
+    return (
+        {"token": token, "bare": word, "last": token[-1] if not token[-1].isalnum() else "-"}
+        | {f"prefix{n}": word[:n] for n in (1, 2, 3)}
+        | {f"suffix{n}": word[-n:] for n in (1, 2, 3)}
+        | {"shape": shapes[t + 1], "shape-1": shapes[t], "shape+1": shapes[t + 2], "comma-1": t > 0 and commas[t - 1]}
+        | {"commas before": str(sum(commas[:t])), "commas after": str(sum(commas[t:]))}
+    )
+
+
+def no_repeats(labels):
+    """Return whether the product would not raise its RepeatedLabelError."""
+    after = [label == "IntersectionSeparator" for label in labels]
+    names = ["Second" * ("StreetName" in label and any(after[:t])) + label for t, label in enumerate(labels)]
+    runs = [name for name, _ in groupby(names)]
+    return len(runs) == len(set(runs))
+
+
+def fit_theirs(results, dicts, train, test, path):
+    """Train python-crfsuite, add what it predicts, and return its tagger."""
+    import pycrfsuite
+
+    trainer = pycrfsuite.Trainer(verbose=False, params=THEIRS)
+    for features, labels in zip(part(dicts, train), part(results.y, train), strict=True):
+        trainer.append(features, labels)
+    start = time.process_time()
+    trainer.train(path)
+    seconds = time.process_time() - start
+    tagger, labels, probability = pycrfsuite.Tagger(), [], []
+    tagger.open(path)
+    for features in part(dicts, test):
+        labels.append(tagger.tag(features))
+        probability.append(tagger.probability(labels[-1]))
+    results.add(test, labels, probability, seconds)
+    return tagger
+
+
+def run(name, y, dicts, X, folds, path):
+    """Return the results of a model by its name; of CHOSEN, of the one that is best inside each training part."""
+    results = Results(y)
+    for train, test in folds:
+        if name == PRODUCT:
+            fit_theirs(results, dicts, train, test, path)
+            continue
+        features, params = PLAIN[name] if name in PLAIN else CHOSEN[name][choose(CHOSEN[name], X, y, train, 2)]
+        results.fit(params, X[features], train, test, no_repeats)
+        results.chosen.append((features, params["max_order"], params["sigma_reg"]))
+    print(f"{name}: {100 * results.is_right.mean():.2f} % entirely right", results.chosen, flush=True)
+    return results
+
+
+def print_use(y, dicts, added, path):
+    """Print sizes of files, and how many addresses a second are tagged from feature dicts, median of three turns."""
+    everything = np.arange(len(y))
+    theirs = fit_theirs(Results(y), dicts, everything, everything, path)
+    model = HighOrderCRF(**MORE[1][1]).fit(added, y)
+    export_tagger(model, path + ".hocrf")
+    size, own_size = os.path.getsize(path), os.path.getsize(path + ".hocrf")
+    print(f"\nfiles: python-crfsuite {size / 1e6:.2f} MB, order 3 with more features {own_size / 1e6:.2f} MB")
+    tagger = Tagger(path + ".hocrf")
+    cases = {
+        PRODUCT: lambda: [theirs.tag(features) for features in dicts],
+        "order 3 with more features, in a batch": lambda: model.predict(added),
+        "exported, one by one": lambda: [tagger.tag(features) for features in added],
+    }
+    protocol.print_speed("addresses a second", cases, len(dicts))
+
+
+def main(arguments=None):
+    options = protocol.parse(__doc__, arguments, quick=False, shuffles=[0, 1, 2, 3, 4, 5], models=MODELS, keep="")
+    if protocol.skipped(protocol.absent(FILE, modules=["pycrfsuite"])):
+        return
+    rows = [json.loads(line) for line in protocol.read_lines(*FILE)[:: 3 if options.quick else 1]]
+    y, dicts = [row["labels"] for row in rows], [row["features"] for row in rows]
+    added = [[d | more(row["tokens"], t) for t, d in enumerate(row["features"])] for row in rows]
+    # one vocabulary for all folds: the weights of what a training part lacks stay 0
+    X = {name: SequenceDictVectorizer().fit_transform(data) for name, data in {"own": dicts, "more": added}.items()}
+    shares = []
+    with tempfile.TemporaryDirectory() as folder:
+        path, keep = os.path.join(folder, "theirs"), options.keep or folder
+        for shuffle in [0] if options.quick else options.shuffles:
+            print(f"\nshuffle {shuffle}")
+            folds = shuffled_folds(len(y), 10, shuffle)[: 2 if options.quick else None]
+            names = [PRODUCT, *(PLAIN if shuffle == 0 and not options.quick else []), *CHOSEN]
+            results = {}
+            for name in names if options.quick else [name for name in names if name in options.models]:
+                file = os.path.join(keep, f"{shuffle} {name}")
+                results[name] = protocol.kept(file, lambda name=name, folds=folds: run(name, y, dicts, X, folds, path))
+            protocol.print_results(results, PRODUCT)
+            protocol.print_rule(results, no_repeats, "repeated labels")
+            shares += [{name: 100 * of.is_right.mean() for name, of in results.items()}] * (shuffle > 0)
+        for name in shares[0] if shares else []:
+            of = np.array([share[name] for share in shares])
+            print(f"{name}: mean of fresh shuffles {of.mean():.2f}, standard deviation {of.std():.2f}", of.round(2))
+        if PRODUCT in options.models:
+            print_use(y, dicts, added, path)
+
+
+if __name__ == "__main__":
+    main()
