@@ -450,7 +450,8 @@ class BaseSequenceLabeler(
         if problem.known is None:
             return
         mask = both(problem.support, problem.known)
-        if self._family is CHAIN and not len(problem.layout.compiled.forbidden_arcs) and mask.allowed.any(axis=1).all():
+        is_free = self._family is CHAIN and not len(problem.layout.compiled.forbidden_arcs)
+        if is_free and mask is not None and mask.allowed.any(axis=1).all():
             return  # any labels may be neighbours
         model = problem.model(np.zeros(problem.n_weights))
         what = "y, max_segment_length" if self._family is SEGMENTS else "y"
@@ -523,6 +524,10 @@ class BaseSequenceLabeler(
         patterns = None if found is None else found.layout.patterns
         problem = self._pose_problem(self._build_layout(data, patterns=patterns), data)
         self._check_possible(problem, data.numbers)
+        return self._prune(problem)
+
+    def _prune(self, problem: Problem) -> Problem:
+        """Return a problem over the labels that ``pruning`` leaves; the same one without it."""
         parameters = self._parameters()
         return prune(problem, parameters.get("pruning"), parameters["random_state"])
 

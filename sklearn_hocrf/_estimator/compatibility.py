@@ -172,7 +172,8 @@ REFUSALS = (
     Refusal(
         "pruning",
         "features of several labels",
-        _PRUNING + "feature_order={asked.feature_order} pairs features with patterns of several labels, but lattices score features by label",
+        _PRUNING + "feature_order={asked.feature_order} pairs features with patterns of several labels, and lattices "
+        "score features by label",
     ),
     Refusal(
         "pruning",
@@ -266,11 +267,6 @@ REFUSALS = (
         "pattern search",
         "learned penalties",
         _LEARNED + "patterns={patterns!r} depend on the penalties discontinuously: give the patterns_ of such a fit",
-    ),
-    Refusal(
-        "pruning",
-        "learned penalties",
-        _LEARNED + "pruning={pruning!r} chooses the labels of each fold anew, discontinuously: use it in the last fit",
     ),
     Refusal(
         "no penalty",

@@ -13,13 +13,14 @@ from .._data.arrays import joined_ranges, offsets_of
 from .._data.masks import Mask, both
 from .._inference.candidates import LevelZero, train_level_zero
 from .._inference.chain import ChainModel
+from .._inference.lattice import LatticeModel
 from .._objectives import Problem
 from .._settings import check, is_integer
 from .._structure.layout import WeightLayout
 from .._structure.patterns import given_patterns
 from .._structure.weighted_arcs import label_arcs
 
-__all__ = ["Pruning", "check_pruning_count", "checked_level_zero", "prune", "prune_runs"]
+__all__ = ["Pruning", "check_pruning_count", "checked_level_zero", "prune", "prune_held_out", "prune_runs"]
 
 
 class Pruning(BaseEstimator):
@@ -118,9 +119,9 @@ def prune(problem: Problem, pruning: Any, random_state: Any = None) -> Problem:
     numbers = int(settings.n_candidates), n_states, int(settings.n_epochs), seed
     level_zero = train_level_zero(problem.layout.of_order_zero(), *data, numbers)
     candidates = level_zero.finder().find(problem.batch, problem.support)
-    if problem.known is None:
-        return problem.over(candidates.with_labels(problem.truth), level_zero)
     known = both(problem.support, problem.known)
+    if problem.known is None or known is None:
+        return problem.over(candidates.with_labels(problem.truth), level_zero)
     in_sets = np.flatnonzero((problem.truth < 0) & ~problem.known.allowed.all(axis=1))
     candidates = candidates.with_labels(_completed(problem, known, level_zero))
     return problem.over(candidates.with_allowed(in_sets, known.allowed[in_sets]), level_zero)
@@ -131,6 +132,15 @@ def prune_runs(runs: Problem, pruned: Problem) -> Problem:
     if pruned.candidates is None:
         return runs
     return runs.over(pruned.candidates.part(np.flatnonzero(pruned.truth >= 0)), pruned.level_zero)
+
+
+def prune_held_out(held_out: Problem, level_zero: LevelZero) -> Problem:
+    """Return held-out data over the candidates of level 0, which has not seen their labels: these are not added."""
+    model = LatticeModel(held_out.layout, np.zeros(held_out.n_weights), level_zero.finder(), held_out.schedule)
+    plan = model.plan(held_out.batch, held_out.support)
+    pruned = held_out.over(plan.candidates, level_zero)
+    pruned.plan = plan  # which has more states where the constraints leave no labelling of fewer
+    return pruned
 
 
 def _completed(problem: Problem, known: Mask, level_zero: LevelZero) -> np.ndarray:

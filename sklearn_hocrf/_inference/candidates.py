@@ -191,7 +191,7 @@ def train_level_zero(
     descent = _Descent(layout, batch, codes, sequence_weight)
     first = np.sort(rng.permutation(n_sequences)[: -(-n_sequences // 10) if n_sequences > 1 else 0])
     others = np.setdiff1d(np.arange(n_sequences), first)
-    n_epochs = max(n_epochs, min(_LEAST_STEPS // max(np.count_nonzero(codes >= 0), 1), _MOST_EPOCHS))
+    n_epochs = max(n_epochs, min(_LEAST_STEPS // max(int((codes >= 0).sum()), 1), _MOST_EPOCHS))
     for _ in range(n_epochs - 1):
         descent.run_epoch(rng.permutation(others))
     recall = np.nan

@@ -12,6 +12,7 @@ from .._kernels import lattice
 from .._structure.weighted_arcs import label_arcs
 from .lattice import LatticeModel, LatticePlan
 from .minibatches import Hidden, MinibatchSource
+from .schedule import Workspace
 
 __all__ = ["LatticeMinibatches"]
 
@@ -51,8 +52,8 @@ class LatticeMinibatches(MinibatchSource):
         self._places[self._is_labelled] = plan.candidates.places(truth)
         self._biases = np.arange(self.layout.first_bias, self.layout.n_weights)
         self._gradient, self._log_z = np.zeros(self.layout.n_pairs), np.zeros(len(batch))
-        self._tables = plan.tables(_new_table)
-        self._agreeing = None if hidden is None else (hidden.plan.lattice, hidden.plan.tables(_new_table))
+        self._tables = plan.tables(Workspace())
+        self._agreeing = None if hidden is None else (hidden.plan.lattice, hidden.plan.tables(Workspace()))
 
     def weights(self, sequences: np.ndarray) -> np.ndarray:
         lists, offsets = self._plan.lattice, self._offsets
@@ -95,7 +96,3 @@ class LatticeMinibatches(MinibatchSource):
 
     def descend(self, batches: list[np.ndarray], course: Any) -> int:
         return 0
-
-
-def _new_table(name: str, size: int) -> np.ndarray:
-    return np.empty(size)
