@@ -33,7 +33,6 @@ from sklearn_hocrf import HighOrderCRF
 from sklearn_hocrf.datasets import make_markov_sequences
 from sklearn_hocrf.inspection import explain
 from sklearn_hocrf.metrics import extract_segments
-from sklearn_hocrf.model_selection import PenaltySearchCV
 from sklearn_hocrf.settings import Constraints, Pruning, SegmentDecoding
 
 SOME = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
@@ -752,5 +751,3 @@ def test_refusals_of_other_ways_to_train(data):
     X, y = data[:2]
     with pytest.raises(ValueError, match="which partial_fit does not have"):
         HighOrderCRF(pruning=2, solver="sgd").partial_fit(X, y)
-    with pytest.raises(ValueError, match="chooses the labels of each fold anew"):
-        PenaltySearchCV(HighOrderCRF(pruning=2), cv=2).fit(X, y)

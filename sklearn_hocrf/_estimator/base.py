@@ -561,6 +561,10 @@ class BaseSequenceLabeler(
         patterns = None if found is None else found.layout.patterns
         problem = self._pose_problem(self._build_layout(data, patterns=patterns), data)
         self._check_possible(problem, data.numbers)
+        return self._prune(problem)
+
+    def _prune(self, problem: Problem) -> Problem:
+        """Return a problem over the labels that ``pruning`` leaves; the same one without it."""
         parameters = self._parameters()
         return prune(problem, parameters.get("pruning"), parameters["random_state"])
 

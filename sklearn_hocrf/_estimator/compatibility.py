@@ -299,11 +299,6 @@ REFUSALS = (
         _LEARNED + "patterns={patterns!r} depend on the penalties discontinuously: give the patterns_ of such a fit",
     ),
     Refusal(
-        "pruning",
-        "learned penalties",
-        _LEARNED + "pruning={pruning!r} chooses the labels of each fold anew, discontinuously: use it in the last fit",
-    ),
-    Refusal(
         "no penalty",
         "learned penalties",
         _LEARNED + "sigma_reg={sigma_reg!r} has no logarithm to start from",

@@ -16,6 +16,7 @@ from .fitted import Fitted
 from .fitted_model import FittedModel
 from .fitting import SOLVERS
 from .patterns import ObservedPatterns
+from .pruning import prune_held_out
 
 __all__ = ["Course"]
 
@@ -85,6 +86,12 @@ class Course:
     def problem(self, layout: Any, data: TrainingData, label_counts: np.ndarray | None = None) -> Problem:
         """Return the data under a layout; label counts are computed from the data unless they are given."""
         return self.estimator._pose_problem(layout, data, label_counts)
+
+    def prune(self, training: Problem, held_out: Problem) -> tuple[Problem, Problem]:
+        """Return both over the labels that ``pruning`` leaves, which are chosen without the held-out labels."""
+        training = self.estimator._prune(training)
+        level_zero = training.level_zero
+        return training, held_out if level_zero is None else prune_held_out(held_out, level_zero)
 
     def penalty(self, prior: Any, layout: Any, data: TrainingData) -> Any:
         """Return the penalty on the weights of a layout; warn of prefixes that match no feature name."""

@@ -13,13 +13,14 @@ from .._data.arrays import joined_ranges, offsets_of
 from .._data.masks import Mask, both
 from .._inference.candidates import LevelZero, train_level_zero
 from .._inference.chain import ChainModel
+from .._inference.lattice import LatticeModel
 from .._objectives import Problem
 from .._settings import check, is_integer
 from .._structure.layout import WeightLayout
 from .._structure.patterns import given_patterns
 from .._structure.weighted_arcs import label_arcs
 
-__all__ = ["Pruning", "check_pruning_count", "checked_level_zero", "prune", "prune_runs"]
+__all__ = ["Pruning", "check_pruning_count", "checked_level_zero", "prune", "prune_held_out", "prune_runs"]
 
 
 class Pruning(BaseEstimator):
@@ -131,6 +132,15 @@ def prune_runs(runs: Problem, pruned: Problem) -> Problem:
     if pruned.candidates is None:
         return runs
     return runs.over(pruned.candidates.part(np.flatnonzero(pruned.truth >= 0)), pruned.level_zero)
+
+
+def prune_held_out(held_out: Problem, level_zero: LevelZero) -> Problem:
+    """Return held-out data over the candidates of level 0, which has not seen their labels: these are not added."""
+    model = LatticeModel(held_out.layout, np.zeros(held_out.n_weights), level_zero.finder(), held_out.schedule)
+    plan = model.plan(held_out.batch, held_out.support)
+    pruned = held_out.over(plan.candidates, level_zero)
+    pruned.plan = plan  # which has more states where the constraints leave no labelling of fewer
+    return pruned
 
 
 def _completed(problem: Problem, known: Mask, level_zero: LevelZero) -> np.ndarray:

@@ -18,6 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, cg
 
+from .._inference.candidates import LevelZero
+from .._inference.chain import ChainModel
 from .._objectives import NegativeLogLikelihood, Problem, Tied
 from .._penalties import L2
 from .._settings import states
@@ -26,6 +28,8 @@ from .._structure.tied_weights import tie_weights
 
 __all__ = ["Fold", "FoldStep"]
 
+STEP = 1e-3  # largest change of a weight in differences of gradients, whose relative error is then about its square
+SHARE = 0.01  # of level 0 in the held-out likelihood with pruning
 RESIDUAL = 0.03  # of the linear system, relative to its right side
 MOST_PRODUCTS = 60  # of the Hessian with vectors, for one linear system; the next step continues from its solution
 # The loss is corrected to first order for incomplete training. If the correction exceeds this share of the loss, the
@@ -78,8 +82,9 @@ class Fold:
         alike = groups if states(objective, "depends_on_scores_only") else np.arange(training.n_weights)
         self._ties = tie_weights(training.layout, training.batch, alike)
         bound = Tied(objective.bind(training.under(self._ties.layout)), self._ties)
-        self._training = _Counted(bound)
-        self._held_out = NegativeLogLikelihood().bind(held_out)
+        self._training = _Counted(bound, training.candidates is not None)
+        level_zero, whole = held_out.level_zero, NegativeLogLikelihood()
+        self._held_out = whole.bind(held_out) if level_zero is None else _PrunedLikelihood(held_out, level_zero)
         self._n_tokens = float(held_out.sequence_weight @ held_out.batch.lengths)
         n_variables = len(self._ties.root)
         self._group, self._n_groups = np.zeros(n_variables, dtype=np.int64), n_groups
@@ -154,13 +159,41 @@ class _ByNorm(LBFGS):
         return float(np.linalg.norm(point.gradient) / max(1.0, float(np.linalg.norm(point.w))))
 
 
+class _PrunedLikelihood:
+    """The negative log-likelihood of held-out labels, some of which pruning leaves no probability.
+
+        L(w) = - sum_n c_n log((1 - e) p(y_n | x_n; w) + e q(y_n | x_n))
+
+    p is the model over lattices, q the model of order 0 that has chosen the candidates, and e = :data:`SHARE`.
+    """
+
+    def __init__(self, problem: Problem, level_zero: LevelZero) -> None:
+        self.problem = problem
+        batch, truth, plan = problem.batch, problem.truth, problem.plan
+        first = ChainModel(level_zero.layout, level_zero.weights)
+        self._other = np.log(SHARE) + first.log_score(batch, truth) - first.log_partition(batch, problem.n_jobs)
+        self._codes = np.where(  # where p is 0 the counts get no weight, but must be of candidates
+            plan.candidates.contain(truth), truth, plan.candidates.labels[plan.candidates.starts[:-1]]
+        )
+
+    def value_gradient(self, w: np.ndarray) -> tuple[float, np.ndarray]:
+        problem = self.problem
+        model, batch, plan = problem.model(w), problem.batch, problem.plan
+        log_p = model.log_score(batch, problem.truth, plan) - model.log_partition(batch, problem.n_jobs, plan)
+        log_mixture = np.logaddexp(np.log1p(-SHARE) + log_p, self._other)
+        weight = problem.sequence_weight * np.exp(np.log1p(-SHARE) + log_p - log_mixture)
+        expected = model.expectations(plan, weight, problem.n_jobs).counts
+        gradient = expected - plan.empirical_counts(self._codes, weight)
+        return -float(problem.sequence_weight @ log_mixture), gradient
+
+
 class _Counted:
     """An objective that counts the passes over its data and stores the last gradient."""
 
     is_convex = True
 
-    def __init__(self, objective):
-        self._objective, self._newest = objective, None
+    def __init__(self, objective, is_pruned=False):
+        self._objective, self._newest, self._is_pruned = objective, None, is_pruned
         self.n_passes = 0
 
     def value_gradient(self, u):
@@ -175,5 +208,10 @@ class _Counted:
         return self._newest[1]
 
     def hessp(self, u, v):
+        if self._is_pruned:  # lattices have no passes on dual numbers: central differences of the gradient
+            step = STEP / max(float(np.abs(v).max(initial=0.0)), np.finfo(float).tiny)
+            self.n_passes += 2
+            ahead, behind = (self._objective.value_gradient(u + sign * step * v)[1] for sign in (1, -1))
+            return (ahead - behind) / (2 * step)
         self.n_passes += 1
         return self._objective.hessp(u, v)

@@ -170,6 +170,10 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
     far are used. Training of folds calls no callbacks. Callbacks set on ``estimator`` itself run only during the final
     refit.
 
+    With ``pruning``, each fold trains its own level 0, on its training part alone, and held-out tokens keep the labels
+    that this one chooses. The score of a sequence is then log(0.99 p + 0.01 q), where p is the probability of its
+    labels, which is 0 if one of them is not kept, and q their probability according to level 0.
+
     The weights of a fold are trained by L-BFGS for any ``solver``, starting from the weights of the previous step. They
     are determined only to a tolerance, which shrinks from step to step; scores are corrected for this to first order.
     At the end the best step is evaluated precisely, as are all steps that are better than it after that, so that

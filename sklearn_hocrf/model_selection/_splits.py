@@ -83,11 +83,13 @@ def _make_fold(estimator, split, targets, groups) -> Fold:
     batch, form = fitted.read(split.X_test)
     truth = fitted.read_truth(split.y_test, batch, form)
     mask = fitted.mask(batch, form)
-    held_out = training.on(batch, truth, split.weight_test, mask)
+    training, held_out = course.prune(training, training.on(batch, truth, split.weight_test, mask))
+    is_pruned = held_out.candidates is not None  # and the candidates meet the constraints
     weight = np.repeat(held_out.sequence_weight, batch.lengths)
 
     def accuracy(w):
-        decoded = held_out.model(w).decode(batch, fitted.n_jobs, mask)
+        given = {"plan": held_out.plan} if is_pruned else {"mask": mask}
+        decoded = held_out.model(w).decode(batch, fitted.n_jobs, **given)
         return float(np.average(fitted.are_right(decoded, truth), weights=weight))
 
     of_weights = groups.of_weights(layout, data)
