@@ -233,8 +233,12 @@ def mass_of(word):
     return {"a": 0.5, "b": -1.0, "ab": 1.5}[word]
 
 
-def with_token_weights(longest):
-    """Return the labels whose tokens have weights in addition to those of their segments."""
+def with_token_weights(longest, blocks, feature_orders):
+    """Return the labels whose tokens have weights in addition to those of their segments, and of their lengths."""
+    numbered = features_of(blocks, 0) if blocks else ()
+    for (block, number), orders in zip(numbered, feature_orders, strict=False):
+        if isinstance(block, LengthBlock) and block.kind in ("gamma", "poisson") and number == 0 and 0 in orders:
+            return []  # the length itself is such a weight
     return [y for y, most in enumerate(longest) if most > 1 and len(longest) > 1]
 
 
@@ -275,7 +279,7 @@ def segment_cases(draw, weights=MODERATE, forbid=False, n_sequences=4, blocks=No
         repeats,
         {z: draw(pattern_weight if len(z) > 1 else weights) for z in patterns},
         {(f, z): draw(weights) for f, k in enumerate(feature_orders) for z in patterns if len(z) - 1 in k}
-        | {(len(feature_orders), (y,)): draw(weights) for y in with_token_weights(longest)},
+        | {(len(feature_orders), (y,)): draw(weights) for y in with_token_weights(longest, blocks, feature_orders)},
         shortest,
     )
     row = st.dictionaries(st.integers(0, n_attributes - 1), VALUES)
@@ -336,7 +340,10 @@ def random_segment_case(
     words = [[WORDS[i] for i in rng.integers(0, len(WORDS), n)] for n in lengths]
     model = so.Model(n_labels, tuple(longest), repeats, patterns, features, tuple(shortest))
     segmentations = [random_segmentation(rng, model, n) for n in lengths]
-    of_tokens = {(len(feature_orders), (y,)): scale * float(rng.normal()) for y in with_token_weights(longest)}
+    of_tokens = {
+        (len(feature_orders), (y,)): scale * float(rng.normal())
+        for y in with_token_weights(longest, blocks, feature_orders)
+    }
     model = model._replace(features=features | of_tokens)
     return SegmentCase(model, feature_orders, blocks, n_attributes, rows, words, segmentations)
 

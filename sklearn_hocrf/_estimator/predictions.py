@@ -389,7 +389,7 @@ class PredictionsMixin(Hooks):
         >>> y = [["B-PER", "I-PER", "O", "B-PER"], ["O", "B-PER"]]
         >>> crf = HighOrderSemiCRF(scheme="bio").fit(X, y)
         >>> crf.log_likelihood(X[:1] * 2, [y[0], ["B-PER", "I-PER", "I-PER", "O"]]).round(2)
-        array([-2.09,  -inf])
+        array([-2.1, -inf])
         """
         fitted = self._as_fitted()
         if unknown not in ("raise", "impossible"):

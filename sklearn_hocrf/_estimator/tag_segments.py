@@ -83,7 +83,7 @@ class TagSegmentsMixin(Hooks):
         ...     print(start, stop, label, round(probability, 2))
         0 1 PER 0.29
         0 2 PER 0.38
-        1 2 PER 0.23
+        1 2 PER 0.22
         3 4 PER 0.6
         """
         check_threshold(threshold)

@@ -39,7 +39,7 @@ sequence  error  true     predicted  true_text  predicted_text  probability
 >>> explain(tagger, X_test, 1, 2, against="B-LOC").table[:2]
 position  pattern  feature   value  weight  contribution
        2  O B-PER            1.000   0.535         0.535
-       2  O B-LOC           -1.000   0.375        -0.375
+       2  O B-LOC           -1.000   0.374        -0.374
 """
 
 from .._display import Table

@@ -76,8 +76,8 @@ def durations(estimator: Any, X: Any, y: Any = None) -> Table:
     ... ).fit(X, y)
     >>> durations(model, X, y)
     label  n_segments   mean    std  true_n_segments  true_mean  true_std
-    u           1.965  2.435  0.683                2      2.500     0.500
-    z           3.067  1.374  0.500                3      1.333     0.471
+    u           2.487  2.000  0.799                2      2.500     0.500
+    z           2.957  1.361  0.480                3      1.333     0.471
     """
     fitted, X = FittedModel.and_input(estimator, X)
     if not fitted.labels_segments:
@@ -126,8 +126,8 @@ class DurationsDisplay(Display):
     >>> X, y = [[["z"], ["u"], ["u"], ["z"]], [["u"], ["u"], ["z"]]], [list("zuuz"), list("uuz")]
     >>> DurationsDisplay.from_estimator(HighOrderSemiCRF().fit(X, y), X)
     label  n_segments   mean    std  true_n_segments  true_mean  true_std
-    u           2.201  1.739  0.439
-    z           3.172  1.000  0.000
+    u           2.401  1.646  0.478
+    z           3.049  1.000  0.000
     """
 
     def __init__(self, table: Table) -> None:

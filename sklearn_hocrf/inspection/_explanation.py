@@ -188,12 +188,12 @@ def explain(
     >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
     >>> crf = HighOrderCRF().fit(X, y)
     >>> explain(crf, X, 1, 1, against="ADJ")
-    man: NOUN rather than ADJ: log-odds 0.95
+    man: NOUN rather than ADJ: log-odds 0.94
     position  pattern   feature   value  weight  contribution
-           1  NOUN      man       1.000   0.786         0.786
-           1  DET ADJ            -1.000   0.491        -0.491
-           1  DET NOUN            1.000   0.337         0.337
-           1  ADJ                -1.000  -0.209         0.209
+           1  NOUN      man       1.000   0.784         0.784
+           1  DET ADJ            -1.000   0.493        -0.493
+           1  DET NOUN            1.000   0.338         0.338
+           1  ADJ                -1.000  -0.211         0.211
            1  NOUN                1.000   0.105         0.105
     >>> explanation = explain(crf, X, 1, 1)
     >>> explanation.against, round(explanation.log_odds_marginal, 2)

@@ -37,11 +37,11 @@ class ExplanationDisplay(Display):
     >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
     >>> crf = HighOrderCRF().fit(X, y)
     >>> ExplanationDisplay.from_estimator(crf, X, 1, 1, top=2)
-    man: NOUN rather than ADJ: log-odds 0.95
+    man: NOUN rather than ADJ: log-odds 0.94
     tokens  pattern   feature  value   weight  contribution
-    man     NOUN      man      1.000   0.786          0.786
-    man     DET ADJ            -1.000  0.491         -0.491
-            3 others                                  0.651
+    man     NOUN      man      1.000   0.784          0.784
+    man     DET ADJ            -1.000  0.493         -0.493
+            3 others                                  0.654
     """
 
     def __init__(self, explanation: Explanation, top: int = 15) -> None:

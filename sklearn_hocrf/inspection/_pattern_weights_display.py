@@ -43,8 +43,8 @@ class PatternWeightsDisplay(Display):
     >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
     >>> PatternWeightsDisplay.from_estimator(HighOrderCRF().fit(X, y))
     first  ADJ    DET  NOUN
-    ADJ                0.491
-    DET    0.491       0.337
+    ADJ                0.493
+    DET    0.493       0.338
     NOUN
     """
 

@@ -154,7 +154,7 @@ def log_odds_standard_errors(
     >>> crf = HighOrderCRF().fit(X, y)
     >>> for label, log_odds, error in log_odds_standard_errors(crf, X, X, [(0, 0), (0, 1)]).tolist():
     ...     print(f"{label} {log_odds:.2f} +- {error:.2f}")
-    DET 0.49 +- 1.03
+    DET 0.48 +- 1.03
     ADJ -0.16 +- 1.20
     """
     fitted, inner = FittedModel.and_input(estimator, X)
