@@ -232,6 +232,7 @@ def test_chain_of_suffixes_takes_seconds():
     assert automaton.n_states == 3001
 
 
+@pytest.mark.slow
 def test_order_3000_on_labels_that_repeat_takes_seconds():
     start = time.perf_counter()
     codes = np.arange(4000, dtype=np.int32) % 2

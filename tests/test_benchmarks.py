@@ -183,6 +183,7 @@ class Toy:
         os._exit(1)
 
 
+@pytest.mark.slow
 def test_processes_keep_benchmarks(load):
     common = load("common")
     with common.Process() as process:

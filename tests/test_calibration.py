@@ -131,6 +131,7 @@ def test_predictions_stay_and_weights_are_divided(name):
         np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-15)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [WEAK, WEAK_SEGMENTS], ids=lambda model: type(model).__name__)
 def test_models_of_weak_and_strong_penalties(model):
     for sigma, is_overconfident in (30.0, True), (0.05, False):

@@ -185,6 +185,7 @@ def test_history_and_gap_describe_the_minimised_function():
     assert 0 <= history[-1] - exact.objective_history_[-1] <= crf.optimality_gap_ < 1e-4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sigma_reg", [0.1, 1.0, 10.0, 100.0, {("features", 0): 3.0, None: 100.0}])
 def test_default_tolerance_ends_near_the_optimum_whatever_the_penalty(sigma_reg):
     words, new_words, letters, _ = make_digit_words(60, 40, random_state=0)

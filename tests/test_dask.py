@@ -156,6 +156,7 @@ def test_threads_that_share_a_client_wait_for_each_other(client, monkeypatch):
     assert client.submit(abs, -3).result() == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_interrupted", [1, 99])
 def test_requests_that_another_thread_interrupts_are_repeated(client, monkeypatch, n_interrupted):
     gather, left = client.gather, [n_interrupted]
@@ -214,6 +215,7 @@ def test_segments(scheme, settings, client):
     assert remote.score(parts(X), parts(given)) == pytest.approx(local.score(X, given))
 
 
+@pytest.mark.slow
 def test_segments_of_one_token_in_some_partitions_alone(client):
     """Whether labels may repeat is a question to all partitions."""
     X, y = [[["a"], ["b"]], [["a"], ["a"], ["b"]]] * 4, [["A", "B"], ["A", "A", "B"]] * 4
@@ -576,6 +578,7 @@ def test_a_lost_scheduler_is_an_error_within_seconds():
 # ------------------------------------------------------------------------------------------------------------ searches
 
 
+@pytest.mark.slow
 def test_searches_on_a_cluster(client):
     grid = {"max_order": [0, 1], "sigma_reg": [0.5, 1.0]}
     local = GridSearchCV(HighOrderCRF(tol=1e-3), grid, cv=2).fit(X, y)

@@ -430,6 +430,7 @@ def test_real_references(data_dir, name, n_sequences, n_tokens):
     assert (len(X), sum(map(len, X)), len(set().union(*y))) == (n_sequences, n_tokens, 13)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "n_sequences", "n_characters", "n_words", "longest"),
     [("train", 3997, 156360, 98608, 17), ("dev", 500, 20014, 12663, 14), ("test", 500, 19212, 12012, 14)],

@@ -138,6 +138,7 @@ def test_chains_of_extreme_weights_equal_enumeration(case):
     assert_enumerated(*to_chain_model(case), oracle, case, 1e-8)
 
 
+@pytest.mark.slow
 @settings(max_examples=20)
 @given(segment_cases(EXTREME, forbid=True).filter(has_segmentation))
 def test_segments_of_extreme_weights_equal_enumeration(case):

@@ -67,6 +67,7 @@ def covariance(model, X, y):
     return np.linalg.inv(np.array(columns) + np.eye(len(w)) / crf.sigma_reg**2)
 
 
+@pytest.mark.slow
 def test_weights_are_those_of_the_distributions(data, model):
     """Those of ``length`` up to a constant for all labels; a token's emission also has a constant for its label."""
     crf, cov = model[-1], covariance(model, *data[:2])
@@ -101,6 +102,7 @@ def test_expected_lengths_on_new_sequences(data, model):
     assert sum(row.n_segments * row.mean for row in table) == pytest.approx(sum(map(len, y)), rel=1e-10)
 
 
+@pytest.mark.slow
 def test_held_out_likelihood_is_not_below_that_of_indicators(data, model):
     X, y = data[2:]
     gamma = model.log_likelihood(X, y).sum()

@@ -626,6 +626,7 @@ def conll2000(data_dir):
     return [[tuple(row[:2]) for row in s] for s in sentences], [row[2] for s in sentences for row in s]
 
 
+@pytest.mark.slow
 def test_chunking_template_has_the_published_number_of_weights(conll2000):
     """CRFsuite counts 452,755 weights: 145 label pairs, the rest are the (attribute, label) pairs of the data."""
     X, labels = conll2000

@@ -7,7 +7,7 @@ import tracemalloc
 import zlib
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from internals import _lines
 from numpy.testing import assert_array_equal
@@ -229,7 +229,6 @@ def mutate(content, edits):
 
 
 @ALL
-@settings(max_examples=50)
 @given(
     edits=EDITS, zipped=st.sampled_from(["no", "before", "after"]), encoding=st.sampled_from(["utf-8-sig", "utf-16"])
 )

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from cases import build_layout
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from internals import (
     DenseColumns,
@@ -101,7 +101,6 @@ def folder(tmp_path):
 
 
 @given(batches(), st.lists(st.integers(0, 4), max_size=2), st.sampled_from(["r", None]))
-@settings(max_examples=60)
 def test_what_is_saved_is_read(tmp_path_factory, batch, cuts, mmap_mode):
     folder = tmp_path_factory.mktemp("saved") / "batch"
     bounds = [0, *sorted(min(c, len(batch)) for c in cuts), len(batch)]

@@ -83,7 +83,6 @@ def test_what_is_written_is_what_is_read(tmp_path_factory, data, separator, enco
 
 
 @given(st.lists(st.lists(st.text("ab_éü日#", min_size=1), min_size=1, max_size=4), min_size=1, max_size=3))
-@settings(max_examples=50, deadline=None)
 def test_words_are_never_refused(tmp_path_factory, words):
     path = tmp_path_factory.getbasetemp() / "words"
     dump_conll(path, words, words)
@@ -154,7 +153,6 @@ def documents(draw):
 
 
 @given(documents(), st.sampled_from(["label", "labels"]))
-@settings(max_examples=100, deadline=None)
 def test_documents_come_back(tmp_path_factory, data, key):
     path = tmp_path_factory.getbasetemp() / "all.jsonl"
     ids = list(range(3, 3 + len(data[0])))

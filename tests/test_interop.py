@@ -6,7 +6,7 @@ import struct
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -202,7 +202,6 @@ TOKENS = st.one_of(
 
 @given(st.lists(TOKENS, min_size=1, max_size=4), st.sampled_from(ALGORITHMS))
 @pytest.mark.filterwarnings("ignore:none of the")
-@settings(max_examples=30, deadline=None)
 def test_tokens_are_read_as_python_crfsuite_reads_them(tmp_path_factory, tokens, algorithm):
     path = tmp_path_factory.mktemp("drawn") / "model"
     X, y = [tokens, [["x"], {"i": 2.5}]], [(["A", "B"] * 2)[: len(tokens)], ["B", "A"]]

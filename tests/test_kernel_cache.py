@@ -88,6 +88,7 @@ def test_kernels_come_from_the_cache(toy):
     assert module.second.stats.cache_misses.total() == 0
 
 
+@pytest.mark.slow
 def test_code_of_imported_files_counts_and_times_do_not(tmp_path):
     """A kernel calls one of another file: numba's own cache would keep the old code of that."""
     package = tmp_path / "package"

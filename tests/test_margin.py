@@ -607,6 +607,7 @@ def test_hinge_of_every_order(estimator, max_order):
     assert (crf.coef_ != likelihood.coef_).nnz > 0
 
 
+@pytest.mark.slow
 @every_estimator
 def test_weight_two_is_the_sequence_twice_and_zero_is_absence(estimator):
     weight = np.where(np.arange(len(X)) < 5, 2.0, np.arange(len(X)) % 2)

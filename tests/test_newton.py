@@ -117,6 +117,7 @@ def test_the_hessian_is_symmetric_and_positive_semidefinite(name):
     assert spectrum[-1] > 1
 
 
+@pytest.mark.slow
 def test_hessp_of_sequences_done_in_log_space():
     objective, w = OBJECTIVES["chain, conjoined"]()
     w = 150 * w

@@ -88,7 +88,6 @@ def searches(draw):
     return features, labels, weight, strengths, parameters
 
 
-@settings(deadline=None, max_examples=25)
 @given(searches())
 @pytest.mark.slow
 def test_drawn_chains(case):
@@ -144,6 +143,7 @@ def test_interleaved_sequences(strength, max_order):
     assert {len(pattern) for pattern in found.patterns_} >= {1, 3}
 
 
+@pytest.mark.slow
 @both_estimators
 def test_without_a_limit_of_the_order(estimator):
     x, y = interleaved(6, 10)

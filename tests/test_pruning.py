@@ -35,7 +35,7 @@ from sklearn_hocrf.inspection import explain
 from sklearn_hocrf.metrics import extract_segments
 from sklearn_hocrf.settings import Constraints, Pruning, SegmentDecoding
 
-SOME = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+SOME = settings(suppress_health_check=list(HealthCheck))
 
 
 def of_mask(mask):
@@ -403,6 +403,7 @@ def test_predictions_are_made_of_candidates(data, max_order):
         assert (value == -np.inf) == is_pruned
 
 
+@pytest.mark.slow
 def test_explanations_compare_what_is_possible(data):
     crf = HighOrderCRF(2, pruning=Pruning(3, n_states=100)).fit(*data[:2])
     X_test = data[2][:4]
@@ -468,7 +469,7 @@ def test_other_answers(data, pruned):
 
 
 @pytest.mark.slow
-@settings(SOME, max_examples=40)
+@SOME
 @given(st.integers(0, 10**6))
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_segments_are_chosen_among_what_the_candidates_can_write(seed):
@@ -551,7 +552,7 @@ def draw_sets(rng, codes, n_labels, share=0.5):
     return allowed, np.where(allowed.sum(axis=1) == 1, codes, -1).astype(np.int32)
 
 
-@settings(SOME, max_examples=40)
+@SOME
 @given(cases(bias_only=True, min_length=1), st.integers(0, 10**6))
 def test_the_likelihood_of_holes_against_enumeration(case, seed):
     whole, batch = to_chain_model(case)

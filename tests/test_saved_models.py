@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from internals import TemplateVocabularies, compiled, pack_texts, unpack_texts
 from numpy.testing import assert_allclose, assert_array_equal
@@ -151,7 +151,6 @@ def test_nothing_is_compiled_again_after_loading(name):
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=()), max_size=5)))
-@settings(max_examples=50)
 def test_texts_come_back(texts):
     data, lengths = pack_texts(texts)
     assert data.dtype == np.uint8

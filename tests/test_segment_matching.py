@@ -10,7 +10,7 @@ import segment_cases as sc
 import segment_oracle as so
 from cases import random_case, to_batch, to_codes
 from cases import to_layout as to_chain_layout
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from internals import (
     BAG,
@@ -111,7 +111,6 @@ def training_data(draw):
     return case, np.array(weights), {"all_pairs": draw(st.booleans()), "fit_intercept": draw(INTERCEPTS)}
 
 
-@settings(max_examples=30)
 @given(training_data())
 def test_value_equals_enumeration(drawn):
     case, weights, options = drawn
@@ -172,6 +171,7 @@ def test_every_weight_moves_the_value_as_the_gradient_says():
     assert np.linalg.norm(gradient - differences) < 1e-7 * np.linalg.norm(gradient)
 
 
+@pytest.mark.slow
 def test_sequences_that_need_log_space(monkeypatch):
     calls = []
     forward_log = segment_log.forward_log

@@ -146,7 +146,6 @@ def fit(model, X, y):
 
 
 @given(st.data())
-@settings(max_examples=25)
 def test_drawn_templates(tmp_path_factory, data):
     X = data.draw(sequences(tokens_of(TEXTS)))
     y = data.draw(labels_of(X))

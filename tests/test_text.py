@@ -6,7 +6,7 @@ import unicodedata
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from internals import schemes
 
@@ -46,7 +46,6 @@ def touching(tokenized, spans):
 # -------------------------------------------------------------------------------------------------------------- tokens
 
 
-@settings(deadline=None, max_examples=60)
 @given(TEXTS)
 def test_tokens_are_their_characters(texts):
     tokenized = tokenize(texts)
@@ -143,7 +142,6 @@ def test_bad_offsets(offsets):
 
 
 @pytest.mark.parametrize("sentences", [None, r".+"])
-@settings(deadline=None, max_examples=80)
 @given(st.data())
 def test_spans_come_back(sentences, data):
     tokenized, spans = data.draw(annotated(sentences))
@@ -161,7 +159,6 @@ def test_spans_come_back(sentences, data):
             assert tags_from_spans(tokenized, [of_text[::-1] for of_text in spans], scheme, misaligned=way) == y
 
 
-@settings(deadline=None, max_examples=60)
 @given(annotated())
 def test_written_iob1_keeps_its_own_rules(data):
     table = schemes.TagTable(np.array([schemes.B, schemes.I, schemes.O]), np.array([0, 0, 1]))
@@ -172,7 +169,6 @@ def test_written_iob1_keeps_its_own_rules(data):
         assert borders[0, codes[:1]].all()
 
 
-@settings(deadline=None, max_examples=100)
 @given(st.text(ALPHABET, min_size=1, max_size=15), st.data())
 def test_misaligned_spans_beside_brute_force(text, data):
     start = data.draw(st.integers(0, len(text) - 1))
@@ -316,7 +312,6 @@ PREFIX_LETTERS = {"bio": "BI", "iob1": "BI", "bioes": "BIES", "bilou": "BILU", "
 
 
 @given(data=st.data())
-@settings(max_examples=60, deadline=None)
 def test_converted_tags_have_the_same_segments(data):
     """Whatever the tags are, legal or not: what is written is legal, and is read as the same segments."""
     source, target = data.draw(st.sampled_from(SCHEMES)), data.draw(st.sampled_from(SCHEMES))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from cases import build_layout, cases, to_batch, to_codes, to_layout
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from internals import (
     CHAIN,
@@ -70,7 +70,6 @@ def check(layout, batch, problem):
     return ties
 
 
-@settings(deadline=None, max_examples=40)
 @given(cases(min_length=1), st.data())
 def test_chains(case, data):
     n = len(case.feature_orders)
@@ -82,7 +81,6 @@ def test_chains(case, data):
         assert len(ties.root) < layout.n_weights
 
 
-@settings(deadline=None, max_examples=40)
 @given(segment_cases())
 def test_segments(case):
     batch = to_segment_batch(case)
@@ -158,6 +156,7 @@ class SeesAll:
         return self.solver.solve(objective, penalty, w0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("solver", "params"),
     [

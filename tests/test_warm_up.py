@@ -149,6 +149,7 @@ def test_fit_and_predict_from_a_read_only_folder_compile_nothing(tmp_path):
     assert (process.stdout, process.stderr) == ("[['X', 'Y', 'Y'], ['Y']] 0\n", "")
 
 
+@pytest.mark.slow
 def test_no_kernel_is_forgotten():
     """Each one is compiled by a warm-up, but for those that only other kernels call."""
     environment = os.environ | {"PYTHONPATH": str(PACKAGE.parent)}

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import skops.io
 from cases import cases, to_batch, to_layout
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from internals import BEGIN, SequenceBatch, TokenBlock, match_prefixes, tie_weights, weight_groups
 from segment_cases import segment_cases, to_segment_batch, to_segment_layout
@@ -73,7 +73,6 @@ KEYS = st.one_of(
 )
 
 
-@settings(deadline=None, max_examples=100)
 @given(cases(min_length=1), st.lists(KEYS, unique=True, max_size=8), st.data())
 def test_which_key_covers_a_weight(case, keys, data):
     layout, _ = to_layout(case)
@@ -258,7 +257,6 @@ def check_ties(layout, batch, groups):
     return ties
 
 
-@settings(deadline=None, max_examples=40)
 @given(cases(min_length=1), st.data())
 def test_ties_of_chains(case, data):
     n = len(case.feature_orders)
@@ -267,7 +265,6 @@ def test_ties_of_chains(case, data):
     check_ties(layout, to_batch(case.sequences, len(case.feature_orders)), draw_groups(data, layout))
 
 
-@settings(deadline=None, max_examples=40)
 @given(segment_cases(), st.data())
 def test_ties_of_segments(case, data):
     batch = to_segment_batch(case)
