@@ -165,8 +165,10 @@ class EarlyStopping(_ModelCallback):
     ValueError
         If a parameter is out of range.
 
-    Notes ----- Only iterations that train the weights of the final model count, not the iterations of a search for
-    label patterns or of training the initial weights. Each iteration costs a prediction of the held-out sequences.
+    Notes
+    -----
+    Only iterations that train the weights of the final model count, not the iterations of a search for label patterns
+    or of training the initial weights. Each iteration costs a prediction of the held-out sequences.
 
     Early stopping acts like a penalty, and costs less than a search for one. However, its result depends on the solver,
     while the effect of ``sigma_reg`` does not (:class:`~sklearn_hocrf.model_selection.PenaltySearchCV` learns it).
@@ -318,10 +320,12 @@ class Checkpoint(_ModelCallback):
     ImportError
         In fit, before training: if skops is needed but not installed.
 
-    Notes ----- To resume a fit, load the file and fit with ``warm_start=True``: training continues from its weights,
-    and reaches the same optimum as without interruption. The file does not contain the state of the solver, such as the
-    curvature information of L-BFGS, so the iterations differ. ``solver="bcfw"`` starts from 0 again; non-convex
-    criteria may end in a different optimum.
+    Notes
+    -----
+    To resume a fit, load the file and fit with ``warm_start=True``: training continues from its weights, and reaches
+    the same optimum as without interruption. The file does not contain the state of the solver, such as the curvature
+    information of L-BFGS, so the iterations differ. ``solver="bcfw"`` starts from 0 again; non-convex criteria may end
+    in a different optimum.
 
     Clones that a search fits write the same file, and the last one wins.
 

@@ -1,0 +1,101 @@
+"""Sphinx configuration: ``pip install -e ".[docs]"``, then ``sphinx-build -W --keep-going docs docs/_build/html``.
+
+Nothing is executed: notebooks come with their stored outputs, examples of the guide run as doctests of the test suite.
+With the environment variable DOCS_OFFLINE set, links to the pages of other libraries are left out.
+"""
+
+import base64
+import json
+import os
+import re
+import shutil
+from pathlib import Path
+
+from sklearn_hocrf import __version__
+
+HERE = Path(__file__).parent
+THUMBNAILS = {"02_why_high_order": 1, "05_how_it_works": 1}  # which picture of the notebook; else the first one
+
+project, author, release = "sklearn_hocrf", "sklearn_hocrf developers", __version__
+extensions = [
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.intersphinx",
+    "sphinx.ext.mathjax",
+    "sphinx-mathjax-offline",
+    "numpydoc",
+    "myst_nb",
+    "sphinx_design",
+    "sphinx_copybutton",
+]
+exclude_patterns = ["_build"]
+templates_path, html_static_path, html_css_files = ["_templates"], ["_static"], ["custom.css"]
+nitpicky = True
+offline = "DOCS_OFFLINE" in os.environ
+libraries = {
+    "python": "https://docs.python.org/3",
+    "sklearn": "https://scikit-learn.org/stable",
+    "numpy": "https://numpy.org/doc/stable",
+    "scipy": "https://docs.scipy.org/doc/scipy",
+    "joblib": "https://joblib.readthedocs.io/en/stable",
+    "dask": "https://docs.dask.org/en/stable",
+    "distributed": "https://distributed.dask.org/en/stable",
+}
+intersphinx_mapping = {} if offline else {name: (url, None) for name, url in libraries.items()}
+if offline:
+    nitpick_ignore_regex = [("py:.*", rf"({'|'.join(libraries)})\..*")]
+
+html_theme, html_title = "pydata_sphinx_theme", f"sklearn_hocrf {release}"
+html_theme_options = {
+    "navigation_with_keys": False,
+    "show_prev_next": True,
+    "secondary_sidebar_items": ["page-toc"],
+    "footer_start": ["copyright"],
+    "footer_end": [],
+}
+html_copy_source, html_show_sourcelink = False, False
+autodoc_typehints, autodoc_member_order = "none", "bysource"
+autosummary_generate, numpydoc_show_class_members = True, False
+numpydoc_class_members_toctree = False
+nb_execution_mode = "off"
+nb_mime_priority_overrides = [("html", "text/html", 0)]
+myst_enable_extensions, myst_heading_anchors = ["colon_fence", "deflist", "dollarmath", "amsmath"], 4
+copybutton_prompt_text, copybutton_prompt_is_regexp = r">>> |\.\.\. |\$ ", True
+suppress_warnings = ["mystnb.unknown_mime_type"]
+
+
+def copy_notebooks(app):
+    """Copy the notebooks to the pages of examples, and a picture of each that has one to the thumbnails."""
+    for path in sorted((HERE.parent / "notebooks").glob("*.ipynb")):
+        shutil.copy(path, HERE / "examples" / path.name)
+        outputs = [o for c in json.loads(path.read_text(encoding="utf-8"))["cells"] for o in c.get("outputs", [])]
+        pictures = [o["data"]["image/png"] for o in outputs if "image/png" in o.get("data", {})]
+        if pictures:
+            picture = base64.b64decode(pictures[THUMBNAILS.get(path.stem, 0)])
+            (HERE / "examples" / f"{path.stem}.png").write_bytes(picture)
+
+
+def link_notebooks(app, docname, source):
+    """Links to notebooks, which work in the repository, lead to their copies."""
+    source[0] = re.sub(r"\]\((?:\.\./)+notebooks/(\w+\.ipynb)", r"](/examples/\1", source[0])
+
+
+def skip_inherited(app, what, name, obj, skip, options):
+    """Leave out what scikit-learn, tuples and objects bring along, and fields of tuples, which the class describes."""
+    origin = getattr(getattr(obj, "fget", obj), "__module__", None) or ""
+    is_field = type(obj).__name__ == "_tuplegetter"
+    return True if is_field or not origin.startswith("sklearn_hocrf") or name.endswith("_request") else None
+
+
+def escape_fitted_names(app, what, name, obj, options, lines):
+    """``n_features_in_`` in the type of a parameter is not a hyperlink."""
+    for number, line in enumerate(lines):
+        if not line.lstrip().startswith((">>>", "...")):
+            lines[number] = re.sub(r"(?<![`\w.])([a-z]\w*)_(?![`\w])", r"\1\\_", line)
+
+
+def setup(app):
+    app.connect("builder-inited", copy_notebooks)
+    app.connect("source-read", link_notebooks)
+    app.connect("autodoc-skip-member", skip_inherited)
+    app.connect("autodoc-process-docstring", escape_fitted_names, priority=600)  # after numpydoc
