@@ -43,7 +43,7 @@ libraries = {
 }
 intersphinx_mapping = {} if offline else {name: (url, None) for name, url in libraries.items()}
 if offline:
-    nitpick_ignore_regex = [("py:.*", rf"({'|'.join(libraries)})\..*")]
+    nitpick_ignore_regex = [("py:.*", rf"re|({'|'.join(libraries)})\..*")]
 
 html_theme, html_title = "pydata_sphinx_theme", f"sklearn_hocrf {release}"
 html_theme_options = {

@@ -54,7 +54,7 @@ class SequenceBatch:
     attribute_names : sequence of str or None
         One name per token feature.
     columns : mapping or None
-        Raw token columns by field name: a :class:`TokenColumn`, or a float64 array of shape (N,) for numeric fields.
+        Raw token columns by field name: a ``TokenColumn``, or a float64 array of shape (N,) for numeric fields.
     blocks : tuple or None
         The features of segments, as blocks (see ``_data.segments``); None means only token features.
     block_names : sequence of str or None

@@ -32,7 +32,7 @@ RARE = 1e-9  # probability below which a segment counts as impossible when segme
 class TokenDecoding(BaseEstimator):
     """Decoding for the fewest wrong tokens, or for the lowest cost of tokens: a value of the parameter ``decoding``.
 
-    The prediction is the labelling with the lowest expected cost, a sum over tokens under :meth:`predict_marginals`.
+    The prediction is the labelling with the lowest expected cost: a sum over tokens, by their ``predict_marginals``.
     Without costs, it has the highest expected number of correct tokens.
 
     Parameters
