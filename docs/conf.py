@@ -87,15 +87,16 @@ def skip_inherited(app, what, name, obj, skip, options):
     return True if is_field or not origin.startswith("sklearn_hocrf") or name.endswith("_request") else None
 
 
-def escape_fitted_names(app, what, name, obj, options, lines):
-    """``n_features_in_`` in the type of a parameter is not a hyperlink."""
+def adapt_docstring(app, what, name, obj, options, lines):
+    """``n_features_in_`` in the type of a parameter is not a hyperlink; ``docs/start.md`` is one."""
     for number, line in enumerate(lines):
         if not line.lstrip().startswith((">>>", "...")):
-            lines[number] = re.sub(r"(?<![`\w.])([a-z]\w*)_(?![`\w])", r"\1\\_", line)
+            line = re.sub(r"(?<![`\w.])([a-z]\w*)_(?![`\w])", r"\1\\_", line)
+            lines[number] = re.sub(r"docs/([\w/]+)\.md", r":doc:`/\1`", line)
 
 
 def setup(app):
     app.connect("builder-inited", copy_notebooks)
     app.connect("source-read", link_notebooks)
     app.connect("autodoc-skip-member", skip_inherited)
-    app.connect("autodoc-process-docstring", escape_fitted_names, priority=600)  # after numpydoc
+    app.connect("autodoc-process-docstring", adapt_docstring, priority=600)  # after numpydoc

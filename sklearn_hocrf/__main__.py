@@ -1,43 +1,22 @@
-r"""The command line: ``hocrf``, or ``python -m sklearn_hocrf``.
+"""The command line: ``hocrf``, or ``python -m sklearn_hocrf``.
 
-Models are trained on files with a token per line and its label in the last column, as of CRF++ and Wapiti; an empty
+Models are trained on files with one token per line and its label in the last column, as for CRF++ and Wapiti; an empty
 line ends a sequence. Tagging streams: it needs numpy only, and memory for one sequence::
 
     hocrf fit train.conll -o names.hocrf --order 2 --constraints bio
+    hocrf fit train.conll -o names.hocrf --templates template
     hocrf tag names.hocrf < lines.conll > tagged.conll
     hocrf tag names.hocrf --segments < lines.conll
     hocrf evaluate names.hocrf test.conll
     hocrf export model.skops -o names.hocrf
+    hocrf warm-up
 
-A project of CRF++ or Wapiti brings its template file along, which says what the features are and which of them are
-paired with pairs of labels::
+A line with too few columns, or bytes that are not UTF-8, end ``tag`` with exit code 2 and a message that names the
+line. ``warm-up`` compiles all kernels and keeps them in the folder of the environment variable NUMBA_CACHE_DIR, by
+default next to the package; its exit code is 1 if nothing can be kept. Without arguments, the command trains on words
+of noisy handwritten digits, once for each order of label patterns.
 
-    hocrf fit train.conll -o names.hocrf --templates template
-
-Columns are separated by spaces and tabs. Further columns, such as a true label, are passed on by ``tag`` and not read.
-A line with too few ends it with exit code 2, and with a message that names the line; so do bytes that are not UTF-8.
-
-Without arguments, it demonstrates the gain of high-order label patterns: it trains on words of noisy handwritten digits
-that follow a Markov chain of order 3, once for each order of label patterns.
-
-``warm-up`` compiles all kernels and keeps them on disk, which otherwise happens when models first need them. It takes
-two to four minutes on one processor, and some seconds if all kernels are compiled already; more processors do not help.
-A counter is written to stderr: one line on a terminal, elsewhere a line every ten seconds. The output is a one-line
-summary. Messages go to stderr, too; the exit code is 0, 1 if nothing can be kept, or 2 for wrong arguments.
-
-Compiled kernels are kept in the folder of the environment variable NUMBA_CACHE_DIR, by default next to the package, or
-in the user's cache if that folder is not writable. Kernels are also read from folders that are not writable. A
-container image that is read-only, or is used by another user, therefore needs two lines::
-
-    ENV NUMBA_CACHE_DIR=/opt/kernels
-    RUN python -m sklearn_hocrf warm-up
-
-Put them after the line that installs the package, because kernels are compiled from the installed files. The variable
-remains set in the image. Kernels also depend on the processor: if the image runs on other types of processors than the
-one that builds it, then ``ENV NUMBA_CPU_NAME=generic`` above these lines makes slower kernels that run on all.
-
-The package also works without a readable or writable folder: each process then compiles the kernels that it needs, and
-warns once that NUMBA_CACHE_DIR should be set.
+User guide: docs/guide/production.md, also for container images.
 """
 
 from __future__ import annotations

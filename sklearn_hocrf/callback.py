@@ -1,78 +1,28 @@
 """Progress, early stopping and checkpoints: scikit-learn callbacks for long fits.
 
-``set_callbacks`` of :class:`~sklearn_hocrf.HighOrderCRF` and :class:`~sklearn_hocrf.HighOrderSemiCRF` registers
-callbacks that are called after each iteration of ``fit``, for any solver. It requires scikit-learn 1.9 or later:
+``set_callbacks`` of the estimators registers callbacks that are called after each iteration of ``fit``, for any solver.
+It requires scikit-learn 1.9 or later.
 
-* :class:`EarlyStopping`: stops when predictions of held-out data no longer improve, and keeps the best model;
-* :class:`Checkpoint`: writes the model to a file every few iterations, from which a fit can be resumed;
-* in scikit-learn, :class:`sklearn.callback.ProgressBar`, which needs rich (``pip install 'sklearn_hocrf[progress]'``),
-  and :class:`sklearn.callback.ScoringMonitor`, which scores the training data. Pass scorers that are plain functions in
-  a dict: ``scoring={"nats": log_likelihood_scorer}``.
+========================================  ==============================================================================
+:class:`EarlyStopping`                    stops when predictions of held-out data no longer improve, and keeps the best
+                                          model
+:class:`Checkpoint`                       writes the model to a file every few iterations, from which a fit can be
+                                          resumed
+:class:`sklearn.callback.ProgressBar`     needs rich: ``pip install 'sklearn_hocrf[progress]'``
+:class:`sklearn.callback.ScoringMonitor`  scores the training data, by plain functions: ``scoring={"nats":
+                                          log_likelihood_scorer}``
+========================================  ==============================================================================
 
 >>> from sklearn_hocrf import HighOrderCRF
 >>> from sklearn_hocrf.callback import EarlyStopping
 >>> from sklearn_hocrf.datasets import make_digit_words
->>> from sklearn_hocrf.metrics import log_likelihood_scorer
->>> X, X_dev, y, y_dev = make_digit_words(random_state=0)
->>> X, y = X[:120], y[:120]
+>>> X, X_dev, y, y_dev = make_digit_words(120, random_state=0)
 >>> weak = HighOrderCRF(sigma_reg=1000).fit(X, y)
->>> log_likelihood_scorer(weak, X_dev, y_dev) < -5
+>>> stopped = HighOrderCRF(sigma_reg=1000).set_callbacks(EarlyStopping(X_dev, y_dev, patience=3)).fit(X, y)
+>>> stopped.n_iter_ < weak.n_iter_
 True
->>> stopping = EarlyStopping(X_dev, y_dev, scoring=log_likelihood_scorer, patience=3)
->>> stopped = HighOrderCRF(sigma_reg=1000).set_callbacks(stopping).fit(X, y)
->>> log_likelihood_scorer(stopped, X_dev, y_dev) > -1, stopped.n_iter_ < weak.n_iter_
-(True, True)
 
-Callbacks do not change results, unless one stops the fit or restores its best model. A callback stops the fit by
-returning True from ``on_fit_task_end``: the fitted attributes then describe the iteration where it ended, with a
-correct ``optimality_gap_``, and there is no warning about convergence. A time limit, for example, takes ten lines:
-
->>> import time
->>> class MaxTime:
-...     def __init__(self, seconds):
-...         self.seconds = seconds
-...     def setup(self, estimator, context):
-...         self.end = time.monotonic() + self.seconds
-...     def teardown(self, estimator, context): pass
-...     def on_fit_task_begin(self, estimator, context): pass
-...     def on_fit_task_end(self, estimator, context):
-...         return time.monotonic() >= self.end
->>> HighOrderCRF().set_callbacks(MaxTime(seconds=0)).fit(X, y).n_iter_
-1
-
-The task of the whole fit has one subtask for each iteration, named "iteration". If the solver is called several times
-(``patterns="auto"``, ``objective="local_feature_matching"``, holes in y), each of these stages has a task with its own
-iterations: returning True from an iteration ends that stage; returning it from the end of a stage skips the remaining
-stages. A :class:`~sklearn_hocrf.settings.PatternSearch` ends with the round that is stopped. The task of an iteration
-begins when its work is done. User-defined solvers take part if they have a ``callback``, which they call with a
-:class:`~sklearn_hocrf.training.Progress`.
-
-Pipelines and searches also have ``set_callbacks``, as do the transformers of this package and
-:class:`~sklearn_hocrf.model_selection.PenaltySearchCV`: set a progress bar on the outermost of them. Set the callbacks
-of this module on the estimator itself. Clones have the callbacks of the original, so they work in searches. Held-out
-data have the form in which the estimator receives X:
-
->>> from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
->>> from sklearn_hocrf.pipeline import make_pipeline
->>> X = [["the", "old", "man"], ["the", "man"], ["old", "men"]]
->>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"], ["ADJ", "NOUN"]]
->>> features = SequenceFeatureExtractor().fit(X[:2])
->>> stopping = EarlyStopping(features.transform(X[2:]), y[2:])
->>> pipe = make_pipeline(features, HighOrderCRF().set_callbacks(stopping)).fit(X[:2], y[:2])
->>> pipe.predict([["the", "man"]])
-[['DET', 'NOUN']]
-
-An estimator that was fitted outside a pipeline can be combined with the fitted steps before it:
-
->>> stopped = HighOrderCRF().set_callbacks(stopping).fit(features.transform(X[:2]), y[:2])
->>> make_pipeline(features, stopped).predict([["the", "man"]])
-[['DET', 'NOUN']]
-
-Pickles of an estimator contain its callbacks, with the held-out data of :class:`EarlyStopping`; ``set_callbacks()``
-removes them. Do so before you save a file with skops: ``TRUSTED_TYPES`` does not contain callbacks, so the file could
-not be loaded.
-
->>> stopped = stopped.set_callbacks()
+User guide: docs/guide/training.md, also for custom callbacks.
 """
 
 from __future__ import annotations

@@ -1,45 +1,9 @@
 """High-order conditional random fields: one label per token, weights on label patterns of any length.
 
-This page shows :class:`HighOrderCRF` at work: why order helps, the questions that a model answers, labels that must or
-must not follow each other, and known or missing labels. ``help(HighOrderCRF)`` describes all parameters.
+A model uses the label patterns that occur in the training data, up to ``max_order + 1`` labels long. Time grows with
+the number of patterns and of states (prefixes of patterns), not with the number of labels to the power of the order.
+A fitted model answers:
 
-Why order helps
----------------
-The data are lines of an invented index of authors: family name, given name, family name, given name. Some names can be
-either, and the label after a comma depends on the label before the comma. This is a label pattern of order 2, that is
-of three labels. ``max_order=1`` is the usual linear-chain CRF, ``max_order=0`` is logistic regression for each token.
-The template ``(("w", 0),)`` stands for the word itself.
-
->>> import random
->>> from sklearn.model_selection import GridSearchCV
->>> from sklearn_hocrf import HighOrderCRF
->>> from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
->>> from sklearn_hocrf.pipeline import make_pipeline
->>> rng = random.Random(0)
->>> family = ["Bohr", "Curie", "Kelly", "Lewis", "Morgan", "Taylor"]
->>> given = ["Ada", "Emmy", "Kelly", "Lewis", "Morgan", "Taylor"]
->>> lengths = [rng.randint(2, 4) for _ in range(90)]
->>> X = [" , ".join(f"{rng.choice(family)} , {rng.choice(given)}" for _ in range(n)).split() for n in lengths]
->>> y = [(["family", "comma", "given", "comma"] * n)[:-1] for n in lengths]
->>> X[2], y[2]
-(['Lewis', ',', 'Ada', ',', 'Bohr', ',', 'Taylor'], ['family', 'comma', 'given', 'comma', 'family', 'comma', 'given'])
->>> pipe = make_pipeline(SequenceFeatureExtractor([(("w", 0),)]), HighOrderCRF())
->>> grid = {"highordercrf__sigma_reg": [0.3, 1, 3], "highordercrf__max_order": [1, 2, 3]}
->>> search = GridSearchCV(pipe, grid, cv=3, n_jobs=2).fit(X, y)
->>> search.best_params_
-{'highordercrf__max_order': 2, 'highordercrf__sigma_reg': 0.3}
->>> by_order = search.cv_results_["mean_test_score"].reshape(3, 3).max(axis=1)  # the best over sigma_reg
->>> by_order.round(2).tolist()
-[0.89, 1.0, 1.0]
->>> search.predict(["Taylor , Kelly , Lewis , Ada".split()])
-[['family', 'comma', 'given', 'comma', 'family', 'comma', 'given']]
-
-A model uses the label patterns that occur in the training data, so each order adds at most one pattern per training
-token. ``min_pattern_count`` drops rare patterns; ``patterns`` takes a list, "all", or "auto". Time grows with the
-number of patterns and of states (prefixes of patterns), not with the number of labels to the power of the order.
-
-Questions to a model
---------------------
 ==============================================  =====================================================================
 ``predict(X)``                                  the most probable label sequences, in the form of the y of ``fit``
 ``predict_marginals(X)``, ``predict_proba``     a list of arrays (tokens, labels): the probability of each label
@@ -52,142 +16,16 @@ Questions to a model
 ``predict_segments(X)``, ``segment_marginals``  segments that tags describe, and their probabilities
 ==============================================  =====================================================================
 
-All are exact at any order (with ``pruning``, among the labels that are kept), respect the constraints, and accept known
-labels. :mod:`sklearn_hocrf.pipeline` provides scikit-learn's pipeline with all of these methods. A search passes on
-``predict``, ``predict_proba`` and ``score``; its ``best_estimator_`` has the rest:
-
->>> pipe, line = search.best_estimator_, ["Taylor , Kelly , Lewis , Ada".split()]
->>> pipe.classes_.tolist(), pipe.predict_marginals(line)[0][0].round(2).tolist()
-(['comma', 'family', 'given'], [0.05, 0.86, 0.09])
->>> pipe.log_likelihood(line, [y[2]]).round(2).tolist()
-[-0.31]
->>> pipe.pattern_marginals(line, [("given", "comma", "family")])[0][:, 0].round(2).tolist()
-[0.0, 0.0, 0.06, 0.0, 0.8, 0.0, 0.05]
-
-Models of BIO tags (or BIOES, and so on) return segments and their probabilities:
-
->>> X_names = [[["Ann"], ["Lee"], ["met"], ["Bob"]], [["met"], ["Ann"]]]
->>> y_names = [["B-PER", "I-PER", "O", "B-PER"], ["O", "B-PER"]]
->>> model = HighOrderCRF(constraints="bio").fit(X_names, y_names)
->>> line = X_names[:1]
->>> for labels, score, log_probability in model.predict_nbest(line, 2)[0]:
-...     print(labels, round(log_probability, 2))
-['B-PER', 'I-PER', 'O', 'B-PER'] -1.44
-['B-PER', 'I-PER', 'O', 'O'] -2.74
->>> model.sample(line, 2, random_state=0)[0]
-[['B-PER', 'I-PER', 'O', 'B-PER'], ['B-PER', 'B-PER', 'I-PER', 'B-PER']]
->>> model.entropy(line).round(2).tolist(), model.entropy(line, level="token")[0].round(2).tolist()
-([3.08], [0.55, 1.04, 1.0, 0.93])
->>> for start, stop, label, probability in model.predict_segments(line, with_probability=True)[0].tolist():
-...     print(start, stop, label, round(probability, 2))
+>>> from sklearn_hocrf import HighOrderCRF
+>>> X = [[["Ann"], ["Lee"], ["met"], ["Bob"]], [["met"], ["Ann"]]]
+>>> y = [["B-PER", "I-PER", "O", "B-PER"], ["O", "B-PER"]]
+>>> model = HighOrderCRF(constraints="bio").fit(X, y)
+>>> for start, stop, label, p in model.predict_segments(X[:1], with_probability=True)[0].tolist():
+...     print(start, stop, label, round(p, 2))
 0 2 PER 0.38
 3 4 PER 0.6
 
-``predict`` returns the most probable labelling. With ``decoding="token"`` it returns the labelling with the highest
-expected number of correct tokens, with ``"segment"`` the segments that are more probable than not.
-:class:`~sklearn_hocrf.settings.TokenDecoding` accepts costs of errors, :class:`~sklearn_hocrf.settings.SegmentDecoding`
-a threshold: a high threshold finds fewer segments, and more of them are correct. Both can be changed after ``fit``, and
-tuned by a search:
-
->>> from sklearn_hocrf.settings import SegmentDecoding
->>> for threshold in 0.2, 0.5, 0.8:
-...     print(threshold, model.set_params(decoding=SegmentDecoding(threshold)).predict_segments(line)[0])
-0.2 [(0, 2, 'PER'), (3, 4, 'PER')]
-0.5 [(3, 4, 'PER')]
-0.8 []
-
-:mod:`sklearn_hocrf.calibration` corrects over- or under-confident probabilities.
-
-Constraints
------------
-``constraints`` specifies which labels may follow each other. A labelling that violates a constraint has probability 0,
-in training and in prediction, and training labels that violate one are an error. Tagging schemes have names: "bio",
-"bioes", "bilou", "bmes" and "iob1".
-
->>> for constraints in None, "bio":
-...     model = HighOrderCRF(max_order=0, constraints=constraints).fit(X_names, y_names)
-...     print(model.predict([[["Lee"], ["met"], ["Lee"]]])[0])
-['I-PER', 'O', 'I-PER']
-['B-PER', 'O', 'B-PER']
-
-:class:`~sklearn_hocrf.settings.Constraints` forbids runs of labels of any length, or lists the allowed pairs, and the
-labels with which a sequence may begin and end. For rules that are easier to compute than to list, pass a function of
-two neighbouring labels.
-
-Labels with parts
------------------
-Morphological tags are numerous and mostly rare, but they are built from a few parts. ``label_parts`` is a function that
-returns the parts of a label, or a mapping. The weight of a feature for a part counts for all labels with this part, in
-addition to its weight for the label itself. Here *-um* marks genitive plurals, which were all nouns except for one
-adjective:
-
->>> lines = "rosa bona", "rosae bonae", "rosarum multarum", "portarum longarum", "puellae parvae", "puellarum"
->>> X_words = [line.split() for line in lines]
->>> cases = "Nom|Sg", "Gen|Sg", "Gen|Pl", "Gen|Pl", "Gen|Sg", "Gen|Pl"
->>> y_words = [[f"{pos}|{case}" for pos, _ in zip("NA", X_words[n])] for n, case in enumerate(cases)]
->>> functions = ["prefix3", "suffix1", "suffix2"]
->>> extractor = SequenceFeatureExtractor([(name, 0) for name in functions], token_features=functions)
->>> for label_parts in None, lambda label: label.split("|"):
-...     tagger = make_pipeline(extractor, HighOrderCRF(0, label_parts=label_parts)).fit(X_words, y_words)
-...     print(tagger.predict([["bonarum", "parva"]])[0])
-['N|Gen|Pl', 'A|Gen|Sg']
-['A|Gen|Pl', 'A|Nom|Sg']
->>> tagger[-1].label_parts_.tolist()
-['A', 'Gen', 'N', 'Nom', 'Pl', 'Sg']
-
-``coef_`` contains the weights of the labels, ``part_coef_`` the weights of the parts. On Turkish morphology (981 tags)
-parts raise the accuracy from 0.819 to 0.831, and a gradient takes 1.2 to 1.5 times
-as long.
-
-Hundreds of labels
-------------------
-Time and memory grow with the number of labels and of the patterns that occur. ``pruning=n`` lets each token keep n of
-them: the best ones according to a model of order 0, called level 0, which is trained first and takes little time. All
-others have probability 0. Training and prediction are then exact, conditional on each label being among those kept:
-
->>> tagger = make_pipeline(extractor, HighOrderCRF(1, pruning=3)).fit(X_words, y_words)
->>> tagger.predict([["bonarum", "parva"]])[0]
-['N|Gen|Pl', 'A|Gen|Sg']
->>> (tagger.predict_proba([["bonarum", "parva"]])[0] > 0).sum(axis=1)
-array([3, 3])
-
-``pruning_recall_`` is the fraction of tokens whose true label was kept, in sentences that level 0 had not seen. If
-labels are known, or constraints rule some out, the n best of the remaining labels are kept; a sentence without a
-possible labelling keeps more. A labelling with a label that was not kept has a ``log_likelihood`` of -inf.
-:class:`~sklearn_hocrf.settings.Pruning` describes the settings. Turkish morphology (981 tags; words and affixes of up
-to 10 letters, sigma 3, 60 iterations, ``tests/benchmarks/bench_pruning.py``; training from raw words, in seconds):
-
-=====================  ==========  ==========  ========
-model                  training    words/s     accuracy
-=====================  ==========  ==========  ========
-order 1, all labels    50          48,000      0.8179
-order 1, pruning=4     3.2         70,000      0.8197
-order 1, pruning=6     3.5         61,000      0.8190
-order 2, pruning=6     4.2         57,000      0.8187
-order 3, pruning=6     4.5         58,000      0.8155
-=====================  ==========  ==========  ========
-
-Known labels, and labels that are missing
------------------------------------------
-Everywhere y may have holes: None (or ``missing_label``, such as -100) for any label, a set for one of several, None for
-a whole sequence. Predictions accept such a y as ``known``, and ``log_likelihood`` returns the probability of any event:
-
->>> model = HighOrderCRF(constraints="bio").fit(X_names, y_names)
->>> known = [[None, "B-PER", None, None]]  # a name begins with the second token
->>> model.predict(line), model.predict(line, known=known)
-([['B-PER', 'I-PER', 'O', 'B-PER']], [['O', 'B-PER', 'O', 'B-PER']])
->>> model.log_likelihood(line, known).round(2).tolist()
-[-1.1]
-
-scikit-learn's searches and ``cross_val_predict`` pass nothing on to predictions: use ``search.best_estimator_``, or
-:func:`sklearn_hocrf.model_selection.cross_val_predict` with ``method_params={"known": known}``.
-
-With holes in y, ``fit`` maximises the probability of the known labels, which is not a convex problem: it starts from
-the fit on the runs of known labels. On 2,000 Spanish sentences, with features of words and parts of speech but no
-affixes, F1 of names is 0.60 with all labels, 0.59 without 20 % of them, 0.53
-without 50 % and 0.45 without 80 % (0.58, 0.52 and 0.41 on the known runs only). Completely unlabelled sentences have no
-effect. If half of the names are unknown, F1 is 0.50, but 0.21 if they are treated as O. At least some O must be known:
-if everything but the known names is unknown, the model finds names everywhere.
+User guide: docs/guide/order.md, docs/guide/answers.md, docs/guide/many_labels.md.
 
 References
 ----------

@@ -1,99 +1,20 @@
 """High-order semi-Markov conditional random fields: labels of segments, weights on patterns of many segments.
 
 :class:`HighOrderSemiCRF` cuts sequences into labelled segments (fields of a reference, names, words of unspaced text).
-Its label patterns run over segments of any length, and its features may describe a whole segment. This page shows it at
-work; ``help(HighOrderSemiCRF)`` describes all parameters, and :mod:`sklearn_hocrf.crf` the questions that both
-estimators answer.
-
-An example
-----------
-Invented bibliographic references:
+Its label patterns run over segments of any length, and its features may describe a whole segment. It answers the
+questions that :mod:`sklearn_hocrf.crf` lists; ``scheme`` specifies how y represents the segments.
 
 >>> from sklearn_hocrf import HighOrderSemiCRF
 >>> from sklearn_hocrf.datasets import make_references
 >>> from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
 >>> from sklearn_hocrf.pipeline import make_pipeline
->>> X, y = make_references(150, random_state=0)
->>> segmenter = make_pipeline(
-...     SequenceFeatureExtractor([(("w", 0),), (("w", 1),)]),        # counted at each word of a segment
-...     SegmentFeatureExtractor(begin="w[0]=", length="capped", max_length=6),  # its first word, its length
-...     HighOrderSemiCRF(max_order=2),
-... ).fit(X[:120], y[:120])
->>> line = X[122:123]
->>> " ".join(line[0])
-'Moreau fields on large in theory large Journal of of random fast , 14 11 - 31 , 2007 .'
->>> segmenter.predict_segments(line)
-[[(0, 1, 'author'), (1, 7, 'title'), (7, 13, 'journal'), (13, 14, 'volume'), (14, 18, 'pages'), (18, 20, 'date')]]
->>> for start, stop, label, probability in segmenter.segment_marginals(line, threshold=0.25)[0].tolist():
-...     print(start, stop, label, round(probability, 1))
-0 1 author 0.5
-1 7 title 0.6
-7 13 journal 0.8
-13 14 volume 0.8
-14 18 pages 0.9
-18 20 date 1.0
+>>> X, y = make_references(60, random_state=0)
+>>> segments = SegmentFeatureExtractor(begin="w[0]=", length="capped", max_length=6)
+>>> segmenter = make_pipeline(SequenceFeatureExtractor([("w", 0), ("w", 1)]), segments, HighOrderSemiCRF(max_order=2))
+>>> segmenter.fit(X, y).predict_segments(X[:1])[0][:2]
+[(0, 2, 'author'), (2, 7, 'title')]
 
-The three largest weights, each of a feature of a segment and a label pattern that ends with this segment:
-
->>> crf = segmenter[-1]
->>> weights = crf.coef_.tocoo()
->>> for i in weights.data.argsort()[::-1][:3]:
-...     pattern, feature = crf.patterns_[weights.row[i]], crf.feature_names_in_[weights.col[i]]
-...     print(pattern, feature, weights.data[i].round(1))
-('date',) w[1]=__EOS__ 3.5
-('pages',) w[1]=- 3.2
-('date',) w[1]=. 3.1
-
-Segments in y, scores, lengths
-------------------------------
-* **Segments in y**: ``scheme`` specifies how y represents the segments. "runs" reads maximal runs of equal labels, as
-  above. "bio" and "bioes" read tags such as ``B-PER``, and so do "bilou", "bmes" and "iob1". "segments" reads lists of
-  (start, stop, label). An invalid tag, such as an I after an O, begins a segment, also in the scores, unless
-  ``strict=True``. ``predict`` returns the form of y, ``predict_segments`` always returns segments, and
-  ``segment_marginals`` returns all likely segments with their probabilities. Pass the same ``scheme`` to every
-  transformer that uses y.
-* **Scores of segments**: ``GridSearchCV(segmenter, grid, scoring=metrics.segment_f1_scorer)`` for runs;
-  ``bio_f1_scorer``, ``bioes_f1_scorer`` and ``span_f1_scorer`` for the other schemes.
-* **Longest and shortest segments**: by default, a segment is at most as long as the longest training segment with its
-  label. A longer segment in new data is broken up, and its log-likelihood is -inf. ``max_segment_length``, a number, a
-  dict by label or ``inf``, lifts the limit; the time grows with it. ``min_segment_length`` is its counterpart, and does
-  not apply to the first and the last segment of a sequence.
-* **Features of segments** (:class:`~sklearn_hocrf.feature_extraction.SegmentFeatureExtractor`): token features of all
-  tokens, of the first, of the last or of the inner tokens; the length; the text as one attribute; custom functions,
-  preferably of all candidate segments of a sequence at once (``vector_functions``). ``feature_order`` combines them
-  with patterns of segment labels, by the prefix of their names (``{"begin:": (0, 1)}``). Feature dicts and attribute
-  lists need a ``SequenceDictVectorizer`` first. For functions of numbers use ``SequenceFeatureExtractor()``, then
-  perhaps ``TokenTransformer(StandardScaler())``, then ``SegmentFeatureExtractor(functions=...)``.
-* **Parts of labels** (``label_parts``) are parts of the segment labels, with features of all kinds.
-* **Constraints** apply to the labels of neighbouring segments; tags made from segments are always valid.
-* **Known segments**: with ``scheme="segments"``, y may have gaps between the known segments, and so may the ``known``
-  of predictions.
-
-Hybrid models (Andrew 2006)
----------------------------
-``tags=`` adds features with token tags inside segments, such as ``BI``, and across their borders, such as ``I|``.
-:class:`~sklearn_hocrf.feature_extraction.SegmentLogOddsEncoder` measures how often a string was a word in training.
-Together they make a word segmenter:
-
->>> import random
->>> from sklearn_hocrf.feature_extraction import SegmentLogOddsEncoder
->>> rng = random.Random(1)
->>> lexicon = ["the", "cat", "dog", "sat", "ran", "a", "on", "mat", "red", "big"]
->>> texts = [rng.choices(lexicon, k=rng.randint(3, 6)) for _ in range(60)]
->>> X_text = [list("".join(words)) for words in texts]
->>> y_text = [["B" if i == 0 else "I" for word in words for i in range(len(word))] for words in texts]
->>> words_model = make_pipeline(
-...     SequenceFeatureExtractor([(("w", 0),), (("w", -1), ("w", 0))], bias=True),
-...     SegmentFeatureExtractor(bag=(), tags="bigrams", length="capped", scheme="bio"),
-...     SegmentLogOddsEncoder(scheme="bio"),
-...     HighOrderSemiCRF(scheme="bio", max_segment_length=8),
-... ).fit(X_text, y_text)
->>> "".join(words_model.predict([list("thebigdog")])[0])
-'BIIBIIBII'
-
-``SegmentLogOddsEncoder`` computes a training sentence's features from the training words. To avoid overfitting,
-``fit_transform(X, y)`` leaves each sentence's own words out; scikit-learn's ``TargetEncoder`` does the same. A pipeline
-does this automatically.
+User guide: docs/guide/segments.md.
 
 References
 ----------

@@ -10,40 +10,14 @@ class                     parameter        meaning
 :class:`Pruning`          ``pruning``      few candidates for each token, among hundreds of labels
 ========================  ===============  ==============================================================
 
-See :mod:`sklearn_hocrf.crf` for examples of constraints, decodings and pruning.
-
-Learned patterns
-----------------
-With ``patterns="auto"``, training chooses the label patterns: those that an L1 penalty keeps, trained again without it.
-It trains with few patterns at a time, and ends when a sweep over all patterns that occur has found none to add.
-``max_order=None`` sets no limit. :class:`PatternSearch` describes the settings. Here two players take turns saying a
-letter, and usually repeat their own previous one:
-
->>> import random
 >>> from sklearn_hocrf import HighOrderCRF
->>> from sklearn_hocrf.settings import PatternSearch
->>> rng = random.Random(2)
->>> def game():
-...     letters = rng.choices("abc", k=2)
-...     for _ in range(38):
-...         letters.append(letters[-2] if rng.random() < 0.8 else rng.choice("abc"))
-...     return letters
->>> y_games, y_later = [game() for _ in range(60)], [game() for _ in range(60)]
->>> X_games = [[[]] * 40] * 60  # no features
->>> for patterns in "observed", PatternSearch(l1_reg=10):
-...     model = HighOrderCRF(max_order=4, patterns=patterns).fit(X_games, y_games)
-...     print(len(model.patterns_), round(model.log_likelihood(X_games, y_later).mean(), 1))
-243 -21.3
-26 -20.7
->>> ["".join(pattern) for pattern in model.patterns_[:7]]
-['a', 'b', 'c', 'aaa', 'aba', 'aca', 'bab']
->>> model.pattern_search_history_["certificate"][-1].item()  # no pattern was missed
-True
+>>> from sklearn_hocrf.settings import Constraints
+>>> X, y = [[[], [], []], [[], []]], [["W", "N1", "REM"], ["W", "W"]]
+>>> model = HighOrderCRF(constraints=Constraints(forbid=[("REM", "W", "REM")])).fit(X, y)
+>>> model.log_likelihood([[[], [], []]], [["REM", "W", "REM"]])
+array([-inf])
 
-References
-----------
-T. Vieira, R. Cotterell, J. Eisner: Speed-accuracy tradeoffs in tagging with variable-order CRFs and structured
-sparsity. EMNLP 2016.
+User guide: docs/guide/answers.md, docs/guide/training.md, docs/guide/many_labels.md.
 """
 
 from ._estimator.constraints import Constraints

@@ -25,93 +25,10 @@ module imports numpy and the standard library alone, and may be copied into the 
 3 4 LOC True
 5 8 ORG True
 
-A service
----------
-A folder with a copy of this module, a model, and these lines, answers ``curl -d '["Victoria", "Berg"]' localhost:8000``
-where nothing but numpy is installed::
+A file holds no code; loading a damaged or malicious one raises a ValueError. :class:`Exported` is what
+:func:`export_tagger` returns, :class:`Labelling` a labelling of ``Tagger.nbest``.
 
-    import json
-    from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-    from tagger import Tagger
-
-    tagger = Tagger("names.hocrf")
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self):
-            tokens = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(json.dumps(tagger.segments(tokens, with_probability=True)).encode())
-
-    ThreadingHTTPServer(("127.0.0.1", 8000), Handler).serve_forever()
-
-Files
------
-A file holds no code. One that is damaged, or made to do harm, is a ValueError when it is loaded. Do not write into a
-file that others have mapped (``export_tagger`` puts a new one in its place).
-
-Format 1
---------
-Every later version of this module reads it. Numbers are little-endian.
-
-======================  ===============================================================================================
-bytes 0 to 7            ``HOCRF``, 0, 0, and 1, the format
-bytes 8 to 15           length of the header, an unsigned integer
-bytes 16 and on         the header, JSON in UTF-8
-next multiple of 64     the body, in which arrays begin at multiples of 64
-======================  ===============================================================================================
-
-The header is an object. Its ``packed`` is null, or the number of bytes of the body if the file has an .xz stream of it
-instead. Its ``arrays`` gives the type, shape and place in the body of each array by name:
-
-======================  ===============================================================================================
-``labels``              the L labels: texts, numbers or booleans
-``decoding``            "viterbi"; "token" for the most right tokens, or "best token" for each token on its own
-``no_probabilities``    null, or why the model has none
-``scheme``              how labels describe segments: "runs", "bio", "bioes", "bilou", "bmes", "iob1" or null
-``n_columns``           C: scores of a token, those of the L labels first
-``features``            what makes attributes; see below
-``fail``, ``length``    of S states: the longest suffix that is a state, and how many labels it has. State 0 is empty,
-                        states 1 to L are the labels, and lengths ascend
-``source``, ``label``,  of A arcs: what they leave, read and enter. A state without an arc for a label takes that of
-``target``              its longest suffix that has one; state 0 has all
-``score``, ``closed``   of A arcs: their score, and whether they are impossible (0 or 1). No weight exceeds 1e100
-``n_moved``, ``moved``  of A arcs: how many columns of a token are added to their score; all those columns
-``borders``             (2, L), 0 or 1: which labels may begin and end a sequence
-``always``              (3, C): scores of each token, of the first and of the last one
-``n_weights``           of V attributes: how many weights they have
-``column``, ``weight``  of all weights: column of the score, and number; those of an attribute are neighbours
-``text``, ``n_text``    all texts, one after the other, in UTF-8; how many characters each has
-``key``                 of V attributes, ascending: how much higher it is than the one before; see ``features``
-``joined``              the same of the keys of joined columns
-======================  ===============================================================================================
-
-``features`` is ``{"kind": "names"}`` where the V texts are the names of attributes, of feature dicts or lists of names.
-Where such names are made by templates of CRF++ or Wapiti, its ``kind`` is "strings", and there are
-
-``templates``
-    Each is a list that begins and ends with a text: texts, and between them places ``[offset, column, lower]``, which
-    stand for what the token at an offset has in a column, in lower case or not. Columns are numbered from 0 on.
-``outside``
-    What stands for the place p < 0 of a sequence and for the n-th one after its end: "crf++" for ``_Bp`` and ``_B+n``,
-    "wapiti" for ``_xp`` and ``_x+n``, where distances above 4 are ``#``. It is never made lower-case.
-
-Otherwise its ``kind`` is "templates", and there are
-
-``fields``
-    Those of tokens: ``name``, ``numeric``, and ``complete``, whether all training tokens had it. ``by_position`` says
-    whether tokens may be tuples of them.
-``columns``
-    Each is made of one ``field``, by a ``function`` with a name, one of the user (``own``) or none (null), and has so
-    many ``values`` among the texts; a ``numeric`` one has none. Its ``name`` is that of the token feature. The code of
-    a value is its number from 1 on. The next two codes are for positions before and after the sequence, with ``marks``,
-    and 0 is for all else. Numbers have the code 1, and 0 the code 0.
-``joined``
-    Further columns: the code is 1 plus the number of the key that ``parts`` make, among the next ``n_keys`` ones.
-``templates``
-    Each is a list of parts, as ``parts`` are: a column and an offset. The key of an attribute is that of its codes in
-    mixed radix, the first part most significant, plus the number of keys of all templates before. The radix of a column
-    is ``values`` + 3, or ``n_keys`` + 1.
+User guide: docs/guide/production.md, also for a service in a few lines; docs/guide/tagger_file.md describes the files.
 """
 
 from __future__ import annotations
@@ -1155,7 +1072,7 @@ class Tagger:
 
     Examples
     --------
-    See :mod:`sklearn_hocrf.tagger`.
+    See docs/guide/production.md.
     """
 
     def __init__(

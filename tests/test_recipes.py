@@ -1,7 +1,8 @@
-"""The recipes of the docstring of sklearn_hocrf.text, run with the libraries that they name, where there are some."""
+"""The recipes of the user guide, run with the libraries that they name, where there are some."""
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 
@@ -10,15 +11,16 @@ from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 from sklearn_hocrf.pipeline import make_pipeline
 from sklearn_hocrf.text import TokenizedText, spans_from_tags, tags_from_spans, tokenize
 
+PAGE = (Path(__file__).resolve().parents[1] / "docs" / "guide" / "recipes.md").read_text(encoding="utf-8")
 TEXT = "Ann Lee lives in Oslo."
 SPANS = [(0, 7, "PER"), (17, 21, "LOC")]
 TAGS = ["B-PER", "I-PER", "O", "O", "B-LOC", "O"]
 
 
 def recipe(title):
-    """Return the indented lines below a title of the docstring."""
-    (lines,) = re.findall(rf"^{re.escape(title)}.*::\n\n((?:    .*\n|\n)+)", text.__doc__, re.MULTILINE)
-    return "\n".join(line[4:] for line in lines.splitlines())
+    """Return the lines of the code below a title of the page."""
+    (lines,) = re.findall(rf"^{re.escape(title)}.*\n(?:.+\n)*\n```python\n((?:(?!```).*\n)+)", PAGE, re.MULTILINE)
+    return lines
 
 
 def run(title, **names):

@@ -4,7 +4,6 @@ import json
 import socket
 import subprocess
 import sys
-import textwrap
 import time
 from http.client import HTTPConnection
 from pathlib import Path
@@ -17,7 +16,8 @@ from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 from sklearn_hocrf.pipeline import make_pipeline
 from sklearn_hocrf.tagger import Tagger, export_tagger
 
-BENCHMARKS = Path(__file__).parent / "benchmarks"
+CHECKOUT = Path(__file__).resolve().parents[1]
+BENCHMARKS = CHECKOUT / "tests" / "benchmarks"
 BLOCKER = """if True:
     import sys
     class Blocker:
@@ -31,9 +31,9 @@ BLOCKER = """if True:
 
 
 def lines_of_service():
-    """Return the program in the docstring of the module."""
-    section = tagger.__doc__.partition("A service\n---------\n")[2].partition("Files\n-----\n")[0]
-    return textwrap.dedent(section.partition("::\n")[2])
+    """Return the program in the user guide."""
+    page = (CHECKOUT / "docs" / "guide" / "production.md").read_text(encoding="utf-8")
+    return page.partition("### A service\n")[2].partition("```python\n")[2].partition("```")[0]
 
 
 def ask(port, tokens):

@@ -149,9 +149,9 @@ class BaseSequenceLabeler(
 
         Every objective is a weighted sum over sequences. "hinge" and "perceptron" do not train probabilities, so
         methods that return probabilities are not available. A custom object has a method ``bind(problem)``, see
-        :mod:`sklearn_hocrf.training`.
+        docs/guide/training.md.
     penalty : object or None, default=None
-        A penalty that replaces ``sigma_reg`` and ``l1_reg``, see :mod:`sklearn_hocrf.training`.
+        A penalty that replaces ``sigma_reg`` and ``l1_reg``, see docs/guide/training.md.
     solver : {"auto", "lbfgs", "newton-cg", "owlqn", "sgd", "adagrad", "bcfw", "perceptron"} or object, default="auto"
         The optimisation algorithm. "auto" chooses the default of the objective.
 
@@ -167,7 +167,7 @@ class BaseSequenceLabeler(
     max_iter : int, default=500
         Maximum number of iterations; for "sgd", "adagrad" and "perceptron", of epochs.
     tol : float, default=3e-3
-        Tolerance of the solver, see the table in :mod:`sklearn_hocrf.training`. Training stops when the bound on the
+        Tolerance of the solver, see docs/guide/training.md. Training stops when the bound on the
         distance from the optimum is at most ``tol**2`` of the objective, 0.001 % by default; if some weights have no
         penalty, so that no bound is available, when the norm of the gradient is at most ``tol * max(1, norm of the
         weights)``. "bcfw" stops when the duality gap is at most ``3 * tol`` of the objective, "sgd" and "adagrad" after

@@ -28,7 +28,7 @@ LARGE = 1e6  # size of scores beyond which rounding errors would distinguish lab
 class Problem:
     """Labelled training data under one layout of weights.
 
-    ``fit`` creates it for objectives. See :mod:`sklearn_hocrf.training` on custom objectives.
+    ``fit`` creates it for objectives. See docs/guide/training.md on custom objectives.
 
     Parameters
     ----------

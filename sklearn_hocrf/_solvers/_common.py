@@ -33,7 +33,7 @@ class Progress(NamedTuple):
     """State of training after an iteration, which is passed to callbacks.
 
     Solvers whose iterations may increase the function report on the best weights so far. See
-    :mod:`sklearn_hocrf.training` on custom solvers.
+    docs/guide/training.md on custom solvers.
     """
 
     n_iter: int
@@ -47,7 +47,7 @@ class Progress(NamedTuple):
 class SolverReport(NamedTuple):
     """Result of a solver.   K weights.
 
-    The method ``solve`` of solvers returns it. See :mod:`sklearn_hocrf.training` on custom solvers.
+    The method ``solve`` of solvers returns it. See docs/guide/training.md on custom solvers.
     """
 
     w: np.ndarray  # (K,)

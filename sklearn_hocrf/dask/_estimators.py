@@ -77,7 +77,7 @@ class DaskSequenceLabeler(WithoutClient, VersionMixin, BaseEstimator):
 
     Examples
     --------
-    See :mod:`sklearn_hocrf.dask`.
+    See docs/guide/large_data.md.
     """
 
     def __init__(self, estimator: Any, client: Any = None) -> None:

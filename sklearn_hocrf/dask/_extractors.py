@@ -46,7 +46,7 @@ class DaskExtractor(WithoutClient, TransformerMixin, VersionMixin, BaseEstimator
 
     Examples
     --------
-    See :mod:`sklearn_hocrf.dask`.
+    See docs/guide/large_data.md.
     """
 
     def __init__(self, extractor: Any, client: Any = None) -> None:

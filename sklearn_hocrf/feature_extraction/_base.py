@@ -61,7 +61,7 @@ class CountingTransformer(SequenceTransformer, auto_wrap_output_keys=None):  # t
         """Set the fitted attributes."""
 
     def fit_partition(self, X: Any, y: Any = None) -> Any:
-        """Count a part of the training sequences; see :mod:`sklearn_hocrf.feature_extraction`.
+        """Count a part of the training sequences; see docs/guide/large_data.md.
 
         Parameters
         ----------

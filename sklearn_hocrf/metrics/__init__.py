@@ -1,45 +1,34 @@
 """Scores of label sequences and of segments, and a significance test for the difference between two systems.
 
 Labels are lists of sequences (lists or arrays), as returned by ``predict``. Segments are read from runs of equal labels
-or from BIO and BIOES tags, or are given as (start, stop, label) tuples. Scores of tokens and segments follow
-scikit-learn's conventions for averages and for divisions by zero. Scores of BIO and BIOES segments equal the scores of
-seqeval. Invalid tags are read as in conlleval and in the estimators, unless ``strict=True``.
+or from BIO and BIOES tags, or are given as (start, stop, label) tuples. Scores follow scikit-learn's conventions for
+averages and for divisions by zero; those of BIO and BIOES segments equal the scores of seqeval. Invalid tags are read
+as in conlleval and in the estimators, unless ``strict=True``.
 
-For the probabilities of segments returned by ``segment_marginals`` there are :func:`calibration_table`,
-:func:`expected_calibration_error` and :func:`segment_brier_score`; :func:`segment_outcomes` returns the input for
-scikit-learn's tools for probabilities.
+=================  =====================================================================================================
+segments           :func:`segment_f1_score`, :func:`segment_precision_recall_f1`, :func:`segment_classification_report`,
+                   :func:`extract_segments`
+tokens, sequences  :func:`token_accuracy_score`, :func:`token_f1_score`, :func:`token_precision_recall_f1`,
+                   :func:`token_classification_report`, :func:`sequence_accuracy_score`
+errors             :func:`error_table`, :func:`segment_confusion`
+probabilities      :func:`calibration_table`, :func:`expected_calibration_error`, :func:`segment_brier_score`,
+                   :func:`segment_outcomes`
+significance       :func:`randomization_test`
+scorers            ``bio_f1_scorer``, ``bioes_f1_scorer``, ``span_f1_scorer`` (lists of segments), ``segment_f1_scorer``
+                   (runs of equal labels, also of "O"), ``token_accuracy_scorer``, ``token_f1_scorer``,
+                   ``sequence_accuracy_scorer``, ``log_likelihood_scorer``, :class:`LogLikelihoodScorer`
+=================  =====================================================================================================
 
-:func:`segment_confusion` counts which segments are confused with which, and :func:`error_table` lists all errors with
-their texts.
+Choose the scorer that matches the form of y: scorers of runs do not interpret the text of a label. For other parameters
+use ``make_scorer``, as in ``make_scorer(segment_f1_score, scheme="segments", ignore=["O"])``.
 
-Pass the scorers to :class:`~sklearn.model_selection.GridSearchCV` and similar tools:
-
-* ``token_accuracy_scorer``, ``token_f1_scorer`` (macro average), ``sequence_accuracy_scorer``;
-* ``segment_f1_scorer``: exact runs of equal labels, including runs of "O", micro average;
-* ``bio_f1_scorer``, ``bioes_f1_scorer``: exact segments of BIO and BIOES tags, micro average;
-* ``span_f1_scorer``: exact segments of lists of (start, stop, label), micro average;
-* ``log_likelihood_scorer``: mean log-likelihood per token. :class:`LogLikelihoodScorer` also accepts a floor.
-
-Choose the scorer that matches the form of y. Scorers of runs do not interpret the text of a label: runs of "B-PER", of
-"I-PER" and of "O" would be segments of three labels. In lists of segments "O" is an ordinary label. For other
-parameters use ``make_scorer``, as in ``make_scorer(segment_f1_score, scheme="segments", ignore=["O"])``; it also takes
-a custom function that returns the precision or the recall from :func:`segment_precision_recall_f1`.
-
-Examples
---------
->>> from sklearn.model_selection import cross_val_score
->>> from sklearn_hocrf import HighOrderCRF, metrics
->>> X = [[["the"], ["old"], ["man"]], [["the"], ["man"]]] * 3
->>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]] * 3
->>> cross_val_score(HighOrderCRF(), X, y, cv=3, scoring=metrics.segment_f1_scorer)
-array([1., 1., 1.])
-
-Scores of predictions:
-
+>>> from sklearn_hocrf import metrics
 >>> truth = [["B-PER", "I-PER", "O", "B-LOC"], ["O", "B-LOC"]]
 >>> guess = [["B-PER", "I-PER", "O", "O"], ["O", "B-LOC"]]
 >>> round(metrics.segment_f1_score(truth, guess, scheme="bio"), 2), metrics.token_accuracy_score(truth, guess)
 (0.8, 0.8333333333333334)
+
+User guide: docs/guide/answers.md, docs/guide/penalties.md.
 """
 
 from collections.abc import Callable
