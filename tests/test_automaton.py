@@ -27,7 +27,7 @@ def pattern_sets(draw):
 
 
 class NaiveAutomaton:
-    """States, arcs, failure links and arc resolution, word by word as section 4 of CONTRIBUTING.md defines them."""
+    """States, arcs, failure links and arc resolution, word by word as docs/develop/theory.md defines them."""
 
     def __init__(self, n_labels, patterns):
         self.n_labels = n_labels

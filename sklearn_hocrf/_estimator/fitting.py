@@ -77,7 +77,7 @@ SOLVERS: dict[str, type] = {
     "sgd": SGD,
 }
 Watch = Callable[[Callable[[Any], SolverReport], Any, bool], SolverReport]  # (training by a solver, solver, is_last)
-# the largest change of a score, from a tolerance to the optimum, of all models of section 10 of CONTRIBUTING.md
+# the largest change of a score, from a tolerance to the optimum, of all models of docs/develop/design.md
 _CHANGES = (3e-3, 0.001), (3e-2, 0.002), (1e-1, 0.006)
 _WORTH_TYING = 0.9  # highest fraction of variables per weight for which tying pays
 

@@ -1,8 +1,9 @@
 """The sum network, sums of logarithms, the arcs that a state uses, and the limits of scaled passes: shared by kernels.
 
-The network evaluates ``m = S alpha`` (equation 7 of CONTRIBUTING.md), and its transpose ``beta = S^T b`` (11), by the
-shared additions (8); ``_structure.sum_network`` builds it. Both exist for tables of lanes and for arrays of logarithms,
-the transpose also in the (max, +) semiring. Logarithms may be complex, and are compared by their real parts.
+The network evaluates ``m = S alpha`` (equation 7 of docs/develop/theory.md), and its transpose ``beta = S^T b`` (11),
+by the shared additions (8); ``_structure.sum_network`` builds it. Both exist for tables of lanes and for arrays of
+logarithms, the transpose also in the (max, +) semiring. Logarithms may be complex, and are compared by their real
+parts.
 
 Shapes: P states, A arcs, I and J nodes of the network and of its transpose, W lanes.
 """

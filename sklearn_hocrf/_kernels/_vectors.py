@@ -6,7 +6,8 @@ column. Without JIT a vector is a numpy array.
 
 With ``lane_kind=(LANES,)`` or ``(None,)`` they work on dual numbers: each row of a table holds the values of all lanes
 and then their derivatives along one direction, and every operation obeys the rules of differentiation, equation (24) of
-CONTRIBUTING.md. A kernel compiled for dual numbers therefore computes the derivatives of everything that it computes.
+docs/develop/theory.md. A kernel compiled for dual numbers therefore computes the derivatives of everything that it
+computes.
 
 The operations are LLVM instructions, written by hand: compiled from loops over 16 numbers, one loop for each operation,
 one row of the forward recursion takes 5.1, 3.8 and 3.7 times as long (handwriting, models of order 1, 3 and 5).
@@ -21,7 +22,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic, models, register_model
 from numba.np.arrayobj import make_array
 
-LANES = 16  # measured: CONTRIBUTING.md, section 10
+LANES = 16  # measured: docs/develop/design.md
 FOLDED = 4  # columns that are left of LANES where sums over all lanes are collected
 STEP = 8
 ir = cgutils.ir  # llvmlite, as numba brings it

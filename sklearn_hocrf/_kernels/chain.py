@@ -1,13 +1,14 @@
 """Forward and backward passes of a high-order chain over many sequences side by side, and Viterbi decoding.
 
-Equations are those of CONTRIBUTING.md. ``chain_log`` computes the same without lanes and scales: read that first.
+Equations are those of docs/develop/theory.md. ``chain_log`` computes the same without lanes and scales: read that
+first.
 
 The sequences of a block occupy the *lanes* of every array, innermost, so that each addition of the sum network is a
 vector addition. With ``w`` the arc weights, ``x`` the exponentiated scores of labels, S as in
 ``_structure.sum_network``, and R the sum over the arcs into each state:
 
-    forward     m(j) = S alpha(j)     alpha(j + 1) = x(j) * R (w m(j)) / total of alpha(j)               (9), (10)
-    backward    b(j) = w R^T (x(j) beta(j + 1)) / total of alpha(j)        beta(j) = S^T b(j)            (11)
+    forward     m(j) = S alpha(j)     alpha(j + 1) = xi(j) * R (omega m(j)) / its total                   (9), (10)
+    backward    b(j) = omega R^T (xi(j) beta(j + 1)) / the same total      beta(j) = S^T b(j)            (11)
     marginals   P(arc a is used at j) = m_a(j) b_a(j)                                                    (12)
 
 with beta(T) = 1 / total of alpha(T). A state with negligible mass may still be the only survivor at a later position,
@@ -134,7 +135,7 @@ def exponentiate(lane_kind, weighted_arcs, tile, scores, varying, log_scale, sus
                 weight = multiply(lives, exp(largest(add(score, minus_shift), lowest_safe)))
                 store(scores, first + column, where_positive(add(score, huge), weight, zero))
             block_scale = add(block_scale, multiply(lives, add(shift, log_shift)))
-            for varying_number in range(n_varying):  # w_a(j) of (6)
+            for varying_number in range(n_varying):  # omega_a(j) of (6)
                 total = zero
                 if weighted_arcs.varying_column[varying_number] >= 0:
                     total = load(scores, first + weighted_arcs.varying_column[varying_number], lane_kind)
@@ -201,7 +202,7 @@ def forward(lane_kind, weighted_arcs, tile, scratch, tables, carry, log_scale, s
             total, low = zero, infinite
             store(alpha, after, zero)
             store(next_values, 0, zero)
-            for state in range(1, n_states):  # alpha(j + 1, s) = x(j, y_s) sum of w_a m_a (9)
+            for state in range(1, n_states):  # alpha(j + 1, s) = xi(j, y_s) sum of omega_a m_a (9)
                 weighted, mass = zero, load(closed, weighted_arcs.state_label[state], lane_kind)
                 if plain:
                     for arc in range(weighted_arcs.into[state], weighted_arcs.into[state + 1]):

@@ -1,7 +1,7 @@
 """Log-space twins of ``chain``: one sequence at a time, for the lanes that scaling cannot represent.
 
 Read this one first: it has the recursions of ``chain`` without lanes, scales and tables of weights. Equations are those
-of CONTRIBUTING.md.
+of docs/develop/theory.md.
 
 Same recursions and the same sum network, in the semiring (logaddexp, +) of equation (16). Slower, and right for weights
 of any size; impossible is -inf. Rows of alpha are normalised to a total of 1 here, too, and marginals position by
@@ -35,7 +35,7 @@ def forward_log(weighted_arcs, scores, varying_log, alpha):
         # m = S alpha (7)
         sum_network_log(weighted_arcs.starts, weighted_arcs.terms, alpha[row], values)
         alpha[row + 1, 0] = -np.inf
-        for state in range(1, n_states):  # alpha(j + 1, s) = x(j, y_s) sum of w_a m_a (9)
+        for state in range(1, n_states):  # alpha(j + 1, s) = xi(j, y_s) sum of omega_a m_a (9)
             first, stop = weighted_arcs.into[state], weighted_arcs.into[state + 1]
             for arc in range(first, stop):
                 weighted[arc] = values[weighted_arcs.arc_value[arc]] + arc_log(weighted_arcs, varying_log, row, arc)

@@ -9,7 +9,7 @@ With ``index=None``, labels are labels of tokens.
     samples           a walk that takes each choice with its probability (38)
     entropy           the sum over borders and states of P(state) times the entropy of its choices (39)
 
-Equations are those of CONTRIBUTING.md.
+Equations are those of docs/develop/theory.md.
 
 Logarithms throughout; -inf is impossible. Shapes: B blocks, W lanes, R rows (positions of all blocks), C score columns,
 E cells of segment scores, P states, Q varying arcs, L labels, K most choices, N tokens, S sequences.

@@ -1,6 +1,6 @@
 """Residuals of expected patterns at each position (26), and scores that change at single positions.
 
-Equation (26) is that of CONTRIBUTING.md.
+Equation (26) is that of docs/develop/theory.md.
 
 Shapes: N tokens, C score columns, R rows and W lanes of a tile of B blocks, M rows of a table of positions; ``place``
 (N,) is the row of each token in it.

@@ -1,4 +1,4 @@
-"""Convex combinations of sparse vectors, for solvers of dual problems; equation (29) of CONTRIBUTING.md.
+"""Convex combinations of sparse vectors, for solvers of dual problems; equation (29) of docs/develop/theory.md.
 
 The atoms of a term are sparse vectors d_i with costs. Their entries lie one after the other, in the order in which the
 atoms came: those of atom i are ``starts[i] .. starts[i + 1]`` of ``indices`` and ``values``. In the course of a pass a

@@ -2,7 +2,7 @@
 
 Both are linear, so dual numbers need no separate kernels: their derivatives are further columns of the tables.
 ``links`` are ``PartLinks``: for chains by score columns, for segments by scored patterns. Equations are those of
-CONTRIBUTING.md.
+docs/develop/theory.md.
 
 Shapes: L labels, C score columns, R rows, W columns of a table, E cells of a row (see ``segment_scores``).
 """

@@ -6,16 +6,16 @@ all labels so far are candidates; nodes are numbered from 1, token by token, and
 own score is -inf, yield no steps. All passes iterate over the list of steps, so time and memory depend on its length
 and not on the numbers of labels, states and arcs:
 
-    forward     alpha(v) = x(v) sum over the steps u -> v of w(step) alpha(u)                               (9), (10)
-    backward    beta(u)  = sum over the steps u -> v of w(step) x(v) beta(v)                                     (11)
-    marginals   P(step u -> v) = alpha(u) w(step) x(v) beta(v)                                                   (12)
+    forward     alpha(v) = xi(v) sum over the steps u -> v of omega(step) alpha(u)                          (9), (10)
+    backward    beta(u)  = sum over the steps u -> v of omega(step) xi(v) beta(v)                                (11)
+    marginals   P(step u -> v) = alpha(u) omega(step) xi(v) beta(v)                                              (12)
 
 Passes are scaled as in ``chain``, by the total of alpha at each token. If a node's share falls below 1e-200 of it, the
 sequence is processed again in logarithms.
 
 If labels have parts, the score of a candidate is a sum of columns, each of which is scored once per token.
 
-Equations are those of CONTRIBUTING.md. Shapes: n sequences, N tokens, M candidates, D score columns of tokens, X
+Equations are those of docs/develop/theory.md. Shapes: n sequences, N tokens, M candidates, D score columns of tokens, X
 entries, V nodes, E steps, K pairs, A arcs.
 """
 

@@ -1,8 +1,9 @@
 """Max-margin training: costs of wrong tokens, and the features that two labellings of a sequence do not share.
 
-The criterion is equation (28) of CONTRIBUTING.md. A step of training changes the weights of one sequence's features
-only, and the cost of these kernels depends only on that sequence: weights are moved in place, and differences of
-feature vectors are lists of (weight, value), computed with a vector of all weights' totals that is zero between calls.
+The criterion is equation (28) of docs/develop/theory.md. A step of training changes the weights of one sequence's
+features only, and the cost of these kernels depends only on that sequence: weights are moved in place, and differences
+of feature vectors are lists of (weight, value), computed with a vector of all weights' totals that is zero between
+calls.
 
 Shapes: N tokens, R rows and W lanes of a tile, C score columns, L labels, E cells of a row of segment scores,
 A arcs, K weights (first the n pairs, then the patterns' own), T tokens of one sequence.

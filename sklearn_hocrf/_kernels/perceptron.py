@@ -2,10 +2,10 @@
 
 Weights change from sequence to sequence, so each sequence is processed alone, and not next to others in lanes. If the
 states of the automaton are labels (orders 0 and 1), what follows a label does not depend on the state before it.
-Decoding then processes STEP states at a time: with x(j, y) the scores of labels, and t(s, y) the score of the arc from
+Decoding then processes STEP states at a time: with e(j, y) the scores of labels, and C(s, y) the score of the arc from
 state s with label y,
 
-    v(j, y) = x(j, y) + beta(j + 1, target of y)        beta(j, s) = max over y of t(s, y) + v(j, y)               (15)
+    V(j, y) = e(j, y) + beta(j + 1, target of y)        beta(j, s) = max over y of C(s, y) + V(j, y)               (15)
 
 Other automata use the kernels of ``chain``, one lane wide.
 
@@ -84,7 +84,7 @@ def _tabulate(transitions, arc_score, by_state, by_label):
 def _decode_labels(transitions, by_state, by_label, scores, beta, arcs):
     """Write the arcs of the best labelling, ties to the lowest label, and return its score.
 
-    scores : (T, S)   in; out: v(j, y)        beta : (at least T + 1, padded P)   out        arcs : (T,) int32 out
+    scores : (T, S)   in; out: V(j, y)        beta : (at least T + 1, padded P)   out        arcs : (T,) int32 out
     """
     n_labels, width, targets = by_state.shape[1], beta.shape[1], transitions.targets
     table, numbers, ones, lowest = by_label.reshape(-1), beta.reshape(-1), np.ones(STEP), np.full(STEP, -np.inf)

@@ -1,24 +1,24 @@
 """Forward and backward passes of a high-order semi-Markov chain, and Viterbi segmentation.
 
 The next label and its length are separate steps, (18) and (19). At the border u the automaton moves, as in ``chain``;
-then a segment [u, v) of d = v - u tokens follows. With ``x(u, v, y)`` the exponentiated score of a segment, S and R as
+then a segment [u, v) of d = v - u tokens follows. With ``xi(u, v, y)`` the exponentiated score of a segment, S and R as
 in ``_structure.sum_network``, y(s) the last label of state s:
 
-    border     m(u) = S alpha(u)                      begin(u) = R (w(u) m(u))                           (18)
-    segments   alpha(v, s) = sum over d of begin(v - d, s) x(v - d, v, y(s))                             (19)
-    backward   reach(u, s) = sum over d of x(u, u + d, y(s)) beta(u + d, s)
-               beta(u) = S^T (w(u) R^T reach(u))                                                         (21)
-    marginals  P(arc a at u) = m_a(u) w_a(u) reach_a(u)                                                  (22)
-               P(u, v, y) = x(u, v, y) sum over s of begin(u, s) beta(v, s)                              (23)
+    border     m(u) = S alpha(u)                      begin(u) = R (omega(u) m(u))                       (18)
+    segments   alpha(v, s) = sum over d of begin(v - d, s) xi(v - d, v, y(s))                            (19)
+    backward   reach(u, s) = sum over d of xi(u, u + d, y(s)) beta(u + d, s)
+               beta(u) = S^T (omega(u) R^T reach(u))                                                     (21)
+    marginals  P(arc a at u) = m_a(u) omega_a(u) reach_a(u)                                              (22)
+               P(u, v, y) = xi(u, v, y) sum over s of begin(u, s) beta(v, s)                             (23)
 
 Arcs with suffix patterns of two or more labels that have their own scores for the whole segment (*span arcs*) are kept
 out of ``begin`` and summed separately (20), with their own factor for each length. Equations are those of
-CONTRIBUTING.md, where F is ``begin`` and G is ``reach``.
+docs/develop/theory.md, where F is ``begin`` and G is ``reach``.
 
 Each alpha(v) is scaled to a total of 1. A segment spans several borders, so the logarithms of the scales between its
 ends are included in its score before exp is taken, and so is the highest score of the row. Lanes in which anything
 structurally reachable leaves the range of floating point numbers are reported as *suspect* and processed again by the
-log-space twin (``segment_log``). Segments with score -inf are impossible: their x is 0, and they reach nothing. A
+log-space twin (``segment_log``). Segments with score -inf are impossible: their xi is 0, and they reach nothing. A
 border that nothing reaches has the scale 1.
 
 Shapes: B blocks, W lanes, R rows (tokens of all blocks), C score columns, E cells of segment scores (see
@@ -200,7 +200,7 @@ def _begin_segments(lane_kind, weighted_arcs, index, scratch, tables, row, posit
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def _exponentiate_cells(lane_kind, index, scratch, tables, row, position, marks):
-    """Turn the labels' cells of a row into x(u, v, y), up to the scales within each segment and a shift of the row."""
+    """Turn the labels' cells of a row into xi(u, v, y), up to the scales within each segment and a shift of the row."""
     cells, between, log_total = tables.cells, scratch.between, tables.log_total
     n_labels, n_cells = len(index.first_state) - 1, index.first_cell[-1]
     longest = min(len(between), position + 2) - 1

@@ -1,6 +1,6 @@
 """Residuals of expected segments (26), and scores that change at single candidate segments.
 
-Equation (26) is that of CONTRIBUTING.md.
+Equation (26) is that of docs/develop/theory.md.
 
 Shapes: N tokens, B blocks, W lanes, R rows, E cells of a row (see ``segment_scores``), K scored patterns, G ranges,
 F attributes, M rows of a table of positions; ``place`` (N,) is the row of each token in it.

@@ -1,9 +1,9 @@
 """Log-space twins of ``segment``: one sequence at a time, for the lanes that scaling cannot represent.
 
-Same recursions and the same sum network, in the semiring (logaddexp, +) of equation (16) of CONTRIBUTING.md; impossible
-is -inf. Rows of alpha are also normalised to a total of 1: numbers that grow with the length would lose their last
-digits. Shapes as in ``segment``; tables have one lane, arrays of this file have none. Complex tables give derivatives,
-as in ``chain_log``.
+Same recursions and the same sum network, in the semiring (logaddexp, +) of equation (16) of docs/develop/theory.md;
+impossible is -inf. Rows of alpha are also normalised to a total of 1: numbers that grow with the length would lose
+their last digits. Shapes as in ``segment``; tables have one lane, arrays of this file have none. Complex tables give
+derivatives, as in ``chain_log``.
 """
 
 from typing import NamedTuple

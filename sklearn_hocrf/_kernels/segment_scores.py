@@ -4,7 +4,7 @@ The row of a token contains the scores of the segments that end with it: cell ``
 scored pattern k and length d, as long as the segment begins inside the sequence; cells beyond are never touched. Scores
 of tokens are summed from the segment's end towards its start, so nothing is ever subtracted; the adjoint runs the same
 loop backwards and sums probabilities, which therefore keep their relative precision. Equations are those of
-CONTRIBUTING.md.
+docs/develop/theory.md.
 
 Shapes: B blocks, W lanes, R rows, C score columns, E cells of a row, K scored patterns.
 """

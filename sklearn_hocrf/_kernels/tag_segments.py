@@ -1,9 +1,9 @@
 """Probabilities of the segments that token labels encode as tags.
 
 A tag either continues the segment of the tag before it or begins one. P(segment [u, v) of a label) is a sum over paths
-of states, equation (40) of CONTRIBUTING.md: P(state at u) times the probabilities of tags that begin it, continue it,
-and do not continue it at v. All terms are positive, so small probabilities are as precise as large ones. Probabilities
-of tags given a state come from ``choices``, probabilities of states from a pass over all states.
+of states, equation (40) of docs/develop/theory.md: P(state at u) times the probabilities of tags that begin it,
+continue it, and do not continue it at v. All terms are positive, so small probabilities are as precise as large ones.
+Probabilities of tags given a state come from ``choices``, probabilities of states from a pass over all states.
 
 Shapes: B blocks, W lanes, P states, L labels, T tokens of a sequence, M states that are met in it.
 """

@@ -18,7 +18,7 @@ therefore summed in a small *buffer*, some positions by all lanes, from which ro
 For dual numbers (see ``_vectors``) there are two weights for each pair, the other one a derivative; rows of the dense
 table are twice as long, and the buffer holds twice as many rows.
 
-Equations are those of CONTRIBUTING.md.
+Equations are those of docs/develop/theory.md.
 
 Shapes: N tokens, F features, K pairs, C score columns, H dense features, D = padded number of labels (a multiple of
 8), R rows and W lanes of a tile of B blocks.

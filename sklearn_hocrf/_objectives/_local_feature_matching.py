@@ -13,9 +13,9 @@ __all__ = ["LocalFeatureMatching"]
 class LocalFeatureMatching(Objective):
     """Squared distances between feature vectors and their expectations, position by position.   K weights.
 
-        f(w) = sum_n c_n sum_t norm( phi_t(y_n) - E[phi_t(y) given x_n; w] )^2
+        f(w) = sum_n c_n sum_j norm( phi_j(y_n) - E[phi_j(y) given x_n; w] )^2
 
-    phi_t has one component for each weight, its count at position t of a sequence (for segments: in a candidate
+    phi_j has one component for each weight, its count at position j of a sequence (for segments: in a candidate
     segment). c_n are the sequences' weights. At the maximum of the likelihood without a penalty, the differences add up
     to 0 over the whole data; this criterion makes each of them small. The function is not convex. Training starts from
     the weights of maximum likelihood.

@@ -15,7 +15,7 @@ from ._common import STOPPED, Progress, Solver, SolverReport, gap_above_minimum,
 __all__ = ["LBFGSMemory", "Point", "QuasiNewton"]
 
 _BLOCK = 1 << 14  # weights converted to double at a time
-_POWER, _FLOOR = -0.2, 1e-4  # of the first gradient, for the scales of weights: CONTRIBUTING.md, section 10
+_POWER, _FLOOR = -0.2, 1e-4  # of the first gradient, for the scales of weights: docs/develop/design.md
 
 
 class Point(NamedTuple):

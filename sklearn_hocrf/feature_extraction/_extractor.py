@@ -47,7 +47,7 @@ from ._token_functions import (
 
 __all__ = ["FittedTemplates", "SequenceFeatureExtractor", "fitted_templates"]
 
-DEFAULT_AFFIXES = 5  # of 0, 3, 4, 5, 6 and 10, by measurement: CONTRIBUTING.md, section 10
+DEFAULT_AFFIXES = 5  # of 0, 3, 4, 5, 6 and 10, by measurement: docs/develop/design.md
 
 
 class TokenCounts(NamedTuple):

@@ -2,11 +2,11 @@
 
 Let ``f`` be the negative log-likelihood of the training part, ``L`` the negative log-likelihood of the held-out part,
 and ``lambda_g = sigma_g**-2`` the precision of the weights ``w_g`` of each group. The weights are then given by (32) of
-CONTRIBUTING.md, and the gradient of the score by (33): Foo, Do and Ng, "Efficient multiple hyperparameter learning for
-log-linear models", NIPS 2007. Both the weights and v are determined only to a tolerance (Pedregosa, "Hyperparameter
-optimization with approximate gradient", ICML 2016), starting from the values of the previous step. The curvature that
-L-BFGS has learned is kept from step to step (35), and preconditions the conjugate gradients: together this halves the
-number of passes.
+docs/develop/theory.md, and the gradient of the score by (33): Foo, Do and Ng, "Efficient multiple hyperparameter
+learning for log-linear models", NIPS 2007. Both the weights and zeta are determined only to a tolerance (Pedregosa,
+"Hyperparameter optimization with approximate gradient", ICML 2016), starting from the values of the previous step. The
+curvature that L-BFGS has learned is kept from step to step (35), and preconditions the conjugate gradients: together
+this halves the number of passes.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ Each model is trained once, to tol 1e-5; its weights at the iterations where eac
 has their number, the score on held-out data (F1 of segments, or the share of right tokens), their log-likelihood for
 each token, and the change of probabilities against the end: for each held-out token, the largest of any label's
 probability (or, of models of segments, of any segment's that begins there), and of these the 99.9 % quantile and the
-largest. The last lines count the models that the rule of CONTRIBUTING, section 10, accepts. Data come from
+largest. The last lines count the models that the rule of docs/develop/design.md accepts. Data come from
 SKLEARN_HOCRF_DATA or ../shared/data; a task whose data are absent is left out.
 """
 
