@@ -76,8 +76,9 @@ def copy_notebooks(app):
 
 
 def link_notebooks(app, docname, source):
-    """Links to notebooks, which work in the repository, lead to their copies."""
+    """Links from pages to notebooks and back, which work in the repository, lead to the copies of notebooks."""
     source[0] = re.sub(r"\]\((?:\.\./)+notebooks/(\w+\.ipynb)", r"](/examples/\1", source[0])
+    source[0] = source[0].replace("](../docs/", "](/")
 
 
 def skip_inherited(app, what, name, obj, skip, options):

@@ -10,6 +10,8 @@ scikit-learn's :class:`~sklearn.pipeline.Pipeline` exposes only the methods that
 >>> pipe = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF()).fit(X, y)
 >>> pipe.predict([["the", "house"]]), pipe.predict_marginals([["the", "house"]])[0].shape
 ([['DET', 'NOUN']], (2, 3))
+
+User guide: docs/guide/answers.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What CONTRIBUTING.md, the notebook on theory and the code say of each other."""
+"""What the pages on theory and design, CONTRIBUTING.md, the notebook on theory and the code state about each other."""
 
 import importlib
 import inspect
@@ -17,21 +17,42 @@ import sklearn_hocrf
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 PAGE = (CHECKOUT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+THEORY = (CHECKOUT / "docs" / "develop" / "theory.md").read_text(encoding="utf-8")
+DESIGN = (CHECKOUT / "docs" / "develop" / "design.md").read_text(encoding="utf-8")
+NUMBERS = [int(number) for number in re.findall(r"\\tag\{(\d+)\}", THEORY)]
 NOTEBOOK = json.loads((CHECKOUT / "notebooks" / "05_how_it_works.ipynb").read_text(encoding="utf-8"))
 
 
 def test_equations_are_numbered_in_order():
-    without_pictures = re.sub(r"^```$.*?^```$", "", PAGE, flags=re.MULTILINE | re.DOTALL)
-    numbers = [int(number) for number in re.findall(r"^ {4}.* \((\d+)\)$", without_pictures, re.MULTILINE)]
-    assert numbers == list(range(1, len(numbers) + 1))
-    assert len(numbers) >= 30
+    assert NUMBERS == list(range(1, len(NUMBERS) + 1))
+    assert len(NUMBERS) >= 30
 
 
 def test_notebook_uses_the_numbers_of_the_page():
     text = "".join("".join(cell["source"]) for cell in NOTEBOOK["cells"])
     tags = [int(tag) for tag in re.findall(r"\\tag\{(\d+)\}", text)]
     assert len(tags) == len(set(tags)) > 10
-    assert all(f" ({tag})\n" in PAGE for tag in tags)
+    assert set(tags) <= set(NUMBERS)
+
+
+def cited(text):
+    """Return the numbers in parentheses at the ends of lines, and after the word equation."""
+    at_ends = re.findall(r"^.*?[^\w.(\[].*[ ,]\((\d+)\)(?: \*/)?$", text, re.MULTILINE)
+    return {int(number) for number in at_ends + re.findall(r"equations? \(?(\d+)\)?", text)}
+
+
+def test_code_cites_equations_that_exist():
+    """Kernels cite equations by number, and name the page that has them; so do all others that cite it."""
+    kernels = CHECKOUT / "sklearn_hocrf" / "_kernels"
+    cited_by_kernels = set()
+    for path in (CHECKOUT / "sklearn_hocrf").rglob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        if "docs/develop/theory.md" in text:
+            assert cited(text) <= set(NUMBERS), path.name
+            cited_by_kernels |= cited(text) if path.parent == kernels else set()
+        else:
+            assert not re.search(r"# .*\(\d+\)$|\bequation \(?\d", text, re.MULTILINE), path.name
+    assert len(cited_by_kernels) > 20
 
 
 def test_notebook_imports_private_names_in_one_cell():
@@ -64,8 +85,8 @@ def test_numbers_in_prose_are_in_outputs(path):
     """
     cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
     shown = shown_numbers([cell for cell in cells if cell["cell_type"] == "code"])
-    if path.stem == "05_how_it_works":  # which cites CONTRIBUTING.md
-        shown |= {float(number) for number in numbers(PAGE)}
+    if path.stem == "05_how_it_works":  # which cites these pages
+        shown |= {float(number) for number in numbers(THEORY + DESIGN)}
     for cell in cells:
         if cell["cell_type"] != "code":
             formulas_and_code = r"\$\$.*?\$\$|\$[^$]*\$|`[^`]*`|\]\([^)]*\)|scikit-learn [\d.]+"
@@ -76,8 +97,8 @@ def test_numbers_in_prose_are_in_outputs(path):
                     assert any(round(known * unit, digits) == value for known in shown for unit in (1, 100)), number
 
 
-def test_page_names_all_rooms():
-    table = PAGE.split("| room |")[1].split("\n\n")[0]
+def test_page_names_all_modules():
+    table = PAGE.split("| module |")[1].split("\n\n")[0]
     first_column = " ".join(row.split("|")[1] for row in table.splitlines()[2:])
     assert set(re.findall(r"`(\w+)`", first_column)) == set(MAY_IMPORT)
 

@@ -4,7 +4,7 @@ A group of 8 consecutive tokens is widened to float64 and multiplied by the weig
 sums of the group, or of its tokens' marginals, stay in vector registers while the loop runs over the features. This is
 a matrix product in blocks that fit the first caches. It takes as long as a BLAS product in float32, or 0.6 of one in
 float64, for which tokens would also have to be gathered and scores scattered; and its bits depend neither on the number
-of BLAS threads nor on the BLAS implementation.
+of BLAS threads nor on the BLAS implementation. Equations are those of docs/develop/theory.md.
 
 Positions of a block of lanes are given as in a tile: ``rows`` (B + 1,), ``first_token`` (B, W), ``length`` (B, W). Row
 ``rows[b] + j`` holds position j of all lanes of block b.

@@ -13,6 +13,8 @@ To assess probabilities before and after, use ``calibration_table``, ``expected_
 >>> calibrated = CalibratedSequenceLabeler(HighOrderCRF(), cv=2).fit(X, y)
 >>> calibrated.predict([[["a"], ["a"]]])
 [['x', 'x']]
+
+User guide: docs/guide/answers.md.
 """
 
 from ._conformal import ConformalSequenceLabeler, Coverage, LabellingSet

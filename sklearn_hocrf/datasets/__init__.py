@@ -14,6 +14,8 @@ Examples
 >>> X, y = make_name_sentences(2, random_state=0)
 >>> list(zip(X[0], y[0]))
 [('Berlin', 'B-LOC'), ('is', 'O'), ('larger', 'O'), ('than', 'O'), ('Delhi', 'B-LOC'), ('.', 'O')]
+
+User guide: docs/guide/inputs.md.
 """
 
 from ._chinese import load_ud_chinese

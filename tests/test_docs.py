@@ -1,0 +1,120 @@
+"""The pages of the site: public names, links, lines of examples. Nothing is built here: .ci/full does that."""
+
+import importlib
+import json
+import pkgutil
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import sklearn_hocrf
+
+CHECKOUT = Path(__file__).resolve().parents[1]
+DOCS = CHECKOUT / "docs"
+BUILT = ("_build", "generated")
+PAGES = [path for path in sorted(DOCS.rglob("*.md")) if not set(BUILT) & set(path.parts)]
+PUBLIC_MODULES = [m for _, m, _ in pkgutil.iter_modules(sklearn_hocrf.__path__) if m[0] != "_"]
+TOP = ("HighOrderCRF", "HighOrderSemiCRF", "TRUSTED_TYPES", "__version__")  # documented where users import them from
+
+
+def names_on_api_pages():
+    """Return how often each public name is on a page of the API, by its dotted name."""
+    counts, module = Counter(), ""
+    for page in set((DOCS / "api").glob("*.rst")) - {DOCS / "api" / "index.rst"}:
+        for line in page.read_text(encoding="utf-8").splitlines():
+            if line.startswith((".. currentmodule:: ", ".. py:module:: ")):
+                module = line.partition(":: ")[2]
+            elif found := re.match(r"(?:   |\.\. py:data:: )(\w+)$", line):
+                counts[f"{module}.{found[1]}"] += 1
+    return counts
+
+
+def test_public_names_are_on_one_page_each():
+    counts = names_on_api_pages()
+    assert set(counts.values()) == {1}, counts.most_common(3)
+    expected = {f"sklearn_hocrf.{name}" for name in TOP}
+    for name in PUBLIC_MODULES:
+        module = pytest.importorskip(f"sklearn_hocrf.{name}", exc_type=ImportError)
+        expected |= {f"sklearn_hocrf.{name}.{public}" for public in module.__all__ if public not in TOP}
+    index = {name for name in counts if re.match(r"sklearn_hocrf\.\w", name)}
+    assert index == expected
+    elsewhere = {"SequenceBatch"}  # of feature_extraction
+    modules = {name for name in sklearn_hocrf.__all__ if name in PUBLIC_MODULES}
+    assert set(sklearn_hocrf.__all__) - modules - elsewhere == set(TOP)
+
+
+def test_modules_are_on_one_page_each():
+    text = "".join(page.read_text(encoding="utf-8") for page in (DOCS / "api").glob("*.rst"))
+    modules = Counter(re.findall(r"^\.\. py:module:: sklearn_hocrf\.(\w+)$", text, re.MULTILINE))
+    assert modules == Counter([*PUBLIC_MODULES, "__main__"])
+
+
+def anchors(text):
+    """Return the anchors of the headings of a page, as GitHub and MyST make them."""
+    headings = re.findall(r"^#+ (.*)$", re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def text_of(path):
+    """Return the Markdown of a page or of the cells of a notebook."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix != ".ipynb":
+        return text
+    return "\n\n".join("".join(c["source"]) for c in json.loads(text)["cells"] if c["cell_type"] == "markdown")
+
+
+def broken_links(path, text):
+    """Return the links of a page to files, pages and anchors that are not there."""
+    text = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
+    roles = re.findall(r"\{(\w+)\}`([^`]+)`", text)
+    without_code = re.sub(r"`[^`]+`", "", re.sub(r"\{\w+\}`[^`]+`", "", text))
+    targets = re.findall(r"\]\((?!https?:)([^)\s]+)\)", without_code)
+    targets += [f"{page}.{'rst' if page.startswith('/api/') else 'md'}" for role, page in roles if role == "doc"]
+    found = []
+    for target in targets:
+        name, _, anchor = target.partition("#")
+        page = (DOCS / name[1:] if name.startswith("/") else path.parent / name) if name else path
+        if not page.exists() or (anchor and anchor not in anchors(text_of(page))):
+            found.append(target)
+    return found
+
+
+LINKED = [*PAGES, *(CHECKOUT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md"))]
+
+
+@pytest.mark.parametrize(
+    "path", [*LINKED, *sorted((CHECKOUT / "notebooks").glob("*.ipynb"))], ids=lambda path: path.stem
+)
+def test_links_lead_somewhere(path):
+    assert not broken_links(path, text_of(path))
+
+
+def test_what_a_broken_link_is():
+    text = "[a](absent.md) [b](#no-such-heading) [c](start.md#train) {doc}`absent` {doc}`guide/order` `[d](absent)`"
+    assert broken_links(DOCS / "index.md", text) == ["absent.md", "#no-such-heading", "start.md#train", "absent.md"]
+    assert not broken_links(DOCS / "index.md", "[c](start.md#train-and-predict) {doc}`/guide/order`")
+
+
+def test_docstrings_name_pages_that_exist():
+    named = set()
+    for path in (CHECKOUT / "sklearn_hocrf").rglob("*.py"):
+        named |= set(re.findall(r"docs/[\w/]+\.md", path.read_text(encoding="utf-8")))
+    assert len(named) > 10
+    assert not [name for name in named if not (CHECKOUT / name).exists()]
+
+
+def test_examples_do_not_scroll():
+    for path in PAGES:
+        for line in path.read_text(encoding="utf-8").splitlines():
+            assert len(line) <= 88 or not line.startswith((">>>", "...")), (path.name, line)
+
+
+def test_module_docstrings_are_short_and_name_the_guide():
+    """What modules explain at length is in the guide; a module has at most 300 words and one example."""
+    for name in PUBLIC_MODULES:
+        module = pytest.importorskip(f"sklearn_hocrf.{name}", exc_type=ImportError)
+        assert len(module.__doc__.split()) <= 300, name
+        assert "docs/guide/" in module.__doc__, name
+        assert importlib.import_module(f"sklearn_hocrf.{name}").__doc__.count("\n>>> ") > 0, name
