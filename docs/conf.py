@@ -55,6 +55,7 @@ html_theme_options = {
 }
 html_copy_source, html_show_sourcelink = False, False
 autodoc_typehints, autodoc_member_order = "none", "bysource"
+toc_object_entries_show_parents = "hide"
 autosummary_generate, numpydoc_show_class_members = True, False
 numpydoc_class_members_toctree = False
 nb_execution_mode = "off"
@@ -78,7 +79,7 @@ def copy_notebooks(app):
 def link_notebooks(app, docname, source):
     """Links from pages to notebooks and back, which work in the repository, lead to the copies of notebooks."""
     source[0] = re.sub(r"\]\((?:\.\./)+notebooks/(\w+\.ipynb)", r"](/examples/\1", source[0])
-    source[0] = source[0].replace("](../docs/", "](/")
+    source[0] = re.sub(r"\n\n```$", "\n```", source[0].replace("](../docs/", "](/"), flags=re.MULTILINE)  # for doctest
 
 
 def skip_inherited(app, what, name, obj, skip, options):
