@@ -92,7 +92,7 @@ def bounds(n, n_test, alpha):
 def main(arguments=None):
     tasks = {conll2002: [bench_ner.TRAIN, DEVELOPMENT, bench_ner.TEST], usaddress: [ADDRESSES]}
     names = {task.__name__: task for task in tasks}
-    options = common.parse(__doc__, arguments, tasks=list(names), splits=20, alphas=[0.05, 0.1, 0.2])
+    options = common.parse(__doc__, arguments, tasks=list(names), splits=20, alphas=[0.1])
     for name in options.tasks:
         if common.skipped(common.absent(*tasks[names[name]])):
             continue
