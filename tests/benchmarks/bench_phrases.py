@@ -148,7 +148,7 @@ def conll2002(is_quick):
 
 
 def cross_validated(name, tokens, y, dicts, features, params, kinds, n_folds):
-    """Return rows of the predictions of all folds; ``features`` reads ``dicts``, to which marks are added by a union."""
+    """Return rows of the predictions of all folds; the features of marks are put beside those of ``dicts``."""
     without, with_lists = [None] * len(y), [None] * len(y)
     X = features.fit_transform(dicts)
     for train, test in protocol.shuffled_folds(len(y), n_folds):
