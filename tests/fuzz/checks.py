@@ -1494,9 +1494,7 @@ def check_selection(crf, case):
     require(len(set(found.tolist())) == case.n, "not so many different sequences", found.tolist())
     best = np.sort(values)[::-1][: case.n]
     order = np.array(values)[found]
-    require(
-        ((order == best) | (np.abs(order - best) < 1e-9)).all(), "not the least certain ones", values, found.tolist()
-    )
+    require(np.isclose(order, best, rtol=0, atol=1e-9).all(), "not the least certain", values, found.tolist())
 
 
 def check_phrases(case):
