@@ -1408,7 +1408,7 @@ def nonconformities(crf, tokens, labels, options):
     own = p[every.index(labels)]
     mass = sum(q for q in p if q > own + 1e-9)
     best = sorted(p, reverse=True)
-    is_seen = len(p) <= options["max_size"] + 1 or own > best[options["max_size"]] + 1e-9
+    is_seen = len(p) <= options["max_size"] + 1 or best[options["max_size"]] <= own + 1e-9
     if options["conformity"] == "probability" or not is_seen:
         return [(1 - own, 1.0)]
     return [(min(mass, 1 - own), 1.0)]
