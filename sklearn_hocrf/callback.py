@@ -165,7 +165,9 @@ class EarlyStopping(_ModelCallback):
     ValueError
         If a parameter is out of range.
 
-    Notes ----- Only iterations that train the weights of the final model count, not the iterations of a search for
+    Notes
+    -----
+    Only iterations that train the weights of the final model count, not the iterations of a search for
     label patterns or of training the initial weights. Each iteration costs a prediction of the held-out sequences.
 
     Early stopping acts like a penalty, and costs less than a search for one. However, its result depends on the solver,
@@ -318,7 +320,9 @@ class Checkpoint(_ModelCallback):
     ImportError
         In fit, before training: if skops is needed but not installed.
 
-    Notes ----- To resume a fit, load the file and fit with ``warm_start=True``: training continues from its weights,
+    Notes
+    -----
+    To resume a fit, load the file and fit with ``warm_start=True``: training continues from its weights,
     and reaches the same optimum as without interruption. The file does not contain the state of the solver, such as the
     curvature information of L-BFGS, so the iterations differ. ``solver="bcfw"`` starts from 0 again; non-convex
     criteria may end in a different optimum.

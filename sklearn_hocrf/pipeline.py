@@ -67,7 +67,9 @@ class SequencePipeline(_Pipeline):
     --------
     make_pipeline : Create a pipeline with automatic names of steps.
 
-    Notes ----- scikit-learn's searches expose only scikit-learn's methods: ``search.predict(X)``, but
+    Notes
+    -----
+    scikit-learn's searches expose only scikit-learn's methods: ``search.predict(X)``, but
     ``search.best_estimator_.predict_marginals(X)``. :class:`~sklearn_hocrf.model_selection.PenaltySearchCV` exposes
     all. Metadata routing does not apply to the additional methods.
 

@@ -154,7 +154,9 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
     --------
     PenaltySearchDisplay : Plot penalties and score by step.
 
-    Notes ----- Use it if groups of weights differ in reliability, which is most pronounced at high orders. Each
+    Notes
+    -----
+    Use it if groups of weights differ in reliability, which is most pronounced at high orders. Each
     held-out part should be new in the same way as the data at prediction time, by ``groups`` of words, writers or
     documents in :meth:`fit`: known words require weak penalties of patterns, new words strong ones, and the wrong
     choice is harmful. Text with many rare features gains less; ``penalty_groups=[None]``, one value for all weights,
