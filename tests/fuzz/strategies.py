@@ -695,7 +695,7 @@ PHRASE_WORDS = st.sampled_from(["a", "A", "b", "ß", "SS", "é", "a b", "", " ",
 def phrase_cases(draw):
     form = draw(st.sampled_from(["texts", "tuples", "dicts", "columns", "batch"]))
     words = PHRASE_WORDS if form in ("texts", "columns") else PHRASE_WORDS | st.none()
-    phrases = st.lists(PHRASE_WORDS, max_size=3)
+    phrases = st.lists(PHRASE_WORDS, min_size=draw(st.sampled_from([1, 1, 1, 0])), max_size=3)
     return PhraseCase(
         form,
         draw(st.lists(st.lists(words, max_size=6), max_size=3)),
