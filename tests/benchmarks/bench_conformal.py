@@ -45,7 +45,7 @@ def conll2002(n_splits):
     train, *tests = (load_conll(path, ["w", "p", "tag"], return_X_y=True) for path in files)
     train = [pair for pair in zip(*train, strict=True) if len(pair[1]) <= bench_ner.LONGEST]
     extractor = SequenceFeatureExtractor(bench_chunking.TEMPLATES, fields=["w", "p"], padding="drop")
-    crf = HighOrderCRF(1, constraints="bio").fit(extractor.fit_transform([x for x, _ in train]), [y for _, y in train])
+    crf = HighOrderCRF(1).fit(extractor.fit_transform([x for x, _ in train]), [y for _, y in train])
     X, y = extractor.transform(sum((X for X, _ in tests), [])), sum((y for _, y in tests), [])
     for split in range(n_splits):
         order = np.random.default_rng(split).permutation(len(y))

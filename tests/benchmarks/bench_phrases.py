@@ -126,7 +126,7 @@ def conll2002(is_quick):
     templates = [((kind, offset),) for kind in kinds for offset in (-1, 0, 1)]
     plain = SequenceFeatureExtractor(bench_chunking.TEMPLATES, padding="drop")
     marked = SequenceFeatureExtractor([*bench_chunking.TEMPLATES, *templates], padding="drop")
-    params, rows = {"max_order": 1, "constraints": "bio"}, []
+    params, rows = {"max_order": 1}, []
     for n in (1000, n_train):
         train = np.arange(n)
         lists = {"own lists": cross_marks(tokens, y, train, kinds, "bio")}

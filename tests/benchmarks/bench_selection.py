@@ -44,7 +44,7 @@ def conll2002():
     X, y = load_conll(common.data_file(*bench_ner.TRAIN), ["w", "p", "tag"], return_X_y=True)
     X, y = zip(*(pair for pair in zip(X, y, strict=True) if len(pair[1]) <= bench_ner.LONGEST), strict=True)
     extractor = SequenceFeatureExtractor(bench_chunking.TEMPLATES, padding="drop")
-    return extractor.fit_transform(list(X)), list(y), "bio", {"constraints": "bio"}
+    return extractor.fit_transform(list(X)), list(y), "bio", {}
 
 
 def anystyle():
