@@ -18,8 +18,10 @@ from ._estimator.fitted_model import FittedModel, check_probabilities
 from ._files import claimed, replace
 from ._structure.weighted_arcs import weighted_arcs
 from ._validation._delegation import steps_inside
-from .feature_extraction import SequenceDictVectorizer, SequenceFeatureExtractor, TemplateVectorizer
+from .feature_extraction import PhraseFeatures, SequenceDictVectorizer, SequenceFeatureExtractor, TemplateVectorizer
+from .feature_extraction._columns import TEXT_FIELD
 from .feature_extraction._extractor import fitted_templates
+from .feature_extraction._phrases import compiled_phrases
 from .feature_extraction._string_templates import compiled_templates
 from .tagger import (
     ALIGNMENT,
@@ -230,10 +232,15 @@ def _automaton(fitted, column_of_pattern) -> dict:
 def _features(fitted, transformers, weights, arrays) -> dict:
     """Return the description of features, and add their arrays."""
     arrays.update(key=np.empty(0, np.uint8), joined=np.empty(0, np.uint8))
-    if len(transformers) > 1:
+    *phrases, _ = transformers or [None]
+    is_extractor = bool(transformers) and isinstance(transformers[-1], SequenceFeatureExtractor)
+    if phrases and not (is_extractor and all(isinstance(one, PhraseFeatures) for one in phrases)):
         names = ", ".join(type(transformer).__name__ for transformer in transformers)
-        raise ValueError(f"a tagger has one transformer before the model at most, not {names}")
-    space = fitted.record.features
+        raise ValueError(
+            "a tagger has one transformer before the model at most, or PhraseFeatures and a SequenceFeatureExtractor, "
+            f"not {names}"
+        )
+    space, transformers = fitted.record.features, transformers[-1:]
     if transformers and space.n_features != getattr(transformers[0], "n_features_out_", None):
         raise ValueError(f"the model was not fitted on the features of {type(transformers[0]).__name__}")
     if not transformers and space.vocabulary is not None:
@@ -243,8 +250,8 @@ def _features(fitted, transformers, weights, arrays) -> dict:
         return _strings(transformers[0])
     if transformers and isinstance(transformers[0], SequenceDictVectorizer):
         return _names(list(transformers[0].vocabulary_), weights, arrays)
-    if transformers and isinstance(transformers[0], SequenceFeatureExtractor):
-        return _Templates(transformers[0]).features(weights, arrays)
+    if is_extractor:
+        return _Templates(transformers[0], phrases).features(weights, arrays)
     what = type(transformers[0]).__name__ if transformers else "numbers, or a SequenceBatch"
     raise ValueError(f"a tagger reads tokens, feature dicts and lists of attribute names, but the model gets {what}")
 
@@ -284,10 +291,10 @@ class _Joined(NamedTuple):
 
 
 class _Templates:
-    """A fitted extractor as a tagger describes it."""
+    """A fitted extractor, and the phrases that it gets, as a tagger describes them."""
 
-    def __init__(self, extractor):
-        self.extractor, self.fitted = extractor, fitted_templates(extractor)
+    def __init__(self, extractor, phrases):
+        self.extractor, self.fitted, self.phrases = extractor, fitted_templates(extractor), phrases
         if extractor.n_features is not None:
             raise ValueError("a tagger finds attributes by their values, so hashing (n_features) is not for it")
         if self.fitted.has_earlier:
@@ -322,11 +329,32 @@ class _Templates:
         arrays["key"] = np.diff(key[order], prepend=0)
         rows = np.flatnonzero(kept[: sum(map(len, self.fitted.vocabularies.all))])
         _add_weights(weights[rows[order]], arrays)
+        phrases, by_position = self._phrases()
         _add_texts(self.texts, arrays)
         arrays["joined"] = np.concatenate([np.empty(0, np.int64), *self.joined.keys])
         entries = {"columns": columns, "joined": self.joined.entries, "templates": templates}
-        flags = {"by_position": self.fitted.by_position, "marks": self.extractor.padding == "mark"}
-        return {"kind": "templates", "fields": self._fields(), **flags, **entries}
+        flags = {"by_position": by_position, "marks": self.extractor.padding == "mark"}
+        return {"kind": "templates", "fields": self._fields(), **flags, **entries, **phrases}
+
+    def _phrases(self) -> tuple[dict, bool]:
+        """Return the entry of phrases, whose texts are added, and whether tokens may be tuples of fields."""
+        if not self.phrases:
+            return {}, self.fitted.by_position
+        fields = list(self.extractor.fields_)
+        names = fields[: len(fields) - sum(len(one.phrases) for one in self.phrases)]
+        by_position, entries = self.phrases[0].fields is not None or names == list(range(len(names))), []
+        for one in self.phrases:
+            own, lists = callable(one.normalize), compiled_phrases(one)
+            field = one.field if one.field is not None else names[0] if len(names) == 1 else TEXT_FIELD
+            for name, found in lists.items():
+                if any("\0" in word for words in found for word in words):
+                    raise ValueError(f"a tagger has no phrases with the character 0, as in the list {name!r:.60}")
+                self.texts += ["\0".join(words) for words in found]
+            normalize = _called(one.normalize) if own else one.normalize
+            sizes = [[_name(name), len(found)] for name, found in lists.items()]
+            entries.append({"field": fields.index(field), "normalize": normalize, "own": own, "lists": sizes})
+            names += list(lists)
+        return {"phrases": entries}, by_position
 
     def _chosen(self, weights, kept, arrays) -> list:
         """Return which attributes of each template have weights; add those of the others to the arrays."""
@@ -341,7 +369,7 @@ class _Templates:
         return chosen
 
     def _fields(self) -> list:
-        complete, fields = set(self.extractor.complete_fields_), []
+        complete, fields = set(self.extractor.complete_fields_).difference(*(one.phrases for one in self.phrases)), []
         for name in self.extractor.fields_:
             numeric = name not in self.fitted.text_fields
             fields.append({"name": _name(name), "numeric": numeric, "complete": name in complete})
@@ -354,7 +382,6 @@ class _Templates:
         for name, table in self.tables.items():
             field, function = self.extractor.token_features_.get(name, (name, None))
             own = function is not None and not isinstance(function, str)
-            called = getattr(function, "__qualname__", type(function).__name__) if own else function
             used = np.zeros(table.size, bool)
             for template, of_parts in zip(self.fitted.vocabularies.all, codes, strict=True):
                 for (part, _), code in zip(template.template, of_parts, strict=True):
@@ -366,7 +393,7 @@ class _Templates:
                 {
                     "field": place[field],
                     "name": _name(name),
-                    "function": called,
+                    "function": _called(function) if own else function,
                     "own": own,
                     "numeric": table.labels is None,
                     "values": 0 if table.labels is None else int(used.sum()),
@@ -392,6 +419,11 @@ class _Templates:
         return parts, codes
 
 
+def _called(function) -> str:
+    """Return the name of a function of the user, for messages."""
+    return getattr(function, "__qualname__", type(function).__name__)
+
+
 def _name(name):
     if not isinstance(name, (str, int)) or isinstance(name, bool):
         raise ValueError(f"a tagger has names of fields that are texts or integers, not {name!r:.60}")
@@ -412,10 +444,12 @@ def _keys(parts, codes, radices):
 
 def _compare(model, X, n_bytes, content, transformers) -> Exported:
     """Return how the answers of a file differ from those of the estimator."""
-    functions = {}
+    functions: dict[str, Any] = {}
     for transformer in transformers:
         named = getattr(transformer, "token_features_", {})
-        functions = {name: function for name, (_, function) in named.items() if not isinstance(function, str)}
+        functions |= {name: function for name, (_, function) in named.items() if not isinstance(function, str)}
+        if callable(normalize := getattr(transformer, "normalize", None)):
+            functions[next(iter(transformer.phrases))] = normalize
     tagger, fitted = Tagger(content, functions=functions), FittedModel.and_input(model, X)
     estimator, batch = fitted[0].estimator, fitted[1]
     predicted = estimator.predict(batch)

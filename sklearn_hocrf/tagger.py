@@ -100,7 +100,8 @@ def export_tagger(
     Parameters
     ----------
     model : HighOrderCRF, or pipeline, search or calibrated model with one
-        Before it, there may be one :class:`~sklearn_hocrf.feature_extraction.SequenceFeatureExtractor`,
+        Before it, there may be one :class:`~sklearn_hocrf.feature_extraction.SequenceFeatureExtractor`, before which
+        there may be :class:`~sklearn_hocrf.feature_extraction.PhraseFeatures`, or one
         :class:`~sklearn_hocrf.feature_extraction.TemplateVectorizer` or
         :class:`~sklearn_hocrf.feature_extraction.SequenceDictVectorizer`. Alone, it takes feature dicts or names.
     path : str or path
@@ -123,7 +124,7 @@ def export_tagger(
     ------
     ValueError, TypeError
         If a tagger cannot do what the model does: segments with features of their own, ``pruning``, hashed features,
-        arrays of numbers as fields, several transformers.
+        arrays of numbers as fields, several other transformers.
 
     Examples
     --------
@@ -871,20 +872,78 @@ class _Parts:
         return keys
 
 
+class _Phrases:
+    """The phrases of lists, by which tokens are marked."""
+
+    def __init__(self, entry, fields, functions):
+        called = _get(entry, "normalize", (str, type(None)), "phrases")
+        self.place, self.own = _get(entry, "field", int, "phrases"), _get(entry, "own", bool, "phrases")
+        self.lists: dict = {}  # phrases, and the length of the longest one by its first word
+        for pair in _get(entry, "lists", list, "phrases"):
+            _require(isinstance(pair, list) and len(pair) == 2, "a list of phrases")
+            name, size = pair
+            _require(isinstance(name, (str, int)) and type(size) is int and size >= 0, "a list of phrases")
+            _require(name not in self.lists, "a list of phrases is there twice")
+            self.lists[name] = size
+        _require(self.lists and self.place < len(fields), "phrases")
+        _require(fields[self.place] not in self.lists, "phrases")
+        self.key = next(iter(self.lists))
+        if self.own:
+            if self.key not in functions:
+                raise ValueError(f"the model needs your function {called!r:.60}: functions={{{self.key!r:.60}: ...}}")
+            self.normal = functions[self.key]
+        else:
+            _require(called in (None, "casefold"), f"there is no function {called!r:.40}")
+            self.normal = str.casefold if called else str
+
+    def read(self, texts):
+        """Take the texts of all phrases."""
+        for name, size in self.lists.items():
+            phrases, longest = {tuple(text.split("\0")) for text in texts.take(size)}, {}
+            for words in phrases:
+                longest[words[0]] = max(longest.get(words[0], 0), len(words))
+            self.lists[name] = phrases, longest
+
+    def marks(self, values) -> list:
+        """Return the marks of the values of a field by each list: the longest phrase at each place, from the left."""
+        words = [self.normal(value) if isinstance(value, str) else None for value in values]
+        found = []
+        for phrases, longest in self.lists.values():
+            marks: list = [None] * len(words)
+            t = 0
+            while t < len(words):
+                n = min(longest.get(words[t], 0), len(words) - t)
+                while n and tuple(words[t : t + n]) not in phrases:
+                    n -= 1
+                if n:
+                    marks[t : t + n] = ["S"] if n == 1 else ["B", *"I" * (n - 2), "E"]
+                t += max(n, 1)
+            found.append(marks)
+        return found
+
+
 class _Templates:
     """Attributes that templates make of the fields of tokens."""
 
     def __init__(self, features, arrays, weights, functions):
         keys = {"kind", "fields", "by_position", "marks", "columns", "joined", "templates"}
-        _require(features.keys() == keys, "features")
+        _require(features.keys() - {"phrases"} == keys, "features")
+        functions = dict(functions or {})
         self.weights, texts = weights, _Texts(arrays)
         self.by_position, marks = (_get(features, key, bool) for key in ("by_position", "marks"))
         self.sources = [_Field(entry, marks) for entry in _get(features, "fields", list)]
         self.fields = [source.name for source in self.sources]
         _require(self.fields and len(set(self.fields)) == len(self.fields), "fields")
+        entries = _get(features, "phrases", list) if "phrases" in features else []
+        self.phrases = [_Phrases(entry, self.fields, functions) for entry in entries]
+        names = [name for one in self.phrases for name in one.lists]
+        self.fields = self.fields[: len(self.fields) - len(names)]
+        _require(self.fields and [source.name for source in self.sources] == self.fields + names, "lists of phrases")
         self.places: list = []  # field, and own column, of each column
         radices = self._read_columns(_get(features, "columns", list), texts, functions)
         self.numeric = [self.sources[i].columns[j][2] is None for i, j in self.places]
+        for one in self.phrases:
+            one.read(texts)
         _require(texts.n_taken == len(texts.offsets) - 1, "there are too many texts")
         self._read_joined(_get(features, "joined", list), arrays["joined"], radices)
         self._read_templates(_get(features, "templates", list), radices)
@@ -899,11 +958,11 @@ class _Templates:
             name, n_values = _get(entry, "name", (str, int), "a column"), _get(entry, "values", int, "a column")
             place = _get(entry, "field", int, "a column")
             called = _get(entry, "function", (str, type(None)), "a column")
-            _require(place < len(self.fields), "the field of a column")
+            _require(place < len(self.sources), "the field of a column")
             function: Callable | None = None if called is None else named_function(called)
             if _get(entry, "own", bool, "a column"):
                 own.add(name)
-                if name not in (functions or {}):
+                if name not in functions:
                     raise ValueError(f"the model needs your function {called!r:.60}: functions={{{name!r:.60}: ...}}")
                 function = functions[name]
             elif called is not None and self.sources[place].numeric:
@@ -913,7 +972,8 @@ class _Templates:
             self.places.append((place, len(self.sources[place].columns)))
             self.sources[place].columns.append((name, function, None if numeric else texts.take(n_values)))
             radices.append(4 if numeric else n_values + 3)
-        if unknown := set(functions or {}) - own:
+        own |= {one.key for one in self.phrases if one.own}
+        if unknown := set(functions) - own:
             raise ValueError(f"functions has {sorted(map(str, unknown))!r:.80}, which the model does not need")
         return radices
 
@@ -992,7 +1052,10 @@ class _Templates:
         numbers = np.ones(codes.shape) if self.has_values else None
         scores, row, first = np.zeros((length, self.weights.n_columns)), np.full(length + 2 * pad, 2, np.intp), 0
         row[:pad] = 1
-        for field, window, values in zip(self.sources, windows, self._values(tokens), strict=True):
+        given = list(self._values(tokens))
+        for one in self.phrases:
+            given += one.marks(given[one.place])
+        for field, window, values in zip(self.sources, windows, given, strict=True):
             known, row[pad : pad + length] = field.rows(values)
             n_slots, stop = window.shape[1], first + len(field.joined)
             if n_slots:
@@ -1026,7 +1089,7 @@ class _Templates:
             for field in self.sources:
                 if field.complete and not any(field.name in token for token in tokens):
                     raise ValueError(f"the field {field.name!r:.60} is missing, which every training token had")
-            return [[token.get(field.name) for token in tokens] for field in self.sources]
+            return [[token.get(name) for token in tokens] for name in self.fields]
         if all(issubclass(kind, (tuple, list, np.ndarray)) for kind in kinds) and self.by_position:
             tokens = [token.tolist() if isinstance(token, np.ndarray) else token for token in tokens]
             if set(map(len, tokens)) != {len(self.fields)}:
@@ -1056,7 +1119,8 @@ class Tagger:
         be overwritten in place, and on Windows not replaced. None stands for files above 16 MiB. Of a compressed file
         nothing is shared.
     functions : dict or None, default=None
-        The model's token features that are functions of yours, by the name of the token feature.
+        The model's token features that are functions of yours, by the name of the token feature, and your ``normalize``
+        of :class:`~sklearn_hocrf.feature_extraction.PhraseFeatures`, by the name of its first list.
 
     Attributes
     ----------

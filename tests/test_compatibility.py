@@ -2,74 +2,16 @@
 
 import re
 from contextlib import nullcontext
-from itertools import combinations, product
+from itertools import combinations
 
-import numpy as np
 import pytest
-from internals import CIRCUMSTANCES, FEATURES, REFUSALS, Course
+from internals import CIRCUMSTANCES, FEATURES, REFUSALS
+from matrix_page import GIVEN, MAIN, PAGE, excludes, page, reasons
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf.inspection import weight_standard_errors
 from sklearn_hocrf.model_selection import PenaltySearchCV
-from sklearn_hocrf.settings import PatternSearch
-from sklearn_hocrf.training import L2, SGD, Objective, PartialLikelihood
 
-
-class Plain(Objective):
-    """A criterion of a user, which minimises nothing but the penalty."""
-
-    def bind(self, problem):
-        return self
-
-    def value_gradient(self, w):
-        return 0.0, np.zeros_like(w)
-
-    def value(self, w):
-        return 0.0
-
-
-class Bare:
-    """A penalty of a user, without a precision."""
-
-    def value(self, w):
-        return float(w @ w)
-
-    def value_gradient(self, w):
-        return float(w @ w), 2 * w
-
-    def gap(self, gradient):
-        return np.inf
-
-
-# parameters that make an estimator have a feature of the table; L1 and the like are those of the solvers' own needs
-GIVEN = {
-    "pruning": {"pruning": 1},
-    "pattern search": {"patterns": "auto"},
-    "a search for the final model": {"patterns": PatternSearch(relax=False)},
-    "no highest order": {"max_order": None},
-    "features of several labels": {"feature_order": 1},
-    "parts": {"label_parts": {"A": ["x"], "B": ["x"]}},
-    "L1": {"l1_reg": 0.1},
-    "penalty object": {"penalty": L2(1.0)},
-    "no penalty": {"sigma_reg": [1.0, np.inf]},
-    "frequent features": {"min_pair_count": 2},
-    "balanced class weights": {"class_weight": "balanced"},
-    "decoding by probabilities": {"decoding": "token"},
-    "segments": {"scheme": "runs"},
-    "margins": {"objective": "hinge"},
-    "local feature matching": {"objective": "local_feature_matching"},
-    "another criterion": {"objective": Plain()},
-    "a criterion without probabilities": {"objective": "hinge"},
-    "a criterion without Hessian": {"objective": Plain()},
-    "a criterion of whole labellings": {"objective": "hinge"},
-    "a second-order solver, without EM": {"solver": "newton-cg"},
-    "EM by a solver that may climb": {"objective": PartialLikelihood("em"), "solver": "sgd"},
-    "a stochastic solver": {"solver": "sgd"},
-    "a second-order solver": {"solver": "newton-cg"},
-    "a solver without gradients": {"solver": SGD()},
-    "a sparse penalty": {"l1_reg": 0.1},
-    "a penalty without precision": {"penalty": Bare()},
-}
 X = [[["a"], ["b"], ["c"]], [["b"], ["c"]], [["a"], ["c"], ["a"]], [["c"], ["a"]]] * 2
 Y = [["A", "B", "C"], ["B", "C"], ["A", "C", "A"], ["C", "A"]] * 2
 
@@ -101,12 +43,18 @@ def ask_standard_errors(model):
     weight_standard_errors(model.fit(X, Y), X, [(("A",), 0)], y=Y)
 
 
+def train_on_cluster(model):
+    """Only choose how to train, which refuses before any work."""
+    dask = pytest.importorskip("sklearn_hocrf.dask", exc_type=ImportError)
+    dask.DaskSequenceLabeler(model)._choose_training(model)
+
+
 ASK = {
     "": fit,
     "holes": fit_with_holes,
     "soft labels": fit_with_soft_labels,
     "stream": stream,
-    "cluster": lambda model: Course(model).refuse("cluster"),
+    "cluster": train_on_cluster,
     "learned penalties": learn_penalties,
     "standard errors": ask_standard_errors,
 }
@@ -137,41 +85,10 @@ def test_each_row_refuses_before_any_work(row):
     assert row.other == "standard errors" or not hasattr(model, "coef_")
 
 
-MAIN = [
-    *("pruning", "pattern search", "features of several labels", "parts", "L1", "penalty object", "no penalty"),
-    *("frequent features", "balanced class weights", "decoding by probabilities", "margins", "local feature matching"),
-    *("a stochastic solver", "a second-order solver"),
-]
-ALSO = {  # features that go with one of the main ones
-    "margins": [
-        *("a criterion without probabilities", "another criterion"),
-        *("a criterion without Hessian", "a criterion of whole labellings"),
-    ],
-    "local feature matching": ["another criterion", "a criterion without Hessian", "a criterion of whole labellings"],
-    "a stochastic solver": ["a solver without gradients"],
-    "a second-order solver": ["a second-order solver, without EM"],
-    "L1": ["a sparse penalty"],
-}
-UNCERTAIN = ("margins", "local feature matching")
-# what solvers say that they need of objectives and penalties
-BY_NEEDS = {
-    ("L1", "penalty object"),
-    *(("L1", name) for name in ("margins", "a stochastic solver", "a second-order solver")),
-    ("no penalty", "margins"),
-    *((name, "stream") for name in ("L1", "margins", "local feature matching", "a second-order solver")),
-    *(
-        (name, solver)
-        for name in ("margins", "local feature matching")
-        for solver in ("a stochastic solver", "a second-order solver")
-    ),
-}
-
-
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("feature", MAIN)
 def test_soft_labels_go_with_what_no_row_names(feature):
-    implied = {feature, *ALSO.get(feature, []), *(["a criterion of whole labellings"] if feature in UNCERTAIN else [])}
-    is_refused = any((name, "soft labels") in {row[:2] for row in REFUSALS} for name in implied)
+    is_refused = reasons(feature, "soft labels")
     with pytest.raises(ValueError, match="probabilities of labels") if is_refused else nullcontext():
         fit_with_soft_labels(model_with(feature))
 
@@ -179,21 +96,20 @@ def test_soft_labels_go_with_what_no_row_names(feature):
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("pair", list(combinations(MAIN, 2)), ids=" x ".join)
 def test_what_no_row_names_works(pair):
-    refused = {frozenset(row[:2]) for row in REFUSALS}
-    implied = product(*([name, *ALSO.get(name, [])] for name in pair))
-    is_refused = pair in BY_NEEDS or any(frozenset(names) in refused for names in implied)
-    if set(GIVEN[pair[0]]) & set(GIVEN[pair[1]]):
-        return  # two values of one parameter
-    with pytest.raises(ValueError, match=r"\w") if is_refused else nullcontext():
+    if excludes(*pair):
+        return
+    with pytest.raises(ValueError, match=r"\w") if reasons(*pair) else nullcontext():
         fit(model_with(*pair))
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("circumstance", ["holes", "stream", "learned penalties", "standard errors"])
+@pytest.mark.parametrize("circumstance", ["holes", "stream", "cluster", "learned penalties", "standard errors"])
 @pytest.mark.parametrize("name", MAIN)
 def test_circumstances_that_no_row_names_work(name, circumstance):
-    refused = {row[:2] for row in REFUSALS}
-    is_refused = any((feature, circumstance) in refused for feature in [name, *ALSO.get(name, [])])
-    is_refused |= (name, circumstance) in BY_NEEDS
+    is_refused = reasons(name, circumstance)
     with pytest.raises((ValueError, AttributeError), match=r"\w") if is_refused else nullcontext():
         ASK[circumstance](model_with(name))
+
+
+def test_the_page_is_that_of_the_table():
+    assert PAGE.read_text(encoding="utf-8") == page(), "run python tests/matrix_page.py"

@@ -230,7 +230,7 @@ def test_what_is_refused(drawn):
         ConformalSequenceLabeler(HighOrderCRF()).fit(X, y)
     with pytest.raises(NotFittedError):
         ConformalSequenceLabeler(model).predict_set(X)
-    with pytest.raises(TypeError, match="estimator must be a fitted"):
+    with pytest.raises(TypeError, match="estimator must be a HighOrderCRF"):
         ConformalSequenceLabeler(SequenceFeatureExtractor()).fit(X, y)
     with pytest.raises(ValueError, match="y has holes"):
         ConformalSequenceLabeler(model).fit([[["a0"], ["a1"]]] * 9, [["O", None]] * 9)

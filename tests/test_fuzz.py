@@ -26,6 +26,9 @@ N_CASES = {  # about five seconds each, and what kernels take to compile
     "scores": 100,
     "training": 25,
     "spoilt": 80,
+    "sets": 60,
+    "phrases": 150,
+    "scores in": 150,
 }
 
 

@@ -1,6 +1,9 @@
 """Scores in, gradients out: by enumeration and finite differences."""
 
+import doctest
 import itertools
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -154,26 +157,28 @@ def test_other_refusals():
         predict_from_scores([[0.0, 1.0], [-np.inf, -np.inf]], {}, [1, 1])
 
 
-def test_recipe_for_torch():
-    """The autograd function of the documentation."""
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "guide" / "scores.md"
+
+
+def test_the_page():
+    assert doctest.testfile(str(PAGE), module_relative=False).failed == 0
+
+
+def test_the_recipe_for_torch(capsys):
+    """Its gradients are those of finite differences, and what the page prints is what it says."""
     torch = pytest.importorskip("torch")
+    recipe, use = [code for code in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL) if "torch." in code]
+    names = {}
+    exec(recipe + use, names)  # the code of the page
+    assert f"```text\n{capsys.readouterr().out}```" in PAGE.read_text()
+    scores, y, patterns, lengths = draw(5)
+    tensors = [
+        torch.tensor(numbers, dtype=torch.float64, requires_grad=True) for numbers in (scores, [*patterns.values()])
+    ]
 
-    class CRFLikelihood(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx, scores, weights, y, patterns, lengths):
-            ctx.arguments = y, dict(zip(patterns, weights.tolist(), strict=True)), lengths
-            ctx.save_for_backward(scores, weights)
-            found = sequence_log_likelihood(scores.detach().numpy(), *ctx.arguments)
-            return scores.new_tensor(found.log_likelihood)
+    def loss(scores, weights):
+        return names["SequenceLoss"].apply(scores, weights, torch.from_numpy(y), list(patterns), lengths)
 
-        @staticmethod
-        def backward(ctx, gradient):
-            scores, weights = ctx.saved_tensors
-            given = {"sequence_weight": gradient.numpy()}
-            found = sequence_log_likelihood(scores.detach().numpy(), *ctx.arguments, **given)
-            return scores.new_tensor(found.score_gradient), weights.new_tensor(found.pattern_gradient), None, None, None
-
-    scores = torch.randn(5, 2, dtype=torch.float64, requires_grad=True)
-    weights = torch.randn(2, dtype=torch.float64, requires_grad=True)
-    rest = np.array([0, 1, 0, 1, 1]), [(0, 1), (0, 1, 0)], [3, 2]
-    assert torch.autograd.gradcheck(lambda s, w: CRFLikelihood.apply(s, w, *rest), (scores, weights))
+    assert torch.autograd.gradcheck(loss, tensors)
+    likelihood = sequence_log_likelihood(scores, y, patterns, lengths)
+    assert loss(*tensors).item() == pytest.approx(-likelihood.log_likelihood.sum())

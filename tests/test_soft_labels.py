@@ -315,3 +315,10 @@ def test_who_refuses():
         HighOrderCRF(solver="sgd").partial_fit(X, y)
     with pytest.raises(ValueError, match="no held-out likelihood"):
         PenaltySearchCV(HighOrderCRF(), cv=2).fit(X, y)
+
+
+def test_refusals_name_the_first_soft_label():
+    X, soft = [[["a"], ["b"]], [["b"], ["a"]]], {"x": 0.3, "y": 0.7}
+    for y, place in (([["x", "y"], ["y", soft]], "sequence 1, position 1"), ([["x", "y"], np.eye(2)], "sequence 1")):
+        with pytest.raises(ValueError, match=rf"where segments begin.* \({place} of y\)$"):
+            HighOrderSemiCRF().fit(X, y)

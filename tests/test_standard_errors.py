@@ -4,7 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
-from internals import model_and_input, model_inside, read_sequences
+from internals import NegativeLogLikelihood, model_and_input, model_inside, read_sequences
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import GridSearchCV
@@ -18,6 +18,7 @@ from sklearn_hocrf.feature_extraction import SequenceDictVectorizer
 from sklearn_hocrf.inspection import log_odds_standard_errors, weight_standard_errors
 from sklearn_hocrf.model_selection import PenaltySearchCV
 from sklearn_hocrf.pipeline import SequencePipeline
+from sklearn_hocrf.settings import Constraints, Pruning
 from sklearn_hocrf.training import L2, ElasticNet
 
 RNG = np.random.default_rng(0)
@@ -156,11 +157,57 @@ def test_class_weights_are_weights_of_sequences(estimator, class_weight, sample_
     np.testing.assert_allclose(*tables, rtol=1e-7)
 
 
+def pruned(n_candidates, **parameters):
+    """Return a pruned model, and the Hessian of its training objective by differences of gradients."""
+    crf = HighOrderCRF(2, pruning=Pruning(n_candidates, n_states=1000), sigma_reg=[1.5, 0.8], **parameters)
+    problems, build = [], crf._build_problem
+    crf._build_problem = lambda *data: problems.append(build(*data)) or problems[-1]
+    crf.fit(X, Y)
+    del crf._build_problem
+    objective, w, step = NegativeLogLikelihood().bind(problems[0]), crf._weights, 1e-5
+    columns = [
+        (objective.value_gradient(w + unit)[1] - objective.value_gradient(w - unit)[1]) / (2 * step)
+        for unit in step * np.eye(len(w))
+    ]
+    return crf, (np.array(columns) + np.array(columns).T) / 2
+
+
+@pytest.mark.parametrize(
+    "parameters", [{}, {"class_weight": "balanced"}, {"constraints": Constraints(forbid=[("M", "M")])}]
+)
+@pytest.mark.parametrize("n_candidates", [1, 2])
+def test_pruned_models_against_the_hessian_of_training(n_candidates, parameters):
+    crf, hessian = pruned(n_candidates, **parameters)
+    expected = np.sqrt(np.diag(np.linalg.inv(hessian + np.diag(precision_of(crf)))))
+    found = weight_standard_errors(crf, X, all_weights(crf), y=Y, tol=1e-9)
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    model, units = crf._build_model(), np.eye(len(crf._weights))
+    plan = model.plan(read_sequences(crf, X)[0])  # without the true labels: another objective
+    assert plan.candidates.labels.size < sum(LENGTHS) * 3
+    other = np.array([model.hessian_vector_product(plan, unit) for unit in units])
+    assert np.abs(other - hessian).max() > 1e-2
+
+
+def test_pruned_models_need_the_labels_of_training():
+    crf, _ = pruned(1)
+    with pytest.raises(ValueError, match=r"pruning=Pruning\(n_candidates=1.* depends on them: pass y$"):
+        weight_standard_errors(crf, X, [])
+    with pytest.raises(ValueError, match="y has 2 labels, but fit saw 3: pass the y of fit"):
+        weight_standard_errors(crf, X, [], y=[["R" if label == "M" else label for label in labels] for labels in Y])
+    limited = HighOrderCRF(2, pruning=Pruning(2, n_states=1)).fit(X, Y)
+    with pytest.raises(ValueError, match="larger n_states"):
+        weight_standard_errors(limited, X, [(("L",), "a")], y=Y)
+
+
 def test_labels_do_not_matter_without_class_weights():
     crf = HighOrderCRF(1).fit(X, Y)
-    errors = weight_standard_errors(crf, X, all_weights(crf), sample_weight=np.arange(5.0))
-    again = weight_standard_errors(crf, X, all_weights(crf), y=Y, sample_weight=np.arange(5.0))
-    np.testing.assert_array_equal(errors, again)
+    weight, asked = np.arange(1.0, 6.0), all_weights(crf)
+    errors = weight_standard_errors(crf, X, asked, sample_weight=weight)
+    np.testing.assert_array_equal(errors, weight_standard_errors(crf, X, asked, y=Y, sample_weight=weight))
+    weight[2] = 0.0  # with labels, such a sequence is left out as in fit, so that sums are in another order
+    errors = weight_standard_errors(crf, X, asked, sample_weight=weight, tol=1e-12)
+    again = weight_standard_errors(crf, X, asked, y=Y, sample_weight=weight, tol=1e-12)
+    np.testing.assert_allclose(errors, again, rtol=1e-12)
 
 
 @pytest.mark.parametrize("estimator", [HighOrderCRF, HighOrderSemiCRF])

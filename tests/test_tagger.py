@@ -32,6 +32,7 @@ from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, _export, tagger
 from sklearn_hocrf.calibration import CalibratedSequenceLabeler
 from sklearn_hocrf.datasets import load_conll, make_name_sentences
 from sklearn_hocrf.feature_extraction import (
+    PhraseFeatures,
     SequenceDictVectorizer,
     SequenceFeatureExtractor,
     TemplateVectorizer,
@@ -165,6 +166,63 @@ def test_drawn_templates(tmp_path_factory, data):
     X_new = [tokens for tokens in X_new if answers(model, tokens)]
     assert_same(found, model, X_new)
     assert_same(found, model, X, y)
+
+
+PHRASE_WORDS = st.sampled_from(["in", "In", "the", "a|b", "", "É", "(", "ß", "SS", None])
+LISTS = st.lists(st.lists(PHRASE_WORDS.filter(lambda word: word is not None), min_size=1, max_size=3), max_size=4)
+MARKS = st.tuples(st.sampled_from(["w", "city", "firm", "low"]), st.integers(-2, 2))
+
+
+@given(st.data())
+@settings(max_examples=25)
+def test_drawn_phrases(tmp_path_factory, data):
+    """Lists that overlap, are empty or match nothing, in one transformer or two, and tokens of every form."""
+    forms = {
+        "texts": (lambda w, p: w, {}),
+        "tuples": (lambda w, p: (w, p), {"fields": ["w", "p"]}),
+        "dicts": (lambda w, p: {"w": w, "p": p}, {}),
+    }
+    make, options = forms[data.draw(st.sampled_from(sorted(forms)))]
+    pairs = st.tuples(PHRASE_WORDS, st.sampled_from("NV"))
+    if make("a", "N") == "a":
+        pairs = pairs.filter(lambda pair: pair[0] is not None)
+    X, X_new = ([[make(*pair) for pair in row] for row in data.draw(sequences(pairs, least))] for least in (1, 0))
+    y = data.draw(labels_of(X))
+    normalize = data.draw(st.sampled_from(["casefold", None, str.upper]))
+    lists = {"city": data.draw(LISTS), "firm": data.draw(LISTS)}
+    steps, own = [PhraseFeatures(lists, normalize=normalize, **options)], {"city": str.upper}
+    if data.draw(st.booleans()):
+        steps = [PhraseFeatures({name: lists[name]}, normalize=normalize, **options) for name in lists]
+        own["firm"] = str.upper
+    templates = data.draw(st.lists(st.lists(MARKS, min_size=1, max_size=3, unique=True).map(tuple), unique=True))
+    extractor = SequenceFeatureExtractor([(("city", 0),), *templates], {"low": ("w", "lower")})
+    model = fit(make_pipeline(*steps, extractor, HighOrderCRF(**data.draw(parameters(y)))), X, y)
+    if model is None:
+        return
+    found = tagger_of(model, tmp_path_factory.getbasetemp(), functions=own if callable(normalize) else {})
+    assert found.fields == (["w"] if options == {} and make("a", "N") == "a" else ["w", "p"])
+    assert_same(found, model, [tokens for tokens in X_new if answers(model, tokens)])
+    assert_same(found, model, X, y)
+
+
+def test_phrases_of_functions_and_what_is_refused(tmp_path):
+    X, y = [["in", "New", "York"], ["York"]], [["A", "B", "B"], ["B"]]
+    templates = SequenceFeatureExtractor([("w", 0), ("city", 0)])
+    model = make_pipeline(PhraseFeatures({"city": ["new york"]}, normalize=str.lower), templates, HighOrderCRF())
+    model.fit(X, y)
+    path = tmp_path / "cities.hocrf"
+    assert export_tagger(model, path, dtype="float64", X=X).largest_difference < 1e-12
+    with pytest.raises(ValueError, match="needs your function 'str.lower': functions={'city'"):
+        Tagger(path)
+    with pytest.raises(ValueError, match="does not need"):
+        Tagger(path, functions={"city": str.lower, "low": str.lower})
+    assert_same(Tagger(path, functions={"city": str.lower}), model, [*X, ["NEW", "york", "in"], []], None)
+    zero = make_pipeline(PhraseFeatures({"city": [["a\0b"]]}), clone(templates), HighOrderCRF()).fit(X, y)
+    with pytest.raises(ValueError, match="no phrases with the character 0, as in the list 'city'"):
+        export_tagger(zero, path)
+    twice = make_pipeline(SequenceFeatureExtractor(), SequenceFeatureExtractor(), HighOrderCRF())
+    with pytest.raises(ValueError, match="or PhraseFeatures and a SequenceFeatureExtractor"):
+        export_tagger(twice.fit(X, y), path)
 
 
 def answers(model, tokens):

@@ -37,6 +37,7 @@ from .._validation import (
     TrainingData,
     TrainingSequences,
     check_class_weight,
+    first_soft_label,
     has_soft_labels,
     read_training_sequences,
     warn_user,
@@ -470,7 +471,10 @@ class BaseSequenceLabeler(
     def _check_soft_labels(self, training: Training, y: Any) -> None:
         """Raise a ValueError if y has soft labels that this training does not support."""
         if has_soft_labels(y):
-            self._refuse(training.objective, training.solver, "soft labels")
+            try:
+                self._refuse(training.objective, training.solver, "soft labels")
+            except ValueError as error:
+                raise ValueError(f"{error} ({first_soft_label(y)} of y)") from None
 
     def _check_holes(self, training: Training, data: TrainingData) -> None:
         """Raise a ValueError if y has holes that this training does not support; warn if y has few known labels."""

@@ -16,9 +16,11 @@ from .._data.segments import Segments
 from .._inference.families import SEGMENTS
 from .._inference.labelled import LabelledBatch
 from .._inference.model import Model
+from .._objectives import Problem
 from .._validation import TrainingData, read_sequences, read_training_sequences
 from .._validation._delegation import model_and_input, model_inside
 from .fitted import Fitted
+from .pruning import prune_training
 
 __all__ = ["FittedModel", "check_probabilities"]
 
@@ -174,10 +176,10 @@ class FittedModel:
         record = self.record
         return self.as_trained()._choose_prior().penalty(record.layout, record.features.names, self.labels)
 
-    def objective_weight(self, X: Any, y: Any, sample_weight: Any) -> np.ndarray:
-        """Return the weight that each training sequence had in the objective, 0 for those that fit left out.
+    def training_problem(self, X: Any, y: Any, sample_weight: Any) -> Problem:
+        """Return the problem that fit solved, without the sequences that it left out.
 
-        They depend on the labels if there is a ``class_weight``. X and y are checked as in fit.
+        X and y are checked as in fit.
         """
         trained = self.as_trained()
         sequences = read_training_sequences(trained, X, sample_weight)
@@ -191,9 +193,12 @@ class FittedModel:
                 token = np.argmax(trained._training_codes(data.targets) == code)
                 place = position_name(offsets, joined_ranges(offsets[used], offsets[used + 1])[token])
                 raise ValueError(f"unknown label {short(label)} ({place}): it is not one of {SEEN}")
-        weight = np.zeros(len(sequences.batch))
-        weight[sequences.numbers] = trained._pose_problem(self.record.layout, data).sequence_weight
-        return weight
+        problem, level_zero = trained._pose_problem(self.record.layout, data), self.record.level_zero
+        if level_zero is None:
+            return problem
+        if len(data.targets.labels) < len(known):
+            raise ValueError(f"y has {len(data.targets.labels)} labels, but fit saw {len(known)}: pass the y of fit")
+        return prune_training(problem, level_zero)
 
     def divided_by(self, temperature: float) -> Any:
         """Return the fitted estimator with its weights divided, as a copy that shares the rest."""

@@ -20,7 +20,15 @@ from .._structure.layout import WeightLayout
 from .._structure.patterns import given_patterns
 from .._structure.weighted_arcs import label_arcs
 
-__all__ = ["Pruning", "check_pruning_count", "checked_level_zero", "prune", "prune_held_out", "prune_runs"]
+__all__ = [
+    "Pruning",
+    "check_pruning_count",
+    "checked_level_zero",
+    "prune",
+    "prune_held_out",
+    "prune_runs",
+    "prune_training",
+]
 
 
 class Pruning(BaseEstimator):
@@ -117,7 +125,11 @@ def prune(problem: Problem, pruning: Any, random_state: Any = None) -> Problem:
     n_states = 2 * int(settings.n_candidates) if settings.n_states is None else int(settings.n_states)
     seed = 0 if random_state is None else int(check_random_state(random_state).randint(2**31))
     numbers = int(settings.n_candidates), n_states, int(settings.n_epochs), seed
-    level_zero = train_level_zero(problem.layout.of_order_zero(), *data, numbers)
+    return prune_training(problem, train_level_zero(problem.layout.of_order_zero(), *data, numbers))
+
+
+def prune_training(problem: Problem, level_zero: LevelZero) -> Problem:
+    """Return training data over the candidates of level 0, to which the true labels are added."""
     candidates = level_zero.finder().find(problem.batch, problem.support)
     known = both(problem.support, problem.known)
     if problem.known is None or known is None:

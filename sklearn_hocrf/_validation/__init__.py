@@ -30,7 +30,7 @@ from ._segment_targets import (
     read_segment_targets,
     read_segments,
 )
-from ._soft_targets import has_soft_labels, read_soft_targets
+from ._soft_targets import first_soft_label, has_soft_labels, read_soft_targets
 from ._targets import check_classes, read_labels
 from ._token_targets import TokenTargets, read_label_codes, read_token_labels, read_token_targets
 from ._warnings import warn_of_tags, warn_user
@@ -49,6 +49,7 @@ __all__ = [
     "check_segment_classes",
     "check_sequence_weight",
     "has_holes",
+    "first_soft_label",
     "has_soft_labels",
     "have_segment_holes",
     "read_known_segments",

@@ -14,7 +14,7 @@ from ._known import Holes, all_labels, read_entries
 from ._targets import check_classes, leave_out, read_labels, read_target_sequences
 from ._token_targets import TokenTargets, read_token_targets
 
-__all__ = ["has_soft_labels", "read_soft_targets"]
+__all__ = ["first_soft_label", "has_soft_labels", "read_soft_targets"]
 
 _TOLERANCE = 1e-6  # of sums
 
@@ -32,6 +32,17 @@ def has_soft_labels(y) -> bool:
         if isinstance(labels, (list, tuple)) or (isinstance(labels, np.ndarray) and labels.dtype == object):
             kinds.update(map(type, labels))
     return any(issubclass(kind, Mapping) for kind in kinds)
+
+
+def first_soft_label(y) -> str:
+    """Return the place of the first soft label, for messages."""
+    for n, labels in enumerate(y):
+        if _is_table(labels):
+            return f"sequence {n}"
+        for t, entry in enumerate(labels):
+            if isinstance(entry, Mapping):
+                return f"sequence {n}, position {t}"
+    return "nowhere"
 
 
 def _is_table(labels) -> bool:

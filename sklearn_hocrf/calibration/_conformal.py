@@ -12,13 +12,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._data.batch import SequenceBatch
 from .._data.schemes import hold_segments
-from .._estimator.base import BaseSequenceLabeler
-from .._estimator.fitted_model import FittedModel, check_probabilities
+from .._estimator.fitted_model import FittedModel
 from .._persistence import VersionMixin
 from .._validation import warn_user
-from .._validation._delegation import MethodsOfModel, model_inside
+from .._validation._delegation import MethodsOfModel
 from .._validation._sklearn import HasMethods, Interval, StrOptions, fit_context
 from ..metrics import extract_segments
+from ._temperature import check_labeler, refuse_no_probabilities
 
 __all__ = ["ConformalSequenceLabeler", "Coverage", "LabellingSet"]
 
@@ -183,17 +183,9 @@ class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin,
         -------
         self : object
         """
-        if not isinstance(model_inside(self.estimator), BaseSequenceLabeler):
-            raise TypeError(
-                "estimator must be a fitted HighOrderCRF or HighOrderSemiCRF, or a pipeline, a search or a calibrated "
-                f"model with one, got {self.estimator!r:.200}"
-            )
-        check_is_fitted(self.estimator)
+        check_labeler(self.estimator)
         fitted, X = FittedModel.and_input(self.estimator, X)
-        try:
-            check_probabilities(fitted.estimator)
-        except AttributeError as error:
-            raise ValueError(f"estimator has no probabilities: {error}") from None
+        refuse_no_probabilities(fitted.estimator)
         misses = self._misses(fitted, X, y)
         threshold = _threshold(misses, self.alpha)
         if threshold > 1 - _LOWEST:
@@ -351,12 +343,12 @@ def _misses_of_tokens(fitted, labelled, control) -> _Misses:
     tables = fitted.estimator.predict_marginals(labelled.batch)
     marginals = np.concatenate([np.zeros((0, len(fitted.estimator.classes_))), *tables])
     true = np.where(codes < 0, 0.0, marginals[np.arange(len(codes)), codes])
-    score, lengths = 1 - true, labelled.batch.lengths
+    lengths = labelled.batch.lengths
+    sequence = np.repeat(np.arange(len(lengths)), lengths)
     if control == "mean":
-        sequence = np.repeat(np.arange(len(lengths)), lengths)
-        return _Misses(sequence, score, 1 / lengths[sequence], len(lengths))
+        return _Misses(sequence, 1 - true, 1 / lengths[sequence], len(lengths))
     worst = np.zeros(len(lengths))
-    np.maximum.at(worst, np.repeat(np.arange(len(lengths)), lengths), score)
+    np.maximum.at(worst, sequence, 1 - true)
     return _Misses(np.arange(len(lengths)), worst, np.ones(len(lengths)), len(lengths))
 
 

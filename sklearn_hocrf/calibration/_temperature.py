@@ -28,7 +28,7 @@ from .._validation._delegation import MethodsOfModel, model_inside
 from .._validation._sklearn import HasMethods, StrOptions, check_method_params, fit_context, safe_indexing
 from .._validation._splits import indexable_sequences, splits_of
 
-__all__ = ["CalibratedSequenceLabeler"]
+__all__ = ["CalibratedSequenceLabeler", "check_labeler", "refuse_no_probabilities"]
 
 BOUNDS = 0.01, 100.0  # of temperatures
 PRECISION = 1e-9  # relative, of the temperature
@@ -165,7 +165,8 @@ class CalibratedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin
             If the temperature is at a bound, or if held-out sequences are ignored because they have probability 0 at
             any temperature: their labels did not occur in the training part, or the model forbids or prunes them.
         """
-        self._check_estimator()
+        model = check_labeler(self.estimator)
+        refuse_no_probabilities(model if isinstance(self.estimator, FrozenEstimator) else clone(model))
         X, y = indexable_sequences(X, y)
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None")
@@ -181,15 +182,6 @@ class CalibratedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin
         temperature = 1.0 / _inverse_temperature(held_out)
         self.__dict__.update(calibrated_estimator_=_divided(fitted, temperature), temperature_=temperature)
         return self
-
-    def _check_estimator(self):
-        model = model_inside(self.estimator)
-        if not isinstance(model, BaseSequenceLabeler):
-            raise TypeError(
-                "estimator must be a HighOrderCRF or HighOrderSemiCRF, or a pipeline or search with one, got "
-                f"{self.estimator!r:.200}"
-            )
-        _check_probabilities(model if isinstance(self.estimator, FrozenEstimator) else clone(model))
 
     def _routed(self, sample_weight, params) -> tuple[dict, dict]:
         """Return the options of ``split`` and the options of the estimator's ``fit``."""
@@ -251,7 +243,7 @@ class _HeldOut(NamedTuple):
     def of(cls, estimator, X, y, weight) -> _HeldOut:
         """Read sequences for a fitted estimator."""
         fitted, X = FittedModel.and_input(estimator, X)
-        _check_probabilities(fitted.estimator)
+        refuse_no_probabilities(fitted.estimator)
         labelled, model = fitted.read_labelled(X, y, unknown="ignore"), fitted.model()
         log_likelihood = labelled.log_likelihood(model, fitted.n_jobs)
         weight = np.ones(len(log_likelihood)) if weight is None else weight
@@ -312,11 +304,23 @@ def _divided(estimator: Any, temperature: float) -> Any:
     return divided
 
 
-def _check_probabilities(model):
+def check_labeler(estimator: Any) -> BaseSequenceLabeler:
+    """Return the model inside of an estimator, or raise a TypeError if it has none."""
+    model = model_inside(estimator)
+    if not isinstance(model, BaseSequenceLabeler):
+        raise TypeError(
+            "estimator must be a HighOrderCRF or HighOrderSemiCRF, or a pipeline, a search or a calibrated model with "
+            f"one, got {estimator!r:.200}"
+        )
+    return model
+
+
+def refuse_no_probabilities(model: Any) -> None:
+    """Raise a ValueError if a model, fitted or not, has no probabilities."""
     try:
         check_probabilities(model)
     except AttributeError as error:
-        raise ValueError(f"estimator has no probabilities to calibrate: {error}") from None
+        raise ValueError(f"estimator has no probabilities: {error}") from None
 
 
 def _name_of_weight(estimator) -> str:

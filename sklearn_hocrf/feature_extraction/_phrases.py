@@ -18,7 +18,7 @@ from ._base import SequenceTransformer
 from ._columns import TEXT_FIELD, is_text, read_tokens, without_arrays
 from ._tries import Trie
 
-__all__ = ["PhraseFeatures"]
+__all__ = ["PhraseFeatures", "compiled_phrases"]
 
 _MARKS = np.array(["B", "I", "E", "S"], dtype=object)
 _BEGIN, _INSIDE, _END, _SINGLE = range(4)
@@ -245,6 +245,16 @@ class PhraseFeatures(SequenceTransformer, auto_wrap_output_keys=None):  # type: 
             if name in batch.columns:
                 raise ValueError(f"tokens already have a field {short(name)}: give the list of phrases another name")
         return batch, field
+
+
+def compiled_phrases(fitted: PhraseFeatures) -> dict[str, list[tuple[str, ...]]]:
+    """Return the normalised words of the phrases of each list."""
+    compiled: _Phrases = fitted._compiled_phrases
+    words, strings = list(compiled.code_of), [()]
+    for parent, code in zip(*(of.tolist() for of in compiled.trie.edges()), strict=True):
+        strings.append((*strings[parent], words[code]))
+    lists = zip(fitted.phrases, compiled.is_listed, strict=True)
+    return {name: [strings[node] for node in np.flatnonzero(is_listed).tolist()] for name, is_listed in lists}
 
 
 def _are_texts(words) -> bool:

@@ -47,14 +47,15 @@ def weight_standard_errors(
         calibration around one. The temperature of calibration is treated as known: it divides the errors as it divides
         the weights.
     X : list of sequences, SequenceBatch, array-like or sparse matrix
-        The training data, as in ``fit`` of the estimator. Without ``class_weight`` labels are not needed: the curvature
-        of the likelihood does not depend on them.
+        The training data, as in ``fit`` of the estimator. Without ``class_weight`` and ``pruning``, labels are not
+        needed: the curvature of the likelihood does not depend on them.
     weights : list of tuples (pattern, feature)
         The weights. A pattern is a tuple of labels, as in ``patterns_``. A feature is a name, as in
         ``feature_names_in_``, a column of ``coef_``, None for the weight of the pattern itself, or "(each token)" for
         the weight of each token of a segment.
     y : as in ``fit``, default=None
-        The training labels, from which ``class_weight`` makes the weights of the sequences in the objective.
+        The training labels, from which ``class_weight`` makes the weights of the sequences in the objective, and which
+        ``pruning`` adds to the candidates.
     sample_weight : array-like of shape (n_sequences,), default=None
         As in ``fit``. For a model with ``class_weight`` and without ``y``: the weights of the sequences in the
         objective, which are those of ``fit`` times the mean label weights of their tokens.
@@ -70,8 +71,8 @@ def weight_standard_errors(
     Raises
     ------
     ValueError
-        If the model was not trained in this way, if it lacks one of the weights, if ``class_weight`` needs ``y``, if y
-        does not match X or has labels that the model does not know, or if a setting is out of range.
+        If the model was not trained in this way, if it lacks one of the weights, if ``class_weight`` or ``pruning``
+        needs ``y``, if y does not match X or has labels that the model does not know, or if a setting is out of range.
     numpy.linalg.LinAlgError
         If conjugate gradients do not converge. They cannot if neither data nor prior determine a weight.
 
@@ -202,15 +203,21 @@ class _Laplace:
                 "standard errors require maximum likelihood with all labels, but y had holes in fit: the likelihood is "
                 "then not convex, and X alone does not determine the known labels"
             )
-        batch, form = fitted.read(X)
+        if fitted.record.level_zero is not None and y is None:
+            raise ValueError(
+                f"pruning={trained.pruning!r} keeps the true labels of tokens in training, so that the objective "
+                "depends on them: pass y"
+            )
         _warn_if_far(fitted.estimator)
-        if y is None:
-            self.weight = check_sequence_weight(sample_weight, len(batch))
-        else:
-            self.weight = fitted.objective_weight(X, y, sample_weight)
         self.temperature, self.n_jobs = fitted.record.temperature, fitted.n_jobs
         self.model = fitted.at_optimum()
-        self.plan = self.model.plan(batch, fitted.mask(batch, form))
+        if y is None:
+            batch, form = fitted.read(X)
+            self.weight = check_sequence_weight(sample_weight, len(batch))
+            self.plan = self.model.plan(batch, fitted.mask(batch, form))
+        else:
+            problem = fitted.training_problem(X, y, sample_weight)
+            self.weight, self.plan = problem.sequence_weight, problem.plan
         self.n_weights, self.tol, self.max_iter = self.model.layout.n_weights, tol, max_iter
 
     def standard_error(self, gradient: np.ndarray, name: str) -> float:

@@ -7,6 +7,7 @@ wrong answer, another exception, a warning of numpy or a changed input, is a ``F
 import copy
 import gzip
 import io
+import itertools
 import math
 import pickle
 import re
@@ -26,14 +27,18 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, datasets, metrics
+from sklearn_hocrf.calibration import ConformalSequenceLabeler
 from sklearn_hocrf.feature_extraction import (
+    PhraseFeatures,
     SegmentFeatureExtractor,
     SegmentLogOddsEncoder,
     SequenceDictVectorizer,
     SequenceFeatureExtractor,
     TokenTransformer,
 )
+from sklearn_hocrf.inspection import select_sequences
 from sklearn_hocrf.settings import PatternSearch
+from sklearn_hocrf.training import predict_from_scores, sequence_log_likelihood
 
 from . import definitions as plain
 from .builders import ATTRIBUTE_FORMS, LABELS, TABLES, build_sequence, build_X, build_y, flags_of, junk, same
@@ -1358,6 +1363,233 @@ def check_scores(case):
     return RIGHT
 
 
+# --- what is built on fitted models ---------------------------------------------------------------------------------
+
+
+def labellings_of(crf, tokens):
+    """Return all labellings of a sequence and their probabilities."""
+    every = [list(one) for one in itertools.product(crf.classes_.tolist(), repeat=len(tokens))]
+    return every, np.exp(crf.log_likelihood([tokens] * len(every), every))
+
+
+def labels_at(every, p, classes):
+    """Return the probabilities of the labels at each token."""
+    n_tokens = len(every[0])
+    return [
+        [sum(q for one, q in zip(every, p, strict=True) if one[t] == label) for label in classes]
+        for t in range(n_tokens)
+    ]
+
+
+def segments_in(every, p):
+    """Return the probability of each segment of runs."""
+    total = Counter()
+    for one, q in zip(every, p, strict=True):
+        for span in plain.spans([(sum(1 for _ in run), label) for label, run in itertools.groupby(one)]):
+            total[span] += q
+    return total
+
+
+def nonconformities(crf, tokens, labels, options):
+    """Return pairs of a nonconformity of a part of the truth, and of the loss of a sequence if it is missed."""
+    every, p = labellings_of(crf, tokens)
+    if options["level"] == "segment":
+        true = set(segments_in([labels], [1.0]))
+        return [(1 - segments_in(every, p)[span], 1 / len(true)) for span in true]
+    if options["level"] == "token":
+        classes = crf.classes_.tolist()
+        tables = labels_at(every, p, classes)
+        scores = [1 - row[classes.index(label)] for row, label in zip(tables, labels, strict=True)]
+        return (
+            [(score, 1 / len(scores)) for score in scores]
+            if options["control"] == "mean"
+            else [(max(scores, default=0.0), 1.0)]
+        )
+    own = p[every.index(labels)]
+    mass = sum(q for q in p if q > own + 1e-9)
+    best = sorted(p, reverse=True)
+    is_seen = len(p) <= options["max_size"] + 1 or best[options["max_size"]] <= own + 1e-9
+    if options["conformity"] == "probability" or not is_seen:
+        return [(1 - own, 1.0)]
+    return [(min(mass, 1 - own), 1.0)]
+
+
+def check_sets(case):
+    """Thresholds are the smallest that keep the risk; sets, and what to label next, are those of enumeration."""
+    names = LABELS["str"]
+    y = [[names[i] for i in s] for s in case.labels]
+    if len({label for labels in y for label in labels}) < 2:
+        return RIGHT
+    some = [number for number, tokens in enumerate(case.tokens) if tokens]
+    crf = HighOrderCRF(case.max_order).fit([case.tokens[i] for i in some], [y[i] for i in some])
+    options, n = case.options, len(y)
+    conformal = ConformalSequenceLabeler(crf, **options)
+    with Unchanged(case.tokens, y, case.test):
+        try:
+            conformal.fit(case.tokens, y)
+        except ValueError as error:
+            too_few = options["alpha"] * (n + 1) < 1 - 1e-9
+            impossible = options["level"] == "segment" and "all possible segments" in str(error)
+            require(too_few or impossible, "good data were refused", str(error))
+            return refusal(error)
+        parts = [nonconformities(crf, *pair, options) for pair in zip(case.tokens, y, strict=True)]
+
+        def is_kept(threshold, slack):
+            loss = sum(share for of in parts for score, share in of if score > threshold + slack)
+            return (loss + 1) / (n + 1) <= options["alpha"] + 1e-9
+
+        found = conformal.threshold_
+        require(is_kept(found, 1e-8), "a threshold that does not keep the risk", found, parts)
+        smaller = [score for of in parts for score, _ in of if score < found - 1e-7] + [0.0] * (found > 1e-7)
+        require(not any(is_kept(score, -1e-8) for score in smaller), "a smaller threshold would do", found, parts)
+        for tokens, one in zip(case.test, conformal.predict_set(case.test), strict=True):
+            check_set(crf, tokens, one, found, options)
+        check_selection(crf, case)
+    return RIGHT
+
+
+def check_set(crf, tokens, found, threshold, options):
+    """Compare a set with enumeration; what is at the threshold may be in it or not."""
+    every, p = labellings_of(crf, tokens)
+
+    def compare(scores, found, what):
+        sure, maybe = ({one for one, s in scores.items() if s <= threshold + slack} for slack in (-1e-7, 1e-7))
+        require(sure <= found <= maybe, what, sorted(sure, key=str), sorted(found, key=str), threshold)
+
+    if options["level"] == "segment":
+        spans = {span: 1 - q for span, q in segments_in(every, p).items()}
+        compare(spans, {tuple(row)[:3] for row in found.tolist()}, "another set of segments")
+    elif options["level"] == "token":
+        for row, labels in zip(labels_at(every, p, crf.classes_.tolist()), found, strict=True):
+            compare(dict(zip(crf.classes_.tolist(), 1 - np.array(row), strict=True)), set(labels), "other labels")
+    elif found.complete:
+        is_mass = options["conformity"] == "mass"
+        scores = [sum(q for q in p if q > own + 1e-9) if is_mass else 1 - own for own in p]
+        labellings = {tuple(one): s for one, s in zip(every, scores, strict=True)}
+        compare(labellings, set(map(tuple, found.labellings)), "another set of labellings")
+    else:
+        require(len(found.labellings) == options["max_size"], "a set that is cut at another size")
+        require_close(found.probabilities, sorted(p, reverse=True)[: len(found.labellings)], "not the best labellings")
+
+
+def check_selection(crf, case):
+    """Compare what to label next with enumeration."""
+
+    def measure(p):
+        p = sorted(p, reverse=True)
+        if case.by == "entropy":
+            return -sum(q * np.log(q) for q in p if q > 0)
+        return 1 - p[0] if case.by == "least confident" else (p[1] if len(p) > 1 else 0.0) - p[0]
+
+    values = []
+    for tokens in case.test:
+        every, p = labellings_of(crf, tokens)
+        rows = labels_at(every, p, crf.classes_.tolist()) if case.per == "token" else [p]
+        values.append(np.mean(list(map(measure, rows))) if tokens else -np.inf)
+    try:
+        found = select_sequences(crf, case.test, case.n, by=case.by, per=case.per)
+    except ValueError as error:
+        require(not 1 <= case.n <= len(case.test), "a good number was refused", str(error))
+        return
+    require(len(set(found.tolist())) == case.n, "not so many different sequences", found.tolist())
+    best = np.sort(values)[::-1][: case.n]
+    order = np.array(values)[found]
+    require(np.isclose(order, best, rtol=0, atol=1e-9).all(), "not the least certain", values, found.tolist())
+
+
+def check_phrases(case):
+    """Marks are those of the longest phrases from left to right."""
+    lists = {name: [" ".join(words) if case.joined else words for words in found] for name, found in case.lists.items()}
+    split = {name: [words.split() if case.joined else words for words in found] for name, found in lists.items()}
+    own = {"upper": str.upper}.get(case.normalize, case.normalize)
+    normal = {"casefold": str.casefold, None: str}.get(own, own)
+    make = {
+        "texts": lambda text: text,
+        "tuples": lambda text: (text, "N"),
+        "dicts": lambda text: {"w": text, "p": "N"},
+        "columns": lambda text: text,
+        "batch": lambda text: (text, "N"),
+    }[case.form]
+    X = [[make(text) for text in s] for s in case.sequences]
+    field = 0 if case.form == "tuples" else None
+    options = {"fields": ["w", "p"]} if case.form == "batch" else {}
+    if case.form == "columns":
+        X = [np.array(s, dtype=object) for s in X]
+    phrases = PhraseFeatures(lists, field=field, normalize=own, **options)
+    names = {"texts": ["w"], "columns": ["w"], "tuples": [0, 1]}.get(case.form, ["w", "p"])
+    wrong = not lists or not all(words for found in split.values() for words in found)
+    taken = any(name in names for name in lists) and any(map(len, X))
+    with Unchanged(X, lists):
+        try:
+            batch = phrases.fit_transform(X)
+        except DOCUMENTED as error:
+            require(wrong or any(name in names for name in lists), "good phrases were refused", str(error))
+            return refusal(error)
+    require(not wrong and not taken, "what is no list of phrases was taken")
+    for name, found in split.items():
+        known, column = {tuple(map(normal, words)) for words in found}, batch.columns[name]
+        marks = [None if code < 0 else column.values[code] for code in column.codes.tolist()]
+        for n, s in enumerate(case.sequences):
+            words, expected, t = [None if text is None else normal(text) for text in s], [], 0
+            while t < len(s):
+                sizes = [k for k in range(1, len(s) - t + 1) if tuple(words[t : t + k]) in known]
+                k = max(sizes, default=0)
+                expected += [None] if not k else ["S"] if k == 1 else ["B", *"I" * (k - 2), "E"]
+                t += max(k, 1)
+            own_marks = marks[batch.offsets[n] : batch.offsets[n + 1]]
+            require(own_marks == expected, "other marks", own_marks, expected, name)
+    return RIGHT
+
+
+def check_scores_in(case):
+    """Likelihoods, gradients and best labels are those of enumeration."""
+    n_labels = case.n_labels
+    scores = np.array(case.scores, dtype=float).reshape(-1, n_labels)
+
+    def total(part, labels, patterns):
+        own = sum(part[t][label] for t, label in enumerate(labels))
+        return own + sum(
+            weight
+            for z, weight in patterns.items()
+            for t in range(len(labels) - len(z) + 1)
+            if tuple(labels[t : t + len(z)]) == z
+        )
+
+    bounds = np.cumsum([0, *case.lengths])
+    parts = [(scores[a:b], case.labels[a:b]) for a, b in itertools.pairwise(bounds.tolist())]
+    bad = any(weight == -np.inf and len(z) == 1 for z, weight in case.patterns.items())
+    impossible = any(total(*part, case.patterns) == -np.inf for part in parts)
+    weight = np.ones(len(parts)) if case.weights is None else np.array(case.weights)
+    with Unchanged(scores):
+        try:
+            given = {"lengths": np.array(case.lengths, dtype=int), "sequence_weight": case.weights}
+            found = sequence_log_likelihood(scores, np.array(case.labels, dtype=int), case.patterns, **given)
+            best = predict_from_scores(scores, case.patterns, given["lengths"])
+        except DOCUMENTED as error:
+            require(bad or impossible, "good scores were refused", str(error))
+            return refusal(error)
+    require(not bad and not impossible, "what is impossible has a likelihood")
+    gradient = dict.fromkeys(case.patterns, 0.0)
+    for n, (part, labels) in enumerate(parts):
+        every = list(itertools.product(range(n_labels), repeat=len(labels)))
+        values = np.array([total(part, one, case.patterns) for one in every])
+        log_z = np.logaddexp.reduce(values)
+        require_close(found.log_likelihood[n], total(part, labels, case.patterns) - log_z, "a likelihood")
+        chosen_score = total(part, best[bounds[n] : bounds[n + 1]].tolist(), case.patterns)
+        require_close(chosen_score, values.max(), "not the best labelling")
+        p, zero = np.exp(values - log_z), np.zeros((len(labels), n_labels))
+        expected = sum((q * np.eye(n_labels)[list(one)] for q, one in zip(p, every, strict=True)), zero)
+        own = np.eye(n_labels)[labels] if labels else zero
+        slope = found.score_gradient[bounds[n] : bounds[n + 1]]
+        require_close(slope, weight[n] * (own - expected), "a gradient by scores")
+        for z in gradient:
+            counts = [total(zero, one, {z: 1.0}) for one in (labels, *every)]
+            gradient[z] += weight[n] * (counts[0] - p @ counts[1:])
+    expected = [0.0 if case.patterns[z] == -np.inf else value for z, value in gradient.items()]
+    require_close(found.pattern_gradient, expected, "a gradient by patterns")
+    return RIGHT
+
+
 CHECKS = {
     "chain": check_chain,
     "segments": check_segments,
@@ -1370,4 +1602,7 @@ CHECKS = {
     "spoilt": check_spoilt,
     "file": check_file,
     "scores": check_scores,
+    "sets": check_sets,
+    "phrases": check_phrases,
+    "scores in": check_scores_in,
 }

@@ -642,6 +642,101 @@ def score_cases(draw):
     return ScoreCase(*sides, scheme, kind, form)
 
 
+# --- what is built on fitted models ---------------------------------------------------------------------------------
+
+
+class SetCase(NamedTuple):
+    """Conformal sets, and the sequences about which a model is least certain."""
+
+    tokens: list  # sequences of lists of names
+    labels: list
+    max_order: int
+    options: dict  # of ConformalSequenceLabeler
+    test: list
+    by: str
+    per: str
+    n: int
+
+
+@st.composite
+def set_cases(draw):
+    lengths = draw(st.lists(st.integers(0, 3), min_size=1, max_size=8))
+    level = draw(st.sampled_from(["sequence", "sequence", "token", "segment"]))
+    options = {"level": level, "alpha": draw(st.sampled_from([0.12, 0.2, 0.34, 0.5, 0.9]))}
+    options |= {"conformity": draw(st.sampled_from(["probability", "mass"]))} if level == "sequence" else {}
+    options |= {"control": draw(st.sampled_from(["all", "mean"]))} if level == "token" else {}
+    options |= {"max_size": draw(st.sampled_from([1, 2, 3, 100]))}
+    return SetCase(
+        draw(sequences_of(st.lists(st.sampled_from("abc"), max_size=2), lengths)),
+        draw(sequences_of(LABEL, lengths)),
+        draw(st.integers(0, 2)),
+        options,
+        draw(st.lists(st.lists(st.lists(st.sampled_from("abn"), max_size=2), max_size=3), min_size=1, max_size=4)),
+        draw(st.sampled_from(["entropy", "margin", "least confident"])),
+        draw(st.sampled_from(["token", "sequence"])),
+        draw(st.integers(0, 5)),
+    )
+
+
+class PhraseCase(NamedTuple):
+    """Tokens, and lists of phrases that mark them."""
+
+    form: str  # "texts", "tuples", "dicts", "columns" or "batch"
+    sequences: list  # of texts, which may be None
+    lists: dict  # of lists of words
+    joined: bool  # phrases as texts, words separated by spaces
+    normalize: str | None  # "casefold", None, or the name of a method of str
+
+
+PHRASE_WORDS = st.sampled_from(["a", "A", "b", "ß", "SS", "é", "a b", "", " ", "\ud800", "\0"])
+
+
+@st.composite
+def phrase_cases(draw):
+    form = draw(st.sampled_from(["texts", "tuples", "dicts", "columns", "batch"]))
+    words = PHRASE_WORDS if form in ("texts", "columns") else PHRASE_WORDS | st.none()
+    phrases = st.lists(PHRASE_WORDS, min_size=draw(st.sampled_from([1, 1, 1, 0])), max_size=3)
+    return PhraseCase(
+        form,
+        draw(st.lists(st.lists(words, max_size=6), max_size=3)),
+        draw(st.dictionaries(st.sampled_from(["x", "y", "w", 1]), st.lists(phrases, max_size=5), max_size=3)),
+        draw(st.booleans()),
+        draw(st.sampled_from(["casefold", None, "upper"])),
+    )
+
+
+class ScoresInCase(NamedTuple):
+    """Label scores that another program computes."""
+
+    n_labels: int
+    lengths: list
+    scores: list  # rows of numbers
+    labels: list
+    patterns: dict
+    weights: list | None
+
+
+SCORES = st.sampled_from([0.0, 1.0, -2.5, 700.0, -700.0, float("-inf"), 0.0, 1.0])
+
+
+@st.composite
+def scores_in_cases(draw):
+    lengths = draw(st.lists(st.integers(0, 4), max_size=3))
+    n_labels, n_tokens = draw(st.integers(1, 3)), sum(lengths)
+    label = st.integers(0, n_labels - 1)
+    patterns = st.lists(label, min_size=1, max_size=4).map(tuple)
+    return ScoresInCase(
+        n_labels,
+        lengths,
+        draw(st.lists(st.lists(SCORES, min_size=n_labels, max_size=n_labels), min_size=n_tokens, max_size=n_tokens)),
+        draw(st.lists(label, min_size=n_tokens, max_size=n_tokens)),
+        draw(st.dictionaries(patterns, SCORES, max_size=4)),
+        draw(
+            st.none() | st.lists(st.sampled_from([0.0, 1.0, -2.0, 0.5]), min_size=len(lengths), max_size=len(lengths))
+        ),
+    )
+
+
 STRATEGIES = {
     "chain": chain_cases(),
     "segments": segment_cases(),
@@ -654,12 +749,16 @@ STRATEGIES = {
     "spoilt": spoilt_cases(),
     "file": file_cases(),
     "scores": score_cases(),
+    "sets": set_cases(),
+    "phrases": phrase_cases(),
+    "scores in": scores_in_cases(),
 }
 CASES = {
     case.__name__: case
     for case in (
         *(ChainCase, SegmentCase, PipelineCase, ExtractorCase),
         *(TrainingCase, StreamCase, RouteCase, ColumnCase, SpoiltCase, FileCase, ScoreCase),
+        *(SetCase, PhraseCase, ScoresInCase),
         PatternSearch,
     )
 }

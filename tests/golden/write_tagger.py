@@ -1,4 +1,4 @@
-"""Write the golden files of the tagger:  ``python tests/golden/write_tagger.py``. Never again for a format that is out.
+"""Write the golden files of the tagger that are absent:  ``python tests/golden/write_tagger.py``.
 
 ``tagger-NAME-1.hocrf`` are files of format 1, ``tagger-1.json`` has tokens, and what the estimators answer.
 """
@@ -12,7 +12,7 @@ GOLDEN = Path(__file__).resolve().parent
 
 def golden_models():
     """Return the names of the models."""
-    return ["names", "orders", "attributes", "strings"]
+    return ["names", "orders", "attributes", "strings", "phrases"]
 
 
 def expected(tagger, tokens):
@@ -38,7 +38,7 @@ def answers_of(model, tokens):
 
 def main():
     from sklearn_hocrf import HighOrderCRF, datasets
-    from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor, TemplateVectorizer
+    from sklearn_hocrf.feature_extraction import PhraseFeatures, SequenceFeatureExtractor, TemplateVectorizer
     from sklearn_hocrf.pipeline import make_pipeline
     from sklearn_hocrf.tagger import export_tagger
 
@@ -49,7 +49,10 @@ def main():
     attributes = [[{"w": token["w"], "n": token["n"], "sub": {"x": ["a", "b"]}} for token in tokens] for tokens in rows]
     columns = [[[word, word[-1:]] for word in words] for words in X]
     strings = TemplateVectorizer(["U1:%x[0,0]", "u:%X[-1,0]/%x[5,1]", "*:%x[ +1,1]%", "*"])
+    names = {"city": ["York", "new york", "KYOTO"], "company": [["York", "&", "Co"], "Berg"]}
+    marks = [("w", 0), ("city", 0), ("company", -1), (("city", 0), ("company", 1))]
     models = {
+        "phrases": (make_pipeline(PhraseFeatures(names), SequenceFeatureExtractor(marks), HighOrderCRF(2)), X, y),
         "names": (make_pipeline(SequenceFeatureExtractor(affixes=1), HighOrderCRF(constraints="bio")), X, y),
         "orders": (
             make_pipeline(
@@ -62,13 +65,16 @@ def main():
         "strings": (make_pipeline(strings, HighOrderCRF(1, feature_order=strings.feature_order)), columns, y),
         "attributes": (HighOrderCRF(2, label_parts=lambda label: label.split("-")), attributes, y),
     }
-    known = {}
+    answers = GOLDEN / "tagger-1.json"
+    known = json.loads(answers.read_text(encoding="utf-8")) if answers.exists() else {}
     for name, (model, X_model, y_model) in models.items():
-        model.fit(X_model, y_model)
         path = GOLDEN / f"tagger-{name}-1.hocrf"
+        if path.exists():
+            continue
+        model.fit(X_model, y_model)
         export_tagger(model, path, dtype="float64", compress=name in ("attributes", "strings"))
         known[name] = {"X": X_model[:6], "answers": [answers_of(model, tokens) for tokens in X_model[:6]]}
-    (GOLDEN / "tagger-1.json").write_text(json.dumps(known), encoding="utf-8")
+    answers.write_text(json.dumps(known), encoding="utf-8")
     sys.stdout.write(f"{sorted(known)}\n")
 
 

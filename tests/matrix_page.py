@@ -1,0 +1,175 @@
+"""Write the page of what goes with what, from the table of refusals.
+
+    python tests/matrix_page.py [docs/guide/matrix.md]
+
+``test_compatibility`` tests every cell, and that the page is that of the table.
+"""
+
+import re
+import sys
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+from internals import CIRCUMSTANCES, REFUSALS
+
+from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
+from sklearn_hocrf.settings import PatternSearch
+from sklearn_hocrf.training import L2, SGD, Objective, PartialLikelihood
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "guide" / "matrix.md"
+
+
+class Plain(Objective):
+    """A criterion of a user, which minimises nothing but the penalty."""
+
+    def bind(self, problem):
+        return self
+
+    def value_gradient(self, w):
+        return 0.0, np.zeros_like(w)
+
+    def value(self, w):
+        return 0.0
+
+
+class Bare:
+    """A penalty of a user, without a precision."""
+
+    def value(self, w):
+        return float(w @ w)
+
+    def value_gradient(self, w):
+        return float(w @ w), 2 * w
+
+    def gap(self, gradient):
+        return np.inf
+
+
+# parameters that make an estimator have a feature of the table; L1 and the like are those of the solvers' own needs
+GIVEN = {
+    "pruning": {"pruning": 1},
+    "pattern search": {"patterns": "auto"},
+    "a search for the final model": {"patterns": PatternSearch(relax=False)},
+    "no highest order": {"max_order": None},
+    "features of several labels": {"feature_order": 1},
+    "parts": {"label_parts": {"A": ["x"], "B": ["x"]}},
+    "L1": {"l1_reg": 0.1},
+    "penalty object": {"penalty": L2(1.0)},
+    "no penalty": {"sigma_reg": [1.0, np.inf]},
+    "frequent features": {"min_pair_count": 2},
+    "balanced class weights": {"class_weight": "balanced"},
+    "decoding by probabilities": {"decoding": "token"},
+    "segments": {"scheme": "runs"},
+    "margins": {"objective": "hinge"},
+    "local feature matching": {"objective": "local_feature_matching"},
+    "another criterion": {"objective": Plain()},
+    "a criterion without probabilities": {"objective": "hinge"},
+    "a criterion without Hessian": {"objective": Plain()},
+    "a criterion of whole labellings": {"objective": "hinge"},
+    "a second-order solver, without EM": {"solver": "newton-cg"},
+    "EM by a solver that may climb": {"objective": PartialLikelihood("em"), "solver": "sgd"},
+    "a stochastic solver": {"solver": "sgd"},
+    "a second-order solver": {"solver": "newton-cg"},
+    "a solver without gradients": {"solver": SGD()},
+    "a sparse penalty": {"l1_reg": 0.1},
+    "a penalty without precision": {"penalty": Bare()},
+}
+MAIN = [
+    *("pruning", "pattern search", "features of several labels", "parts", "L1", "penalty object", "no penalty"),
+    *("frequent features", "balanced class weights", "decoding by probabilities", "margins", "local feature matching"),
+    *("a stochastic solver", "a second-order solver"),
+]
+ALSO = {  # features that go with one of the main ones
+    "margins": [
+        *("a criterion without probabilities", "another criterion"),
+        *("a criterion without Hessian", "a criterion of whole labellings"),
+    ],
+    "local feature matching": ["another criterion", "a criterion without Hessian", "a criterion of whole labellings"],
+    "a stochastic solver": ["a solver without gradients"],
+    "a second-order solver": ["a second-order solver, without EM"],
+    "L1": ["a sparse penalty"],
+}
+UNCERTAIN = ("margins", "local feature matching")
+# what solvers say that they need of objectives and penalties
+BY_NEEDS = {
+    ("L1", "penalty object"),
+    *(("L1", name) for name in ("margins", "a stochastic solver", "a second-order solver")),
+    ("no penalty", "margins"),
+    *((name, "cluster") for name in ("margins", "a stochastic solver")),
+    *((name, "stream") for name in ("L1", "margins", "local feature matching", "a second-order solver")),
+    *(
+        (name, solver)
+        for name in ("margins", "local feature matching")
+        for solver in ("a stochastic solver", "a second-order solver")
+    ),
+}
+# the questions behind circumstances
+MEANING = {
+    "holes": "`None` or sets in y",
+    "soft labels": "probabilities in y",
+    "stream": "`partial_fit`",
+    "cluster": "`dask`",
+    "learned penalties": "`PenaltySearchCV`",
+    "standard errors": "`weight_standard_errors`",
+}
+NEEDS = "the solver needs a method that the criterion or the penalty does not have; the message names both"
+HEAD = """# What works with what
+
+Every pair of the options below works, unless its cell has a number: then `fit`, or the method that is called, refuses
+before any work, with the reason given under that number. A dash stands for two values of one parameter. Tests fit a
+model for each cell of both kinds.
+
+This page is made from the table from which the errors are raised, by `python tests/matrix_page.py`.
+"""
+
+
+def reasons(name, other):
+    """Return the messages of the rows that refuse a pair, or a feature under a circumstance; "..." for parameters."""
+    implied = [[of, *ALSO.get(of, [])] for of in (name, other)]
+    if other == "soft labels" and name in UNCERTAIN:
+        implied[0].append("a criterion of whole labellings")
+    pairs = set(map(frozenset, product(*implied)))
+    found = [re.sub(r"\{.*?\}", "...", row.message) for row in REFUSALS if frozenset(row[:2]) in pairs]
+    return found or [NEEDS] * ((name, other) in BY_NEEDS or (other, name) in BY_NEEDS)
+
+
+def excludes(name, other):
+    """Return whether two features are values of one parameter."""
+    return bool(set(GIVEN[name]) & set(GIVEN.get(other, {})))
+
+
+def _row(cells):
+    return f"| {' | '.join(cells)} |\n"
+
+
+def page():
+    """Return the text of the page."""
+    numbers, rows = {}, []
+    for place, name in enumerate(MAIN):
+        cells = [""] * place
+        for other in (*MAIN[place:], *CIRCUMSTANCES):
+            if excludes(name, other):
+                cells.append("-")
+                continue
+            found = reasons(name, other)[:1]  # the first row that applies is raised
+            cells += [str(numbers.setdefault(text, len(numbers) + 1)) for text in found] or [""]
+        given = ", ".join(f"{key}={value!r}" for key, value in GIVEN[name].items())
+        rows.append(_row([str(place + 1), name, f"`{given}`", *cells]))
+    heads = ["", "", "for example", *(str(place + 1) for place in range(len(MAIN))), *CIRCUMSTANCES]
+    table = _row(heads) + _row(["---"] * len(heads)) + "".join(rows)
+    texts = [f"{number}. {text.replace('`', '')}\n" for text, number in numbers.items()]
+    parameters = [set(of().get_params()) for of in (HighOrderCRF, HighOrderSemiCRF)]
+    alone = [", ".join(f"`{name}`" for name in sorted(one - other)) for one, other in (parameters, parameters[::-1])]
+    columns = [f"- {name}: {meaning}\n" for name, meaning in MEANING.items()]
+    return (
+        f"{HEAD}\n{table}\nThe last columns are:\n\n{''.join(columns)}\n## Reasons\n\n{''.join(texts)}\n"
+        f"## Parameters of one estimator\n\nOnly `HighOrderCRF` has {alone[0]}; only `HighOrderSemiCRF` has {alone[1]}."
+        " Soft labels are for `HighOrderCRF`, because they do not tell where segments begin.\n"
+    )
+
+
+if __name__ == "__main__":
+    path = Path(sys.argv[1]) if len(sys.argv) > 1 else PAGE
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(page(), encoding="utf-8")
