@@ -56,11 +56,15 @@ new_environment() {  # new_environment PYTHON
     PATH="$work/venv/bin:$PATH"
 }
 
-build_wheel() {  # from a copy: a build must not leave build/ and *.egg-info behind
+copy_checkout() {  # a build must not leave build/ and *.egg-info behind
     mkdir "$work/checkout"
     git ls-files -z --cached --others --exclude-standard --deduplicate | while IFS= read -r -d '' path; do
         if [ -e "$path" ]; then printf '%s\0' "$path"; fi
     done | xargs -0 tar -cf - | tar -xf - -C "$work/checkout"
+}
+
+build_wheel() {
+    copy_checkout
     python -m pip wheel --quiet --no-deps --wheel-dir "$work/dist" "$work/checkout"
 }
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Any
-from uuid import uuid4
 
 import numpy as np
 
@@ -11,7 +10,7 @@ from .._objectives import LARGE, LocalFeatureMatching, NegativeLogLikelihood, Ob
 from .._settings import capability
 from .._structure.layout import WeightLayout
 from ._partitions import Kept, Partitions
-from ._parts import Setting, add, ask
+from ._parts import Setting, add, ask, pose
 
 __all__ = ["ClusterMatching", "ClusterLikelihood", "ClusterProblem", "on_cluster"]
 
@@ -33,14 +32,18 @@ class ClusterProblem:
         self._partitions, self._setting = partitions, setting
         self.layout: WeightLayout = setting.layout
         self.n_weights, self.n_sequences = self.layout.n_weights, n_sequences
+        self._posed: Any = None  # the criterion to which the partitions are bound
 
-    def setting(self, criterion: Any) -> Kept:
-        """Return the setting that workers need to evaluate a criterion."""
-        return Kept(self._setting._replace(criterion=criterion, key=uuid4().hex))
+    def total(self, criterion: Objective, question: str, *vectors: np.ndarray, merge=add) -> Any:
+        """Return the sum of a criterion's method over the partitions, for some vectors of weights.
 
-    def total(self, setting: Kept, question: str, *vectors: np.ndarray, merge=add) -> Any:
-        """Return the sum of a method's results over the partitions, for some vectors of weights."""
-        return self._partitions.total(ask, merge, setting, (question, *vectors))
+        Workers keep the criterion bound to each partition, with the layout that it needs. They would lose copies of a
+        layout that they share: between two sums, Dask drops all but one, which is then sent again.
+        """
+        if criterion is not self._posed:
+            self._partitions.add_step(pose, Kept(self._setting._replace(criterion=criterion)))
+            self._posed = criterion
+        return self._partitions.total(ask, merge, (question, *vectors))
 
 
 class _ClusterObjective(Objective):
@@ -56,11 +59,8 @@ class _ClusterObjective(Objective):
         self._criterion = criterion
         self.is_convex = bool(capability(criterion, Objective, "is_convex"))
 
-    def _prepare(self):
-        self._setting = self.problem.setting(self._criterion)
-
     def _total(self, question, *vectors, merge=add):
-        return self.problem.total(self._setting, question, *vectors, merge=merge)
+        return self.problem.total(self._criterion, question, *vectors, merge=merge)
 
     def value_gradient(self, w: np.ndarray) -> tuple[float, np.ndarray]:
         """Return the value and the gradient at ``w``, of shape (K,)."""

@@ -2,12 +2,15 @@
 
 This module is independent of sequences. Values are made in steps from their sources; Dask repeats the steps if a worker
 has died. Sums follow one binary tree over the numbers of the partitions, so that their bits depend only on the
-partitions, not on the assignment of work to workers.
+partitions, not on the assignment of work to workers. Each thread of the cluster evaluates its partitions in one task
+and adds their results up before anything is sent: several tasks would wait in a queue, from which idle workers steal,
+and what makes a partition fast to evaluate does not come along with it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import socket
 import traceback
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -19,7 +22,7 @@ from uuid import uuid4
 
 import dask
 from dask import delayed
-from distributed.comm import CommClosedError
+from distributed.comm import CommClosedError, get_address_host_port
 
 __all__ = ["Kept", "Partitions", "naming"]
 
@@ -68,7 +71,8 @@ class Partitions:
         self._futures: list = []
         self._made: list[weakref.ref] = []  # all futures that may still exist
         self._n_taken = 0  # number of steps taken so far
-        self._homes: list[str] = []  # address of the worker of each thread, at the start
+        self._homes: list[str | None] = []  # address of the worker of each thread, at the start
+        self._is_direct: bool | None = None  # whether workers send results past the scheduler
 
     def __len__(self) -> int:
         return len(self._sources)
@@ -150,26 +154,37 @@ class Partitions:
                 run(function, number, len(given), *given, *source, dask_key_name=f"{name}-{number}")
                 for number, source in enumerate(sources)
             ]
-            self._futures = self._compute_at_home(tasks)
+            homes = [home for home, numbers in self._groups() for _ in numbers]
+            self._futures = self._compute_at(tasks, homes)
             self._n_taken += 1
 
     def _total(self, function, merge, shared):
-        run, add = delayed(_run, pure=False), delayed(_merge, pure=False)
-        given, name = self._shared(shared), _new_name(function)
-        level = [
-            run(function, number, len(given), *given, future, dask_key_name=f"{name}-{number}")
-            for number, future in enumerate(self._futures)
+        run, join = delayed(_run_all, pure=False), delayed(_joined, pure=False)
+        given, name, n = self._shared(shared), _new_name(function), len(self._futures)
+        groups = self._groups()
+        tasks = [
+            run(
+                function,
+                merge,
+                n,
+                numbers,
+                len(given),
+                *given,
+                *[self._futures[number] for number in numbers],
+                dask_key_name=f"{name}-{place}",
+            )
+            for place, (_, numbers) in enumerate(groups)
         ]
-        level = self._compute_at_home(level)
+        level = self._compute_at(tasks, [home for home, _ in groups])
         depth = 0
         while len(level) > 1:
             depth += 1
             pairs = [level[i : i + 2] for i in range(0, len(level), 2)]
             level = [
-                add(merge, *pair, dask_key_name=f"sum-{name}-{depth}-{i}") if len(pair) == 2 else pair[0]
+                join(merge, n, *pair, dask_key_name=f"sum-{name}-{depth}-{i}") if len(pair) == 2 else pair[0]
                 for i, pair in enumerate(pairs)
             ]
-        result = self._result(self._compute(level[0]) if len(level) < len(self._futures) else level[0])
+        result = self._result(self._compute(level[0]) if depth else level[0])[0, n]
         if isinstance(result, _Refusal):
             raise result.error from RuntimeError(f"on a worker:\n{result.traceback}")
         return result
@@ -182,7 +197,7 @@ class Partitions:
         """
         for _ in range(_MOST_REQUESTS):
             self._check_connection()
-            question = self._client.gather(future, asynchronous=True)
+            question = self._client.gather(future, asynchronous=True, direct=self._is_direct)
             answer = asyncio.run_coroutine_threadsafe(question, self._client.loop.asyncio_loop)
             while not wait([answer], timeout=_PATIENCE).done:
                 self._check_connection()
@@ -211,17 +226,22 @@ class Partitions:
     def _send(self, value):
         return self._compute(delayed(value, pure=False, traverse=False))
 
-    def _compute_at_home(self, tasks) -> list:
-        """Start a task for each partition, with consecutive partitions on one worker while it is alive.
+    def _groups(self) -> list[tuple[str | None, list[int]]]:
+        """Return the consecutive partitions of each thread of the cluster, with the address of its worker.
 
         Most sums are then over vectors on one worker, which need not be sent.
         """
         if not self._homes:
-            self._homes = [address for address, n in sorted(self._client.nthreads().items()) for _ in range(n)]
-        homes = [
-            self._homes[number * len(self._homes) // len(tasks)] if self._homes else None
-            for number in range(len(tasks))
-        ]
+            threads = sorted(self._client.nthreads().items())
+            self._homes = [address for address, n in threads for _ in range(n)] or [None]  # none are there yet
+            self._is_direct = all(_is_reachable(address) for address, _ in threads) or None  # None: as the client does
+        groups: dict[int, list[int]] = {}
+        for number in range(len(self)):
+            groups.setdefault(number * len(self._homes) // len(self), []).append(number)
+        return [(self._homes[thread], numbers) for thread, numbers in groups.items()]
+
+    def _compute_at(self, tasks, homes) -> list:
+        """Start tasks, each at its worker while that one is alive."""
         futures = []
         for home in dict.fromkeys(homes):
             options = {} if home is None else {"workers": [home], "allow_other_workers": True}
@@ -252,6 +272,45 @@ def _run(function, number, n_shared, *values):
             return function(*values)
     except (ValueError, TypeError) as error:
         return _Refusal.of(error)
+
+
+def _run_all(function, merge, n, numbers, n_shared, *values):
+    """Return the results for some of n partitions, as far as they can be merged; see :func:`_join`."""
+    shared, results = values[:n_shared], {}
+    for number, value in zip(numbers, values[n_shared:], strict=True):
+        results[number, number + 1] = _run(function, number, n_shared, *shared, value)
+        _join(results, 0, n, merge)
+    return results
+
+
+def _joined(merge, n, one, other):
+    """Return the results of the partitions of two tasks."""
+    results = one | other
+    _join(results, 0, n, merge)
+    return results
+
+
+def _join(results, start, stop, merge):
+    """Merge in place results of ranges of partitions, {(start, stop): result}, where both halves of a range are there.
+
+    The halves depend on the number of partitions alone; a power of two of threads evaluates whole ranges.
+    """
+    if stop - start < 2 or (start, stop) in results:
+        return
+    middle = (start + stop + 1) // 2
+    _join(results, start, middle, merge)
+    _join(results, middle, stop, merge)
+    if (start, middle) in results and (middle, stop) in results:
+        results[start, stop] = _merge(merge, results.pop((start, middle)), results.pop((middle, stop)))
+
+
+def _is_reachable(address: str) -> bool:
+    """Return whether this process can connect to a worker."""
+    try:
+        with socket.create_connection(get_address_host_port(address), timeout=_PATIENCE):
+            return True
+    except (OSError, ValueError):  # ValueError: another protocol
+        return False
 
 
 @contextmanager

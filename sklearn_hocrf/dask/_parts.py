@@ -30,6 +30,7 @@ __all__ = [
     "ask",
     "count_features",
     "describe",
+    "pose",
     "prepare",
     "read_part",
     "survey",
@@ -139,26 +140,27 @@ class Agreement(NamedTuple):
 
 
 class Part:
-    """A partition with the common labels and features, and the criterion bound to it.
+    """A partition with the common labels and features, and a criterion.
 
     Parameters
     ----------
     data : TrainingData
+    setting : Setting or None
+        What the criterion needs; None if there is none yet.
     """
 
-    def __init__(self, data: TrainingData) -> None:
-        self.data = data
-        self._bound: tuple | None = None
+    def __init__(self, data: TrainingData, setting: Setting | None = None) -> None:
+        self.data, self.setting = data, setting
 
-    def bound(self, setting: Setting) -> Any:
-        """Return the criterion of a setting, bound to the data."""
-        if self._bound is None or self._bound[0] != setting.key:
-            problem = Course(setting.local).problem(setting.layout, self.data, setting.label_counts)
-            self._bound = setting.key, setting.criterion.bind(problem)
-        return self._bound[1]
+    @cached_property
+    def bound(self) -> Any:
+        """The criterion, bound to the data."""
+        setting: Any = self.setting
+        problem = Course(setting.local).problem(setting.layout, self.data, setting.label_counts)
+        return setting.criterion.bind(problem)
 
     def __reduce__(self):
-        return Part, (self.data,)  # after a move, or a return from disk, the rest is made again
+        return Part, (self.data, self.setting)  # after a move, or a return from disk, the rest is made again
 
     def __sizeof__(self) -> int:
         """Return the approximate size in bytes, twice the batch: Dask uses it to decide what to move or spill."""
@@ -228,14 +230,18 @@ class Setting(NamedTuple):
     layout: WeightLayout
     label_counts: np.ndarray
     criterion: Any = None
-    key: str = ""  # the same only for copies of one setting
 
 
-def ask(setting: Setting, question: tuple, part: Part) -> Any:
+def pose(setting: Setting, part: Part) -> Part:
+    """Return a partition with the criterion of a setting."""
+    return Part(part.data, setting)
+
+
+def ask(question: tuple, part: Part) -> Any:
     """Return the result of a method of the bound criterion or its problem; ``question`` is a method and vectors."""
-    bound = part.bound(setting)
     method, *vectors = question
-    return getattr(bound if hasattr(bound, method) else bound.problem, method)(*vectors)
+    vectors = [np.require(vector, requirements="A") for vector in vectors]  # messages may begin anywhere in memory
+    return getattr(part.bound if hasattr(part.bound, method) else part.bound.problem, method)(*vectors)
 
 
 def add(one: Any, other: Any) -> Any:
