@@ -142,7 +142,8 @@ def list_labels(weighted_arcs, tables, place, position, state, choices):
     arc_target, arc_varying, arc_score = weighted_arcs.arc_target, weighted_arcs.arc_varying, weighted_arcs.arc_score
     width, scores, varying_scores, beta, arcs, _ = tables
     score_of, label_of, length_of, target_of = choices
-    row, lane, n_choices = place.row + position, place.lane, 0
+    # not the literal 0, for which callers would be compiled as well
+    row, lane, n_choices = place.row + position, place.lane, np.int64(0)
     after = (row + place.block + 1) * n_states
     meet(weighted_arcs, tables, state)
     for label in range(weighted_arcs.n_labels):
@@ -167,7 +168,7 @@ def _list_segments(weighted_arcs, index, tables, place, position, state, choices
     longest, first_cell, arc_span = index.longest, index.first_cell, index.arc_span
     span_scored, span_suffix = index.span_scored, index.span_suffix
     score_of, label_of, length_of, target_of = choices
-    row, lane, n_choices = place.row + position, place.lane, 0
+    row, lane, n_choices = place.row + position, place.lane, np.int64(0)
     meet(weighted_arcs, tables, state)
     for label in range(weighted_arcs.n_labels):
         arc = arcs[state, label]
