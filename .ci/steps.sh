@@ -73,10 +73,13 @@ install() {  # install [EXTRA] [OPTION...]: the wheel, as a user would
     python -m pip list
 }
 
-add() {  # add EXTRA: what it needs beside what is installed; uv takes a third of the time of pip
+add() {  # add EXTRA: what it needs beside what is installed; uv takes a third of the time of pip, which is asked if it fails
+    local wanted
+    wanted="$(echo "$work"/dist/*.whl)[$1]"
     python -m pip install --quiet uv
-    UV_CACHE_DIR=$work/uv python -m uv pip install --quiet --python "$(command -v python)" --compile-bytecode \
-        "$(echo "$work"/dist/*.whl)[$1]"
+    # certificates of the system, as pip takes them: the first name is that of older versions
+    UV_CACHE_DIR=$work/uv UV_NATIVE_TLS=1 UV_SYSTEM_CERTS=1 python -m uv pip install --quiet \
+        --python "$(command -v python)" --compile-bytecode "$wanted" || python -m pip install --quiet "$wanted"
     python -m pip list
 }
 
