@@ -5,9 +5,11 @@ Errors name the file and the line.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from os import PathLike
+from pathlib import Path
 from typing import Any, Literal, Unpack, overload
 
 import numpy as np
@@ -24,6 +26,32 @@ NUMBER = "[0-9]{1,18}"  # fits into 64 bits
 OCR_LINE = re.compile(
     rf"({NUMBER})\t([a-z])\t(-1|{NUMBER})\t({NUMBER})\t({NUMBER})\t({NUMBER})\t((?:[01]\t){{{N_PIXELS}}})"
 )
+
+
+def find_data(*names: str) -> list[Path] | None:
+    """Find files of public data sets, which this package does not contain, in your folder of data.
+
+    The environment variable ``SKLEARN_HOCRF_DATA`` names the folder.
+
+    Parameters
+    ----------
+    *names : str
+        Paths within that folder.
+
+    Returns
+    -------
+    list of pathlib.Path or None
+        The path of each file; None if the variable is not set, or any file is absent.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf.datasets import find_data
+    >>> print(find_data("no such folder/train.txt", "no such folder/test.txt"))
+    None
+    """
+    folder = os.environ.get("SKLEARN_HOCRF_DATA")
+    paths = [Path(folder, name) for name in names] if folder else []
+    return paths if paths and all(path.is_file() for path in paths) else None
 
 
 def read_columns(
