@@ -15,7 +15,6 @@ from typing import Any, Literal, Unpack, overload
 import numpy as np
 from sklearn.utils import Bunch
 
-from .._docstrings import share_docstring
 from .._validation._messages import short
 from ._lines import MAX_LINE, FileOptions, read_lines
 
@@ -218,7 +217,6 @@ def load_cora_references(
 def load_cora_references(
     path: str | PathLike, *, return_X_y: Literal[False] = False, **options: Unpack[FileOptions]
 ) -> Bunch: ...
-@share_docstring(load_conll)
 def load_cora_references(
     path: str | PathLike, *, max_bytes: int | None = None, max_line: int = MAX_LINE, return_X_y: bool = False
 ) -> Bunch | tuple[list[list[str]], list[list[str]]]:
@@ -231,7 +229,13 @@ def load_cora_references(
     ----------
     path : str or path-like
         ``ref.train`` or ``ref.test`` of their HOSemiCRF release, plain or gzipped.
-    max_bytes, max_line, return_X_y : as in :func:`load_conll`
+    max_bytes : int, default=None
+        Maximum size of the text in bytes, after decompression. By default 2**30, and for a gzip file at most 128 times
+        its own size (at least 2**20): a small file beyond this ratio is not data, but could fill the memory.
+    max_line : int, default=2**20
+        Maximum number of characters in a line.
+    return_X_y : bool, default=False
+        Whether to return ``(data, target)`` instead of a Bunch.
 
     Returns
     -------
@@ -278,7 +282,6 @@ def load_ocr_letters(
     return_X_y: Literal[False] = False,
     **options: Unpack[FileOptions],
 ) -> Bunch: ...
-@share_docstring(load_conll)
 def load_ocr_letters(
     path: str | PathLike,
     *,
@@ -298,7 +301,13 @@ def load_ocr_letters(
         ``letter.data``, plain or gzipped.
     folds : int or iterable of int, default=None
         The folds to return, in the order of the file. By default all.
-    max_bytes, max_line, return_X_y : as in :func:`load_conll`
+    max_bytes : int, default=None
+        Maximum size of the text in bytes, after decompression. By default 2**30, and for a gzip file at most 128 times
+        its own size (at least 2**20): a small file beyond this ratio is not data, but could fill the memory.
+    max_line : int, default=2**20
+        Maximum number of characters in a line.
+    return_X_y : bool, default=False
+        Whether to return ``(data, target)`` instead of a Bunch.
 
     Returns
     -------
