@@ -14,7 +14,7 @@ from pathlib import Path
 from sklearn_hocrf import __version__
 
 HERE = Path(__file__).parent
-THUMBNAILS = {"02_why_high_order": 1, "05_how_it_works": 1}  # which picture of the notebook; else the first one
+THUMBNAILS = {"03_segmentation": 1, "05_how_it_works": 1}  # which picture of the notebook; else the first one
 
 project, author, release = "sklearn_hocrf", "sklearn_hocrf developers", __version__
 extensions = [
@@ -69,11 +69,15 @@ def copy_notebooks(app):
     """Copy the notebooks to the pages of examples, and a picture of each that has one to the thumbnails."""
     for path in sorted((HERE.parent / "notebooks").glob("*.ipynb")):
         shutil.copy(path, HERE / "examples" / path.name)
-        outputs = [o for c in json.loads(path.read_text(encoding="utf-8"))["cells"] for o in c.get("outputs", [])]
-        pictures = [o["data"]["image/png"] for o in outputs if "image/png" in o.get("data", {})]
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        outputs = [output.get("data", {}) for cell in cells for output in cell.get("outputs", [])]
+        pictures = [data for data in outputs if {"image/svg+xml", "image/png"} & data.keys()]
         if pictures:
-            picture = base64.b64decode(pictures[THUMBNAILS.get(path.stem, 0)])
-            (HERE / "examples" / f"{path.stem}.png").write_bytes(picture)
+            data, name = pictures[THUMBNAILS.get(path.stem, 0)], HERE / "examples" / path.stem
+            if "image/svg+xml" in data:
+                name.with_suffix(".svg").write_text("".join(data["image/svg+xml"]), encoding="utf-8")
+            else:
+                name.with_suffix(".png").write_bytes(base64.b64decode(data["image/png"]))
 
 
 def link_notebooks(app, docname, source):
