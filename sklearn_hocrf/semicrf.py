@@ -594,7 +594,8 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
 
         Parameters
         ----------
-        X : as in :meth:`fit`
+        X : list of sequences, SequenceBatch, array-like or sparse matrix
+            As in :meth:`fit`.
             Sequences may be empty.
         known : list of label or segment sequences, or array-like, default=None
             The known part of the segmentation, in the scheme of y in fit. The prediction is the best segmentation that
@@ -658,7 +659,10 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
 
         Parameters
         ----------
-        X, known : as in :meth:`predict`
+        X : list of sequences, SequenceBatch, array-like or sparse matrix
+            As in :meth:`predict`.
+        known : list of label sequences, or array-like, default=None
+            As in :meth:`predict`.
         with_probability : bool, default=False
             Whether to include the probabilities of the segments, as in :meth:`segment_marginals`.
 
@@ -698,10 +702,12 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
 
         Parameters
         ----------
-        X : as in :meth:`predict`
+        X : list of sequences, SequenceBatch, array-like or sparse matrix
+            As in :meth:`predict`.
         threshold : float, default=1e-6
             Lowest probability of a segment. A threshold of 0 returns every segment that ``max_segment_length_`` allows.
-        known : as in :meth:`predict`
+        known : list of label sequences, or array-like, default=None
+            As in :meth:`predict`.
             The probabilities are conditional on the segmentation agreeing with it.
 
         Returns

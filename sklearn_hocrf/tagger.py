@@ -1232,7 +1232,8 @@ class Tagger:
 
         Parameters
         ----------
-        tokens : as in :meth:`tag`
+        tokens : list
+            As in :meth:`tag`.
 
         Returns
         -------
@@ -1247,7 +1248,8 @@ class Tagger:
 
         Parameters
         ----------
-        tokens : as in :meth:`tag`
+        tokens : list
+            As in :meth:`tag`.
         with_probability : bool, default=False
             Whether the result has their probabilities, too.
 
@@ -1274,7 +1276,8 @@ class Tagger:
 
         Parameters
         ----------
-        tokens : as in :meth:`tag`
+        tokens : list
+            As in :meth:`tag`.
         labels : list of labels, one for each token
 
         Returns
@@ -1298,7 +1301,8 @@ class Tagger:
 
         Parameters
         ----------
-        tokens : as in :meth:`tag`
+        tokens : list
+            As in :meth:`tag`.
         n : int, default=10
 
         Returns

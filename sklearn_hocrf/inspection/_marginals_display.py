@@ -89,14 +89,16 @@ class MarginalsDisplay(Display):
         ----------
         estimator : estimator
             A fitted model of this package, or a pipeline or a search around one.
-        X : as in ``predict``
+        X : list of sequences, SequenceBatch, array-like or sparse matrix
+            As in the estimator's ``predict``.
         sequence : int, default=0
             The number of the sequence in X.
         of : {"tokens", "segments"}, default="tokens"
             Whether to show ``predict_marginals`` or ``segment_marginals``.
         threshold : float, default=0.05
             Lowest probability of a segment.
-        known : as in ``predict``, default=None
+        known : list of label sequences, or array-like, default=None
+            As in the estimator's ``predict``.
         field : object, default=None
             As in :meth:`SegmentsDisplay.from_estimator`.
         **options
