@@ -31,7 +31,7 @@ extensions = [
 exclude_patterns = ["_build"]
 templates_path, html_static_path, html_css_files = ["_templates"], ["_static"], ["custom.css"]
 nitpicky = True
-offline = "DOCS_OFFLINE" in os.environ
+offline = bool(os.environ.get("DOCS_OFFLINE"))
 libraries = {
     "python": "https://docs.python.org/3",
     "sklearn": "https://scikit-learn.org/stable",
@@ -42,8 +42,7 @@ libraries = {
     "distributed": "https://distributed.dask.org/en/stable",
 }
 intersphinx_mapping = {} if offline else {name: (url, None) for name, url in libraries.items()}
-if offline:
-    nitpick_ignore_regex = [("py:.*", rf"re|({'|'.join(libraries)})\..*")]
+nitpick_ignore_regex = [("py:.*", rf"re|({'|'.join(libraries)})\..*")]  # names of other libraries come and go
 
 html_theme, html_title = "pydata_sphinx_theme", f"sklearn_hocrf {release}"
 html_theme_options = {
@@ -58,6 +57,7 @@ autodoc_typehints, autodoc_member_order = "none", "bysource"
 toc_object_entries_show_parents = "hide"
 autosummary_generate, numpydoc_show_class_members = True, False
 numpydoc_class_members_toctree = False
+numpydoc_validation_checks = {"GL03", "PR03", "PR04", "PR05", "PR06", "PR07", "PR10", "SS03", "SS05"}
 nb_execution_mode = "off"
 nb_mime_priority_overrides = [("html", "text/html", 0)]
 myst_enable_extensions, myst_heading_anchors = ["colon_fence", "deflist", "dollarmath", "amsmath"], 4

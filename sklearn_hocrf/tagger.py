@@ -1279,6 +1279,7 @@ class Tagger:
         tokens : list
             As in :meth:`tag`.
         labels : list of labels, one for each token
+            The labelling in question.
 
         Returns
         -------
@@ -1304,6 +1305,7 @@ class Tagger:
         tokens : list
             As in :meth:`tag`.
         n : int, default=10
+            Largest number of labellings.
 
         Returns
         -------

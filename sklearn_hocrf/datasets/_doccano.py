@@ -141,6 +141,7 @@ def dump_doccano(
     path : str or path-like
         The file, which is replaced. It is written after all input has been checked.
     texts : list of str
+        The texts, one line of the file each.
     spans : list of lists of (start, stop, label)
         The spans of each text in characters, as returned by :func:`load_doccano` and
         :func:`~sklearn_hocrf.text.spans_from_tags`; anything after the label, such as a probability, is ignored.

@@ -21,6 +21,7 @@ class ExplanationDisplay(Display):
     Parameters
     ----------
     explanation : Explanation
+        What :func:`explain` returns.
     top : int, default=15
         Number of contributions to show, summed by weight; the others are added up.
 

@@ -35,6 +35,7 @@ class MarginalsDisplay(Display):
     tokens : list of str
         The texts of the tokens.
     probabilities : ndarray of shape (n_tokens, n_classes), or None
+        The probability of each class at each token; None with ``segments``.
     classes : list of labels
         The classes; with ``segments``, all labels that segments may have.
     segments : list of (start, stop, label, probability) or None, default=None

@@ -120,13 +120,22 @@ def log_odds_standard_errors(
 
     Parameters
     ----------
-    estimator, X, y, sample_weight, tol, max_iter
-        As in :func:`weight_standard_errors`: the fitted model and its training data.
+    estimator : HighOrderCRF or HighOrderSemiCRF
+        The fitted model, as in :func:`weight_standard_errors`.
+    X : list of sequences, SequenceBatch, array-like or sparse matrix
+        The sequences of its training.
     X_new : list of sequences, SequenceBatch, array-like or sparse matrix
-        As in :meth:`~sklearn_hocrf.HighOrderCRF.predict`.
         Sequences to predict.
     positions : list of tuples (sequence, token)
         The tokens: the number of the sequence in ``X_new`` and the number of the token in it, from 0.
+    y : list of label sequences, or array-like, default=None
+        The labels of training, as in :func:`weight_standard_errors`.
+    sample_weight : array-like of shape (n_sequences,), default=None
+        The weights of training.
+    tol : float, default=1e-6
+        As in :func:`weight_standard_errors`.
+    max_iter : int, default=1000
+        As in :func:`weight_standard_errors`.
 
     Returns
     -------
