@@ -14,7 +14,7 @@ from pathlib import Path
 from sklearn_hocrf import __version__
 
 HERE = Path(__file__).parent
-THUMBNAILS = {"02_why_high_order": 1, "05_how_it_works": 1}  # which picture of the notebook; else the first one
+THUMBNAILS = {"03_segmentation": 1, "05_how_it_works": 1}  # which picture of the notebook; else the first one
 
 project, author, release = "sklearn_hocrf", "sklearn_hocrf developers", __version__
 extensions = [
@@ -31,7 +31,7 @@ extensions = [
 exclude_patterns = ["_build"]
 templates_path, html_static_path, html_css_files = ["_templates"], ["_static"], ["custom.css"]
 nitpicky = True
-offline = "DOCS_OFFLINE" in os.environ
+offline = bool(os.environ.get("DOCS_OFFLINE"))
 libraries = {
     "python": "https://docs.python.org/3",
     "sklearn": "https://scikit-learn.org/stable",
@@ -42,8 +42,7 @@ libraries = {
     "distributed": "https://distributed.dask.org/en/stable",
 }
 intersphinx_mapping = {} if offline else {name: (url, None) for name, url in libraries.items()}
-if offline:
-    nitpick_ignore_regex = [("py:.*", rf"re|({'|'.join(libraries)})\..*")]
+nitpick_ignore_regex = [("py:.*", rf"re|({'|'.join(libraries)})\..*")]  # names of other libraries come and go
 
 html_theme, html_title = "pydata_sphinx_theme", f"sklearn_hocrf {release}"
 html_theme_options = {
@@ -58,6 +57,7 @@ autodoc_typehints, autodoc_member_order = "none", "bysource"
 toc_object_entries_show_parents = "hide"
 autosummary_generate, numpydoc_show_class_members = True, False
 numpydoc_class_members_toctree = False
+numpydoc_validation_checks = {"GL03", "PR03", "PR04", "PR05", "PR06", "PR07", "PR10", "SS03", "SS05"}
 nb_execution_mode = "off"
 nb_mime_priority_overrides = [("html", "text/html", 0)]
 myst_enable_extensions, myst_heading_anchors = ["colon_fence", "deflist", "dollarmath", "amsmath"], 4
@@ -69,11 +69,15 @@ def copy_notebooks(app):
     """Copy the notebooks to the pages of examples, and a picture of each that has one to the thumbnails."""
     for path in sorted((HERE.parent / "notebooks").glob("*.ipynb")):
         shutil.copy(path, HERE / "examples" / path.name)
-        outputs = [o for c in json.loads(path.read_text(encoding="utf-8"))["cells"] for o in c.get("outputs", [])]
-        pictures = [o["data"]["image/png"] for o in outputs if "image/png" in o.get("data", {})]
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        outputs = [output.get("data", {}) for cell in cells for output in cell.get("outputs", [])]
+        pictures = [data for data in outputs if {"image/svg+xml", "image/png"} & data.keys()]
         if pictures:
-            picture = base64.b64decode(pictures[THUMBNAILS.get(path.stem, 0)])
-            (HERE / "examples" / f"{path.stem}.png").write_bytes(picture)
+            data, name = pictures[THUMBNAILS.get(path.stem, 0)], HERE / "examples" / path.stem
+            if "image/svg+xml" in data:
+                name.with_suffix(".svg").write_text("".join(data["image/svg+xml"]), encoding="utf-8")
+            else:
+                name.with_suffix(".png").write_bytes(base64.b64decode(data["image/png"]))
 
 
 def link_notebooks(app, docname, source):

@@ -191,6 +191,7 @@ class Table(HtmlPage, list):
     row_type : type of named tuple
         Type of the rows; its fields are the columns.
     rows : iterable of named tuples
+        The rows, all of that type.
 
     Attributes
     ----------

@@ -89,7 +89,10 @@ class EarlyStopping(_ModelCallback):
 
     Parameters
     ----------
-    X, y : as in :meth:`~sklearn_hocrf.HighOrderCRF.fit`
+    X : list of sequences, SequenceBatch, array-like or sparse matrix
+        As in :meth:`~sklearn_hocrf.HighOrderCRF.fit`.
+    y : list of label sequences, or array-like
+        As in :meth:`~sklearn_hocrf.HighOrderCRF.fit`.
         The held-out sequences. X has the form in which the estimator receives it: in a pipeline, it is transformed by
         the preceding steps.
     scoring : str, callable or None, default=None

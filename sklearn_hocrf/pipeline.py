@@ -131,7 +131,11 @@ def make_pipeline(
     ----------
     *steps : estimators
         Transformers, followed by the model.
-    memory, transform_input, verbose
+    memory : str, joblib.Memory or None, default=None
+        As in :class:`SequencePipeline`.
+    transform_input : list of str or None, default=None
+        As in :class:`SequencePipeline`.
+    verbose : bool, default=False
         As in :class:`SequencePipeline`.
 
     Returns

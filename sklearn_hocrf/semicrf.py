@@ -52,7 +52,6 @@ from ._data.schemes import (
     token_labels,
 )
 from ._data.segments import NO_LIMIT
-from ._docstrings import share_docstring
 from ._estimator.base import BaseSequenceLabeler
 from ._estimator.constraints import Constraints
 from ._estimator.decoding import RARE, SegmentDecoding, TokenDecoding
@@ -81,7 +80,6 @@ from ._validation._sklearn import Interval, Options, StrOptions, available_if
 __all__ = ["HighOrderSemiCRF"]
 
 
-@share_docstring(BaseSequenceLabeler)
 class HighOrderSemiCRF(BaseSequenceLabeler):
     """High-order semi-Markov conditional random field for segmenting and labelling sequences.
 
@@ -135,14 +133,45 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         means 1. The first and the last segment of a sequence may be shorter: a recording may begin and end in the
         middle of one. Any other training segment below the minimum is an error. The label "O" of "bio" and "bioes"
         always has length 1. The prediction methods raise an error for a sequence that cannot be segmented in this way.
-    sigma_reg, l1_reg : as in :class:`BaseSequenceLabeler`
+    sigma_reg : float, sequence of float or mapping, default=1.0
+        Standard deviation of the Gaussian prior: the penalty is the sum of w^2 / (2 sigma^2). In a sequence, value k
+        (from 0) applies to the weights of patterns of order k; the last value repeats, and surplus values are ignored.
+        ``inf`` means no penalty. A mapping assigns one value to each group of weights. Its keys are
+
+        * ``("features", k)``: the weights of pairs of a feature and a pattern of order k,
+        * ``("patterns", k)``: the weights of patterns of order k themselves,
+        * ``"prefix"`` and ``("prefix", k)``: the weights of pairs of all orders, or of order k, whose feature has a
+          name that begins with the prefix; tuples that begin with "features" or "patterns" always mean the above,
+        * None: all other weights.
+
+        The longest prefix that has a key for the order decides, ``("prefix", k)`` before ``"prefix"``; prefixes come
+        before ``("features", k)``:
+
+        >>> from sklearn_hocrf import HighOrderCRF
+        >>> X = [[["w=the", "cap"], ["w=old"], ["w=man"]], [["w=the", "cap"], ["w=man"]]]
+        >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
+        >>> crf = HighOrderCRF(sigma_reg={"w=": 0.5, ("features", 0): 2.0, ("patterns", 1): 10.0, None: 1.0})
+        >>> crf.fit(X, y).predict([[["w=the"], ["w=man"]]])
+        [['DET', 'NOUN']]
+
+        Keys of orders that the model lacks are ignored. A weight that no key covers is an error.
+    l1_reg : float, sequence of float or mapping, default=0.0
+        Strength of the L1 penalty (CRFsuite's c1), which adds the sum of l1_reg * abs(w). A sequence is read by order,
+        and a mapping by groups of weights, as for ``sigma_reg``. An L1 penalty makes many weights exactly 0; patterns
+        and pairs without weights are removed from the fitted model, see Notes.
     patterns : {"observed", "all", "auto"}, PatternSearch or iterable of tuples of labels, default="observed"
         "observed" selects the patterns that occur in the training segmentations, "all" every possible pattern (an error
         above a million). An iterable selects the given patterns and all single labels. "auto" chooses among the
         observed patterns by training: those that an L1 penalty keeps, which are then trained again without it. It is
         short for :class:`~sklearn_hocrf.settings.PatternSearch`, which has the settings. With "runs", patterns with
         equal neighbours are dropped, because they cannot occur.
-    min_pattern_count, feature_order : as in :class:`BaseSequenceLabeler`
+    min_pattern_count : float, default=1
+        Observed patterns of two or more labels whose count is lower are dropped. Counts are weighted by
+        ``sample_weight``. A value of at most 1 keeps every pattern that occurs in a sequence of positive weight.
+    feature_order : int or dict, default=0
+        Orders of the patterns that are paired with features. An int k means orders 0 to k. A dict maps prefixes of
+        feature names to an int k or to a tuple of exact orders. The longest matching prefix decides; features without a
+        matching prefix get order 0.
     min_pair_count : float, default=1
         (Pattern, feature) pairs with a lower count in the training data get no weight. Counts are weighted, and small
         values handled, as for ``min_pattern_count``. Features of tokens count once for each token at which they
@@ -173,8 +202,79 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
           called once for each pair of labels; None represents the label before the first and after the last segment.
 
         With "runs", neighbours with equal labels remain impossible, regardless of the constraints.
-    label_parts, objective, penalty, solver, max_iter, tol, missing_label : as in :class:`BaseSequenceLabeler`
-    warm_start, n_jobs, verbose, decoding, random_state : as in :class:`BaseSequenceLabeler`
+    label_parts : callable, mapping or None, default=None
+        The parts of labels: a function of a label that returns them, or a mapping of labels to them. ``"NOUN|Gen|Sg"``
+        has the parts NOUN, Gen and Sg, ``"B-PER"`` has B and PER. A part has a weight with each feature of a token (or
+        of a segment), which counts for every label with this part: shared weights let rare labels borrow strength from
+        frequent ones. The label itself keeps its own weights. Parts that occur in only one label are redundant, and are
+        left out. Labels that are missing from a mapping have no parts. Parts must be hashable and mutually comparable,
+        but need not be strings. Penalties, ``min_pair_count`` and ``all_pairs`` treat a part like a single label. Not
+        for "local_feature_matching".
+    objective : {"likelihood", "local_feature_matching", "hinge", "perceptron"} or object, default="likelihood"
+        The function to minimise, without the penalty:
+
+        * "likelihood": the negative log-likelihood; if y has holes, of the known labels.
+        * "local_feature_matching": the squared distance between observed and expected features, position by position
+          (for :class:`HighOrderSemiCRF`, candidate segment by candidate segment). It is not convex. Training starts
+          from the weights of maximum likelihood, which are found first with the same penalty and solver; the reported
+          iterations and passes are counted in the second stage only. With ``warm_start``, later fits start from the
+          weights of the previous fit instead.
+        * "hinge": the loss of the structured support vector machine, which is the margin by which the best labelling
+          outscores the true one after 1 is added to its score for each wrong token, see
+          :class:`~sklearn_hocrf.training.Hinge`.
+        * "perceptron": the same without the added 1, for the averaged perceptron. It has no penalty: ``sigma_reg`` is
+          ignored.
+
+        Every objective is a weighted sum over sequences. "hinge" and "perceptron" do not train probabilities, so
+        methods that return probabilities are not available. A custom object has a method ``bind(problem)``, see
+        docs/guide/training.md.
+    penalty : object or None, default=None
+        A penalty that replaces ``sigma_reg`` and ``l1_reg``, see docs/guide/training.md.
+    solver : {"auto", "lbfgs", "newton-cg", "owlqn", "sgd", "adagrad", "bcfw", "perceptron"} or object, default="auto"
+        The optimisation algorithm. "auto" chooses the default of the objective.
+
+        * For "likelihood": "lbfgs" is L-BFGS, or OWL-QN ("owlqn") if any ``l1_reg`` > 0; "newton-cg" solves for each
+          step by conjugate gradients; "sgd" and "adagrad" take a step after every few sequences. Of the last two, only
+          "adagrad" supports ``l1_reg``.
+        * For "local_feature_matching": "lbfgs" or "owlqn".
+        * For "hinge": "bcfw", block-coordinate Frank-Wolfe.
+        * For "perceptron": "perceptron", the averaged perceptron.
+
+        A custom object has a method ``solve(objective, penalty, w0)``; see :mod:`sklearn_hocrf.training` for all
+        solvers and their parameters. Objects ignore ``max_iter``, ``tol`` and ``verbose``.
+    max_iter : int, default=500
+        Maximum number of iterations; for "sgd", "adagrad" and "perceptron", of epochs.
+    tol : float, default=3e-3
+        Tolerance of the solver, see docs/guide/training.md. Training stops when the bound on the
+        distance from the optimum is at most ``tol**2`` of the objective, 0.001 % by default; if some weights have no
+        penalty, so that no bound is available, when the norm of the gradient is at most ``tol * max(1, norm of the
+        weights)``. "bcfw" stops when the duality gap is at most ``3 * tol`` of the objective, "sgd" and "adagrad" after
+        five consecutive epochs that each fail to lower the objective by a fraction ``10 * tol**2``, "perceptron" after
+        an epoch without mistakes.
+    missing_label : object, default=None
+        Placeholder for an unknown label in y and in ``known``, in addition to None: -100 in data of Hugging Face's
+        libraries, "-" in spaCy's.
+    warm_start : bool, default=False
+        Whether fit starts from the weights of the previous fit, matched by pattern and feature; new weights start at 0.
+        "bcfw" always starts from 0.
+    n_jobs : int or None, default=None
+        Number of threads. None means 1 unless in a :obj:`joblib.parallel_config` context, -1 means all processors.
+        Results do not depend on it.
+    verbose : int or bool, default=0
+        Whether to write the progress of training to stderr, at most once per second and at the end: the objective, the
+        norm of the gradient, the bound on the distance from the optimum, and the elapsed time. "about 20 s left"
+        extrapolates the gradient, and is mostly right to within a factor of two after a third of the iterations;
+        without a trend, "at most" refers to ``max_iter``. A line reports when the objective has decreased by less than
+        0.1 % in ten iterations, after which predictions hardly change.
+    decoding : {"viterbi", "token", "segment"}, TokenDecoding or SegmentDecoding, default="viterbi"
+        What :meth:`predict` returns: "viterbi" the most probable labelling, "token" the labelling with the highest
+        expected number of correct tokens, "segment" the segments that are more probable than not. The latter two are
+        short for :class:`~sklearn_hocrf.settings.TokenDecoding`, which accepts costs, and
+        :class:`~sklearn_hocrf.settings.SegmentDecoding`, which accepts thresholds. Training does not depend on it, so
+        it can be changed after fit with ``set_params``.
+    random_state : int, RandomState instance or None, default=None
+        Determines the order of the sequences in "sgd", "adagrad", "bcfw" and "perceptron", and in the choice of labels
+        by ``pruning``, where None means the same order in each fit; the other solvers are deterministic.
 
     Attributes
     ----------
@@ -193,10 +293,48 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         Weight of each token of a segment, by ``segment_labels_``; 0 if there is no such weight: for labels whose
         segments have one token, if ``pattern_coef_`` has their weight, for labels with a weight of the feature
         ``length``, and if there is only one label.
-    pattern_coef_, coef_, label_parts_, part_coef_, automaton_ : as in :class:`BaseSequenceLabeler`
-    n_features_in_, feature_names_in_, n_iter_ : as in :class:`BaseSequenceLabeler`
-    intercept_, n_parameters_, n_passes_, objective_history_, optimality_gap_ : as in :class:`BaseSequenceLabeler`
-    pattern_search_history_ : as in :class:`BaseSequenceLabeler`
+    pattern_coef_ : ndarray of shape (n_patterns,)
+        Weight of each pattern; 0 for single labels if ``fit_intercept=False``.
+    coef_ : scipy.sparse.csr_array of shape (n_patterns, n_features_in_)
+        Weight of each (pattern, feature) pair. The first rows belong to the single labels, as in
+        :class:`~sklearn.linear_model.LogisticRegression`.
+    label_parts_ : ndarray of shape (n_parts,)
+        The parts that two or more labels share, sorted; empty without ``label_parts``.
+    part_coef_ : scipy.sparse.csr_array of shape (n_parts, n_features_in_)
+        Weight of each (part, feature) pair. The total weight of a feature for label y is ``coef_[y]`` plus the rows of
+        its parts: with the 0/1 matrix M of labels and parts, ``coef_[:n_labels] + M @ part_coef_``.
+    automaton_ : PatternAutomaton
+        The compiled patterns: states and arcs.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, if X has any: sorted attribute names, columns of a data frame, names of a batch.
+    n_iter_ : int
+        Number of iterations. If a callback has stopped training, the fitted attributes belong to the iteration that
+        produced the weights.
+    intercept_ : ndarray of shape (n_labels,)
+        Weight of each label itself: the first elements of ``pattern_coef_``.
+    n_parameters_ : int
+        Number of weights, without those that an L1 penalty has made 0.
+    n_passes_ : int or float
+        Number of passes over the data, as counted by the solver. Each evaluation of the objective, of its gradient or
+        of both is one pass, and so is each Hessian-vector product and each sweep of stochastic steps; nan if a custom
+        solver does not count its passes.
+    objective_history_ : ndarray of shape (n_iter_ + 1,)
+        Values of the minimised function, from the start to the fitted weights: the negative log-likelihood in nats, or
+        another ``objective``, summed over sequences, plus the penalty.
+    optimality_gap_ : float
+        Upper bound on the difference between the last value and the optimum: max(sigma)^2 * norm(gradient)^2 / 2, or
+        inf if some sigma is inf. With ``l1_reg``, the shortest subgradient replaces the gradient. For "hinge" it is the
+        duality gap. For "perceptron", which need not approach an optimum, for "local_feature_matching", and if y had
+        holes, it is inf.
+    pattern_search_history_ : ndarray of shape (n_rounds,), structured
+        The search for label patterns, if ``patterns`` requests one. A round trains the active patterns and looks for
+        others to add. Its fields are ``n_in`` and ``n_out``, the numbers of patterns of two or more labels that were
+        added before the training and dropped after it, ``n_patterns``, how many are left, ``objective``, the minimised
+        function with the L1 penalty of the search, ``largest_violation``, the largest amount by which the difference
+        between expected and observed count of an inactive pattern exceeds its L1 strength (0 if none does),
+        ``certificate``, whether all patterns were checked, and ``n_passes`` over the data.
 
     See Also
     --------
@@ -456,7 +594,8 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
 
         Parameters
         ----------
-        X : as in :meth:`fit`
+        X : list of sequences, SequenceBatch, array-like or sparse matrix
+            As in :meth:`fit`.
             Sequences may be empty.
         known : list of label or segment sequences, or array-like, default=None
             The known part of the segmentation, in the scheme of y in fit. The prediction is the best segmentation that
@@ -520,7 +659,10 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
 
         Parameters
         ----------
-        X, known : as in :meth:`predict`
+        X : list of sequences, SequenceBatch, array-like or sparse matrix
+            As in :meth:`predict`.
+        known : list of label sequences, or array-like, default=None
+            As in :meth:`predict`.
         with_probability : bool, default=False
             Whether to include the probabilities of the segments, as in :meth:`segment_marginals`.
 
@@ -560,10 +702,12 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
 
         Parameters
         ----------
-        X : as in :meth:`predict`
+        X : list of sequences, SequenceBatch, array-like or sparse matrix
+            As in :meth:`predict`.
         threshold : float, default=1e-6
             Lowest probability of a segment. A threshold of 0 returns every segment that ``max_segment_length_`` allows.
-        known : as in :meth:`predict`
+        known : list of label sequences, or array-like, default=None
+            As in :meth:`predict`.
             The probabilities are conditional on the segmentation agreeing with it.
 
         Returns

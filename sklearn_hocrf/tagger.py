@@ -1232,7 +1232,8 @@ class Tagger:
 
         Parameters
         ----------
-        tokens : as in :meth:`tag`
+        tokens : list
+            As in :meth:`tag`.
 
         Returns
         -------
@@ -1247,7 +1248,8 @@ class Tagger:
 
         Parameters
         ----------
-        tokens : as in :meth:`tag`
+        tokens : list
+            As in :meth:`tag`.
         with_probability : bool, default=False
             Whether the result has their probabilities, too.
 
@@ -1274,8 +1276,10 @@ class Tagger:
 
         Parameters
         ----------
-        tokens : as in :meth:`tag`
+        tokens : list
+            As in :meth:`tag`.
         labels : list of labels, one for each token
+            The labelling in question.
 
         Returns
         -------
@@ -1298,8 +1302,10 @@ class Tagger:
 
         Parameters
         ----------
-        tokens : as in :meth:`tag`
+        tokens : list
+            As in :meth:`tag`.
         n : int, default=10
+            Largest number of labellings.
 
         Returns
         -------

@@ -10,6 +10,7 @@ from sklearn.datasets import load_digits
 from sklearn.neighbors import NearestCentroid
 
 from sklearn_hocrf.datasets import (
+    find_data,
     load_conll,
     load_cora_references,
     load_ocr_letters,
@@ -262,6 +263,20 @@ def test_conll_parameters_that_do_not_fit(tmp_path, parameters, message):
     path = write(tmp_path / "train", CHUNKS)
     with pytest.raises(ValueError, match=message):
         load_conll(path, **parameters)
+
+
+def test_find_data(tmp_path, monkeypatch):
+    (tmp_path / "set").mkdir()
+    (tmp_path / "set" / "a.txt").write_text("a X\n")
+    monkeypatch.setenv("SKLEARN_HOCRF_DATA", str(tmp_path))
+    assert find_data("set/a.txt") == [tmp_path / "set" / "a.txt"]
+    assert find_data("set/a.txt", "set/b.txt") is None
+    assert find_data("set") is None  # a folder
+    for absent in ("", str(tmp_path / "absent")):
+        monkeypatch.setenv("SKLEARN_HOCRF_DATA", absent)
+        assert find_data("set/a.txt") is None
+    monkeypatch.delenv("SKLEARN_HOCRF_DATA")
+    assert find_data("set/a.txt") is None
 
 
 @pytest.mark.parametrize("load", [load_conll, load_cora_references, load_ocr_letters, load_ud_chinese])

@@ -1,6 +1,7 @@
 """Docstrings are reStructuredText that pages of documentation can show: docutils reads each without a complaint."""
 
 import inspect
+import operator
 import pkgutil
 import re
 
@@ -70,3 +71,37 @@ def test_what_docutils_refuses(complaints):
     assert not complaints(
         "Uses.\n\nParameters\n----------\n*steps : list\n    As in :class:`Pipeline`.\ncoef_ : ndarray\n"
     )
+
+
+def entries(documented):
+    """Return the entries of a docstring, such as parameters, by name."""
+    text = re.finditer(
+        r"^(\w+(?:, \w+)*) : .*\n(?:(?:    .*)?\n)*(?:    .*\n?)", inspect.getdoc(documented), re.MULTILINE
+    )
+    return {name: match[0].rstrip() for match in text for name in match[1].split(", ")}
+
+
+OWN = "max_order patterns min_pair_count fit_intercept all_pairs class_weight constraints classes_ patterns_"
+OF_TOKENS = "y_true y_pred labels ignore sample_weight"
+SAME = [  # an object, another one that has entries of the same names, the names of those that differ
+    ("HighOrderCRF", "HighOrderSemiCRF", OWN),
+    ("metrics.token_precision_recall_f1", "metrics.token_classification_report", ""),
+    (
+        "metrics.token_precision_recall_f1",
+        "metrics.segment_precision_recall_f1",
+        "y_true y_pred labels ignore sample_weight",
+    ),
+    ("metrics.segment_precision_recall_f1", "metrics.segment_classification_report", ""),
+    ("metrics.segment_precision_recall_f1", "metrics.segment_f1_score", "average"),
+    ("datasets.load_conll", "datasets.load_cora_references", "path bunch"),
+    ("datasets.load_conll", "datasets.load_ocr_letters", "path bunch"),
+    ("datasets.load_conll", "datasets.load_ud_chinese", "bunch"),
+    ("datasets.load_conll", "datasets.load_doccano", "path bunch"),
+]
+
+
+@pytest.mark.parametrize(("first", "second", "own"), SAME)
+def test_the_same_parameter_has_the_same_words(first, second, own):
+    one, other = (entries(operator.attrgetter(name)(sklearn_hocrf)) for name in (first, second))
+    assert len(one.keys() & other.keys()) > len(own.split())
+    assert {name for name in one.keys() & other.keys() if one[name] != other[name]} == set(own.split())

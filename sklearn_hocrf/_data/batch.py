@@ -62,11 +62,6 @@ class SequenceBatch:
     dense : DenseColumns or None
         Token features whose values are kept as an array.
 
-    Raises
-    ------
-    ValueError
-        If the arrays are inconsistent.
-
     Attributes
     ----------
     shape : tuple of int
@@ -75,6 +70,11 @@ class SequenceBatch:
         Number of features: of the blocks, or of tokens if there are no blocks.
     feature_names : ndarray, lazy sequence of str, or None
         Their names.
+
+    Raises
+    ------
+    ValueError
+        If the arrays are inconsistent.
 
     Examples
     --------
@@ -245,11 +245,13 @@ class SequenceBatch:
 
         Parameters
         ----------
-        folder, overwrite
+        folder : str or path
             As in :meth:`save`.
         batches : iterable of SequenceBatch
             They must have the same features and raw columns, as when one fitted transformer makes them from parts of
             the data. The features that are dense columns in the first batch are dense in all.
+        overwrite : bool, default=False
+            As in :meth:`save`.
 
         Raises
         ------
@@ -281,6 +283,7 @@ class SequenceBatch:
         Parameters
         ----------
         folder : str or path
+            The folder that :meth:`save` has written.
         mmap_mode : "r" or None, default="r"
             "r" leaves the arrays in memory-mapped files; the operating system keeps as much of them in memory as fits.
             The files must not be changed as long as the batch is in use, but :meth:`save` may replace them. None reads

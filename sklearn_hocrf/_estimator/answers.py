@@ -58,10 +58,12 @@ class AnswersMixin(Hooks):
 
         Parameters
         ----------
-        X : as in :meth:`predict`
+        X : list of sequences, SequenceBatch, array-like or sparse matrix
+            As in :meth:`predict`.
         n : int, default=10
             Number of labellings; fewer for a sequence that has fewer.
-        known : as in :meth:`predict`
+        known : list of label sequences, or array-like, default=None
+            As in :meth:`predict`.
         accept : callable or None, default=None
             Which labellings to accept: called with ``labels``, as returned by :meth:`predict`, it returns a bool. For
             instance, ``lambda labels: labels.count("B-TITLE") <= 1``. The n best accepted labellings are returned.
@@ -146,10 +148,12 @@ class AnswersMixin(Hooks):
 
         Parameters
         ----------
-        X : as in :meth:`predict`
+        X : list of sequences, SequenceBatch, array-like or sparse matrix
+            As in :meth:`predict`.
         n_samples : int, default=1
             Number of independent labellings of each sequence.
-        known : as in :meth:`predict`
+        known : list of label sequences, or array-like, default=None
+            As in :meth:`predict`.
         random_state : int, RandomState instance or None, default=None
             An int gives the same samples in each call, for any ``n_jobs``.
 
@@ -194,10 +198,12 @@ class AnswersMixin(Hooks):
 
         Parameters
         ----------
-        X : as in :meth:`predict`
+        X : list of sequences, SequenceBatch, array-like or sparse matrix
+            As in :meth:`predict`.
         level : {"sequence", "token"}, default="sequence"
             Whether to return one entropy per sequence (of the whole labelling) or one per token.
-        known : as in :meth:`predict`
+        known : list of label sequences, or array-like, default=None
+            As in :meth:`predict`.
 
         Returns
         -------

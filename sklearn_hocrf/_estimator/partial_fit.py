@@ -65,11 +65,13 @@ class PartialFitMixin(Hooks):
 
         Parameters
         ----------
-        X : as in :meth:`fit`
+        X : list of sequences, SequenceBatch, array-like or sparse matrix
+            As in :meth:`fit`.
             The next sequences. New attribute names are assigned the next free column numbers. Other forms of X must
             have the features of the first call. For raw tokens, a hashing extractor needs no vocabulary:
             ``SequenceFeatureExtractor(n_features=...)``.
-        y : as in :meth:`fit`
+        y : list of label sequences, or array-like
+            As in :meth:`fit`.
         classes : array-like of labels, default=None
             All labels of the stream; tags for "bio" and "bioes". None means the labels of the first call. Optional in
             later calls. Constraints apply to these labels, and are also fixed by the first call.

@@ -92,7 +92,8 @@ class PredictionsMixin(Hooks):
 
         Parameters
         ----------
-        X : as in :meth:`fit`
+        X : list of sequences, SequenceBatch, array-like or sparse matrix
+            As in :meth:`fit`.
             Sequences may be empty.
         known : list of label sequences, or array-like, default=None
             The known labels, in the form of y in :meth:`fit`, with holes: None, or ``missing_label``, means any label,
@@ -147,8 +148,10 @@ class PredictionsMixin(Hooks):
 
         Parameters
         ----------
-        X : as in :meth:`predict`
-        known : as in :meth:`predict`
+        X : list of sequences, SequenceBatch, array-like or sparse matrix
+            As in :meth:`predict`.
+        known : list of label sequences, or array-like, default=None
+            As in :meth:`predict`.
             The probabilities are conditional on the labelling agreeing with it.
 
         Returns
@@ -194,7 +197,10 @@ class PredictionsMixin(Hooks):
 
         Parameters
         ----------
-        X, known : as in :meth:`predict_marginals`
+        X : list of sequences, SequenceBatch, array-like or sparse matrix
+            As in :meth:`predict_marginals`.
+        known : list of label sequences, or array-like, default=None
+            As in :meth:`predict_marginals`.
 
         Returns
         -------
@@ -220,11 +226,13 @@ class PredictionsMixin(Hooks):
 
         Parameters
         ----------
-        X : as in :meth:`predict`
+        X : list of sequences, SequenceBatch, array-like or sparse matrix
+            As in :meth:`predict`.
         patterns : iterable of tuples of labels
             Patterns of any length, with or without a weight in the model. For
             :class:`~sklearn_hocrf.HighOrderSemiCRF`, patterns of segment labels, of consecutive segments.
-        known : as in :meth:`predict_marginals`
+        known : list of label sequences, or array-like, default=None
+            As in :meth:`predict_marginals`.
 
         Returns
         -------
@@ -288,8 +296,10 @@ class PredictionsMixin(Hooks):
 
         Parameters
         ----------
-        X : as in :meth:`predict`
-        y : as in :meth:`fit`
+        X : list of sequences, SequenceBatch, array-like or sparse matrix
+            As in :meth:`predict`.
+        y : list of label sequences, or array-like
+            As in :meth:`fit`.
             A label that did not occur in fit counts as an error of the model. Tags that violate the scheme are
             interpreted as in fit.
         sample_weight : array-like of shape (n_sequences,), default=None
@@ -348,8 +358,10 @@ class PredictionsMixin(Hooks):
 
         Parameters
         ----------
-        X : as in :meth:`predict`
-        y : as in :meth:`fit`
+        X : list of sequences, SequenceBatch, array-like or sparse matrix
+            As in :meth:`predict`.
+        y : list of label sequences, or array-like
+            As in :meth:`fit`.
             It may have holes, as ``known`` in :meth:`predict`. The result is then the probability that the labelling
             agrees with it: with holes, y can describe any event about labels at given positions.
         unknown : {"raise", "impossible"}, default="raise"

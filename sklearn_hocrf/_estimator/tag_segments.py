@@ -49,12 +49,15 @@ class TagSegmentsMixin(Hooks):
 
         Parameters
         ----------
-        X, known : as in :meth:`predict`
+        X : list of sequences, SequenceBatch, array-like or sparse matrix
+            As in :meth:`predict`.
         threshold : float, default=1e-6
             Lowest probability of a segment.
         scheme : {"auto", "bio", "bioes", "bilou", "bmes", "iob1", "runs"}, default="auto"
             How ``classes_`` encode segments; "runs" means runs of equal labels, of any kind. "auto" is the scheme that
             ``constraints`` name, otherwise the scheme of ``classes_`` if all look like tags, and else "runs".
+        known : list of label sequences, or array-like, default=None
+            As in :meth:`predict`.
 
         Returns
         -------
@@ -114,8 +117,12 @@ class TagSegmentsMixin(Hooks):
 
         Parameters
         ----------
-        X, known : as in :meth:`predict`
-        scheme : as in :meth:`segment_marginals`
+        X : list of sequences, SequenceBatch, array-like or sparse matrix
+            As in :meth:`predict`.
+        scheme : {"auto", "bio", "bioes", "bilou", "bmes", "iob1", "runs"}, default="auto"
+            As in :meth:`segment_marginals`.
+        known : list of label sequences, or array-like, default=None
+            As in :meth:`predict`.
         with_probability : bool, default=False
             Whether to include the probabilities of the segments, as in :meth:`segment_marginals`.
 

@@ -144,7 +144,9 @@ class NegativeLogLikelihood(Objective):
         Parameters
         ----------
         batch_size : int
+            Largest number of sequences.
         rng : numpy.random.RandomState
+            Draws the order.
         """
         batches = shuffled_minibatches(self.problem.batch.lengths, batch_size, rng)
         return MinibatchEpoch(self.problem.minibatches, batches)

@@ -126,7 +126,14 @@ def predict_from_scores(
 
     Parameters
     ----------
-    scores, patterns, lengths, n_jobs : as in :func:`sequence_log_likelihood`
+    scores : array-like of shape (n_tokens, n_labels)
+        As in :func:`sequence_log_likelihood`.
+    patterns : mapping from tuples of int to float
+        As in :func:`sequence_log_likelihood`.
+    lengths : array-like of shape (n_sequences,), int, default=None
+        As in :func:`sequence_log_likelihood`.
+    n_jobs : int or None, default=None
+        As in :func:`sequence_log_likelihood`.
 
     Returns
     -------

@@ -69,7 +69,9 @@ class QuasiNewton(Solver, metaclass=ABCMeta):
         Parameters
         ----------
         objective, penalty : object
+            The sum to minimise.
         w0 : ndarray of shape (K,)
+            The first weights.
         curvature : LBFGSMemory or None
             Known curvature of the sum near ``w0``, for example from training a similar sum; it is updated. None means
             an empty memory.

@@ -219,7 +219,7 @@ class StochasticSolver(RandomSolver, metaclass=ABCMeta):
 
         Parameters
         ----------
-        objective, penalty
+        objective, penalty : object
             As in :meth:`solve`.
         w0 : ndarray of shape (n_weights,)
             Starting weights, if there is no state.
@@ -508,10 +508,24 @@ class AdaGrad(StochasticSolver):
 
     Parameters
     ----------
-    tol, max_iter, callback, random_state, batch_size, validation_fraction, n_iter_no_change, n_sequences
+    tol : float, default=3e-3
+        As in :class:`SGD`.
+    max_iter : int, default=100
+        As in :class:`SGD`.
+    callback : callable or None, default=None
+        As in :class:`SGD`.
+    random_state : int, RandomState instance or None, default=None
+        As in :class:`SGD`.
+    batch_size : int, default=8
         As in :class:`SGD`.
     step_size : float or None, default=None
         None selects the best one for one pass over a sample of up to 1000 sequences.
+    validation_fraction : float, default=0.0
+        As in :class:`SGD`.
+    n_iter_no_change : int, default=5
+        As in :class:`SGD`.
+    n_sequences : float or None, default=None
+        As in :class:`SGD`.
 
     Raises
     ------

@@ -168,11 +168,15 @@ class MethodsOfModel:
 
         Parameters
         ----------
-        X, **options : as in :meth:`~sklearn_hocrf.HighOrderCRF.predict`
+        X : list of sequences, SequenceBatch, array-like or sparse matrix
+            As in :meth:`~sklearn_hocrf.HighOrderCRF.predict`.
+        **options : object
+            As in :meth:`~sklearn_hocrf.HighOrderCRF.predict`.
 
         Returns
         -------
-        labels : as in :meth:`~sklearn_hocrf.HighOrderCRF.predict`
+        labels : list of lists, list of arrays, or array
+            As in :meth:`~sklearn_hocrf.HighOrderCRF.predict`.
         """
         return self.__getattr__("predict")(X, **options)
 
@@ -181,7 +185,12 @@ class MethodsOfModel:
 
         Parameters
         ----------
-        X, y, sample_weight : as in :meth:`~sklearn_hocrf.HighOrderCRF.score`
+        X : list of sequences, SequenceBatch, array-like or sparse matrix
+            As in :meth:`~sklearn_hocrf.HighOrderCRF.score`.
+        y : list of label sequences, or array-like
+            As in :meth:`~sklearn_hocrf.HighOrderCRF.score`.
+        sample_weight : array-like of shape (n_sequences,), default=None
+            As in :meth:`~sklearn_hocrf.HighOrderCRF.score`.
 
         Returns
         -------

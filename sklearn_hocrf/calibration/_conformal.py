@@ -89,7 +89,12 @@ class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin,
         The number of sequences that it was determined from.
     estimator_ : estimator
         The fitted estimator, which all other methods call.
-    classes_, n_features_in_, feature_names_in_ : as in :class:`~sklearn_hocrf.HighOrderCRF`
+    classes_ : ndarray of shape (n_classes,)
+        As in :class:`~sklearn_hocrf.HighOrderCRF`.
+    n_features_in_ : int
+        As in :class:`~sklearn_hocrf.HighOrderCRF`.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        As in :class:`~sklearn_hocrf.HighOrderCRF`.
         Only if the estimator has them.
 
     Raises
@@ -176,7 +181,10 @@ class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin,
 
         Parameters
         ----------
-        X, y : as in :meth:`~sklearn_hocrf.HighOrderCRF.fit`
+        X : list of sequences, SequenceBatch, array-like or sparse matrix
+            As in :meth:`~sklearn_hocrf.HighOrderCRF.fit`.
+        y : list of label sequences, or array-like
+            As in :meth:`~sklearn_hocrf.HighOrderCRF.fit`.
             For a pipeline, the input of its first step. Labels must not have holes.
 
         Returns
@@ -208,7 +216,8 @@ class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin,
 
         Parameters
         ----------
-        X : as in :meth:`~sklearn_hocrf.HighOrderCRF.predict`
+        X : list of sequences, SequenceBatch, array-like or sparse matrix
+            As in :meth:`~sklearn_hocrf.HighOrderCRF.predict`.
 
         Returns
         -------
@@ -239,7 +248,10 @@ class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin,
 
         Parameters
         ----------
-        X, y : as in :meth:`fit`
+        X : list of sequences, SequenceBatch, array-like or sparse matrix
+            As in :meth:`fit`.
+        y : list of label sequences, or array-like
+            As in :meth:`fit`.
             Other sequences than those of fit.
 
         Returns

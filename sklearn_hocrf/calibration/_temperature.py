@@ -69,7 +69,12 @@ class CalibratedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin
         undivided weights.
     temperature_ : float
         T, from 0.01 to 100.
-    classes_, n_features_in_, feature_names_in_ : as in :class:`~sklearn_hocrf.HighOrderCRF`
+    classes_ : ndarray of shape (n_classes,)
+        As in :class:`~sklearn_hocrf.HighOrderCRF`.
+    n_features_in_ : int
+        As in :class:`~sklearn_hocrf.HighOrderCRF`.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        As in :class:`~sklearn_hocrf.HighOrderCRF`.
         Only if the estimator has them.
 
     Raises
@@ -141,7 +146,10 @@ class CalibratedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin
 
         Parameters
         ----------
-        X, y : as in :meth:`~sklearn_hocrf.HighOrderCRF.fit`
+        X : list of sequences, SequenceBatch, array-like or sparse matrix
+            As in :meth:`~sklearn_hocrf.HighOrderCRF.fit`.
+        y : list of label sequences, or array-like
+            As in :meth:`~sklearn_hocrf.HighOrderCRF.fit`.
             For a pipeline, the input of its first step.
         sample_weight : array-like of shape (n_sequences,), default=None
             One weight per sequence, in training and in the held-out log-likelihood.

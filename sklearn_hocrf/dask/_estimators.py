@@ -191,7 +191,8 @@ class DaskSequenceLabeler(WithoutClient, VersionMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : as in :meth:`fit`
+        X : dask.bag.Bag, or list of Delayed or Future
+            As in :meth:`fit`.
             Sequences may be empty.
 
         Returns
@@ -207,7 +208,8 @@ class DaskSequenceLabeler(WithoutClient, VersionMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : as in :meth:`predict`
+        X : dask.bag.Bag, or list of Delayed or Future
+            As in :meth:`predict`.
 
         Returns
         -------
@@ -221,7 +223,10 @@ class DaskSequenceLabeler(WithoutClient, VersionMixin, BaseEstimator):
 
         Parameters
         ----------
-        X, y, sample_weight : as in :meth:`fit`
+        X, y : dask.bag.Bag, or list of Delayed or Future
+            As in :meth:`fit`.
+        sample_weight : Bag, dask array, or list of Delayed or Future, default=None
+            As in :meth:`fit`.
 
         Returns
         -------

@@ -94,7 +94,8 @@ class DaskExtractor(WithoutClient, TransformerMixin, VersionMixin, BaseEstimator
 
         Parameters
         ----------
-        X : as in :meth:`fit`
+        X : dask.bag.Bag, or list of Delayed or Future
+            As in :meth:`fit`.
 
         Returns
         -------
@@ -108,11 +109,15 @@ class DaskExtractor(WithoutClient, TransformerMixin, VersionMixin, BaseEstimator
 
         Parameters
         ----------
-        X, y : as in :meth:`fit`
+        X : dask.bag.Bag, or list of Delayed or Future
+            As in :meth:`fit`.
+        y : dask.bag.Bag, or list of Delayed or Future, default=None
+            As in :meth:`fit`.
 
         Returns
         -------
-        batches : as in :meth:`transform`
+        batches : dask.bag.Bag
+            As in :meth:`transform`.
         """
         return self.fit(X, y)._map("transform_partition", sources(X=X, y=y))
 

@@ -7,9 +7,8 @@ from typing import Literal, Unpack, overload
 
 from sklearn.utils import Bunch
 
-from .._docstrings import share_docstring
 from .._validation._messages import short
-from ._files import load_conll, read_columns
+from ._files import read_columns
 from ._lines import MAX_LINE, FileOptions
 
 ID, FORM, UPOS, N_COLUMNS = 0, 1, 3, 10
@@ -30,7 +29,6 @@ def load_ud_chinese(
 def load_ud_chinese(
     path: str | PathLike, *, return_X_y: Literal[False] = False, **options: Unpack[_Options]
 ) -> Bunch: ...
-@share_docstring(load_conll)
 def load_ud_chinese(
     path: str | PathLike,
     *,
@@ -58,7 +56,13 @@ def load_ud_chinese(
         means no label.
     max_word_length : int, default=None
         Sentences with a longer word are skipped.
-    max_bytes, max_line, return_X_y : as in :func:`load_conll`
+    max_bytes : int, default=None
+        Maximum size of the text in bytes, after decompression. By default 2**30, and for a gzip file at most 128 times
+        its own size (at least 2**20): a small file beyond this ratio is not data, but could fill the memory.
+    max_line : int, default=2**20
+        Maximum number of characters in a line.
+    return_X_y : bool, default=False
+        Whether to return ``(data, target)`` instead of a Bunch.
 
     Returns
     -------

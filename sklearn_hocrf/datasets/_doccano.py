@@ -11,9 +11,7 @@ from typing import Any, Literal, Unpack, overload
 from sklearn.utils import Bunch
 
 from .._data.schemes import read_segment
-from .._docstrings import share_docstring
 from .._validation._messages import short
-from ._files import load_conll
 from ._lines import MAX_LINE, FileOptions, read_lines
 
 KEYS = "label", "labels", "entities"  # of the spans: in exports, in imports, and in projects with relations
@@ -28,7 +26,6 @@ def load_doccano(
 def load_doccano(
     path: str | PathLike[str], *, return_X_y: Literal[False] = False, **options: Unpack[FileOptions]
 ) -> Bunch: ...
-@share_docstring(load_conll)
 def load_doccano(
     path: str | PathLike[str], *, max_bytes: int | None = None, max_line: int = MAX_LINE, return_X_y: bool = False
 ) -> Bunch | tuple[list[str], list[list[Span]]]:
@@ -43,7 +40,13 @@ def load_doccano(
     ----------
     path : str or path-like
         The file, plain or gzipped, in UTF-8.
-    max_bytes, max_line, return_X_y : as in :func:`load_conll`
+    max_bytes : int, default=None
+        Maximum size of the text in bytes, after decompression. By default 2**30, and for a gzip file at most 128 times
+        its own size (at least 2**20): a small file beyond this ratio is not data, but could fill the memory.
+    max_line : int, default=2**20
+        Maximum number of characters in a line.
+    return_X_y : bool, default=False
+        Whether to return ``(data, target)`` instead of a Bunch.
 
     Returns
     -------
@@ -138,6 +141,7 @@ def dump_doccano(
     path : str or path-like
         The file, which is replaced. It is written after all input has been checked.
     texts : list of str
+        The texts, one line of the file each.
     spans : list of lists of (start, stop, label)
         The spans of each text in characters, as returned by :func:`load_doccano` and
         :func:`~sklearn_hocrf.text.spans_from_tags`; anything after the label, such as a probability, is ignored.

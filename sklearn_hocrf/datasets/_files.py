@@ -5,15 +5,16 @@ Errors name the file and the line.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from os import PathLike
+from pathlib import Path
 from typing import Any, Literal, Unpack, overload
 
 import numpy as np
 from sklearn.utils import Bunch
 
-from .._docstrings import share_docstring
 from .._validation._messages import short
 from ._lines import MAX_LINE, FileOptions, read_lines
 
@@ -24,6 +25,32 @@ NUMBER = "[0-9]{1,18}"  # fits into 64 bits
 OCR_LINE = re.compile(
     rf"({NUMBER})\t([a-z])\t(-1|{NUMBER})\t({NUMBER})\t({NUMBER})\t({NUMBER})\t((?:[01]\t){{{N_PIXELS}}})"
 )
+
+
+def find_data(*names: str) -> list[Path] | None:
+    """Find files of public data sets, which this package does not contain, in your folder of data.
+
+    The environment variable ``SKLEARN_HOCRF_DATA`` names the folder.
+
+    Parameters
+    ----------
+    *names : str
+        Paths within that folder.
+
+    Returns
+    -------
+    list of pathlib.Path or None
+        The path of each file; None if the variable is not set, or any file is absent.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf.datasets import find_data
+    >>> print(find_data("no such folder/train.txt", "no such folder/test.txt"))
+    None
+    """
+    folder = os.environ.get("SKLEARN_HOCRF_DATA")
+    paths = [Path(folder, name) for name in names] if folder else []
+    return paths if paths and all(path.is_file() for path in paths) else None
 
 
 def read_columns(
@@ -190,7 +217,6 @@ def load_cora_references(
 def load_cora_references(
     path: str | PathLike, *, return_X_y: Literal[False] = False, **options: Unpack[FileOptions]
 ) -> Bunch: ...
-@share_docstring(load_conll)
 def load_cora_references(
     path: str | PathLike, *, max_bytes: int | None = None, max_line: int = MAX_LINE, return_X_y: bool = False
 ) -> Bunch | tuple[list[list[str]], list[list[str]]]:
@@ -203,7 +229,13 @@ def load_cora_references(
     ----------
     path : str or path-like
         ``ref.train`` or ``ref.test`` of their HOSemiCRF release, plain or gzipped.
-    max_bytes, max_line, return_X_y : as in :func:`load_conll`
+    max_bytes : int, default=None
+        Maximum size of the text in bytes, after decompression. By default 2**30, and for a gzip file at most 128 times
+        its own size (at least 2**20): a small file beyond this ratio is not data, but could fill the memory.
+    max_line : int, default=2**20
+        Maximum number of characters in a line.
+    return_X_y : bool, default=False
+        Whether to return ``(data, target)`` instead of a Bunch.
 
     Returns
     -------
@@ -250,7 +282,6 @@ def load_ocr_letters(
     return_X_y: Literal[False] = False,
     **options: Unpack[FileOptions],
 ) -> Bunch: ...
-@share_docstring(load_conll)
 def load_ocr_letters(
     path: str | PathLike,
     *,
@@ -270,7 +301,13 @@ def load_ocr_letters(
         ``letter.data``, plain or gzipped.
     folds : int or iterable of int, default=None
         The folds to return, in the order of the file. By default all.
-    max_bytes, max_line, return_X_y : as in :func:`load_conll`
+    max_bytes : int, default=None
+        Maximum size of the text in bytes, after decompression. By default 2**30, and for a gzip file at most 128 times
+        its own size (at least 2**20): a small file beyond this ratio is not data, but could fill the memory.
+    max_line : int, default=2**20
+        Maximum number of characters in a line.
+    return_X_y : bool, default=False
+        Whether to return ``(data, target)`` instead of a Bunch.
 
     Returns
     -------

@@ -65,7 +65,9 @@ class CountingTransformer(SequenceTransformer, auto_wrap_output_keys=None):  # t
 
         Parameters
         ----------
-        X, y
+        X : list of sequences, or other form of n sequences
+            As for `fit`.
+        y : list of label sequences, default=None
             As for `fit`.
 
         Returns
@@ -91,6 +93,7 @@ class CountingTransformer(SequenceTransformer, auto_wrap_output_keys=None):  # t
         Returns
         -------
         counts : object
+            The counts of both. The transformer itself is not changed.
 
         Raises
         ------
@@ -106,6 +109,7 @@ class CountingTransformer(SequenceTransformer, auto_wrap_output_keys=None):  # t
         Parameters
         ----------
         counts : object
+            Result of `fit_partition` or `merge`.
 
         Returns
         -------
@@ -126,8 +130,10 @@ class CountingTransformer(SequenceTransformer, auto_wrap_output_keys=None):  # t
 
         Parameters
         ----------
-        X, y
-            The same input as for `fit_partition`.
+        X : list of sequences, or other form of n sequences
+            The same sequences as for `fit_partition`.
+        y : list of label sequences, default=None
+            Their labels, as for `fit_partition`.
 
         Returns
         -------

@@ -300,7 +300,12 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
     def fit_transform(self, X: Any, y: Any = None) -> SequenceBatch:
         """Learn the attributes of training sequences and return their features.
 
-        Parameters and errors are the same as for `fit`.
+        Parameters
+        ----------
+        X : list of sequences of tokens, or SequenceBatch with raw token columns
+            As in `fit`, with the same errors.
+        y : None
+            As in `fit`, with the same errors.
 
         Returns
         -------

@@ -183,7 +183,13 @@ class SegmentLogOddsEncoder(CountingTransformer, auto_wrap_output_keys=None):  #
         """Count strings and segments, and return the training sequences with **leave-one-out** features.
 
         This differs from ``fit(X, y).transform(X)``: the features of a sequence use the counts of all other sequences.
-        Parameters and errors are the same as for `fit`.
+
+        Parameters
+        ----------
+        X : SequenceBatch with raw token columns, or list of sequences of tokens
+            As in `fit`, with the same errors.
+        y : list of sequences
+            As in `fit`, with the same errors.
 
         Returns
         -------
@@ -228,8 +234,10 @@ class SegmentLogOddsEncoder(CountingTransformer, auto_wrap_output_keys=None):  #
 
         Parameters
         ----------
-        X, y
-            The same input as for `fit_partition`.
+        X : SequenceBatch or list of sequences
+            The same sequences as for `fit_partition`.
+        y : list of label sequences
+            Their labels, as for `fit_partition`.
 
         Returns
         -------

@@ -163,6 +163,7 @@ class PhraseFeatures(SequenceTransformer, auto_wrap_output_keys=None):  # type: 
         tokens : ndarray of shape (T,), or dict of such arrays
             The texts of a sequence, or its fields.
         starts, stops : ndarray of shape (n_segments,)
+            First token of each segment, and the token after its last.
 
         Returns
         -------

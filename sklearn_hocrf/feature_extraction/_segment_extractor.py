@@ -256,7 +256,12 @@ class SegmentFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None): 
     def fit_transform(self, X: Any, y: Any = None) -> SequenceBatch:
         """Learn the features of training segments and return the sequences with them.
 
-        Parameters and errors are the same as for `fit`.
+        Parameters
+        ----------
+        X : SequenceBatch, or list of sequences of tokens
+            As in `fit`, with the same errors.
+        y : list of sequences, or None, default=None
+            As in `fit`, with the same errors.
 
         Returns
         -------

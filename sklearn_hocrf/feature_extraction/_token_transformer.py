@@ -113,7 +113,12 @@ class TokenTransformer(SequenceTransformer, auto_wrap_output_keys=None):  # type
     def fit_transform(self, X: Any, y: Any = None) -> SequenceBatch:
         """Fit the transformer to the stacked tokens and return the result of its ``fit_transform``.
 
-        Parameters and errors are the same as for `fit`.
+        Parameters
+        ----------
+        X : list of sequences, array of shape (n_sequences, T, n_columns), or SequenceBatch
+            As in `fit`, with the same errors.
+        y : list of sequences of labels, or None, default=None
+            As in `fit`, with the same errors.
 
         Returns
         -------

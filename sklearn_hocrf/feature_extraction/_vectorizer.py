@@ -143,7 +143,12 @@ class SequenceDictVectorizer(CountingTransformer, auto_wrap_output_keys=None):  
     def fit_transform(self, X: Any, y: Any = None) -> SequenceBatch:
         """Learn the attributes of training sequences and return their batch.
 
-        Parameters and errors are the same as for `fit`.
+        Parameters
+        ----------
+        X : list of sequences of feature dicts or attribute-name lists
+            As in `fit`, with the same errors.
+        y : None
+            As in `fit`, with the same errors.
 
         Returns
         -------
@@ -157,6 +162,7 @@ class SequenceDictVectorizer(CountingTransformer, auto_wrap_output_keys=None):  
         Parameters
         ----------
         X : list of sequences of feature dicts or attribute-name lists
+            Of the form seen in `fit`.
 
         Returns
         -------

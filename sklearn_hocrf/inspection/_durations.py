@@ -35,8 +35,10 @@ def durations(estimator: Any, X: Any, y: Any = None) -> Table:
     ----------
     estimator : HighOrderSemiCRF, or a pipeline or search around one
         A fitted model.
-    X : as in ``predict``
-    y : as in ``fit``, default=None
+    X : list of sequences, SequenceBatch, array-like or sparse matrix
+        As in the estimator's ``predict``.
+    y : list of label sequences, or array-like, default=None
+        As in the estimator's ``fit``.
         True segmentations of X, without holes, to compare with. Their means differ from those of the model by errors
         of the model, and by chance.
 
@@ -139,7 +141,12 @@ class DurationsDisplay(Display):
 
         Parameters
         ----------
-        estimator, X, y : as in :func:`durations`
+        estimator : HighOrderSemiCRF, or a pipeline or search around one
+            As in :func:`durations`.
+        X : list of sequences, SequenceBatch, array-like or sparse matrix
+            As in :func:`durations`.
+        y : list of label sequences, or array-like, default=None
+            As in :func:`durations`.
 
         Returns
         -------

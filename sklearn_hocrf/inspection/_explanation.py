@@ -147,7 +147,8 @@ def explain(
     ----------
     estimator : HighOrderCRF, HighOrderSemiCRF, or a pipeline or search around one
         A fitted model. ``decoding`` is ignored: y is the most probable labelling.
-    X : as in ``predict``
+    X : list of sequences, SequenceBatch, array-like or sparse matrix
+        As in the estimator's ``predict``.
     sequence : int, default=0
         The number of the sequence in X.
     position : int or None, default=None

@@ -21,6 +21,7 @@ class ExplanationDisplay(Display):
     Parameters
     ----------
     explanation : Explanation
+        What :func:`explain` returns.
     top : int, default=15
         Number of contributions to show, summed by weight; the others are added up.
 
@@ -63,7 +64,16 @@ class ExplanationDisplay(Display):
 
         Parameters
         ----------
-        estimator, X, sequence, position, against, field : as in :func:`explain`
+        estimator : HighOrderCRF, HighOrderSemiCRF, or a pipeline or search around one
+            As in :func:`explain`.
+        X : list of sequences, SequenceBatch, array-like or sparse matrix
+            As in :func:`explain`.
+        sequence : int, default=0
+            As in :func:`explain`.
+        position : int or None, default=None
+            As in :func:`explain`.
+        against, field : object, default=None
+            As in :func:`explain`.
         top : int, default=15
             Number of contributions to show.
 

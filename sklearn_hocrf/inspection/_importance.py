@@ -42,9 +42,11 @@ def template_importance(
     ----------
     estimator : HighOrderCRF, HighOrderSemiCRF, or a pipeline or search around one
         A fitted model.
-    X : as in ``predict``
+    X : list of sequences, SequenceBatch, array-like or sparse matrix
+        As in the estimator's ``predict``.
         Sequences that the model was not trained on, rather than its training data.
-    y : as in ``score``
+    y : list of label sequences, or array-like
+        As in the estimator's ``score``.
     scoring : str, callable or None, default=None
         A scorer of sequences, such as ``sklearn_hocrf.metrics.segment_f1_scorer``; scikit-learn's own, such as
         "accuracy", are for single labels. It is called with the model itself and a

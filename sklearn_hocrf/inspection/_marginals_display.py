@@ -35,6 +35,7 @@ class MarginalsDisplay(Display):
     tokens : list of str
         The texts of the tokens.
     probabilities : ndarray of shape (n_tokens, n_classes), or None
+        The probability of each class at each token; None with ``segments``.
     classes : list of labels
         The classes; with ``segments``, all labels that segments may have.
     segments : list of (start, stop, label, probability) or None, default=None
@@ -89,14 +90,16 @@ class MarginalsDisplay(Display):
         ----------
         estimator : estimator
             A fitted model of this package, or a pipeline or a search around one.
-        X : as in ``predict``
+        X : list of sequences, SequenceBatch, array-like or sparse matrix
+            As in the estimator's ``predict``.
         sequence : int, default=0
             The number of the sequence in X.
         of : {"tokens", "segments"}, default="tokens"
             Whether to show ``predict_marginals`` or ``segment_marginals``.
         threshold : float, default=0.05
             Lowest probability of a segment.
-        known : as in ``predict``, default=None
+        known : list of label sequences, or array-like, default=None
+            As in the estimator's ``predict``.
         field : object, default=None
             As in :meth:`SegmentsDisplay.from_estimator`.
         **options

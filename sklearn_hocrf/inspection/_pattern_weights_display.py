@@ -25,6 +25,7 @@ class PatternWeightsDisplay(Display):
     Parameters
     ----------
     patterns : list of tuples of labels
+        The patterns to show.
     weights : list of float
         The weight of each pattern, the largest first.
     labels : list of labels or None, default=None
@@ -58,6 +59,7 @@ class PatternWeightsDisplay(Display):
         Parameters
         ----------
         estimator : HighOrderCRF, HighOrderSemiCRF, or a pipeline or search around one
+            The fitted model.
         order : int or None, default=1
             The order of the patterns; None means all orders from 1.
         top : int, default=20

@@ -112,14 +112,16 @@ class SegmentsDisplay(Display):
         ----------
         estimator : estimator
             A fitted model of this package, or a pipeline or a search around one.
-        X : as in ``predict``
+        X : list of sequences, SequenceBatch, array-like or sparse matrix
+            As in the estimator's ``predict``.
             The source of the texts of tokens, see ``field``.
         y_true : list of sequences or None, default=None
             The true labels or segments, to show errors.
         scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
             How labels encode segments; "auto" is the scheme of a :class:`~sklearn_hocrf.HighOrderSemiCRF`, the scheme
             that ``constraints`` name, the scheme of labels that look like tags, and else "runs" of equal labels.
-        known : as in ``predict``, default=None
+        known : list of label sequences, or array-like, default=None
+            As in the estimator's ``predict``.
         field : object, default=None
             Which field of a token that is a mapping, a list or a tuple is its text, or which column of a
             :class:`~sklearn_hocrf.feature_extraction.SequenceBatch`; None means the first that is a string. Tokens
@@ -184,7 +186,12 @@ class SegmentsDisplay(Display):
             arrays such as ``predict_segments(X, with_probability=True)`` returns.
         y_true : list of sequences or None, default=None
             The true labels or segments, to show errors.
-        scheme, field, separator : as in :meth:`from_estimator`
+        scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
+            As in :meth:`from_estimator`.
+        field : object, default=None
+            As in :meth:`from_estimator`.
+        separator : str, default=" "
+            As in :meth:`from_estimator`.
             The scheme is ignored for segments.
         classes : iterable of labels or None, default=None
             All existing labels, tags or labels of segments, in any order: with them, colours are the same in all

@@ -22,7 +22,8 @@ def select_sequences(estimator: Any, X: Any, n: int = 10, *, by: str = "entropy"
     ----------
     estimator : HighOrderCRF, HighOrderSemiCRF, or a pipeline or search around one
         A fitted model.
-    X : as in ``predict``
+    X : list of sequences, SequenceBatch, array-like or sparse matrix
+        As in the estimator's ``predict``.
         Sequences without labels.
     n : int, default=10
         Number of sequences, at most those of X.

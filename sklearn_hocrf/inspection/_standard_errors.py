@@ -53,7 +53,8 @@ def weight_standard_errors(
         The weights. A pattern is a tuple of labels, as in ``patterns_``. A feature is a name, as in
         ``feature_names_in_``, a column of ``coef_``, None for the weight of the pattern itself, or "(each token)" for
         the weight of each token of a segment.
-    y : as in ``fit``, default=None
+    y : list of label sequences, or array-like, default=None
+        As in the estimator's ``fit``.
         The training labels, from which ``class_weight`` makes the weights of the sequences in the objective, and which
         ``pruning`` adds to the candidates.
     sample_weight : array-like of shape (n_sequences,), default=None
@@ -119,12 +120,22 @@ def log_odds_standard_errors(
 
     Parameters
     ----------
-    estimator, X, y, sample_weight, tol, max_iter
-        As in :func:`weight_standard_errors`: the fitted model and its training data.
-    X_new : as in :meth:`~sklearn_hocrf.HighOrderCRF.predict`
+    estimator : HighOrderCRF or HighOrderSemiCRF
+        The fitted model, as in :func:`weight_standard_errors`.
+    X : list of sequences, SequenceBatch, array-like or sparse matrix
+        The sequences of its training.
+    X_new : list of sequences, SequenceBatch, array-like or sparse matrix
         Sequences to predict.
     positions : list of tuples (sequence, token)
         The tokens: the number of the sequence in ``X_new`` and the number of the token in it, from 0.
+    y : list of label sequences, or array-like, default=None
+        The labels of training, as in :func:`weight_standard_errors`.
+    sample_weight : array-like of shape (n_sequences,), default=None
+        The weights of training.
+    tol : float, default=1e-6
+        As in :func:`weight_standard_errors`.
+    max_iter : int, default=1000
+        As in :func:`weight_standard_errors`.
 
     Returns
     -------

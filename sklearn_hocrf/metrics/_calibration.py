@@ -113,13 +113,19 @@ def calibration_table(
 
     Parameters
     ----------
-    y_true, y_pred : as in :func:`segment_outcomes`
+    y_true : list of sequences
+        As in :func:`segment_outcomes`.
+    y_pred : list of sequences of segments
+        As in :func:`segment_outcomes`.
     n_bins : int, default=10
         Number of bins.
     strategy : {"uniform", "quantile"}, default="uniform"
         "uniform": all bins have the same width. "quantile": all have about the same number of segments; there are fewer
         bins where many probabilities are equal.
-    scheme, strict : as in :func:`segment_outcomes`
+    scheme : {"runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="runs"
+        As in :func:`segment_outcomes`.
+    strict : bool, default=False
+        As in :func:`segment_outcomes`.
 
     Returns
     -------
@@ -167,9 +173,18 @@ def expected_calibration_error(
 
     Parameters
     ----------
-    y_true, y_pred : as in :func:`segment_outcomes`
-    n_bins, strategy : as in :func:`calibration_table`
-    scheme, strict : as in :func:`segment_outcomes`
+    y_true : list of sequences
+        As in :func:`segment_outcomes`.
+    y_pred : list of sequences of segments
+        As in :func:`segment_outcomes`.
+    n_bins : int, default=10
+        As in :func:`calibration_table`.
+    strategy : {"uniform", "quantile"}, default="uniform"
+        As in :func:`calibration_table`.
+    scheme : {"runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="runs"
+        As in :func:`segment_outcomes`.
+    strict : bool, default=False
+        As in :func:`segment_outcomes`.
 
     Returns
     -------
@@ -209,7 +224,14 @@ def segment_brier_score(
 
     Parameters
     ----------
-    y_true, y_pred, scheme, strict : as in :func:`segment_outcomes`
+    y_true : list of sequences
+        As in :func:`segment_outcomes`.
+    y_pred : list of sequences of segments
+        As in :func:`segment_outcomes`.
+    scheme : {"runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="runs"
+        As in :func:`segment_outcomes`.
+    strict : bool, default=False
+        As in :func:`segment_outcomes`.
 
     Returns
     -------

@@ -108,7 +108,10 @@ def segment_confusion(
     ----------
     y_true, y_pred : list of sequences
         Token labels, or lists of (start, stop, label), as for :func:`error_table`; the two may have different forms.
-    scheme, strict : as in :func:`extract_segments`
+    scheme : {"runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="runs"
+        As in :func:`extract_segments`.
+    strict : bool, default=False
+        As in :func:`extract_segments`.
         How token labels encode segments. Lists of segments are read as such, whatever the scheme is.
     ignore : iterable of labels, default=()
         Labels of segments that are left out, such as "O" of "runs".

@@ -7,11 +7,9 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from .._docstrings import share_docstring
 from ._counts import Counts, count_segments, count_tokens
 from ._reading import LabelSequences
-from ._segment_scores import segment_precision_recall_f1
-from ._token_scores import PrecisionRecallF1, all_scores, token_precision_recall_f1
+from ._token_scores import PrecisionRecallF1, all_scores
 
 __all__ = ["segment_classification_report", "token_classification_report"]
 
@@ -19,7 +17,6 @@ AVERAGES = ("micro", "macro", "weighted")
 COLUMNS = ("precision", "recall", "f1-score", "support")
 
 
-@share_docstring(token_precision_recall_f1)
 def token_classification_report(
     y_true: LabelSequences,
     y_pred: LabelSequences,
@@ -35,12 +32,21 @@ def token_classification_report(
 
     Parameters
     ----------
-    y_true, y_pred, labels, ignore : as in :func:`token_precision_recall_f1`
+    y_true, y_pred : list of sequences
+        True and predicted labels: lists or arrays of shape (n_tokens,). Sequences may be empty.
+    labels : list of labels, default=None
+        The labels to score, in this order. None: all labels in ``y_true`` or ``y_pred``, sorted.
+    ignore : list of labels, default=()
+        Labels not to score, such as ``["O"]``.
     digits : int, default=2
         Number of decimals of the text.
     output_dict : bool, default=False
         Whether to return a dict instead of text, with unrounded values.
-    zero_division, sample_weight : as in :func:`token_precision_recall_f1`
+    zero_division : {"warn", 0, 1, nan}, default="warn"
+        Value of a ratio 0 / 0; "warn" is 0 with an :class:`~sklearn.exceptions.UndefinedMetricWarning`. Averages ignore
+        nan.
+    sample_weight : array-like of shape (n_sequences,), default=None
+        One weight per sequence, for all of its tokens.
 
     Returns
     -------
@@ -76,8 +82,6 @@ def token_classification_report(
     return _report(by_label, averages, all_scored, digits, output_dict)
 
 
-@share_docstring(token_classification_report)
-@share_docstring(segment_precision_recall_f1)
 def segment_classification_report(
     y_true: LabelSequences,
     y_pred: LabelSequences,
@@ -95,9 +99,28 @@ def segment_classification_report(
 
     Parameters
     ----------
-    y_true, y_pred, scheme, strict, labels, ignore : as in :func:`segment_precision_recall_f1`
-    digits, output_dict : as in :func:`token_classification_report`
-    zero_division, sample_weight : as in :func:`segment_precision_recall_f1`
+    y_true, y_pred : list of sequences
+        Token labels (lists or arrays of shape (n_tokens,)), or, with ``scheme="segments"``, lists of
+        (start, stop, label). Sequences may be empty.
+    scheme : {"runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="runs"
+        How labels encode segments, see :func:`extract_segments`. The default does not interpret the text of labels: for
+        tags such as "B-PER" choose "bio" or "bioes".
+    strict : bool, default=False
+        Treatment of invalid tags, see :func:`extract_segments`.
+    labels : list of labels, default=None
+        The labels of segments to score ("PER", not "B-PER"), in this order. None: all labels in ``y_true`` or
+        ``y_pred``, sorted.
+    ignore : list of labels, default=()
+        Labels of segments not to score, such as ``["O"]`` for runs of "O".
+    digits : int, default=2
+        Number of decimals of the text.
+    output_dict : bool, default=False
+        Whether to return a dict instead of text, with unrounded values.
+    zero_division : {"warn", 0, 1, nan}, default="warn"
+        Value of a ratio 0 / 0; "warn" is 0 with an :class:`~sklearn.exceptions.UndefinedMetricWarning`. Averages ignore
+        nan.
+    sample_weight : array-like of shape (n_sequences,), default=None
+        One weight per sequence, for all of its segments.
 
     Returns
     -------

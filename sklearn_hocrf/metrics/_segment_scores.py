@@ -8,10 +8,9 @@ from typing import Unpack, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._docstrings import share_docstring
 from ._counts import count_segments
 from ._reading import LabelSequences
-from ._token_scores import PrecisionRecallF1, ScoreOptions, all_scores, f1_score, token_precision_recall_f1
+from ._token_scores import PrecisionRecallF1, ScoreOptions, all_scores, f1_score
 
 __all__ = ["segment_f1_score", "segment_precision_recall_f1"]
 
@@ -31,7 +30,6 @@ def segment_precision_recall_f1(
 def segment_precision_recall_f1(
     y_true: LabelSequences, y_pred: LabelSequences, *, average: str, **options: Unpack[SegmentScoreOptions]
 ) -> PrecisionRecallF1[float]: ...
-@share_docstring(token_precision_recall_f1)
 def segment_precision_recall_f1(
     y_true: LabelSequences,
     y_pred: LabelSequences,
@@ -61,13 +59,20 @@ def segment_precision_recall_f1(
         ``y_pred``, sorted.
     ignore : list of labels, default=()
         Labels of segments not to score, such as ``["O"]`` for runs of "O".
-    average, zero_division : as in :func:`token_precision_recall_f1`
+    average : {"micro", "macro", "weighted"} or None, default=None
+        None: one value for each label. "micro": the ratio of counts summed over labels. "macro": the mean over labels.
+        "weighted": the mean over labels, weighted by their support.
+    zero_division : {"warn", 0, 1, nan}, default="warn"
+        Value of a ratio 0 / 0; "warn" is 0 with an :class:`~sklearn.exceptions.UndefinedMetricWarning`. Averages ignore
+        nan.
     sample_weight : array-like of shape (n_sequences,), default=None
         One weight per sequence, for all of its segments.
 
     Returns
     -------
-    scores : as in :func:`token_precision_recall_f1`
+    scores : PrecisionRecallF1
+        Named tuple of ``precision``, ``recall``, ``f1``, ``support`` (arrays of shape (n_labels,), or numbers if
+        averaged) and ``labels``.
 
     Raises
     ------
@@ -100,7 +105,6 @@ def segment_f1_score(
 def segment_f1_score(
     y_true: LabelSequences, y_pred: LabelSequences, *, average: None, **options: Unpack[SegmentScoreOptions]
 ) -> np.ndarray: ...
-@share_docstring(segment_precision_recall_f1)
 def segment_f1_score(
     y_true: LabelSequences,
     y_pred: LabelSequences,
@@ -117,10 +121,26 @@ def segment_f1_score(
 
     Parameters
     ----------
-    y_true, y_pred, scheme, strict, labels, ignore : as in :func:`segment_precision_recall_f1`
+    y_true, y_pred : list of sequences
+        Token labels (lists or arrays of shape (n_tokens,)), or, with ``scheme="segments"``, lists of
+        (start, stop, label). Sequences may be empty.
+    scheme : {"runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="runs"
+        How labels encode segments, see :func:`extract_segments`. The default does not interpret the text of labels: for
+        tags such as "B-PER" choose "bio" or "bioes".
+    strict : bool, default=False
+        Treatment of invalid tags, see :func:`extract_segments`.
+    labels : list of labels, default=None
+        The labels of segments to score ("PER", not "B-PER"), in this order. None: all labels in ``y_true`` or
+        ``y_pred``, sorted.
+    ignore : list of labels, default=()
+        Labels of segments not to score, such as ``["O"]`` for runs of "O".
     average : {"micro", "macro", "weighted"} or None, default="micro"
         As for :func:`segment_precision_recall_f1`.
-    zero_division, sample_weight : as in :func:`segment_precision_recall_f1`
+    zero_division : {"warn", 0, 1, nan}, default="warn"
+        Value of a ratio 0 / 0; "warn" is 0 with an :class:`~sklearn.exceptions.UndefinedMetricWarning`. Averages ignore
+        nan.
+    sample_weight : array-like of shape (n_sequences,), default=None
+        One weight per sequence, for all of its segments.
 
     Returns
     -------

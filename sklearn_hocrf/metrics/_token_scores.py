@@ -8,7 +8,6 @@ from typing import Generic, NamedTuple, TypedDict, TypeVar, Unpack, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._docstrings import share_docstring
 from ._counts import (
     Counts,
     check_average,
@@ -237,7 +236,6 @@ def token_f1_score(
 def token_f1_score(
     y_true: LabelSequences, y_pred: LabelSequences, *, average: None, **options: Unpack[ScoreOptions]
 ) -> np.ndarray: ...
-@share_docstring(token_precision_recall_f1)
 def token_f1_score(
     y_true: LabelSequences,
     y_pred: LabelSequences,
@@ -252,10 +250,19 @@ def token_f1_score(
 
     Parameters
     ----------
-    y_true, y_pred, labels, ignore : as in :func:`token_precision_recall_f1`
+    y_true, y_pred : list of sequences
+        True and predicted labels: lists or arrays of shape (n_tokens,). Sequences may be empty.
+    labels : list of labels, default=None
+        The labels to score, in this order. None: all labels in ``y_true`` or ``y_pred``, sorted.
+    ignore : list of labels, default=()
+        Labels not to score, such as ``["O"]``.
     average : {"macro", "micro", "weighted"} or None, default="macro"
         As for :func:`token_precision_recall_f1`. Over all labels, the micro average is the accuracy.
-    zero_division, sample_weight : as in :func:`token_precision_recall_f1`
+    zero_division : {"warn", 0, 1, nan}, default="warn"
+        Value of a ratio 0 / 0; "warn" is 0 with an :class:`~sklearn.exceptions.UndefinedMetricWarning`. Averages ignore
+        nan.
+    sample_weight : array-like of shape (n_sequences,), default=None
+        One weight per sequence, for all of its tokens.
 
     Returns
     -------

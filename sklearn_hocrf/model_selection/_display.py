@@ -61,6 +61,7 @@ class PenaltySearchDisplay:
         Parameters
         ----------
         search : PenaltySearchCV
+            The fitted search.
         axes : sequence of two matplotlib Axes, default=None
             Axes to plot on; None creates a new figure.
 

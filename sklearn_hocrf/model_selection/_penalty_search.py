@@ -253,7 +253,10 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
 
         Parameters
         ----------
-        X, y : as in :meth:`~sklearn_hocrf.HighOrderCRF.fit`
+        X : list of sequences, SequenceBatch, array-like or sparse matrix
+            As in :meth:`~sklearn_hocrf.HighOrderCRF.fit`.
+        y : list of label sequences, or array-like
+            As in :meth:`~sklearn_hocrf.HighOrderCRF.fit`.
             For a pipeline, the input of its first step.
         groups : array-like of shape (n_sequences,), default=None
             Groups of sequences, such as words, writers or documents, that will be new as a whole at prediction time:

@@ -47,7 +47,9 @@ def cross_val_predict(
     estimator : estimator
         An estimator with `fit` and the method.
     X : list of sequences or other form of n sequences
+        The sequences, in a form that `estimator` accepts.
     y : list of label sequences, or None, default=None
+        Their labels.
     groups : array-like of shape (n_sequences,), default=None
         Groups for the splitter. With metadata routing, pass them in `params`.
     cv : int, splitter, iterable or None, default=None

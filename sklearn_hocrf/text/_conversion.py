@@ -19,6 +19,7 @@ def convert_tags(y: Iterable[Sequence[Any]], source: str, target: str) -> list[l
     Parameters
     ----------
     y : list of label sequences
+        The tags to convert.
     source : {"bio", "bioes", "bilou", "bmes", "iob1", "runs"}
         The scheme of `y`. Invalid tags, such as an I of "bio" after an O, begin a segment, as in conlleval: see
         :func:`~sklearn_hocrf.metrics.extract_segments`.
