@@ -2,6 +2,7 @@
 
 import itertools
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -255,6 +256,18 @@ def test_truths_of_probability_zero(drawn):
     conformal = ConformalSequenceLabeler(model, alpha=0.6).fit(X, y)
     assert conformal.threshold_ < 1
     assert 0.4 <= conformal.coverage(X, y).coverage <= 0.5
+
+
+@pytest.mark.parametrize(("length", "is_warned"), [(25, False), (35, True)])
+def test_long_sequences_have_improbable_labellings(length, is_warned):
+    """2 ** -25 can be told from 0, so that sets do not contain everything; 2 ** -35 cannot."""
+    crf = HighOrderCRF(0, fit_intercept=False, sigma_reg=1e-9).fit([[["a"], ["b"]]], [["x", "y"]])
+    X, y = [[["a"]] * length] * 10, [["x"] * length] * 10
+    with warnings.catch_warnings(record=True, action="always") as caught:
+        conformal = ConformalSequenceLabeler(crf, max_size=3).fit(X, y)
+    assert [str(one.message)[:23] for one in caught] == ["sets contain everything"] * is_warned
+    [found] = conformal.predict_set(X[:1])
+    assert (len(found.labellings), found.complete) == (3, False)
 
 
 def test_empty_sequences(drawn):
