@@ -1,6 +1,8 @@
 """Conformal sets: coverage on drawn data, and sets by enumeration."""
 
+import gzip
 import itertools
+import json
 import pickle
 import warnings
 
@@ -17,7 +19,7 @@ from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf._estimator.fitted_model import FittedModel
 from sklearn_hocrf.calibration import CalibratedSequenceLabeler, ConformalSequenceLabeler
 from sklearn_hocrf.calibration._conformal import _Misses, _threshold
-from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
+from sklearn_hocrf.feature_extraction import SequenceDictVectorizer, SequenceFeatureExtractor
 from sklearn_hocrf.metrics import extract_segments
 from sklearn_hocrf.pipeline import make_pipeline
 
@@ -118,6 +120,22 @@ def test_the_expected_loss_is_kept(drawn, options):
     slack = 0.034
     assert np.mean(losses) <= alpha + slack
     assert np.mean(losses) >= alpha - 1 / (n + 1) - 0.1 - slack  # not by sets that contain everything
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("level", ["token", "sequence"])
+def test_addresses_are_covered(data_dir, level):
+    """A model of 150 addresses; coverage by 200 others is within what has probability 1e-6, ties on the upper side."""
+    with gzip.open(data_dir / "usaddress" / "train.jsonl.gz", "rt", encoding="utf-8") as file:
+        rows = [json.loads(line) for _, line in zip(range(650), file, strict=False)]
+    order = np.random.default_rng(0).permutation(len(rows))
+    X, y = [rows[i]["features"] for i in order], [rows[i]["labels"] for i in order]
+    model = make_pipeline(SequenceDictVectorizer(), HighOrderCRF(tol=0.1)).fit(X[:150], y[:150])
+    conformal = ConformalSequenceLabeler(model, level=level).fit(X[150:350], y[150:350])
+    found = conformal.coverage(X[350:], y[350:]).coverage
+    least, most = (betabinom.ppf(p, 300, 181, 20) / 300 for p in (1e-6, 1 - 1e-6))
+    assert least <= found
+    assert found <= most or level == "sequence"
 
 
 # --------------------------------------------------------------------------------------------------------- enumeration
