@@ -1,7 +1,10 @@
 """Conformal sets: coverage on drawn data, and sets by enumeration."""
 
+import gzip
 import itertools
+import json
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -16,7 +19,7 @@ from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf._estimator.fitted_model import FittedModel
 from sklearn_hocrf.calibration import CalibratedSequenceLabeler, ConformalSequenceLabeler
 from sklearn_hocrf.calibration._conformal import _Misses, _threshold
-from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
+from sklearn_hocrf.feature_extraction import SequenceDictVectorizer, SequenceFeatureExtractor
 from sklearn_hocrf.metrics import extract_segments
 from sklearn_hocrf.pipeline import make_pipeline
 
@@ -117,6 +120,22 @@ def test_the_expected_loss_is_kept(drawn, options):
     slack = 0.034
     assert np.mean(losses) <= alpha + slack
     assert np.mean(losses) >= alpha - 1 / (n + 1) - 0.1 - slack  # not by sets that contain everything
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("level", ["token", "sequence"])
+def test_addresses_are_covered(data_dir, level):
+    """A model of 150 addresses; coverage by 200 others is within what has probability 1e-6, ties on the upper side."""
+    with gzip.open(data_dir / "usaddress" / "train.jsonl.gz", "rt", encoding="utf-8") as file:
+        rows = [json.loads(line) for _, line in zip(range(650), file, strict=False)]
+    order = np.random.default_rng(0).permutation(len(rows))
+    X, y = [rows[i]["features"] for i in order], [rows[i]["labels"] for i in order]
+    model = make_pipeline(SequenceDictVectorizer(), HighOrderCRF(tol=0.1)).fit(X[:150], y[:150])
+    conformal = ConformalSequenceLabeler(model, level=level).fit(X[150:350], y[150:350])
+    found = conformal.coverage(X[350:], y[350:]).coverage
+    least, most = (betabinom.ppf(p, 300, 181, 20) / 300 for p in (1e-6, 1 - 1e-6))
+    assert least <= found
+    assert found <= most or level == "sequence"
 
 
 # --------------------------------------------------------------------------------------------------------- enumeration
@@ -255,6 +274,18 @@ def test_truths_of_probability_zero(drawn):
     conformal = ConformalSequenceLabeler(model, alpha=0.6).fit(X, y)
     assert conformal.threshold_ < 1
     assert 0.4 <= conformal.coverage(X, y).coverage <= 0.5
+
+
+@pytest.mark.parametrize(("length", "is_warned"), [(25, False), (35, True)])
+def test_long_sequences_have_improbable_labellings(length, is_warned):
+    """2 ** -25 can be told from 0, so that sets do not contain everything; 2 ** -35 cannot."""
+    crf = HighOrderCRF(0, fit_intercept=False, sigma_reg=1e-9).fit([[["a"], ["b"]]], [["x", "y"]])
+    X, y = [[["a"]] * length] * 10, [["x"] * length] * 10
+    with warnings.catch_warnings(record=True, action="always") as caught:
+        conformal = ConformalSequenceLabeler(crf, max_size=3).fit(X, y)
+    assert [str(one.message)[:23] for one in caught] == ["sets contain everything"] * is_warned
+    [found] = conformal.predict_set(X[:1])
+    assert (len(found.labellings), found.complete) == (3, False)
 
 
 def test_empty_sequences(drawn):

@@ -121,3 +121,15 @@ def test_tokens_that_are_refused():
         PhraseFeatures({"y": ["a"]}).fit([[1.0, 2.0]])
     with pytest.raises(ValueError, match="already have a field 'x'"):
         phrases.transform([[{"w": "a", "x": "b"}]])
+
+
+def test_segments_of_tokens_that_are_refused_or_missing():
+    phrases, bounds = PhraseFeatures({"x": [["a", ""], [""]]}).fit(), (np.array([0, 1]), np.array([2, 2]))
+    tokens = np.array(["a", None], dtype=object)  # None is no word, not even an empty one
+    assert phrases.of_segments(tokens, *bounds)["x"].tolist() == [False, False]
+    assert phrases.of_segments({"only": tokens}, *bounds)["x"].tolist() == [False, False]
+    assert marks_of(phrases.transform([[{"w": "a"}, {"w": None}]]), "x") == [[None, None]]
+    with pytest.raises(ValueError, match="tokens have no field 'w', but \\['p', 'q'\\]: name it by field="):
+        phrases.of_segments({"p": tokens, "q": tokens}, *bounds)
+    with pytest.raises(ValueError, match="tokens are numbers, but phrases are texts"):
+        phrases.of_segments(np.array([1.0, 2.0]), *bounds)

@@ -307,6 +307,14 @@ def test_scores_take_labels_only(method):
         getattr(model, method)(X, y)
 
 
+def test_tables_of_integers_are_no_probabilities():
+    model, message = HighOrderCRF().fit(X, [np.eye(2)] * 2), r"y\[0\].* has 2 dimensions.*takes.*arrays of floats"
+    with pytest.raises(ValueError, match=message):
+        model.fit(X, [np.eye(2, dtype=int)] * 2)
+    with pytest.raises(ValueError, match=message):
+        model.score(X, [np.eye(2)] * 2)
+
+
 def test_who_refuses():
     y = [[{"a": 0.5, "b": 0.5}, "b"], ["a", "b"]]
     with pytest.raises(ValueError, match="say nothing about where segments begin"):

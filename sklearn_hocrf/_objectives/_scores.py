@@ -99,18 +99,18 @@ def sequence_log_likelihood(
            [ 0.281, -0.281]])
     """
     problem = _read(scores, patterns, lengths)
-    codes = _checked_labels(y, problem)
-    weight = _checked_weight(sequence_weight, len(problem.batch))
-    model, plan = problem.model, problem.model.plan(problem.batch, problem.mask)
+    model, batch, mask = problem.model, problem.batch, problem.mask
+    codes = _checked_codes(y, problem)
+    weight = _checked_weight(sequence_weight, len(batch))
+    score, plan = model.log_score(batch, codes), model.plan(batch, mask)
+    _refuse_impossible(score, codes, problem)
     expected = model.expectations(plan, weight, n_jobs)
-    truth = _one_hot(codes, problem)
-    observed = model.expectations(plan.masked(Mask(truth, np.zeros(len(codes), np.int8))), weight, n_jobs)
-    marginals = model.marginals(problem.batch, n_jobs=n_jobs, mask=problem.mask)
-    of_tokens = np.repeat(weight, problem.batch.lengths)[:, None]
-    counts = (observed.counts - expected.counts)[problem.place]
+    counts = (plan.empirical_counts(codes, weight) - expected.counts)[problem.place]
+    truth = codes[:, None] == np.arange(model.layout.automaton.n_labels)
+    marginals = model.marginals(batch, n_jobs=n_jobs, mask=mask)
     return ScoredLikelihood(
-        np.minimum(observed.log_z - expected.log_z, 0.0),
-        of_tokens * (truth - marginals),
+        np.minimum(score - expected.log_z, 0.0),
+        np.repeat(weight, batch.lengths)[:, None] * (truth - marginals),
         np.where(problem.is_forbidden, 0.0, counts),
     )
 
@@ -228,22 +228,26 @@ def _checked_lengths(lengths, n_tokens) -> np.ndarray:
     return given.astype(np.int64)
 
 
-def _checked_labels(y, problem) -> np.ndarray:
-    """Return the labels of all tokens, which must be possible."""
+def _checked_codes(y, problem) -> np.ndarray:
+    """Return the labels of all tokens."""
     codes, n_labels = np.asarray(y), problem.model.layout.automaton.n_labels
     if codes.shape != (problem.batch.n_tokens,) or (codes.size and codes.dtype.kind not in "iu"):
         raise ValueError(f"y must be {problem.batch.n_tokens} integers, one for each row of scores")
     wrong = np.flatnonzero((codes < 0) | (codes >= n_labels))
     if len(wrong):
         raise ValueError(f"y has the label {codes[wrong[0]]} at token {wrong[0]}, but labels are 0 to {n_labels - 1}")
-    codes = codes.astype(np.int32)
-    score = problem.model.log_score(problem.batch, codes)
-    allowed = True if problem.mask is None else problem.mask.allowed[np.arange(len(codes)), codes]
-    number = np.repeat(np.arange(len(problem.batch)), problem.batch.lengths)
-    impossible = np.union1d(np.flatnonzero(score == -np.inf), number[~np.broadcast_to(allowed, codes.shape)])
-    if len(impossible):
-        raise ValueError(f"sequence {impossible[0]}: its labels y are forbidden by patterns or by a score of -inf")
-    return codes
+    return codes.astype(np.int32)
+
+
+def _refuse_impossible(score, codes, problem) -> None:
+    """Raise a ValueError if labels are forbidden by patterns, which ``score`` shows, or by a score of -inf."""
+    impossible = score == -np.inf
+    if problem.mask is not None:
+        tokens = np.flatnonzero(~problem.mask.allowed[np.arange(len(codes)), codes])
+        impossible[np.searchsorted(problem.batch.offsets, tokens, side="right") - 1] = True
+    if impossible.any():
+        number = int(np.argmax(impossible))
+        raise ValueError(f"sequence {number}: its labels y are forbidden by patterns or by a score of -inf")
 
 
 def _checked_weight(weight, n_sequences) -> np.ndarray:
@@ -253,7 +257,3 @@ def _checked_weight(weight, n_sequences) -> np.ndarray:
     if given.shape != (n_sequences,) or not np.isfinite(given).all():
         raise ValueError(f"sequence_weight must be {n_sequences} finite numbers, one for each sequence")
     return given
-
-
-def _one_hot(codes, problem) -> np.ndarray:
-    return codes[:, None] == np.arange(problem.model.layout.automaton.n_labels)

@@ -196,13 +196,14 @@ class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin,
         refuse_no_probabilities(fitted.estimator)
         misses = self._misses(fitted, X, y)
         threshold = _threshold(misses, self.alpha)
-        if threshold > 1 - _LOWEST:
-            self._tell_of_everything(misses)
+        lowest = _LOWEST if self.level == "segment" else _TIES
+        if threshold > 1 - lowest:
+            self._tell_of_everything(misses, lowest)
         self.__dict__.update(estimator_=self.estimator, threshold_=threshold, n_sequences_=misses.n_sequences)
         return self
 
-    def _tell_of_everything(self, misses):
-        n_impossible = len(np.unique(misses.sequence[misses.score > 1 - _LOWEST]))
+    def _tell_of_everything(self, misses, lowest):
+        n_impossible = len(np.unique(misses.sequence[misses.score > 1 - lowest]))
         reason = (
             f"the truth of {n_impossible} of {misses.n_sequences} sequences has probability 0 or nearly 0, too many "
             f"for alpha={self.alpha}"

@@ -146,7 +146,10 @@ class PhraseFeatures(SequenceTransformer, auto_wrap_output_keys=None):  # type: 
         check_is_fitted(self, "n_phrases_")
         batch, field = self._read(X)
         compiled: _Phrases = self._compiled_phrases
-        codes = self._codes(batch.columns[field]) if batch.n_tokens else np.empty(0, dtype=np.int64)
+        codes = np.empty(0, dtype=np.int64)
+        if batch.n_tokens:
+            column = batch.columns[field]
+            codes = np.append(self._codes(column.values.tolist()), -1)[column.codes]
         marks = _marks(compiled, codes, batch.offsets)
         columns = {
             name: TokenColumn(freeze(row, np.int32), _MARKS) for name, row in zip(self.phrases, marks, strict=True)
@@ -169,13 +172,20 @@ class PhraseFeatures(SequenceTransformer, auto_wrap_output_keys=None):  # type: 
         -------
         features : dict of ndarray of shape (n_segments,), bool
             For each list, whether a segment is one of its phrases.
+
+        Raises
+        ------
+        ValueError
+            If the tokens lack the field, or if it holds numbers.
         """
         check_is_fitted(self, "n_phrases_")
         compiled: _Phrases = self._compiled_phrases
-        texts = tokens[TEXT_FIELD if self.field is None else self.field] if isinstance(tokens, Mapping) else tokens
-        values, codes = np.unique(["" if text is None else text for text in texts], return_inverse=True)
-        column = TokenColumn(codes.astype(np.int32), values.astype(object))
-        nodes = compiled.trie.find(self._codes(column), np.asarray(starts), np.asarray(stops))
+        if isinstance(tokens, Mapping):
+            tokens = tokens[self._field_of(list(tokens))]
+        texts = np.asarray(tokens).tolist()
+        if any(isinstance(text, float) for text in texts[:1]):
+            raise ValueError("tokens are numbers, but phrases are texts: name the field of the texts by field=")
+        nodes = compiled.trie.find(self._codes(texts), np.asarray(starts), np.asarray(stops))
         return dict(zip(self.phrases, compiled.is_listed[:, nodes], strict=True))
 
     # --- phrases ------------------------------------------------------------------------------------------------------
@@ -218,30 +228,32 @@ class PhraseFeatures(SequenceTransformer, auto_wrap_output_keys=None):  # type: 
     def _normalizer(self) -> Callable[[str], str]:
         return str.casefold if isinstance(self.normalize, str) else self.normalize or str
 
-    def _codes(self, column) -> np.ndarray:
-        """Return the code of each token's word, -1 for words of no phrase; shape (N,)."""
+    def _codes(self, texts: list) -> np.ndarray:
+        """Return the code of each text as a word, -1 for None and for words of no phrase; int64."""
         code_of, normal = self._compiled_phrases.code_of, self._normalizer()
-        of_value = [code_of.get(normal(value), -1) for value in column.values.tolist()]
-        return np.array([*of_value, -1], dtype=np.int64)[column.codes]
+        return np.array([-1 if text is None else code_of.get(normal(text), -1) for text in texts], dtype=np.int64)
+
+    def _field_of(self, fields: list) -> Any:
+        """Return which of the fields of tokens to compare."""
+        field = self.field
+        if field is None:
+            field = fields[0] if len(fields) == 1 else TEXT_FIELD
+        if field not in fields:
+            raise ValueError(f"tokens have no field {short(field)}, but {short(fields)}: name it by field=")
+        return field
 
     # --- tokens -------------------------------------------------------------------------------------------------------
 
     def _read(self, X) -> tuple[SequenceBatch, Any]:
-        """Return X as a batch with raw columns, and the field to compare."""
+        """Return X as a batch with raw columns, and the field to compare (None without tokens)."""
         batch = X if isinstance(X, SequenceBatch) else None
         if batch is None:
             table = read_tokens(X, self.fields)
             nothing = np.zeros(int(table.offsets[-1]) + 1, np.int64), np.empty(0, np.int32)
             batch = SequenceBatch(table.offsets, *nothing, None, 0, columns=without_arrays(table.columns))
-        columns = list(batch.columns)
-        field = self.field
-        if field is None:
-            field = columns[0] if len(columns) == 1 else TEXT_FIELD
-        if batch.n_tokens:
-            if field not in batch.columns:
-                raise ValueError(f"tokens have no field {short(field)}, but {short(columns)}: name it by field=")
-            if not is_text(batch.columns[field]):
-                raise ValueError(f"the field {short(field)} holds numbers, but phrases are texts")
+        field = self._field_of(list(batch.columns)) if batch.n_tokens else None
+        if batch.n_tokens and not is_text(batch.columns[field]):
+            raise ValueError(f"the field {short(field)} holds numbers, but phrases are texts")
         for name in self.phrases:
             if name in batch.columns:
                 raise ValueError(f"tokens already have a field {short(name)}: give the list of phrases another name")

@@ -1,16 +1,18 @@
 """Conformal sets on real data: how often they contain the truth and how large they are, beside naive thresholds.
 
     OMP_NUM_THREADS=1 python tests/benchmarks/bench_conformal.py [--tasks T ...] [--splits N] [--alphas A ...]
+        [--sentences N] [--held-out N]
 
-Names of conll2002 (a model of order 1, trained once on the training file with the template of ``bench_ner``; in each
-split 1000 sentences of both test files calibrate, and the others test) and usaddress (half of the addresses train a
-model of order 2, a quarter calibrates, a quarter tests). Over random splits: the mean coverage with its standard
-deviation, the same of what is shown where ``max_size`` cuts sets, and how many splits are within the central 95 % of
-the distribution that coverage has if sequences are exchangeable and scores do not tie (beta-binomial; labellings and
-shares of losses have no such law, but their mean is at least 1 - alpha). Sizes are labellings of a sequence, labels of
-a token, or segments of a sequence. "naive" takes probabilities at their word: labellings, or labels of a token, until
-their total probability is 1 - alpha, and segments of probability alpha or more. Needs conll2002 or usaddress in
-SKLEARN_HOCRF_DATA or ../shared/data.
+Names of conll2002 (a model of order 1, trained once on the training file, or its first N sentences, with the template
+of ``bench_ner``; in each split 1000 sentences of both test files calibrate, and the others test; with ``--held-out``
+half of so many calibrate, and half test) and usaddress (half of the addresses train a model of order 2, a quarter
+calibrates, a quarter tests). Over random splits: the mean coverage with its standard deviation, the same of what is
+shown where ``max_size`` cuts sets, and how many splits are within the central 95 % of the distribution that coverage
+has if sequences are exchangeable and scores do not tie (beta-binomial; labellings and shares of losses have no such
+law, but their mean is at least 1 - alpha). Sizes are labellings of a sequence, labels of a token, or segments of a
+sequence. "naive" takes probabilities at their word: labellings, or labels of a token, until their total probability is
+1 - alpha, and segments of probability alpha or more. Needs conll2002 or usaddress in SKLEARN_HOCRF_DATA or
+../shared/data.
 """
 
 import gzip
@@ -39,20 +41,22 @@ LEVELS = {
 HEADS = ["", "alpha", "coverage", "shown", "within 95 %", "size", "complete", "naive: coverage", "naive: size"]
 
 
-def conll2002(n_splits):
+def conll2002(n_splits, n_sentences, n_held_out):
     """Yield the fitted model, and the data that calibrate and test, of each split."""
     files = [common.data_file(*parts) for parts in (bench_ner.TRAIN, DEVELOPMENT, bench_ner.TEST)]
     train, *tests = (load_conll(path, ["w", "p", "tag"], return_X_y=True) for path in files)
     train = [pair for pair in zip(*train, strict=True) if len(pair[1]) <= bench_ner.LONGEST]
+    train = train[: n_sentences or len(train)]
     extractor = SequenceFeatureExtractor(bench_chunking.TEMPLATES, fields=["w", "p"], padding="drop")
     crf = HighOrderCRF(1).fit(extractor.fit_transform([x for x, _ in train]), [y for _, y in train])
     X, y = extractor.transform(sum((X for X, _ in tests), [])), sum((y for _, y in tests), [])
+    n_calibrate = n_held_out // 2 or 1000
     for split in range(n_splits):
-        order = np.random.default_rng(split).permutation(len(y))
-        yield crf, *((X[part], [y[i] for i in part]) for part in (order[:1000], order[1000:]))
+        order = np.random.default_rng(split).permutation(len(y))[: n_held_out or len(y)]
+        yield crf, *((X[part], [y[i] for i in part]) for part in (order[:n_calibrate], order[n_calibrate:]))
 
 
-def usaddress(n_splits):
+def usaddress(n_splits, *_):
     """Yield the same."""
     with gzip.open(common.data_file(*ADDRESSES), "rt", encoding="utf-8") as file:
         addresses = list(map(json.loads, file))
@@ -92,12 +96,12 @@ def bounds(n, n_test, alpha):
 def main(arguments=None):
     tasks = {conll2002: [bench_ner.TRAIN, DEVELOPMENT, bench_ner.TEST], usaddress: [ADDRESSES]}
     names = {task.__name__: task for task in tasks}
-    options = common.parse(__doc__, arguments, tasks=list(names), splits=20, alphas=[0.1])
+    options = common.parse(__doc__, arguments, tasks=list(names), splits=20, alphas=[0.1], sentences=0, held_out=0)
     for name in options.tasks:
         if common.skipped(common.absent(*tasks[names[name]])):
             continue
         found = {(level, alpha): [] for level in LEVELS for alpha in options.alphas}
-        for model, calibration, test in names[name](options.splits):
+        for model, calibration, test in names[name](options.splits, options.sentences, options.held_out):
             for (level, alpha), values in found.items():
                 conformal = ConformalSequenceLabeler(model, alpha=alpha, **LEVELS[level]).fit(*calibration)
                 coverage = conformal.coverage(*test)

@@ -36,7 +36,7 @@ from sklearn_hocrf.feature_extraction import (
     SequenceFeatureExtractor,
     TokenTransformer,
 )
-from sklearn_hocrf.inspection import select_sequences
+from sklearn_hocrf.inspection import durations, select_sequences
 from sklearn_hocrf.settings import PatternSearch
 from sklearn_hocrf.training import predict_from_scores, sequence_log_likelihood
 
@@ -138,6 +138,7 @@ class Training(NamedTuple):
     repeats: bool
     orders: list  # for each feature the orders of the patterns that it goes with
     token_labels: list
+    soft: list | None = None  # for each sequence, (probability, segmentation) of all that y takes for possible
 
 
 def chain(segmentation):
@@ -171,6 +172,9 @@ def expected_weights(training, p, given_patterns):
     if not training.repeats:
         patterns = {z for z in patterns if all(a != b for a, b in zip(z, z[1:], strict=False))}
     counts = plain.pair_counts(training.times, chains, training.weights, patterns)
+    if training.soft is not None:
+        expected = soft_counts(training)
+        counts |= {pair: count for pair, count in expected.items() if count >= p["min_pair_count"]}
     least = p["min_pair_count"]
     pairs = {pair for pair, count in counts.items() if count > 0 and (least <= 1 or count >= least)}
     if p["all_pairs"]:
@@ -180,6 +184,17 @@ def expected_weights(training, p, given_patterns):
         least = 1 if p["fit_intercept"] == "token" else 2
         pairs |= {(TOKENS, (y,)) for y, most in enumerate(training.longest) if most >= least}
     return patterns, pairs
+
+
+def soft_counts(training):
+    """Return how often features are expected with labels."""
+    counts = Counter()
+    for rows, soft, weight in zip(training.times, training.soft, training.weights, strict=True):
+        for q, segmentation in soft:
+            for row, (_, _, y) in zip(rows, segmentation, strict=True):
+                for feature, times in row.items():
+                    counts[feature, (y,)] += weight * q * times
+    return counts
 
 
 def objective_weights(training, class_weight):
@@ -210,14 +225,14 @@ def check_optimum(estimator, training, p, labels, number, converged):
     keys = [("pattern", z) for z in sorted(patterns) if len(z) > 1 or p["fit_intercept"] in (True, "segment")]
     keys += [("pair", pair) for pair in sorted(pairs)]
     value, gradient = 0.0, Counter()
-    for sequence, gold, weight in zip(
-        training.data.sequences(), training.data.gold, objective_weights(training, p["class_weight"]), strict=True
-    ):
+    truth = training.soft or [[(1.0, gold)] for gold in training.data.gold]
+    weights = objective_weights(training, p["class_weight"])
+    for sequence, true, weight in zip(training.data.sequences(), truth, weights, strict=True):
         if weight:
             probability = so.distribution(model, sequence)
-            value -= weight * math.log(probability[gold])
+            value -= weight * sum(q * math.log(probability[gold]) for q, gold in true)
             add_counts(gradient, [(weight * q, s) for s, q in probability.items()], sequence)
-            add_counts(gradient, [(-weight, gold)], sequence)
+            add_counts(gradient, [(-weight * q, gold) for q, gold in true], sequence)
     w, g, strength, precisions = [], [], [], []
     for kind, key in keys:
         w.append((model.patterns if kind == "pattern" else model.features).get(key, 0.0))
@@ -281,6 +296,8 @@ def check_answers(estimator, model, labels, X, y, test, case, scheme="runs"):
     of_patterns = as_lists(estimator.pattern_marginals(X, asked), form)
     require(len(predicted) == len(test.lengths), "other number of answers than of sequences", predicted)
     code = {label: i for i, label in enumerate(labels)}
+    if isinstance(estimator, HighOrderSemiCRF):
+        check_durations(durations(estimator, X), labels, [so.distribution(model, s) for s in test.sequences()])
     for n, sequence in enumerate(test.sequences()):
         found = tuple((u, v, code[label]) for u, v, label in read_prediction(predicted[n], scheme, singles))
         top, ties = so.best_segmentations(model, sequence)
@@ -295,6 +312,22 @@ def check_answers(estimator, model, labels, X, y, test, case, scheme="runs"):
         codes = [tuple(code[label] for label in z) for z in asked]
         expected = np.reshape(so.pattern_marginals(probability, sequence.length, codes), (-1, len(asked)))
         require_close(np.reshape(of_patterns[n], (-1, len(asked))), expected, f"sequence {n}: pattern_marginals")
+
+
+def check_durations(found, labels, probabilities):
+    """Compare number, mean and deviation of the lengths of each label's segments."""
+    counts = {label: Counter() for label in labels}
+    for probability in probabilities:
+        for segmentation, p in probability.items():
+            for u, v, y in segmentation:
+                counts[labels[y]][v - u] += p
+    for row in found:
+        lengths, weight = map(np.array, (list(counts[row.label]), list(counts[row.label].values())))
+        require_close(row.n_segments, weight.sum(), "durations: number of segments")
+        if row.n_segments > 1e-6:
+            mean = np.average(lengths, weights=weight)
+            spread = np.average((lengths - mean) ** 2, weights=weight) ** 0.5
+            require_close((row.mean, row.std), (mean, spread), "durations: mean, deviation", atol=1e-6)
 
 
 def token_marginals(probability, columns, labels, length, scheme):
@@ -1497,6 +1530,85 @@ def check_selection(crf, case):
     require(np.isclose(order, best, rtol=0, atol=1e-9).all(), "not the least certain", values, found.tolist())
 
 
+def soft_targets(case):
+    """Return y, its labels, the shares of these at each token, and why it must be refused or ""."""
+    used, widths = weights_of(case), {len(t) for s in case.shares for t in s if isinstance(t, tuple)}
+    n_labels = max(widths, default=3)
+    shares = [[np.eye(n_labels)[t] if isinstance(t, int) else np.array(t) / sum(t) for t in s] for s in case.shares]
+    soft = [[isinstance(t, tuple) for t in s] for s in case.shares]
+    places = [(n, t) for n, s in enumerate(soft) for t, is_soft in enumerate(s) if is_soft]
+    place, entry = places[case.fault[0] % len(places)] if case.fault and places else None, (case.fault or [0, 0])[1]
+    if place and entry is None and sum(soft[place[0]]) == 1:
+        place = None  # an ordinary hole
+    is_array = [
+        a and all(s) and not (place and place[0] == n)
+        for n, (a, s) in enumerate(zip(case.as_arrays, soft, strict=True))
+    ]
+    bare = all(a for a, w in zip(is_array, used, strict=True) if w)
+    names = list(range(n_labels)) if bare else LABELS["str"][:n_labels]
+    y, present = [], set(names) if bare else set()
+    for n, rows in enumerate(shares):
+        labels = [dict(zip(names, row.tolist(), strict=True)) for row in rows]
+        labels = [
+            one if is_soft else names[row.argmax()] for one, is_soft, row in zip(labels, soft[n], rows, strict=True)
+        ]
+        if place and place[0] == n:
+            labels[place[1]] = entry
+        if used[n] and not bare:
+            present |= {
+                name for one in labels for name in (one if isinstance(one, dict) else [one]) if name is not None
+            }
+        y.append(np.array(rows) if is_array[n] else labels)
+    why = "too few labels" if len(present) < 2 else ""
+    if any(a and w for a, w in zip(is_array, used, strict=True)) and len(present) < n_labels:
+        why = "columns without a label"
+    if place and used[place[0]]:
+        why = "no distribution"
+    if not any(used):
+        why = "no sequence of positive weight"
+    codes = [names.index(name) for name in sorted(present)]
+    return y, sorted(present), [[row[codes] for row in rows] for rows in shares], why
+
+
+def check_soft(case):
+    """Training on probabilities of labels ends at the optimum of the expected likelihood."""
+    y, labels, shares, why = soft_targets(case)
+    weights = weights_of(case)
+    estimator = HighOrderCRF(case.max_order, min_pair_count=case.least)
+    refused, converged = fit(estimator, case.tokens, y, case.weight, why)
+    if refused:
+        return refused
+    require(estimator.classes_.tolist() == labels, "classes_", estimator.classes_.tolist(), labels)
+    features = sorted({name for s in kept(case.tokens, weights) for token in s for name in token})
+    number = {name: f for f, name in enumerate(features)}
+    rows = [[Counter(number[name] for name in token if name in number) for token in s] for s in case.tokens]
+    soft = []
+    for of_sequence in shares:
+        every = itertools.product(*(np.flatnonzero(row).tolist() for row in of_sequence))
+        pairs = ((math.prod(row[y] for row, y in zip(of_sequence, one, strict=True)), one) for one in every)
+        soft.append([(q, tuple((t, t + 1, y) for t, y in enumerate(one))) for q, one in pairs])
+    gold = [tuple((t, t + 1, int(row.argmax())) for t, row in enumerate(s)) for s in shares]
+    training = Training(
+        Data(
+            list(map(len, rows)),
+            [{(f, t, t + 1): float(x) for t, row in enumerate(s) for f, x in row.items()} for s in rows],
+            gold,
+        ),
+        [token_times(s, one) for s, one in zip(rows, gold, strict=True)],
+        weights,
+        len(labels),
+        (1,) * len(labels),
+        True,
+        [(0,)] * len(features),
+        list(map(chain, gold)),
+        soft,
+    )
+    p = {"patterns": "observed", "max_order": case.max_order, "min_pattern_count": 1, "min_pair_count": case.least}
+    p |= {"all_pairs": False, "fit_intercept": True, "class_weight": None, "l1_reg": 0.0, "sigma_reg": 1.0}
+    check_optimum(estimator, training, p, labels, {}, converged)
+    return RIGHT
+
+
 def check_phrases(case):
     """Marks are those of the longest phrases from left to right."""
     lists = {name: [" ".join(words) if case.joined else words for words in found] for name, found in case.lists.items()}
@@ -1603,6 +1715,7 @@ CHECKS = {
     "file": check_file,
     "scores": check_scores,
     "sets": check_sets,
+    "soft": check_soft,
     "phrases": check_phrases,
     "scores in": check_scores_in,
 }

@@ -678,6 +678,37 @@ def set_cases(draw):
     )
 
 
+class SoftCase(NamedTuple):
+    """Labels with probabilities: each token has shares of the labels, or a label number."""
+
+    tokens: list  # sequences of lists of names
+    shares: list  # for each token a tuple of whole numbers, by label number, or a label number
+    as_arrays: list  # whether a sequence is an array, if all its tokens have shares
+    weight: list | None
+    max_order: int
+    least: float  # min_pair_count
+    fault: tuple | None  # number of a token with shares, and what it has instead
+
+
+@st.composite
+def soft_cases(draw):
+    lengths = draw(st.lists(st.integers(1, 3), min_size=1, max_size=4))
+    n_labels = draw(st.integers(2, 3))
+    counts = st.sampled_from([0, 0, 1, 2, 7])
+    shares = st.tuples(*[counts] * n_labels).filter(any)
+    rows = shares if draw(st.booleans()) else shares | st.integers(0, n_labels - 1)
+    faults = st.sampled_from([{"N": 0.5, "V": 0.4}, {"N": 1.5, "V": -0.5}, {"N": float("nan"), "V": 1.0}, {}, None])
+    return SoftCase(
+        draw(sequences_of(st.lists(st.sampled_from("abc"), max_size=2), lengths)),
+        draw(sequences_of(rows, lengths)),
+        draw(st.lists(st.booleans(), min_size=len(lengths), max_size=len(lengths))),
+        draw(weights_of(len(lengths))),
+        draw(st.integers(0, 2)),
+        draw(st.sampled_from([0.97, 0.97, 0, 0.31, 1.97])),  # sums of shares do not come near
+        (draw(st.integers(0, 5)), draw(faults)) if not draw(MOSTLY) else None,
+    )
+
+
 class PhraseCase(NamedTuple):
     """Tokens, and lists of phrases that mark them."""
 
@@ -750,6 +781,7 @@ STRATEGIES = {
     "file": file_cases(),
     "scores": score_cases(),
     "sets": set_cases(),
+    "soft": soft_cases(),
     "phrases": phrase_cases(),
     "scores in": scores_in_cases(),
 }
@@ -758,7 +790,7 @@ CASES = {
     for case in (
         *(ChainCase, SegmentCase, PipelineCase, ExtractorCase),
         *(TrainingCase, StreamCase, RouteCase, ColumnCase, SpoiltCase, FileCase, ScoreCase),
-        *(SetCase, PhraseCase, ScoresInCase),
+        *(SetCase, SoftCase, PhraseCase, ScoresInCase),
         PatternSearch,
     )
 }
