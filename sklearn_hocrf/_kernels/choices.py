@@ -91,10 +91,20 @@ def empty_choices(size):
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def _most_choices(weighted_arcs, index):
     """Return the largest number of choices at a border."""
-    size = weighted_arcs.n_labels
+    longest = 1
     if index is not None:
-        size *= index.longest.max()
-    return size
+        for scored in range(len(index.longest)):
+            longest = max(longest, index.longest[scored])
+    return weighted_arcs.n_labels * longest
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def _longest(tile):
+    """Return the length of the longest sequence of a tile."""
+    longest = 0
+    for block in range(len(tile.length)):
+        longest = max(longest, tile.rows[block + 1] - tile.rows[block])
+    return longest
 
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
@@ -190,7 +200,7 @@ def best_labellings(weighted_arcs, index, tile, sequences, tables, codes, length
     codes, lengths : (n, N) int32   out: labels of tokens, and lengths of the segments that start with them, or 0
     regret : (n, S)   out: how far each is from the best; where there are fewer labellings, the rest is not written
     """
-    n_wanted, n_states, longest = len(codes), len(weighted_arcs.fail), tile.length.max()
+    n_wanted, n_states, longest = len(codes), len(weighted_arcs.fail), _longest(tile)
     known = BestChoices(
         np.empty((longest, n_states), np.int32), np.empty((longest, n_states), np.int32), np.empty((longest, n_states))
     )
@@ -403,11 +413,12 @@ class Draws(NamedTuple):
 @njit(cache=True, nogil=True, error_model="numpy")
 def _empty_draws(n_states, most, n_drawn):
     """Return memory for the choices of a number of samples, with a maximum number of choices per state."""
-    n_rows = min(n_drawn, n_states)
+    n_rows, row_of_state = min(n_drawn, n_states), np.empty(n_states, np.int64)
+    row_of_state[:] = -1
     return Draws(
         np.empty(n_drawn, np.int64),
         np.empty(n_drawn, np.int64),
-        np.full(n_states, -1),
+        row_of_state,
         np.empty(n_rows, np.int64),
         np.empty(n_rows, np.int64),
         np.empty((n_rows, most)),
@@ -461,7 +472,7 @@ def entropies(weighted_arcs, index, tile, sequences, tables, entropy):
     entropy : (S,)   out
     """
     n_states, choices = len(weighted_arcs.fail), empty_choices(_most_choices(weighted_arcs, index))
-    mass = np.empty((tile.length.max() + 1, n_states))  # P(state at border)
+    mass = np.empty((_longest(tile) + 1, n_states))  # P(state at border)
     for block in range(len(tile.length)):
         for lane in range(sequences.shape[1]):
             if sequences[block, lane] < 0:

@@ -37,7 +37,9 @@ class States(NamedTuple):
 def _longer(table):
     """Return a table of twice as many rows that begins with the given ones."""
     longer = np.empty((2 * len(table), table.shape[1]))
-    longer[: len(table)] = table
+    for row in range(len(table)):  # a slice would bring the compilation of numpy's messages on shapes
+        for column in range(table.shape[1]):
+            longer[row, column] = table[row, column]
     return longer
 
 
