@@ -191,7 +191,8 @@ class BasePass(metaclass=ABCMeta):
     def _varying_scores(self, tile: Tile, scores: np.ndarray) -> np.ndarray:
         """Return the log scores of varying arcs."""
         varying_log = self._varying(tile)
-        token_scores.varying_scores(self.weighted_arcs, self.layout.pairs.n_columns, scores, varying_log)
+        if len(varying_log):  # a kernel that is not called need not be compiled
+            token_scores.varying_scores(self.weighted_arcs, self.layout.pairs.n_columns, scores, varying_log)
         return varying_log
 
 

@@ -136,12 +136,14 @@ class _SegmentBasePass(BasePass):
         """Return the scores of tokens and the scores of all candidate segments."""
         scores, cells, candidates = self._score_tokens(tile), self.cells(tile), self.plan.candidates
         segment_scores.assemble(self._lane_kind(tile), self.index, tile, self.length_scores, scores, cells)
-        segment_scores.score_candidates(candidates, self.layout.pairs, *self.pair_weights, self.index, tile, cells)
+        if len(candidates.length):  # a kernel that is not called need not be compiled
+            segment_scores.score_candidates(candidates, self.layout.pairs, *self.pair_weights, self.index, tile, cells)
         if self.plan.scored_parts is not None:
             label_parts.add_to_segments(self.index, self.plan.scored_parts, tile, cells)
         if self.plan.mask is not None:
             masks.forbid_segments(self.index, tile, *self.plan.mask, cells)
-        masks.forbid_short(self.index, tile, self.plan.shortest, cells)
+        if len(self.plan.shortest):
+            masks.forbid_short(self.index, tile, self.plan.shortest, cells)
         return scores, cells
 
     def _alpha(self, tile: Tile) -> np.ndarray:
@@ -258,7 +260,8 @@ class SegmentPass(_SegmentBasePass, MarginalPass):
         plan, pairs, marginals = self.plan, self.layout.pairs, self.column_marginals(tile, weight)
         token_scores.add_expectations(plan.token_features, pairs, tile, marginals, weight, gradient, dense)
         self._count_product(tile, marginals, weight)
-        segment_scores.add_candidates(plan.candidates, pairs, self.index, tile, self.cells(tile), weight, gradient)
+        if len(plan.candidates.length):
+            segment_scores.add_candidates(plan.candidates, pairs, self.index, tile, self.cells(tile), weight, gradient)
 
     def length_counts(self) -> np.ndarray:
         return self._total("lengths", self.plan.n_counted_lengths)

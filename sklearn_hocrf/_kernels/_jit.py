@@ -31,7 +31,8 @@ def njit(*, cache, **options):
     """Return numba's decorator with these options and the cache of this module."""
 
     def decorate(function):
-        kernel = numba.njit(**options)(function)
+        inner = function.__name__.startswith("_") or function.__module__.rpartition(".")[2].startswith("_")
+        kernel = numba.njit(no_cpython_wrapper=inner, no_cfunc_wrapper=True, **options)(function)
         if cache and kernel is not function:  # NUMBA_DISABLE_JIT leaves functions unchanged
             kernel._cache = _open_cache(function)
         return kernel

@@ -58,7 +58,8 @@ def resolve(outgoing, source_arcs, arc_label, fail, state, arc_of_label):
 
     The arrays of the automaton are passed one by one: a tuple would be compiled anew for each kind of tuple.
     """
-    arc_of_label[:] = -1
+    for label in range(len(arc_of_label)):
+        arc_of_label[label] = -1
     missing = len(arc_of_label)
     while True:
         for index in range(outgoing[state], outgoing[state + 1]):

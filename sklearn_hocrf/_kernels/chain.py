@@ -237,7 +237,8 @@ def forward(lane_kind, weighted_arcs, tile, scratch, tables, carry, log_scale, s
             store(totals, 0, total)
             store(lows, 0, low)
             for lane in range(n_lanes):  # 1 / t(j) and log t(j) (10)
-                inverse_scale[row, lane::n_lanes] = 0.0
+                for column in range(lane, scores.shape[1], n_lanes):
+                    inverse_scale[row, column] = 0.0
                 if row - tile.rows[block] < tile.length[block, lane]:
                     # a row of very small or large total would leave the backward pass no room
                     safe = SMALLEST_TOTAL <= totals[0, lane] <= 1.0 / SMALLEST_TOTAL
@@ -253,7 +254,9 @@ def forward(lane_kind, weighted_arcs, tile, scratch, tables, carry, log_scale, s
         first, stop = (tile.rows[block] + block) * n_states, (tile.rows[block + 1] + block + 1) * n_states
         for lane in range(n_lanes):
             if suspect[block, lane] > 0.0:  # no mass: the lane drops out of the backward pass
-                alpha[first:stop, lane::n_lanes] = 0.0
+                for place in range(first, stop):
+                    for column in range(lane, scores.shape[1], n_lanes):
+                        alpha[place, column] = 0.0
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -290,7 +293,8 @@ def backward(lane_kind, weighted_arcs, tile, scratch, tables, weight, beta, coun
             for lane in range(n_lanes):
                 if tile.last[block, lane] == row - tile.rows[block]:
                     for column in range(lane, scores.shape[1], n_lanes):
-                        adjoints[first_beta:, column] = inverse_scale[row, column]
+                        for place in range(first_beta, len(adjoints)):
+                            adjoints[place, column] = inverse_scale[row, column]
             for state in range(n_states):
                 store(values, state, load(alpha, before + state, lane_kind))
             sum_network(lane_kind, weighted_arcs.starts, weighted_arcs.terms, n_states, values)

@@ -71,12 +71,13 @@ class Deviations(NamedTuple):
 
 
 class Search(NamedTuple):
-    """A labelling that is being followed.   n wanted, T tokens."""
+    """A labelling that is being followed.   n wanted, N tokens of the batch."""
 
     found: int  # its number
     n_pending: int  # waiting deviations; this one is stored behind them
-    codes: np.ndarray  # (n, T) int32
-    lengths: np.ndarray  # (n, T) int32
+    first: int  # token of the sequence
+    codes: np.ndarray  # (n, N) int32
+    lengths: np.ndarray  # (n, N) int32
     choices: Choices
     known: BestChoices
     pending: Deviations
@@ -91,10 +92,20 @@ def empty_choices(size):
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def _most_choices(weighted_arcs, index):
     """Return the largest number of choices at a border."""
-    size = weighted_arcs.n_labels
+    longest = 1
     if index is not None:
-        size *= index.longest.max()
-    return size
+        for scored in range(len(index.longest)):
+            longest = max(longest, index.longest[scored])
+    return weighted_arcs.n_labels * longest
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def _longest(tile):
+    """Return the length of the longest sequence of a tile."""
+    longest = 0
+    for block in range(len(tile.length)):
+        longest = max(longest, tile.rows[block + 1] - tile.rows[block])
+    return longest
 
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
@@ -132,7 +143,8 @@ def list_labels(weighted_arcs, tables, place, position, state, choices):
     arc_target, arc_varying, arc_score = weighted_arcs.arc_target, weighted_arcs.arc_varying, weighted_arcs.arc_score
     width, scores, varying_scores, beta, arcs, _ = tables
     score_of, label_of, length_of, target_of = choices
-    row, lane, n_choices = place.row + position, place.lane, 0
+    # not the literal 0, for which callers would be compiled as well
+    row, lane, n_choices = place.row + position, place.lane, np.int64(0)
     after = (row + place.block + 1) * n_states
     meet(weighted_arcs, tables, state)
     for label in range(weighted_arcs.n_labels):
@@ -157,7 +169,7 @@ def _list_segments(weighted_arcs, index, tables, place, position, state, choices
     longest, first_cell, arc_span = index.longest, index.first_cell, index.arc_span
     span_scored, span_suffix = index.span_scored, index.span_suffix
     score_of, label_of, length_of, target_of = choices
-    row, lane, n_choices = place.row + position, place.lane, 0
+    row, lane, n_choices = place.row + position, place.lane, np.int64(0)
     meet(weighted_arcs, tables, state)
     for label in range(weighted_arcs.n_labels):
         arc = arcs[state, label]
@@ -190,7 +202,7 @@ def best_labellings(weighted_arcs, index, tile, sequences, tables, codes, length
     codes, lengths : (n, N) int32   out: labels of tokens, and lengths of the segments that start with them, or 0
     regret : (n, S)   out: how far each is from the best; where there are fewer labellings, the rest is not written
     """
-    n_wanted, n_states, longest = len(codes), len(weighted_arcs.fail), tile.length.max()
+    n_wanted, n_states, longest = len(codes), len(weighted_arcs.fail), _longest(tile)
     known = BestChoices(
         np.empty((longest, n_states), np.int32), np.empty((longest, n_states), np.int32), np.empty((longest, n_states))
     )
@@ -208,8 +220,9 @@ def best_labellings(weighted_arcs, index, tile, sequences, tables, codes, length
             if sequence < 0:
                 continue
             place, first = place_of(tile, block, lane), tile.first_token[block, lane]
-            own_codes, own_lengths = codes[:, first : first + place.length], lengths[:, first : first + place.length]
-            known.label[: place.length] = -1
+            for position in range(place.length):
+                for state in range(n_states):
+                    known.label[position, state] = -1
             pending.regret[0], pending.parent[0], pending.position[0] = 0.0, -1, -1
             n_pending = 1
             for found in range(n_wanted):
@@ -218,7 +231,7 @@ def best_labellings(weighted_arcs, index, tile, sequences, tables, codes, length
                 n_pending -= 1
                 _move_best_to_end(pending, n_pending)
                 regret[found, sequence] = pending.regret[n_pending]
-                search = Search(found, n_pending, own_codes, own_lengths, choices, known, pending)
+                search = Search(found, n_pending, first, codes, lengths, choices, known, pending)
                 n_pending = _follow(weighted_arcs, index, tables, place, search)
 
 
@@ -229,18 +242,20 @@ def _follow(weighted_arcs, index, tables, place, search):
     Only as many are kept as labellings are still wanted: each is one, and its regret is final. Return their number.
     """
     codes, lengths, choices, known, pending = search.codes, search.lengths, search.choices, search.known, search.pending
-    found, n_pending, wanted, scores = search.found, search.n_pending, len(codes) - search.found - 1, choices.score
+    found, n_pending, first, scores = search.found, search.n_pending, search.first, choices.score
+    wanted = len(codes) - found - 1
     parent, departure, regret = pending.parent[n_pending], pending.position[n_pending], pending.regret[n_pending]
     label, length = pending.label[n_pending], pending.length[n_pending]
     state, position = 0, 0
     while position < departure:  # as the labelling that is left
-        codes[found, position], lengths[found, position] = codes[parent, position], lengths[parent, position]
-        if lengths[parent, position] > 0:
-            state = weighted_arcs.arc_target[tables.arcs[state, codes[parent, position]]]
+        token = first + position
+        codes[found, token], lengths[found, token] = codes[parent, token], lengths[parent, token]
+        if lengths[parent, token] > 0:
+            state = weighted_arcs.arc_target[tables.arcs[state, codes[parent, token]]]
         position += 1
     if departure >= 0:
         state = weighted_arcs.arc_target[tables.arcs[state, label]]
-        _write_segment(codes, lengths, found, position, label, length)
+        _write_segment(codes, lengths, found, first + position, label, length)
         position += length
     limit = _limit(pending, n_pending, wanted)
     while position < place.length:
@@ -266,18 +281,18 @@ def _follow(weighted_arcs, index, tables, place, search):
             known.label[position, state], known.length[position, state] = choices.label[best], choices.length[best]
             known.gap[position, state] = gap
         next_label, next_length = known.label[position, state], known.length[position, state]
-        _write_segment(codes, lengths, found, position, next_label, next_length)
+        _write_segment(codes, lengths, found, first + position, next_label, next_length)
         state = weighted_arcs.arc_target[tables.arcs[state, next_label]]
         position += next_length
     return n_pending
 
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
-def _write_segment(codes, lengths, number, position, label, length):
-    """Write a segment, or a token's label, to a labelling."""
-    for token in range(position, position + length):
+def _write_segment(codes, lengths, number, first, label, length):
+    """Write a segment, or a token's label, to a labelling; ``first`` is the number of its first token."""
+    for token in range(first, first + length):
         codes[number, token], lengths[number, token] = label, 0
-    lengths[number, position] = length
+    lengths[number, first] = length
 
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
@@ -361,7 +376,8 @@ def draw_labellings(weighted_arcs, index, tile, sequences, tables, uniform, code
             if sequences[block, lane] < 0:
                 continue
             place, first = place_of(tile, block, lane), tile.first_token[block, lane]
-            position[:], state[:] = 0, 0
+            for sample in range(n_drawn):
+                position[sample], state[sample] = 0, 0
             for at in range(place.length):
                 n_rows, numbers = 0, (place.row + at) * n_lanes + lane
                 for sample in range(n_drawn):
@@ -403,11 +419,13 @@ class Draws(NamedTuple):
 @njit(cache=True, nogil=True, error_model="numpy")
 def _empty_draws(n_states, most, n_drawn):
     """Return memory for the choices of a number of samples, with a maximum number of choices per state."""
-    n_rows = min(n_drawn, n_states)
+    n_rows, row_of_state = min(n_drawn, n_states), np.empty(n_states, np.int64)
+    for state in range(n_states):
+        row_of_state[state] = -1
     return Draws(
         np.empty(n_drawn, np.int64),
         np.empty(n_drawn, np.int64),
-        np.full(n_states, -1),
+        row_of_state,
         np.empty(n_rows, np.int64),
         np.empty(n_rows, np.int64),
         np.empty((n_rows, most)),
@@ -461,7 +479,7 @@ def entropies(weighted_arcs, index, tile, sequences, tables, entropy):
     entropy : (S,)   out
     """
     n_states, choices = len(weighted_arcs.fail), empty_choices(_most_choices(weighted_arcs, index))
-    mass = np.empty((tile.length.max() + 1, n_states))  # P(state at border)
+    mass = np.empty((_longest(tile) + 1, n_states))  # P(state at border)
     for block in range(len(tile.length)):
         for lane in range(sequences.shape[1]):
             if sequences[block, lane] < 0:

@@ -22,8 +22,8 @@ def forbid_labels(tile, n_columns, allowed, scores):
                 first = (tile.rows[block] + position) * n_columns
                 for label in range(allowed.shape[1]):
                     if not allowed[token, label]:
-                        scores[first + label, lane::n_lanes] = 0.0
-                        scores[first + label, lane] = -np.inf
+                        for column in range(lane, scores.shape[1], n_lanes):
+                            scores[first + label, column] = -np.inf if column == lane else 0.0
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -46,8 +46,8 @@ def forbid_segments(index, tile, allowed, begins, cells):
                         token = first_token + position + 1 - d
                         is_open = is_open and allowed[token, label]
                         if not is_open or begins[token] < 0:
-                            cells[first + d, lane::n_lanes] = 0.0
-                            cells[first + d, lane] = -np.inf
+                            for column in range(lane, cells.shape[1], n_lanes):
+                                cells[first + d, column] = -np.inf if column == lane else 0.0
                         is_open = is_open and begins[token] <= 0  # no segment continues across a token that begins one
 
 
@@ -65,8 +65,8 @@ def forbid_short(index, tile, shortest, cells):
                 for label in range(len(shortest)):
                     first, most = row + index.first_cell[label], min(shortest[label] - 1, index.longest[label])
                     for d in range(1, min(most, position) + 1):  # they begin after the sequence does
-                        cells[first + d, lane::n_lanes] = 0.0
-                        cells[first + d, lane] = -np.inf
+                        for column in range(lane, cells.shape[1], n_lanes):
+                            cells[first + d, column] = -np.inf if column == lane else 0.0
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -126,7 +126,7 @@ def forward(lane_kind, weighted_arcs, index, tile, scratch, tables, masked, log_
                 _drop_lane(weighted_arcs, index, tile, tables, block, lane)
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@njit(cache=True, nogil=True, error_model="numpy")
 def _sum_alpha(lane_kind, weighted_arcs, scratch, tables, before):
     """Evaluate the sum network, m = S alpha, at the border whose alpha starts at row ``before``."""
     values, alpha = scratch.values, tables.alpha
@@ -136,7 +136,7 @@ def _sum_alpha(lane_kind, weighted_arcs, scratch, tables, before):
     sum_network(lane_kind, weighted_arcs.starts, weighted_arcs.terms, n_states, values)
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@njit(cache=True, nogil=True, error_model="numpy")
 def _weigh_varying_arcs(lane_kind, weighted_arcs, tile, scratch, tables, row):
     """Compute w(u) of the varying arcs; return their distance from the cut-off, > 0 if all are in range."""
     scores, varying, varying_log = tables.scores, tables.varying, scratch.varying
@@ -162,7 +162,7 @@ def _weigh_varying_arcs(lane_kind, weighted_arcs, tile, scratch, tables, row):
     return margin
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@njit(cache=True, nogil=True, error_model="numpy")
 def _begin_segments(lane_kind, weighted_arcs, index, scratch, tables, row, position):
     """Compute begin = R (w m) and span_begin (18); return the smallest product that is > 0."""
     varying, begin, span_begin = tables.varying, tables.begin, tables.span_begin
@@ -198,7 +198,7 @@ def _begin_segments(lane_kind, weighted_arcs, index, scratch, tables, row, posit
     return low
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@njit(cache=True, nogil=True, error_model="numpy")
 def _exponentiate_cells(lane_kind, index, scratch, tables, row, position, marks):
     """Turn the labels' cells of a row into xi(u, v, y), up to the scales within each segment and a shift of the row."""
     cells, between, log_total = tables.cells, scratch.between, tables.log_total
@@ -227,7 +227,7 @@ def _exponentiate_cells(lane_kind, index, scratch, tables, row, position, marks)
             store(cells, first + d, where_positive(add(score, huge), weight, zero))
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@njit(cache=True, nogil=True, error_model="numpy")
 def _find_reachable(lane_kind, weighted_arcs, index, scratch, tables, row, position):
     """Mark in ``scratch.states`` the states reached by a possible segment that ends with the token."""
     cells, begin, span_begin, marked = tables.cells, tables.begin, tables.span_begin, scratch.states
@@ -253,7 +253,7 @@ def _find_reachable(lane_kind, weighted_arcs, index, scratch, tables, row, posit
             store(marked, state, where_positive(begun, now, load(marked, state, lane_kind)))
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@njit(cache=True, nogil=True, error_model="numpy")
 def _end_span_arcs(lane_kind, weighted_arcs, index, scratch, tables, row, position, after, margin):
     """Add the contribution of span arcs to alpha (20); return ``margin``, or their distance from the cut-off."""
     cells, span_begin, alpha, sums = tables.cells, tables.span_begin, tables.alpha, scratch.sums
@@ -282,7 +282,7 @@ def _end_span_arcs(lane_kind, weighted_arcs, index, scratch, tables, row, positi
     return margin
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@njit(cache=True, nogil=True, error_model="numpy")
 def _end_segments(lane_kind, index, scratch, tables, row, position, after, low):
     """Add begin x to alpha (19); return its total, and ``low`` or the smallest reachable alpha."""
     cells, begin, alpha, last_begin = tables.cells, tables.begin, tables.alpha, scratch.states
@@ -307,7 +307,7 @@ def _end_segments(lane_kind, index, scratch, tables, row, position, after, low):
     return total, low
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@njit(cache=True, nogil=True, error_model="numpy")
 def _take_scale(tile, tables, marks, row, block, log_shift, log_z, suspect):
     """Compute 1 / total of alpha and its logarithm, which log Z sums, unless the lane is suspect or has ended."""
     n_lanes, n_columns = tile.length.shape[1], marks.shape[1]
@@ -335,18 +335,24 @@ def _take_scale(tile, tables, marks, row, block, log_shift, log_z, suspect):
                     log_z[block, derivative] += log_total[row, derivative]
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@njit(cache=True, nogil=True, error_model="numpy")
 def _drop_lane(weighted_arcs, index, tile, tables, block, lane):
     """Remove all mass from a lane."""
     n_states, n_spans, n_lanes = len(weighted_arcs.fail), len(index.span_arc), tile.length.shape[1]
     first_row, stop_row = tile.rows[block], tile.rows[block + 1]
-    tables.alpha[(first_row + block) * n_states : (stop_row + block + 1) * n_states, lane::n_lanes] = 0.0
-    tables.begin[first_row * n_states : stop_row * n_states, lane::n_lanes] = 0.0
-    tables.span_begin[first_row * n_spans : stop_row * n_spans, lane::n_lanes] = 0.0
-    tables.inverse[first_row:stop_row, lane::n_lanes] = 0.0
+    alpha, begin, span_begin, inverse = tables.alpha, tables.begin, tables.span_begin, tables.inverse
+    for column in range(lane, alpha.shape[1], n_lanes):  # slices would take much longer to compile
+        for place in range((first_row + block) * n_states, (stop_row + block + 1) * n_states):
+            alpha[place, column] = 0.0
+        for place in range(first_row * n_states, stop_row * n_states):
+            begin[place, column] = 0.0
+        for place in range(first_row * n_spans, stop_row * n_spans):
+            span_begin[place, column] = 0.0
+        for row in range(first_row, stop_row):
+            inverse[row, column] = 0.0
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@njit(cache=True, nogil=True, error_model="numpy")
 def _score_span_arcs(lane_kind, weighted_arcs, index, scratch, tables, row, position):
     """Fill ``scratch.sums`` with the contributions of span arcs to scores of segments: sums over suffix patterns."""
     cells, sums = tables.cells, scratch.sums
@@ -390,8 +396,9 @@ def backward(lane_kind, weighted_arcs, index, tile, scratch, tables, weight, cou
             position, before = row - first_row, (row + block) * n_states
             for lane in range(n_lanes):
                 if tile.last[block, lane] == position:
-                    adjoints[first_beta:, lane::n_lanes] = 0.0
-                    adjoints[first_beta:, lane] = 1.0
+                    for column in range(lane, adjoints.shape[1], n_lanes):
+                        for place in range(first_beta, len(adjoints)):
+                            adjoints[place, column] = 1.0 if column == lane else 0.0
             scale = load(inverse, row, lane_kind)
             for state in range(n_states):  # the beta of an unreachable state is not used, and may be infinite
                 mass = load(alpha, before + n_states + state, lane_kind)
@@ -410,7 +417,7 @@ def backward(lane_kind, weighted_arcs, index, tile, scratch, tables, weight, cou
             _count_columns(lane_kind, weighted_arcs, tile, scratch, tables, row)
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@njit(cache=True, nogil=True, error_model="numpy")
 def _reach_span_arcs(lane_kind, weighted_arcs, index, scratch, tables, row, position):
     """Add to span_reach (21); leave the probabilities of the arcs' segments in ``scratch.sums`` (23)."""
     cells, span_begin, span_reach = tables.cells, tables.span_begin, tables.span_reach
@@ -431,7 +438,7 @@ def _reach_span_arcs(lane_kind, weighted_arcs, index, scratch, tables, row, posi
             store(sums, number * n_longest + d - 1, multiply(load(span_begin, cell, lane_kind), onward))
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@njit(cache=True, nogil=True, error_model="numpy")
 def _reach_states(lane_kind, index, scratch, tables, row, position):
     """Add x beta to reach (21), and turn the labels' cells into probabilities, without span arcs (23)."""
     cells, begin, reach, ends = tables.cells, tables.begin, tables.reach, scratch.states
@@ -449,7 +456,7 @@ def _reach_states(lane_kind, index, scratch, tables, row, position):
             store(cells, first + d, multiply(weighted, inside))
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@njit(cache=True, nogil=True, error_model="numpy")
 def _count_span_arcs(lane_kind, weighted_arcs, index, scratch, tables, row, position):
     """Add the probabilities of span arcs' segments to the cells of their labels and suffix patterns (23)."""
     cells, sums = tables.cells, scratch.sums
@@ -473,7 +480,7 @@ def _count_span_arcs(lane_kind, weighted_arcs, index, scratch, tables, row, posi
                 store(cells, row * n_cells + index.first_cell[scored] + d - 1, used)
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@njit(cache=True, nogil=True, error_model="numpy")
 def _count_arcs(lane_kind, weighted_arcs, index, scratch, tables, row, lane_weight, counts):
     """Compute b = w R^T reach, and count the arcs' marginals, m b (22); keep those of the varying arcs in scratch."""
     varying, reach, span_reach = tables.varying, tables.reach, tables.span_reach
@@ -498,7 +505,7 @@ def _count_arcs(lane_kind, weighted_arcs, index, scratch, tables, row, lane_weig
             add_folded(counts, arc, multiply(used, lane_weight))
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@njit(cache=True, nogil=True, error_model="numpy")
 def _count_columns(lane_kind, weighted_arcs, tile, scratch, tables, row):
     """Write the marginals of score columns: sums over the arcs that have the column's pattern as a suffix."""
     scores, used_varying = tables.scores, scratch.varying
@@ -522,8 +529,7 @@ def backward_max(lane_kind, weighted_arcs, index, tile, scratch, table, varying_
     """
     n_states, n_varying, n_spans = len(weighted_arcs.fail), len(weighted_arcs.varying_arc), len(index.span_arc)
     n_arcs, n_cells = len(weighted_arcs.arc_varying), index.first_cell[-1]
-    n_longest = index.longest.max()
-    adjoints, sums = scratch.adjoints, scratch.sums
+    adjoints, sums, n_longest = scratch.adjoints, scratch.sums, len(scratch.between) - 1
     first_beta = len(adjoints) - n_states
     never = fill(-np.inf, lane_kind)
     for block in range(len(tile.length)):
@@ -540,10 +546,9 @@ def backward_max(lane_kind, weighted_arcs, index, tile, scratch, table, varying_
             before = (row + block) * n_states
             after = before + n_states
             for lane in range(table.shape[1]):
-                if position >= tile.length[block, lane]:
-                    beta[after : after + n_states, lane] = -np.inf
-                elif tile.last[block, lane] == position:
-                    beta[after : after + n_states, lane] = 0.0
+                if position >= tile.length[block, lane] or tile.last[block, lane] == position:
+                    for state in range(n_states):
+                        beta[after + state, lane] = -np.inf if position >= tile.length[block, lane] else 0.0
             longest = min(n_longest, position + 1)
             for number in range(n_spans):
                 arc = index.span_arc[number]
@@ -625,8 +630,8 @@ def walk(weighted_arcs, index, tile, table, varying_log, beta, codes, lengths):
                         if score > best:
                             best, best_arc, best_length = score, arc, d
                 token = tile.first_token[block, lane] + position
-                codes[token : token + best_length] = weighted_arcs.arc_label[best_arc]
-                lengths[token : token + best_length] = 0
+                for inside in range(token, token + best_length):
+                    codes[inside], lengths[inside] = weighted_arcs.arc_label[best_arc], 0
                 lengths[token] = best_length
                 current = weighted_arcs.arc_target[best_arc]
                 position += best_length

@@ -37,7 +37,9 @@ class States(NamedTuple):
 def _longer(table):
     """Return a table of twice as many rows that begins with the given ones."""
     longer = np.empty((2 * len(table), table.shape[1]))
-    longer[: len(table)] = table
+    for row in range(len(table)):  # a slice would bring the compilation of numpy's messages on shapes
+        for column in range(table.shape[1]):
+            longer[row, column] = table[row, column]
     return longer
 
 
@@ -58,7 +60,8 @@ def _states_of(weighted_arcs, lattice, place, choices):
             n_choices = list_labels(weighted_arcs, lattice, place, position, state, choices)  # inlined
             others, _ = weigh(choices, n_choices)
             row[position, state] = n_rows
-            probability[n_rows] = 0.0
+            for tag in range(n_labels):
+                probability[n_rows, tag] = 0.0
             for number in range(n_choices):
                 part = weight[number] / (1.0 + others)
                 probability[n_rows, label[number]] = part
@@ -74,7 +77,8 @@ def _begin(tags, states, position, code, flow):
     mass_of, label_of, row_of, probability, target = states
     goes_on, segment_label = tags
     total = 0.0
-    flow[:] = 0.0
+    for state in range(len(flow)):
+        flow[state] = 0.0
     for state in range(len(flow)):
         mass, last = mass_of[position, state], label_of[state]
         if mass > 0.0:
@@ -93,7 +97,8 @@ def _go_on(tags, states, position, flow, onward):
     """Move the flow of a segment on by a token; return the part that ends before it, and the part that continues."""
     _, label_of, row_of, probability, target = states
     goes_on, ended, left = tags.goes_on, 0.0, 0.0
-    onward[:] = 0.0
+    for state in range(len(onward)):
+        onward[state] = 0.0
     for state in range(len(flow)):
         if flow[state] == 0.0:
             continue

@@ -1,15 +1,18 @@
 """Cold start: imports, and the first fit and predict in a new process, with an empty and a warm kernel cache.
 
     python tests/benchmarks/bench_start.py [--rounds N]
+    python tests/benchmarks/bench_start.py --tour [--rounds N]   # ten first steps, each with its time
 
 Each measurement is a process of its own; imports take turns. The cache of compiled kernels is a temporary folder.
 """
 
+import json
 import os
 import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 
 import numpy as np
 from common import parse, print_table, with_spread
@@ -40,6 +43,60 @@ MORE = """
 crf.predict_marginals(X), crf.score(X, y), crf.log_likelihood(X, y)
 """
 
+TOUR = {
+    "import": """
+from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, datasets, inspection
+from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
+from sklearn_hocrf.model_selection import PenaltySearchCV
+from sklearn_hocrf.pipeline import make_pipeline
+X, y = datasets.make_name_sentences(60, random_state=0)
+tagger = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF(constraints="bio", max_iter=10))
+segmenter = make_pipeline(SequenceFeatureExtractor(), HighOrderSemiCRF(scheme="bio", max_iter=10))
+search = PenaltySearchCV(tagger, cv=3, max_steps=3)
+""",
+    "fit": "tagger.fit(X, y)",
+    "predict": "tagger.predict(X)",
+    "marginals": "tagger.predict_marginals(X)",
+    "segments with probabilities": "tagger.predict_segments(X, with_probability=True)",
+    "n-best": "tagger.predict_nbest(X, 3)",
+    "samples": "tagger.sample(X, 3, random_state=0)",
+    "semi-CRF, fit": "segmenter.fit(X, y)",
+    "semi-CRF, predict": "segmenter.predict(X)",
+    "explain": "inspection.explain(tagger, X, 0, 1)",
+    "search": "search.fit(X, y)",
+}
+TOUR_TIMED = """
+import json, time, warnings
+warnings.simplefilter("ignore")  # not converged
+seconds = []
+for step in json.loads({steps!r}):
+    start = time.perf_counter()
+    exec(step)
+    seconds.append(time.perf_counter() - start)
+print(*seconds)
+"""
+
+
+def run_tour(cache):
+    """Return the seconds on the wall of each step of the tour, in a new process with a folder of kernels."""
+    environment = os.environ | {"NUMBA_CACHE_DIR": cache}
+    command = [sys.executable, "-c", TOUR_TIMED.format(steps=json.dumps([*TOUR.values()]))]
+    printed = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True).stdout
+    return [float(number) for number in printed.split()]
+
+
+def show_tour(n_rounds):
+    """Print the seconds of each step of the tour and of all, with an empty and with a warm cache."""
+    cold, warm = [], []
+    for _ in range(n_rounds):
+        with tempfile.TemporaryDirectory() as cache:
+            cold.append(run_tour(cache))
+            warm.append(run_tour(cache))
+    columns = [np.column_stack([times, np.sum(times, axis=1)]).T for times in (cold, warm)]
+    rows = zip([*TOUR, "all"], *(map(partial(with_spread, form=".2f"), column) for column in columns), strict=True)
+    print("ten first steps, seconds on the wall: median [least most]")
+    print_table(["", "empty cache", "warm"], list(rows))
+
 
 def run(imports, statements="", cache=None):
     """Run statements in a new process.
@@ -57,7 +114,10 @@ def run(imports, statements="", cache=None):
 
 
 def main(arguments=None):
-    options = parse(__doc__, arguments, rounds=9)
+    options = parse(__doc__, arguments, rounds=9, tour=False)
+    if options.tour:
+        show_tour(options.rounds)
+        return
     for imports in IMPORTS.values():
         run(imports)  # files into the system's cache
     seconds = np.array([[run(imports)[:2] for imports in IMPORTS.values()] for _ in range(options.rounds)])
