@@ -3,6 +3,9 @@
 A model is chosen inside each training part alone, among those that its program lists, by the mean probability of the
 true labellings of held-out sequences: how often a labelling drawn from the model would be entirely right. This decides
 more finely than the share of predictions that are right. Where a label is not in training, the probability is 0.
+
+A model is a list of members, (features, estimator). With several, the answer is the labelling with the highest mean of
+their log-probabilities (a logarithmic opinion pool), among the N_BEST best ones of each member.
 """
 
 import gzip
@@ -14,15 +17,16 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.model_selection import KFold
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 from common import absent, data_file, fit_quietly, parse, print_table, skipped, take_turns  # noqa: F401
 
-from sklearn_hocrf import HighOrderCRF
 from sklearn_hocrf.metrics import randomization_test, sequence_accuracy_score, token_accuracy_score
 
 PRECISION = 0.99
+N_BEST = 8
 
 
 def shuffled_folds(n, n_folds, seed=0):
@@ -42,20 +46,71 @@ def read_lines(*parts):
         return file.read().strip("\n").split("\n")
 
 
-def choose(models, X_by_features, y, indices, n_inner, utility=np.exp):
-    """Return the name of the best of some models, (features, parameters) by name, in folds of a training part.
+def fit_all(members, X_by_features, y, indices):
+    """Return (features, fitted model) for each member, a pair (features, estimator) of a model."""
+    y = part(y, indices)
+    return [
+        (features, fit_quietly(clone(model), part(X_by_features[features], indices), y)) for features, model in members
+    ]
 
-    The first of ``n_inner`` folds is held out. ``utility`` is what counts, of the log-likelihood of a sequence.
+
+def n_best(fitted, X_by_features, indices, n=N_BEST, **settings):
+    """Return the labellings that are among the n best of any member of a model, a list for each sequence."""
+    found = [{} for _ in indices]
+    for features, model in fitted:
+        for labellings, others in zip(
+            found, model.predict_nbest(part(X_by_features[features], indices), n, **settings), strict=True
+        ):
+            labellings.update(dict.fromkeys(tuple(other.labels) for other in others))
+    return [list(labellings) for labellings in found]
+
+
+def log_probabilities(fitted, X_by_features, indices, labellings):
+    """Return the log-probability of a labelling of each sequence, the mean of all members."""
+    if not len(indices):
+        return np.empty(0)
+    y = [list(labels) for labels in labellings]
+    return np.mean([model.log_likelihood(part(X_by_features[of], indices), y) for of, model in fitted], axis=0)
+
+
+def rank(fitted, X_by_features, indices, **settings):
+    """Return the best labelling of each sequence, its log-probability, and the logarithm of the sum of probabilities.
+
+    A single model is asked for its best labelling; the sum is 1. With several, the labelling is the one with the
+    highest mean log-probability among the best ones of each, and the sum is over these. None where there is none.
+    """
+    found = n_best(fitted, X_by_features, indices, N_BEST if len(fitted) > 1 else 1, **settings)
+    owners = np.repeat(np.arange(len(found)), [len(labellings) for labellings in found])
+    flat = [labels for labellings in found for labels in labellings]
+    scores = log_probabilities(fitted, X_by_features, indices[owners], flat)
+    best, total = np.full(len(found), -np.inf), np.full(len(found), -np.inf)
+    answers = [None] * len(found)
+    np.logaddexp.at(total, owners, scores)
+    for owner, labels, score in zip(owners, flat, scores, strict=True):
+        if answers[owner] is None or score > best[owner]:
+            answers[owner], best[owner] = list(labels), score
+    return answers, best, total if len(fitted) > 1 else np.zeros(len(found))
+
+
+def choose(models, X_by_features, y, indices, n_inner, utility=np.exp):
+    """Return the name of the best of some models, each a list of members by its name, in folds of a training part.
+
+    The first of ``n_inner`` folds is held out. ``utility`` is what counts, of the log-probability of a sequence.
     """
     train, test = next(KFold(n_inner, shuffle=True, random_state=0).split(indices))
     train, test = indices[train], indices[test]
     labels = {label for labels_of in part(y, train) for label in labels_of}
     test = np.array([i for i in test if labels.issuperset(y[i])])  # the others have probability 0 in all models
-    scores = {}
-    for name, (features, params) in models.items():
-        X = X_by_features[features]
-        model = fit_quietly(HighOrderCRF(**params | {"tol": 0.1}), part(X, train), part(y, train))
-        scores[name] = utility(model.log_likelihood(part(X, test), part(y, test))).sum()
+    scores, known = {}, {}
+    for name, members in models.items():
+        for features, model in members:
+            key = features, str(model.get_params())
+            if key not in known:
+                known[key] = fit_all([(features, clone(model).set_params(tol=0.1))], X_by_features, y, train)
+        fitted = [known[features, str(model.get_params())][0] for features, model in members]
+        truth = log_probabilities(fitted, X_by_features, test, part(y, test))
+        total = rank(fitted, X_by_features, test)[2] if len(fitted) > 1 else 0
+        scores[name] = utility(truth - total).sum()
     return max(scores, key=scores.get)
 
 
@@ -73,24 +128,21 @@ class Results:
         self.probability[test], self.fold[test] = probability, len(self.seconds)
         self.seconds.append(seconds)
 
-    def fit(self, params, X, train, test, accept=None):
-        """Fit a model to a training part, keep what it predicts for the test part, and return it."""
+    def fit(self, members, X, train, test, accept=None):
+        """Fit a model to a training part, keep what it predicts for the test part, and return the fitted members."""
         start = time.process_time()
-        model = fit_quietly(HighOrderCRF(**params), part(X, train), part(self.y, train))
+        fitted = fit_all(members, X, self.y, train)
         seconds = time.process_time() - start
-        X = part(X, test)
-        labels = model.predict(X)
-        by_rule = labels
-        if accept is not None:
-            broken = [n for n, labels_of in enumerate(labels) if not accept(list(labels_of))]
-            with warnings.catch_warnings(
-                action="ignore", category=UserWarning
-            ):  # some have no labelling that is accepted
-                others = model.predict_nbest(part(X, broken), 1, accept=accept) if broken else []
-            found = {n: other[0].labels for n, other in zip(broken, others, strict=True) if other}
-            by_rule = [found.get(n, labels_of) for n, labels_of in enumerate(labels)]
-        self.add(test, labels, np.exp(model.log_likelihood(X, labels)), seconds, by_rule)
-        return model
+        labels, score, total = rank(fitted, X, test)
+        by_rule = labels.copy()
+        broken = np.array([n for n, labels_of in enumerate(labels) if accept and not accept(labels_of)], dtype=int)
+        if broken.size:
+            with warnings.catch_warnings(action="ignore", category=UserWarning):  # some have no accepted labelling
+                others = rank(fitted, X, test[broken], accept=accept)[0]
+            for n, other in zip(broken, others, strict=True):
+                by_rule[n] = other or labels[n]
+        self.add(test, labels, np.exp(score - total), seconds, by_rule)
+        return [model for _, model in fitted]
 
     @property
     def tested(self):
