@@ -249,9 +249,8 @@ def print_means(shuffles, baseline):
     for name in shuffles[0] if shuffles else []:
         of, other = (np.array([100.0 * results[key].is_right for results in shuffles]) for key in (name, baseline))
         means = of.mean(axis=1)
-        print(
-            f"{name}: {means.mean():.2f}, standard deviation {means.std(ddof=len(means) > 1):.2f} of {means.round(2).tolist()}"
-        )
+        spread = f"standard deviation {means.std(ddof=len(means) > 1):.2f} of {means.round(2).tolist()}"
+        print(f"{name}: {means.mean():.2f}, {spread}")
         if name != baseline:
             gain = (of - other).mean(axis=0)
             swapped = np.random.default_rng(0).choice([-1, 1], (9999, len(gain))) @ gain

@@ -4,9 +4,9 @@
 
 1488 American addresses with 29 labels, in 10 folds of each shuffle: all orders with shuffle 0, with the others what is
 chosen inside each training part as protocol.py says: with the product's features, and with a dozen lines of further
-ones, the best of chains of order 2 and 3, a semi-CRF of order 3 whose features are those of the first and the last
-token of a segment and its length, and the chain of order 3 and the semi-CRF together. This list was set by
-cross-validation inside the training part of fold 0 of shuffle 0. Prints what protocol.print_results says, by address;
+ones, the best of a chain of order 3, a semi-CRF of order 3 whose features are those of the first and the last token of
+a segment and its length, and both together. This list was set by cross-validation inside the training part of fold 0 of
+shuffle 0. Prints what protocol.print_results says, by address;
 repeated labels (the product's RepeatedLabelError) before and after ``predict_nbest(accept=)``; sizes of files; and
 addresses a second from feature dicts. Needs python-crfsuite, and usaddress (SKLEARN_HOCRF_DATA or ../shared/data).
 --quick: two folds of a third of the data. --keep: a folder for results, which are read where they exist.
@@ -36,9 +36,8 @@ def models_of(features, all_pairs):
     """Return what is tried with some features."""
     settings = {"sigma_reg": 2.0, "all_pairs": all_pairs, "tol": 0.05}
     segments = (f"{features}, segments", HighOrderSemiCRF(max_order=3, **settings))
-    chains = {f"order {k}": (features, HighOrderCRF(max_order=k, **settings)) for k in (2, 3)}
-    models = {name: [member] for name, member in chains.items()}
-    return models | {"segments": [segments], "order 3 and segments": [chains["order 3"], segments]}
+    chain = features, HighOrderCRF(max_order=3, **settings)
+    return {"order 3": [chain], "segments": [segments], "order 3 and segments": [chain, segments]}
 
 
 CHOSEN = {"chosen": models_of("own", True), "chosen, more features": models_of("more", False)}
