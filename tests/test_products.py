@@ -14,7 +14,7 @@ import pytest
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 
 BENCHMARKS = Path(__file__).parent / "benchmarks"
-PROGRAMS = ["usaddress", "anystyle", "grobid"]
+PROGRAMS = ["usaddress", "unparseable", "anystyle", "grobid"]
 
 
 @pytest.fixture
@@ -92,6 +92,39 @@ def test_programs_run(load, monkeypatch, tmp_path, capsys, name, invent, printed
     load(name).main(["--quick"])
     output = capsys.readouterr().out
     assert all(text in output for text in printed), output
+
+
+def test_unparseable_texts(load, monkeypatch, tmp_path, capsys):
+    pytest.importorskip("pycrfsuite")
+    invent_addresses(tmp_path, random.Random(0))
+    texts = ["7 Oak St. & Oak St", '"7 Elm Ave, & Elm, Main St"', "known"] * 2 + [f"{n} Oak St." for n in range(17)]
+    (tmp_path / "usaddress" / "unparseable.csv").write_text("\n".join(texts) + "\n")
+    monkeypatch.setenv("SKLEARN_HOCRF_DATA", str(tmp_path))
+    program, trained = load("unparseable"), []
+    lines = [json.loads(line) for line in program.protocol.read_lines(*program.program.FILE)]
+    write(tmp_path / "usaddress" / "train.jsonl.gz", "\n".join(json.dumps(line | {"text": "known"}) for line in lines))
+
+    class Product:  # features as invented
+        def tokenize(self, text):
+            trained.append(text)
+            return text.split()
+
+        def tokens2features(self, tokens):
+            features = [{"word": token.lower(), "digits": token.isdigit()} for token in tokens]
+            for before, after in zip(features, features[1:], strict=False):
+                before["next"] = {"word": after["word"]}
+            return features
+
+    monkeypatch.setattr(program, "load_product", Product)
+    program.main([])
+    output = capsys.readouterr().out
+    assert "of 19 texts" in output
+    assert len(trained) == 19
+    assert "known" not in trained
+    assert [line.split()[0] for line in output.splitlines()[1:]] == ["python-crfsuite", "order", "order"]
+    monkeypatch.setattr(program, "load_product", lambda: None)
+    program.main([])
+    assert "usaddress is not installed" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
