@@ -2,6 +2,7 @@
 
 import gzip
 import importlib
+import itertools
 import json
 import random
 import sys
@@ -10,8 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
+
 BENCHMARKS = Path(__file__).parent / "benchmarks"
-PROGRAMS = ["usaddress", "anystyle", "grobid"]
+PROGRAMS = ["usaddress", "unparseable", "anystyle", "grobid"]
 
 
 @pytest.fixture
@@ -91,6 +94,39 @@ def test_programs_run(load, monkeypatch, tmp_path, capsys, name, invent, printed
     assert all(text in output for text in printed), output
 
 
+def test_unparseable_texts(load, monkeypatch, tmp_path, capsys):
+    pytest.importorskip("pycrfsuite")
+    invent_addresses(tmp_path, random.Random(0))
+    texts = ["7 Oak St. & Oak St", '"7 Elm Ave, & Elm, Main St"', "known"] * 2 + [f"{n} Oak St." for n in range(17)]
+    (tmp_path / "usaddress" / "unparseable.csv").write_text("\n".join(texts) + "\n")
+    monkeypatch.setenv("SKLEARN_HOCRF_DATA", str(tmp_path))
+    program, trained = load("unparseable"), []
+    lines = [json.loads(line) for line in program.protocol.read_lines(*program.program.FILE)]
+    write(tmp_path / "usaddress" / "train.jsonl.gz", "\n".join(json.dumps(line | {"text": "known"}) for line in lines))
+
+    class Product:  # features as invented
+        def tokenize(self, text):
+            trained.append(text)
+            return text.split()
+
+        def tokens2features(self, tokens):
+            features = [{"word": token.lower(), "digits": token.isdigit()} for token in tokens]
+            for before, after in zip(features, features[1:], strict=False):
+                before["next"] = {"word": after["word"]}
+            return features
+
+    monkeypatch.setattr(program, "load_product", Product)
+    program.main([])
+    output = capsys.readouterr().out
+    assert "of 19 texts" in output
+    assert len(trained) == 19
+    assert "known" not in trained
+    assert [line.split()[0] for line in output.splitlines()[1:]] == ["python-crfsuite", "order", "order"]
+    monkeypatch.setattr(program, "load_product", lambda: None)
+    program.main([])
+    assert "usaddress is not installed" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_programs_say_what_is_absent(load, monkeypatch, tmp_path, capsys, name):
     monkeypatch.setenv("SKLEARN_HOCRF_DATA", str(tmp_path))
@@ -115,25 +151,86 @@ def test_folds_are_those_of_the_protocol(load):
         assert sorted([*train, *test]) == list(range(23))
 
 
-def test_choice_sees_the_training_part_alone(load):
+@pytest.mark.parametrize("with_pool", [False, True])
+def test_choice_sees_the_training_part_alone(load, with_pool):
     protocol = load("protocol")
     rng = np.random.default_rng(0)
     y = [list(rng.choice(["a", "b"], size=5)) for _ in range(40)]
     X = [[[label if rng.random() < 0.8 else "?"] for label in labels] for labels in y]
-    models = {s: ("X", {"sigma_reg": s}) for s in (0.01, 1.0)}
+    weak, strong = (("X", HighOrderCRF(sigma_reg=s)) for s in (0.01, 1.0))
+    models = {"weak": [weak], "strong": [strong]} | ({"both": [weak, strong]} if with_pool else {})
     indices = np.arange(0, 40, 2)
     best = protocol.choose(models, {"X": X}, y, indices, 2)
-    assert best == 1.0
+    assert best == "strong"
     for i in range(1, 40, 2):
         X[i] = y[i] = None  # an error, if it were looked at
     assert protocol.choose(models, {"X": X}, y, indices, 2) == best
 
 
-def test_choice_can_meet_unknown_labels(load):
+@pytest.mark.parametrize("with_pool", [False, True])
+def test_choice_can_meet_unknown_labels(load, with_pool):
     y = [["a"], ["b"], ["a"], ["b"], ["c"], ["a"], ["b"], ["d"]]
     X = [[labels] for labels in y]
-    models = {"only": ("X", {})}
+    models = {"only": [("X", HighOrderCRF())]}
+    if with_pool:
+        models["only"].append(("X", HighOrderCRF(max_order=2)))
     assert load("protocol").choose(models, {"X": X}, y, np.arange(8), 2) == "only"
+
+
+def test_pool_against_all_labellings(load, monkeypatch):
+    protocol = load("protocol")
+    monkeypatch.setattr(protocol, "N_BEST", 100)  # all 2 ** 3 of them
+    rng = np.random.default_rng(0)
+    y = [list(rng.choice(["a", "b"], size=3)) for _ in range(30)]
+    X = {
+        name: [[[label if rng.random() < 0.7 else "?", str(rng.integers(3))] for label in labels] for labels in y]
+        for name in ("one", "other")
+    }
+    members = [("one", HighOrderCRF(max_order=2)), ("other", HighOrderSemiCRF(sigma_reg=3.0))]
+    fitted = protocol.fit_all(members, X, y, np.arange(20))
+    labels, best, total = protocol.rank(fitted, X, np.arange(20, 30))
+    everything = [list(labels) for labels in itertools.product("ab", repeat=3)]
+    for n in range(10):
+        scores = [
+            np.mean([model.log_likelihood([X[of][20 + n]], [other])[0] for of, model in fitted]) for other in everything
+        ]
+        assert labels[n] == everything[np.argmax(scores)]
+        assert best[n] == pytest.approx(max(scores))
+        assert total[n] == pytest.approx(np.logaddexp.reduce(scores))
+    answers = [others for others in everything if others != labels[0]]
+    assert protocol.rank(fitted, X, np.array([20]), accept=lambda other: list(other) != labels[0])[0][0] in answers
+
+
+def test_choice_of_pools_is_fair(load, monkeypatch):
+    """A pool of a model and itself has the score of the model, whatever the others."""
+    protocol = load("protocol")
+    seen = []
+    monkeypatch.setattr(protocol, "max", lambda scores, key: seen.append(dict(scores)) or max(scores), raising=False)
+    y = [list("abab"), list("bbaa"), list("aabb"), list("baba")] * 3
+    X = [[[label, "x"] if t % 3 else ["x"] for t, label in enumerate(labels)] for labels in y]
+    one, two = ("X", HighOrderCRF()), ("X", HighOrderCRF(max_order=2))
+    protocol.choose(
+        {"one": [one], "two": [two], "one twice": [one, one], "both": [one, two]}, {"X": X}, y, np.arange(12), 2
+    )
+    assert seen[0]["one twice"] == pytest.approx(seen[0]["one"])
+    assert all(0 < score < 6 for score in seen[0].values())  # probabilities of six sequences
+
+
+def test_means_of_shuffles(load, capsys):
+    protocol = load("protocol")
+    y = [["a"]] * 8
+    shuffles = []
+    for right in (6, 4):
+        results = {name: protocol.Results(y) for name in ("theirs", "ours")}
+        for name, n in ("theirs", 2), ("ours", right):
+            results[name].add(np.arange(8), [["a" if i < n else "b"] for i in range(8)], np.ones(8), 1.0)
+        shuffles.append(results)
+    protocol.print_means(shuffles, "theirs")
+    output = capsys.readouterr().out
+    assert "ours: 62.50, standard deviation 17.68 of [75.0, 50.0]" in output
+    # two addresses gain in both shuffles, two in one: of the 16 swaps, the 2 with equal signs reach the sum
+    assert "difference +37.50, standard error 14.66" in output
+    assert 0.10 < float(output.split("p = ")[1].split()[0]) < 0.15
 
 
 def test_accepted_by_the_threshold_of_other_folds(load):

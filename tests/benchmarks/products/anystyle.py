@@ -12,20 +12,26 @@ anystyle_references (SKLEARN_HOCRF_DATA or ../shared/data). --quick: a tenth of 
 
 from itertools import accumulate
 
-import numpy as np
 import protocol
-from protocol import Results, choose, shuffled_folds
+from protocol import shuffled_folds
 
+from sklearn_hocrf import HighOrderCRF
 from sklearn_hocrf.feature_extraction import TemplateVectorizer, read_templates
 
 FOLDER = "anystyle_references"
 FILES = [(FOLDER, "core.txt.gz"), (FOLDER, "gold.txt.gz"), (FOLDER, "patterns.txt")]
 WAPITI = "Wapiti, according to the data's README: 81.1 % entirely right, 96.18 % of the tokens, 96 s a fit"
 CAPS, NUMBER, KEYWORD, PUNCTUATION, BRACKETS, TERMINATOR = 8, 9, 14, 16, 17, 18  # columns
-SHARED = {"sigma_reg": 2.0, "feature_order": {"*": 1}, "tol": 0.03}
-PLAIN = {f"order {k}": ("own", SHARED | {"max_order": k}) for k in (1, 2, 3)}
+
+
+def chain(features, **params):
+    """Return the name of features, and a chain."""
+    return features, HighOrderCRF(**{"sigma_reg": 2.0, "feature_order": {"*": 1}, "tol": 0.03} | params)
+
+
+PLAIN = {f"order {k}": [chain("own", max_order=k)] for k in (1, 2, 3)}
 MODELS = {
-    (features, s): (features, SHARED | {"max_order": 3, "sigma_reg": s})
+    f"{features}, sigma {s}": [chain(features, max_order=3, sigma_reg=s)]
     for features, s in [("own", 2.0), ("more", 1.0), ("more", 2.0), ("context", 1.0), ("context", 2.0)]
 }
 MORE = [
@@ -86,16 +92,11 @@ def main(arguments=None):
     # one vocabulary for both folds: what a training part lacks has no weights
     batches = {"own": own.fit_transform(X), "more": more.fit_transform(X)}
     batches["context"] = both.fit_transform([context(reference) for reference in X])
-    results = {name: Results(y) for name in ["chosen", *(f"order {k}" for k in options.orders)]}
-    for train, test in shuffled_folds(len(y), 2):
-        for name, of in results.items():
-            best = name if name in PLAIN else choose(MODELS, batches, y, train, 2)
-            features, params = (PLAIN | MODELS)[best]
-            model = of.fit(params, batches[features], train, test)
-            of.chosen.append(best)
-            right = of.is_right[np.isin(of.tested, test)].mean()
-            size = f"{model.n_parameters_} weights, {model.n_iter_} iterations, {of.seconds[-1]:.1f} s"
-            print(f"{name} ({best}): {100 * right:.2f} % entirely right, {size}", flush=True)
+    folds, results = shuffled_folds(len(y), 2), {}
+    for name in [*(f"order {k}" for k in options.orders), "chosen"]:
+        print(f"{name}:")
+        models = MODELS if name == "chosen" else {name: PLAIN[name]}
+        results[name] = protocol.cross_validate(models, batches, y, folds)
     print(f"\n{WAPITI}")
     protocol.print_results(results, "order 1")
 

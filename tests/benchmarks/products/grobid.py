@@ -15,14 +15,13 @@ import numpy as np
 import protocol
 from protocol import Results, choose
 
+from sklearn_hocrf import HighOrderCRF
 from sklearn_hocrf.feature_extraction import read_templates
 from sklearn_hocrf.metrics import randomization_test, segment_f1_score, token_accuracy_score
 
 FILES = [("grobid_zones", "train.txt.gz"), ("grobid_zones", "segmentation.template")]
-ORDERS = {f"order {k}": ("own", {"max_order": k, "sigma_reg": 1.0, "tol": 0.03}) for k in (1, 2, 3)}
-MODELS = {
-    (k, s): ("own", {"max_order": k, "sigma_reg": s, "tol": 0.03}) for k, s in [(1, 1.0), (2, 1.0), (3, 1.0), (3, 0.3)]
-}
+ORDERS = {f"order {k}": {"max_order": k, "sigma_reg": 1.0, "tol": 0.03} for k in (1, 2, 3)}
+MODELS = ORDERS | {"order 3, sigma .3": ORDERS["order 3"] | {"sigma_reg": 0.3}}
 
 
 def load(quick):
@@ -46,21 +45,21 @@ def main(arguments=None):
     train, test = np.arange(n), np.arange(n, len(X))
     X = read_templates(protocol.data_file(*FILES[1])).fit_transform(X)
     limit = {"max_iter": min(options.max_iter, 30) if options.quick else options.max_iter}
-    limited = {name: (features, params | limit) for name, (features, params) in (ORDERS | MODELS).items()}
+    models = {name: [("own", HighOrderCRF(**params | limit))] for name, params in MODELS.items()}
     rows, found, truth = [], {}, y[n:]
     for name in [*ORDERS, "chosen"]:
         best = name
         if name == "chosen":
-            best = choose({model: limited[model] for model in MODELS}, {"own": X}, y, train, 2, utility=np.positive)
+            best = choose(models, {"own": X}, y, train, 2, utility=np.positive)
         results = Results(y)
-        model = results.fit(limited[best][1], X, train, test)
+        [model] = results.fit(models[best], {"own": X}, train, test)
         found[name] = [results.labels[i] for i in test]
         scores = token_accuracy_score(truth, found[name]), segment_f1_score(truth, found[name], scheme="bio")
         p = ""
         if name != "order 1":
             compared = truth, found[name], found["order 1"]
             p = randomization_test(*compared, segment_f1_score, scheme="bio", random_state=0).p_value
-        shown = f"chosen {best}" if name == "chosen" else name
+        shown = f"chosen: {best}" if name == "chosen" else name
         rows.append([shown, *(f"{score:.4f}" for score in scores), f"{results.seconds[0]:.0f}", model.n_iter_, p])
         print(*rows[-1], flush=True)
     protocol.print_table(["", "lines right", "F1 of zones", "s a fit", "iterations", "p against order 1"], rows)

@@ -3,6 +3,9 @@
 A model is chosen inside each training part alone, among those that its program lists, by the mean probability of the
 true labellings of held-out sequences: how often a labelling drawn from the model would be entirely right. This decides
 more finely than the share of predictions that are right. Where a label is not in training, the probability is 0.
+
+A model is a list of members, (features, estimator). With several, the answer is the labelling with the highest mean of
+their log-probabilities (a logarithmic opinion pool), among the N_BEST best ones of each member.
 """
 
 import gzip
@@ -14,15 +17,16 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.model_selection import KFold
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 from common import absent, data_file, fit_quietly, parse, print_table, skipped, take_turns  # noqa: F401
 
-from sklearn_hocrf import HighOrderCRF
 from sklearn_hocrf.metrics import randomization_test, sequence_accuracy_score, token_accuracy_score
 
 PRECISION = 0.99
+N_BEST = 8
 
 
 def shuffled_folds(n, n_folds, seed=0):
@@ -42,20 +46,88 @@ def read_lines(*parts):
         return file.read().strip("\n").split("\n")
 
 
-def choose(models, X_by_features, y, indices, n_inner, utility=np.exp):
-    """Return the name of the best of some models, (features, parameters) by name, in folds of a training part.
+def fit_all(members, X_by_features, y, indices):
+    """Return (features, fitted model) for each member, a pair (features, estimator) of a model."""
+    y = part(y, indices)
+    return [
+        (features, fit_quietly(clone(model), part(X_by_features[features], indices), y)) for features, model in members
+    ]
 
-    The first of ``n_inner`` folds is held out. ``utility`` is what counts, of the log-likelihood of a sequence.
+
+def n_best(fitted, X_by_features, indices, n=N_BEST, **settings):
+    """Return the labellings that are among the n best of any member of a model, a list for each sequence."""
+    found = [{} for _ in indices]
+    for features, model in fitted:
+        for labellings, others in zip(
+            found, model.predict_nbest(part(X_by_features[features], indices), n, **settings), strict=True
+        ):
+            labellings.update(dict.fromkeys(tuple(other.labels) for other in others))
+    return [list(labellings) for labellings in found]
+
+
+def log_probabilities(fitted, X_by_features, indices, labellings):
+    """Return the log-probability of a labelling of each sequence, the mean of all members."""
+    if not len(indices):
+        return np.empty(0)
+    y = [list(labels) for labels in labellings]
+    return np.mean([model.log_likelihood(part(X_by_features[of], indices), y) for of, model in fitted], axis=0)
+
+
+def sums(owners, scores, n):
+    """Return the logarithm of the sum of exp(scores) of each of n owners."""
+    total = np.full(n, -np.inf)
+    np.logaddexp.at(total, owners, scores)
+    return total
+
+
+def flatten(found):
+    """Return the number of the sequence of each labelling, and all labellings."""
+    owners = np.repeat(np.arange(len(found)), [len(labellings) for labellings in found])
+    return owners, [labels for labellings in found for labels in labellings]
+
+
+def rank(fitted, X_by_features, indices, **settings):
+    """Return the best labelling of each sequence, its log-probability, and the logarithm of the sum of probabilities.
+
+    A single model is asked for its best labelling; the sum is 1. With several, the labelling is the one with the
+    highest mean log-probability among the best ones of each, and the sum is over these. None where there is none.
+    """
+    found = n_best(fitted, X_by_features, indices, N_BEST if len(fitted) > 1 else 1, **settings)
+    owners, flat = flatten(found)
+    scores = log_probabilities(fitted, X_by_features, indices[owners], flat)
+    answers, best = [None] * len(found), np.full(len(found), -np.inf)
+    for owner, labels, score in zip(owners, flat, scores, strict=True):
+        if answers[owner] is None or score > best[owner]:
+            answers[owner], best[owner] = list(labels), score
+    return answers, best, sums(owners, scores, len(found)) if len(fitted) > 1 else np.zeros(len(found))
+
+
+def choose(models, X_by_features, y, indices, n_inner, utility=np.exp):
+    """Return the name of the best of some models, each a list of members by its name, in folds of a training part.
+
+    The first of ``n_inner`` folds is held out. ``utility`` is what counts, of the log-probability of a sequence. If one
+    of the models has several members, probabilities are shares in the sum over the same labellings for all models: the
+    truth and the N_BEST best ones of all members, as a sum over all labellings is not known then.
     """
     train, test = next(KFold(n_inner, shuffle=True, random_state=0).split(indices))
     train, test = indices[train], indices[test]
     labels = {label for labels_of in part(y, train) for label in labels_of}
     test = np.array([i for i in test if labels.issuperset(y[i])])  # the others have probability 0 in all models
+    tried = {
+        (of, str(model.get_params())): (of, clone(model).set_params(tol=0.1)) for of, model in sum(models.values(), [])
+    }
+    fitted = dict(zip(tried, fit_all(tried.values(), X_by_features, y, train), strict=True))
+    truth = [tuple(labels) for labels in part(y, test)]
+    has_pools = any(len(members) > 1 for members in models.values())
+    found = n_best(fitted.values(), X_by_features, test) if has_pools else [[] for _ in test]
+    # the truth is first
+    owners, flat = flatten([[true, *(set(others) - {true})] for true, others in zip(truth, found, strict=True)])
+    first = np.unique(owners, return_index=True)[1]
+    known = {key: log_probabilities([member], X_by_features, test[owners], flat) for key, member in fitted.items()}
     scores = {}
-    for name, (features, params) in models.items():
-        X = X_by_features[features]
-        model = fit_quietly(HighOrderCRF(**params | {"tol": 0.1}), part(X, train), part(y, train))
-        scores[name] = utility(model.log_likelihood(part(X, test), part(y, test))).sum()
+    for name, members in models.items():
+        of = np.mean([known[features, str(model.get_params())] for features, model in members], axis=0)
+        scores[name] = utility(of[first] - (sums(owners, of, len(test)) if has_pools else 0)).sum()
     return max(scores, key=scores.get)
 
 
@@ -73,24 +145,21 @@ class Results:
         self.probability[test], self.fold[test] = probability, len(self.seconds)
         self.seconds.append(seconds)
 
-    def fit(self, params, X, train, test, accept=None):
-        """Fit a model to a training part, keep what it predicts for the test part, and return it."""
+    def fit(self, members, X, train, test, accept=None):
+        """Fit a model to a training part, keep what it predicts for the test part, and return the fitted members."""
         start = time.process_time()
-        model = fit_quietly(HighOrderCRF(**params), part(X, train), part(self.y, train))
+        fitted = fit_all(members, X, self.y, train)
         seconds = time.process_time() - start
-        X = part(X, test)
-        labels = model.predict(X)
-        by_rule = labels
-        if accept is not None:
-            broken = [n for n, labels_of in enumerate(labels) if not accept(list(labels_of))]
-            with warnings.catch_warnings(
-                action="ignore", category=UserWarning
-            ):  # some have no labelling that is accepted
-                others = model.predict_nbest(part(X, broken), 1, accept=accept) if broken else []
-            found = {n: other[0].labels for n, other in zip(broken, others, strict=True) if other}
-            by_rule = [found.get(n, labels_of) for n, labels_of in enumerate(labels)]
-        self.add(test, labels, np.exp(model.log_likelihood(X, labels)), seconds, by_rule)
-        return model
+        labels, score, total = rank(fitted, X, test)
+        by_rule = labels.copy()
+        broken = np.array([n for n, labels_of in enumerate(labels) if accept and not accept(labels_of)], dtype=int)
+        if broken.size:
+            with warnings.catch_warnings(action="ignore", category=UserWarning):  # some have no accepted labelling
+                others = rank(fitted, X, test[broken], accept=accept)[0]
+            for n, other in zip(broken, others, strict=True):
+                by_rule[n] = other or labels[n]
+        self.add(test, labels, np.exp(score - total), seconds, by_rule)
+        return [model for _, model in fitted]
 
     @property
     def tested(self):
@@ -121,8 +190,26 @@ class Results:
         return randomization_test(y, one, two, sequence_accuracy_score, n_trials=9999, random_state=0)
 
 
+def cross_validate(models, X, y, folds, accept=None):
+    """Return the results of the best of some models, each a list of members by its name, inside each training part."""
+    results = Results(y)
+    for train, test in folds:
+        best = next(iter(models)) if len(models) == 1 else choose(models, X, y, train, 2)
+        fitted = results.fit(models[best], X, train, test, accept)
+        results.chosen.append(best)
+        right = 100 * results.is_right[np.isin(results.tested, test)].mean()
+        size = ", ".join(f"{model.n_parameters_} weights, {model.n_iter_} iterations" for model in fitted)
+        print(f"  {best}: {right:.2f} % entirely right; {size}; {results.seconds[-1]:.1f} s", flush=True)
+    return results
+
+
 def print_results(results, baseline):
-    """Print the figures of results by name, with the test against one of them, or against none of the name."""
+    """Print the figures of results by name, with the test against one of them, or against none of the name.
+
+    They are the shares of sequences that are entirely right, and of tokens; processor seconds of a fit from ready
+    features; the paired randomisation test; the share that can be accepted at 99 % precision, and how many of these are
+    right.
+    """
     rows = []
     for name, of in results.items():
         y, labels = part(of.y, of.tested), part(of.labels, of.tested)
@@ -152,6 +239,24 @@ def print_rule(results, accept, what):
         ruled = [len(after), f"{100 * right:.2f}"] if of.chosen else ["", ""]  # theirs has none
         rows.append([name, len(before), wrong, *ruled])
     print_table(["", what, "wrong of these", "with accept=", "entirely right % then"], rows)
+
+
+def print_means(shuffles, baseline):
+    """Print the means of several shuffles, each results by name, and the differences from those of one name.
+
+    The standard error and the paired randomisation test are over sequences: the shuffles of one are not independent.
+    """
+    for name in shuffles[0] if shuffles else []:
+        of, other = (np.array([100.0 * results[key].is_right for results in shuffles]) for key in (name, baseline))
+        means = of.mean(axis=1)
+        spread = f"standard deviation {means.std(ddof=len(means) > 1):.2f} of {means.round(2).tolist()}"
+        print(f"{name}: {means.mean():.2f}, {spread}")
+        if name != baseline:
+            gain = (of - other).mean(axis=0)
+            swapped = np.random.default_rng(0).choice([-1, 1], (9999, len(gain))) @ gain
+            p = (1 + (abs(swapped) >= abs(gain.sum()) - 1e-9).sum()) / (1 + len(swapped))
+            error = gain.std() / len(gain) ** 0.5
+            print(f"    difference {gain.mean():+.2f}, standard error {error:.2f}, p = {p:.4f} against {baseline}")
 
 
 def kept(path, function):

@@ -2,40 +2,47 @@
 
     OMP_NUM_THREADS=1 python tests/benchmarks/products/usaddress.py [--quick] [--shuffles N ...] [--keep FOLDER]
 
-1488 American addresses with 29 labels, in 10 folds of each shuffle: with shuffle 0 (the protocol of the data) all
-orders, with the others what is chosen. "chosen" are models of OWN, with the product's features, and of MORE, with a
-dozen lines of further ones, each chosen inside a training part as protocol.py says, with half of it held out. Prints
-the share of addresses that are entirely right, and of tokens; processor seconds of a fit from ready features; a paired
-randomisation test; the share of addresses that can be accepted at 99 % precision, by a threshold from the other folds,
-and how many of these are right; repeated labels (the product's RepeatedLabelError) before and after
-``predict_nbest(accept=)``; sizes of files, and addresses a second from feature dicts. Needs python-crfsuite, and
-usaddress (SKLEARN_HOCRF_DATA or ../shared/data). --quick: two folds of a third of the data. --keep: a folder for the
-results, which are read where they exist, so that a long run can be interrupted.
+1488 American addresses with 29 labels, in 10 folds of each shuffle: all orders with shuffle 0, with the others what is
+chosen inside each training part as protocol.py says: with the product's features, and with a dozen lines of further
+ones, the best of a chain of order 3, a semi-CRF of order 3 whose features are those of the first and the last token of
+a segment and its length, and both together. This list was set by cross-validation inside the training part of fold 0 of
+shuffle 0. Prints what protocol.print_results says, by address;
+repeated labels (the product's RepeatedLabelError) before and after ``predict_nbest(accept=)``; sizes of files; and
+addresses a second from feature dicts. Needs python-crfsuite, and usaddress (SKLEARN_HOCRF_DATA or ../shared/data).
+--quick: two folds of a third of the data. --keep: a folder for results, which are read where they exist.
 """
 
 import json
 import os
 import tempfile
 import time
+from collections import Counter
+from functools import partial
 from itertools import groupby
 
-import numpy as np
 import protocol
-from protocol import Results, choose, part, shuffled_folds
+from protocol import Results, part, shuffled_folds
+from sklearn.base import clone
 
-from sklearn_hocrf import HighOrderCRF
-from sklearn_hocrf.feature_extraction import SequenceDictVectorizer
+from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
+from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceDictVectorizer
 from sklearn_hocrf.tagger import Tagger, export_tagger
 
 FILE = ("usaddress", "train.jsonl.gz")
-THEIRS = {"c1": 0.1, "c2": 0.01}
-PLAIN = {f"order {k}": ("own", {"max_order": k, "sigma_reg": 2.0, "tol": 0.03}) for k in (1, 2, 3)}
-TRIED = [{"max_order": k, "sigma_reg": s, "tol": 0.03} for k, s in [(2, 2.0), (3, 2.0), (3, 4.0)]]
-OWN = {n: ("own", params | {"all_pairs": True}) for n, params in enumerate(TRIED)}
-MORE = {n: ("more", params) for n, params in enumerate(TRIED)}
-CHOSEN = {"chosen": OWN, "chosen, more features": MORE}
+PLAIN = {f"order {k}": [("own", HighOrderCRF(max_order=k, sigma_reg=2.0, tol=0.03))] for k in (1, 2, 3)}
+
+
+def models_of(features, all_pairs):
+    """Return what is tried with some features."""
+    settings = {"sigma_reg": 2.0, "all_pairs": all_pairs, "tol": 0.05}
+    segments = (f"{features}, segments", HighOrderSemiCRF(max_order=3, **settings))
+    chain = features, HighOrderCRF(max_order=3, **settings)
+    return {"order 3": [chain], "segments": [segments], "order 3 and segments": [chain, segments]}
+
+
+CHOSEN = {"chosen": models_of("own", True), "chosen, more features": models_of("more", False)}
 PRODUCT = "python-crfsuite"
-MODELS = [PRODUCT, *PLAIN, *CHOSEN]
+MODELS = {name: {name: members} for name, members in PLAIN.items()} | CHOSEN
 
 
 def shape(text):
@@ -69,7 +76,7 @@ def fit_theirs(results, dicts, train, test, path):
     """Train python-crfsuite, add what it predicts, and return its tagger."""
     import pycrfsuite
 
-    trainer = pycrfsuite.Trainer(verbose=False, params=THEIRS)
+    trainer = pycrfsuite.Trainer(verbose=False, params={"c1": 0.1, "c2": 0.01})
     for features, labels in zip(part(dicts, train), part(results.y, train), strict=True):
         trainer.append(features, labels)
     start = time.process_time()
@@ -84,29 +91,23 @@ def fit_theirs(results, dicts, train, test, path):
     return tagger
 
 
-def run(name, y, dicts, X, folds, path):
-    """Return the results of a model by its name; of CHOSEN, of the one that is best inside each training part."""
+def cross_validate(name, X, y, folds, dicts, path):
+    """Return the results of the product's program, or of what is chosen."""
+    if name != PRODUCT:
+        return protocol.cross_validate(MODELS[name], X, y, folds, no_repeats)
     results = Results(y)
     for train, test in folds:
-        if name == PRODUCT:
-            fit_theirs(results, dicts, train, test, path)
-            continue
-        features, params = PLAIN[name] if name in PLAIN else CHOSEN[name][choose(CHOSEN[name], X, y, train, 2)]
-        results.fit(params, X[features], train, test, no_repeats)
-        results.chosen.append((features, params["max_order"], params["sigma_reg"]))
-    print(f"{name}: {100 * results.is_right.mean():.2f} % entirely right", results.chosen, flush=True)
+        fit_theirs(results, dicts, train, test, path)
     return results
 
 
 def print_use(y, dicts, added, path):
     """Print sizes of files, and how many addresses a second are tagged from feature dicts, median of three turns."""
-    everything = np.arange(len(y))
-    theirs = fit_theirs(Results(y), dicts, everything, everything, path)
-    model = HighOrderCRF(**MORE[1][1]).fit(added, y)
+    theirs = fit_theirs(Results(y), dicts, range(len(y)), [], path)
+    model = clone(CHOSEN["chosen, more features"]["order 3"][0][1]).fit(added, y)
     export_tagger(model, path + ".hocrf")
-    size, own_size = os.path.getsize(path), os.path.getsize(path + ".hocrf")
-    print(f"\nfiles: python-crfsuite {size / 1e6:.2f} MB, order 3 with more features {own_size / 1e6:.2f} MB")
-    tagger = Tagger(path + ".hocrf")
+    tagger, sizes = Tagger(path + ".hocrf"), [os.path.getsize(file) / 1e6 for file in (path, path + ".hocrf")]
+    print("\nfiles: python-crfsuite {:.2f} MB, order 3 with more features {:.2f} MB".format(*sizes))
     cases = {
         PRODUCT: lambda: [theirs.tag(features) for features in dicts],
         "order 3 with more features, in a batch": lambda: model.predict(added),
@@ -116,7 +117,7 @@ def print_use(y, dicts, added, path):
 
 
 def main(arguments=None):
-    options = protocol.parse(__doc__, arguments, quick=False, shuffles=[0, 1, 2, 3, 4, 5], models=MODELS, keep="")
+    options = protocol.parse(__doc__, arguments, quick=False, shuffles=[0, 1, 2, 3, 4, 5], keep="")
     if protocol.skipped(protocol.absent(FILE, modules=["pycrfsuite"])):
         return
     rows = [json.loads(line) for line in protocol.read_lines(*FILE)[:: 3 if options.quick else 1]]
@@ -124,25 +125,24 @@ def main(arguments=None):
     added = [[d | more(row["tokens"], t) for t, d in enumerate(row["features"])] for row in rows]
     # one vocabulary for all folds: the weights of what a training part lacks stay 0
     X = {name: SequenceDictVectorizer().fit_transform(data) for name, data in {"own": dicts, "more": added}.items()}
-    shares = []
+    borders = SegmentFeatureExtractor(bag=(), begin=True, end=True, length="capped", max_length=10)
+    X |= {f"{name}, segments": borders.fit_transform(batch) for name, batch in X.items()}
+    fresh = []
     with tempfile.TemporaryDirectory() as folder:
         path, keep = os.path.join(folder, "theirs"), options.keep or folder
         for shuffle in [0] if options.quick else options.shuffles:
             print(f"\nshuffle {shuffle}")
             folds = shuffled_folds(len(y), 10, shuffle)[: 2 if options.quick else None]
-            names = [PRODUCT, *(PLAIN if shuffle == 0 and not options.quick else []), *CHOSEN]
             results = {}
-            for name in names if options.quick else [name for name in names if name in options.models]:
-                file = os.path.join(keep, f"{shuffle} {name}")
-                results[name] = protocol.kept(file, lambda name=name, folds=folds: run(name, y, dicts, X, folds, path))
+            for name in [PRODUCT, *(MODELS if shuffle == 0 and not options.quick else CHOSEN)]:
+                run = partial(cross_validate, name, X, y, folds, dicts, path)
+                results[name] = protocol.kept(os.path.join(keep, f"{shuffle} {name}"), run)
+                print(f"{name}: {100 * results[name].is_right.mean():.2f} %", Counter(results[name].chosen), flush=True)
             protocol.print_results(results, PRODUCT)
             protocol.print_rule(results, no_repeats, "repeated labels")
-            shares += [{name: 100 * of.is_right.mean() for name, of in results.items()}] * (shuffle > 0)
-        for name in shares[0] if shares else []:
-            of = np.array([share[name] for share in shares])
-            print(f"{name}: mean of fresh shuffles {of.mean():.2f}, standard deviation {of.std():.2f}", of.round(2))
-        if PRODUCT in options.models:
-            print_use(y, dicts, added, path)
+            fresh += [results] * (shuffle > 0)
+        protocol.print_means(fresh, PRODUCT)
+        print_use(y, dicts, added, path)
 
 
 if __name__ == "__main__":
