@@ -27,7 +27,10 @@ exact, and both are scikit-learn estimators.
 ``skops.io.load``: see docs/guide/production.md.
 
 >>> from sklearn_hocrf import HighOrderCRF
->>> X, y = [[["Ada"], ["Lovelace"]], [["Alan"], ["Turing"]]], [["given", "family"], ["given", "family"]]
+>>> X, y = (
+...     [[["Ada"], ["Lovelace"]], [["Alan"], ["Turing"]]],
+...     [["given", "family"], ["given", "family"]],
+... )
 >>> HighOrderCRF(max_order=1).fit(X, y).predict([[["Ada"], ["Turing"]]])
 [['given', 'family']]
 

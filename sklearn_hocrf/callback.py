@@ -18,7 +18,11 @@ It requires scikit-learn 1.9 or later.
 >>> from sklearn_hocrf.datasets import make_digit_words
 >>> X, X_dev, y, y_dev = make_digit_words(120, random_state=0)
 >>> weak = HighOrderCRF(sigma_reg=1000).fit(X, y)
->>> stopped = HighOrderCRF(sigma_reg=1000).set_callbacks(EarlyStopping(X_dev, y_dev, patience=3)).fit(X, y)
+>>> stopped = (
+...     HighOrderCRF(sigma_reg=1000)
+...     .set_callbacks(EarlyStopping(X_dev, y_dev, patience=3))
+...     .fit(X, y)
+... )
 >>> stopped.n_iter_ < weak.n_iter_
 True
 
@@ -139,7 +143,10 @@ class EarlyStopping(_ModelCallback):
     >>> X, X_dev, y, y_dev = make_digit_words(random_state=0)
     >>> stopping = EarlyStopping(X_dev, y_dev, scoring=log_likelihood_scorer, patience=2)
     >>> crf = HighOrderCRF(sigma_reg=100).set_callbacks(stopping).fit(X, y)
-    >>> crf.n_iter_ == len(stopping.scores_) - 2, max(stopping.scores_) == log_likelihood_scorer(crf, X_dev, y_dev)
+    >>> (
+    ...     crf.n_iter_ == len(stopping.scores_) - 2,
+    ...     max(stopping.scores_) == log_likelihood_scorer(crf, X_dev, y_dev),
+    ... )
     (True, True)
     """
 
@@ -291,12 +298,18 @@ class Checkpoint(_ModelCallback):
     >>> X = [[["the"], ["old"], ["man"]], [["the"], ["man"]]]
     >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
     >>> path = Path(tempfile.mkdtemp()) / "run.pickle"
-    >>> crf = HighOrderCRF(max_iter=2, tol=1).set_callbacks(Checkpoint(path, every=1)).fit(X, y)
+    >>> crf = (
+    ...     HighOrderCRF(max_iter=2, tol=1)
+    ...     .set_callbacks(Checkpoint(path, every=1))
+    ...     .fit(X, y)
+    ... )
 
     Some other day:
 
     >>> crf = pickle.loads(path.read_bytes())
-    >>> crf.set_params(warm_start=True, max_iter=500, tol=1e-8).fit(X, y).optimality_gap_ < 1e-8
+    >>> crf.set_params(warm_start=True, max_iter=500, tol=1e-8).fit(
+    ...     X, y
+    ... ).optimality_gap_ < 1e-8
     True
     """
 

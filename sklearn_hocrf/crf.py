@@ -20,7 +20,9 @@ A fitted model answers:
 >>> X = [[["Ann"], ["Lee"], ["met"], ["Bob"]], [["met"], ["Ann"]]]
 >>> y = [["B-PER", "I-PER", "O", "B-PER"], ["O", "B-PER"]]
 >>> model = HighOrderCRF(constraints="bio").fit(X, y)
->>> for start, stop, label, p in model.predict_segments(X[:1], with_probability=True)[0].tolist():
+>>> for start, stop, label, p in model.predict_segments(X[:1], with_probability=True)[
+...     0
+... ].tolist():
 ...     print(start, stop, label, round(p, 2))
 0 2 PER 0.38
 3 4 PER 0.6
@@ -107,7 +109,9 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         >>> from sklearn_hocrf import HighOrderCRF
         >>> X = [[["w=the", "cap"], ["w=old"], ["w=man"]], [["w=the", "cap"], ["w=man"]]]
         >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
-        >>> crf = HighOrderCRF(sigma_reg={"w=": 0.5, ("features", 0): 2.0, ("patterns", 1): 10.0, None: 1.0})
+        >>> crf = HighOrderCRF(
+        ...     sigma_reg={"w=": 0.5, ("features", 0): 2.0, ("patterns", 1): 10.0, None: 1.0}
+        ... )
         >>> crf.fit(X, y).predict([[["w=the"], ["w=man"]]])
         [['DET', 'NOUN']]
 
@@ -311,7 +315,10 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
     Examples
     --------
     >>> from sklearn_hocrf import HighOrderCRF
-    >>> X = [[{"word": "the"}, {"word": "old"}, {"word": "man"}], [{"word": "the"}, {"word": "man"}]]
+    >>> X = [
+    ...     [{"word": "the"}, {"word": "old"}, {"word": "man"}],
+    ...     [{"word": "the"}, {"word": "man"}],
+    ... ]
     >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
     >>> crf = HighOrderCRF(max_order=2).fit(X, y)
     >>> crf.predict([[{"word": "the"}, {"word": "old"}, {"word": "house"}]])

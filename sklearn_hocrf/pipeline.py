@@ -6,9 +6,15 @@ scikit-learn's :class:`~sklearn.pipeline.Pipeline` exposes only the methods that
 >>> from sklearn_hocrf import HighOrderCRF
 >>> from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 >>> from sklearn_hocrf.pipeline import make_pipeline
->>> X, y = [["the", "old", "man"], ["the", "man"]], [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
+>>> X, y = (
+...     [["the", "old", "man"], ["the", "man"]],
+...     [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]],
+... )
 >>> pipe = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF()).fit(X, y)
->>> pipe.predict([["the", "house"]]), pipe.predict_marginals([["the", "house"]])[0].shape
+>>> (
+...     pipe.predict([["the", "house"]]),
+...     pipe.predict_marginals([["the", "house"]])[0].shape,
+... )
 ([['DET', 'NOUN']], (2, 3))
 
 User guide: docs/guide/answers.md.
@@ -80,14 +86,22 @@ class SequencePipeline(_Pipeline):
     >>> from sklearn_hocrf import HighOrderCRF
     >>> from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
     >>> from sklearn_hocrf.pipeline import SequencePipeline
-    >>> X, y = [["the", "old", "man"], ["the", "man"]], [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
-    >>> pipe = SequencePipeline([("features", SequenceFeatureExtractor()), ("crf", HighOrderCRF())]).fit(X, y)
+    >>> X, y = (
+    ...     [["the", "old", "man"], ["the", "man"]],
+    ...     [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]],
+    ... )
+    >>> pipe = SequencePipeline(
+    ...     [("features", SequenceFeatureExtractor()), ("crf", HighOrderCRF())]
+    ... ).fit(X, y)
     >>> pipe.predict_marginals([["the", "man"]])[0].argmax(axis=1)
     array([1, 2])
     >>> pipe.pattern_marginals([["the", "man"]], [("DET", "NOUN")])[0].round(1)
     array([[0. ],
            [0.7]])
-    >>> [candidate.labels for candidate in pipe.predict_nbest([["the", "old", "man"]], 1)[0]]
+    >>> [
+    ...     candidate.labels
+    ...     for candidate in pipe.predict_nbest([["the", "old", "man"]], 1)[0]
+    ... ]
     [['DET', 'ADJ', 'NOUN']]
     """
 
@@ -150,7 +164,10 @@ def make_pipeline(
     >>> pipe = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF())
     >>> list(pipe.named_steps)
     ['sequencefeatureextractor', 'highordercrf']
-    >>> X, y = [["the", "old", "man"], ["the", "man"]], [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
+    >>> X, y = (
+    ...     [["the", "old", "man"], ["the", "man"]],
+    ...     [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]],
+    ... )
     >>> pipe.fit(X, y).log_likelihood(X, y).round(1)
     array([-0.4, -0.3])
     """

@@ -6,11 +6,18 @@ questions that :mod:`sklearn_hocrf.crf` lists; ``scheme`` specifies how y repres
 
 >>> from sklearn_hocrf import HighOrderSemiCRF
 >>> from sklearn_hocrf.datasets import make_references
->>> from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
+>>> from sklearn_hocrf.feature_extraction import (
+...     SegmentFeatureExtractor,
+...     SequenceFeatureExtractor,
+... )
 >>> from sklearn_hocrf.pipeline import make_pipeline
 >>> X, y = make_references(60, random_state=0)
 >>> segments = SegmentFeatureExtractor(begin="w[0]=", length="capped", max_length=6)
->>> segmenter = make_pipeline(SequenceFeatureExtractor([("w", 0), ("w", 1)]), segments, HighOrderSemiCRF(max_order=2))
+>>> segmenter = make_pipeline(
+...     SequenceFeatureExtractor([("w", 0), ("w", 1)]),
+...     segments,
+...     HighOrderSemiCRF(max_order=2),
+... )
 >>> segmenter.fit(X, y).predict_segments(X[:1])[0][:2]
 [(0, 2, 'author'), (2, 7, 'title')]
 
@@ -150,7 +157,9 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         >>> from sklearn_hocrf import HighOrderCRF
         >>> X = [[["w=the", "cap"], ["w=old"], ["w=man"]], [["w=the", "cap"], ["w=man"]]]
         >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
-        >>> crf = HighOrderCRF(sigma_reg={"w=": 0.5, ("features", 0): 2.0, ("patterns", 1): 10.0, None: 1.0})
+        >>> crf = HighOrderCRF(
+        ...     sigma_reg={"w=": 0.5, ("features", 0): 2.0, ("patterns", 1): 10.0, None: 1.0}
+        ... )
         >>> crf.fit(X, y).predict([[["w=the"], ["w=man"]]])
         [['DET', 'NOUN']]
 
@@ -373,15 +382,30 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
     Fields of a reference, as runs of equal labels:
 
     >>> from sklearn_hocrf import HighOrderSemiCRF
-    >>> words = [["Liu", ",", "J.", "Fast", "graphs", "1998"], ["Ng", "Slow", "trees", "1999"]]
-    >>> X = [[{"word": word, "title": word.istitle(), "digit": word.isdigit()} for word in line] for line in words]
-    >>> y = [["author"] * 3 + ["title"] * 2 + ["date"], ["author", "title", "title", "date"]]
+    >>> words = [
+    ...     ["Liu", ",", "J.", "Fast", "graphs", "1998"],
+    ...     ["Ng", "Slow", "trees", "1999"],
+    ... ]
+    >>> X = [
+    ...     [
+    ...         {"word": word, "title": word.istitle(), "digit": word.isdigit()}
+    ...         for word in line
+    ...     ]
+    ...     for line in words
+    ... ]
+    >>> y = [
+    ...     ["author"] * 3 + ["title"] * 2 + ["date"],
+    ...     ["author", "title", "title", "date"],
+    ... ]
     >>> crf = HighOrderSemiCRF(max_order=2).fit(X, y)
     >>> crf.predict_segments(X)[1]
     [(0, 1, 'author'), (1, 3, 'title'), (3, 4, 'date')]
     >>> crf.max_segment_length_
     {'author': 3, 'date': 1, 'title': 2}
-    >>> [(label, round(p, 2)) for _, _, label, p in crf.segment_marginals(X[1:], threshold=0.35)[0].tolist()]
+    >>> [
+    ...     (label, round(p, 2))
+    ...     for _, _, label, p in crf.segment_marginals(X[1:], threshold=0.35)[0].tolist()
+    ... ]
     [('author', 0.4), ('date', 0.66)]
 
     Words in text without spaces, as segments of characters. No training word has more than three:
@@ -637,7 +661,9 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
 
         The last token is known to begin a segment:
 
-        >>> crf.predict([[["Bob"], ["met"], ["Ann"], ["Lee"]]], known=[[None, None, None, "B-PER"]])
+        >>> crf.predict(
+        ...     [[["Bob"], ["met"], ["Ann"], ["Lee"]]], known=[[None, None, None, "B-PER"]]
+        ... )
         [['B-PER', 'O', 'B-PER', 'B-PER']]
         """
         fitted = self._as_fitted()
@@ -728,7 +754,9 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         >>> X = [[["Ann"], ["Lee"], ["met"], ["Bob"]], [["met"], ["Ann"]]]
         >>> y = [["B-PER", "I-PER", "O", "B-PER"], ["O", "B-PER"]]
         >>> crf = HighOrderSemiCRF(scheme="bio").fit(X, y)
-        >>> for start, stop, label, probability in crf.segment_marginals(X, threshold=0.1)[0].tolist():
+        >>> for start, stop, label, probability in crf.segment_marginals(X, threshold=0.1)[
+        ...     0
+        ... ].tolist():
         ...     print(start, stop, label, round(probability, 2))
         0 1 PER 0.44
         0 2 PER 0.24

@@ -13,7 +13,9 @@ class                     parameter        meaning
 >>> from sklearn_hocrf import HighOrderCRF
 >>> from sklearn_hocrf.settings import Constraints
 >>> X, y = [[[], [], []], [[], []]], [["W", "N1", "REM"], ["W", "W"]]
->>> model = HighOrderCRF(constraints=Constraints(forbid=[("REM", "W", "REM")])).fit(X, y)
+>>> model = HighOrderCRF(constraints=Constraints(forbid=[("REM", "W", "REM")])).fit(
+...     X, y
+... )
 >>> model.log_likelihood([[[], [], []]], [["REM", "W", "REM"]])
 array([-inf])
 

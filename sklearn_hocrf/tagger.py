@@ -10,7 +10,9 @@ module imports numpy and the standard library alone, and may be copied into the 
 >>> from sklearn_hocrf.pipeline import make_pipeline
 >>> from sklearn_hocrf.tagger import Tagger, export_tagger
 >>> X, y = datasets.make_name_sentences(200, random_state=0)
->>> pipe = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF(constraints="bio")).fit(X, y)
+>>> pipe = make_pipeline(
+...     SequenceFeatureExtractor(), HighOrderCRF(constraints="bio")
+... ).fit(X, y)
 >>> folder = tempfile.TemporaryDirectory()
 >>> path = os.path.join(folder.name, "names.hocrf")
 >>> export_tagger(pipe, path, X=X).n_different_labels
@@ -19,7 +21,9 @@ module imports numpy and the standard library alone, and may be copied into the 
 >>> tokens = "Victoria Berg left Kyoto for York & Co .".split()
 >>> tagger.tag(tokens)
 ['B-PER', 'I-PER', 'O', 'B-LOC', 'O', 'B-ORG', 'I-ORG', 'I-ORG', 'O']
->>> for start, stop, label, probability in tagger.segments(tokens, with_probability=True):
+>>> for start, stop, label, probability in tagger.segments(
+...     tokens, with_probability=True
+... ):
 ...     print(start, stop, label, probability > 0.8)
 0 2 PER True
 3 4 LOC True
@@ -131,9 +135,14 @@ def export_tagger(
     >>> import os, tempfile
     >>> from sklearn_hocrf import HighOrderCRF
     >>> from sklearn_hocrf.tagger import Tagger, export_tagger
-    >>> X, y = [[["the"], ["old"], ["man"]], [["the"], ["man"]]], [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
+    >>> X, y = (
+    ...     [[["the"], ["old"], ["man"]], [["the"], ["man"]]],
+    ...     [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]],
+    ... )
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     size = export_tagger(HighOrderCRF().fit(X, y), os.path.join(folder, "tags.hocrf")).n_bytes
+    ...     size = export_tagger(
+    ...         HighOrderCRF().fit(X, y), os.path.join(folder, "tags.hocrf")
+    ...     ).n_bytes
     ...     tagger = Tagger(os.path.join(folder, "tags.hocrf"))
     >>> tagger.tag([["the"], ["old"], ["house"]])
     ['DET', 'ADJ', 'NOUN']

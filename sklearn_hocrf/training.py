@@ -22,9 +22,14 @@ Penalties: :class:`L2`, :class:`ElasticNet`. Solvers: :class:`LBFGS`, :class:`OW
 
 >>> from sklearn_hocrf import HighOrderCRF
 >>> from sklearn_hocrf.training import SGD
->>> X, y = [["the", "old", "man"], ["the", "man"]], [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
+>>> X, y = (
+...     [["the", "old", "man"], ["the", "man"]],
+...     [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]],
+... )
 >>> X = [[[word] for word in words] for words in X]
->>> model = HighOrderCRF(solver=SGD(batch_size=4, average=True, random_state=0)).fit(X, y)
+>>> model = HighOrderCRF(solver=SGD(batch_size=4, average=True, random_state=0)).fit(
+...     X, y
+... )
 >>> model.predict(X)[1]
 ['DET', 'NOUN']
 

@@ -79,7 +79,9 @@ class SequenceBatch:
     Examples
     --------
     >>> from sklearn_hocrf.feature_extraction import SequenceBatch, SequenceFeatureExtractor
-    >>> words = SequenceFeatureExtractor([("w", 0)]).fit_transform([["the", "old", "man"], ["the", "man"]])
+    >>> words = SequenceFeatureExtractor([("w", 0)]).fit_transform(
+    ...     [["the", "old", "man"], ["the", "man"]]
+    ... )
     >>> words
     SequenceBatch(2 sequences, 5 tokens, 3 features)
     >>> words[1:].lengths, words.feature_names.tolist()
@@ -231,7 +233,9 @@ class SequenceBatch:
         >>> from pathlib import Path
         >>> from tempfile import TemporaryDirectory
         >>> from sklearn_hocrf.feature_extraction import SequenceBatch, SequenceFeatureExtractor
-        >>> batch = SequenceFeatureExtractor([("w", 0)]).fit_transform([["the", "old", "man"], ["the", "man"]])
+        >>> batch = SequenceFeatureExtractor([("w", 0)]).fit_transform(
+        ...     [["the", "old", "man"], ["the", "man"]]
+        ... )
         >>> with TemporaryDirectory() as folder:
         ...     batch.save(Path(folder, "train"))
         ...     SequenceBatch.load(Path(folder, "train"))
@@ -265,10 +269,16 @@ class SequenceBatch:
         >>> from pathlib import Path
         >>> from tempfile import TemporaryDirectory
         >>> from sklearn_hocrf.feature_extraction import SequenceBatch, SequenceFeatureExtractor
-        >>> parts = [[["the", "old", "man"]], [["the", "man"], ["man"]]]  # or read from files, one at a time
+        >>> # or read from files, one at a time
+        >>> parts = [
+        ...     [["the", "old", "man"]],
+        ...     [["the", "man"], ["man"]],
+        ... ]
         >>> extractor = SequenceFeatureExtractor(n_features=2**18)
         >>> with TemporaryDirectory() as folder:
-        ...     SequenceBatch.save_all(Path(folder, "train"), (extractor.transform(X) for X in parts))
+        ...     SequenceBatch.save_all(
+        ...         Path(folder, "train"), (extractor.transform(X) for X in parts)
+        ...     )
         ...     SequenceBatch.load(Path(folder, "train"))
         SequenceBatch(3 sequences, 6 tokens, 262144 features)
         """

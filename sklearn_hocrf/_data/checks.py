@@ -101,7 +101,10 @@ def is_missing(value) -> bool:
     --------
     >>> import numpy as np
     >>> from sklearn_hocrf._data.checks import is_missing
-    >>> [is_missing(value) for value in (None, float("nan"), np.datetime64("NaT"), "nan", 0)]
+    >>> [
+    ...     is_missing(value)
+    ...     for value in (None, float("nan"), np.datetime64("NaT"), "nan", 0)
+    ... ]
     [True, True, True, False, False]
     """
     if value is None or type(value).__name__ in ("NAType", "NaTType"):

@@ -90,7 +90,12 @@ def split_tag(tag, scheme) -> tuple[int, str] | None:
     Examples
     --------
     >>> from sklearn_hocrf._data.schemes import split_tag
-    >>> split_tag("I-PER", "bio"), split_tag("S", "bioes"), split_tag("O", "bio"), split_tag("E-PER", "bio")
+    >>> (
+    ...     split_tag("I-PER", "bio"),
+    ...     split_tag("S", "bioes"),
+    ...     split_tag("O", "bio"),
+    ...     split_tag("E-PER", "bio"),
+    ... )
     ((1, 'PER'), (4, '_'), (2, 'O'), None)
     """
     if not isinstance(tag, str) or not tag or tag[0] not in PREFIXES[scheme]:
@@ -121,7 +126,11 @@ def guessed_scheme(labels) -> str:
     Examples
     --------
     >>> from sklearn_hocrf._data.schemes import guessed_scheme
-    >>> guessed_scheme(["O", "S-PER"]), guessed_scheme(["B", "M", "E", "S"]), guessed_scheme(["B", "O"])
+    >>> (
+    ...     guessed_scheme(["O", "S-PER"]),
+    ...     guessed_scheme(["B", "M", "E", "S"]),
+    ...     guessed_scheme(["B", "O"]),
+    ... )
     ('bioes', 'bmes', 'runs')
     """
     tags = [label for label in labels if label != OUTSIDE]
@@ -138,7 +147,10 @@ def suspected_scheme(labels) -> str:
     Examples
     --------
     >>> from sklearn_hocrf._data.schemes import suspected_scheme
-    >>> [suspected_scheme(labels) for labels in (["O", "B-PER"], ["O", "S-PER"], ["B", "I"], ["B-PER", "author"])]
+    >>> [
+    ...     suspected_scheme(labels)
+    ...     for labels in (["O", "B-PER"], ["O", "S-PER"], ["B", "I"], ["B-PER", "author"])
+    ... ]
     ['bio', 'bioes', 'runs', 'runs']
     """
     begins = any(isinstance(label, str) and label.startswith(("B-", "S-", "U-")) for label in labels)
@@ -190,7 +202,9 @@ def segments_of_tags(prefixes, codes, offsets) -> Segments:
     --------
     >>> import numpy as np
     >>> from sklearn_hocrf._data.schemes import B, I, O, segments_of_tags
-    >>> segments = segments_of_tags(np.array([I, I, O, B, I]), np.array([0, 0, 1, 0, 2]), np.array([0, 5]))
+    >>> segments = segments_of_tags(
+    ...     np.array([I, I, O, B, I]), np.array([0, 0, 1, 0, 2]), np.array([0, 5])
+    ... )
     >>> segments.start, segments.stop, segments.codes
     (array([0, 2, 3, 4]), array([2, 3, 4, 5]), array([0, 1, 0, 2], dtype=int32))
     """
@@ -225,7 +239,9 @@ def legal_tags(tags: TagTable, scheme) -> tuple[np.ndarray, np.ndarray]:
     Examples
     --------
     >>> from sklearn_hocrf._data.schemes import B, I, O, TagTable, legal_tags
-    >>> follow, borders = legal_tags(TagTable(np.array([B, I, O]), np.array([0, 0, 1])), "bio")
+    >>> follow, borders = legal_tags(
+    ...     TagTable(np.array([B, I, O]), np.array([0, 0, 1])), "bio"
+    ... )
     >>> follow.astype(int)
     array([[1, 1, 1],
            [1, 1, 1],
@@ -301,7 +317,9 @@ def separators_only(tags: TagTable, offsets) -> TagTable:
     --------
     >>> import numpy as np
     >>> from sklearn_hocrf._data.schemes import B, I, O, TagTable, separators_only
-    >>> separators_only(TagTable(np.array([B, I, B, O, B]), np.array([0, 0, 0, 1, 0])), np.array([0, 5])).prefix
+    >>> separators_only(
+    ...     TagTable(np.array([B, I, B, O, B]), np.array([0, 0, 0, 1, 0])), np.array([0, 5])
+    ... ).prefix
     array([1, 1, 0, 2, 1])
     """
     prefix, label = tags.prefix.copy(), tags.label
@@ -412,7 +430,10 @@ def looks_like_segments(sequences) -> bool:
     Examples
     --------
     >>> from sklearn_hocrf._data.schemes import looks_like_segments
-    >>> looks_like_segments([[], [(0, 2, "PER"), (2, 3, "LOC")]]), looks_like_segments([[(0, 1, "A"), (0, 1, "A")]])
+    >>> (
+    ...     looks_like_segments([[], [(0, 2, "PER"), (2, 3, "LOC")]]),
+    ...     looks_like_segments([[(0, 1, "A"), (0, 1, "A")]]),
+    ... )
     (True, False)
     """
     return hold_segments(sequences, sizes=(3,)) and all(map(_could_tile, sequences))
@@ -432,7 +453,11 @@ def hold_segments(sequences, sizes=(3, 4)) -> bool:
     Examples
     --------
     >>> from sklearn_hocrf._data.schemes import hold_segments
-    >>> hold_segments([[], [(0, 2, "PER", 0.5), (1, 0, "LOC")]]), hold_segments([["PER", b"four"]]), hold_segments([[]])
+    >>> (
+    ...     hold_segments([[], [(0, 2, "PER", 0.5), (1, 0, "LOC")]]),
+    ...     hold_segments([["PER", b"four"]]),
+    ...     hold_segments([[]]),
+    ... )
     (True, False, False)
     """
     sequences = [sequence for sequence in sequences if len(sequence)]
@@ -482,7 +507,9 @@ def segment_lists(segments: Segments, offsets, labels) -> list:
     >>> import numpy as np
     >>> from sklearn_hocrf._data.schemes import segment_lists, segments_of_labels
     >>> offsets = np.array([0, 3, 4])
-    >>> segment_lists(segments_of_labels(np.array([1, 1, 0, 0]), offsets), offsets, ["x", "y"])
+    >>> segment_lists(
+    ...     segments_of_labels(np.array([1, 1, 0, 0]), offsets), offsets, ["x", "y"]
+    ... )
     [[(0, 2, 'y'), (2, 3, 'x')], [(0, 1, 'x')]]
     """
     origin = np.repeat(offsets[:-1], np.diff(segments.offsets))

@@ -53,7 +53,10 @@ class AnswersMixin(Hooks):
         >>> X = [[["the"], ["old"], ["man"]], [["the"], ["man"]]]
         >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
         >>> crf = HighOrderCRF(max_order=2).fit(X, y)
-        >>> [round(best.log_probability - second.log_probability, 2) for best, second in crf.predict_nbest(X, 2)]
+        >>> [
+        ...     round(best.log_probability - second.log_probability, 2)
+        ...     for best, second in crf.predict_nbest(X, 2)
+        ... ]
         [1.36, 0.99]
 
         Parameters

@@ -65,7 +65,9 @@ class Constraints(BaseEstimator):
     >>> constraints = Constraints(forbid=[("NOUN", "NOUN")], end=["VERB"])
     >>> constraints
     Constraints(end=['VERB'], forbid=[('NOUN', 'NOUN')])
-    >>> HighOrderCRF(constraints=constraints).fit(X, y).predict([[["cats"], ["see"], ["dogs"]]])
+    >>> HighOrderCRF(constraints=constraints).fit(X, y).predict(
+    ...     [[["cats"], ["see"], ["dogs"]]]
+    ... )
     [['NOUN', 'VERB', 'VERB']]
     """
 

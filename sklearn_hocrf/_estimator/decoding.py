@@ -62,7 +62,9 @@ class TokenDecoding(BaseEstimator):
     >>> crf = HighOrderCRF().fit(X, y)
     >>> crf.predict([[["Eve"], ["met"], ["Bob"]]])
     [['O', 'O', 'PER']]
-    >>> crf.set_params(decoding=TokenDecoding({("PER", "O"): 2})).predict([[["Eve"], ["met"], ["Bob"]]])
+    >>> crf.set_params(decoding=TokenDecoding({("PER", "O"): 2})).predict(
+    ...     [[["Eve"], ["met"], ["Bob"]]]
+    ... )
     [['PER', 'O', 'PER']]
     """
 

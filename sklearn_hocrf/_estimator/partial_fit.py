@@ -118,7 +118,9 @@ class PartialFitMixin(Hooks):
         >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
         >>> for _ in range(3):
         ...     crf = crf.partial_fit(X, y, classes=["ADJ", "DET", "NOUN", "VERB"])
-        >>> crf.partial_fit([[["men"], ["walk"]]], [["NOUN", "VERB"]]).predict([[["the"], ["walk"]]])
+        >>> crf.partial_fit([[["men"], ["walk"]]], [["NOUN", "VERB"]]).predict(
+        ...     [[["the"], ["walk"]]]
+        ... )
         [['DET', 'NOUN']]
         """
         self._check_stream_parameters(patterns)

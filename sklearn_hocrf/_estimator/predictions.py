@@ -249,7 +249,9 @@ class PredictionsMixin(Hooks):
         >>> from sklearn_hocrf import HighOrderCRF
         >>> X = [[["the"], ["old"], ["man"]], [["the"], ["man"]]]
         >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
-        >>> HighOrderCRF(max_order=2).fit(X, y).pattern_marginals(X, [("DET", "NOUN")])[1].round(2)
+        >>> HighOrderCRF(max_order=2).fit(X, y).pattern_marginals(X, [("DET", "NOUN")])[
+        ...     1
+        ... ].round(2)
         array([[0.  ],
                [0.35]])
 
@@ -327,7 +329,9 @@ class PredictionsMixin(Hooks):
         >>> from sklearn_hocrf import HighOrderSemiCRF
         >>> X = [[["Ann"], ["Lee"], ["met"], ["Bob"]], [["met"], ["Ann"]]]
         >>> y = [["B-PER", "I-PER", "O", "B-PER"], ["O", "B-PER"]]
-        >>> HighOrderSemiCRF(scheme="bio").fit(X, y).score(X[:1], [["B-PER", "B-PER", "O", "B-PER"]])
+        >>> HighOrderSemiCRF(scheme="bio").fit(X, y).score(
+        ...     X[:1], [["B-PER", "B-PER", "O", "B-PER"]]
+        ... )
         0.75
         """
         right, total = self._count_right(X, y, sample_weight)
@@ -391,7 +395,11 @@ class PredictionsMixin(Hooks):
 
         The probability that the second token is not a noun, and that both of the last two are:
 
-        >>> np.exp(crf.log_likelihood(X[:1] * 2, [[None, {"ADJ", "DET"}, None], [None, "NOUN", "NOUN"]])).round(2)
+        >>> np.exp(
+        ...     crf.log_likelihood(
+        ...         X[:1] * 2, [[None, {"ADJ", "DET"}, None], [None, "NOUN", "NOUN"]]
+        ...     )
+        ... ).round(2)
         array([0.76, 0.13])
 
         A segment that is too long:

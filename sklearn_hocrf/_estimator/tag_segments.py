@@ -82,7 +82,9 @@ class TagSegmentsMixin(Hooks):
         >>> X = [[["Ann"], ["Lee"], ["met"], ["Bob"]], [["met"], ["Ann"]]]
         >>> y = [["B-PER", "I-PER", "O", "B-PER"], ["O", "B-PER"]]
         >>> crf = HighOrderCRF(constraints="bio").fit(X, y)
-        >>> for start, stop, label, probability in crf.segment_marginals(X, threshold=0.2)[0].tolist():
+        >>> for start, stop, label, probability in crf.segment_marginals(X, threshold=0.2)[
+        ...     0
+        ... ].tolist():
         ...     print(start, stop, label, round(probability, 2))
         0 1 PER 0.29
         0 2 PER 0.38

@@ -77,9 +77,13 @@ class NegativeLogLikelihood(Objective):
     >>> from sklearn_hocrf.training import NegativeLogLikelihood
     >>> X = [[["the"], ["old"], ["man"]], [["the"], ["man"]]]
     >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
-    >>> crf = HighOrderCRF(objective=NegativeLogLikelihood()).fit(X, y)  # the same as objective="likelihood"
+    >>> # the same as objective="likelihood"
+    >>> crf = HighOrderCRF(objective=NegativeLogLikelihood()).fit(X, y)
     >>> penalty = 0.5 * (crf.coef_.power(2).sum() + (crf.pattern_coef_**2).sum())
-    >>> bool(abs(crf.objective_history_[-1] - penalty + crf.log_likelihood(X, y).sum()) < 1e-12)
+    >>> bool(
+    ...     abs(crf.objective_history_[-1] - penalty + crf.log_likelihood(X, y).sum())
+    ...     < 1e-12
+    ... )
     True
     """
 

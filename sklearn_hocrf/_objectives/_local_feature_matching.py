@@ -29,8 +29,10 @@ class LocalFeatureMatching(Objective):
     >>> from sklearn_hocrf.training import LocalFeatureMatching
     >>> X = [[["the"], ["old"], ["man"]], [["the"], ["man"]]]
     >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
-    >>> crf = HighOrderCRF(objective=LocalFeatureMatching()).fit(X, y)  # the same as objective="local_feature_matching"
-    >>> bool(crf.objective_history_[-1] < crf.objective_history_[0])  # the value at maximum likelihood
+    >>> # the same as objective="local_feature_matching"
+    >>> crf = HighOrderCRF(objective=LocalFeatureMatching()).fit(X, y)
+    >>> # the value at maximum likelihood
+    >>> bool(crf.objective_history_[-1] < crf.objective_history_[0])
     True
     """
 

@@ -107,7 +107,8 @@ class Perceptron(_MarginObjective):
     >>> from sklearn_hocrf.training import Perceptron
     >>> X = [[["the"], ["old"], ["man"]], [["the"], ["man"]]]
     >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
-    >>> crf = HighOrderCRF(objective=Perceptron(), random_state=0).fit(X, y)  # the same as objective="perceptron"
+    >>> # the same as objective="perceptron"
+    >>> crf = HighOrderCRF(objective=Perceptron(), random_state=0).fit(X, y)
     >>> float(crf.objective_history_[0])
     0.0
     """

@@ -148,7 +148,9 @@ def predict_from_scores(
     Examples
     --------
     >>> from sklearn_hocrf.training import predict_from_scores
-    >>> predict_from_scores([[0.5, 0.0], [0.0, 0.2], [1.0, 0.0]], {(0, 1): -0.6, (0, 0, 0): -1.0})
+    >>> predict_from_scores(
+    ...     [[0.5, 0.0], [0.0, 0.2], [1.0, 0.0]], {(0, 1): -0.6, (0, 0, 0): -1.0}
+    ... )
     array([1, 1, 0], dtype=int32)
     """
     problem = _read(scores, patterns, lengths)

@@ -62,7 +62,9 @@ class FrankWolfe(RandomSolver):
     >>> from sklearn_hocrf.training import FrankWolfe
     >>> X = [[["the"], ["old"], ["man"]], [["the"], ["man"]]]
     >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
-    >>> crf = HighOrderCRF(objective="hinge", solver=FrankWolfe(tol=1e-5, random_state=0)).fit(X, y)
+    >>> crf = HighOrderCRF(
+    ...     objective="hinge", solver=FrankWolfe(tol=1e-5, random_state=0)
+    ... ).fit(X, y)
     >>> bool(crf.optimality_gap_ <= 1e-4 * crf.objective_history_[-1])
     True
     """

@@ -47,7 +47,8 @@ class AveragedPerceptron(RandomSolver):
     >>> X = [[["the"], ["old"], ["man"]], [["the"], ["man"]]]
     >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
     >>> solver = AveragedPerceptron(max_iter=10, random_state=0)
-    >>> HighOrderCRF(objective="hinge", solver=solver).fit(X, y).predict(X)  # a perceptron with margin
+    >>> # a perceptron with margin
+    >>> HighOrderCRF(objective="hinge", solver=solver).fit(X, y).predict(X)
     [['DET', 'ADJ', 'NOUN'], ['DET', 'NOUN']]
     """
 

@@ -53,8 +53,16 @@ def left_extensions(
     --------
     >>> from sklearn_hocrf._structure.patterns import given_patterns
     >>> from sklearn_hocrf._structure.weighted_arcs import compile_patterns
-    >>> data = LabelledSequences(np.array([0, 1, 1, 0, 1], dtype=np.int32), np.array([0, 5]), np.ones(1), np.ones(1), 1)
-    >>> found = left_extensions(compile_patterns(given_patterns([], 2)), np.array([False, True]), 1, data)
+    >>> data = LabelledSequences(
+    ...     np.array([0, 1, 1, 0, 1], dtype=np.int32),
+    ...     np.array([0, 5]),
+    ...     np.ones(1),
+    ...     np.ones(1),
+    ...     1,
+    ... )
+    >>> found = left_extensions(
+    ...     compile_patterns(given_patterns([], 2)), np.array([False, True]), 1, data
+    ... )
     >>> found.codes.tolist(), found.counts.tolist()
     ([[0, 1], [1, 1]], [2.0, 1.0])
     """

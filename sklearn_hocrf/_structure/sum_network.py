@@ -56,7 +56,8 @@ def build_sum_network(automaton: PatternAutomaton) -> SumNetwork:
     >>> from sklearn_hocrf._structure.automaton import build_automaton
     >>> from sklearn_hocrf._structure.patterns import given_patterns
     >>> network = build_sum_network(build_automaton(given_patterns([(0, 1)], 2), 2))
-    >>> network.n_additions  # alpha() + alpha(1) for the arc (, 1), alpha() + (alpha(0) + alpha(1)) for (, 0)
+    >>> # alpha() + alpha(1) for the arc (, 1), alpha() + (alpha(0) + alpha(1)) for (, 0)
+    >>> network.n_additions
     3
     """
     return _finish(automaton.n_states, automaton.n_open, *_edges_and_nodes(automaton))

@@ -58,7 +58,8 @@ def tie_weights(layout: WeightLayout, batch: SequenceBatch, groups: np.ndarray |
     >>> from sklearn_hocrf._structure.pairs import PairRule
     >>> from sklearn_hocrf._structure.patterns import observed_patterns
     >>> codes = np.array([0, 1, 1], dtype=np.int32)
-    >>> batch = SequenceBatch([0, 3], [0, 3, 4, 5], [0, 1, 2, 3, 2], None, 4)  # attributes 0 and 1 at the first token
+    >>> # attributes 0 and 1 at the first token
+    >>> batch = SequenceBatch([0, 3], [0, 3, 4, 5], [0, 1, 2, 3, 2], None, 4)
     >>> frame = LayoutFrame.of(observed_patterns(codes, batch.offsets, 2, 0))
     >>> builder = LayoutBuilder(frame, PairRule(), fit_intercept=False)
     >>> layout = builder.build(builder.count(batch, codes))

@@ -100,7 +100,10 @@ def match_prefixes(names: Iterable, prefixes: Sequence[str]) -> list[np.ndarray]
 
     Examples
     --------
-    >>> [matched.tolist() for matched in match_prefixes(["ab", "b", "abc"], ["abc", "a", "b"])]
+    >>> [
+    ...     matched.tolist()
+    ...     for matched in match_prefixes(["ab", "b", "abc"], ["abc", "a", "b"])
+    ... ]
     [[1, 2, 1], [-1, -1, 0]]
     """
     names = list(map(str, names))

@@ -9,7 +9,10 @@ To assess probabilities before and after, use ``calibration_table``, ``expected_
 
 >>> from sklearn_hocrf import HighOrderCRF
 >>> from sklearn_hocrf.calibration import CalibratedSequenceLabeler
->>> X, y = [[["a"], ["b"]], [["b"], ["a"]]] * 5, [["x", "y"], ["y", "x"]] * 4 + [["x", "x"], ["y", "y"]]
+>>> X, y = (
+...     [[["a"], ["b"]], [["b"], ["a"]]] * 5,
+...     [["x", "y"], ["y", "x"]] * 4 + [["x", "x"], ["y", "y"]],
+... )
 >>> calibrated = CalibratedSequenceLabeler(HighOrderCRF(), cv=2).fit(X, y)
 >>> calibrated.predict([[["a"], ["a"]]])
 [['x', 'x']]

@@ -139,7 +139,9 @@ class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin,
     >>> from sklearn_hocrf.datasets import make_digit_words
     >>> X, X_test, y, y_test = make_digit_words(random_state=0)
     >>> crf = HighOrderCRF().fit(X[:50], y[:50])
-    >>> conformal = ConformalSequenceLabeler(crf, alpha=0.2, level="token", control="mean").fit(X[50:], y[50:])
+    >>> conformal = ConformalSequenceLabeler(
+    ...     crf, alpha=0.2, level="token", control="mean"
+    ... ).fit(X[50:], y[50:])
     >>> conformal.predict_set(X_test)[0]
     [[0], [5], [8, 9], [0, 6], [5], [1]]
     >>> coverage, _, size, _ = conformal.coverage(X_test, y_test)
@@ -235,7 +237,10 @@ class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin,
         --------
         >>> from sklearn_hocrf import HighOrderCRF
         >>> from sklearn_hocrf.calibration import ConformalSequenceLabeler
-        >>> X, y = [[["a"], ["b"]], [["b"], ["a"]]] * 5, [["x", "y"], ["y", "x"]] * 4 + [["x", "x"], ["y", "y"]]
+        >>> X, y = (
+        ...     [[["a"], ["b"]], [["b"], ["a"]]] * 5,
+        ...     [["x", "y"], ["y", "x"]] * 4 + [["x", "x"], ["y", "y"]],
+        ... )
         >>> crf = HighOrderCRF().fit(X, y)
         >>> ConformalSequenceLabeler(crf, level="token").fit(X, y).predict_set(X[:1])
         [[['x', 'y'], ['y', 'x']]]

@@ -121,7 +121,10 @@ class CalibratedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin
     >>> calibrated = CalibratedSequenceLabeler(HighOrderCRF(sigma_reg=10), cv=3).fit(X, y)
     >>> round(calibrated.temperature_, 1)
     2.8
-    >>> bool(calibrated.log_likelihood(X_test, y_test).sum() > crf.log_likelihood(X_test, y_test).sum())
+    >>> bool(
+    ...     calibrated.log_likelihood(X_test, y_test).sum()
+    ...     > crf.log_likelihood(X_test, y_test).sum()
+    ... )
     True
     """
 

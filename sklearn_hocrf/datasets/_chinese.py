@@ -84,7 +84,10 @@ def load_ud_chinese(
     >>> rows = [("1", "美丽", "ADJ"), ("2", "的", "PART"), ("3", "海滩", "NOUN")]
     >>> with TemporaryDirectory() as folder:
     ...     path = Path(folder, "train.conllu")
-    ...     lines = [f"{i}\\t{word}\\t{word}\\t{pos}" + 6 * "\\t_" + "\\n" for i, word, pos in rows]
+    ...     lines = [
+    ...         f"{i}\\t{word}\\t{word}\\t{pos}" + 6 * "\\t_" + "\\n"
+    ...         for i, word, pos in rows
+    ...     ]
     ...     _ = path.write_text("".join(lines), encoding="utf-8")
     ...     X, y = load_ud_chinese(path, return_X_y=True)
     ...     _, tags = load_ud_chinese(path, scheme="bio", upos=True, return_X_y=True)

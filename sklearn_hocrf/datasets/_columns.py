@@ -62,7 +62,10 @@ def dump_conll(
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
     >>> from sklearn_hocrf.datasets import dump_conll, load_conll
-    >>> X, y = [[{"word": "Ann", "pos": "NNP"}, {"word": "left", "pos": "VBD"}]], [["B-PER", "O"]]
+    >>> X, y = (
+    ...     [[{"word": "Ann", "pos": "NNP"}, {"word": "left", "pos": "VBD"}]],
+    ...     [["B-PER", "O"]],
+    ... )
     >>> with TemporaryDirectory() as folder:
     ...     path = Path(folder, "train.txt")
     ...     dump_conll(path, X, y)

@@ -72,7 +72,8 @@ def load_doccano(
     >>> from sklearn_hocrf.datasets import load_doccano
     >>> with TemporaryDirectory() as folder:
     ...     path = Path(folder, "all.jsonl")
-    ...     _ = path.write_text('{"id": 7, "text": "Ann left", "label": [[0, 3, "PER"]]}\\n{"id": 8, "text": "No"}\\n')
+    ...     line = '{"id": 7, "text": "Ann left", "label": [[0, 3, "PER"]]}'
+    ...     _ = path.write_text(line + '\\n{"id": 8, "text": "No"}\\n')
     ...     bunch = load_doccano(path)
     >>> bunch.data, bunch.target, bunch.id
     (['Ann left', 'No'], [[(0, 3, 'PER')], []], [7, 8])

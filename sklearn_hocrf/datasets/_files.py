@@ -329,7 +329,9 @@ def load_ocr_letters(
     >>> with TemporaryDirectory() as folder:
     ...     path = Path(folder, "letter.data")
     ...     pixels = "\\t".join(["0", "1"] * 64) + "\\t"
-    ...     _ = path.write_text(f"1\\to\\t2\\t1\\t1\\t0\\t{pixels}\\n2\\tn\\t-1\\t1\\t2\\t0\\t{pixels}\\n")
+    ...     _ = path.write_text(
+    ...         f"1\\to\\t2\\t1\\t1\\t0\\t{pixels}\\n2\\tn\\t-1\\t1\\t2\\t0\\t{pixels}\\n"
+    ...     )
     ...     X, y = load_ocr_letters(path, folds=0, return_X_y=True)
     >>> X[0].shape, y
     ((2, 128), [['o', 'n']])

@@ -137,7 +137,9 @@ def sequences_from_frame(
     --------
     >>> import pandas as pd  # pip install pandas
     >>> from sklearn_hocrf.datasets import sequences_from_frame
-    >>> frame = pd.DataFrame({"s": [7, 7, 9], "w": ["Ann", "left", "Bob"], "tag": ["N", "V", None]})
+    >>> frame = pd.DataFrame(
+    ...     {"s": [7, 7, 9], "w": ["Ann", "left", "Bob"], "tag": ["N", "V", None]}
+    ... )
     >>> bunch = sequences_from_frame(frame, "s", "w", "tag")
     >>> bunch.data, bunch.target, bunch.sequence
     ([['Ann', 'left'], ['Bob']], [['N', 'V'], [None]], [7, 9])

@@ -197,7 +197,9 @@ def make_digit_words(
     Examples
     --------
     >>> from sklearn_hocrf.datasets import make_digit_words
-    >>> X_train, X_test, y_train, y_test = make_digit_words(n_train=20, n_test=10, random_state=0)
+    >>> X_train, X_test, y_train, y_test = make_digit_words(
+    ...     n_train=20, n_test=10, random_state=0
+    ... )
     >>> len(X_train), len(y_test), X_train[0].shape == (len(y_train[0]), 64)
     (20, 10, True)
     """

@@ -18,7 +18,9 @@ and the value.
 ===================================================  ===================================================================
 
 >>> from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
->>> extractor = SequenceFeatureExtractor([("word", 0), (("pos", -1), ("pos", 0))], fields=["word", "pos"])
+>>> extractor = SequenceFeatureExtractor(
+...     [("word", 0), (("pos", -1), ("pos", 0))], fields=["word", "pos"]
+... )
 >>> batch = extractor.fit_transform([[("the", "DT"), ("old", "JJ")]])
 >>> extractor.get_feature_names_out().tolist()
 ['word[0]=old', 'word[0]=the', 'pos[-1]|pos[0]=DT|JJ', 'pos[-1]|pos[0]=__BOS__|DT']

@@ -199,14 +199,18 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
     >>> from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
     >>> X = [[("In", "IN"), ("the", "DT"), ("end", "NN")], [("The", "DT"), ("end", "NN")]]
     >>> templates = [(("w", -1), ("w", 0)), (("pos", 1),), (("low", 0),)]
-    >>> extractor = SequenceFeatureExtractor(templates, token_features={"low": "lower"}, fields=["w", "pos"])
+    >>> extractor = SequenceFeatureExtractor(
+    ...     templates, token_features={"low": "lower"}, fields=["w", "pos"]
+    ... )
     >>> batch = extractor.fit_transform(X)
     >>> batch
     SequenceBatch(2 sequences, 5 tokens, 11 features)
     >>> extractor.get_feature_names_out().tolist()
     ['w[-1]|w[0]=In|the', 'w[-1]|w[0]=The|end', 'w[-1]|w[0]=the|end', 'w[-1]|w[0]=__BOS__|In', 'w[-1]|w[0]=__BOS__|The',
     'pos[1]=DT', 'pos[1]=NN', 'pos[1]=__EOS__', 'low[0]=end', 'low[0]=in', 'low[0]=the']
-    >>> extractor.transform([[("In", "IN"), ("March", "NNP")]]).toarray().sum(axis=1).tolist()
+    >>> extractor.transform([[("In", "IN"), ("March", "NNP")]]).toarray().sum(
+    ...     axis=1
+    ... ).tolist()
     [2.0, 1.0]
     >>> SequenceFeatureExtractor(n_features=2**18).transform([["In", "the", "end"]])
     SequenceBatch(1 sequences, 3 tokens, 262144 features)
@@ -218,7 +222,9 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
     >>> from sklearn.preprocessing import StandardScaler
     >>> from sklearn_hocrf.feature_extraction import TokenTransformer
     >>> vector = {"In": np.float32([0.5, 1]), "March": np.float32([-1.5, 2])}
-    >>> X = [[{"w": "In", "vector": vector["In"]}, {"w": "March", "vector": vector["March"]}]]
+    >>> X = [
+    ...     [{"w": "In", "vector": vector["In"]}, {"w": "March", "vector": vector["March"]}]
+    ... ]
     >>> extractor = SequenceFeatureExtractor([("vector", 0), ("w", 0)]).fit(X)
     >>> extractor.get_feature_names_out().tolist()
     ['w[0]=In', 'w[0]=March', 'vector[0]', 'vector[1]']

@@ -118,7 +118,11 @@ class SegmentLogOddsEncoder(CountingTransformer, auto_wrap_output_keys=None):  #
     >>> X = [list("abc"), list("abab")]
     >>> y = [[(0, 2, "word"), (2, 3, "word")], [(0, 2, "word"), (2, 4, "word")]]
     >>> extractor = SegmentLogOddsEncoder(scheme="segments").fit(X, y)
-    >>> start, stop = np.array([0, 0, 1]), np.array([1, 2, 3])  # a, ab and bc: 0 of 3, 3 of 3, 0 of 1
+    >>> # a, ab and bc: 0 of 3, 3 of 3, 0 of 1
+    >>> start, stop = (
+    ...     np.array([0, 0, 1]),
+    ...     np.array([1, 2, 3]),
+    ... )
     >>> batch = extractor.transform(X)
     >>> batch.blocks[0].rows(batch, start, stop).toarray().ravel().round(3).tolist()
     [-1.386, 1.386, -0.693]

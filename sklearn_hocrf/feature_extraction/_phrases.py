@@ -76,14 +76,20 @@ class PhraseFeatures(SequenceTransformer, auto_wrap_output_keys=None):  # type: 
 
     Examples
     --------
-    >>> from sklearn_hocrf.feature_extraction import PhraseFeatures, SequenceFeatureExtractor
+    >>> from sklearn_hocrf.feature_extraction import (
+    ...     PhraseFeatures,
+    ...     SequenceFeatureExtractor,
+    ... )
     >>> from sklearn_hocrf.pipeline import make_pipeline
     >>> phrases = PhraseFeatures({"city": ["Oslo", "New York", "New York City"]})
     >>> X = [["in", "new", "york", "and", "Oslo"]]
     >>> marked = phrases.fit_transform(X)
     >>> marked.columns["city"].values[marked.columns["city"].codes].tolist()[1:3]
     ['B', 'E']
-    >>> features = make_pipeline(phrases, SequenceFeatureExtractor([("w", 0), ("city", 0), (("city", 0), ("city", 1))]))
+    >>> features = make_pipeline(
+    ...     phrases,
+    ...     SequenceFeatureExtractor([("w", 0), ("city", 0), (("city", 0), ("city", 1))]),
+    ... )
     >>> features.fit(X)[-1].get_feature_names_out()[5:].tolist()
     ['city[0]=B', 'city[0]=E', 'city[0]=S', 'city[0]|city[1]=B|E', 'city[0]|city[1]=S|__EOS__']
     """

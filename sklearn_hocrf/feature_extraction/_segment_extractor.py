@@ -158,11 +158,16 @@ class SegmentFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None): 
 
     Examples
     --------
-    >>> from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
+    >>> from sklearn_hocrf.feature_extraction import (
+    ...     SegmentFeatureExtractor,
+    ...     SequenceFeatureExtractor,
+    ... )
     >>> X = [["J.", "Ye", "1992"], ["D.", "Wu", "May", "1992"]]
     >>> y = [["author", "author", "date"], ["author", "author", "date", "date"]]
     >>> tokens = SequenceFeatureExtractor([(("w", 0),)]).fit_transform(X)
-    >>> extractor = SegmentFeatureExtractor(bag=(), begin="w[0]=19", length="capped", identity=True)
+    >>> extractor = SegmentFeatureExtractor(
+    ...     bag=(), begin="w[0]=19", length="capped", identity=True
+    ... )
     >>> extractor.fit_transform(tokens, y)
     SequenceBatch(2 sequences, 7 tokens, 7 features)
     >>> extractor.get_feature_names_out().tolist()

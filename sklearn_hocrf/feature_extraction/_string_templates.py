@@ -78,7 +78,10 @@ def read_templates(path: str | PathLike[str], *, style: str = "auto", min_count:
     >>> templates.max_order, templates.feature_order
     (1, 0)
     >>> X, y = [[("He", "PRP"), ("runs", "VBZ")]], [["B-NP", "B-VP"]]
-    >>> pipe = make_pipeline(templates, HighOrderCRF(templates.max_order, feature_order=templates.feature_order))
+    >>> pipe = make_pipeline(
+    ...     templates,
+    ...     HighOrderCRF(templates.max_order, feature_order=templates.feature_order),
+    ... )
     >>> pipe.fit(X, y)[0].get_feature_names_out().tolist()
     ['U00:He', 'U00:runs', 'U01:He/VBZ', 'U01:_B-1/PRP']
     """

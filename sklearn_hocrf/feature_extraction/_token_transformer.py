@@ -75,7 +75,9 @@ class TokenTransformer(SequenceTransformer, auto_wrap_output_keys=None):  # type
     >>> from sklearn.feature_extraction.text import CountVectorizer
     >>> X = [[["old", 1.0], ["cold", 2.0]], [["gold", 3.0]]]
     >>> pairs = CountVectorizer(analyzer="char", ngram_range=(2, 2))
-    >>> columns = TokenTransformer(make_column_transformer((pairs, 0), (StandardScaler(), [1]))).fit(X)
+    >>> columns = TokenTransformer(
+    ...     make_column_transformer((pairs, 0), (StandardScaler(), [1]))
+    ... ).fit(X)
     >>> columns.get_feature_names_out().tolist()
     ['countvectorizer__co', 'countvectorizer__go', 'countvectorizer__ld', 'countvectorizer__ol', 'standardscaler__x1']
     """

@@ -93,13 +93,18 @@ class SequenceDictVectorizer(CountingTransformer, auto_wrap_output_keys=None):  
 
     Examples
     --------
-    >>> from sklearn_hocrf.feature_extraction import SequenceDictVectorizer, SegmentFeatureExtractor
+    >>> from sklearn_hocrf.feature_extraction import (
+    ...     SequenceDictVectorizer,
+    ...     SegmentFeatureExtractor,
+    ... )
     >>> X = [[{"w": "J.", "title": True}, {"w": "Ye"}, {"w": "1992", "digits": 4}]]
     >>> batch = SequenceDictVectorizer(columns="w").fit_transform(X)
     >>> list(batch.feature_names)
     ['digits', 'title', 'w:1992', 'w:J.', 'w:Ye']
     >>> extractor = SegmentFeatureExtractor(bag="digits", begin="w:", identity="w")
-    >>> extractor.fit(batch, [["author", "author", "date"]]).get_feature_names_out().tolist()
+    >>> extractor.fit(
+    ...     batch, [["author", "author", "date"]]
+    ... ).get_feature_names_out().tolist()
     ['digits', 'begin:w:1992', 'begin:w:J.', 'begin:w:Ye', 'identity=1992', 'identity=J. Ye']
     """
 

@@ -18,7 +18,10 @@ they are plain text. ``plot()`` of a display draws it with matplotlib (the extra
 
 >>> from sklearn_hocrf import HighOrderCRF
 >>> from sklearn_hocrf.inspection import weights
->>> X, y = [[["the"], ["old"], ["man"]], [["the"], ["man"]]], [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
+>>> X, y = (
+...     [[["the"], ["old"], ["man"]], [["the"], ["man"]]],
+...     [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]],
+... )
 >>> weights(HighOrderCRF().fit(X, y), label="DET", top=2)
 pattern  order  feature  template  weight
 DET          0  the      the        0.784

@@ -69,12 +69,20 @@ def durations(estimator: Any, X: Any, y: Any = None) -> Table:
     Examples
     --------
     >>> from sklearn_hocrf import HighOrderSemiCRF
-    >>> from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
+    >>> from sklearn_hocrf.feature_extraction import (
+    ...     SegmentFeatureExtractor,
+    ...     SequenceFeatureExtractor,
+    ... )
     >>> from sklearn_hocrf.inspection import durations
     >>> from sklearn_hocrf.pipeline import make_pipeline
-    >>> X, y = [["z", "u", "u", "u", "z", "z"], ["u", "u", "z"]], [list("zuuuzz"), list("uuz")]
+    >>> X, y = (
+    ...     [["z", "u", "u", "u", "z", "z"], ["u", "u", "z"]],
+    ...     [list("zuuuzz"), list("uuz")],
+    ... )
     >>> model = make_pipeline(
-    ...     SequenceFeatureExtractor([("w", 0)]), SegmentFeatureExtractor(length="gamma"), HighOrderSemiCRF()
+    ...     SequenceFeatureExtractor([("w", 0)]),
+    ...     SegmentFeatureExtractor(length="gamma"),
+    ...     HighOrderSemiCRF(),
     ... ).fit(X, y)
     >>> durations(model, X, y)
     label  n_segments   mean    std  true_n_segments  true_mean  true_std
@@ -125,7 +133,10 @@ class DurationsDisplay(Display):
     --------
     >>> from sklearn_hocrf import HighOrderSemiCRF
     >>> from sklearn_hocrf.inspection import DurationsDisplay
-    >>> X, y = [[["z"], ["u"], ["u"], ["z"]], [["u"], ["u"], ["z"]]], [list("zuuz"), list("uuz")]
+    >>> X, y = (
+    ...     [[["z"], ["u"], ["u"], ["z"]], [["u"], ["u"], ["z"]]],
+    ...     [list("zuuz"), list("uuz")],
+    ... )
     >>> DurationsDisplay.from_estimator(HighOrderSemiCRF().fit(X, y), X)
     label  n_segments   mean    std  true_n_segments  true_mean  true_std
     u           2.401  1.646  0.478

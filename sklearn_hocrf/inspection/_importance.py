@@ -92,7 +92,9 @@ def template_importance(
     >>> from sklearn_hocrf.pipeline import make_pipeline
     >>> X = [["the", "old", "man"], ["the", "man"], ["an", "old", "house"]] * 5
     >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"], ["DET", "ADJ", "NOUN"]] * 5
-    >>> features = SequenceFeatureExtractor([("w", 0), ("shape", 0)], token_features=["shape"])
+    >>> features = SequenceFeatureExtractor(
+    ...     [("w", 0), ("shape", 0)], token_features=["shape"]
+    ... )
     >>> pipe = make_pipeline(features, HighOrderCRF()).fit(X, y)
     >>> result = template_importance(pipe, X, y, random_state=0)
     >>> dict(zip(result.groups, result.importances_mean.round(2).tolist()))

@@ -47,9 +47,22 @@ def template_of(name: Any, keys: tuple = (), of_attributes: bool = False) -> Any
     Examples
     --------
     >>> from sklearn_hocrf.inspection._names import template_of
-    >>> [template_of(name) for name in ["w[-1]|w[0]=in|a=b", "begin:w[0]=the", "length=7+", "bias", "hash[12]", 3]]
+    >>> [
+    ...     template_of(name)
+    ...     for name in [
+    ...         "w[-1]|w[0]=in|a=b",
+    ...         "begin:w[0]=the",
+    ...         "length=7+",
+    ...         "bias",
+    ...         "hash[12]",
+    ...         3,
+    ...     ]
+    ... ]
     ['w[-1]|w[0]', 'begin:w[0]', 'length', 'bias', 'hash', 3]
-    >>> [template_of(name, ("word",), True) for name in ["word:10:30", "word:a=b", "-1:word.lower():the", "w=the"]]
+    >>> [
+    ...     template_of(name, ("word",), True)
+    ...     for name in ["word:10:30", "word:a=b", "-1:word.lower():the", "w=the"]
+    ... ]
     ['word', 'word', '-1:word.lower()', 'w']
     """
     if not isinstance(name, str):

@@ -71,7 +71,9 @@ class SegmentsDisplay(Display):
     >>> from sklearn_hocrf.pipeline import make_pipeline
     >>> X = [["Ann", "Lee", "met", "Bob"], ["We", "met", "Ann"]]
     >>> y = [["B-PER", "I-PER", "O", "B-PER"], ["O", "O", "B-PER"]]
-    >>> tagger = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF(constraints="bio")).fit(X, y)
+    >>> tagger = make_pipeline(
+    ...     SequenceFeatureExtractor(), HighOrderCRF(constraints="bio")
+    ... ).fit(X, y)
     >>> SegmentsDisplay.from_estimator(tagger, X, y)  # coloured text in a notebook
     [Ann Lee | PER 0.81] met [Bob | PER 0.90]
     We met [Ann | PER 0.92]
@@ -210,9 +212,13 @@ class SegmentsDisplay(Display):
         Examples
         --------
         >>> from sklearn_hocrf.inspection import SegmentsDisplay
-        >>> SegmentsDisplay.from_predictions(["Ann Lee met Bob".split()], [[(0, 2, "PER", 0.9)]])
+        >>> SegmentsDisplay.from_predictions(
+        ...     ["Ann Lee met Bob".split()], [[(0, 2, "PER", 0.9)]]
+        ... )
         [Ann Lee | PER 0.90] met Bob
-        >>> SegmentsDisplay.from_predictions([list("thecat")], [[(0, 3, "word"), (3, 6, "word")]], separator="")
+        >>> SegmentsDisplay.from_predictions(
+        ...     [list("thecat")], [[(0, 3, "word"), (3, 6, "word")]], separator=""
+        ... )
         [the | word][cat | word]
         """
         check_scheme(scheme)

@@ -90,7 +90,9 @@ def weight_standard_errors(
     >>> X = [[["the"], ["old"], ["man"]], [["the"], ["man"]]]
     >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
     >>> crf = HighOrderCRF().fit(X, y)
-    >>> weight_standard_errors(crf, X, [(("DET",), "the"), (("DET", "NOUN"), None)]).round(3)
+    >>> weight_standard_errors(crf, X, [(("DET",), "the"), (("DET", "NOUN"), None)]).round(
+    ...     3
+    ... )
     array([0.874, 0.876])
     """
     fitted, X = FittedModel.and_input(estimator, X)
@@ -164,7 +166,9 @@ def log_odds_standard_errors(
     >>> X = [[["the"], ["old"], ["man"]], [["the"], ["man"]]]
     >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
     >>> crf = HighOrderCRF().fit(X, y)
-    >>> for label, log_odds, error in log_odds_standard_errors(crf, X, X, [(0, 0), (0, 1)]).tolist():
+    >>> for label, log_odds, error in log_odds_standard_errors(
+    ...     crf, X, X, [(0, 0), (0, 1)]
+    ... ).tolist():
     ...     print(f"{label} {log_odds:.2f} +- {error:.2f}")
     DET 0.48 +- 1.03
     ADJ -0.16 +- 1.20

@@ -97,8 +97,13 @@ def weights(
     >>> from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
     >>> from sklearn_hocrf.inspection import weights
     >>> from sklearn_hocrf.pipeline import make_pipeline
-    >>> X, y = [["the", "old", "man"], ["the", "man"]], [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
-    >>> pipe = make_pipeline(SequenceFeatureExtractor([("w", -1), ("w", 0)]), HighOrderCRF()).fit(X, y)
+    >>> X, y = (
+    ...     [["the", "old", "man"], ["the", "man"]],
+    ...     [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]],
+    ... )
+    >>> pipe = make_pipeline(
+    ...     SequenceFeatureExtractor([("w", -1), ("w", 0)]), HighOrderCRF()
+    ... ).fit(X, y)
     >>> weights(pipe, label="NOUN", top=3)
     pattern   order  feature    template  weight
     NOUN          0  w[0]=man   w[0]       0.726

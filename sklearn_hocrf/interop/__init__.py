@@ -5,7 +5,10 @@ labels and probabilities and offers more methods.
 
 >>> import sklearn_crfsuite  # pip install sklearn-crfsuite
 >>> from sklearn_hocrf.interop import from_crfsuite
->>> X, y = [[{"word": "the"}, {"word": "man"}], [{"word": "old"}]], [["DET", "NOUN"], ["ADJ"]]
+>>> X, y = (
+...     [[{"word": "the"}, {"word": "man"}], [{"word": "old"}]],
+...     [["DET", "NOUN"], ["ADJ"]],
+... )
 >>> old = sklearn_crfsuite.CRF(c2=0.1).fit(X, y)
 >>> from_crfsuite(old).predict(X)
 [['DET', 'NOUN'], ['ADJ']]

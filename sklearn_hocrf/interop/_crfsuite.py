@@ -78,7 +78,10 @@ def from_crfsuite(model: str | PathLike[str] | Any, *, encoding: str = "utf-8") 
     --------
     >>> import sklearn_crfsuite  # pip install sklearn-crfsuite
     >>> from sklearn_hocrf.interop import from_crfsuite
-    >>> X, y = [[{"word": "Ann"}, {"word": "left"}], [{"word": "left"}]], [["B-PER", "O"], ["O"]]
+    >>> X, y = (
+    ...     [[{"word": "Ann"}, {"word": "left"}], [{"word": "left"}]],
+    ...     [["B-PER", "O"], ["O"]],
+    ... )
     >>> theirs = sklearn_crfsuite.CRF(c2=0.5).fit(X, y)
     >>> crf = from_crfsuite(theirs)
     >>> crf.predict(X) == [list(labels) for labels in theirs.predict(X)]
@@ -86,7 +89,9 @@ def from_crfsuite(model: str | PathLike[str] | Any, *, encoding: str = "utf-8") 
 
     The ten best labellings in which each field occurs at most once:
 
-    >>> once = lambda labels: all(labels.count(label) <= 1 for label in labels if label.startswith("B-"))
+    >>> once = lambda labels: all(
+    ...     labels.count(label) <= 1 for label in labels if label.startswith("B-")
+    ... )
     >>> candidates = crf.predict_nbest(X, 10, accept=once)
     """
     if isinstance(model, (str, PathLike)):

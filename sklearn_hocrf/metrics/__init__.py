@@ -25,7 +25,10 @@ use ``make_scorer``, as in ``make_scorer(segment_f1_score, scheme="segments", ig
 >>> from sklearn_hocrf import metrics
 >>> truth = [["B-PER", "I-PER", "O", "B-LOC"], ["O", "B-LOC"]]
 >>> guess = [["B-PER", "I-PER", "O", "O"], ["O", "B-LOC"]]
->>> round(metrics.segment_f1_score(truth, guess, scheme="bio"), 2), metrics.token_accuracy_score(truth, guess)
+>>> (
+...     round(metrics.segment_f1_score(truth, guess, scheme="bio"), 2),
+...     metrics.token_accuracy_score(truth, guess),
+... )
 (0.8, 0.8333333333333334)
 
 User guide: docs/guide/answers.md, docs/guide/penalties.md.

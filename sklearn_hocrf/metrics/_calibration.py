@@ -89,7 +89,8 @@ def segment_outcomes(
     Plot the outcomes:
 
     >>> from sklearn.calibration import CalibrationDisplay
-    >>> display = CalibrationDisplay.from_predictions(is_right, probability)  # pip install matplotlib
+    >>> plot = CalibrationDisplay.from_predictions
+    >>> display = plot(is_right, probability)  # pip install matplotlib
     """
     table, lengths = read_given_segments(y_true, scheme, strict, "y_true")
     predicted = _read_predicted(y_pred, lengths, table.n_sequences)
@@ -147,7 +148,9 @@ def calibration_table(
     --------
     >>> from sklearn_hocrf.metrics import calibration_table
     >>> y_true = [["B-PER", "I-PER", "O", "B-LOC"]]
-    >>> y_pred = [[(0, 2, "PER", 0.9), (0, 1, "PER", 0.1), (3, 4, "PER", 0.3), (3, 4, "LOC", 0.6)]]
+    >>> y_pred = [
+    ...     [(0, 2, "PER", 0.9), (0, 1, "PER", 0.1), (3, 4, "PER", 0.3), (3, 4, "LOC", 0.6)]
+    ... ]
     >>> for row in calibration_table(y_true, y_pred, 2, scheme="bio").tolist():
     ...     print(row)
     (0.0, 0.5, 2, 0.2, 0.0)
@@ -204,7 +207,9 @@ def expected_calibration_error(
     --------
     >>> from sklearn_hocrf.metrics import expected_calibration_error
     >>> y_true = [["B-PER", "I-PER", "O", "B-LOC"]]
-    >>> y_pred = [[(0, 2, "PER", 0.9), (0, 1, "PER", 0.1), (3, 4, "PER", 0.3), (3, 4, "LOC", 0.6)]]
+    >>> y_pred = [
+    ...     [(0, 2, "PER", 0.9), (0, 1, "PER", 0.1), (3, 4, "PER", 0.3), (3, 4, "LOC", 0.6)]
+    ... ]
     >>> round(expected_calibration_error(y_true, y_pred, 2, scheme="bio"), 3)
     0.225
     """
@@ -251,7 +256,9 @@ def segment_brier_score(
     --------
     >>> from sklearn_hocrf.metrics import segment_brier_score
     >>> y_true = [["B-PER", "I-PER", "O", "B-LOC"]]
-    >>> y_pred = [[(0, 2, "PER", 0.9), (0, 1, "PER", 0.1), (3, 4, "PER", 0.3), (3, 4, "LOC", 0.6)]]
+    >>> y_pred = [
+    ...     [(0, 2, "PER", 0.9), (0, 1, "PER", 0.1), (3, 4, "PER", 0.3), (3, 4, "LOC", 0.6)]
+    ... ]
     >>> round(segment_brier_score(y_true, y_pred, scheme="bio"), 4)
     0.0675
     """

@@ -46,14 +46,17 @@ class LogLikelihoodScorer:
     >>> X = [[["the"], ["old"], ["man"]], [["the"], ["man"]]] * 3
     >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]] * 3
     >>> grid = {"sigma_reg": [0.1, 1, 10]}
-    >>> search = GridSearchCV(HighOrderCRF(), grid, cv=3, scoring=metrics.log_likelihood_scorer).fit(X, y)
+    >>> search = GridSearchCV(
+    ...     HighOrderCRF(), grid, cv=3, scoring=metrics.log_likelihood_scorer
+    ... ).fit(X, y)
     >>> search.cv_results_["mean_test_score"].round(2)
     array([-1.08, -0.35, -0.01])
 
     Labels that did not occur in training:
 
     >>> scorer = metrics.LogLikelihoodScorer(floor=-10)
-    >>> round(scorer(search.best_estimator_, X, y[:5] + [["DET", "VERB"]]), 2)  # and a UserWarning
+    >>> # and a UserWarning
+    >>> round(scorer(search.best_estimator_, X, y[:5] + [["DET", "VERB"]]), 2)
     -1.34
     """
 

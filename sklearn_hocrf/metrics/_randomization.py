@@ -104,7 +104,9 @@ def randomization_test(
     >>> from sklearn_hocrf.metrics import randomization_test, token_accuracy_score
     >>> y_true = [["A", "B"]] * 20
     >>> y_pred_a, y_pred_b = [["A", "B"]] * 20, [["A", "B"]] * 12 + [["A", "A"]] * 8
-    >>> result = randomization_test(y_true, y_pred_a, y_pred_b, token_accuracy_score, random_state=0)
+    >>> result = randomization_test(
+    ...     y_true, y_pred_a, y_pred_b, token_accuracy_score, random_state=0
+    ... )
     >>> result.score_a, result.score_b, round(result.p_value, 3)
     (1.0, 0.8, 0.007)
     """

@@ -159,7 +159,9 @@ def sequence_accuracy_score(
     Examples
     --------
     >>> from sklearn_hocrf.metrics import sequence_accuracy_score
-    >>> sequence_accuracy_score([["N", "V"], ["N", "V", "N"]], [["N", "V"], ["N", "N", "N"]])
+    >>> sequence_accuracy_score(
+    ...     [["N", "V"], ["N", "V", "N"]], [["N", "V"], ["N", "N", "N"]]
+    ... )
     0.5
     """
     counts = count_sequences_as_items(y_true, y_pred, scheme=scheme, strict=strict)
@@ -276,7 +278,9 @@ def token_f1_score(
     Examples
     --------
     >>> from sklearn_hocrf.metrics import token_f1_score
-    >>> token_f1_score([["A", "A", "O"], ["B", "O"]], [["A", "O", "O"], ["B", "B"]], ignore=["O"])
+    >>> token_f1_score(
+    ...     [["A", "A", "O"], ["B", "O"]], [["A", "O", "O"], ["B", "B"]], ignore=["O"]
+    ... )
     0.6666666666666666
     """
     counts = count_tokens(y_true, y_pred, labels=labels, ignore=ignore)

@@ -43,8 +43,18 @@ class PenaltySearchDisplay:
     >>> matplotlib.use("Agg")
     >>> from sklearn_hocrf import HighOrderCRF
     >>> from sklearn_hocrf.model_selection import PenaltySearchCV, PenaltySearchDisplay
-    >>> X = [[["the"], ["old"], ["man"]], [["the"], ["man"]], [["old"], ["man"]], [["the"], ["old"], ["man"]]]
-    >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"], ["ADJ", "NOUN"], ["DET", "ADJ", "NOUN"]]
+    >>> X = [
+    ...     [["the"], ["old"], ["man"]],
+    ...     [["the"], ["man"]],
+    ...     [["old"], ["man"]],
+    ...     [["the"], ["old"], ["man"]],
+    ... ]
+    >>> y = [
+    ...     ["DET", "ADJ", "NOUN"],
+    ...     ["DET", "NOUN"],
+    ...     ["ADJ", "NOUN"],
+    ...     ["DET", "ADJ", "NOUN"],
+    ... ]
     >>> search = PenaltySearchCV(HighOrderCRF(), cv=2, max_steps=3).fit(X, y)
     >>> display = PenaltySearchDisplay.from_search(search)
     >>> list(display.sigma)

@@ -93,7 +93,12 @@ def cross_val_predict(
     --------
     >>> from sklearn_hocrf import HighOrderCRF
     >>> from sklearn_hocrf.model_selection import cross_val_predict
-    >>> X = [[["sun"], ["rain"]], [["rain"]], [["sun"], ["sun"], ["rain"]], [["rain"], ["sun"]]]
+    >>> X = [
+    ...     [["sun"], ["rain"]],
+    ...     [["rain"]],
+    ...     [["sun"], ["sun"], ["rain"]],
+    ...     [["rain"], ["sun"]],
+    ... ]
     >>> y = [["dry", "wet"], ["wet"], ["dry", "dry", "wet"], ["wet", "dry"]]
     >>> cross_val_predict(HighOrderCRF(), X, y, cv=2)
     [['dry', 'wet'], ['wet'], ['dry', 'dry', 'wet'], ['wet', 'dry']]

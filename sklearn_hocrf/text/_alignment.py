@@ -293,7 +293,9 @@ def spans_from_tags(
     --------
     >>> from sklearn_hocrf.text import spans_from_tags, tokenize
     >>> tokenized = tokenize(["Ann Lee, Oslo"])
-    >>> spans_from_tags(tokenized, [["B-PER", "I-PER", "O", "B-LOC"]], probability=[[0.5, 0.25]])
+    >>> spans_from_tags(
+    ...     tokenized, [["B-PER", "I-PER", "O", "B-LOC"]], probability=[[0.5, 0.25]]
+    ... )
     [[(0, 7, 'PER', 0.5), (9, 13, 'LOC', 0.25)]]
     """
     check_choice("scheme", scheme, SCHEMES)
