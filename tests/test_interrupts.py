@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from internals import Plan, Schedule, SegmentModel, SegmentPlan, in_order
+from internals import Plan, Schedule, SegmentModel, SegmentPlan, add_up, for_each_chunk
 from segment_cases import random_segment_case, to_segment_layout, to_segment_model
 
 
@@ -20,7 +20,7 @@ class SlowPlan(Plan):
     schedule = Schedule()
 
     def __init__(self):
-        self.chunks, self._spare_workspaces, self._threads = [0, 1], [], {}
+        self.chunks, self._spare_workspaces, self._spare_tables, self._threads = [0, 1], [], {}, {}
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def interrupts():
 def test_an_interrupt_does_not_wait_for_a_kernel(n_jobs):
     plan, begun, release, ended = SlowPlan(), threading.Barrier(n_jobs + 1), threading.Event(), []
 
-    def work(chunk):
+    def work(_, chunk):
         with plan.workspace() as tables:
             begun.wait(30)
             release.wait(30)  # the kernel
@@ -54,21 +54,21 @@ def test_an_interrupt_does_not_wait_for_a_kernel(n_jobs):
     threading.Thread(target=interrupt).start()
     start = time.perf_counter()
     with pytest.raises(KeyboardInterrupt):
-        in_order(work, plan, n_jobs)
+        for_each_chunk(work, plan, n_jobs)
     assert time.perf_counter() - start < 5
     release.set()
     while len(ended) < n_jobs and time.perf_counter() - start < 10:
         time.sleep(0.01)
     assert sorted(ended) == list(range(n_jobs)), "each thread ends with the kernel that it was in"
-    assert list(in_order(lambda chunk: chunk + 1, SlowPlan(), n_jobs)) == [1, 2]
+    assert add_up(lambda chunk: (np.array([chunk + 1]),), SlowPlan(), n_jobs) == (3,)
 
 
 def test_errors_of_long_calls_are_raised():
-    def work(chunk):
+    def work(_, chunk):
         raise ValueError(f"chunk {chunk}")
 
     with pytest.raises(ValueError, match="chunk 0"):
-        in_order(work, SlowPlan(), 1)
+        for_each_chunk(work, SlowPlan(), 1)
 
 
 def test_long_calls_give_the_same_bits():

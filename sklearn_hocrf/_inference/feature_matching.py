@@ -31,7 +31,7 @@ from .._structure.segment_layout import SegmentLayout
 from .._structure.weighted_arcs import label_arcs, suffix_patterns
 from .model import LaneModel
 from .passes import SMALL_STEP, ExpectedCounts, Moves, Receiver
-from .schedule import Plan, Schedule, Task, Tile, add_up, in_order, lane_kind_of
+from .schedule import Plan, Schedule, Task, Tile, add_up, lane_kind_of
 from .segment import SegmentPlan
 
 __all__ = ["ChainMatching", "Matching", "SegmentMatching"]
@@ -106,7 +106,7 @@ class Matching(metaclass=ABCMeta):
         def work(chunk: list[Task]) -> tuple:
             with plan.workspace() as workspace:
                 moves = Moves(self.place, workspace("residuals", self.n_places, self.n_columns))
-                residuals, counts = _Residuals(self, moves.table), ExpectedCounts(model)
+                residuals, counts = _Residuals(self, moves.table), ExpectedCounts(model, plan)
                 plain = model.pass_class(workspace, model, plan, log_z, weight, receiver=residuals)
                 dual = model.pass_class(
                     workspace, model, plan, log_z, weight, receiver=counts, direction=at_rest, moves=moves
@@ -117,7 +117,7 @@ class Matching(metaclass=ABCMeta):
                     dual.run(task)
                 return (np.array([residuals.value]), *dual.sums())
 
-        sums = add_up(in_order(work, plan, n_jobs))
+        sums = add_up(work, plan, n_jobs)
         if sums is None:  # there is no data
             return 0.0, np.zeros(self.layout.n_weights)
         return float(sums[0][0]), 2 / SMALL_STEP * model.counts(plan, sums[1:])

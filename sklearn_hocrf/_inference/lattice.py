@@ -27,7 +27,7 @@ from .candidates import CandidateFinder, Candidates
 from .chain import ChainModel
 from .model import Expectations, TokenModel
 from .passes import refuse_impossible
-from .schedule import Schedule, SharedWork, Workspace, add_up, in_order
+from .schedule import Schedule, SharedWork, Workspace, add_up
 
 __all__ = ["LatticeModel", "LatticePlan"]
 
@@ -467,7 +467,7 @@ class LatticeModel(TokenModel):
             with plan.workspace() as workspace:
                 return work(chunk, plan.tables(workspace)) or ()
 
-        return add_up(in_order(with_memory, plan, n_jobs))
+        return add_up(with_memory, plan, n_jobs)
 
     def _check(self, plan: LatticePlan, scores: np.ndarray) -> None:
         """Raise an error unless the log Z or best scores of all sequences are valid."""

@@ -347,7 +347,7 @@ class LaneModel(Model):
         self, plan: Plan, sequence_weight: np.ndarray | None = None, n_jobs: int | None = None
     ) -> Expectations:
         log_z = np.zeros(plan.n_sequences)
-        sums = self._run_all(plan, n_jobs, lambda: ExpectedCounts(self), log_z, _weights(plan, sequence_weight))
+        sums = self._run_all(plan, n_jobs, lambda: ExpectedCounts(self, plan), log_z, _weights(plan, sequence_weight))
         return Expectations(log_z, self.counts(plan, sums))
 
     def add_expectations(
@@ -377,7 +377,7 @@ class LaneModel(Model):
             Expected counts of the arcs, and of lengths of segments.
         """
         with plan.workspace() as workspace:
-            receiver = ExpectedCounts(self, gradient)
+            receiver = ExpectedCounts(self, plan, gradient)
             counting = self.pass_class(workspace, self, plan, log_z, sequence_weight, receiver=receiver)
             for task in plan.cut(sequences):
                 counting.run(task)
@@ -388,7 +388,7 @@ class LaneModel(Model):
     ) -> np.ndarray:
         log_z, weight = np.zeros(plan.n_sequences), _weights(plan, sequence_weight)
         moving = type(self)(self.layout, SMALL_STEP * np.asarray(direction))
-        sums = self._run_all(plan, n_jobs, lambda: ExpectedCounts(self), log_z, weight, direction=moving)
+        sums = self._run_all(plan, n_jobs, lambda: ExpectedCounts(self, plan), log_z, weight, direction=moving)
         return self.counts(plan, sums) / SMALL_STEP
 
     def label_gradient(self, batch: SequenceBatch, token: int, label: int, mask: Mask | None = None) -> np.ndarray:
@@ -398,7 +398,7 @@ class LaneModel(Model):
         position = token - int(first)
         moves = Moves(freeze(np.arange(plan.n_tokens), np.int64), self._label_moves(plan, position, label))
         options = {"direction": self.at_rest(), "moves": moves}
-        sums = self._run_all(plan, None, lambda: ExpectedCounts(self), np.zeros(1), np.ones(1), **options)
+        sums = self._run_all(plan, None, lambda: ExpectedCounts(self, plan), np.zeros(1), np.ones(1), **options)
         return self.counts(plan, sums) / SMALL_STEP
 
     def at_rest(self) -> Self:
@@ -406,13 +406,16 @@ class LaneModel(Model):
         return type(self)(self.layout, np.zeros(self.layout.n_weights))
 
     def counts(self, plan: Plan, sums: tuple | None) -> np.ndarray:
-        """Return the counts of all weights' features, given counts of pairs, dense features, arcs and lengths."""
+        """Return the counts of all weights' features, given the sums of :class:`ExpectedCounts`, which are used up."""
         if sums is None:  # there is no data
             return np.zeros(self.layout.n_weights)
-        pairs, dense, arcs, lengths = sums
+        counts, dense, arcs, lengths = sums
+        pairs = counts[: self.layout.first_bias]
         self.layout.add_dense(dense, pairs)
         plan.add_length_counts(lengths, pairs)
-        return np.concatenate([pairs, self.layout.sum_over_suffixes(arcs)])
+        counts[self.layout.first_bias :] = self.layout.sum_over_suffixes(arcs)
+        plan.take_back([dense])
+        return counts
 
     def log_partition(self, batch: SequenceBatch, n_jobs: int | None = None, plan: Plan | None = None) -> np.ndarray:
         plan = self.plan(batch) if plan is None else plan

@@ -16,7 +16,7 @@ from .._data.arrays import freeze
 from .._kernels import chain, choices, dense_columns, label_parts, masks, token_scores
 from .._structure.dense_columns import DenseProduct
 from .._structure.weighted_arcs import weighted_arcs
-from .schedule import Plan, Task, Tile, Workspace, add_up, in_order, lane_kind_of, lanes_of
+from .schedule import Plan, Task, Tile, Workspace, add_up, lane_kind_of, lanes_of
 
 __all__ = [
     "SMALL_STEP",
@@ -65,7 +65,7 @@ def run_all(plan: Plan, n_jobs: int | None, make_pass: Callable[[Workspace], Any
                 chunk_pass.run(task)
             return chunk_pass.sums()
 
-    return add_up(in_order(work, plan, n_jobs))
+    return add_up(work, plan, n_jobs)
 
 
 def refuse_impossible(sequences: Sequence | np.ndarray, scores: Sequence | np.ndarray) -> None:
@@ -389,20 +389,23 @@ class ExpectedCounts(Receiver):
     Parameters
     ----------
     model : Model
+    plan : Plan
+        The plan whose memory is used.
     gradient : ndarray of shape (first_bias,) or None
         The array to which the counts of pairs are added; zeros by default.
     """
 
-    def __init__(self, model: Any, gradient: np.ndarray | None = None) -> None:
-        self.gradient = np.zeros(model.layout.first_bias) if gradient is None else gradient
-        self.dense = np.zeros(model.dense_table.shape)
+    def __init__(self, model: Any, plan: Plan, gradient: np.ndarray | None = None) -> None:
+        self.gradient = plan.zeros(model.layout.n_weights) if gradient is None else gradient
+        self.of_pairs = self.gradient[: model.layout.first_bias]
+        self.dense = plan.zeros(*model.dense_table.shape)
 
     def receive(self, backward: MarginalPass, tile: Tile, weight: np.ndarray) -> None:
-        backward.add_feature_counts(tile, weight, self.gradient, self.dense)
+        backward.add_feature_counts(tile, weight, self.of_pairs, self.dense)
 
     def sums(self, backward: MarginalPass) -> tuple:
-        """Return the counts of pairs, of the dense table, arcs and lengths, weighted by sequence."""
-        backward.add_product_counts(self.gradient)
+        """Return counts weighted by sequence: of pairs, with room for biases; of the dense table, arcs and lengths."""
+        backward.add_product_counts(self.of_pairs)
         return self.gradient, self.dense, backward.arc_counts(), backward.length_counts()
 
 

@@ -19,8 +19,8 @@ from concurrent.futures import CancelledError, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain as joined
-from threading import Event
-from typing import Any, ClassVar, NamedTuple, Self, TypeVar
+from threading import Event, Lock
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from joblib import effective_n_jobs, parallel_config
@@ -49,13 +49,11 @@ __all__ = [
     "Tile",
     "Workspace",
     "add_up",
-    "in_order",
+    "for_each_chunk",
     "lane_kind_of",
     "lanes_of",
     "threads_for",
 ]
-
-T = TypeVar("T")
 
 _BACKENDS_OF_THIS_MACHINE = LokyBackend, MultiprocessingBackend, SequentialBackend, ThreadingBackend
 TOKENS_PER_CALL = 1 << 14  # of kernels that run whole epochs: Python handles an interrupt (Ctrl-C) between calls
@@ -179,15 +177,38 @@ class SharedWork:
     def __init__(self, schedule: Schedule) -> None:
         self.schedule = schedule
         self._spare_workspaces: list[Workspace] = []
+        self._spare_tables: dict[tuple[int, ...], list[np.ndarray]] = {}
         self._threads: dict[int, ThreadPoolExecutor] = {}  # pools by number of threads; they end with the plan
 
     @contextmanager
     def workspace(self) -> Iterator[Workspace]:
         """Lend the workspace of one thread; it is kept for the next evaluation."""
-        workspace = self._spare_workspaces.pop() if self._spare_workspaces else Workspace()
+        try:
+            workspace = self._spare_workspaces.pop()
+        except IndexError:  # none is left, or another thread has taken it
+            workspace = Workspace()
         workspace.halt = self.halt
         yield workspace
         self._spare_workspaces.append(workspace)
+
+    def zeros(self, *shape: int) -> np.ndarray:
+        """Return an array of zeros, in memory that :meth:`take_back` has got if there is some.
+
+        The system clears new memory page by page, when it is first used; for some allocators, at each evaluation.
+        """
+        try:
+            table = self._spare_tables.setdefault(shape, []).pop()
+        except IndexError:
+            return np.zeros(shape)
+        table.fill(0.0)
+        return table
+
+    def take_back(self, tables: Iterable[np.ndarray]) -> None:
+        """Keep arrays, which nobody uses any longer, for :meth:`zeros`; others than its own are left alone."""
+        for table in tables:
+            spare = self._spare_tables.get(table.shape)
+            if spare is not None and len(spare) < self.schedule.most_chunks:
+                spare.append(table)
 
     def threads(self, n_threads: int) -> ThreadPoolExecutor:
         """Return a pool of threads that is kept for the next evaluation: new threads would start with cold memory."""
@@ -408,8 +429,8 @@ def threads_for(n_jobs: int | None = None) -> int:
         return effective_n_jobs(n_jobs)
 
 
-def in_order(work: Callable[[Any], T], plan: SharedWork, n_jobs: int | None = None) -> Iterable[T]:
-    """Return ``work(chunk)`` for each chunk, in order, from ``n_jobs`` threads, including the caller's.
+def for_each_chunk(work: Callable[[int, Any], None], plan: SharedWork, n_jobs: int | None = None) -> None:
+    """Call ``work`` with the number of each chunk and the chunk, in ``n_jobs`` threads, including the caller's.
 
     joblib determines the number of threads; its own pool checks for results only every 10 ms, longer than many
     gradients take. If kernel calls take long, the caller's thread does no work: Python handles an interrupt (Ctrl-C)
@@ -417,15 +438,14 @@ def in_order(work: Callable[[Any], T], plan: SharedWork, n_jobs: int | None = No
     """
     chunks = plan.chunks
     n_threads = len(chunks) if len(chunks) < 2 and n_jobs != 0 else min(threads_for(n_jobs), len(chunks))
-    if n_threads <= 1 and not (chunks and plan.calls_are_long):
-        return map(work, chunks)
-    results: list[Any] = [None] * len(chunks)
     numbers = iter(range(len(chunks)))  # shared: each thread takes the next number
 
     def work_through() -> None:
         for number in numbers:
-            results[number] = work(chunks[number])
+            work(number, chunks[number])
 
+    if n_threads <= 1 and not (chunks and plan.calls_are_long):
+        return work_through()
     halt = plan.halt = Event()
     n_helpers = n_threads if plan.calls_are_long else n_threads - 1
     helpers: list = []
@@ -444,16 +464,41 @@ def in_order(work: Callable[[Any], T], plan: SharedWork, n_jobs: int | None = No
         raise
     for helper in helpers:
         helper.result()  # raises what the thread raised
-    return results
+    return None
 
 
-def add_up(terms: Iterable[tuple]) -> tuple | None:
-    """Return the sums of the arrays in tuples, position by position; None without tuples."""
-    totals = None
-    for term in terms:
-        if totals is None:
-            totals = term
-        else:
-            for total, array in zip(totals, term, strict=True):
-                total += array
-    return totals
+def add_up(work: Callable[[Any], tuple], plan: SharedWork, n_jobs: int | None = None) -> tuple | None:
+    """Return the sums of the arrays in the tuples ``work(chunk)``, position by position; None without chunks.
+
+    Chunks are added in order, so that the number of threads does not change the bits, each as soon as those before it
+    have been added: few arrays are in memory at a time, and threads that go on compute meanwhile.
+    """
+    sums = _Sums(plan)
+    for_each_chunk(lambda number, chunk: sums.add(number, work(chunk)), plan, n_jobs)
+    return sums.totals
+
+
+class _Sums:
+    """Sums of arrays that arrive in any order."""
+
+    def __init__(self, plan: SharedWork) -> None:
+        self.totals: tuple | None = None
+        self._plan, self._lock = plan, Lock()
+        self._waiting: dict[int, tuple] = {}
+        self._n_added = 0
+
+    def add(self, number: int, term: tuple) -> None:
+        """Add the arrays of a chunk, and those that have waited for it."""
+        with self._lock:
+            self._waiting[number] = term
+            while self._n_added in self._waiting:
+                self._add(self._waiting.pop(self._n_added))
+                self._n_added += 1
+
+    def _add(self, term: tuple) -> None:
+        if self.totals is None:
+            self.totals = term
+            return
+        for total, array in zip(self.totals, term, strict=True):
+            total += array
+        self._plan.take_back(term)

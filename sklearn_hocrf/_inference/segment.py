@@ -401,7 +401,7 @@ class SegmentModel(LaneModel):
         coef = layout.coef(weights), layout.part_coef(weights), layout.token_coef(weights)
         model = type(self)(wider, wider.weights(layout.pattern_coef(weights), *coef))
         plan, log_z, ones = model.plan(batch, mask), np.zeros(len(batch)), np.ones(len(batch))
-        sums: Any = model._run_all(plan, n_jobs, lambda: ExpectedCounts(model), log_z, ones)
+        sums: Any = model._run_all(plan, n_jobs, lambda: ExpectedCounts(model, plan), log_z, ones)
         index = plan.segment_index
         table = np.zeros((n_labels, int(index.longest[:n_labels].max())))
         for label, longest in enumerate(index.longest[:n_labels].tolist() if sums else ()):  # no sums of no tokens

@@ -110,10 +110,12 @@ class NegativeLogLikelihood(Objective):
         """Return f(w) and its gradient, by one forward and backward pass, and another one over sequences with holes."""
         problem = self.problem
         expected = problem.model(w).expectations(problem.plan, problem.sequence_weight, problem.n_jobs)
-        score, gradient = 0.0, expected.counts - self._empirical
+        score, gradient = 0.0, expected.counts
+        gradient -= self._empirical
         if self._hidden is not None:
             agreeing = self._expected_of_hidden(w)
-            score, gradient = float(self._hidden.sequence_weight @ agreeing.log_z), gradient - agreeing.counts
+            score = float(self._hidden.sequence_weight @ agreeing.log_z)
+            gradient -= agreeing.counts
         return self._value(expected.log_z, w, score), gradient
 
     def _expected_of_hidden(self, w):
