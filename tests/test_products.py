@@ -81,7 +81,7 @@ def invent_documents(folder, rng):
     [
         ("usaddress", invent_addresses, ["python-crfsuite", "chosen, more features", "addresses a second"]),
         ("anystyle", invent_references, ["Wapiti", "order 3", "chosen"]),
-        ("grobid", invent_documents, ["order 3", "chosen", "F1 of zones"]),
+        ("grobid", invent_documents, ["order 3", "zone before", "chosen", "F1 of zones", "MiB"]),
     ],
 )
 def test_programs_run(load, monkeypatch, tmp_path, capsys, name, invent, printed):
@@ -286,3 +286,24 @@ def test_context_of_references(load):
     assert [row[0] for row in added] == ["none", "none", "and", "in"]  # the last keyword before
     assert [row[1] for row in added] == ["and", "in", "none", "none"]  # the next one
     assert [row[4:] for row in added] == [["0", "1"], ["0", "1"], ["1", "0"], ["1", "0"]]
+
+
+def test_zones_that_labels_remember(load):
+    program = load("grobid")
+    tags = ["B-front", "I-front", "B-body", "B-body", "I-body", "B-page", "B-body"]
+    remembered = program.remember(tags)
+    assert remembered == [
+        *("B-front<none", "I-front<none", "B-body<front", "B-body<body", "I-body<body", "B-page<body", "B-body<page")
+    ]
+    assert [program.tag_of(label) for label in remembered] == [[tag] for tag in tags]
+    labels = sorted({*remembered, "I-body<page", "I-page<body"})
+    for label in labels:
+        for following in labels:
+            zones = [label.split("<")[1], label[2:].split("<")[0]]
+            started = [f"B-{zone}" for zone in zones if zone != "none"] + [following.split("<")[0]]
+            # what the labels of these zones would say
+            expected = started[-1].startswith("B-") or started[-1][2:] == zones[-1]
+            expected = expected and program.remember(started)[-1] == following
+            assert program.is_consistent(label, following) is expected, (label, following)
+    assert program.is_consistent(None, labels[0])
+    assert program.is_consistent(labels[0], None)

@@ -2,12 +2,11 @@
 
     OMP_NUM_THREADS=1 python tests/benchmarks/products/anystyle.py [--quick] [--orders N ...]
 
-2973 bibliographic references with 23 labels, in two folds. "chosen" is the best of MODELS inside each training part, as
-protocol.py says, with half of it held out. Prints the share of references that are entirely right, which is what users
-feel, and of tokens; processor seconds of a fit from ready features; a paired randomisation test against order 1; the
-share of references that can be accepted at 99 % precision, by a threshold from the other fold, and how many of these
-are right. WAPITI are the figures of the data's README, for the training that the product does. Needs
-anystyle_references (SKLEARN_HOCRF_DATA or ../shared/data). --quick: a tenth of the references.
+2973 bibliographic references with 23 labels, in two folds. "chosen" is the best, inside each training part with half of
+it held out (protocol.py), of a chain of order 3, of that and one with further patterns together, and of both and a
+semi-CRF of order 2. Prints what protocol.print_results says, by reference. WAPITI are the figures of the data's README,
+for the training that the product does. Needs anystyle_references (SKLEARN_HOCRF_DATA or ../shared/data). --quick: a
+tenth of the references.
 """
 
 from itertools import accumulate
@@ -15,24 +14,21 @@ from itertools import accumulate
 import protocol
 from protocol import shuffled_folds
 
-from sklearn_hocrf import HighOrderCRF
-from sklearn_hocrf.feature_extraction import TemplateVectorizer, read_templates
+from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
+from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, TemplateVectorizer, read_templates
 
 FOLDER = "anystyle_references"
 FILES = [(FOLDER, "core.txt.gz"), (FOLDER, "gold.txt.gz"), (FOLDER, "patterns.txt")]
 WAPITI = "Wapiti, according to the data's README: 81.1 % entirely right, 96.18 % of the tokens, 96 s a fit"
-CAPS, NUMBER, KEYWORD, PUNCTUATION, BRACKETS, TERMINATOR = 8, 9, 14, 16, 17, 18  # columns
-
-
-def chain(features, **params):
-    """Return the name of features, and a chain."""
-    return features, HighOrderCRF(**{"sigma_reg": 2.0, "feature_order": {"*": 1}, "tol": 0.03} | params)
-
-
-PLAIN = {f"order {k}": [chain("own", max_order=k)] for k in (1, 2, 3)}
+NUMBER, KEYWORD, TERMINATOR = 9, 14, 18  # columns
+SHARED = {"sigma_reg": 2.0, "feature_order": {"*": 1}, "tol": 0.03}
+PLAIN = {f"order {k}": [("own", HighOrderCRF(max_order=k, **SHARED))] for k in (1, 2, 3)}
+OWN, WITH_CONTEXT = ((features, HighOrderCRF(max_order=3, **SHARED)) for features in ("own", "context"))
+SEGMENTS = ("own, segments", HighOrderSemiCRF(max_order=2, sigma_reg=2.0, tol=0.03))
 MODELS = {
-    f"{features}, sigma {s}": [chain(features, max_order=3, sigma_reg=s)]
-    for features, s in [("own", 2.0), ("more", 1.0), ("more", 2.0), ("context", 1.0), ("context", 2.0)]
+    "order 3": [OWN],
+    "order 3, twice": [OWN, WITH_CONTEXT],
+    "order 3, twice, and segments": [OWN, WITH_CONTEXT, SEGMENTS],
 }
 MORE = [
     "U:more 1=%X[-1,0]/%X[0,0]/%X[1,0]",
@@ -87,11 +83,11 @@ def main(arguments=None):
         return
     X, y = (data[:: 10 if options.quick else 1] for data in load())
     own = read_templates(protocol.data_file(*FILES[2]), style="wapiti")
-    more = TemplateVectorizer([*own.templates, *MORE], style="wapiti")
-    both = TemplateVectorizer([*own.templates, *MORE, *CONTEXT], style="wapiti")
+    further = TemplateVectorizer([*own.templates, *MORE, *CONTEXT], style="wapiti")
     # one vocabulary for both folds: what a training part lacks has no weights
-    batches = {"own": own.fit_transform(X), "more": more.fit_transform(X)}
-    batches["context"] = both.fit_transform([context(reference) for reference in X])
+    batches = {"own": own.fit_transform(X), "context": further.fit_transform([context(one) for one in X])}
+    borders = SegmentFeatureExtractor(begin=True, end=True, length="capped", max_length=10)
+    batches["own, segments"] = borders.fit_transform(batches["own"])
     folds, results = shuffled_folds(len(y), 2), {}
     for name in [*(f"order {k}" for k in options.orders), "chosen"]:
         print(f"{name}:")
