@@ -1554,7 +1554,7 @@ def soft_targets(case):
         ]
         if place and place[0] == n:
             labels[place[1]] = entry
-        if used[n] and not bare:
+        if used[n] and not bare and not is_array[n]:  # columns of arrays name no labels
             present |= {
                 name for one in labels for name in (one if isinstance(one, dict) else [one]) if name is not None
             }
