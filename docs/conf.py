@@ -14,7 +14,7 @@ from pathlib import Path
 from sklearn_hocrf import __version__
 
 HERE = Path(__file__).parent
-THUMBNAILS = {"03_segmentation": 1, "05_how_it_works": 1}  # which picture of the notebook; else the first one
+THUMBNAILS = {"05_how_it_works": 1}  # which picture of the notebook; else the first one
 
 project, author, release = "sklearn_hocrf", "sklearn_hocrf developers", __version__
 extensions = [

@@ -111,6 +111,17 @@ def test_examples_do_not_scroll():
             assert len(line) <= 88 or not line.startswith((">>>", "...")), (path.name, line)
 
 
+@pytest.mark.parametrize("path", sorted((CHECKOUT / "notebooks").glob("*.ipynb")), ids=lambda path: path.stem)
+def test_notebooks_are_executed_and_describe_their_pictures(path):
+    """Outputs are there and without errors, in order; each picture has a text for those who do not see it."""
+    cells = [c for c in json.loads(path.read_text(encoding="utf-8"))["cells"] if c["cell_type"] == "code"]
+    assert [cell["execution_count"] for cell in cells] == list(range(1, len(cells) + 1))
+    for cell in cells:
+        assert not [output for output in cell["outputs"] if output["output_type"] == "error"]
+        if any("image/svg+xml" in output.get("data", {}) for output in cell["outputs"]):
+            assert len(cell["metadata"]["mystnb"]["image"]["alt"]) > 30, "".join(cell["source"])[:60]
+
+
 def test_module_docstrings_are_short_and_name_the_guide():
     """What modules explain at length is in the guide; a module has at most 300 words and one example."""
     for name in PUBLIC_MODULES:

@@ -168,11 +168,25 @@ class SequenceBatch:
         columns: Mapping | None = None,
         dense: DenseColumns | None = None,
     ) -> SequenceBatch:
-        """Return the batch whose stacked token rows are a sparse matrix of shape (N, n_features).
+        """Return the batch whose stacked token rows are a sparse matrix.
 
-        Features of ``dense`` columns have no entries in the matrix.
-        Duplicate entries of the matrix are added, because every stored entry counts as an occurrence. Explicit zeros
-        are dropped. If all values are 1, they are not stored.
+        Parameters
+        ----------
+        matrix : sparse matrix of shape (N, n_features)
+            The features of the tokens of all sequences. Duplicate entries are added, because every stored entry counts
+            as an occurrence, and explicit zeros are dropped. If all values are 1, they are not stored.
+        offsets : array-like of shape (n_sequences + 1,)
+            Token range of each sequence; starts with 0, ends with N.
+        feature_names : sequence of str or None, default=None
+            One name per feature.
+        columns : mapping or None, default=None
+            Raw token columns by field name, as in the class.
+        dense : DenseColumns or None, default=None
+            Features whose values are kept as an array; they have no entries in the matrix.
+
+        Returns
+        -------
+        batch : SequenceBatch
         """
         matrix = sparse.csr_array(matrix)
         if not matrix.has_canonical_format or (matrix.data == 0).any():
@@ -187,10 +201,23 @@ class SequenceBatch:
     def from_table(
         cls, table: Any, offsets: ArrayLike, feature_names: Any = None, columns: Mapping | None = None
     ) -> SequenceBatch:
-        """Return the batch whose stacked token rows are a table of shape (N, n_features), an array or a sparse matrix.
+        """Return the batch whose stacked token rows are an array or a sparse matrix.
 
-        The columns of an array that is mostly nonzero become dense; anything else becomes sparse rows, as in
-        :meth:`from_csr`.
+        Parameters
+        ----------
+        table : array or sparse matrix of shape (N, n_features)
+            The features of the tokens of all sequences. The columns of an array that is mostly nonzero become dense;
+            anything else becomes sparse rows, as in :meth:`from_csr`.
+        offsets : array-like of shape (n_sequences + 1,)
+            Token range of each sequence; starts with 0, ends with N.
+        feature_names : sequence of str or None, default=None
+            One name per feature.
+        columns : mapping or None, default=None
+            Raw token columns by field name, as in the class.
+
+        Returns
+        -------
+        batch : SequenceBatch
         """
         if sparse.issparse(table) or not is_mostly_nonzero(table):
             return cls.from_csr(sparse.csr_array(table, dtype=np.float64), offsets, feature_names, columns)
@@ -444,7 +471,18 @@ class SequenceBatch:
         return self.cut(self.offsets[chosen], self.offsets[chosen + 1])
 
     def cut(self, starts: np.ndarray, stops: np.ndarray) -> SequenceBatch:
-        """Return the batch of sequences that are ranges of tokens of this one."""
+        """Return the batch of sequences that are ranges of tokens of this one.
+
+        Parameters
+        ----------
+        starts, stops : ndarray of shape (n_ranges,), int
+            First token of each range, and the token after its last, counted over all sequences.
+
+        Returns
+        -------
+        batch : SequenceBatch
+            One sequence for each range.
+        """
         tokens = joined_ranges(starts, stops)
         entries = joined_ranges(self.indptr[tokens], self.indptr[tokens + 1])
         return SequenceBatch(
