@@ -95,6 +95,7 @@ def main(arguments=None):
         results[name] = protocol.cross_validate(models, batches, y, folds)
     print(f"\n{WAPITI}")
     protocol.print_results(results, "order 1")
+    protocol.print_calibration(results)
 
 
 if __name__ == "__main__":
