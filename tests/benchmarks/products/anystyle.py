@@ -3,9 +3,10 @@
     OMP_NUM_THREADS=1 python tests/benchmarks/products/anystyle.py [--quick] [--orders N ...]
 
 2973 bibliographic references with 23 labels, in two folds. "chosen" is the better one, inside each training part with
-half of it held out (protocol.py), of a chain of order 3, and that one and another with further patterns together. Prints
-what protocol.print_results says, by reference. WAPITI are the figures of the data's README, for the training that the
-product does. Needs anystyle_references (SKLEARN_HOCRF_DATA or ../shared/data). --quick: a tenth of the references.
+half of it held out (protocol.py), of a chain of order 3, and that one and another with further patterns together.
+Prints what protocol.print_results says, by reference. WAPITI are the figures of the data's README, for the training
+that the product does. Needs anystyle_references (SKLEARN_HOCRF_DATA or ../shared/data). --quick: a tenth of the
+references.
 """
 
 from itertools import accumulate
