@@ -81,7 +81,7 @@ def invent_documents(folder, rng):
     [
         ("usaddress", invent_addresses, ["python-crfsuite", "chosen, more features", "addresses a second"]),
         ("anystyle", invent_references, ["Wapiti", "order 3", "chosen"]),
-        ("grobid", invent_documents, ["order 3", "zone before", "chosen", "F1 of zones", "MiB"]),
+        ("grobid", invent_documents, ["order 3", "chosen", "F1 of zones", "MiB"]),
     ],
 )
 def test_programs_run(load, monkeypatch, tmp_path, capsys, name, invent, printed):
@@ -288,22 +288,23 @@ def test_context_of_references(load):
     assert [row[4:] for row in added] == [["0", "1"], ["0", "1"], ["1", "0"], ["1", "0"]]
 
 
-def test_zones_that_labels_remember(load):
-    program = load("grobid")
-    tags = ["B-front", "I-front", "B-body", "B-body", "I-body", "B-page", "B-body"]
-    remembered = program.remember(tags)
-    assert remembered == [
-        *("B-front<none", "I-front<none", "B-body<front", "B-body<body", "I-body<body", "B-page<body", "B-body<page")
-    ]
-    assert [program.tag_of(label) for label in remembered] == [[tag] for tag in tags]
-    labels = sorted({*remembered, "I-body<page", "I-page<body"})
-    for label in labels:
-        for following in labels:
-            zones = [label.split("<")[1], label[2:].split("<")[0]]
-            started = [f"B-{zone}" for zone in zones if zone != "none"] + [following.split("<")[0]]
-            # what the labels of these zones would say
-            expected = started[-1].startswith("B-") or started[-1][2:] == zones[-1]
-            expected = expected and program.remember(started)[-1] == following
-            assert program.is_consistent(label, following) is expected, (label, following)
-    assert program.is_consistent(None, labels[0])
-    assert program.is_consistent(labels[0], None)
+def test_calibration_by_the_other_folds(load, capsys):
+    protocol = load("protocol")
+    n, rng = 4000, np.random.default_rng(0)
+    results = protocol.Results([["a"]] * n)
+    log_odds = rng.normal(size=n)
+    right = rng.random(n) < 1 / (1 + np.exp(-0.5 * log_odds - 0.3))  # more certain than it should be
+    for test in np.arange(0, n, 2), np.arange(1, n, 2):
+        labels = [["a" if right[i] else "b"] for i in test]
+        results.add(test, labels, 1 / (1 + np.exp(-log_odds[test])), 1.0)
+    expected = 1 / (1 + np.exp(-0.5 * log_odds - 0.3))
+    assert results.calibrated() == pytest.approx(expected, abs=0.05)
+    before, after = (protocol.calibration_error(p, right) for p in (results.probability, results.calibrated()))
+    assert before == pytest.approx(abs(results.probability - expected).mean(), abs=0.02)
+    assert after < before / 2
+    certain = protocol.Results([["a"]] * 4)
+    certain.add(np.arange(2), [["a"]] * 2, np.ones(2), 1.0)
+    certain.add(np.arange(2, 4), [["a"]] * 2, np.zeros(2), 1.0)
+    assert certain.calibrated() == pytest.approx(1)  # nothing is wrong in the other fold
+    protocol.print_calibration({"ours": results})
+    assert f"{100 * before:.1f}" in capsys.readouterr().out

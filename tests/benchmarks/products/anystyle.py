@@ -2,11 +2,11 @@
 
     OMP_NUM_THREADS=1 python tests/benchmarks/products/anystyle.py [--quick] [--orders N ...]
 
-2973 bibliographic references with 23 labels, in two folds. "chosen" is the best, inside each training part with half of
-it held out (protocol.py), of a chain of order 3, of that and one with further patterns together, and of both and a
-semi-CRF of order 2. Prints what protocol.print_results says, by reference. WAPITI are the figures of the data's README,
-for the training that the product does. Needs anystyle_references (SKLEARN_HOCRF_DATA or ../shared/data). --quick: a
-tenth of the references.
+2973 bibliographic references with 23 labels, in two folds. "chosen" is the better one, inside each training part with
+half of it held out (protocol.py), of a chain of order 3, and that one and another with further patterns together.
+Prints what protocol.print_results says, by reference. WAPITI are the figures of the data's README, for the training
+that the product does. Needs anystyle_references (SKLEARN_HOCRF_DATA or ../shared/data). --quick: a tenth of the
+references.
 """
 
 from itertools import accumulate
@@ -14,8 +14,8 @@ from itertools import accumulate
 import protocol
 from protocol import shuffled_folds
 
-from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, TemplateVectorizer, read_templates
+from sklearn_hocrf import HighOrderCRF
+from sklearn_hocrf.feature_extraction import TemplateVectorizer, read_templates
 
 FOLDER = "anystyle_references"
 FILES = [(FOLDER, "core.txt.gz"), (FOLDER, "gold.txt.gz"), (FOLDER, "patterns.txt")]
@@ -24,12 +24,7 @@ NUMBER, KEYWORD, TERMINATOR = 9, 14, 18  # columns
 SHARED = {"sigma_reg": 2.0, "feature_order": {"*": 1}, "tol": 0.03}
 PLAIN = {f"order {k}": [("own", HighOrderCRF(max_order=k, **SHARED))] for k in (1, 2, 3)}
 OWN, WITH_CONTEXT = ((features, HighOrderCRF(max_order=3, **SHARED)) for features in ("own", "context"))
-SEGMENTS = ("own, segments", HighOrderSemiCRF(max_order=2, sigma_reg=2.0, tol=0.03))
-MODELS = {
-    "order 3": [OWN],
-    "order 3, twice": [OWN, WITH_CONTEXT],
-    "order 3, twice, and segments": [OWN, WITH_CONTEXT, SEGMENTS],
-}
+MODELS = {"order 3": [OWN], "order 3, twice": [OWN, WITH_CONTEXT]}
 MORE = [
     "U:more 1=%X[-1,0]/%X[0,0]/%X[1,0]",
     "U:more 2=%X[-2,0]/%X[-1,0]",
@@ -86,8 +81,6 @@ def main(arguments=None):
     further = TemplateVectorizer([*own.templates, *MORE, *CONTEXT], style="wapiti")
     # one vocabulary for both folds: what a training part lacks has no weights
     batches = {"own": own.fit_transform(X), "context": further.fit_transform([context(one) for one in X])}
-    borders = SegmentFeatureExtractor(begin=True, end=True, length="capped", max_length=10)
-    batches["own, segments"] = borders.fit_transform(batches["own"])
     folds, results = shuffled_folds(len(y), 2), {}
     for name in [*(f"order {k}" for k in options.orders), "chosen"]:
         print(f"{name}:")
@@ -95,6 +88,7 @@ def main(arguments=None):
         results[name] = protocol.cross_validate(models, batches, y, folds)
     print(f"\n{WAPITI}")
     protocol.print_results(results, "order 1")
+    protocol.print_calibration(results)
 
 
 if __name__ == "__main__":

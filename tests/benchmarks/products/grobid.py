@@ -1,15 +1,13 @@
 """Zones of scholarly documents, the data and the template of GROBID's segmentation model: orders 1 to 3.
 
-    OMP_NUM_THREADS=1 python tests/benchmarks/products/grobid.py [--quick] [--max-iter N]
+    OMP_NUM_THREADS=1 python tests/benchmarks/products/grobid.py [--quick] [--max-iter N] [--models M ...]
 
 The short protocol of the data: 100 documents to train, 100 to test, of about 1000 lines each. A line is a token, its
 label the zone with a mark at its beginning. "chosen" is the best of MODELS inside the training part, by the
-log-likelihood of its second half after training on the first. "zone before" is a chain of order 1 whose labels say
-which zone came before their own (parts of labels share weights), so that it sees further than a few lines. Prints lines
-that are right, F1 of exact zones, seconds and iterations of a fit, and a paired randomisation test of the F1 against
-order 1; and how long the last model takes to tag the longest of all documents, and the peak of memory that it allocates
-for that. Needs grobid_zones (SKLEARN_HOCRF_DATA or ../shared/data). --quick: 8 and 8 documents of at most 300 lines, 30
-iterations.
+log-likelihood of its second half after training on the first. Prints lines that are right, F1 of exact zones, seconds
+and iterations of a fit, and a paired randomisation test of the F1 against order 1; and how long the last model takes to
+tag the longest of all documents, and the peak of memory that it allocates for that. Needs grobid_zones
+(SKLEARN_HOCRF_DATA or ../shared/data). --quick: 8 and 8 documents of at most 300 lines, 30 iterations.
 """
 
 import random
@@ -42,28 +40,6 @@ def load(quick):
     return [[columns for *columns, _ in document] for document in lines], tags, longest
 
 
-def remember(tags):
-    """Return tags that also say which zone came before their own, such as "I-body<page"."""
-    before, zone, remembered = "none", "none", []
-    for tag in tags:
-        if tag.startswith("B-"):
-            before, zone = zone, tag[2:]
-        remembered.append(f"{tag}<{before}")
-    return remembered
-
-
-def is_consistent(label, following):
-    """Return whether a label may follow another one, so that what it says of the zone before is true."""
-    if label is None or following is None:
-        return True
-    (tag, before), (next_tag, next_before) = label.split("<"), following.split("<")
-    return next_before == tag[2:] if next_tag.startswith("B-") else (next_tag[2:], next_before) == (tag[2:], before)
-
-
-def tag_of(label):
-    return [label.split("<")[0]]
-
-
 def print_longest(patterns, model, longest):
     """Print how long a document takes from its columns to its zones, and the peak of allocated memory."""
     start = time.process_time()
@@ -77,7 +53,7 @@ def print_longest(patterns, model, longest):
 
 
 def main(arguments=None):
-    options = protocol.parse(__doc__, arguments, quick=False, max_iter=300)
+    options = protocol.parse(__doc__, arguments, quick=False, max_iter=300, models=[*ORDERS, "chosen"])
     if protocol.skipped(protocol.absent(*FILES)):
         return
     X, y, longest = load(options.quick)
@@ -87,16 +63,15 @@ def main(arguments=None):
     X = {"own": patterns.fit_transform(X)}
     limit = {"max_iter": min(options.max_iter, 30) if options.quick else options.max_iter}
     models = {name: [("own", HighOrderCRF(**params | limit))] for name, params in MODELS.items()}
-    further = HighOrderCRF(**ORDERS["order 1"] | limit, label_parts=tag_of, constraints=is_consistent)
     rows, found, truth = [], {}, y[n:]
-    for name in [*ORDERS, "zone before", "chosen"]:
-        results = Results([remember(tags) for tags in y] if name == "zone before" else y)
+    for name in options.models:
+        results = Results(y)
         best = choose(models, X, y, train, 2, utility=np.positive) if name == "chosen" else name
-        [model] = results.fit(models.get(best, [("own", further)]), X, train, test)
-        found[name] = [[label.split("<")[0] for label in results.labels[i]] for i in test]
+        [model] = results.fit(models[best], X, train, test)
+        found[name] = [results.labels[i] for i in test]
         scores = token_accuracy_score(truth, found[name]), segment_f1_score(truth, found[name], scheme="bio")
         p = ""
-        if name != "order 1":
+        if name != "order 1" and "order 1" in found:
             compared = truth, found[name], found["order 1"]
             p = randomization_test(*compared, segment_f1_score, scheme="bio", random_state=0).p_value
         shown = f"chosen: {best}" if name == "chosen" else name

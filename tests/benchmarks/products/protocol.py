@@ -17,7 +17,10 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+from scipy.special import logit
 from sklearn.base import clone
+from sklearn.dummy import DummyClassifier
+from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import KFold
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
@@ -184,6 +187,22 @@ class Results:
                 taken[fold == k] = probability[fold == k] >= probability[fold != k][order[enough[-1]]]
         return taken.mean(), right[taken].mean() if taken.any() else np.nan
 
+    def calibrated(self):
+        """Return the probabilities of what was tested, after calibration on all other test parts.
+
+        By logistic regression of whether predictions are right on the log-odds of their probabilities (Platt).
+        """
+        fold, right = self.fold[self.tested], self.is_right
+        log_odds = logit(np.clip(self.probability[self.tested], 1e-9, 1 - 1e-9))[:, None]
+        probability = np.empty(len(fold))
+        for k in np.unique(fold):
+            one, others = fold == k, fold != k
+            is_same = len(set(right[others])) < 2
+            model = DummyClassifier(strategy="prior") if is_same else LogisticRegression(C=1e6)
+            model.fit(log_odds[others], right[others])
+            probability[one] = model.predict_proba(log_odds[one]) @ model.classes_
+        return probability
+
     def compare(self, other):
         """Return the randomisation test of the share of sequences that are entirely right."""
         y, one, two = (part(values, self.tested) for values in (self.y, self.labels, other.labels))
@@ -227,6 +246,23 @@ def print_results(results, baseline):
         )
     heads = ["", "entirely right %", "tokens %", "s a fit", f"p against {baseline}", "accepted % (right)"]
     print_table(heads, rows)
+
+
+def calibration_error(probability, right, n_bins=10):
+    """Return the mean difference of probability and the share that is right, in bins with as many sequences each."""
+    bins = np.array_split(np.argsort(probability, kind="stable"), n_bins)
+    return sum(abs((probability[part] - right[part]).sum()) for part in bins) / len(right)
+
+
+def print_calibration(results):
+    """Print mean probabilities of results by name, and errors of calibration, before and after calibration."""
+    rows = []
+    for name, of in results.items():
+        probability, right = of.probability[of.tested], of.is_right
+        both = probability, of.calibrated()
+        means = [f"{100 * values.mean():.1f}" for values in (right, *both)]
+        rows.append([name, *means, *(f"{100 * calibration_error(values, right):.1f}" for values in both)])
+    print_table(["", "right %", "mean probability %", "calibrated %", "error of calibration %", "calibrated"], rows)
 
 
 def print_rule(results, accept, what):

@@ -139,6 +139,7 @@ def main(arguments=None):
                 results[name] = protocol.kept(os.path.join(keep, f"{shuffle} {name}"), run)
                 print(f"{name}: {100 * results[name].is_right.mean():.2f} %", Counter(results[name].chosen), flush=True)
             protocol.print_results(results, PRODUCT)
+            protocol.print_calibration(results)
             protocol.print_rule(results, no_repeats, "repeated labels")
             fresh += [results] * (shuffle > 0)
         protocol.print_means(fresh, PRODUCT)
