@@ -232,9 +232,9 @@ class BaseSequenceLabeler(
         With soft labels, of annotators that disagree or of another model [2]_, training minimises the expected negative
         log-likelihood, where the labels of tokens are drawn independently: a pattern counts by the product of its
         labels' probabilities. This is convex, and hard labels are its special case. Independent labels lose what is
-        known of neighbours, so compare with the most probable labels: on Spanish names, training on another model's
-        marginals gave a lower F1 (0.704) than on its predictions (0.715). Copies of sequences with labellings that it
-        draws (``sample``), which share a ``sample_weight`` of 1, lose nothing (0.718). The label patterns are those of
+        known of neighbours, so compare with the most probable labels, and with copies of sequences with labellings that
+        the other model draws (``sample``), which share a ``sample_weight`` of 1: on Spanish names these were best
+        (docs/develop/measured.md). The label patterns are those of
         the most probable labels. So are the pairs of patterns and features, beside those whose expected counts reach
         ``min_pair_count``, where numbers below 1 are taken literally. ``constraints`` must allow every run of labels
         that has a positive probability. A sequence has soft labels or holes, not both. Soft labels exclude what needs
