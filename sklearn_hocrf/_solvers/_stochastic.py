@@ -494,10 +494,10 @@ class _Groups:
 
 
 class AdaGrad(StochasticSolver):
-    """Adaptive step sizes, one for each weight [1]_, with proximal steps for L1 and L2 penalties [2]_.
+    """Adaptive step sizes, one for each weight, with proximal steps for L1 and L2 penalties.
 
-    Without a penalty, the step size of a weight is step_size / sqrt(G), where G is the sum of its squared gradients g
-    so far. With a penalty, the weights of step t minimise
+    The method is that of [1]_, with the penalties of [2]_. Without a penalty, the step size of a weight is step_size /
+    sqrt(G), where G is the sum of its squared gradients g so far. With a penalty, the weights of step t minimise
 
         sum of g_s w + sigma_s / 2 (w - w_s)^2 over s < t, plus the penalty's shares so far,
 

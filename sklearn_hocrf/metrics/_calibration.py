@@ -222,10 +222,10 @@ def expected_calibration_error(
 def segment_brier_score(
     y_true: LabelSequences, y_pred: LabelSequences, *, scheme: str = "runs", strict: bool = False
 ) -> float:
-    """Return the mean squared difference between the probability of segments and 1, if right, or 0 [1]_.
+    """Return the mean squared difference between the probability of segments and 1, if right, or 0.
 
-    Unlike the calibration error, it also measures how well probabilities separate right segments from wrong ones.
-    Compare scores only if they refer to the same segments.
+    This is Brier's score [1]_. Unlike the calibration error, it also measures how well probabilities separate right
+    segments from wrong ones. Compare scores only if they refer to the same segments.
 
     Parameters
     ----------
