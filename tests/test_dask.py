@@ -179,6 +179,37 @@ def test_requests_that_another_thread_interrupts_are_repeated(client, monkeypatc
             numbers.total(abs, max)
 
 
+def note_process(number):
+    NOTED.append(number)
+
+
+NOTED = []  # in each worker
+
+
+def noted(number):
+    return len(NOTED)
+
+
+@pytest.mark.slow
+def test_kernels_are_compiled_by_one_worker_of_a_machine(client, capsys, monkeypatch):
+    numbers = _partitions.Partitions(client, [(delayed(int)(number),) for number in range(4)])
+    numbers.add_step(abs)
+    numbers.first_on_each_machine(note_process)  # both workers are on one machine
+    assert numbers.total(noted, lambda one, other: one + other) == 2  # the two partitions of the worker that noted one
+    numbers.release()
+    monkeypatch.setattr("sklearn_hocrf._estimator.progress.SECONDS_BETWEEN_LINES", 0.0)
+    X, y = sentences(20)
+    crf = HighOrderCRF(verbose=1, max_iter=3)
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
+        DaskSequenceLabeler(crf, client).fit(*(bag.from_sequence(data, npartitions=2) for data in (X, y)))
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.partition(": ")[2].split(",")[0] for line in lines[:3]] == [
+        "workers read 2 partitions",
+        "one worker on each machine compiles kernels",
+        "iteration 1",
+    ]
+
+
 @pytest.mark.parametrize("name", CHAINS)
 @pytest.mark.slow
 def test_optimum_is_that_of_one_machine(name, client):

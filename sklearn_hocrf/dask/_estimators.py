@@ -148,6 +148,8 @@ class DaskSequenceLabeler(WithoutClient, VersionMixin, BaseEstimator):
         """Return the record of the fitted model, and the reports of the stages of training."""
         course = Course(local)
         remote = Kept(copy.copy(local).set_params(**_ON_CLIENT))
+        lines = lines_of(training.solver)
+        lines.write(f"workers read {len(partitions)} partitions")
         partitions.add_step(read_part, remote)
         described: Description | None = partitions.total(describe, Description.merged)
         if described is None:
@@ -165,7 +167,7 @@ class DaskSequenceLabeler(WithoutClient, VersionMixin, BaseEstimator):
         builder = course.layout_builder(data, observed)
         layout = builder.build(partitions.total(count_features, _merged, Kept(builder)))
         setting = Setting(remote.value, layout, surveyed.label_counts)
-        problem = ClusterProblem(partitions, setting, surveyed.n_sequences)
+        problem = ClusterProblem(partitions, setting, surveyed.n_sequences, lines.write)
         penalty = course.penalty(training.prior, layout, data)
         before = getattr(self, "estimator_", None) if local.warm_start else None
         start = np.zeros(layout.n_weights) if before is None else FittedModel(before).last_weights(layout, data)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from .._objectives import LARGE, LocalFeatureMatching, NegativeLogLikelihood, Ob
 from .._settings import capability
 from .._structure.layout import WeightLayout
 from ._partitions import Kept, Partitions
-from ._parts import Setting, add, ask, pose
+from ._parts import Setting, add, ask, compile_kernels, pose
 
 __all__ = ["ClusterMatching", "ClusterLikelihood", "ClusterProblem", "on_cluster"]
 
@@ -24,12 +25,16 @@ class ClusterProblem:
     setting : Setting
         Its criterion is replaced for each criterion that is evaluated.
     n_sequences : int
+    tell : callable
+        Called with a text before something that takes long.
     """
 
     level_zero = None  # all tokens may have all labels
 
-    def __init__(self, partitions: Partitions, setting: Setting, n_sequences: int) -> None:
-        self._partitions, self._setting = partitions, setting
+    def __init__(
+        self, partitions: Partitions, setting: Setting, n_sequences: int, tell: Callable[[str], Any] = str
+    ) -> None:
+        self._partitions, self._setting, self._tell = partitions, setting, tell
         self.layout: WeightLayout = setting.layout
         self.n_weights, self.n_sequences = self.layout.n_weights, n_sequences
         self._posed: Any = None  # the criterion to which the partitions are bound
@@ -38,11 +43,14 @@ class ClusterProblem:
         """Return the sum of a criterion's method over the partitions, for some vectors of weights.
 
         Workers keep the criterion bound to each partition, with the layout that it needs. They would lose copies of a
-        layout that they share: between two sums, Dask drops all but one, which is then sent again.
+        layout that they share: between two sums, Dask drops all but one, which is then sent again. On each machine one
+        worker compiles the kernels, before the others would all do the same.
         """
         if criterion is not self._posed:
             self._partitions.add_step(pose, Kept(self._setting._replace(criterion=criterion)))
             self._posed = criterion
+            self._tell("one worker on each machine compiles kernels, unless they are there")
+            self._partitions.first_on_each_machine(compile_kernels)
         return self._partitions.total(ask, merge, (question, *vectors))
 
 

@@ -102,11 +102,22 @@ class Partitions:
         ConnectionError
             If the connection to the scheduler is lost.
         """
+        return self._guarded(lambda: self._total(function, merge, shared))
+
+    def first_on_each_machine(self, function: Callable) -> None:
+        """Call ``function(value)`` for one partition on each machine, and wait: what it leaves on disk serves all.
+
+        Values are those of :meth:`total`, whose errors it raises, except errors of bad data.
+        """
+        self._guarded(lambda: self._on_each_machine(function))
+
+    def _guarded(self, ask: Callable[[], Any]) -> Any:
+        """Return what ``ask`` returns once all steps are taken; explain errors of the cluster."""
         self._check_connection()
         self._made = [reference for reference in self._made if reference() is not None]
         try:
             self._take_steps()
-            return self._total(function, merge, shared)
+            return ask()
         except (CancelledError, CommClosedError) as error:
             self._check_connection(error, patience=_PATIENCE)
             raise RuntimeError(
@@ -157,6 +168,18 @@ class Partitions:
             homes = [home for home, numbers in self._groups() for _ in numbers]
             self._futures = self._compute_at(tasks, homes)
             self._n_taken += 1
+
+    def _on_each_machine(self, function):
+        run, name, firsts = delayed(_run, pure=False), _new_name(function), {}
+        for home, numbers in self._groups():
+            machine = None if home is None else home.rpartition(":")[0]  # an address without the port
+            firsts.setdefault(machine, (home, numbers[0]))
+        tasks = [
+            run(function, number, 0, self._futures[number], dask_key_name=f"{name}-{number}")
+            for _, number in firsts.values()
+        ]
+        for future in self._compute_at(tasks, [home for home, _ in firsts.values()]):
+            self._result(future)
 
     def _total(self, function, merge, shared):
         run, join = delayed(_run_all, pure=False), delayed(_joined, pure=False)

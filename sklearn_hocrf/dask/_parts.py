@@ -28,6 +28,7 @@ __all__ = [
     "Survey",
     "add",
     "ask",
+    "compile_kernels",
     "count_features",
     "describe",
     "pose",
@@ -36,6 +37,7 @@ __all__ = [
     "survey",
 ]
 
+_FEW = 8  # sequences
 _HOLES = (
     "y has holes, which are not supported on a cluster: leave out these sequences, or fit a local estimator to a part "
     "of the data"
@@ -235,6 +237,13 @@ class Setting(NamedTuple):
 def pose(setting: Setting, part: Part) -> Part:
     """Return a partition with the criterion of a setting."""
     return Part(part.data, setting)
+
+
+def compile_kernels(part: Part) -> None:
+    """Evaluate the criterion on a few sequences: kernels that are not on disk are then compiled, and put there."""
+    setting: Any = part.setting
+    few = part.bound.problem.part(np.arange(min(_FEW, len(part.data.batch))))
+    setting.criterion.bind(few).value_gradient(np.zeros(setting.layout.n_weights))
 
 
 def ask(question: tuple, part: Part) -> Any:

@@ -57,13 +57,13 @@ def make_objective(words, max_order, n_jobs=1):
 
 
 class Gradient:
-    """Value and gradient at one point, on one thread: by the sum network, and by all transitions of the automaton."""
+    """Value and gradient at one point: by the sum network, and by all transitions of the automaton."""
 
     params = [1, 2, 3, 4, 5]
     param_names = ["max_order"]
 
-    def setup(self, max_order, words=None):
-        self.objective = make_objective(load_words()[0] if words is None else words, max_order)
+    def setup(self, max_order, words=None, n_jobs=1):
+        self.objective = make_objective(load_words()[0] if words is None else words, max_order, n_jobs)
         self.by_arc = ByArc(self.objective)
         self.w = some_weights(self.objective)
 

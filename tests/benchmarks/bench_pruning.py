@@ -105,15 +105,19 @@ def measure(name, n_sentences, parameters):
 
 
 class Tagger:
-    """Turkish morphology at order 1, for asv and ``compare.py``; ``n_candidates`` 0 stands for all labels."""
+    """Turkish morphology at order 1, for asv and ``compare.py``; ``n_candidates`` 0 stands for all labels.
+
+    With ``has_parts``, labels have parts.
+    """
 
     params = (0, 4, 6)
     param_names = ("n_candidates",)
     timeout = 600
 
-    def setup(self, n_candidates, n_sentences=None, max_iter=60):
+    def setup(self, n_candidates, n_sentences=None, max_iter=60, has_parts=False):
         common.skip_where(common.absent(*TURKISH))
         self.extractor, self.train, self.test, own = turkish(n_sentences)
+        own |= {"label_parts": parts_of} if has_parts else {}
         self.model = HighOrderCRF(pruning=n_candidates or None, max_iter=max_iter, tol=1e-2, **own)
         problem = keep_problem(self.model)
         self.model.set_params(max_iter=1)

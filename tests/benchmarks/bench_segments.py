@@ -61,10 +61,11 @@ class Training(Segmentation):
 class Gradient(Segmentation):
     """Value and gradient of the likelihood at one point."""
 
-    def setup(self, task, model, order, n_sequences=None):
+    def setup(self, task, model, order, n_sequences=None, n_jobs=1):
         super().setup(task, model, order, n_sequences, max_iter=1)
         self.extract()
         self.fit()
+        self.problem[0].n_jobs = n_jobs
         self.objective = NegativeLogLikelihood().bind(self.problem[0])
         self.w = some_weights(self.objective)
 

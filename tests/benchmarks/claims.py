@@ -118,8 +118,8 @@ TASKS = {
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("tasks", nargs="*", choices=TASKS, default=list(TASKS))
-    for name in parser.parse_args().tasks:
+    parser.add_argument("tasks", nargs="*", choices=[*TASKS, []])  # a dict cannot be asked for []
+    for name in parser.parse_args().tasks or TASKS:
         measure, heads, files, modules = TASKS[name]
         if reason := common.absent(*files, modules=modules):
             print(f"{name}, skipped: {reason}")

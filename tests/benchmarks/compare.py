@@ -71,6 +71,8 @@ LIMITS = {
     ("bibliography", "training, C^2"): AtMost(8),
     ("bibliography", "training, C^3"): AtMost(15),
     ("bibliography", "gradient, SC^2"): AtMost(0.2),
+    ("bibliography", "gradient, SC^2, n_jobs=2, on the wall"): AtMost(1 / 1.7),
+    ("handwriting", "gradient, order 5, n_jobs=2, on the wall"): AtMost(1 / 1.7),
     ("bibliography", "peak memory, SC^3"): AtMost(1024),
     ("punctuation", "training, C^1"): AtMost(14),
     ("punctuation", "training, C^2"): AtMost(25),
@@ -97,6 +99,7 @@ LIMITS = {
     ("pruning", "gradient, 6 candidates"): AtMost(0.05),
     ("pruning", "60 iterations from raw words, 6 candidates"): AtMost(0.35),
     ("pruning", "raw words, 6 candidates"): AtLeast(30_000),
+    ("pruning", "gradient, 6 candidates, labels with parts"): AtMost(1.5),
     ("memory", "training, above inputs (features)"): AtMost(0.5),
     ("memory", "training, above imports (features)"): AtMost(0.5),
 }
@@ -258,6 +261,13 @@ def ner(run):
     yield from compare_gradients("ner", bench_ner, run)
 
 
+def on_two_threads(task, what, cases, method, run):
+    """Return the row of a gradient on two threads beside one, on the wall."""
+    rounds = range(run.n_rounds)
+    pairs = [[case.seconds(method, run.at_least, "perf_counter") for case in cases] for _ in rounds]
+    return Row(task, f"gradient, {what}, n_jobs=2, on the wall", "s", *np.array(pairs).T, "n_jobs=1")
+
+
 def handwriting(run):
     skip_where(bench_chunking.absent() or absent(("ocr", "letter.data.gz")))
     cases = {}
@@ -269,12 +279,14 @@ def handwriting(run):
                 training = process.keep(bench_handwriting.Optimum, (order, True, True))
                 cases[f"training, order {order}"] = partial(training.seconds, "time_fit")
         yield from run.beside_yardstick("handwriting", cases)
+        two = process.keep(bench_handwriting.Gradient, order, n_jobs=2)
+        yield on_two_threads("handwriting", f"order {order}", (two, gradient), "time_sum_network", run)
 
 
 def segmentation(task, run):
     skip_where(bench_chunking.absent())
     sizes = {"n_sequences": 20, "max_iter": 3} if run.quick else {}
-    cases = {}
+    cases, gradients = {}, []
     with Process() as process:
         for order in 1, 2, 3:
             training = process.keep(bench_segments.Training, task, "C", order, **sizes)
@@ -282,7 +294,11 @@ def segmentation(task, run):
         for order in 1, 2, 3:
             gradient = process.keep(bench_segments.Gradient, task, "SC", order, n_sequences=sizes.get("n_sequences"))
             cases[f"gradient, SC^{order}"] = partial(gradient.seconds, "time_gradient", run.at_least)
+            gradients.append(gradient)
         yield from run.beside_yardstick(task, cases)
+        few = sizes.get("n_sequences")
+        two = process.keep(bench_segments.Gradient, task, "SC", 2, n_sequences=few, n_jobs=2)
+        yield on_two_threads(task, "SC^2", (two, gradients[1]), "time_gradient", run)
     few = {"max_iter": 15} | sizes  # L-BFGS has all of its vectors by then
     for order in 1, 2, 3:
         with Process() as process:
@@ -359,13 +375,15 @@ def pruning(run):
     with Process() as whole_process, Process() as process:
         whole = whole_process.keep(bench_pruning.Tagger, 0, **run.sizes)
         few = process.keep(bench_pruning.Tagger, 6, **run.sizes)
+        parts = process.keep(bench_pruning.Tagger, 6, **run.sizes, has_parts=True)
         rounds = []
         for _ in range(run.n_rounds):
-            gradients = [case.seconds("time_gradient", run.at_least) for case in (few, whole)]
+            gradients = [case.seconds("time_gradient", run.at_least) for case in (few, whole, parts)]
             rounds.append([*gradients, few.seconds("time_train"), few.seconds("time_tag", run.at_least)])
         n_tokens, accuracy = few.call("track_tokens"), few.call("track_accuracy")
-    gradient, of_all, train, tag = np.array(rounds).T
+    gradient, of_all, of_parts, train, tag = np.array(rounds).T
     yield Row("pruning", "gradient, 6 candidates", "s", gradient, of_all, "981 labels")
+    yield Row("pruning", "gradient, 6 candidates, labels with parts", "s", of_parts, gradient, "whole labels")
     yield Row("pruning", "60 iterations from raw words, 6 candidates", "s", train, 60 * of_all, "60 gradients")
     yield Row("pruning", "raw words, 6 candidates", "tokens/s", n_tokens / tag)
     yield f"pruning: token accuracy {accuracy:.4f} after 60 iterations"
@@ -380,6 +398,9 @@ def start(run):
         imported, _, used, *_ = bench_start.run(*statements, cache)
         return imported + used - peer, imported + used
 
+    with tempfile.TemporaryDirectory() as cache:
+        tour = np.array([sum(bench_start.run_tour(cache)) for _ in range(2)])
+    yield Row("start", "ten first steps, empty cache", "s on the wall", tour[:1], tour[1:], "warm cache")
     with tempfile.TemporaryDirectory() as cache:
         _, cold = wall(cache)
         wall(cache)  # files into the system's cache
