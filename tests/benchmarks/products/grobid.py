@@ -5,16 +5,18 @@
 The short protocol of the data: 100 documents to train, 100 to test, of about 1000 lines each. A line is a token, its
 label the zone with a mark at its beginning. "chosen" is the best of MODELS inside the training part, by the
 log-likelihood of its second half after training on the first. Prints how well labels can be told from those before, of
-lines and of zones; lines that are right, F1 of exact zones, seconds
-and iterations of a fit, and a paired randomisation test of the F1 against order 1; and how long the last model takes to
-tag the longest of all documents, and the peak of memory that it allocates for that. Needs grobid_zones
-(SKLEARN_HOCRF_DATA or ../shared/data). --quick: 8 and 8 documents of at most 300 lines, 30 iterations.
+lines and of zones; lines that are right, F1 of exact zones, processor seconds and iterations of a fit, and a paired
+randomisation test of the F1 against order 1; and how long the last model takes to tag the longest of all documents, and
+the peak of memory that it allocates for that. Needs grobid_zones (SKLEARN_HOCRF_DATA or ../shared/data). --quick: 8 and
+8 documents of at most 300 lines, 30 iterations. --keep: a folder for results, which are read where they exist.
 """
 
+import os
 import random
 import time
 import tracemalloc
 from collections import Counter, defaultdict
+from functools import partial
 
 import numpy as np
 import protocol
@@ -91,7 +93,9 @@ def print_longest(patterns, model, longest):
 
 
 def main(arguments=None):
-    options = protocol.parse(__doc__, arguments, quick=False, max_iter=300, models=[*ORDERS, "chosen"])
+    options = protocol.parse(
+        __doc__, arguments, quick=False, max_iter=300, models=[*ORDERS, "chosen"], keep="", n_jobs=1
+    )
     if protocol.skipped(protocol.absent(*FILES)):
         return
     X, y, longest = load(options.quick)
@@ -100,13 +104,18 @@ def main(arguments=None):
     print_histories(y, n)
     patterns = read_templates(protocol.data_file(*FILES[1]))
     X = {"own": patterns.fit_transform(X)}
-    limit = {"max_iter": min(options.max_iter, 30) if options.quick else options.max_iter}
+    limit = {"max_iter": min(options.max_iter, 30) if options.quick else options.max_iter, "n_jobs": options.n_jobs}
     models = {name: [("own", HighOrderCRF(**params | limit))] for name, params in MODELS.items()}
+
+    def fit(name):
+        best = choose(models, X, y, train, 2, utility=np.positive) if name == "chosen" else name
+        results = Results(y)
+        return best, results, *results.fit(models[best], X, train, test)
+
     rows, found, truth = [], {}, y[n:]
     for name in options.models:
-        results = Results(y)
-        best = choose(models, X, y, train, 2, utility=np.positive) if name == "chosen" else name
-        [model] = results.fit(models[best], X, train, test)
+        path = os.path.join(options.keep, name) if options.keep else None
+        best, results, model = protocol.kept(path, partial(fit, name))
         found[name] = [results.labels[i] for i in test]
         scores = token_accuracy_score(truth, found[name]), segment_f1_score(truth, found[name], scheme="bio")
         p = ""
