@@ -308,3 +308,20 @@ def test_calibration_by_the_other_folds(load, capsys):
     assert certain.calibrated() == pytest.approx(1)  # nothing is wrong in the other fold
     protocol.print_calibration({"ours": results})
     assert f"{100 * before:.1f}" in capsys.readouterr().out
+
+
+def test_cross_entropy_of_labels(load):
+    cross_entropy = load("grobid").cross_entropy
+    # without history: a and b follow twice each, two of two items; (2 + 2 / 2) / (4 + 2) = 1 / 2 for either
+    assert cross_entropy(["abab"], ["ab"], 0) == pytest.approx(np.log(2))
+    # after a there was b, twice: (2 + 1 / 2) / (2 + 1); first items have no history
+    assert cross_entropy(["abab"], ["ab"], 1) == pytest.approx((np.log(2) - np.log(5 / 6)) / 2)
+    # c is new: with three items, p(a) = (2 + 2 / 3) / 6, p(c) = (2 / 3) / 6, and after a (2 / 18) / (2 + 1)
+    expected = -(np.log(8 / 18) + np.log(1 / 27)) / 2
+    assert cross_entropy(["abab"], ["ac"], 1) == pytest.approx(expected)
+    assert cross_entropy(["abab"], ["ac"], 3) == pytest.approx(expected)
+    # probabilities of all items sum to 1 after any history
+    for history in "ab", "bb", "ca":
+        before = 5 * cross_entropy(["abab", "aab"], [history, "abc"], 2)
+        losses = [6 * cross_entropy(["abab", "aab"], [history + item, "abc"], 2) - before for item in "abc"]
+        assert np.exp(-np.array(losses)).sum() == pytest.approx(1)
