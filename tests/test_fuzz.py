@@ -63,7 +63,7 @@ import os, signal, time
 from pathlib import Path
 from fuzz import checks, run
 checks.CHECKS["scores"] = lambda case: {deed}
-run.work(Path({str(tmp_path)!r}), 2, 0, ["scores"], [], 5)
+run.work(Path({str(tmp_path)!r}), 0, 0, ["scores"], [], 5)  # no time at all, and yet one case
 """
     tests = Path(__file__).parent
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tests), *sys.path])}

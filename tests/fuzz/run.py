@@ -61,6 +61,7 @@ class Worker:
         self.known = set(known)
         self.shrinking = None  # the finding at hand: signature, until when, smallest case
         self.name = None
+        self.n_checked = 0
 
     def note(self, outcome):
         self.journal.write(json.dumps([self.name, outcome]) + "\n")
@@ -69,8 +70,9 @@ class Worker:
         """Check a case; raise if it is a finding that is to be shrunk."""
         from fuzz.checks import judge
 
-        if self.shrinking is None and time.monotonic() > self.end:
+        if self.shrinking is None and self.n_checked and time.monotonic() > self.end:  # one case in any case
             raise Enough
+        self.n_checked += 1
         text = repr(case)
         (self.folder / "current").write_text(json.dumps([name, text]))
         faulthandler.dump_traceback_later(self.hang, exit=True)
@@ -144,7 +146,7 @@ def work(folder, seconds, seed, names, known, hang):
     faulthandler.enable()
     end, turn = time.monotonic() + seconds, 0
     worker = Worker(folder, known, hang, end)
-    while time.monotonic() < end:
+    while turn == 0 or time.monotonic() < end:
         worker.run(names[(seed + turn) % len(names)], CHUNK, seed * 1_000_003 + turn)
         turn += 1
 
