@@ -127,7 +127,7 @@ def test_public_names_have_a_page(name):
 def test_readme_is_short():
     readme = (CHECKOUT / "README.md").read_text(encoding="utf-8")
     assert len(readme.splitlines()) <= 120
-    for link in re.findall(r"\]\((?!http|#)([^)#]+)", readme):
+    for link in re.findall(r"\]\((?!http|#)([^)#]+)", readme) + re.findall(r'src(?:set)?="([^"]+)"', readme):
         assert (CHECKOUT / link).exists(), link
 
 
