@@ -11,6 +11,8 @@ import re
 import shutil
 from pathlib import Path
 
+from docutils.nodes import Text, math_block
+
 from sklearn_hocrf import __version__
 
 HERE = Path(__file__).parent
@@ -101,7 +103,16 @@ def adapt_docstring(app, what, name, obj, options, lines):
             lines[number] = re.sub(r"docs/([\w/]+)\.md", r":doc:`/\1`", line)
 
 
+def keep_tags(app, doctree):
+    r"""Leave equations of several lines as they are: Sphinx would put them into a split, which allows no ``\tag``."""
+    for node in doctree.findall(math_block):
+        if r"\\" in node.astext():
+            node["no-wrap"] = node["nowrap"] = True  # the name in older versions
+            node.children = [Text(rf"\[{node.astext()}\]")]
+
+
 def setup(app):
+    app.connect("doctree-read", keep_tags)
     app.connect("builder-inited", copy_notebooks)
     app.connect("source-read", link_notebooks)
     app.connect("autodoc-skip-member", skip_inherited)
