@@ -118,7 +118,7 @@ HEAD = """# What works with what
 
 Every pair of the options below works, unless its cell has a number: then `fit`, or the method that is called, refuses
 before any work, with the reason given under that number. A dash stands for two values of one parameter. Tests fit a
-model for each pair: those that work, and those that are refused.
+model for each cell, with and without a number.
 
 ## Two options
 
