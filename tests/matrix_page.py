@@ -118,9 +118,16 @@ HEAD = """# What works with what
 
 Every pair of the options below works, unless its cell has a number: then `fit`, or the method that is called, refuses
 before any work, with the reason given under that number. A dash stands for two values of one parameter. Tests fit a
-model for each cell of both kinds.
+model for each cell, with and without a number.
 
-This page is made from the table from which the errors are raised, by `python tests/matrix_page.py`.
+## Two options
+
+The numbers of the columns are those of the rows: column 5 is row 5, L1. Each pair is in the table once, above the
+diagonal.
+"""
+USES = """## Options and uses
+
+The rows are the options again, with an example of each; a column is a use beyond a plain fit:
 """
 
 
@@ -139,33 +146,40 @@ def excludes(name, other):
     return bool(set(GIVEN[name]) & set(GIVEN.get(other, {})))
 
 
-def _row(cells):
-    return f"| {' | '.join(cells)} |\n"
+def _cell(name, other, numbers):
+    """Return the text of a cell; a new reason gets the next number."""
+    if excludes(name, other):
+        return "-"
+    found = reasons(name, other)[:1]  # the first row that applies is raised
+    return str(numbers.setdefault(found[0], len(numbers) + 1)) if found else ""
+
+
+def _table(heads, rows):
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in (heads, ["---"] * len(heads), *rows))
 
 
 def page():
     """Return the text of the page."""
-    numbers, rows = {}, []
+    numbers, pairs, uses = {}, [], []
     for place, name in enumerate(MAIN):
-        cells = [""] * place
-        for other in (*MAIN[place:], *CIRCUMSTANCES):
-            if excludes(name, other):
-                cells.append("-")
-                continue
-            found = reasons(name, other)[:1]  # the first row that applies is raised
-            cells += [str(numbers.setdefault(text, len(numbers) + 1)) for text in found] or [""]
-        given = ", ".join(f"{key}={value!r}" for key, value in GIVEN[name].items())
-        rows.append(_row([str(place + 1), name, f"`{given}`", *cells]))
-    heads = ["", "", "for example", *(str(place + 1) for place in range(len(MAIN))), *CIRCUMSTANCES]
-    table = _row(heads) + _row(["---"] * len(heads)) + "".join(rows)
+        title, given = f"{place + 1} {name}", ", ".join(f"{key}={value!r}" for key, value in GIVEN[name].items())
+        cells = [_cell(name, other, numbers) for other in (*MAIN[place:], *CIRCUMSTANCES)]
+        n_pairs = len(MAIN) - place
+        pairs.append([title, *[""] * place, *cells[:n_pairs]])
+        uses.append([title, f"`{given}`", *cells[n_pairs:]])
+    tables = (
+        _table(["", *(str(place + 1) for place in range(len(MAIN)))], pairs),
+        _table(["", "for example", *CIRCUMSTANCES], uses),
+    )
     texts = [f"{number}. {text.replace('`', '')}\n" for text, number in numbers.items()]
     parameters = [set(of().get_params()) for of in (HighOrderCRF, HighOrderSemiCRF)]
     alone = [", ".join(f"`{name}`" for name in sorted(one - other)) for one, other in (parameters, parameters[::-1])]
     columns = [f"- {name}: {meaning}\n" for name, meaning in MEANING.items()]
     return (
-        f"{HEAD}\n{table}\nThe last columns are:\n\n{''.join(columns)}\n## Reasons\n\n{''.join(texts)}\n"
+        f"{HEAD}\n{tables[0]}\n{USES}\n{''.join(columns)}\n{tables[1]}\n## Reasons\n\n{''.join(texts)}\n"
         f"## Parameters of one estimator\n\nOnly `HighOrderCRF` has {alone[0]}; only `HighOrderSemiCRF` has {alone[1]}."
-        " Soft labels are for `HighOrderCRF`, because they do not tell where segments begin.\n"
+        " Soft labels are for `HighOrderCRF`, because they do not tell where segments begin.\n\n"
+        "<!-- made by `python tests/matrix_page.py` from the table from which the errors are raised -->\n"
     )
 
 
