@@ -131,5 +131,6 @@ def test_segments_of_tokens_that_are_refused_or_missing():
     assert marks_of(phrases.transform([[{"w": "a"}, {"w": None}]]), "x") == [[None, None]]
     with pytest.raises(ValueError, match="tokens have no field 'w', but \\['p', 'q'\\]: name it by field="):
         phrases.of_segments({"p": tokens, "q": tokens}, *bounds)
-    with pytest.raises(ValueError, match="tokens are numbers, but phrases are texts"):
-        phrases.of_segments(np.array([1.0, 2.0]), *bounds)
+    for numbers in np.array([1.0, 2.0]), np.array([1, 2]), [None, 1.5]:
+        with pytest.raises(ValueError, match="tokens are numbers, but phrases are texts"):
+            phrases.of_segments(numbers, *bounds)

@@ -70,16 +70,35 @@ def test_an_error_leaves_the_plan_as_it_was():
     def work(chunk):
         table = plan.zeros(1000)
         table += TERMS[chunk]
-        if chunk == 7 and fails:
+        with plan.workspace() as memory:
+            memory("tables", 3)
+        if fails and threading.current_thread() is threading.main_thread():
+            failed.set()
             raise ValueError("of a chunk")
+        if fails:
+            failed.wait(30)  # so that the caller's thread has a chunk
         return (table,)
 
-    for n_jobs in 1, 3:
-        fails = True
+    for n_jobs in 1, 3, 1:
+        fails, failed = True, threading.Event()
         with pytest.raises(ValueError, match="of a chunk"):
             add_up(work, plan, n_jobs)
         fails = False
+        with plan.workspace() as memory:  # as minibatches take it, which are no evaluation
+            memory("tables", 3)
         assert_array_equal(add_up(work, plan, n_jobs)[0], in_order())
+
+
+def test_few_arrays_are_kept_and_only_whole_ones():
+    plan, long = NumberedPlan(), np.arange(2000.0)
+    plan.zeros(1000)
+    plan.take_back([np.arange(1000), long[:1000], *np.ones((20, 1000)), *(np.ones(1000) for _ in range(20))])
+    assert sum(map(len, plan._spare_tables.values())) == plan.most_spare
+    lent = [plan.zeros(1000) for _ in range(5)]
+    assert all(table.dtype == np.float64 and not table.any() for table in lent)
+    for table in lent:
+        table += 7.0
+    assert_array_equal(long, np.arange(2000.0))
 
 
 def test_no_chunks_have_no_sum():

@@ -234,10 +234,10 @@ class BaseSequenceLabeler(
         labels' probabilities. This is convex, and hard labels are its special case. Independent labels lose what is
         known of neighbours, so compare with the most probable labels, and with copies of sequences with labellings that
         the other model draws (``sample``), which share a ``sample_weight`` of 1: on Spanish names these were best
-        (docs/develop/measured.md). The label patterns are those of
-        the most probable labels. So are the pairs of patterns and features, beside those whose expected counts reach
-        ``min_pair_count``, where numbers below 1 are taken literally. ``constraints`` must allow every run of labels
-        that has a positive probability. A sequence has soft labels or holes, not both. Soft labels exclude what needs
+        (docs/develop/measured.md). The label patterns are those of the most probable labels. So are the pairs of
+        patterns and features, beside those whose expected counts reach ``min_pair_count``, where numbers below 1 are
+        taken literally. ``constraints`` must allow every run of labels that has a positive probability. A sequence has
+        soft labels or holes, not both. Soft labels exclude what needs
         true labels: other criteria, stochastic solvers, ``pruning``, ``patterns="auto"``, scores, and
         :class:`~sklearn_hocrf.model_selection.PenaltySearchCV`.
 

@@ -392,7 +392,8 @@ class ExpectedCounts(Receiver):
     plan : Plan
         The plan whose memory is used.
     gradient : ndarray of shape (first_bias,) or None
-        The array to which the counts of pairs are added; zeros by default.
+        The array to which the counts of pairs are added; by default zeros of shape (n_weights,), with room for the
+        counts of biases.
     """
 
     def __init__(self, model: Any, plan: Plan, gradient: np.ndarray | None = None) -> None:
@@ -404,7 +405,7 @@ class ExpectedCounts(Receiver):
         backward.add_feature_counts(tile, weight, self.of_pairs, self.dense)
 
     def sums(self, backward: MarginalPass) -> tuple:
-        """Return counts weighted by sequence: of pairs, with room for biases; of the dense table, arcs and lengths."""
+        """Return counts weighted by sequence: of pairs, of the dense table, of arcs and of lengths."""
         backward.add_product_counts(self.of_pairs)
         return self.gradient, self.dense, backward.arc_counts(), backward.length_counts()
 

@@ -167,12 +167,16 @@ class SharedWork:
     calls_are_long : bool
         Whether a kernel call may take longer than users want to wait after Ctrl-C.
     halt : Event
-        Set when the evaluation has been abandoned; each evaluation has its own.
+        Set when the evaluation has been abandoned; each evaluation has its own. A plan is evaluated by one caller at
+        a time.
+    most_spare : int
+        How many arrays of a shape are kept: one for each thread, and one for the sum.
     """
 
     chunks: list
     calls_are_long = False
     halt = Event()
+    most_spare = 2
 
     def __init__(self, schedule: Schedule) -> None:
         self.schedule = schedule
@@ -204,10 +208,11 @@ class SharedWork:
         return table
 
     def take_back(self, tables: Iterable[np.ndarray]) -> None:
-        """Keep arrays, which nobody uses any longer, for :meth:`zeros`; others than its own are left alone."""
+        """Keep arrays, which nobody uses any longer, for :meth:`zeros`; those that it cannot lend are left alone."""
         for table in tables:
             spare = self._spare_tables.get(table.shape)
-            if spare is not None and len(spare) < self.schedule.most_chunks:
+            is_whole = table.base is None and table.dtype == np.float64
+            if spare is not None and is_whole and len(spare) < self.most_spare:
                 spare.append(table)
 
     def threads(self, n_threads: int) -> ThreadPoolExecutor:
@@ -440,13 +445,18 @@ def for_each_chunk(work: Callable[[int, Any], None], plan: SharedWork, n_jobs: i
     n_threads = len(chunks) if len(chunks) < 2 and n_jobs != 0 else min(threads_for(n_jobs), len(chunks))
     numbers = iter(range(len(chunks)))  # shared: each thread takes the next number
 
+    halt = plan.halt = Event()
+    plan.most_spare = n_threads + 1
+
     def work_through() -> None:
         for number in numbers:
+            if halt.is_set():
+                return
             work(number, chunks[number])
 
     if n_threads <= 1 and not (chunks and plan.calls_are_long):
-        return work_through()
-    halt = plan.halt = Event()
+        work_through()
+        return
     n_helpers = n_threads if plan.calls_are_long else n_threads - 1
     helpers: list = []
     try:
@@ -458,13 +468,13 @@ def for_each_chunk(work: Callable[[int, Any], None], plan: SharedWork, n_jobs: i
         while wait(helpers, timeout=interval).not_done:  # some systems do not interrupt a wait without end
             pass
     except BaseException as error:
-        halt.set()  # the helpers end when they next need memory
+        halt.set()  # the helpers end when they next need memory, or another chunk
+        plan.halt = Event()
         if isinstance(error, Exception):
             wait(helpers)
         raise
     for helper in helpers:
         helper.result()  # raises what the thread raised
-    return None
 
 
 def add_up(work: Callable[[Any], tuple], plan: SharedWork, n_jobs: int | None = None) -> tuple | None:

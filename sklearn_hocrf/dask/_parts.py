@@ -240,9 +240,15 @@ def pose(setting: Setting, part: Part) -> Part:
 
 
 def compile_kernels(part: Part) -> None:
-    """Evaluate the criterion on a few sequences: kernels that are not on disk are then compiled, and put there."""
+    """Evaluate the criterion on a few sequences: kernels that are not on disk are then compiled, and put there.
+
+    They are the shortest ones and the longest one: a long sequence alone in its block has kernels of its own.
+    """
     setting: Any = part.setting
-    few = part.bound.problem.part(np.arange(min(_FEW, len(part.data.batch))))
+    lengths = part.data.batch.lengths
+    by_length = np.argsort(lengths, kind="stable")
+    by_length = by_length[lengths[by_length] > 0]
+    few = part.bound.problem.part(np.unique([*by_length[:_FEW], *by_length[-1:]]).astype(np.int64))
     setting.criterion.bind(few).value_gradient(np.zeros(setting.layout.n_weights))
 
 

@@ -189,7 +189,7 @@ class PhraseFeatures(SequenceTransformer, auto_wrap_output_keys=None):  # type: 
         if isinstance(tokens, Mapping):
             tokens = tokens[self._field_of(list(tokens))]
         texts = np.asarray(tokens).tolist()
-        if any(isinstance(text, float) for text in texts[:1]):
+        if not all(text is None or isinstance(text, str) for text in texts):
             raise ValueError("tokens are numbers, but phrases are texts: name the field of the texts by field=")
         nodes = compiled.trie.find(self._codes(texts), np.asarray(starts), np.asarray(stops))
         return dict(zip(self.phrases, compiled.is_listed[:, nodes], strict=True))

@@ -1,6 +1,7 @@
 """Zones of scholarly documents, the data and the template of GROBID's segmentation model: orders 1 to 3.
 
-    OMP_NUM_THREADS=1 python tests/benchmarks/products/grobid.py [--quick] [--max-iter N] [--models M ...]
+    OMP_NUM_THREADS=1 python tests/benchmarks/products/grobid.py [--quick] [--max-iter N] [--n-jobs N]
+        [--models M ...] [--keep FOLDER]
 
 The short protocol of the data: 100 documents to train, 100 to test, of about 1000 lines each. A line is a token, its
 label the zone with a mark at its beginning. "chosen" is the best of MODELS inside the training part, by the
