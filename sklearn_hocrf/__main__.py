@@ -37,8 +37,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Parse the command line, run the command, and return the exit code."""
     parser = argparse.ArgumentParser(
         prog="hocrf" if Path(sys.argv[0]).stem == "hocrf" else "python -m sklearn_hocrf",
-        description="Train HighOrderCRF on words of noisy handwritten digits that follow a Markov chain of order 3, "
-        "with label patterns of growing order.",
+        description="Train models on files with a token per line, and tag with them. Without a command: train "
+        "HighOrderCRF on words of noisy handwritten digits that follow a Markov chain of order 3, with label patterns "
+        "of growing order.",
     )
     parser.add_argument("--max-order", type=positive, default=3, help="highest order to train (default: %(default)s)")
     parser.add_argument(
