@@ -1,10 +1,12 @@
 """Sums over chunks: in order, in any number of threads, in memory that is used again."""
 
+import pickle
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from internals import Plan, Schedule, add_up
+from internals import Plan, Schedule, add_up, freeze
 from numpy.testing import assert_array_equal
 
 N_CHUNKS = 12
@@ -89,16 +91,54 @@ def test_an_error_leaves_the_plan_as_it_was():
         assert_array_equal(add_up(work, plan, n_jobs)[0], in_order())
 
 
-def test_few_arrays_are_kept_and_only_whole_ones():
-    plan, long = NumberedPlan(), np.arange(2000.0)
-    plan.zeros(1000)
-    plan.take_back([np.arange(1000), long[:1000], *np.ones((20, 1000)), *(np.ones(1000) for _ in range(20))])
-    assert sum(map(len, plan._spare_tables.values())) == plan.most_spare
-    lent = [plan.zeros(1000) for _ in range(5)]
-    assert all(table.dtype == np.float64 and not table.any() for table in lent)
+@pytest.mark.parametrize(
+    "derived",
+    [
+        lambda table: table[5:],
+        lambda table: table.reshape(2, -1)[1],
+        lambda table: freeze(table, float),
+        memoryview,
+        lambda table: pickle.PickleBuffer(table[5:]),
+        lambda table: np.asarray(memoryview(table))[:1],
+        lambda table: table.T[:, None],
+    ],
+)
+def test_memory_that_anything_refers_to_is_not_lent_again(derived):
+    plan = NumberedPlan()
+    user = derived(plan.zeros(1000))
+    for table in [plan.zeros(1000) for _ in range(20)]:  # more than are kept
+        table += 7.0
+    assert not np.asarray(memoryview(user)).any()
+
+
+def test_few_arrays_are_kept():
+    plan = NumberedPlan()
+    lent = [plan.zeros(1000) for _ in range(20)]
+    assert len({table.__array_interface__["data"][0] for table in lent}) == 20
+    assert len(plan._owners[1000,]) == plan.most_kept
     for table in lent:
         table += 7.0
-    assert_array_equal(long, np.arange(2000.0))
+    del lent, table
+    kept = {owner.__array_interface__["data"][0] for owner in plan._owners[1000,]}
+    table = plan.zeros(1000)
+    assert not table.any()
+    assert table.__array_interface__["data"][0] in kept
+
+
+def test_threads_do_not_get_the_same_memory():
+    plan, start = NumberedPlan(), threading.Barrier(4)
+
+    def work(number):
+        start.wait()
+        for _ in range(2000):
+            table = plan.zeros(4)
+            table += number
+            if (table != number).any():
+                return False
+        return True
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(work, range(1, 5)))
 
 
 def test_no_chunks_have_no_sum():

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Iterable
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -272,11 +271,7 @@ class ChainMinibatches(Minibatches):
         self._whole_plan = plan
 
     def _can_descend(self) -> bool:
-        return super()._can_descend() and self._cells_are_distinct
-
-    @cached_property
-    def _cells_are_distinct(self) -> bool:
-        return len(np.unique(np.stack(self.layout.dense_cells), axis=1).T) == len(self.layout.dense_cells[0])
+        return super()._can_descend() and self.layout.places_are_distinct
 
     def _table_of(self, weights: np.ndarray) -> np.ndarray:
         return self.layout.dense_table(weights)

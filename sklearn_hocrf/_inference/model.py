@@ -414,7 +414,6 @@ class LaneModel(Model):
         self.layout.add_dense(dense, pairs)
         plan.add_length_counts(lengths, pairs)
         counts[self.layout.first_bias :] = self.layout.sum_over_suffixes(arcs)
-        plan.take_back([dense])
         return counts
 
     def log_partition(self, batch: SequenceBatch, n_jobs: int | None = None, plan: Plan | None = None) -> np.ndarray:

@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain as joined
+from sys import getrefcount
 from threading import Event, Lock
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -153,6 +154,14 @@ class Workspace:
         return self._memory[name][:size].reshape(shape)
 
 
+def _reference_counts(owners: list[np.ndarray]) -> list[int]:
+    """Return how often each of some arrays is referred to: by each array made from it, too, at any remove."""
+    return [getrefcount(owner) for owner in owners]
+
+
+_UNUSED = _reference_counts([np.empty(0)])[0]
+
+
 class SharedWork:
     """State that threads share while they process chunks, and keep between evaluations.
 
@@ -169,19 +178,21 @@ class SharedWork:
     halt : Event
         Set when the evaluation has been abandoned; each evaluation has its own. A plan is evaluated by one caller at
         a time.
-    most_spare : int
-        How many arrays of a shape are kept: one for each thread, and one for the sum.
+    most_kept : int
+        How many arrays of a shape are kept: one for each thread, one for the sum, one for an earlier sum in use, and
+        one for weights.
     """
 
     chunks: list
     calls_are_long = False
     halt = Event()
-    most_spare = 2
+    most_kept = 4
 
     def __init__(self, schedule: Schedule) -> None:
         self.schedule = schedule
         self._spare_workspaces: list[Workspace] = []
-        self._spare_tables: dict[tuple[int, ...], list[np.ndarray]] = {}
+        self._owners: dict[tuple[int, ...], list[np.ndarray]] = {}  # of memory that is lent, by shape
+        self._lending = Lock()
         self._threads: dict[int, ThreadPoolExecutor] = {}  # pools by number of threads; they end with the plan
 
     @contextmanager
@@ -196,24 +207,21 @@ class SharedWork:
         self._spare_workspaces.append(workspace)
 
     def zeros(self, *shape: int) -> np.ndarray:
-        """Return an array of zeros, in memory that :meth:`take_back` has got if there is some.
+        """Return an array of zeros, in memory of an earlier one that nobody refers to any longer, if there is some.
 
-        The system clears new memory page by page, when it is first used; for some allocators, at each evaluation.
+        The system clears new memory page by page, when it is first used; for some allocators, at each evaluation. A
+        page of ``np.zeros`` that kernels add to would be mapped twice, first to be read and then to be written.
         """
-        try:
-            table = self._spare_tables.setdefault(shape, []).pop()
-        except IndexError:
-            return np.zeros(shape)
+        with self._lending:
+            owners = self._owners.setdefault(shape, [])
+            unused = [n for n, references in enumerate(_reference_counts(owners)) if references == _UNUSED]
+            owner = owners[unused[0]] if unused else np.empty(shape)
+            if not unused:
+                owners.append(owner)
+                del owners[: -self.most_kept]
+            table = owner.view()
         table.fill(0.0)
         return table
-
-    def take_back(self, tables: Iterable[np.ndarray]) -> None:
-        """Keep arrays, which nobody uses any longer, for :meth:`zeros`; those that it cannot lend are left alone."""
-        for table in tables:
-            spare = self._spare_tables.get(table.shape)
-            is_whole = table.base is None and table.dtype == np.float64
-            if spare is not None and is_whole and len(spare) < self.most_spare:
-                spare.append(table)
 
     def threads(self, n_threads: int) -> ThreadPoolExecutor:
         """Return a pool of threads that is kept for the next evaluation: new threads would start with cold memory."""
@@ -446,7 +454,7 @@ def for_each_chunk(work: Callable[[int, Any], None], plan: SharedWork, n_jobs: i
     numbers = iter(range(len(chunks)))  # shared: each thread takes the next number
 
     halt = plan.halt = Event()
-    plan.most_spare = n_threads + 1
+    plan.most_kept = n_threads + 3
 
     def work_through() -> None:
         for number in numbers:
@@ -483,7 +491,7 @@ def add_up(work: Callable[[Any], tuple], plan: SharedWork, n_jobs: int | None = 
     Chunks are added in order, so that the number of threads does not change the bits, each as soon as those before it
     have been added: few arrays are in memory at a time, and threads that go on compute meanwhile.
     """
-    sums = _Sums(plan)
+    sums = _Sums()
     for_each_chunk(lambda number, chunk: sums.add(number, work(chunk)), plan, n_jobs)
     return sums.totals
 
@@ -491,9 +499,9 @@ def add_up(work: Callable[[Any], tuple], plan: SharedWork, n_jobs: int | None = 
 class _Sums:
     """Sums of arrays that arrive in any order."""
 
-    def __init__(self, plan: SharedWork) -> None:
+    def __init__(self) -> None:
         self.totals: tuple | None = None
-        self._plan, self._lock = plan, Lock()
+        self._lock = Lock()
         self._waiting: dict[int, tuple] = {}
         self._n_added = 0
 
@@ -511,4 +519,3 @@ class _Sums:
             return
         for total, array in zip(self.totals, term, strict=True):
             total += array
-        self._plan.take_back(term)

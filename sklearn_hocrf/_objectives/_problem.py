@@ -115,7 +115,10 @@ class Problem:
 
     def model(self, w: np.ndarray) -> Model:
         """Return the model with the weights ``w``."""
-        return self.family.model(self.layout, w, schedule=self.schedule)
+        if self.candidates is not None:
+            return self.family.model(self.layout, w, schedule=self.schedule)
+        table = self.layout.dense_table(w, self.plan.zeros)
+        return self.family.model(self.layout, w, table, self.schedule)
 
     @cached_property
     def _sparse(self) -> Problem:

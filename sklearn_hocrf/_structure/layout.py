@@ -12,7 +12,8 @@ the scores of its columns are added to the scores of its labels.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple, NoReturn, Self
 
 import numpy as np
@@ -103,8 +104,8 @@ class WeightLayout:
     part_links : PartLinks
         The parts of labels by score column in channel BEGIN.
     pairs : PairTable
-    dense_cells : tuple of ndarray
-        Row and column, in the dense table, of the first weights, which it contains.
+    dense_places : ndarray of int64
+        Places, in the flat dense table, of the first weights, which it contains.
     column_pattern, column_channel : ndarray of shape (C,), int32
         Pattern, or part, and channel of each score column; the first L are the single labels in channel 0.
     n_features, n_weights : int
@@ -180,7 +181,11 @@ class WeightLayout:
         self.pair_feature = freeze(pair_feature[order], np.int32)
         self.pair_pattern = freeze(self.column_pattern[pair_column], np.int32)
         in_table = slice(0, int(self.pairs.starts[self.pairs.n_dense]))
-        self.dense_cells = freeze(pair_rank[in_table], np.int64), freeze(pair_column[in_table], np.int64)
+        self._dense_width = -(-n_labels // token_scores.STEP) * token_scores.STEP
+        # flat, as NumPy takes four to eight times as long with an index for each axis
+        self.dense_places = freeze(
+            pair_rank[in_table].astype(np.int64) * self._dense_width + pair_column[in_table], np.int64
+        )
 
     def _set_orders(self) -> None:
         self.row_of_weight = freeze(np.concatenate([self.pair_pattern, self.token_labels, self.bias_pattern]), np.int32)
@@ -268,18 +273,37 @@ class WeightLayout:
     def __setstate__(self, state: Any) -> NoReturn:
         raise ValueError(f"a {type(self).__name__} has no state except the arguments of its constructor")
 
-    def dense_table(self, weights: np.ndarray | None = None) -> np.ndarray:
-        """Return the weights of the dense features' pairs as a table of shape (H, D), or one of zeros."""
-        width = -(-self.pairs.n_labels // token_scores.STEP) * token_scores.STEP
-        table = np.zeros((self.pairs.n_dense, width))
+    def dense_table(
+        self, weights: np.ndarray | None = None, zeros: Callable[..., np.ndarray] | None = None
+    ) -> np.ndarray:
+        """Return the weights of the dense features' pairs as a table of shape (H, D), or one of zeros.
+
+        ``zeros`` is called with the shape for the memory of the table.
+        """
+        shape = self.pairs.n_dense, self._dense_width
+        table = np.zeros(shape) if zeros is None else zeros(*shape)
         if weights is not None:
-            # added, not assigned: two features may count one attribute in the same way
-            np.add.at(table, self.dense_cells, weights[: len(self.dense_cells[0])])
+            given = weights[: len(self.dense_places)]
+            if self.places_are_distinct:
+                table.reshape(-1)[self.dense_places] = given
+            else:
+                np.add.at(table.reshape(-1), self.dense_places, given)
         return table
+
+    @cached_property
+    def places_are_distinct(self) -> bool:
+        """Whether no two features count one dense attribute in the same way, which would share a place."""
+        return bool(np.all(np.diff(self.dense_places) > 0))  # sorted
 
     def add_dense(self, table: np.ndarray, gradient: np.ndarray) -> None:
         """Add a table of the dense features' pairs to a gradient of all pairs, in place."""
-        gradient[: len(self.dense_cells[0])] += table[self.dense_cells]
+        gradient[: len(self.dense_places)] += table.reshape(-1)[self.dense_places]
+
+    @cached_property
+    def dense_cells(self) -> tuple[np.ndarray, np.ndarray]:
+        """Row and column of each of :attr:`dense_places`."""
+        row, column = np.divmod(self.dense_places, self._dense_width)
+        return freeze(row, np.int64), freeze(column, np.int64)
 
     def pattern_coef(self, weights: np.ndarray) -> np.ndarray:
         """Return the biases of the patterns, 0 for patterns without one; shape (Z,)."""

@@ -3,7 +3,8 @@
     OMP_NUM_THREADS=1 python tests/benchmarks/bench_dask.py [--tokens N ...] [--weights K ...] [--rounds N] [--parts P]
 
 Parts: "gradient", two workers of one thread beside one process of one thread, which take turns, on the data of
-``common.generate``; bytes are those that the loopback device has sent. "client": what an iteration costs beside
+``common.generate``; an iteration has the L-BFGS of the client, in the same process or not, "two bare" is the same for
+two processes that need not exchange anything, and what the loopback device has sent is in vectors of weights a worker. "client": what an iteration costs beside
 gradients, by the number of weights. "memory": training where the memory of each worker is limited so that it cannot
 hold the corpus (``--limit`` GiB). "kills": fits of which a worker is killed. "model": seconds of an iteration as a
 linear function, fitted to the first two parts, and what it says of a cluster of 100 workers: an extrapolation.
@@ -26,6 +27,7 @@ from sklearn_hocrf.dask import DaskSequenceLabeler
 from sklearn_hocrf.dask._partitions import Partitions
 
 OPTIONS = {"threads_per_worker": 1, "dashboard_address": None, "silence_logs": 50}
+BARE = 0.535  # time of two bare processes that evaluate half of the data each, in times of one with all
 PARTS = ["gradient", "client", "memory", "kills", "model"]
 
 
@@ -113,7 +115,7 @@ def evaluate_local():
 
 
 def measure_gradient(n_tokens, n_parts, n_rounds):
-    """Return (weights, seconds of cluster and process in each round, bytes of each round)."""
+    """Return (weights, seconds of cluster and process in each round, bytes of each round, seconds of L-BFGS)."""
     with (
         Process() as process,
         LocalCluster(n_workers=2, memory_limit=0, **OPTIONS) as cluster,
@@ -124,19 +126,23 @@ def measure_gradient(n_tokens, n_parts, n_rounds):
         solver = DaskSequenceLabeler(crf, client).fit(*partitions(n_tokens, n_parts)).estimator_.solver
         value = process.run(evaluate_local)
         assert abs(solver.value - value) <= 1e-9 * abs(value), (solver.value, value)
-        return solver.n_weights, np.array(solver.seconds), np.array(solver.n_bytes)
+        steps = np.median(seconds_of_steps(solver.n_weights))
+        return solver.n_weights, np.array(solver.seconds), np.array(solver.n_bytes), steps
 
 
 def report_gradients(sizes, n_parts, n_rounds):
     lines, results = [], []
     for n_tokens in sizes:
         before = load()
-        n_weights, seconds, n_bytes = measure_gradient(n_tokens, n_parts, n_rounds)
+        n_weights, seconds, n_bytes, steps = measure_gradient(n_tokens, n_parts, n_rounds)
         ratio = seconds[:, 0] / seconds[:, 1]
+        iteration = (seconds[:, 0] + steps) / (seconds[:, 1] + steps)
+        bare = np.median((BARE * seconds[:, 1] + steps) / (seconds[:, 1] + steps))
         results.append((n_tokens, n_weights, *np.median(seconds, axis=0)))
-        parts = with_spread(seconds[:, 0]), with_spread(seconds[:, 1]), with_spread(ratio)
-        lines.append((f"{n_tokens:,}", f"{n_weights:,}", *parts, f"{np.median(n_bytes) / 1e6:.1f}", before))
-    heads = ["tokens", "weights", "two workers, s", "one process, s", "ratio", "MB sent", "load before"]
+        parts = [with_spread(numbers) for numbers in (seconds[:, 0], seconds[:, 1], ratio, iteration)]
+        sent = f"{np.median(n_bytes) / (16 * n_weights):.1f}"
+        lines.append((f"{n_tokens:,}", f"{n_weights:,}", *parts, f"{bare:.2f}", sent, before))
+    heads = ["tokens", "weights", "two workers, s", "one process, s", "ratio", "iteration", "two bare", "sent", "load"]
     print_table(heads, lines)
     return results
 
@@ -174,6 +180,14 @@ class Nothing:
         return np.inf
 
 
+def seconds_of_steps(n_weights):
+    """Return what L-BFGS itself takes for each iteration."""
+    times = []
+    solver = LBFGS(tol=0.0, max_iter=12, callback=lambda _: times.append(time.perf_counter()))
+    solver.solve(Bowl(n_weights), Nothing(), np.ones(n_weights))
+    return np.diff(times) if len(times) > 1 else np.array([np.nan])
+
+
 def report_client(weights, n_rounds, n_parts=4):
     """Print what an iteration costs beside gradients: to send weights, to sum vectors, and L-BFGS itself."""
     lines, results = [], []
@@ -187,10 +201,7 @@ def report_client(weights, n_rounds, n_parts=4):
                 start = time.perf_counter()
                 values.total(zeros, add, w)
                 seconds.append(time.perf_counter() - start)
-            times = []
-            solver = LBFGS(tol=0.0, max_iter=12, callback=lambda _, times=times: times.append(time.perf_counter()))
-            solver.solve(Bowl(n_weights), Nothing(), np.ones(n_weights))
-            steps = np.diff(times) if len(times) > 1 else np.array([np.nan])
+            steps = seconds_of_steps(n_weights)
             results.append((n_weights, np.median(seconds[1:]), np.median(steps)))
             lines.append((f"{n_weights:,}", with_spread(seconds[1:]), with_spread(steps)))
             values.release()
