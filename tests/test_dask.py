@@ -10,11 +10,13 @@ import sys
 import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import sklearn
 from internals import segment_features, threads_for
+from numpy.testing import assert_array_equal
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV
@@ -28,7 +30,7 @@ from joblib import parallel_config  # noqa: E402
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF  # noqa: E402
 from sklearn_hocrf.callback import EarlyStopping  # noqa: E402
-from sklearn_hocrf.dask import DaskExtractor, DaskSequenceLabeler, _partitions  # noqa: E402
+from sklearn_hocrf.dask import DaskExtractor, DaskSequenceLabeler, _partitions, _parts  # noqa: E402
 from sklearn_hocrf.feature_extraction import SegmentLogOddsEncoder, SequenceFeatureExtractor  # noqa: E402
 from sklearn_hocrf.model_selection import PenaltySearchCV  # noqa: E402
 from sklearn_hocrf.settings import Constraints  # noqa: E402
@@ -190,6 +192,25 @@ def noted(number):
     return len(NOTED)
 
 
+def test_kernels_are_compiled_for_short_sequences_and_the_longest_one():
+    """A long sequence alone in its block has kernels of its own."""
+    lengths, evaluated = np.array([7, 0, 3, 900, 3, 5, 0, 8, 9, 4, 6, 30, 2]), []
+
+    class Criterion:
+        def bind(self, numbers):
+            return SimpleNamespace(value_gradient=lambda w: evaluated.append((numbers, w)))
+
+    part = SimpleNamespace(
+        data=SimpleNamespace(batch=SimpleNamespace(lengths=lengths)),
+        setting=SimpleNamespace(criterion=Criterion(), layout=SimpleNamespace(n_weights=4)),
+        bound=SimpleNamespace(problem=SimpleNamespace(part=lambda numbers: numbers)),
+    )
+    _parts.compile_kernels(part)
+    [(numbers, w)] = evaluated
+    assert sorted(lengths[numbers].tolist()) == [2, 3, 3, 4, 5, 6, 7, 8, 900]
+    assert_array_equal(w, np.zeros(4), strict=True)
+
+
 @pytest.mark.slow
 def test_kernels_are_compiled_by_one_worker_of_a_machine(client, capsys, monkeypatch):
     numbers = _partitions.Partitions(client, [(delayed(int)(number),) for number in range(4)])
@@ -197,6 +218,12 @@ def test_kernels_are_compiled_by_one_worker_of_a_machine(client, capsys, monkeyp
     numbers.first_on_each_machine(note_process)  # both workers are on one machine
     assert numbers.total(noted, lambda one, other: one + other) == 2  # the two partitions of the worker that noted one
     numbers.release()
+    asked, ask_one = [], _partitions.Partitions.first_on_each_machine
+    monkeypatch.setattr(
+        _partitions.Partitions,
+        "first_on_each_machine",
+        lambda self, function: (asked.append(function), ask_one(self, function)),
+    )
     monkeypatch.setattr("sklearn_hocrf._estimator.progress.SECONDS_BETWEEN_LINES", 0.0)
     X, y = sentences(20)
     crf = HighOrderCRF(verbose=1, max_iter=3)
@@ -208,6 +235,7 @@ def test_kernels_are_compiled_by_one_worker_of_a_machine(client, capsys, monkeyp
         "one worker on each machine compiles kernels",
         "iteration 1",
     ]
+    assert asked == [_parts.compile_kernels]
 
 
 @pytest.mark.parametrize("name", CHAINS)

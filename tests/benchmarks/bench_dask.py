@@ -3,11 +3,12 @@
     OMP_NUM_THREADS=1 python tests/benchmarks/bench_dask.py [--tokens N ...] [--weights K ...] [--rounds N] [--parts P]
 
 Parts: "gradient", two workers of one thread beside one process of one thread, which take turns, on the data of
-``common.generate``; an iteration has the L-BFGS of the client, in the same process or not, "two bare" is the same for
-two processes that need not exchange anything, and what the loopback device has sent is in vectors of weights a worker. "client": what an iteration costs beside
-gradients, by the number of weights. "memory": training where the memory of each worker is limited so that it cannot
-hold the corpus (``--limit`` GiB). "kills": fits of which a worker is killed. "model": seconds of an iteration as a
-linear function, fitted to the first two parts, and what it says of a cluster of 100 workers: an extrapolation.
+``common.generate``; an iteration has the L-BFGS of the client too, in one process or on the cluster; "two bare" is the
+iteration of two processes that need not exchange anything; what the loopback device has sent is counted in vectors of
+weights for each worker. "client": what an iteration costs beside gradients, by the number of weights. "memory":
+training where the memory of each worker is limited so that it cannot hold the corpus (``--limit`` GiB). "kills": fits
+of which a worker is killed. "model": seconds of an iteration as a linear function, fitted to the first two parts, and
+what it says of a cluster of 100 workers: an extrapolation.
 """
 
 import os
