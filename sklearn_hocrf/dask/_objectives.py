@@ -51,7 +51,7 @@ class ClusterProblem:
             self._posed = criterion
             self._tell("one worker on each machine compiles kernels, unless they are there")
             self._partitions.first_on_each_machine(compile_kernels)
-        return self._partitions.total(ask, merge, (question, *vectors))
+        return self._partitions.total(ask, merge, question, *vectors)
 
 
 class _ClusterObjective(Objective):

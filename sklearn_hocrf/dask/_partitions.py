@@ -16,11 +16,13 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError, wait
 from contextlib import contextmanager
+from itertools import chain, islice
 from time import monotonic, sleep
 from typing import Any, NamedTuple
 from uuid import uuid4
 
 import dask
+import numpy as np
 from dask import delayed
 from distributed.comm import CommClosedError, get_address_host_port
 
@@ -28,6 +30,7 @@ __all__ = ["Kept", "Partitions", "naming"]
 
 _PATIENCE = 2.0  # seconds that a client may need to notice the loss of the scheduler
 _MOST_REQUESTS = 3  # for one result
+_WHOLE = 1 << 15  # numbers of a vector that is sent as one
 _ANY_SIZE = {"distributed.admin.large-graph-warning-threshold": "1 PiB"}  # vectors of weights are sent on purpose
 
 
@@ -93,7 +96,8 @@ class Partitions:
         merge : callable
             Returns the sum of the results of a partition and a later one, without changing them.
         *shared : object
-            Values that are sent to all workers for this sum only, except :class:`Kept` values.
+            Values that are sent to all workers for this sum only, except :class:`Kept` values. Of long vectors each
+            worker gets a slice, and then the others from its peers: the time of this does not grow with the workers.
 
         Raises
         ------
@@ -162,7 +166,7 @@ class Partitions:
             given, name = self._shared(shared), _new_name(function)
             sources = [(future,) for future in self._futures] or self._sources
             tasks = [
-                run(function, number, len(given), *given, *source, dask_key_name=f"{name}-{number}")
+                run(function, number, len(given), *chain(*given), *source, dask_key_name=f"{name}-{number}")
                 for number, source in enumerate(sources)
             ]
             homes = [home for home, numbers in self._groups() for _ in numbers]
@@ -183,16 +187,16 @@ class Partitions:
 
     def _total(self, function, merge, shared):
         run, join = delayed(_run_all, pure=False), delayed(_joined, pure=False)
-        given, name, n = self._shared(shared), _new_name(function), len(self._futures)
         groups = self._groups()
+        given, name, n = self._shared(shared), _new_name(function), len(self._futures)
         tasks = [
             run(
                 function,
                 merge,
                 n,
                 numbers,
-                len(given),
-                *given,
+                [len(slices) for slices in given],
+                *chain(*given),
                 *[self._futures[number] for number in numbers],
                 dask_key_name=f"{name}-{place}",
             )
@@ -231,23 +235,26 @@ class Partitions:
             "the client cannot get results any more, because a request was interrupted: make a new client"
         )
 
-    def _shared(self, values) -> list:
-        """Return values as futures, one per value, for any number of partitions.
+    def _shared(self, values) -> list[list]:
+        """Return the futures of each value: one, or those of its slices, for any number of partitions.
 
         They are Dask tasks, not scattered data: the scheduler holds them, and sends them to workers that replace
         others. Scattered data are lost with the last worker that holds them, and scattering at the moment when a worker
         dies can block for ever.
         """
-        return [self._sent(value) if isinstance(value, Kept) else self._send(value) for value in values]
+        return [[self._sent(value)] if isinstance(value, Kept) else self._send(value) for value in values]
 
     def _sent(self, kept):
         if kept.future is None:
-            kept.future = self._send(kept.value)
+            [kept.future] = self._compute([delayed(kept.value, pure=False, traverse=False)])
             self._kept.append(kept)
         return kept.future
 
-    def _send(self, value):
-        return self._compute(delayed(value, pure=False, traverse=False))
+    def _send(self, value) -> list:
+        homes = [home for home, _ in self._groups()]
+        is_long = isinstance(value, np.ndarray) and len(value) > _WHOLE * len(homes)
+        slices = np.array_split(value, len(homes)) if is_long else [value]
+        return self._compute_at([delayed(part, pure=False, traverse=False) for part in slices], homes[: len(slices)])
 
     def _groups(self) -> list[tuple[str | None, list[int]]]:
         """Return the consecutive partitions of each thread of the cluster, with the address of its worker.
@@ -297,13 +304,21 @@ def _run(function, number, n_shared, *values):
         return _Refusal.of(error)
 
 
-def _run_all(function, merge, n, numbers, n_shared, *values):
-    """Return the results for some of n partitions, as far as they can be merged; see :func:`_join`."""
-    shared, results = values[:n_shared], {}
-    for number, value in zip(numbers, values[n_shared:], strict=True):
-        results[number, number + 1] = _run(function, number, n_shared, *shared, value)
+def _run_all(function, merge, n, numbers, n_slices, *values):
+    """Return the results for some of n partitions, as far as they can be merged; see :func:`_join`.
+
+    The values that they share come first, each in a number of slices.
+    """
+    rest, results = iter(values), {}
+    shared = [_whole(list(islice(rest, n_own))) for n_own in n_slices]
+    for number, value in zip(numbers, rest, strict=True):
+        results[number, number + 1] = _run(function, number, len(shared), *shared, value)
         _join(results, 0, n, merge)
     return results
+
+
+def _whole(slices):
+    return slices[0] if len(slices) == 1 else np.concatenate(slices)
 
 
 def _joined(merge, n, one, other):

@@ -252,9 +252,9 @@ def compile_kernels(part: Part) -> None:
     setting.criterion.bind(few).value_gradient(np.zeros(setting.layout.n_weights))
 
 
-def ask(question: tuple, part: Part) -> Any:
-    """Return the result of a method of the bound criterion or its problem; ``question`` is a method and vectors."""
-    method, *vectors = question
+def ask(method: str, *vectors_and_part: Any) -> Any:
+    """Return the result of a method of the bound criterion or its problem, for some vectors."""
+    *vectors, part = vectors_and_part
     vectors = [np.require(vector, requirements="A") for vector in vectors]  # messages may begin anywhere in memory
     return getattr(part.bound if hasattr(part.bound, method) else part.bound.problem, method)(*vectors)
 
