@@ -192,6 +192,26 @@ def noted(number):
     return len(NOTED)
 
 
+@pytest.mark.parametrize("length", [0, 1, 2 * _partitions._WHOLE, 2 * _partitions._WHOLE + 1, 500_003])
+@pytest.mark.slow
+def test_long_vectors_come_in_slices(length, client):
+    numbers = _partitions.Partitions(client, [(delayed(int)(number),) for number in range(3)])
+    numbers.add_step(abs)
+    vector, other = np.random.default_rng(0).normal(size=(2, length))
+    expected = np.stack([vector * number - other for number in range(3)])
+    assert_array_equal(numbers.total(product_minus, stacked, vector, "a word", other), expected.ravel(), strict=True)
+    numbers.release()
+
+
+def product_minus(vector, word, other, number):
+    assert word == "a word"
+    return vector * number - other
+
+
+def stacked(one, other):
+    return np.concatenate([one, other])
+
+
 def test_kernels_are_compiled_for_short_sequences_and_the_longest_one():
     """A long sequence alone in its block has kernels of its own."""
     lengths, evaluated = np.array([7, 0, 3, 900, 3, 5, 0, 8, 9, 4, 6, 30, 2]), []
