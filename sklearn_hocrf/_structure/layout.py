@@ -207,17 +207,17 @@ class WeightLayout:
     @property
     def pair_pattern(self) -> np.ndarray:
         """The pattern, or part, of each pair; shape (n_pairs,), int32."""
-        return self.column_pattern[self.pairs.columns]
+        return freeze(self.column_pattern[self.pairs.columns], np.int32)
 
     @property
     def row_of_weight(self) -> np.ndarray:
         """The pattern, or part, of each weight; shape (n_weights,), int32."""
-        return np.concatenate([self.pair_pattern, self.token_labels, self.bias_pattern])
+        return freeze(np.concatenate([self.pair_pattern, self.token_labels, self.bias_pattern]), np.int32)
 
     @property
     def order_of_weight(self) -> np.ndarray:
         """Order of the pattern of each weight, 0 for parts; shape (n_weights,), int32."""
-        return self.row_orders[self.row_of_weight]
+        return freeze(self.row_orders[self.row_of_weight], np.int32)
 
     @property
     def n_varying(self) -> int:
