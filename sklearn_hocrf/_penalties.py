@@ -58,14 +58,11 @@ class Penalty(Settings):
         root : ndarray of shape (M,)
             Square root of the number of weights of each variable; a weight is ``variable / root``.
         """
-        values = [self.precisions(len(place)), self.strengths(len(place))]
-        of_variables = np.empty((2, len(root)))
-        for row, of_weights in zip(of_variables, values, strict=True):
-            row[place] = of_weights
-            if (row[place] != of_weights).any():
-                return None
-        precision, strength = of_variables
-        return L2(precision) if self.strength is None else ElasticNet(precision, root * strength)
+        precision = _of_variables(self.precision, place, len(root))
+        strength = None if self.strength is None else _of_variables(self.strength, place, len(root))
+        if precision is None or (strength is None and self.strength is not None):
+            return None
+        return L2(precision) if strength is None else ElasticNet(precision, root * strength)
 
     def prox(self, x: np.ndarray, step: float, chosen: np.ndarray | slice = slice(None)) -> np.ndarray:
         """Return the minimisers u of ``penalty(u) + (u - x)**2 / (2 step)``, for each weight separately.
@@ -189,6 +186,15 @@ def _for_weights(values: np.ndarray, n_weights: int, name: str) -> np.ndarray:
     if len(values) not in (1, n_weights):
         raise ValueError(f"the penalty has {len(values)} values of {name}, but there are {n_weights} weights")
     return np.broadcast_to(values, n_weights)
+
+
+def _of_variables(values: np.ndarray, place: np.ndarray, n_variables: int) -> np.ndarray | None:
+    """Return a parameter of variables, given that of their weights; None if some of a variable's weights differ."""
+    if len(values) == 1:
+        return values
+    of_variables = np.empty(n_variables)
+    of_variables[place] = values
+    return of_variables if (of_variables[place] == values).all() else None
 
 
 def _of(values: np.ndarray, chosen: np.ndarray | slice) -> np.ndarray:

@@ -215,7 +215,12 @@ NAMED_TUPLE = {
 # ------------------------------------------------------------------------------------------------------------- kernels
 
 KERNEL_PACKAGE = "sklearn_hocrf._kernels"
-CACHE_NAMES = {"numba", "numba.core.caching.FunctionCache", "numba.core.caching.NullCache"}  # of the decorator's file
+CACHE_NAMES = {  # of the decorator's file
+    "numba",
+    "numba.core.caching.FunctionCache",
+    "numba.core.caching.NullCache",
+    "numba.core.runtime.rtsys",  # what machine code from the cache needs, without all that compiling needs
+}
 NUMBA_NAMES = {  # what vector intrinsics are made of; no njit but our own, no prange, jitclass, vectorize, overload ...
     "numba.config",
     "numba.types",

@@ -130,9 +130,12 @@ class Prior(NamedTuple):
 
 
 def _by_order(values: Any, layout: WeightLayout) -> np.ndarray:
-    """Return one of ``values`` for each weight, by the order of its pattern; the last value repeats."""
+    """Return one of ``values`` for each weight, by the order of its pattern; the last value repeats.
+
+    A single value remains one: it applies to all weights.
+    """
     values = np.atleast_1d(values).astype(np.float64)
-    return values[np.minimum(layout.order_of_weight, len(values) - 1)]
+    return values if len(values) == 1 else values[np.minimum(layout.order_of_weight, len(values) - 1)]
 
 
 def values_by_group(

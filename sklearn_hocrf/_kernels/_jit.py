@@ -23,6 +23,7 @@ from pathlib import Path
 
 import numba
 from numba.core.caching import FunctionCache, NullCache
+from numba.core.runtime import rtsys
 
 _TAKEN = re.compile(r"^from \.(_?\w+) import", re.MULTILINE)
 
@@ -67,7 +68,7 @@ def _reading_caches():
     for locator in impl._locator_classes:
         reader = type("Reader", (locator,), {"ensure_cache_path": _check_folder})
         reading_impl = type("ReadingImpl", (impl,), {"_locator_classes": [reader]})
-        classes.append(type("ReadingCache", (FunctionCache,), {"_impl_class": reading_impl}))
+        classes.append(type("ReadingCache", (_FastCache,), {"_impl_class": reading_impl}))
     return classes
 
 
@@ -98,6 +99,17 @@ def _read(path, time_of_change):
     return hashlib.sha256(content).hexdigest(), _TAKEN.findall(content.decode())
 
 
+class _FastCache(FunctionCache):
+    """Numba's cache, without what only compiling needs."""
+
+    def load_overload(self, sig, target_context):
+        # numba would refresh the context, which imports everything that can be compiled: 40 MiB and 0.3 s; it does so
+        # as well when it compiles. Machine code needs only the symbols of numba's runtime
+        rtsys.initialize(target_context)
+        with self._guard_against_spurious_io_errors():
+            return self._load_overload(sig, target_context)
+
+
 class _NoCache(NullCache):
     """Replacement for a cache if no folder can be written."""
 
@@ -115,7 +127,7 @@ class _NoCache(NullCache):
         _warn(self._reason)
 
 
-class _Cache(FunctionCache):
+class _Cache(_FastCache):
     """Numba's cache of one kernel; a failed read leads to compilation, a failed write is ignored."""
 
     def __init__(self, function):

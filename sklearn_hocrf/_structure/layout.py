@@ -108,15 +108,9 @@ class WeightLayout:
         Places, in the flat dense table, of the first weights, which it contains.
     column_pattern, column_channel : ndarray of shape (C,), int32
         Pattern, or part, and channel of each score column; the first L are the single labels in channel 0.
-    n_features, n_weights : int
-    first_bias : int
-        Number of the first weight that is a bias.
+    n_features : int
     n_rows : int
         Z + S.
-    row_of_weight : ndarray of shape (n_weights,), int32
-        The pattern, or part, of each weight.
-    order_of_weight : ndarray of shape (n_weights,), int32
-        Order of the pattern; 0 for parts.
     """
 
     def __init__(
@@ -152,7 +146,6 @@ class WeightLayout:
             raise ValueError("pairs need a feature and a pattern each, and patterns with a bias must be sorted")
         pair_column = self._set_columns(pair_feature, pair_pattern)
         self._set_pairs(pair_feature, pair_column)
-        self._set_orders()
         self._set_arcs()
 
     def _set_patterns(self, compiled: CompiledPatterns) -> None:
@@ -166,7 +159,7 @@ class WeightLayout:
         column_key = np.unique(np.concatenate([labels, pair_key, self.extra_columns]))
         columns = column_key % self.n_rows, column_key // self.n_rows
         self.column_pattern, self.column_channel = freeze_all(columns, np.int32)
-        return np.searchsorted(column_key, pair_key)
+        return np.searchsorted(column_key, pair_key).astype(np.int32)
 
     def _set_pairs(self, pair_feature: np.ndarray, pair_column: np.ndarray) -> None:
         """Rank the attributes, and sort the pairs by rank and column."""
@@ -179,19 +172,13 @@ class WeightLayout:
         sizes = {"n_dense": int(dense.sum()), "n_columns": len(self.column_pattern), "n_labels": n_labels}
         self.pairs: PairTable = build_pair_table(pair_rank, pair_column, len(self.attribute_of_rank), **sizes)
         self.pair_feature = freeze(pair_feature[order], np.int32)
-        self.pair_pattern = freeze(self.column_pattern[pair_column], np.int32)
+        self.features = self.features._replace(sort_key=self.rank_of_attribute)
         in_table = slice(0, int(self.pairs.starts[self.pairs.n_dense]))
         self._dense_width = -(-n_labels // token_scores.STEP) * token_scores.STEP
         # flat, as NumPy takes four to eight times as long with an index for each axis
         self.dense_places = freeze(
             pair_rank[in_table].astype(np.int64) * self._dense_width + pair_column[in_table], np.int64
         )
-
-    def _set_orders(self) -> None:
-        self.row_of_weight = freeze(np.concatenate([self.pair_pattern, self.token_labels, self.bias_pattern]), np.int32)
-        self.order_of_weight = freeze(self.row_orders[self.row_of_weight], np.int32)
-        self.n_weights = len(self.order_of_weight)
-        self.first_bias = self.n_weights - len(self.bias_pattern)
 
     def _set_arcs(self) -> None:
         """Find the columns that move the scores of arcs by position: columns of patterns at the first token."""
@@ -214,6 +201,30 @@ class WeightLayout:
         return len(self.pairs.columns)
 
     @property
+    def first_bias(self) -> int:
+        """Number of the first weight that is a bias."""
+        return self.n_pairs + len(self.token_labels)
+
+    @property
+    def n_weights(self) -> int:
+        return self.first_bias + len(self.bias_pattern)
+
+    @property
+    def pair_pattern(self) -> np.ndarray:
+        """The pattern, or part, of each pair; shape (n_pairs,), int32."""
+        return freeze(self.column_pattern[self.pairs.columns], np.int32)
+
+    @property
+    def row_of_weight(self) -> np.ndarray:
+        """The pattern, or part, of each weight; shape (n_weights,), int32."""
+        return freeze(np.concatenate([self.pair_pattern, self.token_labels, self.bias_pattern]), np.int32)
+
+    @property
+    def order_of_weight(self) -> np.ndarray:
+        """Order of the pattern of each weight, 0 for parts; shape (n_weights,), int32."""
+        return freeze(self.row_orders[self.row_of_weight], np.int32)
+
+    @property
     def n_varying(self) -> int:
         """Number of arcs whose scores depend on the position."""
         return len(self.arc_structure.varying_arc)
@@ -222,7 +233,7 @@ class WeightLayout:
         """Return the arguments of the constructor, by name and in order."""
         return {
             "patterns": self.patterns,
-            "features": self.features._replace(sort_key=self.rank_of_attribute),
+            "features": self.features,
             "pair_feature": self.pair_feature,
             "pair_pattern": self.pair_pattern,
             "bias_pattern": self.bias_pattern,
@@ -255,12 +266,10 @@ class WeightLayout:
         layout.forbidden = self.forbidden if forbidden is None else tuple(forbidden)
         layout._set_patterns(self._compile(patterns))
         layout.n_rows = len(patterns.lengths) + self.parts.n_parts
-        layout.pair_pattern, layout.column_pattern = (
-            freeze(np.where(rows < self.automaton.n_labels, rows, rows + layout.n_rows - self.n_rows), np.int32)
-            for rows in (self.pair_pattern, self.column_pattern)
-        )
+        rows = self.column_pattern
+        rows = np.where(rows < self.automaton.n_labels, rows, rows + layout.n_rows - self.n_rows)
+        layout.column_pattern = freeze(rows, np.int32)
         layout.bias_pattern = freeze_indices(bias_pattern, len(patterns.lengths), "patterns with a bias")
-        layout._set_orders()
         layout._set_arcs()
         return layout
 

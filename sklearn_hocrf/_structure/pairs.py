@@ -240,9 +240,9 @@ def rank_attributes(
     order = np.lexsort((sort_key, ~dense))
     has_pairs = np.bincount(pair_attribute, minlength=len(dense)) > 0
     ranked = order[has_pairs[order]]
-    rank = np.full(len(dense), -1)
+    rank = np.full(len(dense), -1, np.int32)
     rank[ranked] = np.arange(len(ranked))
-    return freeze(ranked, np.int64), freeze(rank, np.int32)
+    return freeze(ranked, np.int32), freeze(rank, np.int32)
 
 
 def build_pair_table(pair_rank: np.ndarray, pair_column: np.ndarray, n_ranks: int, **sizes: int) -> PairTable:

@@ -149,8 +149,12 @@ class ArcLayout(Protocol):
     compiled: CompiledPatterns
     arc_structure: ArcStructure
     bias_pattern: np.ndarray
-    first_bias: int
-    n_weights: int
+
+    @property
+    def first_bias(self) -> int: ...
+
+    @property
+    def n_weights(self) -> int: ...
 
     @property
     def automaton(self) -> PatternAutomaton: ...
