@@ -337,14 +337,17 @@ def test_single_precision_keeps_pairs_to_seven_digits(n_weights):
         for memory in (double, single):
             memory.add(Point(w, 0.0, diagonal * w, w), Point(new, 0.0, diagonal * new, new))
         w = new
-    gradient, fixed = rng.standard_normal(n_weights), [1, 3]
-    gradient[fixed] = 0.0
+    gradient, chosen = rng.standard_normal(n_weights), np.array([0, 2, 4])
     for memory in (double, single):
         memory.shift(np.ones(n_weights))
-    for asked in ((), fixed):
-        expected = double.solve(gradient, asked)
-        assert_allclose(single.solve(gradient, asked), expected, atol=1e-5 * np.abs(expected).max())
-        assert not np.array_equal(single.solve(gradient, asked), expected)
+    for ask in (
+        lambda memory: memory.solve(gradient),
+        lambda memory: memory.of(chosen).times(gradient[chosen]),
+        lambda memory: memory.of(chosen).solve(gradient[chosen], np.array([False, True, False])),
+    ):
+        expected = ask(double)
+        assert_allclose(ask(single), expected, atol=1e-5 * np.abs(expected).max())
+        assert not np.array_equal(ask(single), expected)
 
 
 def test_single_precision_changes_no_optimum():
@@ -560,5 +563,6 @@ def test_shifted_memory_is_that_of_the_shifted_function():
     shifted.shift(diagonal)
     vector = rng.normal(size=6)
     np.testing.assert_allclose(shifted.solve(vector), expected.solve(vector), rtol=1e-10)
+    np.testing.assert_allclose(shifted.of(np.arange(6)).times(vector), expected.of(np.arange(6)).times(vector))
     shifted.shift(np.full(6, -1e6))
     assert len(shifted) == 0

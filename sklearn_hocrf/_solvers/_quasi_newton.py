@@ -133,6 +133,27 @@ class QuasiNewton(Solver, metaclass=ABCMeta):
         return report(converged, message)._replace(stopped=stopped and not converged)
 
 
+class RestrictedHessian(NamedTuple):
+    """The matrix R (I - F' M^-1 F) R, of a diagonal matrix R.   K weights, P pairs."""
+
+    root: np.ndarray  # (K,)   R
+    factor: np.ndarray  # (2P, K)   F
+    middle: np.ndarray  # (2P, 2P)   M
+    inner: np.ndarray  # (2P, 2P)   M - F F'
+
+    def times(self, v):
+        """Return the product with a vector."""
+        v = self.root * v
+        return self.root * (v - np.linalg.solve(self.middle, self.factor @ v) @ self.factor)
+
+    def solve(self, v, fixed):
+        """Return the product of a vector and the inverse of the rows and columns that are not fixed; 0 at the fixed."""
+        columns = self.factor[:, fixed]
+        v = np.where(fixed, 0.0, v / self.root)
+        v += np.linalg.solve(self.inner + columns @ columns.T, self.factor @ v) @ self.factor
+        return np.where(fixed, 0.0, v / self.root)
+
+
 class LBFGSMemory:
     """Estimate of the Hessian: the last steps, and the changes of the gradient along them.
 
@@ -148,6 +169,7 @@ class LBFGSMemory:
     def __init__(self, n_pairs, n_weights, dtype=np.float64) -> None:
         self._steps, self._changes = np.empty((2, n_pairs, n_weights), dtype)  # takes memory only as it is filled
         self._products = np.empty(n_pairs)
+        self._tables = np.empty((2, n_pairs, n_pairs))  # products of steps with steps over scales, and earlier changes
         self._cuts = [(i, min(i + _BLOCK, n_weights)) for i in range(0, n_weights, _BLOCK)]
         self._buffer = np.empty(min(_BLOCK, n_weights))
         self._scale = None  # (n_weights,) float32   of the inverse Hessian without steps, up to a factor; None: 1
@@ -157,7 +179,7 @@ class LBFGSMemory:
         return len(self._rows)
 
     def clear(self):
-        self._rows = []  # of the tables, oldest first
+        self._rows, self._tabulated = [], set()  # rows of pairs, oldest first; those in the tables
 
     def expect_from(self, gradient):
         """Expect more curvature along weights with a large gradient, such as those of frequent features.
@@ -173,6 +195,7 @@ class LBFGSMemory:
         """Add the step between two points, unless the function is not convex along it."""
         free = set(range(len(self._products))).difference(self._rows)
         row = min(free) if free else self._rows[0]
+        self._tabulated.discard(row)
         kept = [r for r in self._rows if r != row]
         step = np.subtract(new.w, point.w, out=self._steps[row], casting="same_kind")
         change = np.subtract(new.gradient, point.gradient, out=self._changes[row], casting="same_kind")
@@ -181,7 +204,7 @@ class LBFGSMemory:
 
     def shift(self, diagonal):
         """Account for a diagonal matrix, of shape (n_weights,), that is added to the Hessian."""
-        kept = []
+        kept, self._tabulated = [], set()
         for row in self._rows:
             step, change = self._steps[row], self._changes[row]
             np.add(change, diagonal * step, out=change, casting="same_kind")
@@ -190,44 +213,54 @@ class LBFGSMemory:
                 kept.append(row)
         self._rows = kept
 
-    def solve(self, gradient, fixed=()):
-        """Return the inverse Hessian times a vector, by the two-loop recursion; without steps, the scaled vector.
-
-        Weights in ``fixed``, where the vector is 0, do not move: the Hessian is restricted to the other weights.
-        """
-        result, factors, fixed = gradient.copy(), {}, np.asarray(fixed, dtype=np.int64)
-        products = self._products_without(fixed)
-        rows = [row for row in self._rows if products[row] > np.finfo(float).eps * self._products[row]]
+    def solve(self, gradient):
+        """Return the inverse Hessian times a vector, by the two-loop recursion; without steps, the scaled vector."""
+        result, factors, rows = gradient.copy(), {}, self._rows
         for row in reversed(rows):
-            factors[row] = self._dot(self._steps[row], result) / products[row]
+            factors[row] = self._dot(self._steps[row], result) / self._products[row]
             self._add(self._changes[row], -factors[row], result)
-            result[fixed] = 0.0
         if rows:
-            result *= products[rows[-1]] / self._scaled_square(self._changes[rows[-1]], fixed)
+            result *= self._products[rows[-1]] / self._scaled_square(self._changes[rows[-1]])
         if self._scale is not None:
             result *= self._scale
         for row in rows:
-            factor = factors[row] - self._dot(self._changes[row], result) / products[row]
+            factor = factors[row] - self._dot(self._changes[row], result) / self._products[row]
             self._add(self._steps[row], factor, result)
-            result[fixed] = 0.0
         return result
 
-    def _scaled_square(self, change, fixed):
-        """Return the sum of the squares of a change, each times the scale of its weight, for weights not fixed."""
+    def of(self, chosen) -> RestrictedHessian:
+        """Return the Hessian's rows and columns of some weights, given by their positions; there must be steps.
+
+        It is the compact form of Byrd, Nocedal and Schnabel, 1994.
+        """
+        rows, n_rows, (steps, changes) = self._rows, len(self._rows), self._tables
+        for i, row in enumerate(rows):
+            if row not in self._tabulated:
+                step = self._steps[row].astype(np.float64)
+                scaled = step if self._scale is None else step / self._scale
+                for other in rows[: i + 1]:
+                    steps[[row, other], [other, row]] = self._dot(self._steps[other], scaled)
+                    changes[row, other] = self._dot(self._changes[other], step)
+                self._tabulated.add(row)
+        bottom = self._scaled_square(self._changes[rows[-1]]) / self._products[rows[-1]]
+        root = np.sqrt(bottom / (np.ones(len(chosen)) if self._scale is None else self._scale[chosen].astype(float)))
+        factor = np.empty((2 * n_rows, len(chosen)))
+        for i, row in enumerate(rows):
+            np.multiply(self._steps[row][chosen], root, out=factor[i])
+            np.divide(self._changes[row][chosen], root, out=factor[n_rows + i])
+        low = np.tril(changes[np.ix_(rows, rows)], -1)
+        middle = np.block([[bottom * steps[np.ix_(rows, rows)], low], [low.T, -np.diag(self._products[rows])]])
+        return RestrictedHessian(root, factor, middle, middle - factor @ factor.T)
+
+    def _scaled_square(self, change):
+        """Return the sum of the squares of a change, each times the scale of its weight."""
         if self._scale is None:
-            return self._dot(change, change) - _squares(change[fixed])
+            return self._dot(change, change)
         total = 0.0
         for first, stop in self._cuts:
             part = change[first:stop].astype(np.float64)
             total += float(part @ (self._scale[first:stop] * part))
-        return total - _squares(np.sqrt(self._scale[fixed]) * change[fixed])
-
-    def _products_without(self, fixed):
-        """Return for each row the product of its step and change, without the contributions of some weights."""
-        products = self._products.copy()
-        for row in self._rows if len(fixed) else ():
-            products[row] -= self._steps[row][fixed].astype(np.float64) @ self._changes[row][fixed]
-        return products
+        return total
 
     def _product(self, step, change):
         """Return the product of a step and a change, and whether the function is convex along the step."""
@@ -253,8 +286,3 @@ class LBFGSMemory:
         block = self._buffer[: cut[1] - cut[0]]
         block[:] = kept[slice(*cut)]
         return block
-
-
-def _squares(vector):
-    vector = vector.astype(np.float64)
-    return float(vector @ vector)
