@@ -40,6 +40,7 @@ from sklearn_hocrf._estimator.progress import Forecast, duration, lines_of, writ
 from sklearn_hocrf._estimator.pruning import prune_runs
 from sklearn_hocrf._estimator.tag_segments import TagSegmentsMixin
 from sklearn_hocrf._files import claimed
+from sklearn_hocrf._inference import schedule
 from sklearn_hocrf._inference.candidates import CandidateFinder, Candidates, _Descent, train_level_zero
 from sklearn_hocrf._inference.chain import ChainModel
 from sklearn_hocrf._inference.families import CHAIN, SEGMENTS

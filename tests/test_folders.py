@@ -27,6 +27,7 @@ from internals import (
     mapped_file,
     observed_patterns,
     reading_order,
+    schedule,
     scratch,
     tie_weights,
 )
@@ -681,3 +682,50 @@ def test_threads_share_scratch_files(folder):
     one, two = (HighOrderCRF(n_jobs=n).fit(mapped, y) for n in (1, 2))
     np.testing.assert_array_equal(one.coef_.toarray(), two.coef_.toarray())
     assert threading.active_count() < 20
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("dense", [False, True])
+def test_rows_of_ranges_of_tokens_are_those_of_all(weighted, dense):
+    rng = np.random.default_rng(3)
+    X, y = labelled(rng)
+    batch = SequenceFeatureExtractor([("w", 0), (("w", -1), ("w", 0)), ("w", 1)]).fit_transform(X)
+    if weighted:
+        batch = batch._replace(values=rng.normal(size=len(batch.indices)))
+    codes = np.concatenate(y).astype(np.int32)
+    layout = build_layout(batch, codes, observed_patterns(codes, batch.offsets, 3, 1), feature_orders=(0, 1))
+    whole, n_calls = layout.rows(batch, dense), []
+    for n_ranges in (1, 2, 5, batch.n_tokens):
+        ends = np.sort(np.append(rng.choice(np.arange(1, batch.n_tokens), n_ranges - 1, replace=False), batch.n_tokens))
+
+        def for_ranges(work, n_tokens, ends=ends):
+            for i in rng.permutation(len(ends)):
+                n_calls.append(i)
+                work(0 if i == 0 else int(ends[i - 1]), int(ends[i]))
+
+        for part, same in zip(layout.rows(batch, dense, for_ranges), whole, strict=True):
+            np.testing.assert_array_equal(part, same, strict=True)
+    assert len(n_calls) == 2 * (1 + 2 + 5 + batch.n_tokens)
+
+
+def test_threads_read_the_same_features(monkeypatch):
+    X, y = labelled(np.random.default_rng(4))
+    batch = SequenceFeatureExtractor([("w", 0), (("w", -1), ("w", 0))]).fit_transform(X)
+    one = HighOrderCRF(2, n_jobs=1).fit(batch, y)
+    expected = [*one.predict(batch), *one.predict_marginals(batch)]
+    monkeypatch.setattr(schedule, "_TOKENS_OF_THREAD", 3)
+    used = []
+    monkeypatch.setattr(schedule.Plan, "_for_ranges", spy(schedule.Plan._for_ranges, used))
+    three = HighOrderCRF(2, n_jobs=3).fit(batch, y)
+    np.testing.assert_array_equal(three.objective_history_, one.objective_history_)
+    for mine, theirs in zip([*three.predict(batch), *three.predict_marginals(batch)], expected, strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+    assert set(used) == {3}
+
+
+def spy(method, used):
+    def noting(self, n_threads, *arguments):
+        used.append(n_threads)
+        return method(self, n_threads, *arguments)
+
+    return noting

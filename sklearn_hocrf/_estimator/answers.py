@@ -110,7 +110,7 @@ class AnswersMixin(Hooks):
         batch, form = read_sequences(fitted, X)
         mask, model = fitted._mask(batch, form, known), fitted._build_model()
         with fitted._naming_the_impossible(model, batch, mask):
-            plan = model.plan(batch, mask)
+            plan = model.plan(batch, mask, fitted.n_jobs)
             log_z = model.log_partition(batch, fitted.n_jobs, plan=plan)
         if not hasattr(fitted, "sample"):  # there are no probabilities
             log_z[:] = np.nan

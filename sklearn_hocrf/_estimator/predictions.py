@@ -39,7 +39,7 @@ class PredictionsMixin(Hooks):
     def _plan(self, batch: SequenceBatch, mask: Mask | None) -> Any:
         """Return the plan of a batch, for several questions about it."""
         with self._asked(batch, mask) as model:
-            return model.plan(batch, mask)
+            return model.plan(batch, mask, self.n_jobs)
 
     def _decode(self, batch: SequenceBatch, mask: Mask | None, plan: Any = None) -> Any:
         """Return the labelling that ``decoding`` specifies, given a mask."""
@@ -421,7 +421,7 @@ class PredictionsMixin(Hooks):
         """Return sequences with their labels, which may have holes."""
         batch, form = read_sequences(self, X)
         model, mask = self._build_model(), self._mask(batch, form)
-        plan = model.plan(batch, mask)
+        plan = model.plan(batch, mask, self.n_jobs)
         if self._has_holes(y, batch, form):
             known = self._read_known(y, batch, form, "y", unknown)
             event = plan.masked(both(mask, known.mask), may_be_impossible=True)

@@ -27,8 +27,10 @@ __all__ = ["ChainDecodePass", "ChainModel", "ChainPass", "ChainPlan"]
 class ChainPlan(Plan):
     """Plan of a batch, for high-order CRFs of one layout."""
 
-    def __init__(self, layout: WeightLayout, batch: SequenceBatch, schedule: Schedule | None = None) -> None:
-        super().__init__(layout, batch, schedule)
+    def __init__(
+        self, layout: WeightLayout, batch: SequenceBatch, schedule: Schedule | None = None, n_jobs: int | None = None
+    ) -> None:
+        super().__init__(layout, batch, schedule, n_jobs)
         self.part_columns = layout.part_links if layout.parts.n_parts else None
         self.row_size = layout.automaton.n_states + layout.pairs.n_columns + self.n_varying + 1
         self._deal_out(self.row_size + len(layout.network.terms))

@@ -293,7 +293,7 @@ class LatticeModel(TokenModel):
         """The model of all labels."""
         return ChainModel(self.layout, self.weights)
 
-    def plan(self, batch: SequenceBatch, mask: Mask | None = None) -> LatticePlan:
+    def plan(self, batch: SequenceBatch, mask: Mask | None = None, n_jobs: int | None = None) -> LatticePlan:
         """Return the lattice of a batch: for each token, the best labels that a mask allows.
 
         A sequence without a labelling among them gets twice as many, and so on until it has one.

@@ -95,7 +95,7 @@ class Model(metaclass=ABCMeta):
         )
 
     @abstractmethod
-    def plan(self, batch: SequenceBatch, mask: Mask | None = None) -> Any:
+    def plan(self, batch: SequenceBatch, mask: Mask | None = None, n_jobs: int | None = None) -> Any:
         """Return the plan of a batch, for this model and others of its layout."""
 
     @abstractmethod
@@ -330,8 +330,8 @@ class LaneModel(Model):
     pass_class: ClassVar[type[MarginalPass]]
     decode_pass_class: ClassVar[type[DecodePass]]
 
-    def plan(self, batch: SequenceBatch, mask: Mask | None = None) -> Any:
-        plan = self.plan_class(self.layout, batch, self.schedule)
+    def plan(self, batch: SequenceBatch, mask: Mask | None = None, n_jobs: int | None = None) -> Any:
+        plan = self.plan_class(self.layout, batch, self.schedule, n_jobs)
         return plan if mask is None else plan.masked(mask)
 
     def _whole_plan(self, batch: SequenceBatch, mask: Mask | None, plan: Plan | None = None) -> Plan:
@@ -417,7 +417,7 @@ class LaneModel(Model):
         return counts
 
     def log_partition(self, batch: SequenceBatch, n_jobs: int | None = None, plan: Plan | None = None) -> np.ndarray:
-        plan = self.plan(batch) if plan is None else plan
+        plan = self.plan(batch, n_jobs=n_jobs) if plan is None else plan
         log_z = np.zeros(plan.n_sequences)
         self._run_all(plan, n_jobs, lambda: None, log_z)
         return log_z
@@ -440,7 +440,7 @@ class LaneModel(Model):
         add_costs: Callable[[Any, Tile], None] | None = None,
     ) -> Any:
         """Return the best labelling as in :class:`Model`; ``add_costs`` is as in :class:`DecodePass`."""
-        plan = self.plan(batch, mask) if plan is None else plan
+        plan = self.plan(batch, mask, n_jobs) if plan is None else plan
         codes, lengths = np.empty(batch.n_tokens, np.int32), np.zeros(batch.n_tokens, np.int32)
 
         def make_pass(workspace: Workspace) -> DecodePass:
@@ -473,7 +473,7 @@ class LaneModel(Model):
 
     def entropy(self, batch: SequenceBatch, n_jobs: int | None = None, mask: Mask | None = None) -> np.ndarray:
         finite = np.where(np.isfinite(self.weights), self.weights, 0.0)
-        log_z, slope = self.log_partition_and_slope(self.plan(batch, mask), finite, n_jobs)
+        log_z, slope = self.log_partition_and_slope(self.plan(batch, mask, n_jobs), finite, n_jobs)
         entropy = log_z - slope
         # if rounding errors of the terms dominate the difference, compute it again from the choices at all borders
         low = np.flatnonzero(entropy < _LOW_ENTROPY * np.maximum(1.0, np.abs(log_z)))
@@ -497,7 +497,7 @@ class LaneModel(Model):
         self, batch: SequenceBatch, n_columns: int, n_jobs: int | None, mask: Mask | None
     ) -> np.ndarray:
         """Return the marginals of the first score columns, which need no weights; shape (N, n_columns)."""
-        plan, table = self.plan(batch, mask), np.empty((batch.n_tokens, n_columns))
+        plan, table = self.plan(batch, mask, n_jobs), np.empty((batch.n_tokens, n_columns))
         self._run_all(plan, n_jobs, lambda: ColumnMarginals(table), np.zeros(len(batch)))
         return table
 

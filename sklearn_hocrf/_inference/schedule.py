@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain as joined
 from sys import getrefcount
 from threading import Event, Lock
@@ -57,6 +58,7 @@ __all__ = [
 ]
 
 _BACKENDS_OF_THIS_MACHINE = LokyBackend, MultiprocessingBackend, SequentialBackend, ThreadingBackend
+_TOKENS_OF_THREAD = 20_000  # fewer are read in 5 ms
 TOKENS_PER_CALL = 1 << 14  # of kernels that run whole epochs: Python handles an interrupt (Ctrl-C) between calls
 
 
@@ -243,6 +245,8 @@ class Plan(SharedWork):
         The sequences.
     schedule : Schedule or None
         How to cut; by default, the best schedule found for the family.
+    n_jobs : int or None
+        Number of threads that read the features.
 
     Attributes
     ----------
@@ -267,14 +271,29 @@ class Plan(SharedWork):
     mask: Mask | None = None
     may_be_impossible = False
 
-    def __init__(self, layout: WeightLayout, batch: SequenceBatch, schedule: Schedule | None = None) -> None:
+    def __init__(
+        self,
+        layout: WeightLayout,
+        batch: SequenceBatch,
+        schedule: Schedule | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
         super().__init__(self.default_schedule if schedule is None else schedule)
         self.layout, self.batch = layout, batch
         self.offsets, self.lengths = batch.offsets, batch.lengths
         self.n_sequences, self.n_tokens = len(batch), batch.n_tokens
-        self.token_features: TokenFeatures = layout.rows(batch)
+        n_threads = min(threads_for(n_jobs), 1 + batch.n_tokens // _TOKENS_OF_THREAD)
+        self.token_features: TokenFeatures = layout.rows(batch, for_ranges=partial(self._for_ranges, n_threads))
         self.dense: DenseProduct | None = layout.dense_product(batch)
         self.n_varying = layout.n_varying
+
+    def _for_ranges(self, n_threads: int, work: Callable[[int, int], None], n_tokens: int) -> None:
+        """Call ``work`` with the ends of a range of tokens, in each of some threads."""
+        ends = np.linspace(0, n_tokens, n_threads + 1).astype(int).tolist()
+        if n_threads == 1:
+            work(0, n_tokens)
+        else:
+            list(self.threads(n_threads).map(work, ends[:-1], ends[1:]))
 
     def _deal_out(self, work_per_token: int) -> None:
         """Make the chunks, given the approximate number of operations per token."""
@@ -342,7 +361,9 @@ class Plan(SharedWork):
                 block = block[:1]
                 yield block
             else:
-                yield np.pad(block, (0, lanes - len(block)), constant_values=-1)
+                padded = np.full(lanes, -1)
+                padded[: len(block)] = block
+                yield padded
             start += len(block)
 
     def _task_of_one(self, sequence: int, length: int) -> Task:

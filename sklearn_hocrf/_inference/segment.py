@@ -55,8 +55,10 @@ class SegmentPlan(Plan):
         long_call=1 << 24,  # about 50 ms
     )
 
-    def __init__(self, layout: SegmentLayout, batch: SequenceBatch, schedule: Schedule | None = None) -> None:
-        super().__init__(layout, batch, schedule)
+    def __init__(
+        self, layout: SegmentLayout, batch: SequenceBatch, schedule: Schedule | None = None, n_jobs: int | None = None
+    ) -> None:
+        super().__init__(layout, batch, schedule, n_jobs)
         self.candidates = layout.candidate_features(batch)
         self.segment_index = layout.segment_index(int(batch.lengths.max(initial=0)))
         self.scored_parts = layout.scored_parts(self.segment_index) if layout.parts.n_parts else None
@@ -376,7 +378,7 @@ class SegmentModel(LaneModel):
         mask: Mask | None = None,
     ) -> tuple[Segments, np.ndarray]:
         likely: list = []
-        plan, log_z = self.plan(batch, mask), np.zeros(len(batch))
+        plan, log_z = self.plan(batch, mask, n_jobs), np.zeros(len(batch))
         self._run_all(plan, n_jobs, lambda: _LikelySegments(threshold, likely), log_z)
         return sorted_segments(batch, likely)
 
@@ -391,7 +393,7 @@ class SegmentModel(LaneModel):
     ) -> np.ndarray:
         table, probability = np.zeros((batch.n_tokens, 2), np.int64), np.zeros(batch.n_tokens)
         table[segments.stop - 1] = np.stack([segments.lengths, segments.codes], axis=1)
-        plan, log_z = self.plan(batch, mask) if plan is None else plan, np.zeros(len(batch))
+        plan, log_z = self.plan(batch, mask, n_jobs) if plan is None else plan, np.zeros(len(batch))
         self._run_all(plan, n_jobs, lambda: _WeighedSegments(table, probability), log_z)
         return np.minimum(probability[segments.stop - 1], 1.0)
 
@@ -400,7 +402,7 @@ class SegmentModel(LaneModel):
         wider = layout.replaced(token_labels=np.arange(n_labels))  # lengths are counted if they have weights
         coef = layout.coef(weights), layout.part_coef(weights), layout.token_coef(weights)
         model = type(self)(wider, wider.weights(layout.pattern_coef(weights), *coef))
-        plan, log_z, ones = model.plan(batch, mask), np.zeros(len(batch)), np.ones(len(batch))
+        plan, log_z, ones = model.plan(batch, mask, n_jobs), np.zeros(len(batch)), np.ones(len(batch))
         sums: Any = model._run_all(plan, n_jobs, lambda: ExpectedCounts(model, plan), log_z, ones)
         index = plan.segment_index
         table = np.zeros((n_labels, int(index.longest[:n_labels].max())))

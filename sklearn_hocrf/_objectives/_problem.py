@@ -95,7 +95,7 @@ class Problem:
             n_states = None if self.level_zero is None else self.level_zero.most_states(self.candidates)
             plan = LatticePlan(self.layout, self.batch, self.candidates, n_states, self.schedule)
         else:
-            plan = self.family.model.plan_class(self.layout, self.batch, self.schedule)
+            plan = self.family.model.plan_class(self.layout, self.batch, self.schedule, self.n_jobs)
         return plan if self.support is None else plan.masked(self.support)
 
     @cached_property

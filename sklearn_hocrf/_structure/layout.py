@@ -58,6 +58,10 @@ __all__ = ["FeatureCounts", "LayoutBuilder", "LayoutFrame", "WeightLayout", "wei
 _NOTHING = freeze(np.empty(0), np.float64)  # the values of features that are all 1
 
 
+def _for_one_range(work: Callable[[int, int], None], n_tokens: int) -> None:
+    work(0, n_tokens)
+
+
 class WeightLayout:
     """The patterns and (feature, pattern) pairs that have a weight, and the places of the weights.
 
@@ -356,22 +360,50 @@ class WeightLayout:
         token_coef = np.zeros(self.automaton.n_labels) if token_coef is None else token_coef
         return np.concatenate([pairs, token_coef[self.token_labels], np.asarray(pattern_coef)[self.bias_pattern]])
 
-    def rows(self, batch: SequenceBatch, dense: bool = True) -> TokenFeatures:
+    def rows(
+        self, batch: SequenceBatch, dense: bool = True, for_ranges: Callable[[Callable, int], None] = _for_one_range
+    ) -> TokenFeatures:
         """Return the sparse rows of a batch for kernels; features without any pair are left out.
 
-        Without ``dense`` there are no rows of the dense table: all weights are found among the pairs.
+        Parameters
+        ----------
+        batch : SequenceBatch
+        dense : bool, default=True
+            Without, there are no rows of the dense table: all weights are found among the pairs.
+        for_ranges : callable
+            Calls a function with the first token and the end of each range of tokens, in any order or at once, given
+            the number of tokens.
         """
-        entries = batch.indptr, batch.indices, self.rank_of_attribute  # a batch and a layout have frozen arrays
         values = _NOTHING if batch.values is None else batch.values
         n_dense, n_tokens, empty = self.pairs.n_dense if dense else 0, batch.n_tokens, allocator(batch)
-        cuts = empty(n_tokens + 1, np.int64), empty(n_tokens, np.int64), empty(n_tokens, np.int64)
-        n_entries = token_scores.cut_kinds(*entries, self.pairs.starts, n_dense, *cuts)
-        place, other = empty(n_entries, np.uint32), empty(n_entries, np.uint32)
-        of_values = empty(n_entries, np.float64) if len(values) else np.empty(0)
-        features = TokenFeatures(*[*freeze_all(cuts, np.int64), place, other, of_values])
-        token_scores.sort_kinds(*entries, values, self.pairs.starts, self.pairs.columns, n_dense, features)
+        cuts, singles, ranges = (empty(length, np.int64) for length in (n_tokens + 1, n_tokens, n_tokens))
+        n_entries: dict[tuple[int, int], int] = {}
+
+        def cut(first: int, stop: int) -> None:
+            entries = batch.indptr[first : stop + 1], batch.indices, self.rank_of_attribute
+            own = cuts[first : stop + 1], singles[first:stop], ranges[first:stop]
+            n_entries[first, stop] = token_scores.cut_kinds(*entries, self.pairs.starts, n_dense, *own)
+
+        def sort(first: int, stop: int) -> None:
+            entries = batch.indptr[first : stop + 1], batch.indices, self.rank_of_attribute
+            own = freeze_all((cuts[first : stop + 1], singles[first:stop], ranges[first:stop]), np.int64)
+            part = TokenFeatures(own[0], own[1], own[2], place, other, of_values)
+            token_scores.sort_kinds(*entries, values, self.pairs.starts, self.pairs.columns, n_dense, part)
+
+        for_ranges(cut, n_tokens)
+        total = 0
+        for (first, stop), n in sorted(n_entries.items()):
+            for table in (cuts, singles, ranges) if total else ():
+                table[first:stop] += total
+            cuts[first] = total  # the range before has written it, too
+            total += n
+        cuts[-1] = total
+        place, other = empty(total, np.uint32), empty(total, np.uint32)
+        of_values = empty(total, np.float64) if len(values) else np.empty(0)
+        for_ranges(sort, n_tokens)
+        cuts, singles, ranges = freeze_all((cuts, singles, ranges), np.int64)
         place, other = freeze_all((place, other), np.uint32)
-        return features._replace(place=place, other=other, values=freeze(of_values, np.float64))
+        return TokenFeatures(cuts, singles, ranges, place, other, freeze(of_values, np.float64))
 
     def dense_product(self, batch: SequenceBatch) -> DenseProduct | None:
         """Return the dense columns of a batch with the places of their weights; None if there are none."""
