@@ -282,17 +282,18 @@ class Plan(SharedWork):
         self.layout, self.batch = layout, batch
         self.offsets, self.lengths = batch.offsets, batch.lengths
         self.n_sequences, self.n_tokens = len(batch), batch.n_tokens
-        n_threads = min(threads_for(n_jobs), 1 + batch.n_tokens // _TOKENS_OF_THREAD)
-        self.token_features: TokenFeatures = layout.rows(batch, for_ranges=partial(self._for_ranges, n_threads))
+        self.token_features: TokenFeatures = layout.rows(batch, for_ranges=partial(self._for_ranges, n_jobs))
         self.dense: DenseProduct | None = layout.dense_product(batch)
         self.n_varying = layout.n_varying
 
-    def _for_ranges(self, n_threads: int, work: Callable[[int, int], None], n_tokens: int) -> None:
+    def _for_ranges(self, n_jobs: int | None, work: Callable[[int, int], None], n_tokens: int) -> None:
         """Call ``work`` with the ends of a range of tokens, in each of some threads."""
-        ends = np.linspace(0, n_tokens, n_threads + 1).astype(int).tolist()
+        most = 1 + n_tokens // _TOKENS_OF_THREAD
+        n_threads = 1 if most == 1 else min(threads_for(n_jobs), most)
         if n_threads == 1:
             work(0, n_tokens)
         else:
+            ends = np.linspace(0, n_tokens, n_threads + 1).astype(int).tolist()
             list(self.threads(n_threads).map(work, ends[:-1], ends[1:]))
 
     def _deal_out(self, work_per_token: int) -> None:
