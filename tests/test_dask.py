@@ -203,6 +203,26 @@ def test_long_vectors_come_in_slices(length, client):
     numbers.release()
 
 
+@pytest.mark.slow
+def test_threads_of_a_worker_share_one_copy_of_a_long_vector():
+    options = OPTIONS | {"threads_per_worker": 3}
+    with (
+        distributed.LocalCluster(n_workers=2, processes=True, **options) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        numbers = _partitions.Partitions(client, [(delayed(int)(number),) for number in range(7)])
+        numbers.add_step(abs)
+        vector = np.random.default_rng(0).normal(size=500_001)
+        found = numbers.total(place_of, set.union, vector)
+        numbers.release()
+    assert {total for *_, total in found} == {float(vector.sum())}
+    assert len(found) == 2  # one for each worker
+
+
+def place_of(vector, number):
+    return {(os.getpid(), vector.__array_interface__["data"][0], float(vector.sum()))}
+
+
 def product_minus(vector, word, other, number):
     assert word == "a word"
     return vector * number - other

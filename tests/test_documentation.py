@@ -124,6 +124,11 @@ def test_public_names_have_a_page(name):
             assert (inspect.getdoc(value) or "").count(" ") >= 2, f"{name}.{public} has no docstring"
 
 
+def test_pages_have_no_placeholders():
+    pages = [CHECKOUT / "README.md", CHECKOUT / "CHANGELOG.md", *(CHECKOUT / "docs").rglob("*.md")]
+    assert [path.name for path in pages if re.search(r"@@|TODO|XXX", path.read_text(encoding="utf-8"))] == []
+
+
 def test_readme_is_short():
     readme = (CHECKOUT / "README.md").read_text(encoding="utf-8")
     assert len(readme.splitlines()) <= 120

@@ -78,6 +78,24 @@ def run(statements, folder, **environment):
     return process.stdout.strip(), [line for line in process.stderr.splitlines() if "UserWarning" in line]
 
 
+def test_the_cache_brings_only_what_machine_code_needs(toy, tmp_path):
+    """And what users compile afterwards works."""
+    cache = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    run(CALL_TOY, tmp_path, **cache)
+    statements = """
+import sys, toy
+print(toy.second(1), "numba.typed.typeddict" in sys.modules)
+import numba, numpy as np
+@numba.njit
+def of_user(a, b):
+    seen = {1: 2.0}
+    return np.linalg.solve(a, b).sum() + seen[1]
+print(of_user(np.eye(2), np.ones(2)), toy.second(2.5), sum(toy.second.stats.cache_hits.values()))
+"""
+    output, _ = run(statements, tmp_path, **cache)
+    assert output.splitlines() == ["4 False", "4.0 7.0 1"]
+
+
 def test_kernels_come_from_the_cache(toy):
     module = import_anew(toy)
     assert module.second(1) == 4

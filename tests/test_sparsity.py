@@ -148,6 +148,17 @@ def test_weights_that_are_0_do_not_slow_down_the_others():
     assert crf.objective_history_[-1] == pytest.approx(285.51619735609, rel=1e-9)
 
 
+@pytest.mark.parametrize("n_pairs", [5, 50])
+@pytest.mark.parametrize(("order", "l1_reg"), [(2, (0, 2.0)), (2, 0.5), (3, (0, 0.5))])
+def test_a_small_memory_does_not_slow_down_training(n_pairs, order, l1_reg, monkeypatch):
+    """With the inverse of all weights as soon as the pairs exceed the memory it took up to 778 passes."""
+    X, y = interleaved(40, 20)
+    n_weights = HighOrderCRF(order, max_iter=1).fit(X, y)._layout.n_weights
+    monkeypatch.setattr(OWLQN, "pair_bytes", 16 * n_weights * n_pairs)
+    crf = HighOrderCRF(order, l1_reg=l1_reg, max_iter=5000).fit(X, y)
+    assert crf.n_passes_ < 400
+
+
 @pytest.mark.parametrize("expected", [np.zeros(6), np.array([1e3, 1.0, -5.0, 0.1, 2.0, 0.0])])
 @pytest.mark.parametrize("n_pairs", [1, 3])
 def test_curvature_of_some_weights_is_a_part_of_the_whole(n_pairs, expected):
@@ -162,7 +173,7 @@ def test_curvature_of_some_weights_is_a_part_of_the_whole(n_pairs, expected):
         memory.add(start, end)
         whole = np.linalg.inv([memory.solve(unit) for unit in np.eye(6)])
         part, vector = whole[np.ix_(chosen, chosen)], rng.normal(size=4)
-        some = memory.of(chosen)
+        some = memory.of(chosen, 100)
         np.testing.assert_allclose(some.times(vector), part @ vector, rtol=1e-5, atol=1e-8)
         result = some.solve(np.where(fixed, 0.0, vector), fixed)
         np.testing.assert_allclose(part[~fixed] @ result, vector[~fixed], rtol=1e-5, atol=1e-8)
@@ -170,7 +181,7 @@ def test_curvature_of_some_weights_is_a_part_of_the_whole(n_pairs, expected):
     memory.clear()
     for start, end in itertools.pairwise(points[3:]):
         memory.add(start, end)
-    np.testing.assert_allclose(memory.of(chosen).times(vector), part @ vector, rtol=1e-5, atol=1e-8)
+    np.testing.assert_allclose(memory.of(chosen, 100).times(vector), part @ vector, rtol=1e-5, atol=1e-8)
 
 
 # --- what is 0 is gone ------------------------------------------------------------------------------------------------

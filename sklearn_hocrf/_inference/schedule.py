@@ -161,9 +161,6 @@ def _reference_counts(owners: list[np.ndarray]) -> list[int]:
     return [getrefcount(owner) for owner in owners]
 
 
-_UNUSED = _reference_counts([np.empty(0)])[0]
-
-
 class SharedWork:
     """State that threads share while they process chunks, and keep between evaluations.
 
@@ -194,6 +191,7 @@ class SharedWork:
         self.schedule = schedule
         self._spare_workspaces: list[Workspace] = []
         self._owners: dict[tuple[int, ...], list[np.ndarray]] = {}  # of memory that is lent, by shape
+        self._nobodys = [np.empty(0)]  # an array that nobody refers to
         self._lending = Lock()
         self._threads: dict[int, ThreadPoolExecutor] = {}  # pools by number of threads; they end with the plan
 
@@ -216,7 +214,8 @@ class SharedWork:
         """
         with self._lending:
             owners = self._owners.setdefault(shape, [])
-            unused = [n for n, references in enumerate(_reference_counts(owners)) if references == _UNUSED]
+            of_unused, *counts = _reference_counts([*self._nobodys, *owners])  # both: a list for keeping, and this one
+            unused = [n for n, count in enumerate(counts) if count == of_unused]
             owner = owners[unused[0]] if unused else np.empty(shape)
             if not unused:
                 owners.append(owner)

@@ -105,6 +105,8 @@ class _FastCache(FunctionCache):
     def load_overload(self, sig, target_context):
         # numba would refresh the context, which imports everything that can be compiled: 40 MiB and 0.3 s; it does so
         # as well when it compiles. Machine code needs only the symbols of numba's runtime
+        if not hasattr(self, "_load_overload") or not hasattr(self, "_guard_against_spurious_io_errors"):
+            return super().load_overload(sig, target_context)  # another version of numba
         rtsys.initialize(target_context)
         with self._guard_against_spurious_io_errors():
             return self._load_overload(sig, target_context)

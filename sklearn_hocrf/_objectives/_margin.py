@@ -28,7 +28,7 @@ class _MarginObjective(Objective):
     def value(self, w: np.ndarray) -> float:
         """Return f(w), by one decoding of all sequences."""
         problem = self.problem
-        best = self._margins.maxima(problem.model(w), problem.n_jobs)
+        best = self._margins.maxima(problem.sparse.model(w), problem.n_jobs)
         # a maximum is at least the score of the true labelling, except for rounding errors of huge scores
         return max(float(problem.sequence_weight @ best - self._empirical @ w), 0.0)
 

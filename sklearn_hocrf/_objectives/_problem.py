@@ -121,7 +121,7 @@ class Problem:
         return self.family.model(self.layout, w, table, self.schedule)
 
     @cached_property
-    def _sparse(self) -> Problem:
+    def sparse(self) -> Problem:
         """The problem with dense columns among the sparse rows, for methods that process sequences one by one."""
         if self.batch.dense is None:
             return self
@@ -130,8 +130,8 @@ class Problem:
     @cached_property
     def minibatches(self) -> MinibatchSource:
         """Values and gradients of a few sequences at a time."""
-        if self._sparse is not self:
-            return self._sparse.minibatches
+        if self.sparse is not self:
+            return self.sparse.minibatches
         data = self.batch, self.truth, self.sequence_weight
         hidden = None
         if self.is_hidden.any():
@@ -219,12 +219,12 @@ class Problem:
 
     def margins(self, cost: float) -> Margins:
         """Return an object that finds labellings of highest score plus ``cost`` times the number of wrong tokens."""
-        return self.family.margins(self.family.model, self._sparse.plan, self.truth, cost)
+        return self.family.margins(self.family.model, self.sparse.plan, self.truth, cost)
 
     @cached_property
     def matching(self) -> Matching:
         """The comparison of each position, or candidate segment, with the expectations of a model."""
-        data = self._sparse.batch, self.truth, self.sequence_weight
+        data = self.sparse.batch, self.truth, self.sequence_weight
         return self.family.matching(self.family.model, self.layout, *data, self.schedule, self.support)
 
     def empirical_counts(self) -> np.ndarray:

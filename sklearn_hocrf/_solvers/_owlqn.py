@@ -49,7 +49,7 @@ class OWLQN(QuasiNewton):
     needs = {"objective": ("value_gradient",), "penalty": ("smooth_value_gradient", "strengths")}
     keeps_equal_weights_equal = True
     most_steps = 40  # of a line search
-    rounding = 1e-12  # relative error of values, which are sums over sequences
+    rounding = 1e-12  # relative error of values, which are sums: a value may rise by it if the gradient falls
 
     def _function(self, objective, penalty, n_weights):
         strength = penalty.strengths(n_weights)
@@ -86,13 +86,12 @@ class OWLQN(QuasiNewton):
         """Return where the search ends: about the minimum of the quadratic model, or a step along the gradient."""
         w, _, gradient, steepest = point
         free = np.flatnonzero((w != 0) | (steepest != 0) | (strength == 0))
-        if len(curvature) and 16 * len(curvature) * len(free) <= self.pair_bytes:
-            end = w.copy()
-            end[free] = _minimum_of_model(curvature.of(free), w[free], gradient[free], strength[free])
+        if len(curvature):
+            end, n_pairs = w.copy(), max(self.pair_bytes // (16 * max(len(free), 1)), self.pairs[0])
+            end[free] = _minimum_of_model(curvature.of(free, n_pairs), w[free], gradient[free], strength[free])
             return end
         direction = -curvature.solve(steepest)
-        if not len(curvature):
-            direction /= max(np.linalg.norm(direction), np.finfo(float).tiny)
+        direction /= max(np.linalg.norm(direction), np.finfo(float).tiny)
         return _within_orthant(w, direction, steepest, strength)
 
 
@@ -106,8 +105,10 @@ def _minimum_of_model(hessian, w, gradient, strength):
         steepest = shortest_subgradient(end, slope, strength)
         norm = np.linalg.norm(steepest)
         goal = goal if n_done else INNER_TOL * norm
+        if norm <= goal:
+            break
         direction = -hessian.solve(steepest, (end == 0) & (steepest == 0) & (strength > 0))
-        for halvings in range(10 if norm > goal else 0):
+        for halvings in range(10):
             new = _within_orthant(end, 0.5**halvings * direction, steepest, strength)
             bent = hessian.times(new - w)
             value = float((gradient + 0.5 * bent) @ (new - w) + strength @ (np.abs(new) - np.abs(w)))

@@ -186,6 +186,7 @@ class LBFGSMemory:
 
         The scale of a weight is the gradient's size to the power of ``_POWER``, at least ``_FLOOR`` of the largest one.
         """
+        self._tabulated = set()  # the tables depend on the scales
         sizes = np.abs(gradient)
         largest = sizes.max(initial=0.0)
         if largest > 0:
@@ -228,12 +229,12 @@ class LBFGSMemory:
             self._add(self._steps[row], factor, result)
         return result
 
-    def of(self, chosen) -> RestrictedHessian:
+    def of(self, chosen, most_pairs) -> RestrictedHessian:
         """Return the Hessian's rows and columns of some weights, given by their positions; there must be steps.
 
         It is the compact form of Byrd, Nocedal and Schnabel, 1994.
         """
-        rows, n_rows, (steps, changes) = self._rows, len(self._rows), self._tables
+        rows, (steps, changes) = self._rows, self._tables
         for i, row in enumerate(rows):
             if row not in self._tabulated:
                 step = self._steps[row].astype(np.float64)
@@ -242,6 +243,8 @@ class LBFGSMemory:
                     steps[[row, other], [other, row]] = self._dot(self._steps[other], scaled)
                     changes[row, other] = self._dot(self._changes[other], step)
                 self._tabulated.add(row)
+        rows = rows[-most_pairs:]
+        n_rows = len(rows)
         bottom = self._scaled_square(self._changes[rows[-1]]) / self._products[rows[-1]]
         root = np.sqrt(bottom / (np.ones(len(chosen)) if self._scale is None else self._scale[chosen].astype(float)))
         factor = np.empty((2 * n_rows, len(chosen)))

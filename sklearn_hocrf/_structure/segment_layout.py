@@ -366,14 +366,14 @@ class SegmentLayout(WeightLayout):
     def _pair_counts(self, matrix: sparse.csr_array, arcs: np.ndarray, weight: np.ndarray) -> np.ndarray:
         """Return how often each pair occurs in segments with the given features, arcs and weights; shape (n_pairs,)."""
         counts = np.zeros(self.n_pairs)
-        pair_order = self.order_of_weight[: self.n_pairs]
+        pair_order, pair_pattern = self.order_of_weight[: self.n_pairs], self.pair_pattern
         for order in np.unique(pair_order):
             pairs = np.flatnonzero(pair_order == order)
             features = np.unique(self.pair_feature[pairs])
             indicator = row_indicator(endings(self.compiled, self.parts, arcs, order), weight, self.n_rows)
             sums = sparse.csr_array(indicator @ matrix[:, features])
             columns = np.searchsorted(features, self.pair_feature[pairs])
-            counts[pairs] = values_at(sums, self.pair_pattern[pairs], columns)
+            counts[pairs] = values_at(sums, pair_pattern[pairs], columns)
         return counts
 
     def _places(

@@ -16,7 +16,6 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError, wait
 from contextlib import contextmanager
-from itertools import chain, islice
 from time import monotonic, sleep
 from typing import Any, NamedTuple
 from uuid import uuid4
@@ -30,7 +29,7 @@ __all__ = ["Kept", "Partitions", "naming"]
 
 _PATIENCE = 2.0  # seconds that a client may need to notice the loss of the scheduler
 _MOST_REQUESTS = 3  # for one result
-_WHOLE = 1 << 15  # numbers of a vector that is sent as one
+_WHOLE = 1 << 15  # numbers for each worker, up to which a vector is sent as one
 _ANY_SIZE = {"distributed.admin.large-graph-warning-threshold": "1 PiB"}  # vectors of weights are sent on purpose
 
 
@@ -97,7 +96,7 @@ class Partitions:
             Returns the sum of the results of a partition and a later one, without changing them.
         *shared : object
             Values that are sent to all workers for this sum only, except :class:`Kept` values. Of long vectors each
-            worker gets a slice, and then the others from its peers: the time of this does not grow with the workers.
+            worker gets a slice, and the others from its peers: no machine sends more than about two vectors.
 
         Raises
         ------
@@ -163,10 +162,10 @@ class Partitions:
         """Start the steps that have not been taken."""
         run = delayed(_run, pure=False)
         for function, shared in self._steps[self._n_taken :]:
-            given, name = self._shared(shared), _new_name(function)
+            given, name = [self._sent(kept) for kept in shared], _new_name(function)
             sources = [(future,) for future in self._futures] or self._sources
             tasks = [
-                run(function, number, len(given), *chain(*given), *source, dask_key_name=f"{name}-{number}")
+                run(function, number, len(given), *given, *source, dask_key_name=f"{name}-{number}")
                 for number, source in enumerate(sources)
             ]
             homes = [home for home, numbers in self._groups() for _ in numbers]
@@ -187,20 +186,21 @@ class Partitions:
 
     def _total(self, function, merge, shared):
         run, join = delayed(_run_all, pure=False), delayed(_joined, pure=False)
-        groups = self._groups()
-        given, name, n = self._shared(shared), _new_name(function), len(self._futures)
+        groups, name, n = self._groups(), _new_name(function), len(self._futures)
+        homes = list(dict.fromkeys(home for home, _ in groups))
+        copies = [self._copies(value, homes) for value in shared]
         tasks = [
             run(
                 function,
                 merge,
                 n,
                 numbers,
-                [len(slices) for slices in given],
-                *chain(*given),
+                len(shared),
+                *[of_home[home] for of_home in copies],
                 *[self._futures[number] for number in numbers],
                 dask_key_name=f"{name}-{place}",
             )
-            for place, (_, numbers) in enumerate(groups)
+            for place, (home, numbers) in enumerate(groups)
         ]
         level = self._compute_at(tasks, [home for home, _ in groups])
         depth = 0
@@ -235,26 +235,30 @@ class Partitions:
             "the client cannot get results any more, because a request was interrupted: make a new client"
         )
 
-    def _shared(self, values) -> list[list]:
-        """Return the futures of each value: one, or those of its slices, for any number of partitions.
+    def _copies(self, value, homes) -> dict:
+        """Return the future of a value for each of some workers.
 
         They are Dask tasks, not scattered data: the scheduler holds them, and sends them to workers that replace
         others. Scattered data are lost with the last worker that holds them, and scattering at the moment when a worker
         dies can block for ever.
         """
-        return [[self._sent(value)] if isinstance(value, Kept) else self._send(value) for value in values]
+        if isinstance(value, Kept):
+            return dict.fromkeys(homes, self._sent(value))
+        if not isinstance(value, np.ndarray) or value.size <= _WHOLE * len(homes):
+            return dict.fromkeys(homes, self._send(value))
+        slices = [delayed(part, pure=False, traverse=False) for part in np.array_split(value, len(homes))]
+        futures = self._compute_at(slices, homes)
+        whole = delayed(_whole, pure=False)
+        return dict(zip(homes, self._compute_at([whole(*futures) for _ in homes], homes), strict=True))
 
     def _sent(self, kept):
         if kept.future is None:
-            [kept.future] = self._compute([delayed(kept.value, pure=False, traverse=False)])
+            kept.future = self._send(kept.value)
             self._kept.append(kept)
         return kept.future
 
-    def _send(self, value) -> list:
-        homes = [home for home, _ in self._groups()]
-        is_long = isinstance(value, np.ndarray) and len(value) > _WHOLE * len(homes)
-        slices = np.array_split(value, len(homes)) if is_long else [value]
-        return self._compute_at([delayed(part, pure=False, traverse=False) for part in slices], homes[: len(slices)])
+    def _send(self, value):
+        return self._compute(delayed(value, pure=False, traverse=False))
 
     def _groups(self) -> list[tuple[str | None, list[int]]]:
         """Return the consecutive partitions of each thread of the cluster, with the address of its worker.
@@ -304,21 +308,17 @@ def _run(function, number, n_shared, *values):
         return _Refusal.of(error)
 
 
-def _run_all(function, merge, n, numbers, n_slices, *values):
-    """Return the results for some of n partitions, as far as they can be merged; see :func:`_join`.
-
-    The values that they share come first, each in a number of slices.
-    """
-    rest, results = iter(values), {}
-    shared = [_whole(list(islice(rest, n_own))) for n_own in n_slices]
-    for number, value in zip(numbers, rest, strict=True):
-        results[number, number + 1] = _run(function, number, len(shared), *shared, value)
+def _run_all(function, merge, n, numbers, n_shared, *values):
+    """Return the results for some of n partitions, as far as they can be merged; see :func:`_join`."""
+    shared, results = values[:n_shared], {}
+    for number, value in zip(numbers, values[n_shared:], strict=True):
+        results[number, number + 1] = _run(function, number, n_shared, *shared, value)
         _join(results, 0, n, merge)
     return results
 
 
-def _whole(slices):
-    return slices[0] if len(slices) == 1 else np.concatenate(slices)
+def _whole(*slices):
+    return np.concatenate(slices)
 
 
 def _joined(merge, n, one, other):
