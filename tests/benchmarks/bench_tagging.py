@@ -78,6 +78,30 @@ class Tagging:
         return self.n_tokens
 
 
+class Threads:
+    """Predictions of all sentences, training and test, on some threads."""
+
+    params = [[1, 3], [1, 2]]
+    param_names = ["max_order", "n_jobs"]
+    timeout = 600
+
+    def setup(self, max_order, n_jobs, n_sentences=None, max_iter=MAX_ITER):
+        skip_where(bench_chunking.absent())
+        train, y = load_sentences(bench_chunking.TRAIN, n_sentences)
+        self.raw = train + load_sentences(bench_chunking.TEST, n_sentences)[0]
+        self.extractor = bench_features.Extractor().extractor()
+        batch = self.extractor.fit_transform(train)
+        settings = bench_chunking.SETTINGS | {"max_order": max_order, "max_iter": max_iter, "n_jobs": n_jobs}
+        self.crf = common.fit_quietly(HighOrderCRF(**settings), batch, y)
+        self.ready = self.extractor.transform(self.raw)
+
+    def time_ready_features(self, max_order=None, n_jobs=None):
+        return self.crf.predict(self.ready)
+
+    def time_raw_tokens(self, max_order=None, n_jobs=None):
+        return self.crf.predict(self.extractor.transform(self.raw))
+
+
 def measure(n_rounds, **settings):
     """Return tokens per second by input, shape (2, n_rounds) each, and the token accuracy of each program."""
     with Process() as ours, Process() as theirs:

@@ -78,6 +78,10 @@ LIMITS = {
     ("punctuation", "training, C^2"): AtMost(25),
     ("punctuation", "training, C^3"): AtMost(45),
     ("tagging", "ready features"): AtLeast(3),
+    ("tagging", "ready features, order 1, n_jobs=2, on the wall"): AtMost(0.58),
+    ("tagging", "ready features, order 3, n_jobs=2, on the wall"): AtMost(0.58),
+    ("tagging", "raw tokens, order 1, n_jobs=2, on the wall"): AtMost(0.85),
+    ("tagging", "raw tokens, order 3, n_jobs=2, on the wall"): AtMost(0.85),
     ("tagging", "raw tokens, extraction included"): AtLeast(5),
     ("online", "epoch, perceptron"): AtMost(0.7),
     ("online", "epoch, sgd"): AtMost(0.7),
@@ -262,10 +266,10 @@ def ner(run):
 
 
 def on_two_threads(task, what, cases, method, run):
-    """Return the row of a gradient on two threads beside one, on the wall."""
+    """Return the row of what two threads take beside one, on the wall."""
     rounds = range(run.n_rounds)
     pairs = [[case.seconds(method, run.at_least, "perf_counter") for case in cases] for _ in rounds]
-    return Row(task, f"gradient, {what}, n_jobs=2, on the wall", "s", *np.array(pairs).T, "n_jobs=1")
+    return Row(task, f"{what}, n_jobs=2, on the wall", "s", *np.array(pairs).T, "n_jobs=1")
 
 
 def handwriting(run):
@@ -280,7 +284,7 @@ def handwriting(run):
                 cases[f"training, order {order}"] = partial(training.seconds, "time_fit")
         yield from run.beside_yardstick("handwriting", cases)
         two = process.keep(bench_handwriting.Gradient, order, n_jobs=2)
-        yield on_two_threads("handwriting", f"order {order}", (two, gradient), "time_sum_network", run)
+        yield on_two_threads("handwriting", f"gradient, order {order}", (two, gradient), "time_sum_network", run)
 
 
 def segmentation(task, run):
@@ -298,7 +302,7 @@ def segmentation(task, run):
         yield from run.beside_yardstick(task, cases)
         few = sizes.get("n_sequences")
         two = process.keep(bench_segments.Gradient, task, "SC", 2, n_sequences=few, n_jobs=2)
-        yield on_two_threads(task, "SC^2", (two, gradients[1]), "time_gradient", run)
+        yield on_two_threads(task, "gradient, SC^2", (two, gradients[1]), "time_gradient", run)
     few = {"max_iter": 15} | sizes  # L-BFGS has all of its vectors by then
     for order in 1, 2, 3:
         with Process() as process:
@@ -321,6 +325,11 @@ def tagging(run):
     for inputs, speed in speeds.items():
         yield Row("tagging", names[inputs], "tokens/s", *speed)
     n_iter = run.sizes.get("max_iter", bench_tagging.MAX_ITER)
+    for order in bench_tagging.Threads.params[0]:
+        with Process() as process:
+            cases = [process.keep(bench_tagging.Threads, order, n_jobs, **run.sizes) for n_jobs in (2, 1)]
+            for inputs, method in bench_tagging.INPUTS.items():
+                yield on_two_threads("tagging", f"{inputs}, order {order}", cases, method, run)
     yield f"tagging: token accuracy {accuracies[0]:.4f} here, {accuracies[1]:.4f} there, after {n_iter} iterations each"
 
 
