@@ -6,6 +6,10 @@ token's features there), or raw tokens, from which each program's process makes 
 dict per token there). Each training is a process of its own that reads its inputs, pickled by another process. The peak
 is reset before training (``/proc/self/clear_refs``, so Linux only). Reading compiled kernels from their cache counts as
 part of training.
+
+    python tests/benchmarks/bench_memory.py [--tokens N]
+
+trains on generated sentences, with a million attributes, until L-BFGS has all of its pairs.
 """
 
 import ctypes
@@ -135,3 +139,19 @@ def measure(n_rounds, n_sentences=None, max_iter=MAX_ITER):
                 for case in [case for case in CASES if case[0] == inputs]:
                     peaks[CASES.index(case), i, n] = training.call(f"track_above_{case[1]}")
     return peaks
+
+
+def train_generated(n_tokens):
+    """Print the mebibytes that training on generated sentences adds to them."""
+    imports = resident()
+    X, y = common.generate(n_tokens)
+    inputs = resident()
+    crf = common.fit_quietly(HighOrderCRF(max_iter=MAX_ITER, tol=0.0), X, y)
+    peak, n_weights = mebibytes("VmHWM"), crf._layout.n_weights
+    print(
+        f"{n_tokens:,} tokens, {n_weights:,} weights: inputs {inputs - imports:,.0f} MiB, training {peak - inputs:,.0f}"
+    )
+
+
+if __name__ == "__main__":
+    train_generated(common.parse(__doc__, tokens=10_000_000).tokens)
