@@ -126,6 +126,34 @@ def test_separable_quadratic_is_soft_thresholding(precision):
     assert 5 < np.count_nonzero(expected == 0) < 35
 
 
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("fits", [True, False])
+def test_drawn_quadratics_end_where_coordinate_descent_does(seed, fits, monkeypatch):
+    """Columns that are the same or 0, strengths that are equal, 0 or huge, and a model with few of the pairs."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(1, 25))
+    rows = rng.normal(size=(int(rng.integers(1, 40)), n)) * 10.0 ** rng.integers(-2, 3)
+    rows[:, rng.integers(n)], rows[:, rng.integers(n)] = rows[:, rng.integers(n)], 0.0
+    matrix, centre = rows.T @ rows, rng.normal(size=n)
+    strength = rng.choice([0.0, 1.0, 1e6], size=n, p=[0.3, 0.6, 0.1]) * rng.choice([0.1, 1.0]) * len(rows)
+    precision = rng.choice([0.1, 3.0])
+    if not fits:
+        monkeypatch.setattr(OWLQN, "pair_bytes", 0)
+        monkeypatch.setattr(OWLQN, "pairs", (2, 100))
+    objective, penalty = Quadratic(matrix, centre), ElasticNet(np.full(n, precision), strength)
+    report = OWLQN(tol=1e-9, max_iter=5000).solve(objective, penalty, rng.normal(size=n) * rng.integers(2))
+    w, pull = np.zeros(n), matrix @ centre
+    for _ in range(20_000):
+        before = w.copy()
+        for i in range(n):
+            w[i] = soft(pull[i] - matrix[i] @ w + matrix[i, i] * w[i], strength[i]) / (matrix[i, i] + precision)
+        if np.abs(w - before).max() <= 1e-13 * max(np.abs(w).max(), 1e-3):
+            break
+    expected = total(objective, penalty, w)
+    assert total(objective, penalty, report.w) <= expected + 1e-8 * abs(expected) + 1e-12
+    assert (report.w[strength >= 1e5] == 0).all() or (w[strength >= 1e5] != 0).any()
+
+
 @pytest.mark.parametrize("sigma", [np.inf, 1.5])
 @pytest.mark.parametrize("strength", [0.3, 2.0, 8.0])
 def test_conditions_of_karush_kuhn_and_tucker(strength, sigma):
