@@ -219,7 +219,7 @@ CACHE_NAMES = {  # of the decorator's file
     "numba",
     "numba.core.caching.FunctionCache",
     "numba.core.caching.NullCache",
-    "numba.core.runtime.rtsys",  # what machine code from the cache needs, without all that compiling needs
+    "numba.core.runtime._nrt_python",  # what machine code from the cache needs, without all that compiling needs
 }
 NUMBA_NAMES = {  # what vector intrinsics are made of; no njit but our own, no prange, jitclass, vectorize, overload ...
     "numba.config",

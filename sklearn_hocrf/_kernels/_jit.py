@@ -22,8 +22,9 @@ from contextlib import suppress
 from pathlib import Path
 
 import numba
+from llvmlite.binding import add_symbol
 from numba.core.caching import FunctionCache, NullCache
-from numba.core.runtime import rtsys
+from numba.core.runtime import _nrt_python
 
 _TAKEN = re.compile(r"^from \.(_?\w+) import", re.MULTILINE)
 
@@ -103,13 +104,22 @@ class _FastCache(FunctionCache):
     """Numba's cache, without what only compiling needs."""
 
     def load_overload(self, sig, target_context):
-        # numba would refresh the context, which imports everything that can be compiled: 40 MiB and 0.3 s; it does so
-        # as well when it compiles. Machine code needs only the symbols of numba's runtime
-        if not hasattr(self, "_load_overload") or not hasattr(self, "_guard_against_spurious_io_errors"):
+        # numba would refresh the context, which imports everything that can be compiled, and compile its runtime, which
+        # takes 30 MiB and 0.3 s; it does so as well when it compiles. Machine code needs only symbols of the runtime
+        known = all(hasattr(self, name) for name in ("_load_overload", "_guard_against_spurious_io_errors"))
+        if not known or not _name_runtime():
             return super().load_overload(sig, target_context)  # another version of numba
-        rtsys.initialize(target_context)
         with self._guard_against_spurious_io_errors():
             return self._load_overload(sig, target_context)
+
+
+@functools.cache
+def _name_runtime():
+    """Tell LLVM the addresses of numba's runtime, and return whether they are known."""
+    helpers = getattr(_nrt_python, "c_helpers", {})
+    for name, address in helpers.items():
+        add_symbol(name if name.startswith("_") else f"NRT_{name}", address)
+    return bool(helpers)
 
 
 class _NoCache(NullCache):
