@@ -9,6 +9,7 @@ from sklearn_hocrf._data.arrays import freeze, mapped_file, reading_order
 from sklearn_hocrf._data.batch import SequenceBatch
 from sklearn_hocrf._data.columns import DenseColumns, TokenColumn
 from sklearn_hocrf._data.labels import decode_labels, encode_labels, flatten_labels, position_name, sorted_labels
+from sklearn_hocrf._data.lent_memory import LentMemory
 from sklearn_hocrf._data.masks import Mask, both
 from sklearn_hocrf._data.scratch import allocator
 from sklearn_hocrf._data.segments import (

@@ -15,7 +15,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import sklearn
-from internals import segment_features, threads_for
+from internals import LentMemory, segment_features, threads_for
 from numpy.testing import assert_array_equal
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
@@ -201,6 +201,18 @@ def test_long_vectors_come_in_slices(length, client):
     expected = np.stack([vector * number - other for number in range(3)])
     assert_array_equal(numbers.total(product_minus, stacked, vector, "a word", other), expected.ravel(), strict=True)
     numbers.release()
+
+
+def test_slices_are_put_together_in_the_same_memory():
+    memory, vector = LentMemory(), np.random.default_rng(0).normal(size=1000)
+    first = _partitions._whole(memory, vector[:300], vector[300:])
+    second = _partitions._whole(memory, -vector[:700], -vector[700:])
+    assert_array_equal(first, vector, strict=True)
+    assert_array_equal(second, -vector, strict=True)
+    of_first, of_second = id(first.base), id(second.base)
+    assert of_first != of_second
+    del first
+    assert id(_partitions._whole(memory, vector).base) == of_first
 
 
 @pytest.mark.slow

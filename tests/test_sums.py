@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from internals import Plan, Schedule, add_up, freeze
+from internals import LentMemory, Plan, Schedule, add_up, freeze
 from numpy.testing import assert_array_equal
 
 N_CHUNKS = 12
@@ -38,7 +38,7 @@ def test_chunks_are_added_in_order(n_jobs):
     def work(chunk):
         if n_jobs > 1 and chunk % 2 == 0:
             came[chunk + 1].wait(30)  # the other threads go on
-        table = plan.zeros(1000)
+        table = plan.memory.zeros(1000)
         table += TERMS[chunk]
         came[chunk].set()
         return (table,)
@@ -53,7 +53,7 @@ def test_memory_is_used_again_and_what_is_returned_is_not():
     plan, made = NumberedPlan(), []
 
     def work(chunk):
-        table = plan.zeros(1000)
+        table = plan.memory.zeros(1000)
         assert not table.any()
         made.append(table.__array_interface__["data"][0])
         table += TERMS[chunk]
@@ -70,7 +70,7 @@ def test_an_error_leaves_the_plan_as_it_was():
     plan = NumberedPlan()
 
     def work(chunk):
-        table = plan.zeros(1000)
+        table = plan.memory.zeros(1000)
         table += TERMS[chunk]
         with plan.workspace() as memory:
             memory("tables", 3)
@@ -104,25 +104,31 @@ def test_an_error_leaves_the_plan_as_it_was():
     ],
 )
 def test_memory_that_anything_refers_to_is_not_lent_again(derived):
-    plan = NumberedPlan()
-    user = derived(plan.zeros(1000))
-    for table in [plan.zeros(1000) for _ in range(20)]:  # more than are kept
+    memory = LentMemory()
+    user = derived(memory.zeros(1000))
+    for table in [memory.zeros(1000) for _ in range(20)]:  # more than are kept
         table += 7.0
     assert not np.asarray(memoryview(user)).any()
 
 
 def test_few_arrays_are_kept():
-    plan = NumberedPlan()
-    lent = [plan.zeros(1000) for _ in range(20)]
+    memory = LentMemory()
+    lent = [memory.zeros(1000) for _ in range(20)]
     assert len({table.__array_interface__["data"][0] for table in lent}) == 20
-    assert len(plan._owners[1000,]) == plan.most_kept
+    assert len(memory._owners[1000,]) == memory.most_kept
     for table in lent:
         table += 7.0
     del lent, table
-    kept = {owner.__array_interface__["data"][0] for owner in plan._owners[1000,]}
-    table = plan.zeros(1000)
+    kept = {owner.__array_interface__["data"][0] for owner in memory._owners[1000,]}
+    table = memory.zeros(1000)
     assert not table.any()
     assert table.__array_interface__["data"][0] in kept
+
+
+def test_copies_begin_without_memory():
+    memory = LentMemory()
+    memory.zeros(1000)
+    assert not pickle.loads(pickle.dumps(memory))._owners
 
 
 def test_threads_do_not_get_the_same_memory():
@@ -131,7 +137,7 @@ def test_threads_do_not_get_the_same_memory():
     def work(number):
         start.wait()
         for _ in range(2000):
-            table = plan.zeros(4)
+            table = plan.memory.zeros(4)
             table += number
             if (table != number).any():
                 return False

@@ -397,9 +397,9 @@ class ExpectedCounts(Receiver):
     """
 
     def __init__(self, model: Any, plan: Plan, gradient: np.ndarray | None = None) -> None:
-        self.gradient = plan.zeros(model.layout.n_weights) if gradient is None else gradient
+        self.gradient = plan.memory.zeros(model.layout.n_weights) if gradient is None else gradient
         self.of_pairs = self.gradient[: model.layout.first_bias]
-        self.dense = plan.zeros(*model.dense_table.shape)
+        self.dense = plan.memory.zeros(*model.dense_table.shape)
 
     def receive(self, backward: MarginalPass, tile: Tile, weight: np.ndarray) -> None:
         backward.add_feature_counts(tile, weight, self.of_pairs, self.dense)

@@ -20,7 +20,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain as joined
-from sys import getrefcount
 from threading import Event, Lock
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -36,6 +35,7 @@ from joblib.parallel import (
 
 from .._data.arrays import freeze_all, offsets_of, reading_order
 from .._data.batch import SequenceBatch, TokenFeatures
+from .._data.lent_memory import LentMemory
 from .._data.masks import Mask
 from .._kernels import chain
 from .._structure.dense_columns import DenseProduct
@@ -156,11 +156,6 @@ class Workspace:
         return self._memory[name][:size].reshape(shape)
 
 
-def _reference_counts(owners: list[np.ndarray]) -> list[int]:
-    """Return how often each of some arrays is referred to: by each array made from it, too, at any remove."""
-    return [getrefcount(owner) for owner in owners]
-
-
 class SharedWork:
     """State that threads share while they process chunks, and keep between evaluations.
 
@@ -177,22 +172,16 @@ class SharedWork:
     halt : Event
         Set when the evaluation has been abandoned; each evaluation has its own. A plan is evaluated by one caller at
         a time.
-    most_kept : int
-        How many arrays of a shape are kept: one for each thread, one for the sum, one for an earlier sum in use, and
-        one for weights.
     """
 
     chunks: list
     calls_are_long = False
     halt = Event()
-    most_kept = 4
 
     def __init__(self, schedule: Schedule) -> None:
         self.schedule = schedule
         self._spare_workspaces: list[Workspace] = []
-        self._owners: dict[tuple[int, ...], list[np.ndarray]] = {}  # of memory that is lent, by shape
-        self._nobodys = [np.empty(0)]  # an array that nobody refers to
-        self._lending = Lock()
+        self.memory = LentMemory()  # of sums
         self._threads: dict[int, ThreadPoolExecutor] = {}  # pools by number of threads; they end with the plan
 
     @contextmanager
@@ -205,24 +194,6 @@ class SharedWork:
         workspace.halt = self.halt
         yield workspace
         self._spare_workspaces.append(workspace)
-
-    def zeros(self, *shape: int) -> np.ndarray:
-        """Return an array of zeros, in memory of an earlier one that nobody refers to any longer, if there is some.
-
-        The system clears new memory page by page, when it is first used; for some allocators, at each evaluation. A
-        page of ``np.zeros`` that kernels add to would be mapped twice, first to be read and then to be written.
-        """
-        with self._lending:
-            owners = self._owners.setdefault(shape, [])
-            of_unused, *counts = _reference_counts([*self._nobodys, *owners])  # both: a list for keeping, and this one
-            unused = [n for n, count in enumerate(counts) if count == of_unused]
-            owner = owners[unused[0]] if unused else np.empty(shape)
-            if not unused:
-                owners.append(owner)
-                del owners[: -self.most_kept]
-            table = owner.view()
-        table.fill(0.0)
-        return table
 
     def threads(self, n_threads: int) -> ThreadPoolExecutor:
         """Return a pool of threads that is kept for the next evaluation: new threads would start with cold memory."""
@@ -475,7 +446,7 @@ def for_each_chunk(work: Callable[[int, Any], None], plan: SharedWork, n_jobs: i
     numbers = iter(range(len(chunks)))  # shared: each thread takes the next number
 
     halt = plan.halt = Event()
-    plan.most_kept = n_threads + 3
+    plan.memory.most_kept = n_threads + 3  # one for each thread, the sum, an earlier sum in use, and weights
 
     def work_through() -> None:
         for number in numbers:

@@ -25,6 +25,8 @@ import numpy as np
 from dask import delayed
 from distributed.comm import CommClosedError, get_address_host_port
 
+from .._data.lent_memory import LentMemory
+
 __all__ = ["Kept", "Partitions", "naming"]
 
 _PATIENCE = 2.0  # seconds that a client may need to notice the loss of the scheduler
@@ -73,6 +75,7 @@ class Partitions:
         self._futures: list = []
         self._made: list[weakref.ref] = []  # all futures that may still exist
         self._n_taken = 0  # number of steps taken so far
+        self._memories: dict[str | None, Any] = {}  # futures of lenders of memory, by address of the worker
         self._homes: list[str | None] = []  # address of the worker of each thread, at the start
         self._is_direct: bool | None = None  # whether workers send results past the scheduler
 
@@ -141,7 +144,7 @@ class Partitions:
         for future in filter(None, (reference() for reference in self._made)):
             future.release()
         self._made = []
-        self._futures, self._n_taken = [], 0
+        self._futures, self._n_taken, self._memories = [], 0, {}
         for kept in self._kept:
             kept.future = None
         self._kept = []
@@ -244,12 +247,21 @@ class Partitions:
         """
         if isinstance(value, Kept):
             return dict.fromkeys(homes, self._sent(value))
-        if not isinstance(value, np.ndarray) or value.size <= _WHOLE * len(homes):
+        is_long = isinstance(value, np.ndarray) and value.size > _WHOLE * len(homes)
+        if not is_long or value.dtype != np.float64:
             return dict.fromkeys(homes, self._send(value))
         slices = [delayed(part, pure=False, traverse=False) for part in np.array_split(value, len(homes))]
         futures = self._compute_at(slices, homes)
-        whole = delayed(_whole, pure=False)
-        return dict(zip(homes, self._compute_at([whole(*futures) for _ in homes], homes), strict=True))
+        whole, memories = delayed(_whole, pure=False), self._memories_of(homes)
+        tasks = [whole(memories[home], *futures) for home in homes]
+        return dict(zip(homes, self._compute_at(tasks, homes), strict=True))
+
+    def _memories_of(self, homes) -> dict:
+        """Return the future of a lender of memory at each of some workers."""
+        new = [home for home in homes if home not in self._memories]
+        lend = delayed(LentMemory, pure=False)
+        self._memories |= zip(new, self._compute_at([lend() for _ in new], new), strict=True)
+        return self._memories
 
     def _sent(self, kept):
         if kept.future is None:
@@ -317,8 +329,9 @@ def _run_all(function, merge, n, numbers, n_shared, *values):
     return results
 
 
-def _whole(*slices):
-    return np.concatenate(slices)
+def _whole(memory, *slices):
+    """Return slices as one array, in memory that is used again: workers give freed memory back to the system."""
+    return np.concatenate(slices, out=memory.empty(sum(map(len, slices))))
 
 
 def _joined(merge, n, one, other):
