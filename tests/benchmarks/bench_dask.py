@@ -2,6 +2,9 @@
 
     OMP_NUM_THREADS=1 python tests/benchmarks/bench_dask.py [--tokens N ...] [--weights K ...] [--rounds N] [--parts P]
 
+All processes take the settings of their allocator from the environment, also workers: with MALLOC_MMAP_MAX_=0 and
+MALLOC_TRIM_THRESHOLD_=8000000000 they keep memory that is freed.
+
 Parts: "gradient", two workers of one thread beside one process of one thread, which take turns, on the data of
 ``common.generate``; an iteration has the L-BFGS of the client too, in one process or on the cluster; "two bare" is the
 iteration of two processes that need not exchange anything; what the loopback device has sent is counted in vectors of
