@@ -245,8 +245,10 @@ class LBFGSMemory:
                 self._tabulated.add(row)
         rows = rows[-most_pairs:]
         n_rows = len(rows)
-        bottom = self._scaled_square(self._changes[rows[-1]]) / self._products[rows[-1]]
-        root = np.sqrt(bottom / (np.ones(len(chosen)) if self._scale is None else self._scale[chosen].astype(float)))
+        scale = np.ones(len(chosen)) if self._scale is None else self._scale[chosen].astype(np.float64)
+        newest = self._changes[rows[-1]][chosen].astype(np.float64)
+        bottom = float(newest @ (scale * newest)) / self._products[rows[-1]]  # others may bend more, and do not move
+        root = np.sqrt(bottom / scale)
         factor = np.empty((2 * n_rows, len(chosen)))
         for i, row in enumerate(rows):
             np.multiply(self._steps[row][chosen], root, out=factor[i])

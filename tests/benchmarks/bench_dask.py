@@ -1,6 +1,7 @@
 """A cluster: a gradient on two workers beside one process, the client's share, a corpus that no process holds, faults.
 
-    OMP_NUM_THREADS=1 python tests/benchmarks/bench_dask.py [--tokens N ...] [--weights K ...] [--rounds N] [--parts P]
+    OMP_NUM_THREADS=1 python tests/benchmarks/bench_dask.py [--tokens N ...] [--weights K ...] [--parts P]
+        [--attributes N ...] [--rounds N]
 
 All processes take the settings of their allocator from the environment, also workers: with MALLOC_MMAP_MAX_=0 and
 MALLOC_TRIM_THRESHOLD_=8000000000 they keep memory that is freed.
@@ -18,10 +19,11 @@ import os
 import signal
 import time
 import warnings
+from itertools import product
 
 import numpy as np
 import psutil
-from common import Process, generate, parse, print_table, with_spread
+from common import N_ATTRIBUTES, Process, generate, parse, print_table, with_spread
 from dask import delayed
 from distributed import Client, LocalCluster
 
@@ -43,18 +45,18 @@ def load():
     return " ".join(f"{number:.1f}" for number in os.getloadavg())
 
 
-def make_batch(n_tokens, number):
-    return generate(n_tokens, seed=number)[0]
+def make_batch(n_tokens, number, n_attributes=N_ATTRIBUTES):
+    return generate(n_tokens, number, n_attributes)[0]
 
 
-def make_labels(n_tokens, number):
-    return [labels.tolist() for labels in generate(n_tokens, seed=number)[1]]
+def make_labels(n_tokens, number, n_attributes=N_ATTRIBUTES):
+    return [labels.tolist() for labels in generate(n_tokens, number, n_attributes)[1]]
 
 
-def partitions(n_tokens, n_parts):
+def partitions(n_tokens, n_parts, *n_attributes):
     """Return Delayed parts of X and of y; a worker that needs one generates it."""
-    sizes = [n_tokens // n_parts] * n_parts
-    return tuple([delayed(make)(size, n) for n, size in enumerate(sizes)] for make in (make_batch, make_labels))
+    arguments = [(n_tokens // n_parts, number, *n_attributes) for number in range(n_parts)]
+    return tuple([delayed(make)(*given) for given in arguments] for make in (make_batch, make_labels))
 
 
 class Evaluate:
@@ -91,14 +93,14 @@ class Evaluate:
 _kept = []
 
 
-def keep_local(n_tokens, n_parts):
+def keep_local(n_tokens, n_parts, n_attributes):
     """Keep in this process an objective of all parts; return its number of weights."""
     from sklearn_hocrf._data.batch import SequenceBatch
 
     batches, y = [], []
     for number in range(n_parts):
-        batches.append(make_batch(n_tokens // n_parts, number))
-        y += make_labels(n_tokens // n_parts, number)
+        batches.append(make_batch(n_tokens // n_parts, number, n_attributes))
+        y += make_labels(n_tokens // n_parts, number, n_attributes)
     offsets, indptr = (
         np.concatenate([[0], *(np.diff(getattr(batch, name)) for batch in batches)]).cumsum()
         for name in ("offsets", "indptr")
@@ -118,27 +120,28 @@ def evaluate_local():
     return _kept[0].value_gradient(_kept[1])[0]
 
 
-def measure_gradient(n_tokens, n_parts, n_rounds):
+def measure_gradient(n_tokens, n_parts, n_rounds, n_attributes):
     """Return (weights, seconds of cluster and process in each round, bytes of each round, seconds of L-BFGS)."""
     with (
         Process() as process,
         LocalCluster(n_workers=2, memory_limit=0, **OPTIONS) as cluster,
         Client(cluster) as client,
     ):
-        process.run(keep_local, n_tokens, n_parts)
+        process.run(keep_local, n_tokens, n_parts, n_attributes)
         crf = HighOrderCRF(solver=Evaluate(n_rounds, lambda: process.run(evaluate_local)))
-        solver = DaskSequenceLabeler(crf, client).fit(*partitions(n_tokens, n_parts)).estimator_.solver
+        parts = partitions(n_tokens, n_parts, n_attributes)
+        solver = DaskSequenceLabeler(crf, client).fit(*parts).estimator_.solver
         value = process.run(evaluate_local)
         assert abs(solver.value - value) <= 1e-9 * abs(value), (solver.value, value)
         steps = np.median(seconds_of_steps(solver.n_weights))
         return solver.n_weights, np.array(solver.seconds), np.array(solver.n_bytes), steps
 
 
-def report_gradients(sizes, n_parts, n_rounds):
+def report_gradients(sizes, n_attributes, n_parts, n_rounds):
     lines, results = [], []
-    for n_tokens in sizes:
+    for n_tokens, n in product(sizes, n_attributes):
         before = load()
-        n_weights, seconds, n_bytes, steps = measure_gradient(n_tokens, n_parts, n_rounds)
+        n_weights, seconds, n_bytes, steps = measure_gradient(n_tokens, n_parts, n_rounds, n)
         ratio = seconds[:, 0] / seconds[:, 1]
         iteration = (seconds[:, 0] + steps) / (seconds[:, 1] + steps)
         bare = np.median((BARE * seconds[:, 1] + steps) / (seconds[:, 1] + steps))
@@ -295,12 +298,13 @@ def report_model(gradients, client):
 
 def main(arguments=None):
     sizes = [100_000, 1_000_000, 10_000_000]
+    sizes = {"tokens": sizes, "weights": sizes, "attributes": [N_ATTRIBUTES]}
     counts = {"rounds": 5, "partitions": 4, "kills": 10}
-    options = parse(__doc__, arguments, tokens=sizes, weights=sizes, **counts, limit=1.5, parts=PARTS)
+    options = parse(__doc__, arguments, **sizes, **counts, limit=1.5, parts=PARTS)
     warnings.filterwarnings("ignore", category=UserWarning)
     gradients = client = None
     if "gradient" in options.parts:
-        gradients = report_gradients(options.tokens, options.partitions, options.rounds)
+        gradients = report_gradients(options.tokens, options.attributes, options.partitions, options.rounds)
     if "client" in options.parts:
         client = report_client(options.weights, options.rounds)
     if "memory" in options.parts:

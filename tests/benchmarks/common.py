@@ -235,7 +235,7 @@ def words_and_tags(path):
 N_LABELS, N_ATTRIBUTES, LENGTH, PER_TOKEN = 10, 1_000_000, 25, 10  # of data that are drawn
 
 
-def generate(n_tokens, seed=0):
+def generate(n_tokens, seed=0, n_attributes=N_ATTRIBUTES):
     """Return the batch and the label codes of sentences, ``n_tokens // LENGTH`` of them, all by a Zipf-like law.
 
     Half of a token's attributes are drawn from a part of the vocabulary that goes with its label.
@@ -253,13 +253,13 @@ def generate(n_tokens, seed=0):
     # ranks by a law of density 1 / rank: exp of something uniform
     indices = np.empty((n_tokens, PER_TOKEN), dtype=np.int32)
     for column in range(PER_TOKEN):
-        rank = np.exp(rng.random(n_tokens) * np.log(N_ATTRIBUTES // N_LABELS)).astype(np.int64) - 1
+        rank = np.exp(rng.random(n_tokens) * np.log(n_attributes // N_LABELS)).astype(np.int64) - 1
         part = codes if column % 2 else rng.integers(N_LABELS, size=n_tokens)
         indices[:, column] = rank * N_LABELS + part
     indices.sort(axis=1)
     indptr = np.arange(n_tokens + 1, dtype=np.int64) * PER_TOKEN
     offsets = np.arange(n_sentences + 1, dtype=np.int64) * LENGTH
-    return SequenceBatch(offsets, indptr, indices.ravel(), None, N_ATTRIBUTES), list(y)
+    return SequenceBatch(offsets, indptr, indices.ravel(), None, n_attributes), list(y)
 
 
 def training_objective(model, X, y):
