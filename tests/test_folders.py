@@ -30,6 +30,7 @@ from internals import (
     schedule,
     scratch,
     tie_weights,
+    token_scores,
 )
 from internals import batch as batch_module
 from sklearn.preprocessing import FunctionTransformer
@@ -530,6 +531,19 @@ def test_who_has_a_file_open_on_windows_is_waited_for(folder, monkeypatch):
 # ---- training from files
 
 
+def of_all_kinds(weighted):
+    """Return a batch and a layout with rows of the dense table, single pairs, ranges, and features without pairs."""
+    rng = np.random.default_rng(5)
+    X, _ = labelled(rng)
+    batch = SequenceFeatureExtractor([("w", 0), (("w", -1), ("w", 0)), ("w", 1)]).fit_transform(X)
+    if weighted:
+        batch = batch._replace(values=rng.normal(size=len(batch.indices)))
+    known = batch[:40]
+    codes = rng.integers(40, size=known.n_tokens).astype(np.int32)
+    layout = build_layout(known, codes, observed_patterns(codes, known.offsets, 40, 0))
+    return batch, layout
+
+
 def labelled(rng, n=60, most=12):
     lengths = rng.integers(1, most, size=n)
     X = [[f"w{rng.integers(9)}" for _ in range(length)] for length in lengths]
@@ -596,11 +610,15 @@ def test_arrays_as_long_as_a_mapped_batch_lie_in_files(folder, monkeypatch):
     assert type(array) is np.ndarray
     assert array.flags.writeable
     assert mapped_file(allocator(batch)(5, np.int64)) is None
-    codes = np.zeros(batch.n_tokens, dtype=np.int32)
-    layout = build_layout(mapped, codes, observed_patterns(codes, batch.offsets, 1, 0))
-    assert all(mapped_file(part) is not None for part in layout.rows(mapped)[:5])
     shutil.move(folder, folder.with_name("moved"))  # the files are open, but their folder is not where it was
     assert len(allocator(mapped)(5, np.int64)) == 5
+
+
+def test_rows_of_a_mapped_batch_lie_in_files(folder):
+    batch, layout = of_all_kinds(weighted=True)
+    batch.save(folder)
+    rows = layout.rows(SequenceBatch.load(folder))
+    assert all(len(part) and mapped_file(part) is not None for part in rows)
 
 
 # ---- pieces
@@ -686,14 +704,40 @@ def test_threads_share_scratch_files(folder):
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("dense", [False, True])
+def test_rows_have_the_entries_of_each_token_by_kind(weighted, dense):
+    batch, layout = of_all_kinds(weighted)
+    rows, starts, columns = layout.rows(batch, dense), layout.pairs.starts, layout.pairs.columns
+    n_dense, found = layout.pairs.n_dense if dense else 0, []
+    for token in range(batch.n_tokens):
+        by_kind = [], [], []  # entry and pair; rank for rows
+        for entry in range(*batch.indptr[token : token + 2]):
+            rank = layout.rank_of_attribute[batch.indices[entry]]
+            pairs = range(*starts[rank : rank + 2]) if rank >= 0 else []
+            if 0 <= rank < n_dense:
+                by_kind[0].append((entry, rank))
+            elif len(pairs) > token_scores.FEW:
+                by_kind[2].append((entry, pairs))
+            else:
+                by_kind[1].extend((entry, pair) for pair in pairs)
+        begin, middle, end = rows.indptr[token], rows.ranges[token], rows.indptr[token + 1]
+        assert rows.rows[slice(*rows.row_indptr[token : token + 2])].tolist() == [rank for _, rank in by_kind[0]]
+        assert rows.place[begin:middle].tolist() == [pair for _, pair in by_kind[1]]
+        assert rows.other[begin:middle].tolist() == [columns[pair] for _, pair in by_kind[1]]
+        assert rows.place[middle:end].tolist() == [pairs.start for _, pairs in by_kind[2]]
+        assert rows.other[middle:end].tolist() == [pairs.stop for _, pairs in by_kind[2]]
+        found += [entry for kind in by_kind for entry, _ in kind]
+    assert rows.values.tolist() == (batch.values[found].tolist() if weighted else [])
+    assert len(found) == len(rows.rows) + len(rows.place) == rows.row_indptr[-1] + rows.indptr[-1]
+    assert (len(rows.rows) > 0) == dense
+    assert (layout.rank_of_attribute < 0).any()
+    assert (rows.ranges > rows.indptr[:-1]).any()
+    assert (rows.indptr[1:] > rows.ranges).any()
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("dense", [False, True])
 def test_rows_of_ranges_of_tokens_are_those_of_all(weighted, dense):
-    rng = np.random.default_rng(3)
-    X, y = labelled(rng)
-    batch = SequenceFeatureExtractor([("w", 0), (("w", -1), ("w", 0)), ("w", 1)]).fit_transform(X)
-    if weighted:
-        batch = batch._replace(values=rng.normal(size=len(batch.indices)))
-    codes = np.concatenate(y).astype(np.int32)
-    layout = build_layout(batch, codes, observed_patterns(codes, batch.offsets, 3, 1), feature_orders=(0, 1))
+    (batch, layout), rng = of_all_kinds(weighted), np.random.default_rng(3)
     whole, n_calls = layout.rows(batch, dense), []
     for n_ranges in (1, 2, 5, batch.n_tokens):
         ends = np.sort(np.append(rng.choice(np.arange(1, batch.n_tokens), n_ranges - 1, replace=False), batch.n_tokens))

@@ -571,16 +571,20 @@ def _only_batches(batches):
 class TokenFeatures(NamedTuple):
     """The feature rows of all tokens, for kernels: where to find the weights of each entry.
 
-    Looking it up by feature number in the kernel would cost a cache miss per entry. A token's entries are rows of the
-    dense table up to its ``singles``, then single pairs up to its ``ranges``, then ranges of pairs.
+    Looking it up by feature number in the kernel would cost a cache miss per entry. Token t has the rows of the dense
+    table ``row_indptr[t] .. row_indptr[t + 1]``, the single pairs ``indptr[t] .. ranges[t]``, and the ranges of pairs
+    ``ranges[t] .. indptr[t + 1]``. Rows have an array of their own, as one number says where their weights are. Values
+    are those of the first token's rows, of its other entries, of the second token's rows, and so on: row i of token t
+    has the value ``i + indptr[t]``, and entry i has the value ``i + row_indptr[t + 1]``.
     """
 
+    row_indptr: np.ndarray  # (N + 1,) int64
+    rows: np.ndarray  # (n_rows,) uint32   of the dense table
     indptr: np.ndarray  # (N + 1,) int64
-    singles: np.ndarray  # (N,) int64
     ranges: np.ndarray  # (N,) int64
-    place: np.ndarray  # (nnz,) uint32   row of the dense table; the pair; the first pair
-    other: np.ndarray  # (nnz,) uint32   0; the pair's score column; the end of the pairs
-    values: np.ndarray  # (nnz,) float64, or empty where all values are 1
+    place: np.ndarray  # (nnz,) uint32   the pair; the first pair
+    other: np.ndarray  # (nnz,) uint32   the pair's score column; the end of the pairs
+    values: np.ndarray  # (n_rows + nnz,) float64, or empty where all values are 1
 
 
 def _within(indices, n_attributes) -> np.ndarray:

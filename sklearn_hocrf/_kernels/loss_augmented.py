@@ -146,20 +146,23 @@ def _note(weight, value, totals, noted, indices, n_noted):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _note_token(entries, starts, columns, changes, totals, noted, indices, n_noted):
+def _note_token(features, token, pairs, changes, totals, noted, indices, n_noted):
     """Note the pairs of a token's features, each as often as its column is in ``changes`` (C,)."""
-    first_entry, singles, ranges, stop_entry, places, stop_pairs, values = entries
-    for entry in range(first_entry, stop_entry):
-        pair, stop_pair = np.int64(places[entry]), np.int64(stop_pairs[entry])
-        if entry < singles:  # a row of the dense table
-            pair, stop_pair = starts[pair], starts[pair + 1]
-        elif entry < ranges:
-            if changes[stop_pair] == 0.0:  # the column of a single pair
-                continue
-            stop_pair = pair + 1
-        value = values[entry] if len(values) else 1.0
+    rows, first, ranges = features.row_indptr[token + 1], features.indptr[token], features.ranges[token]
+    for number in range(features.row_indptr[token] - rows, features.indptr[token + 1] - first):
+        if number < 0:  # a row of the dense table
+            row = np.int64(features.rows[rows + number])
+            pair, stop_pair = pairs.starts[row], pairs.starts[row + 1]
+        else:
+            entry = first + number
+            pair, stop_pair = np.int64(features.place[entry]), np.int64(features.other[entry])
+            if entry < ranges:
+                if changes[stop_pair] == 0.0:  # the column of a single pair
+                    continue
+                stop_pair = pair + 1
+        value = features.values[rows + first + number] if len(features.values) else 1.0
         for weight in range(pair, stop_pair):
-            change = changes[columns[weight]]
+            change = changes[pairs.columns[weight]]
             if change != 0.0:
                 n_noted = _note(weight, value * change, totals, noted, indices, n_noted)
     return n_noted
@@ -211,9 +214,7 @@ def compare_labels(structure, first, truth, arcs, difference):
             for item in range(arc_columns.starts[arc], arc_columns.starts[arc + 1]):
                 changes[arc_columns.columns[item]] += sign
             n_noted = _note_arc(arc, sign, structure, totals, noted, indices, n_noted)
-        cuts = features.indptr[token], features.singles[token], features.ranges[token], features.indptr[token + 1]
-        entries = *cuts, features.place, features.other, features.values
-        n_noted = _note_token(entries, pairs.starts, pairs.columns, changes, totals, noted, indices, n_noted)
+        n_noted = _note_token(features, token, pairs, changes, totals, noted, indices, n_noted)
         for arc in (truth[position], arcs[position]):
             for item in range(arc_columns.starts[arc], arc_columns.starts[arc + 1]):
                 changes[arc_columns.columns[item]] = 0.0
@@ -313,7 +314,5 @@ def compare_segments(structure, first, truth, other, difference):
         if not changes.any():
             continue
         token = first + position
-        cuts = features.indptr[token], features.singles[token], features.ranges[token], features.indptr[token + 1]
-        entries = *cuts, features.place, features.other, features.values
-        n_noted = _note_token(entries, pairs.starts, pairs.columns, changes, totals, noted, indices, n_noted)
+        n_noted = _note_token(features, token, pairs, changes, totals, noted, indices, n_noted)
     return _take_totals(n_noted, totals, noted, indices, values)

@@ -1,8 +1,8 @@
 """Products of sparse token features with (feature, column) weights (3), and their adjoints (14).
 
 Pairs are stored by feature: the pairs of feature f are ``starts[f] .. starts[f + 1]``, each with the score column it
-adds to and a weight. The entries of a token's row come in three kinds, one after the other, and each kind has a plain
-loop:
+adds to and a weight. The entries of a token come in three kinds, which are added in this order, and each kind has a
+plain loop:
 
     dense rows     Frequent features know most labels. These, the first H, are kept in a dense table of one padded row
                    of label weights each, which is added as a whole, with sums that stay in registers.
@@ -34,66 +34,75 @@ BUFFER_ROWS, BUFFER_NUMBERS = 8, 4096  # most positions, and about how many numb
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def cut_kinds(indptr, indices, rank_of, pair_starts, n_dense, cuts, singles, ranges):
-    """Find where the entries of each token, its single pairs and its ranges begin; return the number of entries.
+def cut_kinds(indptr, indices, rank_of, pair_starts, n_dense, row_cuts, cuts, ranges):
+    """Find where the dense rows, the single pairs and the ranges of each token begin.
+
+    Return the number of dense rows, and that of all others.
 
     indices : (nnz,) int32   the entries' attributes
     rank_of : (n_attributes,) int32   of attributes; -1 for those without pairs, the dense ones first
     pair_starts : (F + 1,) int64
-    cuts, singles, ranges : (N + 1,), (N,), (N,) int64   out, as in ``TokenFeatures``
+    row_cuts, cuts, ranges : (N + 1,), (N + 1,), (N,) int64   out, as in ``TokenFeatures``
     """
-    n_entries = 0
-    cuts[0] = 0
+    n_rows, n_entries = 0, 0
+    row_cuts[0], cuts[0] = 0, 0
     for token in range(len(indptr) - 1):
-        n_dense_rows, n_singles, n_ranges = 0, 0, 0
+        n_singles, n_ranges = 0, 0
         for entry in range(indptr[token], indptr[token + 1]):
             rank = rank_of[indices[entry]]
             if rank < 0:
                 continue
             n_pairs = pair_starts[rank + 1] - pair_starts[rank]
             if rank < n_dense:
-                n_dense_rows += 1
+                n_rows += 1
             elif n_pairs <= FEW:
                 n_singles += n_pairs
             else:
                 n_ranges += 1
-        singles[token] = n_entries + n_dense_rows
-        ranges[token] = singles[token] + n_singles
-        n_entries = ranges[token] + n_ranges
-        cuts[token + 1] = n_entries
-    return n_entries
+        ranges[token] = n_entries + n_singles
+        n_entries += n_singles + n_ranges
+        row_cuts[token + 1], cuts[token + 1] = n_rows, n_entries
+    return n_rows, n_entries
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def sort_kinds(indptr, indices, rank_of, values, pair_starts, pair_columns, n_dense, features):
-    """Fill the ``place``, ``other`` and ``values`` of features with known cuts; arguments as in ``cut_kinds``."""
+    """Fill the entries of features with known cuts; arguments as in ``cut_kinds``."""
     for token in range(len(indptr) - 1):
-        dense, single, range_ = features.indptr[token], features.singles[token], features.ranges[token]
+        row, single, range_ = features.row_indptr[token], features.indptr[token], features.ranges[token]
         for entry in range(indptr[token], indptr[token + 1]):
             rank = rank_of[indices[entry]]
             if rank < 0:
                 continue
             first, stop = pair_starts[rank], pair_starts[rank + 1]
             if rank < n_dense:
-                first, stop, begin = rank, rank + 1, dense
-                dense += 1
+                features.rows[row] = rank
+                if len(values):
+                    features.values[row + features.indptr[token]] = values[entry]
+                row += 1
             elif stop - first <= FEW:
-                begin = single
-                single += stop - first
+                for pair in range(first, stop):
+                    features.place[single], features.other[single] = pair, pair_columns[pair]
+                    if len(values):
+                        features.values[single + features.row_indptr[token + 1]] = values[entry]
+                    single += 1
             else:
-                begin = range_
+                features.place[range_], features.other[range_] = first, stop
+                if len(values):
+                    features.values[range_ + features.row_indptr[token + 1]] = values[entry]
                 range_ += 1
-            if rank >= n_dense and stop - first > FEW:
-                features.place[begin], features.other[begin] = first, stop
-                last = begin + 1
-            else:
-                last = begin + stop - first
-                for i in range(stop - first):
-                    features.place[begin + i] = first + i
-                    features.other[begin + i] = 0 if rank < n_dense else pair_columns[first + i]
-            if len(values):
-                for place in range(begin, last):
-                    features.values[place] = values[entry]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _item(array, number):
+    """Return an item; unsigned, as for signed numbers the processor would compare each with 0 to count from the end."""
+    return array[np.uint64(number)]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _value(values, number):
+    """Return the value of an entry, given all values."""
+    return _item(values, number) if len(values) else 1.0
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -124,24 +133,23 @@ def score_rows(features, pairs, weights, direction, dense, tile, scores):
                 for position in range(begin, min(begin + buffer_rows, tile.length[block, lane])):  # (3)
                     token = tile.first_token[block, lane] + position
                     at = ((position - begin) * n_numbers + number) * row_size
-                    singles, ranges = features.singles[token], features.ranges[token]
+                    dense_start, dense_stop = features.row_indptr[token], features.row_indptr[token + 1]
+                    start, ranges, stop = features.indptr[token], features.ranges[token], features.indptr[token + 1]
                     for column in range(0, n_padded, STEP):
                         total = load_step(buffer, at + column)
                         from_column = column + number // n_lanes * n_padded
-                        for entry in range(features.indptr[token], singles):
-                            value = features.values[entry] if len(features.values) else 1.0
-                            step = load_step(table, np.int64(features.place[entry]) * row_length + from_column)
+                        for entry in range(dense_start, dense_stop):
+                            value = _value(features.values, entry + start)
+                            step = load_step(table, np.int64(_item(features.rows, entry)) * row_length + from_column)
                             total = add_scaled(total, value, step)
                         store_step(buffer, at + column, total)
-                    for entry in range(singles, ranges):
-                        value = features.values[entry] if len(features.values) else 1.0
-                        buffer[at + features.other[entry]] += value * source[features.place[entry]]
-                    for entry in range(ranges, features.indptr[token + 1]):
-                        value = features.values[entry] if len(features.values) else 1.0
-                        first, n_pairs = (
-                            np.int64(features.place[entry]),
-                            np.int64(features.other[entry]) - features.place[entry],
-                        )
+                    for entry in range(start, ranges):
+                        value = _value(features.values, entry + dense_stop)
+                        buffer[at + _item(features.other, entry)] += value * source[_item(features.place, entry)]
+                    for entry in range(ranges, stop):
+                        value = _value(features.values, entry + dense_stop)
+                        first = np.int64(_item(features.place, entry))
+                        n_pairs = np.int64(_item(features.other, entry)) - first
                         column = pairs.columns[first]
                         if pairs.begins_run[first]:
                             for i in range(n_pairs):
@@ -167,22 +175,23 @@ def score_tokens(features, pairs, weights, dense, first, scores):
     table, numbers, nothing = dense.reshape(-1), scores.reshape(-1), np.zeros(STEP)
     for row in range(len(scores)):  # (3)
         token, at = first + row, row * row_size
-        singles, ranges = features.singles[token], features.ranges[token]
+        dense_start, dense_stop = features.row_indptr[token], features.row_indptr[token + 1]
+        start, ranges, stop = features.indptr[token], features.ranges[token], features.indptr[token + 1]
         for column in range(0, row_length, STEP):
             total = load_step(nothing, 0)
-            for entry in range(features.indptr[token], singles):
-                value = features.values[entry] if len(features.values) else 1.0
-                step = load_step(table, np.int64(features.place[entry]) * row_length + column)
+            for entry in range(dense_start, dense_stop):
+                value = _value(features.values, entry + start)
+                step = load_step(table, np.int64(_item(features.rows, entry)) * row_length + column)
                 total = add_scaled(total, value, step)
             store_step(numbers, at + column, total)
         for column in range(row_length, row_size):
             numbers[at + column] = 0.0
-        for entry in range(singles, ranges):
-            value = features.values[entry] if len(features.values) else 1.0
-            numbers[at + features.other[entry]] += value * weights[features.place[entry]]
-        for entry in range(ranges, features.indptr[token + 1]):
-            value = features.values[entry] if len(features.values) else 1.0
-            for pair in range(np.int64(features.place[entry]), np.int64(features.other[entry])):
+        for entry in range(start, ranges):
+            value = _value(features.values, entry + dense_stop)
+            numbers[at + _item(features.other, entry)] += value * weights[_item(features.place, entry)]
+        for entry in range(ranges, stop):
+            value = _value(features.values, entry + dense_stop)
+            for pair in range(np.int64(_item(features.place, entry)), np.int64(_item(features.other, entry))):
                 numbers[at + pairs.columns[pair]] += value * weights[pair]
 
 
@@ -214,22 +223,21 @@ def add_expectations(features, pairs, tile, marginals, weight, gradient, dense):
                 for position in range(begin, min(begin + buffer_rows, tile.length[block, lane])):  # (14)
                     token = tile.first_token[block, lane] + position
                     at = ((position - begin) * n_lanes + lane) * row_size
-                    singles, ranges = features.singles[token], features.ranges[token]
+                    dense_start, dense_stop = features.row_indptr[token], features.row_indptr[token + 1]
+                    start, ranges, stop = features.indptr[token], features.ranges[token], features.indptr[token + 1]
                     for column in range(0, row_length, STEP):
                         step = load_step(buffer, at + column)
-                        for entry in range(features.indptr[token], singles):
-                            value = features.values[entry] if len(features.values) else 1.0
-                            place = np.int64(features.place[entry]) * row_length + column
+                        for entry in range(dense_start, dense_stop):
+                            value = _value(features.values, entry + start)
+                            place = np.int64(_item(features.rows, entry)) * row_length + column
                             store_step(table, place, add_scaled(load_step(table, place), value, step))
-                    for entry in range(singles, ranges):
-                        value = features.values[entry] if len(features.values) else 1.0
-                        gradient[features.place[entry]] += value * buffer[at + features.other[entry]]
-                    for entry in range(ranges, features.indptr[token + 1]):
-                        value = features.values[entry] if len(features.values) else 1.0
-                        first, n_pairs = (
-                            np.int64(features.place[entry]),
-                            np.int64(features.other[entry]) - features.place[entry],
-                        )
+                    for entry in range(start, ranges):
+                        value = _value(features.values, entry + dense_stop)
+                        gradient[_item(features.place, entry)] += value * buffer[at + _item(features.other, entry)]
+                    for entry in range(ranges, stop):
+                        value = _value(features.values, entry + dense_stop)
+                        first = np.int64(_item(features.place, entry))
+                        n_pairs = np.int64(_item(features.other, entry)) - first
                         column = pairs.columns[first]
                         if pairs.begins_run[first]:
                             for i in range(n_pairs):
@@ -260,23 +268,24 @@ def move_rows(features, pairs, tile, marginals, weight, area, moving):
                 token, row = tile.first_token[block, lane] + position, (tile.rows[block] + position) * n_columns
                 for column in range(n_columns):
                     buffer[column] = marginals[row + column, lane] * weight[block, lane]
-                singles, ranges = features.singles[token], features.ranges[token]
+                dense_start, dense_stop = features.row_indptr[token], features.row_indptr[token + 1]
+                start, ranges, stop = features.indptr[token], features.ranges[token], features.indptr[token + 1]
                 for column in range(0, row_length, STEP):
                     step = load_step(buffer, column)
-                    for entry in range(features.indptr[token], singles):
-                        value = features.values[entry] if len(features.values) else 1.0
-                        place = np.int64(features.place[entry]) * row_length + column
+                    for entry in range(dense_start, dense_stop):
+                        value = _value(features.values, entry + start)
+                        place = np.int64(_item(features.rows, entry)) * row_length + column
                         change = multiply(load_step(cells, place), step)
                         store_step(dense, place, add_scaled(load_step(dense, place), value, change))
                         store_step(dense_sums, place, add_scaled(load_step(dense_sums, place), -area * value, change))
-                for entry in range(singles, ranges):
-                    value = features.values[entry] if len(features.values) else 1.0
-                    change = value * buffer[features.other[entry]]
-                    w[features.place[entry]] += change
-                    sums[features.place[entry]] -= area * change
-                for entry in range(ranges, features.indptr[token + 1]):
-                    value = features.values[entry] if len(features.values) else 1.0
-                    for pair in range(np.int64(features.place[entry]), np.int64(features.other[entry])):
+                for entry in range(start, ranges):
+                    value = _value(features.values, entry + dense_stop)
+                    change = value * buffer[_item(features.other, entry)]
+                    w[_item(features.place, entry)] += change
+                    sums[_item(features.place, entry)] -= area * change
+                for entry in range(ranges, stop):
+                    value = _value(features.values, entry + dense_stop)
+                    for pair in range(np.int64(_item(features.place, entry)), np.int64(_item(features.other, entry))):
                         change = value * buffer[pairs.columns[pair]]
                         w[pair] += change
                         sums[pair] -= area * change
@@ -323,9 +332,9 @@ def label_scores(features, pairs, weights, arcs, arc_columns, scores):
         for item in range(first_column, last_column):
             active[arc_columns.columns[item]] = True
         total = 0.0
-        for entry in range(features.indptr[token], features.indptr[token + 1]):
-            value = features.values[entry] if len(features.values) else 1.0
-            first, stop = _pairs_of(features, pairs, token, entry)
+        n_rows = features.row_indptr[token + 1] - features.row_indptr[token]
+        for number in range(-n_rows, features.indptr[token + 1] - features.indptr[token]):
+            value, first, stop = _entry_of(features, pairs.starts, token, number)
             for pair in range(first, stop):
                 if active[pairs.columns[pair]]:
                     total += value * weights[pair]
@@ -342,9 +351,9 @@ def label_counts(features, pairs, token_weight, arcs, arc_columns, counts):
         first_column, last_column = arc_columns.starts[arcs[token]], arc_columns.starts[arcs[token] + 1]
         for item in range(first_column, last_column):
             active[arc_columns.columns[item]] = True
-        for entry in range(features.indptr[token], features.indptr[token + 1]):
-            value = features.values[entry] if len(features.values) else 1.0
-            first, stop = _pairs_of(features, pairs, token, entry)
+        n_rows = features.row_indptr[token + 1] - features.row_indptr[token]
+        for number in range(-n_rows, features.indptr[token + 1] - features.indptr[token]):
+            value, first, stop = _entry_of(features, pairs.starts, token, number)
             for pair in range(first, stop):
                 if active[pairs.columns[pair]]:
                     counts[pair] += value * token_weight[token]
@@ -353,9 +362,15 @@ def label_counts(features, pairs, token_weight, arcs, arc_columns, counts):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _pairs_of(features, pairs, token, entry):
-    """Return the range of an entry's pairs, for any kind of entry."""
+def _entry_of(features, pair_starts, token, number):
+    """Return the value of a token's entry of any kind, and the range of its pairs.
+
+    number : of the entry, negative for rows of the dense table, the last of which has -1
+    """
+    value = _value(features.values, features.row_indptr[token + 1] + features.indptr[token] + number)
+    if number < 0:
+        row = np.int64(features.rows[features.row_indptr[token + 1] + number])
+        return value, pair_starts[row], pair_starts[row + 1]
+    entry = features.indptr[token] + number
     place = np.int64(features.place[entry])
-    if entry < features.singles[token]:
-        return pairs.starts[place], pairs.starts[place + 1]
-    return place, place + 1 if entry < features.ranges[token] else np.int64(features.other[entry])
+    return value, place, place + 1 if entry < features.ranges[token] else np.int64(features.other[entry])

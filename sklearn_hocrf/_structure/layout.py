@@ -376,34 +376,36 @@ class WeightLayout:
         """
         values = _NOTHING if batch.values is None else batch.values
         n_dense, n_tokens, empty = self.pairs.n_dense if dense else 0, batch.n_tokens, allocator(batch)
-        cuts, singles, ranges = (empty(length, np.int64) for length in (n_tokens + 1, n_tokens, n_tokens))
-        n_entries: dict[tuple[int, int], int] = {}
+        row_cuts, cuts, ranges = (empty(length, np.int64) for length in (n_tokens + 1, n_tokens + 1, n_tokens))
+        counts: dict[tuple[int, int], tuple[int, int]] = {}
 
         def cut(first: int, stop: int) -> None:
             entries = batch.indptr[first : stop + 1], batch.indices, self.rank_of_attribute
-            own = cuts[first : stop + 1], singles[first:stop], ranges[first:stop]
-            n_entries[first, stop] = token_scores.cut_kinds(*entries, self.pairs.starts, n_dense, *own)
+            own = row_cuts[first : stop + 1], cuts[first : stop + 1], ranges[first:stop]
+            counts[first, stop] = token_scores.cut_kinds(*entries, self.pairs.starts, n_dense, *own)
 
         def sort(first: int, stop: int) -> None:
             entries = batch.indptr[first : stop + 1], batch.indices, self.rank_of_attribute
-            own = freeze_all((cuts[first : stop + 1], singles[first:stop], ranges[first:stop]), np.int64)
-            part = TokenFeatures(own[0], own[1], own[2], place, other, of_values)
-            token_scores.sort_kinds(*entries, values, self.pairs.starts, self.pairs.columns, n_dense, part)
+            own = row_cuts[first : stop + 1], cuts[first : stop + 1], ranges[first:stop]
+            row_part, part, range_part = freeze_all(own, np.int64)
+            features = TokenFeatures(row_part, rows, part, range_part, place, other, of_entries)
+            token_scores.sort_kinds(*entries, values, self.pairs.starts, self.pairs.columns, n_dense, features)
 
         for_ranges(cut, n_tokens)
-        total = 0
-        for (first, stop), n in sorted(n_entries.items()):
-            for table in (cuts, singles, ranges) if total else ():
-                table[first:stop] += total
-            cuts[first] = total  # the range before has written it, too
-            total += n
-        cuts[-1] = total
-        place, other = empty(total, np.uint32), empty(total, np.uint32)
-        of_values = empty(total, np.float64) if len(values) else np.empty(0)
+        n_rows, n_others = 0, 0
+        for (first, stop), (more_rows, more_others) in sorted(counts.items()):
+            for table, before in (row_cuts, n_rows), (cuts, n_others), (ranges, n_others):
+                if before:
+                    table[first:stop] += before
+            row_cuts[first], cuts[first] = n_rows, n_others  # the range before has written them, too
+            n_rows, n_others = n_rows + more_rows, n_others + more_others
+        row_cuts[-1], cuts[-1] = n_rows, n_others
+        rows, place, other = (empty(length, np.uint32) for length in (n_rows, n_others, n_others))
+        of_entries = empty(n_rows + n_others if len(values) else 0, np.float64)
         for_ranges(sort, n_tokens)
-        cuts, singles, ranges = freeze_all((cuts, singles, ranges), np.int64)
-        place, other = freeze_all((place, other), np.uint32)
-        return TokenFeatures(cuts, singles, ranges, place, other, freeze(of_values, np.float64))
+        row_cuts, cuts, ranges = freeze_all((row_cuts, cuts, ranges), np.int64)
+        rows, place, other = freeze_all((rows, place, other), np.uint32)
+        return TokenFeatures(row_cuts, rows, cuts, ranges, place, other, freeze(of_entries, np.float64))
 
     def dense_product(self, batch: SequenceBatch) -> DenseProduct | None:
         """Return the dense columns of a batch with the places of their weights; None if there are none."""
