@@ -154,6 +154,21 @@ def test_drawn_quadratics_end_where_coordinate_descent_does(seed, fits, monkeypa
     assert (report.w[strength >= 1e5] == 0).all() or (w[strength >= 1e5] != 0).any()
 
 
+@pytest.mark.parametrize("strength", [1.5, 2.0, 8.0])
+def test_steps_of_the_gradient_alone_reach_zeros(strength):
+    objective, penalty = logistic(), ElasticNet(0.1, strength)
+    expected = OWLQN(tol=1e-8).solve(objective, penalty, np.zeros(30)).w
+    w = np.random.default_rng(0).normal(size=30)
+    for _ in range(2000):
+        report = OWLQN(tol=1e-6, max_iter=1).solve(objective, penalty, w)  # as expectation-maximisation uses it
+        if not report.n_iter:
+            break
+        w = report.w
+    assert report.converged
+    assert ((w == 0) == (expected == 0)).all()
+    assert total(objective, penalty, w) <= total(objective, penalty, expected) * (1 + 1e-8)
+
+
 @pytest.mark.parametrize("sigma", [np.inf, 1.5])
 @pytest.mark.parametrize("strength", [0.3, 2.0, 8.0])
 def test_conditions_of_karush_kuhn_and_tucker(strength, sigma):

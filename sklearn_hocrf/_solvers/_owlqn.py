@@ -64,35 +64,37 @@ class OWLQN(QuasiNewton):
     def _search(self, attempt, point, curvature, penalty):
         w, value, gradient, steepest = point
         strength = penalty.strengths(len(w))
-        end = self._end(point, curvature, strength)
-        direction = end - w
-        slope = float(gradient @ direction + strength @ (np.abs(end) - np.abs(w)))  # an upper bound, for steps up to 1
-        for halvings in range(self.most_steps if slope < 0 else 0):
-            step = 0.5**halvings
-            end = w + step * direction
-            if np.array_equal(end, w):
+        path = self._path(point, curvature, strength)
+        for halvings in range(self.most_steps):
+            end = path(0.5**halvings)
+            slope = float(gradient @ (end - w) + strength @ (np.abs(end) - np.abs(w)))
+            if not slope < 0 or np.array_equal(end, w):
                 break
             new = attempt(end)
             if new is None:
                 continue
-            if new.value <= value + self.c1 * step * slope and new.value < value:
+            if new.value <= value + self.c1 * slope and new.value < value:
                 return new
             close = new.value <= value + self.rounding * abs(value)  # too close to compare values: compare gradients
             if close and np.linalg.norm(new.steepest) < 0.9 * np.linalg.norm(steepest):
                 return new
         return None
 
-    def _end(self, point, curvature, strength):
-        """Return where the search ends: about the minimum of the quadratic model, or a step along the gradient."""
+    def _path(self, point, curvature, strength):
+        """Return a function from the length of a step, up to 1, to where it ends.
+
+        The steps lead towards about the minimum of the quadratic model. Without one they follow the gradient within the
+        orthant: weights may become 0 at any length, or they would only come closer to it.
+        """
         w, _, gradient, steepest = point
+        if not len(curvature):
+            direction = -curvature.solve(steepest)
+            direction /= max(np.linalg.norm(direction), np.finfo(float).tiny)
+            return lambda step: _within_orthant(w, step * direction, steepest, strength)
         free = np.flatnonzero((w != 0) | (steepest != 0) | (strength == 0))
-        if len(curvature):
-            end, n_pairs = w.copy(), max(self.pair_bytes // (16 * max(len(free), 1)), self.pairs[0])
-            end[free] = _minimum_of_model(curvature.of(free, n_pairs), w[free], gradient[free], strength[free])
-            return end
-        direction = -curvature.solve(steepest)
-        direction /= max(np.linalg.norm(direction), np.finfo(float).tiny)
-        return _within_orthant(w, direction, steepest, strength)
+        end, n_pairs = w.copy(), max(self.pair_bytes // (16 * max(len(free), 1)), self.pairs[0])
+        end[free] = _minimum_of_model(curvature.of(free, n_pairs), w[free], gradient[free], strength[free])
+        return lambda step: w + step * (end - w)
 
 
 def _minimum_of_model(hessian, w, gradient, strength):
