@@ -159,25 +159,42 @@ def test_a_small_memory_does_not_slow_down_training(n_pairs, order, l1_reg, monk
     assert crf.n_passes_ < 400
 
 
+def updated(diagonal, pairs):
+    """Return a diagonal matrix after the updates of Broyden, Fletcher, Goldfarb and Shanno."""
+    matrix = np.diag(diagonal)
+    for step, change in pairs:
+        moved = matrix @ step
+        matrix = matrix + np.outer(change, change) / (step @ change) - np.outer(moved, moved) / (step @ moved)
+    return matrix
+
+
+@pytest.mark.parametrize("chosen", [np.array([0, 2, 3, 5]), np.arange(6)])
 @pytest.mark.parametrize("expected", [np.zeros(6), np.array([1e3, 1.0, -5.0, 0.1, 2.0, 0.0])])
 @pytest.mark.parametrize("n_pairs", [1, 3])
-def test_curvature_of_some_weights_is_a_part_of_the_whole(n_pairs, expected):
+def test_curvature_of_some_weights_is_a_part_of_the_whole(n_pairs, expected, chosen):
     rng = np.random.default_rng(0)
     hessian = rng.normal(size=(6, 6))
     hessian = hessian @ hessian.T + np.eye(6)
     memory = LBFGSMemory(n_pairs, 6)
     memory.expect_from(expected)
-    points = [Point(w, 0.0, hessian @ w, hessian @ w) for w in rng.normal(size=(7, 6))]
-    chosen, fixed = np.array([0, 2, 3, 5]), np.array([False, True, False, False])
+    points, pairs = [Point(w, 0.0, hessian @ w, hessian @ w) for w in rng.normal(size=(7, 6))], []
+    scale = np.ones(6) if memory._scale is None else memory._scale.astype(float)
+    fixed = chosen == 2
     for start, end in itertools.pairwise(points):
         memory.add(start, end)
-        whole = np.linalg.inv([memory.solve(unit) for unit in np.eye(6)])
-        part, vector = whole[np.ix_(chosen, chosen)], rng.normal(size=4)
+        step, change = end.w - start.w, end.gradient - start.gradient
+        pairs.append((step, change))
+        bottom = scale[chosen] @ change[chosen] ** 2 / (step @ change)  # that of the weights that may move
+        whole = updated(bottom / scale, pairs[-n_pairs:])
+        part, vector = whole[np.ix_(chosen, chosen)], rng.normal(size=len(chosen))
         some = memory.of(chosen, 100)
         np.testing.assert_allclose(some.times(vector), part @ vector, rtol=1e-5, atol=1e-8)
         result = some.solve(np.where(fixed, 0.0, vector), fixed)
         np.testing.assert_allclose(part[~fixed] @ result, vector[~fixed], rtol=1e-5, atol=1e-8)
-        assert result[1] == 0.0
+        assert (result[fixed] == 0.0).all()
+        if len(chosen) == 6:
+            inverse = [memory.solve(unit) for unit in np.eye(6)]
+            np.testing.assert_allclose(np.linalg.inv(inverse), whole, rtol=1e-5, atol=1e-8)
     memory.clear()
     for start, end in itertools.pairwise(points[3:]):
         memory.add(start, end)
