@@ -154,6 +154,26 @@ def test_drawn_quadratics_end_where_coordinate_descent_does(seed, fits, monkeypa
     assert (report.w[strength >= 1e5] == 0).all() or (w[strength >= 1e5] != 0).any()
 
 
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("precision", [0.0, 1e-3])
+def test_weights_that_nothing_bends_become_zero(precision):
+    """Few weights, of which some are in no term, far from 0: the gradient may not change for those that are left."""
+    two = OWLQN(tol=1e-8).solve(Quadratic(np.diag([1.0, 0.0]), np.zeros(2)), ElasticNet(precision, 1.0), [0.1, 10.0])
+    assert two.converged
+    assert not two.w.any()
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        n = int(rng.integers(1, 6))
+        rows = rng.normal(size=(n, n)) * (rng.random((n, n)) < 0.4)
+        rows[:, rng.random(n) < 0.4] = 0.0
+        objective, strength = Quadratic(rows.T @ rows, rng.normal(size=n)), rng.choice([0.3, 1.0, 3.0], size=n)
+        penalty, start = ElasticNet(precision, strength), rng.normal(size=n) * rng.choice([0.0, 0.1, 10.0], size=n)
+        report = OWLQN(tol=1e-8, max_iter=200).solve(objective, penalty, start)
+        assert report.converged
+        gradient = gradient_of_smooth_part(objective, penalty, report.w)
+        assert np.linalg.norm(shortest_subgradient(report.w, gradient, strength)) <= 1e-6
+
+
 @pytest.mark.parametrize("strength", [1.5, 2.0, 8.0])
 def test_steps_of_the_gradient_alone_reach_zeros(strength):
     objective, penalty = logistic(), ElasticNet(0.1, strength)

@@ -233,7 +233,8 @@ class LBFGSMemory:
         """Return the Hessian's rows and columns of some weights, given by their positions; there must be steps.
 
         It is the compact form of Byrd, Nocedal and Schnabel, 1994. The matrix before any step is scaled by the newest
-        change of the gradient of these weights alone: of others it may be large although they do not move.
+        change of the gradient of these weights alone, because that of others may be large although they do not move; by
+        the change of all weights if it does not change for these.
         """
         rows, (steps, changes) = self._rows, self._tables
         for i, row in enumerate(rows):
@@ -248,7 +249,8 @@ class LBFGSMemory:
         n_rows = len(rows)
         scale = np.ones(len(chosen)) if self._scale is None else self._scale[chosen].astype(np.float64)
         newest = self._changes[rows[-1]][chosen].astype(np.float64)
-        bottom = float(newest @ (scale * newest)) / self._products[rows[-1]]
+        square, of_all = float(newest @ (scale * newest)), self._scaled_square(self._changes[rows[-1]])
+        bottom = (square if square > 1e-12 * of_all else of_all) / self._products[rows[-1]]
         root = np.sqrt(bottom / scale)
         factor = np.empty((2 * n_rows, len(chosen)))
         for i, row in enumerate(rows):
