@@ -200,6 +200,9 @@ def test_long_vectors_come_in_slices(length, client):
     vector, other = np.random.default_rng(0).normal(size=(2, length))
     expected = np.stack([vector * number - other for number in range(3)])
     assert_array_equal(numbers.total(product_minus, stacked, vector, "a word", other), expected.ravel(), strict=True)
+    for other in (np.arange(length), vector[:, None]):  # neither doubles nor a vector: sent whole
+        expected = np.concatenate([other * number for number in range(3)])
+        assert_array_equal(numbers.total(product, stacked, other), expected, strict=True)
     numbers.release()
 
 
@@ -238,6 +241,10 @@ def place_of(vector, number):
 def product_minus(vector, word, other, number):
     assert word == "a word"
     return vector * number - other
+
+
+def product(array, number):
+    return array * number
 
 
 def stacked(one, other):

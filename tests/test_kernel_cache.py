@@ -84,7 +84,8 @@ def test_the_cache_brings_only_what_machine_code_needs(toy, tmp_path):
     run(CALL_TOY, tmp_path, **cache)
     statements = """
 import sys, toy
-print(toy.second(1), "numba.typed.typeddict" in sys.modules)
+from numba.core.runtime import rtsys
+print(toy.second(1), "numba.typed.typeddict" in sys.modules, rtsys._init)
 import numba, numpy as np
 @numba.njit
 def of_user(a, b):
@@ -93,7 +94,21 @@ def of_user(a, b):
 print(of_user(np.eye(2), np.ones(2)), toy.second(2.5), sum(toy.second.stats.cache_hits.values()))
 """
     output, _ = run(statements, tmp_path, **cache)
-    assert output.splitlines() == ["4 False", "4.0 7.0 1"]
+    assert output.splitlines() == ["4 False False", "4.0 7.0 1"]
+
+
+def test_where_the_runtime_is_another_one_numba_loads_kernels(toy, tmp_path):
+    cache = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    run(CALL_TOY, tmp_path, **cache)
+    statements = f"""
+import _jit
+_jit._RUNTIME.add("of another version")
+{CALL_TOY}
+from numba.core.runtime import rtsys
+print(rtsys._init)
+"""
+    output, _ = run(statements, tmp_path, **cache)
+    assert output.splitlines() == ["4 1", "True"]
 
 
 def test_kernels_come_from_the_cache(toy):

@@ -575,7 +575,8 @@ class TokenFeatures(NamedTuple):
     table ``row_indptr[t] .. row_indptr[t + 1]``, the single pairs ``indptr[t] .. ranges[t]``, and the ranges of pairs
     ``ranges[t] .. indptr[t + 1]``. Rows have an array of their own, as one number says where their weights are. Values
     are those of the first token's rows, of its other entries, of the second token's rows, and so on: row i of token t
-    has the value ``i + indptr[t]``, and entry i has the value ``i + row_indptr[t + 1]``.
+    has the value ``i + indptr[t]``, and entry i has the value ``i + row_indptr[t + 1]``. Kernels that do not mention
+    rows need features without any; entry i then has the value i.
     """
 
     row_indptr: np.ndarray  # (N + 1,) int64

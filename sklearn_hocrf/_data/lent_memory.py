@@ -12,7 +12,7 @@ __all__ = ["LentMemory"]
 
 
 class LentMemory:
-    """Lender of memory for large arrays.
+    """Lender of memory for large arrays of few shapes.
 
     The system clears new memory page by page, when it is first used; for some allocators, each time. A copy of a
     lender, also one in another process, begins without memory.
@@ -37,7 +37,9 @@ class LentMemory:
         """Return an array of any numbers, in memory of an earlier one that nobody refers to, if there is some."""
         with self._lock:
             owners = self._owners.setdefault(shape, [])
-            of_unused, *counts = _reference_counts([*self._nobodys, *owners])  # both: a list for keeping, and this one
+            of_unused, *counts = _reference_counts(
+                [*self._nobodys, *owners]
+            )  # by the lists that keep them, and by this one
             unused = [n for n, count in enumerate(counts) if count == of_unused]
             owner = owners[unused[0]] if unused else np.empty(shape)
             if not unused:

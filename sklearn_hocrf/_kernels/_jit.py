@@ -26,6 +26,14 @@ from llvmlite.binding import add_symbol
 from numba.core.caching import FunctionCache, NullCache
 from numba.core.runtime import _nrt_python
 
+_RUNTIME = {
+    "Allocate",
+    "Free",
+    "MemInfo_alloc",
+    "MemInfo_alloc_aligned",
+    "MemInfo_call_dtor",
+    "adapt_ndarray_from_python",
+}
 _TAKEN = re.compile(r"^from \.(_?\w+) import", re.MULTILINE)
 
 
@@ -104,8 +112,8 @@ class _FastCache(FunctionCache):
     """Numba's cache, without what only compiling needs."""
 
     def load_overload(self, sig, target_context):
-        # numba would refresh the context, which imports everything that can be compiled, and compile its runtime, which
-        # takes 30 MiB and 0.3 s; it does so as well when it compiles. Machine code needs only symbols of the runtime
+        # numba would refresh the context, which imports everything that can be compiled, and compile its runtime: 30 MiB
+        # and 0.3 s together. It does so as well when it compiles; machine code without recursion needs only symbols
         known = all(hasattr(self, name) for name in ("_load_overload", "_guard_against_spurious_io_errors"))
         if not known or not _name_runtime():
             return super().load_overload(sig, target_context)  # another version of numba
@@ -115,11 +123,16 @@ class _FastCache(FunctionCache):
 
 @functools.cache
 def _name_runtime():
-    """Tell LLVM the addresses of numba's runtime, and return whether they are known."""
+    """Tell LLVM the addresses of numba's runtime, and return whether they are known.
+
+    LLVM would end the process if one were missing, so those of another version must be the same.
+    """
     helpers = getattr(_nrt_python, "c_helpers", {})
+    if not _RUNTIME.issubset(helpers):
+        return False
     for name, address in helpers.items():
         add_symbol(name if name.startswith("_") else f"NRT_{name}", address)
-    return bool(helpers)
+    return True
 
 
 class _NoCache(NullCache):

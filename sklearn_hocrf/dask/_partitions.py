@@ -98,8 +98,8 @@ class Partitions:
         merge : callable
             Returns the sum of the results of a partition and a later one, without changing them.
         *shared : object
-            Values that are sent to all workers for this sum only, except :class:`Kept` values. Of long vectors each
-            worker gets a slice, and the others from its peers: no machine sends more than about two vectors.
+            Values that are sent to all workers for this sum only, except :class:`Kept` values. Of long vectors of
+            doubles each worker gets a slice, and the others from its peers: no machine sends more than about two vectors.
 
         Raises
         ------
@@ -248,7 +248,7 @@ class Partitions:
         if isinstance(value, Kept):
             return dict.fromkeys(homes, self._sent(value))
         is_long = isinstance(value, np.ndarray) and value.size > _WHOLE * len(homes)
-        if not is_long or value.dtype != np.float64:
+        if not is_long or value.ndim != 1 or value.dtype != np.float64:
             return dict.fromkeys(homes, self._send(value))
         slices = [delayed(part, pure=False, traverse=False) for part in np.array_split(value, len(homes))]
         futures = self._compute_at(slices, homes)
