@@ -37,9 +37,8 @@ class LentMemory:
         """Return an array of any numbers, in memory of an earlier one that nobody refers to, if there is some."""
         with self._lock:
             owners = self._owners.setdefault(shape, [])
-            of_unused, *counts = _reference_counts(
-                [*self._nobodys, *owners]
-            )  # by the lists that keep them, and by this one
+            # each is referred to by the list that keeps it and by the list made here
+            of_unused, *counts = _reference_counts([*self._nobodys, *owners])
             unused = [n for n, count in enumerate(counts) if count == of_unused]
             owner = owners[unused[0]] if unused else np.empty(shape)
             if not unused:

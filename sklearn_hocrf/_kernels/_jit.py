@@ -26,14 +26,8 @@ from llvmlite.binding import add_symbol
 from numba.core.caching import FunctionCache, NullCache
 from numba.core.runtime import _nrt_python
 
-_RUNTIME = {
-    "Allocate",
-    "Free",
-    "MemInfo_alloc",
-    "MemInfo_alloc_aligned",
-    "MemInfo_call_dtor",
-    "adapt_ndarray_from_python",
-}
+_RUNTIME = {"Allocate", "Free", "MemInfo_alloc", "MemInfo_alloc_aligned", "MemInfo_call_dtor"}  # of what kernels need
+_RUNTIME |= {"adapt_ndarray_from_python", "adapt_ndarray_to_python_acqref"}
 _TAKEN = re.compile(r"^from \.(_?\w+) import", re.MULTILINE)
 
 
@@ -112,8 +106,8 @@ class _FastCache(FunctionCache):
     """Numba's cache, without what only compiling needs."""
 
     def load_overload(self, sig, target_context):
-        # numba would refresh the context, which imports everything that can be compiled, and compile its runtime: 30 MiB
-        # and 0.3 s together. It does so as well when it compiles; machine code without recursion needs only symbols
+        # numba would refresh the context, which imports everything that can be compiled, and compile its runtime: both
+        # take 30 MiB and 0.3 s. It does so as well when it compiles; machine code without recursion needs only symbols
         known = all(hasattr(self, name) for name in ("_load_overload", "_guard_against_spurious_io_errors"))
         if not known or not _name_runtime():
             return super().load_overload(sig, target_context)  # another version of numba
