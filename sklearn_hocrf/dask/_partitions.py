@@ -99,7 +99,7 @@ class Partitions:
             Returns the sum of the results of a partition and a later one, without changing them.
         *shared : object
             Values that are sent to all workers for this sum only, except :class:`Kept` values. Of long vectors of
-            doubles each worker gets a slice, and the others from its peers: no machine sends more than about two of them.
+            doubles each worker gets a slice, and the others from its peers: no machine sends more than about two.
 
         Raises
         ------
