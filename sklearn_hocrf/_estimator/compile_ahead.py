@@ -68,7 +68,7 @@ def _begin(is_segments: bool) -> None:
 
 def _end(process: subprocess.Popen) -> None:
     process.kill()
-    process.wait()
+    process.communicate()  # closes the pipe, and waits
 
 
 def follow_the_parent() -> None:
@@ -82,7 +82,7 @@ def follow_the_parent() -> None:
 
 
 def _wait_for_the_end() -> None:
-    sys.stdin.read()
+    os.read(0, 1)  # sys.stdin has a lock, which a process that ends cannot take from a thread
     os._exit(0)
 
 
