@@ -20,12 +20,26 @@ import numpy as np
 from scipy import sparse
 
 from . import _kernels
+from ._estimator.compile_ahead import alone_in, follow_the_parent, stop
 from ._kernels._jit import waiting
 from .crf import HighOrderCRF
 from .feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
+from .model_selection import PenaltySearchCV
+from .pipeline import make_pipeline
 from .semicrf import HighOrderSemiCRF
 
-__all__ = ["EXTREME", "SIZES", "WarmUp", "compiled", "kernels", "toy", "use_everything", "use_extremes", "warm_up"]
+__all__ = [
+    "EXTREME",
+    "SIZES",
+    "WarmUp",
+    "compiled",
+    "first_steps",
+    "kernels",
+    "toy",
+    "use_everything",
+    "use_extremes",
+    "warm_up",
+]
 
 SOLVERS = [("likelihood", solver) for solver in ("lbfgs", "newton-cg", "sgd", "adagrad", "owlqn")]
 SOLVERS += [("local_feature_matching", "lbfgs"), ("hinge", "bcfw"), ("perceptron", "perceptron")]
@@ -62,6 +76,7 @@ def warm_up(tell: Callable[[int, int, int], None] | None = None) -> WarmUp:
     """
     start, folder = time.perf_counter(), _folder()
     waiting.is_told = False
+    stop()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # not converged
         warnings.filterwarnings("error", "Compiled kernels cannot be kept")
@@ -141,6 +156,42 @@ def use(model, X, y):
     if hasattr(model, "log_likelihood"):
         model.log_likelihood(X, y)
         model.pattern_marginals(X, [y[0][:2]])
+
+
+def first_steps(is_segments: bool) -> None:
+    """Compile what users ask of models of default settings, while another process fits the first one.
+
+    What that process needs last comes first: models of the other kind, and then answers from the rarest to the most
+    frequent. Kernels that it has compiled meanwhile are read.
+
+    Parameters
+    ----------
+    is_segments : bool
+        Whether the other process fits a semi-CRF; if not, a chain.
+    """
+    follow_the_parent()
+    warnings.simplefilter("ignore")  # not converged
+    with alone_in(_folder()) as is_alone:
+        if is_alone:
+            _take_first_steps(is_segments)
+
+
+def _take_first_steps(is_segments):
+    X = [[{"word": word} for word in text.split()] for text in ("the old man", "an old man saw", "man")]
+    y = [["O", "B", "I"], ["B", "I", "I", "O"], ["B"]]
+    models = [HighOrderCRF(constraints="bio", max_iter=2), HighOrderSemiCRF(scheme="bio", max_iter=2)]
+    own, other = (
+        make_pipeline(SequenceFeatureExtractor(), models[number]) for number in (is_segments, not is_segments)
+    )
+    other.fit(X, y).predict(X)
+    own.fit(X, y)
+    if not is_segments:
+        PenaltySearchCV(own, cv=2, max_steps=1).fit(X, y)
+    own.sample(X, 2, random_state=0)
+    own.predict_nbest(X, 2)
+    own.predict_segments(X, with_probability=True)
+    own.predict_marginals(X)
+    own.predict(X)
 
 
 def toy(lengths, n_features):

@@ -41,6 +41,7 @@ def numba_cache_dir():
 
 
 os.environ["NUMBA_CACHE_DIR"] = str(numba_cache_dir())
+os.environ["SKLEARN_HOCRF_COMPILE_AHEAD"] = "0"  # tests use both processors already
 os.environ.setdefault("SCIPY_ARRAY_API", "1")  # else scikit-learn skips one of its estimator checks
 
 JIT_DISABLED = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")

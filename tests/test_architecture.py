@@ -79,7 +79,7 @@ MAY_IMPORT = {
         "dask",
         "tagger",
     },
-    "_warm_up": TOOLS | ESTIMATORS | {"_kernels"},
+    "_warm_up": TOOLS | ESTIMATORS | {"_kernels", "model_selection", "pipeline"},
     "_commands": TOOLS | ESTIMATORS | {"_data", "_persistence", "pipeline", "tagger"},
     "__main__": TOOLS | ESTIMATORS | {"__init__", "_warm_up", "_commands"},
 }
@@ -218,6 +218,7 @@ KERNEL_PACKAGE = "sklearn_hocrf._kernels"
 CACHE_NAMES = {  # of the decorator's file
     "numba",
     "numba.core.caching.FunctionCache",
+    "numba.core.caching.IndexDataCacheFile",
     "numba.core.caching.NullCache",
     "numba.core.runtime._nrt_python",  # what machine code from the cache needs, without all that compiling needs
 }

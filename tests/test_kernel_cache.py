@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 import sklearn_hocrf
+from sklearn_hocrf._kernels import _jit
 
 pytestmark = pytest.mark.needs_jit
 
@@ -166,6 +167,23 @@ def test_damaged_entries_are_compiled_again(toy, damage, kinds):
         assert module.second.stats.cache_hits.total() == 1
 
 
+def test_processes_that_compile_the_same_kernel_keep_what_they_have_written(tmp_path):
+    """Between the two files that one process writes, another one writes both of its own, for other arguments."""
+    first, second, reader = (_jit._CacheFile(tmp_path, "kernel", "stamp") for _ in range(3))
+    for name in "_save_data", "_save_index":
+        mine, other, write = ("int64", name), ("float64", name), getattr(first, name)
+
+        def save_after_the_other(*args, other=other, write=write):
+            second.save(other, f"code of {other}")
+            write(*args)
+
+        setattr(first, name, save_after_the_other)
+        first.save(mine, f"code of {mine}")
+        setattr(first, name, write)
+        assert reader.load(mine) == f"code of {mine}"
+        assert reader.load(other) in (None, f"code of {other}")  # what an index has lost is compiled again
+
+
 class Terminal(io.StringIO):
     def isatty(self):
         return True
@@ -209,7 +227,7 @@ def test_nothing_can_be_written(tmp_path):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no limits on the size of files")
 def test_full_disk_leaves_no_index_of_stale_code(tmp_path):
-    """Numba writes the index first; what it names may be the code of an older version of the file."""
+    """If the index were written first, it might name the code of an older version of the file."""
     cache = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
     limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))\n"
     (tmp_path / "toy.py").write_text(TOY.replace("x + 1", "x + 5"))

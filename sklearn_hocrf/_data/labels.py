@@ -7,7 +7,7 @@ with the ``offsets`` of their sequences, so that an error can name the sequence 
 
 from __future__ import annotations
 
-from itertools import chain
+from itertools import chain, pairwise
 from numbers import Integral
 
 import numpy as np
@@ -242,10 +242,5 @@ def decode_labels(codes, classes, offsets, *, as_lists) -> list:
     >>> decode_labels(np.array([1, 0, 1]), np.array(["N", "V"]), [0, 2, 3], as_lists=True)
     [['V', 'N'], ['V']]
     """
-    bounds = list(zip(offsets[:-1], offsets[1:], strict=True))
-    if not as_lists:
-        labels = classes[codes]
-        return [labels[start:stop] for start, stop in bounds]
-    objects = classes.tolist()
-    labels = [objects[code] for code in codes.tolist()]
-    return [labels[start:stop] for start, stop in bounds]
+    labels = classes.astype(object)[codes].tolist() if as_lists else classes[codes]
+    return [labels[start:stop] for start, stop in pairwise(np.asarray(offsets).tolist())]

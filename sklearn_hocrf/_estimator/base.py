@@ -43,6 +43,7 @@ from .._validation import (
     warn_user,
 )
 from .._validation._sklearn import fit_context
+from . import compile_ahead
 from .answers import AnswersMixin
 from .callbacks import SEARCH, STARTING, CallbacksMixin, FitTasks, without_tasks
 from .compatibility import Asked, refuse
@@ -273,6 +274,7 @@ class BaseSequenceLabeler(
         data = self._read_training_data(y, sequences)
         self._check_holes(training, data)
         is_warm = self.warm_start and hasattr(self, "coef_")
+        compile_ahead.prepare(self._family is SEGMENTS)
         tasks = FitTasks(self, training.solver, self._n_stages(training, data, is_warm), X, y, sample_weight)
         found = self._search_patterns(training, data, is_warm, tasks)  # None unless they are to be searched
         problem = self._build_problem(data, found)

@@ -349,11 +349,14 @@ class Plan(SharedWork):
 
     def _task(self, sequences: np.ndarray, rows_per_tile: int | None = None) -> Task:
         """Return the task of blocks of sequences, cut into tiles with a maximum number of rows per block."""
-        first = np.where(sequences >= 0, self.offsets[sequences], 0)
-        length = np.where(sequences >= 0, self.offsets[sequences + 1] - self.offsets[sequences], 0)
+        is_filled = sequences >= 0
+        first = np.where(is_filled, self.offsets[sequences], 0)
+        length = np.where(is_filled, self.lengths[sequences], 0)
         n_rows = length.max(axis=1)
+        if rows_per_tile is None:
+            return Task(sequences, [Tile(*freeze_all((offsets_of(n_rows), first, length, length - 1), np.int64))])
         longest = int(n_rows.max())
-        cuts = [*range(0, longest, rows_per_tile or longest), longest]
+        cuts = [*range(0, longest, rows_per_tile), longest]
         tiles = []
         for start, stop in zip(cuts[:-1], cuts[1:], strict=True):
             in_tile = np.clip(length - start, 0, stop - start)

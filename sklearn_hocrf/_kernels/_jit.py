@@ -23,7 +23,7 @@ from pathlib import Path
 
 import numba
 from llvmlite.binding import add_symbol
-from numba.core.caching import FunctionCache, NullCache
+from numba.core.caching import FunctionCache, IndexDataCacheFile, NullCache
 from numba.core.runtime import _nrt_python
 
 _RUNTIME = {"Allocate", "Free", "MemInfo_alloc", "MemInfo_alloc_aligned", "MemInfo_call_dtor"}  # of what kernels need
@@ -129,6 +129,21 @@ def _name_runtime():
     return True
 
 
+class _CacheFile(IndexDataCacheFile):
+    """Numba's files of one kernel, such that several processes may write them at the same time.
+
+    Numba takes the next number as the name of the data and writes the index first. Two processes that compile versions
+    for different arguments may then choose the same name, and one of them later runs the code of the other; and until
+    the data are there, or if the disk is full, an index names a file that is not there, or one that is stale.
+    """
+
+    def save(self, key, data):
+        number = int.from_bytes(hashlib.sha256(repr(key).encode()).digest()[:6])
+        name = self._data_name(number)
+        self._save_data(name, data)
+        self._save_index(self._load_index() | {key: name})
+
+
 class _NoCache(NullCache):
     """Replacement for a cache if no folder can be written."""
 
@@ -138,7 +153,7 @@ class _NoCache(NullCache):
     def load_overload(self, sig, target_context):
         kernel = _load_from_readable(self._function, None, sig, target_context)
         if kernel is None:
-            waiting.begin("about 10 s")
+            waiting.begin("about 10 s")  # nothing ahead, which could not be kept
         return kernel
 
     def save_overload(self, sig, data):
@@ -151,6 +166,7 @@ class _Cache(_FastCache):
 
     def __init__(self, function):
         super().__init__(function)
+        self._cache_file = _CacheFile(self.cache_path, self._impl.filename_base, None)
         _stamp(self, function)
 
     def load_overload(self, sig, target_context):
@@ -163,6 +179,8 @@ class _Cache(_FastCache):
             kernel = _load_from_readable(self._py_func, self.cache_path, sig, target_context)
         if kernel is None:
             waiting.begin("once, about 10 s")
+            if waiting.ahead is not None:
+                waiting.ahead()
         return kernel
 
     def save_overload(self, sig, data):
@@ -170,16 +188,10 @@ class _Cache(_FastCache):
         try:
             super().save_overload(sig, data)
         except Exception as error:
-            self._forget()
             _warn(error)
 
     def _forget(self):
-        """Remove the index of the kernel's files.
-
-        Numba writes the index before the data. If only the former succeeds, the index names a file that is not there,
-        or, worse, a file left by an older version of the kernel. On a full disk a new index cannot be written, but the
-        old one can be removed.
-        """
+        """Remove the index of the kernel's files."""
         with suppress(OSError):
             os.unlink(os.path.join(self.cache_path, f"{self._impl.filename_base}.nbi"))
 
@@ -191,6 +203,7 @@ class _Waiting:
 
     def __init__(self):
         self.is_told, self._last = True, -math.inf  # somebody else may tell of it
+        self.ahead = None  # what layers above do when a kernel is missing
 
     def begin(self, how_long):
         now = time.monotonic()
