@@ -435,11 +435,11 @@ def test_single_precision_changes_no_optimum():
 
 
 def test_few_weights_have_pairs_in_double_precision():
-    assert LBFGS().memory(80_000)._steps.dtype == np.float64
+    assert LBFGS().memory(80_000).dtype == np.float64
     many = LBFGS().memory(400_000)
-    assert many._steps.dtype == np.float32
-    assert many._steps.nbytes + many._changes.nbytes <= 1 << 27 < 8 * 400_000 * (len(many._steps) + 2)
-    assert len(LBFGS().memory(10_000_000)._steps) == 10
+    assert many.dtype == np.float32
+    assert 8 * 400_000 * many.n_pairs <= 1 << 27 < 8 * 400_000 * (many.n_pairs + 2)
+    assert LBFGS().memory(10_000_000).n_pairs == 10
 
 
 def test_curvature_keeps_the_newest_steps():
