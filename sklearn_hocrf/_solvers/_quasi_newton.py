@@ -106,6 +106,7 @@ class QuasiNewton(Solver, metaclass=ABCMeta):
         if curvature is None:
             curvature = self.memory(len(w0))
             curvature.expect_from(point.gradient)
+        del w0  # which frees its memory if the caller does not keep it
         history, message, stopped = [point.value], "no iteration is allowed", False
         while True:
             norm, reached = float(np.linalg.norm(point.steepest)), self._reached(penalty, point)
