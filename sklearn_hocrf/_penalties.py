@@ -53,7 +53,7 @@ class Penalty(Settings):
 
         Parameters
         ----------
-        place : ndarray of shape (K,), int64
+        place : ndarray of shape (K,), uint32
             The variable of each weight.
         root : ndarray of shape (M,)
             Square root of the number of weights of each variable; a weight is ``variable / root``.

@@ -491,3 +491,17 @@ def test_weights_of_own_solvers_are_copied():
     before = crf.predict_marginals(X)[0]
     kept[0][:] = 0.0
     np.testing.assert_array_equal(crf.predict_marginals(X)[0], before)
+
+
+@pytest.mark.parametrize("keeps_equal", [False, True])
+def test_own_solvers_may_write_to_their_first_weights(keeps_equal):
+    class Writes(LBFGS):
+        keeps_equal_weights_equal = keeps_equal
+
+        def solve(self, objective, penalty, w0):
+            w0 += 0.5
+            return super().solve(objective, penalty, w0)
+
+    found, expected = HighOrderCRF(solver=Writes(tol=1e-6)).fit(X, TAGS), HighOrderCRF(tol=1e-6).fit(X, TAGS)
+    assert found.objective_history_[0] > expected.objective_history_[-1]
+    np.testing.assert_allclose(found.objective_history_[-1], expected.objective_history_[-1], rtol=1e-9)

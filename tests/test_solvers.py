@@ -1,5 +1,7 @@
 """Solvers and penalties on functions whose minima are known; neither has heard of sequences."""
 
+import tracemalloc
+import weakref
 from functools import partial
 
 import numpy as np
@@ -435,11 +437,44 @@ def test_single_precision_changes_no_optimum():
 
 
 def test_few_weights_have_pairs_in_double_precision():
-    assert LBFGS().memory(80_000)._steps.dtype == np.float64
+    assert LBFGS().memory(80_000).dtype == np.float64
     many = LBFGS().memory(400_000)
-    assert many._steps.dtype == np.float32
-    assert many._steps.nbytes + many._changes.nbytes <= 1 << 27 < 8 * 400_000 * (len(many._steps) + 2)
-    assert len(LBFGS().memory(10_000_000)._steps) == 10
+    assert many.dtype == np.float32
+    assert 8 * 400_000 * many.n_pairs <= 1 << 27 < 8 * 400_000 * (many.n_pairs + 2)
+    assert LBFGS().memory(10_000_000).n_pairs == 10
+
+
+def test_first_weights_are_not_kept():
+    """Those that nobody else refers to are gone when the second point is evaluated."""
+    given, alive = [], []
+
+    def first_weights():
+        w0 = np.ones(5)
+        given.append(weakref.ref(w0))
+        return w0
+
+    class Watched(Quadratic):
+        def value_gradient(self, w):
+            alive.append(given[0]() is not None)
+            return super().value_gradient(w)
+
+    for solver in LBFGS, OWLQN:
+        solver().solve(Watched(np.diag(np.arange(1.0, 6.0)), 0.0), L2(1.0), first_weights())
+        assert len(alive) > 1
+        assert not any(alive[1:])
+        given.clear(), alive.clear()
+
+
+def test_pairs_take_memory_as_they_are_needed():
+    n_weights = 10_000
+    tracemalloc.start()
+    memory = LBFGSMemory(100, n_weights)
+    points = [Point(np.full(n_weights, x), 0.0, np.full(n_weights, x), np.empty(0)) for x in (0.0, 1.0)]
+    before = tracemalloc.get_traced_memory()[0]
+    memory.add(*points)
+    after = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert 16 * n_weights <= after - before < 17 * n_weights
 
 
 def test_curvature_keeps_the_newest_steps():

@@ -446,12 +446,12 @@ class BaseSequenceLabeler(
     def _start(
         self, layout: WeightLayout, data: TrainingData, found: FoundPatterns | None, is_warm: bool
     ) -> np.ndarray:
-        """Return the weights from which training starts."""
+        """Return the weights from which training starts: read-only zeros without memory unless there are others."""
         if found is not None:
             last, weights = found.layout, found.weights
             coef = last.coef(weights), last.part_coef(weights), last.token_coef(weights)
             return layout.weights(last.pattern_coef(weights), *coef)
-        return self._last_weights(layout, data) if is_warm else np.zeros(layout.n_weights)
+        return self._last_weights(layout, data) if is_warm else np.broadcast_to(0.0, layout.n_weights)
 
     def _pose_problem(self, layout: WeightLayout, data: TrainingData, counts: np.ndarray | None = None) -> Problem:
         """Return validated training data under a layout.

@@ -306,7 +306,8 @@ def _minimise(objective: Any, penalty: Any, problem: Problem, start: np.ndarray,
     """Minimise an objective of labelled data plus a penalty, and check whether there is a minimum."""
     report = _minimise_tied(solver, objective, penalty, problem, start)
     if report is None:
-        report = check_report(_solve(solver, objective.bind(problem), penalty, start), solver, len(start))
+        bound = objective.bind(problem)
+        report = check_report(_method(solver, bound)(bound, penalty, np.array(start)), solver, len(start))
     if not report.stopped and _lacks_optimum(objective, penalty, problem, report.w):
         remedy = (
             "There is no optimum: the model separates the training data, so larger weights are always better. Use a "
@@ -339,7 +340,7 @@ def _minimise_tied(
     if not tied.precision.all() and not np.allclose(ties.widen(ties.narrow(start)), start):
         return None
     narrow = Tied(objective.bind(problem.under(ties.layout)), ties)
-    report = _solve(_widening(solver, ties), narrow, tied, ties.narrow(start))
+    report = _method(_widening(solver, ties), narrow)(narrow, tied, ties.narrow(start))
     return report._replace(w=ties.widen(report.w))
 
 
@@ -366,12 +367,13 @@ def with_callback(solver: Any, callback: Callable[[Progress], Any] | None) -> An
     return solver
 
 
-def _solve(solver: Any, objective: Any, penalty: Any, start: np.ndarray) -> SolverReport:
-    """Minimise a bound objective plus a penalty."""
+def _method(solver: Any, objective: Any) -> Callable[[Any, Any, np.ndarray], SolverReport]:
+    """Return a function that minimises a bound objective plus a penalty from given weights.
+
+    It is called with weights that nobody else refers to, so that solvers need not keep them in memory.
+    """
     n_inner = getattr(objective, "n_inner", 0)
-    if not n_inner:
-        return solver.solve(objective, penalty, start)
-    return _solve_bounds(solver, n_inner, objective, penalty, start)
+    return partial(_solve_bounds, solver, n_inner) if n_inner else solver.solve
 
 
 def _solve_bounds(solver: Any, n_inner: int, objective: Any, penalty: Any, start: np.ndarray) -> SolverReport:

@@ -106,6 +106,7 @@ class QuasiNewton(Solver, metaclass=ABCMeta):
         if curvature is None:
             curvature = self.memory(len(w0))
             curvature.expect_from(point.gradient)
+        del w0  # which frees its memory if the caller does not keep it
         history, message, stopped = [point.value], "no iteration is allowed", False
         while True:
             norm, reached = float(np.linalg.norm(point.steepest)), self._reached(penalty, point)
@@ -167,7 +168,9 @@ class LBFGSMemory:
     """
 
     def __init__(self, n_pairs, n_weights, dtype=np.float64) -> None:
-        self._steps, self._changes = np.empty((2, n_pairs, n_weights), dtype)  # takes memory only as it is filled
+        self.n_pairs, self.n_weights, self.dtype = n_pairs, n_weights, dtype
+        self._steps: dict[int, np.ndarray] = {}  # by row, for rows that have been used
+        self._changes: dict[int, np.ndarray] = {}
         self._products = np.empty(n_pairs)
         self._tables = np.empty((2, n_pairs, n_pairs))  # products of steps with steps over scales, and earlier changes
         self._cuts = [(i, min(i + _BLOCK, n_weights)) for i in range(0, n_weights, _BLOCK)]
@@ -194,10 +197,13 @@ class LBFGSMemory:
 
     def add(self, point, new):
         """Add the step between two points, unless the function is not convex along it."""
-        free = set(range(len(self._products))).difference(self._rows)
+        free = set(range(self.n_pairs)).difference(self._rows)
         row = min(free) if free else self._rows[0]
         self._tabulated.discard(row)
         kept = [r for r in self._rows if r != row]
+        if row not in self._steps:
+            # both in single precision take as much memory as a vector of weights: they fit where one has been
+            self._steps[row], self._changes[row] = np.empty((2, self.n_weights), self.dtype)
         step = np.subtract(new.w, point.w, out=self._steps[row], casting="same_kind")
         change = np.subtract(new.gradient, point.gradient, out=self._changes[row], casting="same_kind")
         self._products[row], is_convex = self._product(step, change)

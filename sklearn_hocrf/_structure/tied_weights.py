@@ -25,7 +25,7 @@ class Ties(NamedTuple):
     """Groups of equal weights.   K weights, M variables."""
 
     layout: WeightLayout  # with one attribute of each kind, whose weights are the sums of the equal weights
-    place: np.ndarray  # (K,) int64   variable of each weight
+    place: np.ndarray  # (K,) uint32   variable of each weight
     root: np.ndarray  # (M,) float64   square root of the number of weights of each variable
 
     def narrow(self, w: np.ndarray) -> np.ndarray:
@@ -78,7 +78,7 @@ def tie_weights(layout: WeightLayout, batch: SequenceBatch, groups: np.ndarray |
     kept[:n_pairs] = (first == np.arange(len(first)))[rank]
     same = np.arange(layout.n_weights)  # the weight among those kept
     same[:n_pairs] += (starts[first] - starts[:-1])[rank]
-    place = (np.cumsum(kept) - 1)[same]
+    place = (np.cumsum(kept) - 1)[same].astype(np.uint32)
     pairs = np.flatnonzero(kept[:n_pairs])
     return Ties(
         layout.with_pairs(layout.pair_feature[pairs], layout.pair_pattern[pairs]),

@@ -35,8 +35,8 @@ def recorder(base, variant, reports):
 
         def memory(self, n_weights):
             memory = super().memory(n_weights)
-            if variant == "half the pairs" and memory._steps.dtype == np.float32:
-                memory = LBFGSMemory(max(len(memory._steps) // 2, self.pairs[0]), n_weights, np.float32)
+            if variant == "half the pairs" and memory.dtype == np.float32:
+                memory = LBFGSMemory(max(memory.n_pairs // 2, self.pairs[0]), n_weights, np.float32)
             if variant != "scales":
                 memory.expect_from = id  # which does nothing
             return memory
