@@ -104,7 +104,7 @@ LIMITS = {
     ("pruning", "60 iterations from raw words, 6 candidates"): AtMost(0.35),
     ("pruning", "raw words, 6 candidates"): AtLeast(30_000),
     ("pruning", "gradient, 6 candidates, labels with parts"): AtMost(1.5),
-    ("memory", "training, above inputs (features)"): AtMost(0.5),
+    ("memory", "training, above inputs (features)"): AtMost(0.8),
     ("memory", "training, above imports (features)"): AtMost(0.5),
 }
 
