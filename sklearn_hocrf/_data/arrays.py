@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
 
 __all__ = [
     "ascends",
+    "empty_aligned",
     "freeze",
     "freeze_all",
     "freeze_indices",
@@ -20,6 +22,26 @@ __all__ = [
 ]
 
 PIECE = 1 << 20  # elements processed at a time, where an array may be larger than memory
+_CACHE_LINE = 64  # bytes
+
+
+def empty_aligned(*shape: int) -> np.ndarray:
+    """Return an array of float64 with any numbers, whose first begins a cache line.
+
+    Kernels read tables of lanes in vectors of whole lines. numpy aligns memory to 16 bytes: from there, each vector
+    would lie across two lines.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf._data.arrays import empty_aligned
+    >>> table = empty_aligned(3, 16)
+    >>> table.shape, table.ctypes.data % 64
+    ((3, 16), 0)
+    """
+    size = math.prod(shape)
+    memory = np.empty(size + _CACHE_LINE // 8 - 1)
+    first = -memory.ctypes.data % _CACHE_LINE // 8
+    return memory[first : first + size].reshape(shape)
 
 
 def mapped_file(array) -> str | None:

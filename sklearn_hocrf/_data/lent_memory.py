@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from .arrays import empty_aligned
+
 __all__ = ["LentMemory"]
 
 
 class LentMemory:
-    """Lender of memory for large arrays of few shapes.
+    """Lender of memory for large arrays of few shapes that begin at a cache line.
 
     The system clears new memory page by page, when it is first used; for some allocators, each time. A copy of a
     lender, also one in another process, begins without memory.
@@ -26,8 +28,8 @@ class LentMemory:
     most_kept = 4
 
     def __init__(self) -> None:
-        self._owners: dict[tuple[int, ...], list[np.ndarray]] = {}  # of the memory, by shape
-        self._nobodys = [np.empty(0)]  # an array that nobody refers to
+        self._owners: dict[tuple[int, ...], list[np.ndarray]] = {}  # by shape
+        self._nobodys = [empty_aligned(0)]  # an array that nobody refers to
         self._lock = Lock()
 
     def __reduce__(self):
@@ -40,7 +42,7 @@ class LentMemory:
             # each is referred to by the list that keeps it and by the list made here
             of_unused, *counts = _reference_counts([*self._nobodys, *owners])
             unused = [n for n, count in enumerate(counts) if count == of_unused]
-            owner = owners[unused[0]] if unused else np.empty(shape)
+            owner = owners[unused[0]] if unused else empty_aligned(*shape)
             if not unused:
                 owners.append(owner)
                 del owners[: -self.most_kept]
@@ -58,4 +60,4 @@ class LentMemory:
 
 def _reference_counts(owners: list[Any]) -> list[int]:
     """Return how often each of some arrays is referred to: by each array made from it, too, at any remove."""
-    return [getrefcount(owner) for owner in owners]
+    return [getrefcount(owner.base) for owner in owners]

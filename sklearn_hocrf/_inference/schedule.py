@@ -33,7 +33,7 @@ from joblib.parallel import (
     get_active_backend,
 )
 
-from .._data.arrays import freeze_all, offsets_of, reading_order
+from .._data.arrays import empty_aligned, freeze_all, offsets_of, reading_order
 from .._data.batch import SequenceBatch, TokenFeatures
 from .._data.lent_memory import LentMemory
 from .._data.masks import Mask
@@ -152,7 +152,7 @@ class Workspace:
             raise CancelledError
         size = math.prod(shape)
         if name not in self._memory or self._memory[name].size < size:
-            self._memory[name] = np.empty(size)
+            self._memory[name] = empty_aligned(size)
         return self._memory[name][:size].reshape(shape)
 
 

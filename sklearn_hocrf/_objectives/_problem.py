@@ -117,7 +117,7 @@ class Problem:
         """Return the model with the weights ``w``."""
         if self.candidates is not None:
             return self.family.model(self.layout, w, schedule=self.schedule)
-        table = self.layout.dense_table(w, self.plan.memory.zeros)
+        table = self.layout.dense_table(w, self.plan.memory.empty)
         return self.family.model(self.layout, w, table, self.schedule)
 
     @cached_property

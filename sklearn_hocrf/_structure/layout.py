@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from .._data.arrays import freeze, freeze_all, freeze_indices
+from .._data.arrays import empty_aligned, freeze, freeze_all, freeze_indices
 from .._data.batch import SequenceBatch, TokenFeatures
 from .._data.scratch import allocator
 from .._data.segments import BEGIN, Channel, LengthBlock
@@ -287,14 +287,14 @@ class WeightLayout:
         raise ValueError(f"a {type(self).__name__} has no state except the arguments of its constructor")
 
     def dense_table(
-        self, weights: np.ndarray | None = None, zeros: Callable[..., np.ndarray] | None = None
+        self, weights: np.ndarray | None = None, empty: Callable[..., np.ndarray] = empty_aligned
     ) -> np.ndarray:
         """Return the weights of the dense features' pairs as a table of shape (H, D), or one of zeros.
 
-        ``zeros`` is called with the shape for the memory of the table.
+        ``empty`` is called with the shape for the memory of the table.
         """
-        shape = self.pairs.n_dense, self._dense_width
-        table = np.zeros(shape) if zeros is None else zeros(*shape)
+        table = empty(self.pairs.n_dense, self._dense_width)
+        table.fill(0.0)
         if weights is not None:
             given = weights[: len(self.dense_places)]
             if self.places_are_distinct:
