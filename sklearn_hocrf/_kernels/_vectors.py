@@ -22,7 +22,10 @@ from numba.core import cgutils
 from numba.extending import intrinsic, models, register_model
 from numba.np.arrayobj import make_array
 
+from ._jit import njit
+
 LANES = 16  # measured: docs/develop/design.md
+CACHE_LINE = 64  # bytes
 FOLDED = 4  # columns that are left of LANES where sums over all lanes are collected
 STEP = 8
 ir = cgutils.ir  # llvmlite, as numba brings it
@@ -307,6 +310,14 @@ def exp(typing_context, lanes):
         return result if derivative is None else _dual(builder, result, builder.fmul(result, derivative))
 
     return lanes(lanes), generate
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def empty_table(n_rows):
+    """Return a table of lanes with any numbers; it begins at a cache line, so that no vector lies across two."""
+    memory = np.empty(n_rows * LANES + CACHE_LINE // 8 - 1)
+    first = -memory.ctypes.data % CACHE_LINE // 8
+    return memory[first : first + n_rows * LANES].reshape(n_rows, LANES)
 
 
 def _pointer_to_step(context, builder, signature, args):

@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ._jit import njit
+from ._vectors import empty_table
 from .chain import FOLDED, LANES, ChainScratch, ChainTables, LocalTile, backward, exponentiate, forward
 from .masks import forbid_labels
 from .token_scores import move_rows, score_rows
@@ -139,16 +140,16 @@ def _allot(batches, weighted_arcs, n_columns):
     n_rows, n_blocks = largest_tile(batches)
     n_states, n_arcs = len(weighted_arcs.fail), len(weighted_arcs.arc_varying)
     tables = ChainTables(
-        np.empty((n_rows * n_columns, LANES)),
-        np.empty((n_rows * len(weighted_arcs.varying_arc), LANES)),
-        np.empty(((n_rows + n_blocks) * n_states, LANES)),
-        np.empty((n_rows, LANES)),
+        empty_table(n_rows * n_columns),
+        empty_table(n_rows * len(weighted_arcs.varying_arc)),
+        empty_table((n_rows + n_blocks) * n_states),
+        empty_table(n_rows),
     )
     n_values = n_states + len(weighted_arcs.starts) - 1
     scratch = ChainScratch(
-        np.empty((n_values, LANES)),
-        np.empty((n_arcs + len(weighted_arcs.back_starts) - 1, LANES)),
-        np.empty((n_values, LANES)),
+        empty_table(n_values),
+        empty_table(n_arcs + len(weighted_arcs.back_starts) - 1),
+        empty_table(n_values),
     )
     return tables, scratch
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ._jit import njit
+from ._vectors import empty_table
 from .chain import FOLDED, LANES
 from .descent import SMALLEST_FACTOR, add_counts, end_step, largest_tile, move_biases, none_suspect, tile_of, weigh_arcs
 from .masks import forbid_segments, forbid_short
@@ -54,24 +55,24 @@ def _allot(batches, weighted_arcs, index, n_columns):
     n_states, n_arcs, n_spans = len(weighted_arcs.fail), len(weighted_arcs.arc_varying), len(index.span_arc)
     n_varying, n_cells, n_longest = len(weighted_arcs.varying_arc), index.first_cell[-1], index.longest.max()
     tables = SegmentTables(
-        np.empty((n_rows * n_columns, LANES)),
-        np.empty((n_rows * n_cells, LANES)),
-        np.empty((n_rows * n_varying, LANES)),
-        np.empty((n_rows * n_states, LANES)),
-        np.empty((n_rows * n_spans, LANES)),
-        np.empty(((n_rows + n_blocks) * n_states, LANES)),
-        np.empty((n_rows, LANES)),
-        np.empty((n_rows, LANES)),
-        np.empty((n_rows * n_states, LANES)),
-        np.empty((n_rows * n_spans, LANES)),
+        empty_table(n_rows * n_columns),
+        empty_table(n_rows * n_cells),
+        empty_table(n_rows * n_varying),
+        empty_table(n_rows * n_states),
+        empty_table(n_rows * n_spans),
+        empty_table((n_rows + n_blocks) * n_states),
+        empty_table(n_rows),
+        empty_table(n_rows),
+        empty_table(n_rows * n_states),
+        empty_table(n_rows * n_spans),
     )
     scratch = SegmentScratch(
-        np.empty((n_states + len(weighted_arcs.starts) - 1, LANES)),
-        np.empty((n_arcs + len(weighted_arcs.back_starts) - 1, LANES)),
-        np.empty((n_varying, LANES)),
-        np.empty((n_states, LANES)),
-        np.empty((n_longest + 1, LANES)),
-        np.empty((n_spans * n_longest, LANES)),
+        empty_table(n_states + len(weighted_arcs.starts) - 1),
+        empty_table(n_arcs + len(weighted_arcs.back_starts) - 1),
+        empty_table(n_varying),
+        empty_table(n_states),
+        empty_table(n_longest + 1),
+        empty_table(n_spans * n_longest),
     )
     return tables, scratch
 
