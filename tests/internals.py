@@ -5,7 +5,7 @@
 from sklearn_hocrf import _files, _kernels
 from sklearn_hocrf.__main__ import Counter, main
 from sklearn_hocrf._data import arrays, batch, folders, schemes, scratch
-from sklearn_hocrf._data.arrays import freeze, mapped_file, reading_order
+from sklearn_hocrf._data.arrays import empty_aligned, freeze, mapped_file, reading_order
 from sklearn_hocrf._data.batch import SequenceBatch
 from sklearn_hocrf._data.columns import DenseColumns, TokenColumn
 from sklearn_hocrf._data.labels import decode_labels, encode_labels, flatten_labels, position_name, sorted_labels
@@ -50,9 +50,10 @@ from sklearn_hocrf._inference.lattice import LatticeModel, LatticePlan
 from sklearn_hocrf._inference.loss_augmented import MaxOracle
 from sklearn_hocrf._inference.minibatches import shuffled_minibatches
 from sklearn_hocrf._inference.passes import MarginalPass
-from sklearn_hocrf._inference.schedule import Plan, Schedule, add_up, for_each_chunk, threads_for
+from sklearn_hocrf._inference.schedule import Plan, Schedule, Workspace, add_up, for_each_chunk, threads_for
 from sklearn_hocrf._inference.segment import SegmentModel, SegmentPlan
 from sklearn_hocrf._kernels import chain, chain_log, segment, segment_log, segment_scores, token_scores
+from sklearn_hocrf._kernels._vectors import LANES, empty_table
 from sklearn_hocrf._objectives import (
     Hinge,
     LocalFeatureMatching,

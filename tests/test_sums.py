@@ -6,7 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from internals import LentMemory, Plan, Schedule, add_up, freeze
+from internals import LANES, LentMemory, Plan, Schedule, Workspace, add_up, empty_aligned, empty_table, freeze
+from numba import njit
 from numpy.testing import assert_array_equal
 
 N_CHUNKS = 12
@@ -109,6 +110,33 @@ def test_memory_that_anything_refers_to_is_not_lent_again(derived):
     for table in [memory.zeros(1000) for _ in range(20)]:  # more than are kept
         table += 7.0
     assert not np.asarray(memoryview(user)).any()
+
+
+@njit
+def table_of_kernel(n_rows):  # a function within kernels cannot be called from here
+    return empty_table(n_rows)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        empty_aligned,
+        lambda *shape: LentMemory().empty(*shape),
+        lambda *shape: LentMemory().zeros(*shape),
+        lambda *shape: Workspace()("scores", *shape),
+        lambda n_rows, _: table_of_kernel(n_rows),
+    ],
+)
+def test_tables_begin_at_cache_lines(make):
+    tables = [make(n_rows, LANES) for n_rows in (*range(1, 40), 100_003) for _ in range(3)]
+    assert {table.ctypes.data % 64 for table in tables} == {0}
+    assert make(0, LANES).shape == (0, LANES)
+    for number, table in enumerate(tables):  # to the last number, each in memory of its own
+        assert table.flags.c_contiguous
+        table.fill(number)
+    for number, table in enumerate(tables):
+        assert (table == number).all()
+        assert table.shape[1] == LANES
 
 
 def test_few_arrays_are_kept():
