@@ -3,9 +3,14 @@
 import pickle
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from itertools import combinations, pairwise
+from types import SimpleNamespace
 
+import internals
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from internals import LANES, LentMemory, Plan, Schedule, Workspace, add_up, empty_aligned, empty_table, freeze
 from numba import njit
 from numpy.testing import assert_array_equal
@@ -137,6 +142,23 @@ def test_tables_begin_at_cache_lines(make):
     for number, table in enumerate(tables):
         assert (table == number).all()
         assert table.shape[1] == LANES
+
+
+@settings(max_examples=300)
+@given(st.lists(st.integers(1, 9), max_size=8), st.integers(1, 6))
+def test_the_longest_chunk_is_as_short_as_possible(tokens, n_chunks):
+    def longest(cuts):
+        return max(sum(tokens[start:end]) for start, end in pairwise((0, *cuts, len(tokens))))
+
+    tasks = [SimpleNamespace(n_tokens=n) for n in tokens]
+    chunks = internals._deal(tasks, n_chunks)
+    assert [task for chunk in chunks for task in chunk] == tasks
+    assert all(chunks)
+    assert len(chunks) <= n_chunks
+    if tokens:
+        most_cuts = min(n_chunks, len(tokens)) - 1
+        every = (cuts for n in range(most_cuts + 1) for cuts in combinations(range(1, len(tokens)), n))
+        assert max(sum(task.n_tokens for task in chunk) for chunk in chunks) == min(map(longest, every))
 
 
 def test_few_arrays_are_kept():

@@ -14,12 +14,14 @@ from __future__ import annotations
 
 import copy
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain as joined
+from itertools import pairwise
 from threading import Event, Lock
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -414,14 +416,27 @@ class Plan(SharedWork):
 
 
 def _deal(tasks: list[Task], n_chunks: int) -> list[list[Task]]:
-    """Return at most ``n_chunks`` lists of consecutive tasks of about the same number of tokens."""
-    if n_chunks == 1 or len(tasks) == 1:
+    """Return at most ``n_chunks`` lists of consecutive tasks, of which the one with most tokens has as few as possible.
+
+    Threads take turns to fetch a list, and wait for the one that ends last.
+    """
+    if n_chunks == 1 or len(tasks) <= 1:
         return [tasks] if tasks else []
-    tokens = np.cumsum([task.n_tokens for task in tasks])
-    if not len(tokens):
-        return []
-    chunk = (tokens - 1) * n_chunks // tokens[-1]
-    return [[tasks[i] for i in np.flatnonzero(chunk == c)] for c in np.unique(chunk)]
+    tokens = [task.n_tokens for task in tasks]
+    least, total = max(tokens), sum(tokens)
+    most = least + bisect_left(range(least, total), True, key=lambda most: len(_packed(tokens, most)) <= n_chunks)
+    return [tasks[start:end] for start, end in pairwise([*_packed(tokens, most), len(tasks)])]
+
+
+def _packed(tokens: list[int], most: int) -> list[int]:
+    """Return the first task of each list, if lists are filled up one after the other with at most ``most`` tokens."""
+    firsts, n_tokens = [], most + 1
+    for task, more in enumerate(tokens):
+        if n_tokens + more > most:
+            firsts.append(task)
+            n_tokens = 0
+        n_tokens += more
+    return firsts
 
 
 def threads_for(n_jobs: int | None = None) -> int:
