@@ -4,7 +4,8 @@
         [--attributes N ...] [--rounds N]
 
 All processes take the settings of their allocator from the environment, also workers: with MALLOC_MMAP_MAX_=0 and
-MALLOC_TRIM_THRESHOLD_=8000000000 they keep memory that is freed.
+MALLOC_TRIM_THRESHOLD_=8000000000 they keep memory that is freed. ``compare.py --tasks cluster`` measures the parts
+"gradient" and "kills" so.
 
 Parts: "gradient", two workers of one thread beside one process of one thread, which take turns, on the data of
 ``common.generate``; an iteration has the L-BFGS of the client too, in one process or on the cluster; "two bare" is the
@@ -20,10 +21,11 @@ import signal
 import time
 import warnings
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 import psutil
-from common import N_ATTRIBUTES, Process, generate, parse, print_table, with_spread
+from common import N_ATTRIBUTES, Process, fit_quietly, generate, parse, print_table, with_spread
 from dask import delayed
 from distributed import Client, LocalCluster
 
@@ -34,6 +36,7 @@ from sklearn_hocrf.dask._partitions import Partitions
 
 OPTIONS = {"threads_per_worker": 1, "dashboard_address": None, "silence_logs": 50}
 BARE = 0.535  # time of two bare processes that evaluate half of the data each, in times of one with all
+KEEP_FREED = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "8000000000"}  # when processes start
 PARTS = ["gradient", "client", "memory", "kills", "model"]
 
 
@@ -120,8 +123,32 @@ def evaluate_local():
     return _kept[0].value_gradient(_kept[1])[0]
 
 
+class Measured(NamedTuple):
+    """Gradients on two workers and in one process, in turns.   R rounds."""
+
+    n_weights: int
+    seconds: np.ndarray  # (R, 2)
+    n_bytes: np.ndarray  # (R,)   that the loopback device has sent
+    steps: float  # seconds of L-BFGS in an iteration
+
+    @property
+    def iterations(self):
+        """Seconds of iterations; shape (R, 2)."""
+        return self.seconds + self.steps
+
+    @property
+    def bare(self):
+        """The iteration of two processes that exchange nothing, in times of that of one."""
+        return float(np.median((BARE * self.seconds[:, 1] + self.steps) / self.iterations[:, 1]))
+
+    @property
+    def sent(self):
+        """Vectors of weights that are sent for each worker, with the headers of packets; shape (R,)."""
+        return self.n_bytes / (2 * 8 * self.n_weights)
+
+
 def measure_gradient(n_tokens, n_parts, n_rounds, n_attributes):
-    """Return (weights, seconds of cluster and process in each round, bytes of each round, seconds of L-BFGS)."""
+    """Return what is measured, all of it in processes that start now."""
     with (
         Process() as process,
         LocalCluster(n_workers=2, memory_limit=0, **OPTIONS) as cluster,
@@ -130,25 +157,23 @@ def measure_gradient(n_tokens, n_parts, n_rounds, n_attributes):
         process.run(keep_local, n_tokens, n_parts, n_attributes)
         crf = HighOrderCRF(solver=Evaluate(n_rounds, lambda: process.run(evaluate_local)))
         parts = partitions(n_tokens, n_parts, n_attributes)
-        solver = DaskSequenceLabeler(crf, client).fit(*parts).estimator_.solver
+        solver = fit_quietly(DaskSequenceLabeler(crf, client), *parts).estimator_.solver
         value = process.run(evaluate_local)
         assert abs(solver.value - value) <= 1e-9 * abs(value), (solver.value, value)
         steps = np.median(seconds_of_steps(solver.n_weights))
-        return solver.n_weights, np.array(solver.seconds), np.array(solver.n_bytes), steps
+        return Measured(solver.n_weights, np.array(solver.seconds), np.array(solver.n_bytes), steps)
 
 
 def report_gradients(sizes, n_attributes, n_parts, n_rounds):
     lines, results = [], []
     for n_tokens, n in product(sizes, n_attributes):
         before = load()
-        n_weights, seconds, n_bytes, steps = measure_gradient(n_tokens, n_parts, n_rounds, n)
-        ratio = seconds[:, 0] / seconds[:, 1]
-        iteration = (seconds[:, 0] + steps) / (seconds[:, 1] + steps)
-        bare = np.median((BARE * seconds[:, 1] + steps) / (seconds[:, 1] + steps))
-        results.append((n_tokens, n_weights, *np.median(seconds, axis=0)))
-        parts = [with_spread(numbers) for numbers in (seconds[:, 0], seconds[:, 1], ratio, iteration)]
-        sent = f"{np.median(n_bytes) / (16 * n_weights):.1f}"
-        lines.append((f"{n_tokens:,}", f"{n_weights:,}", *parts, f"{bare:.2f}", sent, before))
+        found = measure_gradient(n_tokens, n_parts, n_rounds, n)
+        results.append((n_tokens, found.n_weights, *np.median(found.seconds, axis=0)))
+        ratio, iteration = (pairs[:, 0] / pairs[:, 1] for pairs in (found.seconds, found.iterations))
+        parts = [with_spread(numbers) for numbers in (*found.seconds.T, ratio, iteration)]
+        sent = f"{np.median(found.sent):.1f}"
+        lines.append((f"{n_tokens:,}", f"{found.n_weights:,}", *parts, f"{found.bare:.2f}", sent, before))
     heads = ["tokens", "weights", "two workers, s", "one process, s", "ratio", "iteration", "two bare", "sent", "load"]
     print_table(heads, lines)
     return results
@@ -252,13 +277,14 @@ def report_memory(n_tokens, n_parts, limit):
 
 
 def report_kills(n_fits, n_tokens=20_000):
-    """Print in how many fits, a worker of which is killed, the bits are those of an undisturbed fit."""
+    """Print and return in how many fits, a worker of which is killed, the bits are those of an undisturbed fit."""
     same = 0
     X, y = partitions(n_tokens, 6)
     for n in range(n_fits):
         with LocalCluster(n_workers=2, **OPTIONS) as cluster, Client(cluster) as client:
             if n == 0:
-                expected = DaskSequenceLabeler(HighOrderCRF(solver=LBFGS(max_iter=30)), client).fit(X, y).estimator_
+                labeler = DaskSequenceLabeler(HighOrderCRF(solver=LBFGS(max_iter=30)), client)
+                expected = fit_quietly(labeler, X, y).estimator_
 
             def kill(progress, n=n, client=client):
                 if progress.n_iter == 2 + 2 * n:
@@ -267,11 +293,12 @@ def report_kills(n_fits, n_tokens=20_000):
 
             start = time.perf_counter()
             labeler = DaskSequenceLabeler(HighOrderCRF(solver=LBFGS(max_iter=30, callback=kill)), client)
-            crf = labeler.fit(X, y).estimator_
+            crf = fit_quietly(labeler, X, y).estimator_
             equal = crf.objective_history_.tobytes() == expected.objective_history_.tobytes()
             same += equal
             print(f"killed at iteration {2 + 2 * n}: {time.perf_counter() - start:.1f} s, same bits: {equal}")
     print(f"{same} of {n_fits} fits end with the same bits")
+    return same
 
 
 # --------------------------------------------------------------------------------------------------------------- model

@@ -15,29 +15,28 @@ trains on generated sentences, with a million attributes, until L-BFGS has all o
 import ctypes
 import gc
 import pickle
-import sys
 import tempfile
 from itertools import product
 from pathlib import Path
+from typing import NamedTuple
 
 import bench_chunking
 import bench_features
 import common
 import numpy as np
-from common import Process, skip_where
+from common import Process, elsewhere, skip_where
 
 from sklearn_hocrf import HighOrderCRF
 
 PROGRAMS = ["HighOrderCRF", "python-crfsuite"]
 INPUTS = ["features", "tokens"]
 MAX_ITER = 12  # L-BFGS has all of its vectors by then
+PEAKS = "peak memory can be reset"
 
 
 def absent():
     """Return why the benchmark cannot run, or None."""
-    if not sys.platform.startswith("linux"):
-        return "peak memory can be reset on Linux only"
-    return bench_chunking.absent()
+    return elsewhere(PEAKS) or bench_chunking.absent()
 
 
 def mebibytes(name):
@@ -141,17 +140,27 @@ def measure(n_rounds, n_sentences=None, max_iter=MAX_ITER):
     return peaks
 
 
+class Generated(NamedTuple):
+    """What training on generated sentences takes."""
+
+    n_tokens: int
+    n_weights: int
+    inputs: float  # mebibytes, above the imports
+    training: float  # mebibytes, above the inputs
+
+    def __str__(self):
+        size = f"{self.n_tokens:,} tokens, {self.n_weights:,} weights"
+        return f"{size}: inputs {self.inputs:,.0f} MiB, training {self.training:,.0f}"
+
+
 def train_generated(n_tokens):
-    """Print the mebibytes that training on generated sentences adds to them."""
+    """Return how many mebibytes training on generated sentences adds to them, in this process."""
     imports = resident()
     X, y = common.generate(n_tokens)
     inputs = resident()
     crf = common.fit_quietly(HighOrderCRF(max_iter=MAX_ITER, tol=0.0), X, y)
-    peak, n_weights = mebibytes("VmHWM"), crf._layout.n_weights
-    print(
-        f"{n_tokens:,} tokens, {n_weights:,} weights: inputs {inputs - imports:,.0f} MiB, training {peak - inputs:,.0f}"
-    )
+    return Generated(n_tokens, crf._layout.n_weights, inputs - imports, mebibytes("VmHWM") - inputs)
 
 
 if __name__ == "__main__":
-    train_generated(common.parse(__doc__, tokens=10_000_000).tokens)
+    print(train_generated(common.parse(__doc__, tokens=10_000_000).tokens))

@@ -4,16 +4,19 @@
 
 Each model is trained until its solver converges; scores on held-out data, taken every few iterations, have settled when
 they stay within 0.001 of those at the end. Rows: the solver as it is, with scales of weights from the first gradient;
-without scales; and also with half as many pairs, where not all of them fit into memory as doubles. No data, no task.
+without scales; and also with half as many pairs, where not all of them fit into memory as doubles. Seconds are those of
+the processor. No data, no task. ``compare.py --tasks passes`` sets limits for some of the rows.
 """
 
 import gzip
 import random
 import time
+from typing import NamedTuple
 
 import numpy as np
 from bench_tolerance import TASKS, Given, Task, conll2000, handwriting
 from common import absent, data_file, fit_quietly, parse, print_table, skipped
+from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
 from sklearn_hocrf import HighOrderCRF
@@ -24,11 +27,11 @@ from sklearn_hocrf.training import LBFGS, OWLQN
 
 ZONES, REFERENCES = ("grobid_zones", "train.txt.gz"), ("anystyle_references", "core.txt.gz")
 NEAR, EVERY, VARIANTS = 0.001, 5, ("scales", "no scales", "half the pairs")
-HEADS = ["", "passes until settled", "all", "seconds", "scores"]
+HEADS = ["", "passes until settled", "all", "seconds until settled", "all", "scores"]
 
 
 def recorder(base, variant, reports):
-    """Return a solver that adds its reports of every few iterations to a list."""
+    """Return a solver that adds its reports of every few iterations, with the processor's clock, to a list."""
 
     class Recorder(base):
         keeps_equal_weights_equal = True
@@ -41,7 +44,11 @@ def recorder(base, variant, reports):
                 memory.expect_from = id  # which does nothing
             return memory
 
-    return Recorder(max_iter=3000, callback=lambda now: None if now.n_iter % EVERY else reports.append(now.report()))
+    def note(now):
+        if now.n_iter % EVERY == 0:
+            reports.append((now.report(), time.process_time()))
+
+    return Recorder(max_iter=3000, callback=note)
 
 
 def rows_of(*files):
@@ -85,23 +92,41 @@ SIZES = {zones: (100, 6), references: (1500, 30), conll2000: (2000, 40), handwri
 FILES = TASKS | {zones: [ZONES], references: [REFERENCES]}
 
 
+class Settled(NamedTuple):
+    """Passes and processor seconds until scores settle, those of all training, and the scores at its end."""
+
+    passes: float
+    all_passes: float
+    seconds: float
+    all_seconds: float
+    scores: np.ndarray
+
+    def cells(self):
+        figures = [f"{self.passes:.0f}", f"{self.all_passes:.0f}", f"{self.seconds:.1f}", f"{self.all_seconds:.1f}"]
+        return *figures, " ".join(f"{score:.4f}" for score in self.scores)
+
+
 def measure(task, model, variant):
-    """Return passes until scores settle, all passes, processor time, and scores at the end."""
+    """Return when the scores of a model settle: at its end if no report before that is near."""
+    few = clone(model).set_params(solver="auto", max_iter=1)
+    fit_quietly(few, *(part[:20] for part in task.train))  # loads kernels, which does not count
     reports, start, (X, y) = [], time.process_time(), task.test
     solver = recorder(OWLQN if np.any(model.l1_reg) else LBFGS, variant, reports)
     fit_quietly(model.set_params(solver=solver), *task.train)
-    seconds, end, n_passes = (
-        time.process_time() - start,
-        np.atleast_1d(task.score(y, model.predict(X))),
-        model.n_passes_,
-    )
-    settled = n_passes
-    for report in reversed(reports):
+    seconds, n_passes = time.process_time() - start, model.n_passes_
+    end, settled = np.atleast_1d(task.score(y, model.predict(X))), (n_passes, seconds)
+    for report, clock in reversed(reports):
         scores = task.score(y, model.set_params(solver=Given(report)).fit(*task.train).predict(X))
         if np.abs(scores - end).max() > NEAR:
             break
-        settled = report.n_passes
-    return f"{settled:.0f}", f"{n_passes:.0f}", f"{seconds:.1f}", " ".join(f"{score:.4f}" for score in end)
+        settled = report.n_passes, clock - start
+    return Settled(settled[0], n_passes, settled[1], seconds, end)
+
+
+def measure_by_names(make, n, kind, variant="scales"):
+    """Return the same for a model of the first task that ``make(n)`` yields: for a process of its own."""
+    task = next(iter(make(n)))
+    return measure(task, task.models[kind], variant)
 
 
 def main(arguments=None):
@@ -113,7 +138,7 @@ def main(arguments=None):
             for kind, model in task.models.items():
                 print(f"\n{make.__name__}, {kind}")
                 with threadpool_limits(1):
-                    print_table(HEADS, [(variant, *measure(task, model, variant)) for variant in VARIANTS])
+                    print_table(HEADS, [(variant, *measure(task, model, variant).cells()) for variant in VARIANTS])
 
 
 if __name__ == "__main__":

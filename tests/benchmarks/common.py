@@ -71,6 +71,11 @@ def absent(*files, modules=()):
     return None
 
 
+def elsewhere(what):
+    """Return why something cannot be measured where the system is not Linux; or None."""
+    return None if sys.platform.startswith("linux") else f"{what} on Linux only"
+
+
 class Absent(NotImplementedError):
     """What a benchmark needs is not there. asv skips a benchmark whose setup raises a NotImplementedError."""
 
