@@ -246,11 +246,44 @@ def test_no_task_ends_the_others(load, monkeypatch, capsys, tmp_path):
 
 
 @pytest.mark.slow
-def test_comparison_runs(load, capsys):
-    compare = load("compare")
-    assert compare.main(["--quick", "--tasks", "handwriting"]) == 0
+@pytest.mark.parametrize(
+    ("task", "row"),
+    [
+        ("handwriting", "gradient, order 2"),
+        ("large", "training, above inputs"),
+        ("cluster", "fits that lose a worker, with the same bits | 1 of 1"),
+        ("passes", "references settle, order 1, L1"),
+    ],
+)
+def test_comparison_runs(load, capsys, task, row):
+    compare, before = load("compare"), dict(os.environ)
+    assert compare.main(["--quick", "--tasks", task]) == 0
     printed = capsys.readouterr().out
-    assert "| handwriting | gradient, order 2 |" in printed or "- handwriting: skipped" in printed
+    assert f"| {task} | {row} |" in printed or f"- {task}: skipped" in printed
+    assert dict(os.environ) == before
+
+
+def test_figures_of_a_cluster(load):
+    seconds = np.array([[0.9, 1.5], [0.6, 1.0], [0.4, 0.5]])
+    found = load("bench_dask").Measured(1000, seconds, np.array([32000, 40000, 48000]), 0.5)
+    np.testing.assert_allclose(found.iterations, [[1.4, 2.0], [1.1, 1.5], [0.9, 1.0]])
+    assert found.bare == pytest.approx(1.035 / 1.5)
+    assert found.sent.tolist() == [2, 2.5, 3]
+
+
+@pytest.mark.parametrize("every", [1, 1000])
+def test_training_settles(load, monkeypatch, every):
+    module = load("bench_passes")
+    monkeypatch.setattr(module, "EVERY", every)  # 1000: no report before the end
+    X, y = [[["a"], ["b"], ["b"]], [["b"], ["a"]]], [["A", "B", "B"], ["B", "A"]]
+    task = module.Task((X, y), (X, y), {}, module.token_accuracy_score)
+    model = module.HighOrderCRF(1)
+    for variant in module.VARIANTS:
+        found = module.measure(task, model, variant)
+        assert found.scores.tolist() == [1.0]
+        assert 0 < found.passes <= found.all_passes
+        assert 0 < found.seconds <= found.all_seconds
+        assert (found.passes == found.all_passes) == (every > 1)
 
 
 def test_course_of_a_training(load):

@@ -6,7 +6,8 @@ Each line has what is measured here, its peer, their ratio and, where there is o
 also the least and the most of the rounds, in which both take turns. The peer is python-crfsuite or the yardstick U, an
 iteration of python-crfsuite on conll2000 that is measured in every round. Seconds are those of the processor, on one
 thread, unless they are said to be on the wall. Each side of a comparison is a process of its own, so that no task ends
-another. What is absent (data, programs) is skipped with a line. ``--quick`` takes a few sentences and iterations: it
+another. The longest tasks do not follow ``--rounds``: ``large`` and ``passes`` measure once, ``cluster`` has eight
+rounds. What is absent (data, programs) is skipped with a line. ``--quick`` takes a few sentences and iterations: it
 shows that everything runs, its ratios mean nothing.
 """
 
@@ -16,6 +17,7 @@ import sys
 import tempfile
 import time
 import traceback
+import unittest.mock
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 from pathlib import Path
@@ -29,13 +31,14 @@ import bench_latency
 import bench_memory
 import bench_ner
 import bench_online
+import bench_passes
 import bench_pruning
 import bench_segments
 import bench_start
 import bench_tagging
 import numpy as np
 import yardstick
-from common import Absent, Process, absent, parse, skip_where, with_spread
+from common import N_ATTRIBUTES, Absent, Process, absent, elsewhere, parse, skip_where, with_spread
 
 
 class AtMost(NamedTuple):
@@ -106,6 +109,15 @@ LIMITS = {
     ("pruning", "gradient, 6 candidates, labels with parts"): AtMost(1.5),
     ("memory", "training, above inputs (features)"): AtMost(0.8),
     ("memory", "training, above imports (features)"): AtMost(0.5),
+    ("large", "training, above inputs"): AtMost(2253),
+    ("cluster", "iteration, 100,000 attributes, on the wall"): AtMost(0.6),
+    # 2.5 vectors; headers of packets are .1 % of them, and other messages some 50 kB an iteration
+    ("cluster", "sent to each worker, 1,000,000 attributes"): AtMost(2.51),
+    ("cluster", "sent to each worker, 100,000 attributes"): AtMost(2.51),
+    ("cluster", "fits that lose a worker, with the same bits"): AtLeast(10),
+    ("passes", "zones settle"): AtMost(0.5),
+    ("passes", "references settle, order 3, L1"): AtMost(1),
+    ("passes", "references settle, order 4, L1"): AtMost(1),
 }
 
 
@@ -425,6 +437,65 @@ def memory(run):
         yield Row("memory", f"training, above {base} ({inputs})", "MiB", *pair)
 
 
+def large(run):
+    """Yield the row of training on ten million tokens, with a million attributes."""
+    skip_where(elsewhere(bench_memory.PEAKS))
+    for n_tokens in 20_000, 20_000 if run.quick else 10_000_000:  # the first one compiles kernels
+        with Process() as process:
+            peak = process.run(bench_memory.train_generated, n_tokens)
+    yield Row("large", "training, above inputs", "MiB", np.array([peak.training]))
+    yield f"large: {peak}"
+
+
+def cluster(run):
+    """Yield rows of two workers beside one process, ten million tokens in two partitions, and of fits that lose one."""
+    skip_where(absent(modules=("dask", "distributed", "psutil")) or elsewhere("the loopback device is read"))
+    import bench_dask
+
+    def alone(function, *arguments):
+        with unittest.mock.patch.dict(os.environ, bench_dask.KEEP_FREED), Process() as process:
+            return process.run(function, *arguments)
+
+    n_tokens, n_rounds, n_kills = (20_000, 2, 1) if run.quick else (10_000_000, 8, 10)
+    for n_attributes in N_ATTRIBUTES, 100_000:
+        found = alone(bench_dask.measure_gradient, n_tokens, 2, n_rounds, n_attributes)
+        what = f"{n_attributes:,} attributes"
+        limit = AtMost(max(0.68, found.bare + 0.06)) if n_attributes == N_ATTRIBUTES else None
+        yield Row("cluster", f"iteration, {what}, on the wall", "s", *found.iterations.T, "one process", limit)
+        yield Row("cluster", f"sent to each worker, {what}", "vectors of weights", found.sent)
+        yield (
+            f"cluster, {what}: {n_tokens:,} tokens, {found.n_weights:,} weights, L-BFGS {found.steps:.3f} s; two "
+            f"processes that exchange nothing would take {found.bare:.3f} of one's iteration"
+        )
+    same = alone(bench_dask.report_kills, n_kills)
+    yield Row("cluster", "fits that lose a worker, with the same bits", f"of {n_kills}", np.array([same]))
+
+
+def passes(run):
+    """Yield rows of what training takes until held-out scores stay within .001 of those of its end."""
+    skip_where(absent(bench_passes.ZONES, bench_passes.REFERENCES))
+    remarks = []
+
+    def settled(make, kind, variant="scales"):
+        with Process() as process:
+            n = bench_passes.SIZES[make][run.quick]
+            found = process.run(bench_passes.measure_by_names, make, n, kind, variant)
+        remarks.append(
+            f"passes, {make.__name__}, {kind}, {variant}: {found.passes:.0f} of {found.all_passes:.0f} passes, "
+            f"{found.seconds:.1f} of {found.all_seconds:.1f} s, scores {', '.join(f'{s:.4f}' for s in found.scores)}"
+        )
+        return found
+
+    pair = [settled(bench_passes.zones, "order 1", variant) for variant in ("scales", "half the pairs")]
+    columns = np.array([[found.passes] for found in pair])
+    yield Row("passes", "zones settle", "passes", *columns, "half the pairs, no scales")
+    for order in (1,) if run.quick else (3, 4):
+        pair = [settled(bench_passes.references, f"order {order}{end}") for end in (", L1", "")]
+        columns = np.array([[found.seconds] for found in pair])
+        yield Row("passes", f"references settle, order {order}, L1", "s", *columns, "without L1")
+    yield from remarks
+
+
 def dense(run):
     skip_where(bench_dense.absent())
     n_sentences = run.sizes.get("n_sentences")
@@ -463,6 +534,7 @@ TASKS = {
     for task in (
         *(chunking, ner, handwriting, bibliography, punctuation, tagging, features),
         *(online, whole, latency, pruning, dense, start, memory),
+        *(large, cluster, passes),
     )
 }
 
