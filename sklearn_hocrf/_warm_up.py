@@ -21,6 +21,7 @@ from scipy import sparse
 
 from . import _kernels
 from ._estimator.compile_ahead import alone_in, follow_the_parent, stop
+from ._kernels import rounded
 from ._kernels._jit import waiting
 from .crf import HighOrderCRF
 from .feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
@@ -141,7 +142,7 @@ def use_extremes(X, y):
 
 def everything(lengths, n_features, orders, feature_orders) -> Iterator[Callable[[], None]]:
     """Return functions that use models of every kind on toys of the given size, one model each."""
-    kinds: tuple[Callable, ...] = chains, segments, parts, answers, lattices
+    kinds: tuple[Callable, ...] = chains, segments, parts, answers, lattices, many_weights
     return chain.from_iterable(kind(*toy(lengths, n_features), orders, feature_orders) for kind in kinds)
 
 
@@ -265,6 +266,12 @@ def lattices(X, y, orders, *_):
     for form in X, [2.0 * rows for rows in X]:
         yield partial(use, HighOrderCRF(orders[-1], pruning=2, max_iter=2), form, y)
         yield partial(use_answers, HighOrderCRF(orders[-1], pruning=2, constraints="bio", max_iter=2), form, tags)
+
+
+def many_weights(*_):
+    """Yield a use of what quasi-Newton methods need for more weights than toys have."""
+    vector = np.zeros(1, np.int16), np.zeros(1)
+    yield lambda: rounded.add(*vector, rounded.dot(*vector, np.zeros(1), np.zeros(rounded.ABREAST)), np.zeros(1))
 
 
 def use_answers(model, X, tags):

@@ -52,6 +52,7 @@ class LBFGS(QuasiNewton):
     keeps_equal_weights_equal = True
     most_steps = 30  # of a line search; the very first step may be far too long
     c2 = 0.9  # of the strong Wolfe conditions: largest ratio of the last slope to the first, in absolute values
+    wall = 4.0  # slope at the end of the first step, in sizes of that at its start, that tells of a wall
     rounding = 1e-9  # relative difference below which values are not trusted
 
     def _function(self, objective, penalty, n_weights):
@@ -69,8 +70,8 @@ class LBFGS(QuasiNewton):
         step = 1.0 if len(curvature) else 1.0 / np.linalg.norm(direction)
         best, lowest = None, np.inf
         low, high = (0.0, slope), None  # the desired step is between low, which is too short, and high
-        too_long, in_a_row = None, 0
-        for _ in range(self.most_steps):
+        too_long, in_a_row, sees_wall = None, 0, False
+        for n_tried in range(self.most_steps):
             end = point.w - step * direction
             if np.array_equal(end, point.w):
                 break
@@ -84,10 +85,15 @@ class LBFGS(QuasiNewton):
                 best, lowest = new, change
             if decreases and abs(new_slope) <= -self.c2 * slope:
                 break
+            # a function that is flat here and steep where the step ends: the curvature here would lead there once more
+            if n_tried == 0 and new is not None and new_slope > -self.wall * slope:
+                sees_wall = curvature.add(point, new)
             before, too_long = too_long, not decreases or new_slope > 0
             in_a_row = in_a_row + 1 if too_long == before else 0
             low, high = (low, (step, new_slope)) if too_long else ((step, new_slope), high)
             step = _between(low, high, too_long, in_a_row)
+        if best is not None and not sees_wall:
+            curvature.add(point, best)
         return best
 
     def _change(self, point, new, by_slopes):

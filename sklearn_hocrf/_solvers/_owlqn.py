@@ -73,10 +73,10 @@ class OWLQN(QuasiNewton):
             new = attempt(end)
             if new is None:
                 continue
-            if new.value <= value + self.c1 * slope and new.value < value:
-                return new
+            is_lower = new.value <= value + self.c1 * slope and new.value < value
             close = new.value <= value + self.rounding * abs(value)  # too close to compare values: compare gradients
-            if close and np.linalg.norm(new.steepest) < 0.9 * np.linalg.norm(steepest):
+            if is_lower or (close and np.linalg.norm(new.steepest) < 0.9 * np.linalg.norm(steepest)):
+                curvature.add(point, new)
                 return new
         return None
 

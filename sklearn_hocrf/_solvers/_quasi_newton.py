@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -10,11 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg.blas import daxpy
 
+from .._kernels import rounded
 from ._common import STOPPED, Progress, Solver, SolverReport, gap_above_minimum, goal_of_norm, reached_tolerance
 
 __all__ = ["LBFGSMemory", "Point", "QuasiNewton"]
 
-_BLOCK = 1 << 14  # weights converted to double at a time
 _POWER, _FLOOR = -0.2, 1e-4  # of the first gradient, for the scales of weights: docs/develop/design.md
 
 
@@ -40,16 +39,17 @@ class QuasiNewton(Solver, metaclass=ABCMeta):
         Called with a :class:`Progress` after each iteration. If it returns True, training stops.
     """
 
-    pairs = 10, 100  # fewest and most correction pairs: more of them save iterations,
-    pair_bytes = 1 << 27  # and are kept as long as they fit in this memory; if not all doubles do, in single precision
+    pairs = 10, 300  # fewest and most correction pairs: more of them save iterations,
+    pair_bytes = 1 << 27  # and are kept as long as they fit in this memory,
+    enough_pairs = 100  # in double precision if that many do, else in 16 bits
     c1 = 1e-4  # of Armijo's condition: fraction of the linear decrease that a step must reach
 
     def memory(self, n_weights: int) -> LBFGSMemory:
         """Return an empty memory of the curvature of functions of ``n_weights`` weights."""
         n_double = self.pair_bytes // (16 * max(n_weights, 1))
-        if n_double >= self.pairs[1]:
-            return LBFGSMemory(self.pairs[1], n_weights)
-        return LBFGSMemory(int(np.clip(2 * n_double, *self.pairs)), n_weights, np.float32)
+        if n_double >= self.enough_pairs:
+            return LBFGSMemory(min(n_double, self.pairs[1]), n_weights)
+        return LBFGSMemory(int(np.clip(4 * n_double, *self.pairs)), n_weights, is_rounded=True)
 
     @abstractmethod
     def _function(self, objective, penalty, n_weights) -> Callable:
@@ -57,7 +57,10 @@ class QuasiNewton(Solver, metaclass=ABCMeta):
 
     @abstractmethod
     def _search(self, attempt, point, curvature, penalty) -> Point | None:
-        """Return a better point, or None; ``attempt`` maps weights to a point, or to None if numbers overflow."""
+        """Return a better point, or None, and add to the curvature what is found along the step.
+
+        ``attempt`` maps weights to a point, or to None if numbers overflow.
+        """
 
     def _reached(self, penalty, point) -> float:
         """Return the tolerance for which a point is close enough to the minimum."""
@@ -128,7 +131,6 @@ class QuasiNewton(Solver, metaclass=ABCMeta):
             if next_point is None:
                 message = "no step decreases the function"
                 break
-            curvature.add(point, next_point)
             point, message = next_point, "the maximum number of iterations was reached"
             history.append(point.value)
         return report(converged, message)._replace(stopped=stopped and not converged)
@@ -155,6 +157,71 @@ class RestrictedHessian(NamedTuple):
         return np.where(fixed, 0.0, v / self.root)
 
 
+class _Doubles:
+    """A vector of a pair."""
+
+    def __init__(self, n_weights):
+        self.values = np.empty(n_weights)
+        self._blocks = _blocks(n_weights)
+
+    def store(self, numbers_of):
+        """Take the numbers of each block, which a function returns."""
+        for block in self._blocks:
+            self.values[block] = numbers_of(block)
+
+    def __getitem__(self, chosen):
+        return self.values[chosen]
+
+    def dot(self, vector):
+        return float(self.values @ vector)
+
+    def times(self, other):
+        """Return the product with another vector of a pair."""
+        return self.dot(other.values)
+
+    def add_to(self, vector, factor):
+        """Add a multiple to a vector, in place."""
+        daxpy(self.values, vector, a=factor)
+
+
+class _Rounded:
+    """A vector of a pair in 16 bits a number: integers, in units of each block's largest number / 32767."""
+
+    def __init__(self, n_weights):
+        self._integers, self._blocks = np.empty(n_weights, np.int16), _blocks(n_weights)
+        self._units = np.empty(len(self._blocks))
+        self._sums = np.empty(rounded.ABREAST)
+
+    def store(self, numbers_of):
+        """Take the numbers of each block, which a function returns."""
+        for i, block in enumerate(self._blocks):
+            numbers = numbers_of(block)
+            unit = self._units[i] = np.abs(numbers).max() / rounded.LARGEST
+            # about 0, or too large for a double, or not a number: products are that, too
+            self._integers[block] = np.rint(numbers / unit) if np.finfo(float).tiny < unit < np.inf else 0
+
+    def __getitem__(self, chosen):
+        """Return some numbers, or those of a block."""
+        units = self._units[chosen.start // rounded.BLOCK if isinstance(chosen, slice) else chosen // rounded.BLOCK]
+        return self._integers[chosen] * units
+
+    def dot(self, vector):
+        return rounded.dot(self._integers, self._units, vector, self._sums)
+
+    def times(self, other):
+        """Return the product with another vector of a pair."""
+        return sum(float(self[block] @ other[block]) for block in self._blocks)
+
+    def add_to(self, vector, factor):
+        """Add a multiple to a vector, in place."""
+        rounded.add(self._integers, self._units, factor, vector)
+
+
+def _blocks(n_weights):
+    """Return consecutive slices."""
+    return [slice(i, min(i + rounded.BLOCK, n_weights)) for i in range(0, n_weights, rounded.BLOCK)]
+
+
 class LBFGSMemory:
     """Estimate of the Hessian: the last steps, and the changes of the gradient along them.
 
@@ -163,23 +230,26 @@ class LBFGSMemory:
     n_pairs : int
         Pairs of a step and a change that are kept.
     n_weights : int
-    dtype : float64 or float32
-        Type of the kept pairs; all sums are in double precision.
+    is_rounded : bool
+        Whether their numbers have 16 bits; sums are in double precision.
     """
 
-    def __init__(self, n_pairs, n_weights, dtype=np.float64) -> None:
-        self.n_pairs, self.n_weights, self.dtype = n_pairs, n_weights, dtype
-        self._steps: dict[int, np.ndarray] = {}  # by row, for rows that have been used
-        self._changes: dict[int, np.ndarray] = {}
+    def __init__(self, n_pairs, n_weights, is_rounded=False) -> None:
+        self.n_pairs, self.n_weights = n_pairs, n_weights
+        self._kind: Any = _Rounded if is_rounded else _Doubles
+        self._steps: dict[int, Any] = {}  # by row, for rows that have been used
+        self._changes: dict[int, Any] = {}
         self._products = np.empty(n_pairs)
         self._tables = np.empty((2, n_pairs, n_pairs))  # products of steps with steps over scales, and earlier changes
-        self._cuts = [(i, min(i + _BLOCK, n_weights)) for i in range(0, n_weights, _BLOCK)]
-        self._buffer = np.empty(min(_BLOCK, n_weights))
         self._scale = None  # (n_weights,) float32   of the inverse Hessian without steps, up to a factor; None: 1
         self.clear()
 
     def __len__(self):
         return len(self._rows)
+
+    @property
+    def is_rounded(self):
+        return self._kind is _Rounded
 
     def clear(self):
         self._rows, self._tabulated = [], set()  # rows of pairs, oldest first; those in the tables
@@ -195,44 +265,41 @@ class LBFGSMemory:
         if largest > 0:
             self._scale = ((sizes / largest + _FLOOR) ** _POWER).astype(np.float32)
 
-    def add(self, point, new):
-        """Add the step between two points, unless the function is not convex along it."""
+    def add(self, point, new) -> bool:
+        """Add the step between two points, unless the function is not convex along it; return whether it is."""
         free = set(range(self.n_pairs)).difference(self._rows)
         row = min(free) if free else self._rows[0]
         self._tabulated.discard(row)
         kept = [r for r in self._rows if r != row]
         if row not in self._steps:
-            # both in single precision take as much memory as a vector of weights: they fit where one has been
-            self._steps[row], self._changes[row] = np.empty((2, self.n_weights), self.dtype)
-        step = np.subtract(new.w, point.w, out=self._steps[row], casting="same_kind")
-        change = np.subtract(new.gradient, point.gradient, out=self._changes[row], casting="same_kind")
-        self._products[row], is_convex = self._product(step, change)
+            self._steps[row], self._changes[row] = self._kind(self.n_weights), self._kind(self.n_weights)
+        self._steps[row].store(lambda block: new.w[block] - point.w[block])
+        self._changes[row].store(lambda block: new.gradient[block] - point.gradient[block])
+        is_convex = self._compute_product(row)
         self._rows = [*kept, row] if is_convex else kept
+        return is_convex
 
     def shift(self, diagonal):
         """Account for a diagonal matrix, of shape (n_weights,), that is added to the Hessian."""
-        kept, self._tabulated = [], set()
+        self._tabulated = set()
         for row in self._rows:
             step, change = self._steps[row], self._changes[row]
-            np.add(change, diagonal * step, out=change, casting="same_kind")
-            self._products[row], is_convex = self._product(step, change)
-            if is_convex:
-                kept.append(row)
-        self._rows = kept
+            change.store(lambda block, step=step, change=change: change[block] + diagonal[block] * step[block])
+        self._rows = [row for row in self._rows if self._compute_product(row)]
 
     def solve(self, gradient):
         """Return the inverse Hessian times a vector, by the two-loop recursion; without steps, the scaled vector."""
         result, factors, rows = gradient.copy(), {}, self._rows
         for row in reversed(rows):
-            factors[row] = self._dot(self._steps[row], result) / self._products[row]
-            self._add(self._changes[row], -factors[row], result)
+            factors[row] = self._steps[row].dot(result) / self._products[row]
+            self._changes[row].add_to(result, -factors[row])
         if rows:
             result *= self._products[rows[-1]] / self._scaled_square(self._changes[rows[-1]])
         if self._scale is not None:
             result *= self._scale
         for row in rows:
-            factor = factors[row] - self._dot(self._changes[row], result) / self._products[row]
-            self._add(self._steps[row], factor, result)
+            factor = factors[row] - self._changes[row].dot(result) / self._products[row]
+            self._steps[row].add_to(result, factor)
         return result
 
     def of(self, chosen, most_pairs) -> RestrictedHessian:
@@ -245,16 +312,16 @@ class LBFGSMemory:
         rows, (steps, changes) = self._rows, self._tables
         for i, row in enumerate(rows):
             if row not in self._tabulated:
-                step = self._steps[row].astype(np.float64)
+                step = self._steps[row][np.arange(self.n_weights)]
                 scaled = step if self._scale is None else step / self._scale
                 for other in rows[: i + 1]:
-                    steps[[row, other], [other, row]] = self._dot(self._steps[other], scaled)
-                    changes[row, other] = self._dot(self._changes[other], step)
+                    steps[[row, other], [other, row]] = self._steps[other].dot(scaled)
+                    changes[row, other] = self._changes[other].dot(step)
                 self._tabulated.add(row)
         rows = rows[-most_pairs:]
         n_rows = len(rows)
         scale = np.ones(len(chosen)) if self._scale is None else self._scale[chosen].astype(np.float64)
-        newest = self._changes[rows[-1]][chosen].astype(np.float64)
+        newest = self._changes[rows[-1]][chosen]
         square, of_all = float(newest @ (scale * newest)), self._scaled_square(self._changes[rows[-1]])
         bottom = (square if square > 1e-12 * of_all else of_all) / self._products[rows[-1]]
         root = np.sqrt(bottom / scale)
@@ -269,34 +336,16 @@ class LBFGSMemory:
     def _scaled_square(self, change):
         """Return the sum of the squares of a change, each times the scale of its weight."""
         if self._scale is None:
-            return self._dot(change, change)
+            return change.times(change)
         total = 0.0
-        for first, stop in self._cuts:
-            part = change[first:stop].astype(np.float64)
-            total += float(part @ (self._scale[first:stop] * part))
+        for block in _blocks(self.n_weights):
+            part = change[block]
+            total += float(part @ (self._scale[block] * part))
         return total
 
-    def _product(self, step, change):
-        """Return the product of a step and a change, and whether the function is convex along the step."""
-        product = self._dot(step, change)
-        scale = math.sqrt(self._dot(step, step) * self._dot(change, change))
-        return product, product > np.finfo(float).eps * scale
-
-    def _dot(self, kept, vector):
-        """Return the product of a kept vector and another vector."""
-        if kept.dtype == np.float64:
-            return float(kept @ vector)
-        return math.fsum(float(self._as_double(kept, cut) @ vector[slice(*cut)]) for cut in self._cuts)
-
-    def _add(self, kept, factor, vector):
-        """Add a multiple of a kept vector to another one, in place."""
-        if kept.dtype == np.float64:
-            daxpy(kept, vector, a=factor)
-        else:
-            for cut in self._cuts:
-                daxpy(self._as_double(kept, cut), vector[slice(*cut)], a=factor)
-
-    def _as_double(self, kept, cut):
-        block = self._buffer[: cut[1] - cut[0]]
-        block[:] = kept[slice(*cut)]
-        return block
+    def _compute_product(self, row):
+        """Compute the product of a step and a change, and return whether the function is convex along the step."""
+        step, change = self._steps[row], self._changes[row]
+        product = self._products[row] = step.times(change)
+        scale = np.sqrt(step.times(step) * change.times(change))
+        return bool(product > np.finfo(float).eps * scale)

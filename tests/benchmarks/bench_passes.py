@@ -4,8 +4,9 @@
 
 Each model is trained until its solver converges; scores on held-out data, taken every few iterations, have settled when
 they stay within 0.001 of those at the end. Rows: the solver as it is, with scales of weights from the first gradient;
-without scales; and also with half as many pairs, where not all of them fit into memory as doubles. Seconds are those of
-the processor. No data, no task. ``compare.py --tasks passes`` sets limits for some of the rows.
+without scales; and also plain, with the pairs that fit into memory in double precision, at most 100, and the curvature
+of the accepted steps alone. Seconds are those of the processor. No data, no task. ``compare.py --tasks passes`` sets
+limits for some of the rows.
 """
 
 import gzip
@@ -26,7 +27,7 @@ from sklearn_hocrf.metrics import segment_f1_score, sequence_accuracy_score, tok
 from sklearn_hocrf.training import LBFGS, OWLQN
 
 ZONES, REFERENCES = ("grobid_zones", "train.txt.gz"), ("anystyle_references", "core.txt.gz")
-NEAR, EVERY, VARIANTS = 0.001, 5, ("scales", "no scales", "half the pairs")
+NEAR, EVERY, VARIANTS = 0.001, 5, ("as it is", "no scales", "plain")
 HEADS = ["", "passes until settled", "all", "seconds until settled", "all", "scores"]
 
 
@@ -35,12 +36,13 @@ def recorder(base, variant, reports):
 
     class Recorder(base):
         keeps_equal_weights_equal = True
+        wall = np.inf if variant == "plain" else LBFGS.wall
 
         def memory(self, n_weights):
             memory = super().memory(n_weights)
-            if variant == "half the pairs" and memory.dtype == np.float32:
-                memory = LBFGSMemory(max(memory.n_pairs // 2, self.pairs[0]), n_weights, np.float32)
-            if variant != "scales":
+            if variant == "plain":
+                memory = LBFGSMemory(int(np.clip(self.pair_bytes // (16 * n_weights), 10, 100)), n_weights)
+            if variant != "as it is":
                 memory.expect_from = id  # which does nothing
             return memory
 
@@ -123,7 +125,7 @@ def measure(task, model, variant):
     return Settled(settled[0], n_passes, settled[1], seconds, end)
 
 
-def measure_by_names(make, n, kind, variant="scales"):
+def measure_by_names(make, n, kind, variant="as it is"):
     """Return the same for a model of the first task that ``make(n)`` yields: for a process of its own."""
     task = next(iter(make(n)))
     return measure(task, task.models[kind], variant)

@@ -476,7 +476,7 @@ def passes(run):
     skip_where(absent(bench_passes.ZONES, bench_passes.REFERENCES))
     remarks = []
 
-    def settled(make, kind, variant="scales"):
+    def settled(make, kind, variant="as it is"):
         with Process() as process:
             n = bench_passes.SIZES[make][run.quick]
             found = process.run(bench_passes.measure_by_names, make, n, kind, variant)
@@ -486,9 +486,9 @@ def passes(run):
         )
         return found
 
-    pair = [settled(bench_passes.zones, "order 1", variant) for variant in ("scales", "half the pairs")]
+    pair = [settled(bench_passes.zones, "order 1", variant) for variant in ("as it is", "plain")]
     columns = np.array([[found.passes] for found in pair])
-    yield Row("passes", "zones settle", "passes", *columns, "half the pairs, no scales")
+    yield Row("passes", "zones settle", "passes", *columns, "plain L-BFGS")
     for order in (1,) if run.quick else (3, 4):
         pair = [settled(bench_passes.references, f"order {order}{end}") for end in (", L1", "")]
         columns = np.array([[found.seconds] for found in pair])
