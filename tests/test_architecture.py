@@ -41,7 +41,7 @@ MAY_IMPORT = {
     "_settings": set(),
     "_display": {"_kernels", "_data"},
     "_penalties": {"_settings"},
-    "_solvers": {"_kernels", "_settings"},  # convex combinations of vectors, which are no more of a CRF than BLAS
+    "_solvers": {"_kernels", "_settings"},  # sums of vectors, which are no more of a CRF than BLAS
     "_validation": CORE,
     "feature_extraction": CORE | {"_validation", "_persistence", "tagger"},  # some extractors learn from y, too
     "metrics": CORE | {"_validation", "_display"},

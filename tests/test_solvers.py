@@ -1,6 +1,7 @@
 """Solvers and penalties on functions whose minima are known; neither has heard of sequences."""
 
 import tracemalloc
+import warnings
 import weakref
 from functools import partial
 from itertools import chain
@@ -397,15 +398,15 @@ def at(w, gradient):
 def test_16_bits_keep_pairs_to_four_digits(n_weights):
     rng = np.random.default_rng(0)
     diagonal = rng.uniform(0.5, 5, n_weights)
-    double, single = LBFGSMemory(4, n_weights), LBFGSMemory(4, n_weights, is_rounded=True)
+    double, low = LBFGSMemory(4, n_weights), LBFGSMemory(4, n_weights, is_rounded=True)
     w = rng.standard_normal(n_weights)
     for _ in range(6):
         new = w + 0.01 * rng.standard_normal(n_weights)
-        for memory in (double, single):
+        for memory in (double, low):
             memory.add(Point(w, 0.0, diagonal * w, w), Point(new, 0.0, diagonal * new, new))
         w = new
     gradient, chosen = rng.standard_normal(n_weights), np.array([0, 2, 4])
-    for memory in (double, single):
+    for memory in (double, low):
         memory.shift(np.ones(n_weights))
     for ask in (
         lambda memory: memory.solve(gradient),
@@ -413,8 +414,8 @@ def test_16_bits_keep_pairs_to_four_digits(n_weights):
         lambda memory: memory.of(chosen, 100).solve(gradient[chosen], np.array([False, True, False])),
     ):
         expected = ask(double)
-        assert_allclose(ask(single), expected, atol=1e-3 * np.abs(expected).max())
-        assert not np.array_equal(ask(single), expected)
+        assert_allclose(ask(low), expected, atol=1e-3 * np.abs(expected).max())
+        assert not np.array_equal(ask(low), expected)
 
 
 def test_16_bits_change_no_optimum():
@@ -427,26 +428,29 @@ def test_16_bits_change_no_optimum():
             rest = A @ w - b
             return 0.5 * rest @ rest, A.T @ rest
 
-    class Single(LBFGS):
+    class Low(LBFGS):
         def memory(self, n_weights):
             return LBFGSMemory(20, n_weights, is_rounded=True)
 
     penalty = L2(np.full(40, 1.0))
-    plain, single = (solver(1e-9, 2000).solve(Squares(), penalty, np.zeros(40)) for solver in (LBFGS, Single))
+    plain, low = (solver(1e-9, 2000).solve(Squares(), penalty, np.zeros(40)) for solver in (LBFGS, Low))
     assert plain.converged
-    assert single.converged
-    assert_allclose(single.w, plain.w, atol=1e-7)
+    assert low.converged
+    assert_allclose(low.w, plain.w, atol=1e-7)
 
 
 def test_few_weights_have_pairs_in_double_precision():
-    few, some, many = (LBFGS().memory(n_weights) for n_weights in (1_000, 80_000, 400_000))
-    assert [memory.is_rounded for memory in (few, some, many)] == [False, False, True]
-    assert few.n_pairs == 300
-    assert some.n_pairs == (1 << 27) // (16 * 80_000) == 104
-    assert 4 * 400_000 * many.n_pairs <= 1 << 27 < 4 * 400_000 * (many.n_pairs + 4)
-    assert LBFGS().memory(10_000_000).n_pairs == 10
-    assert LBFGS().memory(100_000).n_pairs == 300
-    assert LBFGS().memory(0).n_pairs == 300
+    edge = (1 << 27) // 1600
+    for n_weights, n_pairs, is_rounded in [
+        (0, 100, False),
+        (edge, 100, False),
+        (edge + 1, 300, True),
+        (1 << 25, 10, True),
+    ]:
+        memory = LBFGS().memory(n_weights)
+        assert (memory.n_pairs, memory.is_rounded) == (n_pairs, is_rounded)
+    many = LBFGS().memory(400_000)
+    assert 4 * 400_000 * many.n_pairs <= 1 << 27 < 4 * 400_000 * (many.n_pairs + 1)
 
 
 @pytest.mark.parametrize("n_numbers", [0, 1, 255, 257, (1 << 14) - 1, 1 << 14, (1 << 14) + 300, 40_000])
@@ -480,10 +484,12 @@ def test_numbers_are_rounded_by_block():
 
 @pytest.mark.parametrize("number", [1e-320, 1e-308, 1e300, np.inf, np.nan])
 @pytest.mark.parametrize("is_rounded", [False, True])
-@pytest.mark.filterwarnings("ignore:.*encountered:RuntimeWarning")
 def test_pairs_beyond_numbers_are_not_taken_in(number, is_rounded):
     memory = LBFGSMemory(2, 3, is_rounded)
-    assert not memory.add(at(np.zeros(3), np.zeros(3)), at(np.full(3, number), np.full(3, number)))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert not memory.add(at(np.zeros(3), np.zeros(3)), at(np.full(3, number), np.full(3, number)))
+    assert not [w for w in caught if "cast" in str(w.message)]  # of nan, or of numbers beyond 16 bits
     assert len(memory) == 0
 
 
@@ -597,28 +603,45 @@ def test_scales_need_a_gradient_and_no_unit():
     LBFGSMemory(2, 0).expect_from(np.empty(0))
 
 
-@pytest.mark.parametrize("wall", [4.0, np.inf])
-def test_curvature_of_a_wall(wall):
+@pytest.mark.parametrize(("power", "sees_wall"), [(5, False), (6, True), (101, True), (102, False)])
+def test_curvature_of_a_wall(power, sees_wall):
     """Where a step ends in a steep place, the curvature is that of the whole step; else, of the part that is taken."""
 
-    class Wall(LBFGS):
+    class Watched(LBFGS):
         def _search(self, *arguments):
-            found.append((arguments[1], super()._search(*arguments)))
-            return found[-1][1]
+            ends.append(super()._search(*arguments))
+            return ends[-1]
 
     class Steep:
         def value_gradient(self, w):
-            return float((w**12 - w).sum()), 12 * w**11 - 1
+            return float((w**power - w).sum()), power * w ** (power - 1) - 1
 
-    found, curvature = [], LBFGSMemory(5, 1)
+    ends, curvature = [], LBFGSMemory(5, 1)
     curvature.add(at([0.0], [0.0]), at([1.0], [1.0]))
-    solver = Wall(max_iter=1)
-    solver.wall = wall
-    solver.solve(Steep(), L2(0.0), np.zeros(1), curvature)
-    ((start, end),) = found
-    assert 0 < end.w[0] < 1  # the step to 1 is too long
-    step, change = (1.0, 12.0) if wall < 11 else (end.w - start.w, end.gradient - start.gradient)
-    assert_allclose(curvature.solve(np.array(change).reshape(1)), np.array(step).reshape(1))
+    Watched(max_iter=1).solve(Steep(), L2(0.0), np.zeros(1), curvature)
+    assert 0 < ends[0].w[0] < 1  # the step to 1 is too long
+    step, change = (np.ones(1), np.array([float(power)])) if sees_wall else (ends[0].w, ends[0].gradient + 1)
+    assert_allclose(curvature.solve(change), step)
+    if not sees_wall:
+        assert abs(curvature.solve(np.array([float(power)])) - 1) > 0.1
+
+
+def test_steep_walls_cost_no_passes():
+    """Of exponential functions, which are so steep where a step ends that this curvature would leave no step at all."""
+    passes = 0
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        A = rng.standard_normal((30, 20)) * rng.uniform(1, 100, 20)
+
+        class Exponential:
+            def value_gradient(self, w, A=A):
+                values = np.exp(A @ w)
+                return float(values.sum()), A.T @ values
+
+        report = LBFGS(1e-4, 2000).solve(Exponential(), L2(1.0), np.zeros(20))
+        assert report.converged
+        passes += report.n_passes
+    assert passes < 700
 
 
 @pytest.mark.parametrize("solver", [LBFGS, OWLQN])

@@ -16,7 +16,8 @@ class LBFGS(QuasiNewton):
     Steps satisfy the strong Wolfe conditions. If the line search takes too long, the lowest of the points that satisfy
     Armijo's condition of sufficient decrease is accepted. If two values are so close that their difference consists of
     rounding errors, the difference is computed from the slopes at both ends. A step that overflows is treated as too
-    long.
+    long. If a step ends where the function is much steeper than at its start, the curvature is estimated from the whole
+    step, not from the part of it that is accepted.
 
     Parameters
     ----------
@@ -52,7 +53,7 @@ class LBFGS(QuasiNewton):
     keeps_equal_weights_equal = True
     most_steps = 30  # of a line search; the very first step may be far too long
     c2 = 0.9  # of the strong Wolfe conditions: largest ratio of the last slope to the first, in absolute values
-    wall = 4.0  # slope at the end of the first step, in sizes of that at its start, that tells of a wall
+    wall = 4.0, 100.0  # a first step whose end is so many times as steep as its start, against it, has met a wall
     rounding = 1e-9  # relative difference below which values are not trusted
 
     def _function(self, objective, penalty, n_weights):
@@ -85,8 +86,9 @@ class LBFGS(QuasiNewton):
                 best, lowest = new, change
             if decreases and abs(new_slope) <= -self.c2 * slope:
                 break
-            # a function that is flat here and steep where the step ends: the curvature here would lead there once more
-            if n_tried == 0 and new is not None and new_slope > -self.wall * slope:
+            # the function is flat here and steep there: with the curvature from here alone, the next step would end
+            # there again; if it is steeper still, that curvature would leave no step at all
+            if n_tried == 0 and len(curvature) and self.wall[0] < new_slope / -slope <= self.wall[1]:
                 sees_wall = curvature.add(point, new)
             before, too_long = too_long, not decreases or new_slope > 0
             in_a_row = in_a_row + 1 if too_long == before else 0

@@ -92,7 +92,7 @@ class OWLQN(QuasiNewton):
             direction /= max(np.linalg.norm(direction), np.finfo(float).tiny)
             return lambda step: _within_orthant(w, step * direction, steepest, strength)
         free = np.flatnonzero((w != 0) | (steepest != 0) | (strength == 0))
-        end, n_pairs = w.copy(), max(self.pair_bytes // (16 * max(len(free), 1)), self.pairs[0])
+        end, n_pairs = w.copy(), max(self.pair_bytes // (32 * max(len(free), 1)), self.pairs[0])  # two copies of each
         end[free] = _minimum_of_model(curvature.of(free, n_pairs), w[free], gradient[free], strength[free])
         return lambda step: w + step * (end - w)
 

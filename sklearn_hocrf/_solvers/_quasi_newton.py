@@ -39,17 +39,16 @@ class QuasiNewton(Solver, metaclass=ABCMeta):
         Called with a :class:`Progress` after each iteration. If it returns True, training stops.
     """
 
-    pairs = 10, 300  # fewest and most correction pairs: more of them save iterations,
-    pair_bytes = 1 << 27  # and are kept as long as they fit in this memory,
-    enough_pairs = 100  # in double precision if that many do, else in 16 bits
+    pairs = 10, 300  # fewest and most correction pairs: more of them save iterations
+    pair_bytes = 1 << 27  # in which they are kept: in 16 bits a number, but if so many fit in double precision, these
+    enough_pairs = 100
     c1 = 1e-4  # of Armijo's condition: fraction of the linear decrease that a step must reach
 
     def memory(self, n_weights: int) -> LBFGSMemory:
         """Return an empty memory of the curvature of functions of ``n_weights`` weights."""
-        n_double = self.pair_bytes // (16 * max(n_weights, 1))
-        if n_double >= self.enough_pairs:
-            return LBFGSMemory(min(n_double, self.pairs[1]), n_weights)
-        return LBFGSMemory(int(np.clip(4 * n_double, *self.pairs)), n_weights, is_rounded=True)
+        if 16 * n_weights * self.enough_pairs <= self.pair_bytes:
+            return LBFGSMemory(self.enough_pairs, n_weights)
+        return LBFGSMemory(int(np.clip(self.pair_bytes // (4 * n_weights), *self.pairs)), n_weights, is_rounded=True)
 
     @abstractmethod
     def _function(self, objective, penalty, n_weights) -> Callable:
@@ -158,11 +157,10 @@ class RestrictedHessian(NamedTuple):
 
 
 class _Doubles:
-    """A vector of a pair."""
+    """A vector of a pair in double precision, given its number of weights and slices of them."""
 
-    def __init__(self, n_weights):
-        self.values = np.empty(n_weights)
-        self._blocks = _blocks(n_weights)
+    def __init__(self, n_weights, blocks):
+        self.values, self._blocks = np.empty(n_weights), blocks
 
     def store(self, numbers_of):
         """Take the numbers of each block, which a function returns."""
@@ -187,9 +185,9 @@ class _Doubles:
 class _Rounded:
     """A vector of a pair in 16 bits a number: integers, in units of each block's largest number / 32767."""
 
-    def __init__(self, n_weights):
-        self._integers, self._blocks = np.empty(n_weights, np.int16), _blocks(n_weights)
-        self._units = np.empty(len(self._blocks))
+    def __init__(self, n_weights, blocks):
+        self._integers, self._blocks = np.empty(n_weights, np.int16), blocks
+        self._units = np.empty(len(blocks))
         self._sums = np.empty(rounded.ABREAST)
 
     def store(self, numbers_of):
@@ -197,7 +195,7 @@ class _Rounded:
         for i, block in enumerate(self._blocks):
             numbers = numbers_of(block)
             unit = self._units[i] = np.abs(numbers).max() / rounded.LARGEST
-            # about 0, or too large for a double, or not a number: products are that, too
+            # a unit that is about 0, infinite or not a number makes products of zeros with it 0 or not a number
             self._integers[block] = np.rint(numbers / unit) if np.finfo(float).tiny < unit < np.inf else 0
 
     def __getitem__(self, chosen):
@@ -217,11 +215,6 @@ class _Rounded:
         rounded.add(self._integers, self._units, factor, vector)
 
 
-def _blocks(n_weights):
-    """Return consecutive slices."""
-    return [slice(i, min(i + rounded.BLOCK, n_weights)) for i in range(0, n_weights, rounded.BLOCK)]
-
-
 class LBFGSMemory:
     """Estimate of the Hessian: the last steps, and the changes of the gradient along them.
 
@@ -236,7 +229,8 @@ class LBFGSMemory:
 
     def __init__(self, n_pairs, n_weights, is_rounded=False) -> None:
         self.n_pairs, self.n_weights = n_pairs, n_weights
-        self._kind: Any = _Rounded if is_rounded else _Doubles
+        self.is_rounded = is_rounded
+        self._blocks = [slice(i, min(i + rounded.BLOCK, n_weights)) for i in range(0, n_weights, rounded.BLOCK)]
         self._steps: dict[int, Any] = {}  # by row, for rows that have been used
         self._changes: dict[int, Any] = {}
         self._products = np.empty(n_pairs)
@@ -246,10 +240,6 @@ class LBFGSMemory:
 
     def __len__(self):
         return len(self._rows)
-
-    @property
-    def is_rounded(self):
-        return self._kind is _Rounded
 
     def clear(self):
         self._rows, self._tabulated = [], set()  # rows of pairs, oldest first; those in the tables
@@ -266,13 +256,14 @@ class LBFGSMemory:
             self._scale = ((sizes / largest + _FLOOR) ** _POWER).astype(np.float32)
 
     def add(self, point, new) -> bool:
-        """Add the step between two points, unless the function is not convex along it; return whether it is."""
+        """Add the step between two points if the function is convex along it; return whether it was added."""
         free = set(range(self.n_pairs)).difference(self._rows)
         row = min(free) if free else self._rows[0]
         self._tabulated.discard(row)
         kept = [r for r in self._rows if r != row]
         if row not in self._steps:
-            self._steps[row], self._changes[row] = self._kind(self.n_weights), self._kind(self.n_weights)
+            kind: Any = _Rounded if self.is_rounded else _Doubles
+            self._steps[row], self._changes[row] = (kind(self.n_weights, self._blocks) for _ in range(2))
         self._steps[row].store(lambda block: new.w[block] - point.w[block])
         self._changes[row].store(lambda block: new.gradient[block] - point.gradient[block])
         is_convex = self._compute_product(row)
@@ -312,7 +303,8 @@ class LBFGSMemory:
         rows, (steps, changes) = self._rows, self._tables
         for i, row in enumerate(rows):
             if row not in self._tabulated:
-                step = self._steps[row][np.arange(self.n_weights)]
+                step = np.zeros(self.n_weights)
+                self._steps[row].add_to(step, 1.0)
                 scaled = step if self._scale is None else step / self._scale
                 for other in rows[: i + 1]:
                     steps[[row, other], [other, row]] = self._steps[other].dot(scaled)
@@ -338,7 +330,7 @@ class LBFGSMemory:
         if self._scale is None:
             return change.times(change)
         total = 0.0
-        for block in _blocks(self.n_weights):
+        for block in self._blocks:
             part = change[block]
             total += float(part @ (self._scale[block] * part))
         return total

@@ -36,7 +36,7 @@ def recorder(base, variant, reports):
 
     class Recorder(base):
         keeps_equal_weights_equal = True
-        wall = np.inf if variant == "plain" else LBFGS.wall
+        wall = (np.inf, np.inf) if variant == "plain" else LBFGS.wall
 
         def memory(self, n_weights):
             memory = super().memory(n_weights)
