@@ -22,7 +22,7 @@ def dot(values, units, vector, sums):
     units : (n_blocks,) float64
     vector : (K,) float64
     sums : (ABREAST,) float64
-        Out: nothing of use.
+        Memory for sums; what it holds before and after has no meaning.
     """
     total = 0.0
     for block in range(len(units)):

@@ -39,9 +39,9 @@ class QuasiNewton(Solver, metaclass=ABCMeta):
         Called with a :class:`Progress` after each iteration. If it returns True, training stops.
     """
 
-    pairs = 10, 300  # fewest and most correction pairs: more of them save iterations
-    pair_bytes = 1 << 27  # in which they are kept: in 16 bits a number, but if so many fit in double precision, these
-    enough_pairs = 100
+    pair_bytes = 1 << 27  # memory for correction pairs: more of them save iterations
+    enough_pairs = 100  # that are kept in double precision if they fit; else as many as fit in 16 bits a number,
+    pairs = 10, 300  # but not fewer and not more than these
     c1 = 1e-4  # of Armijo's condition: fraction of the linear decrease that a step must reach
 
     def memory(self, n_weights: int) -> LBFGSMemory:
