@@ -439,6 +439,26 @@ def test_16_bits_change_no_optimum():
     assert_allclose(low.w, plain.w, atol=1e-7)
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_16_bits_find_the_minima_of_drawn_functions(seed):
+    """Quadratic functions with columns that are equal, 0 or of very different size, and few pairs or many."""
+    rng = np.random.default_rng(seed)
+    n_weights = int(rng.integers(1, 60))
+    A = rng.standard_normal((n_weights + 5, n_weights)) * 10.0 ** rng.uniform(-2, 2, n_weights)
+    A[:, rng.random(n_weights) < 0.2] = 0.0
+    A[:, rng.random(n_weights) < 0.2] = A[:, :1]
+    centre, precision = rng.standard_normal(n_weights), rng.uniform(0.1, 10, n_weights)
+
+    class Low(LBFGS):
+        def memory(self, n_weights):
+            return LBFGSMemory(int(rng.integers(2, 60)), n_weights, is_rounded=True)
+
+    report = Low(1e-7, 5000).solve(Quadratic(A.T @ A, centre), L2(precision), np.zeros(n_weights))
+    expected = np.linalg.solve(A.T @ A + np.diag(precision), A.T @ A @ centre)
+    assert report.converged
+    assert_allclose(report.w, expected, atol=1e-5)
+
+
 def test_few_weights_have_pairs_in_double_precision():
     edge = (1 << 27) // 1600
     for n_weights, n_pairs, is_rounded in [
