@@ -5,8 +5,9 @@
     python tests/mutants.py run LIST CHECKOUT FILE > OUTCOMES  # a line for each: killed or survives
 
 Tests that were rewritten are no weaker if they kill all that the old tests killed. Each mutant runs the tests that run
-its line and ends at the first that fails; the checkout is mutated in place, and left as it was. Kernels run without compilation
-(``NUMBA_DISABLE_JIT=1``), with the tests that are fast enough for it. Examples of hypothesis are the same in each run.
+its line and ends at the first that fails; the checkout is mutated in place, and left as it was. Kernels run without
+compilation (``NUMBA_DISABLE_JIT=1``), with the tests that are fast enough for it. Examples of hypothesis are the same
+in each run.
 """
 
 import argparse
