@@ -9,9 +9,8 @@ exact, and both are scikit-learn estimators.
 :mod:`sklearn_hocrf.semicrf`             labels of segments
 :mod:`sklearn_hocrf.feature_extraction`  transformers that make features, batches
 :mod:`sklearn_hocrf.pipeline`            pipelines with all methods of the estimators
-:mod:`sklearn_hocrf.training`            objectives, penalties and solvers
+:mod:`sklearn_hocrf.training`            settings of solvers, early stopping, scores of other models
 :mod:`sklearn_hocrf.settings`            constraints, decodings, learned label patterns, pruning
-:mod:`sklearn_hocrf.callback`            progress, early stopping, checkpoints
 :mod:`sklearn_hocrf.model_selection`     learned penalties, predictions by cross-validation
 :mod:`sklearn_hocrf.metrics`             scores, scorers, reports, tables of errors, significance tests
 :mod:`sklearn_hocrf.inspection`          weights, explanations, standard errors, what to label next, pictures
@@ -50,7 +49,6 @@ __all__ = [
     "TRUSTED_TYPES",
     "__version__",
     "calibration",
-    "callback",
     "datasets",
     "feature_extraction",
     "inspection",
@@ -69,7 +67,6 @@ if TYPE_CHECKING or (find_spec("dask") and find_spec("distributed")):  # of an e
 if TYPE_CHECKING:
     from . import (
         calibration,
-        callback,
         dask,
         datasets,
         feature_extraction,

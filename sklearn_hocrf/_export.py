@@ -14,7 +14,7 @@ from scipy import sparse
 from ._data.schemes import guessed_scheme, split_tag
 from ._data.texts import pack_texts
 from ._estimator.decoding import TokenDecoding, choose_decoding
-from ._estimator.fitted_model import FittedModel, check_probabilities
+from ._estimator.fitted_model import FittedModel
 from ._files import claimed, replace
 from ._structure.weighted_arcs import weighted_arcs
 from ._validation._delegation import steps_inside
@@ -65,7 +65,6 @@ def export(
 
 def _content(fitted, transformers, dtype, compress) -> bytes:
     """Return the bytes of a file."""
-    decoding, why_not = _decoding(fitted), _why_no_probabilities(fitted)
     columns, weights = _columns(fitted)
     labels = fitted.labels.tolist()
     for label in labels:
@@ -79,8 +78,7 @@ def _content(fitted, transformers, dtype, compress) -> bytes:
     features = _features(fitted, transformers, weights, arrays)
     header = {
         "labels": labels,
-        "decoding": decoding,
-        "no_probabilities": why_not,
+        "decoding": _decoding(fitted),
         "scheme": _scheme(fitted),
         "n_columns": weights.shape[1],
         "features": features,
@@ -150,16 +148,7 @@ def _decoding(fitted) -> str:
         return "viterbi"
     if not isinstance(decoding, TokenDecoding) or decoding.cost is not None:
         raise ValueError("a tagger has the decodings 'viterbi' and 'token', without costs: set_params(decoding=...)")
-    check_probabilities(fitted.estimator)
     return "token" if decoding.constrained else "best token"
-
-
-def _why_no_probabilities(fitted) -> str | None:
-    try:
-        check_probabilities(fitted.estimator)
-    except AttributeError as error:
-        return str(error)
-    return None
 
 
 def _scheme(fitted) -> str | None:
@@ -457,8 +446,6 @@ def _compare(model, X, n_bytes, content, transformers) -> Exported:
     for tokens, labels in zip(X, predicted, strict=True):
         n_tokens += len(labels)
         n_different += sum(one != other for one, other in zip(tagger.tag(tokens), list(labels), strict=True))
-    largest = None
-    if _why_no_probabilities(fitted[0]) is None:
-        pairs = zip(X, estimator.predict_marginals(batch), strict=True)
-        largest = max((float(np.abs(tagger.marginals(x) - of_x).max(initial=0.0)) for x, of_x in pairs), default=0.0)
+    pairs = zip(X, estimator.predict_marginals(batch), strict=True)
+    largest = max((float(np.abs(tagger.marginals(x) - of_x).max(initial=0.0)) for x, of_x in pairs), default=0.0)
     return Exported(n_bytes, largest, n_different, n_tokens)

@@ -40,7 +40,7 @@ MAY_IMPORT = {
     "_persistence": {"_version"},
     "_settings": set(),
     "_display": {"_kernels", "_data"},
-    "_penalties": {"_settings"},
+    "_penalties": set(),
     "_solvers": {"_kernels", "_settings"},  # sums of vectors, which are no more of a CRF than BLAS
     "_validation": CORE,
     "feature_extraction": CORE | {"_validation", "_persistence", "tagger"},  # some extractors learn from y, too
@@ -48,14 +48,13 @@ MAY_IMPORT = {
     "datasets": CORE | {"_validation"},
     "text": {"_kernels", "_data", "metrics"},
     "inspection": CORE | {"_validation", "_objectives", "_penalties", "_settings", "_display", "metrics", "_estimator"},
-    "training": LEARNING,
+    "training": {"_estimator", "_objectives", "_solvers"},
     "settings": {"_estimator"},
     "_estimator": CORE | LEARNING | TOOLS | {"_validation", "_persistence", "_settings"},
     "crf": CORE | LEARNING | TOOLS | {"_validation", "_persistence", "_settings", "_estimator"},
     "semicrf": CORE | LEARNING | TOOLS | {"_validation", "_persistence", "_settings", "_estimator"},
     "model_selection": CORE | LEARNING | {"_validation", "_persistence", "_settings", "_estimator", "_display"},
     "calibration": CORE | LEARNING | {"_validation", "_persistence", "_estimator", "metrics"},
-    "callback": {"_estimator", "_settings", "_files"},
     "pipeline": ESTIMATORS | {"_validation"},
     "interop": CORE | ESTIMATORS | {"_validation"},
     "dask": CORE | {"_estimator", "_validation", "_objectives", "_persistence", "_settings"},
@@ -72,14 +71,13 @@ MAY_IMPORT = {
         "training",
         "model_selection",
         "calibration",
-        "callback",
         "pipeline",
         "text",
         "interop",
         "dask",
         "tagger",
     },
-    "_warm_up": TOOLS | ESTIMATORS | {"_kernels", "model_selection", "pipeline"},
+    "_warm_up": TOOLS | ESTIMATORS | {"_kernels", "model_selection", "training"},
     "_commands": TOOLS | ESTIMATORS | {"_data", "_persistence", "pipeline", "tagger"},
     "__main__": TOOLS | ESTIMATORS | {"__init__", "_warm_up", "_commands"},
 }
@@ -94,15 +92,13 @@ OWNERS = {
     "threadpoolctl": {"_solvers"},  # a dependency of scikit-learn
     "narwhals": {"datasets"},  # imported where a frame is not of pandas
     "pandas": {"_display"},  # imported when a table is made a frame
-    "skops": {"callback", "_commands"},  # of the extra "skops": imported when a file of that name is written
+    "skops": {"_commands"},  # of the extra "skops": imported when a file of that name is written
     "dask": {"dask"},  # of the extra "dask": that room is imported only by those who ask for it
     "distributed": {"dask"},
     "matplotlib": {"_display", "inspection"},  # of the extra "plot": imported when something is drawn
 }
 SKLEARN = (
-    TOOLS
-    | ESTIMATORS
-    | {"inspection", "_validation", "model_selection", "calibration", "callback", "pipeline", "interop", "dask"}
+    TOOLS | ESTIMATORS | {"inspection", "_validation", "model_selection", "calibration", "pipeline", "interop", "dask"}
 )
 SKLEARN_NAMES = {  # room below these -> all that it may take from scikit-learn
     "_persistence": {"sklearn.exceptions.InconsistentVersionWarning"},

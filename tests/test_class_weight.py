@@ -67,6 +67,8 @@ def test_objective_and_gradient(fit, class_weight, sample_weight):
     captured = {}
 
     class Watched(LBFGS):
+        keeps_equal_weights_equal = False
+
         def solve(self, objective, penalty, w0):
             captured["objective"] = objective
             return super().solve(objective, penalty, w0)

@@ -11,6 +11,7 @@ from matrix_page import GIVEN, MAIN, PAGE, excludes, page, reasons
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf.inspection import weight_standard_errors
 from sklearn_hocrf.model_selection import PenaltySearchCV
+from sklearn_hocrf.training import SGD
 
 X = [[["a"], ["b"], ["c"]], [["b"], ["c"]], [["a"], ["c"], ["a"]], [["c"], ["a"]]] * 2
 Y = [["A", "B", "C"], ["B", "C"], ["A", "C", "A"], ["C", "A"]] * 2
@@ -30,7 +31,7 @@ def fit_with_soft_labels(model):
 
 def stream(model):
     if model.solver == "auto":
-        model.set_params(solver="sgd")
+        model.set_params(solver=SGD(adaptive=True))
     patterns = model.patterns if not isinstance(model.patterns, str) or model.patterns == "auto" else None
     model.partial_fit(X, Y, patterns=patterns)
 

@@ -3,7 +3,6 @@
 import itertools
 import math
 import pickle
-import re
 
 import numpy as np
 import pytest
@@ -15,7 +14,6 @@ from sklearn_hocrf.inspection import SegmentsDisplay
 from sklearn_hocrf.metrics import extract_segments
 from sklearn_hocrf.settings import Constraints, SegmentDecoding, TokenDecoding
 from sklearn_hocrf.text import convert_tags
-from sklearn_hocrf.training import Hinge
 
 WORDS = ["Ann", "Lee", "met", "Bob", "in", "Rome"]
 TAGS = {
@@ -302,24 +300,3 @@ def test_bad_settings(decoding, message):
         X = [[["x"]]]
     with pytest.raises(ValueError, match=message):
         crf.set_params(decoding=decoding).predict(X)
-
-
-def test_without_probabilities():
-    X, y = random_data(0, TAGS["bio"])
-    crf = HighOrderCRF(objective="hinge", tol=1.0).fit(X, y)
-    for decoding in "token", "segment", TokenDecoding(constrained=False), SegmentDecoding(0.3):
-        with pytest.raises(ValueError, match=f"decoding={re.escape(repr(decoding))} needs probabilities"):
-            crf.set_params(decoding=decoding).predict(X)
-    assert not hasattr(crf, "segment_marginals")
-
-
-@pytest.mark.parametrize("objective", ["hinge", "perceptron", Hinge()])
-@pytest.mark.parametrize("estimator", [HighOrderCRF, HighOrderSemiCRF])
-def test_decoding_by_probabilities_is_refused_before_training(estimator, objective):
-    X, y = random_data(0, ["a", "b"])
-    for decoding in "token", "segment", SegmentDecoding(0.3):
-        crf = estimator(objective=objective, decoding=decoding)
-        with pytest.raises(ValueError, match=r"needs probabilities: objective=.* trains scores that are not"):
-            crf.fit(X, y)
-        assert not hasattr(crf, "classes_")
-    assert HighOrderCRF(decoding="token").fit(X, y).set_params(objective=objective).predict(X)

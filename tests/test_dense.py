@@ -32,6 +32,7 @@ from sklearn_hocrf import TRUSTED_TYPES, HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor, TokenTransformer
 from sklearn_hocrf.inspection import weight_standard_errors
 from sklearn_hocrf.model_selection import PenaltySearchCV
+from sklearn_hocrf.training import SGD
 
 CLOSE = {"rtol": 1e-9, "atol": 1e-11}
 
@@ -199,12 +200,9 @@ SPARSE = DENSE.as_sparse()
 TRAININGS = {
     "likelihood": {"tol": 1e-9},
     "features of transitions": {"feature_order": 1, "tol": 1e-9},
-    "Newton": {"solver": "newton-cg", "tol": 1e-9},
     "L1": {"l1_reg": 1.0, "tol": 1e-9},
     "SGD": {"solver": "sgd", "max_iter": 3, "random_state": 0},
-    "AdaGrad": {"solver": "adagrad", "l1_reg": 0.1, "max_iter": 3, "random_state": 0},
-    "hinge": {"objective": "hinge", "random_state": 0, "max_iter": 3},
-    "perceptron": {"objective": "perceptron", "random_state": 0, "max_iter": 3},
+    "adaptive SGD": {"solver": SGD(max_iter=3, random_state=0, adaptive=True), "l1_reg": 0.1},
     "matching": {"objective": "local_feature_matching", "max_iter": 5},
     "groups of weights": {"sigma_reg": {("features", 0): 0.5, ("patterns", 1): 2.0, None: 1.0}, "tol": 1e-9},
 }

@@ -44,7 +44,7 @@ from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf.calibration import CalibratedSequenceLabeler
 from sklearn_hocrf.inspection import explain, weight_standard_errors, weights
 from sklearn_hocrf.model_selection import PenaltySearchCV
-from sklearn_hocrf.training import SGD, AdaGrad, Hinge
+from sklearn_hocrf.training import SGD
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -570,11 +570,10 @@ def test_rare_pairs_of_parts_get_no_weight(estimator):
 @pytest.mark.parametrize(
     "parameters",
     [
-        {"solver": "newton-cg"},
         {"sigma_reg": (0.5, 2.0), "feature_order": 1, "max_order": 2},
         {"sigma_reg": {("features", 0): 0.5, "w": 2.0, None: 1.0}},
         {"solver": "sgd", "max_iter": 100, "random_state": 0},
-        {"solver": "adagrad", "max_iter": 100, "random_state": 0},
+        {"solver": SGD(random_state=0, adaptive=True)},
         {"patterns": "auto", "max_order": 2},
         {"class_weight": "balanced"},
     ],
@@ -585,19 +584,9 @@ def test_ways_of_training(estimator, parameters):
     plain = estimator(**parameters).fit(X, Y)
     assert crf.part_coef_.nnz > 0
     assert crf.objective_history_[-1] < plain.objective_history_[-1]
-    if parameters.get("solver") != "newton-cg" and "solver" in parameters:
+    if "solver" in parameters:
         best = estimator(label_parts=split).fit(X, Y)
         assert crf.objective_history_[-1] == pytest.approx(best.objective_history_[-1], rel=2e-2)
-
-
-@both
-@pytest.mark.parametrize("objective", ["hinge", "perceptron"])
-def test_margins(estimator, objective):
-    crf = estimator(label_parts=split, objective=objective, random_state=0, max_iter=30).fit(X, Y)
-    assert crf.part_coef_.nnz > 0
-    assert crf.score(X, Y) > 0.5
-    if objective == "hinge":  # the gap bounds the distance from the optimum, of which this is one value
-        assert 0 <= crf.optimality_gap_ < 0.5 * crf.objective_history_[0]
 
 
 @both
@@ -678,7 +667,7 @@ def test_warm_starts(estimator):
         np.testing.assert_array_equal(row, by_name.get(part, np.zeros(len(row))))
 
 
-@pytest.mark.parametrize("solver", [SGD(random_state=0), AdaGrad(random_state=0)], ids=["SGD", "AdaGrad"])
+@pytest.mark.parametrize("solver", [SGD(random_state=0), SGD(random_state=0, adaptive=True)], ids=str)
 @both
 def test_streams(estimator, solver):
     crf = estimator(label_parts=split, solver=solver)
@@ -815,10 +804,3 @@ def test_one_segment_label():
     assert crf.label_parts_.tolist() == ["any"]
     alone = HighOrderSemiCRF(scheme="bio", label_parts=lambda label: ["any"]).fit(x[1:], y[1:])
     assert len(alone.label_parts_) == 0
-
-
-def test_hinge_reaches_the_optimum_of_the_primal():
-    """The duality gap is a certificate that argmaxes and updates with parts fit together."""
-    for estimator in ESTIMATORS:
-        crf = estimator(label_parts=split, objective=Hinge(), tol=1e-4, max_iter=300, random_state=0).fit(X[:8], Y[:8])
-        assert crf.optimality_gap_ <= 1e-2 * crf.objective_history_[-1]

@@ -28,7 +28,7 @@ from test_sparsity import interleaved
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf.inspection import weight_standard_errors
 from sklearn_hocrf.settings import PatternSearch
-from sklearn_hocrf.training import L2, LBFGS, OWLQN, SGD, NegativeLogLikelihood, NewtonCG
+from sklearn_hocrf.training import LBFGS, SGD
 
 X, Y = tagged_sentences(np.random.default_rng(0), 20)
 ESTIMATORS = [HighOrderCRF, HighOrderSemiCRF]
@@ -175,7 +175,7 @@ def test_few_patterns_at_a_time(monkeypatch):
 @both_estimators
 @pytest.mark.parametrize(
     "parameters",
-    [{}, {"feature_order": {"ending": 1}}, {"sigma_reg": {("patterns", 1): 3.0, None: 0.5}}, {"solver": "newton-cg"}],
+    [{}, {"feature_order": {"ending": 1}}, {"sigma_reg": {("patterns", 1): 3.0, None: 0.5}}],
     ids=str,
 )
 @pytest.mark.slow
@@ -300,16 +300,12 @@ def test_invalid_settings(search, message):
     [
         ({"l1_reg": 0.1}, "its own L1 penalty"),
         ({"l1_reg": {None: 0.1}}, "its own L1 penalty"),
-        ({"penalty": L2(1.0)}, "its own L1 penalty"),
-        ({"objective": "hinge"}, "objective='likelihood'"),
         ({"objective": "local_feature_matching"}, "objective='likelihood'"),
-        ({"objective": type("Own", (NegativeLogLikelihood,), {})()}, "objective='likelihood'"),
         ({"solver": "sgd"}, "gradients of all data"),
         ({"solver": SGD()}, "gradients of all data"),
-        ({"solver": "adagrad"}, "gradients of all data"),
+        ({"solver": SGD(adaptive=True)}, "gradients of all data"),
         ({"patterns": PatternSearch(relax=False), "feature_order": 1}, "exclude each other"),
         ({"patterns": PatternSearch(relax=False), "feature_order": {"a": (0, 2)}}, "exclude each other"),
-        ({"patterns": PatternSearch(relax=False), "solver": "newton-cg"}, "NewtonCG needs"),
         ({"patterns": "observed", "max_order": None}, "max_order=None"),
         ({"patterns": "Auto"}, '"auto"'),
     ],
@@ -328,7 +324,7 @@ def test_streams_are_refused():
             crf.partial_fit(X, Y, patterns=given_by)
         with pytest.raises(ValueError, match="gradients of all data"):
             crf.set_params(patterns=given_by).partial_fit(X, Y)
-    crf = HighOrderCRF(2, patterns=PatternSearch(relax=False)).fit(X, Y).set_params(solver="adagrad")
+    crf = HighOrderCRF(2, patterns=PatternSearch(relax=False)).fit(X, Y).set_params(solver=SGD(adaptive=True))
     with pytest.raises(ValueError, match="gradients of all data"):  # its criterion has the L1 penalty of the search
         crf.partial_fit(X, Y)
     for estimator in ESTIMATORS:
@@ -357,13 +353,12 @@ def test_patterns_of_a_stream_stand_in_place_of_the_parameter(parameter):
         assert crf.patterns_ == expected.patterns_
         np.testing.assert_array_equal(crf.pattern_coef_, expected.pattern_coef_)
         assert crf._fitted.trained_with == expected._fitted.trained_with
-    with pytest.raises(ValueError, match="gradients of all data|SGD needs"):
+    with pytest.raises(ValueError, match="gradients of all data"):
         crf.fit(X, Y)
 
 
-@pytest.mark.parametrize("solver", [LBFGS(1e-6), OWLQN(1e-6), NewtonCG(1e-6)], ids=repr)
-def test_solvers_with_settings(solver):
-    crf = HighOrderCRF(2, patterns="auto", solver=solver).fit(X, Y)
+def test_solvers_with_settings():
+    crf = HighOrderCRF(2, patterns="auto", solver=LBFGS(1e-6)).fit(X, Y)
     expected = HighOrderCRF(2, patterns="auto", tol=1e-6).fit(X, Y)
     assert crf.patterns_ == expected.patterns_
     assert crf.objective_history_[-1] == pytest.approx(expected.objective_history_[-1], rel=1e-8)

@@ -77,5 +77,3 @@ def test_what_is_refused():
         select_sequences(crf, X, 1, per="word")
     with pytest.raises(NotFittedError):
         select_sequences(HighOrderCRF(), X, 1)
-    with pytest.raises(AttributeError, match="probabilities"):
-        select_sequences(HighOrderCRF(objective="hinge").fit(X, y), X, 1)

@@ -24,9 +24,9 @@ from .._data.masks import Mask, both
 from .._inference.families import CHAIN, SEGMENTS, Family
 from .._inference.impossible import naming_the_impossible
 from .._objectives import Problem
-from .._penalties import ElasticNet
+from .._penalties import ElasticNet, Penalty
 from .._persistence import VersionMixin, with_lists, with_mappings
-from .._solvers import SolverReport
+from .._solvers import SolverReport, TrainingState
 from .._structure.automaton import PatternAutomaton
 from .._structure.layout import LayoutBuilder, LayoutFrame, WeightLayout, weights_of
 from .._structure.pairs import PairRule
@@ -43,7 +43,6 @@ from .._validation import (
     warn_user,
 )
 from .._validation._sklearn import fit_context
-from . import compile_ahead
 from .answers import AnswersMixin
 from .callbacks import SEARCH, STARTING, CallbacksMixin, FitTasks, without_tasks
 from .compatibility import Asked, refuse
@@ -57,10 +56,8 @@ from .constraints import (
 from .decoding import SegmentDecoding
 from .fitted import Fitted
 from .fitting import (
-    GivenPenalty,
     Prior,
     Training,
-    choose_objective,
     choose_prior,
     choose_training,
     warn_not_converged,
@@ -79,7 +76,7 @@ from .pruning import prune, prune_runs
 __all__ = ["BaseSequenceLabeler"]
 
 _FEW_KNOWN = 0.1  # share of the tokens below which there is a warning
-_CRITERION = ("objective", "penalty", "sigma_reg", "l1_reg", "class_weight", "constraints")  # what is minimised
+_CRITERION = ("objective", "sigma_reg", "l1_reg", "class_weight", "constraints")  # what is minimised
 
 
 class BaseSequenceLabeler(
@@ -222,8 +219,7 @@ class BaseSequenceLabeler(
         with them [1]_. This is not convex: training starts from the fit on the longest runs of known labels, and ends
         in an optimum near it; ``optimality_gap_`` is inf. The patterns, and the pairs of patterns and features, come
         from the runs of known labels only. The labels are all labels in y, including those in sets. The mean of
-        ``class_weight`` is taken over the known tokens. :class:`~sklearn_hocrf.training.PartialLikelihood` can train by
-        expectation maximisation instead. Criteria other than the likelihood, "newton-cg", ``patterns="auto"``,
+        ``class_weight`` is taken over the known tokens. Local feature matching, ``patterns="auto"``,
         :class:`~sklearn_hocrf.model_selection.PenaltySearchCV` and standard errors need all labels.
 
         Labels must be missing at random, given the words and the known labels. If only entities are labelled and
@@ -269,12 +265,11 @@ class BaseSequenceLabeler(
         [['DET', 'ADJ', 'NOUN'], ['DET', 'NOUN']]
         """
         training = self._choose_training()
-        self._check_soft_labels(training, y)
+        self._check_soft_labels(y)
         sequences = read_training_sequences(self, X, sample_weight)
         data = self._read_training_data(y, sequences)
-        self._check_holes(training, data)
+        self._check_holes(data)
         is_warm = self.warm_start and hasattr(self, "coef_")
-        compile_ahead.prepare(self._family is SEGMENTS)
         tasks = FitTasks(self, training.solver, self._n_stages(training, data, is_warm), X, y, sample_weight)
         found = self._search_patterns(training, data, is_warm, tasks)  # None unless they are to be searched
         problem = self._build_problem(data, found)
@@ -314,20 +309,19 @@ class BaseSequenceLabeler(
         refuse_breaches(rules, self.constraints, targets.labels, runs)
         return data
 
-    def _check_soft_labels(self, training: Training, y: Any) -> None:
+    def _check_soft_labels(self, y: Any) -> None:
         """Raise a ValueError if y has soft labels that this training does not support."""
         if has_soft_labels(y):
             try:
-                self._refuse(training.objective, training.solver, "soft labels")
+                self._refuse("soft labels")
             except ValueError as error:
                 raise ValueError(f"{error} ({first_soft_label(y)} of y)") from None
 
-    def _check_holes(self, training: Training, data: TrainingData) -> None:
+    def _check_holes(self, data: TrainingData) -> None:
         """Raise a ValueError if y has holes that this training does not support; warn if y has few known labels."""
         if data.runs is None:
             return
-        objective, _, solver = training
-        self._refuse(objective, solver, "holes")
+        self._refuse("holes")
         n_known, n_tokens = data.runs.batch.n_tokens, data.batch.n_tokens
         if n_known < _FEW_KNOWN * n_tokens:
             warn_user(f"only {n_known} of {n_tokens} tokens are labelled, which is less than a tenth")
@@ -479,35 +473,20 @@ class BaseSequenceLabeler(
         """Check what ``_parameter_constraints`` cannot express."""
         check_parameters(self._parameters(patterns))
 
-    def _refuse(
-        self,
-        criterion: Any,
-        solver: Any = None,
-        circumstance: str = "",
-        penalty: Any = None,
-        feature: str | None = None,
-        **changes: Any,
-    ) -> None:
-        """Raise a ValueError for incompatible settings; ``changes`` override parameters, the rest is as for Asked."""
-        asked = Asked(self._parameters() | changes, type(self).__name__, criterion, solver, penalty, circumstance)
-        refuse(asked, feature)
+    def _refuse(self, circumstance: str, penalty: Any = None, **changes: Any) -> None:
+        """Raise a ValueError for settings that exclude a circumstance; ``changes`` override parameters."""
+        refuse(Asked(self._parameters() | changes, type(self).__name__, penalty, circumstance))
 
     def _choose_training(self, patterns: Any = None) -> Training:
         """Check the parameters and return the :class:`Training` that they specify."""
         self._check_parameters(patterns)
         return choose_training(self._parameters(patterns), type(self).__name__)
 
-    def _choose_objective(self) -> Any:
-        """Return the training criterion, without data."""
-        return choose_objective(self.objective)
-
-    def _choose_prior(self, patterns: Any = None) -> Prior | PatternPrior | GivenPenalty:
+    def _choose_prior(self, patterns: Any = None) -> Prior | PatternPrior:
         """Return the prior, which determines the penalty for a layout."""
         return choose_prior(self._parameters(patterns))
 
-    def _choose_penalty(
-        self, prior: Prior | PatternPrior | GivenPenalty, layout: WeightLayout, data: TrainingData
-    ) -> Any:
+    def _choose_penalty(self, prior: Prior | PatternPrior, layout: WeightLayout, data: TrainingData) -> Penalty:
         """Return the penalty on the weights for training data; warn of prefixes that match no feature name."""
         names = data.features.names
         penalty = prior.penalty(layout, names, data.targets.labels)
@@ -577,7 +556,7 @@ class BaseSequenceLabeler(
         layout: WeightLayout,
         weights: np.ndarray,
         report: SolverReport,
-        stream: tuple | None = None,
+        stream: TrainingState | None = None,
         search: np.ndarray | None = None,
         patterns: Any = None,
     ) -> Fitted:

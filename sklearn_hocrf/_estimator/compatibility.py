@@ -1,10 +1,8 @@
 """Settings that cannot be combined: the table of refusals between features.
 
-A *feature* is something that parameters, or a criterion and a solver, request; a *circumstance* is a use beyond a plain
-fit: labels with holes, soft labels, a stream, a cluster, learned penalties, standard errors. Each row of
-:data:`REFUSALS` names two of them and the message. The methods that solvers need of any objective and penalty,
-including custom ones, are checked by the solvers (:func:`~sklearn_hocrf._solvers.check_needs`); ``l1_reg`` with
-``penalty``, and tag schemes as constraints of segments, by the parameters themselves.
+A *feature* is something that parameters request; a *circumstance* is a use beyond a plain fit: labels with holes, soft
+labels, a stream, a cluster, learned penalties, standard errors. Each row of :data:`REFUSALS` names two of them and the
+message. Tag schemes as constraints of segments are refused by the parameters themselves.
 """
 
 from __future__ import annotations
@@ -17,11 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._data.checks import short
-from .._objectives import Hinge, LocalFeatureMatching, NegativeLogLikelihood, Objective, Perceptron
-from .._penalties import Penalty
-from .._settings import capability
-from .._solvers import Solver
-from .decoding import choose_decoding
+from .._solvers import SGD
 from .pattern_search import PatternSearch, has_l1, pattern_search
 
 __all__ = ["CIRCUMSTANCES", "FEATURES", "REFUSALS", "Asked", "Refusal", "refuse"]
@@ -37,23 +31,16 @@ class Asked:
         All parameters of an estimator by name.
     name : str
         Name of the estimator.
-    objective, solver, penalty : object
-        The criterion, the solver, and the penalty or its prior, as far as they are known.
+    penalty : Penalty or None
+        The penalty of a trained model, as far as it is known.
     circumstance : str
         The use beyond a plain fit; "" for a plain fit.
     """
 
     parameters: Mapping[str, Any]
     name: str
-    objective: Any
-    solver: Any = None
     penalty: Any = None
     circumstance: str = ""
-
-    @cached_property
-    def needs(self) -> tuple[str, ...]:
-        """The methods of an objective that the solver needs."""
-        return capability(self.solver, Solver, "needs").get("objective", ())
 
     @property
     def feature_order(self) -> str:
@@ -63,22 +50,12 @@ class Asked:
     @property
     def is_stochastic(self) -> bool:
         """Whether the solver uses a few sequences at a time."""
-        return "minibatches" in self.needs
-
-    @property
-    def is_em(self) -> bool:
-        """Whether the criterion is minimised by expectation maximisation."""
-        return getattr(self.objective, "method", None) == "em"
+        return self["solver"] == "sgd" or isinstance(self["solver"], SGD)
 
     @cached_property
     def search(self) -> PatternSearch | None:
         """The requested search for label patterns."""
         return pattern_search(self.parameters["patterns"])
-
-    @cached_property
-    def has_probabilities(self) -> bool:
-        """Whether the criterion trains probabilities."""
-        return capability(self.objective, Objective, "gives_probabilities")
 
     def __getitem__(self, name: str) -> Any:
         """Return a parameter; None if the estimator does not have it."""
@@ -103,30 +80,17 @@ FEATURES: dict[str, Callable[[Asked], Any]] = {
     "features of several labels": lambda asked: any(map(np.any, _values(asked["feature_order"]))),
     "parts": lambda asked: asked["label_parts"] is not None,
     "L1": lambda asked: has_l1(asked["l1_reg"]),
-    "penalty object": lambda asked: asked["penalty"] is not None,
     "no penalty": lambda asked: any(map(_has_infinity, _values(asked["sigma_reg"]))),
     "frequent features": lambda asked: asked["min_pair_count"] > 1 and not asked["all_pairs"],
     "balanced class weights": lambda asked: isinstance(asked["class_weight"], str),
-    "decoding by probabilities": lambda asked: choose_decoding(asked["decoding"]) is not None,
     "segments": lambda asked: "scheme" in asked.parameters,
-    # criteria
-    "margins": lambda asked: isinstance(asked.objective, (Hinge, Perceptron)),
-    "local feature matching": lambda asked: isinstance(asked.objective, LocalFeatureMatching),
-    "another criterion": lambda asked: type(asked.objective) is not NegativeLogLikelihood,
-    "a criterion without probabilities": lambda asked: not asked.has_probabilities,
-    "a criterion without Hessian": lambda asked: not hasattr(asked.objective, "hessp"),
-    "a criterion of whole labellings": lambda asked: not capability(asked.objective, Objective, "takes_holes"),
-    # solvers
+    "local feature matching": lambda asked: asked["objective"] == "local_feature_matching",
     "a stochastic solver": lambda asked: asked.is_stochastic,
-    "a second-order solver": lambda asked: "hessp" in asked.needs,
-    "a second-order solver, without EM": lambda asked: "hessp" in asked.needs and not asked.is_em,
-    "a solver without gradients": lambda asked: asked.is_stochastic or "value_gradient" not in asked.needs,
-    "EM by a solver that may climb": lambda asked: (
-        asked.is_em and (asked.is_stochastic or not hasattr(asked.solver, "max_iter"))
+    "a stochastic solver of steps that do not adapt": lambda asked: (
+        asked.is_stochastic and not getattr(asked["solver"], "adaptive", False)
     ),
-    # penalties
-    "a sparse penalty": lambda asked: capability(asked.penalty, Penalty, "strength") is not None,
-    "a penalty without precision": lambda asked: not hasattr(asked.penalty, "precision"),
+    # of a trained model
+    "a sparse penalty": lambda asked: asked.penalty.strength is not None,
 }
 CIRCUMSTANCES = ("holes", "soft labels", "stream", "cluster", "learned penalties", "standard errors")
 
@@ -152,23 +116,31 @@ REFUSALS = (
         "feature_order={asked.feature_order} and patterns={patterns!r} exclude each other: the search leaves out the "
         "features of patterns of two or more labels, which are added when the patterns are trained again (relax=True)",
     ),
-    *(
-        Refusal(
-            "pattern search",
-            other,
-            _SEARCH + "it adds its own L1 penalty to a Gaussian prior: use sigma_reg, and neither l1_reg nor penalty",
-        )
-        for other in ("penalty object", "L1")
+    Refusal(
+        "pattern search",
+        "L1",
+        _SEARCH + "it adds its own L1 penalty to a Gaussian prior: use sigma_reg, and not l1_reg",
     ),
     Refusal(
         "pattern search",
-        "another criterion",
+        "local feature matching",
         _SEARCH + "it is based on expected and observed counts: use objective='likelihood'",
     ),
     Refusal(
         "pattern search",
-        "a solver without gradients",
-        _SEARCH + "it needs gradients of all data: use the solver 'lbfgs', 'newton-cg' or 'owlqn'",
+        "a stochastic solver",
+        _SEARCH + "it needs gradients of all data: use solver='lbfgs'",
+    ),
+    Refusal(
+        "L1",
+        "a stochastic solver of steps that do not adapt",
+        "l1_reg={l1_reg!r} and solver={solver!r} exclude each other: use solver='lbfgs' or solver=SGD(adaptive=True)",
+    ),
+    Refusal(
+        "local feature matching",
+        "a stochastic solver",
+        "objective={objective!r} and solver={solver!r} exclude each other: local feature matching is trained on all "
+        "data at once; use solver='lbfgs'",
     ),
     Refusal(
         "pruning",
@@ -181,26 +153,12 @@ REFUSALS = (
         "pattern search",
         _PRUNING + "the search for patterns={patterns!r} needs models of all labels",
     ),
-    *(
-        Refusal("pruning", other, _PRUNING + "objective={objective!r} is not the likelihood")
-        for other in ("margins", "local feature matching")
-    ),
-    Refusal(
-        "pruning",
-        "a second-order solver",
-        _PRUNING + "products with the Hessian, which {asked.solver!r} needs, take passes over all labels: use 'lbfgs'",
-    ),
+    Refusal("pruning", "local feature matching", _PRUNING + "objective={objective!r} is not the likelihood"),
     Refusal(
         "parts",
         "local feature matching",
         "label_parts and objective={objective!r} exclude each other: local feature matching compares only the features "
         "of patterns; use objective='likelihood'",
-    ),
-    Refusal(
-        "decoding by probabilities",
-        "a criterion without probabilities",
-        "decoding={decoding!r} needs probabilities: objective={objective!r} trains scores that are not logarithms of "
-        "probabilities, unlike objective='likelihood'",
     ),
     Refusal(
         "pattern search",
@@ -209,22 +167,9 @@ REFUSALS = (
         'patterns="observed"',
     ),
     Refusal(
-        "a criterion of whole labellings",
+        "local feature matching",
         "holes",
-        "objective={asked.objective!r} needs all labels, but y has holes: use objective='likelihood', or an objective "
-        "with takes_holes=True",
-    ),
-    Refusal(
-        "a second-order solver, without EM",
-        "holes",
-        "the solver {asked.solver!r} needs a convex function, but the likelihood is not convex if y has holes: use "
-        "solver='lbfgs', or objective=training.PartialLikelihood('em')",
-    ),
-    Refusal(
-        "EM by a solver that may climb",
-        "holes",
-        "the solver {asked.solver!r} cannot be combined with {asked.objective!r}, which needs a solver that never "
-        "increases the function: use solver='lbfgs', or objective='likelihood'",
+        "objective={objective!r} needs all labels, but y has holes: use objective='likelihood'",
     ),
     Refusal(
         "segments",
@@ -244,16 +189,14 @@ REFUSALS = (
         'patterns, or patterns="observed"',
     ),
     Refusal(
-        "a criterion of whole labellings",
+        "local feature matching",
         "soft labels",
-        "objective={asked.objective!r} needs true labels, but y has probabilities of labels: use "
-        "objective='likelihood'",
+        "objective={objective!r} needs true labels, but y has probabilities of labels: use objective='likelihood'",
     ),
     Refusal(
         "a stochastic solver",
         "soft labels",
-        "the solver {asked.solver!r} needs true labels, but y has probabilities of labels: use solver='lbfgs', 'owlqn' "
-        "or 'newton-cg'",
+        "solver={solver!r} needs true labels, but y has probabilities of labels: use solver='lbfgs'",
     ),
     Refusal(
         "pattern search",
@@ -284,9 +227,10 @@ REFUSALS = (
         "max_order=None needs a search for patterns, which clusters do not do: give a number",
     ),
     Refusal(
-        "penalty object",
-        "learned penalties",
-        _LEARNED + "penalty={penalty!r} replaces sigma_reg, which is to be learned",
+        "a stochastic solver",
+        "cluster",
+        "solver={solver!r} does not work on a cluster, because it processes a few sequences after another: use "
+        "solver='lbfgs'",
     ),
     Refusal(
         "L1",
@@ -303,13 +247,10 @@ REFUSALS = (
         "learned penalties",
         _LEARNED + "sigma_reg={sigma_reg!r} has no logarithm to start from",
     ),
-    *(
-        Refusal(
-            feature,
-            "learned penalties",
-            _LEARNED + "objective={objective!r} has no products with its Hessian, or trains no probabilities",
-        )
-        for feature in ("a criterion without Hessian", "a criterion without probabilities")
+    Refusal(
+        "local feature matching",
+        "learned penalties",
+        _LEARNED + "objective={objective!r} is not the likelihood",
     ),
     Refusal(
         "a stochastic solver",
@@ -317,7 +258,7 @@ REFUSALS = (
         _LEARNED + "solver={solver!r} uses a few sequences at a time; the search trains by L-BFGS",
     ),
     Refusal(
-        "another criterion",
+        "local feature matching",
         "standard errors",
         "standard errors require maximum likelihood, but {asked.name} has objective={objective!r}: fit with "
         "objective='likelihood'",
@@ -328,28 +269,15 @@ REFUSALS = (
         "the Laplace approximation needs a penalty with second derivatives, but the penalty of {asked.name} contains "
         "absolute values: fit with l1_reg=0, and sigma_reg",
     ),
-    Refusal(
-        "a penalty without precision",
-        "standard errors",
-        "the penalty {asked.penalty.__class__.__name__} has no precision, which the Laplace approximation needs: use "
-        "an L2",
-    ),
 )
 
 
-def refuse(asked: Asked, feature: str | None = None) -> None:
-    """Raise a ValueError for the first row of :data:`REFUSALS` that applies.
-
-    Parameters
-    ----------
-    asked : Asked
-        With a circumstance, only its rows count.
-    feature : str or None
-        Only rows of this feature count; None for all.
-    """
+def refuse(asked: Asked) -> None:
+    """Raise a ValueError for the first row of :data:`REFUSALS` that applies; with a circumstance, of its rows."""
     for row in REFUSALS:
-        if (row.other in CIRCUMSTANCES) != bool(asked.circumstance) or feature not in (None, row.feature):
-            continue
-        is_other = row.other == asked.circumstance if asked.circumstance else FEATURES[row.other](asked)
+        if asked.circumstance:
+            is_other = row.other == asked.circumstance
+        else:
+            is_other = row.other not in CIRCUMSTANCES and FEATURES[row.other](asked)
         if is_other and FEATURES[row.feature](asked):
             raise ValueError(row.message.format(asked=asked, **asked.parameters))

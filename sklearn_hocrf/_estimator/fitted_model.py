@@ -22,7 +22,7 @@ from .._validation._delegation import model_and_input, model_inside
 from .fitted import Fitted
 from .pruning import prune_training
 
-__all__ = ["FittedModel", "check_probabilities"]
+__all__ = ["FittedModel"]
 
 
 class FittedModel:
@@ -203,8 +203,3 @@ class FittedModel:
     def divided_by(self, temperature: float) -> Any:
         """Return the fitted estimator with its weights divided, as a copy that shares the rest."""
         return self.estimator._divided_by(temperature)
-
-
-def check_probabilities(estimator: Any) -> None:
-    """Raise an AttributeError with the reason if an estimator, fitted or not, has no probabilities."""
-    estimator._has_probabilities()

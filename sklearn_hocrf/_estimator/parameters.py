@@ -10,14 +10,15 @@ import numpy as np
 
 from .._data.checks import short
 from .._data.schemes import PREFIXES
+from .._solvers import LBFGS, SGD
 from .._structure.weight_groups import match_prefixes, unmatched
 from .._validation import warn_user
-from .._validation._sklearn import HasMethods, Interval, StrOptions
+from .._validation._sklearn import Interval, StrOptions
 from .constraints import Constraints, check_constraints
 from .decoding import DECODINGS, SegmentDecoding, TokenDecoding, check_decoding
-from .fitting import OBJECTIVES, SOLVERS
+from .fitting import OBJECTIVES
 from .label_parts import check_label_parts
-from .pattern_search import PatternSearch, has_l1, pattern_search
+from .pattern_search import PatternSearch, pattern_search
 from .pruning import check_pruning_count
 
 __all__ = [
@@ -45,9 +46,8 @@ PARAMETER_CONSTRAINTS: dict[str, Any] = {
     "constraints": [StrOptions(set(PREFIXES)), Constraints, callable, None],
     "label_parts": [Mapping, callable, None],
     "decoding": [StrOptions(set(DECODINGS)), TokenDecoding, SegmentDecoding],
-    "objective": [StrOptions(set(OBJECTIVES)), HasMethods("bind")],
-    "penalty": [HasMethods(["value", "gap"]), None],
-    "solver": [StrOptions({"auto", *SOLVERS}), HasMethods("solve")],
+    "objective": [StrOptions(set(OBJECTIVES))],
+    "solver": [StrOptions({"auto", "lbfgs", "sgd"}), LBFGS, SGD],
     "max_iter": [Interval(Integral, 0, None, closed="left")],
     "tol": [Interval(Real, 0, None, closed="left")],
     "missing_label": "no_validation",
@@ -86,16 +86,10 @@ def check_parameters(parameters: Mapping[str, Any]) -> None:
     search = pattern_search(parameters["patterns"])
     if search is not None:
         search.check()
-    for name in ("objective", "penalty", "solver"):
-        if isinstance(parameters[name], type):
-            raise ValueError(f"{name} is the class {parameters[name].__name__}: use an instance of it")
     check_pruning_count(parameters.get("pruning"))
     missing = parameters["missing_label"]
     if isinstance(missing, (set, frozenset)) or not isinstance(missing, Hashable):
         raise ValueError(f"missing_label must be a hashable value that is not a set, or None, got {short(missing)}")
-    if parameters["penalty"] is not None and has_l1(parameters["l1_reg"]):
-        l1_reg = short(parameters["l1_reg"])
-        raise ValueError(f"l1_reg={l1_reg} and penalty={parameters['penalty']!r} exclude each other")
     if isinstance(parameters["feature_order"], dict):
         _check_orders_of_prefixes(parameters["feature_order"])
 

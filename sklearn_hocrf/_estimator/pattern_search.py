@@ -56,7 +56,6 @@ _LOOSE = 1e-1, 1e-2, 1e-3  # tolerances of training in the first rounds
 _SHORT = 40  # most iterations to a tolerance above these: patterns still to be added would change the weights anyway
 _PART = 0.1  # of the added violations, in units of the tolerance: the next training stops there if that is looser
 _SHARE = 0.5**0.5  # of the tolerance for active, and for inactive patterns: squares add up
-_SOLVER_SETTINGS = {"max_iter": 500, "callback": None}  # settings that the search shares, and their defaults
 _GROWTH, _ALWAYS = 1.0, 100  # most patterns added at a time: a multiple of the active ones, or this number
 
 
@@ -90,9 +89,9 @@ class PatternSearch(BaseEstimator):
 
     Notes
     -----
-    A search needs ``objective="likelihood"``, a solver that uses gradients of all data ("lbfgs", "newton-cg" or
-    "owlqn", by name or as an object), and a Gaussian prior: ``l1_reg`` of the estimator must be 0, and ``penalty``
-    None. The search itself uses OWL-QN, with ``tol`` and ``max_iter`` of the solver.
+    A search needs ``objective="likelihood"``, the solver "lbfgs" or an instance of
+    :class:`~sklearn_hocrf.training.LBFGS`, and a Gaussian prior: ``l1_reg`` of the estimator must be 0. The search
+    itself uses OWL-QN, with ``tol`` and ``max_iter`` of the solver.
 
     During the search, features have pairs with single labels only. Pairs with longer patterns (``feature_order``) are
     added when the patterns are trained again, so they cannot be combined with ``relax=False``.
@@ -173,9 +172,9 @@ class PatternPrior(NamedTuple):
     search: PatternSearch
 
     @property
-    def kind(self) -> type:
-        """The class of the penalties."""
-        return ElasticNet
+    def has_l1(self) -> bool:
+        """Whether the penalties contain absolute values of weights."""
+        return True
 
     def penalty(self, layout: WeightLayout, *named: Any) -> ElasticNet:
         """Return the penalty on the weights of a layout; further arguments are for the Gaussian prior."""
@@ -248,7 +247,7 @@ def search_patterns(task: SearchTask, weights: np.ndarray, active: Mapping[tuple
     -------
     FoundPatterns
     """
-    search, tight = _ActiveSet(task, weights, active), _SHARE * getattr(task.solver, "tol", 3e-3)
+    search, tight = _ActiveSet(task, weights, active), _SHARE * task.solver.tol
     for tol in (*(loose for loose in _LOOSE if loose > tight), tight):
         is_optimal = False
         while not is_optimal and search.n_rounds < task.search.max_rounds:
@@ -310,12 +309,11 @@ class _ActiveSet:
         """Train the weights of the active patterns; drop patterns whose weights become 0."""
         self.tol, self._lines.part = tol, f"round {self.n_rounds + 1} of the search for label patterns"
         layout, start = self._model()
-        settings: dict[str, Any] = {
-            name: getattr(self._task.solver, name, default) for name, default in _SOLVER_SETTINGS.items()
-        }
-        if tol > _LOOSE[-1]:
-            settings["max_iter"] = min(settings["max_iter"], _SHORT)
-        self.report = self._task.minimise(OWLQN(tol, **settings), self._task.problem.under(layout), start)
+        solver = self._task.solver
+        max_iter = min(solver.max_iter, _SHORT) if tol > _LOOSE[-1] else solver.max_iter
+        self.report = self._task.minimise(
+            OWLQN(tol, max_iter, solver.callback), self._task.problem.under(layout), start
+        )
         self._n_passes += self.report.n_passes
         self._features = self.report.w[: layout.first_bias]
         own = dict(zip(layout.patterns.tuples(), layout.pattern_coef(self.report.w).tolist(), strict=True))

@@ -9,7 +9,7 @@ from collections import deque
 
 import numpy as np
 
-from .._solvers import Progress, SolverReport
+from .._solvers import Progress, Solver, SolverReport
 
 __all__ = ["STARTING", "ProgressLines", "lines_of", "write_line"]
 
@@ -148,7 +148,7 @@ class _Silence(ProgressLines):
         return False
 
 
-def lines_of(solver: object) -> ProgressLines:
+def lines_of(solver: Solver) -> ProgressLines:
     """Return the progress lines of a solver; if it writes none, lines that are discarded."""
-    callback = getattr(solver, "callback", None)
+    callback = solver.callback
     return callback if isinstance(callback, ProgressLines) else _Silence("", 0)

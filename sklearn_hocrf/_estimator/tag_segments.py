@@ -21,7 +21,6 @@ from .._data.schemes import (
 from .._data.segments import Segments
 from .._settings import check, is_number
 from .._validation import read_sequences
-from .._validation._sklearn import available_if
 from .decoding import RARE, SegmentDecoding, best_cover, best_writing
 from .hooks import Hooks
 from .tags import SEGMENT_SCHEMES, SegmentTags, each_its_own, read_segment_tags, segment_tables
@@ -37,7 +36,6 @@ def check_threshold(threshold: Any) -> None:
 class TagSegmentsMixin(Hooks):
     """Segments of :class:`~sklearn_hocrf.HighOrderCRF`."""
 
-    @available_if(lambda self: self._has_probabilities())
     def segment_marginals(
         self, X: Any, threshold: float = 1e-6, *, scheme: str = "auto", known: Any = None
     ) -> list[np.ndarray]:
@@ -147,8 +145,6 @@ class TagSegmentsMixin(Hooks):
         """
         fitted: Any = self._as_fitted()
         tags = _tags_of(fitted, scheme)
-        if with_probability:
-            fitted._has_probabilities()
         batch, form = read_sequences(fitted, X)
         mask = fitted._mask(batch, form, known)
         plan = fitted._plan(batch, mask) if with_probability else None

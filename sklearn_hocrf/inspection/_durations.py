@@ -8,7 +8,7 @@ import numpy as np
 
 from .._data.texts import visible
 from .._display import Display, Table, pyplot
-from .._estimator.fitted_model import FittedModel, check_probabilities
+from .._estimator.fitted_model import FittedModel
 
 __all__ = ["Duration", "DurationsDisplay", "durations"]
 
@@ -51,8 +51,6 @@ def durations(estimator: Any, X: Any, y: Any = None) -> Table:
 
     Raises
     ------
-    AttributeError
-        If the model has no probabilities, as with ``objective="hinge"``.
     TypeError
         If the model labels tokens instead of segments.
     ValueError
@@ -92,7 +90,6 @@ def durations(estimator: Any, X: Any, y: Any = None) -> Table:
     fitted, X = FittedModel.and_input(estimator, X)
     if not fitted.labels_segments:
         raise TypeError(f"durations are those of segments, but {type(fitted.estimator).__name__} labels tokens")
-    check_probabilities(fitted.estimator)
     batch, form = fitted.read(X)
     expected = [_moments(counts) for counts in fitted.length_counts(batch, fitted.mask(batch, form))]
     of_truth: list = [(None, None, None)] * len(expected)

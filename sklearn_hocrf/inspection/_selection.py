@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .._data.batch import SequenceBatch
-from .._estimator.fitted_model import FittedModel, check_probabilities
+from .._estimator.fitted_model import FittedModel
 from .._settings import check, is_integer
 
 __all__ = ["select_sequences"]
@@ -41,8 +41,6 @@ def select_sequences(estimator: Any, X: Any, n: int = 10, *, by: str = "entropy"
 
     Raises
     ------
-    AttributeError
-        If the model has no probabilities, as with ``objective="hinge"``.
     ValueError, TypeError
         If an option is invalid, if X has fewer than n sequences, or if X does not match that of fit.
 
@@ -64,7 +62,6 @@ def select_sequences(estimator: Any, X: Any, n: int = 10, *, by: str = "entropy"
     check(by in ("entropy", "margin", "least confident"), "by", "'entropy', 'margin' or 'least confident'", by)
     check(per in ("token", "sequence"), "per", "'token' or 'sequence'", per)
     fitted, X = FittedModel.and_input(estimator, X)
-    check_probabilities(fitted.estimator)
     batch, _ = fitted.read(X)
     check(is_integer(n) and 1 <= n <= len(batch), "n", f"an integer from 1 to {len(batch)}, the number of sequences", n)
     measure = _of_tokens if per == "token" else _of_labellings
