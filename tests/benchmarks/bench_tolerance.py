@@ -31,7 +31,7 @@ from threadpoolctl import threadpool_limits
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf.datasets import load_conll
 from sklearn_hocrf.metrics import segment_f1_score, token_accuracy_score, token_f1_score
-from sklearn_hocrf.training import LBFGS, SolverReport
+from sklearn_hocrf.training import LBFGS
 
 TOLERANCES = (1e-1, 3e-2, 1e-2, 3e-3, 1e-3)
 OPTIMUM = 1e-5
@@ -173,14 +173,17 @@ class Recorder(LBFGS):
         self.reports[OPTIMUM] = report  # so far
 
 
-class Given:
+class Given(LBFGS):
     """What has been trained."""
 
+    keeps_equal_weights_equal = False
+
     def __init__(self, report):
+        super().__init__()
         self.report = report
 
     def solve(self, *_):
-        return SolverReport(*self.report)._replace(converged=True)
+        return self.report._replace(converged=True)
 
 
 def probabilities(model, X):
