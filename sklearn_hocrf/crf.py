@@ -153,7 +153,7 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         * The name of a tagging scheme: labels are tags, and only tag sequences that are valid in the scheme are
           possible. :class:`HighOrderSemiCRF` describes the schemes. The strict form of "iob1" uses B only directly
           after a segment of the same label.
-        * :class:`~sklearn_hocrf.settings.Constraints`: forbidden runs of labels, or allowed pairs, and the labels with
+        * :class:`~sklearn_hocrf.Constraints`: forbidden runs of labels, or allowed pairs, and the labels with
           which a sequence may begin and end.
         * A function of a label and the next one, which returns whether they may be neighbours. It is called once for
           each pair of labels; None represents the label before the first and after the last one.

@@ -4,13 +4,12 @@
 Its label patterns run over segments of any length, and its features may describe a whole segment. It answers the
 questions that :mod:`sklearn_hocrf.crf` lists; ``scheme`` specifies how y represents the segments.
 
->>> from sklearn_hocrf import HighOrderSemiCRF
+>>> from sklearn_hocrf import HighOrderSemiCRF, make_pipeline
 >>> from sklearn_hocrf.datasets import make_references
 >>> from sklearn_hocrf.feature_extraction import (
 ...     SegmentFeatureExtractor,
 ...     SequenceFeatureExtractor,
 ... )
->>> from sklearn_hocrf.pipeline import make_pipeline
 >>> X, y = make_references(60, random_state=0)
 >>> segments = SegmentFeatureExtractor(begin="w[0]=", length="capped", max_length=6)
 >>> segmenter = make_pipeline(
@@ -205,7 +204,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         Which labels neighbouring segments may have. A segmentation that violates a constraint has probability 0, in
         training and in prediction. A training sequence that violates one is an error.
 
-        * :class:`~sklearn_hocrf.settings.Constraints`: forbidden runs of labels, or allowed pairs, and the labels with
+        * :class:`~sklearn_hocrf.Constraints`: forbidden runs of labels, or allowed pairs, and the labels with
           which a sequence may begin and end.
         * A function of the labels of a segment and the next one, which returns whether they may be neighbours. It is
           called once for each pair of labels; None represents the label before the first and after the last segment.
@@ -359,7 +358,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
     lifts this limit; unseen lengths cost little if features describe length ("length=7+", "log_length").
 
     A pipeline of scikit-learn delegates only the methods known to it; a pipeline from
-    :func:`sklearn_hocrf.pipeline.make_pipeline` has all methods, including :meth:`predict_segments`.
+    :func:`sklearn_hocrf.make_pipeline` has all methods, including :meth:`predict_segments`.
 
     With ``l1_reg``, weights of 0 are removed from the fitted model, as described in the notes on
     :class:`HighOrderCRF`.

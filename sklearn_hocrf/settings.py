@@ -10,8 +10,7 @@ class                     parameter        meaning
 :class:`Pruning`          ``pruning``      few candidates for each token, among hundreds of labels
 ========================  ===============  ==============================================================
 
->>> from sklearn_hocrf import HighOrderCRF
->>> from sklearn_hocrf.settings import Constraints
+>>> from sklearn_hocrf import Constraints, HighOrderCRF
 >>> X, y = [[[], [], []], [[], []]], [["W", "N1", "REM"], ["W", "W"]]
 >>> model = HighOrderCRF(constraints=Constraints(forbid=[("REM", "W", "REM")])).fit(
 ...     X, y

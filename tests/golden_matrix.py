@@ -32,14 +32,13 @@ from types import SimpleNamespace
 import numpy as np
 from scipy import sparse
 
-from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
+from sklearn_hocrf import Constraints, HighOrderCRF, HighOrderSemiCRF, make_pipeline
 from sklearn_hocrf.calibration import CalibratedSequenceLabeler
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceDictVectorizer
 from sklearn_hocrf.inspection import explain, log_odds_standard_errors, template_importance, weight_standard_errors
 from sklearn_hocrf.inspection import weights as table_of_weights
 from sklearn_hocrf.model_selection import PenaltySearchCV, cross_val_predict
-from sklearn_hocrf.pipeline import make_pipeline
-from sklearn_hocrf.settings import Constraints, Pruning, TokenDecoding
+from sklearn_hocrf.settings import Pruning, TokenDecoding
 from sklearn_hocrf.training import SGD, ElasticNet, PartialLikelihood
 
 # ----------------------------------------------------------------------------------------------- features and questions

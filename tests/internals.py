@@ -64,6 +64,7 @@ from sklearn_hocrf._objectives import (
     Tied,
 )
 from sklearn_hocrf._penalties import L2, ElasticNet
+from sklearn_hocrf._pipeline import _questions
 from sklearn_hocrf._solvers import (
     LBFGS,
     OWLQN,
@@ -123,4 +124,3 @@ from sklearn_hocrf.model_selection._groups import WeightGroups
 from sklearn_hocrf.model_selection._novelty import _unseen, warn_of_folds
 from sklearn_hocrf.model_selection._penalty_search import _best_index, _settle, _Step
 from sklearn_hocrf.model_selection._splits import make_fold, split_data, training_data
-from sklearn_hocrf.pipeline import _questions

@@ -6,7 +6,7 @@ from functools import cache
 from sklearn.decomposition import TruncatedSVD
 from sklearn.preprocessing import StandardScaler
 
-from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, settings, training
+from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, make_pipeline, settings, training
 from sklearn_hocrf.calibration import CalibratedSequenceLabeler, ConformalSequenceLabeler
 from sklearn_hocrf.feature_extraction import (
     PhraseFeatures,
@@ -18,7 +18,6 @@ from sklearn_hocrf.feature_extraction import (
     TokenTransformer,
 )
 from sklearn_hocrf.model_selection import PenaltySearchCV
-from sklearn_hocrf.pipeline import make_pipeline
 
 WORDS = [["Ann", "Lee", "met", "Bob"], ["met", "Ánna"], ["Bob", "met", "Ann", "Lee"], ["it", "rains"]] * 2
 TAGS = [["B-PER", "I-PER", "O", "B-PER"], ["O", "B-PER"], ["B-PER", "O", "B-PER", "I-PER"], ["O", "O"]] * 2

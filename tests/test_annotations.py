@@ -14,7 +14,7 @@ MODULES = [
     ".inspection",
     ".interop",
     ".model_selection",
-    ".pipeline",
+    "._pipeline",
     ".tagger",
     ".text",
     ".training",

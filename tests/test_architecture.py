@@ -56,7 +56,7 @@ MAY_IMPORT = {
     "model_selection": CORE | LEARNING | {"_validation", "_persistence", "_settings", "_estimator", "_display"},
     "calibration": CORE | LEARNING | {"_validation", "_persistence", "_estimator", "metrics"},
     "callback": {"_estimator", "_settings", "_files"},
-    "pipeline": ESTIMATORS | {"_validation"},
+    "_pipeline": ESTIMATORS | {"_validation"},
     "interop": CORE | ESTIMATORS | {"_validation"},
     "dask": CORE | {"_estimator", "_validation", "_objectives", "_persistence", "_settings"},
     "tagger": set(),  # numpy alone: it may be copied elsewhere
@@ -73,14 +73,14 @@ MAY_IMPORT = {
         "model_selection",
         "calibration",
         "callback",
-        "pipeline",
+        "_pipeline",
         "text",
         "interop",
         "dask",
         "tagger",
     },
-    "_warm_up": TOOLS | ESTIMATORS | {"_kernels", "model_selection", "pipeline"},
-    "_commands": TOOLS | ESTIMATORS | {"_data", "_persistence", "pipeline", "tagger"},
+    "_warm_up": TOOLS | ESTIMATORS | {"_kernels", "model_selection", "_pipeline"},
+    "_commands": TOOLS | ESTIMATORS | {"_data", "_persistence", "_pipeline", "tagger"},
     "__main__": TOOLS | ESTIMATORS | {"__init__", "_warm_up", "_commands"},
 }
 
@@ -102,7 +102,7 @@ OWNERS = {
 SKLEARN = (
     TOOLS
     | ESTIMATORS
-    | {"inspection", "_validation", "model_selection", "calibration", "callback", "pipeline", "interop", "dask"}
+    | {"inspection", "_validation", "model_selection", "calibration", "callback", "_pipeline", "interop", "dask"}
 )
 SKLEARN_NAMES = {  # room below these -> all that it may take from scikit-learn
     "_persistence": {"sklearn.exceptions.InconsistentVersionWarning"},

@@ -18,7 +18,7 @@ from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, LeaveOneOut
 from sklearn.pipeline import Pipeline
 from sklearn.pipeline import make_pipeline as sklearn_make_pipeline
 
-from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
+from sklearn_hocrf import Constraints, HighOrderCRF, HighOrderSemiCRF, make_pipeline
 from sklearn_hocrf.calibration import CalibratedSequenceLabeler
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 from sklearn_hocrf.metrics import (
@@ -30,8 +30,6 @@ from sklearn_hocrf.metrics import (
     segment_outcomes,
 )
 from sklearn_hocrf.model_selection import PenaltySearchCV
-from sklearn_hocrf.pipeline import make_pipeline
-from sklearn_hocrf.settings import Constraints
 
 
 def sentences(seed=0, n=24):

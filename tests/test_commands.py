@@ -7,10 +7,9 @@ import sys
 import pytest
 from internals import main
 
-from sklearn_hocrf import HighOrderCRF
+from sklearn_hocrf import HighOrderCRF, make_pipeline
 from sklearn_hocrf.datasets import load_conll, make_name_sentences
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor, read_templates
-from sklearn_hocrf.pipeline import make_pipeline
 from sklearn_hocrf.tagger import Tagger, export_tagger
 
 X, Y = make_name_sentences(120, random_state=0)

@@ -39,10 +39,9 @@ from segment_cases import (
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
-from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
+from sklearn_hocrf import Constraints, HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf.inspection import log_odds_standard_errors
 from sklearn_hocrf.model_selection import PenaltySearchCV
-from sklearn_hocrf.settings import Constraints
 
 SEEDS = range(40)
 

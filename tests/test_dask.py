@@ -28,12 +28,15 @@ distributed = pytest.importorskip("distributed", reason="a cluster needs Dask: p
 from dask import bag, delayed  # noqa: E402
 from joblib import parallel_config  # noqa: E402
 
-from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF  # noqa: E402
+from sklearn_hocrf import (  # noqa: E402
+    Constraints,
+    HighOrderCRF,
+    HighOrderSemiCRF,
+)
 from sklearn_hocrf.callback import EarlyStopping  # noqa: E402
 from sklearn_hocrf.dask import DaskExtractor, DaskSequenceLabeler, _partitions, _parts  # noqa: E402
 from sklearn_hocrf.feature_extraction import SegmentLogOddsEncoder, SequenceFeatureExtractor  # noqa: E402
 from sklearn_hocrf.model_selection import PenaltySearchCV  # noqa: E402
-from sklearn_hocrf.settings import Constraints  # noqa: E402
 from sklearn_hocrf.training import LBFGS, SGD, NegativeLogLikelihood  # noqa: E402
 
 pytestmark = pytest.mark.dask

@@ -10,10 +10,10 @@ import pytest
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
-from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
+from sklearn_hocrf import Constraints, HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf.inspection import SegmentsDisplay
 from sklearn_hocrf.metrics import extract_segments
-from sklearn_hocrf.settings import Constraints, SegmentDecoding, TokenDecoding
+from sklearn_hocrf.settings import SegmentDecoding, TokenDecoding
 from sklearn_hocrf.text import convert_tags
 from sklearn_hocrf.training import Hinge
 

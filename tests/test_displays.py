@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from internals import COLORS, GREY, color_map, reasons_of
 
-from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
+from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, make_pipeline
 from sklearn_hocrf.calibration import CalibratedSequenceLabeler
 from sklearn_hocrf.feature_extraction import SequenceBatch, SequenceFeatureExtractor
 from sklearn_hocrf.inspection import (
@@ -21,7 +21,6 @@ from sklearn_hocrf.inspection import (
 )
 from sklearn_hocrf.metrics import error_table, extract_segments
 from sklearn_hocrf.model_selection import PenaltySearchCV, PenaltySearchDisplay
-from sklearn_hocrf.pipeline import make_pipeline
 from sklearn_hocrf.text import tokenize
 
 X = [["Ann", "Lee", "met", "Bob"], ["We", "met", "Ann"], ["Bob"]] * 2

@@ -8,11 +8,10 @@ import pytest
 from internals import LengthBlock, NegativeLogLikelihood, Problem
 from test_holes import problem_of
 
-from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
+from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, make_pipeline
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
 from sklearn_hocrf.inspection import DurationsDisplay, durations
 from sklearn_hocrf.metrics import extract_segments
-from sklearn_hocrf.pipeline import make_pipeline
 
 LONGEST = 40
 SHAPE, SCALE = {"a": 8.0, "b": 2.0, "c": 3.0}, {"a": 1.0, "b": 2.0, "c": 4.0}

@@ -25,12 +25,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 from test_known import LETTERS, SCHEMES, hide, hide_tag, random_words, written
 
-from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
+from sklearn_hocrf import Constraints, HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf.datasets import make_markov_sequences
 from sklearn_hocrf.inspection import weight_standard_errors
 from sklearn_hocrf.metrics import log_likelihood_scorer
 from sklearn_hocrf.model_selection import PenaltySearchCV
-from sklearn_hocrf.settings import Constraints
 from sklearn_hocrf.training import SGD
 
 SEGMENTATIONS = [

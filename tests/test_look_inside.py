@@ -9,13 +9,11 @@ import pytest
 from internals import template_of
 from test_known import Enumeration, random_chain, random_segments, random_words, tags_of, with_random_weights
 
-from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
+from sklearn_hocrf import Constraints, HighOrderCRF, HighOrderSemiCRF, make_pipeline
 from sklearn_hocrf.calibration import CalibratedSequenceLabeler
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
 from sklearn_hocrf.inspection import explain, template_importance, weights
 from sklearn_hocrf.metrics import log_likelihood_scorer
-from sklearn_hocrf.pipeline import make_pipeline
-from sklearn_hocrf.settings import Constraints
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 SCHEMES = ["runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"]

@@ -12,10 +12,9 @@ from internals import CHAIN, NegativeLogLikelihood, Problem
 from scipy import sparse
 from test_holes import assert_gradient, problem_of
 
-from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
+from sklearn_hocrf import Constraints, HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf.inspection import weight_standard_errors
 from sklearn_hocrf.model_selection import PenaltySearchCV
-from sklearn_hocrf.settings import Constraints
 from sklearn_hocrf.training import PartialLikelihood
 
 NAMES = ["a", "b", "c"]

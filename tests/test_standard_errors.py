@@ -12,13 +12,13 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 from test_class_weight import balanced, mean_weights
 
-from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
+from sklearn_hocrf import Constraints, HighOrderCRF, HighOrderSemiCRF
+from sklearn_hocrf._pipeline import SequencePipeline
 from sklearn_hocrf.calibration import CalibratedSequenceLabeler
 from sklearn_hocrf.feature_extraction import SequenceDictVectorizer
 from sklearn_hocrf.inspection import log_odds_standard_errors, weight_standard_errors
 from sklearn_hocrf.model_selection import PenaltySearchCV
-from sklearn_hocrf.pipeline import SequencePipeline
-from sklearn_hocrf.settings import Constraints, Pruning
+from sklearn_hocrf.settings import Pruning
 from sklearn_hocrf.training import L2, ElasticNet
 
 RNG = np.random.default_rng(0)

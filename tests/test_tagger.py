@@ -28,7 +28,7 @@ from sklearn.pipeline import make_pipeline as sklearn_pipeline
 from test_string_templates import BODY
 
 import sklearn_hocrf
-from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, _export, tagger
+from sklearn_hocrf import Constraints, HighOrderCRF, HighOrderSemiCRF, _export, make_pipeline, tagger
 from sklearn_hocrf.calibration import CalibratedSequenceLabeler
 from sklearn_hocrf.datasets import load_conll, make_name_sentences
 from sklearn_hocrf.feature_extraction import (
@@ -39,8 +39,7 @@ from sklearn_hocrf.feature_extraction import (
     TokenTransformer,
 )
 from sklearn_hocrf.feature_extraction import _token_functions as token_functions
-from sklearn_hocrf.pipeline import make_pipeline
-from sklearn_hocrf.settings import Constraints, SegmentDecoding, TokenDecoding
+from sklearn_hocrf.settings import SegmentDecoding, TokenDecoding
 from sklearn_hocrf.tagger import Tagger, export_tagger
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # models are not trained to their optimum

@@ -58,8 +58,7 @@ class Constraints(BaseEstimator):
     --------
     No noun follows another one, and no sentence ends with a noun:
 
-    >>> from sklearn_hocrf import HighOrderCRF
-    >>> from sklearn_hocrf.settings import Constraints
+    >>> from sklearn_hocrf import Constraints, HighOrderCRF
     >>> X = [[["dogs"], ["bark"]], [["cats"], ["see"], ["dogs"], ["bark"]]]
     >>> y = [["NOUN", "VERB"], ["NOUN", "VERB", "NOUN", "VERB"]]
     >>> constraints = Constraints(forbid=[("NOUN", "NOUN")], end=["VERB"])
@@ -71,7 +70,7 @@ class Constraints(BaseEstimator):
     [['NOUN', 'VERB', 'VERB']]
     """
 
-    __module__ = "sklearn_hocrf.settings"  # where users import it from: files of models name this place
+    __module__ = "sklearn_hocrf"  # where users import it from: files of models name this place
 
     def __init__(
         self,

@@ -68,13 +68,12 @@ def durations(estimator: Any, X: Any, y: Any = None) -> Table:
 
     Examples
     --------
-    >>> from sklearn_hocrf import HighOrderSemiCRF
+    >>> from sklearn_hocrf import HighOrderSemiCRF, make_pipeline
     >>> from sklearn_hocrf.feature_extraction import (
     ...     SegmentFeatureExtractor,
     ...     SequenceFeatureExtractor,
     ... )
     >>> from sklearn_hocrf.inspection import durations
-    >>> from sklearn_hocrf.pipeline import make_pipeline
     >>> X, y = (
     ...     [["z", "u", "u", "u", "z", "z"], ["u", "u", "z"]],
     ...     [list("zuuuzz"), list("uuz")],

@@ -86,10 +86,9 @@ def template_importance(
 
     Examples
     --------
-    >>> from sklearn_hocrf import HighOrderCRF
+    >>> from sklearn_hocrf import HighOrderCRF, make_pipeline
     >>> from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
     >>> from sklearn_hocrf.inspection import template_importance
-    >>> from sklearn_hocrf.pipeline import make_pipeline
     >>> X = [["the", "old", "man"], ["the", "man"], ["an", "old", "house"]] * 5
     >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"], ["DET", "ADJ", "NOUN"]] * 5
     >>> features = SequenceFeatureExtractor(

@@ -13,11 +13,10 @@ import bench_bibliography
 import common
 import numpy as np
 
-from sklearn_hocrf import HighOrderSemiCRF
+from sklearn_hocrf import HighOrderSemiCRF, make_pipeline
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
 from sklearn_hocrf.inspection import durations
 from sklearn_hocrf.metrics import segment_f1_score
-from sklearn_hocrf.pipeline import make_pipeline
 
 LENGTHS = [None, "gamma", "poisson", "capped"]
 LONGEST = 60  # words of a reference
