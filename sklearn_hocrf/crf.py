@@ -146,7 +146,7 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         (n_classes * n_label), where n and n_label are numbers of tokens, weighted by ``sample_weight``. Unlike
         ``sample_weight``, class weights do not affect the counts behind ``min_pattern_count`` and
         ``min_pair_count``: counts describe the data, whereas class weights describe the cost of errors.
-    constraints : {"bio", "bioes", "bilou", "bmes", "iob1"}, Constraints, callable or None, default=None
+    constraints : {"bio", "bioes", "bilou", "bmes", "iob1"}, Constraints or None, default=None
         Which labels may follow each other. A labelling that violates a constraint has probability 0, in training and in
         prediction. A training sequence that violates one is an error.
 
@@ -155,8 +155,6 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
           after a segment of the same label.
         * :class:`~sklearn_hocrf.Constraints`: forbidden runs of labels, or allowed pairs, and the labels with
           which a sequence may begin and end.
-        * A function of a label and the next one, which returns whether they may be neighbours. It is called once for
-          each pair of labels; None represents the label before the first and after the last one.
 
     pruning : int, Pruning or None, default=None
         For hundreds of labels and more: how many of them each token keeps, according to a model of order 0 that is
@@ -352,7 +350,7 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         fit_intercept: bool = True,
         all_pairs: bool = False,
         class_weight: Mapping[Any, float] | str | None = None,
-        constraints: str | Constraints | Callable[[Any, Any], bool] | None = None,
+        constraints: str | Constraints | None = None,
         pruning: int | Pruning | None = None,
         label_parts: Mapping[Any, Iterable] | Callable[[Any], Iterable] | None = None,
         objective: str | Objective = "likelihood",

@@ -200,16 +200,11 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         numbers of tokens, weighted by ``sample_weight``. Unlike ``sample_weight``, class weights do not affect the
         counts behind ``min_pattern_count`` and ``min_pair_count``: counts describe the data, whereas class weights
         describe the cost of errors.
-    constraints : Constraints, callable or None, default=None
-        Which labels neighbouring segments may have. A segmentation that violates a constraint has probability 0, in
-        training and in prediction. A training sequence that violates one is an error.
-
-        * :class:`~sklearn_hocrf.Constraints`: forbidden runs of labels, or allowed pairs, and the labels with
-          which a sequence may begin and end.
-        * A function of the labels of a segment and the next one, which returns whether they may be neighbours. It is
-          called once for each pair of labels; None represents the label before the first and after the last segment.
-
-        With "runs", neighbours with equal labels remain impossible, regardless of the constraints.
+    constraints : Constraints or None, default=None
+        Which labels neighbouring segments may have: forbidden runs of labels, or allowed pairs, and the labels with
+        which a sequence may begin and end. A segmentation that violates a constraint has probability 0, in training and
+        in prediction. A training sequence that violates one is an error. With "runs", neighbours with equal labels
+        remain impossible, regardless of the constraints.
     label_parts : callable, mapping or None, default=None
         The parts of labels: a function of a label that returns them, or a mapping of labels to them. ``"NOUN|Gen|Sg"``
         has the parts NOUN, Gen and Sg, ``"B-PER"`` has B and PER. A part has a weight with each feature of a token (or
@@ -449,7 +444,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         fit_intercept: bool | str = True,
         all_pairs: bool = False,
         class_weight: Mapping[Any, float] | str | None = None,
-        constraints: Constraints | Callable[[Any, Any], bool] | None = None,
+        constraints: Constraints | None = None,
         label_parts: Mapping[Any, Iterable] | Callable[[Any], Iterable] | None = None,
         objective: str | Objective = "likelihood",
         penalty: Any = None,

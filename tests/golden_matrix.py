@@ -44,9 +44,10 @@ from sklearn_hocrf.training import SGD, ElasticNet, PartialLikelihood
 # ----------------------------------------------------------------------------------------------- features and questions
 
 
-def may_follow(label, after):
-    """Return whether two labels may be neighbours; a function that can be pickled."""
-    return not (str(label).endswith("P") and str(after) in ("Q", "B-Q"))
+def allowed(labels):
+    """Return the constraint that Q does not follow P directly."""
+    pairs = [(a, b) for a in labels for b in labels if not (a.endswith("P") and b in ("Q", "B-Q"))]
+    return {"constraints": Constraints(allow=pairs), "@alone": True}
 
 
 # A feature is parameters of the estimator, and with "@" what it does beside: how data are made, how the model is
@@ -71,7 +72,6 @@ FEATURES = {
     "class weights": {"class_weight": "balanced"},
     "class weights given": {"class_weight": {"O": 0.5}, "@alone": True},
     "sample weights": {"@weights": True},
-    "constraints by function": {"constraints": may_follow, "@alone": True},
     "matching": {"objective": "local_feature_matching"},
     "hinge": {"objective": "hinge"},
     "perceptron": {"objective": "perceptron"},
@@ -94,6 +94,7 @@ FEATURES = {
     "values": {"@form": "values", "@alone": True},
 }
 FEATURES_OF_CRF = {
+    "allowed pairs": allowed(["O", "B-P", "I-P", "B-Q", "I-Q"]),
     "constraints by scheme": {"constraints": "bio"},
     "constraints": {
         "constraints": Constraints(forbid=[("I-P", "B-Q"), ("B-P", "I-P", "I-P", "I-P")], start=["O", "B-P"])
@@ -104,6 +105,7 @@ FEATURES_OF_CRF = {
     "pruning of states": {"pruning": 3},
 }
 FEATURES_OF_SEMICRF = {
+    "allowed pairs": allowed(["O", "P", "Q"]),
     "constraints by scheme": {"constraints": "bio", "@alone": True},
     "constraints": {"constraints": Constraints(forbid=[("P", "P"), ("P", "Q")], start=["O", "P"])},
     "parts": {"label_parts": {"P": ["field"], "Q": ["field"]}},

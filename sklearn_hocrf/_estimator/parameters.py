@@ -42,7 +42,7 @@ PARAMETER_CONSTRAINTS: dict[str, Any] = {
     "fit_intercept": ["boolean"],
     "all_pairs": ["boolean"],
     "class_weight": [StrOptions({"balanced"}), dict, None],
-    "constraints": [StrOptions(set(PREFIXES)), Constraints, callable, None],
+    "constraints": [StrOptions(set(PREFIXES)), Constraints, None],
     "label_parts": [Mapping, callable, None],
     "decoding": [StrOptions(set(DECODINGS)), TokenDecoding, SegmentDecoding],
     "objective": [StrOptions(set(OBJECTIVES)), HasMethods("bind")],
