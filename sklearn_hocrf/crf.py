@@ -40,7 +40,7 @@ and segmentation. JMLR 15, 2014, 981-1009.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from numbers import Integral
 from typing import Any
 
@@ -92,10 +92,9 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
     max_order : int or None, default=1
         Highest order of the label patterns: a pattern has at most ``max_order + 1`` labels. None, which requires
         ``patterns="auto"``, means no limit: the search determines the highest useful order.
-    sigma_reg : float, sequence of float or mapping, default=1.0
-        Standard deviation of the Gaussian prior: the penalty is the sum of w^2 / (2 sigma^2). In a sequence, value k
-        (from 0) applies to the weights of patterns of order k; the last value repeats, and surplus values are ignored.
-        ``inf`` means no penalty. A mapping assigns one value to each group of weights. Its keys are
+    sigma_reg : float or mapping, default=1.0
+        Standard deviation of the Gaussian prior: the penalty is the sum of w^2 / (2 sigma^2). ``inf`` means no
+        penalty. A mapping assigns one value to each group of weights. Its keys are
 
         * ``("features", k)``: the weights of pairs of a feature and a pattern of order k,
         * ``("patterns", k)``: the weights of patterns of order k themselves,
@@ -116,10 +115,10 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         [['DET', 'NOUN']]
 
         Keys of orders that the model lacks are ignored. A weight that no key covers is an error.
-    l1_reg : float, sequence of float or mapping, default=0.0
-        Strength of the L1 penalty (CRFsuite's c1), which adds the sum of l1_reg * abs(w). A sequence is read by order,
-        and a mapping by groups of weights, as for ``sigma_reg``. An L1 penalty makes many weights exactly 0; patterns
-        and pairs without weights are removed from the fitted model, see Notes.
+    l1_reg : float or mapping, default=0.0
+        Strength of the L1 penalty (CRFsuite's c1), which adds the sum of l1_reg * abs(w). A mapping has values for
+        groups of weights, as for ``sigma_reg``. An L1 penalty makes many weights exactly 0; patterns and pairs without
+        weights are removed from the fitted model, see Notes.
     patterns : {"observed", "all", "auto"}, PatternSearch or iterable of tuples of labels, default="observed"
         "observed" selects the patterns that occur in the training labels, "all" every possible pattern (an error above
         a million). An iterable selects the given patterns and all single labels. "auto" chooses among the observed
@@ -341,8 +340,8 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         self,
         max_order: int | None = 1,
         *,
-        sigma_reg: float | Sequence[float] | Mapping[Any, float] = 1.0,
-        l1_reg: float | Sequence[float] | Mapping[Any, float] = 0.0,
+        sigma_reg: float | Mapping[Any, float] = 1.0,
+        l1_reg: float | Mapping[Any, float] = 0.0,
         patterns: str | Iterable[tuple] | PatternSearch = "observed",
         min_pattern_count: float = 1,
         feature_order: int | Mapping[str, Any] = 0,

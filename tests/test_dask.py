@@ -15,6 +15,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import sklearn
+from cases import by_order
 from internals import LentMemory, segment_features, threads_for
 from numpy.testing import assert_array_equal
 from sklearn.base import clone
@@ -86,7 +87,7 @@ CHAINS = {
         "feature_order": {"w": 1},
         "min_pattern_count": 3,
         "min_pair_count": 2,
-        "sigma_reg": (0.5, 0.2),
+        "sigma_reg": by_order(0.5, 0.2),
     },
     "all pairs": {
         "all_pairs": True,

@@ -120,7 +120,11 @@ def test_methods_leave_the_estimator_and_the_data_alone(fitted, estimator, metho
 
 
 def test_fit_returns_self_and_leaves_parameters_and_data_alone(estimator):
-    parameters = {"sigma_reg": [1.0, 2.0], "feature_order": {"word": (0, 1)}, "patterns": [("L", "R")]}
+    parameters = {
+        "sigma_reg": {("patterns", 1): 2.0, None: 1.0},
+        "feature_order": {"word": (0, 1)},
+        "patterns": [("L", "R")],
+    }
     if estimator is HighOrderSemiCRF:
         parameters["max_segment_length"] = {"L": 9}
     crf = estimator(**copy.deepcopy(parameters))
@@ -240,7 +244,7 @@ def test_sequences_do_not_influence_each_other(fitted):
 def test_grid_search_over_a_pipeline_of_raw_tokens(estimator):
     pipe = make_pipeline(SequenceFeatureExtractor(), estimator())
     step = estimator.__name__.lower()
-    grid = {f"{step}__sigma_reg": [0.3, (1, 3)], f"{step}__max_order": [1, 2]}
+    grid = {f"{step}__sigma_reg": [0.3, {"word": 1, None: 3}], f"{step}__max_order": [1, 2]}
     search = GridSearchCV(pipe, grid, cv=3).fit(WORDS, Y)
     assert search.score(WORDS, Y) == 1
     assert search.predict(WORDS[:2]) == Y[:2]

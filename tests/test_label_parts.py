@@ -10,7 +10,7 @@ import pickle
 import numpy as np
 import oracle
 import pytest
-from cases import cases, random_case, to_batch, to_codes, to_layout
+from cases import by_order, cases, random_case, to_batch, to_codes, to_layout
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from internals import (
@@ -571,7 +571,7 @@ def test_rare_pairs_of_parts_get_no_weight(estimator):
     "parameters",
     [
         {"solver": "newton-cg"},
-        {"sigma_reg": (0.5, 2.0), "feature_order": 1, "max_order": 2},
+        {"sigma_reg": by_order(0.5, 2.0), "feature_order": 1, "max_order": 2},
         {"sigma_reg": {("features", 0): 0.5, "w": 2.0, None: 1.0}},
         {"solver": "sgd", "max_iter": 100, "random_state": 0},
         {"solver": "adagrad", "max_iter": 100, "random_state": 0},

@@ -6,6 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from cases import by_order
 from internals import FoldStep, WeightGroups, _best_index, _settle, _Step, make_fold, split_data, training_data
 from sklearn import config_context
 from sklearn.base import BaseEstimator, TransformerMixin, clone
@@ -417,7 +418,7 @@ def test_sample_weight_counts_in_folds_score_and_refit():
 
 
 def test_start_is_the_geometric_mean_of_a_group():
-    final = HighOrderCRF(1, sigma_reg=(0.25, 4.0))
+    final = HighOrderCRF(1, sigma_reg=by_order(0.25, 4.0))
     whole = training_data(final, X, Y, None)
     layout = final._build_layout(whole)
     groups = WeightGroups.of(layout, whole, [("features", 0), None], 1)

@@ -8,6 +8,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from cases import by_order
 from internals import BAG, BEGIN, LengthBlock, SequenceBatch, TokenBlock
 from scipy import sparse
 from scipy.special import logsumexp
@@ -305,14 +306,14 @@ def test_runs_that_are_all_of_one_token_make_it_the_crf_too():
 
 
 def test_history_describes_the_minimised_function():
-    crf = fit("bio", max_order=2, sigma_reg=(2.0, 0.5))
+    crf = fit("bio", max_order=2, sigma_reg=by_order(2.0, 0.5))
     orders = np.array([len(pattern) - 1 for pattern in crf.patterns_])
     precision = np.where(orders == 0, 1 / 2.0**2, 1 / 0.5**2)
     squares = crf.pattern_coef_**2 + (crf.coef_**2).sum(axis=1)
     squares[: len(crf.segment_labels_)] += crf.token_intercept_**2
     minimised = precision @ squares / 2 - crf.log_likelihood(X, Y["bio"]).sum()
     np.testing.assert_allclose(crf.objective_history_[-1], minimised, rtol=1e-12)
-    exact = fit("bio", max_order=2, sigma_reg=(2.0, 0.5), tol=1e-7)
+    exact = fit("bio", max_order=2, sigma_reg=by_order(2.0, 0.5), tol=1e-7)
     assert 0 <= crf.objective_history_[-1] - exact.objective_history_[-1] <= crf.optimality_gap_ < 1e-4
 
 

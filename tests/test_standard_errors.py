@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from cases import by_order
 from internals import NegativeLogLikelihood, model_and_input, model_inside, read_sequences
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.frozen import FrozenEstimator
@@ -28,9 +29,9 @@ Y = [["L", "L", "R", "M", "R", "R"], ["M", "L", "L"], ["R", "R", "R", "M", "L", 
 X_NEW = [X[2][:5], [], X[0]]
 POSITIONS = [(0, 0), (0, 4), (2, 3)]
 MODELS = {
-    "chain": HighOrderCRF(2, sigma_reg=[1.5, 0.8], feature_order=1),
+    "chain": HighOrderCRF(2, sigma_reg=by_order(1.5, 0.8), feature_order=1),
     "order 0, without intercept": HighOrderCRF(0, fit_intercept=False),
-    "segments": HighOrderSemiCRF(2, sigma_reg=[1.5, 0.8]),
+    "segments": HighOrderSemiCRF(2, sigma_reg=by_order(1.5, 0.8)),
     "tags": HighOrderSemiCRF(1, scheme="bio", feature_order=1),
 }
 every_model = pytest.mark.parametrize("name", MODELS)
@@ -159,7 +160,7 @@ def test_class_weights_are_weights_of_sequences(estimator, class_weight, sample_
 
 def pruned(n_candidates, **parameters):
     """Return a pruned model, and the Hessian of its training objective by differences of gradients."""
-    crf = HighOrderCRF(2, pruning=Pruning(n_candidates, n_states=1000), sigma_reg=[1.5, 0.8], **parameters)
+    crf = HighOrderCRF(2, pruning=Pruning(n_candidates, n_states=1000), sigma_reg=by_order(1.5, 0.8), **parameters)
     problems, build = [], crf._build_problem
     crf._build_problem = lambda *data: problems.append(build(*data)) or problems[-1]
     crf.fit(X, Y)

@@ -33,8 +33,8 @@ __all__ = [
 
 PARAMETER_CONSTRAINTS: dict[str, Any] = {
     "max_order": [Interval(Integral, 0, None, closed="left"), None],
-    "sigma_reg": [Interval(Real, 0, None, closed="right"), "array-like", Mapping],
-    "l1_reg": [Interval(Real, 0, None, closed="left"), "array-like", Mapping],
+    "sigma_reg": [Interval(Real, 0, None, closed="right"), Mapping],
+    "l1_reg": [Interval(Real, 0, None, closed="left"), Mapping],
     "patterns": [Iterable, PatternSearch],
     "min_pattern_count": [Interval(Real, 0, None, closed="left")],
     "feature_order": [Interval(Integral, 0, None, closed="left"), dict],
@@ -101,7 +101,7 @@ def check_parameters(parameters: Mapping[str, Any]) -> None:
 
 
 def _check_reg(name: str, reg: Any, check: Callable[[Any], None]) -> None:
-    """Check ``sigma_reg`` or ``l1_reg``; ``check`` checks a number or a sequence."""
+    """Check ``sigma_reg`` or ``l1_reg``; ``check`` checks a number."""
     if not isinstance(reg, Mapping):
         check(reg)
         return
@@ -124,29 +124,25 @@ def is_group_key(key: Any) -> bool:
     return key is None or isinstance(key, str) or is_pair
 
 
-def _check_sigma_reg(sigma_reg: Any) -> None:
-    sigmas = np.asarray(sigma_reg)
-    if sigmas.ndim > 1 or sigmas.size == 0 or sigmas.dtype.kind not in "iuf" or not (sigmas > 0).all():
-        raise ValueError(
-            "sigma_reg must be a number > 0, or a sequence of numbers > 0, one per order; inf means no penalty. "
-            f"Got {short(sigma_reg)}"
-        )
+def _check_sigma_reg(sigma_reg: float) -> None:
+    if not _is_number(sigma_reg) or not sigma_reg > 0:
+        raise ValueError(f"sigma_reg must be a number > 0; inf means no penalty. Got {short(sigma_reg)}")
     with np.errstate(over="ignore"):
-        if not np.isfinite((1.0 / sigmas) ** 2).all():
+        if not np.isfinite((1.0 / np.float64(sigma_reg)) ** 2):
             raise ValueError(
                 f"sigma_reg={sigma_reg!r} is too small, because 1 / sigma_reg^2 overflows: rescale numeric features, "
                 "sample weights or the penalty"
             )
 
 
-def _check_l1_reg(l1_reg: Any) -> None:
-    strengths = np.asarray(l1_reg)
-    has_form = strengths.ndim <= 1 and strengths.size > 0 and strengths.dtype.kind in "iuf"
-    if not has_form or not ((strengths >= 0) & np.isfinite(strengths)).all():
-        raise ValueError(
-            "l1_reg must be a number >= 0, or a sequence of numbers >= 0, one per order; all of them finite. Got "
-            f"{short(l1_reg)}"
-        )
+def _is_number(value: Real) -> bool:
+    """Return whether a number is neither a bool nor too large an integer for a float."""
+    return np.asarray(value).dtype.kind in "iuf"
+
+
+def _check_l1_reg(l1_reg: float) -> None:
+    if not _is_number(l1_reg) or not 0 <= l1_reg < np.inf:
+        raise ValueError(f"l1_reg must be a finite number >= 0, got {short(l1_reg)}")
 
 
 def check_patterns(patterns: Any) -> None:

@@ -163,7 +163,7 @@ def pattern_search(patterns: Any) -> PatternSearch | None:
 
 def has_l1(l1_reg: Any) -> bool:
     """Return whether any strength of a parameter ``l1_reg`` is not 0."""
-    return bool(np.any(list(l1_reg.values()) if isinstance(l1_reg, Mapping) else l1_reg))
+    return any(l1_reg.values()) if isinstance(l1_reg, Mapping) else l1_reg > 0
 
 
 class PatternPrior(NamedTuple):

@@ -82,7 +82,8 @@ def label_sequences(draw, lengths):
     return sequences
 
 
-SIGMAS = 1.0, 0.5, (1.0, 0.5), (2, 1, 0.25, 0.1), {("features", 0): 0.5, ("patterns", 1): 2.0, None: 1.0}
+SIGMAS = 1.0, 0.5, {("features", 0): 1, None: 0.5}, {("features", 0): 0.5, ("patterns", 1): 2.0, None: 1.0}
+LONG = {("features", 0): 0.0, ("patterns", 0): 0.0, None: 0.5}  # an L1 penalty of what goes with two or more labels
 LIKELIHOOD_SOLVERS = ("auto", "lbfgs", "newton-cg", "owlqn")
 
 
@@ -102,7 +103,7 @@ def parameters(draw, by_name, used, sigmas=SIGMAS):
     is_search = patterns == "auto" or isinstance(patterns, PatternSearch)
     order = draw(st.integers(0, 3)) if is_search or patterns == "observed" else 2
     solver = draw(st.sampled_from(LIKELIHOOD_SOLVERS))
-    l1 = draw(st.sampled_from([0.0, 0.0, 0.1, (0.0, 0.5)])) if solver != "newton-cg" and not is_search else 0.0
+    l1 = draw(st.sampled_from([0.0, 0.0, 0.1, LONG])) if solver != "newton-cg" and not is_search else 0.0
     if isinstance(patterns, PatternSearch) and not patterns.relax:  # what it cannot have is refused, see its tests
         solver, feature_order = "auto", st.just(0)
     return {
