@@ -124,16 +124,14 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         a million). An iterable selects the given patterns and all single labels. "auto" chooses among the observed
         patterns by training: those that an L1 penalty keeps, which are then trained again without it. It is short for
         :class:`~sklearn_hocrf.settings.PatternSearch`, which has the settings.
-    min_pattern_count : float, default=1
-        Observed patterns of two or more labels whose count is lower are dropped. Counts are weighted by
-        ``sample_weight``. A value of at most 1 keeps every pattern that occurs in a sequence of positive weight.
     feature_order : int or dict, default=0
         Orders of the patterns that are paired with features. An int k means orders 0 to k. A dict maps prefixes of
         feature names to an int k or to a tuple of exact orders. The longest matching prefix decides; features without a
         matching prefix get order 0.
-    min_pair_count : float, default=1
-        (Pattern, feature) pairs with a lower count in the training data get no weight. Counts are weighted, and small
-        values handled, as for ``min_pattern_count``. Ignored if ``all_pairs=True``.
+    min_count : float, default=1
+        Observed patterns of two or more labels, and (pattern, feature) pairs, with a lower count in the training data
+        get no weight. Counts are weighted by ``sample_weight``. A value of at most 1 keeps everything that occurs in a
+        sequence of positive weight. Given patterns are not counted, nor are pairs if ``all_pairs=True``.
     fit_intercept : bool, default=True
         Whether each single label has an intercept. It is penalised like the other weights.
     all_pairs : bool, default=False
@@ -143,8 +141,8 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         Weights of labels; labels that are missing from a dict have weight 1. The weight of a sequence in the objective
         is its ``sample_weight`` times the mean label weight of its tokens. "balanced" gives a label the weight n /
         (n_classes * n_label), where n and n_label are numbers of tokens, weighted by ``sample_weight``. Unlike
-        ``sample_weight``, class weights do not affect the counts behind ``min_pattern_count`` and
-        ``min_pair_count``: counts describe the data, whereas class weights describe the cost of errors.
+        ``sample_weight``, class weights do not affect the counts behind ``min_count``: counts describe the
+        data, whereas class weights describe the cost of errors.
     constraints : {"bio", "bioes", "bilou", "bmes", "iob1"}, Constraints or None, default=None
         Which labels may follow each other. A labelling that violates a constraint has probability 0, in training and in
         prediction. A training sequence that violates one is an error.
@@ -167,7 +165,7 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         of a segment), which counts for every label with this part: shared weights let rare labels borrow strength from
         frequent ones. The label itself keeps its own weights. Parts that occur in only one label are redundant, and are
         left out. Labels that are missing from a mapping have no parts. Parts must be hashable and mutually comparable,
-        but need not be strings. Penalties, ``min_pair_count`` and ``all_pairs`` treat a part like a single label. Not
+        but need not be strings. Penalties, ``min_count`` and ``all_pairs`` treat a part like a single label. Not
         for "local_feature_matching".
     objective : {"likelihood", "local_feature_matching", "hinge", "perceptron"} or object, default="likelihood"
         The function to minimise, without the penalty:
@@ -343,9 +341,8 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         sigma_reg: float | Mapping[Any, float] = 1.0,
         l1_reg: float | Mapping[Any, float] = 0.0,
         patterns: str | Iterable[tuple] | PatternSearch = "observed",
-        min_pattern_count: float = 1,
         feature_order: int | Mapping[str, Any] = 0,
-        min_pair_count: float = 1,
+        min_count: float = 1,
         fit_intercept: bool = True,
         all_pairs: bool = False,
         class_weight: Mapping[Any, float] | str | None = None,
@@ -368,9 +365,8 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         self.sigma_reg = sigma_reg
         self.l1_reg = l1_reg
         self.patterns = patterns
-        self.min_pattern_count = min_pattern_count
         self.feature_order = feature_order
-        self.min_pair_count = min_pair_count
+        self.min_count = min_count
         self.fit_intercept = fit_intercept
         self.all_pairs = all_pairs
         self.class_weight = class_weight

@@ -172,23 +172,20 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         observed patterns by training: those that an L1 penalty keeps, which are then trained again without it. It is
         short for :class:`~sklearn_hocrf.settings.PatternSearch`, which has the settings. With "runs", patterns with
         equal neighbours are dropped, because they cannot occur.
-    min_pattern_count : float, default=1
-        Observed patterns of two or more labels whose count is lower are dropped. Counts are weighted by
-        ``sample_weight``. A value of at most 1 keeps every pattern that occurs in a sequence of positive weight.
     feature_order : int or dict, default=0
         Orders of the patterns that are paired with features. An int k means orders 0 to k. A dict maps prefixes of
         feature names to an int k or to a tuple of exact orders. The longest matching prefix decides; features without a
         matching prefix get order 0.
-    min_pair_count : float, default=1
-        (Pattern, feature) pairs with a lower count in the training data get no weight. Counts are weighted, and small
-        values handled, as for ``min_pattern_count``. Features of tokens count once for each token at which they
-        contribute. Ignored if ``all_pairs=True``.
-    fit_intercept : bool, "segment" or "token", default=True
-        Weights of the labels themselves: "segment", one that counts once per segment of the label; "token", one that
-        counts once per token of its segments; True, both. They are penalised like other weights of order 0. Without
-        "token", long segments with numeric features effectively have no intercept. Published semi-CRFs use "segment".
-        Labels with a weight of the feature ``length`` (``length="gamma"`` or "poisson" of the extractor) have none for
-        tokens, because both would count the same.
+    min_count : float, default=1
+        Observed patterns of two or more labels, and (pattern, feature) pairs, with a lower count in the training data
+        get no weight. Counts are weighted by ``sample_weight``. A value of at most 1 keeps everything that occurs in a
+        sequence of positive weight. Given patterns are not counted, nor are pairs if ``all_pairs=True``. Features of
+        tokens count once for each token at which they contribute.
+    fit_intercept : bool, default=True
+        Whether each label has two intercepts: a weight that counts once per segment of the label, and one that counts
+        once per token of its segments. They are penalised like other weights of order 0. Labels with a weight of the
+        feature ``length`` (``length="gamma"`` or "poisson" of the extractor) have none for tokens, because both would
+        count the same.
     all_pairs : bool, default=False
         Whether (pattern, feature) pairs that do not occur in the training data get a weight, too. A pair occurs where
         the feature is nonzero in the last segment of the pattern.
@@ -197,8 +194,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         objective is its ``sample_weight`` times the mean weight over its tokens, where a token has the weight of the
         label of its segment. "balanced" gives a label the weight n / (n_labels * n_label), where n and n_label are
         numbers of tokens, weighted by ``sample_weight``. Unlike ``sample_weight``, class weights do not affect the
-        counts behind ``min_pattern_count`` and ``min_pair_count``: counts describe the data, whereas class weights
-        describe the cost of errors.
+        counts behind ``min_count``: counts describe the data, whereas class weights describe the cost of errors.
     constraints : Constraints or None, default=None
         Which labels neighbouring segments may have: forbidden runs of labels, or allowed pairs, and the labels with
         which a sequence may begin and end. A segmentation that violates a constraint has probability 0, in training and
@@ -210,7 +206,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         of a segment), which counts for every label with this part: shared weights let rare labels borrow strength from
         frequent ones. The label itself keeps its own weights. Parts that occur in only one label are redundant, and are
         left out. Labels that are missing from a mapping have no parts. Parts must be hashable and mutually comparable,
-        but need not be strings. Penalties, ``min_pair_count`` and ``all_pairs`` treat a part like a single label. Not
+        but need not be strings. Penalties, ``min_count`` and ``all_pairs`` treat a part like a single label. Not
         for "local_feature_matching".
     objective : {"likelihood", "local_feature_matching", "hinge", "perceptron"} or object, default="likelihood"
         The function to minimise, without the penalty:
@@ -420,12 +416,12 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         "scheme": [StrOptions(set(SCHEMES))],
         "max_segment_length": [Interval(Integral, 1, None, closed="left"), Options(Real, {np.inf}), dict, None],
         "min_segment_length": [Interval(Integral, 1, None, closed="left"), dict, None],
-        "fit_intercept": ["boolean", StrOptions({"segment", "token"})],
     }
     _takes_segment_features = True
     _family = SEGMENTS
     _layout_class = SegmentLayout
     _private_attributes = ("_tags", "_outside")
+    _intercepts: bool | str = True  # both; in subclasses "segment", as published semi-CRFs have it, or "token"
 
     def __init__(
         self,
@@ -437,10 +433,9 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         sigma_reg: float | Mapping[Any, float] = 1.0,
         l1_reg: float | Mapping[Any, float] = 0.0,
         patterns: str | Iterable[tuple] | PatternSearch = "observed",
-        min_pattern_count: float = 1,
         feature_order: int | Mapping[str, Any] = 0,
-        min_pair_count: float = 1,
-        fit_intercept: bool | str = True,
+        min_count: float = 1,
+        fit_intercept: bool = True,
         all_pairs: bool = False,
         class_weight: Mapping[Any, float] | str | None = None,
         constraints: Constraints | None = None,
@@ -464,9 +459,8 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         self.sigma_reg = sigma_reg
         self.l1_reg = l1_reg
         self.patterns = patterns
-        self.min_pattern_count = min_pattern_count
         self.feature_order = feature_order
-        self.min_pair_count = min_pair_count
+        self.min_count = min_count
         self.fit_intercept = fit_intercept
         self.all_pairs = all_pairs
         self.class_weight = class_weight
@@ -525,7 +519,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
 
     def _make_builder(self, targets, frame, rule):
         limits = SegmentLimits(targets.longest, targets.repeats, targets.shortest)
-        return SegmentLayoutBuilder(limits, frame, rule, self.fit_intercept)
+        return SegmentLayoutBuilder(limits, frame, rule, self.fit_intercept and self._intercepts)
 
     def _target_attributes(self, targets):
         labels, scheme = targets.labels.tolist(), targets.scheme

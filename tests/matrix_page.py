@@ -57,7 +57,7 @@ GIVEN = {
     "L1": {"l1_reg": 0.1},
     "penalty object": {"penalty": L2(1.0)},
     "no penalty": {"sigma_reg": {("patterns", 1): np.inf, None: 1.0}},
-    "frequent features": {"min_pair_count": 2},
+    "frequent features": {"min_count": 2},
     "balanced class weights": {"class_weight": "balanced"},
     "decoding by probabilities": {"decoding": "token"},
     "segments": {"scheme": "runs"},

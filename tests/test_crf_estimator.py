@@ -250,9 +250,9 @@ def test_patterns_can_be_observed_all_or_given():
     assert len(every.patterns_) == 3 + 9 + 27
     given = HighOrderCRF(max_order=2, patterns={("D", "A", "N"), ("A", "A"), ("N",)}).fit(X, Y)
     assert given.patterns_ == [("A",), ("D",), ("N",), ("A", "A"), ("D", "A", "N")]
-    frequent = HighOrderCRF(max_order=2, min_pattern_count=2).fit(X, Y)
+    frequent = HighOrderCRF(max_order=2, min_count=2).fit(X, Y)
     assert frequent.patterns_ == [("A",), ("D",), ("N",), ("A", "N"), ("D", "N")]
-    weighted = HighOrderCRF(max_order=2, min_pattern_count=2).fit(X, Y, sample_weight=[2, 0.5, 1, 0.5])
+    weighted = HighOrderCRF(max_order=2, min_count=2).fit(X, Y, sample_weight=[2, 0.5, 1, 0.5])
     assert ("D", "A", "N") in weighted.patterns_
     assert ("N", "D") not in weighted.patterns_
     assert HighOrderCRF(max_order=0, patterns=[]).fit(X, Y).patterns_ == [("A",), ("D",), ("N",)]
@@ -347,7 +347,7 @@ def test_supported_pairs_are_those_seen_in_training():
     }
     assert pairs == seen | {(label, "length") for label in LABELS}
     assert HighOrderCRF(all_pairs=True).fit(X, Y).coef_.nnz == 3 * 5
-    rare = HighOrderCRF(min_pair_count=2).fit(X, Y).coef_.tocoo()
+    rare = HighOrderCRF(min_count=2).fit(X, Y).coef_.tocoo()
     assert {(LABELS[row], crf.feature_names_in_[column]) for row, column in zip(rare.row, rare.col, strict=True)} == {
         ("A", "word:old"),
         ("D", "word:the"),
@@ -499,10 +499,9 @@ def test_warm_start_without_names_matches_features_by_number():
         {"sigma_reg": by_order(1.0, 0.0)},
         {"sigma_reg": by_order(1.0, None)},
         {"sigma_reg": [1.0, 2.0]},
-        {"min_pattern_count": -1},
         {"feature_order": -1},
         {"feature_order": (0, 1)},
-        {"min_pair_count": -1},
+        {"min_count": -1},
         {"fit_intercept": "yes"},
         {"all_pairs": 3},
         {"max_iter": -1},

@@ -85,8 +85,7 @@ CHAINS = {
     "order 2": {
         "max_order": 2,
         "feature_order": {"w": 1},
-        "min_pattern_count": 3,
-        "min_pair_count": 2,
+        "min_count": 3,
         "sigma_reg": by_order(0.5, 0.2),
     },
     "all pairs": {

@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 from internals import LengthBlock, NegativeLogLikelihood, Problem
+from segment_cases import WITH_INTERCEPTS
 from test_holes import problem_of
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, make_pipeline
@@ -120,7 +121,7 @@ def moments(tables, label):
 
 
 @pytest.mark.parametrize("length", [None, "log", "capped", "gamma", "poisson"])
-@pytest.mark.parametrize("options", [{}, {"min_segment_length": 2, "max_order": 2}, {"fit_intercept": "segment"}])
+@pytest.mark.parametrize("options", [{}, {"min_segment_length": 2, "max_order": 2}, {"fit_intercept": False}])
 def test_moments_are_those_of_all_segments(length, options):
     rng = np.random.default_rng(0)
     X, y = drawn(rng, 5)
@@ -182,10 +183,10 @@ def test_the_intercept_of_tokens_is_the_weight_of_the_length(intercept):
     rng = np.random.default_rng(3)
     X, y = drawn(rng, 10)
     batch = make_pipeline(SequenceFeatureExtractor(), SegmentFeatureExtractor(length="gamma")).fit_transform(X, y)
-    crf = HighOrderSemiCRF(fit_intercept=intercept, tol=1e-8).fit(batch, y)
+    crf = WITH_INTERCEPTS[intercept](tol=1e-8).fit(batch, y)
     assert not crf.token_intercept_.any()
     assert len(crf._layout.token_labels) == 0
-    of_pairs = HighOrderSemiCRF(fit_intercept=intercept, feature_order={"length": (1,)}, tol=1e-1).fit(batch, y)
+    of_pairs = WITH_INTERCEPTS[intercept](feature_order={"length": (1,)}, tol=1e-1).fit(batch, y)
     assert of_pairs.token_intercept_.all() == (intercept != "segment")  # no single label has the feature
     if intercept is True:
         log = make_pipeline(SequenceFeatureExtractor(), SegmentFeatureExtractor(length="log")).fit_transform(X, y)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from cases import by_order
 from internals import FoldStep, WeightGroups, _best_index, _settle, _Step, make_fold, split_data, training_data
+from segment_cases import SegmentIntercepts
 from sklearn import config_context
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
@@ -155,7 +156,7 @@ def drawn_model(rng, by_segments):
         "max_order": int(rng.integers(3)),
         "feature_order": int(rng.integers(2)),
         "all_pairs": bool(rng.integers(2)),
-        "min_pair_count": int(rng.integers(1, 3)),
+        "min_count": int(rng.integers(1, 3)),
     }
     if by_segments:  # neighbours may have equal labels
         return clone(SEGMENTS).set_params(scheme="segments", max_segment_length=3, **parameters)
@@ -195,7 +196,9 @@ def test_error_of_gradients_that_the_search_follows(name):
     """Trained to the tolerance of their step, from the weights of the step before, as in the search."""
     splits = list(KFold(3).split(X))
     # with the other intercept, steps come so near the best penalties that gradients are as small as their errors
-    model = clone(MODELS[name]).set_params(fit_intercept="segment" if name == "segments" else True)
+    model = MODELS[name]
+    if name == "segments":
+        model = SegmentIntercepts(**model.get_params())
     search = PenaltySearchCV(model, cv=splits, max_steps=6, refit=False).fit(X, Y)
     groups, folds = folds_of(model, splits)
     for params, *gradient in zip(

@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
+from segment_cases import WITH_INTERCEPTS, SegmentIntercepts
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
@@ -35,9 +36,9 @@ def with_ones(X):
     return [np.column_stack([x, np.ones(len(x))]) for x in X]
 
 
-def trained(X, y, **parameters):
+def trained(X, y, intercepts=True, **parameters):
     with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
-        return HighOrderSemiCRF(**{"max_segment_length": LONGEST, "random_state": 0, **parameters}).fit(X, y)
+        return WITH_INTERCEPTS[intercepts](**{"max_segment_length": LONGEST, "random_state": 0, **parameters}).fit(X, y)
 
 
 TRAINERS = {
@@ -58,7 +59,7 @@ def test_it_is_the_weight_of_a_column_of_ones(trainer):
     """The model is the same, and so are the steps of every solver."""
     X, y = numbers()
     crf = trained(X, y, **TRAINERS[trainer])
-    peer = trained(with_ones(X), y, fit_intercept="segment", **TRAINERS[trainer])
+    peer = trained(with_ones(X), y, "segment", **TRAINERS[trainer])
     assert crf.n_parameters_ == peer.n_parameters_
     assert np.abs(crf.token_intercept_).max() > 0.01
     assert not peer.token_intercept_.any()
@@ -73,22 +74,22 @@ def test_it_is_the_weight_of_a_column_of_ones_for_the_hinge_loss():
     """Ties of the best segmentations may be broken otherwise: the optimum is the same."""
     X, y = numbers()
     settings = {"objective": "hinge", "tol": 1e-6}
-    crf, peer = trained(X, y, **settings), trained(with_ones(X), y, fit_intercept="segment", **settings)
+    crf, peer = trained(X, y, **settings), trained(with_ones(X), y, "segment", **settings)
     room = max(crf.optimality_gap_, peer.optimality_gap_)
     assert room < 1e-2
     assert abs(crf.objective_history_[-1] - peer.objective_history_[-1]) <= room
     np.testing.assert_allclose(crf.token_intercept_, peer.coef_.toarray()[:3, 2], atol=0.1)
 
 
-@pytest.mark.parametrize("fit_intercept", [True, False, "segment", "token"])
-def test_which_intercepts_there_are(fit_intercept):
+@pytest.mark.parametrize("intercepts", [True, False, "segment", "token"])
+def test_which_intercepts_there_are(intercepts):
     longest = {"a": 5, "b": 3, "d": 1}
     X, y = numbers(longest=longest)
-    crf = trained(X, y, fit_intercept=fit_intercept, max_segment_length=longest)
+    crf = trained(X, y, intercepts or True, fit_intercept=bool(intercepts), max_segment_length=longest)
     of_segments, of_tokens = crf.pattern_coef_[:3] != 0, crf.token_intercept_ != 0
-    assert of_segments.all() == of_segments.any() == (fit_intercept in (True, "segment"))
+    assert of_segments.all() == of_segments.any() == (intercepts in (True, "segment"))
     expected = {True: [True, True, False], "token": [True] * 3}  # "d" has one token: one intercept is enough
-    assert of_tokens.tolist() == expected.get(fit_intercept, [False] * 3)
+    assert of_tokens.tolist() == expected.get(intercepts, [False] * 3)
     table = weights(crf, feature=False, order=0, top=None)
     assert (
         len(table)
@@ -149,13 +150,13 @@ def test_penalties_of_order_0_are_its_own():
         trained(X, y, sigma_reg={("features", 0): 1.0, ("patterns", 1): 1.0})
 
 
-@pytest.mark.parametrize("fit_intercept", ["both", 2, None])
+@pytest.mark.parametrize("fit_intercept", ["both", "segment", 2, None])
 def test_no_such_intercept(fit_intercept):
     X, y = numbers()
     with pytest.raises(ValueError, match="'fit_intercept' parameter of HighOrderSemiCRF must be"):
         HighOrderSemiCRF(fit_intercept=fit_intercept).fit(X, y)
     with pytest.raises(ValueError, match="'fit_intercept' parameter of HighOrderCRF must be"):
-        HighOrderCRF(fit_intercept="segment").fit(X, y)
+        HighOrderCRF(fit_intercept=fit_intercept).fit(X, y)
 
 
 def recordings(n, seed=0):
@@ -191,8 +192,8 @@ def test_numbers_of_long_segments(length):
 def test_text_loses_nothing():
     X, y = make_references(120, random_state=0)
     scores = []
-    for fit_intercept in (True, "segment"):
-        crf = HighOrderSemiCRF(2, fit_intercept=fit_intercept, max_segment_length=30, tol=1e-2)
+    for estimator in (HighOrderSemiCRF, SegmentIntercepts):
+        crf = estimator(2, max_segment_length=30, tol=1e-2)
         pipe = make_pipeline(SequenceFeatureExtractor(), SegmentFeatureExtractor(length="capped"), crf)
         scores.append(pipe.fit(X[:80], y[:80]).log_likelihood(X[80:], y[80:]).sum())
     assert scores[0] > 1.01 * scores[1]  # at most 1 % below

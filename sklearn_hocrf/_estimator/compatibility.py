@@ -101,7 +101,7 @@ FEATURES: dict[str, Callable[[Asked], Any]] = {
     "L1": lambda asked: has_l1(asked["l1_reg"]),
     "penalty object": lambda asked: asked["penalty"] is not None,
     "no penalty": lambda asked: bool(np.isinf(_values(asked["sigma_reg"])).any()),
-    "frequent features": lambda asked: asked["min_pair_count"] > 1 and not asked["all_pairs"],
+    "frequent features": lambda asked: asked["min_count"] > 1 and not asked["all_pairs"],
     "balanced class weights": lambda asked: isinstance(asked["class_weight"], str),
     "decoding by probabilities": lambda asked: choose_decoding(asked["decoding"]) is not None,
     "segments": lambda asked: "scheme" in asked.parameters,
@@ -264,7 +264,7 @@ REFUSALS = (
     Refusal(
         "frequent features",
         "stream",
-        "min_pair_count={min_pair_count!r}" + _STREAM + "fit, or min_pair_count=1",
+        "min_count={min_count!r}" + _STREAM + "fit, or min_count=1",
     ),
     Refusal("balanced class weights", "stream", "class_weight={class_weight!r}" + _STREAM + "a dict"),
     Refusal(

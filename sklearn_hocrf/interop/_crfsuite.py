@@ -51,7 +51,7 @@ def from_crfsuite(model: str | PathLike[str] | Any, *, encoding: str = "utf-8") 
     crf : HighOrderCRF
         A model with ``max_order=1``. ``n_iter_`` is 0, and ``objective_history_`` is nan. ``classes_`` and
         ``feature_names_in_`` are sorted. For a ``sklearn_crfsuite.CRF``, the parameters ``sigma_reg``, ``l1_reg``,
-        ``patterns``, ``all_pairs``, ``min_pattern_count`` and ``min_pair_count`` are set such that training it again
+        ``patterns``, ``all_pairs`` and ``min_count`` are set such that training it again
         minimises the same function; for a file, they have their defaults. With ``warm_start=True``, training starts
         from these weights.
 
@@ -123,7 +123,7 @@ def _with_parameters_of(model: Any) -> HighOrderCRF:
     if model.all_possible_states:
         params["all_pairs"] = True
     if model.min_freq:
-        params |= {"min_pattern_count": float(model.min_freq), "min_pair_count": float(model.min_freq)}
+        params["min_count"] = float(model.min_freq)
     return HighOrderCRF(**params)
 
 

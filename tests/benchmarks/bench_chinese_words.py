@@ -99,7 +99,7 @@ def tag_features(tag_set):
 class SeenTwice(TransformerMixin, BaseEstimator):
     """Leave out features that count only once in all training segments.
 
-    Here a feature is an attribute with a tag n-gram. ``min_pair_count=2`` would leave out words that were segments
+    Here a feature is an attribute with a tag n-gram. ``min_count=2`` would leave out words that were segments
     once as well.
     """
 

@@ -162,7 +162,7 @@ def expected_weights(training, p, given_patterns):
     chains = [chain(segmentation) for segmentation in training.data.gold]
     singles = {(y,) for y in range(training.n_labels)}
     if p["patterns"] == "observed":
-        patterns = plain.observed_patterns(chains, training.weights, p["max_order"], p["min_pattern_count"]) | singles
+        patterns = plain.observed_patterns(chains, training.weights, p["max_order"], p["min_count"]) | singles
     elif p["patterns"] == "all":
         patterns = set(singles)
         for _ in range(p["max_order"]):
@@ -174,15 +174,14 @@ def expected_weights(training, p, given_patterns):
     counts = plain.pair_counts(training.times, chains, training.weights, patterns)
     if training.soft is not None:
         expected = soft_counts(training)
-        counts |= {pair: count for pair, count in expected.items() if count >= p["min_pair_count"]}
-    least = p["min_pair_count"]
+        counts |= {pair: count for pair, count in expected.items() if count >= p["min_count"]}
+    least = p["min_count"]
     pairs = {pair for pair, count in counts.items() if count > 0 and (least <= 1 or count >= least)}
     if p["all_pairs"]:
         pairs = {(f, z) for f in range(len(training.orders)) for z in patterns}
     pairs = {(f, z) for f, z in pairs if len(z) - 1 in training.orders[f]}
-    if training.n_labels > 1 and p["fit_intercept"] in (True, "token"):
-        least = 1 if p["fit_intercept"] == "token" else 2
-        pairs |= {(TOKENS, (y,)) for y, most in enumerate(training.longest) if most >= least}
+    if training.n_labels > 1 and p["fit_intercept"]:
+        pairs |= {(TOKENS, (y,)) for y, most in enumerate(training.longest) if most > 1}
     return patterns, pairs
 
 
@@ -222,7 +221,7 @@ def check_optimum(estimator, training, p, labels, number, converged):
         require(set(model.patterns) == patterns, "other patterns than there are", set(model.patterns) ^ patterns)
     surplus = {pair for pair, w in model.features.items() if w} - pairs
     require(not surplus, "weights of pairs that should have none", surplus)
-    keys = [("pattern", z) for z in sorted(patterns) if len(z) > 1 or p["fit_intercept"] in (True, "segment")]
+    keys = [("pattern", z) for z in sorted(patterns) if len(z) > 1 or p["fit_intercept"]]
     keys += [("pair", pair) for pair in sorted(pairs)]
     value, gradient = 0.0, Counter()
     truth = training.soft or [[(1.0, gold)] for gold in training.data.gold]
@@ -1574,7 +1573,7 @@ def check_soft(case):
     """Training on probabilities of labels ends at the optimum of the expected likelihood."""
     y, labels, shares, why = soft_targets(case)
     weights = weights_of(case)
-    estimator = HighOrderCRF(case.max_order, min_pair_count=case.least)
+    estimator = HighOrderCRF(case.max_order, min_count=case.least)
     refused, converged = fit(estimator, case.tokens, y, case.weight, why)
     if refused:
         return refused
@@ -1603,7 +1602,7 @@ def check_soft(case):
         list(map(chain, gold)),
         soft,
     )
-    p = {"patterns": "observed", "max_order": case.max_order, "min_pattern_count": 1, "min_pair_count": case.least}
+    p = {"patterns": "observed", "max_order": case.max_order, "min_count": case.least}
     p |= {"all_pairs": False, "fit_intercept": True, "class_weight": None, "l1_reg": 0.0, "sigma_reg": 1.0}
     check_optimum(estimator, training, p, labels, {}, converged)
     return RIGHT

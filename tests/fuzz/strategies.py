@@ -112,8 +112,7 @@ def parameters(draw, by_name, used, sigmas=SIGMAS):
         "sigma_reg": draw(st.sampled_from(sigmas)),
         "l1_reg": l1,
         "feature_order": draw(feature_order),
-        "min_pattern_count": draw(st.sampled_from([1, 1, 0, 2, 1.5])),
-        "min_pair_count": draw(st.sampled_from([1, 1, 0, 2])),
+        "min_count": draw(st.sampled_from([1, 1, 0, 2, 1.5])),
         "fit_intercept": draw(st.booleans()),
         "all_pairs": draw(st.booleans()),
         "class_weight": draw(class_weights_of(label)),
@@ -229,8 +228,7 @@ def segment_cases(draw):
         draw(st.sampled_from(Y_FORMS)),
         draw(weights_of(len(lengths))),
         draw(limits()),
-        draw(parameters(form in ATTRIBUTE_FORMS, {y for s in parts for _, y in s}))
-        | {"fit_intercept": draw(st.sampled_from([True, True, False, "segment", "token"]))},
+        draw(parameters(form in ATTRIBUTE_FORMS, {y for s in parts for _, y in s})),
         draw(sequences_of(tokens_of(form, width, known=False), test_lengths)),
         [draw(parts_of(n, single, len(LABELS[kind]))) for n in test_lengths],
     )
@@ -532,7 +530,7 @@ class SpoiltCase(NamedTuple):
 
 SPOILT = ("X", "sequence", "token", "value", "y", "labels", "label", "segment", "weight", "weights", "parameter")
 PARAMETERS = (
-    *("max_order", "sigma_reg", "l1_reg", "patterns", "feature_order", "min_pattern_count", "min_pair_count"),
+    *("max_order", "sigma_reg", "l1_reg", "patterns", "feature_order", "min_count"),
     *("fit_intercept", "all_pairs", "class_weight", "objective", "penalty", "solver", "max_iter", "tol"),
     *("warm_start", "n_jobs", "verbose", "random_state", "scheme", "max_segment_length", "min_segment_length"),
     *("constraints", "label_parts"),
@@ -687,7 +685,7 @@ class SoftCase(NamedTuple):
     as_arrays: list  # whether a sequence is an array, if all its tokens have shares
     weight: list | None
     max_order: int
-    least: float  # min_pair_count
+    least: float  # min_count
     fault: tuple | None  # number of a token with shares, and what it has instead
 
 
