@@ -61,7 +61,7 @@ from ._data.segments import NO_LIMIT
 from ._estimator.base import BaseSequenceLabeler
 from ._estimator.constraints import Constraints
 from ._estimator.decoding import RARE, SegmentDecoding, TokenDecoding
-from ._estimator.parameters import PARAMETER_CONSTRAINTS, check_segment_lengths
+from ._estimator.parameters import PARAMETER_CONSTRAINTS, check_segment_length
 from ._estimator.pattern_search import PatternSearch
 from ._estimator.tag_segments import check_threshold
 from ._estimator.tags import segment_tables
@@ -125,20 +125,18 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
           This scheme is for input only; predictions are in "bio".
         * "segments": lists of (start, stop, label) with ``stop`` excluded, counted from 0 in each sequence. Tokens
           between them are unknown; if they are outside all segments, fill the gaps with segments (t, t + 1, "O"). Here
-          "O" is an ordinary label: limit it to length 1 with ``max_segment_length={"O": 1}``, and exclude it from
+          "O" is an ordinary label: limit it to length 1 with ``segment_length={"O": 1}``, and exclude it from
           scores with ``ignore=["O"]``.
 
-    max_segment_length : int, inf, dict or None, default=None
-        Maximum number of tokens of a segment, for all labels or by label. None, or a label that is missing from a dict,
-        means the length of the longest training segment of the label, see Notes. A training segment above the given
-        maximum is an error. Training time is proportional to the maximum (with inf, to the longest sequence). The label
-        "O" of "bio" and "bioes" always has length 1. If every maximum of "runs" is 1, given or from the data, each
-        token is a segment, neighbours may have equal labels, and the model is a :class:`HighOrderCRF`.
-    min_segment_length : int, dict or None, default=None
-        Minimum number of tokens of a segment, for all labels or by label; None, or a label that is missing from a dict,
-        means 1. The first and the last segment of a sequence may be shorter: a recording may begin and end in the
-        middle of one. Any other training segment below the minimum is an error. The label "O" of "bio" and "bioes"
-        always has length 1. The prediction methods raise an error for a sequence that cannot be segmented in this way.
+    segment_length : int, inf, (least, most), dict or None, default=None
+        Number of tokens of a segment: the most, or a pair of the least and the most, for all labels, or a dict of these
+        by label. None, also as the most, and a label that is missing from a dict, means at most the length of the
+        longest training segment of the label, see Notes. A training segment beyond the limits is an error. Training
+        time is proportional to the most (with inf, to the longest sequence). If the most of "runs" is 1 for all labels,
+        given or from the data, each token is a segment, neighbours may have equal labels, and the model is a
+        :class:`HighOrderCRF`. The first and the last segment of a sequence may be shorter than the least: a recording
+        may begin and end in the middle of one. The prediction methods raise an error for a sequence that cannot be
+        segmented in this way. The label "O" of "bio" and "bioes" always has length 1.
     sigma_reg : float or mapping, default=1.0
         Standard deviation of the Gaussian prior: the penalty is the sum of w^2 / (2 sigma^2). ``inf`` means no
         penalty. A mapping assigns one value to each group of weights. Its keys are
@@ -278,13 +276,12 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
     ----------
     classes_ : ndarray of shape (n_classes,)
         The classes of tokens, sorted, which are the columns of :meth:`predict_marginals`: labels for "runs" and
-        "segments"; for "bio" and "bioes", the tags of all segments of at most ``max_segment_length_`` tokens.
+        "segments"; for "bio" and "bioes", the tags of all segments that ``segment_length_`` allows.
     segment_labels_ : ndarray of shape (n_labels,)
         The labels of segments, sorted.
-    max_segment_length_ : dict
-        Maximum number of tokens of a segment by label, int or inf.
-    min_segment_length_ : dict
-        Minimum number of tokens of a segment by label, except for the first and the last segment of a sequence.
+    segment_length_ : dict
+        The least and the most tokens of a segment by label, a pair of an int and an int or inf. The first and the last
+        segment of a sequence may be shorter.
     patterns_ : list of tuples of labels
         The patterns of segment labels, by order. The single labels come first, in the order of ``segment_labels_``.
     token_intercept_ : ndarray of shape (n_labels,)
@@ -343,8 +340,8 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
 
     Notes
     -----
-    With ``max_segment_length=None``, the model has no segments longer than the training segments. A longer segment of a
-    test sequence is broken up by prediction, and its log-likelihood is -inf. ``max_segment_length=inf``, or any number,
+    With ``segment_length=None``, the model has no segments longer than the training segments. A longer segment of a
+    test sequence is broken up by prediction, and its log-likelihood is -inf. ``segment_length=inf``, or any number,
     lifts this limit; unseen lengths cost little if features describe length ("length=7+", "log_length").
 
     A pipeline of scikit-learn delegates only the methods known to it; a pipeline from
@@ -389,8 +386,8 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
     >>> crf = HighOrderSemiCRF(max_order=2).fit(X, y)
     >>> crf.predict_segments(X)[1]
     [(0, 1, 'author'), (1, 3, 'title'), (3, 4, 'date')]
-    >>> crf.max_segment_length_
-    {'author': 3, 'date': 1, 'title': 2}
+    >>> crf.segment_length_
+    {'author': (1, 3), 'date': (1, 1), 'title': (1, 2)}
     >>> [
     ...     (label, round(p, 2))
     ...     for _, _, label, p in crf.segment_marginals(X[1:], threshold=0.35)[0].tolist()
@@ -406,7 +403,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
     [[(0, 3, 'word'), (3, 6, 'word')]]
     >>> segmenter.log_likelihood(X[:1], [[(0, 6, "word")]])
     array([-inf])
-    >>> longer = HighOrderSemiCRF(scheme="segments", max_segment_length=10).fit(X, y)
+    >>> longer = HighOrderSemiCRF(scheme="segments", segment_length=10).fit(X, y)
     >>> longer.log_likelihood(X[:1], [[(0, 6, "word")]]).round(1)
     array([-1.8])
     """
@@ -414,8 +411,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
     _parameter_constraints: dict = {
         **PARAMETER_CONSTRAINTS,
         "scheme": [StrOptions(set(SCHEMES))],
-        "max_segment_length": [Interval(Integral, 1, None, closed="left"), Options(Real, {np.inf}), dict, None],
-        "min_segment_length": [Interval(Integral, 1, None, closed="left"), dict, None],
+        "segment_length": [Interval(Integral, 1, None, closed="left"), Options(Real, {np.inf}), tuple, dict, None],
     }
     _takes_segment_features = True
     _family = SEGMENTS
@@ -428,8 +424,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         max_order: int | None = 1,
         *,
         scheme: str = "runs",
-        max_segment_length: float | Mapping[Any, float] | None = None,
-        min_segment_length: int | Mapping[Any, int] | None = None,
+        segment_length: float | tuple[int, float | None] | dict[Any, Any] | None = None,
         sigma_reg: float | Mapping[Any, float] = 1.0,
         l1_reg: float | Mapping[Any, float] = 0.0,
         patterns: str | Iterable[tuple] | PatternSearch = "observed",
@@ -454,8 +449,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
     ) -> None:
         self.max_order = max_order
         self.scheme = scheme
-        self.max_segment_length = max_segment_length
-        self.min_segment_length = min_segment_length
+        self.segment_length = segment_length
         self.sigma_reg = sigma_reg
         self.l1_reg = l1_reg
         self.patterns = patterns
@@ -482,7 +476,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
 
     def _check_parameters(self, patterns=None):
         super()._check_parameters(patterns)
-        check_segment_lengths(self.min_segment_length, self.max_segment_length)
+        check_segment_length(self.segment_length)
         if isinstance(self.constraints, str):
             raise ValueError(
                 f"constraints={self.constraints!r} applies to token tags. {type(self).__name__} labels segments, so "
@@ -497,9 +491,8 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
             type(self).__name__,
             sequences.is_used,
             scheme=self.scheme,
-            max_segment_length=self.max_segment_length,
+            segment_length=self.segment_length,
             holes=Holes(self.missing_label),
-            min_segment_length=self.min_segment_length,
             fixed=fixed,
         )
 
@@ -537,8 +530,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         return {
             "classes_": classes,
             "segment_labels_": targets.labels,
-            "max_segment_length_": dict(zip(labels, longest, strict=True)),
-            "min_segment_length_": dict(zip(labels, shortest.tolist(), strict=True)),
+            "segment_length_": dict(zip(labels, zip(shortest.tolist(), longest, strict=True), strict=True)),
             "_tags": tag_table,
             "_outside": outside,
         }
@@ -718,7 +710,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         X : list of sequences, SequenceBatch, array-like or sparse matrix
             As in :meth:`predict`.
         threshold : float, default=1e-6
-            Lowest probability of a segment. A threshold of 0 returns every segment that ``max_segment_length_`` allows.
+            Lowest probability of a segment. A threshold of 0 returns every segment that ``segment_length_`` allows.
         known : list of label sequences, or array-like, default=None
             As in :meth:`predict`.
             The probabilities are conditional on the segmentation agreeing with it.

@@ -91,7 +91,7 @@ def estimators():
             WORDS,
         ),
         "penalties": (PenaltySearchCV(chain(), cv=2, max_steps=1), NAMES),
-        "semi-CRF on dicts": (segments(max_segment_length=3), DICTS),
+        "semi-CRF on dicts": (segments(segment_length=3), DICTS),
         "places": (
             make_pipeline(
                 w, SegmentFeatureExtractor(begin=True, tags="bigrams", length="capped", scheme="bio"), segments()
@@ -103,7 +103,7 @@ def estimators():
                 SequenceDictVectorizer(columns="w"),
                 SegmentFeatureExtractor(bag="w:", identity="w", scheme="bio"),
                 SegmentLogOddsEncoder(scheme="bio", per_label=True, field="w"),
-                segments(min_segment_length=1),
+                segments(segment_length=(1, None)),
             ),
             DICTS,
         ),

@@ -49,7 +49,7 @@ def sentences(seed=0, n=24):
 X, Y = sentences()
 NEW, NEW_Y = sentences(1, 40)
 WEAK = HighOrderCRF(sigma_reg=30.0, tol=1e-3)
-WEAK_SEGMENTS = HighOrderSemiCRF(scheme="bio", sigma_reg=30.0, tol=1e-3, max_segment_length=9)
+WEAK_SEGMENTS = HighOrderSemiCRF(scheme="bio", sigma_reg=30.0, tol=1e-3, segment_length=9)
 MODELS = {
     "chain": WEAK,
     "order 2": HighOrderCRF(2, sigma_reg=30.0, tol=1e-3),

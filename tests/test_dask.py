@@ -317,8 +317,8 @@ def test_optimum_is_that_of_one_machine(name, client):
 @pytest.mark.parametrize(
     ("scheme", "settings"),
     [
-        ("runs", {"min_segment_length": {"B": 1}}),
-        ("bio", {"max_segment_length": {"A": 9}, "class_weight": "balanced", "max_order": 2}),
+        ("runs", {"segment_length": {"B": (1, None)}}),
+        ("bio", {"segment_length": {"A": 9}, "class_weight": "balanced", "max_order": 2}),
         ("segments", {"l1_reg": 0.2}),
     ],
 )
@@ -331,7 +331,7 @@ def test_segments(scheme, settings, client):
     local = HighOrderSemiCRF(**settings).fit(X, given)
     remote = DaskSequenceLabeler(HighOrderSemiCRF(**settings), client).fit(parts(X), parts(given))
     check_same(remote, local)
-    assert remote.estimator_.max_segment_length_ == local.max_segment_length_
+    assert remote.estimator_.segment_length_ == local.segment_length_
     assert remote.predict(parts(X)).compute() == local.predict(X)
     assert remote.score(parts(X), parts(given)) == pytest.approx(local.score(X, given))
 

@@ -43,7 +43,7 @@ def pipeline(sigma=30.0, tol=1e-4, **options):
     return make_pipeline(
         SequenceFeatureExtractor(),
         SegmentFeatureExtractor(**options),
-        HighOrderSemiCRF(sigma_reg=sigma, max_segment_length=LONGEST, tol=tol),
+        HighOrderSemiCRF(sigma_reg=sigma, segment_length=LONGEST, tol=tol),
     )
 
 
@@ -120,17 +120,20 @@ def moments(tables, label):
     return probability.sum(), mean, math.sqrt(np.average((lengths - mean) ** 2, weights=probability))
 
 
+SHORTEST = {label: (2, 30 if label == "b" else None) for label in SHAPE}
+
+
 @pytest.mark.parametrize("length", [None, "log", "capped", "gamma", "poisson"])
-@pytest.mark.parametrize("options", [{}, {"min_segment_length": 2, "max_order": 2}, {"fit_intercept": False}])
+@pytest.mark.parametrize("options", [{}, {"segment_length": SHORTEST, "max_order": 2}, {"fit_intercept": False}])
 def test_moments_are_those_of_all_segments(length, options):
     rng = np.random.default_rng(0)
     X, y = drawn(rng, 5)
-    options = {"label_parts": {"a": ["p"], "b": ["p"]}, "max_segment_length": {"b": 30}, **options}
-    if "min_segment_length" in options:
+    if "segment_length" in options:
         y = [["a"] * len(labels) if len(labels) < 4 else labels for labels in y]
         y = [[*itertools.chain(*([label] * max(len([*run]), 2) for label, run in itertools.groupby(s)))] for s in y]
         X = [rng.normal(size=(len(labels), 1)) for labels in y]
-    crf = HighOrderSemiCRF(tol=1e-1, **options)
+    settings = {"label_parts": {"a": ["p"], "b": ["p"]}, "segment_length": {"b": 30}, **options}
+    crf = HighOrderSemiCRF(tol=1e-1, **settings)
     model = make_pipeline(SequenceFeatureExtractor(), SegmentFeatureExtractor(length=length), crf).fit(X, y)
     tables = model.segment_marginals(X, threshold=0)
     for row in durations(model, X):

@@ -234,7 +234,7 @@ def test_segments_as_lists():
 
 
 def test_where_there_is_no_choice():
-    crf = HighOrderSemiCRF(scheme="segments", max_segment_length=1).fit([[["a"], ["b"]]], [[(0, 1, "x"), (1, 2, "x")]])
+    crf = HighOrderSemiCRF(scheme="segments", segment_length=1).fit([[["a"], ["b"]]], [[(0, 1, "x"), (1, 2, "x")]])
     for position in (None, 0):
         with pytest.raises(ValueError, match="nothing to explain"):
             explain(crf, [[["a"], ["b"]]], 0, position)
@@ -359,7 +359,7 @@ def test_importance_by_hand():
 def test_importance_of_tokens_of_segments():
     X, y = noisy_data(np.random.default_rng(1))
     extractor = SegmentFeatureExtractor(bag=(), begin=True, end=True, length="log")
-    crf = HighOrderSemiCRF(max_segment_length=4)
+    crf = HighOrderSemiCRF(segment_length=4)
     pipe = make_pipeline(SequenceFeatureExtractor([(0, 0), (1, 0)]), extractor, crf).fit(X, y)
     result = template_importance(pipe, X, y, random_state=0)
     assert result.groups == ["0[0]", "1[0]"]

@@ -39,14 +39,14 @@ def sequences(seed=0, n=18, labels="abc"):
 
 X, Y = sequences()
 CHAIN = HighOrderCRF(2, tol=EXACT, max_iter=5000)
-SEGMENTS = HighOrderSemiCRF(1, max_segment_length=5, tol=EXACT, max_iter=5000)
+SEGMENTS = HighOrderSemiCRF(1, segment_length=5, tol=EXACT, max_iter=5000)
 MODELS = {
     "chain": CHAIN,
     "features of order 1": clone(CHAIN).set_params(feature_order=1),
     "all_pairs": clone(CHAIN).set_params(all_pairs=True, fit_intercept=False),
     "class_weight": clone(CHAIN).set_params(class_weight={"a": 2.0, "b": 0.5, "c": 1.0}),
     "segments": SEGMENTS,
-    "repeated segments": clone(SEGMENTS).set_params(max_segment_length=1, max_order=2),
+    "repeated segments": clone(SEGMENTS).set_params(segment_length=1, max_order=2),
 }
 
 
@@ -159,7 +159,7 @@ def drawn_model(rng, by_segments):
         "min_count": int(rng.integers(1, 3)),
     }
     if by_segments:  # neighbours may have equal labels
-        return clone(SEGMENTS).set_params(scheme="segments", max_segment_length=3, **parameters)
+        return clone(SEGMENTS).set_params(scheme="segments", segment_length=3, **parameters)
     return clone(CHAIN).set_params(**parameters)
 
 

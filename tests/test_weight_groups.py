@@ -184,7 +184,7 @@ def test_streams(estimator, solver):
     crf = estimator(sigma_reg=SIGMA, solver=solver, random_state=0, **MODEL)
     other = clone(crf)
     if estimator is HighOrderSemiCRF:
-        crf.set_params(max_segment_length=4), other.set_params(max_segment_length=4)
+        crf.set_params(segment_length=4), other.set_params(segment_length=4)
     few = [[["w=the", "bias"], ["w=man"]], [["end=e"], ["bias"]]], [["D", "N"], ["R", "A"]]
     for x, y in (few, (X, Y), (more_x, more_y)):
         with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):

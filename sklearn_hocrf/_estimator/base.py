@@ -341,7 +341,7 @@ class BaseSequenceLabeler(
         if is_free and mask is not None and mask.allowed.any(axis=1).all():
             return  # any labels may be neighbours
         model = problem.model(np.zeros(problem.n_weights))
-        what = "y, max_segment_length" if self._family is SEGMENTS else "y"
+        what = "y, segment_length" if self._family is SEGMENTS else "y"
         with naming_the_impossible(model, problem.batch, mask, problem.support, what=what, numbers=numbers):
             model.log_partition(problem.batch, self.n_jobs, problem.plan.masked(mask))
 

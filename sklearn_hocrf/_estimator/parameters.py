@@ -26,7 +26,7 @@ __all__ = [
     "PARAMETER_CONSTRAINTS",
     "check_parameters",
     "check_patterns",
-    "check_segment_lengths",
+    "check_segment_length",
     "is_group_key",
     "resolve_feature_orders",
 ]
@@ -169,23 +169,26 @@ def _is_order(value: Any) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 0
 
 
-def check_segment_lengths(min_segment_length: Any, max_segment_length: Any) -> None:
-    """Check the minimum and the maximum length of segments, which apply to all labels or are given by label."""
-    _check_length("max_segment_length", max_segment_length, "integers >= 1 or inf", "an integer >= 1, inf")
-    _check_length("min_segment_length", min_segment_length, "integers >= 1", "an integer >= 1")
+def check_segment_length(segment_length: Any) -> None:
+    """Check the limits of the lengths of segments, which apply to all labels or are given by label."""
+    if isinstance(segment_length, dict):
+        for label, limits in segment_length.items():
+            if not _are_limits(limits):
+                raise ValueError(f"segment_length maps labels to {_LIMITS}; got {short(label)}: {short(limits)}")
+    elif segment_length is not None and not _are_limits(segment_length):
+        raise ValueError(f"segment_length must be {_LIMITS}, a dict of these by label or None; got {segment_length!r}")
 
 
-def _check_length(name: str, given: Any, numbers: str, number: str) -> None:
-    """Check one of the lengths; ``numbers`` and ``number`` describe valid values in messages."""
-    if isinstance(given, bool):
-        raise ValueError(f"{name} must be {number}, a dict or None, got {given!r}")
-    if not isinstance(given, dict):
-        return
-    for label, length in given.items():
-        is_integer = isinstance(length, Integral) and not isinstance(length, bool)
-        is_infinite = name == "max_segment_length" and length is not None and length == np.inf
-        if not (is_integer or is_infinite) or length < 1:
-            raise ValueError(f"{name} maps labels to {numbers}, got {label!r}: {length!r}")
+_LIMITS = "an integer >= 1, inf or a pair (least, most)"
+
+
+def _are_limits(given: Any) -> bool:
+    """Return whether these are the most tokens of a segment, or a pair of the least and the most, which may be None."""
+    least, most = given if isinstance(given, tuple) and len(given) == 2 else (1, given)
+    if not _is_order(least) or least < 1:
+        return False
+    is_most = _is_order(most) or isinstance(most, Real) and most == np.inf
+    return most is None and isinstance(given, tuple) or is_most and most >= least
 
 
 def resolve_feature_orders(

@@ -32,7 +32,7 @@ def main(arguments=None):
     rows, tables = [], {}
     for length in LENGTHS:
         words = SequenceFeatureExtractor(affixes=4)
-        crf = HighOrderSemiCRF(tol=0.01, max_segment_length=LONGEST)
+        crf = HighOrderSemiCRF(tol=0.01, segment_length=LONGEST)
         model = make_pipeline(words, SegmentFeatureExtractor(begin="w[0]", length=length), crf)
         common.fit_quietly(model, X, y)
         tables[length] = table = durations(model, X_test, y_test)

@@ -556,15 +556,15 @@ class Segmentation(NamedTuple):
     number: dict  # code by number of the label
 
 
-def read_segmentation(case, scheme, names, weights, max_segment_length):
+def read_segmentation(case, scheme, names, weights, segment_length):
     """Return the segmentation of a case, or why it must be refused."""
     parts = [read_parts(s, scheme) for s in case.parts]
     used = kept(parts, weights)
     present = sorted({i for s in used for _, i in s})
-    longest = longest_of(used, names, scheme, max_segment_length)
-    given = max_segment_length if isinstance(max_segment_length, dict) else {}
+    longest = longest_of(used, names, scheme, segment_length)
+    given = segment_length if isinstance(segment_length, dict) else {}
     if set(given) - set(present):
-        return "max_segment_length of unknown labels"
+        return "segment_length of unknown labels"
     if scheme in ("bio", "bioes") and any(names[i] == "O" and most != 1 for i, most in given.items()):
         return "longer segments of O"
     singles = scheme == "runs" and all(most == 1 for most in longest.values())
@@ -584,14 +584,14 @@ def check_segments(case):
     X = build_X(case.form, case.tokens, case.width)
     y_form = case.y_form if case.scheme != "segments" or case.y_form == "tuples" else "lists"
     y = build_segments_y(case.parts, names, case.scheme, y_form, case)
-    given = case.max_segment_length
+    given = case.segment_length
     given = {names[i]: most for i, most in given.items() if i < len(names)} if isinstance(given, dict) else given
     numbered = {names.index(label): most for label, most in given.items()} if isinstance(given, dict) else given
     used = [[i for _, i in s] for s in kept(case.parts, weights)]
     least = 2 if case.scheme == "runs" else 1
     why = unusable(used, p, least)
     reading = why or read_segmentation(case, case.scheme, names, weights, numbered)
-    estimator = HighOrderSemiCRF(scheme=case.scheme, max_segment_length=given, **translate(p, names))
+    estimator = HighOrderSemiCRF(scheme=case.scheme, segment_length=given, **translate(p, names))
     refused, converged = fit(estimator, X, y, case.weight, reading if isinstance(reading, str) else "")
     if refused:
         return refused
@@ -602,8 +602,8 @@ def check_segments(case):
     training = training_of(reading, values, gold, times, weights, p, features)
     require(estimator.segment_labels_.tolist() == reading.labels, "segment_labels_", estimator.segment_labels_)
     longest = dict(zip(reading.labels, reading.longest, strict=True))
-    limits = estimator.max_segment_length_
-    require(all(min(limits[k], 10) == min(longest[k], 10) for k in longest), "max_segment_length_", limits, longest)
+    limits = {label: most for label, (_, most) in estimator.segment_length_.items()}
+    require(all(min(limits[k], 10) == min(longest[k], 10) for k in longest), "segment_length_", limits, longest)
     model = check_optimum(estimator, training, p, reading.labels, reading.number, converged)
     parts = test_parts(case.test_parts, reading, case.scheme)
     test = Data([len(s) for s in case.test], [sums(rows) for rows in test_rows], [tuple(plain.spans(s)) for s in parts])
@@ -1020,7 +1020,7 @@ def check_stream(case):
     names = LABELS["str"]
     options = {"solver": case.solver, "l1_reg": case.l1_reg, "random_state": 0}
     if case.segments:
-        options["max_segment_length"] = 3
+        options["segment_length"] = 3
     plain_one, stored = ((HighOrderSemiCRF if case.segments else HighOrderCRF)(**options) for _ in range(2))
     allowed = set(names) if case.name_classes else {names[i] for s in case.batches[0][1] for i in s}
     outcome = RIGHT

@@ -175,7 +175,7 @@ class SegmentCase(NamedTuple):
     kind: str
     y_form: str
     weight: list | None
-    max_segment_length: Any
+    segment_length: Any
     parameters: dict
     test: list
     test_parts: list
@@ -532,7 +532,7 @@ SPOILT = ("X", "sequence", "token", "value", "y", "labels", "label", "segment", 
 PARAMETERS = (
     *("max_order", "sigma_reg", "l1_reg", "patterns", "feature_order", "min_count"),
     *("fit_intercept", "all_pairs", "class_weight", "objective", "penalty", "solver", "max_iter", "tol"),
-    *("warm_start", "n_jobs", "verbose", "random_state", "scheme", "max_segment_length", "min_segment_length"),
+    *("warm_start", "n_jobs", "verbose", "random_state", "scheme", "segment_length"),
     *("constraints", "label_parts"),
 )
 
