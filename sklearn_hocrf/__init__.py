@@ -22,9 +22,9 @@ exact, and both are scikit-learn estimators.
 :mod:`sklearn_hocrf.dask`                training and prediction on a cluster: ``pip install 'sklearn_hocrf[dask]'``
 =======================================  ===============================================================================
 
-:func:`make_pipeline` chains transformers and an estimator, with all methods of the estimator. :class:`Constraints` says
-which labels may follow each other. ``python -m sklearn_hocrf warm-up`` compiles all kernels: see
-:mod:`sklearn_hocrf.__main__`. ``TRUSTED_TYPES`` is for ``skops.io.load``: see docs/guide/production.md.
+:func:`make_pipeline` chains transformers and an estimator, with all methods of the estimator, and :class:`Constraints`
+says which labels may follow each other. ``TRUSTED_TYPES`` is for ``skops.io.load``: see docs/guide/production.md.
+``python -m sklearn_hocrf warm-up`` compiles all kernels: see :mod:`sklearn_hocrf.__main__`.
 
 >>> from sklearn_hocrf import HighOrderCRF
 >>> X, y = (

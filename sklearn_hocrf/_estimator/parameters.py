@@ -134,7 +134,7 @@ def _check_sigma_reg(sigma_reg: float) -> None:
             )
 
 
-def _is_number(value: Real) -> bool:
+def _is_number(value: float) -> bool:
     """Return whether a number is neither a bool nor too large an integer for a float."""
     return np.asarray(value).dtype.kind in "iuf"
 
