@@ -189,7 +189,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         Weights of the labels themselves: "segment", one that counts once per segment of the label; "token", one that
         counts once per token of its segments; True, both. They are penalised like other weights of order 0. Without
         "token", long segments with numeric features effectively have no intercept. Published semi-CRFs use "segment".
-        Labels with a weight of the feature ``length`` (``length="gamma"`` or "poisson" of the extractor) have none for
+        Labels with a weight of the feature ``length`` (``length="gamma"`` of the extractor) have none for
         tokens, because both would count the same.
     all_pairs : bool, default=False
         Whether (pattern, feature) pairs that do not occur in the training data get a weight, too. A pair occurs where
