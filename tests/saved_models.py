@@ -7,7 +7,6 @@ from sklearn.decomposition import TruncatedSVD
 from sklearn.preprocessing import StandardScaler
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, settings, training
-from sklearn_hocrf.calibration import CalibratedSequenceLabeler, ConformalSequenceLabeler
 from sklearn_hocrf.feature_extraction import (
     PhraseFeatures,
     SegmentFeatureExtractor,
@@ -17,7 +16,7 @@ from sklearn_hocrf.feature_extraction import (
     TemplateVectorizer,
     TokenTransformer,
 )
-from sklearn_hocrf.model_selection import PenaltySearchCV
+from sklearn_hocrf.model_selection import CalibratedSequenceLabeler, ConformalSequenceLabeler, PenaltySearchCV
 from sklearn_hocrf.pipeline import make_pipeline
 
 WORDS = [["Ann", "Lee", "met", "Bob"], ["met", "Ánna"], ["Bob", "met", "Ann", "Lee"], ["it", "rains"]] * 2
@@ -108,7 +107,7 @@ def estimators():
             ),
             DICTS,
         ),
-        "numbers": (make_pipeline(row, SegmentFeatureExtractor(end=True, length="log"), segments()), ROWS),
+        "numbers": (make_pipeline(row, SegmentFeatureExtractor(end=True, length="gamma"), segments()), ROWS),
         "a function of the user": (
             make_pipeline(
                 SegmentFeatureExtractor(functions=ends_in_vowel, vector_functions=n_tokens, scheme="bio"), segments()
