@@ -11,14 +11,12 @@ exact, and both are scikit-learn estimators.
 :mod:`sklearn_hocrf.training`            objectives, penalties and solvers
 :mod:`sklearn_hocrf.settings`            constraints, decodings, learned label patterns, pruning
 :mod:`sklearn_hocrf.callback`            progress, early stopping, checkpoints
-:mod:`sklearn_hocrf.model_selection`     learned penalties, predictions by cross-validation
+:mod:`sklearn_hocrf.model_selection`     learned penalties, cross-validated predictions, calibration, conformal sets
 :mod:`sklearn_hocrf.metrics`             scores, scorers, reports, tables of errors, significance tests
-:mod:`sklearn_hocrf.inspection`          weights, explanations, standard errors, what to label next, pictures
-:mod:`sklearn_hocrf.calibration`         corrected probabilities, sets of labellings with a guarantee
+:mod:`sklearn_hocrf.inspection`          weights, explanations, segments in coloured text
 :mod:`sklearn_hocrf.text`                texts to tokens, spans to tags, and back
 :mod:`sklearn_hocrf.datasets`            readers of files and data frames, generated data
 :mod:`sklearn_hocrf.tagger`              models as small files, which are read with numpy alone
-:mod:`sklearn_hocrf.interop`             models of CRFsuite
 :mod:`sklearn_hocrf.dask`                training and prediction on a cluster: ``pip install 'sklearn_hocrf[dask]'``
 =======================================  ===============================================================================
 
@@ -50,12 +48,10 @@ __all__ = [
     "SequenceBatch",
     "TRUSTED_TYPES",
     "__version__",
-    "calibration",
     "callback",
     "datasets",
     "feature_extraction",
     "inspection",
-    "interop",
     "make_pipeline",
     "metrics",
     "model_selection",
@@ -69,13 +65,11 @@ if TYPE_CHECKING or (find_spec("dask") and find_spec("distributed")):  # of an e
 
 if TYPE_CHECKING:
     from . import (
-        calibration,
         callback,
         dask,
         datasets,
         feature_extraction,
         inspection,
-        interop,
         metrics,
         model_selection,
         settings,

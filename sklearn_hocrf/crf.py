@@ -42,7 +42,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from numbers import Integral
-from typing import Any
+from os import PathLike
+from typing import Any, Self
 
 import numpy as np
 
@@ -384,6 +385,81 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         self.verbose = verbose
         self.decoding = decoding
         self.random_state = random_state
+
+    @classmethod
+    def from_crfsuite(cls, model: str | PathLike[str] | Any, *, encoding: str = "utf-8") -> Self:
+        """Return a CRFsuite model as a fitted estimator.
+
+        It gives the same labels and the same marginals, and accepts the same X: sequences of feature dicts, or of lists
+        of attribute names. It offers everything that a fitted estimator does: ``predict_nbest``, ``known``,
+        ``segment_marginals``, pickle, skops. If several labellings have the same score, CRFsuite may return a different
+        one.
+
+        The features of CRFsuite are pairs of an attribute and a label, and pairs of neighbouring labels; it has no
+        weights of single labels, hence ``fit_intercept=False``. Its algorithms "ap", "pa" and "arow" do not train
+        probabilities; CRFsuite nevertheless gives marginals, and so does this model.
+
+        Parameters
+        ----------
+        model : str, path-like, sklearn_crfsuite.CRF or pycrfsuite.Tagger
+            Preferably the path of a model file, written by any program: weights are read exactly, without any other
+            package. A fitted ``sklearn_crfsuite.CRF`` also contains its penalty. An open ``Tagger`` does not give its
+            path; its weights are read from a text, so that they have 6 decimals, and names must not contain line ends.
+        encoding : str, default="utf-8"
+            Encoding of labels and attributes in the file. Python packages write UTF-8; the command line of CRFsuite
+            writes the bytes that it has read.
+
+        Returns
+        -------
+        crf : HighOrderCRF
+            A model with ``max_order=1``. ``n_iter_`` is 0, and ``objective_history_`` is nan. ``classes_`` and
+            ``feature_names_in_`` are sorted. For a ``sklearn_crfsuite.CRF``, the parameters ``sigma_reg``, ``l1_reg``,
+            ``patterns``, ``all_pairs`` and ``min_count`` are set such that training it
+            again minimises the same function; for a file, they have their defaults. With ``warm_start=True``, training
+            starts from these weights.
+
+        Raises
+        ------
+        ValueError
+            If the file is not a CRFsuite model, is damaged, or has names that are not text in this encoding; if there
+            are fewer than two labels. Damaged files are safe to read, whereas CRFsuite may end the process.
+        LookupError
+            If the encoding does not exist.
+        OSError
+            If the file cannot be read.
+        TypeError
+            If the model is not one of these.
+        sklearn.exceptions.NotFittedError
+            If the ``sklearn_crfsuite.CRF`` is not fitted.
+
+        References
+        ----------
+        .. [1] Okazaki, "CRFsuite: a fast implementation of Conditional Random Fields (CRFs)", 2007,
+           http://www.chokkan.org/software/crfsuite/.
+
+        Examples
+        --------
+        >>> import sklearn_crfsuite  # pip install sklearn-crfsuite
+        >>> from sklearn_hocrf import HighOrderCRF
+        >>> X, y = (
+        ...     [[{"word": "Ann"}, {"word": "left"}], [{"word": "left"}]],
+        ...     [["B-PER", "O"], ["O"]],
+        ... )
+        >>> theirs = sklearn_crfsuite.CRF(c2=0.5).fit(X, y)
+        >>> crf = HighOrderCRF.from_crfsuite(theirs)
+        >>> crf.predict(X) == [list(labels) for labels in theirs.predict(X)]
+        True
+
+        The ten best labellings in which each field occurs at most once:
+
+        >>> once = lambda labels: all(
+        ...     labels.count(label) <= 1 for label in labels if label.startswith("B-")
+        ... )
+        >>> candidates = crf.predict_nbest(X, 10, accept=once)
+        """
+        from ._crfsuite import crfsuite_estimator
+
+        return crfsuite_estimator(cls, model, encoding)
 
     def _read_training_targets(self, y, sequences, fixed=None):
         name = type(self).__name__

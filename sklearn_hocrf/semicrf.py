@@ -182,7 +182,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
     fit_intercept : bool, default=True
         Whether each label has two intercepts: a weight that counts once per segment of the label, and one that counts
         once per token of its segments. They are penalised like other weights of order 0. Labels with a weight of the
-        feature ``length`` (``length="gamma"`` or "poisson" of the extractor) have none for tokens, because both would
+        feature ``length`` (``length="gamma"`` of the extractor) have none for tokens, because both would
         count the same.
     all_pairs : bool, default=False
         Whether (pattern, feature) pairs that do not occur in the training data get a weight, too. A pair occurs where

@@ -33,11 +33,10 @@ import numpy as np
 from scipy import sparse
 
 from sklearn_hocrf import Constraints, HighOrderCRF, HighOrderSemiCRF, make_pipeline
-from sklearn_hocrf.calibration import CalibratedSequenceLabeler
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceDictVectorizer
-from sklearn_hocrf.inspection import explain, log_odds_standard_errors, template_importance, weight_standard_errors
+from sklearn_hocrf.inspection import explain
 from sklearn_hocrf.inspection import weights as table_of_weights
-from sklearn_hocrf.model_selection import PenaltySearchCV, cross_val_predict
+from sklearn_hocrf.model_selection import CalibratedSequenceLabeler, PenaltySearchCV, cross_val_predict
 from sklearn_hocrf.settings import Pruning, TokenDecoding
 from sklearn_hocrf.training import SGD, ElasticNet, PartialLikelihood
 
@@ -150,10 +149,6 @@ QUESTIONS = {
     "entropy of tokens": lambda case: case.model.entropy(case.X, level="token"),
     "table of weights": lambda case: table_of_weights(case.model),
     "explanation": lambda case: explain(case.model, case.X, 1, 0),
-    "standard errors": lambda case: weight_standard_errors(case.model, case.old.X, [(("O",), 0)], **ROUGH),
-    "standard errors of log-odds": lambda case: log_odds_standard_errors(
-        case.model, case.old.X, case.X, [(0, 0)], **ROUGH
-    ),
 }
 QUESTIONS_OF_ONE = {  # variants, and what takes long: asked if there is one feature
     "marginals, sets known": lambda case: case.model.predict_marginals(case.X, known=getattr(case, "sets", case.known)),
@@ -161,11 +156,9 @@ QUESTIONS_OF_ONE = {  # variants, and what takes long: asked if there is one fea
         case.X, 2, accept=lambda one: len(str(one)) % 3, max_candidates=9
     ),
     "explanation of a labelling": lambda case: explain(case.model, case.X, 1),
-    "importance": lambda case: template_importance(case.model, case.X, case.y, n_repeats=1, random_state=0),
     "cross-validation": lambda case: cross_val_predict(case.model, case.old.X, case.old.y, cv=2, method=MARGINALS),
     "pickled": lambda case: pickle.loads(pickle.dumps(case.model)).predict_marginals(case.X),
 }
-ROUGH = {"tol": 0.01, "max_iter": 50}  # of standard errors
 MARGINALS = "predict_marginals"
 
 

@@ -6,8 +6,7 @@ from functools import cache
 from sklearn.decomposition import TruncatedSVD
 from sklearn.preprocessing import StandardScaler
 
-from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, make_pipeline, settings, training
-from sklearn_hocrf.calibration import CalibratedSequenceLabeler, ConformalSequenceLabeler
+from sklearn_hocrf import Constraints, HighOrderCRF, HighOrderSemiCRF, make_pipeline, settings, training
 from sklearn_hocrf.feature_extraction import (
     PhraseFeatures,
     SegmentFeatureExtractor,
@@ -17,7 +16,7 @@ from sklearn_hocrf.feature_extraction import (
     TemplateVectorizer,
     TokenTransformer,
 )
-from sklearn_hocrf.model_selection import PenaltySearchCV
+from sklearn_hocrf.model_selection import CalibratedSequenceLabeler, ConformalSequenceLabeler, PenaltySearchCV
 
 WORDS = [["Ann", "Lee", "met", "Bob"], ["met", "Ánna"], ["Bob", "met", "Ann", "Lee"], ["it", "rains"]] * 2
 TAGS = [["B-PER", "I-PER", "O", "B-PER"], ["O", "B-PER"], ["B-PER", "O", "B-PER", "I-PER"], ["O", "O"]] * 2
@@ -63,7 +62,7 @@ def estimators():
         "tokens": {"decoding": settings.TokenDecoding({("B-PER", "O"): 3.0})},
         "segments": {"decoding": settings.SegmentDecoding({"PER": 0.4})},
         "groups": {"sigma_reg": {("features", 0): 1.0, ("patterns", 1): 0.5, None: 2.0}, "class_weight": {"O": 2.0}},
-        "constraints": {"constraints": settings.Constraints(forbid=[("O", "I-PER")])},
+        "constraints": {"constraints": Constraints(forbid=[("O", "I-PER")])},
         "scheme": {"constraints": "bio", "max_order": 2},
         "pruning": {"pruning": settings.Pruning(2), "max_order": 2},
         "parts": {"label_parts": {"B-PER": ["B", "PER"], "I-PER": ["I", "PER"]}},
@@ -107,7 +106,7 @@ def estimators():
             ),
             DICTS,
         ),
-        "numbers": (make_pipeline(row, SegmentFeatureExtractor(end=True, length="log"), segments()), ROWS),
+        "numbers": (make_pipeline(row, SegmentFeatureExtractor(end=True, length="gamma"), segments()), ROWS),
         "a function of the user": (
             make_pipeline(
                 SegmentFeatureExtractor(functions=ends_in_vowel, vector_functions=n_tokens, scheme="bio"), segments()

@@ -7,12 +7,10 @@ import pytest
 
 MODULES = [
     "",
-    ".calibration",
     ".metrics",
     ".datasets",
     ".feature_extraction",
     ".inspection",
-    ".interop",
     ".model_selection",
     "._pipeline",
     ".tagger",

@@ -19,7 +19,6 @@ from sklearn.pipeline import Pipeline
 from sklearn.pipeline import make_pipeline as sklearn_make_pipeline
 
 from sklearn_hocrf import Constraints, HighOrderCRF, HighOrderSemiCRF, make_pipeline
-from sklearn_hocrf.calibration import CalibratedSequenceLabeler
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 from sklearn_hocrf.metrics import (
     LogLikelihoodScorer,
@@ -29,7 +28,7 @@ from sklearn_hocrf.metrics import (
     segment_brier_score,
     segment_outcomes,
 )
-from sklearn_hocrf.model_selection import PenaltySearchCV
+from sklearn_hocrf.model_selection import CalibratedSequenceLabeler, PenaltySearchCV
 
 
 def sentences(seed=0, n=24):

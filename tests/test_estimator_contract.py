@@ -286,7 +286,7 @@ def test_sample_weight_is_routed(estimator, weighted_score):
 
 def test_grid_search_over_features_of_segments():
     tags = [[("B-" if t == 0 or y != labels[t - 1] else "I-") + y for t, y in enumerate(labels)] for labels in Y]
-    features = SegmentFeatureExtractor(begin=True, length="log", identity=True, scheme="bio")
+    features = SegmentFeatureExtractor(begin=True, length="gamma", identity=True, scheme="bio")
     pipe = make_pipeline(SequenceFeatureExtractor(), features, HighOrderSemiCRF(scheme="bio"))
     grid = {"highordersemicrf__segment_length": [None, 6], "highordersemicrf__max_order": [1, 2]}
     search = GridSearchCV(pipe, grid, cv=KFold(3)).fit(WORDS, tags)

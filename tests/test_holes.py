@@ -1,7 +1,6 @@
 """Training where some labels are not known: the marginal likelihood, its gradient, and what its maximum is worth."""
 
 import math
-import pickle
 import warnings
 
 import numpy as np
@@ -27,7 +26,6 @@ from test_known import LETTERS, SCHEMES, hide, hide_tag, random_words, written
 
 from sklearn_hocrf import Constraints, HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf.datasets import make_markov_sequences
-from sklearn_hocrf.inspection import weight_standard_errors
 from sklearn_hocrf.metrics import log_likelihood_scorer
 from sklearn_hocrf.model_selection import PenaltySearchCV
 from sklearn_hocrf.training import SGD
@@ -335,10 +333,6 @@ def test_streams_with_holes():
         crf.partial_fit(X[:4], y[:4], classes=list("xyz")).partial_fit(X[4:], y[4:])
     batch = HighOrderCRF(1).fit(X, y)
     assert crf.log_likelihood(X, y).sum() == pytest.approx(batch.log_likelihood(X, y).sum(), rel=0.05)
-    crf.partial_fit(X[:2], y[:2])
-    with pytest.raises(ValueError, match="y had holes in fit"):
-        weight_standard_errors(HighOrderCRF(1).fit(X, y), X, [(("x",), "b")])
-    assert pickle.loads(pickle.dumps(crf))._fitted.had_holes
 
 
 # --- what y may be ----------------------------------------------------------------------------------------------------

@@ -41,9 +41,8 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf.calibration import CalibratedSequenceLabeler
-from sklearn_hocrf.inspection import explain, weight_standard_errors, weights
-from sklearn_hocrf.model_selection import PenaltySearchCV
+from sklearn_hocrf.inspection import explain, weights
+from sklearn_hocrf.model_selection import CalibratedSequenceLabeler, PenaltySearchCV
 from sklearn_hocrf.training import SGD, AdaGrad, Hinge
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -207,9 +206,6 @@ def test_masks(kind):
     ours, plain = pair.shared.model(w), pair.plain.model(pair.expand(w))
     batch = pair.shared.batch
     np.testing.assert_allclose(ours.marginals(batch, mask=mask), plain.marginals(batch, mask=mask), atol=1e-12)
-    np.testing.assert_allclose(
-        ours.label_gradient(batch, 2, 1, mask), pair.fold(plain.label_gradient(batch, 2, 1, mask)), atol=1e-9
-    )
 
 
 @kinds
@@ -737,8 +733,6 @@ def test_inspection(estimator):
     patterns = {row.pattern for row in weights(crf, label="N|Gen|Sg", order=0, top=None)}
     assert patterns <= {("N|Gen|Sg",), ("N",), ("Gen",), ("Sg",)}
     assert ("Gen",) in patterns
-    error = weight_standard_errors(crf, X, [(("Gen",), best.feature)])
-    assert 0 < np.ravel(error)[0] <= 1.0
 
 
 @both

@@ -26,7 +26,6 @@ from test_peers import tagged_sentences
 from test_sparsity import interleaved
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf.inspection import weight_standard_errors
 from sklearn_hocrf.settings import PatternSearch
 from sklearn_hocrf.training import L2, LBFGS, OWLQN, SGD, NegativeLogLikelihood, NewtonCG
 
@@ -367,16 +366,6 @@ def test_solvers_with_settings(solver):
     expected = HighOrderCRF(2, patterns="auto", tol=1e-6).fit(X, Y)
     assert crf.patterns_ == expected.patterns_
     assert crf.objective_history_[-1] == pytest.approx(expected.objective_history_[-1], rel=1e-8)
-
-
-def test_standard_errors_know_the_penalty():
-    crf = HighOrderCRF(patterns="auto", tol=1e-6).fit(X, Y)
-    assert weight_standard_errors(crf, X, [(crf.patterns_[-1], None)]) > 0
-    crf.set_params(patterns=PatternSearch(relax=False))
-    assert weight_standard_errors(crf, X, [(crf.patterns_[-1], None)]) > 0
-    crf.fit(X, Y).set_params(patterns="observed")
-    with pytest.raises(ValueError, match="absolute values"):
-        weight_standard_errors(crf, X, [(crf.patterns_[-1], None)])
 
 
 # --- warnings ---------------------------------------------------------------------------------------------------------

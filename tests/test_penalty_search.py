@@ -17,7 +17,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
-from sklearn_hocrf.model_selection import PenaltySearchCV, PenaltySearchDisplay
+from sklearn_hocrf.model_selection import PenaltySearchCV
 from sklearn_hocrf.training import LBFGS, SGD, NegativeLogLikelihood
 
 EXACT = 1e-10
@@ -753,38 +753,3 @@ def test_scores_that_are_not_finite_are_refused():
 @pytest.mark.parametrize("solver", ["owlqn", "newton-cg", LBFGS()])
 def test_solvers_that_find_the_same_optimum(solver):
     PenaltySearchCV(HighOrderCRF(solver=solver), cv=2, max_steps=1, refit=False).fit(X[:6], Y[:6])
-
-
-# --- picture ----------------------------------------------------------------------------------------------------------
-
-
-def test_display(search):
-    matplotlib = pytest.importorskip("matplotlib", reason="matplotlib is absent")
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
-
-    display = PenaltySearchDisplay.from_search(search)
-    above, below = display.axes_
-    lines = {line.get_label(): line.get_ydata() for line in above.get_lines()}
-    for name in "features_0", "patterns_0", "patterns_1", "patterns_2":
-        np.testing.assert_array_equal(lines[name.replace("_", ", order ")], search.cv_results_[f"sigma_{name}"])
-    np.testing.assert_array_equal(below.get_lines()[0].get_ydata(), search.cv_results_["mean_test_score"])
-    assert above.get_yscale() == "log"
-    figure, axes = plt.subplots(1, 2)
-    assert PenaltySearchDisplay.from_search(search, axes=axes).figure_ is figure
-    plt.close("all")
-    with pytest.raises(NotFittedError):
-        PenaltySearchDisplay.from_search(PenaltySearchCV(HighOrderCRF()))
-
-
-def test_display_counts_whole_steps():
-    matplotlib = pytest.importorskip("matplotlib", reason="matplotlib is absent")
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
-
-    for n_steps in (2, 3, 21):
-        display = PenaltySearchDisplay({"features_0": np.ones(n_steps)}, np.zeros(n_steps), 0).plot()
-        for panel in display.axes_:
-            ticks = panel.get_xticks()
-            np.testing.assert_array_equal(ticks, np.round(ticks))
-    plt.close("all")

@@ -30,7 +30,6 @@ from segment_cases import (
     segment_cases,
     to_segment_batch,
     to_segment_layout,
-    to_segment_model,
     to_segments,
     token_block,
 )
@@ -282,29 +281,3 @@ def keep_problem(model, X, y):
     with pytest.warns(ConvergenceWarning):
         other.fit(X, y)
     return problems[0]
-
-
-# ----------------------------------------------------------------------------------------------- probability of a label
-
-
-def assert_label_gradient(gradient, probability, w, step=1e-5):
-    direction = np.random.default_rng(10).normal(size=len(w))
-    slope = (probability(w + step * direction) - probability(w - step * direction)) / (2 * step)
-    assert abs(slope) > 1e-3
-    assert gradient @ direction == pytest.approx(slope, rel=1e-6)
-
-
-@pytest.mark.parametrize("token", [0, 8, 12, 20])
-@pytest.mark.parametrize("label", [0, 1])
-def test_gradient_of_the_probability_of_a_label(token, label):
-    model, batch = to_segment_model(make_case(10, [7, 0, 13, 3]))
-    gradient = model.label_gradient(batch, token, label)
-    assert_label_gradient(
-        gradient, lambda w: SegmentModel(model.layout, w).marginals(batch)[token, label], model.weights
-    )
-
-
-def test_gradients_of_the_probabilities_of_all_labels_cancel():
-    model, batch = to_segment_model(make_case(11, [7, 5]))
-    total = sum(model.label_gradient(batch, 8, label) for label in range(3))
-    assert np.abs(total).max() < 1e-12

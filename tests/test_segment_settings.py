@@ -46,7 +46,7 @@ def shape(tokens, start, stop):
 def extractors(draw, bag):
     scheme = draw(st.sampled_from(["bio", "bioes"]))
     ngrams = st.dictionaries(st.sampled_from(NGRAMS[scheme]), CHOICES, max_size=4)
-    length = draw(st.sampled_from([None, "indicator", "capped", "log", ("indicator", "log")]))
+    length = draw(st.sampled_from([None, "indicator", "capped", "gamma", ("indicator", "gamma")]))
     return SegmentFeatureExtractor(
         bag=bag,
         begin=draw(CHOICES),
@@ -55,7 +55,7 @@ def extractors(draw, bag):
         tags=draw(st.one_of(st.sampled_from([None, "unigrams", "bigrams"]), ngrams)),
         tag_scheme=scheme,
         length=length,
-        max_length=draw(st.sampled_from([None, 2])) if length not in (None, "log") else None,
+        max_length=draw(st.sampled_from([None, 2])) if length not in (None, "gamma") else None,
         identity=draw(st.booleans()),
         functions=draw(st.sampled_from([(), (shape,)])),
         scheme="segments",

@@ -689,7 +689,7 @@ def test_the_crf_refuses_features_of_segments():
 @pytest.mark.parametrize("tag_scheme", ["bio", "bioes"])
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_pipelines_with_features_of_segments(scheme, tag_scheme):
-    every_kind = {"begin": True, "end": True, "inside": True, "tags": "bigrams", "length": ("log", "capped")}
+    every_kind = {"begin": True, "end": True, "inside": True, "tags": "bigrams", "length": ("gamma", "capped")}
     features = SegmentFeatureExtractor(**every_kind, tag_scheme=tag_scheme, identity=True, scheme=scheme)
     crf = HighOrderSemiCRF(
         max_order=2,
@@ -778,7 +778,7 @@ def test_features_learned_with_another_scheme_are_told(transformer, feature):
 
 
 def test_features_that_no_y_was_read_for_go_with_every_scheme():
-    extractor = SegmentFeatureExtractor(length=("capped", "log"), max_length=3, begin=True, scheme="bio")
+    extractor = SegmentFeatureExtractor(length=("capped", "gamma"), max_length=3, begin=True, scheme="bio")
     batch = make_pipeline(SequenceFeatureExtractor(), extractor).fit_transform(WORDS, Y["bio"])
     with warnings.catch_warnings(action="error"):
         HighOrderSemiCRF().fit(batch, Y["runs"])

@@ -284,7 +284,7 @@ def test_features_of_segments(l1_reg):
     words = [[name.split("=")[1] for row in x for name in row if "word" in name] or ["none"] for x in X]
     y = [[("B-", "I-")[(t > 0) and RNG.random() < 0.5] + "xy"[int(w, 36) % 2] for t, w in enumerate(s)] for s in words]
     features = SegmentFeatureExtractor(
-        begin=True, end=True, inside=True, tags="bigrams", length=("log", "capped"), identity=True, scheme="bio"
+        begin=True, end=True, inside=True, tags="bigrams", length=("gamma", "capped"), identity=True, scheme="bio"
     )
     tokens = SequenceFeatureExtractor().fit_transform(words)
     batch = features.fit(tokens, y).transform(tokens)

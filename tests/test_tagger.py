@@ -29,7 +29,6 @@ from test_string_templates import BODY
 
 import sklearn_hocrf
 from sklearn_hocrf import Constraints, HighOrderCRF, HighOrderSemiCRF, _export, make_pipeline, tagger
-from sklearn_hocrf.calibration import CalibratedSequenceLabeler
 from sklearn_hocrf.datasets import load_conll, make_name_sentences
 from sklearn_hocrf.feature_extraction import (
     PhraseFeatures,
@@ -39,6 +38,7 @@ from sklearn_hocrf.feature_extraction import (
     TokenTransformer,
 )
 from sklearn_hocrf.feature_extraction import _token_functions as token_functions
+from sklearn_hocrf.model_selection import CalibratedSequenceLabeler
 from sklearn_hocrf.settings import SegmentDecoding, TokenDecoding
 from sklearn_hocrf.tagger import Tagger, export_tagger
 

@@ -177,7 +177,7 @@ def recordings(n, seed=0):
     return X, y
 
 
-@pytest.mark.parametrize("length", [None, "log", "capped"])
+@pytest.mark.parametrize("length", [None, "gamma", "capped"])
 def test_numbers_of_long_segments(length):
     """The default is better than the chain at labels of seconds, whose label scores have an intercept for each."""
     X, y = recordings(40)

@@ -21,7 +21,6 @@ from test_ties import SeesAll, doubled, kinds
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceDictVectorizer
-from sklearn_hocrf.inspection import weight_standard_errors
 from sklearn_hocrf.training import L2, LBFGS, OWLQN, ElasticNet, NewtonCG
 
 RNG = np.random.default_rng(0)
@@ -194,20 +193,6 @@ def test_streams(estimator, solver):
         np.testing.assert_array_equal(crf.objective_history_, other.objective_history_)
     assert {"new", "end=q"} <= set(crf.feature_names_in_)
     assert len(set(penalty_of(crf).precision)) >= 4
-
-
-@BOTH
-def test_standard_errors(estimator):
-    mapping = dict(SIGMA)
-    crf = estimator(sigma_reg=mapping, **MODEL).fit(X, Y)
-    given = estimator(penalty=penalty_of(crf), **MODEL).fit(X, Y)
-    weights = [(("D",), "w=the"), (("N",), "end=n"), (("N",), None), (crf.patterns_[-1], None)]
-    expected = weight_standard_errors(given, X, weights)
-    np.testing.assert_array_equal(weight_standard_errors(crf, X, weights), expected)
-    mapping.clear()  # it is the user's: what has been trained with was another one
-    np.testing.assert_array_equal(weight_standard_errors(crf, X, weights), expected)
-    crf.set_params(sigma_reg=1.0)
-    np.testing.assert_array_equal(weight_standard_errors(crf, X, weights), expected)
 
 
 def test_segment_features():

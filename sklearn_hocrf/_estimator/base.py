@@ -223,8 +223,8 @@ class BaseSequenceLabeler(
         in an optimum near it; ``optimality_gap_`` is inf. The patterns, and the pairs of patterns and features, come
         from the runs of known labels only. The labels are all labels in y, including those in sets. The mean of
         ``class_weight`` is taken over the known tokens. :class:`~sklearn_hocrf.training.PartialLikelihood` can train by
-        expectation maximisation instead. Criteria other than the likelihood, "newton-cg", ``patterns="auto"``,
-        :class:`~sklearn_hocrf.model_selection.PenaltySearchCV` and standard errors need all labels.
+        expectation maximisation instead. Criteria other than the likelihood, "newton-cg", ``patterns="auto"`` and
+        :class:`~sklearn_hocrf.model_selection.PenaltySearchCV` need all labels.
 
         Labels must be missing at random, given the words and the known labels. If only entities are labelled and
         nothing is known about the other tokens, a model that finds entities everywhere explains y best: label the
@@ -484,12 +484,11 @@ class BaseSequenceLabeler(
         criterion: Any,
         solver: Any = None,
         circumstance: str = "",
-        penalty: Any = None,
         feature: str | None = None,
         **changes: Any,
     ) -> None:
         """Raise a ValueError for incompatible settings; ``changes`` override parameters, the rest is as for Asked."""
-        asked = Asked(self._parameters() | changes, type(self).__name__, criterion, solver, penalty, circumstance)
+        asked = Asked(self._parameters() | changes, type(self).__name__, criterion, solver, circumstance)
         refuse(asked, feature)
 
     def _choose_training(self, patterns: Any = None) -> Training:
@@ -595,7 +594,6 @@ class BaseSequenceLabeler(
             stream,
             search,
             data.rules.borders,
-            data.runs is not None or (stream is not None and hasattr(self, "_fitted") and self._fitted.had_holes),
             part_names=data.parts.names,
         )
         return learned.checked(self._layout_class)

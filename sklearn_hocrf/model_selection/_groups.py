@@ -13,7 +13,7 @@ from .._settings import check
 from .._structure.layout import WeightLayout
 from .._validation import TrainingData
 
-__all__ = ["WeightGroups", "check_keys", "check_searchable", "column_name", "group_name"]
+__all__ = ["WeightGroups", "check_keys", "check_searchable", "column_name"]
 
 
 class WeightGroups(NamedTuple):
@@ -95,17 +95,6 @@ def column_name(key: Any) -> str:
     if key is None:
         return "rest"
     return "_".join(map(str, key)) if isinstance(key, tuple) else str(key)
-
-
-def group_name(key: Any) -> str:
-    """Return the name of a group in legends.
-
-    Examples
-    --------
-    >>> [group_name(key) for key in [("features", 0), ("w=", 1), "w=", None]]
-    ['features, order 0', 'w=, order 1', 'w=', 'rest']
-    """
-    return f"{key[0]}, order {key[1]}" if isinstance(key, tuple) else column_name(key)
 
 
 def check_keys(given: Any) -> None:

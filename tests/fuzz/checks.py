@@ -27,7 +27,6 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, datasets, metrics
-from sklearn_hocrf.calibration import ConformalSequenceLabeler
 from sklearn_hocrf.feature_extraction import (
     PhraseFeatures,
     SegmentFeatureExtractor,
@@ -36,7 +35,7 @@ from sklearn_hocrf.feature_extraction import (
     SequenceFeatureExtractor,
     TokenTransformer,
 )
-from sklearn_hocrf.inspection import durations, select_sequences
+from sklearn_hocrf.model_selection import ConformalSequenceLabeler
 from sklearn_hocrf.settings import PatternSearch
 from sklearn_hocrf.training import predict_from_scores, sequence_log_likelihood
 
@@ -295,8 +294,6 @@ def check_answers(estimator, model, labels, X, y, test, case, scheme="runs"):
     of_patterns = as_lists(estimator.pattern_marginals(X, asked), form)
     require(len(predicted) == len(test.lengths), "other number of answers than of sequences", predicted)
     code = {label: i for i, label in enumerate(labels)}
-    if isinstance(estimator, HighOrderSemiCRF):
-        check_durations(durations(estimator, X), labels, [so.distribution(model, s) for s in test.sequences()])
     for n, sequence in enumerate(test.sequences()):
         found = tuple((u, v, code[label]) for u, v, label in read_prediction(predicted[n], scheme, singles))
         top, ties = so.best_segmentations(model, sequence)
@@ -311,22 +308,6 @@ def check_answers(estimator, model, labels, X, y, test, case, scheme="runs"):
         codes = [tuple(code[label] for label in z) for z in asked]
         expected = np.reshape(so.pattern_marginals(probability, sequence.length, codes), (-1, len(asked)))
         require_close(np.reshape(of_patterns[n], (-1, len(asked))), expected, f"sequence {n}: pattern_marginals")
-
-
-def check_durations(found, labels, probabilities):
-    """Compare number, mean and deviation of the lengths of each label's segments."""
-    counts = {label: Counter() for label in labels}
-    for probability in probabilities:
-        for segmentation, p in probability.items():
-            for u, v, y in segmentation:
-                counts[labels[y]][v - u] += p
-    for row in found:
-        lengths, weight = map(np.array, (list(counts[row.label]), list(counts[row.label].values())))
-        require_close(row.n_segments, weight.sum(), "durations: number of segments")
-        if row.n_segments > 1e-6:
-            mean = np.average(lengths, weights=weight)
-            spread = np.average((lengths - mean) ** 2, weights=weight) ** 0.5
-            require_close((row.mean, row.std), (mean, spread), "durations: mean, deviation", atol=1e-6)
 
 
 def token_marginals(probability, columns, labels, length, scheme):
@@ -805,9 +786,7 @@ def length_blocks(settings, gold):
         names += {
             "indicator": numbers,
             "capped": [*numbers[:-1], f"length={longest}+"],
-            "log": ["log_length"],
             "gamma": ["length", "log_length"],
-            "poisson": ["length", "log_factorial_length"],
         }[kind]
     return [(name, once(lambda words, u, v, own, name=name: plain.length_value(name, v - u))) for name in names]
 
@@ -1428,26 +1407,14 @@ def nonconformities(crf, tokens, labels, options):
     if options["level"] == "segment":
         true = set(segments_in([labels], [1.0]))
         return [(1 - segments_in(every, p)[span], 1 / len(true)) for span in true]
-    if options["level"] == "token":
-        classes = crf.classes_.tolist()
-        tables = labels_at(every, p, classes)
-        scores = [1 - row[classes.index(label)] for row, label in zip(tables, labels, strict=True)]
-        return (
-            [(score, 1 / len(scores)) for score in scores]
-            if options["control"] == "mean"
-            else [(max(scores, default=0.0), 1.0)]
-        )
-    own = p[every.index(labels)]
-    mass = sum(q for q in p if q > own + 1e-9)
-    best = sorted(p, reverse=True)
-    is_seen = len(p) <= options["max_size"] + 1 or best[options["max_size"]] <= own + 1e-9
-    if options["conformity"] == "probability" or not is_seen:
-        return [(1 - own, 1.0)]
-    return [(min(mass, 1 - own), 1.0)]
+    classes = crf.classes_.tolist()
+    tables = labels_at(every, p, classes)
+    scores = [1 - row[classes.index(label)] for row, label in zip(tables, labels, strict=True)]
+    return [(max(scores, default=0.0), 1.0)]
 
 
 def check_sets(case):
-    """Thresholds are the smallest that keep the risk; sets, and what to label next, are those of enumeration."""
+    """Thresholds are the smallest that keep the risk; sets are those of enumeration."""
     names = LABELS["str"]
     y = [[names[i] for i in s] for s in case.labels]
     if len({label for labels in y for label in labels}) < 2:
@@ -1476,7 +1443,6 @@ def check_sets(case):
         require(not any(is_kept(score, -1e-8) for score in smaller), "a smaller threshold would do", found, parts)
         for tokens, one in zip(case.test, conformal.predict_set(case.test), strict=True):
             check_set(crf, tokens, one, found, options)
-        check_selection(crf, case)
     return RIGHT
 
 
@@ -1491,42 +1457,9 @@ def check_set(crf, tokens, found, threshold, options):
     if options["level"] == "segment":
         spans = {span: 1 - q for span, q in segments_in(every, p).items()}
         compare(spans, {tuple(row)[:3] for row in found.tolist()}, "another set of segments")
-    elif options["level"] == "token":
-        for row, labels in zip(labels_at(every, p, crf.classes_.tolist()), found, strict=True):
-            compare(dict(zip(crf.classes_.tolist(), 1 - np.array(row), strict=True)), set(labels), "other labels")
-    elif found.complete:
-        is_mass = options["conformity"] == "mass"
-        scores = [sum(q for q in p if q > own + 1e-9) if is_mass else 1 - own for own in p]
-        labellings = {tuple(one): s for one, s in zip(every, scores, strict=True)}
-        compare(labellings, set(map(tuple, found.labellings)), "another set of labellings")
-    else:
-        require(len(found.labellings) == options["max_size"], "a set that is cut at another size")
-        require_close(found.probabilities, sorted(p, reverse=True)[: len(found.labellings)], "not the best labellings")
-
-
-def check_selection(crf, case):
-    """Compare what to label next with enumeration."""
-
-    def measure(p):
-        p = sorted(p, reverse=True)
-        if case.by == "entropy":
-            return -sum(q * np.log(q) for q in p if q > 0)
-        return 1 - p[0] if case.by == "least confident" else (p[1] if len(p) > 1 else 0.0) - p[0]
-
-    values = []
-    for tokens in case.test:
-        every, p = labellings_of(crf, tokens)
-        rows = labels_at(every, p, crf.classes_.tolist()) if case.per == "token" else [p]
-        values.append(np.mean(list(map(measure, rows))) if tokens else -np.inf)
-    try:
-        found = select_sequences(crf, case.test, case.n, by=case.by, per=case.per)
-    except ValueError as error:
-        require(not 1 <= case.n <= len(case.test), "a good number was refused", str(error))
         return
-    require(len(set(found.tolist())) == case.n, "not so many different sequences", found.tolist())
-    best = np.sort(values)[::-1][: case.n]
-    order = np.array(values)[found]
-    require(np.isclose(order, best, rtol=0, atol=1e-9).all(), "not the least certain", values, found.tolist())
+    for row, labels in zip(labels_at(every, p, crf.classes_.tolist()), found, strict=True):
+        compare(dict(zip(crf.classes_.tolist(), 1 - np.array(row), strict=True)), set(labels), "other labels")
 
 
 def soft_targets(case):

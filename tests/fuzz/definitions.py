@@ -87,8 +87,6 @@ def length_value(name, length):
     """Return the value of a feature of the length."""
     if name == "log_length":
         return math.log(length)
-    if name == "log_factorial_length":
-        return math.log(math.factorial(length))
     if name == "length":
         return float(length)
     number = name.removeprefix("length=")
