@@ -11,7 +11,7 @@ from scipy import sparse
 from sklearn.utils.validation import validate_data
 
 from .._data.arrays import joined_ranges
-from .._data.batch import SequenceBatch
+from .._data.batch import SequenceBatch, cut_sequences
 from .._data.checks import number_weights, refuse_infinite_sum, short
 from .._data.segments import LengthBlock, TokenBlock
 from .._data.texts import pack_texts, unpack_texts
@@ -120,7 +120,7 @@ class TrainingData(NamedTuple):
         source = np.searchsorted(self.batch.offsets, starts, side="right") - 1
         targets = self.targets.of_runs(starts, stops, joined_ranges(starts, stops))
         weight = None if self.sequence_weight is None else self.sequence_weight[source]
-        batch = self.batch.cut(starts, stops)
+        batch = cut_sequences(self.batch, starts, stops)
         runs = self._replace(batch=batch, targets=targets, sequence_weight=weight, source=source, numbers=None)
         return self._replace(runs=runs)
 

@@ -11,7 +11,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from .._data.arrays import freeze
-from .._data.batch import SequenceBatch
+from .._data.batch import SequenceBatch, with_blocks
 from .._data.checks import short
 from .._data.labels import SEEN, sorted_labels
 from .._data.schemes import SCHEMES
@@ -334,7 +334,7 @@ class SegmentLogOddsEncoder(CountingTransformer, auto_wrap_output_keys=None):  #
 
     def _to_batch(self, batch, codes, gold) -> SequenceBatch:
         data = {name: freeze(array, np.int32) for name, array in {"code": codes, **gold}.items()}
-        return batch.with_blocks((*kept_blocks(batch), RowBlock(self._maker, data, self._scheme)), self._feature_names)
+        return with_blocks(batch, (*kept_blocks(batch), RowBlock(self._maker, data, self._scheme)), self._feature_names)
 
 
 def _check_kinds(kind) -> tuple:

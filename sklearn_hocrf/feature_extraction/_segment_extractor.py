@@ -11,7 +11,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from .._data.arrays import freeze
-from .._data.batch import SequenceBatch
+from .._data.batch import SequenceBatch, with_blocks
 from .._data.checks import short
 from .._data.labels import sorted_labels
 from .._data.schemes import SCHEMES
@@ -414,7 +414,7 @@ class SegmentFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None): 
             RowBlock(maker, data if isinstance(maker, IdentityRows) else {}, self._scheme) for maker in self._makers
         )
         blocks = (*self._first_blocks(batch), *self._blocks, *rows)
-        return batch.with_blocks(blocks, self._feature_names)
+        return with_blocks(batch, blocks, self._feature_names)
 
 
 def _read_targets(y, lengths, name, *, scheme):
