@@ -64,6 +64,7 @@ from sklearn_hocrf._objectives import (
     Tied,
 )
 from sklearn_hocrf._penalties import L2, ElasticNet
+from sklearn_hocrf._pipeline import _questions
 from sklearn_hocrf._solvers import (
     LBFGS,
     OWLQN,
@@ -122,4 +123,3 @@ from sklearn_hocrf.model_selection._fold import FoldStep
 from sklearn_hocrf.model_selection._groups import WeightGroups
 from sklearn_hocrf.model_selection._penalty_search import _best_index, _settle, _Step
 from sklearn_hocrf.model_selection._splits import _unseen, make_fold, split_data, training_data, warn_of_folds
-from sklearn_hocrf.pipeline import _questions

@@ -12,10 +12,9 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import sklearn_hocrf
-from sklearn_hocrf import HighOrderCRF
+from sklearn_hocrf import HighOrderCRF, make_pipeline
 from sklearn_hocrf.metrics import token_f1_score
 from sklearn_hocrf.model_selection import ConformalSequenceLabeler, PenaltySearchCV
-from sklearn_hocrf.pipeline import make_pipeline
 
 ALGORITHMS = ["lbfgs", "l2sgd", "ap", "pa", "arow"]
 NAMES = [

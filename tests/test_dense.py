@@ -62,7 +62,7 @@ def by_key(layout, numbers):
 
 def check_layouts(build, sparse_batch, dense_batch, truth, weight):
     """Check which pairs there are, and what the labels count."""
-    for options in ({"all_pairs": True}, {"all_pairs": False}, {"all_pairs": False, "min_pair_count": 1.5}):
+    for options in ({"all_pairs": True}, {"all_pairs": False}, {"all_pairs": False, "min_count": 1.5}):
         layouts = [build(batch, sequence_weight=weight, **options) for batch in (sparse_batch, dense_batch)]
         assert pair_keys(layouts[0]) == pair_keys(layouts[1])
         counts = [

@@ -9,12 +9,10 @@ import pytest
 from internals import template_of
 from test_known import Enumeration, random_chain, random_segments, random_words, tags_of, with_random_weights
 
-from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
+from sklearn_hocrf import Constraints, HighOrderCRF, HighOrderSemiCRF, make_pipeline
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
 from sklearn_hocrf.inspection import explain, weights
 from sklearn_hocrf.model_selection import CalibratedSequenceLabeler
-from sklearn_hocrf.pipeline import make_pipeline
-from sklearn_hocrf.settings import Constraints
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 SCHEMES = ["runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"]
@@ -235,7 +233,7 @@ def test_segments_as_lists():
 
 
 def test_where_there_is_no_choice():
-    crf = HighOrderSemiCRF(scheme="segments", max_segment_length=1).fit([[["a"], ["b"]]], [[(0, 1, "x"), (1, 2, "x")]])
+    crf = HighOrderSemiCRF(scheme="segments", segment_length=1).fit([[["a"], ["b"]]], [[(0, 1, "x"), (1, 2, "x")]])
     for position in (None, 0):
         with pytest.raises(ValueError, match="nothing to explain"):
             explain(crf, [[["a"], ["b"]]], 0, position)

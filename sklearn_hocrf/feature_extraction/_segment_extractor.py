@@ -418,7 +418,7 @@ class SegmentFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None): 
 
 
 def _read_targets(y, lengths, name, *, scheme):
-    return read_segment_targets(y, lengths, "sequences", name, scheme=scheme, max_segment_length=None)
+    return read_segment_targets(y, lengths, "sequences", name, scheme=scheme)
 
 
 def _check_lengths(length) -> tuple:

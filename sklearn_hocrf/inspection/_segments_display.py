@@ -75,10 +75,9 @@ class SegmentsDisplay(HtmlPage):
 
     Examples
     --------
-    >>> from sklearn_hocrf import HighOrderCRF
+    >>> from sklearn_hocrf import HighOrderCRF, make_pipeline
     >>> from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
     >>> from sklearn_hocrf.inspection import SegmentsDisplay
-    >>> from sklearn_hocrf.pipeline import make_pipeline
     >>> X = [["Ann", "Lee", "met", "Bob"], ["We", "met", "Ann"]]
     >>> y = [["B-PER", "I-PER", "O", "B-PER"], ["O", "O", "B-PER"]]
     >>> tagger = make_pipeline(

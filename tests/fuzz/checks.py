@@ -161,7 +161,7 @@ def expected_weights(training, p, given_patterns):
     chains = [chain(segmentation) for segmentation in training.data.gold]
     singles = {(y,) for y in range(training.n_labels)}
     if p["patterns"] == "observed":
-        patterns = plain.observed_patterns(chains, training.weights, p["max_order"], p["min_pattern_count"]) | singles
+        patterns = plain.observed_patterns(chains, training.weights, p["max_order"], p["min_count"]) | singles
     elif p["patterns"] == "all":
         patterns = set(singles)
         for _ in range(p["max_order"]):
@@ -173,15 +173,14 @@ def expected_weights(training, p, given_patterns):
     counts = plain.pair_counts(training.times, chains, training.weights, patterns)
     if training.soft is not None:
         expected = soft_counts(training)
-        counts |= {pair: count for pair, count in expected.items() if count >= p["min_pair_count"]}
-    least = p["min_pair_count"]
+        counts |= {pair: count for pair, count in expected.items() if count >= p["min_count"]}
+    least = p["min_count"]
     pairs = {pair for pair, count in counts.items() if count > 0 and (least <= 1 or count >= least)}
     if p["all_pairs"]:
         pairs = {(f, z) for f in range(len(training.orders)) for z in patterns}
     pairs = {(f, z) for f, z in pairs if len(z) - 1 in training.orders[f]}
-    if training.n_labels > 1 and p["fit_intercept"] in (True, "token"):
-        least = 1 if p["fit_intercept"] == "token" else 2
-        pairs |= {(TOKENS, (y,)) for y, most in enumerate(training.longest) if most >= least}
+    if training.n_labels > 1 and p["fit_intercept"]:
+        pairs |= {(TOKENS, (y,)) for y, most in enumerate(training.longest) if most > 1}
     return patterns, pairs
 
 
@@ -221,7 +220,7 @@ def check_optimum(estimator, training, p, labels, number, converged):
         require(set(model.patterns) == patterns, "other patterns than there are", set(model.patterns) ^ patterns)
     surplus = {pair for pair, w in model.features.items() if w} - pairs
     require(not surplus, "weights of pairs that should have none", surplus)
-    keys = [("pattern", z) for z in sorted(patterns) if len(z) > 1 or p["fit_intercept"] in (True, "segment")]
+    keys = [("pattern", z) for z in sorted(patterns) if len(z) > 1 or p["fit_intercept"]]
     keys += [("pair", pair) for pair in sorted(pairs)]
     value, gradient = 0.0, Counter()
     truth = training.soft or [[(1.0, gold)] for gold in training.data.gold]
@@ -538,15 +537,15 @@ class Segmentation(NamedTuple):
     number: dict  # code by number of the label
 
 
-def read_segmentation(case, scheme, names, weights, max_segment_length):
+def read_segmentation(case, scheme, names, weights, segment_length):
     """Return the segmentation of a case, or why it must be refused."""
     parts = [read_parts(s, scheme) for s in case.parts]
     used = kept(parts, weights)
     present = sorted({i for s in used for _, i in s})
-    longest = longest_of(used, names, scheme, max_segment_length)
-    given = max_segment_length if isinstance(max_segment_length, dict) else {}
+    longest = longest_of(used, names, scheme, segment_length)
+    given = segment_length if isinstance(segment_length, dict) else {}
     if set(given) - set(present):
-        return "max_segment_length of unknown labels"
+        return "segment_length of unknown labels"
     if scheme in ("bio", "bioes") and any(names[i] == "O" and most != 1 for i, most in given.items()):
         return "longer segments of O"
     singles = scheme == "runs" and all(most == 1 for most in longest.values())
@@ -566,14 +565,14 @@ def check_segments(case):
     X = build_X(case.form, case.tokens, case.width)
     y_form = case.y_form if case.scheme != "segments" or case.y_form == "tuples" else "lists"
     y = build_segments_y(case.parts, names, case.scheme, y_form, case)
-    given = case.max_segment_length
+    given = case.segment_length
     given = {names[i]: most for i, most in given.items() if i < len(names)} if isinstance(given, dict) else given
     numbered = {names.index(label): most for label, most in given.items()} if isinstance(given, dict) else given
     used = [[i for _, i in s] for s in kept(case.parts, weights)]
     least = 2 if case.scheme == "runs" else 1
     why = unusable(used, p, least)
     reading = why or read_segmentation(case, case.scheme, names, weights, numbered)
-    estimator = HighOrderSemiCRF(scheme=case.scheme, max_segment_length=given, **translate(p, names))
+    estimator = HighOrderSemiCRF(scheme=case.scheme, segment_length=given, **translate(p, names))
     refused, converged = fit(estimator, X, y, case.weight, reading if isinstance(reading, str) else "")
     if refused:
         return refused
@@ -584,8 +583,8 @@ def check_segments(case):
     training = training_of(reading, values, gold, times, weights, p, features)
     require(estimator.segment_labels_.tolist() == reading.labels, "segment_labels_", estimator.segment_labels_)
     longest = dict(zip(reading.labels, reading.longest, strict=True))
-    limits = estimator.max_segment_length_
-    require(all(min(limits[k], 10) == min(longest[k], 10) for k in longest), "max_segment_length_", limits, longest)
+    limits = {label: most for label, (_, most) in estimator.segment_length_.items()}
+    require(all(min(limits[k], 10) == min(longest[k], 10) for k in longest), "segment_length_", limits, longest)
     model = check_optimum(estimator, training, p, reading.labels, reading.number, converged)
     parts = test_parts(case.test_parts, reading, case.scheme)
     test = Data([len(s) for s in case.test], [sums(rows) for rows in test_rows], [tuple(plain.spans(s)) for s in parts])
@@ -1000,7 +999,7 @@ def check_stream(case):
     names = LABELS["str"]
     options = {"solver": case.solver, "l1_reg": case.l1_reg, "random_state": 0}
     if case.segments:
-        options["max_segment_length"] = 3
+        options["segment_length"] = 3
     plain_one, stored = ((HighOrderSemiCRF if case.segments else HighOrderCRF)(**options) for _ in range(2))
     allowed = set(names) if case.name_classes else {names[i] for s in case.batches[0][1] for i in s}
     outcome = RIGHT
@@ -1507,7 +1506,7 @@ def check_soft(case):
     """Training on probabilities of labels ends at the optimum of the expected likelihood."""
     y, labels, shares, why = soft_targets(case)
     weights = weights_of(case)
-    estimator = HighOrderCRF(case.max_order, min_pair_count=case.least)
+    estimator = HighOrderCRF(case.max_order, min_count=case.least)
     refused, converged = fit(estimator, case.tokens, y, case.weight, why)
     if refused:
         return refused
@@ -1536,7 +1535,7 @@ def check_soft(case):
         list(map(chain, gold)),
         soft,
     )
-    p = {"patterns": "observed", "max_order": case.max_order, "min_pattern_count": 1, "min_pair_count": case.least}
+    p = {"patterns": "observed", "max_order": case.max_order, "min_count": case.least}
     p |= {"all_pairs": False, "fit_intercept": True, "class_weight": None, "l1_reg": 0.0, "sigma_reg": 1.0}
     check_optimum(estimator, training, p, labels, {}, converged)
     return RIGHT
