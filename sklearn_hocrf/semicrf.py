@@ -565,7 +565,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         return 2 if self.scheme == "runs" else 1
 
     @property
-    def _scheme(self):
+    def scheme_(self):
         return self._fitted.targets.scheme if hasattr(self, "_fitted") else self.scheme
 
     # --- predictions --------------------------------------------------------------------------------------------------
@@ -573,18 +573,18 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
     def _token_codes(self, decoded):
         if self._tags is None:
             return token_labels(decoded)
-        return tag_numbers(tags_of_segments(decoded, self._scheme, self._outside), self._tags)
+        return tag_numbers(tags_of_segments(decoded, self.scheme_, self._outside), self._tags)
 
     def _class_marginals(self, batch, mask):
         if self._tags is None:
             with self._asked(batch, mask) as model:
                 return model.marginals(batch, n_jobs=self.n_jobs, mask=mask)
         with self._asked(batch, mask) as model:
-            table = model.tag_marginals(batch, tag_channels(self._tags, self._scheme), n_jobs=self.n_jobs, mask=mask)
+            table = model.tag_marginals(batch, tag_channels(self._tags, self.scheme_), n_jobs=self.n_jobs, mask=mask)
         return np.divide(table, table.sum(axis=1, keepdims=True), out=table)
 
     def _as_predicted(self, labelling, offsets) -> list:
-        if self._scheme == "segments":
+        if self.scheme_ == "segments":
             return segment_lists(labelling, offsets, self.segment_labels_.tolist())
         return super()._as_predicted(labelling, offsets)
 
@@ -592,7 +592,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         labels = np.arange(len(self.segment_labels_))
         roles = np.repeat(labels[:, None], 4, axis=1)
         if self._tags is not None:
-            roles = tag_roles(self._tags, self._scheme, len(labels))
+            roles = tag_roles(self._tags, self.scheme_, len(labels))
         with self._asked(batch, mask) as model:
             return model.decode_gains(
                 batch, gains, np.ascontiguousarray(roles, np.int32), n_jobs=self.n_jobs, mask=mask
@@ -667,7 +667,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         [['B-PER', 'O', 'B-PER', 'B-PER']]
         """
         fitted = self._as_fitted()
-        if fitted._scheme == "segments":
+        if fitted.scheme_ == "segments":
             refuse_metrics_of_labels()
             return fitted.predict_segments(X, known=known)
         return super(HighOrderSemiCRF, fitted).predict(X, known=known)
@@ -783,13 +783,13 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
             form,
             type(self).__name__,
             self.segment_labels_,
-            scheme=self._scheme,
-            singles=self._scheme == "runs" and self._fitted.targets.repeats,
+            scheme=self.scheme_,
+            singles=self.scheme_ == "runs" and self._fitted.targets.repeats,
             unknown=unknown,
         )
 
     def _has_holes(self, y, batch, form):
-        return have_segment_holes(y, batch.lengths, form, type(self).__name__, self.missing_label, self._scheme)
+        return have_segment_holes(y, batch.lengths, form, type(self).__name__, self.missing_label, self.scheme_)
 
     def _read_known(self, known, batch, form, what="known", unknown="raise"):
         return read_known_segments(
@@ -799,10 +799,10 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
             type(self).__name__,
             Reader(self.segment_labels_, self.missing_label, unknown),
             what,
-            scheme=self._scheme,
+            scheme=self.scheme_,
             longest=self._fitted.targets.longest,
         )
 
     def _are_right(self, decoded, truth):
-        features = (token_features(segments, self._scheme, self._outside) for segments in (decoded, truth))
+        features = (token_features(segments, self.scheme_, self._outside) for segments in (decoded, truth))
         return np.equal(*features).all(axis=0)

@@ -385,7 +385,7 @@ def test_wrong_groups():
         template_importance(pipe, X, y, groups="features")
     with pytest.raises(TypeError, match=r"groups must return hashable .* \['x'\] \(list\) for the feature '0\[0\]=0'"):
         template_importance(pipe, X, y, groups=lambda _: ["x"])
-    with pytest.raises(ValueError, match=r"scoring='accuracy' fails.*token_accuracy_scorer"):
+    with pytest.raises(ValueError, match=r"scoring='accuracy' fails.*token_accuracy_score"):
         template_importance(pipe, X, y, scoring="accuracy")
     with pytest.raises(ValueError, match="n_repeats"):
         template_importance(pipe, X, y, n_repeats=0)

@@ -132,7 +132,7 @@ def _base_score(score: Any, scoring: Any, of: tuple) -> float:
             raise
         raise ValueError(
             f"scoring={short(scoring)} fails: is it a score of single labels? Give a scorer of sequences, such as "
-            "sklearn_hocrf.metrics.token_accuracy_scorer"
+            "make_scorer(sklearn_hocrf.metrics.token_accuracy_score)"
         ) from error
 
 

@@ -20,8 +20,7 @@ from .._data.schemes import (
 )
 from .._display import listed
 from .._estimator.fitted_model import FittedModel
-from ..metrics._reading import code_tokens, list_sequences
-from ..metrics._segments import read_given_segments, segments_of_sequences
+from ..metrics._segments import list_sequences, read_given_segments, segments_of_sequences
 
 __all__ = [
     "check_scheme",
@@ -73,8 +72,6 @@ def read_any_segments(y: Any, scheme: str, name: str, texts: list[list[str]]) ->
     for n, (labels, words) in enumerate(zip(y, texts, strict=True)):
         if len(labels) != len(words):
             raise ValueError(f"{name} has {len(labels)} labels in sequence {n}, but X has {len(words)} tokens")
-    if scheme == "auto":
-        scheme = guessed_scheme(code_tokens(y, name).labels)
     return segments_of_sequences(read_given_segments(y, scheme, False, name)[0])
 
 
