@@ -102,7 +102,7 @@ class EarlyStopping(_ModelCallback):
     scoring : str, callable or None, default=None
         As in :class:`~sklearn.model_selection.GridSearchCV`, for one score; :mod:`sklearn_hocrf.metrics` has scorers.
         None means ``score`` of the estimator, the token accuracy. Names are those of scikit-learn; scorers for segment
-        F1 and other sequence metrics are objects: :data:`~sklearn_hocrf.metrics.segment_f1_scorer`, not "bio_f1".
+        F1 and other sequence metrics are objects: :data:`~sklearn_hocrf.metrics.segment_f1_scorer`, not "segment_f1".
     patience : int, default=5
         Number of iterations without progress after which training stops.
     min_delta : float, default=0.0

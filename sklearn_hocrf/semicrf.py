@@ -112,9 +112,12 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
     max_order : int or None, default=1
         Highest order of the label patterns: a pattern has at most ``max_order + 1`` labels, of consecutive segments.
         None, which requires ``patterns="auto"``, means no limit: the search determines the highest useful order.
-    scheme : {"runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="runs"
+    scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
         How segments are written in y, and in the output of :meth:`predict`:
 
+        * "auto": the scheme of which all labels are tags, or else "runs"; "segments" if y consists of them. A warning
+          says where it may be another one; ``scheme_`` is the result. Tags that come in parts, by :meth:`partial_fit`
+          with ``classes`` or from Dask, need the name of their scheme.
         * "runs": one label per token. A segment is a maximal run of equal labels, so neighbouring segments never have
           the same label. At least two labels are needed.
         * "bio": one tag per token, "B-PER", "I-PER" or "O". A segment begins with B and continues with I. Plain "B" and
@@ -292,6 +295,8 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         "segments"; for "bio" and "bioes", the tags of all segments of at most ``max_segment_length_`` tokens.
     segment_labels_ : ndarray of shape (n_labels,)
         The labels of segments, sorted.
+    scheme_ : str
+        How labels encode segments: ``scheme``, or the result of "auto".
     max_segment_length_ : dict
         Maximum number of tokens of a segment by label, int or inf.
     min_segment_length_ : dict
@@ -424,7 +429,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
 
     _parameter_constraints: dict = {
         **PARAMETER_CONSTRAINTS,
-        "scheme": [StrOptions(set(SCHEMES))],
+        "scheme": [StrOptions({"auto", *SCHEMES})],
         "max_segment_length": [Interval(Integral, 1, None, closed="left"), Options(Real, {np.inf}), dict, None],
         "min_segment_length": [Interval(Integral, 1, None, closed="left"), dict, None],
         "fit_intercept": ["boolean", StrOptions({"segment", "token"})],
@@ -438,7 +443,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         self,
         max_order: int | None = 1,
         *,
-        scheme: str = "runs",
+        scheme: str = "auto",
         max_segment_length: float | Mapping[Any, float] | None = None,
         min_segment_length: int | Mapping[Any, int] | None = None,
         sigma_reg: float | Sequence[float] | Mapping[Any, float] = 1.0,
@@ -562,11 +567,13 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
 
     @property
     def _least_labels(self):
-        return 2 if self.scheme == "runs" else 1
+        return 2 if self.scheme in ("auto", "runs") else 1
 
     @property
-    def scheme_(self):
-        return self._fitted.targets.scheme if hasattr(self, "_fitted") else self.scheme
+    def scheme_(self) -> str:
+        """How labels encode segments."""
+        fitted: Any = self._fitted
+        return fitted.targets.scheme
 
     # --- predictions --------------------------------------------------------------------------------------------------
 
@@ -789,7 +796,8 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         )
 
     def _has_holes(self, y, batch, form):
-        return have_segment_holes(y, batch.lengths, form, type(self).__name__, self.missing_label, self.scheme_)
+        scheme = self.scheme_ if hasattr(self, "_fitted") else self.scheme
+        return have_segment_holes(y, batch.lengths, form, type(self).__name__, self.missing_label, scheme)
 
     def _read_known(self, known, batch, form, what="known", unknown="raise"):
         return read_known_segments(

@@ -710,7 +710,7 @@ def test_scoring_monitor(scoring):
 def test_scoring_monitor_in_a_search_over_pipelines():
     from sklearn.callback import ScoringMonitor
 
-    monitor = ScoringMonitor(scoring=segment_f1_scorer)
+    monitor = ScoringMonitor(scoring={"score": segment_f1_scorer})
     tags = [["B-X" if label == "L" else "O" for label in labels] for labels in Y]
     pipe = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF(max_iter=3).set_callbacks(monitor))
     with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):

@@ -166,7 +166,7 @@ class TagSegmentsMixin(Hooks):
 
     @property
     def scheme_(self) -> str:
-        """The default scheme by which labels encode segments: that of the constraints, or guessed from the labels."""
+        """How labels encode segments: the scheme of the constraints, or guessed from the labels."""
         fitted: Any = self
         constraints = fitted._fitted.trained_with.get("constraints")
         return constraints if isinstance(constraints, str) else guessed_scheme(fitted.classes_.tolist())

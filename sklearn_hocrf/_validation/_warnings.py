@@ -11,12 +11,6 @@ from .._data.schemes import OUTSIDE, PREFIXES, guessed_scheme, split_tag
 _PASSED_OVER = {"sklearn_hocrf", "sklearn", "joblib"}  # pipelines and searches call us on behalf of the user, too
 
 
-def warn_of_tags(scheme: str) -> None:
-    """Warn that labels look like tags of a scheme, although they are not read as such; "runs" has no tags."""
-    if scheme != "runs":
-        warn_user(f'the labels look like {scheme.upper()} tags: scheme="{scheme}"?')
-
-
 def scheme_of_labels(labels: Iterable[Any], name: str = "scheme") -> str:
     """Return the scheme that labels of tokens seem to have, for ``scheme="auto"``, and warn if it may be another one.
 
@@ -46,7 +40,9 @@ def scheme_of_labels(labels: Iterable[Any], name: str = "scheme") -> str:
     labels = list(labels)
     scheme = guessed_scheme(labels)
     if scheme == "runs":
-        tags = [label for label in labels if isinstance(label, str) and label.startswith("B-")]
+        tags = [
+            label for label in labels if isinstance(label, str) and label.startswith("B-") and split_tag(label, "bio")
+        ]
         if tags:
             others = [label for label in labels if not any(split_tag(label, each) for each in PREFIXES)]
             warn_user(

@@ -4,8 +4,8 @@
 * :class:`ConformalSequenceLabeler` returns sets of labellings, labels or segments that miss the truth as rarely as
   asked for, whatever the model.
 
-To assess probabilities before and after, use ``calibration_table``, ``expected_calibration_error`` and
-``segment_brier_score`` of :mod:`sklearn_hocrf.metrics`, and ``log_likelihood`` of held-out sequences.
+To assess probabilities before and after, use ``segment_outcomes`` of :mod:`sklearn_hocrf.metrics` with scikit-learn's
+calibration curve and Brier score, and ``log_likelihood`` of held-out sequences.
 
 >>> from sklearn_hocrf import HighOrderCRF
 >>> from sklearn_hocrf.calibration import CalibratedSequenceLabeler
