@@ -1345,6 +1345,9 @@ def check_scores(case):
             require(not any(map(len, case.true)), "good labels were refused", str(error))
             return refusal(error)
     require_close(scores, expected, "precision and recall of segments")
+    if case.kind == "tags" and case.scheme in ("bio", "bioes"):
+        scores = metrics.segment_precision_recall_f1(*y, average="micro", zero_division=0.0)[:2]
+        require_close(scores, expected, "precision and recall of segments whose scheme is guessed")
     return RIGHT
 
 
