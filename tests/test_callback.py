@@ -26,7 +26,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.fixes import parse_version
 
-from sklearn_hocrf import TRUSTED_TYPES, HighOrderCRF, HighOrderSemiCRF
+from sklearn_hocrf import TRUSTED_TYPES, HighOrderCRF, HighOrderSemiCRF, make_pipeline
 from sklearn_hocrf.callback import Checkpoint, EarlyStopping
 from sklearn_hocrf.feature_extraction import (
     SegmentFeatureExtractor,
@@ -37,7 +37,6 @@ from sklearn_hocrf.feature_extraction import (
 )
 from sklearn_hocrf.metrics import log_likelihood_scorer, segment_f1_scorer, token_accuracy_score
 from sklearn_hocrf.model_selection import PenaltySearchCV
-from sklearn_hocrf.pipeline import make_pipeline
 from sklearn_hocrf.settings import PatternSearch
 from sklearn_hocrf.training import LBFGS, SGD, PartialLikelihood, SolverReport
 

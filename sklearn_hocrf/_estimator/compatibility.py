@@ -1,7 +1,7 @@
 """Settings that cannot be combined: the table of refusals between features.
 
 A *feature* is something that parameters, or a criterion and a solver, request; a *circumstance* is a use beyond a plain
-fit: labels with holes, soft labels, a stream, a cluster, learned penalties, standard errors. Each row of
+fit: labels with holes, soft labels, a stream, a cluster, learned penalties. Each row of
 :data:`REFUSALS` names two of them and the message. The methods that solvers need of any objective and penalty,
 including custom ones, are checked by the solvers (:func:`~sklearn_hocrf._solvers.check_needs`); ``l1_reg`` with
 ``penalty``, and tag schemes as constraints of segments, by the parameters themselves.
@@ -18,7 +18,6 @@ import numpy as np
 
 from .._data.checks import short
 from .._objectives import Hinge, LocalFeatureMatching, NegativeLogLikelihood, Objective, Perceptron
-from .._penalties import Penalty
 from .._settings import capability
 from .._solvers import Solver
 from .decoding import choose_decoding
@@ -37,8 +36,8 @@ class Asked:
         All parameters of an estimator by name.
     name : str
         Name of the estimator.
-    objective, solver, penalty : object
-        The criterion, the solver, and the penalty or its prior, as far as they are known.
+    objective, solver : object
+        The criterion and the solver, as far as they are known.
     circumstance : str
         The use beyond a plain fit; "" for a plain fit.
     """
@@ -47,7 +46,6 @@ class Asked:
     name: str
     objective: Any
     solver: Any = None
-    penalty: Any = None
     circumstance: str = ""
 
     @cached_property
@@ -90,10 +88,6 @@ def _values(given: Any) -> list:
     return list(given.values()) if isinstance(given, Mapping) else [given]
 
 
-def _has_infinity(numbers: Any) -> bool:
-    return bool(np.isinf(np.asarray(numbers, dtype=np.float64)).any())
-
-
 FEATURES: dict[str, Callable[[Asked], Any]] = {
     # parameters
     "pruning": lambda asked: asked["pruning"] is not None,
@@ -104,8 +98,8 @@ FEATURES: dict[str, Callable[[Asked], Any]] = {
     "parts": lambda asked: asked["label_parts"] is not None,
     "L1": lambda asked: has_l1(asked["l1_reg"]),
     "penalty object": lambda asked: asked["penalty"] is not None,
-    "no penalty": lambda asked: any(map(_has_infinity, _values(asked["sigma_reg"]))),
-    "frequent features": lambda asked: asked["min_pair_count"] > 1 and not asked["all_pairs"],
+    "no penalty": lambda asked: bool(np.isinf(_values(asked["sigma_reg"])).any()),
+    "frequent features": lambda asked: asked["min_count"] > 1 and not asked["all_pairs"],
     "balanced class weights": lambda asked: isinstance(asked["class_weight"], str),
     "decoding by probabilities": lambda asked: choose_decoding(asked["decoding"]) is not None,
     "segments": lambda asked: "scheme" in asked.parameters,
@@ -124,11 +118,8 @@ FEATURES: dict[str, Callable[[Asked], Any]] = {
     "EM by a solver that may climb": lambda asked: (
         asked.is_em and (asked.is_stochastic or not hasattr(asked.solver, "max_iter"))
     ),
-    # penalties
-    "a sparse penalty": lambda asked: capability(asked.penalty, Penalty, "strength") is not None,
-    "a penalty without precision": lambda asked: not hasattr(asked.penalty, "precision"),
 }
-CIRCUMSTANCES = ("holes", "soft labels", "stream", "cluster", "learned penalties", "standard errors")
+CIRCUMSTANCES = ("holes", "soft labels", "stream", "cluster", "learned penalties")
 
 
 class Refusal(NamedTuple):
@@ -268,7 +259,7 @@ REFUSALS = (
     Refusal(
         "frequent features",
         "stream",
-        "min_pair_count={min_pair_count!r}" + _STREAM + "fit, or min_pair_count=1",
+        "min_count={min_count!r}" + _STREAM + "fit, or min_count=1",
     ),
     Refusal("balanced class weights", "stream", "class_weight={class_weight!r}" + _STREAM + "a dict"),
     Refusal(
@@ -315,24 +306,6 @@ REFUSALS = (
         "a stochastic solver",
         "learned penalties",
         _LEARNED + "solver={solver!r} uses a few sequences at a time; the search trains by L-BFGS",
-    ),
-    Refusal(
-        "another criterion",
-        "standard errors",
-        "standard errors require maximum likelihood, but {asked.name} has objective={objective!r}: fit with "
-        "objective='likelihood'",
-    ),
-    Refusal(
-        "a sparse penalty",
-        "standard errors",
-        "the Laplace approximation needs a penalty with second derivatives, but the penalty of {asked.name} contains "
-        "absolute values: fit with l1_reg=0, and sigma_reg",
-    ),
-    Refusal(
-        "a penalty without precision",
-        "standard errors",
-        "the penalty {asked.penalty.__class__.__name__} has no precision, which the Laplace approximation needs: use "
-        "an L2",
     ),
 )
 

@@ -44,7 +44,7 @@ class SoftLabels:
     def frequent_pairs(
         self, rule: PairRule, compiled: CompiledPatterns, parts: LabelParts, batch: SequenceBatch, weight: np.ndarray
     ) -> sparse.csr_array:
-        """Return expected counts of features with rows, where they are at least ``min_pair_count`` and positive.
+        """Return expected counts of features with rows, where they are at least ``min_count`` and positive.
 
         They are comparable with those of :func:`~sklearn_hocrf._structure.pairs.count_pairs`.
         """
@@ -56,7 +56,7 @@ class SoftLabels:
             is_one = np.ones(batch.n_attributes, bool) if some is None else np.isin(np.arange(shape[1]), some)
             for row in rows_of_order(compiled, parts, order).tolist():
                 counts = occurrences @ (weight * self._of_row(row, compiled, parts))
-                features = np.flatnonzero((counts >= rule.min_pair_count) & (counts > 0) & is_one)
+                features = np.flatnonzero((counts >= rule.min_count) & (counts > 0) & is_one)
                 found.append(np.stack([counts[features], np.full(len(features), row), features]))
         numbers, rows, columns = np.concatenate(found, axis=1)
         return sparse.csr_array((numbers, (rows.astype(np.int64), columns.astype(np.int64))), shape=shape)

@@ -1,0 +1,107 @@
+"""The size of the package in numbers, and what a user meets: a program that prints them for a checkout.
+
+    python tests/budget.py            # of this checkout
+    python tests/budget.py FOLDER...  # of other checkouts, in columns beside each other
+
+Code lines are lines without blanks, comments and docstrings. Nothing of the package is imported, so that a checkout
+without its dependencies, or of another version, can be counted. ``tests/test_budget.py`` holds the package to its
+budget.
+"""
+
+import ast
+import io
+import sys
+import tokenize
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+LAYOUT = {tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.COMMENT, tokenize.ENCODING}
+ESTIMATORS = {"HighOrderCRF": "crf.py", "HighOrderSemiCRF": "semicrf.py"}
+
+
+def code_lines(source):
+    """Return the number of lines of Python that are neither blank nor comments nor docstrings."""
+    lines = set()
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type not in LAYOUT and token.type != tokenize.ENDMARKER:
+            lines.update(range(token.start[0], token.end[0] + 1))
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)) and node.body:
+            first = node.body[0]
+            if isinstance(first, ast.Expr) and isinstance(getattr(first.value, "value", None), str):
+                lines -= set(range(first.lineno, first.end_lineno + 1))
+    return len(lines)
+
+
+def code_lines_of(paths):
+    return sum(code_lines(path.read_text(encoding="utf-8")) for path in paths)
+
+
+def listed(path):
+    """Return the names in ``__all__`` of a file, those that are added on a condition included."""
+    names = []
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        if any(getattr(target, "id", None) == "__all__" for target in targets):
+            names += ast.literal_eval(node.value)
+    return names
+
+
+def public_names(root):
+    """Return the public names of each public module, the top level's own under ""; dunder names are left out."""
+    package = root / "sklearn_hocrf"
+    found, names = {}, [name for name in listed(package / "__init__.py") if name[:2] != "__"]
+    for name in names:
+        for path in (package / f"{name}.py", package / name / "__init__.py"):
+            if path.exists():
+                found[name] = listed(path)
+    found[""] = [name for name in names if name not in found]
+    return found
+
+
+def n_parameters(root, estimator):
+    """Return the number of parameters of an estimator's constructor."""
+    tree = ast.parse((root / "sklearn_hocrf" / ESTIMATORS[estimator]).read_text(encoding="utf-8"))
+    (made,) = [
+        node
+        for kind in ast.walk(tree)
+        if isinstance(kind, ast.ClassDef) and kind.name == estimator
+        for node in kind.body
+        if isinstance(node, ast.FunctionDef) and node.name == "__init__"
+    ]
+    return len(made.args.args) + len(made.args.kwonlyargs) - 1
+
+
+def n_reasons(root):
+    """Return the number of reasons in the guide why two features refuse each other."""
+    lines = (root / "docs" / "guide" / "matrix.md").read_text(encoding="utf-8").splitlines()
+    return sum(line[:1].isdigit() and ". " in line[:4] for line in lines)
+
+
+def budget(root):
+    """Return the numbers of a checkout by name."""
+    package = sorted((root / "sklearn_hocrf").rglob("*.py"))
+    tests = sorted((root / "tests").rglob("*.py"))
+    benchmarks = [path for path in tests if "benchmarks" in path.parts]
+    names = public_names(root)
+    return {
+        "public names": len({name for listed in names.values() for name in listed}),
+        "modules of public names": len(names),
+        **{f"parameters of {name}": n_parameters(root, name) for name in ESTIMATORS},
+        "reasons why two features refuse each other": n_reasons(root),
+        "code lines of the package": code_lines_of(package),
+        "files of the package": len(package),
+        "code lines of tests and benchmarks": code_lines_of(tests),
+        "code lines of benchmarks": code_lines_of(benchmarks),
+    }
+
+
+def main():
+    """Print the numbers of checkouts, a column each."""
+    columns = [budget(Path(folder)) for folder in sys.argv[1:] or [ROOT]]
+    for name in columns[0]:
+        print(f"{name:45}", *(f"{column[name]:8,}" for column in columns))
+
+
+if __name__ == "__main__":
+    main()
