@@ -348,3 +348,13 @@ def test_runs_and_segments_of_tags():
 def test_conversions_that_are_none(arguments, message):
     with pytest.raises((TypeError, ValueError), match=message):
         convert_tags(*arguments)
+
+
+def test_spans_of_tags_whose_scheme_is_guessed():
+    tokenized = tokenize(["Ann Lee, Oslo"])
+    spans = [[(0, 7, "PER"), (9, 13, "LOC")]]
+    for scheme in ("bio", "bioes", "bilou", "bmes", "iob1", "runs", "segments"):
+        assert spans_from_tags(tokenized, tags_from_spans(tokenized, spans, scheme)) == spans
+    table = np.array([(0, 2, "PER", 0.5)], [("start", int), ("stop", int), ("label", "U3"), ("probability", float)])
+    assert spans_from_tags(tokenized, [table]) == [[(0, 7, "PER", 0.5)]]
+    assert spans_from_tags(tokenized, [["O"] * 4]) == [[]]
