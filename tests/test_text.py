@@ -267,14 +267,14 @@ def test_tokens_that_are_no_tokenized_texts():
     [
         ([["O"] * 8], {}, "y has 1 sequences, but tokenized has 2"),
         ([["O"] * 8, ["O"]], {}, r"y\[1\] \(sequence 1\) has 1 labels, but tokenized\[1\] has 3 tokens"),
-        ([["O"] * 8, ["O", "X", "O"]], {}, "'X' of y"),
+        ([["O"] * 8, ["O", "X", "O"]], {"scheme": "bio"}, "'X' of y"),
         (
             [[], [(2, 4, "A")]],
             {"scheme": "segments"},
             r"has the segment \(2, 4, 'A'\), but tokenized\[1\] has 3 tokens",
         ),
         (
-            [["O"] * 8, ["B", "O", "O"]],
+            [["O"] * 8, ["B-A", "O", "O"]],
             {"probability": [[], [0.5, 1]]},
             r"probability\[1\] \(sequence 1\) has shape \(2,\)",
         ),
