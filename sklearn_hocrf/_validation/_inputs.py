@@ -377,7 +377,7 @@ def _warn_of_other_scheme(batch, estimator):
     """
     schemes = {getattr(block, "scheme", None): block for block in batch.blocks or ()}
     for scheme, block in schemes.items():
-        if scheme not in (None, estimator.scheme):
+        if estimator.scheme != "auto" and scheme not in (None, estimator.scheme):
             some = ", ".join([*block.names(batch.attribute_names)[:1], "..."])
             warn_user(
                 f"segment features in X ({some}) were learned with scheme={scheme!r}, but {type(estimator).__name__} "
