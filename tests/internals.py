@@ -6,7 +6,7 @@ from sklearn_hocrf import _files, _kernels
 from sklearn_hocrf.__main__ import Counter, main
 from sklearn_hocrf._data import arrays, batch, folders, schemes, scratch
 from sklearn_hocrf._data.arrays import empty_aligned, freeze, mapped_file, reading_order
-from sklearn_hocrf._data.batch import SequenceBatch
+from sklearn_hocrf._data.batch import SequenceBatch, as_sparse, cut_sequences, with_blocks, without_dense
 from sklearn_hocrf._data.columns import DenseColumns, TokenColumn
 from sklearn_hocrf._data.labels import decode_labels, encode_labels, flatten_labels, position_name, sorted_labels
 from sklearn_hocrf._data.lent_memory import LentMemory
@@ -31,7 +31,7 @@ from sklearn_hocrf._data.segments import (
     segment_features,
 )
 from sklearn_hocrf._data.texts import pack_texts, unpack_texts
-from sklearn_hocrf._display import COLORS, GREY, color_map, table_of
+from sklearn_hocrf._display import COLORS, GREY, color_map, number, table_of
 from sklearn_hocrf._estimator import (
     answers,
     base,
@@ -65,6 +65,7 @@ from sklearn_hocrf._kernels import chain, chain_log, rounded, segment, segment_l
 from sklearn_hocrf._kernels._vectors import LANES, empty_table
 from sklearn_hocrf._objectives import LocalFeatureMatching, NegativeLogLikelihood, Objective, Problem, Tied
 from sklearn_hocrf._penalties import L2, ElasticNet
+from sklearn_hocrf._pipeline import _questions
 from sklearn_hocrf._solvers import (
     LBFGS,
     OWLQN,
@@ -115,11 +116,9 @@ from sklearn_hocrf.feature_extraction import _templates
 from sklearn_hocrf.feature_extraction._names import names_of_blocks
 from sklearn_hocrf.feature_extraction._tags import PRESETS, tag_channel
 from sklearn_hocrf.feature_extraction._templates import TemplateVocabularies
-from sklearn_hocrf.inspection._names import template_of
-from sklearn_hocrf.inspection._reasons import reasons_of
+from sklearn_hocrf.inspection._explanation import _reasons as summed_reasons
+from sklearn_hocrf.inspection._weights import template_of
 from sklearn_hocrf.model_selection._fold import FoldStep
 from sklearn_hocrf.model_selection._groups import WeightGroups
-from sklearn_hocrf.model_selection._novelty import _unseen, warn_of_folds
 from sklearn_hocrf.model_selection._penalty_search import _best_index, _settle, _Step
-from sklearn_hocrf.model_selection._splits import make_fold, split_data, training_data
-from sklearn_hocrf.pipeline import _questions
+from sklearn_hocrf.model_selection._splits import _unseen, make_fold, split_data, training_data, warn_of_folds

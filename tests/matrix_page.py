@@ -29,14 +29,13 @@ GIVEN = {
     "features of several labels": {"feature_order": 1},
     "parts": {"label_parts": {"A": ["x"], "B": ["x"]}},
     "L1": {"l1_reg": 0.1},
-    "no penalty": {"sigma_reg": [1.0, np.inf]},
-    "frequent features": {"min_pair_count": 2},
+    "no penalty": {"sigma_reg": {("patterns", 1): np.inf, None: 1.0}},
+    "frequent features": {"min_count": 2},
     "balanced class weights": {"class_weight": "balanced"},
     "segments": {"scheme": "runs"},
     "local feature matching": {"objective": "local_feature_matching"},
     "a stochastic solver": {"solver": SGD(adaptive=True)},
     "a stochastic solver of steps that do not adapt": {"solver": "sgd"},
-    "a sparse penalty": {"l1_reg": 0.1},
 }
 MAIN = [
     *("pruning", "pattern search", "features of several labels", "parts", "L1", "no penalty", "frequent features"),
@@ -45,7 +44,6 @@ MAIN = [
 ]
 ALSO = {  # features that go with one of the main ones
     "a stochastic solver of steps that do not adapt": ["a stochastic solver"],
-    "L1": ["a sparse penalty"],
     "stream": ["a stochastic solver"],
 }
 # the questions behind circumstances
@@ -55,7 +53,6 @@ MEANING = {
     "stream": "`partial_fit`",
     "cluster": "`dask`",
     "learned penalties": "`PenaltySearchCV`",
-    "standard errors": "`weight_standard_errors`",
 }
 HEAD = """# What works with what
 

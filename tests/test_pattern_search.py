@@ -26,7 +26,6 @@ from test_peers import tagged_sentences
 from test_sparsity import interleaved
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf.inspection import weight_standard_errors
 from sklearn_hocrf.settings import PatternSearch
 from sklearn_hocrf.training import LBFGS, SGD
 
@@ -82,7 +81,7 @@ def searches(draw):
     parameters = {
         "max_order": draw(st.integers(0, 4)),
         "sigma_reg": draw(st.sampled_from([1.0, 3.0, (2.0, 1.0, 0.5)])),
-        "min_pattern_count": draw(st.sampled_from([1, 2, 1.5])),
+        "min_count": draw(st.sampled_from([1, 2, 1.5])),
         "fit_intercept": draw(st.booleans()),
     }
     return features, labels, weight, strengths, parameters
@@ -210,7 +209,7 @@ def test_warm_start_goes_on_from_the_last_patterns():
     assert crf.fit(x, y).patterns_ == fresh.patterns_
     assert crf.objective_history_[-1] == pytest.approx(fresh.objective_history_[-1], rel=1e-7)
     assert len(crf.set_params(max_order=1).fit(x, y).patterns_[-1]) <= 2
-    assert crf.set_params(min_pattern_count=1e9).fit(x, y).patterns_ == [(label,) for label in crf.classes_]
+    assert crf.set_params(min_count=1e9).fit(x, y).patterns_ == [(label,) for label in crf.classes_]
 
 
 # --- the record of the search -----------------------------------------------------------------------------------------
@@ -362,16 +361,6 @@ def test_solvers_with_settings():
     expected = HighOrderCRF(2, patterns="auto", tol=1e-6).fit(X, Y)
     assert crf.patterns_ == expected.patterns_
     assert crf.objective_history_[-1] == pytest.approx(expected.objective_history_[-1], rel=1e-8)
-
-
-def test_standard_errors_know_the_penalty():
-    crf = HighOrderCRF(patterns="auto", tol=1e-6).fit(X, Y)
-    assert weight_standard_errors(crf, X, [(crf.patterns_[-1], None)]) > 0
-    crf.set_params(patterns=PatternSearch(relax=False))
-    assert weight_standard_errors(crf, X, [(crf.patterns_[-1], None)]) > 0
-    crf.fit(X, Y).set_params(patterns="observed")
-    with pytest.raises(ValueError, match="absolute values"):
-        weight_standard_errors(crf, X, [(crf.patterns_[-1], None)])
 
 
 # --- warnings ---------------------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from cases import build_layout, cases, given_penalty, to_batch, to_codes, to_layout, untied
+from cases import build_layout, by_order, cases, given_penalty, to_batch, to_codes, to_layout, untied
 from hypothesis import given
 from hypothesis import strategies as st
 from internals import (
@@ -153,10 +153,10 @@ def test_weights_that_start_apart_stay_apart_without_a_penalty():
     "params",
     [
         {},
-        {"sigma_reg": [0.5, 2.0]},
+        {"sigma_reg": by_order(0.5, 2.0)},
         {"feature_order": 1, "all_pairs": True},
         {"l1_reg": 0.2},
-        {"l1_reg": [0.05, 0.3]},
+        {"l1_reg": by_order(0.05, 0.3)},
     ],
 )
 def test_the_optimum_is_the_same(params):

@@ -219,8 +219,8 @@ class BaseSequenceLabeler(
         with them [1]_. This is not convex: training starts from the fit on the longest runs of known labels, and ends
         in an optimum near it; ``optimality_gap_`` is inf. The patterns, and the pairs of patterns and features, come
         from the runs of known labels only. The labels are all labels in y, including those in sets. The mean of
-        ``class_weight`` is taken over the known tokens. Local feature matching, ``patterns="auto"``,
-        :class:`~sklearn_hocrf.model_selection.PenaltySearchCV` and standard errors need all labels.
+        ``class_weight`` is taken over the known tokens. Local feature matching, ``patterns="auto"`` and
+        :class:`~sklearn_hocrf.model_selection.PenaltySearchCV` need all labels.
 
         Labels must be missing at random, given the words and the known labels. If only entities are labelled and
         nothing is known about the other tokens, a model that finds entities everywhere explains y best: label the
@@ -232,7 +232,7 @@ class BaseSequenceLabeler(
         known of neighbours, so compare with the most probable labels, and with copies of sequences with labellings that
         the other model draws (``sample``), which share a ``sample_weight`` of 1: on Spanish names these were best
         (docs/develop/measured.md). The label patterns are those of the most probable labels. So are the pairs of
-        patterns and features, beside those whose expected counts reach ``min_pair_count``, where numbers below 1 are
+        patterns and features, beside those whose expected counts reach ``min_count``, where numbers below 1 are
         taken literally. ``constraints`` must allow every run of labels that has a positive probability. A sequence has
         soft labels or holes, not both. Soft labels exclude what needs
         true labels: other criteria, stochastic solvers, ``pruning``, ``patterns="auto"``, scores, and
@@ -335,7 +335,7 @@ class BaseSequenceLabeler(
         if is_free and mask is not None and mask.allowed.any(axis=1).all():
             return  # any labels may be neighbours
         model = problem.model(np.zeros(problem.n_weights))
-        what = "y, max_segment_length" if self._family is SEGMENTS else "y"
+        what = "y, segment_length" if self._family is SEGMENTS else "y"
         with naming_the_impossible(model, problem.batch, mask, problem.support, what=what, numbers=numbers):
             model.log_partition(problem.batch, self.n_jobs, problem.plan.masked(mask))
 
@@ -389,7 +389,7 @@ class BaseSequenceLabeler(
             minimise,
             training.solver,
             data.sequence_weight,
-            self.min_pattern_count,
+            self.min_count,
             np.inf if self.max_order is None else self.max_order,
         )
         if not is_warm:
@@ -433,7 +433,7 @@ class BaseSequenceLabeler(
         ``like`` is a layout of the same patterns.
         """
         orders = resolve_feature_orders(self.feature_order, self.max_order, data.features.names)
-        rule = PairRule(orders, self.min_pair_count, self.all_pairs)
+        rule = PairRule(orders, self.min_count, self.all_pairs)
         frame = LayoutFrame.of(patterns, data.rules.forbidden, data.parts.codes)
         return self._make_builder(data.targets, frame if like is None else LayoutFrame.like(like), rule)
 
@@ -473,9 +473,9 @@ class BaseSequenceLabeler(
         """Check what ``_parameter_constraints`` cannot express."""
         check_parameters(self._parameters(patterns))
 
-    def _refuse(self, circumstance: str, penalty: Any = None, **changes: Any) -> None:
+    def _refuse(self, circumstance: str, **changes: Any) -> None:
         """Raise a ValueError for settings that exclude a circumstance; ``changes`` override parameters."""
-        refuse(Asked(self._parameters() | changes, type(self).__name__, penalty, circumstance))
+        refuse(Asked(self._parameters() | changes, type(self).__name__, circumstance))
 
     def _choose_training(self, patterns: Any = None) -> Training:
         """Check the parameters and return the :class:`Training` that they specify."""
@@ -501,7 +501,7 @@ class BaseSequenceLabeler(
     def _select_patterns(self, patterns: Any, data: TrainingData, observed: ObservedPatterns) -> PatternTable:
         """Return the label patterns of the model; ``patterns`` replaces the parameter unless it is None."""
         given, labels = self._parameters(patterns)["patterns"], data.targets.labels
-        table = select_patterns(given, labels, observed, self.max_order, self.min_pattern_count)
+        table = select_patterns(given, labels, observed, self.max_order, self.min_count)
         is_given = not isinstance(given, (str, PatternTable))
         return without_forbidden_patterns(data.rules, self.constraints, table, labels, is_given)
 
@@ -574,7 +574,6 @@ class BaseSequenceLabeler(
             stream,
             search,
             data.rules.borders,
-            data.runs is not None or (stream is not None and hasattr(self, "_fitted") and self._fitted.had_holes),
             part_names=data.parts.names,
         )
         return learned.checked(self._layout_class)

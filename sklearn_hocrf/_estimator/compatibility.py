@@ -1,8 +1,8 @@
 """Settings that cannot be combined: the table of refusals between features.
 
 A *feature* is something that parameters request; a *circumstance* is a use beyond a plain fit: labels with holes, soft
-labels, a stream, a cluster, learned penalties, standard errors. Each row of :data:`REFUSALS` names two of them and the
-message. Tag schemes as constraints of segments are refused by the parameters themselves.
+labels, a stream, a cluster, learned penalties. Each row of :data:`REFUSALS` names two of them and the message. Tag
+schemes as constraints of segments are refused by the parameters themselves.
 """
 
 from __future__ import annotations
@@ -31,15 +31,12 @@ class Asked:
         All parameters of an estimator by name.
     name : str
         Name of the estimator.
-    penalty : Penalty or None
-        The penalty of a trained model, as far as it is known.
     circumstance : str
         The use beyond a plain fit; "" for a plain fit.
     """
 
     parameters: Mapping[str, Any]
     name: str
-    penalty: Any = None
     circumstance: str = ""
 
     @property
@@ -67,10 +64,6 @@ def _values(given: Any) -> list:
     return list(given.values()) if isinstance(given, Mapping) else [given]
 
 
-def _has_infinity(numbers: Any) -> bool:
-    return bool(np.isinf(np.asarray(numbers, dtype=np.float64)).any())
-
-
 FEATURES: dict[str, Callable[[Asked], Any]] = {
     # parameters
     "pruning": lambda asked: asked["pruning"] is not None,
@@ -80,8 +73,8 @@ FEATURES: dict[str, Callable[[Asked], Any]] = {
     "features of several labels": lambda asked: any(map(np.any, _values(asked["feature_order"]))),
     "parts": lambda asked: asked["label_parts"] is not None,
     "L1": lambda asked: has_l1(asked["l1_reg"]),
-    "no penalty": lambda asked: any(map(_has_infinity, _values(asked["sigma_reg"]))),
-    "frequent features": lambda asked: asked["min_pair_count"] > 1 and not asked["all_pairs"],
+    "no penalty": lambda asked: bool(np.isinf(_values(asked["sigma_reg"])).any()),
+    "frequent features": lambda asked: asked["min_count"] > 1 and not asked["all_pairs"],
     "balanced class weights": lambda asked: isinstance(asked["class_weight"], str),
     "segments": lambda asked: "scheme" in asked.parameters,
     "local feature matching": lambda asked: asked["objective"] == "local_feature_matching",
@@ -89,10 +82,8 @@ FEATURES: dict[str, Callable[[Asked], Any]] = {
     "a stochastic solver of steps that do not adapt": lambda asked: (
         asked.is_stochastic and not getattr(asked["solver"], "adaptive", False)
     ),
-    # of a trained model
-    "a sparse penalty": lambda asked: asked.penalty.strength is not None,
 }
-CIRCUMSTANCES = ("holes", "soft labels", "stream", "cluster", "learned penalties", "standard errors")
+CIRCUMSTANCES = ("holes", "soft labels", "stream", "cluster", "learned penalties")
 
 
 class Refusal(NamedTuple):
@@ -211,7 +202,7 @@ REFUSALS = (
     Refusal(
         "frequent features",
         "stream",
-        "min_pair_count={min_pair_count!r}" + _STREAM + "fit, or min_pair_count=1",
+        "min_count={min_count!r}" + _STREAM + "fit, or min_count=1",
     ),
     Refusal("balanced class weights", "stream", "class_weight={class_weight!r}" + _STREAM + "a dict"),
     Refusal(
@@ -256,18 +247,6 @@ REFUSALS = (
         "a stochastic solver",
         "learned penalties",
         _LEARNED + "solver={solver!r} uses a few sequences at a time; the search trains by L-BFGS",
-    ),
-    Refusal(
-        "local feature matching",
-        "standard errors",
-        "standard errors require maximum likelihood, but {asked.name} has objective={objective!r}: fit with "
-        "objective='likelihood'",
-    ),
-    Refusal(
-        "a sparse penalty",
-        "standard errors",
-        "the Laplace approximation needs a penalty with second derivatives, but the penalty of {asked.name} contains "
-        "absolute values: fit with l1_reg=0, and sigma_reg",
     ),
 )
 

@@ -36,9 +36,9 @@ class Course:
         self.estimator._validate_params()
         self.estimator._check_parameters()
 
-    def refuse(self, circumstance: str, penalty: Any = None) -> None:
+    def refuse(self, circumstance: str) -> None:
         """Raise a ValueError for parameters that cannot be combined with a circumstance, as in ``compatibility``."""
-        self.estimator._refuse(circumstance, penalty)
+        self.estimator._refuse(circumstance)
 
     def read(self, X: Any, y: Any, sample_weight: ArrayLike | None, fixed: Any = None) -> TrainingData:
         """Return validated training data; labels and maximum lengths come from ``fixed`` targets, if given."""

@@ -61,7 +61,6 @@ class Fitted(NamedTuple):
     stream: TrainingState | None = None  # of partial_fit
     search: np.ndarray | None = None  # of HISTORY: the rounds of a search for patterns
     borders: np.ndarray | None = None  # (2, L) bool   labels at the start and at the end of sequences; None: all
-    had_holes: bool = False  # not all labels of the training data were known
     level_zero: LevelZero | None = None  # which labels tokens may have; None: all
     part_names: np.ndarray | None = None  # (S,)   of the parts of labels; None: there are none
     temperature: float = 1.0  # what calibration has divided the weights of training by
@@ -116,8 +115,6 @@ class Fitted(NamedTuple):
         self._check_stream()
         if self.search is not None and (not isinstance(self.search, np.ndarray) or self.search.dtype != HISTORY):
             raise ValueError(f"the rounds of the search for patterns are a {type(self.search).__name__}")
-        if not isinstance(self.had_holes, bool):
-            raise ValueError(f"whether labels were missing is {self.had_holes!r:.40}, not a bool")
         if not isinstance(self.temperature, Real) or not 0 < float(self.temperature) < math.inf:
             raise ValueError(f"the temperature is {self.temperature!r:.40}, not a positive number")
         borders = _borders(self.borders, layout.patterns.n_labels)

@@ -54,7 +54,7 @@ class Pruning(BaseEstimator):
         token keeps: those reached by the most probable labels of level 0, in training also by the true labels. It
         bounds the time of models of order 2 and more; models of order 1 have one state for each candidate. None means
         twice the number of candidates. A labelling that needs a dropped state also has probability 0. When states are
-        dropped, standard errors, explanations and segment probabilities are unavailable.
+        dropped, explanations and segment probabilities are unavailable.
     n_epochs : int, default=3
         Number of epochs of training level 0, at least 2; data of fewer than 10,000 tokens get more epochs. A tenth of
         the sequences is held out to compute ``pruning_recall_``, and then added for two more epochs, or half as many.

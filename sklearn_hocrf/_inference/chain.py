@@ -264,8 +264,3 @@ class ChainModel(LaneModel, TokenModel):
             masks.add_label_gains(tile, self.layout.pairs.n_columns, gains, decoding.scores(tile))
 
         return self.at_rest().decode(batch, n_jobs, mask, add_costs=add_gains)
-
-    def _label_moves(self, plan: Plan, position: int, label: int) -> np.ndarray:
-        table = np.zeros((plan.n_tokens, self.layout.pairs.n_columns))
-        table[position, label] = 1.0
-        return table

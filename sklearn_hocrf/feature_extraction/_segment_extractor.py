@@ -11,11 +11,11 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from .._data.arrays import freeze
-from .._data.batch import SequenceBatch
+from .._data.batch import SequenceBatch, with_blocks
 from .._data.checks import short
 from .._data.labels import sorted_labels
 from .._data.schemes import SCHEMES
-from .._data.segments import BAG, BEGIN, END_OF_SEGMENT, INSIDE, LENGTH_FUNCTIONS, LengthBlock, RowBlock, TokenBlock
+from .._data.segments import BAG, BEGIN, END_OF_SEGMENT, INSIDE, LENGTH_KINDS, LengthBlock, RowBlock, TokenBlock
 from .._validation import read_partition_targets, read_segment_targets, warn_user
 from .._validation._sklearn import Interval, StrOptions, fit_context
 from ._base import CountingTransformer, fit_task
@@ -29,8 +29,6 @@ from ._tries import TokenCodes
 
 __all__ = ["SegmentFeatureExtractor"]
 
-LENGTH_KINDS = ("indicator", "capped", *LENGTH_FUNCTIONS)
-
 
 class SegmentCounts(NamedTuple):
     """The counts of training sequences for a :class:`SegmentFeatureExtractor`; ``space`` is None without tokens."""
@@ -43,6 +41,7 @@ class SegmentCounts(NamedTuple):
     token_codes: TokenCodes | None = None
     texts: SegmentTexts | None = None
     of_functions: tuple = ()  # number of segments with each named value, by kind of function
+    scheme: str | None = None  # in which y gives the segments; None where y is not needed
 
     def merged(self, other) -> SegmentCounts:
         """Return the sums of the counts of both."""
@@ -97,16 +96,13 @@ class SegmentFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None): 
         all token features, "bigrams" all n-grams of one and two tags.
     tag_scheme : {"bio", "bioes"}, default="bio"
         The tags of the tokens of a segment: B I I I or B I I E, and B or S for a segment of one token.
-    length : None, "indicator", "capped", "log", "gamma", "poisson" or tuple of them, default=None
+    length : None, "indicator", "capped", "gamma" or tuple of them, default=None
         Features of the length d. "indicator" is ``length=1`` to ``length=max_length``; longer segments have no
-        indicator. "capped" is the same, but the last indicator, with a plus sign, also covers longer segments. "log" is
-        ``log_length``, the natural logarithm of d. "gamma" is ``length``, d itself, and ``log_length``: with weights
-        of -1 / scale and shape - 1, the durations of a label have a gamma distribution. "poisson" is ``length`` and
-        ``log_factorial_length``, log d!. Both have two weights for each label, however long its segments are. The
+        indicator. "capped" is the same, but the last indicator, with a plus sign, also covers longer segments. "gamma"
+        is ``length``, d itself, and ``log_length``, its natural logarithm: two weights for each label, however long its
+        segments are. With weights of -1 / scale and shape - 1, the durations of a label have a gamma distribution. The
         lengths of a sequence's segments have a fixed sum, so weights of ``length`` are determined up to a constant for
-        all labels: read :func:`~sklearn_hocrf.inspection.durations`, not weights. If tokens have an intercept, the
-        default of the estimator, "log" is the same model as "gamma". Where lengths vary more than in a Poisson
-        distribution, "poisson" makes the longest segments far too probable.
+        all labels.
     max_length : int or None, default=None
         Maximum length with a separate indicator; None means the length of the longest training segment. A number
         without `length` is an error.
@@ -130,7 +126,7 @@ class SegmentFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None): 
         in an importable module: with lambdas, the fitted transformer cannot be pickled.
     min_count : int, default=1
         Texts (`identity`) and features of functions that occur in fewer training segments are dropped.
-    scheme : {"runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="runs"
+    scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
         Format in which y specifies the segments, as for :class:`~sklearn_hocrf.HighOrderSemiCRF`. `fit` needs y for
         `identity`, for functions, and for indicators of lengths without `max_length`.
 
@@ -190,7 +186,7 @@ class SegmentFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None): 
         "vector_functions": "no_validation",
         "functions": "no_validation",
         "min_count": [Interval(Integral, 1, None, closed="left")],
-        "scheme": [StrOptions(set(SCHEMES))],
+        "scheme": [StrOptions({"auto", *SCHEMES})],
     }
 
     def __init__(
@@ -208,7 +204,7 @@ class SegmentFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None): 
         vector_functions: Callable | Sequence[Callable] = (),
         functions: Callable | Sequence[Callable] = (),
         min_count: int = 1,
-        scheme: str = "runs",
+        scheme: str = "auto",
     ) -> None:
         self.bag = bag
         self.begin = begin
@@ -330,12 +326,12 @@ class SegmentFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None): 
         if any(functions.values()):
             text_field(space, True, "functions")
         token_blocks = self._token_blocks(space.features, tags)
-        labels, longest, texts, token_codes = None, None, None, None
+        labels, longest, texts, token_codes, scheme = None, None, None, None, None
         of_functions: tuple = ()
         if fields or any(functions.values()) or (self._has_indicators() and self.max_length is None):
             name = f"{type(self).__name__} with identity, functions or length indicators without max_length"
             targets = read(y, batch.lengths, name, scheme=self.scheme)
-            segments, labels = targets.segments, targets.labels.tolist()
+            segments, labels, scheme = targets.segments, targets.labels.tolist(), targets.scheme
             longest = int(segments.lengths.max())
             if fields:
                 token_codes = TokenCodes.of(batch.columns, fields)
@@ -345,7 +341,9 @@ class SegmentFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None): 
             of_functions = tuple(rows.counts(chosen, *where) for rows, chosen in functions.items() if chosen)
         if self.bag is None:
             _warn_of_raw_tokens(X)
-        counts = SegmentCounts(space, batch[:0], token_blocks, labels, longest, token_codes, texts, of_functions)
+        counts = SegmentCounts(
+            space, batch[:0], token_blocks, labels, longest, token_codes, texts, of_functions, scheme
+        )
         return counts, batch
 
     def _functions(self) -> dict:
@@ -355,20 +353,20 @@ class SegmentFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None): 
         }
 
     def _has_indicators(self) -> bool:
-        return bool(set(_check_lengths(self.length)) - set(LENGTH_FUNCTIONS))
+        return bool(set(_check_lengths(self.length)) - {"gamma"})
 
     def _finish(self, counts):
         """Set the fitted attributes."""
         if counts.space is None:
             raise ValueError("X has no tokens to learn features from")
-        if counts.labels is not None and self.scheme == "runs":
+        if counts.scheme == "runs":
             sorted_labels(counts.labels, [0])  # raises if there is only one
         self.max_length_ = self.max_length if self._has_indicators() else None
         learned_from_y = None
         if self._has_indicators() and self.max_length is None:
-            self.max_length_, learned_from_y = counts.longest, self.scheme
+            self.max_length_, learned_from_y = counts.longest, counts.scheme
         lengths = (
-            LengthBlock(kind, self.max_length_ or 0, None if kind in LENGTH_FUNCTIONS else learned_from_y)
+            LengthBlock(kind, self.max_length_ or 0, None if kind == "gamma" else learned_from_y)
             for kind in _check_lengths(self.length)
         )
         self._blocks = [*counts.token_blocks, *lengths]
@@ -381,7 +379,7 @@ class SegmentFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None): 
             self._makers.append(rows.of_counts(chosen, space.fields, of_rows, self.min_count))
         # the fields that features use
         self._fields = space.fields if used else () if counts.token_codes is None else counts.token_codes.fields
-        self._space, self._scheme = space, self.scheme
+        self._space, self._scheme = space, counts.scheme
         blocks = (*self._first_blocks(counts.batch), *self._blocks, *(RowBlock(maker, {}) for maker in self._makers))
         self._feature_names = names_of_blocks(blocks, space.features.attribute_names)
         self.n_features_out_ = len(self._feature_names)
@@ -419,11 +417,11 @@ class SegmentFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None): 
             RowBlock(maker, data if isinstance(maker, IdentityRows) else {}, self._scheme) for maker in self._makers
         )
         blocks = (*self._first_blocks(batch), *self._blocks, *rows)
-        return batch.with_blocks(blocks, self._feature_names)
+        return with_blocks(batch, blocks, self._feature_names)
 
 
 def _read_targets(y, lengths, name, *, scheme):
-    return read_segment_targets(y, lengths, "sequences", name, scheme=scheme, max_segment_length=None)
+    return read_segment_targets(y, lengths, "sequences", name, scheme=scheme)
 
 
 def _check_lengths(length) -> tuple:
@@ -431,8 +429,7 @@ def _check_lengths(length) -> tuple:
     for kind in kinds:
         if kind not in LENGTH_KINDS:
             raise ValueError(f"length must be None, one of {LENGTH_KINDS!r} or a tuple of them, got {length!r}")
-    features = [name for kind in kinds for name in LENGTH_FUNCTIONS.get(kind, ("indicators",))]
-    if len(set(features)) < len(features):
+    if kinds.count("gamma") > 1 or len(kinds) - kinds.count("gamma") > 1:
         raise ValueError(f"length={length!r} has the same features twice")
     return kinds
 

@@ -84,7 +84,7 @@ class CalibratedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin
 
     See Also
     --------
-    sklearn_hocrf.metrics.calibration_table : How often segments of a given probability are right.
+    sklearn_hocrf.metrics.segment_outcomes : Which segments are right, with their probabilities.
     sklearn_hocrf.model_selection.PenaltySearchCV : Learn the strengths of penalties by the same criterion.
     sklearn.calibration.CalibratedClassifierCV : Calibrate classifiers.
 
@@ -112,7 +112,7 @@ class CalibratedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin
     Examples
     --------
     >>> from sklearn_hocrf import HighOrderCRF
-    >>> from sklearn_hocrf.calibration import CalibratedSequenceLabeler
+    >>> from sklearn_hocrf.model_selection import CalibratedSequenceLabeler
     >>> from sklearn_hocrf.datasets import make_digit_words
     >>> X, X_test, y, y_test = make_digit_words(random_state=0)
     >>> X, y = X[:60], y[:60]
@@ -127,7 +127,7 @@ class CalibratedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin
     True
     """
 
-    __module__ = "sklearn_hocrf.calibration"  # where users import it from: files of models name this place
+    __module__ = "sklearn_hocrf.model_selection"  # where users import it from: files of models name this place
     _answering = "calibrated_estimator_"
     _parameter_constraints: dict = {
         "estimator": [HasMethods("fit")],
