@@ -157,12 +157,11 @@ def test_records_whose_parts_do_not_fit_are_refused(crf):
 @pytest.mark.parametrize("name", ["w", "sums", "squares", "step", "n_seen", "mass"])
 def test_states_of_streams_are_checked(name):
     crf = HighOrderCRF(solver="sgd", random_state=0).partial_fit(X, TAGS)
-    state, solver = crf._fitted.stream
-    wrong = copy.copy(state)
-    value = getattr(state, name)
+    wrong = copy.copy(crf._fitted.stream)
+    value = getattr(wrong, name)
     setattr(wrong, name, value[:-1] if isinstance(value, np.ndarray) else -1)
     with pytest.raises(ValueError, match="the state of the solver"):
-        HighOrderCRF().__setstate__(change(crf, stream=(wrong, solver)))
+        HighOrderCRF().__setstate__(change(crf, stream=wrong))
 
 
 def test_a_layout_has_no_state_but_its_arguments(crf):

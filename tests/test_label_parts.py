@@ -234,20 +234,6 @@ def test_minibatches_add_up_to_the_whole(kind):
 
 
 @kinds
-@pytest.mark.parametrize("cost", [0.0, 1.0])
-def test_argmaxes_differ_as_those_of_plain_models(kind, cost):
-    pair = some_pair(kind)
-    w, weight = pair.draw_weights(), np.ones(12)
-    ours = pair.shared.margins(cost).oracle(weight, w)
-    plain = pair.plain.margins(cost).oracle(weight, pair.expand(w))
-    for one, other in zip(ours.argmax(np.arange(12)), plain.argmax(np.arange(12)), strict=True):
-        assert one.cost == other.cost
-        mine, theirs = np.zeros(pair.shared.n_weights), np.zeros(pair.plain.n_weights)
-        mine[one.indices], theirs[other.indices] = one.difference, other.difference
-        np.testing.assert_allclose(mine, pair.fold(theirs), atol=1e-9)
-
-
-@kinds
 def test_layouts_that_change_keep_the_weights(kind):
     pair = some_pair(kind)
     layout, w, batch = pair.shared.layout, pair.draw_weights(), pair.shared.batch

@@ -4,7 +4,6 @@ import inspect
 import pickle
 import subprocess
 import sys
-import traceback
 
 import numpy as np
 import pytest
@@ -67,10 +66,6 @@ def test_methods_are_those_of_the_last_step(tagger):
     assert not hasattr(tagger, "partial_fit")
     assert hasattr(make_pipeline(HighOrderSemiCRF()), "predict_segments")
     assert not hasattr(make_pipeline(SequenceFeatureExtractor()), "predict_segments")
-    with pytest.raises(AttributeError) as caught:
-        tagger.partial_fit(X, Y)
-    # the last cause has the reason
-    assert "needs the solver 'sgd'" in "".join(traceback.format_exception(caught.value))
     for pipe in make_pipeline(SequenceFeatureExtractor()), SequencePipeline([]), make_pipeline("passthrough"):
         assert not hasattr(pipe, "log_likelihood")
 
