@@ -10,7 +10,7 @@ exact, and both are scikit-learn estimators.
 :mod:`sklearn_hocrf.feature_extraction`  transformers that make features, batches
 :mod:`sklearn_hocrf.pipeline`            pipelines with all methods of the estimators
 :mod:`sklearn_hocrf.training`            objectives, penalties and solvers
-:mod:`sklearn_hocrf.settings`            constraints, decodings, learned label patterns, pruning
+:mod:`sklearn_hocrf.settings`            constraints
 :mod:`sklearn_hocrf.callback`            progress, early stopping, checkpoints
 :mod:`sklearn_hocrf.model_selection`     learned penalties, predictions by cross-validation
 :mod:`sklearn_hocrf.metrics`             scores, scorers, reports, tables of errors, significance tests

@@ -53,7 +53,7 @@ class SequencePipeline(_Pipeline):
     """A scikit-learn pipeline that also exposes the additional methods of this package's estimators.
 
     These are ``predict_marginals``, ``pattern_marginals``, ``log_likelihood``, ``predict_segments``,
-    ``segment_marginals``, ``predict_nbest``, ``sample``, ``entropy`` and all other methods that take X. X is first
+    ``predict_nbest``, ``sample``, ``entropy`` and all other methods that take X. X is first
     transformed by the other steps; other arguments are passed unchanged to the last step, whose result is returned. A
     method exists only if the last step has it. If the last step is a search, the method of its best estimator is used.
 

@@ -4,10 +4,6 @@
 class                     parameter        meaning
 ========================  ===============  ==============================================================
 :class:`Constraints`      ``constraints``  which labels may follow each other, or begin and end sequences
-:class:`TokenDecoding`    ``decoding``     predictions of the lowest expected cost, token by token
-:class:`SegmentDecoding`  ``decoding``     predictions of segments above a probability
-:class:`PatternSearch`    ``patterns``     label patterns that training chooses
-:class:`Pruning`          ``pruning``      few candidates for each token, among hundreds of labels
 ========================  ===============  ==============================================================
 
 >>> from sklearn_hocrf import HighOrderCRF
@@ -19,12 +15,9 @@ class                     parameter        meaning
 >>> model.log_likelihood([[[], [], []]], [["REM", "W", "REM"]])
 array([-inf])
 
-User guide: docs/guide/answers.md, docs/guide/training.md, docs/guide/many_labels.md.
+User guide: docs/guide/answers.md.
 """
 
 from ._estimator.constraints import Constraints
-from ._estimator.decoding import SegmentDecoding, TokenDecoding
-from ._estimator.pattern_search import PatternSearch
-from ._estimator.pruning import Pruning
 
-__all__ = ["Constraints", "PatternSearch", "Pruning", "SegmentDecoding", "TokenDecoding"]
+__all__ = ["Constraints"]

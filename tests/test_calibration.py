@@ -450,7 +450,7 @@ def test_zero_of_slope_at_bounds_and_on_flat_ground():
 @pytest.fixture(scope="module")
 def segmented():
     """Return tags, their segments, and all segments of some probability."""
-    probable = clone(WEAK_SEGMENTS).fit(X, Y).segment_marginals(NEW, threshold=0.01)
+    probable = clone(WEAK_SEGMENTS).fit(X, Y).predict_segments(NEW, threshold=0.01)
     return NEW_Y, extract_segments(NEW_Y, scheme="bio"), probable
 
 
@@ -572,7 +572,7 @@ def test_parameters_of_measures():
 def test_temperature_lowers_the_calibration_error():
     calibrated = CalibratedSequenceLabeler(WEAK_SEGMENTS).fit(X, Y)
     before, after = (
-        expected_calibration_error(NEW_Y, model.segment_marginals(NEW), scheme="bio")
+        expected_calibration_error(NEW_Y, model.predict_segments(NEW, threshold=1e-6), scheme="bio")
         for model in (clone(WEAK_SEGMENTS).fit(X, Y), calibrated)
     )
     assert after < before / 2

@@ -301,7 +301,7 @@ def test_marginals_of_tokens(tagger, pyplot):
 
 def test_marginals_of_segments(tagger, pyplot):
     display = MarginalsDisplay.from_estimator(tagger, X, 0, of="segments", threshold=0.01, scheme="bio")
-    assert display.segments == tagger.segment_marginals(X[:1], 0.01)[0].tolist()
+    assert display.segments == tagger.predict_segments(X[:1], threshold=0.01)[0].tolist()
     rows = display._packed()
     assert sorted(segment for row in rows for segment in row) == sorted(display.segments)
     for row in rows:

@@ -132,7 +132,7 @@ def test_moments_are_those_of_all_segments(length, options):
         X = [rng.normal(size=(len(labels), 1)) for labels in y]
     crf = HighOrderSemiCRF(tol=1e-1, **options)
     model = make_pipeline(SequenceFeatureExtractor(), SegmentFeatureExtractor(length=length), crf).fit(X, y)
-    tables = model.segment_marginals(X, threshold=0)
+    tables = model.predict_segments(X, threshold=0)
     for row in durations(model, X):
         assert (row.n_segments, row.mean, row.std) == pytest.approx(moments(tables, row.label), rel=1e-8)
         assert row[4:] == (None, None, None)

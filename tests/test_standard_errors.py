@@ -10,7 +10,6 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
-from test_class_weight import balanced, mean_weights
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf.calibration import CalibratedSequenceLabeler
@@ -18,7 +17,7 @@ from sklearn_hocrf.feature_extraction import SequenceDictVectorizer
 from sklearn_hocrf.inspection import log_odds_standard_errors, weight_standard_errors
 from sklearn_hocrf.model_selection import PenaltySearchCV
 from sklearn_hocrf.pipeline import SequencePipeline
-from sklearn_hocrf.settings import Constraints, Pruning
+from sklearn_hocrf.settings import Constraints
 from sklearn_hocrf.training import L2, ElasticNet
 
 RNG = np.random.default_rng(0)
@@ -130,36 +129,11 @@ def test_weights_of_sequences():
     expected = np.sqrt(np.diag(covariance_of(crf, precision_of(crf), weight)))
     found = weight_standard_errors(crf, X, all_weights(crf), sample_weight=weight, tol=1e-9)
     np.testing.assert_allclose(found, expected, rtol=1e-6)
-    with pytest.raises(ValueError, match="class_weight='balanced'.*on their labels: pass y$"):
-        weight_standard_errors(HighOrderCRF(class_weight="balanced").fit(X, Y), X, [])
-    balanced = HighOrderCRF(class_weight={"L": 1.0}).fit(X, Y)
-    assert weight_standard_errors(balanced, X, [(("L",), "a")], sample_weight=np.ones(5)) > 0
-
-
-@pytest.mark.parametrize("sample_weight", [None, [1.0, 0.0, 2.5, 1.0, 0.5]], ids=["alone", "with sample_weight"])
-@pytest.mark.parametrize("class_weight", ["balanced", {"L": 3.0, "M": 0.2}], ids=["balanced", "dict"])
-@pytest.mark.parametrize("estimator", [HighOrderCRF, HighOrderSemiCRF])
-def test_class_weights_are_weights_of_sequences(estimator, class_weight, sample_weight):
-    crf = estimator(1, class_weight=class_weight).fit(X, Y, sample_weight)
-    own = np.ones(len(X)) if sample_weight is None else np.array(sample_weight)
-    of_label = balanced(Y, own) if class_weight == "balanced" else class_weight
-    weight = own * mean_weights(Y, of_label)
-    errors = weight_standard_errors(crf, X, all_weights(crf), y=Y, sample_weight=sample_weight, tol=1e-9)
-    expected = np.sqrt(np.diag(covariance_of(crf, precision_of(crf), weight)))
-    np.testing.assert_allclose(errors, expected, rtol=1e-6)
-    given = weight_standard_errors(crf, X, all_weights(crf), sample_weight=weight, tol=1e-9)
-    np.testing.assert_allclose(errors, given, rtol=1e-7)
-    assert np.abs(errors / weight_standard_errors(crf, X, all_weights(crf), sample_weight=own) - 1).max() > 1e-3
-    tables = [
-        log_odds_standard_errors(crf, X, X_NEW, POSITIONS, **options, tol=1e-9)["standard_error"]
-        for options in ({"y": Y, "sample_weight": sample_weight}, {"sample_weight": weight})
-    ]
-    np.testing.assert_allclose(*tables, rtol=1e-7)
 
 
 def pruned(n_candidates, **parameters):
     """Return a pruned model, and the Hessian of its training objective by differences of gradients."""
-    crf = HighOrderCRF(2, pruning=Pruning(n_candidates, n_states=1000), sigma_reg=[1.5, 0.8], **parameters)
+    crf = HighOrderCRF(2, pruning=n_candidates, sigma_reg=[1.5, 0.8], **parameters)
     problems, build = [], crf._build_problem
     crf._build_problem = lambda *data: problems.append(build(*data)) or problems[-1]
     crf.fit(X, Y)
@@ -172,9 +146,7 @@ def pruned(n_candidates, **parameters):
     return crf, (np.array(columns) + np.array(columns).T) / 2
 
 
-@pytest.mark.parametrize(
-    "parameters", [{}, {"class_weight": "balanced"}, {"constraints": Constraints(forbid=[("M", "M")])}]
-)
+@pytest.mark.parametrize("parameters", [{}, {"constraints": Constraints(forbid=[("M", "M")])}])
 @pytest.mark.parametrize("n_candidates", [1, 2])
 def test_pruned_models_against_the_hessian_of_training(n_candidates, parameters):
     crf, hessian = pruned(n_candidates, **parameters)
@@ -190,16 +162,13 @@ def test_pruned_models_against_the_hessian_of_training(n_candidates, parameters)
 
 def test_pruned_models_need_the_labels_of_training():
     crf, _ = pruned(1)
-    with pytest.raises(ValueError, match=r"pruning=Pruning\(n_candidates=1.* depends on them: pass y$"):
+    with pytest.raises(ValueError, match=r"pruning=1 .*depends on them: pass y$"):
         weight_standard_errors(crf, X, [])
     with pytest.raises(ValueError, match="y has 2 labels, but fit saw 3: pass the y of fit"):
         weight_standard_errors(crf, X, [], y=[["R" if label == "M" else label for label in labels] for labels in Y])
-    limited = HighOrderCRF(2, pruning=Pruning(2, n_states=1)).fit(X, Y)
-    with pytest.raises(ValueError, match="larger n_states"):
-        weight_standard_errors(limited, X, [(("L",), "a")], y=Y)
 
 
-def test_labels_do_not_matter_without_class_weights():
+def test_labels_do_not_matter():
     crf = HighOrderCRF(1).fit(X, Y)
     weight, asked = np.arange(1.0, 6.0), all_weights(crf)
     errors = weight_standard_errors(crf, X, asked, sample_weight=weight)
@@ -226,7 +195,7 @@ def test_labels_do_not_matter_without_class_weights():
 )
 def test_labels_that_are_not_those_of_fit(estimator, y, message):
     weight = [1.0, 0.0, 1.0, 1.0, 1.0]
-    crf = estimator(1, class_weight="balanced").fit(X, Y, weight)
+    crf = estimator(1).fit(X, Y, weight)
     with pytest.raises(ValueError, match=message):
         weight_standard_errors(crf, X, [(("L",), "a")], y=y, sample_weight=weight)
 
@@ -336,7 +305,7 @@ def test_models_trained_otherwise(estimator, parameters, message):
 def test_parameters_set_after_fit_do_not_matter():
     crf, asked = HighOrderCRF(sigma_reg=2.0).fit(X, Y), [(("L",), "a")]
     errors = weight_standard_errors(crf, X, asked)
-    crf.set_params(sigma_reg=0.1, class_weight="balanced", objective="hinge")
+    crf.set_params(sigma_reg=0.1, objective="hinge")
     np.testing.assert_array_equal(weight_standard_errors(crf, X, asked), errors)
     margin = HighOrderCRF(objective="hinge").fit(X, Y).set_params(objective="likelihood")
     with pytest.raises(ValueError, match="but HighOrderCRF has objective='hinge'"):

@@ -26,7 +26,6 @@ from .._data.schemes import (
 )
 from .._data.segments import NO_LIMIT, Segments, are_short
 from ._known import (
-    Holes,
     Reader,
     all_labels,
     borders_of_runs,
@@ -74,11 +73,6 @@ class SegmentTargets(NamedTuple):
     scheme: str  # form in which y gives the segments
     shortest: np.ndarray | None = None  # (L,) int64   lowest length of a segment, by label; None: 1
     known: Mask | None = None  # segmentations that agree with y, if it has holes; ``segments`` are the known ones
-
-    @property
-    def soft(self) -> None:
-        """Soft labels do not say where segments begin: there are none."""
-        return None
 
     @property
     def labelling(self) -> Segments:
@@ -172,7 +166,7 @@ def read_segment_targets(
     max_segment_length,
     min_segment_length=None,
     fixed=None,
-    holes: Holes | None = None,
+    takes_holes: bool = False,
 ) -> SegmentTargets:
     """Return the training segmentations.
 
@@ -187,13 +181,13 @@ def read_segment_targets(
         Minimum length of a segment that neither begins nor ends a sequence, given as for the maximum; None means 1.
     fixed : SegmentTargets, ndarray of shape (L,), or None
         Targets of earlier training data, or all possible labels of segments. None means the labels of y.
-    holes : Holes or None
-        How holes are marked; None means that y has no holes. With holes, segments need not tile the sequences.
+    takes_holes : bool
+        Whether y may have holes. Segments then need not tile the sequences.
     """
     earlier = fixed if isinstance(fixed, SegmentTargets) else None
     labels = fixed if earlier is None else earlier.labels
-    if holes is not None and have_segment_holes(y, lengths, form, name, holes.missing, scheme):
-        reading = _read_with_holes(y, lengths, form, name, scheme, labels, kept, holes)
+    if takes_holes and have_segment_holes(y, lengths, form, name, scheme):
+        reading = _read_with_holes(y, lengths, form, name, scheme, labels, kept)
     else:
         reading = _read(y, lengths, form, name, scheme, labels, kept=kept, among=FIXED)
     segments, labels = reading.segments, reading.labels
@@ -296,28 +290,28 @@ def _read(y, lengths, form, name, scheme, labels=None, unknown="raise", kept=Non
     return _Reading(segments, labels, as_lists, bare_tags, "bio" if is_bio else "runs")
 
 
-def _read_with_holes(y, lengths, form, name, scheme, labels, kept, holes) -> _Reading:
+def _read_with_holes(y, lengths, form, name, scheme, labels, kept) -> _Reading:
     """Read y with holes; see :func:`_read`."""
     if scheme == "segments":
-        return _read_lists_with_holes(y, lengths, name, labels, kept, holes)
+        return _read_lists_with_holes(y, lengths, name, labels, kept)
     tokens, as_lists = read_labels(y, lengths, form, name)
     tokens, offsets = leave_out(tokens, lengths, kept)
-    entries = read_entries(tokens, offsets, holes.missing, "y")
+    entries = read_entries(tokens, offsets, "y")
     if scheme == "runs":
-        reader = Reader(all_labels(entries) if labels is None else labels, holes.missing, among=FIXED)
+        reader = Reader(all_labels(entries) if labels is None else labels, among=FIXED)
         known = known_of_runs(entries, reader)
         segments, *pieces = segments_between(known.codes, borders_of_runs(known.codes, offsets), offsets)
         looks_like = suspected_scheme(reader.labels.tolist())
         return _Reading(segments, reader.labels, as_lists, False, looks_like, known.mask, tuple(pieces), known.codes)
     labels = all_labels(entries, name_in_tag(entries, scheme), at_least=1) if labels is None else labels
-    known = known_of_tags(entries, Reader(labels, holes.missing, among=FIXED), scheme, np.full(len(labels), NO_LIMIT))
+    known = known_of_tags(entries, Reader(labels, among=FIXED), scheme, np.full(len(labels), NO_LIMIT))
     segments, *pieces = segments_between(known.codes, known.mask.begins, offsets)
     bare = any(tag in PREFIXES[scheme] and tag != OUTSIDE for tag in entries.labels() if isinstance(tag, str))
     return _Reading(segments, labels, as_lists, bare, "runs", known.mask, tuple(pieces), known.codes)
 
 
-def _read_lists_with_holes(y, lengths, name, labels, kept, holes) -> _Reading:
-    numbers, entries = listed_segments(y, lengths, name, holes.missing, "y")
+def _read_lists_with_holes(y, lengths, name, labels, kept) -> _Reading:
+    numbers, entries = listed_segments(y, lengths, name, "y")
     if kept is not None:
         remain = kept[numbers[:, 0]]
         numbers, chosen = numbers[remain], entries.numbers[remain]
@@ -326,7 +320,7 @@ def _read_lists_with_holes(y, lengths, name, labels, kept, holes) -> _Reading:
         )
     labels = all_labels(entries, at_least=1) if labels is None else labels
     offsets = _offsets(lengths, kept)
-    known = known_of_lists(numbers, entries, offsets, Reader(labels, holes.missing, among=FIXED))
+    known = known_of_lists(numbers, entries, offsets, Reader(labels, among=FIXED))
     segments, *pieces = segments_between(known.codes, known.mask.begins, offsets)
     covered = np.bincount(numbers[:, 0], weights=numbers[:, 2] - numbers[:, 1], minlength=len(lengths))
     if (covered < np.diff(offsets))[np.diff(offsets) > 0].all():
@@ -342,7 +336,7 @@ def _read_lists_with_holes(y, lengths, name, labels, kept, holes) -> _Reading:
 
 def _split_tags(tags, offsets, scheme):
     """Return prefix (N,) and label of each token's tag."""
-    entries = read_entries(tags, offsets, None, "y")
+    entries = read_entries(tags, offsets, "y")
     parts = [split_entry(tag, entries, i, scheme) for i, tag in enumerate(entries.distinct)]
     prefixes = np.array([prefix for prefix, _ in parts], dtype=np.int8)
     return prefixes[entries.numbers], [parts[i][1] for i in entries.numbers.tolist()]

@@ -95,7 +95,7 @@ class MarginalsDisplay(Display):
         sequence : int, default=0
             The number of the sequence in X.
         of : {"tokens", "segments"}, default="tokens"
-            Whether to show ``predict_marginals`` or ``segment_marginals``.
+            Whether to show ``predict_marginals``, or the segments of ``predict_segments``.
         threshold : float, default=0.05
             Lowest probability of a segment.
         known : list of label sequences, or array-like, default=None
@@ -125,7 +125,7 @@ class MarginalsDisplay(Display):
             options["known"] = safe_indexing(known, [number])
         tokens = tokens_of(one, number, field)
         if of == "segments":
-            marginals = method_of_model(estimator, "segment_marginals")(one, threshold, **options)[0].tolist()
+            marginals = method_of_model(estimator, "predict_segments")(one, threshold=threshold, **options)[0].tolist()
             labels = segment_labels(model_inside(estimator), options.get("scheme", "auto"))
             return cls(tokens, None, labels, read_rows(marginals, len(tokens), 0, "marginals"))
         marginals = method_of_model(estimator, "predict_marginals")(one, **options)[0]
@@ -140,7 +140,7 @@ class MarginalsDisplay(Display):
         x : sequence
             The tokens.
         marginals : array-like of shape (n_tokens, n_classes), or segments
-            As ``predict_marginals`` or ``segment_marginals`` return it for the sequence.
+            As ``predict_marginals`` or ``predict_segments`` return it for the sequence.
         classes : list of labels
             The classes, if ``marginals`` are probabilities of tokens.
         field : object, default=None

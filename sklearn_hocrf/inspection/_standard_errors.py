@@ -47,7 +47,7 @@ def weight_standard_errors(
         calibration around one. The temperature of calibration is treated as known: it divides the errors as it divides
         the weights.
     X : list of sequences, SequenceBatch, array-like or sparse matrix
-        The training data, as in ``fit`` of the estimator. Without ``class_weight`` and ``pruning``, labels are not
+        The training data, as in ``fit`` of the estimator. Without ``pruning``, labels are not
         needed: the curvature of the likelihood does not depend on them.
     weights : list of tuples (pattern, feature)
         The weights. A pattern is a tuple of labels, as in ``patterns_``. A feature is a name, as in
@@ -55,11 +55,9 @@ def weight_standard_errors(
         the weight of each token of a segment.
     y : list of label sequences, or array-like, default=None
         As in the estimator's ``fit``.
-        The training labels, from which ``class_weight`` makes the weights of the sequences in the objective, and which
-        ``pruning`` adds to the candidates.
+        The training labels, which ``pruning`` adds to the candidates.
     sample_weight : array-like of shape (n_sequences,), default=None
-        As in ``fit``. For a model with ``class_weight`` and without ``y``: the weights of the sequences in the
-        objective, which are those of ``fit`` times the mean label weights of their tokens.
+        As in ``fit``.
     tol : float, default=1e-6
         Relative error of the residual at which conjugate gradients stop.
     max_iter : int, default=1000
@@ -72,7 +70,7 @@ def weight_standard_errors(
     Raises
     ------
     ValueError
-        If the model was not trained in this way, if it lacks one of the weights, if ``class_weight`` or ``pruning``
+        If the model was not trained in this way, if it lacks one of the weights, if ``pruning``
         needs ``y``, if y does not match X or has labels that the model does not know, or if a setting is out of range.
     numpy.linalg.LinAlgError
         If conjugate gradients do not converge. They cannot if neither data nor prior determine a weight.
@@ -209,10 +207,6 @@ class _Laplace:
         penalty = fitted.penalty()
         Course(trained).refuse("standard errors", penalty)
         self.precision = penalty.precision
-        if trained.class_weight is not None and y is None and sample_weight is None:
-            raise ValueError(
-                f"class_weight={trained.class_weight!r} makes the weights of sequences depend on their labels: pass y"
-            )
         if fitted.record.had_holes:
             raise ValueError(
                 "standard errors require maximum likelihood with all labels, but y had holes in fit: the likelihood is "

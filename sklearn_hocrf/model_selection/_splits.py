@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
 from .._estimator.course import Course
-from .._validation import TrainingData, has_soft_labels
+from .._validation import TrainingData
 from .._validation._sklearn import safe_indexing
 from ._fold import Fold
 from ._groups import WeightGroups
@@ -97,11 +97,6 @@ def _make_fold(estimator, split, targets, groups) -> Fold:
 
 
 def _read(course, X, y, weight, fixed=None) -> TrainingData:
-    if has_soft_labels(y):
-        raise ValueError(
-            "y has probabilities of labels, for which there is no held-out likelihood: learn the penalties from the "
-            "most probable labels"
-        )
     data = course.read(X, y, weight, fixed)
     if data.runs is not None:
         raise ValueError(
