@@ -8,23 +8,20 @@ exact, and both are scikit-learn estimators.
 :mod:`sklearn_hocrf.crf`                 labels of tokens
 :mod:`sklearn_hocrf.semicrf`             labels of segments
 :mod:`sklearn_hocrf.feature_extraction`  transformers that make features, batches
-:mod:`sklearn_hocrf.pipeline`            pipelines with all methods of the estimators
 :mod:`sklearn_hocrf.training`            objectives, penalties and solvers
-:mod:`sklearn_hocrf.settings`            constraints
 :mod:`sklearn_hocrf.callback`            progress, early stopping, checkpoints
-:mod:`sklearn_hocrf.model_selection`     learned penalties, predictions by cross-validation
+:mod:`sklearn_hocrf.model_selection`     learned penalties, cross-validated predictions, calibration, conformal sets
 :mod:`sklearn_hocrf.metrics`             scores, scorers, reports, tables of errors, significance tests
-:mod:`sklearn_hocrf.inspection`          weights, explanations, standard errors, what to label next, pictures
-:mod:`sklearn_hocrf.calibration`         corrected probabilities, sets of labellings with a guarantee
+:mod:`sklearn_hocrf.inspection`          weights, explanations, segments in coloured text
 :mod:`sklearn_hocrf.text`                texts to tokens, spans to tags, and back
 :mod:`sklearn_hocrf.datasets`            readers of files and data frames, generated data
 :mod:`sklearn_hocrf.tagger`              models as small files, which are read with numpy alone
-:mod:`sklearn_hocrf.interop`             models of CRFsuite
 :mod:`sklearn_hocrf.dask`                training and prediction on a cluster: ``pip install 'sklearn_hocrf[dask]'``
 =======================================  ===============================================================================
 
-``python -m sklearn_hocrf warm-up`` compiles all kernels: see :mod:`sklearn_hocrf.__main__`. ``TRUSTED_TYPES`` is for
-``skops.io.load``: see docs/guide/production.md.
+:func:`make_pipeline` chains transformers and an estimator, with all methods of the estimator, and :class:`Constraints`
+says which labels may follow each other. ``TRUSTED_TYPES`` is for ``skops.io.load``: see docs/guide/production.md.
+``python -m sklearn_hocrf warm-up`` compiles all kernels: see :mod:`sklearn_hocrf.__main__`.
 
 >>> from sklearn_hocrf import HighOrderCRF
 >>> X, y = (
@@ -44,21 +41,19 @@ from typing import TYPE_CHECKING
 from ._version import __version__
 
 __all__ = [
+    "Constraints",
     "HighOrderCRF",
     "HighOrderSemiCRF",
     "SequenceBatch",
     "TRUSTED_TYPES",
     "__version__",
-    "calibration",
     "callback",
     "datasets",
     "feature_extraction",
     "inspection",
-    "interop",
+    "make_pipeline",
     "metrics",
     "model_selection",
-    "pipeline",
-    "settings",
     "tagger",
     "text",
     "training",
@@ -68,31 +63,31 @@ if TYPE_CHECKING or (find_spec("dask") and find_spec("distributed")):  # of an e
 
 if TYPE_CHECKING:
     from . import (
-        calibration,
         callback,
         dask,
         datasets,
         feature_extraction,
         inspection,
-        interop,
         metrics,
         model_selection,
-        pipeline,
-        settings,
         tagger,
         text,
         training,
     )
     from ._data.batch import SequenceBatch
+    from ._estimator.constraints import Constraints
     from ._persistence import TRUSTED_TYPES
+    from ._pipeline import make_pipeline
     from .crf import HighOrderCRF
     from .semicrf import HighOrderSemiCRF
 else:
     _PLACES = {
+        "Constraints": "_estimator.constraints",
         "HighOrderCRF": "crf",
         "HighOrderSemiCRF": "semicrf",
         "SequenceBatch": "_data.batch",
         "TRUSTED_TYPES": "_persistence",
+        "make_pipeline": "_pipeline",
     }
 
     def __getattr__(name):

@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -22,14 +22,8 @@ from ._data.schemes import OUTSIDE
 from ._data.texts import escaped, visible
 
 __all__ = [
-    "COLORS",
     "EDGES",
-    "Display",
     "HtmlPage",
-    "LINES",
-    "MARKERS",
-    "NEGATIVE",
-    "POSITIVE",
     "Table",
     "bar",
     "chip",
@@ -37,7 +31,6 @@ __all__ = [
     "html_table",
     "listed",
     "number",
-    "pyplot",
     "table_of",
     "texts_of",
     "tokens_of",
@@ -48,9 +41,6 @@ __all__ = [
 COLORS = ["#77AADD", "#EE8866", "#EEDD88", "#FFAABB", "#99DDFF", "#44BB99", "#BBCC33", "#AAAA00"]
 TINTS = ["#BBD4EE", "#F6C3B2", "#F6EEC3", "#FFD4DD", "#CCEEFF", "#A1DDCC", "#DDE599", "#D4D47F"]  # mixed with white
 GREY = "#DDDDDD"
-# Okabe and Ito's colours for lines on white, distinguishable with any kind of colour vision, and markers for them
-LINES = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]
-MARKERS = "osD^vP*X"
 POSITIVE, NEGATIVE = COLORS[0], COLORS[1]
 EDGES = {  # line style, and colours that are visible on black and on white: a chip is right, wrong, or missing
     "": ("solid", "transparent"),
@@ -78,16 +68,12 @@ def chip(text: str, caption: str, color: str, edge: str = "") -> str:
     return f'<span style="{style}"><span style="unicode-bidi:plaintext">{escaped(text)}</span>{after}</span>'
 
 
-def bar(value: float, largest: float, *, signed: bool = False) -> str:
-    """Return a bar as HTML: for numbers from 0 to ``largest``, or, if signed, to both sides of the middle."""
-    share = 100 * min(abs(value) / largest, 1.0) if largest > 0 else 0.0
-    first, last = 0.0, share
-    if signed:
-        first, last = (50, 50 + share / 2) if value >= 0 else (50 - share / 2, 50)
-    color = POSITIVE if value >= 0 else NEGATIVE
+def bar(value: float, largest: float) -> str:
+    """Return a bar as HTML, to the right or to the left of the middle; ``largest`` is the largest absolute value."""
+    share = 50 * min(abs(value) / largest, 1.0) if largest > 0 else 0.0
+    color, first, last = (POSITIVE, 50, 50 + share) if value >= 0 else (NEGATIVE, 50 - share, 50)
     steps = f"transparent {first:.1f}%,{color} {first:.1f}%,{color} {last:.1f}%,transparent {last:.1f}%"
-    width = "min-width:3em" if signed else "width:3em;margin:auto"
-    return f'<div style="height:.7em;{width};background:linear-gradient(to right,{steps})"></div>'
+    return f'<div style="height:.7em;min-width:3em;background:linear-gradient(to right,{steps})"></div>'
 
 
 def html_table(head: Iterable[str], rows: Iterable[Iterable[str]], alignments: Iterable[str]) -> str:
@@ -99,21 +85,6 @@ def html_table(head: Iterable[str], rows: Iterable[Iterable[str]], alignments: I
         cells = (f'<td dir="auto" style="{style}">{cell}</td>' for style, cell in zip(styles, row, strict=True))
         body += f"<tr>{''.join(cells)}</tr>"
     return f'<table style="border-collapse:collapse"><thead><tr>{header}</tr></thead><tbody>{body}</tbody></table>'
-
-
-def pyplot() -> Any:
-    """Return matplotlib's pyplot.
-
-    Raises
-    ------
-    ImportError
-        If matplotlib is absent.
-    """
-    try:
-        from matplotlib import pyplot as plt
-    except ImportError as error:
-        raise ImportError("plot needs matplotlib: pip install 'sklearn_hocrf[plot]'") from error
-    return plt
 
 
 class HtmlPage:
@@ -158,27 +129,6 @@ class HtmlPage:
             # lone surrogates cannot be encoded
             Path(path).write_text(page, encoding="utf-8", errors="xmlcharrefreplace")
         return page
-
-
-class Display(HtmlPage):
-    """Base class of objects that notebooks show as HTML and matplotlib draws."""
-
-    def plot(self, ax: Any = None) -> Self:
-        """Draw the display with matplotlib.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            Axes to draw on; None means a new figure of a suitable size.
-
-        Returns
-        -------
-        display : object
-            The display itself.
-        """
-        self.ax_ = self._plot(ax)  # type: ignore[attr-defined]
-        self.figure_ = self.ax_.figure
-        return self
 
 
 class Table(HtmlPage, list):

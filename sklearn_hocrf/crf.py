@@ -40,9 +40,10 @@ and segmentation. JMLR 15, 2014, 981-1009.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from numbers import Integral
-from typing import Any
+from os import PathLike
+from typing import Any, Self
 
 import numpy as np
 
@@ -85,10 +86,9 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
     ----------
     max_order : int, default=1
         Highest order of the label patterns: a pattern has at most ``max_order + 1`` labels.
-    sigma_reg : float, sequence of float or mapping, default=1.0
-        Standard deviation of the Gaussian prior: the penalty is the sum of w^2 / (2 sigma^2). In a sequence, value k
-        (from 0) applies to the weights of patterns of order k; the last value repeats, and surplus values are ignored.
-        ``inf`` means no penalty. A mapping assigns one value to each group of weights. Its keys are
+    sigma_reg : float or mapping, default=1.0
+        Standard deviation of the Gaussian prior: the penalty is the sum of w^2 / (2 sigma^2). ``inf`` means no
+        penalty. A mapping assigns one value to each group of weights. Its keys are
 
         * ``("features", k)``: the weights of pairs of a feature and a pattern of order k,
         * ``("patterns", k)``: the weights of patterns of order k themselves,
@@ -109,40 +109,36 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         [['DET', 'NOUN']]
 
         Keys of orders that the model lacks are ignored. A weight that no key covers is an error.
-    l1_reg : float, sequence of float or mapping, default=0.0
-        Strength of the L1 penalty (CRFsuite's c1), which adds the sum of l1_reg * abs(w). A sequence is read by order,
-        and a mapping by groups of weights, as for ``sigma_reg``. An L1 penalty makes many weights exactly 0; patterns
-        and pairs without weights are removed from the fitted model, see Notes.
+    l1_reg : float or mapping, default=0.0
+        Strength of the L1 penalty (CRFsuite's c1), which adds the sum of l1_reg * abs(w). A mapping has values for
+        groups of weights, as for ``sigma_reg``. An L1 penalty makes many weights exactly 0; patterns and pairs without
+        weights are removed from the fitted model, see Notes.
     patterns : {"observed", "all"} or iterable of tuples of labels, default="observed"
         "observed" selects the patterns that occur in the training labels, "all" every possible pattern (an error above
-        a million). An iterable selects the given patterns and all single labels. To find out
-        which patterns matter, use ``l1_reg``: patterns whose weights become 0 leave the model.
-    min_pattern_count : float, default=1
-        Observed patterns of two or more labels whose count is lower are dropped. Counts are weighted by
-        ``sample_weight``. A value of at most 1 keeps every pattern that occurs in a sequence of positive weight.
+        a million). An iterable selects the given patterns and all single labels. To find out which patterns matter, use
+        ``l1_reg``: patterns whose weights become 0 leave the model.
     feature_order : int or dict, default=0
         Orders of the patterns that are paired with features. An int k means orders 0 to k. A dict maps prefixes of
         feature names to an int k or to a tuple of exact orders. The longest matching prefix decides; features without a
         matching prefix get order 0.
-    min_pair_count : float, default=1
-        (Pattern, feature) pairs with a lower count in the training data get no weight. Counts are weighted, and small
-        values handled, as for ``min_pattern_count``. Ignored if ``all_pairs=True``.
+    min_count : float, default=1
+        Observed patterns of two or more labels, and (pattern, feature) pairs, with a lower count in the training data
+        get no weight. Counts are weighted by ``sample_weight``. A value of at most 1 keeps everything that occurs in a
+        sequence of positive weight. Given patterns are not counted, nor are pairs if ``all_pairs=True``.
     fit_intercept : bool, default=True
         Whether each single label has an intercept. It is penalised like the other weights.
     all_pairs : bool, default=False
         Whether (pattern, feature) pairs that do not occur in the training data get a weight, too. A pair occurs where
         the feature is nonzero at the position at which the pattern ends.
-    constraints : {"bio", "bioes", "bilou", "bmes", "iob1"}, Constraints, callable or None, default=None
+    constraints : {"bio", "bioes", "bilou", "bmes", "iob1"}, Constraints or None, default=None
         Which labels may follow each other. A labelling that violates a constraint has probability 0, in training and in
         prediction. A training sequence that violates one is an error.
 
         * The name of a tagging scheme: labels are tags, and only tag sequences that are valid in the scheme are
           possible. :class:`HighOrderSemiCRF` describes the schemes. The strict form of "iob1" uses B only directly
           after a segment of the same label.
-        * :class:`~sklearn_hocrf.settings.Constraints`: forbidden runs of labels, or allowed pairs, and the labels with
+        * :class:`~sklearn_hocrf.Constraints`: forbidden runs of labels, or allowed pairs, and the labels with
           which a sequence may begin and end.
-        * A function of a label and the next one, which returns whether they may be neighbours. It is called once for
-          each pair of labels; None represents the label before the first and after the last one.
 
     pruning : int or None, default=None
         For hundreds of labels and more: how many of them each token keeps. None keeps all, and so does a number that is
@@ -157,7 +153,7 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         of a segment), which counts for every label with this part: shared weights let rare labels borrow strength from
         frequent ones. The label itself keeps its own weights. Parts that occur in only one label are redundant, and are
         left out. Labels that are missing from a mapping have no parts. Parts must be hashable and mutually comparable,
-        but need not be strings. Penalties, ``min_pair_count`` and ``all_pairs`` treat a part like a single label. Not
+        but need not be strings. Penalties, ``min_count`` and ``all_pairs`` treat a part like a single label. Not
         for "local_feature_matching".
     objective : {"likelihood", "local_feature_matching", "hinge", "perceptron"} or object, default="likelihood"
         The function to minimise, without the penalty:
@@ -325,15 +321,14 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         self,
         max_order: int = 1,
         *,
-        sigma_reg: float | Sequence[float] | Mapping[Any, float] = 1.0,
-        l1_reg: float | Sequence[float] | Mapping[Any, float] = 0.0,
+        sigma_reg: float | Mapping[Any, float] = 1.0,
+        l1_reg: float | Mapping[Any, float] = 0.0,
         patterns: str | Iterable[tuple] = "observed",
-        min_pattern_count: float = 1,
         feature_order: int | Mapping[str, Any] = 0,
-        min_pair_count: float = 1,
+        min_count: float = 1,
         fit_intercept: bool = True,
         all_pairs: bool = False,
-        constraints: str | Constraints | Callable[[Any, Any], bool] | None = None,
+        constraints: str | Constraints | None = None,
         pruning: int | None = None,
         label_parts: Mapping[Any, Iterable] | Callable[[Any], Iterable] | None = None,
         objective: str | Objective = "likelihood",
@@ -350,9 +345,8 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         self.sigma_reg = sigma_reg
         self.l1_reg = l1_reg
         self.patterns = patterns
-        self.min_pattern_count = min_pattern_count
         self.feature_order = feature_order
-        self.min_pair_count = min_pair_count
+        self.min_count = min_count
         self.fit_intercept = fit_intercept
         self.all_pairs = all_pairs
         self.constraints = constraints
@@ -367,6 +361,81 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.random_state = random_state
+
+    @classmethod
+    def from_crfsuite(cls, model: str | PathLike[str] | Any, *, encoding: str = "utf-8") -> Self:
+        """Return a CRFsuite model as a fitted estimator.
+
+        It gives the same labels and the same marginals, and accepts the same X: sequences of feature dicts, or of lists
+        of attribute names. It offers everything that a fitted estimator does: ``predict_nbest``, ``known``,
+        ``segment_marginals``, pickle, skops. If several labellings have the same score, CRFsuite may return a different
+        one.
+
+        The features of CRFsuite are pairs of an attribute and a label, and pairs of neighbouring labels; it has no
+        weights of single labels, hence ``fit_intercept=False``. Its algorithms "ap", "pa" and "arow" do not train
+        probabilities; CRFsuite nevertheless gives marginals, and so does this model.
+
+        Parameters
+        ----------
+        model : str, path-like, sklearn_crfsuite.CRF or pycrfsuite.Tagger
+            Preferably the path of a model file, written by any program: weights are read exactly, without any other
+            package. A fitted ``sklearn_crfsuite.CRF`` also contains its penalty. An open ``Tagger`` does not give its
+            path; its weights are read from a text, so that they have 6 decimals, and names must not contain line ends.
+        encoding : str, default="utf-8"
+            Encoding of labels and attributes in the file. Python packages write UTF-8; the command line of CRFsuite
+            writes the bytes that it has read.
+
+        Returns
+        -------
+        crf : HighOrderCRF
+            A model with ``max_order=1``. ``n_iter_`` is 0, and ``objective_history_`` is nan. ``classes_`` and
+            ``feature_names_in_`` are sorted. For a ``sklearn_crfsuite.CRF``, the parameters ``sigma_reg``, ``l1_reg``,
+            ``patterns``, ``all_pairs`` and ``min_count`` are set such that training it
+            again minimises the same function; for a file, they have their defaults. With ``warm_start=True``, training
+            starts from these weights.
+
+        Raises
+        ------
+        ValueError
+            If the file is not a CRFsuite model, is damaged, or has names that are not text in this encoding; if there
+            are fewer than two labels. Damaged files are safe to read, whereas CRFsuite may end the process.
+        LookupError
+            If the encoding does not exist.
+        OSError
+            If the file cannot be read.
+        TypeError
+            If the model is not one of these.
+        sklearn.exceptions.NotFittedError
+            If the ``sklearn_crfsuite.CRF`` is not fitted.
+
+        References
+        ----------
+        .. [1] Okazaki, "CRFsuite: a fast implementation of Conditional Random Fields (CRFs)", 2007,
+           http://www.chokkan.org/software/crfsuite/.
+
+        Examples
+        --------
+        >>> import sklearn_crfsuite  # pip install sklearn-crfsuite
+        >>> from sklearn_hocrf import HighOrderCRF
+        >>> X, y = (
+        ...     [[{"word": "Ann"}, {"word": "left"}], [{"word": "left"}]],
+        ...     [["B-PER", "O"], ["O"]],
+        ... )
+        >>> theirs = sklearn_crfsuite.CRF(c2=0.5).fit(X, y)
+        >>> crf = HighOrderCRF.from_crfsuite(theirs)
+        >>> crf.predict(X) == [list(labels) for labels in theirs.predict(X)]
+        True
+
+        The ten best labellings in which each field occurs at most once:
+
+        >>> once = lambda labels: all(
+        ...     labels.count(label) <= 1 for label in labels if label.startswith("B-")
+        ... )
+        >>> candidates = crf.predict_nbest(X, 10, accept=once)
+        """
+        from ._crfsuite import crfsuite_estimator
+
+        return crfsuite_estimator(cls, model, encoding)
 
     def _read_training_targets(self, y, sequences, fixed=None):
         name = type(self).__name__

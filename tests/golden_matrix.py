@@ -32,22 +32,20 @@ from types import SimpleNamespace
 import numpy as np
 from scipy import sparse
 
-from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf.calibration import CalibratedSequenceLabeler
+from sklearn_hocrf import Constraints, HighOrderCRF, HighOrderSemiCRF, make_pipeline
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceDictVectorizer
-from sklearn_hocrf.inspection import explain, log_odds_standard_errors, template_importance, weight_standard_errors
+from sklearn_hocrf.inspection import explain
 from sklearn_hocrf.inspection import weights as table_of_weights
-from sklearn_hocrf.model_selection import PenaltySearchCV, cross_val_predict
-from sklearn_hocrf.pipeline import make_pipeline
-from sklearn_hocrf.settings import Constraints
+from sklearn_hocrf.model_selection import CalibratedSequenceLabeler, PenaltySearchCV, cross_val_predict
 from sklearn_hocrf.training import SGD, ElasticNet, PartialLikelihood
 
 # ----------------------------------------------------------------------------------------------- features and questions
 
 
-def may_follow(label, after):
-    """Return whether two labels may be neighbours; a function that can be pickled."""
-    return not (str(label).endswith("P") and str(after) in ("Q", "B-Q"))
+def allowed(labels):
+    """Return the constraint that Q does not follow P directly."""
+    pairs = [(a, b) for a in labels for b in labels if not (a.endswith("P") and b in ("Q", "B-Q"))]
+    return {"constraints": Constraints(allow=pairs), "@alone": True}
 
 
 # A feature is parameters of the estimator, and with "@" what it does beside: how data are made, how the model is
@@ -62,14 +60,12 @@ FEATURES = {
     "no penalty": {"sigma_reg": np.inf, "@alone": True},
     "penalty object": {"penalty": ElasticNet(0.7, 0.1), "@alone": True},
     "all patterns": {"patterns": "all", "@alone": True},
-    "frequent patterns": {"min_pattern_count": 3, "@alone": True},
     "features of pairs": {"feature_order": 1},
     "features of pairs by prefix": {"feature_order": {"w=": (0, 2)}, "@alone": True},
-    "frequent features": {"min_pair_count": 3},
+    "frequent": {"min_count": 3},
     "no intercept": {"fit_intercept": False},
     "all_pairs": {"all_pairs": True},
     "sample weights": {"@weights": True},
-    "constraints by function": {"constraints": may_follow, "@alone": True},
     "matching": {"objective": "local_feature_matching"},
     "hinge": {"objective": "hinge"},
     "perceptron": {"objective": "perceptron"},
@@ -89,6 +85,7 @@ FEATURES = {
     "values": {"@form": "values", "@alone": True},
 }
 FEATURES_OF_CRF = {
+    "allowed pairs": allowed(["O", "B-P", "I-P", "B-Q", "I-Q"]),
     "constraints by scheme": {"constraints": "bio"},
     "constraints": {
         "constraints": Constraints(forbid=[("I-P", "B-Q"), ("B-P", "I-P", "I-P", "I-P")], start=["O", "B-P"])
@@ -98,13 +95,13 @@ FEATURES_OF_CRF = {
     "pruning of states": {"pruning": 3},
 }
 FEATURES_OF_SEMICRF = {
+    "allowed pairs": allowed(["O", "P", "Q"]),
     "constraints by scheme": {"constraints": "bio", "@alone": True},
     "constraints": {"constraints": Constraints(forbid=[("P", "P"), ("P", "Q")], start=["O", "P"])},
     "parts": {"label_parts": {"P": ["field"], "Q": ["field"]}},
-    "longest segments": {"max_segment_length": {"P": 5}, "@alone": True},
-    "shortest segments": {"min_segment_length": {"Q": 2}},
+    "longest segments": {"segment_length": {"P": 5}, "@alone": True},
+    "shortest segments": {"segment_length": {"Q": (2, None)}},
     "segment features": {"@form": "segments"},
-    "one intercept": {"fit_intercept": "segment", "@alone": True},
     "runs": {"@scheme": "runs"},
     "lists of segments": {"@scheme": "segments"},
     "bioes tags": {"@scheme": "bioes"},
@@ -144,10 +141,6 @@ QUESTIONS = {
     "entropy of tokens": lambda case: case.model.entropy(case.X, level="token"),
     "table of weights": lambda case: table_of_weights(case.model),
     "explanation": lambda case: explain(case.model, case.X, 1, 0),
-    "standard errors": lambda case: weight_standard_errors(case.model, case.old.X, [(("O",), 0)], **ROUGH),
-    "standard errors of log-odds": lambda case: log_odds_standard_errors(
-        case.model, case.old.X, case.X, [(0, 0)], **ROUGH
-    ),
 }
 QUESTIONS_OF_ONE = {  # variants, and what takes long: asked if there is one feature
     "marginals, sets known": lambda case: case.model.predict_marginals(case.X, known=getattr(case, "sets", case.known)),
@@ -155,11 +148,9 @@ QUESTIONS_OF_ONE = {  # variants, and what takes long: asked if there is one fea
         case.X, 2, accept=lambda one: len(str(one)) % 3, max_candidates=9
     ),
     "explanation of a labelling": lambda case: explain(case.model, case.X, 1),
-    "importance": lambda case: template_importance(case.model, case.X, case.y, n_repeats=1, random_state=0),
     "cross-validation": lambda case: cross_val_predict(case.model, case.old.X, case.old.y, cv=2, method=MARGINALS),
     "pickled": lambda case: pickle.loads(pickle.dumps(case.model)).predict_marginals(case.X),
 }
-ROUGH = {"tol": 0.01, "max_iter": 50}  # of standard errors
 MARGINALS = "predict_marginals"
 
 

@@ -31,7 +31,7 @@ from sklearn_hocrf._data.segments import (
     segment_features,
 )
 from sklearn_hocrf._data.texts import pack_texts, unpack_texts
-from sklearn_hocrf._display import COLORS, GREY, color_map, table_of
+from sklearn_hocrf._display import COLORS, GREY, color_map, number, table_of
 from sklearn_hocrf._estimator import answers, base, callbacks, patterns, predictions, progress, pruning
 from sklearn_hocrf._estimator.answers import AnswersMixin
 from sklearn_hocrf._estimator.compatibility import CIRCUMSTANCES, FEATURES, REFUSALS
@@ -64,6 +64,7 @@ from sklearn_hocrf._objectives import (
     Tied,
 )
 from sklearn_hocrf._penalties import L2, ElasticNet
+from sklearn_hocrf._pipeline import _questions
 from sklearn_hocrf._solvers import (
     LBFGS,
     OWLQN,
@@ -115,11 +116,10 @@ from sklearn_hocrf.feature_extraction import _templates
 from sklearn_hocrf.feature_extraction._names import names_of_blocks
 from sklearn_hocrf.feature_extraction._tags import PRESETS, tag_channel
 from sklearn_hocrf.feature_extraction._templates import TemplateVocabularies
-from sklearn_hocrf.inspection._names import template_of
-from sklearn_hocrf.inspection._reasons import reasons_of
+from sklearn_hocrf.inspection._explanation import _reasons as summed_reasons
+from sklearn_hocrf.inspection._weights import template_of
 from sklearn_hocrf.model_selection._fold import FoldStep
 from sklearn_hocrf.model_selection._groups import WeightGroups
 from sklearn_hocrf.model_selection._novelty import _unseen, warn_of_folds
 from sklearn_hocrf.model_selection._penalty_search import _best_index, _settle, _Step
 from sklearn_hocrf.model_selection._splits import make_fold, split_data, training_data
-from sklearn_hocrf.pipeline import _questions

@@ -65,7 +65,7 @@ def segment_questions(seed):
     n_labels, repeats = int(rng.integers(2, 4)), bool(rng.random() < 0.7)
     blocks = None
     if rng.random() < 0.5:
-        blocks = (token_block(BAG, [0]), token_block(BEGIN, [1]), LengthBlock("log", 0))
+        blocks = (token_block(BAG, [0]), token_block(BEGIN, [1]), LengthBlock("gamma", 0))
     patterns = {tuple(rng.integers(0, n_labels, rng.integers(2, 5)).tolist()) for _ in range(rng.integers(0, 7))}
     patterns = [z for z in sorted(patterns) if repeats or not has_repeat(z)]
     case = random_segment_case(

@@ -32,19 +32,6 @@ class Plain(Objective):
         return 0.0
 
 
-class Bare:
-    """A penalty of a user, without a precision."""
-
-    def value(self, w):
-        return float(w @ w)
-
-    def value_gradient(self, w):
-        return float(w @ w), 2 * w
-
-    def gap(self, gradient):
-        return np.inf
-
-
 # parameters that make an estimator have a feature of the table; L1 and the like are those of the solvers' own needs
 GIVEN = {
     "pruning": {"pruning": 1},
@@ -52,8 +39,8 @@ GIVEN = {
     "parts": {"label_parts": {"A": ["x"], "B": ["x"]}},
     "L1": {"l1_reg": 0.1},
     "penalty object": {"penalty": L2(1.0)},
-    "no penalty": {"sigma_reg": [1.0, np.inf]},
-    "frequent features": {"min_pair_count": 2},
+    "no penalty": {"sigma_reg": {("patterns", 1): np.inf, None: 1.0}},
+    "frequent features": {"min_count": 2},
     "margins": {"objective": "hinge"},
     "local feature matching": {"objective": "local_feature_matching"},
     "another criterion": {"objective": Plain()},
@@ -64,8 +51,6 @@ GIVEN = {
     "EM by a solver that may climb": {"objective": PartialLikelihood("em"), "solver": "sgd"},
     "a stochastic solver": {"solver": "sgd"},
     "a second-order solver": {"solver": "newton-cg"},
-    "a sparse penalty": {"l1_reg": 0.1},
-    "a penalty without precision": {"penalty": Bare()},
 }
 MAIN = [
     *("pruning", "features of several labels", "parts", "L1", "penalty object", "no penalty", "frequent features"),
@@ -78,7 +63,6 @@ ALSO = {  # features that go with one of the main ones
     ],
     "local feature matching": ["another criterion", "a criterion without Hessian", "a criterion of whole labellings"],
     "a second-order solver": ["a second-order solver, without EM"],
-    "L1": ["a sparse penalty"],
 }
 # what solvers say that they need of objectives and penalties
 BY_NEEDS = {
@@ -99,7 +83,6 @@ MEANING = {
     "stream": "`partial_fit`",
     "cluster": "`dask`",
     "learned penalties": "`PenaltySearchCV`",
-    "standard errors": "`weight_standard_errors`",
 }
 NEEDS = "the solver needs a method that the criterion or the penalty does not have; the message names both"
 HEAD = """# What works with what

@@ -6,8 +6,7 @@ from functools import cache
 from sklearn.decomposition import TruncatedSVD
 from sklearn.preprocessing import StandardScaler
 
-from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, settings, training
-from sklearn_hocrf.calibration import CalibratedSequenceLabeler, ConformalSequenceLabeler
+from sklearn_hocrf import Constraints, HighOrderCRF, HighOrderSemiCRF, make_pipeline, training
 from sklearn_hocrf.feature_extraction import (
     PhraseFeatures,
     SegmentFeatureExtractor,
@@ -17,8 +16,7 @@ from sklearn_hocrf.feature_extraction import (
     TemplateVectorizer,
     TokenTransformer,
 )
-from sklearn_hocrf.model_selection import PenaltySearchCV
-from sklearn_hocrf.pipeline import make_pipeline
+from sklearn_hocrf.model_selection import CalibratedSequenceLabeler, ConformalSequenceLabeler, PenaltySearchCV
 
 WORDS = [["Ann", "Lee", "met", "Bob"], ["met", "Ánna"], ["Bob", "met", "Ann", "Lee"], ["it", "rains"]] * 2
 TAGS = [["B-PER", "I-PER", "O", "B-PER"], ["O", "B-PER"], ["B-PER", "O", "B-PER", "I-PER"], ["O", "O"]] * 2
@@ -61,7 +59,7 @@ def estimators():
         "adagrad": {"solver": training.AdaGrad(random_state=0)},
         "partial": {"objective": training.PartialLikelihood("em")},
         "groups": {"sigma_reg": {("features", 0): 1.0, ("patterns", 1): 0.5, None: 2.0}},
-        "constraints": {"constraints": settings.Constraints(forbid=[("O", "I-PER")])},
+        "constraints": {"constraints": Constraints(forbid=[("O", "I-PER")])},
         "scheme": {"constraints": "bio", "max_order": 2},
         "pruning": {"pruning": 2, "max_order": 2},
         "parts": {"label_parts": {"B-PER": ["B", "PER"], "I-PER": ["I", "PER"]}},
@@ -89,7 +87,7 @@ def estimators():
             WORDS,
         ),
         "penalties": (PenaltySearchCV(chain(), cv=2, max_steps=1), NAMES),
-        "semi-CRF on dicts": (segments(max_segment_length=3), DICTS),
+        "semi-CRF on dicts": (segments(segment_length=3), DICTS),
         "places": (
             make_pipeline(
                 w, SegmentFeatureExtractor(begin=True, tags="bigrams", length="capped", scheme="bio"), segments()
@@ -101,11 +99,11 @@ def estimators():
                 SequenceDictVectorizer(columns="w"),
                 SegmentFeatureExtractor(bag="w:", identity="w", scheme="bio"),
                 SegmentLogOddsEncoder(scheme="bio", per_label=True, field="w"),
-                segments(min_segment_length=1),
+                segments(segment_length=(1, None)),
             ),
             DICTS,
         ),
-        "numbers": (make_pipeline(row, SegmentFeatureExtractor(end=True, length="log"), segments()), ROWS),
+        "numbers": (make_pipeline(row, SegmentFeatureExtractor(end=True, length="gamma"), segments()), ROWS),
         "a function of the user": (
             make_pipeline(
                 SegmentFeatureExtractor(functions=ends_in_vowel, vector_functions=n_tokens, scheme="bio"), segments()

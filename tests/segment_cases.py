@@ -39,6 +39,8 @@ from internals import (
 )
 from scipy import sparse
 
+from sklearn_hocrf import HighOrderSemiCRF
+
 # by prefix of the features' names: tag n-grams of BIO and BIOES inside a segment, across its last border, and others
 CHANNELS = {
     "bag:": BAG,
@@ -65,10 +67,7 @@ CHANNELS = {
     "last but one of 3 to 4:": Channel(FROM_STOP, 1, 3, 4),
     "all but the last:": Channel(RANGE, 0, 2),
 }
-LENGTHS = [
-    *(LengthBlock("indicator", 2), LengthBlock("capped", 1), LengthBlock("capped", 3), LengthBlock("log", 0)),
-    *(LengthBlock("gamma", 0), LengthBlock("poisson", 0)),
-]
+LENGTHS = [LengthBlock("indicator", 2), LengthBlock("capped", 1), LengthBlock("capped", 3), LengthBlock("gamma", 0)]
 WORDS = ("a", "b", "ab")
 
 
@@ -83,10 +82,8 @@ def channel_tokens(channel, u, v, length):
 
 def length_values(block, d):
     """Return the values of the features of a length block for segments of d tokens."""
-    if block.kind == "log":
-        return [math.log(d)]
-    if block.kind in ("gamma", "poisson"):
-        return [float(d), math.log(d if block.kind == "gamma" else math.factorial(d))]
+    if block.kind == "gamma":
+        return [float(d), math.log(d)]
     hits = [float(d == k) for k in range(1, block.longest + 1)]
     if block.kind == "capped" and d >= block.longest:
         hits[-1] = 1.0
@@ -237,7 +234,7 @@ def with_token_weights(longest, blocks, feature_orders):
     """Return the labels whose tokens have weights in addition to those of their segments, and of their lengths."""
     numbered = features_of(blocks, 0) if blocks else ()
     for (block, number), orders in zip(numbered, feature_orders, strict=False):
-        if isinstance(block, LengthBlock) and block.kind in ("gamma", "poisson") and number == 0 and 0 in orders:
+        if isinstance(block, LengthBlock) and block.kind == "gamma" and number == 0 and 0 in orders:
             return []  # the length itself is such a weight
     return [y for y, most in enumerate(longest) if most > 1 and len(longest) > 1]
 
@@ -471,3 +468,21 @@ def spread(layout, w):
     of_pairs = {(int(f), patterns[z]): x for z, f, x in zip(coef.row, coef.col, coef.data, strict=True) if x}
     of_tokens = {(layout.n_features, (y,)): x for y, x in enumerate(layout.token_coef(w)) if x}
     return of_patterns, of_pairs | of_tokens
+
+
+# --- intercepts -------------------------------------------------------------------------------------------------------
+
+
+class SegmentIntercepts(HighOrderSemiCRF):
+    """A model with one intercept for each label, which counts once per segment, as in published semi-CRFs."""
+
+    _intercepts = "segment"
+
+
+class TokenIntercepts(HighOrderSemiCRF):
+    """A model with one intercept for each label, which counts once per token."""
+
+    _intercepts = "token"
+
+
+WITH_INTERCEPTS = {True: HighOrderSemiCRF, "segment": SegmentIntercepts, "token": TokenIntercepts}

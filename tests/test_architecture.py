@@ -47,17 +47,15 @@ MAY_IMPORT = {
     "metrics": CORE | {"_validation", "_display"},
     "datasets": CORE | {"_validation"},
     "text": {"_kernels", "_data", "metrics"},
-    "inspection": CORE | {"_validation", "_objectives", "_penalties", "_settings", "_display", "metrics", "_estimator"},
+    "inspection": CORE | {"_validation", "_display", "metrics", "_estimator"},
     "training": LEARNING,
-    "settings": {"_estimator"},
     "_estimator": CORE | LEARNING | TOOLS | {"_validation", "_persistence", "_settings"},
-    "crf": CORE | LEARNING | TOOLS | {"_validation", "_persistence", "_settings", "_estimator"},
+    "_crfsuite": CORE | {"_validation", "_estimator"},
+    "crf": CORE | LEARNING | TOOLS | {"_validation", "_persistence", "_settings", "_estimator", "_crfsuite"},
     "semicrf": CORE | LEARNING | TOOLS | {"_validation", "_persistence", "_settings", "_estimator"},
-    "model_selection": CORE | LEARNING | {"_validation", "_persistence", "_settings", "_estimator", "_display"},
-    "calibration": CORE | LEARNING | {"_validation", "_persistence", "_estimator", "metrics"},
+    "model_selection": CORE | LEARNING | {"_validation", "_persistence", "_settings", "_estimator", "metrics"},
     "callback": {"_estimator", "_settings", "_files"},
-    "pipeline": ESTIMATORS | {"_validation"},
-    "interop": CORE | ESTIMATORS | {"_validation"},
+    "_pipeline": ESTIMATORS | {"_validation"},
     "dask": CORE | {"_estimator", "_validation", "_objectives", "_persistence", "_settings"},
     "tagger": set(),  # numpy alone: it may be copied elsewhere
     "_export": CORE | {"_validation", "_estimator", "_files", "feature_extraction", "tagger"},
@@ -71,16 +69,14 @@ MAY_IMPORT = {
         "settings",
         "training",
         "model_selection",
-        "calibration",
         "callback",
-        "pipeline",
+        "_pipeline",
         "text",
-        "interop",
         "dask",
         "tagger",
     },
-    "_warm_up": TOOLS | ESTIMATORS | {"_kernels", "model_selection", "pipeline"},
-    "_commands": TOOLS | ESTIMATORS | {"_data", "_persistence", "pipeline", "tagger"},
+    "_warm_up": TOOLS | ESTIMATORS | {"_kernels", "model_selection", "_pipeline"},
+    "_commands": TOOLS | ESTIMATORS | {"_data", "_persistence", "_pipeline", "tagger"},
     "__main__": TOOLS | ESTIMATORS | {"__init__", "_warm_up", "_commands"},
 }
 
@@ -97,12 +93,10 @@ OWNERS = {
     "skops": {"callback", "_commands"},  # of the extra "skops": imported when a file of that name is written
     "dask": {"dask"},  # of the extra "dask": that room is imported only by those who ask for it
     "distributed": {"dask"},
-    "matplotlib": {"_display", "inspection"},  # of the extra "plot": imported when something is drawn
+    "matplotlib": {"inspection"},  # of the extra "plot": imported when something is drawn
 }
 SKLEARN = (
-    TOOLS
-    | ESTIMATORS
-    | {"inspection", "_validation", "model_selection", "calibration", "callback", "pipeline", "interop", "dask"}
+    TOOLS | ESTIMATORS | {"inspection", "_validation", "model_selection", "callback", "_pipeline", "_crfsuite", "dask"}
 )
 SKLEARN_NAMES = {  # room below these -> all that it may take from scikit-learn
     "_persistence": {"sklearn.exceptions.InconsistentVersionWarning"},
@@ -441,7 +435,7 @@ def test_builtins_that_kernels_may_call_exist():
         (private_violations, "inspection/_weights.py", "def f(fitted):\n    return fitted._layout"),
         (
             private_violations,
-            "calibration/_temperature.py",
+            "model_selection/_temperature.py",
             "def f(fitted):\n    return fitted.estimator._ask('decode')",
         ),
         (layer_violations, "_solvers.py", "from sklearn_hocrf import _objectives"),

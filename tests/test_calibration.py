@@ -18,8 +18,7 @@ from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, LeaveOneOut
 from sklearn.pipeline import Pipeline
 from sklearn.pipeline import make_pipeline as sklearn_make_pipeline
 
-from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf.calibration import CalibratedSequenceLabeler
+from sklearn_hocrf import Constraints, HighOrderCRF, HighOrderSemiCRF, make_pipeline
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 from sklearn_hocrf.metrics import (
     LogLikelihoodScorer,
@@ -29,9 +28,7 @@ from sklearn_hocrf.metrics import (
     segment_brier_score,
     segment_outcomes,
 )
-from sklearn_hocrf.model_selection import PenaltySearchCV
-from sklearn_hocrf.pipeline import make_pipeline
-from sklearn_hocrf.settings import Constraints
+from sklearn_hocrf.model_selection import CalibratedSequenceLabeler, PenaltySearchCV
 
 
 def sentences(seed=0, n=24):
@@ -51,7 +48,7 @@ def sentences(seed=0, n=24):
 X, Y = sentences()
 NEW, NEW_Y = sentences(1, 40)
 WEAK = HighOrderCRF(sigma_reg=30.0, tol=1e-3)
-WEAK_SEGMENTS = HighOrderSemiCRF(scheme="bio", sigma_reg=30.0, tol=1e-3, max_segment_length=9)
+WEAK_SEGMENTS = HighOrderSemiCRF(scheme="bio", sigma_reg=30.0, tol=1e-3, segment_length=9)
 MODELS = {
     "chain": WEAK,
     "order 2": HighOrderCRF(2, sigma_reg=30.0, tol=1e-3),

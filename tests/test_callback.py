@@ -25,7 +25,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.fixes import parse_version
 
-from sklearn_hocrf import TRUSTED_TYPES, HighOrderCRF, HighOrderSemiCRF
+from sklearn_hocrf import TRUSTED_TYPES, HighOrderCRF, HighOrderSemiCRF, make_pipeline
 from sklearn_hocrf.callback import Checkpoint, EarlyStopping
 from sklearn_hocrf.feature_extraction import (
     SegmentFeatureExtractor,
@@ -36,7 +36,6 @@ from sklearn_hocrf.feature_extraction import (
 )
 from sklearn_hocrf.metrics import bio_f1_scorer, log_likelihood_scorer, token_accuracy_scorer
 from sklearn_hocrf.model_selection import PenaltySearchCV
-from sklearn_hocrf.pipeline import make_pipeline
 from sklearn_hocrf.training import LBFGS, SGD, PartialLikelihood, SolverReport
 
 IS_OLD = parse_version(sklearn.__version__) < parse_version("1.9")

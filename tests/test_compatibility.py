@@ -9,7 +9,6 @@ from internals import CIRCUMSTANCES, FEATURES, REFUSALS
 from matrix_page import GIVEN, MAIN, PAGE, excludes, page, reasons
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf.inspection import weight_standard_errors
 from sklearn_hocrf.model_selection import PenaltySearchCV
 
 X = [[["a"], ["b"], ["c"]], [["b"], ["c"]], [["a"], ["c"], ["a"]], [["c"], ["a"]]] * 2
@@ -34,10 +33,6 @@ def learn_penalties(model):
     PenaltySearchCV(model, cv=2, max_steps=1).fit(X, Y)
 
 
-def ask_standard_errors(model):
-    weight_standard_errors(model.fit(X, Y), X, [(("A",), 0)], y=Y)
-
-
 def train_on_cluster(model):
     """Only choose how to train, which refuses before any work."""
     dask = pytest.importorskip("sklearn_hocrf.dask", exc_type=ImportError)
@@ -50,7 +45,6 @@ ASK = {
     "stream": stream,
     "cluster": train_on_cluster,
     "learned penalties": learn_penalties,
-    "standard errors": ask_standard_errors,
 }
 
 
@@ -76,7 +70,7 @@ def test_each_row_refuses_before_any_work(row):
     model = model_with(row.feature, row.other)
     with pytest.raises(ValueError, match=without_fields(row.message)):
         ASK[row.other if row.other in CIRCUMSTANCES else ""](model)
-    assert row.other == "standard errors" or not hasattr(model, "coef_")
+    assert not hasattr(model, "coef_")
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -89,7 +83,7 @@ def test_what_no_row_names_works(pair):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("circumstance", ["holes", "stream", "cluster", "learned penalties", "standard errors"])
+@pytest.mark.parametrize("circumstance", ["holes", "stream", "cluster", "learned penalties"])
 @pytest.mark.parametrize("name", MAIN)
 def test_circumstances_that_no_row_names_work(name, circumstance):
     is_refused = reasons(name, circumstance)

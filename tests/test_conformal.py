@@ -1,10 +1,8 @@
-"""Conformal sets: coverage on drawn data, and sets by enumeration."""
+"""Conformal sets: coverage on drawn data, and sets by their definition."""
 
 import gzip
-import itertools
 import json
 import pickle
-import warnings
 
 import numpy as np
 import pytest
@@ -15,22 +13,15 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 
-from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
+from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, make_pipeline
 from sklearn_hocrf._estimator.fitted_model import FittedModel
-from sklearn_hocrf.calibration import CalibratedSequenceLabeler, ConformalSequenceLabeler
-from sklearn_hocrf.calibration._conformal import _Misses, _threshold
 from sklearn_hocrf.feature_extraction import SequenceDictVectorizer, SequenceFeatureExtractor
 from sklearn_hocrf.metrics import extract_segments
-from sklearn_hocrf.pipeline import make_pipeline
+from sklearn_hocrf.model_selection import CalibratedSequenceLabeler, ConformalSequenceLabeler
+from sklearn_hocrf.model_selection._conformal import _Misses, _threshold
 
 TAGS = ["B-P", "I-P", "O"]
-LEVELS = [
-    {"level": "sequence"},
-    {"level": "sequence", "conformity": "mass"},
-    {"level": "token"},
-    {"level": "token", "control": "mean"},
-    {"level": "segment"},
-]
+LEVELS = ["token", "segment"]
 
 
 def draw_tokens(n, random, longest=5):
@@ -86,28 +77,24 @@ def test_too_few_sequences():
 # ------------------------------------------------------------------------------------------------------------ coverage
 
 
-@pytest.mark.parametrize("options", [one for one in LEVELS if one != LEVELS[3] and one["level"] != "segment"], ids=str)
-def test_sequences_are_covered_though_the_model_is_wrong(drawn, options):
+def test_sequences_are_covered_though_the_model_is_wrong(drawn):
     model, X, y = drawn
     n, alpha = 500, 0.15
-    conformal = ConformalSequenceLabeler(model, alpha=alpha, max_size=300, **options).fit(X[:n], y[:n])
+    conformal = ConformalSequenceLabeler(model, alpha=alpha).fit(X[:n], y[:n])
     found = conformal.coverage(X[n:], y[n:])
     k, n_test = int(np.ceil((n + 1) * (1 - alpha))), len(X) - n
     least, most = (betabinom.ppf(p, n_test, k, n + 1 - k) / n_test for p in (1e-6, 1 - 1e-6))
-    assert least <= found.coverage
-    assert found.coverage <= most or options["level"] == "sequence"  # labellings tie: of few tokens there are few
-    assert found.complete == 1
-    assert found.shown == found.coverage
+    assert least <= found.coverage <= most
     assert model.log_likelihood(X, y).mean() < -0.1
     assert found.size > 1
 
 
-@pytest.mark.parametrize("options", LEVELS, ids=str)
-def test_the_expected_loss_is_kept(drawn, options):
+@pytest.mark.parametrize("level", LEVELS)
+def test_the_expected_loss_is_kept(drawn, level):
     """Over 6,000 random divisions, whose mean loss differs from its expectation by .034 with probability 1e-6."""
     model, X, y = drawn
     alpha, n = 0.2, 15
-    conformal = ConformalSequenceLabeler(model, alpha=alpha, **options)
+    conformal = ConformalSequenceLabeler(model, alpha=alpha, level=level)
     misses = conformal._misses(FittedModel(model), X, y)
     parts = [np.flatnonzero(misses.sequence == i) for i in range(len(X))]
     random, losses = np.random.default_rng(0), []
@@ -123,69 +110,20 @@ def test_the_expected_loss_is_kept(drawn, options):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("level", ["token", "sequence"])
-def test_addresses_are_covered(data_dir, level):
+def test_addresses_are_covered(data_dir):
     """A model of 150 addresses; coverage by 200 others is within what has probability 1e-6, ties on the upper side."""
     with gzip.open(data_dir / "usaddress" / "train.jsonl.gz", "rt", encoding="utf-8") as file:
         rows = [json.loads(line) for _, line in zip(range(650), file, strict=False)]
     order = np.random.default_rng(0).permutation(len(rows))
     X, y = [rows[i]["features"] for i in order], [rows[i]["labels"] for i in order]
     model = make_pipeline(SequenceDictVectorizer(), HighOrderCRF(tol=0.1)).fit(X[:150], y[:150])
-    conformal = ConformalSequenceLabeler(model, level=level).fit(X[150:350], y[150:350])
+    conformal = ConformalSequenceLabeler(model).fit(X[150:350], y[150:350])
     found = conformal.coverage(X[350:], y[350:]).coverage
     least, most = (betabinom.ppf(p, 300, 181, 20) / 300 for p in (1e-6, 1 - 1e-6))
-    assert least <= found
-    assert found <= most or level == "sequence"
+    assert least <= found <= most
 
 
-# --------------------------------------------------------------------------------------------------------- enumeration
-
-
-def brute_probabilities(model, tokens):
-    """Return all possible labellings and their probabilities, the most probable first."""
-    labellings = [list(one) for one in itertools.product(TAGS, repeat=len(tokens))]
-    p = np.exp(model.log_likelihood([tokens] * len(labellings), labellings))
-    order = np.argsort(-p, kind="stable")
-    return [labellings[i] for i in order if p[i] > 0], p[order][p[order] > 0]
-
-
-@pytest.mark.parametrize("conformity", ["probability", "mass"])
-@pytest.mark.parametrize("alpha", [0.05, 0.3, 0.7])
-def test_sets_of_labellings_equal_enumeration(drawn, conformity, alpha):
-    model, X, y = drawn
-    conformal = ConformalSequenceLabeler(model, alpha=alpha, conformity=conformity, max_size=1000).fit(X[:200], y[:200])
-    sizes = set()
-    for x, found in zip(X[200:230], conformal.predict_set(X[200:230]), strict=True):
-        labellings, p = brute_probabilities(model, x)
-        before = np.array([p[p > q + 1e-9].sum() for q in p])
-        kept = (1 - p if conformity == "probability" else before) <= conformal.threshold_ + 1e-9
-        assert sorted(found.labellings) == sorted(one for one, is_in in zip(labellings, kept, strict=True) if is_in)
-        np.testing.assert_allclose(found.probabilities, p[kept], atol=1e-12)
-        assert found.complete
-        sizes.add(len(found.labellings))
-    assert len(sizes) > 2 or alpha == 0.7
-
-
-@pytest.mark.parametrize("conformity", ["probability", "mass"])
-def test_labellings_that_tie_are_in_or_out_together(conformity):
-    X, y = [[["a"], ["a"]]] * 10, [["x", "x"], ["x", "y"], ["y", "x"], ["y", "y"], ["x", "x"]] * 2
-    crf = HighOrderCRF(max_order=0, fit_intercept=False, sigma_reg=1e-9).fit(X, y)  # all four tie
-    conformal = ConformalSequenceLabeler(crf, alpha=0.2, conformity=conformity).fit(X, y)
-    [found] = conformal.predict_set(X[:1])
-    assert len(found.labellings) == 4
-    assert found.complete
-
-
-@pytest.mark.parametrize("max_size", [1, 3, 4, 5])
-def test_large_sets_are_cut(max_size):
-    X, y = [[["a"], ["a"]]] * 10, [["x", "x"], ["x", "y"], ["y", "x"], ["y", "y"], ["x", "x"]] * 2
-    crf = HighOrderCRF(max_order=0, fit_intercept=False, sigma_reg=1e-9).fit(X, y)
-    conformal = ConformalSequenceLabeler(crf, alpha=0.2, max_size=max_size).fit(X, y)
-    [found] = conformal.predict_set(X[:1])
-    assert (len(found.labellings), found.complete) == (min(max_size, 4), max_size >= 4)
-    coverage = conformal.coverage(X, y)
-    assert coverage.coverage == 1
-    assert coverage.complete == (max_size >= 4)
+# ---------------------------------------------------------------------------------------------------------------- sets
 
 
 def test_sets_of_tokens_and_segments(drawn):
@@ -207,8 +145,8 @@ def test_sets_of_tokens_and_segments(drawn):
 
 
 @pytest.mark.parametrize("scheme", ["bio", "runs", "segments"])
-@pytest.mark.parametrize("options", LEVELS, ids=str)
-def test_semi_crfs(drawn, scheme, options):
+@pytest.mark.parametrize("level", LEVELS)
+def test_semi_crfs(drawn, scheme, level):
     _, X, y = drawn
     X, y = ([one for one in part[:100] if one] for part in (X, y))
     if scheme == "runs":
@@ -216,14 +154,10 @@ def test_semi_crfs(drawn, scheme, options):
     if scheme == "segments":
         y = [[(t, t + 1, tag[-1]) for t, tag in enumerate(tags)] for tags in y]
     crf = HighOrderSemiCRF(scheme=scheme).fit(X[:40], y[:40])
-    conformal = ConformalSequenceLabeler(crf, alpha=0.2, **options).fit(X[:40], y[:40])
+    conformal = ConformalSequenceLabeler(crf, alpha=0.2, level=level).fit(X[:40], y[:40])
     found = conformal.coverage(X[:40], y[:40])
     assert found.coverage >= 0.8
-    assert found.complete == 1
     assert conformal.predict(X[40:]) == crf.predict(X[40:])
-    if options == LEVELS[0]:
-        best = [max(one.labellings, default=None, key=lambda labels: 0) for one in conformal.predict_set(X[40:])]
-        assert all(a is None or a == b for a, b in zip(best, crf.predict(X[40:]), strict=True))
 
 
 def test_models_inside_of_other_estimators():
@@ -257,6 +191,8 @@ def test_what_is_refused(drawn):
         ConformalSequenceLabeler(HighOrderCRF(objective="hinge").fit([[["a0"], ["a1"]]], [["O", "B-P"]])).fit(X, y)
     with pytest.raises(ValueError, match="alpha"):
         ConformalSequenceLabeler(model, alpha=1.0).fit(X, y)
+    with pytest.raises(ValueError, match="level"):
+        ConformalSequenceLabeler(model, level="sequence").fit(X, y)
 
 
 def test_truths_of_probability_zero(drawn):
@@ -265,10 +201,9 @@ def test_truths_of_probability_zero(drawn):
     odd = [["B-Z"] * len(labels) for labels in y[:40]]
     X, y = [x for x in X[:40] if x] * 2, [labels for labels in [*odd, *y[:40]] if labels]
     X = X[: len(y)]
-    for options in LEVELS[:4]:
-        with pytest.warns(UserWarning, match="sets contain everything"):
-            conformal = ConformalSequenceLabeler(model, alpha=0.1, **options).fit(X, y)
-        assert conformal.threshold_ == 1
+    with pytest.warns(UserWarning, match="sets contain all labels"):
+        conformal = ConformalSequenceLabeler(model, alpha=0.1).fit(X, y)
+    assert conformal.threshold_ == 1
     with pytest.raises(ValueError, match="sets would contain all possible segments"):
         ConformalSequenceLabeler(model, alpha=0.1, level="segment").fit(X, y)
     conformal = ConformalSequenceLabeler(model, alpha=0.6).fit(X, y)
@@ -276,23 +211,10 @@ def test_truths_of_probability_zero(drawn):
     assert 0.4 <= conformal.coverage(X, y).coverage <= 0.5
 
 
-@pytest.mark.parametrize(("length", "is_warned"), [(25, False), (35, True)])
-def test_long_sequences_have_improbable_labellings(length, is_warned):
-    """2 ** -25 can be told from 0, so that sets do not contain everything; 2 ** -35 cannot."""
-    crf = HighOrderCRF(0, fit_intercept=False, sigma_reg=1e-9).fit([[["a"], ["b"]]], [["x", "y"]])
-    X, y = [[["a"]] * length] * 10, [["x"] * length] * 10
-    with warnings.catch_warnings(record=True, action="always") as caught:
-        conformal = ConformalSequenceLabeler(crf, max_size=3).fit(X, y)
-    assert [str(one.message)[:23] for one in caught] == ["sets contain everything"] * is_warned
-    [found] = conformal.predict_set(X[:1])
-    assert (len(found.labellings), found.complete) == (3, False)
-
-
 def test_empty_sequences(drawn):
     model, X, y = drawn
-    for options in LEVELS:
-        conformal = ConformalSequenceLabeler(model, **options).fit(X[:100], y[:100])
+    for level in LEVELS:
+        conformal = ConformalSequenceLabeler(model, level=level).fit(X[:100], y[:100])
         [found] = conformal.predict_set([[]])
-        expected = {"sequence": ([[]], [1.0], True), "token": []}
-        assert len(found) == 0 if options["level"] == "segment" else tuple(found) == tuple(expected[options["level"]])
+        assert len(found) == 0
         assert conformal.coverage([[]], [[]]).coverage == 1

@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from cases import by_order
 from internals import SequenceBatch
 from scipy import sparse
 from scipy.special import logsumexp
@@ -173,7 +174,7 @@ def test_probabilities_are_those_of_all_labellings(parameters):
 
 
 def test_history_and_gap_describe_the_minimised_function():
-    crf = HighOrderCRF(max_order=2, sigma_reg=(2.0, 0.5)).fit(X, Y)
+    crf = HighOrderCRF(max_order=2, sigma_reg=by_order(2.0, 0.5)).fit(X, Y)
     history = crf.objective_history_
     assert history.shape == (crf.n_iter_ + 1,)
     np.testing.assert_allclose(history[0], 11 * np.log(3))  # all weights are 0: 11 tokens, 3 labels
@@ -181,7 +182,7 @@ def test_history_and_gap_describe_the_minimised_function():
     precision = np.where(orders == 0, 1 / 2.0**2, 1 / 0.5**2)
     squares = crf.pattern_coef_**2 + (crf.coef_**2).sum(axis=1)
     np.testing.assert_allclose(history[-1], precision @ squares / 2 - crf.log_likelihood(X, Y).sum(), rtol=1e-12)
-    exact = HighOrderCRF(max_order=2, sigma_reg=(2.0, 0.5), tol=1e-7).fit(X, Y)
+    exact = HighOrderCRF(max_order=2, sigma_reg=by_order(2.0, 0.5), tol=1e-7).fit(X, Y)
     assert 0 <= history[-1] - exact.objective_history_[-1] <= crf.optimality_gap_ < 1e-4
 
 
@@ -235,13 +236,11 @@ def test_feature_names_are_there_only_if_x_has_some():
 
 def test_sigma_may_differ_by_order():
     plain = HighOrderCRF(max_order=2, sigma_reg=0.7).fit(X, Y)
-    for same in ([0.7], (0.7, 0.7), np.full(5, 0.7), (0.7, 0.7, 0.7, 100)):
-        np.testing.assert_array_equal(
-            HighOrderCRF(max_order=2, sigma_reg=same).fit(X, Y).pattern_coef_, plain.pattern_coef_
-        )
-    tight = HighOrderCRF(max_order=2, sigma_reg=(1.0, 1e-3)).fit(X, Y)
+    same = HighOrderCRF(max_order=2, sigma_reg=by_order(0.7, 0.7, 0.7, 100)).fit(X, Y)
+    np.testing.assert_array_equal(same.pattern_coef_, plain.pattern_coef_)
+    tight = HighOrderCRF(max_order=2, sigma_reg=by_order(1.0, 1e-3)).fit(X, Y)
     assert np.abs(tight.pattern_coef_[3:]).max() < 1e-4 < np.abs(tight.pattern_coef_[:3]).max()
-    free = HighOrderCRF(max_order=1, sigma_reg=(1.0, np.inf), max_iter=5)
+    free = HighOrderCRF(max_order=1, sigma_reg=by_order(1.0, np.inf), max_iter=5)
     with pytest.warns(ConvergenceWarning):
         assert free.fit(X, Y).optimality_gap_ == np.inf
 
@@ -251,9 +250,9 @@ def test_patterns_can_be_observed_all_or_given():
     assert len(every.patterns_) == 3 + 9 + 27
     given = HighOrderCRF(max_order=2, patterns={("D", "A", "N"), ("A", "A"), ("N",)}).fit(X, Y)
     assert given.patterns_ == [("A",), ("D",), ("N",), ("A", "A"), ("D", "A", "N")]
-    frequent = HighOrderCRF(max_order=2, min_pattern_count=2).fit(X, Y)
+    frequent = HighOrderCRF(max_order=2, min_count=2).fit(X, Y)
     assert frequent.patterns_ == [("A",), ("D",), ("N",), ("A", "N"), ("D", "N")]
-    weighted = HighOrderCRF(max_order=2, min_pattern_count=2).fit(X, Y, sample_weight=[2, 0.5, 1, 0.5])
+    weighted = HighOrderCRF(max_order=2, min_count=2).fit(X, Y, sample_weight=[2, 0.5, 1, 0.5])
     assert ("D", "A", "N") in weighted.patterns_
     assert ("N", "D") not in weighted.patterns_
     assert HighOrderCRF(max_order=0, patterns=[]).fit(X, Y).patterns_ == [("A",), ("D",), ("N",)]
@@ -348,7 +347,7 @@ def test_supported_pairs_are_those_seen_in_training():
     }
     assert pairs == seen | {(label, "length") for label in LABELS}
     assert HighOrderCRF(all_pairs=True).fit(X, Y).coef_.nnz == 3 * 5
-    rare = HighOrderCRF(min_pair_count=2).fit(X, Y).coef_.tocoo()
+    rare = HighOrderCRF(min_count=2).fit(X, Y).coef_.tocoo()
     assert {(LABELS[row], crf.feature_names_in_[column]) for row, column in zip(rare.row, rare.col, strict=True)} == {
         ("A", "word:old"),
         ("D", "word:the"),
@@ -496,14 +495,13 @@ def test_warm_start_without_names_matches_features_by_number():
         {"sigma_reg": -1.0},
         {"sigma_reg": np.nan},
         {"sigma_reg": "strong"},
-        {"sigma_reg": []},
-        {"sigma_reg": [1.0, 0.0]},
-        {"sigma_reg": [1.0, None]},
-        {"sigma_reg": [[1.0]]},
-        {"min_pattern_count": -1},
+        {"sigma_reg": {}},
+        {"sigma_reg": by_order(1.0, 0.0)},
+        {"sigma_reg": by_order(1.0, None)},
+        {"sigma_reg": [1.0, 2.0]},
         {"feature_order": -1},
         {"feature_order": (0, 1)},
-        {"min_pair_count": -1},
+        {"min_count": -1},
         {"fit_intercept": "yes"},
         {"all_pairs": 3},
         {"max_iter": -1},

@@ -1,4 +1,4 @@
-"""Displays: what notebooks show of segments, marginals, weights and reasons."""
+"""Displays: what notebooks show of segments and reasons."""
 
 import re
 import sys
@@ -6,22 +6,13 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
-from internals import COLORS, GREY, color_map, reasons_of
+from internals import COLORS, GREY, color_map, number, summed_reasons
 
-from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf.calibration import CalibratedSequenceLabeler
+from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, make_pipeline
 from sklearn_hocrf.feature_extraction import SequenceBatch, SequenceFeatureExtractor
-from sklearn_hocrf.inspection import (
-    DurationsDisplay,
-    ExplanationDisplay,
-    MarginalsDisplay,
-    PatternWeightsDisplay,
-    SegmentsDisplay,
-    explain,
-)
+from sklearn_hocrf.inspection import SegmentsDisplay, explain
 from sklearn_hocrf.metrics import error_table, extract_segments
-from sklearn_hocrf.model_selection import PenaltySearchCV, PenaltySearchDisplay
-from sklearn_hocrf.pipeline import make_pipeline
+from sklearn_hocrf.model_selection import CalibratedSequenceLabeler, PenaltySearchCV
 from sklearn_hocrf.text import tokenize
 
 X = [["Ann", "Lee", "met", "Bob"], ["We", "met", "Ann"], ["Bob"]] * 2
@@ -171,7 +162,6 @@ def test_labels_that_are_no_segments(labels):
 def test_iterators(tagger):
     assert repr(SegmentsDisplay.from_predictions(iter(X), iter(Y))) == repr(SegmentsDisplay.from_predictions(X, Y))
     assert repr(SegmentsDisplay.from_estimator(tagger, iter(X))) == repr(SegmentsDisplay.from_estimator(tagger, X))
-    assert MarginalsDisplay.from_estimator(tagger, iter(X), 1).tokens == X[1]
     assert repr(explain(tagger, iter(X), 1, 0)) == repr(explain(tagger, X, 1, 0))
 
 
@@ -278,51 +268,40 @@ def test_plot(pyplot):
     SegmentsDisplay.from_predictions([], []).plot()
 
 
-# --- marginals --------------------------------------------------------------------------------------------------------
+# --- explanations -----------------------------------------------------------------------------------------------------
 
 
-def drawn(display):
-    """Draw a display and return all its texts."""
-    display.plot().figure_.canvas.draw()
-    return [text.get_text() for text in display.figure_.findobj(lambda artist: hasattr(artist, "get_text"))]
+def test_reasons_that_are_not_shown_are_added_up():
+    words = [[f"{letter}{t % 2}" for letter in "abcdefghij"] for t in range(4)]
+    crf = HighOrderCRF(2).fit([words], [list("xyxz")])
+    explanation = explain(crf, [words], 0, 1)
+    reasons, text = summed_reasons(explanation), safe(explanation).text
+    assert len(reasons) > 20
+    assert sum(reason.contribution for reason in reasons) == pytest.approx(explanation.log_odds_paths)
+    assert explanation.title in text
+    assert f"{explanation.log_odds_paths:.3f}" in text
+    rest = sum(reason.contribution for reason in reasons[15:])
+    assert f"{len(reasons) - 15} others{number(rest)}" in text
+    assert all(number(reason.contribution) in text for reason in reasons[:15])
 
 
-def test_marginals_of_tokens(tagger, pyplot):
-    display = MarginalsDisplay.from_estimator(tagger, X, 1)
-    np.testing.assert_array_equal(display.probabilities, tagger.predict_marginals(X[1:2])[0])
-    assert display.tokens == X[1]
-    text = safe(display).text
-    assert all(f"{p:.2f}" in text for p in display.probabilities.ravel() if p >= 0.02)
-    assert set(drawn(display)) >= {*X[1], "B-PER", "O"}
-    known = MarginalsDisplay.from_estimator(tagger, X, 1, known=[None, ["O", None, None], *[None] * 4])
-    assert known.probabilities[0].tolist() == [0, 0, 1]
-    assert repr(display) == "MarginalsDisplay(3 tokens, 3 classes)"
-
-
-def test_marginals_of_segments(tagger, pyplot):
-    display = MarginalsDisplay.from_estimator(tagger, X, 0, of="segments", threshold=0.01, scheme="bio")
-    assert display.segments == tagger.predict_segments(X[:1], threshold=0.01)[0].tolist()
-    rows = display._packed()
-    assert sorted(segment for row in rows for segment in row) == sorted(display.segments)
-    for row in rows:
-        assert all(before[1] <= after[0] for before, after in zip(row[:-1], row[1:], strict=True))
-    reader = safe(display)
-    spans = [int(attributes["colspan"]) for attributes in reader.attributes if "colspan" in attributes]
-    assert sorted(spans) == sorted(stop - start for start, stop, *_ in display.segments)
-    assert all(f"PER {p:.2f}" in drawn(display) for *_, p in display.segments)
+def test_odd_explanation():
+    words, labels = [[token] for token in ODD], ["<i>", "$y_$"] * 6
+    crf = HighOrderCRF().fit([words], [labels])
+    text = safe(explain(crf, [words], 0, 0)).text
+    assert "<script>alert(1)</script>: <i> rather than $y_$" in text
+    assert "<i> $y_$" in text
+    segments = HighOrderSemiCRF(segment_length=3).fit([words], [labels])
+    safe(explain(segments, [words], 0, 0)).text.index("<i> of [")
 
 
 def test_sequences_of_other_forms(tagger):
     batch = tagger[:-1].transform(X)
-    assert MarginalsDisplay.from_estimator(tagger[-1], batch, 1).tokens == X[1]
     assert explain(tagger[-1], batch, 1).tokens == X[1]
     rows, labels = np.random.default_rng(0).normal(size=(6, 2)), list("ababab")
     table, grid = HighOrderCRF().fit(rows, labels), HighOrderCRF().fit(rows.reshape(2, 3, 2), [labels[:3], labels[3:]])
-    display = MarginalsDisplay.from_estimator(table, rows, 4)
-    assert display.tokens == ["4"]
-    np.testing.assert_allclose(display.probabilities, table.predict_marginals(rows)[4:5])
     assert explain(table, rows, 4, 0).tokens == ["4"]
-    assert MarginalsDisplay.from_estimator(grid, rows.reshape(2, 3, 2), 1).tokens == ["0", "1", "2"]
+    assert explain(grid, rows.reshape(2, 3, 2), 1, 0).tokens == ["0", "1", "2"]
 
 
 def test_runs_have_probabilities():
@@ -333,120 +312,13 @@ def test_runs_have_probabilities():
     assert all(0 < segment[3] < 1 for of_one in display.segments for segment in of_one)
 
 
-def test_odd_marginals(pyplot):
-    rows = np.full((len(ODD), 2), 0.5)
-    display = MarginalsDisplay.from_predictions(ODD, rows, ["<b>", "$_$"])
-    assert "<script>alert(1)</script>" in safe(display).text
-    assert "$x_$" in drawn(display)
-    segments = MarginalsDisplay.from_predictions(ODD, [(0, 3, "<i>", 0.5), (2, 3, "$_$", 0.1)])
-    assert "<i> 0.50" in safe(segments).text
-    assert "$_$ 0.10" in drawn(segments)
-    safe(MarginalsDisplay.from_predictions([], np.empty((0, 2)), ["a", "b"]).plot())
-    long = MarginalsDisplay.from_predictions(np.zeros((500, 1)), np.ones((500, 1)), ["a"])
-    assert safe(long).text.endswith("... and 300 more tokens")
-    assert "token" in drawn(long)
-    long.max_tokens = 1000
-    assert "499" in safe(long).text
-
-
-@pytest.mark.parametrize(
-    ("marginals", "classes", "message"),
-    [
-        (np.ones((2, 2)), ["a"], "shape"),
-        (np.ones((1, 2)), ["a", "b"], "shape"),
-        ([(0, 3, "a", 1.0)], None, "the sequence has 2 tokens"),
-        ([(0, 3, "a")], None, "start, stop, label, probability"),
-        ([1], None, "start, stop, label, probability"),
-        ([(1, 0, "a", 0.5)], None, "position 0.*0 <= start < stop"),
-        ([(0, 1, "a", 0.5), (-1, 1, "a", 0.5)], None, "position 1.*0 <= start < stop"),
-        ([(0, 1, "a", float("nan"))], None, r"nan \(sequence 0, position 0\) is not finite"),
-        ([[0.5, np.nan], [0.5, 0.5]], ["a", "b"], "nan at position 0 for the class 'b'"),
-        ([[0.5, 0.5], [np.inf, 0.5]], ["a", "b"], "inf at position 1 for the class 'a'"),
-    ],
-)
-def test_wrong_marginals(marginals, classes, message):
-    with pytest.raises(ValueError, match=message):
-        MarginalsDisplay.from_predictions(["a", "b"], marginals, classes)
-
-
-def test_overlapping_marginals_are_fine():
-    rows = [(0, 2, "a", 0.5), (1, 2, "b", 0.25), (0, 1, "a", 0.25)]
-    assert MarginalsDisplay.from_predictions(["a", "b"], rows).segments == rows
-    for wrong in ([(0, 1, "a", "p")], [(0, 1, ["a"], 0.5)]):
-        with pytest.raises(TypeError, match="sequence 0, position 0"):
-            MarginalsDisplay.from_predictions(["a", "b"], wrong)
-
-
-def test_marginals_of_models_without_probabilities():
-    model = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF(objective="hinge")).fit(X, Y)
-    with pytest.raises(AttributeError, match="predict_marginals"):
-        MarginalsDisplay.from_estimator(model, X)
-    with pytest.raises(ValueError, match="of must be"):
-        MarginalsDisplay.from_estimator(model, X, of="words")
-
-
-# --- weights of patterns, explanations --------------------------------------------------------------------------------
-
-
-def test_pattern_weights(tagger, pyplot):
-    crf = tagger[-1]
-    display = PatternWeightsDisplay.from_estimator(tagger)
-    matrix, labels = display.matrix(), crf.classes_.tolist()
-    for pattern, weight in zip(crf.patterns_, crf.pattern_coef_.tolist(), strict=True):
-        if len(pattern) == 2:
-            assert matrix[tuple(map(labels.index, pattern))] == weight
-    assert np.isfinite(matrix).sum() == len(display.patterns)
-    assert safe(display).text.count(f"{display.weights[0]:.3f}") >= 1
-    assert set(drawn(display)) >= set(labels)
-    bars = PatternWeightsDisplay.from_estimator(tagger, order=None, top=2)
-    assert bars.patterns == display.patterns[:2]
-    assert " ".join(bars.patterns[0]) in drawn(bars)
-    assert " ".join(bars.patterns[0]) in safe(bars).text
-    with pytest.raises(ValueError, match="not all pairs"):
-        bars.matrix()
-    with pytest.raises(ValueError, match="order=2"):
-        PatternWeightsDisplay.from_estimator(tagger, order=2)
-
-
-@pytest.mark.parametrize("top", [2, 15])
-def test_explanation(tagger, pyplot, top):
-    display = ExplanationDisplay.from_estimator(tagger, X, 0, 1, top=top)
-    explanation = explain(tagger, X, 0, 1)
-    reasons, count, rest = reasons_of(explanation, top)
-    assert sum(reason.contribution for reason in reasons) + rest == pytest.approx(explanation.log_odds_paths)
-    assert len(reasons) == top
-    text = safe(display).text
-    assert explanation.title in text
-    assert f"{explanation.log_odds_paths:.3f}" in text
-    assert f"{count} others" in text
-    assert f"{count} others" in repr(display)
-    assert {explanation.title, f"{count} others"} <= set(drawn(display))
-    figure, ax = pyplot.subplots()
-    assert display.plot(ax).figure_ is figure
-    safe(explanation)
-
-
-def test_odd_explanation(pyplot):
-    words, labels = [[token] for token in ODD], ["<i>", "$y_$"] * 6
-    crf = HighOrderCRF().fit([words], [labels])
-    display = ExplanationDisplay.from_estimator(crf, [words], 0, 0, top=30)
-    text = safe(display).text
-    assert "<script>alert(1)</script>: <i> rather than $y_$" in text
-    assert "<i> $y_$" in text
-    assert any("<script>" in text for text in drawn(display))
-    segments = HighOrderSemiCRF(max_segment_length=3).fit([words], [labels])
-    safe(ExplanationDisplay.from_estimator(segments, [words], 0, 0)).text.index("<i> of [")
-
-
 def test_nothing_hidden_reaches_the_terminal():
     words, labels = [["\x1b[31ma"], ["b"]], ["\x1b[0m", "x\u202e"]
     explanation = explain(HighOrderCRF().fit([words], [labels]), [words], 0, 0)
-    segments = explain(HighOrderSemiCRF(max_segment_length=2).fit([words], [labels]), [words], 0, 0)
+    segments = explain(HighOrderSemiCRF(segment_length=2).fit([words], [labels]), [words], 0, 0)
     for text in (explanation.title, segments.title, repr(explanation), repr(segments)):
         assert not set(text) & {"\x1b", "\u202e"}
         assert "\\x1b[31ma: " in text
-    display = PatternWeightsDisplay.from_estimator(HighOrderCRF().fit([words], [labels]))
-    assert not set(repr(display)) & {"\x1b", "\u202e"}
 
 
 def test_dense_columns_in_a_notebook():
@@ -480,15 +352,10 @@ def test_batch_in_a_notebook():
 # --- files ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "name", ["segments", "marginals", "pattern weights", "explanation display", "explanation", "table"]
-)
+@pytest.mark.parametrize("name", ["segments", "explanation", "table"])
 def test_pages_are_whole_files(tagger, tmp_path, name):
     shown = {
         "segments": lambda: SegmentsDisplay.from_predictions([ODD], [[(0, 3, ODD[0])]]),
-        "marginals": lambda: MarginalsDisplay.from_estimator(tagger, X, 0),
-        "pattern weights": lambda: PatternWeightsDisplay.from_estimator(tagger),
-        "explanation display": lambda: ExplanationDisplay.from_estimator(tagger, X),
         "explanation": lambda: explain(tagger, X),
         "table": lambda: error_table([ODD], [["A"] * len(ODD)], [["B"] * len(ODD)]),
     }[name]()
@@ -511,18 +378,10 @@ def test_captions_stay_with_their_last_word():
     )
 
 
-def test_drawing_without_matplotlib_names_the_extra(tagger, monkeypatch):
+def test_drawing_without_matplotlib_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    for display in (
-        SegmentsDisplay.from_predictions(X, Y),
-        MarginalsDisplay.from_estimator(tagger, X, 0),
-        PatternWeightsDisplay.from_estimator(tagger),
-        DurationsDisplay.from_estimator(HighOrderSemiCRF().fit([[["a"], ["b"]]], [["a", "b"]]), [[["a"]]]),
-        ExplanationDisplay.from_estimator(tagger, X),
-        PenaltySearchDisplay({"features_0": np.ones(2)}, np.zeros(2), 0),
-    ):
-        with pytest.raises(ImportError, match=r"needs matplotlib: pip install 'sklearn_hocrf\[plot\]'"):
-            display.plot()
+    with pytest.raises(ImportError, match=r"needs matplotlib: pip install 'sklearn_hocrf\[plot\]'"):
+        SegmentsDisplay.from_predictions(X, Y).plot()
 
 
 def test_all_classes_are_named_where_one_is_none_of_them():
@@ -550,14 +409,10 @@ def test_colors_are_those_of_the_classes(tagger):
         SegmentsDisplay.from_predictions(X[:1], y[:1], classes=crf.classes_),
         SegmentsDisplay.from_predictions(X[1:2], spans[1:2], classes=["PER", "ORG", "LOC"]),
         SegmentsDisplay.from_predictions(X[1:2], y[1:2], scheme="bio", classes=["PER", "ORG", "LOC"]),
-        MarginalsDisplay.from_estimator(crf, X, 1, of="segments", scheme="bio", threshold=0.9),
-        MarginalsDisplay.from_estimator(semi, X, 0, of="segments", threshold=0.9),
     ]
     expected = dict(zip(["LOC", "ORG", "PER"], COLORS, strict=False))
     for display in displays:
         assert {label: display.colors[label] for label in expected} == expected
-    one, other = (MarginalsDisplay.from_estimator(crf, X, n).colors for n in (0, 1))
-    assert one == other == dict(zip(crf.classes_, [*COLORS[:4], GREY], strict=True))
     assert SegmentsDisplay.from_predictions(X[1:2], y[1:2]).colors == {"LOC": COLORS[0], "ORG": COLORS[1]}
 
 
@@ -571,27 +426,3 @@ def test_runs_of_labels_are_no_tags(tagger):
     y = [["name", "name", "B", "name"], ["O", 1, "name"], ["name"]] * 2
     colors = SegmentsDisplay.from_predictions(X, y, classes=["name", "B", 1, "O"]).colors
     assert list(colors) == [1, "B", "O", "name"]
-
-
-def test_legends_name_what_is_seen(pyplot):
-    rows = np.zeros((3, 40))
-    rows[:, 0], rows[:, 5:20] = 0.985, 0.001
-    display = MarginalsDisplay.from_predictions(list("abc"), rows, [f"c{k}" for k in range(40)]).plot()
-    assert [text.get_text() for text in display.ax_.get_legend().get_texts()] == ["c0"]
-    every = MarginalsDisplay.from_predictions(list("abc"), np.full((3, 40), 1 / 40), [f"c{k}" for k in range(40)])
-    legend = every.plot().ax_.get_legend()
-    every.figure_.canvas.draw()
-    assert len(legend.get_texts()) == 40
-    assert legend.get_window_extent().height < every.figure_.bbox.height
-
-
-def test_lines_of_penalties_differ_without_their_colors(pyplot):
-    words, tags = [[["a"], ["b"], ["b"]], [["b"], ["a"]]] * 3, [["x", "y", "y"], ["y", "x"]] * 3
-    display = PenaltySearchDisplay.from_search(PenaltySearchCV(HighOrderCRF(2), cv=3, max_steps=2).fit(words, tags))
-    above = display.axes_[0]
-    lines = [line for line in above.get_lines() if not line.get_label().startswith("_")]
-    names = ["features, order 0", *(f"patterns, order {k}" for k in range(3))]
-    assert [line.get_label() for line in lines] == names
-    assert len({line.get_marker() for line in lines}) == len({line.get_color() for line in lines}) == 4
-    display.figure_.canvas.draw()
-    assert not above.get_legend().get_window_extent().overlaps(above.get_window_extent())

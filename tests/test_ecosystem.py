@@ -22,11 +22,9 @@ from sklearn.pipeline import make_union
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils import resample
 
-from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, metrics
-from sklearn_hocrf.calibration import CalibratedSequenceLabeler
+from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, make_pipeline, metrics
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor, TokenTransformer
-from sklearn_hocrf.model_selection import PenaltySearchCV, cross_val_predict
-from sklearn_hocrf.pipeline import make_pipeline
+from sklearn_hocrf.model_selection import CalibratedSequenceLabeler, PenaltySearchCV, cross_val_predict
 
 X = [["the", "old", "man"], ["the", "man"], ["a", "big", "old", "man"]] * 4
 Y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"], ["DET", "ADJ", "ADJ", "NOUN"]] * 4

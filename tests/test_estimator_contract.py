@@ -75,7 +75,7 @@ def assert_same_fit(one, other):
     assert one.predict(X) == other.predict(X)
     if isinstance(one, HighOrderSemiCRF):
         np.testing.assert_array_equal(one.segment_labels_, other.segment_labels_)
-        assert one.max_segment_length_ == other.max_segment_length_
+        assert one.segment_length_ == other.segment_length_
         for ours, theirs in zip(*(crf.predict_segments(X, threshold=1e-6) for crf in (one, other)), strict=True):
             np.testing.assert_array_equal(ours, theirs)
 
@@ -120,9 +120,13 @@ def test_methods_leave_the_estimator_and_the_data_alone(fitted, estimator, metho
 
 
 def test_fit_returns_self_and_leaves_parameters_and_data_alone(estimator):
-    parameters = {"sigma_reg": [1.0, 2.0], "feature_order": {"word": (0, 1)}, "patterns": [("L", "R")]}
+    parameters = {
+        "sigma_reg": {("patterns", 1): 2.0, None: 1.0},
+        "feature_order": {"word": (0, 1)},
+        "patterns": [("L", "R")],
+    }
     if estimator is HighOrderSemiCRF:
-        parameters["max_segment_length"] = {"L": 9}
+        parameters["segment_length"] = {"L": 9}
     crf = estimator(**copy.deepcopy(parameters))
     x, y, weight = copy.deepcopy(X), copy.deepcopy(Y), np.ones(len(X))
     assert crf.fit(X, Y, weight) is crf
@@ -173,7 +177,7 @@ def test_a_fit_that_fails_changes_nothing(fitted, bad, arguments):
 def test_parameters_set_after_fit_do_not_change_predictions(fitted):
     crf = copy.deepcopy(fitted).set_params(max_order=7, sigma_reg=9.0, feature_order=0, patterns="all", n_jobs=2)
     if isinstance(fitted, HighOrderSemiCRF):
-        crf.set_params(scheme="segments", max_segment_length=1)
+        crf.set_params(scheme="segments", segment_length=1)
     assert_same_fit(crf, fitted)
 
 
@@ -240,7 +244,7 @@ def test_sequences_do_not_influence_each_other(fitted):
 def test_grid_search_over_a_pipeline_of_raw_tokens(estimator):
     pipe = make_pipeline(SequenceFeatureExtractor(), estimator())
     step = estimator.__name__.lower()
-    grid = {f"{step}__sigma_reg": [0.3, (1, 3)], f"{step}__max_order": [1, 2]}
+    grid = {f"{step}__sigma_reg": [0.3, {"word": 1, None: 3}], f"{step}__max_order": [1, 2]}
     search = GridSearchCV(pipe, grid, cv=3).fit(WORDS, Y)
     assert search.score(WORDS, Y) == 1
     assert search.predict(WORDS[:2]) == Y[:2]
@@ -282,9 +286,9 @@ def test_sample_weight_is_routed(estimator, weighted_score):
 
 def test_grid_search_over_features_of_segments():
     tags = [[("B-" if t == 0 or y != labels[t - 1] else "I-") + y for t, y in enumerate(labels)] for labels in Y]
-    features = SegmentFeatureExtractor(begin=True, length="log", identity=True, scheme="bio")
+    features = SegmentFeatureExtractor(begin=True, length="gamma", identity=True, scheme="bio")
     pipe = make_pipeline(SequenceFeatureExtractor(), features, HighOrderSemiCRF(scheme="bio"))
-    grid = {"highordersemicrf__max_segment_length": [None, 6], "highordersemicrf__max_order": [1, 2]}
+    grid = {"highordersemicrf__segment_length": [None, 6], "highordersemicrf__max_order": [1, 2]}
     search = GridSearchCV(pipe, grid, cv=KFold(3)).fit(WORDS, tags)
     assert search.score(WORDS, tags) > 0.9
     assert not np.isnan(search.cv_results_["mean_test_score"]).any()

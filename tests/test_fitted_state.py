@@ -197,7 +197,7 @@ def segments(channels=(BAG, BEGIN, WHOLE), blocks=(), longest=(3, 4), **parts):
 
 def test_layouts_that_are_right_are_made():
     assert chain().n_weights == 5
-    assert segments(blocks=((0, LengthBlock("log", 0)),)).n_weights == 4
+    assert segments(blocks=((0, LengthBlock("gamma", 0)),)).n_weights == 4
     for channel in (Channel(FROM_STOP, -1, 1, 1), Channel(RANGE, 1, 3), Channel(FROM_START, 2, 3)):
         assert len(segments((BAG, BEGIN, WHOLE, channel)).channels) == 4
 
@@ -254,8 +254,8 @@ def test_layouts_refuse_what_does_not_fit(parts):
             ]
         ),
         {"blocks": ((0, LengthBlock("cubic", 0)),)},
-        {"blocks": ((2, LengthBlock("log", 0)),)},
-        {"blocks": ((-1, LengthBlock("log", 0)),)},
+        {"blocks": ((2, LengthBlock("gamma", 0)),)},
+        {"blocks": ((-1, LengthBlock("gamma", 0)),)},
         {"blocks": ((0, LengthBlock("indicator", 3)),)},
         {"longest": (3,)},
         {"longest": (3, 0)},

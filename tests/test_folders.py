@@ -230,7 +230,7 @@ def test_a_failure_leaves_nothing_behind(folder):
 
 
 def test_features_of_segments_are_not_saved(folder):
-    batch = SegmentFeatureExtractor(length="log").fit_transform(some_batch())
+    batch = SegmentFeatureExtractor(length="gamma").fit_transform(some_batch())
     with pytest.raises(ValueError, match="segment features cannot be saved"):
         batch.save(folder)
 

@@ -7,10 +7,9 @@ from datetime import datetime
 import numpy as np
 import pytest
 
-from sklearn_hocrf import HighOrderCRF
+from sklearn_hocrf import HighOrderCRF, make_pipeline
 from sklearn_hocrf.datasets import frame_from_predictions, sequences_from_frame
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
-from sklearn_hocrf.pipeline import make_pipeline
 
 COLUMNS = {
     "s": ["b", "b", "a", "c", "c", "c"],

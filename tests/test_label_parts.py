@@ -10,7 +10,7 @@ import pickle
 import numpy as np
 import oracle
 import pytest
-from cases import cases, random_case, to_batch, to_codes, to_layout
+from cases import by_order, cases, random_case, to_batch, to_codes, to_layout
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from internals import (
@@ -41,9 +41,8 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf.calibration import CalibratedSequenceLabeler
-from sklearn_hocrf.inspection import explain, weight_standard_errors, weights
-from sklearn_hocrf.model_selection import PenaltySearchCV
+from sklearn_hocrf.inspection import explain, weights
+from sklearn_hocrf.model_selection import CalibratedSequenceLabeler, PenaltySearchCV
 from sklearn_hocrf.training import SGD, AdaGrad, Hinge
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -207,9 +206,6 @@ def test_masks(kind):
     ours, plain = pair.shared.model(w), pair.plain.model(pair.expand(w))
     batch = pair.shared.batch
     np.testing.assert_allclose(ours.marginals(batch, mask=mask), plain.marginals(batch, mask=mask), atol=1e-12)
-    np.testing.assert_allclose(
-        ours.label_gradient(batch, 2, 1, mask), pair.fold(plain.label_gradient(batch, 2, 1, mask)), atol=1e-9
-    )
 
 
 @kinds
@@ -540,7 +536,7 @@ def test_dense_columns(estimator):
     np.testing.assert_allclose(dense.part_coef_.toarray(), loose.part_coef_.toarray(), atol=1e-5)
     np.testing.assert_allclose(dense.log_likelihood(table, Y), loose.log_likelihood(table, Y), rtol=1e-4)
     assert estimator(**options, solver=SGD(max_iter=3, random_state=0)).fit(table, Y).part_coef_.nnz
-    rare = estimator(**options, min_pair_count=18.0)
+    rare = estimator(**options, min_count=18.0)
     np.testing.assert_array_equal(
         rare.fit(table, Y).part_coef_.astype(bool).toarray(),
         rare.fit([sparse.csr_array(rows) for rows in table], Y).part_coef_.astype(bool).toarray(),
@@ -555,7 +551,7 @@ def test_rare_pairs_of_parts_get_no_weight(estimator):
             for part in split(tag):
                 for name in row:
                     counts[part, name] = counts.get((part, name), 0) + 1
-    crf = estimator(label_parts=split, min_pair_count=4, max_iter=2).fit(X, Y)
+    crf = estimator(label_parts=split, min_count=4, max_iter=2).fit(X, Y)
     rows, columns = crf.part_coef_.nonzero()
     found = {(crf.label_parts_[s], crf.feature_names_in_[f]) for s, f in zip(rows, columns, strict=True)}
     assert found <= {pair for pair, count in counts.items() if count >= 4}
@@ -571,7 +567,7 @@ def test_rare_pairs_of_parts_get_no_weight(estimator):
     "parameters",
     [
         {"solver": "newton-cg"},
-        {"sigma_reg": (0.5, 2.0), "feature_order": 1, "max_order": 2},
+        {"sigma_reg": by_order(0.5, 2.0), "feature_order": 1, "max_order": 2},
         {"sigma_reg": {("features", 0): 0.5, "w": 2.0, None: 1.0}},
         {"solver": "sgd", "max_iter": 100, "random_state": 0},
         {"solver": "adagrad", "max_iter": 100, "random_state": 0},
@@ -735,8 +731,6 @@ def test_inspection(estimator):
     patterns = {row.pattern for row in weights(crf, label="N|Gen|Sg", order=0, top=None)}
     assert patterns <= {("N|Gen|Sg",), ("N",), ("Gen",), ("Sg",)}
     assert ("Gen",) in patterns
-    error = weight_standard_errors(crf, X, [(("Gen",), best.feature)])
-    assert 0 < np.ravel(error)[0] <= 1.0
 
 
 @both

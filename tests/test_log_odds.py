@@ -235,7 +235,7 @@ def test_other_input_than_in_fit():
 
 def test_appends_to_what_is_there():
     tokens = SequenceFeatureExtractor(bias=True)
-    segments = SegmentFeatureExtractor(inside="bias", length="log")
+    segments = SegmentFeatureExtractor(inside="bias", length="gamma")
     pipeline = make_pipeline(tokens, segments, SegmentLogOddsEncoder(per_label=True))
     batch = pipeline.fit_transform(X, Y)
     before = make_pipeline(tokens, segments).transform(X)

@@ -9,13 +9,10 @@ import pytest
 from internals import template_of
 from test_known import Enumeration, random_chain, random_segments, random_words, tags_of, with_random_weights
 
-from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf.calibration import CalibratedSequenceLabeler
+from sklearn_hocrf import Constraints, HighOrderCRF, HighOrderSemiCRF, make_pipeline
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
-from sklearn_hocrf.inspection import explain, template_importance, weights
-from sklearn_hocrf.metrics import log_likelihood_scorer
-from sklearn_hocrf.pipeline import make_pipeline
-from sklearn_hocrf.settings import Constraints
+from sklearn_hocrf.inspection import explain, weights
+from sklearn_hocrf.model_selection import CalibratedSequenceLabeler
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 SCHEMES = ["runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"]
@@ -152,7 +149,7 @@ def test_features_of_segments_add_up():
     rng = np.random.default_rng(0)
     X = [[str(word) for word in rng.choice(list("abc"), 7)] for _ in range(6)]
     y = [[str(label) for label in np.repeat(rng.choice(list("xyz"), 4), [1, 2, 1, 3])] for _ in X]
-    extractor = SegmentFeatureExtractor(begin=True, end=True, length=("capped", "log"), max_length=3)
+    extractor = SegmentFeatureExtractor(begin=True, end=True, length=("capped", "gamma"), max_length=3)
     crf = HighOrderSemiCRF(2, feature_order={"begin:": (0, 1, 2), "end:": (1,)}, max_iter=0)
     pipe = make_pipeline(SequenceFeatureExtractor(), extractor, crf).fit(X, y)
     with_random_weights(pipe[-1], rng)
@@ -236,7 +233,7 @@ def test_segments_as_lists():
 
 
 def test_where_there_is_no_choice():
-    crf = HighOrderSemiCRF(scheme="segments", max_segment_length=1).fit([[["a"], ["b"]]], [[(0, 1, "x"), (1, 2, "x")]])
+    crf = HighOrderSemiCRF(scheme="segments", segment_length=1).fit([[["a"], ["b"]]], [[(0, 1, "x"), (1, 2, "x")]])
     for position in (None, 0):
         with pytest.raises(ValueError, match="nothing to explain"):
             explain(crf, [[["a"], ["b"]]], 0, position)
@@ -321,71 +318,3 @@ def test_templates_of_names():
 
 
 # --- importance of templates ------------------------------------------------------------------------------------------
-
-
-def noisy_data(rng, n=30):
-    """Return sequences whose labels depend on the first field alone."""
-    X = [[(str(rng.integers(3)), str(rng.integers(3))) for _ in range(5)] for _ in range(n)]
-    return X, [[first for first, _ in sequence] for sequence in X]
-
-
-def test_importance():
-    X, y = noisy_data(np.random.default_rng(0))
-    pipe = make_pipeline(SequenceFeatureExtractor([(0, 0), (1, 0)], bias=True), HighOrderCRF()).fit(X, y)
-    result = template_importance(pipe, X, y, random_state=0, n_repeats=3)
-    assert result.groups[0] == "0[0]"
-    assert set(result.groups) == {"0[0]", "1[0]", "bias"}
-    assert result.importances_mean[0] == pytest.approx(2 / 3, abs=0.1)  # what is left is right by chance
-    np.testing.assert_allclose(result.importances_mean[1:], 0, atol=0.02)
-    assert result.importances[result.groups.index("bias")].tolist() == [0, 0, 0]  # all tokens have it
-    np.testing.assert_array_equal(result.importances_std, result.importances.std(axis=1))
-    again = template_importance(pipe, X, y, random_state=0, n_repeats=3)
-    np.testing.assert_array_equal(result.importances, again.importances)
-
-
-def test_importance_by_hand():
-    """Permuting all features of all tokens together permutes tokens."""
-    rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(6, 4, 2)), [[str(label) for label in row] for row in rng.choice(list("ab"), (6, 4))]
-    crf = HighOrderCRF().fit(X, y)
-    order = np.random.RandomState(0).permutation(24)
-    moved = np.empty((24, 2))
-    moved[order] = X.reshape(24, 2)
-    for scoring in (None, log_likelihood_scorer):
-        result = template_importance(crf, X, y, groups=lambda _: "all", n_repeats=1, random_state=0, scoring=scoring)
-        score = crf.score if scoring is None else lambda *data: log_likelihood_scorer(crf, *data)
-        assert result.importances[0, 0] == pytest.approx(score(X, y) - score(moved.reshape(6, 4, 2), y), abs=1e-12)
-    assert template_importance(crf, X, y).groups in ([0, 1], [1, 0])
-
-
-def test_importance_of_tokens_of_segments():
-    X, y = noisy_data(np.random.default_rng(1))
-    extractor = SegmentFeatureExtractor(bag=(), begin=True, end=True, length="log")
-    crf = HighOrderSemiCRF(max_segment_length=4)
-    pipe = make_pipeline(SequenceFeatureExtractor([(0, 0), (1, 0)]), extractor, crf).fit(X, y)
-    result = template_importance(pipe, X, y, random_state=0)
-    assert result.groups == ["0[0]", "1[0]"]
-    assert result.importances_mean[0] > 0.4
-
-
-def test_importance_of_rows_of_a_table():
-    X = np.random.default_rng(0).normal(size=(40, 2))
-    y = np.where(X[:, 0] > 0, "a", "b")
-    result = template_importance(HighOrderCRF().fit(X, y), X, y, random_state=0)
-    assert result.groups == [0, 1]
-    assert result.importances_mean[0] > 0.3
-
-
-def test_wrong_groups():
-    X, y = noisy_data(np.random.default_rng(0), 3)
-    pipe = make_pipeline(SequenceFeatureExtractor([(0, 0)]), HighOrderCRF()).fit(X, y)
-    with pytest.raises(ValueError, match="into any group"):
-        template_importance(pipe, X, y, groups=lambda _: None)
-    with pytest.raises(ValueError, match="groups must be"):
-        template_importance(pipe, X, y, groups="features")
-    with pytest.raises(TypeError, match=r"groups must return hashable .* \['x'\] \(list\) for the feature '0\[0\]=0'"):
-        template_importance(pipe, X, y, groups=lambda _: ["x"])
-    with pytest.raises(ValueError, match=r"scoring='accuracy' fails.*token_accuracy_scorer"):
-        template_importance(pipe, X, y, scoring="accuracy")
-    with pytest.raises(ValueError, match="n_repeats"):
-        template_importance(pipe, X, y, n_repeats=0)

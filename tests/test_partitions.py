@@ -299,7 +299,7 @@ def test_segments_of_a_batch_keep_its_features():
     X = [["a", "b"], ["c"], ["a", "c", "b"]]
     y = [["x", "y"], ["y"], ["x", "x", "y"]]
     batch = SequenceFeatureExtractor([("w", 0)]).fit_transform(X)
-    make = partial(SegmentFeatureExtractor, ("w[0]=a",), begin=True, tags="bigrams", length="log", identity=True)
+    make = partial(SegmentFeatureExtractor, ("w[0]=a",), begin=True, tags="bigrams", length="gamma", identity=True)
     whole, parted = make().fit(batch, y), fit_by_parts(make(), batch, y, [1, 2], [])
     assert whole.get_feature_names_out().tolist() == parted.get_feature_names_out().tolist()
     assert_same_segments(whole.transform(batch), parted.transform(batch))

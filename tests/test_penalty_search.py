@@ -6,7 +6,9 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from cases import by_order
 from internals import FoldStep, WeightGroups, _best_index, _settle, _Step, make_fold, split_data, training_data
+from segment_cases import SegmentIntercepts
 from sklearn import config_context
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
@@ -15,7 +17,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
-from sklearn_hocrf.model_selection import PenaltySearchCV, PenaltySearchDisplay
+from sklearn_hocrf.model_selection import PenaltySearchCV
 from sklearn_hocrf.training import LBFGS, SGD, NegativeLogLikelihood
 
 EXACT = 1e-10
@@ -37,13 +39,13 @@ def sequences(seed=0, n=18, labels="abc"):
 
 X, Y = sequences()
 CHAIN = HighOrderCRF(2, tol=EXACT, max_iter=5000)
-SEGMENTS = HighOrderSemiCRF(1, max_segment_length=5, tol=EXACT, max_iter=5000)
+SEGMENTS = HighOrderSemiCRF(1, segment_length=5, tol=EXACT, max_iter=5000)
 MODELS = {
     "chain": CHAIN,
     "features of order 1": clone(CHAIN).set_params(feature_order=1),
     "all_pairs": clone(CHAIN).set_params(all_pairs=True, fit_intercept=False),
     "segments": SEGMENTS,
-    "repeated segments": clone(SEGMENTS).set_params(max_segment_length=1, max_order=2),
+    "repeated segments": clone(SEGMENTS).set_params(segment_length=1, max_order=2),
 }
 
 
@@ -153,10 +155,10 @@ def drawn_model(rng, by_segments):
         "max_order": int(rng.integers(3)),
         "feature_order": int(rng.integers(2)),
         "all_pairs": bool(rng.integers(2)),
-        "min_pair_count": int(rng.integers(1, 3)),
+        "min_count": int(rng.integers(1, 3)),
     }
     if by_segments:  # neighbours may have equal labels
-        return clone(SEGMENTS).set_params(scheme="segments", max_segment_length=3, **parameters)
+        return clone(SEGMENTS).set_params(scheme="segments", segment_length=3, **parameters)
     return clone(CHAIN).set_params(**parameters)
 
 
@@ -193,7 +195,9 @@ def test_error_of_gradients_that_the_search_follows(name):
     """Trained to the tolerance of their step, from the weights of the step before, as in the search."""
     splits = list(KFold(3).split(X))
     # with the other intercept, steps come so near the best penalties that gradients are as small as their errors
-    model = clone(MODELS[name]).set_params(fit_intercept="segment" if name == "segments" else True)
+    model = MODELS[name]
+    if name == "segments":
+        model = SegmentIntercepts(**model.get_params())
     search = PenaltySearchCV(model, cv=splits, max_steps=6, refit=False).fit(X, Y)
     groups, folds = folds_of(model, splits)
     for params, *gradient in zip(
@@ -416,7 +420,7 @@ def test_sample_weight_counts_in_folds_score_and_refit():
 
 
 def test_start_is_the_geometric_mean_of_a_group():
-    final = HighOrderCRF(1, sigma_reg=(0.25, 4.0))
+    final = HighOrderCRF(1, sigma_reg=by_order(0.25, 4.0))
     whole = training_data(final, X, Y, None)
     layout = final._build_layout(whole)
     groups = WeightGroups.of(layout, whole, [("features", 0), None], 1)
@@ -748,38 +752,3 @@ def test_scores_that_are_not_finite_are_refused():
 @pytest.mark.parametrize("solver", ["owlqn", "newton-cg", LBFGS()])
 def test_solvers_that_find_the_same_optimum(solver):
     PenaltySearchCV(HighOrderCRF(solver=solver), cv=2, max_steps=1, refit=False).fit(X[:6], Y[:6])
-
-
-# --- picture ----------------------------------------------------------------------------------------------------------
-
-
-def test_display(search):
-    matplotlib = pytest.importorskip("matplotlib", reason="matplotlib is absent")
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
-
-    display = PenaltySearchDisplay.from_search(search)
-    above, below = display.axes_
-    lines = {line.get_label(): line.get_ydata() for line in above.get_lines()}
-    for name in "features_0", "patterns_0", "patterns_1", "patterns_2":
-        np.testing.assert_array_equal(lines[name.replace("_", ", order ")], search.cv_results_[f"sigma_{name}"])
-    np.testing.assert_array_equal(below.get_lines()[0].get_ydata(), search.cv_results_["mean_test_score"])
-    assert above.get_yscale() == "log"
-    figure, axes = plt.subplots(1, 2)
-    assert PenaltySearchDisplay.from_search(search, axes=axes).figure_ is figure
-    plt.close("all")
-    with pytest.raises(NotFittedError):
-        PenaltySearchDisplay.from_search(PenaltySearchCV(HighOrderCRF()))
-
-
-def test_display_counts_whole_steps():
-    matplotlib = pytest.importorskip("matplotlib", reason="matplotlib is absent")
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
-
-    for n_steps in (2, 3, 21):
-        display = PenaltySearchDisplay({"features_0": np.ones(n_steps)}, np.zeros(n_steps), 0).plot()
-        for panel in display.axes_:
-            ticks = panel.get_xticks()
-            np.testing.assert_array_equal(ticks, np.round(ticks))
-    plt.close("all")

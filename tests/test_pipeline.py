@@ -15,11 +15,11 @@ from sklearn.model_selection import GridSearchCV, cross_val_score, cross_validat
 from sklearn.pipeline import Pipeline
 from sklearn.pipeline import make_pipeline as sklearn_make_pipeline
 
-from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
+from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, make_pipeline
+from sklearn_hocrf._pipeline import SequencePipeline
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
 from sklearn_hocrf.metrics import LogLikelihoodScorer, log_likelihood_scorer
 from sklearn_hocrf.model_selection import PenaltySearchCV
-from sklearn_hocrf.pipeline import SequencePipeline, make_pipeline
 
 X = [["Ann", "Lee", "met", "Bob"], ["met", "Ann"], ["Bob", "met", "Lee"], ["Ann", "met", "Ann", "Lee"]] * 3
 Y = [["B-P", "I-P", "O", "B-P"], ["O", "B-P"], ["B-P", "O", "B-P"], ["B-P", "O", "B-P", "I-P"]] * 3
@@ -82,7 +82,7 @@ def test_new_methods_of_the_estimators_come_by_themselves():
         "assert 'sklearn.pipeline' not in sys.modules\n"  # estimators do without
         "HighOrderCRF.oddity = lambda self, X, *, of='sequence': (X, of)\n"
         "HighOrderCRF.describe = lambda self, depth=1: depth\n"  # no question about X
-        "from sklearn_hocrf.pipeline import make_pipeline\n"
+        "from sklearn_hocrf import make_pipeline\n"
         "pipe = make_pipeline(HighOrderCRF())\n"
         "assert pipe.oddity([1], of='token') == ([1], 'token')\n"
         "assert not hasattr(pipe, 'describe')\n"

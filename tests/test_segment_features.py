@@ -146,9 +146,9 @@ def test_exactly_the_possible_tag_ngrams_have_channels(scheme):
         ({"bag": (1,)}, TypeError, "bag must be True"),
         ({"tag_scheme": "iob"}, ValueError, "tag_scheme"),
         ({"length": "short"}, ValueError, "length"),
-        ({"length": ("log", "short")}, ValueError, "length must be None"),
+        ({"length": ("gamma", "short")}, ValueError, "length must be None"),
         ({"length": ("indicator", "capped")}, ValueError, "same features twice"),
-        ({"length": ("log", "log")}, ValueError, "same features twice"),
+        ({"length": ("gamma", "gamma")}, ValueError, "same features twice"),
         ({"length": "indicator"}, ValueError, "requires y"),
         ({"max_length": 0}, ValueError, "max_length"),
         ({"min_count": 0}, ValueError, "min_count"),
@@ -196,8 +196,8 @@ def test_max_length_without_length_is_an_error():
 def length_values(kinds, longest, length):
     values = {}
     for kind in kinds:
-        if kind == "log" and length > 1:
-            values["log_length"] = np.log(length)
+        if kind == "gamma":
+            values |= {"length": float(length)} | ({"log_length": np.log(length)} if length > 1 else {})
         if kind == "indicator" and length <= longest:
             values[f"length={length}"] = 1.0
         if kind == "capped":
@@ -205,7 +205,7 @@ def length_values(kinds, longest, length):
     return values
 
 
-@pytest.mark.parametrize("kinds", ["indicator", "capped", "log", ("indicator", "log"), ["log", "capped"]])
+@pytest.mark.parametrize("kinds", ["indicator", "capped", "gamma", ("indicator", "gamma"), ["gamma", "capped"]])
 @pytest.mark.parametrize("max_length", [None, 1, 3])
 def test_lengths(kinds, max_length):
     extractor = SegmentFeatureExtractor((), length=kinds, max_length=max_length)
@@ -213,8 +213,8 @@ def test_lengths(kinds, max_length):
     kinds = [kinds] if isinstance(kinds, str) else kinds
     longest = max_length or 2
     compare(batch, lambda n, u, v: length_values(kinds, longest, v - u))
-    assert extractor.max_length_ == (None if kinds == ["log"] else longest)
-    if kinds == ["log"] or max_length is not None:
+    assert extractor.max_length_ == (None if kinds == ["gamma"] else longest)
+    if kinds == ["gamma"] or max_length is not None:
         assert clone(extractor).fit(TOKENS).n_features_out_ == batch.n_features  # without y
 
 
@@ -236,7 +236,7 @@ def test_schemes_of_y(scheme, y, longest):
 
 
 def test_names_are_one_object_for_all_batches():
-    extractor = SegmentFeatureExtractor(begin=True, tags="unigrams", length="log")
+    extractor = SegmentFeatureExtractor(begin=True, tags="unigrams", length="gamma")
     first = extractor.fit_transform(TOKENS)
     later = extractor.transform(EXTRACTOR.transform(X[:1]))
     names = first.feature_names
@@ -253,7 +253,7 @@ def test_names_are_one_object_for_all_batches():
 
 
 def test_slices_have_the_features_of_the_whole():
-    extractor = SegmentFeatureExtractor(begin="0", tags="bigrams", identity=0, length="log", functions=count_words)
+    extractor = SegmentFeatureExtractor(begin="0", tags="bigrams", identity=0, length="gamma", functions=count_words)
     batch = extractor.fit_transform(TOKENS, Y)
     segments = candidates(batch)
     whole = dict(zip(segments, values_of(batch, segments), strict=True))
@@ -264,7 +264,7 @@ def test_slices_have_the_features_of_the_whole():
 
 
 def test_token_features_after_segment_features_are_bag_features():
-    first = SegmentFeatureExtractor((), begin="0[0]", length="log").fit(TOKENS)
+    first = SegmentFeatureExtractor((), begin="0[0]", length="gamma").fit(TOKENS)
     more = SequenceFeatureExtractor([(0, -1)], token_features=None)
     batch = more.fit_transform(first.transform(TOKENS))
     tokens, added = attributes(TOKENS), attributes(SequenceFeatureExtractor([(0, -1)]).fit_transform(X))
@@ -272,7 +272,7 @@ def test_token_features_after_segment_features_are_bag_features():
     def expected(n, u, v):
         return (
             token_values(tokens[n], {"begin": ("0[0]",)}, "bio", u, v)
-            | length_values(["log"], 0, v - u)
+            | length_values(["gamma"], 0, v - u)
             | token_values(added[n], {"": True}, "bio", u, v)
         )
 
@@ -316,7 +316,7 @@ def test_batch_without_names():
     extractor = SegmentFeatureExtractor(end="x1")
     result = extractor.fit_transform(batch)
     assert list(result.feature_names) == extractor.get_feature_names_out().tolist() == ["x0", "x1", "end:x1"]
-    assert SegmentFeatureExtractor(length="log").fit_transform(result).n_features == 4
+    assert SegmentFeatureExtractor(length="gamma").fit_transform(result).n_features == 5
 
 
 def count_words(tokens, start, stop):
@@ -361,8 +361,8 @@ def test_identity(train, test, data, min_count):
 
 def test_no_identity():
     for none in (None, False):
-        extractor = SegmentFeatureExtractor(length="log", identity=none).fit([["a", "b"]])  # needs no y
-        assert extractor.get_feature_names_out().tolist() == ["log_length"]
+        extractor = SegmentFeatureExtractor(length="gamma", identity=none).fit([["a", "b"]])  # needs no y
+        assert extractor.get_feature_names_out().tolist() == ["length", "log_length"]
 
 
 def test_identity_of_words_numbers_and_several_fields():
@@ -519,7 +519,7 @@ def test_vector_functions_are_called_once_a_sequence():
     with pytest.warns(UserWarning, match="local function"):
         batch = SegmentFeatureExtractor((), vector_functions=count).fit_transform(X, y)
     assert calls == [(["a", "b", "c", "d"], 2), (["e"], 1)]
-    HighOrderSemiCRF(max_segment_length=3).fit(batch[:2], y[:2])
+    HighOrderSemiCRF(segment_length=3).fit(batch[:2], y[:2])
     assert max(n for _, n in calls) == 4 + 3 + 2  # all candidates of the first sequence
     assert (
         len(calls) <= 4 * 2
@@ -653,7 +653,7 @@ def test_errors_of_functions_say_where():
     ],
 )
 def test_other_tokens_than_in_fit(train, later, message):
-    extractor = SegmentFeatureExtractor(length="log").fit(train)
+    extractor = SegmentFeatureExtractor(length="gamma").fit(train)
     with pytest.raises(ValueError, match=message):
         extractor.transform(later)
 
@@ -698,11 +698,11 @@ def test_raw_texts_and_tuples_are_no_reason_to_warn(X):
 
 def test_attribute_lists_of_different_lengths_are_told_of_the_vectorizer():
     with pytest.raises(ValueError, match="sequence 0, position 1.*SequenceDictVectorizer"):
-        SegmentFeatureExtractor(length="log").fit([[["a", "b"], ["c"]]])
+        SegmentFeatureExtractor(length="gamma").fit([[["a", "b"], ["c"]]])
 
 
 def test_sequences_without_tokens():
-    extractor = SegmentFeatureExtractor(identity=True, length="log").fit(WORDS, Y)
+    extractor = SegmentFeatureExtractor(identity=True, length="gamma").fit(WORDS, Y)
     for X in ([], [[]], [[], []]):
         assert extractor.transform(X).shape == (len(X), extractor.n_features_out_)
         with pytest.raises(ValueError, match="no tokens to learn"):
@@ -747,7 +747,7 @@ def test_in_a_pipeline_with_a_cache_and_in_a_search(tmp_path):
     pipeline = make_pipeline(*steps, memory=str(tmp_path))
     pipeline.fit(WORDS, Y)
     grid = {
-        "segmentfeatureextractor__length": [None, "log"],
+        "segmentfeatureextractor__length": [None, "gamma"],
         "segmentfeatureextractor__functions": [(), (count_words,)],
     }
     pipeline = make_pipeline(*steps)

@@ -30,7 +30,6 @@ from segment_cases import (
     segment_cases,
     to_segment_batch,
     to_segment_layout,
-    to_segment_model,
     to_segments,
     token_block,
 )
@@ -262,7 +261,7 @@ def test_memory_does_not_grow_with_the_data():
 
 def test_training_starts_from_maximum_likelihood_and_gets_better():
     X, y = make_markov_sequences(15, length=9, n_labels=3, random_state=0)
-    settings = {"max_order": 2, "feature_order": 1, "tol": 1e-6, "max_segment_length": None}
+    settings = {"max_order": 2, "feature_order": 1, "tol": 1e-6, "segment_length": None}
     likelihood = HighOrderSemiCRF(**settings).fit(X, y)
     crf = HighOrderSemiCRF(**settings, objective="local_feature_matching").fit(X, y)
     assert crf.objective_history_[-1] < 0.95 * crf.objective_history_[0]
@@ -282,29 +281,3 @@ def keep_problem(model, X, y):
     with pytest.warns(ConvergenceWarning):
         other.fit(X, y)
     return problems[0]
-
-
-# ----------------------------------------------------------------------------------------------- probability of a label
-
-
-def assert_label_gradient(gradient, probability, w, step=1e-5):
-    direction = np.random.default_rng(10).normal(size=len(w))
-    slope = (probability(w + step * direction) - probability(w - step * direction)) / (2 * step)
-    assert abs(slope) > 1e-3
-    assert gradient @ direction == pytest.approx(slope, rel=1e-6)
-
-
-@pytest.mark.parametrize("token", [0, 8, 12, 20])
-@pytest.mark.parametrize("label", [0, 1])
-def test_gradient_of_the_probability_of_a_label(token, label):
-    model, batch = to_segment_model(make_case(10, [7, 0, 13, 3]))
-    gradient = model.label_gradient(batch, token, label)
-    assert_label_gradient(
-        gradient, lambda w: SegmentModel(model.layout, w).marginals(batch)[token, label], model.weights
-    )
-
-
-def test_gradients_of_the_probabilities_of_all_labels_cancel():
-    model, batch = to_segment_model(make_case(11, [7, 5]))
-    total = sum(model.label_gradient(batch, 8, label) for label in range(3))
-    assert np.abs(total).max() < 1e-12

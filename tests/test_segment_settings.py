@@ -46,7 +46,7 @@ def shape(tokens, start, stop):
 def extractors(draw, bag):
     scheme = draw(st.sampled_from(["bio", "bioes"]))
     ngrams = st.dictionaries(st.sampled_from(NGRAMS[scheme]), CHOICES, max_size=4)
-    length = draw(st.sampled_from([None, "indicator", "capped", "log", ("indicator", "log")]))
+    length = draw(st.sampled_from([None, "indicator", "capped", "gamma", ("indicator", "gamma")]))
     return SegmentFeatureExtractor(
         bag=bag,
         begin=draw(CHOICES),
@@ -55,7 +55,7 @@ def extractors(draw, bag):
         tags=draw(st.one_of(st.sampled_from([None, "unigrams", "bigrams"]), ngrams)),
         tag_scheme=scheme,
         length=length,
-        max_length=draw(st.sampled_from([None, 2])) if length not in (None, "log") else None,
+        max_length=draw(st.sampled_from([None, 2])) if length not in (None, "gamma") else None,
         identity=draw(st.booleans()),
         functions=draw(st.sampled_from([(), (shape,)])),
         scheme="segments",
@@ -250,7 +250,7 @@ def test_probabilities_of_a_fitted_model_sum_to_one(seed, parameters):
     every = [list(so.segmentations(so.Model(4, (3,) * 4, True, {}, {}), n)) for n in lengths]
     y = [choices[rng.integers(len(choices))] for choices in every]
     batch = batch_of([SegmentFeatureExtractor(scheme="segments", **parameters)], X, y)
-    model = HighOrderSemiCRF(scheme="segments", max_segment_length=3, max_order=0).fit(batch, [list(s) for s in y])
+    model = HighOrderSemiCRF(scheme="segments", segment_length=3, max_order=0).fit(batch, [list(s) for s in y])
     choices = [list(s) for s in every[0]]
     likelihoods = model.log_likelihood(batch[np.zeros(len(choices), int)], choices)
     close(np.exp(likelihoods).sum(), 1.0)

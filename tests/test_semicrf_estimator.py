@@ -8,6 +8,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from cases import by_order
 from internals import BAG, BEGIN, LengthBlock, SequenceBatch, TokenBlock
 from scipy import sparse
 from scipy.special import logsumexp
@@ -104,10 +105,10 @@ def test_labels_of_any_kind_come_back_as_they_were():
     assert crf.predict_segments(X, threshold=0.1)[0].dtype["label"] == np.int16
     assert type(crf.predict_segments(X)[0][0][2]) is int
     tuples = [[(y, 1) for y in labels] for labels in Y["runs"]]
-    crf = HighOrderSemiCRF(max_segment_length={("P", 1): 4}).fit(X, tuples)
+    crf = HighOrderSemiCRF(segment_length={("P", 1): 4}).fit(X, tuples)
     assert crf.segment_labels_.tolist() == [("L", 1), ("O", 1), ("P", 1)]
     assert crf.predict_segments(X)[1] == [(0, 1, ("O", 1)), (1, 2, ("P", 1))]
-    assert crf.max_segment_length_ == {("L", 1): 1, ("O", 1): 1, ("P", 1): 4}
+    assert crf.segment_length_ == {("L", 1): (1, 1), ("O", 1): (1, 1), ("P", 1): (1, 4)}
     assert crf.predict_segments(X, threshold=0.2)[1]["label"].tolist()[0] in tuples[0]
 
 
@@ -159,7 +160,7 @@ def test_plain_two_dimensional_x():
     assert list(crf.feature_names_in_) == ["p", "q"]
     assert crf.predict(frame).shape == (30,)
     assert crf.predict_proba(frame).shape == (30, 2)
-    assert crf.max_segment_length_ == {"no": 1, "yes": 1}
+    assert crf.segment_length_ == {"no": (1, 1), "yes": (1, 1)}
     assert crf.predict_segments(frame)[0] == [(0, 1, crf.predict(frame)[0])]
     assert crf.score(frame, list(y)) > 0.9
     plain = HighOrderCRF(max_order=3).fit(frame, y)
@@ -198,9 +199,9 @@ def test_empty_sequences_get_empty_answers(fitted, scheme):
     [
         {},
         {"max_order": 2, "feature_order": 2},
-        {"max_order": 0, "max_segment_length": 3},
-        {"max_order": 2, "max_segment_length": np.inf, "feature_order": {"title": (0, 1)}},
-        {"max_order": 2, "max_segment_length": {"L": 2}, "patterns": "all", "all_pairs": True},
+        {"max_order": 0, "segment_length": 3},
+        {"max_order": 2, "segment_length": np.inf, "feature_order": {"title": (0, 1)}},
+        {"max_order": 2, "segment_length": {"L": 2}, "patterns": "all", "all_pairs": True},
     ],
     ids=["default", "feature_order", "order 0", "inf", "all"],
 )
@@ -247,7 +248,7 @@ def test_probabilities_are_those_of_all_segmentations(scheme, parameters):
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_the_fitted_weights_make_the_probabilities(scheme):
     """Scores of all segmentations from coef_, pattern_coef_ and token_intercept_, in plain Python."""
-    crf = fit(scheme, max_order=2, feature_order=1, max_segment_length={"P": 3})
+    crf = fit(scheme, max_order=2, feature_order=1, segment_length={"P": 3})
     length = 4
     row_of = {pattern: row for row, pattern in enumerate(crf.patterns_)}
     column_of = {name: column for column, name in enumerate(crf.feature_names_in_)}
@@ -281,7 +282,7 @@ def test_the_fitted_weights_make_the_probabilities(scheme):
 def test_segments_of_one_token_make_it_the_crf(feature_order):
     parameters = {"max_order": 2, "feature_order": feature_order, "tol": 1e-6}
     crf = HighOrderCRF(**parameters).fit(X, Y["runs"])
-    semi = HighOrderSemiCRF(max_segment_length=1, **parameters).fit(X, Y["runs"])
+    semi = HighOrderSemiCRF(segment_length=1, **parameters).fit(X, Y["runs"])
     assert semi.patterns_ == crf.patterns_
     np.testing.assert_allclose(semi.objective_history_[[0, -1]], crf.objective_history_[[0, -1]], rtol=1e-10)
     np.testing.assert_allclose(semi.pattern_coef_, crf.pattern_coef_, atol=1e-6)
@@ -292,7 +293,7 @@ def test_segments_of_one_token_make_it_the_crf(feature_order):
     assert semi.predict_segments(X)[0][:2] == [(0, 1, "P"), (1, 2, "P")]
     assert semi.pattern_marginals(X, [("P", "P")])[0].max() > 0.3
     assert semi.score(X, Y["runs"]) == 1
-    by_label = HighOrderSemiCRF(max_segment_length={"P": 1}, **parameters).fit(X, Y["runs"])
+    by_label = HighOrderSemiCRF(segment_length={"P": 1}, **parameters).fit(X, Y["runs"])
     np.testing.assert_array_equal(by_label.coef_.toarray(), semi.coef_.toarray())
 
 
@@ -300,19 +301,19 @@ def test_runs_that_are_all_of_one_token_make_it_the_crf_too():
     y = [["a", "b", "a"], ["b", "a"]]
     x = [X[2], X[1]]
     semi = HighOrderSemiCRF().fit(x, y)
-    assert semi.max_segment_length_ == {"a": 1, "b": 1}
+    assert semi.segment_length_ == {"a": (1, 1), "b": (1, 1)}
     assert np.isfinite(semi.log_likelihood(x[:1], [["a", "a", "a"]])).all()
 
 
 def test_history_describes_the_minimised_function():
-    crf = fit("bio", max_order=2, sigma_reg=(2.0, 0.5))
+    crf = fit("bio", max_order=2, sigma_reg=by_order(2.0, 0.5))
     orders = np.array([len(pattern) - 1 for pattern in crf.patterns_])
     precision = np.where(orders == 0, 1 / 2.0**2, 1 / 0.5**2)
     squares = crf.pattern_coef_**2 + (crf.coef_**2).sum(axis=1)
     squares[: len(crf.segment_labels_)] += crf.token_intercept_**2
     minimised = precision @ squares / 2 - crf.log_likelihood(X, Y["bio"]).sum()
     np.testing.assert_allclose(crf.objective_history_[-1], minimised, rtol=1e-12)
-    exact = fit("bio", max_order=2, sigma_reg=(2.0, 0.5), tol=1e-7)
+    exact = fit("bio", max_order=2, sigma_reg=by_order(2.0, 0.5), tol=1e-7)
     assert 0 <= crf.objective_history_[-1] - exact.objective_history_[-1] <= crf.optimality_gap_ < 1e-4
 
 
@@ -323,7 +324,7 @@ def test_history_describes_the_minimised_function():
 def test_fitted_attributes(fitted, scheme):
     crf = fitted[scheme]
     assert crf.segment_labels_.tolist() == LABELS
-    assert crf.max_segment_length_ == {"L": 1, "O": 1, "P": 2}
+    assert crf.segment_length_ == {"L": (1, 1), "O": (1, 1), "P": (1, 2)}
     labels = [[label for *_, label in segments] for segments in SEGMENTS]
     observed = {tuple(y[i : i + k]) for y in labels for k in (1, 2, 3) for i in range(len(y) - k + 1)}
     assert crf.patterns_ == sorted(observed, key=lambda pattern: (len(pattern), pattern))
@@ -401,12 +402,12 @@ def test_broken_tags_begin_segments():
 
 @pytest.mark.parametrize("scheme", ["bio", "bioes"])
 def test_classes_are_the_tags_that_can_occur(scheme):
-    longer = fit(scheme, max_segment_length={"P": 3})
+    longer = fit(scheme, segment_length={"P": 3})
     expected = {"bio": ["B-L", "B-P", "I-P", "O"], "bioes": ["B-P", "E-P", "I-P", "O", "S-L", "S-P"]}[scheme]
     assert longer.classes_.tolist() == expected
-    assert longer.max_segment_length_["O"] == 1
-    inf = fit(scheme, max_segment_length=math.inf)
-    assert inf.max_segment_length_ == {"L": math.inf, "O": 1, "P": math.inf}
+    assert longer.segment_length_["O"] == (1, 1)
+    inf = fit(scheme, segment_length=math.inf)
+    assert inf.segment_length_ == {"L": (1, math.inf), "O": (1, 1), "P": (1, math.inf)}
     assert "I-L" in inf.classes_
 
 
@@ -422,16 +423,16 @@ def test_test_segments_that_are_longer_than_any_in_training(scheme):
     assert all(stop - start <= 2 for start, stop, _ in limited.predict_segments(LONG)[0])
     assert limited.log_likelihood(LONG, truth).tolist() == [-np.inf]
     assert limited.score(LONG, truth) < 1
-    lifted = fit(scheme, max_segment_length={"P": np.inf})
-    assert lifted.max_segment_length_ == {"L": 1, "O": 1, "P": np.inf}
+    lifted = fit(scheme, segment_length={"P": np.inf})
+    assert lifted.segment_length_ == {"L": (1, 1), "O": (1, 1), "P": (1, np.inf)}
     assert np.isfinite(lifted.log_likelihood(LONG, truth)).all()
-    enough = fit(scheme, max_segment_length={"P": 5})
+    enough = fit(scheme, segment_length={"P": 5})
     assert np.isfinite(enough.log_likelihood(LONG, truth)).all()
-    assert np.isneginf(fit(scheme, max_segment_length={"P": 4}).log_likelihood(LONG, truth)).all()
+    assert np.isneginf(fit(scheme, segment_length={"P": 4}).log_likelihood(LONG, truth)).all()
 
 
 def test_features_of_length_keep_unlimited_segments_short():
-    limit = {"max_segment_length": np.inf, "sigma_reg": 10}
+    limit = {"segment_length": np.inf, "sigma_reg": 10}
     pipe = make_pipeline(
         SequenceFeatureExtractor(), SegmentFeatureExtractor(length="capped"), HighOrderSemiCRF(**limit)
     )
@@ -441,27 +442,31 @@ def test_features_of_length_keep_unlimited_segments_short():
 @pytest.mark.parametrize(
     ("scheme", "given", "message"),
     [
-        ("segments", 1, r"segment \(0, 2, 'P'\) of sequence 0 of y has 2 tokens, but max.* allows 1 for the label 'P'"),
+        (
+            "segments",
+            1,
+            r"segment \(0, 2, 'P'\) of sequence 0 of y has 2 tokens, but segment_length allows 1 for the label 'P'",
+        ),
         ("runs", {"P": 1, "O": 2}, r"segment \(0, 2, 'P'\) of sequence 0 of y has 2 tokens"),
         ("bio", {"P": 1}, r"segment \(0, 2, 'P'\) of sequence 0 of y has 2 tokens"),
-        ("bioes", {"O": 2}, r"max_segment_length\['O'\] is 2, but every O token is a segment of length 1"),
-        ("runs", {"Q": 2}, "max_segment_length names the label 'Q', which the training data do not have"),
-        ("runs", {"P": 0}, "max_segment_length maps labels to integers >= 1 or inf, got 'P': 0"),
-        ("runs", {"P": 2.5}, "max_segment_length maps labels"),
-        ("runs", {"P": None}, "max_segment_length maps labels"),
-        ("runs", {"P": True}, "max_segment_length maps labels"),
-        ("runs", {"P": "2"}, "max_segment_length maps labels"),
-        ("runs", {"P": -np.inf}, "max_segment_length maps labels"),
-        ("runs", {"P": np.nan}, "max_segment_length maps labels"),
-        ("runs", 0, "'max_segment_length' parameter"),
-        ("runs", 2.0, "'max_segment_length' parameter"),
-        ("runs", "long", "'max_segment_length' parameter"),
+        ("bioes", {"O": 2}, r"segment_length\['O'\] is 2, but every O token is a segment of length 1"),
+        ("runs", {"Q": 2}, "segment_length names the label 'Q', which the training data do not have"),
+        ("runs", {"P": 0}, r"segment_length maps labels to an integer >= 1, inf or a pair \(least, most\); got 'P': 0"),
+        ("runs", {"P": 2.5}, "segment_length maps labels"),
+        ("runs", {"P": None}, "segment_length maps labels"),
+        ("runs", {"P": True}, "segment_length maps labels"),
+        ("runs", {"P": "2"}, "segment_length maps labels"),
+        ("runs", {"P": -np.inf}, "segment_length maps labels"),
+        ("runs", {"P": np.nan}, "segment_length maps labels"),
+        ("runs", 0, "'segment_length' parameter"),
+        ("runs", 2.0, "'segment_length' parameter"),
+        ("runs", "long", "'segment_length' parameter"),
         ("BIO", None, "'scheme' parameter"),
     ],
 )
 def test_bad_lengths(scheme, given, message):
     with pytest.raises(ValueError, match=message):
-        HighOrderSemiCRF(scheme=scheme, max_segment_length=given).fit(X, Y.get(scheme, SEGMENTS))
+        HighOrderSemiCRF(scheme=scheme, segment_length=given).fit(X, Y.get(scheme, SEGMENTS))
 
 
 @pytest.mark.parametrize("scheme", ["runs", "bio", "bioes"])
@@ -486,7 +491,7 @@ def test_labels_that_are_tuples_are_labels_of_tokens():
     assert HighOrderSemiCRF().fit([[["a"], ["a"], ["b"]]], y).predict([[["a"], ["b"]]]) == [[(0, 1, "A"), (0, 2, "B")]]
 
 
-@pytest.mark.parametrize("parameter", ["max_order", "max_segment_length"])
+@pytest.mark.parametrize("parameter", ["max_order", "segment_length"])
 def test_bools_are_no_numbers(parameter):
     with pytest.raises(ValueError, match=f"{parameter} must be an integer.*got True"):
         HighOrderSemiCRF(**{parameter: True}).fit(X, Y["runs"])
@@ -494,7 +499,7 @@ def test_bools_are_no_numbers(parameter):
 
 def test_the_too_long_segment_has_the_number_of_its_sequence_though_others_are_left_out():
     with pytest.raises(ValueError, match=r"segment \(0, 2, 'P'\) of sequence 2 of y has 2 tokens"):
-        HighOrderSemiCRF(scheme="segments", max_segment_length=1).fit(X, SEGMENTS, sample_weight=[0, 1, 1, 1])
+        HighOrderSemiCRF(scheme="segments", segment_length=1).fit(X, SEGMENTS, sample_weight=[0, 1, 1, 1])
 
 
 # --- other parameters -------------------------------------------------------------------------------------------------
@@ -528,7 +533,7 @@ def test_weights_stand_for_repeats_and_zero_for_absence(scheme):
     weighted.fit(X, [*y[:2], strange[scheme], y[3]], sample_weight=[2, 3, 0, 1])
     assert weighted.classes_.tolist() == repeated.classes_.tolist()
     assert weighted.classes_.dtype == repeated.classes_.dtype
-    assert weighted.max_segment_length_ == repeated.max_segment_length_
+    assert weighted.segment_length_ == repeated.segment_length_
     assert weighted.patterns_ == repeated.patterns_
     assert list(weighted.feature_names_in_) == list(repeated.feature_names_in_)
     np.testing.assert_allclose(weighted.pattern_coef_, repeated.pattern_coef_, atol=1e-6)
@@ -568,7 +573,7 @@ def test_warm_start_goes_on_from_the_fitted_weights():
     crf.fit(X, Y["bio"])
     assert crf.n_iter_ == 0
     np.testing.assert_allclose(crf.objective_history_, [end], rtol=1e-12)
-    crf.set_params(max_segment_length=4, max_iter=0)
+    crf.set_params(segment_length=4, max_iter=0)
     before = dict(zip(crf.patterns_, crf.pattern_coef_, strict=True))
     with pytest.warns(ConvergenceWarning):
         crf.fit(X[1:], Y["bio"][1:])
@@ -621,7 +626,7 @@ def test_probabilities_of_segments_agree_with_token_marginals_on_long_sequences(
     rng = np.random.default_rng(1)
     rows = [rng.normal(size=(length, 3)) for length in (300, 40, 7)]
     y = [["x" if value > 0 else "y" for value in np.convolve(x[:, 0], np.ones(5), "same")] for x in rows]
-    crf = HighOrderSemiCRF(max_order=2, max_segment_length=40, max_iter=20, tol=1.0).fit(rows, y)
+    crf = HighOrderSemiCRF(max_order=2, segment_length=40, max_iter=20, tol=1.0).fit(rows, y)
     for table, marginals in zip(crf.predict_segments(rows, threshold=0), crf.predict_marginals(rows), strict=True):
         assert 0 <= table["probability"].min() <= table["probability"].max() <= 1
         for code, label in enumerate(crf.segment_labels_):
@@ -684,19 +689,19 @@ def test_the_crf_refuses_features_of_segments():
 @pytest.mark.parametrize("tag_scheme", ["bio", "bioes"])
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_pipelines_with_features_of_segments(scheme, tag_scheme):
-    every_kind = {"begin": True, "end": True, "inside": True, "tags": "bigrams", "length": ("log", "capped")}
+    every_kind = {"begin": True, "end": True, "inside": True, "tags": "bigrams", "length": ("gamma", "capped")}
     features = SegmentFeatureExtractor(**every_kind, tag_scheme=tag_scheme, identity=True, scheme=scheme)
     crf = HighOrderSemiCRF(
         max_order=2,
         scheme=scheme,
-        max_segment_length={"P": 3},
+        segment_length={"P": 3},
         feature_order={"begin:": 1, "identity": 1, "length": 2},
     )
     pipe = make_pipeline(SequenceFeatureExtractor(), features, SegmentLogOddsEncoder(scheme=scheme), crf)
     assert pipe.fit(WORDS, Y[scheme]).predict(WORDS) == Y[scheme]
     assert pipe.score(WORDS, Y[scheme]) == 1
     sequence = pipe[:-1].transform(WORDS)[3]
-    assert crf.max_segment_length_ == {"L": 1, "O": 1, "P": 3}
+    assert crf.segment_length_ == {"L": (1, 1), "O": (1, 1), "P": (1, 3)}
     every = labellings_of(crf, 4)
     log_p = crf.log_likelihood(sequence[[0] * len(every)], [written(segments, scheme) for segments in every])
     np.testing.assert_allclose(logsumexp(log_p), 0, atol=1e-10)
@@ -736,7 +741,7 @@ def test_bio_tags_with_another_scheme_are_told(scheme, y):
         ({}, [["P", "L", "O"], ["O", "O", "O"]]),
         ({}, [[1, 1, 0], [2, 0, 0]]),
         ({}, [[("B-P", 1), ("O", 1), ("O", 1)], [("O", 1), ("O", 1), ("O", 1)]]),
-        ({"max_segment_length": 1}, [["B-P", "I-P", "O"], ["B-P", "B-L", "O"]]),
+        ({"segment_length": 1}, [["B-P", "I-P", "O"], ["B-P", "B-L", "O"]]),
         ({"scheme": "bio"}, BIO),
         ({"scheme": "bioes"}, [["B-P", "E-P", "O"], ["O", "O", "O"]]),
         ({"scheme": "bioes"}, [["S-P", "O", "O"], ["O", "O", "O"]]),
@@ -773,7 +778,7 @@ def test_features_learned_with_another_scheme_are_told(transformer, feature):
 
 
 def test_features_that_no_y_was_read_for_go_with_every_scheme():
-    extractor = SegmentFeatureExtractor(length=("capped", "log"), max_length=3, begin=True, scheme="bio")
+    extractor = SegmentFeatureExtractor(length=("capped", "gamma"), max_length=3, begin=True, scheme="bio")
     batch = make_pipeline(SequenceFeatureExtractor(), extractor).fit_transform(WORDS, Y["bio"])
     with warnings.catch_warnings(action="error"):
         HighOrderSemiCRF().fit(batch, Y["runs"])

@@ -384,7 +384,7 @@ LENGTHS = np.array([4, 2])
 
 
 def read_training(y, scheme, kept=None, longest=None, form="sequences"):
-    options = {"scheme": scheme, "max_segment_length": longest}
+    options = {"scheme": scheme, "segment_length": longest}
     return read_segment_targets(y, LENGTHS, form, "HighOrderStub", kept, **options)
 
 

@@ -13,7 +13,7 @@ __all__ = [
     "finite_number",
     "finite_numbers",
     "is_missing",
-    "missing_label",
+    "no_label",
     "number_weights",
     "refuse_infinite_sum",
     "short",
@@ -114,7 +114,7 @@ def is_missing(value) -> bool:
     return isinstance(value, (np.datetime64, np.timedelta64)) and bool(np.isnat(value))
 
 
-def missing_label(label, where, name="y", takes_holes=True) -> ValueError:
+def no_label(label, where, name="y", takes_holes=True) -> ValueError:
     """Return the error for a missing label; scikit-learn's checks require the words about NaN.
 
     ``takes_holes``: whether None can mark an unknown label.

@@ -26,7 +26,8 @@ __all__ = [
     "FROM_START",
     "FROM_STOP",
     "INSIDE",
-    "LENGTH_FUNCTIONS",
+    "GAMMA_NAMES",
+    "LENGTH_KINDS",
     "NO_LIMIT",
     "RANGE",
     "WHOLE",
@@ -163,29 +164,26 @@ class TokenBlock(NamedTuple):
         return self
 
 
-# by kind: names of features that are numbers, and functions of the lengths 1, 2 ...; exp of a weighted sum of "gamma"
-# is the density of a gamma distribution up to a constant, and likewise "poisson"
-LENGTH_FUNCTIONS: dict[str, dict[str, Any]] = {
-    "log": {"log_length": np.log},
-    "gamma": {"length": np.asarray, "log_length": np.log},
-    "poisson": {"length": np.asarray, "log_factorial_length": lambda d: np.cumsum(np.log(d))},
-}
+LENGTH_KINDS = ("indicator", "capped", "gamma")
+GAMMA_NAMES = ["length", "log_length"]
 
 
 class LengthBlock(NamedTuple):
     """Features of the length d of a segment."""
 
-    kind: str  # "indicator": d = 1, d = 2 .. d = longest; "capped": the last one means d >= longest; or a function
+    # "indicator": d = 1, d = 2 .. d = longest; "capped": the last one means d >= longest; "gamma": d and log d, whose
+    # weighted sum is the logarithm of the density of a gamma distribution up to a constant
+    kind: str
     longest: int  # for indicators
     scheme: str | None = None  # of the y that determined ``longest``
 
     @property
     def n_features(self) -> int:
-        return len(LENGTH_FUNCTIONS[self.kind]) if self.kind in LENGTH_FUNCTIONS else self.longest
+        return len(GAMMA_NAMES) if self.kind == "gamma" else self.longest
 
     def names(self, attribute_names) -> np.ndarray:
-        if self.kind in LENGTH_FUNCTIONS:
-            return np.array(list(LENGTH_FUNCTIONS[self.kind]), dtype=object)
+        if self.kind == "gamma":
+            return np.array(GAMMA_NAMES, dtype=object)
         names = [f"length={d}" for d in range(1, self.longest + 1)]
         if self.kind == "capped":
             names[-1] += "+"
@@ -196,15 +194,14 @@ class LengthBlock(NamedTuple):
 
     def check(self):
         """Raise a ValueError unless kind and length are valid."""
-        kinds = ("indicator", "capped", *LENGTH_FUNCTIONS)
-        if self.kind not in kinds or not isinstance(self.longest, Integral) or not 0 <= self.longest <= NO_LIMIT:
+        if self.kind not in LENGTH_KINDS or not isinstance(self.longest, Integral) or not 0 <= self.longest <= NO_LIMIT:
             raise ValueError(f"not features of lengths: {tuple(self)!r:.80}")
 
     def table(self, longest) -> np.ndarray:
         """Return the features' values for d = 1 .. longest; shape (longest, n_features)."""
         d = np.arange(1, longest + 1)
-        if self.kind in LENGTH_FUNCTIONS:
-            return np.stack([np.asarray(f(d), np.float64) for f in LENGTH_FUNCTIONS[self.kind].values()], axis=1)
+        if self.kind == "gamma":
+            return np.stack([d, np.log(d)], axis=1)
         capped = np.minimum(d, self.longest) if self.kind == "capped" else d
         return (capped[:, None] == np.arange(1, self.longest + 1)).astype(np.float64)
 

@@ -203,8 +203,7 @@ class BaseSequenceLabeler(
         in an optimum near it; ``optimality_gap_`` is inf. The patterns, and the pairs of patterns and features, come
         from the runs of known labels only. The labels are all labels in y, including those in sets.
         :class:`~sklearn_hocrf.training.PartialLikelihood` can train by expectation maximisation instead. Criteria other
-        than the likelihood, "newton-cg", :class:`~sklearn_hocrf.model_selection.PenaltySearchCV` and standard errors
-        need all labels.
+        than the likelihood, "newton-cg" and :class:`~sklearn_hocrf.model_selection.PenaltySearchCV` need all labels.
 
         Labels must be missing at random, given the words and the known labels. If only entities are labelled and
         nothing is known about the other tokens, a model that finds entities everywhere explains y best: label the
@@ -287,7 +286,7 @@ class BaseSequenceLabeler(
         if is_free and mask is not None and mask.allowed.any(axis=1).all():
             return  # any labels may be neighbours
         model = problem.model(np.zeros(problem.n_weights))
-        what = "y, max_segment_length" if self._family is SEGMENTS else "y"
+        what = "y, segment_length" if self._family is SEGMENTS else "y"
         with naming_the_impossible(model, problem.batch, mask, problem.support, what=what, numbers=numbers):
             model.log_partition(problem.batch, self.n_jobs, problem.plan.masked(mask))
 
@@ -343,7 +342,7 @@ class BaseSequenceLabeler(
         ``like`` is a layout of the same patterns.
         """
         orders = resolve_feature_orders(self.feature_order, self.max_order, data.features.names)
-        rule = PairRule(orders, self.min_pair_count, self.all_pairs)
+        rule = PairRule(orders, self.min_count, self.all_pairs)
         frame = LayoutFrame.of(patterns, data.rules.forbidden, data.parts.codes)
         return self._make_builder(data.targets, frame if like is None else LayoutFrame.like(like), rule)
 
@@ -367,10 +366,9 @@ class BaseSequenceLabeler(
         """Check what ``_parameter_constraints`` cannot express."""
         check_parameters(self.get_params(deep=False))
 
-    def _refuse(self, criterion: Any, solver: Any = None, circumstance: str = "", penalty: Any = None) -> None:
+    def _refuse(self, criterion: Any, solver: Any = None, circumstance: str = "") -> None:
         """Raise a ValueError for incompatible settings; parameters as for :class:`Asked`."""
-        parameters = self.get_params(deep=False)
-        refuse(Asked(parameters, type(self).__name__, criterion, solver, penalty, circumstance))
+        refuse(Asked(self.get_params(deep=False), type(self).__name__, criterion, solver, circumstance))
 
     def _choose_training(self) -> Training:
         """Check the parameters and return the :class:`Training` that they specify."""
@@ -400,7 +398,7 @@ class BaseSequenceLabeler(
     def _select_patterns(self, patterns: Any, data: TrainingData, observed: ObservedPatterns) -> PatternTable:
         """Return the label patterns of the model; ``patterns`` replaces the parameter unless it is None."""
         given, labels = self.patterns if patterns is None else patterns, data.targets.labels
-        table = select_patterns(given, labels, observed, self.max_order, self.min_pattern_count)
+        table = select_patterns(given, labels, observed, self.max_order, self.min_count)
         is_given = not isinstance(given, str)
         return without_forbidden_patterns(data.rules, self.constraints, table, labels, is_given)
 
@@ -440,7 +438,6 @@ class BaseSequenceLabeler(
             self._trained_with(),
             stream,
             data.rules.borders,
-            data.runs is not None or (stream is not None and hasattr(self, "_fitted") and self._fitted.had_holes),
             part_names=data.parts.names,
         )
         return learned.checked(self._layout_class)

@@ -1,7 +1,7 @@
 """Settings that cannot be combined: the table of refusals between features.
 
 A *feature* is something that parameters, or a criterion and a solver, request; a *circumstance* is a use beyond a plain
-fit: labels with holes, a stream, a cluster, learned penalties, standard errors. Each row of
+fit: labels with holes, a stream, a cluster, learned penalties. Each row of
 :data:`REFUSALS` names two of them and the message. The methods that solvers need of any objective and penalty,
 including custom ones, are checked by the solvers (:func:`~sklearn_hocrf._solvers.check_needs`); ``l1_reg`` with
 ``penalty``, and tag schemes as constraints of segments, by the parameters themselves.
@@ -17,8 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._data.checks import short
-from .._objectives import Hinge, LocalFeatureMatching, NegativeLogLikelihood, Objective, Perceptron
-from .._penalties import Penalty
+from .._objectives import Hinge, LocalFeatureMatching, Objective, Perceptron
 from .._settings import capability
 from .._solvers import Solver
 
@@ -35,8 +34,8 @@ class Asked:
         All parameters of an estimator by name.
     name : str
         Name of the estimator.
-    objective, solver, penalty : object
-        The criterion, the solver, and the penalty or its prior, as far as they are known.
+    objective, solver : object
+        The criterion and the solver, as far as they are known.
     circumstance : str
         The use beyond a plain fit; "" for a plain fit.
     """
@@ -45,7 +44,6 @@ class Asked:
     name: str
     objective: Any
     solver: Any = None
-    penalty: Any = None
     circumstance: str = ""
 
     @cached_property
@@ -88,10 +86,6 @@ def _values(given: Any) -> list:
     return list(given.values()) if isinstance(given, Mapping) else [given]
 
 
-def _has_infinity(numbers: Any) -> bool:
-    return bool(np.isinf(np.asarray(numbers, dtype=np.float64)).any())
-
-
 FEATURES: dict[str, tuple[Callable[[Asked], Any], str]] = {  # whether it is asked for, and how messages name it
     # parameters
     "pruning": (lambda asked: asked["pruning"] is not None, "pruning={pruning!r}"),
@@ -102,19 +96,15 @@ FEATURES: dict[str, tuple[Callable[[Asked], Any], str]] = {  # whether it is ask
     "parts": (lambda asked: asked["label_parts"] is not None, "label_parts"),
     "L1": (lambda asked: has_l1(asked["l1_reg"]), "l1_reg={l1_reg!r}"),
     "penalty object": (lambda asked: asked["penalty"] is not None, "penalty={penalty!r}"),
-    "no penalty": (lambda asked: any(map(_has_infinity, _values(asked["sigma_reg"]))), "sigma_reg={sigma_reg!r}"),
+    "no penalty": (lambda asked: bool(np.isinf(_values(asked["sigma_reg"])).any()), "sigma_reg={sigma_reg!r}"),
     "frequent features": (
-        lambda asked: asked["min_pair_count"] > 1 and not asked["all_pairs"],
-        "min_pair_count={min_pair_count!r}",
+        lambda asked: asked["min_count"] > 1 and not asked["all_pairs"],
+        "min_count={min_count!r}",
     ),
     # criteria
     "margins": (lambda asked: isinstance(asked.objective, (Hinge, Perceptron)), "objective={objective!r}"),
     "local feature matching": (
         lambda asked: isinstance(asked.objective, LocalFeatureMatching),
-        "objective={objective!r}",
-    ),
-    "another criterion": (
-        lambda asked: type(asked.objective) is not NegativeLogLikelihood,
         "objective={objective!r}",
     ),
     "a criterion without probabilities": (lambda asked: not asked.has_probabilities, "objective={objective!r}"),
@@ -134,22 +124,12 @@ FEATURES: dict[str, tuple[Callable[[Asked], Any], str]] = {  # whether it is ask
         lambda asked: asked.is_em and (asked.is_stochastic or not hasattr(asked.solver, "max_iter")),
         "solver={solver!r}",
     ),
-    # penalties
-    "a sparse penalty": (
-        lambda asked: capability(asked.penalty, Penalty, "strength") is not None,
-        "l1_reg={l1_reg!r}",
-    ),
-    "a penalty without precision": (
-        lambda asked: not hasattr(asked.penalty, "precision"),
-        "the penalty {asked.penalty.__class__.__name__}",
-    ),
 }
 CIRCUMSTANCES = {  # and how messages name them
     "holes": "y with holes",
     "stream": "partial_fit",
     "cluster": "a cluster",
     "learned penalties": "PenaltySearchCV",
-    "standard errors": "the standard error of a weight",
 }
 
 
@@ -169,7 +149,6 @@ _NO_MINIMUM = (
     "solver='lbfgs', or objective=training.PartialLikelihood('em') with it"
 )
 _LEARNED = "PenaltySearchCV cannot learn the penalties of this {asked.name}: {name} "
-_LAPLACE = "the Laplace approximation needs a Gaussian prior, of sigma_reg alone, but there is {name}"
 
 # for a fit, or a circumstance, the first row that applies is raised
 REFUSALS = (
@@ -205,9 +184,6 @@ REFUSALS = (
         "learned penalties",
         _LEARNED + "uses a few sequences at a time; the search trains by L-BFGS",
     ),
-    Refusal("another criterion", "standard errors", _OF_LIKELIHOOD),
-    Refusal("a sparse penalty", "standard errors", _LAPLACE),
-    Refusal("a penalty without precision", "standard errors", _LAPLACE),
 )
 
 

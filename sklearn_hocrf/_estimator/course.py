@@ -38,12 +38,12 @@ class Course:
         self.estimator._validate_params()
         self.estimator._check_parameters()
 
-    def refuse(self, circumstance: str, penalty: Any = None) -> None:
+    def refuse(self, circumstance: str) -> None:
         """Raise a ValueError for parameters that cannot be combined with a circumstance, as in ``compatibility``."""
         objective, solver = self.objective(), self.estimator.solver
         if isinstance(solver, str):
             solver = SOLVERS[capability(objective, Objective, "default_solver") if solver == "auto" else solver]
-        self.estimator._refuse(objective, solver, circumstance, penalty)
+        self.estimator._refuse(objective, solver, circumstance)
 
     def read(self, X: Any, y: Any, sample_weight: ArrayLike | None, fixed: Any = None) -> TrainingData:
         """Return validated training data; labels and maximum lengths come from ``fixed`` targets, if given."""

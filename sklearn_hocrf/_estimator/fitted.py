@@ -58,7 +58,6 @@ class Fitted(NamedTuple):
     trained_with: dict  # the parameters that define the minimised function
     stream: tuple | None = None  # of partial_fit: state of the solver, and its class
     borders: np.ndarray | None = None  # (2, L) bool   labels at the start and at the end of sequences; None: all
-    had_holes: bool = False  # not all labels of the training data were known
     level_zero: LevelZero | None = None  # which labels tokens may have; None: all
     part_names: np.ndarray | None = None  # (S,)   of the parts of labels; None: there are none
     temperature: float = 1.0  # what calibration has divided the weights of training by
@@ -111,8 +110,6 @@ class Fitted(NamedTuple):
         if not isinstance(self.trained_with, dict):
             raise ValueError(f"the parameters of training are a {type(self.trained_with).__name__}, not a dict")
         self._check_stream()
-        if not isinstance(self.had_holes, bool):
-            raise ValueError(f"whether labels were missing is {self.had_holes!r:.40}, not a bool")
         if not isinstance(self.temperature, Real) or not 0 < float(self.temperature) < math.inf:
             raise ValueError(f"the temperature is {self.temperature!r:.40}, not a positive number")
         borders = _borders(self.borders, layout.patterns.n_labels)

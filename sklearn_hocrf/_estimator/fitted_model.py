@@ -7,20 +7,15 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from .._data.arrays import joined_ranges
 from .._data.batch import SequenceBatch
-from .._data.checks import short
-from .._data.labels import SEEN, position_name
 from .._data.masks import Mask
 from .._data.segments import Segments
 from .._inference.families import SEGMENTS
 from .._inference.labelled import LabelledBatch
 from .._inference.model import Model
-from .._objectives import Problem
-from .._validation import TrainingData, read_sequences, read_training_sequences
+from .._validation import TrainingData, read_sequences
 from .._validation._delegation import model_and_input, model_inside
 from .fitted import Fitted
-from .pruning import prune_training
 
 __all__ = ["FittedModel", "check_probabilities"]
 
@@ -136,10 +131,6 @@ class FittedModel:
         """Return the model that computes probabilities and best labellings."""
         return self.estimator._build_model()
 
-    def at_optimum(self) -> Model:
-        """Return the model with the weights of training, before calibration divided them."""
-        return self.estimator._divided_by(1.0 / self.record.temperature)._build_model()
-
     def decode(self, batch: SequenceBatch, mask: Mask | None) -> Any:
         """Return the best labelling that a mask allows; errors name the place where it allows none."""
         with self.estimator._asked(batch, mask) as model:
@@ -155,50 +146,12 @@ class FittedModel:
         with self.estimator._asked(batch, mask) as model:
             return model.segment_probabilities(batch, segments, n_jobs=self.estimator.n_jobs, mask=mask)
 
-    def length_counts(self, batch: SequenceBatch, mask: Mask | None) -> np.ndarray:
-        """Return the expected number of segments by label and length, from 1; shape (L, longest)."""
-        with self.estimator._asked(batch, mask) as model:
-            return model.length_counts(batch, n_jobs=self.estimator.n_jobs, mask=mask)
-
     def best_labellings(self, batch: SequenceBatch, n: int, mask: Mask | None) -> Any:
         """Return the n best labellings of each sequence."""
         with self.estimator._asked(batch, mask) as model:
             return model.best_labellings(batch, n, n_jobs=self.estimator.n_jobs, mask=mask)
 
     # --- training -----------------------------------------------------------------------------------------------------
-
-    def as_trained(self) -> Any:
-        """Return an estimator with the parameters of training, which may have been changed since."""
-        return type(self.estimator)(**{**self.estimator.get_params(deep=False), **self.record.trained_with})
-
-    def penalty(self) -> Any:
-        """Return the penalty of training."""
-        record = self.record
-        return self.as_trained()._choose_prior().penalty(record.layout, record.features.names, self.labels)
-
-    def training_problem(self, X: Any, y: Any, sample_weight: Any) -> Problem:
-        """Return the problem that fit solved, without the sequences that it left out.
-
-        X and y are checked as in fit.
-        """
-        trained = self.as_trained()
-        sequences = read_training_sequences(trained, X, sample_weight)
-        data = trained._read_training_data(y, sequences)
-        if data.runs is not None:
-            raise ValueError("y has holes, but fit knew all labels: pass the y of fit")
-        known = set(self.labels.tolist())
-        for code, label in enumerate(data.targets.labels.tolist()):
-            if label not in known:
-                offsets, used = sequences.batch.offsets, sequences.numbers
-                token = np.argmax(trained._training_codes(data.targets) == code)
-                place = position_name(offsets, joined_ranges(offsets[used], offsets[used + 1])[token])
-                raise ValueError(f"unknown label {short(label)} ({place}): it is not one of {SEEN}")
-        problem, level_zero = trained._pose_problem(self.record.layout, data), self.record.level_zero
-        if level_zero is None:
-            return problem
-        if len(data.targets.labels) < len(known):
-            raise ValueError(f"y has {len(data.targets.labels)} labels, but fit saw {len(known)}: pass the y of fit")
-        return prune_training(problem, level_zero)
 
     def divided_by(self, temperature: float) -> Any:
         """Return the fitted estimator with its weights divided, as a copy that shares the rest."""

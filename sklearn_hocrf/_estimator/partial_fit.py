@@ -106,8 +106,8 @@ class PartialFitMixin(Hooks):
 
         A call costs about as much as a pass over its sequences and over all weights, so it is best to pass sequences by
         the thousand. The first call determines the step size from its sequences, unless the solver has a given
-        ``step_size``; it should therefore have more than a few sequences. ``min_pair_count`` above 1 raises an
-        error, because it depends on the entire stream.
+        ``step_size``; it should therefore have more than a few sequences. ``min_count`` above 1 raises an error,
+        because it depends on the entire stream.
 
         Examples
         --------

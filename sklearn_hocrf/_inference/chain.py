@@ -251,8 +251,3 @@ class ChainModel(LaneModel, TokenModel):
         plan, log_z = self._whole_plan(batch, mask, plan), np.zeros(len(batch))
         self._run_all(plan, n_jobs, lambda: WeighedTagSegments(tags, table, probability), log_z)
         return np.minimum(probability[segments.start], 1.0)
-
-    def _label_moves(self, plan: Plan, position: int, label: int) -> np.ndarray:
-        table = np.zeros((plan.n_tokens, self.layout.pairs.n_columns))
-        table[position, label] = 1.0
-        return table

@@ -467,9 +467,6 @@ class LatticeModel(TokenModel):
         whole = self.exact.plan(plan.batch).masked(plan.mask, plan.may_be_impossible)
         return self.exact.hessian_vector_product(whole, direction, sequence_weight, n_jobs)
 
-    def label_gradient(self, batch: SequenceBatch, token: int, label: int, mask: Mask | None = None) -> np.ndarray:
-        return self.exact.label_gradient(batch, token, label, self.narrowed(batch, mask))
-
     def segment_marginals(
         self,
         batch: SequenceBatch,

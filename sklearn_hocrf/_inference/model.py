@@ -29,7 +29,6 @@ from .passes import (
     DecodePass,
     ExpectedCounts,
     MarginalPass,
-    Moves,
     Receiver,
     run_all,
 )
@@ -115,15 +114,6 @@ class Model(metaclass=ABCMeta):
         """
 
     @abstractmethod
-    def label_gradient(self, batch: SequenceBatch, token: int, label: int, mask: Mask | None = None) -> np.ndarray:
-        """Return the gradient of P(a token has a label) with respect to the weights; shape (n_weights,).
-
-        It is the covariance of the label's indicator with all counts: the derivative of the expected counts with
-        respect to the score of the label at that position; for segments, to the scores of all segments of the label
-        that contain the token. ``token`` is its number in the batch.
-        """
-
-    @abstractmethod
     def log_partition(self, batch: SequenceBatch, n_jobs: int | None = None, plan: Plan | None = None) -> np.ndarray:
         """Return log Z of each sequence, 0 for empty ones; shape (n_sequences,).
 
@@ -189,10 +179,6 @@ class Model(metaclass=ABCMeta):
         """Return P(token t is at a channel's position of a segment of a label), for pairs (label, channel)."""
         raise self._unanswered("tag_marginals")
 
-    def length_counts(self, batch: SequenceBatch, n_jobs: int | None = None, mask: Mask | None = None) -> np.ndarray:
-        """Return the expected number of segments by label and length, from 1; shape (L, longest)."""
-        raise self._unanswered("length_counts")
-
     @abstractmethod
     def decode(
         self, batch: SequenceBatch, n_jobs: int | None = None, mask: Mask | None = None, plan: Any = None
@@ -257,7 +243,7 @@ class TokenModel(Model):
     """A model whose labellings are label codes of the tokens, of shape (N,), int32."""
 
     has_lengths = False
-    unanswered = dict.fromkeys(("tag_marginals", "length_counts"), "its labellings are not made of segments")
+    unanswered = dict.fromkeys(("tag_marginals",), "its labellings are not made of segments")
 
     def label_codes(self, labelling: np.ndarray) -> np.ndarray:
         return labelling
@@ -341,16 +327,6 @@ class LaneModel(Model):
         sums = self._run_all(plan, n_jobs, lambda: ExpectedCounts(self, plan), log_z, weight, direction=moving)
         return self.counts(plan, sums) / SMALL_STEP
 
-    def label_gradient(self, batch: SequenceBatch, token: int, label: int, mask: Mask | None = None) -> np.ndarray:
-        sequence = int(np.searchsorted(batch.offsets, token, side="right")) - 1
-        first, stop = batch.offsets[sequence : sequence + 2]
-        plan = self.plan(batch[[sequence]], mask and mask.part(np.arange(first, stop)))
-        position = token - int(first)
-        moves = Moves(freeze(np.arange(plan.n_tokens), np.int64), self._label_moves(plan, position, label))
-        options = {"direction": self.at_rest(), "moves": moves}
-        sums = self._run_all(plan, None, lambda: ExpectedCounts(self, plan), np.zeros(1), np.ones(1), **options)
-        return self.counts(plan, sums) / SMALL_STEP
-
     def at_rest(self) -> Self:
         """Return the direction in which no weight moves."""
         return type(self)(self.layout, np.zeros(self.layout.n_weights))
@@ -427,10 +403,6 @@ class LaneModel(Model):
             self._run_all(plan, n_jobs, lambda: Entropies(again), np.zeros(len(low)))
             entropy[low] = again
         return entropy
-
-    @abstractmethod
-    def _label_moves(self, plan: Any, position: int, label: int) -> np.ndarray:
-        """Return the table of :class:`Moves` in which the score of a label moves at one position of one sequence."""
 
     def _with_layout(self, layout: WeightLayout) -> Any:
         """Return the model under a layout with more columns, in which weights keep their places."""

@@ -36,7 +36,7 @@ from .._kernels.tag_segments import Tags
 from .._structure.segment_layout import SegmentLayout
 from .._structure.weighted_arcs import arc_order
 from .model import LaneModel
-from .passes import SMALL_STEP, BasePass, DecodePass, ExpectedCounts, MarginalPass, Receiver
+from .passes import SMALL_STEP, BasePass, DecodePass, MarginalPass, Receiver
 from .schedule import Plan, Schedule, Task, Tile
 
 __all__ = ["SegmentDecodePass", "SegmentModel", "SegmentPass", "SegmentPlan"]
@@ -397,19 +397,6 @@ class SegmentModel(LaneModel):
         self._run_all(plan, n_jobs, lambda: _WeighedSegments(table, probability), log_z)
         return np.minimum(probability[segments.stop - 1], 1.0)
 
-    def length_counts(self, batch: SequenceBatch, n_jobs: int | None = None, mask: Mask | None = None) -> np.ndarray:
-        layout, weights, n_labels = self.layout, self.weights, self.layout.automaton.n_labels
-        wider = layout.replaced(token_labels=np.arange(n_labels))  # lengths are counted if they have weights
-        coef = layout.coef(weights), layout.part_coef(weights), layout.token_coef(weights)
-        model = type(self)(wider, wider.weights(layout.pattern_coef(weights), *coef))
-        plan, log_z, ones = model.plan(batch, mask, n_jobs), np.zeros(len(batch)), np.ones(len(batch))
-        sums: Any = model._run_all(plan, n_jobs, lambda: ExpectedCounts(model, plan), log_z, ones)
-        index = plan.segment_index
-        table = np.zeros((n_labels, int(index.longest[:n_labels].max())))
-        for label, longest in enumerate(index.longest[:n_labels].tolist() if sums else ()):  # no sums of no tokens
-            table[label, :longest] = sums[-1][index.first_cell[label] :][:longest]
-        return table
-
     def label_codes(self, labelling: Segments) -> np.ndarray:
         return token_labels(labelling)
 
@@ -422,10 +409,3 @@ class SegmentModel(LaneModel):
         scores = self.layout.segment_scores(batch, known, self.weights, self.weighted_arcs)
         scores[labelling.codes < 0] = -np.inf
         return scores, np.diff(labelling.offsets)
-
-    def _label_moves(self, plan: Any, position: int, label: int) -> np.ndarray:
-        index, table = plan.segment_index, np.zeros((plan.n_tokens, plan.n_cells))
-        first, longest = int(index.first_cell[label]), int(index.longest[label])
-        for last in range(position, min(position + longest, plan.n_tokens)):
-            table[last, first + last - position : first + longest] = 1.0
-        return table

@@ -23,7 +23,6 @@ from .._data.segments import (
     AS_A_WHOLE,
     BAG,
     BEGIN,
-    LENGTH_FUNCTIONS,
     NO_LIMIT,
     RANGE,
     WHOLE,
@@ -451,7 +450,7 @@ class SegmentLayoutBuilder(LayoutBuilder):
         """Return the layout for the counts of all training data."""
         rules = SegmentRules(counts.channels, counts.length_blocks, *self.limits)
         arguments = self._arguments(counts)
-        lengths = [first for first, block in counts.length_blocks if "length" in LENGTH_FUNCTIONS.get(block.kind, ())]
+        lengths = [first for first, block in counts.length_blocks if block.kind == "gamma"]
         counted = arguments[3][np.isin(arguments[2], lengths)]  # labels whose segments count the same by their length
         tokens = np.setdiff1d(self._token_labels(), counted)
         return SegmentLayout(rules, *arguments, **self._options(), token_labels=tokens.astype(np.int64))

@@ -6,6 +6,7 @@ Not imported by ``_validation/__init__.py``, so that importing the estimators do
 from __future__ import annotations
 
 from collections.abc import Callable
+from inspect import getattr_static
 from typing import Any, ClassVar, overload
 
 import numpy as np
@@ -143,7 +144,8 @@ class MethodsOfModel:
         answering = self.__dict__.get(self._answering)
         whole = self.estimator if answering is None else answering
         final = model_inside(whole)
-        if not callable(getattr(type(final), name, None)) and not callable(getattr(final, name, None)):
+        is_constructor = isinstance(getattr_static(type(final), name, None), classmethod)
+        if is_constructor or not (callable(getattr(type(final), name, None)) or callable(getattr(final, name, None))):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         method = method_of_model(whole, name)  # raises its own AttributeError if the model lacks it
         return self._refusing(name) if answering is None else method

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._data.arrays import joined_ranges, offsets_of
-from .._data.checks import IGNORED, is_missing, missing_label, short
+from .._data.checks import IGNORED, is_missing, no_label, short
 from .._data.labels import SEEN, check_hashable, label_codes, position_name, sorted_labels
 from .._data.masks import Mask
 from .._data.schemes import OUTSIDE, PREFIXES, B, E, I, O, marks_ends, read_segment, split_tag
@@ -105,7 +105,7 @@ class Reader:
         """Return the code of a label, or -1 for one that is impossible; raise if it is an error."""
         code = self.codes.get(label, -1)
         if code < 0 and isinstance(label, Integral) and label == IGNORED:
-            raise missing_label(label, entries.where(entry), entries.what)
+            raise no_label(label, entries.where(entry), entries.what)
         if code < 0 and self.unknown == "raise":
             raise ValueError(
                 f"unknown label {short(label)} of {entries.what} ({entries.where(entry)}): "
@@ -155,7 +155,7 @@ def read_entries(labels, offsets, what) -> Entries:
             )
         for member in members:
             if entry is not None and is_missing(member):
-                raise missing_label(member, entries.where(i), what)
+                raise no_label(member, entries.where(i), what)
     return entries
 
 

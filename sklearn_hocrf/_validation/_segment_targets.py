@@ -163,8 +163,7 @@ def read_segment_targets(
     kept=None,
     *,
     scheme,
-    max_segment_length,
-    min_segment_length=None,
+    segment_length=None,
     fixed=None,
     takes_holes: bool = False,
 ) -> SegmentTargets:
@@ -175,10 +174,9 @@ def read_segment_targets(
     y, lengths, form, name, kept
         As in :func:`read_token_targets`; y is in the given scheme.
     scheme : {"runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}
-    max_segment_length : int, inf, dict or None
-        Maximum length of a segment, for all labels or by label; None means the longest training segment.
-    min_segment_length : int, dict or None
-        Minimum length of a segment that neither begins nor ends a sequence, given as for the maximum; None means 1.
+    segment_length : int, inf, (least, most), dict or None
+        The most tokens of a segment, or the least of one that neither begins nor ends a sequence and the most, for all
+        labels or by label. None, also as the most, means the longest training segment.
     fixed : SegmentTargets, ndarray of shape (L,), or None
         Targets of earlier training data, or all possible labels of segments. None means the labels of y.
     takes_holes : bool
@@ -191,15 +189,16 @@ def read_segment_targets(
     else:
         reading = _read(y, lengths, form, name, scheme, labels, kept=kept, among=FIXED)
     segments, labels = reading.segments, reading.labels
+    limits = _limits(segment_length, labels, scheme)
+    has_most = any(most is not None for _, _, most in limits)
     if earlier is not None:
         longest, shortest = earlier.longest, earlier.shortest
         reading = reading._replace(as_lists=earlier.as_lists, bare_tags=earlier.bare_tags, looks_like="runs")
-        if max_segment_length is None:
+        if not has_most:
             hint = ": None means the longest in the first call of partial_fit"
             _refuse_longer(segments, longest, labels, _offsets(lengths, kept), hint)
     else:
-        shortest = _shortest(min_segment_length, labels, scheme)
-        longest = _longest(max_segment_length, shortest, *reading.lengths, labels, scheme)
+        shortest, longest = _shortest_and_longest(limits, len(labels), *reading.lengths)
     singles = scheme == "runs" and bool((longest == 1).all())
     repeats = scheme != "runs" or singles
     if singles and reading.known is None:
@@ -208,7 +207,7 @@ def read_segment_targets(
         begins = np.ones(len(reading.known.begins), np.int8)
         segments, _, _ = segments_between(reading.codes, begins, _offsets(lengths, kept))
     # with segments of one token, tags are the labels of tokens
-    if not (singles and max_segment_length is not None):
+    if not (singles and has_most):
         warn_of_tags(reading.looks_like)
     _refuse_longer(segments, longest, labels, _offsets(lengths, kept))
     if shortest is not None:
@@ -233,7 +232,7 @@ def read_partition_targets(y, lengths, name, *, scheme) -> SegmentTargets:
     labels = None
     if scheme == "runs":
         labels = sorted_labels(read_labels(y, lengths, "sequences", name)[0], offsets_of(lengths), at_least=1)
-    return read_segment_targets(y, lengths, "sequences", name, scheme=scheme, max_segment_length=None, fixed=labels)
+    return read_segment_targets(y, lengths, "sequences", name, scheme=scheme, fixed=labels)
 
 
 def read_segment_labels(y, lengths, form, name, kept=None, *, scheme) -> np.ndarray:
@@ -381,53 +380,48 @@ def _gap(n, start, stop, where):
 # --- lengths ----------------------------------------------------------------------------------------------------------
 
 
-def _longest(max_segment_length, shortest, codes, lengths, labels, scheme):
-    """Return the maximum length of a segment of each label, given labels and lengths of segments or pieces of them."""
-    longest = np.ones(len(labels), dtype=np.int64) if shortest is None else shortest.copy()
-    np.maximum.at(longest, codes, lengths)
-    for code, most in _by_code("max_segment_length", max_segment_length, labels, scheme):
-        longest[code] = min(most, NO_LIMIT)
-        if shortest is not None and most < shortest[code]:
-            raise ValueError(
-                f"max_segment_length is {most} for the label {short(labels.tolist()[code])}, but min_segment_length "
-                f"is {shortest[code]}"
-            )
-    return longest
-
-
-def _shortest(min_segment_length, labels, scheme):
-    """Return the minimum length of a segment of each label, or None where all are 1."""
-    shortest = np.ones(len(labels), dtype=np.int64)
-    for code, least in _by_code("min_segment_length", min_segment_length, labels, scheme):
-        shortest[code] = min(least, NO_LIMIT)
-    return shortest if (shortest > 1).any() else None
-
-
-def _by_code(parameter, given, labels, scheme) -> list:
-    """Return the codes of the labels that a parameter specifies a length for, and the lengths."""
-    names = labels.tolist()
-    if given is None:
-        given = {}
-    elif not isinstance(given, dict):
-        given = {label: given for label in names if scheme not in PREFIXES or label != OUTSIDE}
-    for label, length in given.items():
+def _limits(segment_length, labels, scheme) -> list:
+    """Return code, least and most of each label for which a length is given; the most is None if only the least is."""
+    names, given = labels.tolist(), segment_length
+    if not isinstance(given, dict):
+        given = {label: given for label in names if given is not None and (scheme not in PREFIXES or label != OUTSIDE)}
+    found = []
+    for label, limits in given.items():
         if label not in names:
-            raise ValueError(f"{parameter} names the label {short(label)}, which the training data do not have")
-        if scheme in PREFIXES and label == OUTSIDE and length != 1:
-            raise ValueError(f"{parameter}['O'] is {length}, but every O token is a segment of length 1")
-    return [(names.index(label), length) for label, length in given.items()]
+            raise ValueError(f"segment_length names the label {short(label)}, which the training data do not have")
+        least, most = limits if isinstance(limits, tuple) else (1, limits)
+        if scheme in PREFIXES and label == OUTSIDE and (least != 1 or most not in (1, None)):
+            raise ValueError(f"segment_length['O'] is {limits}, but every O token is a segment of length 1")
+        found.append((names.index(label), least, most))
+    return found
+
+
+def _shortest_and_longest(limits, n_labels, codes, lengths) -> tuple[np.ndarray | None, np.ndarray]:
+    """Return minimum and maximum length of a segment of each label, given labels and lengths of segments or pieces.
+
+    The minimum is None where all are 1.
+    """
+    shortest = np.ones(n_labels, dtype=np.int64)
+    for code, least, _ in limits:
+        shortest[code] = min(least, NO_LIMIT)
+    longest = shortest.copy()
+    np.maximum.at(longest, codes, lengths)
+    for code, _, most in limits:
+        if most is not None:
+            longest[code] = min(most, NO_LIMIT)
+    return shortest if (shortest > 1).any() else None, longest
 
 
 def _refuse_longer(segments, longest, labels, offsets, hint=""):
     """Raise if a training segment is longer than its label allows."""
     is_long = segments.lengths > longest[segments.codes]
-    _refuse_lengths(segments, is_long, "max_segment_length allows", longest, labels, offsets, hint)
+    _refuse_lengths(segments, is_long, "segment_length allows", longest, labels, offsets, hint)
 
 
 def _refuse_shorter(segments, shortest, labels, offsets):
     """Raise if a training segment is shorter than its label allows."""
     is_short = are_short(segments, shortest, offsets)
-    _refuse_lengths(segments, is_short, "min_segment_length requires", shortest, labels, offsets)
+    _refuse_lengths(segments, is_short, "segment_length requires", shortest, labels, offsets)
 
 
 def _refuse_lengths(segments, is_wrong, which, limit, labels, offsets, hint=""):

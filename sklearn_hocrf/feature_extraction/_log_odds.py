@@ -303,7 +303,7 @@ class SegmentLogOddsEncoder(CountingTransformer, auto_wrap_output_keys=None):  #
 
     def _targets(self, y, batch):
         name = type(self).__name__
-        return read_segment_targets(y, batch.lengths, "sequences", name, scheme=self.scheme, max_segment_length=None)
+        return read_segment_targets(y, batch.lengths, "sequences", name, scheme=self.scheme)
 
     def _partition_targets(self, y, batch):
         return read_partition_targets(y, batch.lengths, type(self).__name__, scheme=self.scheme)

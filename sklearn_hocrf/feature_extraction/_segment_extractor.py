@@ -15,7 +15,7 @@ from .._data.batch import SequenceBatch
 from .._data.checks import short
 from .._data.labels import sorted_labels
 from .._data.schemes import SCHEMES
-from .._data.segments import BAG, BEGIN, END_OF_SEGMENT, INSIDE, LENGTH_FUNCTIONS, LengthBlock, RowBlock, TokenBlock
+from .._data.segments import BAG, BEGIN, END_OF_SEGMENT, INSIDE, LENGTH_KINDS, LengthBlock, RowBlock, TokenBlock
 from .._validation import read_partition_targets, read_segment_targets, warn_user
 from .._validation._sklearn import Interval, StrOptions, fit_context
 from ._base import CountingTransformer, fit_task
@@ -28,8 +28,6 @@ from ._tags import TAG_SCHEMES, check_tags
 from ._tries import TokenCodes
 
 __all__ = ["SegmentFeatureExtractor"]
-
-LENGTH_KINDS = ("indicator", "capped", *LENGTH_FUNCTIONS)
 
 
 class SegmentCounts(NamedTuple):
@@ -97,16 +95,13 @@ class SegmentFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None): 
         all token features, "bigrams" all n-grams of one and two tags.
     tag_scheme : {"bio", "bioes"}, default="bio"
         The tags of the tokens of a segment: B I I I or B I I E, and B or S for a segment of one token.
-    length : None, "indicator", "capped", "log", "gamma", "poisson" or tuple of them, default=None
+    length : None, "indicator", "capped", "gamma" or tuple of them, default=None
         Features of the length d. "indicator" is ``length=1`` to ``length=max_length``; longer segments have no
-        indicator. "capped" is the same, but the last indicator, with a plus sign, also covers longer segments. "log" is
-        ``log_length``, the natural logarithm of d. "gamma" is ``length``, d itself, and ``log_length``: with weights
-        of -1 / scale and shape - 1, the durations of a label have a gamma distribution. "poisson" is ``length`` and
-        ``log_factorial_length``, log d!. Both have two weights for each label, however long its segments are. The
+        indicator. "capped" is the same, but the last indicator, with a plus sign, also covers longer segments. "gamma"
+        is ``length``, d itself, and ``log_length``, its natural logarithm: two weights for each label, however long its
+        segments are. With weights of -1 / scale and shape - 1, the durations of a label have a gamma distribution. The
         lengths of a sequence's segments have a fixed sum, so weights of ``length`` are determined up to a constant for
-        all labels: read :func:`~sklearn_hocrf.inspection.durations`, not weights. If tokens have an intercept, the
-        default of the estimator, "log" is the same model as "gamma". Where lengths vary more than in a Poisson
-        distribution, "poisson" makes the longest segments far too probable.
+        all labels.
     max_length : int or None, default=None
         Maximum length with a separate indicator; None means the length of the longest training segment. A number
         without `length` is an error.
@@ -355,7 +350,7 @@ class SegmentFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None): 
         }
 
     def _has_indicators(self) -> bool:
-        return bool(set(_check_lengths(self.length)) - set(LENGTH_FUNCTIONS))
+        return bool(set(_check_lengths(self.length)) - {"gamma"})
 
     def _finish(self, counts):
         """Set the fitted attributes."""
@@ -368,7 +363,7 @@ class SegmentFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None): 
         if self._has_indicators() and self.max_length is None:
             self.max_length_, learned_from_y = counts.longest, self.scheme
         lengths = (
-            LengthBlock(kind, self.max_length_ or 0, None if kind in LENGTH_FUNCTIONS else learned_from_y)
+            LengthBlock(kind, self.max_length_ or 0, None if kind == "gamma" else learned_from_y)
             for kind in _check_lengths(self.length)
         )
         self._blocks = [*counts.token_blocks, *lengths]
@@ -423,7 +418,7 @@ class SegmentFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None): 
 
 
 def _read_targets(y, lengths, name, *, scheme):
-    return read_segment_targets(y, lengths, "sequences", name, scheme=scheme, max_segment_length=None)
+    return read_segment_targets(y, lengths, "sequences", name, scheme=scheme)
 
 
 def _check_lengths(length) -> tuple:
@@ -431,8 +426,7 @@ def _check_lengths(length) -> tuple:
     for kind in kinds:
         if kind not in LENGTH_KINDS:
             raise ValueError(f"length must be None, one of {LENGTH_KINDS!r} or a tuple of them, got {length!r}")
-    features = [name for kind in kinds for name in LENGTH_FUNCTIONS.get(kind, ("indicators",))]
-    if len(set(features)) < len(features):
+    if kinds.count("gamma") > 1 or len(kinds) - kinds.count("gamma") > 1:
         raise ValueError(f"length={length!r} has the same features twice")
     return kinds
 

@@ -10,19 +10,21 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._data.batch import SequenceBatch
 from .._data.segments import segment_features
-from .._data.texts import visible
-from .._display import HtmlPage, Table, listed, tokens_of
+from .._data.texts import escaped, visible
+from .._display import HtmlPage, Table, bar, html_table, listed, number, tokens_of
 from .._estimator.fitted_model import FittedModel
 from .._structure.label_parts import endings
 from .._structure.pairs import values_at
 from .._structure.weighted_arcs import label_arcs
 from .._validation._sklearn import safe_indexing
-from ._names import EACH_TOKEN, feature_names, row_names
 from ._paths import Contest, Units, read_position
-from ._reasons import explanation_html
+from ._segments_display import SegmentsDisplay
+from ._weights import EACH_TOKEN, feature_names, row_names
 
-__all__ = ["Contribution", "Explanation", "SegmentContribution", "explain"]
+__all__ = ["Explanation", "explain"]
 
+_MOST_REASONS = 15  # shown in HTML
+_SHORT = 16  # characters of the beginning, and of the end, of long texts
 _ROUNDING = 1e-12  # relative: rounding errors of sums of features that cancel
 
 
@@ -130,7 +132,7 @@ class Explanation(HtmlPage):
         return f"{self.title}\n{self.table[:20]!r}" + (f"\n... {rest} more" if rest > 0 else "")
 
     def _repr_html_(self) -> str:
-        return explanation_html(self, top=15)
+        return _html(self)
 
 
 def explain(
@@ -329,3 +331,57 @@ def _rows(
         *(numbers[order].tolist() for numbers in (value, weight, contribution)),
     ]
     return Table(row_type, map(row_type._make, zip(*columns, strict=True)))
+
+
+# --- HTML -------------------------------------------------------------------------------------------------------------
+
+
+class _Reason(NamedTuple):
+    """The contribution of one weight, summed over all places."""
+
+    tokens: str
+    pattern: tuple
+    feature: Any
+    value: float
+    weight: float
+    contribution: float
+
+
+def _reasons(explanation: Explanation) -> list[_Reason]:
+    """Return the contributions summed by weight, the largest first."""
+    rows: dict = {}
+    for row in explanation.table:
+        rows.setdefault((row.pattern, row.feature), []).append(row)
+    reasons = []
+    for (pattern, feature), same in rows.items():
+        sums = sum(row.value for row in same), same[0].weight, sum(row.contribution for row in same)
+        reasons.append(_Reason(_places(explanation, same), pattern, feature, *sums))
+    return sorted(reasons, key=lambda reason: -abs(reason.contribution))
+
+
+def _places(explanation: Explanation, rows: list) -> str:
+    """Return the text of the tokens of the contributions of one weight."""
+    if len(rows) > 1:
+        return f"{len(rows)} places"
+    stop = rows[0].position + 1 if hasattr(rows[0], "position") else rows[0].stop
+    text = " ".join(explanation.tokens[rows[0][0] : stop])
+    return text if len(text) <= 2 * _SHORT + 3 else f"{text[:_SHORT]} … {text[-_SHORT:]}"
+
+
+def _html(explanation: Explanation) -> str:
+    """Return both labellings, and the largest contributions."""
+    reasons, rows = _reasons(explanation), []
+    largest = abs(reasons[0].contribution) if reasons else 1.0
+    for reason in reasons[:_MOST_REASONS]:
+        feature = "" if reason.feature is None else reason.feature
+        numbers = map(number, (reason.value, reason.weight, reason.contribution))
+        cells = map(escaped, (reason.tokens, " ".join(map(visible, reason.pattern)), feature))
+        rows.append([*cells, *numbers, bar(reason.contribution, largest)])
+    if others := reasons[_MOST_REASONS:]:
+        rest = sum(reason.contribution for reason in others)
+        rows.append(["", f"{len(others)} others", "", "", "", number(rest), bar(rest, largest)])
+    rows.append(["", "sum", "", "", "", number(explanation.log_odds_paths), '<div style="width:10em"></div>'])
+    table = html_table([*_Reason._fields, ""], rows, ["start"] * 3 + ["right"] * 3 + ["start"])
+    both = SegmentsDisplay.from_predictions([explanation.tokens] * 2, [explanation.labels, explanation.labels_against])
+    both.names = ["best:", "against:"]
+    return f'<div style="font-weight:600">{escaped(explanation.title)}</div>{both._repr_html_()}{table}'

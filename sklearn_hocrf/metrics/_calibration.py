@@ -142,7 +142,7 @@ def calibration_table(
 
     See Also
     --------
-    sklearn_hocrf.calibration.CalibratedSequenceLabeler : Calibrate the probabilities of a model.
+    sklearn_hocrf.model_selection.CalibratedSequenceLabeler : Calibrate the probabilities of a model.
 
     Examples
     --------

@@ -1,13 +1,17 @@
-"""Learned penalties, and predictions by cross-validation.
+"""Learned penalties, predictions by cross-validation, and probabilities that hold on new data.
 
 scikit-learn's searches can choose orders, penalties, templates and all other parameters: the scorers of
 :mod:`sklearn_hocrf.metrics` and folds that are not stratified work for sequences. This module adds what they lack.
 
-=============================  =========================================================================================
-:class:`PenaltySearchCV`       one penalty for each group of weights, learned along gradients of the held-out likelihood
-:class:`PenaltySearchDisplay`  a picture of the course of such a search
-:func:`cross_val_predict`      predictions of each sequence by a model that has not seen it, by any method
-=============================  =========================================================================================
+==================================  ====================================================================================
+:class:`PenaltySearchCV`            one penalty for each group of weights, learned along gradients of the held-out
+                                    likelihood
+:func:`cross_val_predict`           predictions of each sequence by a model that has not seen it, by any method
+:class:`CalibratedSequenceLabeler`  a temperature for all weights of a model, so that probabilities match how often
+                                    predictions are right
+:class:`ConformalSequenceLabeler`   sets of labels or segments that miss the truth as rarely as asked for, whatever the
+                                    model
+==================================  ====================================================================================
 
 The folds must mimic what will be new at prediction time: pass groups of words, writers or documents.
 
@@ -19,11 +23,12 @@ The folds must mimic what will be new at prediction time: pass groups of words, 
 >>> [len(labels) for labels in y_pred] == [len(labels) for labels in y]
 True
 
-User guide: docs/guide/penalties.md.
+User guide: docs/guide/penalties.md, docs/guide/answers.md.
 """
 
-from ._display import PenaltySearchDisplay
+from ._conformal import ConformalSequenceLabeler
 from ._penalty_search import PenaltySearchCV
 from ._predictions import cross_val_predict
+from ._temperature import CalibratedSequenceLabeler
 
-__all__ = ["PenaltySearchCV", "PenaltySearchDisplay", "cross_val_predict"]
+__all__ = ["CalibratedSequenceLabeler", "ConformalSequenceLabeler", "PenaltySearchCV", "cross_val_predict"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -14,7 +13,7 @@ from .._settings import check
 from .._structure.layout import WeightLayout
 from .._validation import TrainingData
 
-__all__ = ["WeightGroups", "check_keys", "check_searchable", "column_name", "group_name"]
+__all__ = ["WeightGroups", "check_keys", "check_searchable", "column_name"]
 
 
 class WeightGroups(NamedTuple):
@@ -62,7 +61,7 @@ class WeightGroups(NamedTuple):
 
         Parameters
         ----------
-        sigma_reg : float, sequence or mapping
+        sigma_reg : float or mapping
             The default start: the geometric mean over the weights of a group.
         layout, data
             As for :meth:`of`.
@@ -98,17 +97,6 @@ def column_name(key: Any) -> str:
     return "_".join(map(str, key)) if isinstance(key, tuple) else str(key)
 
 
-def group_name(key: Any) -> str:
-    """Return the name of a group in legends.
-
-    Examples
-    --------
-    >>> [group_name(key) for key in [("features", 0), ("w=", 1), "w=", None]]
-    ['features, order 0', 'w=, order 1', 'w=', 'rest']
-    """
-    return f"{key[0]}, order {key[1]}" if isinstance(key, tuple) else column_name(key)
-
-
 def check_keys(given: Any) -> None:
     """Raise a ValueError unless ``penalty_groups`` is "order" or distinct keys of ``sigma_reg``."""
     if isinstance(given, str):
@@ -124,8 +112,3 @@ def check_searchable(estimator: Any) -> None:
     course = Course(estimator)
     course.check()
     course.refuse("learned penalties")
-
-
-def _values(sigma_reg) -> np.ndarray:
-    """Return the numbers in a ``sigma_reg`` of any form."""
-    return np.asarray(list(sigma_reg.values()) if isinstance(sigma_reg, Mapping) else sigma_reg, dtype=np.float64)

@@ -150,10 +150,6 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
     refit_time_ : float
         Seconds for fitting the best estimator; only with ``refit``.
 
-    See Also
-    --------
-    PenaltySearchDisplay : Plot penalties and score by step.
-
     Notes
     -----
     Use it if groups of weights differ in reliability, which is most pronounced at high orders. Each held-out part

@@ -99,7 +99,7 @@ def tag_features(tag_set):
 class SeenTwice(TransformerMixin, BaseEstimator):
     """Leave out features that count only once in all training segments.
 
-    Here a feature is an attribute with a tag n-gram. ``min_pair_count=2`` would leave out words that were segments
+    Here a feature is an attribute with a tag n-gram. ``min_count=2`` would leave out words that were segments
     once as well.
     """
 
@@ -136,7 +136,7 @@ def make_features(tag_set, segment_set):
 
 def make_model(**params):
     """Return the hybrid model of words: one label, so no patterns of several."""
-    return HighOrderSemiCRF(max_order=0, scheme="segments", max_segment_length=LONGEST, fit_intercept=False, **params)
+    return HighOrderSemiCRF(max_order=0, scheme="segments", segment_length=LONGEST, fit_intercept=False, **params)
 
 
 def read_sentences(name):

@@ -14,11 +14,10 @@ import numpy as np
 from common import absent, data_file, fit_quietly
 from sklearn.linear_model import LogisticRegression
 
-from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
+from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, make_pipeline
 from sklearn_hocrf.datasets import load_conll, load_cora_references
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 from sklearn_hocrf.feature_extraction._token_functions import as_function
-from sklearn_hocrf.pipeline import make_pipeline
 
 FILE, REFERENCES = ("conll2000", "train.txt.gz"), ("cora_references", "ref.train")
 N_CALLS = 200

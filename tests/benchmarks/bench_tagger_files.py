@@ -26,10 +26,9 @@ from bench_tagger import LOADING
 from bench_tagging import load_sentences
 from common import Split, absent, data_file, fit_quietly, parse, print_table
 
-from sklearn_hocrf import HighOrderCRF
+from sklearn_hocrf import HighOrderCRF, make_pipeline
 from sklearn_hocrf.datasets import load_conll
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor, read_templates
-from sklearn_hocrf.pipeline import make_pipeline
 from sklearn_hocrf.tagger import export_tagger
 
 

@@ -27,7 +27,6 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, datasets, metrics
-from sklearn_hocrf.calibration import ConformalSequenceLabeler
 from sklearn_hocrf.feature_extraction import (
     PhraseFeatures,
     SegmentFeatureExtractor,
@@ -36,7 +35,7 @@ from sklearn_hocrf.feature_extraction import (
     SequenceFeatureExtractor,
     TokenTransformer,
 )
-from sklearn_hocrf.inspection import durations, select_sequences
+from sklearn_hocrf.model_selection import ConformalSequenceLabeler
 from sklearn_hocrf.training import predict_from_scores, sequence_log_likelihood
 
 from . import definitions as plain
@@ -160,7 +159,7 @@ def expected_weights(training, p, given_patterns):
     chains = [chain(segmentation) for segmentation in training.data.gold]
     singles = {(y,) for y in range(training.n_labels)}
     if p["patterns"] == "observed":
-        patterns = plain.observed_patterns(chains, training.weights, p["max_order"], p["min_pattern_count"]) | singles
+        patterns = plain.observed_patterns(chains, training.weights, p["max_order"], p["min_count"]) | singles
     elif p["patterns"] == "all":
         patterns = set(singles)
         for _ in range(p["max_order"]):
@@ -170,14 +169,13 @@ def expected_weights(training, p, given_patterns):
     if not training.repeats:
         patterns = {z for z in patterns if all(a != b for a, b in zip(z, z[1:], strict=False))}
     counts = plain.pair_counts(training.times, chains, training.weights, patterns)
-    least = p["min_pair_count"]
+    least = p["min_count"]
     pairs = {pair for pair, count in counts.items() if count > 0 and (least <= 1 or count >= least)}
     if p["all_pairs"]:
         pairs = {(f, z) for f in range(len(training.orders)) for z in patterns}
     pairs = {(f, z) for f, z in pairs if len(z) - 1 in training.orders[f]}
-    if training.n_labels > 1 and p["fit_intercept"] in (True, "token"):
-        least = 1 if p["fit_intercept"] == "token" else 2
-        pairs |= {(TOKENS, (y,)) for y, most in enumerate(training.longest) if most >= least}
+    if training.n_labels > 1 and p["fit_intercept"]:
+        pairs |= {(TOKENS, (y,)) for y, most in enumerate(training.longest) if most > 1}
     return patterns, pairs
 
 
@@ -191,7 +189,7 @@ def check_optimum(estimator, training, p, labels, number, converged):
         require(set(model.patterns) == patterns, "other patterns than there are", set(model.patterns) ^ patterns)
     surplus = {pair for pair, w in model.features.items() if w} - pairs
     require(not surplus, "weights of pairs that should have none", surplus)
-    keys = [("pattern", z) for z in sorted(patterns) if len(z) > 1 or p["fit_intercept"] in (True, "segment")]
+    keys = [("pattern", z) for z in sorted(patterns) if len(z) > 1 or p["fit_intercept"]]
     keys += [("pair", pair) for pair in sorted(pairs)]
     value, gradient = 0.0, Counter()
     for sequence, gold, weight in zip(training.data.sequences(), training.data.gold, training.weights, strict=True):
@@ -262,8 +260,6 @@ def check_answers(estimator, model, labels, X, y, test, case, scheme="runs"):
     of_patterns = as_lists(estimator.pattern_marginals(X, asked), form)
     require(len(predicted) == len(test.lengths), "other number of answers than of sequences", predicted)
     code = {label: i for i, label in enumerate(labels)}
-    if isinstance(estimator, HighOrderSemiCRF):
-        check_durations(durations(estimator, X), labels, [so.distribution(model, s) for s in test.sequences()])
     for n, sequence in enumerate(test.sequences()):
         found = tuple((u, v, code[label]) for u, v, label in read_prediction(predicted[n], scheme, singles))
         top, ties = so.best_segmentations(model, sequence)
@@ -278,22 +274,6 @@ def check_answers(estimator, model, labels, X, y, test, case, scheme="runs"):
         codes = [tuple(code[label] for label in z) for z in asked]
         expected = np.reshape(so.pattern_marginals(probability, sequence.length, codes), (-1, len(asked)))
         require_close(np.reshape(of_patterns[n], (-1, len(asked))), expected, f"sequence {n}: pattern_marginals")
-
-
-def check_durations(found, labels, probabilities):
-    """Compare number, mean and deviation of the lengths of each label's segments."""
-    counts = {label: Counter() for label in labels}
-    for probability in probabilities:
-        for segmentation, p in probability.items():
-            for u, v, y in segmentation:
-                counts[labels[y]][v - u] += p
-    for row in found:
-        lengths, weight = map(np.array, (list(counts[row.label]), list(counts[row.label].values())))
-        require_close(row.n_segments, weight.sum(), "durations: number of segments")
-        if row.n_segments > 1e-6:
-            mean = np.average(lengths, weights=weight)
-            spread = np.average((lengths - mean) ** 2, weights=weight) ** 0.5
-            require_close((row.mean, row.std), (mean, spread), "durations: mean, deviation", atol=1e-6)
 
 
 def token_marginals(probability, columns, labels, length, scheme):
@@ -518,15 +498,15 @@ class Segmentation(NamedTuple):
     number: dict  # code by number of the label
 
 
-def read_segmentation(case, scheme, names, weights, max_segment_length):
+def read_segmentation(case, scheme, names, weights, segment_length):
     """Return the segmentation of a case, or why it must be refused."""
     parts = [read_parts(s, scheme) for s in case.parts]
     used = kept(parts, weights)
     present = sorted({i for s in used for _, i in s})
-    longest = longest_of(used, names, scheme, max_segment_length)
-    given = max_segment_length if isinstance(max_segment_length, dict) else {}
+    longest = longest_of(used, names, scheme, segment_length)
+    given = segment_length if isinstance(segment_length, dict) else {}
     if set(given) - set(present):
-        return "max_segment_length of unknown labels"
+        return "segment_length of unknown labels"
     if scheme in ("bio", "bioes") and any(names[i] == "O" and most != 1 for i, most in given.items()):
         return "longer segments of O"
     singles = scheme == "runs" and all(most == 1 for most in longest.values())
@@ -546,14 +526,14 @@ def check_segments(case):
     X = build_X(case.form, case.tokens, case.width)
     y_form = case.y_form if case.scheme != "segments" or case.y_form == "tuples" else "lists"
     y = build_segments_y(case.parts, names, case.scheme, y_form, case)
-    given = case.max_segment_length
+    given = case.segment_length
     given = {names[i]: most for i, most in given.items() if i < len(names)} if isinstance(given, dict) else given
     numbered = {names.index(label): most for label, most in given.items()} if isinstance(given, dict) else given
     used = [[i for _, i in s] for s in kept(case.parts, weights)]
     least = 2 if case.scheme == "runs" else 1
     why = unusable(used, p, least)
     reading = why or read_segmentation(case, case.scheme, names, weights, numbered)
-    estimator = HighOrderSemiCRF(scheme=case.scheme, max_segment_length=given, **translate(p, names))
+    estimator = HighOrderSemiCRF(scheme=case.scheme, segment_length=given, **translate(p, names))
     refused, converged = fit(estimator, X, y, case.weight, reading if isinstance(reading, str) else "")
     if refused:
         return refused
@@ -564,8 +544,8 @@ def check_segments(case):
     training = training_of(reading, values, gold, times, weights, p, features)
     require(estimator.segment_labels_.tolist() == reading.labels, "segment_labels_", estimator.segment_labels_)
     longest = dict(zip(reading.labels, reading.longest, strict=True))
-    limits = estimator.max_segment_length_
-    require(all(min(limits[k], 10) == min(longest[k], 10) for k in longest), "max_segment_length_", limits, longest)
+    limits = {label: most for label, (_, most) in estimator.segment_length_.items()}
+    require(all(min(limits[k], 10) == min(longest[k], 10) for k in longest), "segment_length_", limits, longest)
     model = check_optimum(estimator, training, p, reading.labels, reading.number, converged)
     parts = test_parts(case.test_parts, reading, case.scheme)
     test = Data([len(s) for s in case.test], [sums(rows) for rows in test_rows], [tuple(plain.spans(s)) for s in parts])
@@ -765,9 +745,7 @@ def length_blocks(settings, gold):
         names += {
             "indicator": numbers,
             "capped": [*numbers[:-1], f"length={longest}+"],
-            "log": ["log_length"],
             "gamma": ["length", "log_length"],
-            "poisson": ["length", "log_factorial_length"],
         }[kind]
     return [(name, once(lambda words, u, v, own, name=name: plain.length_value(name, v - u))) for name in names]
 
@@ -980,7 +958,7 @@ def check_stream(case):
     names = LABELS["str"]
     options = {"solver": case.solver, "l1_reg": case.l1_reg, "random_state": 0}
     if case.segments:
-        options["max_segment_length"] = 3
+        options["segment_length"] = 3
     plain_one, stored = ((HighOrderSemiCRF if case.segments else HighOrderCRF)(**options) for _ in range(2))
     allowed = set(names) if case.name_classes else {names[i] for s in case.batches[0][1] for i in s}
     outcome = RIGHT
@@ -1388,26 +1366,14 @@ def nonconformities(crf, tokens, labels, options):
     if options["level"] == "segment":
         true = set(segments_in([labels], [1.0]))
         return [(1 - segments_in(every, p)[span], 1 / len(true)) for span in true]
-    if options["level"] == "token":
-        classes = crf.classes_.tolist()
-        tables = labels_at(every, p, classes)
-        scores = [1 - row[classes.index(label)] for row, label in zip(tables, labels, strict=True)]
-        return (
-            [(score, 1 / len(scores)) for score in scores]
-            if options["control"] == "mean"
-            else [(max(scores, default=0.0), 1.0)]
-        )
-    own = p[every.index(labels)]
-    mass = sum(q for q in p if q > own + 1e-9)
-    best = sorted(p, reverse=True)
-    is_seen = len(p) <= options["max_size"] + 1 or best[options["max_size"]] <= own + 1e-9
-    if options["conformity"] == "probability" or not is_seen:
-        return [(1 - own, 1.0)]
-    return [(min(mass, 1 - own), 1.0)]
+    classes = crf.classes_.tolist()
+    tables = labels_at(every, p, classes)
+    scores = [1 - row[classes.index(label)] for row, label in zip(tables, labels, strict=True)]
+    return [(max(scores, default=0.0), 1.0)]
 
 
 def check_sets(case):
-    """Thresholds are the smallest that keep the risk; sets, and what to label next, are those of enumeration."""
+    """Thresholds are the smallest that keep the risk; sets are those of enumeration."""
     names = LABELS["str"]
     y = [[names[i] for i in s] for s in case.labels]
     if len({label for labels in y for label in labels}) < 2:
@@ -1436,7 +1402,6 @@ def check_sets(case):
         require(not any(is_kept(score, -1e-8) for score in smaller), "a smaller threshold would do", found, parts)
         for tokens, one in zip(case.test, conformal.predict_set(case.test), strict=True):
             check_set(crf, tokens, one, found, options)
-        check_selection(crf, case)
     return RIGHT
 
 
@@ -1451,42 +1416,9 @@ def check_set(crf, tokens, found, threshold, options):
     if options["level"] == "segment":
         spans = {span: 1 - q for span, q in segments_in(every, p).items()}
         compare(spans, {tuple(row)[:3] for row in found.tolist()}, "another set of segments")
-    elif options["level"] == "token":
-        for row, labels in zip(labels_at(every, p, crf.classes_.tolist()), found, strict=True):
-            compare(dict(zip(crf.classes_.tolist(), 1 - np.array(row), strict=True)), set(labels), "other labels")
-    elif found.complete:
-        is_mass = options["conformity"] == "mass"
-        scores = [sum(q for q in p if q > own + 1e-9) if is_mass else 1 - own for own in p]
-        labellings = {tuple(one): s for one, s in zip(every, scores, strict=True)}
-        compare(labellings, set(map(tuple, found.labellings)), "another set of labellings")
-    else:
-        require(len(found.labellings) == options["max_size"], "a set that is cut at another size")
-        require_close(found.probabilities, sorted(p, reverse=True)[: len(found.labellings)], "not the best labellings")
-
-
-def check_selection(crf, case):
-    """Compare what to label next with enumeration."""
-
-    def measure(p):
-        p = sorted(p, reverse=True)
-        if case.by == "entropy":
-            return -sum(q * np.log(q) for q in p if q > 0)
-        return 1 - p[0] if case.by == "least confident" else (p[1] if len(p) > 1 else 0.0) - p[0]
-
-    values = []
-    for tokens in case.test:
-        every, p = labellings_of(crf, tokens)
-        rows = labels_at(every, p, crf.classes_.tolist()) if case.per == "token" else [p]
-        values.append(np.mean(list(map(measure, rows))) if tokens else -np.inf)
-    try:
-        found = select_sequences(crf, case.test, case.n, by=case.by, per=case.per)
-    except ValueError as error:
-        require(not 1 <= case.n <= len(case.test), "a good number was refused", str(error))
         return
-    require(len(set(found.tolist())) == case.n, "not so many different sequences", found.tolist())
-    best = np.sort(values)[::-1][: case.n]
-    order = np.array(values)[found]
-    require(np.isclose(order, best, rtol=0, atol=1e-9).all(), "not the least certain", values, found.tolist())
+    for row, labels in zip(labels_at(every, p, crf.classes_.tolist()), found, strict=True):
+        compare(dict(zip(crf.classes_.tolist(), 1 - np.array(row), strict=True)), set(labels), "other labels")
 
 
 def check_phrases(case):

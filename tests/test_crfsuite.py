@@ -12,9 +12,9 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import sklearn_hocrf
-from sklearn_hocrf import HighOrderCRF
-from sklearn_hocrf.interop import from_crfsuite
+from sklearn_hocrf import HighOrderCRF, make_pipeline
 from sklearn_hocrf.metrics import token_f1_score
+from sklearn_hocrf.model_selection import ConformalSequenceLabeler, PenaltySearchCV
 
 ALGORITHMS = ["lbfgs", "l2sgd", "ap", "pa", "arow"]
 NAMES = [
@@ -118,7 +118,7 @@ def same_answers(crf, tagger, X, atol=1e-9):
 def test_tags_and_marginals_of_each_algorithm(tmp_path, algorithm, seed):
     X, y = draw(seed)
     tagger = train(tmp_path / "model", X, y, algorithm)
-    crf = from_crfsuite(tmp_path / "model")
+    crf = HighOrderCRF.from_crfsuite(tmp_path / "model")
     assert same_answers(crf, tagger, X + draw(seed + 100)[0])
     assert crf.classes_.tolist() == sorted(tagger.labels())
 
@@ -140,11 +140,11 @@ def test_settings_of_features(tmp_path, algorithm, params):
     X, y = draw(2)
     tagger = train(tmp_path / "model", X, y, algorithm, **params)
     if params.get("c1") == 1e4:
-        crf = from_crfsuite(tmp_path / "model")
+        crf = HighOrderCRF.from_crfsuite(tmp_path / "model")
         assert crf.coef_.nnz == 0
         np.testing.assert_allclose(crf.predict_marginals(X)[0], 1 / len(crf.classes_))
     else:
-        assert same_answers(from_crfsuite(tmp_path / "model"), tagger, X + draw(3)[0])
+        assert same_answers(HighOrderCRF.from_crfsuite(tmp_path / "model"), tagger, X + draw(3)[0])
 
 
 @pytest.mark.parametrize("X", [[[{}, {}], [[]]], [[["a"]], [["b"]]]], ids=["no attributes", "no transitions"])
@@ -152,7 +152,7 @@ def test_models_that_lack_something(tmp_path, X):
     y = [["p", "q"][: len(tokens)] for tokens in X]
     y[-1] = ["q"]
     tagger = train(tmp_path / "model", X, y)
-    assert same_answers(from_crfsuite(tmp_path / "model"), tagger, [*X, [[], []]])
+    assert same_answers(HighOrderCRF.from_crfsuite(tmp_path / "model"), tagger, [*X, [[], []]])
 
 
 def test_weights_are_exact(tmp_path):
@@ -162,9 +162,9 @@ def test_weights_are_exact(tmp_path):
     y = [rng.choices("AB", k=3) for _ in X]
     tagger = train(tmp_path / "model", X, y)
     new = [[{"length": 400.0, "é:": -300.0}, {"number": 100.0}], [{"é:": 10.0}]]
-    crf = from_crfsuite(tmp_path / "model")
+    crf = HighOrderCRF.from_crfsuite(tmp_path / "model")
     assert same_answers(crf, tagger, new)
-    rounded = from_crfsuite(tagger)
+    rounded = HighOrderCRF.from_crfsuite(tagger)
     assert np.abs(crf.coef_ - rounded.coef_).max() < 1e-6
     lost = np.subtract(rounded.log_likelihood(new, [["A", "B"], ["A"]]), crf.log_likelihood(new, [["A", "B"], ["A"]]))
     assert np.abs(lost).max() > 1e-6
@@ -174,16 +174,16 @@ def test_an_open_tagger(tmp_path):
     X = [[{"w": name} for name in ("a", "x:y", "日本")], [{"w": "b", "n": 1.5}]]
     y = [["A", "B", "A"], ["B"]]
     tagger = train(tmp_path / "model", X, y)
-    assert same_answers(from_crfsuite(tagger), tagger, X, atol=1e-5)
+    assert same_answers(HighOrderCRF.from_crfsuite(tagger), tagger, X, atol=1e-5)
     tagger.close()
     with pytest.raises(RuntimeError, match="closed"):
-        from_crfsuite(tagger)
+        HighOrderCRF.from_crfsuite(tagger)
 
 
 def test_a_tagger_with_line_ends_in_names(tmp_path):
     tagger = train(tmp_path / "model", [[["a\nb"], ["c"]]], [["A", "B"]])
     with pytest.raises(ValueError, match="pass the path of the file"):
-        from_crfsuite(tagger)
+        HighOrderCRF.from_crfsuite(tagger)
 
 
 VALUES = st.recursive(
@@ -206,7 +206,7 @@ def test_tokens_are_read_as_python_crfsuite_reads_them(tmp_path_factory, tokens,
     path = tmp_path_factory.mktemp("drawn") / "model"
     X, y = [tokens, [["x"], {"i": 2.5}]], [(["A", "B"] * 2)[: len(tokens)], ["B", "A"]]
     tagger = train(path, X, y, algorithm, max_iterations=5)
-    same_answers(from_crfsuite(path), tagger, X)
+    same_answers(HighOrderCRF.from_crfsuite(path), tagger, X)
 
 
 # ----------------------------------------------------------------------------------------- what else a fitted model can
@@ -218,7 +218,7 @@ def fields(tmp_path):
     rng = random.Random(5)
     X, y = draw(5, 20, labels=["B-T", "I-T", "B-N", "O"])
     train(tmp_path / "model", X, y)
-    return from_crfsuite(tmp_path / "model"), [tokens for tokens in draw(6)[0] if 2 < len(tokens) < 6], rng
+    return HighOrderCRF.from_crfsuite(tmp_path / "model"), [tokens for tokens in draw(6)[0] if 2 < len(tokens) < 6], rng
 
 
 def test_saved_and_loaded(fields):
@@ -286,7 +286,7 @@ def test_same_training(params):
     """The table's rows on the penalty and on features: from zero, training ends where CRFsuite's does."""
     X, y = draw(7, 15, draw_token=draw_names)
     theirs = peer(**params).fit(X, y)
-    crf = from_crfsuite(theirs)
+    crf = HighOrderCRF.from_crfsuite(theirs)
     assert same_answers(crf, theirs.tagger_, X)
     again = clone(crf).set_params(tol=1e-6, max_iter=5000).fit(X, y)
     np.testing.assert_allclose(
@@ -300,7 +300,7 @@ def test_same_training(params):
 
 def test_the_penalty_of_l2sgd():
     X, y = draw(7, 60, draw_token=draw_names)  # of half as many, its calibration leaves the weights near 0
-    theirs = from_crfsuite(peer(algorithm="l2sgd", c2=2.0, period=100, delta=1e-7).fit(X, y))
+    theirs = HighOrderCRF.from_crfsuite(peer(algorithm="l2sgd", c2=2.0, period=100, delta=1e-7).fit(X, y))
     ours = clone(theirs).set_params(solver="lbfgs").fit(X, y)
     others = clone(ours).set_params(sigma_reg=1.0).fit(X, y)
     distances = [
@@ -313,7 +313,7 @@ def test_the_penalty_of_l2sgd():
 def test_partial_fit_goes_on():
     X, y = draw(8, 15)
     theirs = peer(algorithm="l2sgd", c2=0.1).fit(X, y)
-    crf = from_crfsuite(theirs)
+    crf = HighOrderCRF.from_crfsuite(theirs)
     before = np.sum(crf.log_likelihood(X, y))
     assert crf.sigma_reg == pytest.approx(0.2**-0.5)
     crf.set_params(random_state=0).partial_fit(X, y)
@@ -325,7 +325,7 @@ def test_partial_fit_goes_on():
 def test_an_estimator_that_is_pickled():
     X, y = draw(9)
     theirs = pickle.loads(pickle.dumps(peer().fit(X, y)))
-    assert same_answers(from_crfsuite(theirs), theirs.tagger_, X)
+    assert same_answers(HighOrderCRF.from_crfsuite(theirs), theirs.tagger_, X)
 
 
 def test_frequencies_of_crfsuite_are_sums_of_values(tmp_path):
@@ -333,7 +333,7 @@ def test_frequencies_of_crfsuite_are_sums_of_values(tmp_path):
     found = []
     for least in 0, 2:
         train(tmp_path / "model", X, [["A", "B"]] * 2, **{"feature.minfreq": least})
-        found.append(from_crfsuite(tmp_path / "model").feature_names_in_.tolist())
+        found.append(HighOrderCRF.from_crfsuite(tmp_path / "model").feature_names_in_.tolist())
     assert found == [["half", "one"], ["one"]]
 
 
@@ -341,7 +341,7 @@ def test_rows_of_the_table_on_answers():
     X = [[{"w": name, "n": 2.0} for name in "abcabd"[n % 3 :]] for n in range(8)]
     y = [[LABELS[(n + t) % 4] for t in range(len(tokens))] for n, tokens in enumerate(X)]
     theirs = peer().fit(X, y)
-    crf = from_crfsuite(theirs)
+    crf = HighOrderCRF.from_crfsuite(theirs)
     ours = [dict(zip(crf.classes_, row, strict=True)) for row in crf.predict_marginals(X[:1])[0]]
     for row, expected in zip(ours, theirs.predict_marginals_single(X[0]), strict=True):
         assert row == pytest.approx(expected, abs=1e-9)
@@ -358,30 +358,37 @@ def test_rows_of_the_table_on_answers():
     assert token_f1_score(y, y_pred, labels=labels, average="macro") == pytest.approx(expected)
 
 
+def test_only_the_class_makes_models():
+    crf = HighOrderCRF().fit([[["a"], ["b"]], [["b"], ["a"]]], [["x", "y"], ["y", "x"]])
+    for around in make_pipeline(crf), PenaltySearchCV(crf), ConformalSequenceLabeler(crf):
+        assert hasattr(around, "predict_nbest")
+        assert not hasattr(around, "from_crfsuite")
+
+
 # ------------------------------------------------------------------------------------------------------------- refusals
 
 
 def test_what_is_no_model(tmp_path):
     with pytest.raises(NotFittedError, match="not fitted"):
-        from_crfsuite(peer())
+        HighOrderCRF.from_crfsuite(peer())
     with pytest.raises(FileNotFoundError):
-        from_crfsuite(tmp_path / "absent")
+        HighOrderCRF.from_crfsuite(tmp_path / "absent")
     for thing in None, 3, b"bytes", HighOrderCRF():
         with pytest.raises(TypeError, match="path of a model file"):
-            from_crfsuite(thing)
+            HighOrderCRF.from_crfsuite(thing)
 
 
 def test_one_label(tmp_path):
     train(tmp_path / "model", [[["a"]]], [["A"]])
     with pytest.raises(ValueError, match="1 labels, but at least two are required"):
-        from_crfsuite(tmp_path / "model")
+        HighOrderCRF.from_crfsuite(tmp_path / "model")
 
 
 def test_the_scheme_of_names(tmp_path):
     train(tmp_path / "model", [[["a"], [b"caf\xe9"]]], [["A", "B"]])
     with pytest.raises(ValueError, match="not text in utf-8.*specify its encoding"):
-        from_crfsuite(tmp_path / "model")
-    assert "café" in from_crfsuite(tmp_path / "model", encoding="latin-1").feature_names_in_
+        HighOrderCRF.from_crfsuite(tmp_path / "model")
+    assert "café" in HighOrderCRF.from_crfsuite(tmp_path / "model", encoding="latin-1").feature_names_in_
 
 
 @pytest.fixture(scope="module")
@@ -396,7 +403,7 @@ def test_every_cut_of_a_file_is_refused(tmp_path, content):
     for length in {*range(0, 60), *range(60, len(content), 97), len(content) - 1}:
         path.write_bytes(content[:length])
         with pytest.raises(ValueError, match="model is not a CRFsuite model, or is damaged"):
-            from_crfsuite(path)
+            HighOrderCRF.from_crfsuite(path)
 
 
 def test_damaged_files_give_a_model_or_a_value_error(tmp_path, content):
@@ -408,7 +415,7 @@ def test_damaged_files_give_a_model_or_a_value_error(tmp_path, content):
             damaged[rng.randrange(len(damaged))] = rng.choice([0, 1, 127, 128, 255])
         path.write_bytes(damaged)
         try:
-            from_crfsuite(path).predict([[["a"], ["b"]]])
+            HighOrderCRF.from_crfsuite(path).predict([[["a"], ["b"]]])
         except ValueError as error:
             messages.append(str(error))
     assert len(messages) > 10
@@ -425,7 +432,7 @@ def test_overlapping_names_do_not_fill_the_memory(tmp_path, content):
         struct.pack_into("<I", damaged, record + 4, len(damaged) - record - 8)
     (tmp_path / "model").write_bytes(damaged)
     with pytest.raises(ValueError, match="names of attributes overlap"):
-        from_crfsuite(tmp_path / "model", encoding="latin-1")
+        HighOrderCRF.from_crfsuite(tmp_path / "model", encoding="latin-1")
 
 
 @pytest.mark.parametrize(
@@ -444,4 +451,4 @@ def test_overlapping_names_do_not_fill_the_memory(tmp_path, content):
 def test_messages_of_damaged_files(tmp_path, content, place, number, message):
     (tmp_path / "model").write_bytes(content[:place] + number + content[place + len(number) :])
     with pytest.raises(ValueError, match=message):
-        from_crfsuite(tmp_path / "model")
+        HighOrderCRF.from_crfsuite(tmp_path / "model")

@@ -113,7 +113,7 @@ class CalibratedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin
     Examples
     --------
     >>> from sklearn_hocrf import HighOrderCRF
-    >>> from sklearn_hocrf.calibration import CalibratedSequenceLabeler
+    >>> from sklearn_hocrf.model_selection import CalibratedSequenceLabeler
     >>> from sklearn_hocrf.datasets import make_digit_words
     >>> X, X_test, y, y_test = make_digit_words(random_state=0)
     >>> X, y = X[:60], y[:60]
@@ -128,7 +128,7 @@ class CalibratedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin
     True
     """
 
-    __module__ = "sklearn_hocrf.calibration"  # where users import it from: files of models name this place
+    __module__ = "sklearn_hocrf.model_selection"  # where users import it from: files of models name this place
     _answering = "calibrated_estimator_"
     _parameter_constraints: dict = {
         "estimator": [HasMethods("fit")],
