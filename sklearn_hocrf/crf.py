@@ -452,9 +452,6 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
     def _target_attributes(self, targets):
         return {"classes_": targets.labels}
 
-    def _training_codes(self, targets):
-        return targets.codes
-
     def _make_builder(self, targets, frame, rule):
         return LayoutBuilder(frame, rule, self.fit_intercept)
 

@@ -469,9 +469,6 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
     def _check_classes(self, classes):
         return check_segment_classes(classes, self.scheme)
 
-    def _training_codes(self, targets):
-        return token_labels(targets.segments)
-
     def _select_patterns(self, patterns, data, observed):
         table = super()._select_patterns(patterns, data, observed)
         return table if data.targets.repeats else without_forbidden(table, pairs_of_equals(len(data.targets.labels)))

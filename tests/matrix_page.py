@@ -43,7 +43,6 @@ GIVEN = {
     "frequent features": {"min_count": 2},
     "margins": {"objective": "hinge"},
     "local feature matching": {"objective": "local_feature_matching"},
-    "another criterion": {"objective": Plain()},
     "a criterion without probabilities": {"objective": "hinge"},
     "a criterion without Hessian": {"objective": Plain()},
     "a criterion of whole labellings": {"objective": "hinge"},
@@ -58,10 +57,10 @@ MAIN = [
 ]
 ALSO = {  # features that go with one of the main ones
     "margins": [
-        *("a criterion without probabilities", "another criterion"),
+        "a criterion without probabilities",
         *("a criterion without Hessian", "a criterion of whole labellings"),
     ],
-    "local feature matching": ["another criterion", "a criterion without Hessian", "a criterion of whole labellings"],
+    "local feature matching": ["a criterion without Hessian", "a criterion of whole labellings"],
     "a second-order solver": ["a second-order solver, without EM"],
 }
 # what solvers say that they need of objectives and penalties

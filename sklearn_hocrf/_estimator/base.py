@@ -54,7 +54,6 @@ from .fitting import (
     Prior,
     Training,
     choose_objective,
-    choose_prior,
     choose_training,
     warn_not_converged,
     without_zeros,
@@ -115,10 +114,6 @@ class BaseSequenceLabeler(
 
         ``targets`` may lack the data, ``frame`` is a LayoutFrame, ``rule`` a PairRule.
         """
-
-    @abstractmethod
-    def _training_codes(self, targets: Any) -> np.ndarray:
-        """Return for each token the code of its label, or of the label of its segment; shape (N,)."""
 
     @abstractmethod
     def _read_truth(self, y: Any, batch: SequenceBatch, form: str, unknown: str) -> Any:
@@ -378,10 +373,6 @@ class BaseSequenceLabeler(
     def _choose_objective(self) -> Any:
         """Return the training criterion, without data."""
         return choose_objective(self.objective)
-
-    def _choose_prior(self) -> Prior | GivenPenalty:
-        """Return the prior, which determines the penalty for a layout."""
-        return choose_prior(self.get_params(deep=False))
 
     def _choose_penalty(self, prior: Prior | GivenPenalty, layout: WeightLayout, data: TrainingData) -> Any:
         """Return the penalty on the weights for training data; warn of prefixes that match no feature name."""

@@ -67,15 +67,3 @@ def forbid_short(index, tile, shortest, cells):
                     for d in range(1, min(most, position) + 1):  # they begin after the sequence does
                         for column in range(lane, cells.shape[1], n_lanes):
                             cells[first + d, column] = -np.inf if column == lane else 0.0
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def add_label_gains(tile, n_columns, gains, scores):
-    """Add a table to the scores of labels: ``gains`` (N, L), ``scores`` (R * C, W) in and out."""
-    for block in range(len(tile.length)):
-        for lane in range(tile.length.shape[1]):
-            for position in range(tile.length[block, lane]):
-                token = tile.first_token[block, lane] + position
-                first = (tile.rows[block] + position) * n_columns
-                for label in range(gains.shape[1]):
-                    scores[first + label, lane] += gains[token, label]

@@ -201,11 +201,6 @@ class Problem:
         given = {name: getattr(self, name) for name in ("family", "layout", "batch", "truth", *names)}
         return Problem(**given | changes)
 
-    @property
-    def label_sequences(self) -> tuple[np.ndarray, np.ndarray]:
-        """Label codes of all tokens or segments in order, and the offsets of the sequences among them."""
-        return self.family.label_sequences(self.truth, self.batch)
-
     def margins(self, cost: float) -> Margins:
         """Return an object that finds labellings of highest score plus ``cost`` times the number of wrong tokens."""
         return self.family.margins(self.family.model, self.sparse.plan, self.truth, cost)
