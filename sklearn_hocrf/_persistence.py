@@ -65,10 +65,6 @@ TRUSTED_TYPES = (
     "sklearn_hocrf.model_selection.ConformalSequenceLabeler",
     "sklearn_hocrf.model_selection.PenaltySearchCV",
     "sklearn_hocrf.semicrf.HighOrderSemiCRF",
-    "sklearn_hocrf.settings.PatternSearch",
-    "sklearn_hocrf.settings.Pruning",
-    "sklearn_hocrf.settings.SegmentDecoding",
-    "sklearn_hocrf.settings.TokenDecoding",
     "sklearn_hocrf.training.LBFGS",
     "sklearn_hocrf.training.SGD",
 )

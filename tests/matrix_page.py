@@ -14,7 +14,6 @@ import numpy as np
 from internals import CIRCUMSTANCES, REFUSALS
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf.settings import PatternSearch
 from sklearn_hocrf.training import SGD
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "guide" / "matrix.md"
@@ -23,24 +22,18 @@ PAGE = Path(__file__).resolve().parents[1] / "docs" / "guide" / "matrix.md"
 # parameters that make an estimator have a feature of the table
 GIVEN = {
     "pruning": {"pruning": 1},
-    "pattern search": {"patterns": "auto"},
-    "a search for the final model": {"patterns": PatternSearch(relax=False)},
-    "no highest order": {"max_order": None},
     "features of several labels": {"feature_order": 1},
     "parts": {"label_parts": {"A": ["x"], "B": ["x"]}},
     "L1": {"l1_reg": 0.1},
     "no penalty": {"sigma_reg": {("patterns", 1): np.inf, None: 1.0}},
     "frequent features": {"min_count": 2},
-    "balanced class weights": {"class_weight": "balanced"},
-    "segments": {"scheme": "runs"},
     "local feature matching": {"objective": "local_feature_matching"},
     "a stochastic solver": {"solver": SGD(adaptive=True)},
     "a stochastic solver of steps that do not adapt": {"solver": "sgd"},
 }
 MAIN = [
-    *("pruning", "pattern search", "features of several labels", "parts", "L1", "no penalty", "frequent features"),
-    *("balanced class weights", "local feature matching", "a stochastic solver"),
-    "a stochastic solver of steps that do not adapt",
+    *("pruning", "features of several labels", "parts", "L1", "no penalty", "frequent features"),
+    *("local feature matching", "a stochastic solver", "a stochastic solver of steps that do not adapt"),
 ]
 ALSO = {  # features that go with one of the main ones
     "a stochastic solver of steps that do not adapt": ["a stochastic solver"],
@@ -49,7 +42,6 @@ ALSO = {  # features that go with one of the main ones
 # the questions behind circumstances
 MEANING = {
     "holes": "`None` or sets in y",
-    "soft labels": "probabilities in y",
     "stream": "`partial_fit`",
     "cluster": "`dask`",
     "learned penalties": "`PenaltySearchCV`",
@@ -62,7 +54,7 @@ model for each cell, with and without a number.
 
 ## Two options
 
-The numbers of the columns are those of the rows: column 5 is row 5, L1. Each pair is in the table once, above the
+The numbers of the columns are those of the rows: column 4 is row 4, L1. Each pair is in the table once, above the
 diagonal.
 """
 USES = """## Options and uses
@@ -115,7 +107,7 @@ def page():
     return (
         f"{HEAD}\n{tables[0]}\n{USES}\n{''.join(columns)}\n{tables[1]}\n## Reasons\n\n{''.join(texts)}\n"
         f"## Parameters of one estimator\n\nOnly `HighOrderCRF` has {alone[0]}; only `HighOrderSemiCRF` has {alone[1]}."
-        " Soft labels are for `HighOrderCRF`, because they do not tell where segments begin.\n\n"
+        "\n\n"
         "<!-- made by `python tests/matrix_page.py` from the table from which the errors are raised -->\n"
     )
 

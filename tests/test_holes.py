@@ -284,7 +284,7 @@ def test_labels_hidden_at_random_cost_little():
     assert mean[0] - mean[1] < 0.5 * (mean[0] - mean[2])
 
 
-def test_weights_of_sequences_and_of_labels():
+def test_weights_of_sequences():
     X, _, y = labelled(np.random.default_rng(10))
     counts = np.array([1, 2, 0, 1, 3, 1, 0, 1])
     weighted = HighOrderCRF(1, tol=1e-8).fit(X, y, counts)
@@ -292,16 +292,6 @@ def test_weights_of_sequences_and_of_labels():
         [X[n] for n in np.repeat(range(8), counts)], [y[n] for n in np.repeat(range(8), counts)]
     )
     np.testing.assert_allclose(weighted.pattern_coef_, repeated.pattern_coef_, rtol=1e-4, atol=1e-6)
-    y[3] = [None, "x", None, "y", None, {"x", "y"}]
-    y[4] = None
-    of_label = {"x": 5.0, "y": 1.0, "z": 0.5}
-    balanced = HighOrderCRF(1, class_weight=of_label)
-    problem = problem_of(balanced, X, y, counts)
-    assert problem.sequence_weight[2] == pytest.approx(counts[3] * 3.0)  # the mean over what is known
-    assert problem.sequence_weight[3] == counts[4]
-    hides_z = [[label if label in ("x", "y") else {"z", "x"} for label in labels] for labels in y[:2]]
-    with pytest.raises(ValueError, match="class_weight='balanced' needs tokens of each label, .* known to be 'z'"):
-        HighOrderCRF(1, class_weight="balanced").fit(X[:2], hides_z)
 
 
 def test_streams_with_holes():
@@ -344,30 +334,10 @@ def test_lengths_of_segments_are_at_least_those_of_known_pieces():
     assert runs.segment_length_ == {"x": (1, 2), "y": (1, 2)}
 
 
-@pytest.mark.parametrize("mark", ["-", -100, np.nan])
-def test_marks_of_missing_labels(mark):
-    rng = np.random.default_rng(12)
-    X, _, y = labelled(rng)
-    code = {"x": 1, "y": 2, "z": 3} if mark != "-" else {"x": "x", "y": "y", "z": "z"}
-    plain = [[code[label] if isinstance(label, str) else None for label in labels] for labels in y]
-    marked = [[mark if label is None else label for label in labels] for labels in plain]
-    expected = HighOrderCRF(1).fit(X, plain)
-    found = HighOrderCRF(1, missing_label=mark).fit(X, marked)
-    np.testing.assert_array_equal(found.coef_.toarray(), expected.coef_.toarray())
-    arrays = HighOrderCRF(1, missing_label=mark).fit(X, [np.array(labels) for labels in marked])
-    np.testing.assert_array_equal(arrays.coef_.toarray(), expected.coef_.toarray())
-    table = np.array([[0.0], [1], [2], [0.5]])
-    flat = HighOrderCRF(missing_label=-100).fit(table, np.array([0, 1, -100, 0]))
-    assert flat.classes_.tolist() == [0, 1]
-    grid = HighOrderCRF(missing_label=-100).fit(np.ones((2, 2, 1)), np.array([[0, -100], [1, 0]]))
-    assert grid.classes_.tolist() == [0, 1]
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"objective": "local_feature_matching"}, "'local_feature_matching' needs all labels, but y has holes"),
-        ({"patterns": "auto"}, "the search for patterns='auto' needs all labels, but y has holes"),
+        ({"objective": "local_feature_matching"}, "y with holes needs objective='likelihood', but objective"),
     ],
 )
 def test_what_does_not_take_holes(options, message):

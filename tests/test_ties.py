@@ -203,8 +203,8 @@ def tied_weights(batch, y, params):
     kept = []
 
     class Kept(HighOrderSemiCRF):
-        def _build_problem(self, data, found=None):
-            kept.append(super()._build_problem(data, found))
+        def _build_problem(self, data):
+            kept.append(super()._build_problem(data))
             return kept[0]
 
     Kept(**params).fit(batch, y)

@@ -393,7 +393,7 @@ def test_values_at_the_bounds():
         HighOrderCRF(sigma_reg={}).fit(X, Y)
     free = HighOrderCRF(sigma_reg={("patterns", 0): np.inf, None: 1}, l1_reg={None: 0}).fit(X, Y)
     assert free.optimality_gap_ == np.inf
-    assert type(HighOrderCRF(l1_reg={None: 0})._choose_prior().penalty(free._layout)) is L2
+    assert type(HighOrderCRF(l1_reg={None: 0})._choose_training().prior.penalty(free._layout)) is L2
 
 
 @BOTH

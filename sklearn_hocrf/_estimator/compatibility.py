@@ -1,24 +1,22 @@
 """Settings that cannot be combined: the table of refusals between features.
 
-A *feature* is something that parameters request; a *circumstance* is a use beyond a plain fit: labels with holes, soft
-labels, a stream, a cluster, learned penalties. Each row of :data:`REFUSALS` names two of them and the message. Tag
-schemes as constraints of segments are refused by the parameters themselves.
+A *feature* is something that parameters request; a *circumstance* is a use beyond a plain fit: labels with holes, a
+stream, a cluster, learned penalties. Each row of :data:`REFUSALS` names two of them and the message. Tag schemes as
+constraints of segments are refused by the parameters themselves.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._data.checks import short
 from .._solvers import SGD
-from .pattern_search import PatternSearch, has_l1, pattern_search
 
-__all__ = ["CIRCUMSTANCES", "FEATURES", "REFUSALS", "Asked", "Refusal", "refuse"]
+__all__ = ["CIRCUMSTANCES", "FEATURES", "REFUSALS", "Asked", "Refusal", "has_l1", "refuse"]
 
 
 @dataclass(frozen=True)
@@ -49,14 +47,14 @@ class Asked:
         """Whether the solver uses a few sequences at a time."""
         return self["solver"] == "sgd" or isinstance(self["solver"], SGD)
 
-    @cached_property
-    def search(self) -> PatternSearch | None:
-        """The requested search for label patterns."""
-        return pattern_search(self.parameters["patterns"])
-
     def __getitem__(self, name: str) -> Any:
         """Return a parameter; None if the estimator does not have it."""
         return self.parameters.get(name)
+
+
+def has_l1(l1_reg: Any) -> bool:
+    """Return whether any strength of a parameter ``l1_reg`` is not 0."""
+    return bool(np.any(_values(l1_reg)))
 
 
 def _values(given: Any) -> list:
@@ -64,26 +62,35 @@ def _values(given: Any) -> list:
     return list(given.values()) if isinstance(given, Mapping) else [given]
 
 
-FEATURES: dict[str, Callable[[Asked], Any]] = {
-    # parameters
-    "pruning": lambda asked: asked["pruning"] is not None,
-    "pattern search": lambda asked: asked.search is not None,
-    "a search for the final model": lambda asked: asked.search is not None and not asked.search.relax,
-    "no highest order": lambda asked: asked["max_order"] is None,
-    "features of several labels": lambda asked: any(map(np.any, _values(asked["feature_order"]))),
-    "parts": lambda asked: asked["label_parts"] is not None,
-    "L1": lambda asked: has_l1(asked["l1_reg"]),
-    "no penalty": lambda asked: bool(np.isinf(_values(asked["sigma_reg"])).any()),
-    "frequent features": lambda asked: asked["min_count"] > 1 and not asked["all_pairs"],
-    "balanced class weights": lambda asked: isinstance(asked["class_weight"], str),
-    "segments": lambda asked: "scheme" in asked.parameters,
-    "local feature matching": lambda asked: asked["objective"] == "local_feature_matching",
-    "a stochastic solver": lambda asked: asked.is_stochastic,
-    "a stochastic solver of steps that do not adapt": lambda asked: (
-        asked.is_stochastic and not getattr(asked["solver"], "adaptive", False)
+FEATURES: dict[str, tuple[Callable[[Asked], Any], str]] = {  # whether it is asked for, and how messages name it
+    "pruning": (lambda asked: asked["pruning"] is not None, "pruning={pruning!r}"),
+    "features of several labels": (
+        lambda asked: any(map(np.any, _values(asked["feature_order"]))),
+        "feature_order={asked.feature_order}",
+    ),
+    "parts": (lambda asked: asked["label_parts"] is not None, "label_parts"),
+    "L1": (lambda asked: has_l1(asked["l1_reg"]), "l1_reg={l1_reg!r}"),
+    "no penalty": (lambda asked: bool(np.isinf(_values(asked["sigma_reg"])).any()), "sigma_reg={sigma_reg!r}"),
+    "frequent features": (
+        lambda asked: asked["min_count"] > 1 and not asked["all_pairs"],
+        "min_count={min_count!r}",
+    ),
+    "local feature matching": (
+        lambda asked: asked["objective"] == "local_feature_matching",
+        "objective={objective!r}",
+    ),
+    "a stochastic solver": (lambda asked: asked.is_stochastic, "solver={solver!r}"),
+    "a stochastic solver of steps that do not adapt": (
+        lambda asked: asked.is_stochastic and not getattr(asked["solver"], "adaptive", False),
+        "solver={solver!r}",
     ),
 }
-CIRCUMSTANCES = ("holes", "soft labels", "stream", "cluster", "learned penalties")
+CIRCUMSTANCES = {  # and how messages name them
+    "holes": "y with holes",
+    "stream": "partial_fit",
+    "cluster": "a cluster",
+    "learned penalties": "PenaltySearchCV",
+}
 
 
 class Refusal(NamedTuple):
@@ -91,172 +98,62 @@ class Refusal(NamedTuple):
 
     feature: str
     other: str
-    message: str  # a format string, filled with the parameters and ``asked``
+    message: str  # a format string, filled with the parameters, ``asked``, and ``name`` and ``other_name`` of both
 
 
-_SEARCH = "patterns={patterns!r} is not possible here: "
-_PRUNING = "pruning={pruning!r} is not possible here: "
-_LEARNED = "PenaltySearchCV cannot learn the penalties of this {asked.name}: "
-_STREAM = " counts in all training data, which partial_fit does not have; use "
+_LIKELIHOOD = "{name} needs objective='likelihood', but {other_name} is another criterion"
+_OF_LIKELIHOOD = "{other_name} needs objective='likelihood', but {name} is another criterion"
+_ALL_DATA = "{name} depends on all training data, which partial_fit does not have: use fit"
+_ALL_AT_ONCE = "{name} does not go with {other_name}, which takes a few sequences at a time: use solver='lbfgs'"
+_LEARNED = "PenaltySearchCV cannot learn the penalties of this {asked.name}: {name} "
 
 # for a fit, or a circumstance, the first row that applies is raised
 REFUSALS = (
     Refusal(
-        "a search for the final model",
+        "pruning",
         "features of several labels",
-        "feature_order={asked.feature_order} and patterns={patterns!r} exclude each other: the search leaves out the "
-        "features of patterns of two or more labels, which are added when the patterns are trained again (relax=True)",
+        "{name} does not go with {other_name}, which pairs features with patterns of several labels, because lattices "
+        "score features by label",
     ),
-    Refusal(
-        "pattern search",
-        "L1",
-        _SEARCH + "it adds its own L1 penalty to a Gaussian prior: use sigma_reg, and not l1_reg",
-    ),
-    Refusal(
-        "pattern search",
-        "local feature matching",
-        _SEARCH + "it is based on expected and observed counts: use objective='likelihood'",
-    ),
-    Refusal(
-        "pattern search",
-        "a stochastic solver",
-        _SEARCH + "it needs gradients of all data: use solver='lbfgs'",
-    ),
+    Refusal("pruning", "local feature matching", _LIKELIHOOD),
     Refusal(
         "L1",
         "a stochastic solver of steps that do not adapt",
-        "l1_reg={l1_reg!r} and solver={solver!r} exclude each other: use solver='lbfgs' or solver=SGD(adaptive=True)",
+        "{name} does not go with {other_name}: use solver='lbfgs' or solver=SGD(adaptive=True)",
     ),
-    Refusal(
-        "local feature matching",
-        "a stochastic solver",
-        "objective={objective!r} and solver={solver!r} exclude each other: local feature matching is trained on all "
-        "data at once; use solver='lbfgs'",
-    ),
-    Refusal(
-        "pruning",
-        "features of several labels",
-        _PRUNING + "feature_order={asked.feature_order} pairs features with patterns of several labels, and lattices "
-        "score features by label",
-    ),
-    Refusal(
-        "pruning",
-        "pattern search",
-        _PRUNING + "the search for patterns={patterns!r} needs models of all labels",
-    ),
-    Refusal("pruning", "local feature matching", _PRUNING + "objective={objective!r} is not the likelihood"),
-    Refusal(
-        "parts",
-        "local feature matching",
-        "label_parts and objective={objective!r} exclude each other: local feature matching compares only the features "
-        "of patterns; use objective='likelihood'",
-    ),
-    Refusal(
-        "pattern search",
-        "holes",
-        "the search for patterns={patterns!r} needs all labels, but y has holes: give the patterns, or "
-        'patterns="observed"',
-    ),
-    Refusal(
-        "local feature matching",
-        "holes",
-        "objective={objective!r} needs all labels, but y has holes: use objective='likelihood'",
-    ),
-    Refusal(
-        "segments",
-        "soft labels",
-        "y has probabilities of labels, which say nothing about where segments begin: use HighOrderCRF, or the most "
-        "probable labels",
-    ),
-    Refusal(
-        "pruning",
-        "soft labels",
-        "pruning={pruning!r} keeps the true labels of tokens, but y has probabilities of labels: use pruning=None",
-    ),
-    Refusal(
-        "pattern search",
-        "soft labels",
-        "the search for patterns={patterns!r} counts true labels, but y has probabilities of labels: give the "
-        'patterns, or patterns="observed"',
-    ),
-    Refusal(
-        "local feature matching",
-        "soft labels",
-        "objective={objective!r} needs true labels, but y has probabilities of labels: use objective='likelihood'",
-    ),
-    Refusal(
-        "a stochastic solver",
-        "soft labels",
-        "solver={solver!r} needs true labels, but y has probabilities of labels: use solver='lbfgs'",
-    ),
-    Refusal(
-        "pattern search",
-        "stream",
-        "patterns={patterns!r} trains on all data again and again, which partial_fit does not have; use fit",
-    ),
-    Refusal(
-        "pruning",
-        "stream",
-        "pruning={pruning!r} chooses labels based on all training data, which partial_fit does not have",
-    ),
-    Refusal(
-        "frequent features",
-        "stream",
-        "min_count={min_count!r}" + _STREAM + "fit, or min_count=1",
-    ),
-    Refusal("balanced class weights", "stream", "class_weight={class_weight!r}" + _STREAM + "a dict"),
-    Refusal(
-        "pattern search",
-        "cluster",
-        "patterns={patterns!r} cannot be searched on a cluster: search in a part of the data with {asked.name}, and "
-        "give patterns=crf.patterns_",
-    ),
-    Refusal("pruning", "cluster", "pruning={pruning!r} does not work on a cluster: use pruning=None"),
-    Refusal(
-        "no highest order",
-        "cluster",
-        "max_order=None needs a search for patterns, which clusters do not do: give a number",
-    ),
+    Refusal("local feature matching", "a stochastic solver", _ALL_AT_ONCE),
+    Refusal("parts", "local feature matching", _LIKELIHOOD),
+    Refusal("local feature matching", "holes", _OF_LIKELIHOOD),
+    Refusal("pruning", "stream", _ALL_DATA),
+    Refusal("frequent features", "stream", _ALL_DATA),
+    Refusal("pruning", "cluster", "{name} does not work on a cluster: use pruning=None"),
     Refusal(
         "a stochastic solver",
         "cluster",
-        "solver={solver!r} does not work on a cluster, because it processes a few sequences after another: use "
-        "solver='lbfgs'",
+        "{name} does not work on a cluster, because it takes a few sequences at a time: use solver='lbfgs'",
     ),
-    Refusal(
-        "L1",
-        "learned penalties",
-        _LEARNED + "l1_reg={l1_reg!r} > 0 has no derivatives where weights are 0",
-    ),
-    Refusal(
-        "pattern search",
-        "learned penalties",
-        _LEARNED + "patterns={patterns!r} depend on the penalties discontinuously: give the patterns_ of such a fit",
-    ),
-    Refusal(
-        "no penalty",
-        "learned penalties",
-        _LEARNED + "sigma_reg={sigma_reg!r} has no logarithm to start from",
-    ),
-    Refusal(
-        "local feature matching",
-        "learned penalties",
-        _LEARNED + "objective={objective!r} is not the likelihood",
-    ),
+    Refusal("local feature matching", "learned penalties", _OF_LIKELIHOOD),
+    Refusal("L1", "learned penalties", _LEARNED + "> 0 has no derivatives where weights are 0"),
+    Refusal("no penalty", "learned penalties", _LEARNED + "has no logarithm to start from"),
     Refusal(
         "a stochastic solver",
         "learned penalties",
-        _LEARNED + "solver={solver!r} uses a few sequences at a time; the search trains by L-BFGS",
+        _LEARNED + "uses a few sequences at a time; the search trains by L-BFGS",
     ),
 )
 
 
 def refuse(asked: Asked) -> None:
-    """Raise a ValueError for the first row of :data:`REFUSALS` that applies; with a circumstance, of its rows."""
-    for row in REFUSALS:
-        if asked.circumstance:
-            is_other = row.other == asked.circumstance
-        else:
-            is_other = row.other not in CIRCUMSTANCES and FEATURES[row.other](asked)
-        if is_other and FEATURES[row.feature](asked):
-            raise ValueError(row.message.format(asked=asked, **asked.parameters))
+    """Raise a ValueError for the first row of :data:`REFUSALS` that applies.
+
+    With a circumstance, only its rows count.
+    """
+    names = CIRCUMSTANCES | {feature: text for feature, (_, text) in FEATURES.items()}
+    given = {"asked": asked, **asked.parameters}
+    for feature, other, message in REFUSALS:
+        if (other in CIRCUMSTANCES) != bool(asked.circumstance):
+            continue
+        is_other = other == asked.circumstance if asked.circumstance else FEATURES[other][0](asked)
+        if is_other and FEATURES[feature][0](asked):
+            both = {"name": names[feature].format(**given), "other_name": names[other].format(**given)}
+            raise ValueError(message.format(**both, **given))

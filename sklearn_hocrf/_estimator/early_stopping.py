@@ -10,7 +10,7 @@ from sklearn.metrics import check_scoring
 
 from .._settings import check, is_integer, is_number
 from .base import BaseSequenceLabeler
-from .callbacks import FIT, ITERATION, SEARCH, STARTING, check_held_out
+from .callbacks import FIT, ITERATION, STARTING, check_held_out
 
 __all__ = ["EarlyStopping"]
 
@@ -55,8 +55,8 @@ class EarlyStopping:
 
     Notes
     -----
-    Only iterations that train the weights of the final model count, not the iterations of a search for label patterns
-    or of training the initial weights. Each iteration costs a prediction of the held-out sequences.
+    Only iterations that train the weights of the final model count, not those of training the initial weights. Each
+    iteration costs a prediction of the held-out sequences.
 
     Early stopping acts like a penalty, and costs less than a search for one. However, its result depends on the solver,
     while the effect of ``sigma_reg`` does not (:class:`~sklearn_hocrf.model_selection.PenaltySearchCV` learns it).
@@ -134,7 +134,7 @@ class EarlyStopping:
 
     def on_fit_task_end(self, estimator: Any, context: Any, *, fitted_estimator: Any = None) -> bool:
         """Score the model after an iteration, and return whether training stops."""
-        if context.task_name != ITERATION or context.parent.task_name in (SEARCH, STARTING):
+        if context.task_name != ITERATION or context.parent.task_name == STARTING:
             return False
         run = self._runs[estimator]
         score = self._score(run.scorer, fitted_estimator)
