@@ -46,7 +46,6 @@ TRAINERS = {
     "lbfgs": {"tol": 1e-9},
     "order 2": {"max_order": 2, "tol": 1e-9},
     "owlqn": {"l1_reg": 0.1, "tol": 1e-9},
-    "auto": {"patterns": "auto", "tol": 1e-9},
     "sgd": {"solver": "sgd", "max_iter": 5},
     "adaptive sgd": {"solver": SGD(max_iter=5, random_state=0, adaptive=True)},
     "local feature matching": {"objective": "local_feature_matching", "tol": 1e-9},
