@@ -12,7 +12,7 @@ from .._data.checks import short
 from .._data.schemes import PREFIXES
 from .._structure.weight_groups import match_prefixes, unmatched
 from .._validation import warn_user
-from .._validation._sklearn import HasMethods, Interval, StrOptions
+from .._validation._sklearn import N_JOBS, HasMethods, Interval, StrOptions
 from .constraints import Constraints, check_constraints
 from .decoding import DECODINGS, SegmentDecoding, TokenDecoding, check_decoding
 from .fitting import OBJECTIVES, SOLVERS
@@ -51,7 +51,7 @@ PARAMETER_CONSTRAINTS: dict[str, Any] = {
     "tol": [Interval(Real, 0, None, closed="left")],
     "missing_label": "no_validation",
     "warm_start": ["boolean"],
-    "n_jobs": [Integral, None],
+    "n_jobs": N_JOBS,
     "verbose": ["verbose"],
     "random_state": ["random_state"],
 }
