@@ -12,9 +12,9 @@ line ends a sequence. Tagging streams: it needs numpy only, and memory for one s
     hocrf warm-up
 
 A line with too few columns or more than 2**20 characters, or bytes that are not UTF-8, end ``tag`` with exit code 2 and
-a message that names the line. ``warm-up`` compiles all kernels and keeps them in the folder of the environment variable NUMBA_CACHE_DIR, by
-default next to the package; its exit code is 1 if nothing can be kept. Without arguments, the command trains on words
-of noisy handwritten digits, once for each order of label patterns.
+a message that names the line. ``warm-up`` compiles all kernels and keeps them in the folder of the environment variable
+NUMBA_CACHE_DIR, by default next to the package; its exit code is 1 if nothing can be kept. Without arguments, the
+command trains on words of noisy handwritten digits, once for each order of label patterns.
 
 User guide: docs/guide/production.md, also for container images.
 """
