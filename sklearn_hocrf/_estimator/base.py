@@ -68,6 +68,7 @@ from .fitting import (
     without_zeros,
 )
 from .label_parts import compile_label_parts
+from .names_elsewhere import NamesElsewhere, answering
 from .parameters import MAPPINGS, PARAMETER_CONSTRAINTS, check_parameters, resolve_feature_orders
 from .partial_fit import PartialFitMixin
 from .pattern_search import FoundPatterns, PatternPrior, SearchTask, pattern_search, search_patterns
@@ -83,7 +84,14 @@ _CRITERION = ("objective", "penalty", "sigma_reg", "l1_reg", "class_weight", "co
 
 
 class BaseSequenceLabeler(
-    VersionMixin, PredictionsMixin, AnswersMixin, PartialFitMixin, CallbacksMixin, BaseEstimator, metaclass=ABCMeta
+    NamesElsewhere,
+    VersionMixin,
+    PredictionsMixin,
+    AnswersMixin,
+    PartialFitMixin,
+    CallbacksMixin,
+    BaseEstimator,
+    metaclass=ABCMeta,
 ):
     """Fit, predict and score of a penalised sequence model; see :class:`~sklearn_hocrf.HighOrderCRF`.
 
@@ -168,13 +176,16 @@ class BaseSequenceLabeler(
 
     # --- fit ----------------------------------------------------------------------------------------------------------
 
+    @answering
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the model to labelled sequences.
 
         A plain 2-D X, such as a data frame of a time series, with a 1-D y is read as n sequences of one token, not as
-        one sequence. The model is then multinomial logistic regression. To fit one sequence, use ``fit([X], [y])``; to
-        fit several, one for each value of a column, use ``fit([rows for _, rows in frame.groupby("series")], ...)``.
+        one sequence. The model is then multinomial logistic regression; a warning says so where the index of X has
+        times, or where neighbouring rows have the same label far more often than by chance, as in a recording. To fit
+        one sequence, use ``fit([X], [y])``; to fit several, one for each value of a column, use ``fit([rows for _, rows
+        in frame.groupby("series")], ...)``.
 
         Parameters
         ----------
@@ -214,7 +225,8 @@ class BaseSequenceLabeler(
             it.
         UserWarning
             If the label patterns have more than a million labels in total and may take much time or memory. The warning
-            precedes the work and estimates both. Also if y labels less than a tenth of the tokens.
+            precedes the work and estimates both. Also if y labels less than a tenth of the tokens, and if the rows of a
+            plain 2-D X seem to be one sequence.
 
         Notes
         -----
@@ -299,6 +311,8 @@ class BaseSequenceLabeler(
     def _read_training_data(self, y: Any, sequences: TrainingSequences, fixed: Any = None) -> TrainingData:
         """Return training sequences with their targets, which violate no constraint; ``fixed`` as for the targets."""
         targets = self._read_training_targets(y, sequences, fixed)
+        if targets.known is None:
+            sequences.warn_of_one_recording(self._training_codes(targets))
         rules = compile_constraints(self.constraints, targets.labels)
         parts = compile_label_parts(self.label_parts, targets.labels)
         data = sequences.with_targets(targets, rules, parts).with_runs()
