@@ -64,9 +64,7 @@ def test_one_recording_as_a_table(estimator, form):
     table = np.eye(3)[y] + np.random.default_rng(0).normal(size=(300, 3))
     X = pytest.importorskip("pandas").DataFrame(table) if form == "frame" else form(table)
     crf = estimator(max_iter=3, tol=1e9)
-    with pytest.warns(
-        UserWarning, match=r"300 rows are as many .* 9\d\.\d % of.*fit\(\[X\], \[y\]\)"
-    ) as caught:
+    with pytest.warns(UserWarning, match=r"300 rows are as many .* 9\d\.\d % of.*fit\(\[X\], \[y\]\)") as caught:
         crf.fit(X, y)
     assert [warning.filename for warning in caught] == [__file__]
     with warnings.catch_warnings(action="error"):
