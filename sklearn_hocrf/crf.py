@@ -238,6 +238,9 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
     ----------
     classes_ : ndarray of shape (n_classes,)
         The labels, sorted.
+    scheme_ : str
+        How labels encode segments: the scheme that ``constraints`` name, or else the one of which all labels are tags,
+        or else "runs".
     patterns_ : list of tuples of labels
         The label patterns, by order. The single labels come first, in the order of ``classes_``.
     pattern_coef_ : ndarray of shape (n_patterns,)

@@ -111,9 +111,12 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
     max_order : int or None, default=1
         Highest order of the label patterns: a pattern has at most ``max_order + 1`` labels, of consecutive segments.
         None, which requires ``patterns="auto"``, means no limit: the search determines the highest useful order.
-    scheme : {"runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="runs"
+    scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
         How segments are written in y, and in the output of :meth:`predict`:
 
+        * "auto": the scheme of which all labels are tags, or else "runs"; "segments" if y consists of them. A warning
+          says where it may be another one; ``scheme_`` is the result. Tags that come in parts, by :meth:`partial_fit`
+          with ``classes`` or from Dask, need the name of their scheme.
         * "runs": one label per token. A segment is a maximal run of equal labels, so neighbouring segments never have
           the same label. At least two labels are needed.
         * "bio": one tag per token, "B-PER", "I-PER" or "O". A segment begins with B and continues with I. Plain "B" and
@@ -279,6 +282,8 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         "segments"; for "bio" and "bioes", the tags of all segments that ``segment_length_`` allows.
     segment_labels_ : ndarray of shape (n_labels,)
         The labels of segments, sorted.
+    scheme_ : str
+        How labels encode segments: ``scheme``, or the result of "auto".
     segment_length_ : dict
         The least and the most tokens of a segment by label, a pair of an int and an int or inf. The first and the last
         segment of a sequence may be shorter.
@@ -410,7 +415,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
 
     _parameter_constraints: dict = {
         **PARAMETER_CONSTRAINTS,
-        "scheme": [StrOptions(set(SCHEMES))],
+        "scheme": [StrOptions({"auto", *SCHEMES})],
         "segment_length": [Interval(Integral, 1, None, closed="left"), Options(Real, {np.inf}), tuple, dict, None],
     }
     _takes_segment_features = True
@@ -423,7 +428,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         self,
         max_order: int | None = 1,
         *,
-        scheme: str = "runs",
+        scheme: str = "auto",
         segment_length: float | tuple[int, float | None] | dict[Any, Any] | None = None,
         sigma_reg: float | Mapping[Any, float] = 1.0,
         l1_reg: float | Mapping[Any, float] = 0.0,
@@ -541,29 +546,31 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
 
     @property
     def _least_labels(self):
-        return 2 if self.scheme == "runs" else 1
+        return 2 if self.scheme in ("auto", "runs") else 1
 
     @property
-    def _scheme(self):
-        return self._fitted.targets.scheme if hasattr(self, "_fitted") else self.scheme
+    def scheme_(self) -> str:
+        """How labels encode segments."""
+        fitted: Any = self._fitted
+        return fitted.targets.scheme
 
     # --- predictions --------------------------------------------------------------------------------------------------
 
     def _token_codes(self, decoded):
         if self._tags is None:
             return token_labels(decoded)
-        return tag_numbers(tags_of_segments(decoded, self._scheme, self._outside), self._tags)
+        return tag_numbers(tags_of_segments(decoded, self.scheme_, self._outside), self._tags)
 
     def _class_marginals(self, batch, mask):
         if self._tags is None:
             with self._asked(batch, mask) as model:
                 return model.marginals(batch, n_jobs=self.n_jobs, mask=mask)
         with self._asked(batch, mask) as model:
-            table = model.tag_marginals(batch, tag_channels(self._tags, self._scheme), n_jobs=self.n_jobs, mask=mask)
+            table = model.tag_marginals(batch, tag_channels(self._tags, self.scheme_), n_jobs=self.n_jobs, mask=mask)
         return np.divide(table, table.sum(axis=1, keepdims=True), out=table)
 
     def _as_predicted(self, labelling, offsets) -> list:
-        if self._scheme == "segments":
+        if self.scheme_ == "segments":
             return segment_lists(labelling, offsets, self.segment_labels_.tolist())
         return super()._as_predicted(labelling, offsets)
 
@@ -571,7 +578,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         labels = np.arange(len(self.segment_labels_))
         roles = np.repeat(labels[:, None], 4, axis=1)
         if self._tags is not None:
-            roles = tag_roles(self._tags, self._scheme, len(labels))
+            roles = tag_roles(self._tags, self.scheme_, len(labels))
         with self._asked(batch, mask) as model:
             return model.decode_gains(
                 batch, gains, np.ascontiguousarray(roles, np.int32), n_jobs=self.n_jobs, mask=mask
@@ -646,7 +653,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         [['B-PER', 'O', 'B-PER', 'B-PER']]
         """
         fitted = self._as_fitted()
-        if fitted._scheme == "segments":
+        if fitted.scheme_ == "segments":
             refuse_metrics_of_labels()
             return fitted.predict_segments(X, known=known)
         return super(HighOrderSemiCRF, fitted).predict(X, known=known)
@@ -762,13 +769,14 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
             form,
             type(self).__name__,
             self.segment_labels_,
-            scheme=self._scheme,
-            singles=self._scheme == "runs" and self._fitted.targets.repeats,
+            scheme=self.scheme_,
+            singles=self.scheme_ == "runs" and self._fitted.targets.repeats,
             unknown=unknown,
         )
 
     def _has_holes(self, y, batch, form):
-        return have_segment_holes(y, batch.lengths, form, type(self).__name__, self.missing_label, self._scheme)
+        scheme = self.scheme_ if hasattr(self, "_fitted") else self.scheme
+        return have_segment_holes(y, batch.lengths, form, type(self).__name__, self.missing_label, scheme)
 
     def _read_known(self, known, batch, form, what="known", unknown="raise"):
         return read_known_segments(
@@ -778,10 +786,10 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
             type(self).__name__,
             Reader(self.segment_labels_, self.missing_label, unknown),
             what,
-            scheme=self._scheme,
+            scheme=self.scheme_,
             longest=self._fitted.targets.longest,
         )
 
     def _are_right(self, decoded, truth):
-        features = (token_features(segments, self._scheme, self._outside) for segments in (decoded, truth))
+        features = (token_features(segments, self.scheme_, self._outside) for segments in (decoded, truth))
         return np.equal(*features).all(axis=0)

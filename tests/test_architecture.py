@@ -89,7 +89,6 @@ OWNERS = {
     "scipy.linalg": {"_solvers"},
     "scipy.optimize": {"_solvers"},
     "threadpoolctl": {"_solvers"},  # a dependency of scikit-learn
-    "narwhals": {"datasets"},  # imported where a frame is not of pandas
     "pandas": {"_display"},  # imported when a table is made a frame
     "skops": {"callback", "_commands"},  # of the extra "skops": imported when a file of that name is written
     "dask": {"dask"},  # of the extra "dask": that room is imported only by those who ask for it

@@ -87,7 +87,7 @@ def labellings_of(estimator, length):
         return list(itertools.product(estimator.classes_.tolist(), repeat=length))
     labels = estimator.segment_labels_.tolist()
     shortest, longest = zip(*(estimator.segment_length_[label] for label in labels), strict=True)
-    model = segment_oracle.Model(len(labels), longest, estimator.scheme != "runs", {}, {}, shortest)
+    model = segment_oracle.Model(len(labels), longest, estimator.scheme_ != "runs", {}, {}, shortest)
     every = segment_oracle.segmentations(model, length)
     return [[(u, v, labels[y]) for u, v, y in segmentation] for segmentation in every]
 
@@ -225,7 +225,7 @@ def assert_segments_given(estimator, enumeration, X, known, drawn):
         for segmentation, p in zip(enumeration.labellings, probability, strict=True):
             for segment in segmentation:
                 expected[segment] = expected.get(segment, 0.0) + p
-        tagged = estimator.scheme in LETTERS
+        tagged = estimator.scheme_ in LETTERS
         kept = {s: p for s, p in expected.items() if p > 1e-11 and not (tagged and s[2] == "O")}
         found = {(u, v, label): p for u, v, label, p in tables[n].tolist()}
         assert kept.keys() <= found.keys()

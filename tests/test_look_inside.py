@@ -36,7 +36,7 @@ class Paths:
         possible = np.flatnonzero(every.log_p > -np.inf)
         self.log_p = every.log_p[possible]
         labellings = [every.labellings[i] for i in possible]
-        self.scheme = getattr(estimator, "scheme", None)
+        self.scheme = getattr(estimator, "scheme_", None) if hasattr(estimator, "scheme") else None
         self.segments = labellings if self.scheme else [[(t, t + 1, y) for t, y in enumerate(z)] for z in labellings]
         best = np.flatnonzero(self.log_p >= self.log_p.max() - 1e-12)  # several where tokens are the same
         (decoded,) = estimator.predict([words])
@@ -315,6 +315,3 @@ def test_templates_of_names():
     assert found == {"w:a=b": "w", "w:10:30": "w", "n": "n", "in:x:y": "in:x", "all:p:q": "all:p"}
     assert template_of("a\\=b[0]=c=d") == "a\\=b[0]"
     assert template_of("=x") == "=x"
-
-
-# --- importance of templates ------------------------------------------------------------------------------------------

@@ -998,7 +998,7 @@ def test_huge_factors_of_arcs_out_of_reach_are_not_used(bias, channel, longest):
     check_by_enumeration(one_sequence(model, (token_block(CHANNELS[channel], [0]),), [(1,)], [{0: 1.0}, {}, {}]))
 
 
-@pytest.mark.parametrize("features", ["plain", "all", "whole", "length_log_0"])
+@pytest.mark.parametrize("features", ["plain", "all", "whole", "length_gamma_0"])
 @every_order
 def test_extreme_weights_give_finite_gradients(features, orders):
     case = mixed_case(16, (40, 3, 17), features, orders)
@@ -1068,7 +1068,7 @@ def test_lanes_of_very_unequal_lengths(features):
     check_against_recursion(case)
 
 
-@pytest.mark.parametrize("features", ["plain", "I|", "bioes S", "length_log_0", "all"])
+@pytest.mark.parametrize("features", ["plain", "I|", "bioes S", "length_gamma_0", "all"])
 def test_sequences_of_one_token_and_empty_ones(features):
     for lengths in [(1,), (0,), (0, 0), (1, 0, 1), ()]:
         case = mixed_case(20, lengths, features)

@@ -12,6 +12,7 @@ from cases import by_order
 from internals import BAG, BEGIN, LengthBlock, SequenceBatch, TokenBlock
 from scipy import sparse
 from scipy.special import logsumexp
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import make_pipeline
 from test_known import labellings_of, written
@@ -713,45 +714,77 @@ BIO = [["B-P", "I-P", "O"], ["B-P", "B-L", "O"]]
 THREE = [[["a"], ["b"], ["c"]], [["a"], ["d"], ["c"]]]
 
 
-@pytest.mark.parametrize(
-    ("scheme", "y"),
-    [
-        ("runs", BIO),
-        ("runs", [["B-P", "B-P", "O"], ["O", "O", "O"]]),
-        ("runs", [np.array(tags, dtype=object) for tags in BIO]),
-        ("bioes", BIO),
-        ("bioes", [["B", "I", "I"], ["B", "O", "O"]]),
-    ],
-)
-def test_bio_tags_with_another_scheme_are_told(scheme, y):
+@pytest.mark.parametrize("y", [BIO, [["B", "I", "I"], ["B", "O", "O"]]])
+def test_bio_tags_given_as_bioes_are_told(y):
     words = [[word for (word,) in tokens] for tokens in THREE]
     for estimator, X in ((HighOrderSemiCRF(), THREE), (SegmentFeatureExtractor(identity=True), words)):
         with pytest.warns(UserWarning, match='the labels look like BIO tags: scheme="bio"') as record:
-            estimator.set_params(scheme=scheme).fit(X, y)
+            estimator.set_params(scheme="bioes").fit(X, y)
         assert [warning.filename for warning in record] == [__file__]
 
 
 @pytest.mark.parametrize(
-    ("parameters", "y"),
+    ("scheme", "y"),
     [
-        ({}, [["B", "I", "O"], ["O", "O", "O"]]),
-        ({}, [["B-P", "I-P", "X"], ["O", "O", "O"]]),
-        ({}, [["I-P", "I-P", "O"], ["O", "O", "O"]]),
-        ({}, [["B-", "O", "O"], ["O", "O", "O"]]),
-        ({}, [["P", "L", "O"], ["O", "O", "O"]]),
-        ({}, [[1, 1, 0], [2, 0, 0]]),
-        ({}, [[("B-P", 1), ("O", 1), ("O", 1)], [("O", 1), ("O", 1), ("O", 1)]]),
-        ({"segment_length": 1}, [["B-P", "I-P", "O"], ["B-P", "B-L", "O"]]),
-        ({"scheme": "bio"}, BIO),
-        ({"scheme": "bioes"}, [["B-P", "E-P", "O"], ["O", "O", "O"]]),
-        ({"scheme": "bioes"}, [["S-P", "O", "O"], ["O", "O", "O"]]),
-        ({"scheme": "bioes"}, [["O", "O", "O"], ["O", "O", "O"]]),
-        ({"scheme": "segments"}, [[(0, 2, "B-P"), (2, 3, "I-P")]] * 2),
+        ("bio", BIO),
+        ("bio", [np.array(tags, dtype=object) for tags in BIO]),
+        ("bio", [["B-P", None, "O"], ["B-L", "I-L", "O"]]),
+        ("iob1", [["I-P", "I-P", "O"], ["O", "O", "O"]]),
+        ("bioes", [["B-P", "E-P", "O"], ["O", "O", "O"]]),
+        ("bioes", [["S-P", "O", "O"], ["O", "O", "O"]]),
+        ("bilou", [["B-P", "L-P", "O"], ["U-P", "O", "O"]]),
+        ("bmes", [["B-P", "M-P", "E-P"], ["O", "O", "O"]]),
+        ("bio", [["O", "O", "O"], ["O", "O", "O"]]),
+        ("runs", [["B-", "O", "O"], ["O", "O", "O"]]),
+        ("runs", [["P", "L", "O"], ["O", None, "O"]]),
+        ("runs", [[1, 1, 0], [2, 0, 0]]),
+        ("runs", [[("B-P", 1), ("O", 1), ("O", 1)], [("O", 1), ("O", 1), ("O", 1)]]),
+        ("segments", [[(0, 2, "B-P"), (2, 3, "I-P")]] * 2),
     ],
 )
-def test_other_labels_are_no_reason_to_warn(parameters, y):
+def test_labels_show_their_scheme(scheme, y):
+    words = [[word for (word,) in tokens] for tokens in THREE]
     with warnings.catch_warnings(action="error"):
-        HighOrderSemiCRF(**parameters).fit(THREE, y)
+        model = HighOrderSemiCRF().fit(THREE, y)
+        named = HighOrderSemiCRF(scheme=scheme).fit(THREE, y)
+    assert model.scheme_ == named.scheme_ == scheme
+    assert list(map(list, model.predict(THREE))) == list(map(list, named.predict(THREE)))
+    np.testing.assert_array_equal(model.pattern_coef_, named.pattern_coef_)
+    assert model.scheme == "auto"
+    assert pickle.loads(pickle.dumps(model)).scheme_ == scheme
+    if not any(label is None for labels in y for label in labels):
+        guessed, told = (SegmentFeatureExtractor(identity=True, scheme=each).fit(words, y) for each in ("auto", scheme))
+        assert guessed.get_feature_names_out().tolist() == told.get_feature_names_out().tolist()
+        guessed, told = (SegmentLogOddsEncoder(scheme=each).fit(words, y) for each in ("auto", scheme))
+        assert guessed.get_feature_names_out().tolist() == told.get_feature_names_out().tolist()
+
+
+@pytest.mark.parametrize(
+    ("scheme", "y", "message"),
+    [
+        ("bio", [["B", "I", "O"], ["O", "O", "O"]], r"\['B', 'I'\] are read as tags of \"bio\""),
+        ("runs", [["B-P", "I-P", "X"], ["O", "O", "O"]], r"'B-P' looks like a tag, but .* \('X' is not a tag\)"),
+    ],
+)
+def test_doubtful_schemes_are_told(scheme, y, message):
+    with pytest.warns(UserWarning, match=message) as record:
+        assert HighOrderSemiCRF().fit(THREE, y).scheme_ == scheme
+    assert [warning.filename for warning in record] == [__file__]
+    with warnings.catch_warnings(action="error"):
+        HighOrderSemiCRF(scheme=scheme).fit(THREE, y)
+
+
+def test_parts_of_tags_need_the_name_of_their_scheme():
+    """The first part may lack some of the tags."""
+    online = HighOrderSemiCRF(solver="sgd")
+    with pytest.raises(ValueError, match=r"labels look like BIO tags, but .* come in parts: pass scheme=\"bio\""):
+        online.partial_fit(THREE, BIO, classes=["B-P", "I-P", "B-L", "I-L", "O"])
+    runs = [["P", "P", "O"], ["O", "O", "O"]]
+    assert clone(online).partial_fit(THREE, runs, classes=["P", "O", "L"]).scheme_ == "runs"
+    segments = [[(0, 2, "P"), (2, 3, "L")]] * 2
+    assert clone(online).partial_fit(THREE, segments, classes=["P", "O", "L"]).scheme_ == "segments"
+    model = clone(online).partial_fit(THREE, BIO)
+    assert model.partial_fit(THREE, [["O", "O", "O"]] * 2).scheme_ == "bio"
 
 
 def count_tokens(tokens, start, stop):
@@ -771,7 +804,7 @@ def test_features_learned_with_another_scheme_are_told(transformer, feature):
     batch = pickle.loads(pickle.dumps(transformer.fit_transform(WORDS, Y["bio"])[:4]))[[0, 1, 2, 3]]
     message = f"in X .{feature}.*scheme='bio', but HighOrderSemiCRF has scheme='runs'"
     with pytest.warns(UserWarning, match=message) as record:
-        HighOrderSemiCRF().fit(batch, Y["runs"])
+        HighOrderSemiCRF(scheme="runs").fit(batch, Y["runs"])
     assert [warning.filename for warning in record] == [__file__]
     with warnings.catch_warnings(action="error"):
         HighOrderSemiCRF(scheme="bio").fit(batch, Y["bio"])
@@ -781,7 +814,7 @@ def test_features_that_no_y_was_read_for_go_with_every_scheme():
     extractor = SegmentFeatureExtractor(length=("capped", "gamma"), max_length=3, begin=True, scheme="bio")
     batch = make_pipeline(SequenceFeatureExtractor(), extractor).fit_transform(WORDS, Y["bio"])
     with warnings.catch_warnings(action="error"):
-        HighOrderSemiCRF().fit(batch, Y["runs"])
+        HighOrderSemiCRF(scheme="runs").fit(batch, Y["runs"])
 
 
 @pytest.mark.parametrize("estimator", [HighOrderCRF, HighOrderSemiCRF])

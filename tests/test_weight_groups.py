@@ -12,7 +12,7 @@ import skops.io
 from cases import cases, to_batch, to_layout
 from hypothesis import given
 from hypothesis import strategies as st
-from internals import BEGIN, SequenceBatch, TokenBlock, match_prefixes, tie_weights, weight_groups
+from internals import BEGIN, SequenceBatch, TokenBlock, match_prefixes, tie_weights, weight_groups, with_blocks
 from segment_cases import segment_cases, to_segment_batch, to_segment_layout
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -254,7 +254,7 @@ def test_one_column_twice_with_the_groups_the_other_way_round():
     """Two features count an attribute alike, in the groups 0 and 1; another attribute has the groups 1 and 0."""
     rows = SequenceBatch([0, 2], [0, 2, 3], [0, 1, 2], None, 3)
     block = TokenBlock(BEGIN, np.arange(3, dtype=np.int32), "")
-    batch = rows.with_blocks((block, block), [f"{n}.{i}" for n in "pq" for i in range(3)])
+    batch = with_blocks(rows, (block, block), [f"{n}.{i}" for n in "pq" for i in range(3)])
     crf = HighOrderSemiCRF(1, fit_intercept=False, max_iter=0)
     with pytest.warns(ConvergenceWarning):
         layout = crf.fit(batch, [["a", "b"]])._layout

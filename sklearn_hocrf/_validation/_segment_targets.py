@@ -17,11 +17,12 @@ from .._data.schemes import (
     B,
     I,
     O,
+    guessed_scheme,
+    looks_like_segments,
     segments_of_labels,
     segments_of_tags,
     segments_of_tokens,
     split_tag,
-    suspected_scheme,
     token_labels,
 )
 from .._data.segments import NO_LIMIT, Segments, are_short
@@ -47,10 +48,11 @@ from ._targets import (
     check_known_labels,
     leave_out,
     read_labels,
+    read_target_sequences,
     refuse_segments,
 )
 from ._token_targets import read_token_labels
-from ._warnings import warn_of_tags, warn_user
+from ._warnings import scheme_of_labels, warn_user
 
 __all__ = [
     "SegmentTargets",
@@ -136,7 +138,7 @@ class _Reading(NamedTuple):
     labels: np.ndarray
     as_lists: bool
     bare_tags: bool
-    looks_like: str = "runs"  # the scheme of tags that y seems to have, although ``scheme`` differs; "runs": no tags
+    is_bio: bool = False  # tags of segments that begin and never end, although ``scheme`` has tags for ends
     known: Mask | None = None  # where there are holes
     pieces: tuple | None = None  # labels and lengths of all pieces of segments, where there are holes
     codes: np.ndarray | None = None  # (N,)   of the tokens, -1 where not known, where there are holes
@@ -149,6 +151,10 @@ class _Reading(NamedTuple):
 
 def check_segment_classes(classes, scheme) -> np.ndarray:
     """Return all possible labels of segments from the parameter ``classes``: labels, or tags if the scheme has tags."""
+    if scheme == "auto":
+        classes = check_classes(classes, at_least=1)
+        _refuse_tags_of_parts(classes.tolist())
+        return classes
     if scheme not in PREFIXES:
         return check_classes(classes, at_least=2 if scheme == "runs" else 1)
     tags = check_classes(classes, at_least=1)
@@ -179,7 +185,7 @@ def read_segment_targets(
     ----------
     y, lengths, form, name, kept
         As in :func:`read_token_targets`; y is in the given scheme.
-    scheme : {"runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}
+    scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}
     segment_length : int, inf, (least, most), dict or None
         The most tokens of a segment, or the least of one that neither begins nor ends a sequence and the most, for all
         labels or by label. None, also as the most, means the longest training segment.
@@ -190,6 +196,10 @@ def read_segment_targets(
     """
     earlier = fixed if isinstance(fixed, SegmentTargets) else None
     labels = fixed if earlier is None else earlier.labels
+    if earlier is not None:
+        scheme = earlier.scheme
+    elif scheme == "auto":
+        scheme = _scheme_of(y, lengths, form, name, holes, in_parts=labels is not None)
     if holes is not None and have_segment_holes(y, lengths, form, name, holes.missing, scheme):
         reading = _read_with_holes(y, lengths, form, name, scheme, labels, kept, holes)
     else:
@@ -199,7 +209,7 @@ def read_segment_targets(
     has_most = any(most is not None for _, _, most in limits)
     if earlier is not None:
         longest, shortest = earlier.longest, earlier.shortest
-        reading = reading._replace(as_lists=earlier.as_lists, bare_tags=earlier.bare_tags, looks_like="runs")
+        reading = reading._replace(as_lists=earlier.as_lists, bare_tags=earlier.bare_tags, is_bio=False)
         if not has_most:
             hint = ": None means the longest in the first call of partial_fit"
             _refuse_longer(segments, longest, labels, _offsets(lengths, kept), hint)
@@ -212,9 +222,8 @@ def read_segment_targets(
     elif singles and reading.known is not None:
         begins = np.ones(len(reading.known.begins), np.int8)
         segments, _, _ = segments_between(reading.codes, begins, _offsets(lengths, kept))
-    # with segments of one token, tags are the labels of tokens
-    if not (singles and has_most):
-        warn_of_tags(reading.looks_like)
+    if reading.is_bio:
+        warn_user('the labels look like BIO tags: scheme="bio"?')
     _refuse_longer(segments, longest, labels, _offsets(lengths, kept))
     if shortest is not None:
         _refuse_shorter(segments, shortest, labels, _offsets(lengths, kept))
@@ -227,6 +236,33 @@ def read_segment_targets(
     return SegmentTargets(segments, labels, longest, *flags, scheme, shortest, known)
 
 
+def _scheme_of(y, lengths, form, name, holes=None, in_parts=False) -> str:
+    """Return the scheme in which y is probably given, or raise if a part of the data cannot show it.
+
+    The first parts of data may lack some of the tags.
+    """
+    if form != "table":
+        sequences = read_target_sequences(y, len(lengths), name)
+        if looks_like_segments([sequence for sequence in sequences if sequence is not None]):
+            return "segments"
+    tokens, _ = read_labels(y, lengths, form, name)
+    labels = read_entries(tokens, offsets_of(lengths), None if holes is None else holes.missing, "y").labels()
+    if not in_parts:
+        return scheme_of_labels(labels)
+    return _refuse_tags_of_parts(labels)
+
+
+def _refuse_tags_of_parts(labels) -> str:
+    """Return "runs", or raise a ValueError if the labels are tags."""
+    scheme = guessed_scheme(labels)
+    if scheme != "runs":
+        raise ValueError(
+            f'the labels look like {scheme.upper()} tags, but scheme="auto" needs all of y, to see all kinds of tags, '
+            f'and these data come in parts: pass scheme="{scheme}"'
+        )
+    return scheme
+
+
 def read_partition_targets(y, lengths, name, *, scheme) -> SegmentTargets:
     """Return the segmentations of a part of the training sequences, which may have a single label.
 
@@ -236,6 +272,8 @@ def read_partition_targets(y, lengths, name, *, scheme) -> SegmentTargets:
         As in :func:`read_segment_targets`.
     """
     labels = None
+    if scheme == "auto":
+        scheme = _scheme_of(y, lengths, "sequences", name, in_parts=True)
     if scheme == "runs":
         labels = sorted_labels(read_labels(y, lengths, "sequences", name)[0], offsets_of(lengths), at_least=1)
     return read_segment_targets(y, lengths, "sequences", name, scheme=scheme, fixed=labels)
@@ -243,6 +281,8 @@ def read_partition_targets(y, lengths, name, *, scheme) -> SegmentTargets:
 
 def read_segment_labels(y, lengths, form, name, kept=None, *, scheme) -> np.ndarray:
     """Return the labels of segments of a part of the training data, sorted; as for :func:`read_segment_targets`."""
+    if scheme == "auto":
+        scheme = _scheme_of(y, lengths, form, name, in_parts=True)
     if scheme != "runs":
         return _read(y, lengths, form, name, scheme, kept=kept).labels
     if form != "table":
@@ -286,13 +326,13 @@ def _read(y, lengths, form, name, scheme, labels=None, unknown="raise", kept=Non
     if scheme == "runs":
         labels = sorted_labels(tokens, offsets) if labels is None else labels
         segments = segments_of_labels(encode_labels(tokens, labels, offsets, unknown=unknown, among=among), offsets)
-        return _Reading(segments, labels, as_lists, False, suspected_scheme(labels.tolist()))
+        return _Reading(segments, labels, as_lists, False)
     prefixes, names = _split_tags(tokens, offsets, scheme)
     labels = sorted_labels(names, offsets, at_least=1) if labels is None else labels
     segments = segments_of_tags(prefixes, encode_labels(names, labels, offsets, unknown=unknown, among=among), offsets)
     is_bio = scheme in ("bioes", "bilou") and 0 < (prefixes != O).sum() == np.isin(prefixes, (B, I)).sum()
     bare_tags = bool(set(PREFIXES[scheme]) - {OUTSIDE} & set(tokens))
-    return _Reading(segments, labels, as_lists, bare_tags, "bio" if is_bio else "runs")
+    return _Reading(segments, labels, as_lists, bare_tags, bool(is_bio))
 
 
 def _read_with_holes(y, lengths, form, name, scheme, labels, kept, holes) -> _Reading:
@@ -306,13 +346,12 @@ def _read_with_holes(y, lengths, form, name, scheme, labels, kept, holes) -> _Re
         reader = Reader(all_labels(entries) if labels is None else labels, holes.missing, among=FIXED)
         known = known_of_runs(entries, reader)
         segments, *pieces = segments_between(known.codes, borders_of_runs(known.codes, offsets), offsets)
-        looks_like = suspected_scheme(reader.labels.tolist())
-        return _Reading(segments, reader.labels, as_lists, False, looks_like, known.mask, tuple(pieces), known.codes)
+        return _Reading(segments, reader.labels, as_lists, False, False, known.mask, tuple(pieces), known.codes)
     labels = all_labels(entries, name_in_tag(entries, scheme), at_least=1) if labels is None else labels
     known = known_of_tags(entries, Reader(labels, holes.missing, among=FIXED), scheme, np.full(len(labels), NO_LIMIT))
     segments, *pieces = segments_between(known.codes, known.mask.begins, offsets)
     bare = any(tag in PREFIXES[scheme] and tag != OUTSIDE for tag in entries.labels() if isinstance(tag, str))
-    return _Reading(segments, labels, as_lists, bare, "runs", known.mask, tuple(pieces), known.codes)
+    return _Reading(segments, labels, as_lists, bare, False, known.mask, tuple(pieces), known.codes)
 
 
 def _read_lists_with_holes(y, lengths, name, labels, kept, holes) -> _Reading:
@@ -333,7 +372,7 @@ def _read_lists_with_holes(y, lengths, name, labels, kept, holes) -> _Reading:
             "no sequence of y is tiled by its segments: the gaps are read as unknown. If they are outside of all "
             "segments, fill them with segments (t, t + 1, 'O') of length 1"
         )
-    return _Reading(segments, labels, True, False, "runs", known.mask, tuple(pieces), known.codes)
+    return _Reading(segments, labels, True, False, False, known.mask, tuple(pieces), known.codes)
 
 
 # --- tags -------------------------------------------------------------------------------------------------------------

@@ -1259,50 +1259,28 @@ def check_file(case):
         content = written_file(case)
         path.write_bytes(content)
         try:
-            contents = READERS[case.reader](path, **case.options)
+            X, y = datasets.load_conll(path, return_X_y=True, **case.options)
         except DOCUMENTED as error:
             require(case.edits or not readable(case), "a good file was refused", type(error).__name__, str(error))
             require("file.txt" in str(error), "a message that does not name the file", str(error))
             return refusal(error)
         require(path.read_bytes() == content, "a reader changed the file")
-    X, y = contents
     require(len(X) == len(y) > 0, "other numbers of sequences", len(X), len(y))
-    if case.options.get("scheme") != "segments" or case.reader != "chinese":
-        require(all(len(a) == len(b) for a, b in zip(X, y, strict=True)), "sequences and labels differ in length", X, y)
-    if not case.edits:
-        check_content(case, X, y)
+    require(all(len(a) == len(b) for a, b in zip(X, y, strict=True)), "sequences and labels differ in length", X, y)
+    if not case.edits and readable(case):
+        cells = [
+            [[*token.values(), label] for token, label in zip(*pair, strict=True)] for pair in zip(X, y, strict=True)
+        ]
+        require(cells == case.content, "other tokens than are in the file", cells, case.content)
     return RIGHT
-
-
-READERS = {
-    "conll": lambda path, **options: datasets.load_conll(path, return_X_y=True, **options),
-    "cora": lambda path: datasets.load_cora_references(path, return_X_y=True),
-    "chinese": lambda path, **options: datasets.load_ud_chinese(path, return_X_y=True, **options),
-    "ocr": lambda path, **options: datasets.load_ocr_letters(path, return_X_y=True, **options),
-}
 
 
 def written_file(case):
     """Return the bytes of the file of a case, with the damage done to it."""
-    separator = case.options.get("separator") or ("\t" if case.reader in ("chinese", "ocr") else " ")
-    sequences, number = [], 0
-    for n, sequence in enumerate(case.content):
-        lines = []
-        for i, token in enumerate(sequence):
-            number += 1
-            fields = token
-            if case.reader == "chinese":
-                fields = [str(i + 1), token[0], "_", token[1], *"______"]
-            elif case.reader == "ocr":
-                following = "-1" if i == len(sequence) - 1 else str(number + 1)
-                fields = [str(number), token[0], following, str(n), str(i + 1), str(n % 2), *f"{token[1]:0128b}", ""]
-            lines.append(separator.join(fields))
-        sequences.append(lines)
-    gap = [] if case.reader == "ocr" else [""]
-    lines = [line for s in sequences for line in [*s, *gap]]
+    separator = case.options["separator"] or " "
+    lines = [line for s in case.content for line in [*map(separator.join, s), ""]]
     text = case.line_end.join(lines) + (case.line_end if case.final else "")
-    encoding = {"chinese": "utf-8"}.get(case.reader, case.options.get("encoding", "utf-8"))
-    content = text.encode(encoding, errors="replace")
+    content = text.encode(case.options["encoding"], errors="replace")
     content = gzip.compress(content, mtime=0) if case.zipped else content
     for kind, place, extra in case.edits:
         at = place % (len(content) + 1)
@@ -1317,36 +1295,10 @@ def written_file(case):
 
 
 def readable(case):
-    """Say whether the format can hold the content."""
-    if case.reader == "ocr":
-        folds = case.options["folds"]
-        return folds is None or 0 in np.atleast_1d(folds)
-    if case.reader == "conll" and case.options["encoding"] == "cp1252":
-        return all("名" not in cell and "\u3000" not in cell for s in case.content for token in s for cell in token)
-    if case.reader == "chinese":
-        return all(not token[0].startswith("#") for s in case.content for token in s)
-    return True
-
-
-def check_content(case, X, y):
-    """Compare what was read with what was written."""
-    if case.reader == "ocr":
-        folds = case.options["folds"]
-        chosen = [n for n in range(len(case.content)) if folds is None or n % 2 in np.atleast_1d(folds)]
-        require(y == [[token[0] for token in case.content[n]] for n in chosen], "letters", y)
-        bits = [[f"{token[1]:0128b}" for token in case.content[n]] for n in chosen]
-        require([["".join(map(str, row)) for row in image.tolist()] for image in X] == bits, "pixels")
-    elif case.reader == "chinese":
-        require(["".join(s) for s in X] == ["".join(token[0] for token in s) for s in case.content], "characters", X)
-        lengths = [[len(token[0]) for token in s] for s in case.content]
-        labels = [[token[1] if case.options["upos"] else "_" for token in s] for s in case.content]
-        parts = [list(zip(*pair, strict=True)) for pair in zip(lengths, labels, strict=True)]
-        bio = case.options["scheme"] == "bio"
-        require(y == [plain.tags(s, "bio") if bio else plain.spans(s) for s in parts], "segments", y, parts)
-    elif readable(case):
-        X = [[token.values() for token in s] for s in X] if case.reader == "conll" else [[[x] for x in s] for s in X]
-        cells = [[[*token, label] for token, label in zip(*pair, strict=True)] for pair in zip(X, y, strict=True)]
-        require(cells == case.content, "other tokens than are in the file", cells, case.content)
+    """Say whether the encoding can hold the content."""
+    return case.options["encoding"] != "cp1252" or all(
+        "名" not in cell and "\u3000" not in cell for s in case.content for token in s for cell in token
+    )
 
 
 # --- scores ---------------------------------------------------------------------------------------------------------
@@ -1371,6 +1323,9 @@ def check_scores(case):
             require(not any(map(len, case.true)), "good labels were refused", str(error))
             return refusal(error)
     require_close(scores, expected, "precision and recall of segments")
+    if case.kind == "tags" and case.scheme in ("bio", "bioes"):
+        scores = metrics.segment_precision_recall_f1(*y, average="micro", zero_division=0.0)[:2]
+        require_close(scores, expected, "precision and recall of segments whose scheme is guessed")
     return RIGHT
 
 

@@ -564,9 +564,8 @@ def spoilt_cases(draw):
 
 
 class FileCase(NamedTuple):
-    """A file in the format of a reader, perhaps damaged."""
+    """A file of columns, perhaps damaged."""
 
-    reader: str  # a key of checks.READERS
     content: list  # what it holds: sequences of tokens of columns
     line_end: str
     final: bool  # whether the last line has an end
@@ -575,7 +574,6 @@ class FileCase(NamedTuple):
     options: dict
 
 
-READERS = ("conll", "cora", "chinese", "ocr")
 CELL = st.text(st.sampled_from("abé名#-.,\u00a0\u3000'\"\\"), min_size=1, max_size=3)
 EDITS = st.tuples(
     st.sampled_from(["cut", "insert", "replace", "repeat", "delete"]),
@@ -588,27 +586,12 @@ EDITS = st.tuples(
 
 @st.composite
 def file_cases(draw):
-    reader = draw(st.sampled_from(READERS))
-    n_columns = draw(st.integers(2, 4)) if reader == "conll" else 2
-    columns = {
-        "conll": st.lists(CELL, min_size=n_columns, max_size=n_columns),
-        "cora": st.tuples(CELL, CELL).map(list),
-        "chinese": st.tuples(CELL, st.sampled_from(["NOUN", "VERB"])).map(list),
-        "ocr": st.tuples(st.sampled_from("abz"), st.integers(0, 2**128 - 1)).map(list),
-    }[reader]
-    options = {
-        "conll": st.fixed_dictionaries(
-            {
-                "separator": st.sampled_from([None, "\t", " "]),
-                "encoding": st.sampled_from(["utf-8", "utf-16", "cp1252"]),
-            }
-        ),
-        "cora": st.just({}),
-        "chinese": st.fixed_dictionaries({"scheme": st.sampled_from(["segments", "bio"]), "upos": st.booleans()}),
-        "ocr": st.fixed_dictionaries({"folds": st.sampled_from([None, 0, [0, 1]])}),
-    }[reader]
+    n_columns = draw(st.integers(2, 4))
+    columns = st.lists(CELL, min_size=n_columns, max_size=n_columns)
+    options = st.fixed_dictionaries(
+        {"separator": st.sampled_from([None, "\t", " "]), "encoding": st.sampled_from(["utf-8", "utf-16", "cp1252"])}
+    )
     return FileCase(
-        reader,
         draw(st.lists(st.lists(columns, min_size=1, max_size=4), min_size=1, max_size=3)),
         draw(st.sampled_from(["\n", "\n", "\r\n"])),
         draw(st.booleans()),
