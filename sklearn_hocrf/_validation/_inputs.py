@@ -202,7 +202,7 @@ def read_training_sequences(estimator, X, sample_weight=None) -> TrainingSequenc
 
 def _has_times(X) -> bool:
     """Return whether X is a data frame whose index has times in order."""
-    index = getattr(X, "index", None)
+    index: Any = getattr(X, "index", None)
     return getattr(getattr(index, "dtype", None), "kind", "") == "M" and bool(index.is_monotonic_increasing)
 
 
