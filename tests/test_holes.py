@@ -306,7 +306,7 @@ def test_labels_hidden_at_random_cost_little():
     assert mean[0] - mean[1] < 0.5 * (mean[0] - mean[2])
 
 
-def test_weights_of_sequences_and_of_labels():
+def test_weights_of_sequences():
     X, _, y = labelled(np.random.default_rng(10))
     counts = np.array([1, 2, 0, 1, 3, 1, 0, 1])
     weighted = HighOrderCRF(1, tol=1e-8).fit(X, y, counts)
@@ -314,16 +314,6 @@ def test_weights_of_sequences_and_of_labels():
         [X[n] for n in np.repeat(range(8), counts)], [y[n] for n in np.repeat(range(8), counts)]
     )
     np.testing.assert_allclose(weighted.pattern_coef_, repeated.pattern_coef_, rtol=1e-4, atol=1e-6)
-    y[3] = [None, "x", None, "y", None, {"x", "y"}]
-    y[4] = None
-    of_label = {"x": 5.0, "y": 1.0, "z": 0.5}
-    balanced = HighOrderCRF(1, class_weight=of_label)
-    problem = problem_of(balanced, X, y, counts)
-    assert problem.sequence_weight[2] == pytest.approx(counts[3] * 3.0)  # the mean over what is known
-    assert problem.sequence_weight[3] == counts[4]
-    hides_z = [[label if label in ("x", "y") else {"z", "x"} for label in labels] for labels in y[:2]]
-    with pytest.raises(ValueError, match="class_weight='balanced' needs tokens of each label, .* known to be 'z'"):
-        HighOrderCRF(1, class_weight="balanced").fit(X[:2], hides_z)
 
 
 def test_streams_with_holes():
@@ -366,40 +356,20 @@ def test_lengths_of_segments_are_at_least_those_of_known_pieces():
     assert runs.segment_length_ == {"x": (1, 2), "y": (1, 2)}
 
 
-@pytest.mark.parametrize("mark", ["-", -100, np.nan])
-def test_marks_of_missing_labels(mark):
-    rng = np.random.default_rng(12)
-    X, _, y = labelled(rng)
-    code = {"x": 1, "y": 2, "z": 3} if mark != "-" else {"x": "x", "y": "y", "z": "z"}
-    plain = [[code[label] if isinstance(label, str) else None for label in labels] for labels in y]
-    marked = [[mark if label is None else label for label in labels] for labels in plain]
-    expected = HighOrderCRF(1).fit(X, plain)
-    found = HighOrderCRF(1, missing_label=mark).fit(X, marked)
-    np.testing.assert_array_equal(found.coef_.toarray(), expected.coef_.toarray())
-    arrays = HighOrderCRF(1, missing_label=mark).fit(X, [np.array(labels) for labels in marked])
-    np.testing.assert_array_equal(arrays.coef_.toarray(), expected.coef_.toarray())
-    table = np.array([[0.0], [1], [2], [0.5]])
-    flat = HighOrderCRF(missing_label=-100).fit(table, np.array([0, 1, -100, 0]))
-    assert flat.classes_.tolist() == [0, 1]
-    grid = HighOrderCRF(missing_label=-100).fit(np.ones((2, 2, 1)), np.array([[0, -100], [1, 0]]))
-    assert grid.classes_.tolist() == [0, 1]
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"objective": "hinge"}, r"objective=Hinge\(\) needs all labels, but y has holes"),
-        ({"objective": "perceptron"}, r"objective=Perceptron\(\) needs all labels, but y has holes"),
+        ({"objective": "hinge"}, "y with holes needs objective='likelihood', but objective"),
+        ({"objective": "perceptron"}, "y with holes needs objective='likelihood', but objective"),
         (
             {"objective": "local_feature_matching"},
-            r"LocalFeatureMatching\(\) needs all labels, but y has holes",
+            "y with holes needs objective='likelihood', but objective='local_feature_matching'",
         ),
         (
             {"solver": "newton-cg"},
-            r"solver NewtonCG\(\) needs a convex function, but the likelihood is not convex if y has holes",
+            "y with holes does not go with solver='newton-cg'",
         ),
-        ({"patterns": "auto"}, "the search for patterns='auto' needs all labels, but y has holes"),
-        ({"objective": PartialLikelihood("em"), "solver": "sgd"}, "cannot be combined with PartialLikelihood.*'em'"),
+        ({"objective": PartialLikelihood("em"), "solver": "sgd"}, "y with holes does not go with solver='sgd'"),
     ],
 )
 def test_what_does_not_take_holes(options, message):

@@ -571,8 +571,6 @@ def test_rare_pairs_of_parts_get_no_weight(estimator):
         {"sigma_reg": {("features", 0): 0.5, "w": 2.0, None: 1.0}},
         {"solver": "sgd", "max_iter": 100, "random_state": 0},
         {"solver": "adagrad", "max_iter": 100, "random_state": 0},
-        {"patterns": "auto", "max_order": 2},
-        {"class_weight": "balanced"},
     ],
     ids=str,
 )

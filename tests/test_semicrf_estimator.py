@@ -103,14 +103,14 @@ def test_labels_of_any_kind_come_back_as_they_were():
     codes = {"L": 7, "O": -1, "P": 3}
     crf = HighOrderSemiCRF().fit(X, [np.array([codes[y] for y in labels], dtype=np.int16) for labels in Y["runs"]])
     assert crf.classes_.dtype == crf.predict(X)[0].dtype == np.int16
-    assert crf.segment_marginals(X)[0].dtype["label"] == np.int16
+    assert crf.predict_segments(X, threshold=0.1)[0].dtype["label"] == np.int16
     assert type(crf.predict_segments(X)[0][0][2]) is int
     tuples = [[(y, 1) for y in labels] for labels in Y["runs"]]
     crf = HighOrderSemiCRF(segment_length={("P", 1): 4}).fit(X, tuples)
     assert crf.segment_labels_.tolist() == [("L", 1), ("O", 1), ("P", 1)]
     assert crf.predict_segments(X)[1] == [(0, 1, ("O", 1)), (1, 2, ("P", 1))]
     assert crf.segment_length_ == {("L", 1): (1, 1), ("O", 1): (1, 1), ("P", 1): (1, 4)}
-    assert crf.segment_marginals(X, 0.2)[1]["label"].tolist()[0] in tuples[0]
+    assert crf.predict_segments(X, threshold=0.2)[1]["label"].tolist()[0] in tuples[0]
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_three_dimensional_x():
     assert crf.pattern_marginals(cube, [(0, 1), (1,), (0,)]).shape == (6, 4, 3)
     assert crf.score(cube, y) == np.mean(crf.predict(cube) == y)
     assert crf.log_likelihood(cube, y).shape == (6,)
-    assert len(crf.segment_marginals(cube)) == len(crf.predict_segments(cube)) == 6
+    assert len(crf.predict_segments(cube, threshold=0.1)) == len(crf.predict_segments(cube)) == 6
     assert crf.predict(cube[:0]).shape == (0, 0)
     assert crf.predict_marginals(cube[:, :0]).shape == (6, 0, 2)
     as_segments = [[(0, 4, "x")] for _ in cube]
@@ -177,7 +177,7 @@ def test_empty_sequences_get_empty_answers(fitted, scheme):
     n_classes = len(CLASSES[scheme])
     assert crf.predict(given) == [Y[scheme][0], [], []]
     assert crf.predict_segments(given)[1:] == [[], []]
-    assert [len(s) for s in crf.segment_marginals(given)[1:]] == [0, 0]
+    assert [len(s) for s in crf.predict_segments(given, threshold=1e-6)[1:]] == [0, 0]
     assert [m.shape for m in crf.predict_marginals(given)] == [(6, n_classes), (0, n_classes), (0, n_classes)]
     assert [m.shape for m in crf.pattern_marginals(given, [("L", "P")])] == [(6, 1), (0, 1), (0, 1)]
     np.testing.assert_array_equal(crf.log_likelihood(given, [Y[scheme][0], [], []])[1:], 0)
@@ -185,7 +185,7 @@ def test_empty_sequences_get_empty_answers(fitted, scheme):
     for nothing in ([], [[]], [[], []]):
         assert crf.predict(nothing) == crf.predict_segments(nothing) == nothing
         assert [m.shape for m in crf.predict_marginals(nothing)] == [(0, n_classes)] * len(nothing)
-        assert [len(s) for s in crf.segment_marginals(nothing)] == [0] * len(nothing)
+        assert [len(s) for s in crf.predict_segments(nothing, threshold=1e-6)] == [0] * len(nothing)
         assert crf.log_likelihood(nothing, nothing).shape == (len(nothing),)
         with pytest.raises(ValueError, match="no tokens"):
             crf.score(nothing, nothing)
@@ -229,10 +229,10 @@ def test_probabilities_are_those_of_all_segmentations(scheme, parameters):
     for segments, probability in zip(every, p, strict=True):
         for segment in without_outside(segments, scheme):
             expected[segment] = expected.get(segment, 0) + probability
-    table = crf.segment_marginals([sequence], threshold=0)[0]
+    table = crf.predict_segments([sequence], threshold=0)[0]
     assert [row[:3] for row in table.tolist()] == sorted(expected)
     np.testing.assert_allclose(table["probability"], [expected[key] for key in sorted(expected)], atol=1e-10)
-    likely = crf.segment_marginals([sequence], threshold=0.1)[0]
+    likely = crf.predict_segments([sequence], threshold=0.1)[0]
     np.testing.assert_array_equal(likely, table[table["probability"] >= 0.1])
 
     patterns = [("P", "O"), ("O", "P", "O"), ("O",), ("P", "P"), ("L", "L", "P"), ("P", "O")]
@@ -617,18 +617,18 @@ def test_score_knows_where_segments_begin(fitted):
     assert fitted["segments"].score(X[2:3], [apart]) == pytest.approx(2 / 3)
 
 
-def test_segment_marginals_of_a_bad_threshold(fitted):
+def test_segments_of_a_bad_threshold(fitted):
     for threshold in (-0.1, 1.1, np.nan, "0.1", None):
         with pytest.raises(ValueError, match="threshold must be a probability"):
-            fitted["bio"].segment_marginals(X, threshold)
+            fitted["bio"].predict_segments(X, threshold=threshold)
 
 
-def test_segment_marginals_agree_with_token_marginals_on_long_sequences():
+def test_probabilities_of_segments_agree_with_token_marginals_on_long_sequences():
     rng = np.random.default_rng(1)
     rows = [rng.normal(size=(length, 3)) for length in (300, 40, 7)]
     y = [["x" if value > 0 else "y" for value in np.convolve(x[:, 0], np.ones(5), "same")] for x in rows]
     crf = HighOrderSemiCRF(max_order=2, segment_length=40, max_iter=20, tol=1.0).fit(rows, y)
-    for table, marginals in zip(crf.segment_marginals(rows, 0), crf.predict_marginals(rows), strict=True):
+    for table, marginals in zip(crf.predict_segments(rows, threshold=0), crf.predict_marginals(rows), strict=True):
         assert 0 <= table["probability"].min() <= table["probability"].max() <= 1
         for code, label in enumerate(crf.segment_labels_):
             chosen = table[table["label"] == label]

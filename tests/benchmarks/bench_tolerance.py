@@ -189,7 +189,7 @@ def probabilities(model, X):
         table = np.concatenate(model.predict_marginals(X))
         return table.ravel(), np.repeat(np.arange(len(table)), table.shape[1])
     segments, n_before = [], 0
-    for length, table in zip(X.lengths, model.segment_marginals(X, threshold=0.0), strict=True):
+    for length, table in zip(X.lengths, model.predict_segments(X, threshold=0.0), strict=True):
         segments.append((table["probability"], table["start"] + n_before))
         n_before += length
     return [np.concatenate(column) for column in zip(*segments, strict=True)]
