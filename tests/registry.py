@@ -8,7 +8,6 @@ segments of length 1. Parameters of estimators stand here and nowhere in the law
 import atexit
 import copy
 import itertools
-import pickle
 import shutil
 import tempfile
 import warnings
@@ -135,8 +134,8 @@ def extractor(kind):
     """Return what makes features of words, fitted."""
     steps = [SequenceFeatureExtractor([("w", 0)], n_features=16 if kind == "hashed" else None)]
     if kind == "segments":
-        scheme = "bio"
-        steps.append(SegmentFeatureExtractor(begin=True, inside=True, length="capped", tags={"II": True}, scheme=scheme))
+        places = {"begin": True, "inside": True, "tags": {"II": True}}
+        steps.append(SegmentFeatureExtractor(**places, length="capped", scheme="bio"))
     return make_pipeline(*steps).fit(WORDS, [written(s, "bio") for s in SEGMENTS])
 
 
@@ -192,7 +191,7 @@ RULES = Constraints(forbid=[("P", "Q", "P"), ("Q", "P", "O")], start=["O", "P"])
 
 def follow_rules(labels):
     """Say whether the labels of segments meet ``RULES``."""
-    return labels[0] in RULES.start and all(run not in RULES.forbid for run in zip(labels, labels[1:], labels[2:]))
+    return labels[0] in RULES.start and all(labels[i : i + 3] not in RULES.forbid for i in range(len(labels)))
 
 
 class Kind(NamedTuple):
@@ -238,23 +237,24 @@ def semi(*args, **params):
 
 GROUPS = {("features", 0): 2.0, "w=": 0.5, ("w=c", 1): 0.3, ("patterns", 1): 4.0, None: 1.0}
 BY_L1 = {"t=": 0.15, ("patterns", 2): 0.4, None: 0.05}
-NO_PAIRS = {"on": (0, 1), "w=": 1}
+FIELDS = {"P": ["field"], "Q": ["field", "Q"]}
+PAIRS = {"on": (0, 1), "w=": 1}
 PRUNED = ("stream", "hessp", "weights", "known")  # candidates depend on weights of sequences, and on what is known
 KINDS = {
     "chain": Kind(crf(), "numbers"),
     "order 0": Kind(crf(0)),
-    "order 3": Kind(crf(3, feature_order=NO_PAIRS, all_pairs=True)),
+    "order 3": Kind(crf(3, feature_order=PAIRS, all_pairs=True)),
     "scheme": Kind(crf(2, constraints="bio"), legal=follow_tags),
     "parts": Kind(crf(2, label_parts=parts_of)),
     "pruned": Kind(crf(2, pruning=3), without=PRUNED),
     "pruned parts": Kind(crf(1, pruning=3, label_parts=parts_of), without=PRUNED),
     "l1": Kind(crf(2, l1_reg=0.3, feature_order=1)),
     "groups": Kind(crf(2, sigma_reg=GROUPS, feature_order={"w=": 1})),
-    "groups of l1": Kind(crf(2, l1_reg=BY_L1, sigma_reg=GROUPS)),
+    "groups of l1": Kind(crf(2, l1_reg=BY_L1, sigma_reg=GROUPS, constraints="bio"), legal=follow_tags),
     "dense": Kind(crf(2, feature_order=1), "table"),
-    "dense parts": Kind(crf(1, label_parts=parts_of), "table"),
-    "holes": Kind(crf(2), holes=True, without=("search", "hessp")),
-    "pruned holes": Kind(crf(2, pruning=3), holes=True, without=("search", *PRUNED)),
+    "dense parts": Kind(crf(1, label_parts=parts_of, l1_reg=0.05), "table"),
+    "holes": Kind(crf(2, constraints="bio"), holes=True, legal=follow_tags, without=("search", "hessp")),
+    "pruned holes": Kind(crf(2, pruning=3, label_parts=parts_of), holes=True, without=("search", *PRUNED)),
     "log space": Kind(crf(2, feature_order=1), scale=200.0),
     "hashed": Kind(crf(), "hashed"),
     "mapped": Kind(crf(2), "mapped"),
@@ -266,18 +266,17 @@ KINDS = {
     "runs": Kind(semi(1, scheme="runs"), "numbers"),
     "lists": Kind(semi(2, scheme="segments", max_segment_length={"P": 3, "Q": 4})),
     "bioes": Kind(semi(1, scheme="bioes", min_segment_length={"Q": 2})),
+    "bilou": Kind(semi(1, scheme="bilou", max_segment_length={"P": 4})),
     "unlimited": Kind(semi(1, scheme="runs", max_segment_length=np.inf)),
-    "high order": Kind(semi(3, feature_order=NO_PAIRS, all_pairs=True)),
+    "high order": Kind(semi(3, feature_order=PAIRS, all_pairs=True)),
     "features": Kind(semi(2, feature_order={"begin:": 1, "length": (0, 1)}), "segments"),
     "segment rules": Kind(semi(2, scheme="runs", constraints=RULES), legal=follow_rules),
-    "segment parts": Kind(semi(1, label_parts={"P": ["field"], "Q": ["field", "Q"]})),
+    "segment parts": Kind(semi(1, label_parts=FIELDS)),
     "segment l1": Kind(semi(2, l1_reg=0.3, feature_order=1)),
     "segment groups": Kind(semi(2, sigma_reg=GROUPS)),
     "segment dense": Kind(semi(1), "table"),
-    "segment holes": Kind(semi(1), holes=True, without=("search", "hessp")),
-    "holes in lists": Kind(
-        semi(1, scheme="segments", max_segment_length=4), holes=True, without=("search", "hessp")
-    ),
+    "segment holes": Kind(semi(1, label_parts=FIELDS), holes=True, without=("search", "hessp")),
+    "holes in lists": Kind(semi(1, scheme="segments", max_segment_length=4), holes=True, without=("search", "hessp")),
     "segment log space": Kind(semi(2, feature_order=1), scale=200.0),
     "segment matching": Kind(
         semi(1, objective="local_feature_matching"), without=("search", "stream", "hessp", "likelihood", "parts")
