@@ -8,7 +8,6 @@ exact, and both are scikit-learn estimators.
 :mod:`sklearn_hocrf.crf`                 labels of tokens
 :mod:`sklearn_hocrf.semicrf`             labels of segments
 :mod:`sklearn_hocrf.feature_extraction`  transformers that make features, batches
-:mod:`sklearn_hocrf.pipeline`            pipelines with all methods of the estimators
 :mod:`sklearn_hocrf.training`            objectives, penalties and solvers
 :mod:`sklearn_hocrf.settings`            constraints, decodings, learned label patterns, pruning
 :mod:`sklearn_hocrf.callback`            progress, early stopping, checkpoints
@@ -21,8 +20,9 @@ exact, and both are scikit-learn estimators.
 :mod:`sklearn_hocrf.dask`                training and prediction on a cluster: ``pip install 'sklearn_hocrf[dask]'``
 =======================================  ===============================================================================
 
-``python -m sklearn_hocrf warm-up`` compiles all kernels: see :mod:`sklearn_hocrf.__main__`. ``TRUSTED_TYPES`` is for
-``skops.io.load``: see docs/guide/production.md.
+:func:`make_pipeline` chains transformers and an estimator, with all methods of the estimator, and :class:`Constraints`
+says which labels may follow each other. ``TRUSTED_TYPES`` is for ``skops.io.load``: see docs/guide/production.md.
+``python -m sklearn_hocrf warm-up`` compiles all kernels: see :mod:`sklearn_hocrf.__main__`.
 
 >>> from sklearn_hocrf import HighOrderCRF
 >>> X, y = (
@@ -42,6 +42,7 @@ from typing import TYPE_CHECKING
 from ._version import __version__
 
 __all__ = [
+    "Constraints",
     "HighOrderCRF",
     "HighOrderSemiCRF",
     "SequenceBatch",
@@ -51,9 +52,9 @@ __all__ = [
     "datasets",
     "feature_extraction",
     "inspection",
+    "make_pipeline",
     "metrics",
     "model_selection",
-    "pipeline",
     "settings",
     "tagger",
     "text",
@@ -71,22 +72,25 @@ if TYPE_CHECKING:
         inspection,
         metrics,
         model_selection,
-        pipeline,
         settings,
         tagger,
         text,
         training,
     )
     from ._data.batch import SequenceBatch
+    from ._estimator.constraints import Constraints
     from ._persistence import TRUSTED_TYPES
+    from ._pipeline import make_pipeline
     from .crf import HighOrderCRF
     from .semicrf import HighOrderSemiCRF
 else:
     _PLACES = {
+        "Constraints": "_estimator.constraints",
         "HighOrderCRF": "crf",
         "HighOrderSemiCRF": "semicrf",
         "SequenceBatch": "_data.batch",
         "TRUSTED_TYPES": "_persistence",
+        "make_pipeline": "_pipeline",
     }
 
     def __getattr__(name):

@@ -73,10 +73,10 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _fit(options) -> None:
+    from ._pipeline import make_pipeline
     from .crf import HighOrderCRF
     from .datasets import load_conll
     from .feature_extraction import SequenceFeatureExtractor, read_templates
-    from .pipeline import make_pipeline
     from .tagger import export_tagger
 
     data, y = load_conll(options.file, return_X_y=True)

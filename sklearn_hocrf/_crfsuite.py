@@ -93,7 +93,7 @@ def _with_parameters_of(kind: Any, model: Any) -> Any:
     if model.all_possible_states:
         params["all_pairs"] = True
     if model.min_freq:
-        params |= {"min_pattern_count": float(model.min_freq), "min_pair_count": float(model.min_freq)}
+        params["min_count"] = float(model.min_freq)
     return kind(**params)
 
 

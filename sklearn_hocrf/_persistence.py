@@ -20,12 +20,14 @@ _KEY = "_sklearn_hocrf_version"
 # For skops.io.load(file, trusted=TRUSTED_TYPES): all types of this package in files of its models. Each checks, when it
 # is loaded, all indices used by kernels. User-defined functions are not included.
 TRUSTED_TYPES = (
+    "sklearn_hocrf.Constraints",
     "sklearn_hocrf._data.segments.Channel",
     "sklearn_hocrf._data.segments.LengthBlock",
     "sklearn_hocrf._data.segments.Segments",
     "sklearn_hocrf._data.segments.TokenBlock",
     "sklearn_hocrf._estimator.fitted.Fitted",
     "sklearn_hocrf._inference.candidates.LevelZero",
+    "sklearn_hocrf._pipeline.SequencePipeline",
     "sklearn_hocrf._solvers._stochastic.TrainingState",
     "sklearn_hocrf._structure.label_parts.LabelParts",
     "sklearn_hocrf._structure.layout.WeightLayout",
@@ -62,9 +64,7 @@ TRUSTED_TYPES = (
     "sklearn_hocrf.model_selection.CalibratedSequenceLabeler",
     "sklearn_hocrf.model_selection.ConformalSequenceLabeler",
     "sklearn_hocrf.model_selection.PenaltySearchCV",
-    "sklearn_hocrf.pipeline.SequencePipeline",
     "sklearn_hocrf.semicrf.HighOrderSemiCRF",
-    "sklearn_hocrf.settings.Constraints",
     "sklearn_hocrf.settings.PatternSearch",
     "sklearn_hocrf.settings.Pruning",
     "sklearn_hocrf.settings.SegmentDecoding",

@@ -23,10 +23,10 @@ from . import _kernels
 from ._estimator.compile_ahead import alone_in, follow_the_parent, stop
 from ._kernels import rounded
 from ._kernels._jit import waiting
+from ._pipeline import make_pipeline
 from .crf import HighOrderCRF
 from .feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
 from .model_selection import PenaltySearchCV
-from .pipeline import make_pipeline
 from .semicrf import HighOrderSemiCRF
 
 __all__ = [

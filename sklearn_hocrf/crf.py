@@ -40,7 +40,7 @@ and segmentation. JMLR 15, 2014, 981-1009.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from numbers import Integral
 from os import PathLike
 from typing import Any, Self
@@ -93,10 +93,9 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
     max_order : int or None, default=1
         Highest order of the label patterns: a pattern has at most ``max_order + 1`` labels. None, which requires
         ``patterns="auto"``, means no limit: the search determines the highest useful order.
-    sigma_reg : float, sequence of float or mapping, default=1.0
-        Standard deviation of the Gaussian prior: the penalty is the sum of w^2 / (2 sigma^2). In a sequence, value k
-        (from 0) applies to the weights of patterns of order k; the last value repeats, and surplus values are ignored.
-        ``inf`` means no penalty. A mapping assigns one value to each group of weights. Its keys are
+    sigma_reg : float or mapping, default=1.0
+        Standard deviation of the Gaussian prior: the penalty is the sum of w^2 / (2 sigma^2). ``inf`` means no
+        penalty. A mapping assigns one value to each group of weights. Its keys are
 
         * ``("features", k)``: the weights of pairs of a feature and a pattern of order k,
         * ``("patterns", k)``: the weights of patterns of order k themselves,
@@ -117,25 +116,23 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         [['DET', 'NOUN']]
 
         Keys of orders that the model lacks are ignored. A weight that no key covers is an error.
-    l1_reg : float, sequence of float or mapping, default=0.0
-        Strength of the L1 penalty (CRFsuite's c1), which adds the sum of l1_reg * abs(w). A sequence is read by order,
-        and a mapping by groups of weights, as for ``sigma_reg``. An L1 penalty makes many weights exactly 0; patterns
-        and pairs without weights are removed from the fitted model, see Notes.
+    l1_reg : float or mapping, default=0.0
+        Strength of the L1 penalty (CRFsuite's c1), which adds the sum of l1_reg * abs(w). A mapping has values for
+        groups of weights, as for ``sigma_reg``. An L1 penalty makes many weights exactly 0; patterns and pairs without
+        weights are removed from the fitted model, see Notes.
     patterns : {"observed", "all", "auto"}, PatternSearch or iterable of tuples of labels, default="observed"
         "observed" selects the patterns that occur in the training labels, "all" every possible pattern (an error above
         a million). An iterable selects the given patterns and all single labels. "auto" chooses among the observed
         patterns by training: those that an L1 penalty keeps, which are then trained again without it. It is short for
         :class:`~sklearn_hocrf.settings.PatternSearch`, which has the settings.
-    min_pattern_count : float, default=1
-        Observed patterns of two or more labels whose count is lower are dropped. Counts are weighted by
-        ``sample_weight``. A value of at most 1 keeps every pattern that occurs in a sequence of positive weight.
     feature_order : int or dict, default=0
         Orders of the patterns that are paired with features. An int k means orders 0 to k. A dict maps prefixes of
         feature names to an int k or to a tuple of exact orders. The longest matching prefix decides; features without a
         matching prefix get order 0.
-    min_pair_count : float, default=1
-        (Pattern, feature) pairs with a lower count in the training data get no weight. Counts are weighted, and small
-        values handled, as for ``min_pattern_count``. Ignored if ``all_pairs=True``.
+    min_count : float, default=1
+        Observed patterns of two or more labels, and (pattern, feature) pairs, with a lower count in the training data
+        get no weight. Counts are weighted by ``sample_weight``. A value of at most 1 keeps everything that occurs in a
+        sequence of positive weight. Given patterns are not counted, nor are pairs if ``all_pairs=True``.
     fit_intercept : bool, default=True
         Whether each single label has an intercept. It is penalised like the other weights.
     all_pairs : bool, default=False
@@ -145,19 +142,17 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         Weights of labels; labels that are missing from a dict have weight 1. The weight of a sequence in the objective
         is its ``sample_weight`` times the mean label weight of its tokens. "balanced" gives a label the weight n /
         (n_classes * n_label), where n and n_label are numbers of tokens, weighted by ``sample_weight``. Unlike
-        ``sample_weight``, class weights do not affect the counts behind ``min_pattern_count`` and
-        ``min_pair_count``: counts describe the data, whereas class weights describe the cost of errors.
-    constraints : {"bio", "bioes", "bilou", "bmes", "iob1"}, Constraints, callable or None, default=None
+        ``sample_weight``, class weights do not affect the counts behind ``min_count``: counts describe the
+        data, whereas class weights describe the cost of errors.
+    constraints : {"bio", "bioes", "bilou", "bmes", "iob1"}, Constraints or None, default=None
         Which labels may follow each other. A labelling that violates a constraint has probability 0, in training and in
         prediction. A training sequence that violates one is an error.
 
         * The name of a tagging scheme: labels are tags, and only tag sequences that are valid in the scheme are
           possible. :class:`HighOrderSemiCRF` describes the schemes. The strict form of "iob1" uses B only directly
           after a segment of the same label.
-        * :class:`~sklearn_hocrf.settings.Constraints`: forbidden runs of labels, or allowed pairs, and the labels with
+        * :class:`~sklearn_hocrf.Constraints`: forbidden runs of labels, or allowed pairs, and the labels with
           which a sequence may begin and end.
-        * A function of a label and the next one, which returns whether they may be neighbours. It is called once for
-          each pair of labels; None represents the label before the first and after the last one.
 
     pruning : int, Pruning or None, default=None
         For hundreds of labels and more: how many of them each token keeps, according to a model of order 0 that is
@@ -171,7 +166,7 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         of a segment), which counts for every label with this part: shared weights let rare labels borrow strength from
         frequent ones. The label itself keeps its own weights. Parts that occur in only one label are redundant, and are
         left out. Labels that are missing from a mapping have no parts. Parts must be hashable and mutually comparable,
-        but need not be strings. Penalties, ``min_pair_count`` and ``all_pairs`` treat a part like a single label. Not
+        but need not be strings. Penalties, ``min_count`` and ``all_pairs`` treat a part like a single label. Not
         for "local_feature_matching".
     objective : {"likelihood", "local_feature_matching", "hinge", "perceptron"} or object, default="likelihood"
         The function to minimise, without the penalty:
@@ -243,6 +238,9 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
     ----------
     classes_ : ndarray of shape (n_classes,)
         The labels, sorted.
+    scheme_ : str
+        How labels encode segments: the scheme that ``constraints`` name, or else the one of which all labels are tags,
+        or else "runs".
     patterns_ : list of tuples of labels
         The label patterns, by order. The single labels come first, in the order of ``classes_``.
     pattern_coef_ : ndarray of shape (n_patterns,)
@@ -344,16 +342,15 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         self,
         max_order: int | None = 1,
         *,
-        sigma_reg: float | Sequence[float] | Mapping[Any, float] = 1.0,
-        l1_reg: float | Sequence[float] | Mapping[Any, float] = 0.0,
+        sigma_reg: float | Mapping[Any, float] = 1.0,
+        l1_reg: float | Mapping[Any, float] = 0.0,
         patterns: str | Iterable[tuple] | PatternSearch = "observed",
-        min_pattern_count: float = 1,
         feature_order: int | Mapping[str, Any] = 0,
-        min_pair_count: float = 1,
+        min_count: float = 1,
         fit_intercept: bool = True,
         all_pairs: bool = False,
         class_weight: Mapping[Any, float] | str | None = None,
-        constraints: str | Constraints | Callable[[Any, Any], bool] | None = None,
+        constraints: str | Constraints | None = None,
         pruning: int | Pruning | None = None,
         label_parts: Mapping[Any, Iterable] | Callable[[Any], Iterable] | None = None,
         objective: str | Objective = "likelihood",
@@ -372,9 +369,8 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         self.sigma_reg = sigma_reg
         self.l1_reg = l1_reg
         self.patterns = patterns
-        self.min_pattern_count = min_pattern_count
         self.feature_order = feature_order
-        self.min_pair_count = min_pair_count
+        self.min_count = min_count
         self.fit_intercept = fit_intercept
         self.all_pairs = all_pairs
         self.class_weight = class_weight
@@ -421,7 +417,7 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         crf : HighOrderCRF
             A model with ``max_order=1``. ``n_iter_`` is 0, and ``objective_history_`` is nan. ``classes_`` and
             ``feature_names_in_`` are sorted. For a ``sklearn_crfsuite.CRF``, the parameters ``sigma_reg``, ``l1_reg``,
-            ``patterns``, ``all_pairs``, ``min_pattern_count`` and ``min_pair_count`` are set such that training it
+            ``patterns``, ``all_pairs`` and ``min_count`` are set such that training it
             again minimises the same function; for a file, they have their defaults. With ``warm_start=True``, training
             starts from these weights.
 

@@ -4,13 +4,12 @@
 Its label patterns run over segments of any length, and its features may describe a whole segment. It answers the
 questions that :mod:`sklearn_hocrf.crf` lists; ``scheme`` specifies how y represents the segments.
 
->>> from sklearn_hocrf import HighOrderSemiCRF
+>>> from sklearn_hocrf import HighOrderSemiCRF, make_pipeline
 >>> from sklearn_hocrf.datasets import make_references
 >>> from sklearn_hocrf.feature_extraction import (
 ...     SegmentFeatureExtractor,
 ...     SequenceFeatureExtractor,
 ... )
->>> from sklearn_hocrf.pipeline import make_pipeline
 >>> X, y = make_references(60, random_state=0)
 >>> segments = SegmentFeatureExtractor(begin="w[0]=", length="capped", max_length=6)
 >>> segmenter = make_pipeline(
@@ -35,7 +34,7 @@ and segmentation. JMLR 15, 2014, 981-1009.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from numbers import Integral, Real
 from typing import Any, Literal, overload
 
@@ -62,7 +61,7 @@ from ._data.segments import NO_LIMIT
 from ._estimator.base import BaseSequenceLabeler
 from ._estimator.constraints import Constraints
 from ._estimator.decoding import RARE, SegmentDecoding, TokenDecoding
-from ._estimator.parameters import PARAMETER_CONSTRAINTS, check_segment_lengths
+from ._estimator.parameters import PARAMETER_CONSTRAINTS, check_segment_length
 from ._estimator.pattern_search import PatternSearch
 from ._estimator.tag_segments import check_threshold
 from ._estimator.tags import segment_tables
@@ -112,9 +111,12 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
     max_order : int or None, default=1
         Highest order of the label patterns: a pattern has at most ``max_order + 1`` labels, of consecutive segments.
         None, which requires ``patterns="auto"``, means no limit: the search determines the highest useful order.
-    scheme : {"runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="runs"
+    scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
         How segments are written in y, and in the output of :meth:`predict`:
 
+        * "auto": the scheme of which all labels are tags, or else "runs"; "segments" if y consists of them. A warning
+          says where it may be another one; ``scheme_`` is the result. Tags that come in parts, by :meth:`partial_fit`
+          with ``classes`` or from Dask, need the name of their scheme.
         * "runs": one label per token. A segment is a maximal run of equal labels, so neighbouring segments never have
           the same label. At least two labels are needed.
         * "bio": one tag per token, "B-PER", "I-PER" or "O". A segment begins with B and continues with I. Plain "B" and
@@ -126,24 +128,21 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
           This scheme is for input only; predictions are in "bio".
         * "segments": lists of (start, stop, label) with ``stop`` excluded, counted from 0 in each sequence. Tokens
           between them are unknown; if they are outside all segments, fill the gaps with segments (t, t + 1, "O"). Here
-          "O" is an ordinary label: limit it to length 1 with ``max_segment_length={"O": 1}``, and exclude it from
+          "O" is an ordinary label: limit it to length 1 with ``segment_length={"O": 1}``, and exclude it from
           scores with ``ignore=["O"]``.
 
-    max_segment_length : int, inf, dict or None, default=None
-        Maximum number of tokens of a segment, for all labels or by label. None, or a label that is missing from a dict,
-        means the length of the longest training segment of the label, see Notes. A training segment above the given
-        maximum is an error. Training time is proportional to the maximum (with inf, to the longest sequence). The label
-        "O" of "bio" and "bioes" always has length 1. If every maximum of "runs" is 1, given or from the data, each
-        token is a segment, neighbours may have equal labels, and the model is a :class:`HighOrderCRF`.
-    min_segment_length : int, dict or None, default=None
-        Minimum number of tokens of a segment, for all labels or by label; None, or a label that is missing from a dict,
-        means 1. The first and the last segment of a sequence may be shorter: a recording may begin and end in the
-        middle of one. Any other training segment below the minimum is an error. The label "O" of "bio" and "bioes"
-        always has length 1. The prediction methods raise an error for a sequence that cannot be segmented in this way.
-    sigma_reg : float, sequence of float or mapping, default=1.0
-        Standard deviation of the Gaussian prior: the penalty is the sum of w^2 / (2 sigma^2). In a sequence, value k
-        (from 0) applies to the weights of patterns of order k; the last value repeats, and surplus values are ignored.
-        ``inf`` means no penalty. A mapping assigns one value to each group of weights. Its keys are
+    segment_length : int, inf, (least, most), dict or None, default=None
+        Number of tokens of a segment: the most, or a pair of the least and the most, for all labels, or a dict of these
+        by label. None, also as the most, and a label that is missing from a dict, means at most the length of the
+        longest training segment of the label, see Notes. A training segment beyond the limits is an error. Training
+        time is proportional to the most (with inf, to the longest sequence). If the most of "runs" is 1 for all labels,
+        given or from the data, each token is a segment, neighbours may have equal labels, and the model is a
+        :class:`HighOrderCRF`. The first and the last segment of a sequence may be shorter than the least: a recording
+        may begin and end in the middle of one. The prediction methods raise an error for a sequence that cannot be
+        segmented in this way. The label "O" of "bio" and "bioes" always has length 1.
+    sigma_reg : float or mapping, default=1.0
+        Standard deviation of the Gaussian prior: the penalty is the sum of w^2 / (2 sigma^2). ``inf`` means no
+        penalty. A mapping assigns one value to each group of weights. Its keys are
 
         * ``("features", k)``: the weights of pairs of a feature and a pattern of order k,
         * ``("patterns", k)``: the weights of patterns of order k themselves,
@@ -164,33 +163,30 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         [['DET', 'NOUN']]
 
         Keys of orders that the model lacks are ignored. A weight that no key covers is an error.
-    l1_reg : float, sequence of float or mapping, default=0.0
-        Strength of the L1 penalty (CRFsuite's c1), which adds the sum of l1_reg * abs(w). A sequence is read by order,
-        and a mapping by groups of weights, as for ``sigma_reg``. An L1 penalty makes many weights exactly 0; patterns
-        and pairs without weights are removed from the fitted model, see Notes.
+    l1_reg : float or mapping, default=0.0
+        Strength of the L1 penalty (CRFsuite's c1), which adds the sum of l1_reg * abs(w). A mapping has values for
+        groups of weights, as for ``sigma_reg``. An L1 penalty makes many weights exactly 0; patterns and pairs without
+        weights are removed from the fitted model, see Notes.
     patterns : {"observed", "all", "auto"}, PatternSearch or iterable of tuples of labels, default="observed"
         "observed" selects the patterns that occur in the training segmentations, "all" every possible pattern (an error
         above a million). An iterable selects the given patterns and all single labels. "auto" chooses among the
         observed patterns by training: those that an L1 penalty keeps, which are then trained again without it. It is
         short for :class:`~sklearn_hocrf.settings.PatternSearch`, which has the settings. With "runs", patterns with
         equal neighbours are dropped, because they cannot occur.
-    min_pattern_count : float, default=1
-        Observed patterns of two or more labels whose count is lower are dropped. Counts are weighted by
-        ``sample_weight``. A value of at most 1 keeps every pattern that occurs in a sequence of positive weight.
     feature_order : int or dict, default=0
         Orders of the patterns that are paired with features. An int k means orders 0 to k. A dict maps prefixes of
         feature names to an int k or to a tuple of exact orders. The longest matching prefix decides; features without a
         matching prefix get order 0.
-    min_pair_count : float, default=1
-        (Pattern, feature) pairs with a lower count in the training data get no weight. Counts are weighted, and small
-        values handled, as for ``min_pattern_count``. Features of tokens count once for each token at which they
-        contribute. Ignored if ``all_pairs=True``.
-    fit_intercept : bool, "segment" or "token", default=True
-        Weights of the labels themselves: "segment", one that counts once per segment of the label; "token", one that
-        counts once per token of its segments; True, both. They are penalised like other weights of order 0. Without
-        "token", long segments with numeric features effectively have no intercept. Published semi-CRFs use "segment".
-        Labels with a weight of the feature ``length`` (``length="gamma"`` of the extractor) have none for
-        tokens, because both would count the same.
+    min_count : float, default=1
+        Observed patterns of two or more labels, and (pattern, feature) pairs, with a lower count in the training data
+        get no weight. Counts are weighted by ``sample_weight``. A value of at most 1 keeps everything that occurs in a
+        sequence of positive weight. Given patterns are not counted, nor are pairs if ``all_pairs=True``. Features of
+        tokens count once for each token at which they contribute.
+    fit_intercept : bool, default=True
+        Whether each label has two intercepts: a weight that counts once per segment of the label, and one that counts
+        once per token of its segments. They are penalised like other weights of order 0. Labels with a weight of the
+        feature ``length`` (``length="gamma"`` of the extractor) have none for tokens, because both would
+        count the same.
     all_pairs : bool, default=False
         Whether (pattern, feature) pairs that do not occur in the training data get a weight, too. A pair occurs where
         the feature is nonzero in the last segment of the pattern.
@@ -199,25 +195,19 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         objective is its ``sample_weight`` times the mean weight over its tokens, where a token has the weight of the
         label of its segment. "balanced" gives a label the weight n / (n_labels * n_label), where n and n_label are
         numbers of tokens, weighted by ``sample_weight``. Unlike ``sample_weight``, class weights do not affect the
-        counts behind ``min_pattern_count`` and ``min_pair_count``: counts describe the data, whereas class weights
-        describe the cost of errors.
-    constraints : Constraints, callable or None, default=None
-        Which labels neighbouring segments may have. A segmentation that violates a constraint has probability 0, in
-        training and in prediction. A training sequence that violates one is an error.
-
-        * :class:`~sklearn_hocrf.settings.Constraints`: forbidden runs of labels, or allowed pairs, and the labels with
-          which a sequence may begin and end.
-        * A function of the labels of a segment and the next one, which returns whether they may be neighbours. It is
-          called once for each pair of labels; None represents the label before the first and after the last segment.
-
-        With "runs", neighbours with equal labels remain impossible, regardless of the constraints.
+        counts behind ``min_count``: counts describe the data, whereas class weights describe the cost of errors.
+    constraints : Constraints or None, default=None
+        Which labels neighbouring segments may have: forbidden runs of labels, or allowed pairs, and the labels with
+        which a sequence may begin and end. A segmentation that violates a constraint has probability 0, in training and
+        in prediction. A training sequence that violates one is an error. With "runs", neighbours with equal labels
+        remain impossible, regardless of the constraints.
     label_parts : callable, mapping or None, default=None
         The parts of labels: a function of a label that returns them, or a mapping of labels to them. ``"NOUN|Gen|Sg"``
         has the parts NOUN, Gen and Sg, ``"B-PER"`` has B and PER. A part has a weight with each feature of a token (or
         of a segment), which counts for every label with this part: shared weights let rare labels borrow strength from
         frequent ones. The label itself keeps its own weights. Parts that occur in only one label are redundant, and are
         left out. Labels that are missing from a mapping have no parts. Parts must be hashable and mutually comparable,
-        but need not be strings. Penalties, ``min_pair_count`` and ``all_pairs`` treat a part like a single label. Not
+        but need not be strings. Penalties, ``min_count`` and ``all_pairs`` treat a part like a single label. Not
         for "local_feature_matching".
     objective : {"likelihood", "local_feature_matching", "hinge", "perceptron"} or object, default="likelihood"
         The function to minimise, without the penalty:
@@ -289,13 +279,14 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
     ----------
     classes_ : ndarray of shape (n_classes,)
         The classes of tokens, sorted, which are the columns of :meth:`predict_marginals`: labels for "runs" and
-        "segments"; for "bio" and "bioes", the tags of all segments of at most ``max_segment_length_`` tokens.
+        "segments"; for "bio" and "bioes", the tags of all segments that ``segment_length_`` allows.
     segment_labels_ : ndarray of shape (n_labels,)
         The labels of segments, sorted.
-    max_segment_length_ : dict
-        Maximum number of tokens of a segment by label, int or inf.
-    min_segment_length_ : dict
-        Minimum number of tokens of a segment by label, except for the first and the last segment of a sequence.
+    scheme_ : str
+        How labels encode segments: ``scheme``, or the result of "auto".
+    segment_length_ : dict
+        The least and the most tokens of a segment by label, a pair of an int and an int or inf. The first and the last
+        segment of a sequence may be shorter.
     patterns_ : list of tuples of labels
         The patterns of segment labels, by order. The single labels come first, in the order of ``segment_labels_``.
     token_intercept_ : ndarray of shape (n_labels,)
@@ -354,12 +345,12 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
 
     Notes
     -----
-    With ``max_segment_length=None``, the model has no segments longer than the training segments. A longer segment of a
-    test sequence is broken up by prediction, and its log-likelihood is -inf. ``max_segment_length=inf``, or any number,
+    With ``segment_length=None``, the model has no segments longer than the training segments. A longer segment of a
+    test sequence is broken up by prediction, and its log-likelihood is -inf. ``segment_length=inf``, or any number,
     lifts this limit; unseen lengths cost little if features describe length ("length=7+", "log_length").
 
     A pipeline of scikit-learn delegates only the methods known to it; a pipeline from
-    :func:`sklearn_hocrf.pipeline.make_pipeline` has all methods, including :meth:`predict_segments`.
+    :func:`sklearn_hocrf.make_pipeline` has all methods, including :meth:`predict_segments`.
 
     With ``l1_reg``, weights of 0 are removed from the fitted model, as described in the notes on
     :class:`HighOrderCRF`.
@@ -400,8 +391,8 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
     >>> crf = HighOrderSemiCRF(max_order=2).fit(X, y)
     >>> crf.predict_segments(X)[1]
     [(0, 1, 'author'), (1, 3, 'title'), (3, 4, 'date')]
-    >>> crf.max_segment_length_
-    {'author': 3, 'date': 1, 'title': 2}
+    >>> crf.segment_length_
+    {'author': (1, 3), 'date': (1, 1), 'title': (1, 2)}
     >>> [
     ...     (label, round(p, 2))
     ...     for _, _, label, p in crf.segment_marginals(X[1:], threshold=0.35)[0].tolist()
@@ -417,40 +408,37 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
     [[(0, 3, 'word'), (3, 6, 'word')]]
     >>> segmenter.log_likelihood(X[:1], [[(0, 6, "word")]])
     array([-inf])
-    >>> longer = HighOrderSemiCRF(scheme="segments", max_segment_length=10).fit(X, y)
+    >>> longer = HighOrderSemiCRF(scheme="segments", segment_length=10).fit(X, y)
     >>> longer.log_likelihood(X[:1], [[(0, 6, "word")]]).round(1)
     array([-1.8])
     """
 
     _parameter_constraints: dict = {
         **PARAMETER_CONSTRAINTS,
-        "scheme": [StrOptions(set(SCHEMES))],
-        "max_segment_length": [Interval(Integral, 1, None, closed="left"), Options(Real, {np.inf}), dict, None],
-        "min_segment_length": [Interval(Integral, 1, None, closed="left"), dict, None],
-        "fit_intercept": ["boolean", StrOptions({"segment", "token"})],
+        "scheme": [StrOptions({"auto", *SCHEMES})],
+        "segment_length": [Interval(Integral, 1, None, closed="left"), Options(Real, {np.inf}), tuple, dict, None],
     }
     _takes_segment_features = True
     _family = SEGMENTS
     _layout_class = SegmentLayout
     _private_attributes = ("_tags", "_outside")
+    _intercepts: bool | str = True  # both; in subclasses "segment", as published semi-CRFs have it, or "token"
 
     def __init__(
         self,
         max_order: int | None = 1,
         *,
-        scheme: str = "runs",
-        max_segment_length: float | Mapping[Any, float] | None = None,
-        min_segment_length: int | Mapping[Any, int] | None = None,
-        sigma_reg: float | Sequence[float] | Mapping[Any, float] = 1.0,
-        l1_reg: float | Sequence[float] | Mapping[Any, float] = 0.0,
+        scheme: str = "auto",
+        segment_length: float | tuple[int, float | None] | dict[Any, Any] | None = None,
+        sigma_reg: float | Mapping[Any, float] = 1.0,
+        l1_reg: float | Mapping[Any, float] = 0.0,
         patterns: str | Iterable[tuple] | PatternSearch = "observed",
-        min_pattern_count: float = 1,
         feature_order: int | Mapping[str, Any] = 0,
-        min_pair_count: float = 1,
-        fit_intercept: bool | str = True,
+        min_count: float = 1,
+        fit_intercept: bool = True,
         all_pairs: bool = False,
         class_weight: Mapping[Any, float] | str | None = None,
-        constraints: Constraints | Callable[[Any, Any], bool] | None = None,
+        constraints: Constraints | None = None,
         label_parts: Mapping[Any, Iterable] | Callable[[Any], Iterable] | None = None,
         objective: str | Objective = "likelihood",
         penalty: Any = None,
@@ -466,14 +454,12 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
     ) -> None:
         self.max_order = max_order
         self.scheme = scheme
-        self.max_segment_length = max_segment_length
-        self.min_segment_length = min_segment_length
+        self.segment_length = segment_length
         self.sigma_reg = sigma_reg
         self.l1_reg = l1_reg
         self.patterns = patterns
-        self.min_pattern_count = min_pattern_count
         self.feature_order = feature_order
-        self.min_pair_count = min_pair_count
+        self.min_count = min_count
         self.fit_intercept = fit_intercept
         self.all_pairs = all_pairs
         self.class_weight = class_weight
@@ -495,7 +481,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
 
     def _check_parameters(self, patterns=None):
         super()._check_parameters(patterns)
-        check_segment_lengths(self.min_segment_length, self.max_segment_length)
+        check_segment_length(self.segment_length)
         if isinstance(self.constraints, str):
             raise ValueError(
                 f"constraints={self.constraints!r} applies to token tags. {type(self).__name__} labels segments, so "
@@ -510,9 +496,8 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
             type(self).__name__,
             sequences.is_used,
             scheme=self.scheme,
-            max_segment_length=self.max_segment_length,
+            segment_length=self.segment_length,
             holes=Holes(self.missing_label),
-            min_segment_length=self.min_segment_length,
             fixed=fixed,
         )
 
@@ -532,7 +517,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
 
     def _make_builder(self, targets, frame, rule):
         limits = SegmentLimits(targets.longest, targets.repeats, targets.shortest)
-        return SegmentLayoutBuilder(limits, frame, rule, self.fit_intercept)
+        return SegmentLayoutBuilder(limits, frame, rule, self.fit_intercept and self._intercepts)
 
     def _target_attributes(self, targets):
         labels, scheme = targets.labels.tolist(), targets.scheme
@@ -550,8 +535,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         return {
             "classes_": classes,
             "segment_labels_": targets.labels,
-            "max_segment_length_": dict(zip(labels, longest, strict=True)),
-            "min_segment_length_": dict(zip(labels, shortest.tolist(), strict=True)),
+            "segment_length_": dict(zip(labels, zip(shortest.tolist(), longest, strict=True), strict=True)),
             "_tags": tag_table,
             "_outside": outside,
         }
@@ -562,29 +546,31 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
 
     @property
     def _least_labels(self):
-        return 2 if self.scheme == "runs" else 1
+        return 2 if self.scheme in ("auto", "runs") else 1
 
     @property
-    def _scheme(self):
-        return self._fitted.targets.scheme if hasattr(self, "_fitted") else self.scheme
+    def scheme_(self) -> str:
+        """How labels encode segments."""
+        fitted: Any = self._fitted
+        return fitted.targets.scheme
 
     # --- predictions --------------------------------------------------------------------------------------------------
 
     def _token_codes(self, decoded):
         if self._tags is None:
             return token_labels(decoded)
-        return tag_numbers(tags_of_segments(decoded, self._scheme, self._outside), self._tags)
+        return tag_numbers(tags_of_segments(decoded, self.scheme_, self._outside), self._tags)
 
     def _class_marginals(self, batch, mask):
         if self._tags is None:
             with self._asked(batch, mask) as model:
                 return model.marginals(batch, n_jobs=self.n_jobs, mask=mask)
         with self._asked(batch, mask) as model:
-            table = model.tag_marginals(batch, tag_channels(self._tags, self._scheme), n_jobs=self.n_jobs, mask=mask)
+            table = model.tag_marginals(batch, tag_channels(self._tags, self.scheme_), n_jobs=self.n_jobs, mask=mask)
         return np.divide(table, table.sum(axis=1, keepdims=True), out=table)
 
     def _as_predicted(self, labelling, offsets) -> list:
-        if self._scheme == "segments":
+        if self.scheme_ == "segments":
             return segment_lists(labelling, offsets, self.segment_labels_.tolist())
         return super()._as_predicted(labelling, offsets)
 
@@ -592,7 +578,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         labels = np.arange(len(self.segment_labels_))
         roles = np.repeat(labels[:, None], 4, axis=1)
         if self._tags is not None:
-            roles = tag_roles(self._tags, self._scheme, len(labels))
+            roles = tag_roles(self._tags, self.scheme_, len(labels))
         with self._asked(batch, mask) as model:
             return model.decode_gains(
                 batch, gains, np.ascontiguousarray(roles, np.int32), n_jobs=self.n_jobs, mask=mask
@@ -667,7 +653,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         [['B-PER', 'O', 'B-PER', 'B-PER']]
         """
         fitted = self._as_fitted()
-        if fitted._scheme == "segments":
+        if fitted.scheme_ == "segments":
             refuse_metrics_of_labels()
             return fitted.predict_segments(X, known=known)
         return super(HighOrderSemiCRF, fitted).predict(X, known=known)
@@ -731,7 +717,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         X : list of sequences, SequenceBatch, array-like or sparse matrix
             As in :meth:`predict`.
         threshold : float, default=1e-6
-            Lowest probability of a segment. A threshold of 0 returns every segment that ``max_segment_length_`` allows.
+            Lowest probability of a segment. A threshold of 0 returns every segment that ``segment_length_`` allows.
         known : list of label sequences, or array-like, default=None
             As in :meth:`predict`.
             The probabilities are conditional on the segmentation agreeing with it.
@@ -783,13 +769,14 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
             form,
             type(self).__name__,
             self.segment_labels_,
-            scheme=self._scheme,
-            singles=self._scheme == "runs" and self._fitted.targets.repeats,
+            scheme=self.scheme_,
+            singles=self.scheme_ == "runs" and self._fitted.targets.repeats,
             unknown=unknown,
         )
 
     def _has_holes(self, y, batch, form):
-        return have_segment_holes(y, batch.lengths, form, type(self).__name__, self.missing_label, self._scheme)
+        scheme = self.scheme_ if hasattr(self, "_fitted") else self.scheme
+        return have_segment_holes(y, batch.lengths, form, type(self).__name__, self.missing_label, scheme)
 
     def _read_known(self, known, batch, form, what="known", unknown="raise"):
         return read_known_segments(
@@ -799,10 +786,10 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
             type(self).__name__,
             Reader(self.segment_labels_, self.missing_label, unknown),
             what,
-            scheme=self._scheme,
+            scheme=self.scheme_,
             longest=self._fitted.targets.longest,
         )
 
     def _are_right(self, decoded, truth):
-        features = (token_features(segments, self._scheme, self._outside) for segments in (decoded, truth))
+        features = (token_features(segments, self.scheme_, self._outside) for segments in (decoded, truth))
         return np.equal(*features).all(axis=0)

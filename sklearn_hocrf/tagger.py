@@ -5,9 +5,8 @@
 module imports numpy and the standard library alone, and may be copied into the code of a product (BSD-3-Clause).
 
 >>> import os, tempfile
->>> from sklearn_hocrf import HighOrderCRF, datasets
+>>> from sklearn_hocrf import HighOrderCRF, datasets, make_pipeline
 >>> from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
->>> from sklearn_hocrf.pipeline import make_pipeline
 >>> from sklearn_hocrf.tagger import Tagger, export_tagger
 >>> X, y = datasets.make_name_sentences(200, random_state=0)
 >>> pipe = make_pipeline(

@@ -166,3 +166,9 @@ class Counter:
     def __call__(self, *args):
         self.calls += 1
         return self.function(*args)
+
+
+def by_order(*values):
+    """Return a mapping for ``sigma_reg`` or ``l1_reg``: a value for each order; the last one also for higher orders."""
+    kinds = "features", "patterns"
+    return {(kind, order): value for order, value in enumerate(values[:-1]) for kind in kinds} | {None: values[-1]}

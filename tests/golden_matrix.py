@@ -32,21 +32,21 @@ from types import SimpleNamespace
 import numpy as np
 from scipy import sparse
 
-from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
+from sklearn_hocrf import Constraints, HighOrderCRF, HighOrderSemiCRF, make_pipeline
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceDictVectorizer
 from sklearn_hocrf.inspection import explain
 from sklearn_hocrf.inspection import weights as table_of_weights
 from sklearn_hocrf.model_selection import CalibratedSequenceLabeler, PenaltySearchCV, cross_val_predict
-from sklearn_hocrf.pipeline import make_pipeline
-from sklearn_hocrf.settings import Constraints, Pruning, TokenDecoding
+from sklearn_hocrf.settings import Pruning, TokenDecoding
 from sklearn_hocrf.training import SGD, ElasticNet, PartialLikelihood
 
 # ----------------------------------------------------------------------------------------------- features and questions
 
 
-def may_follow(label, after):
-    """Return whether two labels may be neighbours; a function that can be pickled."""
-    return not (str(label).endswith("P") and str(after) in ("Q", "B-Q"))
+def allowed(labels):
+    """Return the constraint that Q does not follow P directly."""
+    pairs = [(a, b) for a in labels for b in labels if not (a.endswith("P") and b in ("Q", "B-Q"))]
+    return {"constraints": Constraints(allow=pairs), "@alone": True}
 
 
 # A feature is parameters of the estimator, and with "@" what it does beside: how data are made, how the model is
@@ -62,16 +62,14 @@ FEATURES = {
     "penalty object": {"penalty": ElasticNet(0.7, 0.1), "@alone": True},
     "all patterns": {"patterns": "all", "@alone": True},
     "pattern search": {"patterns": "auto"},
-    "frequent patterns": {"min_pattern_count": 3, "@alone": True},
     "features of pairs": {"feature_order": 1},
     "features of pairs by prefix": {"feature_order": {"w=": (0, 2)}, "@alone": True},
-    "frequent features": {"min_pair_count": 3},
+    "frequent": {"min_count": 3},
     "no intercept": {"fit_intercept": False},
     "all_pairs": {"all_pairs": True},
     "class weights": {"class_weight": "balanced"},
     "class weights given": {"class_weight": {"O": 0.5}, "@alone": True},
     "sample weights": {"@weights": True},
-    "constraints by function": {"constraints": may_follow, "@alone": True},
     "matching": {"objective": "local_feature_matching"},
     "hinge": {"objective": "hinge"},
     "perceptron": {"objective": "perceptron"},
@@ -94,6 +92,7 @@ FEATURES = {
     "values": {"@form": "values", "@alone": True},
 }
 FEATURES_OF_CRF = {
+    "allowed pairs": allowed(["O", "B-P", "I-P", "B-Q", "I-Q"]),
     "constraints by scheme": {"constraints": "bio"},
     "constraints": {
         "constraints": Constraints(forbid=[("I-P", "B-Q"), ("B-P", "I-P", "I-P", "I-P")], start=["O", "B-P"])
@@ -104,13 +103,13 @@ FEATURES_OF_CRF = {
     "pruning of states": {"pruning": 3},
 }
 FEATURES_OF_SEMICRF = {
+    "allowed pairs": allowed(["O", "P", "Q"]),
     "constraints by scheme": {"constraints": "bio", "@alone": True},
     "constraints": {"constraints": Constraints(forbid=[("P", "P"), ("P", "Q")], start=["O", "P"])},
     "parts": {"label_parts": {"P": ["field"], "Q": ["field"]}},
-    "longest segments": {"max_segment_length": {"P": 5}, "@alone": True},
-    "shortest segments": {"min_segment_length": {"Q": 2}},
+    "longest segments": {"segment_length": {"P": 5}, "@alone": True},
+    "shortest segments": {"segment_length": {"Q": (2, None)}},
     "segment features": {"@form": "segments"},
-    "one intercept": {"fit_intercept": "segment", "@alone": True},
     "runs": {"@scheme": "runs"},
     "lists of segments": {"@scheme": "segments"},
     "bioes tags": {"@scheme": "bioes"},

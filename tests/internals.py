@@ -6,7 +6,7 @@ from sklearn_hocrf import _files, _kernels
 from sklearn_hocrf.__main__ import Counter, main
 from sklearn_hocrf._data import arrays, batch, folders, schemes, scratch
 from sklearn_hocrf._data.arrays import empty_aligned, freeze, mapped_file, reading_order
-from sklearn_hocrf._data.batch import SequenceBatch
+from sklearn_hocrf._data.batch import SequenceBatch, as_sparse, cut_sequences, with_blocks, without_dense
 from sklearn_hocrf._data.columns import DenseColumns, TokenColumn
 from sklearn_hocrf._data.labels import decode_labels, encode_labels, flatten_labels, position_name, sorted_labels
 from sklearn_hocrf._data.lent_memory import LentMemory
@@ -64,6 +64,7 @@ from sklearn_hocrf._objectives import (
     Tied,
 )
 from sklearn_hocrf._penalties import L2, ElasticNet
+from sklearn_hocrf._pipeline import _questions
 from sklearn_hocrf._solvers import (
     LBFGS,
     OWLQN,
@@ -120,7 +121,5 @@ from sklearn_hocrf.inspection._explanation import _reasons as summed_reasons
 from sklearn_hocrf.inspection._weights import template_of
 from sklearn_hocrf.model_selection._fold import FoldStep
 from sklearn_hocrf.model_selection._groups import WeightGroups
-from sklearn_hocrf.model_selection._novelty import _unseen, warn_of_folds
 from sklearn_hocrf.model_selection._penalty_search import _best_index, _settle, _Step
-from sklearn_hocrf.model_selection._splits import make_fold, split_data, training_data
-from sklearn_hocrf.pipeline import _questions
+from sklearn_hocrf.model_selection._splits import _unseen, make_fold, split_data, training_data, warn_of_folds

@@ -20,10 +20,8 @@ import segment_oracle as so
 from fuzz import definitions
 from internals import SequenceBatch, read_training_sequences
 
-from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
+from sklearn_hocrf import Constraints, HighOrderCRF, HighOrderSemiCRF, make_pipeline
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
-from sklearn_hocrf.pipeline import make_pipeline
-from sklearn_hocrf.settings import Constraints
 
 LETTERS = {"bio": "BI", "iob1": "BI", "bioes": "BIES", "bilou": "BILU", "bmes": "BMES"}
 SCHEMES = ["runs", "bio", "bioes", "bilou", "segments"]
@@ -264,10 +262,10 @@ KINDS = {
     ),
     "segments": Kind(semi(2)),
     "runs": Kind(semi(1, scheme="runs"), "numbers"),
-    "lists": Kind(semi(2, scheme="segments", max_segment_length={"P": 3, "Q": 4})),
-    "bioes": Kind(semi(1, scheme="bioes", min_segment_length={"Q": 2})),
-    "bilou": Kind(semi(1, scheme="bilou", max_segment_length={"P": 4})),
-    "unlimited": Kind(semi(1, scheme="runs", max_segment_length=np.inf)),
+    "lists": Kind(semi(2, scheme="segments", segment_length={"P": 3, "Q": 4})),
+    "bioes": Kind(semi(1, scheme="bioes", segment_length={"Q": (2, 3)})),
+    "bilou": Kind(semi(1, scheme="bilou", segment_length={"P": 4})),
+    "unlimited": Kind(semi(1, scheme="runs", segment_length=np.inf)),
     "high order": Kind(semi(3, feature_order=PAIRS, all_pairs=True)),
     "features": Kind(semi(2, feature_order={"begin:": 1, "length": (0, 1)}), "segments"),
     "segment rules": Kind(semi(2, scheme="runs", constraints=RULES), legal=follow_rules),
@@ -276,7 +274,7 @@ KINDS = {
     "segment groups": Kind(semi(2, sigma_reg=GROUPS)),
     "segment dense": Kind(semi(1), "table"),
     "segment holes": Kind(semi(1, label_parts=FIELDS), holes=True, without=("search", "hessp")),
-    "holes in lists": Kind(semi(1, scheme="segments", max_segment_length=4), holes=True, without=("search", "hessp")),
+    "holes in lists": Kind(semi(1, scheme="segments", segment_length=4), holes=True, without=("search", "hessp")),
     "segment log space": Kind(semi(2, feature_order=1), scale=200.0),
     "segment matching": Kind(
         semi(1, objective="local_feature_matching"), without=("search", "stream", "hessp", "likelihood", "parts")
@@ -329,8 +327,8 @@ def limits_of(estimator):
     labels = labels_of(estimator)
     if isinstance(estimator, HighOrderCRF):
         return (1,) * len(labels), ()
-    limits = estimator.max_segment_length_, estimator.min_segment_length_
-    return tuple(tuple(limit[label] for label in labels) for limit in limits)
+    shortest, longest = zip(*(estimator.segment_length_[label] for label in labels), strict=True)
+    return longest, shortest
 
 
 def labels_of(estimator):
@@ -504,7 +502,7 @@ def rename(value, swap):
 def renamed(estimator, swap):
     """Return the parameters that name labels, with other names."""
     params = {}
-    for name in ("label_parts", "max_segment_length", "min_segment_length", "constraints"):
+    for name in ("label_parts", "segment_length", "constraints"):
         given = getattr(estimator, name, None)
         if isinstance(given, Constraints):
             params[name] = Constraints(**rename(given.get_params(), swap))

@@ -6,7 +6,7 @@ from functools import cache
 from sklearn.decomposition import TruncatedSVD
 from sklearn.preprocessing import StandardScaler
 
-from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, settings, training
+from sklearn_hocrf import Constraints, HighOrderCRF, HighOrderSemiCRF, make_pipeline, settings, training
 from sklearn_hocrf.feature_extraction import (
     PhraseFeatures,
     SegmentFeatureExtractor,
@@ -17,7 +17,6 @@ from sklearn_hocrf.feature_extraction import (
     TokenTransformer,
 )
 from sklearn_hocrf.model_selection import CalibratedSequenceLabeler, ConformalSequenceLabeler, PenaltySearchCV
-from sklearn_hocrf.pipeline import make_pipeline
 
 WORDS = [["Ann", "Lee", "met", "Bob"], ["met", "Ánna"], ["Bob", "met", "Ann", "Lee"], ["it", "rains"]] * 2
 TAGS = [["B-PER", "I-PER", "O", "B-PER"], ["O", "B-PER"], ["B-PER", "O", "B-PER", "I-PER"], ["O", "O"]] * 2
@@ -63,7 +62,7 @@ def estimators():
         "tokens": {"decoding": settings.TokenDecoding({("B-PER", "O"): 3.0})},
         "segments": {"decoding": settings.SegmentDecoding({"PER": 0.4})},
         "groups": {"sigma_reg": {("features", 0): 1.0, ("patterns", 1): 0.5, None: 2.0}, "class_weight": {"O": 2.0}},
-        "constraints": {"constraints": settings.Constraints(forbid=[("O", "I-PER")])},
+        "constraints": {"constraints": Constraints(forbid=[("O", "I-PER")])},
         "scheme": {"constraints": "bio", "max_order": 2},
         "pruning": {"pruning": settings.Pruning(2), "max_order": 2},
         "parts": {"label_parts": {"B-PER": ["B", "PER"], "I-PER": ["I", "PER"]}},
@@ -91,7 +90,7 @@ def estimators():
             WORDS,
         ),
         "penalties": (PenaltySearchCV(chain(), cv=2, max_steps=1), NAMES),
-        "semi-CRF on dicts": (segments(max_segment_length=3), DICTS),
+        "semi-CRF on dicts": (segments(segment_length=3), DICTS),
         "places": (
             make_pipeline(
                 w, SegmentFeatureExtractor(begin=True, tags="bigrams", length="capped", scheme="bio"), segments()
@@ -103,7 +102,7 @@ def estimators():
                 SequenceDictVectorizer(columns="w"),
                 SegmentFeatureExtractor(bag="w:", identity="w", scheme="bio"),
                 SegmentLogOddsEncoder(scheme="bio", per_label=True, field="w"),
-                segments(min_segment_length=1),
+                segments(segment_length=(1, None)),
             ),
             DICTS,
         ),

@@ -39,6 +39,8 @@ from internals import (
 )
 from scipy import sparse
 
+from sklearn_hocrf import HighOrderSemiCRF
+
 # by prefix of the features' names: tag n-grams of BIO and BIOES inside a segment, across its last border, and others
 CHANNELS = {
     "bag:": BAG,
@@ -466,3 +468,21 @@ def spread(layout, w):
     of_pairs = {(int(f), patterns[z]): x for z, f, x in zip(coef.row, coef.col, coef.data, strict=True) if x}
     of_tokens = {(layout.n_features, (y,)): x for y, x in enumerate(layout.token_coef(w)) if x}
     return of_patterns, of_pairs | of_tokens
+
+
+# --- intercepts -------------------------------------------------------------------------------------------------------
+
+
+class SegmentIntercepts(HighOrderSemiCRF):
+    """A model with one intercept for each label, which counts once per segment, as in published semi-CRFs."""
+
+    _intercepts = "segment"
+
+
+class TokenIntercepts(HighOrderSemiCRF):
+    """A model with one intercept for each label, which counts once per token."""
+
+    _intercepts = "token"
+
+
+WITH_INTERCEPTS = {True: HighOrderSemiCRF, "segment": SegmentIntercepts, "token": TokenIntercepts}

@@ -12,7 +12,7 @@ MODULES = [
     ".feature_extraction",
     ".inspection",
     ".model_selection",
-    ".pipeline",
+    "._pipeline",
     ".tagger",
     ".text",
     ".training",

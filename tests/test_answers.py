@@ -11,9 +11,8 @@ from internals import answers
 from mask_cases import chain_questions, feasible, segment_questions
 from segment_cases import from_segments
 
-from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
+from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, make_pipeline
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
-from sklearn_hocrf.pipeline import make_pipeline
 
 SEEDS = range(12)
 FAMILIES = pytest.mark.parametrize("questions", [chain_questions, segment_questions])

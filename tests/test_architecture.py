@@ -56,7 +56,7 @@ MAY_IMPORT = {
     "semicrf": CORE | LEARNING | TOOLS | {"_validation", "_persistence", "_settings", "_estimator"},
     "model_selection": CORE | LEARNING | {"_validation", "_persistence", "_settings", "_estimator", "metrics"},
     "callback": {"_estimator", "_settings", "_files"},
-    "pipeline": ESTIMATORS | {"_validation"},
+    "_pipeline": ESTIMATORS | {"_validation"},
     "dask": CORE | {"_estimator", "_validation", "_objectives", "_persistence", "_settings"},
     "tagger": set(),  # numpy alone: it may be copied elsewhere
     "_export": CORE | {"_validation", "_estimator", "_files", "feature_extraction", "tagger"},
@@ -71,13 +71,13 @@ MAY_IMPORT = {
         "training",
         "model_selection",
         "callback",
-        "pipeline",
+        "_pipeline",
         "text",
         "dask",
         "tagger",
     },
-    "_warm_up": TOOLS | ESTIMATORS | {"_kernels", "model_selection", "pipeline"},
-    "_commands": TOOLS | ESTIMATORS | {"_data", "_persistence", "pipeline", "tagger"},
+    "_warm_up": TOOLS | ESTIMATORS | {"_kernels", "model_selection", "_pipeline"},
+    "_commands": TOOLS | ESTIMATORS | {"_data", "_persistence", "_pipeline", "tagger"},
     "__main__": TOOLS | ESTIMATORS | {"__init__", "_warm_up", "_commands"},
 }
 
@@ -89,7 +89,6 @@ OWNERS = {
     "scipy.linalg": {"_solvers"},
     "scipy.optimize": {"_solvers"},
     "threadpoolctl": {"_solvers"},  # a dependency of scikit-learn
-    "narwhals": {"datasets"},  # imported where a frame is not of pandas
     "pandas": {"_display"},  # imported when a table is made a frame
     "skops": {"callback", "_commands"},  # of the extra "skops": imported when a file of that name is written
     "dask": {"dask"},  # of the extra "dask": that room is imported only by those who ask for it
@@ -97,7 +96,7 @@ OWNERS = {
     "matplotlib": {"inspection"},  # of the extra "plot": imported when something is drawn
 }
 SKLEARN = (
-    TOOLS | ESTIMATORS | {"inspection", "_validation", "model_selection", "callback", "pipeline", "_crfsuite", "dask"}
+    TOOLS | ESTIMATORS | {"inspection", "_validation", "model_selection", "callback", "_pipeline", "_crfsuite", "dask"}
 )
 SKLEARN_NAMES = {  # room below these -> all that it may take from scikit-learn
     "_persistence": {"sklearn.exceptions.InconsistentVersionWarning"},

@@ -21,11 +21,12 @@ from hypothesis import strategies as st
 from internals import _callbacks, callbacks, claimed
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.metrics import make_scorer
 from sklearn.model_selection import GridSearchCV
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.fixes import parse_version
 
-from sklearn_hocrf import TRUSTED_TYPES, HighOrderCRF, HighOrderSemiCRF
+from sklearn_hocrf import TRUSTED_TYPES, HighOrderCRF, HighOrderSemiCRF, make_pipeline
 from sklearn_hocrf.callback import Checkpoint, EarlyStopping
 from sklearn_hocrf.feature_extraction import (
     SegmentFeatureExtractor,
@@ -34,9 +35,8 @@ from sklearn_hocrf.feature_extraction import (
     SequenceFeatureExtractor,
     TokenTransformer,
 )
-from sklearn_hocrf.metrics import bio_f1_scorer, log_likelihood_scorer, token_accuracy_scorer
+from sklearn_hocrf.metrics import log_likelihood_scorer, segment_f1_scorer, token_accuracy_score
 from sklearn_hocrf.model_selection import PenaltySearchCV
-from sklearn_hocrf.pipeline import make_pipeline
 from sklearn_hocrf.settings import PatternSearch
 from sklearn_hocrf.training import LBFGS, SGD, PartialLikelihood, SolverReport
 
@@ -531,7 +531,7 @@ def test_held_out_data_of_all_forms_are_taken():
 
 @new
 def test_scorers_that_scikit_learn_does_not_know():
-    with pytest.raises(ValueError, match="^scoring='bio_f1' of EarlyStopping is not .*metrics: bio_f1_scorer"):
+    with pytest.raises(ValueError, match="^scoring='bio_f1' of EarlyStopping is not .*metrics: segment_f1_scorer"):
         HighOrderCRF().set_callbacks(EarlyStopping(X_DEV, Y_DEV, scoring="bio_f1")).fit(X, Y)
 
 
@@ -694,7 +694,7 @@ def test_checkpoints_know_nothing_of_each_other(tmp_path):
 
 
 @new
-@pytest.mark.parametrize("scoring", [token_accuracy_scorer, {"score": log_likelihood_scorer}])
+@pytest.mark.parametrize("scoring", [make_scorer(token_accuracy_score), {"score": log_likelihood_scorer}])
 def test_scoring_monitor(scoring):
     from sklearn.callback import ScoringMonitor
 
@@ -709,7 +709,7 @@ def test_scoring_monitor(scoring):
 def test_scoring_monitor_in_a_search_over_pipelines():
     from sklearn.callback import ScoringMonitor
 
-    monitor = ScoringMonitor(scoring=bio_f1_scorer)
+    monitor = ScoringMonitor(scoring={"score": segment_f1_scorer})
     tags = [["B-X" if label == "L" else "O" for label in labels] for labels in Y]
     pipe = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF(max_iter=3).set_callbacks(monitor))
     with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):

@@ -100,7 +100,7 @@ def test_it_is_a_weight_of_sequences(fit):
 @every_fit
 @pytest.mark.parametrize("class_weight", ["balanced", {"verb": 1e-3, "noun": 0, "other": 0, "stop": 1e3}])
 def test_counts_are_not_weighted(fit, class_weight):
-    parameters = {"min_pattern_count": 3, "min_pair_count": 2}
+    parameters = {"min_count": 3}
     plain, crf = fit(**parameters).fit(X, Y), fit(**parameters, class_weight=class_weight).fit(X, Y)
     assert crf.patterns_ == plain.patterns_
     np.testing.assert_array_equal(crf.coef_.indices, plain.coef_.indices)

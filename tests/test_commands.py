@@ -7,10 +7,9 @@ import sys
 import pytest
 from internals import main
 
-from sklearn_hocrf import HighOrderCRF
+from sklearn_hocrf import Constraints, HighOrderCRF, make_pipeline
 from sklearn_hocrf.datasets import load_conll, make_name_sentences
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor, read_templates
-from sklearn_hocrf.pipeline import make_pipeline
 from sklearn_hocrf.tagger import Tagger, export_tagger
 
 X, Y = make_name_sentences(120, random_state=0)
@@ -176,8 +175,7 @@ def test_lines_go_to_the_fields_of_a_model(tmp_path, monkeypatch, capsys):
 
 
 def test_sequences_without_an_answer_are_named(tmp_path, monkeypatch, capsys):
-    allowed = {(None, "A"), ("A", "B"), ("B", None)}
-    crf = HighOrderCRF(constraints=lambda first, second: (first, second) in allowed)
+    crf = HighOrderCRF(constraints=Constraints(allow=[("A", "B")], start=["A"], end=["B"]))
     export_tagger(crf.fit([[{"0": "a"}, {"0": "b"}]], [["A", "B"]]), tmp_path / "model.hocrf")
     status, out, err = tag(monkeypatch, capsys, "a\nb\n\n\na\nb\nc\n", tmp_path / "model.hocrf")
     assert (status, out) == (2, "a\tA\nb\tB\n\n")

@@ -38,9 +38,8 @@ from segment_cases import (
 )
 from sklearn.base import clone
 
-from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
+from sklearn_hocrf import Constraints, HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf.model_selection import PenaltySearchCV
-from sklearn_hocrf.settings import Constraints
 
 SEEDS = range(40)
 
@@ -361,10 +360,6 @@ def test_predictions_are_legal(scheme):
         assert crf.predict([x]) == [every[int(np.argmax(log_probability))]]
 
 
-def never_ends_with_b(left, right):
-    return (left, right) not in [("a", "a"), ("b", None)]
-
-
 SEGMENTED = [
     [(0, 2, "a"), (2, 4, "b"), (4, 6, "a")],
     [(0, 2, "b"), (2, 3, "O"), (3, 5, "a")],
@@ -373,7 +368,7 @@ SEGMENTED = [
 RULES = {
     "forbid": Constraints(forbid=[("a", "b", "O"), ("O", "b"), ("a", "a")], end=["a", "O"]),
     "allow": Constraints(allow=["ab", "ba", "bO", "Oa", "OO"], start=["O", "a", "b"]),
-    "function": never_ends_with_b,
+    "all but one": Constraints(allow=[(a, b) for a in "abO" for b in "abO" if (a, b) != ("a", "a")], end=["a", "O"]),
 }
 RULES["allow"].set_params(allow=[tuple(pair) for pair in RULES["allow"].allow])
 
@@ -382,7 +377,7 @@ def can_follow(rules, labels):
     pairs = list(itertools.pairwise(labels))
     if rules == "allow":
         return {("a", "b"), ("b", "a"), ("b", "O"), ("O", "a"), ("O", "O")}.issuperset(pairs)
-    if rules == "function":
+    if rules == "all but one":
         return ("a", "a") not in pairs and labels[-1] != "b"
     found = {("a", "a"), ("O", "b")}.intersection(pairs) or "abO" in "".join(labels)
     return not found and labels[-1] != "b"
@@ -404,11 +399,12 @@ def test_segments_go_by_constraints(scheme, rules):
 
     lengths = [segments[-1][1] for segments in SEGMENTED]
     X, y = sentences(np.random.default_rng(0), lengths), [in_scheme(segments) for segments in SEGMENTED]
-    settings = {"scheme": scheme, "constraints": RULES[rules], "max_segment_length": {"a": 3}, "sigma_reg": 5.0}
-    crf = HighOrderSemiCRF(2, min_segment_length=shortest, **settings).fit(X, y)
-    assert crf.min_segment_length_ == {"O": 1, "a": 1, "b": 1} | shortest
+    limits = {"a": (shortest.get("a", 1), 3), "b": (2, None)}
+    settings = {"scheme": scheme, "constraints": RULES[rules], "segment_length": limits, "sigma_reg": 5.0}
+    crf = HighOrderSemiCRF(2, **settings).fit(X, y)
+    assert {label: least for label, (least, _) in crf.segment_length_.items()} == {"O": 1, "a": 1, "b": 1} | shortest
     labels = crf.segment_labels_.tolist()
-    model = so.Model(3, tuple(crf.max_segment_length_[name] for name in labels), scheme != "runs", {}, {})
+    model = so.Model(3, tuple(crf.segment_length_[name][1] for name in labels), scheme != "runs", {}, {})
     x = X[1]
     every = [tuple((u, v, labels[code]) for u, v, code in s) for s in so.segmentations(model, len(x))]
     log_probability = crf.log_likelihood([x] * len(every), [in_scheme(segments) for segments in every])
@@ -438,7 +434,7 @@ def test_recordings_begin_and_end_inside_of_segments():
     """The first and the last segment of a sequence may be short, in training and in every answer."""
     X = [[["w", label] for label in labels] for labels in ("abbbbaa", "aabbba", "baaab")]
     y = [list(labels) for labels in ("abbbbaa", "aabbba", "baaab")]
-    crf = HighOrderSemiCRF(min_segment_length={"a": 3, "b": 3}, sigma_reg=3.0).fit(X, y)
+    crf = HighOrderSemiCRF(segment_length={"a": (3, None), "b": (3, None)}, sigma_reg=3.0).fit(X, y)
     assert crf.predict(X) == y
     assert crf.predict([[["w", "a"]], [["w", "b"], ["w", "a"]]]) == [["a"], ["b", "a"]]
     log_p = crf.log_likelihood([X[0]] * 3, [list(labels) for labels in ("abbbbaa", "abbaaaa", "abababa")])
@@ -449,7 +445,7 @@ def test_recordings_begin_and_end_inside_of_segments():
     for best in crf.predict_nbest(X[0:1], 5)[0]:
         assert min([len(list(run)) for _, run in itertools.groupby(best.labels)][1:-1], default=3) >= 3
     with pytest.raises(ValueError, match=r"segment \(1, 3, 'b'\) of sequence 0 of y has 2 tokens.*requires 3"):
-        HighOrderSemiCRF(min_segment_length={"b": 3}).fit(X[:1], [list("abbaaaa")])
+        HighOrderSemiCRF(segment_length={"b": (3, None)}).fit(X[:1], [list("abbaaaa")])
 
 
 def test_partial_fit():
@@ -518,7 +514,7 @@ MENDS = "text.convert_tags(y, "
         ([["a", "b"]], Constraints(start=["b"]), "sequence 0, position 0: 'a' at the start of a sequence is forbidden"),
         (
             [["a", "b"], ["b", "b"]],
-            lambda left, right: left != right,
+            Constraints(allow=[("a", "b"), ("b", "a")]),
             "sequence 1, position 1: 'b' after 'b' is forbid",
         ),
     ],
@@ -557,11 +553,8 @@ def test_segments_that_break_constraints_are_named_by_their_first_token():
         (Constraints(start="a"), "start of Constraints must be a list of labels, got 'a'"),
         (Constraints(end=[]), "end of Constraints is empty"),
         (Constraints(iter([("a", "b")])), "forbid of Constraints is a list_iterator, which can be read only once"),
-        (Constraints, "constraints is the class Constraints: use an instance of it"),
-        (
-            lambda left, right: None,
-            r"constraints must return True or False for each pair of labels, got None for \('a', 'a'\)",
-        ),
+        (Constraints, "The 'constraints' parameter of HighOrderCRF must be .* an instance of"),
+        (lambda left, right: True, "The 'constraints' parameter of HighOrderCRF must be"),
         ("iob", "The 'constraints' parameter of HighOrderCRF must be"),
         (3, "The 'constraints' parameter of HighOrderCRF must be"),
     ],
@@ -597,21 +590,22 @@ def test_sequences_without_any_possible_labelling():
     ("settings", "message"),
     [
         (
-            {"min_segment_length": 2},
-            r"segment \(2, 3, 'b'\) of sequence 0 of y has 1 tokens, but min_segment_length requires 2",
+            {"segment_length": (2, None)},
+            r"segment \(2, 3, 'b'\) of sequence 0 of y has 1 tokens, but segment_length requires 2",
         ),
         (
-            {"min_segment_length": {"c": 2}},
-            "min_segment_length names the label 'c', which the training data do not have",
+            {"segment_length": {"c": (2, None)}},
+            "segment_length names the label 'c', which the training data do not have",
         ),
-        ({"min_segment_length": {"a": 0}}, "min_segment_length maps labels to integers >= 1, got 'a': 0"),
-        ({"min_segment_length": {"a": math.inf}}, "min_segment_length maps labels to integers >= 1, got 'a': inf"),
-        ({"min_segment_length": True}, "min_segment_length must be an integer >= 1, a dict or None, got True"),
-        ({"min_segment_length": 0}, "The 'min_segment_length' parameter"),
-        (
-            {"min_segment_length": {"a": 3}, "max_segment_length": 2},
-            "max_segment_length is 2 for the label 'a', but min_segment_length is 3",
-        ),
+        ({"segment_length": {"a": (0, None)}}, r"segment_length maps labels to an integer >= 1.*got 'a': \(0, None\)"),
+        ({"segment_length": {"a": (math.inf, None)}}, r"segment_length maps labels .*got 'a': \(inf, None\)"),
+        ({"segment_length": {"a": (3, 2)}}, r"segment_length maps labels .*got 'a': \(3, 2\)"),
+        ({"segment_length": {"a": (1, 2, 3)}}, r"segment_length maps labels .*got 'a': \(1, 2, 3\)"),
+        ({"segment_length": (0, None)}, r"segment_length must be an integer >= 1, inf or a pair.*got \(0, None\)"),
+        ({"segment_length": (True, 3)}, r"segment_length must be .*got \(True, 3\)"),
+        ({"segment_length": (3, 2)}, r"segment_length must be .*got \(3, 2\)"),
+        ({"segment_length": (2,)}, r"segment_length must be .*got \(2,\)"),
+        ({"segment_length": [1, 2]}, "The 'segment_length' parameter"),
     ],
 )
 def test_lowest_lengths_that_are_none(settings, message):
@@ -621,7 +615,7 @@ def test_lowest_lengths_that_are_none(settings, message):
 
 def test_lowest_length_of_outside_is_1():
     with pytest.raises(ValueError, match="every O token is a segment of length 1"):
-        HighOrderSemiCRF(scheme="bio", min_segment_length={"O": 2}).fit([[["w"]]], [["O"]])
+        HighOrderSemiCRF(scheme="bio", segment_length={"O": (2, None)}).fit([[["w"]]], [["O"]])
 
 
 def test_constraints_are_parameters_as_others_are():
@@ -632,17 +626,3 @@ def test_constraints_are_parameters_as_others_are():
     crf = HighOrderCRF(constraints=constraints)
     crf.set_params(constraints__end=None)
     assert crf.constraints.end is None
-
-
-def test_each_pair_is_asked_for_once():
-    asked = []
-
-    def may_follow(left, right):
-        asked.append((left, right))
-        return True
-
-    crf = fit([["a", "b"], ["b", "a", "a"]], may_follow)
-    crf.predict([[["w"]]])
-    pairs = set(itertools.product(["a", "b", None], repeat=2)) - {(None, None)}
-    assert len(asked) == 8
-    assert set(asked) == pairs

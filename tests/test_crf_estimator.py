@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from cases import by_order
 from internals import SequenceBatch
 from scipy import sparse
 from sklearn.base import clone
@@ -108,7 +109,7 @@ def test_plain_two_dimensional_x(estimator):
     assert crf.score(frame, y) > 0.9
     assert crf.score(frame, list(y)) == crf.score(frame, y)
     if estimator is HighOrderSemiCRF:
-        assert set(crf.max_segment_length_.values()) == {1}
+        assert set(crf.segment_length_.values()) == {(1, 1)}
         assert crf.predict_segments(frame)[0] == [(0, 1, crf.predict(frame)[0])]
         plain = HighOrderCRF(max_order=3).fit(frame, y)
         np.testing.assert_allclose(crf.coef_.toarray(), plain.coef_.toarray(), atol=1e-5)
@@ -196,13 +197,11 @@ def test_feature_names_are_there_only_if_x_has_some():
 
 def test_sigma_may_differ_by_order():
     plain = HighOrderCRF(max_order=2, sigma_reg=0.7).fit(X, Y)
-    for same in ([0.7], (0.7, 0.7), np.full(5, 0.7), (0.7, 0.7, 0.7, 100)):
-        np.testing.assert_array_equal(
-            HighOrderCRF(max_order=2, sigma_reg=same).fit(X, Y).pattern_coef_, plain.pattern_coef_
-        )
-    tight = HighOrderCRF(max_order=2, sigma_reg=(1.0, 1e-3)).fit(X, Y)
+    same = HighOrderCRF(max_order=2, sigma_reg=by_order(0.7, 0.7, 0.7, 100)).fit(X, Y)
+    np.testing.assert_array_equal(same.pattern_coef_, plain.pattern_coef_)
+    tight = HighOrderCRF(max_order=2, sigma_reg=by_order(1.0, 1e-3)).fit(X, Y)
     assert np.abs(tight.pattern_coef_[3:]).max() < 1e-4 < np.abs(tight.pattern_coef_[:3]).max()
-    free = HighOrderCRF(max_order=1, sigma_reg=(1.0, np.inf), max_iter=5)
+    free = HighOrderCRF(max_order=1, sigma_reg=by_order(1.0, np.inf), max_iter=5)
     with pytest.warns(ConvergenceWarning):
         assert free.fit(X, Y).optimality_gap_ == np.inf
 
@@ -212,9 +211,9 @@ def test_patterns_can_be_observed_all_or_given():
     assert len(every.patterns_) == 3 + 9 + 27
     given = HighOrderCRF(max_order=2, patterns={("D", "A", "N"), ("A", "A"), ("N",)}).fit(X, Y)
     assert given.patterns_ == [("A",), ("D",), ("N",), ("A", "A"), ("D", "A", "N")]
-    frequent = HighOrderCRF(max_order=2, min_pattern_count=2).fit(X, Y)
+    frequent = HighOrderCRF(max_order=2, min_count=2).fit(X, Y)
     assert frequent.patterns_ == [("A",), ("D",), ("N",), ("A", "N"), ("D", "N")]
-    weighted = HighOrderCRF(max_order=2, min_pattern_count=2).fit(X, Y, sample_weight=[2, 0.5, 1, 0.5])
+    weighted = HighOrderCRF(max_order=2, min_count=2).fit(X, Y, sample_weight=[2, 0.5, 1, 0.5])
     assert ("D", "A", "N") in weighted.patterns_
     assert ("N", "D") not in weighted.patterns_
     assert HighOrderCRF(max_order=0, patterns=[]).fit(X, Y).patterns_ == [("A",), ("D",), ("N",)]
@@ -309,7 +308,7 @@ def test_supported_pairs_are_those_seen_in_training():
     }
     assert pairs == seen | {(label, "length") for label in LABELS}
     assert HighOrderCRF(all_pairs=True).fit(X, Y).coef_.nnz == 3 * 5
-    rare = HighOrderCRF(min_pair_count=2).fit(X, Y).coef_.tocoo()
+    rare = HighOrderCRF(min_count=2).fit(X, Y).coef_.tocoo()
     assert {(LABELS[row], crf.feature_names_in_[column]) for row, column in zip(rare.row, rare.col, strict=True)} == {
         ("A", "word:old"),
         ("D", "word:the"),
@@ -434,14 +433,13 @@ def test_warm_start_without_names_matches_features_by_number():
         {"sigma_reg": -1.0},
         {"sigma_reg": np.nan},
         {"sigma_reg": "strong"},
-        {"sigma_reg": []},
-        {"sigma_reg": [1.0, 0.0]},
-        {"sigma_reg": [1.0, None]},
-        {"sigma_reg": [[1.0]]},
-        {"min_pattern_count": -1},
+        {"sigma_reg": {}},
+        {"sigma_reg": by_order(1.0, 0.0)},
+        {"sigma_reg": by_order(1.0, None)},
+        {"sigma_reg": [1.0, 2.0]},
         {"feature_order": -1},
         {"feature_order": (0, 1)},
-        {"min_pair_count": -1},
+        {"min_count": -1},
         {"fit_intercept": "yes"},
         {"all_pairs": 3},
         {"max_iter": -1},

@@ -10,10 +10,9 @@ from sklearn.exceptions import UnsetMetadataPassedError
 from sklearn.model_selection import GroupKFold, KFold, PredefinedSplit, ShuffleSplit
 from sklearn.model_selection import cross_val_predict as sklearn_cross_val_predict
 
-from sklearn_hocrf import HighOrderCRF
+from sklearn_hocrf import HighOrderCRF, make_pipeline
 from sklearn_hocrf.feature_extraction import SequenceDictVectorizer
 from sklearn_hocrf.model_selection import cross_val_predict
-from sklearn_hocrf.pipeline import make_pipeline
 
 X = [[f"{n}.{t}" for t in range(1 + n % 3)] for n in range(7)]
 Y = [["ab"[(n + t) % 2] for t in range(len(X[n]))] for n in range(7)]

@@ -15,6 +15,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import sklearn
+from cases import by_order
 from internals import LentMemory, segment_features, threads_for
 from numpy.testing import assert_array_equal
 from sklearn.base import clone
@@ -28,12 +29,15 @@ distributed = pytest.importorskip("distributed", reason="a cluster needs Dask: p
 from dask import bag, delayed  # noqa: E402
 from joblib import parallel_config  # noqa: E402
 
-from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF  # noqa: E402
+from sklearn_hocrf import (  # noqa: E402
+    Constraints,
+    HighOrderCRF,
+    HighOrderSemiCRF,
+)
 from sklearn_hocrf.callback import EarlyStopping  # noqa: E402
 from sklearn_hocrf.dask import DaskExtractor, DaskSequenceLabeler, _partitions, _parts  # noqa: E402
 from sklearn_hocrf.feature_extraction import SegmentLogOddsEncoder, SequenceFeatureExtractor  # noqa: E402
 from sklearn_hocrf.model_selection import PenaltySearchCV  # noqa: E402
-from sklearn_hocrf.settings import Constraints  # noqa: E402
 from sklearn_hocrf.training import LBFGS, SGD, NegativeLogLikelihood  # noqa: E402
 
 pytestmark = pytest.mark.dask
@@ -81,9 +85,8 @@ CHAINS = {
     "order 2": {
         "max_order": 2,
         "feature_order": {"w": 1},
-        "min_pattern_count": 3,
-        "min_pair_count": 2,
-        "sigma_reg": (0.5, 0.2),
+        "min_count": 3,
+        "sigma_reg": by_order(0.5, 0.2),
     },
     "all pairs": {
         "all_pairs": True,
@@ -314,8 +317,8 @@ def test_optimum_is_that_of_one_machine(name, client):
 @pytest.mark.parametrize(
     ("scheme", "settings"),
     [
-        ("runs", {"min_segment_length": {"B": 1}}),
-        ("bio", {"max_segment_length": {"A": 9}, "class_weight": "balanced", "max_order": 2}),
+        ("runs", {"segment_length": {"B": (1, None)}}),
+        ("bio", {"segment_length": {"A": 9}, "class_weight": "balanced", "max_order": 2}),
         ("segments", {"l1_reg": 0.2}),
     ],
 )
@@ -328,7 +331,7 @@ def test_segments(scheme, settings, client):
     local = HighOrderSemiCRF(**settings).fit(X, given)
     remote = DaskSequenceLabeler(HighOrderSemiCRF(**settings), client).fit(parts(X), parts(given))
     check_same(remote, local)
-    assert remote.estimator_.max_segment_length_ == local.max_segment_length_
+    assert remote.estimator_.segment_length_ == local.segment_length_
     assert remote.predict(parts(X)).compute() == local.predict(X)
     assert remote.score(parts(X), parts(given)) == pytest.approx(local.score(X, given))
 

@@ -10,10 +10,10 @@ import pytest
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
-from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
+from sklearn_hocrf import Constraints, HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf.inspection import SegmentsDisplay
 from sklearn_hocrf.metrics import extract_segments
-from sklearn_hocrf.settings import Constraints, SegmentDecoding, TokenDecoding
+from sklearn_hocrf.settings import SegmentDecoding, TokenDecoding
 from sklearn_hocrf.text import convert_tags
 from sklearn_hocrf.training import Hinge
 
@@ -236,7 +236,7 @@ SEMI = {"bio": TAGS["bio"], "bioes": TAGS["bioes"], "runs": ["a", "b", "c"]}
 def test_segmentations(seed, scheme):
     X, y = random_data(seed, SEMI[scheme], longest=3)
     y = y if scheme == "runs" else [legalised(labels, scheme) for labels in y]
-    crf = HighOrderSemiCRF(max_order=seed % 3, scheme=scheme, max_segment_length=3, sigma_reg=3.0, tol=1e-2)
+    crf = HighOrderSemiCRF(max_order=seed % 3, scheme=scheme, segment_length=3, sigma_reg=3.0, tol=1e-2)
     crf.fit(X, y)
     X = X[:4]
     crf.set_params(decoding=TokenDecoding())

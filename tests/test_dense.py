@@ -16,9 +16,12 @@ from internals import (
     Problem,
     SegmentModel,
     SequenceBatch,
+    as_sparse,
+    cut_sequences,
     given_patterns,
     read_training_sequences,
     tie_weights,
+    without_dense,
 )
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
@@ -59,7 +62,7 @@ def by_key(layout, numbers):
 
 def check_layouts(build, sparse_batch, dense_batch, truth, weight):
     """Check which pairs there are, and what the labels count."""
-    for options in ({"all_pairs": True}, {"all_pairs": False}, {"all_pairs": False, "min_pair_count": 1.5}):
+    for options in ({"all_pairs": True}, {"all_pairs": False}, {"all_pairs": False, "min_count": 1.5}):
         layouts = [build(batch, sequence_weight=weight, **options) for batch in (sparse_batch, dense_batch)]
         assert pair_keys(layouts[0]) == pair_keys(layouts[1])
         counts = [
@@ -142,13 +145,13 @@ def test_long_sequences_cut_by_position(width, dtype):
     dense = SequenceBatch.from_table(values, offsets)
     assert dense.dense.values.dtype == dtype
     model = reschedule(ChainModel(layout, weights), cut_size=4000, tile_sizes=(2000, 4000))
-    expected, found = (model.expectations(model.plan(batch)) for batch in (dense.as_sparse(), dense))
+    expected, found = (model.expectations(model.plan(batch)) for batch in (as_sparse(dense), dense))
     assert_allclose(found.log_z, expected.log_z, rtol=1e-12)
     assert_allclose(found.counts, expected.counts, **CLOSE)
     assert all(
         np.array_equal(*pair) for pair in zip(found, model.expectations(model.plan(dense), n_jobs=2), strict=True)
     )
-    assert_array_equal(model.decode(dense), model.decode(dense.as_sparse()))
+    assert_array_equal(model.decode(dense), model.decode(as_sparse(dense)))
 
 
 # ---------------------------------------------------------------------------------------------------------- estimators
@@ -164,7 +167,7 @@ LENGTHS = [5, 1, 17, 9, 30, 12, 3, 8]
 X, Y = draw(np.random.default_rng(0), LENGTHS, 5)
 TABLE, OFFSETS = np.concatenate(X), np.cumsum([0, *LENGTHS])
 DENSE = SequenceBatch.from_table(TABLE, OFFSETS)
-SPARSE = DENSE.as_sparse()
+SPARSE = as_sparse(DENSE)
 
 
 def test_equal_columns_are_not_tied():
@@ -172,7 +175,7 @@ def test_equal_columns_are_not_tied():
     twice = SequenceBatch.from_table(np.hstack([TABLE, TABLE]), OFFSETS)
     layout = HighOrderCRF(0).fit(twice, Y)._layout
     assert tie_weights(layout, twice).layout.n_weights == layout.n_weights
-    assert tie_weights(layout, twice.as_sparse()).layout.n_weights == crf._layout.n_weights
+    assert tie_weights(layout, as_sparse(twice)).layout.n_weights == crf._layout.n_weights
 
 
 # --------------------------------------------------------------------------------------------------- what becomes dense
@@ -243,17 +246,17 @@ def test_batches_are_cut_and_copied():
     batch = mixed()
     table = [[1, 0, 0, 1], [0, 2, 2, 3], [0, 4, 0, 5], [3, 6, 4, 7], [0, 8, 5, 9]]
     assert batch.toarray().tolist() == batch.tocsr().toarray().tolist() == table
-    assert batch.as_sparse().toarray().tolist() == table
-    assert batch.as_sparse().dense is None
+    assert as_sparse(batch).toarray().tolist() == table
+    assert as_sparse(batch).dense is None
     assert batch[2].toarray().tolist() == table[2:]
     assert batch[1].toarray().tolist() == []
     assert batch[[2, 0]].toarray().tolist() == table[2:] + table[:2]
-    assert batch.cut(np.array([3, 1]), np.array([4, 2])).toarray().tolist() == [table[3], table[1]]
+    assert cut_sequences(batch, np.array([3, 1]), np.array([4, 2])).toarray().tolist() == [table[3], table[1]]
     again = pickle.loads(pickle.dumps(batch))
     assert again.toarray().tolist() == table
     assert again.dense.values.dtype == np.float32
     assert not again.dense.values.flags.writeable
-    assert batch.without_dense().toarray()[:, [1, 3]].tolist() == [[0, 0]] * 5
+    assert without_dense(batch).toarray()[:, [1, 3]].tolist() == [[0, 0]] * 5
     assert repr(batch) == "SequenceBatch(3 sequences, 5 tokens, 4 features)"
 
 

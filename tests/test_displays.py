@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 from internals import COLORS, GREY, color_map, number, summed_reasons
 
-from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
+from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, make_pipeline
 from sklearn_hocrf.feature_extraction import SequenceBatch, SequenceFeatureExtractor
 from sklearn_hocrf.inspection import SegmentsDisplay, explain
 from sklearn_hocrf.metrics import error_table, extract_segments
 from sklearn_hocrf.model_selection import CalibratedSequenceLabeler, PenaltySearchCV
-from sklearn_hocrf.pipeline import make_pipeline
 from sklearn_hocrf.text import tokenize
 
 X = [["Ann", "Lee", "met", "Bob"], ["We", "met", "Ann"], ["Bob"]] * 2
@@ -292,7 +291,7 @@ def test_odd_explanation():
     text = safe(explain(crf, [words], 0, 0)).text
     assert "<script>alert(1)</script>: <i> rather than $y_$" in text
     assert "<i> $y_$" in text
-    segments = HighOrderSemiCRF(max_segment_length=3).fit([words], [labels])
+    segments = HighOrderSemiCRF(segment_length=3).fit([words], [labels])
     safe(explain(segments, [words], 0, 0)).text.index("<i> of [")
 
 
@@ -316,7 +315,7 @@ def test_runs_have_probabilities():
 def test_nothing_hidden_reaches_the_terminal():
     words, labels = [["\x1b[31ma"], ["b"]], ["\x1b[0m", "x\u202e"]
     explanation = explain(HighOrderCRF().fit([words], [labels]), [words], 0, 0)
-    segments = explain(HighOrderSemiCRF(max_segment_length=2).fit([words], [labels]), [words], 0, 0)
+    segments = explain(HighOrderSemiCRF(segment_length=2).fit([words], [labels]), [words], 0, 0)
     for text in (explanation.title, segments.title, repr(explanation), repr(segments)):
         assert not set(text) & {"\x1b", "\u202e"}
         assert "\\x1b[31ma: " in text

@@ -16,7 +16,14 @@ DOCS = CHECKOUT / "docs"
 BUILT = ("_build", "generated")
 PAGES = [path for path in sorted(DOCS.rglob("*.md")) if not set(BUILT) & set(path.parts)]
 PUBLIC_MODULES = [m for _, m, _ in pkgutil.iter_modules(sklearn_hocrf.__path__) if m[0] != "_"]
-TOP = ("HighOrderCRF", "HighOrderSemiCRF", "TRUSTED_TYPES", "__version__")  # documented where users import them from
+TOP = (
+    "Constraints",
+    "HighOrderCRF",
+    "HighOrderSemiCRF",
+    "TRUSTED_TYPES",
+    "__version__",
+    "make_pipeline",
+)  # documented where users import them from
 
 
 def names_on_api_pages():

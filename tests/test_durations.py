@@ -6,11 +6,11 @@ import math
 import numpy as np
 import pytest
 from internals import LengthBlock, NegativeLogLikelihood, Problem
+from segment_cases import WITH_INTERCEPTS
 from test_holes import problem_of
 
-from sklearn_hocrf import HighOrderSemiCRF
+from sklearn_hocrf import HighOrderSemiCRF, make_pipeline
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
-from sklearn_hocrf.pipeline import make_pipeline
 
 LONGEST = 40
 SHAPE, SCALE = {"a": 8.0, "b": 2.0, "c": 3.0}, {"a": 1.0, "b": 2.0, "c": 4.0}
@@ -45,7 +45,7 @@ def pipeline(sigma=30.0, tol=1e-4, **options):
     return make_pipeline(
         SequenceFeatureExtractor(),
         SegmentFeatureExtractor(**options),
-        HighOrderSemiCRF(sigma_reg=sigma, max_segment_length=LONGEST, tol=tol),
+        HighOrderSemiCRF(sigma_reg=sigma, segment_length=LONGEST, tol=tol),
     )
 
 
@@ -121,10 +121,10 @@ def test_the_intercept_of_tokens_is_the_weight_of_the_length(intercept):
     rng = np.random.default_rng(3)
     X, y = drawn(rng, 10)
     batch = make_pipeline(SequenceFeatureExtractor(), SegmentFeatureExtractor(length="gamma")).fit_transform(X, y)
-    crf = HighOrderSemiCRF(fit_intercept=intercept, tol=1e-8).fit(batch, y)
+    crf = WITH_INTERCEPTS[intercept](tol=1e-8).fit(batch, y)
     assert not crf.token_intercept_.any()
     assert len(crf._layout.token_labels) == 0
-    of_pairs = HighOrderSemiCRF(fit_intercept=intercept, feature_order={"length": (1,)}, tol=1e-1).fit(batch, y)
+    of_pairs = WITH_INTERCEPTS[intercept](feature_order={"length": (1,)}, tol=1e-1).fit(batch, y)
     assert of_pairs.token_intercept_.all() == (intercept != "segment")  # no single label has the feature
     if intercept is True:
         log = SegmentFeatureExtractor(vector_functions=log_length)

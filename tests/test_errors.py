@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 from internals import table_of
 
-from sklearn_hocrf import HighOrderCRF
+from sklearn_hocrf import HighOrderCRF, make_pipeline
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 from sklearn_hocrf.metrics import error_table, extract_segments, segment_confusion, segment_f1_score
-from sklearn_hocrf.pipeline import make_pipeline
 
 TAGS = ["O", "O", "B-A", "I-A", "B-B", "I-B"]
 

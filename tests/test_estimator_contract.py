@@ -73,7 +73,7 @@ def assert_same_fit(one, other):
     assert one.predict(X) == other.predict(X)
     if isinstance(one, HighOrderSemiCRF):
         np.testing.assert_array_equal(one.segment_labels_, other.segment_labels_)
-        assert one.max_segment_length_ == other.max_segment_length_
+        assert one.segment_length_ == other.segment_length_
         for ours, theirs in zip(one.segment_marginals(X), other.segment_marginals(X), strict=True):
             np.testing.assert_array_equal(ours, theirs)
 
@@ -139,7 +139,7 @@ def test_copies_compile_nothing_anew(fitted):
 def test_grid_search_over_a_pipeline_of_raw_tokens(estimator):
     pipe = make_pipeline(SequenceFeatureExtractor(), estimator())
     step = estimator.__name__.lower()
-    grid = {f"{step}__sigma_reg": [0.3, (1, 3)], f"{step}__max_order": [1, 2]}
+    grid = {f"{step}__sigma_reg": [0.3, {"word": 1, None: 3}], f"{step}__max_order": [1, 2]}
     search = GridSearchCV(pipe, grid, cv=3).fit(WORDS, Y)
     assert search.score(WORDS, Y) == 1
     assert search.predict(WORDS[:2]) == Y[:2]
@@ -183,7 +183,7 @@ def test_grid_search_over_features_of_segments():
     tags = [[("B-" if t == 0 or y != labels[t - 1] else "I-") + y for t, y in enumerate(labels)] for labels in Y]
     features = SegmentFeatureExtractor(begin=True, length="gamma", identity=True, scheme="bio")
     pipe = make_pipeline(SequenceFeatureExtractor(), features, HighOrderSemiCRF(scheme="bio"))
-    grid = {"highordersemicrf__max_segment_length": [None, 6], "highordersemicrf__max_order": [1, 2]}
+    grid = {"highordersemicrf__segment_length": [None, 6], "highordersemicrf__max_order": [1, 2]}
     search = GridSearchCV(pipe, grid, cv=KFold(3)).fit(WORDS, tags)
     assert search.score(WORDS, tags) > 0.9
     assert not np.isnan(search.cv_results_["mean_test_score"]).any()

@@ -25,11 +25,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 from test_known import random_words
 
-from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
+from sklearn_hocrf import Constraints, HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf.datasets import make_markov_sequences
 from sklearn_hocrf.metrics import log_likelihood_scorer
 from sklearn_hocrf.model_selection import PenaltySearchCV
-from sklearn_hocrf.settings import Constraints
 
 SEGMENTATIONS = [
     [(0, 3, "x"), (3, 4, "O"), (4, 6, "y"), (6, 7, "x")],
@@ -66,7 +65,7 @@ def with_holes(rng, scheme, **options):
         X, _, y = labelled(rng)
         return HighOrderCRF(2, **options), X, y
     X, y = segmented(rng, scheme)
-    return HighOrderSemiCRF(2, scheme=scheme, max_segment_length=LIMITS.get(scheme, 4), **options), X, y
+    return HighOrderSemiCRF(2, scheme=scheme, segment_length=LIMITS.get(scheme, 4), **options), X, y
 
 
 LENGTHS = (token_block(BAG, range(2)), LengthBlock("capped", 3))
@@ -277,7 +276,7 @@ def test_sets_name_labels_that_holes_hide():
     assert crf.classes_.tolist() == ["w", "x", "y"]
     tagged = HighOrderSemiCRF(scheme="bio").fit(X, [["B-x", None, "O"], [{"B-y", "I-y", "O"}, "O"]])
     assert tagged.segment_labels_.tolist() == ["O", "x", "y"]
-    assert tagged.max_segment_length_ == {"O": 1, "x": 1, "y": 1}
+    assert tagged.segment_length_ == {"O": (1, 1), "x": (1, 1), "y": (1, 1)}
 
 
 def test_patterns_come_from_windows_without_holes():
@@ -285,7 +284,7 @@ def test_patterns_come_from_windows_without_holes():
     crf = HighOrderCRF(2).fit(X, [["x", None, "y"], ["y", "y", "x"]])
     assert crf.patterns_ == [("x",), ("y",), ("y", "x"), ("y", "y"), ("y", "y", "x")]
     assert crf.coef_.toarray()[:, crf.feature_names_in_ == "d"].sum() != 0
-    gap = HighOrderSemiCRF(scheme="segments", max_segment_length=2)
+    gap = HighOrderSemiCRF(scheme="segments", segment_length=2)
     gap.fit(X, [[(0, 1, "x"), (2, 3, "x")], [(0, 1, "y"), (1, 3, "x")]])
     assert ("x", "x") not in gap.patterns_
     assert ("y", "x") in gap.patterns_
@@ -294,9 +293,9 @@ def test_patterns_come_from_windows_without_holes():
 def test_lengths_of_segments_are_at_least_those_of_known_pieces():
     X = [[["a"], ["b"], ["c"], ["d"]], [["b"], ["a"]]]
     bio = HighOrderSemiCRF(scheme="bio").fit(X, [["O", None, "I-x", "I-x"], ["B-x", "O"]])
-    assert bio.max_segment_length_ == {"O": 1, "x": 3}  # it begins before the third token
+    assert bio.segment_length_ == {"O": (1, 1), "x": (1, 3)}  # it begins before the third token
     runs = HighOrderSemiCRF(scheme="runs").fit(X, [["x", "x", None, "y"], ["y", "y"]])
-    assert runs.max_segment_length_ == {"x": 2, "y": 2}
+    assert runs.segment_length_ == {"x": (1, 2), "y": (1, 2)}
 
 
 @pytest.mark.parametrize("mark", ["-", -100, np.nan])
@@ -374,11 +373,13 @@ def test_what_cannot_be_learned_from(y, message):
 def test_nothing_agrees():
     X = [[["a"], ["b"], ["c"], ["d"]]] * 3
     y = [["B-x", "I-x", "O", "O"], None, ["O", "B-x", "I-x", "I-x"]]
-    short = HighOrderSemiCRF(scheme="bio", max_segment_length=2)
-    with pytest.raises(ValueError, match=r"segment \(1, 4, 'x'\) of sequence 2 of y has 3 tokens, but max_seg"):
+    short = HighOrderSemiCRF(scheme="bio", segment_length=2)
+    with pytest.raises(
+        ValueError, match=r"segment \(1, 4, 'x'\) of sequence 2 .* has 3 tokens, but segment_length allows 2"
+    ):
         short.fit(X, y)
     y[2] = [None, "I-x", "I-x", None]
-    with pytest.raises(ValueError, match="sequence 2: no labelling .* y, max_segment_length and .* none left is 2$"):
+    with pytest.raises(ValueError, match="sequence 2: no labelling .* y, segment_length and .* none left is 2$"):
         short.fit(X, y, [1, 0, 1])
     rules = Constraints(forbid=[("x", "y")], start=["x"])
     with pytest.raises(ValueError, match="sequence 1: no labelling agrees with y and the constraints; .* left is 0$"):
@@ -395,7 +396,7 @@ def test_a_warning_where_nearly_all_is_missing():
 def test_segments_with_gaps_everywhere_are_no_segments_outside():
     X = [[["a"], ["b"], ["c"]], [["b"], ["a"]]]
     with pytest.warns(UserWarning, match=r"no sequence of y is tiled by its segments: .* fill them with segments"):
-        HighOrderSemiCRF(scheme="segments", max_segment_length=2).fit(X, [[(0, 1, "x")], [(1, 2, "y")]])
+        HighOrderSemiCRF(scheme="segments", segment_length=2).fit(X, [[(0, 1, "x")], [(1, 2, "y")]])
 
 
 @pytest.mark.parametrize("method", ["fit", "partial_fit"])

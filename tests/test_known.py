@@ -13,10 +13,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import _safe_indexing
 
-from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
+from sklearn_hocrf import Constraints, HighOrderCRF, HighOrderSemiCRF, make_pipeline
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
-from sklearn_hocrf.pipeline import make_pipeline
-from sklearn_hocrf.settings import Constraints
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -50,7 +48,7 @@ def random_segments(rng, scheme, max_order=1):
         [(0, 1, "O"), (1, 2, "x"), (2, 3, "O"), (3, 4, "y")],
     ]
     y = [written(segmentation, scheme) for segmentation in segmentations]
-    estimator = HighOrderSemiCRF(max_order, scheme=scheme, min_segment_length={"y": 2}, max_iter=0)
+    estimator = HighOrderSemiCRF(max_order, scheme=scheme, segment_length={"y": (2, None)}, max_iter=0)
     return with_random_weights(estimator.fit(X, y), rng)
 
 
@@ -59,9 +57,8 @@ def labellings_of(estimator, length):
     if isinstance(estimator, HighOrderCRF):
         return list(itertools.product(estimator.classes_.tolist(), repeat=length))
     labels = estimator.segment_labels_.tolist()
-    limits = estimator.max_segment_length_, estimator.min_segment_length_
-    longest, shortest = (tuple(limit[label] for label in labels) for limit in limits)
-    model = segment_oracle.Model(len(labels), longest, estimator.scheme != "runs", {}, {}, shortest)
+    shortest, longest = zip(*(estimator.segment_length_[label] for label in labels), strict=True)
+    model = segment_oracle.Model(len(labels), longest, estimator.scheme_ != "runs", {}, {}, shortest)
     every = segment_oracle.segmentations(model, length)
     return [[(u, v, labels[y]) for u, v, y in segmentation] for segmentation in every]
 

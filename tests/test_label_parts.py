@@ -470,7 +470,7 @@ def test_dense_columns(estimator):
     np.testing.assert_allclose(dense.part_coef_.toarray(), loose.part_coef_.toarray(), atol=1e-5)
     np.testing.assert_allclose(dense.log_likelihood(table, Y), loose.log_likelihood(table, Y), rtol=1e-4)
     assert estimator(**options, solver=SGD(max_iter=3, random_state=0)).fit(table, Y).part_coef_.nnz
-    rare = estimator(**options, min_pair_count=18.0)
+    rare = estimator(**options, min_count=18.0)
     np.testing.assert_array_equal(
         rare.fit(table, Y).part_coef_.astype(bool).toarray(),
         rare.fit([sparse.csr_array(rows) for rows in table], Y).part_coef_.astype(bool).toarray(),
@@ -485,7 +485,7 @@ def test_rare_pairs_of_parts_get_no_weight(estimator):
             for part in split(tag):
                 for name in row:
                     counts[part, name] = counts.get((part, name), 0) + 1
-    crf = estimator(label_parts=split, min_pair_count=4, max_iter=2).fit(X, Y)
+    crf = estimator(label_parts=split, min_count=4, max_iter=2).fit(X, Y)
     rows, columns = crf.part_coef_.nonzero()
     found = {(crf.label_parts_[s], crf.feature_names_in_[f]) for s, f in zip(rows, columns, strict=True)}
     assert found <= {pair for pair, count in counts.items() if count >= 4}

@@ -9,12 +9,10 @@ import pytest
 from internals import template_of
 from test_known import Enumeration, random_chain, random_segments, random_words, tags_of, with_random_weights
 
-from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
+from sklearn_hocrf import Constraints, HighOrderCRF, HighOrderSemiCRF, make_pipeline
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
 from sklearn_hocrf.inspection import explain, weights
 from sklearn_hocrf.model_selection import CalibratedSequenceLabeler
-from sklearn_hocrf.pipeline import make_pipeline
-from sklearn_hocrf.settings import Constraints
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 SCHEMES = ["runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"]
@@ -38,7 +36,7 @@ class Paths:
         possible = np.flatnonzero(every.log_p > -np.inf)
         self.log_p = every.log_p[possible]
         labellings = [every.labellings[i] for i in possible]
-        self.scheme = getattr(estimator, "scheme", None)
+        self.scheme = getattr(estimator, "scheme_", None) if hasattr(estimator, "scheme") else None
         self.segments = labellings if self.scheme else [[(t, t + 1, y) for t, y in enumerate(z)] for z in labellings]
         best = np.flatnonzero(self.log_p >= self.log_p.max() - 1e-12)  # several where tokens are the same
         (decoded,) = estimator.predict([words])
@@ -235,7 +233,7 @@ def test_segments_as_lists():
 
 
 def test_where_there_is_no_choice():
-    crf = HighOrderSemiCRF(scheme="segments", max_segment_length=1).fit([[["a"], ["b"]]], [[(0, 1, "x"), (1, 2, "x")]])
+    crf = HighOrderSemiCRF(scheme="segments", segment_length=1).fit([[["a"], ["b"]]], [[(0, 1, "x"), (1, 2, "x")]])
     for position in (None, 0):
         with pytest.raises(ValueError, match="nothing to explain"):
             explain(crf, [[["a"], ["b"]]], 0, position)
@@ -317,6 +315,3 @@ def test_templates_of_names():
     assert found == {"w:a=b": "w", "w:10:30": "w", "n": "n", "in:x:y": "in:x", "all:p:q": "all:p"}
     assert template_of("a\\=b[0]=c=d") == "a\\=b[0]"
     assert template_of("=x") == "=x"
-
-
-# --- importance of templates ------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import oracle
 import pytest
 import segment_cases as sc
 import segment_oracle as so
-from cases import cases, random_case, to_batch, to_codes, to_layout
+from cases import by_order, cases, random_case, to_batch, to_codes, to_layout
 from hypothesis import given
 from hypothesis import strategies as st
 from internals import (
@@ -596,7 +596,7 @@ def fit(estimator, *args, sample_weight=None, **parameters):
 @pytest.mark.parametrize("max_order", [0, 1, 2, 3])
 @every_estimator
 def test_hinge_of_every_order(estimator, max_order):
-    parameters = {"feature_order": {"ending": 1}, "class_weight": "balanced", "sigma_reg": (1.0, 2.0)}
+    parameters = {"feature_order": {"ending": 1}, "class_weight": "balanced", "sigma_reg": by_order(1.0, 2.0)}
     crf = fit(estimator, max_order, objective="hinge", sample_weight=SAMPLE_WEIGHT, **parameters)
     assert 0 <= crf.optimality_gap_ <= 0.01 * crf.objective_history_[-1]
     assert crf.n_passes_ == 2 * crf.n_iter_ + 1
@@ -718,7 +718,7 @@ def test_own_instances():
         ({"objective": "perceptron", "solver": "bcfw"}, "FrankWolfe needs cost.*solver='perceptron'"),
         ({"objective": "perceptron", "l1_reg": 0.1}, "AveragedPerceptron uses no penalty, but l1_reg or penalty"),
         ({"objective": "perceptron", "penalty": L2(1.0)}, "AveragedPerceptron uses no penalty"),
-        ({"objective": "hinge", "sigma_reg": (1.0, math.inf)}, "use finite values of sigma_reg"),
+        ({"objective": "hinge", "sigma_reg": by_order(1.0, math.inf)}, "use finite values of sigma_reg"),
     ],
 )
 def test_what_does_not_go_together_is_refused(estimator, parameters, message):

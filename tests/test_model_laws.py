@@ -302,7 +302,7 @@ def assert_same_model(one, other, X):
     for name in ("coef_", "part_coef_", "pattern_coef_", "token_intercept_", "objective_history_", "classes_"):
         ours, theirs = (getattr(model, name, None) for model in (one, other))
         np.testing.assert_array_equal(*(part.toarray() if hasattr(part, "tocsr") else part for part in (ours, theirs)))
-    for name in ("patterns_", "n_iter_", "optimality_gap_", "n_features_in_", "max_segment_length_", "pruning_recall_"):
+    for name in ("patterns_", "n_iter_", "optimality_gap_", "n_features_in_", "segment_length_", "pruning_recall_"):
         assert getattr(one, name, None) == getattr(other, name, None)
     assert_same(answers(one, X), answers(other, X))
 

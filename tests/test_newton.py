@@ -4,7 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
-from cases import random_case, to_batch, to_codes, to_layout
+from cases import by_order, random_case, to_batch, to_codes, to_layout
 from internals import CHAIN, SEGMENTS, Problem
 from segment_cases import LENGTHS, WHOLE, random_segment_case, to_segment_batch, to_segment_layout, to_segments
 from sklearn.base import clone
@@ -246,7 +246,7 @@ def test_overflow_is_refused():
 
 @both_estimators
 def test_estimators_find_the_same_optimum(estimator):
-    settings = {"max_order": 2, "sigma_reg": [2.0, 1.0], "tol": 1e-8}
+    settings = {"max_order": 2, "sigma_reg": by_order(2.0, 1.0), "tol": 1e-8}
     newton = estimator(solver="newton-cg", **settings).fit(X, Y)
     lbfgs = estimator(solver="lbfgs", max_iter=5000, **settings).fit(X, Y)
     np.testing.assert_allclose(newton.coef_.toarray(), lbfgs.coef_.toarray(), rtol=0, atol=1e-6)

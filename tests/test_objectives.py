@@ -31,7 +31,7 @@ def training_case(seed=0, lengths=(7, 1, 5, 9, 4, 6), n_labels=3, max_order=2, f
     return random_case(rng, n_labels, lengths, max_order, 8, 1.0, list(feature_orders))
 
 
-def naive_pairs(case, sequence_weight, all_pairs, min_pair_count):
+def naive_pairs(case, sequence_weight, all_pairs, min_count):
     """Return the (feature, pattern) pairs that have a weight."""
     allowed = [(f, z) for f, k in enumerate(case.feature_orders) for z in case.model.patterns if len(z) - 1 in k]
     if all_pairs:
@@ -41,7 +41,7 @@ def naive_pairs(case, sequence_weight, all_pairs, min_pair_count):
         for t, row in enumerate(rows):
             for f, z in allowed:
                 seen[f, z] += weight * (f in row and oracle.occurs(z, labels, t))
-    threshold = min_pair_count if min_pair_count > 1 else 0
+    threshold = min_count if min_count > 1 else 0
     return {pair for pair, count in seen.items() if count > 0 and count >= threshold}
 
 
@@ -63,10 +63,10 @@ def training_data(draw):
     case = draw(cases())
     weights = draw(st.lists(SEQUENCE_WEIGHTS, min_size=len(case.labels), max_size=len(case.labels)))
     all_pairs = draw(st.booleans())
-    min_pair_count = 1 if all_pairs else draw(st.sampled_from([1, 2, 3]))
+    min_count = 1 if all_pairs else draw(st.sampled_from([1, 2, 3]))
     options = {
         "all_pairs": all_pairs,
-        "min_pair_count": min_pair_count,
+        "min_count": min_count,
         "fit_intercept": draw(st.booleans()),
     }
     return case, np.array(weights), options
@@ -76,7 +76,7 @@ def training_data(draw):
 def test_which_weights_there_are(drawn):
     case, weights, options = drawn
     layout, _ = prepare(case, weights, **options)
-    pairs = naive_pairs(case, weights, options["all_pairs"], options["min_pair_count"])
+    pairs = naive_pairs(case, weights, options["all_pairs"], options["min_count"])
     biases = naive_biases(case, options["fit_intercept"])
     assert layout.n_weights == len(pairs) + len(biases)
     assert layout.n_features == len(case.feature_orders)
@@ -88,12 +88,12 @@ def test_which_weights_there_are(drawn):
     assert of_pairs == {(f, z): len(z) for f, z in pairs}
 
 
-@pytest.mark.parametrize(("min_pair_count", "kept"), [(1, {(0,), (1,), (0, 0), (0, 1)}), (2, {(0,)}), (3, set())])
-def test_pairs_seen_just_often_enough_are_kept(min_pair_count, kept):
+@pytest.mark.parametrize(("min_count", "kept"), [(1, {(0,), (1,), (0, 0), (0, 1)}), (2, {(0,)}), (3, set())])
+def test_pairs_seen_just_often_enough_are_kept(min_count, kept):
     model = oracle.Model(3, dict.fromkeys([(0,), (1,), (2,), (0, 0), (0, 1)], 0.0), {})
     rows = [{0: 1.0}, {0: -0.5}, {0: 2.0}]
     case = Case(model, [(0, 1)], [rows, [{}, {0: 1.0}]], [(0, 0, 1), (0, 1)])
-    layout, _ = prepare(case, np.array([1.0, 0.0]), min_pair_count=min_pair_count)
+    layout, _ = prepare(case, np.array([1.0, 0.0]), min_count=min_count)
     assert spread(layout, np.ones(layout.n_weights))[1].keys() == {(0, z) for z in kept}
 
 
@@ -161,9 +161,9 @@ def test_weight_two_is_the_sequence_twice_and_zero_is_absence():
     weights = np.array([2.0, 1.0, 0.0, 1.0, 2.0, 0.0])
     chosen = [0, 0, 1, 3, 4, 4]
     repeated = case._replace(sequences=[case.sequences[n] for n in chosen], labels=[case.labels[n] for n in chosen])
-    for min_pair_count in 1, 2:
-        layout, objective = prepare(case, weights, min_pair_count=min_pair_count)
-        other, same = prepare(repeated, min_pair_count=min_pair_count)
+    for min_count in 1, 2:
+        layout, objective = prepare(case, weights, min_count=min_count)
+        other, same = prepare(repeated, min_count=min_count)
         w = np.random.default_rng(2).normal(size=layout.n_weights)
         np.testing.assert_array_equal(other.order_of_weight, layout.order_of_weight)
         value, gradient = objective.value_gradient(w)

@@ -12,11 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
+from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, make_pipeline
 from sklearn_hocrf._inference.schedule import Plan
 from sklearn_hocrf._validation._attributes import Vocabulary, read_attributes
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
-from sklearn_hocrf.pipeline import make_pipeline
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*did not converge", "ignore:.*is a lambda")
 

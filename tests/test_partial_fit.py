@@ -44,7 +44,7 @@ def estimator(request):
 @pytest.fixture(params=SOLVERS)
 def crf(request, estimator):
     crf = estimator(max_order=2, solver=request.param, random_state=0, sigma_reg=2.0)
-    return crf.set_params(max_segment_length=9) if estimator is HighOrderSemiCRF else crf
+    return crf.set_params(segment_length=9) if estimator is HighOrderSemiCRF else crf
 
 
 def batches(size, X=X, Y=Y):
@@ -93,7 +93,7 @@ def test_verbose_streams_write_a_line_a_call(capsys):
 def test_many_rounds_through_a_stream_come_to_the_optimum(estimator, solver):
     settings = {"max_order": 1}
     if estimator is HighOrderSemiCRF:
-        settings["max_segment_length"] = 9
+        settings["segment_length"] = 9
     best = estimator(**settings).fit(X, Y)
     crf = estimator(**settings, solver=solver(n_sequences=len(X), random_state=0))
     for _ in range(25):
@@ -173,7 +173,7 @@ def test_features_of_segments():
     extractor = SegmentFeatureExtractor(identity=True, length="indicator", max_length=9)
     words = WORDS[:60]
     batch = extractor.fit(words, Y[:60]).transform(words)
-    crf = HighOrderSemiCRF(solver="adagrad", random_state=0, max_segment_length=9)
+    crf = HighOrderSemiCRF(solver="adagrad", random_state=0, segment_length=9)
     for start in range(0, 60, 20):
         crf.partial_fit(batch[start : start + 20], Y[start : start + 20], classes=CLASSES)
     assert crf.score(batch, Y[:60]) > 0.8
@@ -260,7 +260,7 @@ def test_tags():
     assert crf.segment_labels_.tolist() == ["O", "P", "Q"]
     with pytest.raises(ValueError, match="unknown label 'R'"):
         crf.partial_fit(TOKENS[2:], [["B-R", "O"]])
-    with pytest.raises(ValueError, match="segment .* has 3 tokens, but max_segment_length allows 2.*first call"):
+    with pytest.raises(ValueError, match="segment .* has 3 tokens, but segment_length allows 2.*first call"):
         crf.partial_fit(TOKENS[:1], [["B-P", "I-P", "I-P"]])
     with pytest.raises(ValueError, match="classes: 'Z' is not a tag of scheme='bio'"):
         clone(crf).partial_fit(TOKENS, TAGS, classes=["Z"])
@@ -269,11 +269,11 @@ def test_tags():
 def test_segments_that_become_longer():
     crf = HighOrderSemiCRF(solver="adagrad", random_state=0)
     crf.partial_fit([[["a"], ["b"]]], [["A", "B"]])
-    with pytest.raises(ValueError, match="has 2 tokens, but max_segment_length allows 1.*None means the longest"):
+    with pytest.raises(ValueError, match="has 2 tokens, but segment_length allows 1.*None means the longest"):
         crf.partial_fit([[["a"], ["b"]]], [["A", "A"]])
-    crf = clone(crf).set_params(max_segment_length=3).partial_fit([[["a"], ["b"]]], [["A", "B"]])
+    crf = clone(crf).set_params(segment_length=3).partial_fit([[["a"], ["b"]]], [["A", "B"]])
     crf.partial_fit([[["a"], ["b"]]], [["A", "A"]])
-    assert crf.max_segment_length_ == {"A": 3, "B": 3}
+    assert crf.segment_length_ == {"A": (1, 3), "B": (1, 3)}
     lists = clone(crf).set_params(scheme="segments")
     lists.partial_fit([[["a"], ["b"]]], [[(0, 1, "A"), (1, 2, "B")]], classes=["A", "B", "C"])
     lists.partial_fit([[["a"], ["b"]]], [[(0, 2, "C")]])
@@ -318,8 +318,8 @@ def test_other_solvers_have_no_partial_fit(estimator, settings):
 
 
 def test_what_needs_all_of_the_stream_is_refused(crf):
-    with pytest.raises(ValueError, match="min_pair_count=2 counts in all training data"):
-        clone(crf).set_params(min_pair_count=2).partial_fit(X, Y)
+    with pytest.raises(ValueError, match="min_count=2 counts in all training data"):
+        clone(crf).set_params(min_count=2).partial_fit(X, Y)
     with pytest.raises(ValueError, match="class_weight='balanced' counts in all training data"):
         clone(crf).set_params(class_weight="balanced").partial_fit(X, Y)
     weighted = clone(crf).set_params(class_weight={"L": 3.0}).partial_fit(X, Y)
@@ -417,7 +417,7 @@ def test_a_stream_of_raw_tokens(estimator):
     extractor = SequenceFeatureExtractor([(("w", 0),), (("w", -1), ("w", 0))], n_features=2**10)
     crf = estimator(solver="adagrad", random_state=0)
     if estimator is HighOrderSemiCRF:
-        crf.set_params(max_segment_length=9)
+        crf.set_params(segment_length=9)
     for words, y in batches(30, WORDS):
         crf.partial_fit(extractor.transform(words), y, classes=CLASSES)
     assert crf.score(extractor.transform(WORDS), Y) > 0.9

@@ -81,7 +81,7 @@ def searches(draw):
     parameters = {
         "max_order": draw(st.integers(0, 4)),
         "sigma_reg": draw(st.sampled_from([1.0, 3.0, (2.0, 1.0, 0.5)])),
-        "min_pattern_count": draw(st.sampled_from([1, 2, 1.5])),
+        "min_count": draw(st.sampled_from([1, 2, 1.5])),
         "fit_intercept": draw(st.booleans()),
     }
     return features, labels, weight, strengths, parameters
@@ -209,7 +209,7 @@ def test_warm_start_goes_on_from_the_last_patterns():
     assert crf.fit(x, y).patterns_ == fresh.patterns_
     assert crf.objective_history_[-1] == pytest.approx(fresh.objective_history_[-1], rel=1e-7)
     assert len(crf.set_params(max_order=1).fit(x, y).patterns_[-1]) <= 2
-    assert crf.set_params(min_pattern_count=1e9).fit(x, y).patterns_ == [(label,) for label in crf.classes_]
+    assert crf.set_params(min_count=1e9).fit(x, y).patterns_ == [(label,) for label in crf.classes_]
 
 
 # --- the record of the search -----------------------------------------------------------------------------------------

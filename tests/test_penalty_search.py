@@ -6,7 +6,9 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from cases import by_order
 from internals import FoldStep, WeightGroups, _best_index, _settle, _Step, make_fold, split_data, training_data
+from segment_cases import SegmentIntercepts
 from sklearn import config_context
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
@@ -37,14 +39,14 @@ def sequences(seed=0, n=18, labels="abc"):
 
 X, Y = sequences()
 CHAIN = HighOrderCRF(2, tol=EXACT, max_iter=5000)
-SEGMENTS = HighOrderSemiCRF(1, max_segment_length=5, tol=EXACT, max_iter=5000)
+SEGMENTS = HighOrderSemiCRF(1, segment_length=5, tol=EXACT, max_iter=5000)
 MODELS = {
     "chain": CHAIN,
     "features of order 1": clone(CHAIN).set_params(feature_order=1),
     "all_pairs": clone(CHAIN).set_params(all_pairs=True, fit_intercept=False),
     "class_weight": clone(CHAIN).set_params(class_weight={"a": 2.0, "b": 0.5, "c": 1.0}),
     "segments": SEGMENTS,
-    "repeated segments": clone(SEGMENTS).set_params(max_segment_length=1, max_order=2),
+    "repeated segments": clone(SEGMENTS).set_params(segment_length=1, max_order=2),
 }
 
 
@@ -154,10 +156,10 @@ def drawn_model(rng, by_segments):
         "max_order": int(rng.integers(3)),
         "feature_order": int(rng.integers(2)),
         "all_pairs": bool(rng.integers(2)),
-        "min_pair_count": int(rng.integers(1, 3)),
+        "min_count": int(rng.integers(1, 3)),
     }
     if by_segments:  # neighbours may have equal labels
-        return clone(SEGMENTS).set_params(scheme="segments", max_segment_length=3, **parameters)
+        return clone(SEGMENTS).set_params(scheme="segments", segment_length=3, **parameters)
     return clone(CHAIN).set_params(**parameters)
 
 
@@ -194,7 +196,9 @@ def test_error_of_gradients_that_the_search_follows(name):
     """Trained to the tolerance of their step, from the weights of the step before, as in the search."""
     splits = list(KFold(3).split(X))
     # with the other intercept, steps come so near the best penalties that gradients are as small as their errors
-    model = clone(MODELS[name]).set_params(fit_intercept="segment" if name == "segments" else True)
+    model = MODELS[name]
+    if name == "segments":
+        model = SegmentIntercepts(**model.get_params())
     search = PenaltySearchCV(model, cv=splits, max_steps=6, refit=False).fit(X, Y)
     groups, folds = folds_of(model, splits)
     for params, *gradient in zip(
@@ -417,7 +421,7 @@ def test_sample_weight_counts_in_folds_score_and_refit():
 
 
 def test_start_is_the_geometric_mean_of_a_group():
-    final = HighOrderCRF(1, sigma_reg=(0.25, 4.0))
+    final = HighOrderCRF(1, sigma_reg=by_order(0.25, 4.0))
     whole = training_data(final, X, Y, None)
     layout = final._build_layout(whole)
     groups = WeightGroups.of(layout, whole, [("features", 0), None], 1)

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
+from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, make_pipeline
 from sklearn_hocrf.feature_extraction import PhraseFeatures, SegmentFeatureExtractor, SequenceFeatureExtractor
-from sklearn_hocrf.pipeline import make_pipeline
 
 words = st.sampled_from(["a", "A", "b", "c", "ß", "SS"])
 phrase = st.lists(words, min_size=1, max_size=4)

@@ -7,10 +7,10 @@ import pytest
 from internals import WeightGroups, make_fold, pruning, split_data, training_data
 from sklearn.base import clone
 
-from sklearn_hocrf import HighOrderCRF
+from sklearn_hocrf import Constraints, HighOrderCRF
 from sklearn_hocrf.datasets import make_markov_sequences
 from sklearn_hocrf.model_selection import PenaltySearchCV
-from sklearn_hocrf.settings import Constraints, Pruning
+from sklearn_hocrf.settings import Pruning
 
 N_LABELS = 6
 X, Y = make_markov_sequences(24, length=8, n_labels=N_LABELS, noise=0.15, random_state=0)

@@ -27,11 +27,11 @@ from mask_cases import chain_questions, close, feasible
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from sklearn_hocrf import HighOrderCRF
+from sklearn_hocrf import Constraints, HighOrderCRF
 from sklearn_hocrf.datasets import make_markov_sequences
 from sklearn_hocrf.inspection import explain
 from sklearn_hocrf.metrics import extract_segments
-from sklearn_hocrf.settings import Constraints, Pruning, SegmentDecoding
+from sklearn_hocrf.settings import Pruning, SegmentDecoding
 
 SOME = settings(suppress_health_check=list(HealthCheck))
 

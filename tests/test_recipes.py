@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from sklearn_hocrf import HighOrderCRF, text
+from sklearn_hocrf import HighOrderCRF, make_pipeline, text
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
-from sklearn_hocrf.pipeline import make_pipeline
 from sklearn_hocrf.text import TokenizedText, spans_from_tags, tags_from_spans, tokenize
 
 PAGE = (Path(__file__).resolve().parents[1] / "docs" / "guide" / "recipes.md").read_text(encoding="utf-8")

@@ -72,7 +72,7 @@ def test_tokens_have_each_feature_once(make, X):
 def test_entries_that_a_transformer_writes_twice_occur_once():
     batch = TokenTransformer(Repeating()).fit_transform([np.ones((1, 2)), np.ones((1, 2))])
     assert batch.toarray().tolist() == [[3.0, 0.0, 1.0]] * 2
-    model = HighOrderCRF(max_order=0, min_pair_count=2).fit(batch, [["p"], ["q"]])
+    model = HighOrderCRF(max_order=0, min_count=2).fit(batch, [["p"], ["q"]])
     assert model.coef_.nnz == 0, "each feature occurs once with each label"
 
 

@@ -17,14 +17,13 @@ from saved_models import TAGS, chain, estimators, models, segments
 from sklearn.exceptions import InconsistentVersionWarning
 
 import sklearn_hocrf
-from sklearn_hocrf import TRUSTED_TYPES
+from sklearn_hocrf import TRUSTED_TYPES, make_pipeline
 from sklearn_hocrf.feature_extraction import (
     SegmentFeatureExtractor,
     SegmentLogOddsEncoder,
     SequenceDictVectorizer,
     SequenceFeatureExtractor,
 )
-from sklearn_hocrf.pipeline import make_pipeline
 
 sio = pytest.importorskip("skops.io", reason="skops is absent")
 

@@ -519,7 +519,7 @@ def test_vector_functions_are_called_once_a_sequence():
     with pytest.warns(UserWarning, match="local function"):
         batch = SegmentFeatureExtractor((), vector_functions=count).fit_transform(X, y)
     assert calls == [(["a", "b", "c", "d"], 2), (["e"], 1)]
-    HighOrderSemiCRF(max_segment_length=3).fit(batch[:2], y[:2])
+    HighOrderSemiCRF(segment_length=3).fit(batch[:2], y[:2])
     assert max(n for _, n in calls) == 4 + 3 + 2  # all candidates of the first sequence
     assert (
         len(calls) <= 4 * 2

@@ -502,9 +502,9 @@ def test_weight_two_is_the_sequence_twice_and_zero_is_absence():
     case = mixed_case(8, (7, 3, 5, 9, 4, 6))
     weight = np.array([2.0, 1.0, 0.0, 1.0, 2.0, 0.0])
     repeated = case.replace_sequences([0, 0, 1, 3, 4, 4])
-    for min_pair_count in 1, 2:
-        layout, objective = objective_of(case, weight, all_pairs=False, min_pair_count=min_pair_count)
-        other, same = objective_of(repeated, all_pairs=False, min_pair_count=min_pair_count)
+    for min_count in 1, 2:
+        layout, objective = objective_of(case, weight, all_pairs=False, min_count=min_count)
+        other, same = objective_of(repeated, all_pairs=False, min_count=min_count)
         w = np.random.default_rng(2).normal(size=layout.n_weights)
         assert other.n_weights == layout.n_weights
         value, gradient = objective.value_gradient(w)
@@ -524,11 +524,11 @@ def test_rare_pairs_have_no_weight():
     case = SegmentCase(model, [(0, 1), (0,), (0,)], blocks, 1, rows, words, segmentations)
     once = {(0, (0,)), (0, (1,)), (0, (0, 0)), (0, (0, 1)), (1, (0,)), (1, (1,)), (2, (0,))}
     assert kept_pairs(case) == once
-    assert kept_pairs(case, min_pair_count=2) == {(0, (0,)), (0, (1,)), (0, (0, 1)), (1, (0,)), (1, (1,))}
-    assert kept_pairs(case, min_pair_count=3) == set()
+    assert kept_pairs(case, min_count=2) == {(0, (0,)), (0, (1,)), (0, (0, 1)), (1, (0,)), (1, (1,))}
+    assert kept_pairs(case, min_count=3) == set()
     only_first = np.array([1.0, 0.0])
     assert kept_pairs(case, sequence_weight=only_first) == once
-    assert kept_pairs(case, min_pair_count=2, sequence_weight=only_first) == {(0, (0,))}
+    assert kept_pairs(case, min_count=2, sequence_weight=only_first) == {(0, (0,))}
     assert len(kept_pairs(case, all_pairs=True)) == 4 + 2 + 2
 
 
@@ -998,7 +998,7 @@ def test_huge_factors_of_arcs_out_of_reach_are_not_used(bias, channel, longest):
     check_by_enumeration(one_sequence(model, (token_block(CHANNELS[channel], [0]),), [(1,)], [{0: 1.0}, {}, {}]))
 
 
-@pytest.mark.parametrize("features", ["plain", "all", "whole", "length_log_0"])
+@pytest.mark.parametrize("features", ["plain", "all", "whole", "length_gamma_0"])
 @every_order
 def test_extreme_weights_give_finite_gradients(features, orders):
     case = mixed_case(16, (40, 3, 17), features, orders)
@@ -1068,7 +1068,7 @@ def test_lanes_of_very_unequal_lengths(features):
     check_against_recursion(case)
 
 
-@pytest.mark.parametrize("features", ["plain", "I|", "bioes S", "length_log_0", "all"])
+@pytest.mark.parametrize("features", ["plain", "I|", "bioes S", "length_gamma_0", "all"])
 def test_sequences_of_one_token_and_empty_ones(features):
     for lengths in [(1,), (0,), (0, 0), (1, 0, 1), ()]:
         case = mixed_case(20, lengths, features)

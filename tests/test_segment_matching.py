@@ -250,7 +250,7 @@ def test_memory_does_not_grow_with_the_data():
 
 def test_training_starts_from_maximum_likelihood_and_gets_better():
     X, y = make_markov_sequences(15, length=9, n_labels=3, random_state=0)
-    settings = {"max_order": 2, "feature_order": 1, "tol": 1e-6, "max_segment_length": None}
+    settings = {"max_order": 2, "feature_order": 1, "tol": 1e-6, "segment_length": None}
     likelihood = HighOrderSemiCRF(**settings).fit(X, y)
     crf = HighOrderSemiCRF(**settings, objective="local_feature_matching").fit(X, y)
     assert crf.objective_history_[-1] < 0.95 * crf.objective_history_[0]

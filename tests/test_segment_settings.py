@@ -250,7 +250,7 @@ def test_probabilities_of_a_fitted_model_sum_to_one(seed, parameters):
     every = [list(so.segmentations(so.Model(4, (3,) * 4, True, {}, {}), n)) for n in lengths]
     y = [choices[rng.integers(len(choices))] for choices in every]
     batch = batch_of([SegmentFeatureExtractor(scheme="segments", **parameters)], X, y)
-    model = HighOrderSemiCRF(scheme="segments", max_segment_length=3, max_order=0).fit(batch, [list(s) for s in y])
+    model = HighOrderSemiCRF(scheme="segments", segment_length=3, max_order=0).fit(batch, [list(s) for s in y])
     choices = [list(s) for s in every[0]]
     likelihoods = model.log_likelihood(batch[np.zeros(len(choices), int)], choices)
     close(np.exp(likelihoods).sum(), 1.0)

@@ -10,6 +10,7 @@ from internals import BAG, BEGIN, LengthBlock, SequenceBatch, TokenBlock
 from registry import written
 from scipy import sparse
 from scipy.special import logsumexp
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import make_pipeline
 from test_known import labellings_of
@@ -103,10 +104,10 @@ def test_labels_of_any_kind_come_back_as_they_were():
     assert crf.segment_marginals(X)[0].dtype["label"] == np.int16
     assert type(crf.predict_segments(X)[0][0][2]) is int
     tuples = [[(y, 1) for y in labels] for labels in Y["runs"]]
-    crf = HighOrderSemiCRF(max_segment_length={("P", 1): 4}).fit(X, tuples)
+    crf = HighOrderSemiCRF(segment_length={("P", 1): 4}).fit(X, tuples)
     assert crf.segment_labels_.tolist() == [("L", 1), ("O", 1), ("P", 1)]
     assert crf.predict_segments(X)[1] == [(0, 1, ("O", 1)), (1, 2, ("P", 1))]
-    assert crf.max_segment_length_ == {("L", 1): 1, ("O", 1): 1, ("P", 1): 4}
+    assert crf.segment_length_ == {("L", 1): (1, 1), ("O", 1): (1, 1), ("P", 1): (1, 4)}
     assert crf.segment_marginals(X, 0.2)[1]["label"].tolist()[0] in tuples[0]
 
 
@@ -133,14 +134,11 @@ def test_every_form_of_x_gives_the_same_model(convert):
     assert crf.predict(convert(ROWS)) == reference.predict(ROWS)
 
 
-# --- probabilities against enumeration --------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("feature_order", [0, 2])
 def test_segments_of_one_token_make_it_the_crf(feature_order):
     parameters = {"max_order": 2, "feature_order": feature_order, "tol": 1e-6}
     crf = HighOrderCRF(**parameters).fit(X, Y["runs"])
-    semi = HighOrderSemiCRF(max_segment_length=1, **parameters).fit(X, Y["runs"])
+    semi = HighOrderSemiCRF(segment_length=1, **parameters).fit(X, Y["runs"])
     assert semi.patterns_ == crf.patterns_
     np.testing.assert_allclose(semi.objective_history_[[0, -1]], crf.objective_history_[[0, -1]], rtol=1e-10)
     np.testing.assert_allclose(semi.pattern_coef_, crf.pattern_coef_, atol=1e-6)
@@ -151,7 +149,7 @@ def test_segments_of_one_token_make_it_the_crf(feature_order):
     assert semi.predict_segments(X)[0][:2] == [(0, 1, "P"), (1, 2, "P")]
     assert semi.pattern_marginals(X, [("P", "P")])[0].max() > 0.3
     assert semi.score(X, Y["runs"]) == 1
-    by_label = HighOrderSemiCRF(max_segment_length={"P": 1}, **parameters).fit(X, Y["runs"])
+    by_label = HighOrderSemiCRF(segment_length={"P": 1}, **parameters).fit(X, Y["runs"])
     np.testing.assert_array_equal(by_label.coef_.toarray(), semi.coef_.toarray())
 
 
@@ -159,7 +157,7 @@ def test_runs_that_are_all_of_one_token_make_it_the_crf_too():
     y = [["a", "b", "a"], ["b", "a"]]
     x = [X[2], X[1]]
     semi = HighOrderSemiCRF().fit(x, y)
-    assert semi.max_segment_length_ == {"a": 1, "b": 1}
+    assert semi.segment_length_ == {"a": (1, 1), "b": (1, 1)}
     assert np.isfinite(semi.log_likelihood(x[:1], [["a", "a", "a"]])).all()
 
 
@@ -170,7 +168,7 @@ def test_runs_that_are_all_of_one_token_make_it_the_crf_too():
 def test_fitted_attributes(fitted, scheme):
     crf = fitted[scheme]
     assert crf.segment_labels_.tolist() == LABELS
-    assert crf.max_segment_length_ == {"L": 1, "O": 1, "P": 2}
+    assert crf.segment_length_ == {"L": (1, 1), "O": (1, 1), "P": (1, 2)}
     labels = [[label for *_, label in segments] for segments in SEGMENTS]
     observed = {tuple(y[i : i + k]) for y in labels for k in (1, 2, 3) for i in range(len(y) - k + 1)}
     assert crf.patterns_ == sorted(observed, key=lambda pattern: (len(pattern), pattern))
@@ -248,12 +246,12 @@ def test_broken_tags_begin_segments():
 
 @pytest.mark.parametrize("scheme", ["bio", "bioes"])
 def test_classes_are_the_tags_that_can_occur(scheme):
-    longer = fit(scheme, max_segment_length={"P": 3})
+    longer = fit(scheme, segment_length={"P": 3})
     expected = {"bio": ["B-L", "B-P", "I-P", "O"], "bioes": ["B-P", "E-P", "I-P", "O", "S-L", "S-P"]}[scheme]
     assert longer.classes_.tolist() == expected
-    assert longer.max_segment_length_["O"] == 1
-    inf = fit(scheme, max_segment_length=math.inf)
-    assert inf.max_segment_length_ == {"L": math.inf, "O": 1, "P": math.inf}
+    assert longer.segment_length_["O"] == (1, 1)
+    inf = fit(scheme, segment_length=math.inf)
+    assert inf.segment_length_ == {"L": (1, math.inf), "O": (1, 1), "P": (1, math.inf)}
     assert "I-L" in inf.classes_
 
 
@@ -269,16 +267,16 @@ def test_test_segments_that_are_longer_than_any_in_training(scheme):
     assert all(stop - start <= 2 for start, stop, _ in limited.predict_segments(LONG)[0])
     assert limited.log_likelihood(LONG, truth).tolist() == [-np.inf]
     assert limited.score(LONG, truth) < 1
-    lifted = fit(scheme, max_segment_length={"P": np.inf})
-    assert lifted.max_segment_length_ == {"L": 1, "O": 1, "P": np.inf}
+    lifted = fit(scheme, segment_length={"P": np.inf})
+    assert lifted.segment_length_ == {"L": (1, 1), "O": (1, 1), "P": (1, np.inf)}
     assert np.isfinite(lifted.log_likelihood(LONG, truth)).all()
-    enough = fit(scheme, max_segment_length={"P": 5})
+    enough = fit(scheme, segment_length={"P": 5})
     assert np.isfinite(enough.log_likelihood(LONG, truth)).all()
-    assert np.isneginf(fit(scheme, max_segment_length={"P": 4}).log_likelihood(LONG, truth)).all()
+    assert np.isneginf(fit(scheme, segment_length={"P": 4}).log_likelihood(LONG, truth)).all()
 
 
 def test_features_of_length_keep_unlimited_segments_short():
-    limit = {"max_segment_length": np.inf, "sigma_reg": 10}
+    limit = {"segment_length": np.inf, "sigma_reg": 10}
     pipe = make_pipeline(
         SequenceFeatureExtractor(), SegmentFeatureExtractor(length="capped"), HighOrderSemiCRF(**limit)
     )
@@ -288,27 +286,31 @@ def test_features_of_length_keep_unlimited_segments_short():
 @pytest.mark.parametrize(
     ("scheme", "given", "message"),
     [
-        ("segments", 1, r"segment \(0, 2, 'P'\) of sequence 0 of y has 2 tokens, but max.* allows 1 for the label 'P'"),
+        (
+            "segments",
+            1,
+            r"segment \(0, 2, 'P'\) of sequence 0 of y has 2 tokens, but segment_length allows 1 for the label 'P'",
+        ),
         ("runs", {"P": 1, "O": 2}, r"segment \(0, 2, 'P'\) of sequence 0 of y has 2 tokens"),
         ("bio", {"P": 1}, r"segment \(0, 2, 'P'\) of sequence 0 of y has 2 tokens"),
-        ("bioes", {"O": 2}, r"max_segment_length\['O'\] is 2, but every O token is a segment of length 1"),
-        ("runs", {"Q": 2}, "max_segment_length names the label 'Q', which the training data do not have"),
-        ("runs", {"P": 0}, "max_segment_length maps labels to integers >= 1 or inf, got 'P': 0"),
-        ("runs", {"P": 2.5}, "max_segment_length maps labels"),
-        ("runs", {"P": None}, "max_segment_length maps labels"),
-        ("runs", {"P": True}, "max_segment_length maps labels"),
-        ("runs", {"P": "2"}, "max_segment_length maps labels"),
-        ("runs", {"P": -np.inf}, "max_segment_length maps labels"),
-        ("runs", {"P": np.nan}, "max_segment_length maps labels"),
-        ("runs", 0, "'max_segment_length' parameter"),
-        ("runs", 2.0, "'max_segment_length' parameter"),
-        ("runs", "long", "'max_segment_length' parameter"),
+        ("bioes", {"O": 2}, r"segment_length\['O'\] is 2, but every O token is a segment of length 1"),
+        ("runs", {"Q": 2}, "segment_length names the label 'Q', which the training data do not have"),
+        ("runs", {"P": 0}, r"segment_length maps labels to an integer >= 1, inf or a pair \(least, most\); got 'P': 0"),
+        ("runs", {"P": 2.5}, "segment_length maps labels"),
+        ("runs", {"P": None}, "segment_length maps labels"),
+        ("runs", {"P": True}, "segment_length maps labels"),
+        ("runs", {"P": "2"}, "segment_length maps labels"),
+        ("runs", {"P": -np.inf}, "segment_length maps labels"),
+        ("runs", {"P": np.nan}, "segment_length maps labels"),
+        ("runs", 0, "'segment_length' parameter"),
+        ("runs", 2.0, "'segment_length' parameter"),
+        ("runs", "long", "'segment_length' parameter"),
         ("BIO", None, "'scheme' parameter"),
     ],
 )
 def test_bad_lengths(scheme, given, message):
     with pytest.raises(ValueError, match=message):
-        HighOrderSemiCRF(scheme=scheme, max_segment_length=given).fit(X, Y.get(scheme, SEGMENTS))
+        HighOrderSemiCRF(scheme=scheme, segment_length=given).fit(X, Y.get(scheme, SEGMENTS))
 
 
 @pytest.mark.parametrize("scheme", ["runs", "bio", "bioes"])
@@ -333,7 +335,7 @@ def test_labels_that_are_tuples_are_labels_of_tokens():
     assert HighOrderSemiCRF().fit([[["a"], ["a"], ["b"]]], y).predict([[["a"], ["b"]]]) == [[(0, 1, "A"), (0, 2, "B")]]
 
 
-@pytest.mark.parametrize("parameter", ["max_order", "max_segment_length"])
+@pytest.mark.parametrize("parameter", ["max_order", "segment_length"])
 def test_bools_are_no_numbers(parameter):
     with pytest.raises(ValueError, match=f"{parameter} must be an integer.*got True"):
         HighOrderSemiCRF(**{parameter: True}).fit(X, Y["runs"])
@@ -341,7 +343,7 @@ def test_bools_are_no_numbers(parameter):
 
 def test_the_too_long_segment_has_the_number_of_its_sequence_though_others_are_left_out():
     with pytest.raises(ValueError, match=r"segment \(0, 2, 'P'\) of sequence 2 of y has 2 tokens"):
-        HighOrderSemiCRF(scheme="segments", max_segment_length=1).fit(X, SEGMENTS, sample_weight=[0, 1, 1, 1])
+        HighOrderSemiCRF(scheme="segments", segment_length=1).fit(X, SEGMENTS, sample_weight=[0, 1, 1, 1])
 
 
 # --- other parameters -------------------------------------------------------------------------------------------------
@@ -484,14 +486,14 @@ def test_pipelines_with_features_of_segments(scheme, tag_scheme):
     crf = HighOrderSemiCRF(
         max_order=2,
         scheme=scheme,
-        max_segment_length={"P": 3},
+        segment_length={"P": 3},
         feature_order={"begin:": 1, "identity": 1, "length": 2},
     )
     pipe = make_pipeline(SequenceFeatureExtractor(), features, SegmentLogOddsEncoder(scheme=scheme), crf)
     assert pipe.fit(WORDS, Y[scheme]).predict(WORDS) == Y[scheme]
     assert pipe.score(WORDS, Y[scheme]) == 1
     sequence = pipe[:-1].transform(WORDS)[3]
-    assert crf.max_segment_length_ == {"L": 1, "O": 1, "P": 3}
+    assert crf.segment_length_ == {"L": (1, 1), "O": (1, 1), "P": (1, 3)}
     every = labellings_of(crf, 4)
     log_p = crf.log_likelihood(sequence[[0] * len(every)], [written(segments, scheme) for segments in every])
     np.testing.assert_allclose(logsumexp(log_p), 0, atol=1e-10)
@@ -503,45 +505,77 @@ BIO = [["B-P", "I-P", "O"], ["B-P", "B-L", "O"]]
 THREE = [[["a"], ["b"], ["c"]], [["a"], ["d"], ["c"]]]
 
 
-@pytest.mark.parametrize(
-    ("scheme", "y"),
-    [
-        ("runs", BIO),
-        ("runs", [["B-P", "B-P", "O"], ["O", "O", "O"]]),
-        ("runs", [np.array(tags, dtype=object) for tags in BIO]),
-        ("bioes", BIO),
-        ("bioes", [["B", "I", "I"], ["B", "O", "O"]]),
-    ],
-)
-def test_bio_tags_with_another_scheme_are_told(scheme, y):
+@pytest.mark.parametrize("y", [BIO, [["B", "I", "I"], ["B", "O", "O"]]])
+def test_bio_tags_given_as_bioes_are_told(y):
     words = [[word for (word,) in tokens] for tokens in THREE]
     for estimator, X in ((HighOrderSemiCRF(), THREE), (SegmentFeatureExtractor(identity=True), words)):
         with pytest.warns(UserWarning, match='the labels look like BIO tags: scheme="bio"') as record:
-            estimator.set_params(scheme=scheme).fit(X, y)
+            estimator.set_params(scheme="bioes").fit(X, y)
         assert [warning.filename for warning in record] == [__file__]
 
 
 @pytest.mark.parametrize(
-    ("parameters", "y"),
+    ("scheme", "y"),
     [
-        ({}, [["B", "I", "O"], ["O", "O", "O"]]),
-        ({}, [["B-P", "I-P", "X"], ["O", "O", "O"]]),
-        ({}, [["I-P", "I-P", "O"], ["O", "O", "O"]]),
-        ({}, [["B-", "O", "O"], ["O", "O", "O"]]),
-        ({}, [["P", "L", "O"], ["O", "O", "O"]]),
-        ({}, [[1, 1, 0], [2, 0, 0]]),
-        ({}, [[("B-P", 1), ("O", 1), ("O", 1)], [("O", 1), ("O", 1), ("O", 1)]]),
-        ({"max_segment_length": 1}, [["B-P", "I-P", "O"], ["B-P", "B-L", "O"]]),
-        ({"scheme": "bio"}, BIO),
-        ({"scheme": "bioes"}, [["B-P", "E-P", "O"], ["O", "O", "O"]]),
-        ({"scheme": "bioes"}, [["S-P", "O", "O"], ["O", "O", "O"]]),
-        ({"scheme": "bioes"}, [["O", "O", "O"], ["O", "O", "O"]]),
-        ({"scheme": "segments"}, [[(0, 2, "B-P"), (2, 3, "I-P")]] * 2),
+        ("bio", BIO),
+        ("bio", [np.array(tags, dtype=object) for tags in BIO]),
+        ("bio", [["B-P", None, "O"], ["B-L", "I-L", "O"]]),
+        ("iob1", [["I-P", "I-P", "O"], ["O", "O", "O"]]),
+        ("bioes", [["B-P", "E-P", "O"], ["O", "O", "O"]]),
+        ("bioes", [["S-P", "O", "O"], ["O", "O", "O"]]),
+        ("bilou", [["B-P", "L-P", "O"], ["U-P", "O", "O"]]),
+        ("bmes", [["B-P", "M-P", "E-P"], ["O", "O", "O"]]),
+        ("bio", [["O", "O", "O"], ["O", "O", "O"]]),
+        ("runs", [["B-", "O", "O"], ["O", "O", "O"]]),
+        ("runs", [["P", "L", "O"], ["O", None, "O"]]),
+        ("runs", [[1, 1, 0], [2, 0, 0]]),
+        ("runs", [[("B-P", 1), ("O", 1), ("O", 1)], [("O", 1), ("O", 1), ("O", 1)]]),
+        ("segments", [[(0, 2, "B-P"), (2, 3, "I-P")]] * 2),
     ],
 )
-def test_other_labels_are_no_reason_to_warn(parameters, y):
+def test_labels_show_their_scheme(scheme, y):
+    words = [[word for (word,) in tokens] for tokens in THREE]
     with warnings.catch_warnings(action="error"):
-        HighOrderSemiCRF(**parameters).fit(THREE, y)
+        model = HighOrderSemiCRF().fit(THREE, y)
+        named = HighOrderSemiCRF(scheme=scheme).fit(THREE, y)
+    assert model.scheme_ == named.scheme_ == scheme
+    assert list(map(list, model.predict(THREE))) == list(map(list, named.predict(THREE)))
+    np.testing.assert_array_equal(model.pattern_coef_, named.pattern_coef_)
+    assert model.scheme == "auto"
+    assert pickle.loads(pickle.dumps(model)).scheme_ == scheme
+    if not any(label is None for labels in y for label in labels):
+        guessed, told = (SegmentFeatureExtractor(identity=True, scheme=each).fit(words, y) for each in ("auto", scheme))
+        assert guessed.get_feature_names_out().tolist() == told.get_feature_names_out().tolist()
+        guessed, told = (SegmentLogOddsEncoder(scheme=each).fit(words, y) for each in ("auto", scheme))
+        assert guessed.get_feature_names_out().tolist() == told.get_feature_names_out().tolist()
+
+
+@pytest.mark.parametrize(
+    ("scheme", "y", "message"),
+    [
+        ("bio", [["B", "I", "O"], ["O", "O", "O"]], r"\['B', 'I'\] are read as tags of \"bio\""),
+        ("runs", [["B-P", "I-P", "X"], ["O", "O", "O"]], r"'B-P' looks like a tag, but .* \('X' is not a tag\)"),
+    ],
+)
+def test_doubtful_schemes_are_told(scheme, y, message):
+    with pytest.warns(UserWarning, match=message) as record:
+        assert HighOrderSemiCRF().fit(THREE, y).scheme_ == scheme
+    assert [warning.filename for warning in record] == [__file__]
+    with warnings.catch_warnings(action="error"):
+        HighOrderSemiCRF(scheme=scheme).fit(THREE, y)
+
+
+def test_parts_of_tags_need_the_name_of_their_scheme():
+    """The first part may lack some of the tags."""
+    online = HighOrderSemiCRF(solver="sgd")
+    with pytest.raises(ValueError, match=r"labels look like BIO tags, but .* come in parts: pass scheme=\"bio\""):
+        online.partial_fit(THREE, BIO, classes=["B-P", "I-P", "B-L", "I-L", "O"])
+    runs = [["P", "P", "O"], ["O", "O", "O"]]
+    assert clone(online).partial_fit(THREE, runs, classes=["P", "O", "L"]).scheme_ == "runs"
+    segments = [[(0, 2, "P"), (2, 3, "L")]] * 2
+    assert clone(online).partial_fit(THREE, segments, classes=["P", "O", "L"]).scheme_ == "segments"
+    model = clone(online).partial_fit(THREE, BIO)
+    assert model.partial_fit(THREE, [["O", "O", "O"]] * 2).scheme_ == "bio"
 
 
 def count_tokens(tokens, start, stop):
@@ -561,7 +595,7 @@ def test_features_learned_with_another_scheme_are_told(transformer, feature):
     batch = pickle.loads(pickle.dumps(transformer.fit_transform(WORDS, Y["bio"])[:4]))[[0, 1, 2, 3]]
     message = f"in X .{feature}.*scheme='bio', but HighOrderSemiCRF has scheme='runs'"
     with pytest.warns(UserWarning, match=message) as record:
-        HighOrderSemiCRF().fit(batch, Y["runs"])
+        HighOrderSemiCRF(scheme="runs").fit(batch, Y["runs"])
     assert [warning.filename for warning in record] == [__file__]
     with warnings.catch_warnings(action="error"):
         HighOrderSemiCRF(scheme="bio").fit(batch, Y["bio"])
@@ -571,7 +605,7 @@ def test_features_that_no_y_was_read_for_go_with_every_scheme():
     extractor = SegmentFeatureExtractor(length=("capped", "gamma"), max_length=3, begin=True, scheme="bio")
     batch = make_pipeline(SequenceFeatureExtractor(), extractor).fit_transform(WORDS, Y["bio"])
     with warnings.catch_warnings(action="error"):
-        HighOrderSemiCRF().fit(batch, Y["runs"])
+        HighOrderSemiCRF(scheme="runs").fit(batch, Y["runs"])
 
 
 @pytest.mark.parametrize("estimator", [HighOrderCRF, HighOrderSemiCRF])

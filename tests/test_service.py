@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from sklearn_hocrf import HighOrderCRF, tagger
+from sklearn_hocrf import HighOrderCRF, make_pipeline, tagger
 from sklearn_hocrf.datasets import make_name_sentences
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
-from sklearn_hocrf.pipeline import make_pipeline
 from sklearn_hocrf.tagger import Tagger, export_tagger
 
 CHECKOUT = Path(__file__).resolve().parents[1]

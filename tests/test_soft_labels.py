@@ -12,9 +12,8 @@ from internals import CHAIN, NegativeLogLikelihood, Problem
 from scipy import sparse
 from test_holes import assert_gradient, problem_of
 
-from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
+from sklearn_hocrf import Constraints, HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf.model_selection import PenaltySearchCV
-from sklearn_hocrf.settings import Constraints
 from sklearn_hocrf.training import PartialLikelihood
 
 NAMES = ["a", "b", "c"]
@@ -212,10 +211,10 @@ def test_the_most_probable_labels_and_frequent_ones_have_weights():
     assert plain.classes_.tolist() == ["a", "b", "c"]
     assert plain.patterns_[3:] == [("a", "a"), ("a", "b")]
     assert pairs(plain) == {("a", "u"), ("b", "v"), ("a", "r"), ("b", "u")}  # 3 * 0.4 >= 1
-    fewer = HighOrderCRF(min_pair_count=1.5, min_pattern_count=1.5).fit(X, y)
+    fewer = HighOrderCRF(min_count=1.5).fit(X, y)
     assert fewer.patterns_[3:] == [("a", "b")]
     assert pairs(fewer) == {("a", "u"), ("b", "v")}
-    more = HighOrderCRF(min_pair_count=0.05).fit(X, y)
+    more = HighOrderCRF(min_count=0.05).fit(X, y)
     assert more.patterns_ == plain.patterns_
     assert pairs(more) == pairs(plain) | {("b", "r"), ("c", "r")}
 

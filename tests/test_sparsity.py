@@ -6,6 +6,7 @@ import pickle
 
 import numpy as np
 import pytest
+from cases import by_order
 from internals import LBFGS, OWLQN, ElasticNet, LBFGSMemory, Point, RowBlock, WeightLayout
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -111,13 +112,13 @@ def interleaved(n_sequences, length, error=0.1, seed=0):
 
 def test_weights_that_are_0_do_not_slow_down_the_others():
     # pairs and triples of labels nearly say the same; with the inverse for all weights it takes 2,451 passes
-    crf = HighOrderCRF(2, l1_reg=(0, 2.0), tol=1e-4, max_iter=5000).fit(*interleaved(40, 20))
+    crf = HighOrderCRF(2, l1_reg=by_order(0, 2.0), tol=1e-4, max_iter=5000).fit(*interleaved(40, 20))
     assert crf.n_passes_ < 100
     assert crf.objective_history_[-1] == pytest.approx(285.51619735609, rel=1e-9)
 
 
 @pytest.mark.parametrize("n_pairs", [5, 50])
-@pytest.mark.parametrize(("order", "l1_reg"), [(2, (0, 2.0)), (2, 0.5), (3, (0, 0.5))])
+@pytest.mark.parametrize(("order", "l1_reg"), [(2, by_order(0, 2.0)), (2, 0.5), (3, by_order(0, 0.5))])
 def test_a_small_memory_does_not_slow_down_training(n_pairs, order, l1_reg, monkeypatch):
     """With the inverse of all weights as soon as the pairs exceed the memory it took up to 778 passes."""
     X, y = interleaved(40, 20)
@@ -173,9 +174,13 @@ def test_curvature_of_some_weights_is_a_part_of_the_whole(n_pairs, expected, cho
 
 SETTINGS = {
     "order 3": {"max_order": 3, "l1_reg": 0.5},
-    "conjoined": {"max_order": 2, "l1_reg": (0.3, 0.2), "feature_order": 1},
-    "only long patterns are dropped": {"max_order": 3, "l1_reg": (0.0, 0.0, 1.0)},
-    "patterns without weights of their own": {"max_order": 1, "l1_reg": (0.1, 0.4), "feature_order": {"capital": (1,)}},
+    "conjoined": {"max_order": 2, "l1_reg": by_order(0.3, 0.2), "feature_order": 1},
+    "only long patterns are dropped": {"max_order": 3, "l1_reg": by_order(0.0, 0.0, 1.0)},
+    "patterns without weights of their own": {
+        "max_order": 1,
+        "l1_reg": by_order(0.1, 0.4),
+        "feature_order": {"capital": (1,)},
+    },
     "all pairs": {"max_order": 1, "l1_reg": 0.3, "feature_order": 1, "all_pairs": True},
     "no intercept": {"max_order": 2, "l1_reg": 0.5, "fit_intercept": False},
     "nothing is left": {"max_order": 2, "l1_reg": 1e6, "feature_order": 1},
@@ -300,11 +305,11 @@ def test_warm_start_from_a_smaller_model(estimator):
         {"l1_reg": -1},
         {"l1_reg": np.nan},
         {"l1_reg": np.inf},
-        {"l1_reg": [1.0, np.inf]},
-        {"l1_reg": [0.0, -1.0]},
-        {"l1_reg": []},
-        {"l1_reg": [[1.0]]},
-        {"l1_reg": ["a"]},
+        {"l1_reg": by_order(1.0, np.inf)},
+        {"l1_reg": by_order(0.0, -1.0)},
+        {"l1_reg": {}},
+        {"l1_reg": [1.0]},
+        {"l1_reg": {None: "a"}},
         {"l1_reg": None},
         {"solver": "newton"},
         {"solver": None},
@@ -370,5 +375,5 @@ def test_verbose_and_grid_search(capsys):
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == crf.n_iter_ + 1
     assert f"objective {crf.objective_history_[-1]:.6f}" in lines[-1]
-    search = GridSearchCV(HighOrderCRF(), {"l1_reg": [0.0, 0.1, (0.0, 1.0)]}, cv=2).fit(X, Y)
+    search = GridSearchCV(HighOrderCRF(), {"l1_reg": [0.0, 0.1, by_order(0.0, 1.0)]}, cv=2).fit(X, Y)
     assert not np.isnan(search.cv_results_["mean_test_score"]).any()

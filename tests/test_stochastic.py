@@ -8,7 +8,7 @@ import warnings
 
 import numpy as np
 import pytest
-from cases import build_layout, cases, random_case, to_batch, to_codes, to_layout
+from cases import build_layout, by_order, cases, random_case, to_batch, to_codes, to_layout
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from internals import (
@@ -754,7 +754,7 @@ def test_exact_zeros_leave_the_model(crf, words):
 def test_instances_with_settings(words):
     X, y = words
     solver = SGD(max_iter=30, batch_size=4, validation_fraction=0.2, n_iter_no_change=2, random_state=0)
-    crf = quietly(HighOrderCRF(solver=solver, sigma_reg=[1.0, 3.0]), X, y)
+    crf = quietly(HighOrderCRF(solver=solver, sigma_reg=by_order(1.0, 3.0)), X, y)
     assert crf.score(X, y) > 0.9
     before = clone(crf).get_params()["solver"]
     assert vars(before) == vars(solver)

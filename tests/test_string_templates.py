@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sklearn_hocrf import HighOrderCRF
+from sklearn_hocrf import HighOrderCRF, make_pipeline
 from sklearn_hocrf.feature_extraction import TemplateVectorizer, read_templates
-from sklearn_hocrf.pipeline import make_pipeline
 
 X = [[("He", "PRP"), ("reckons", "VBZ"), ("the", "DT"), ("deficit", "NN")], [("In", "IN")]]
 Y = [["B-NP", "B-VP", "B-NP", "I-NP"], ["B-PP"]]

@@ -28,7 +28,7 @@ from sklearn.pipeline import make_pipeline as sklearn_pipeline
 from test_string_templates import BODY
 
 import sklearn_hocrf
-from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, _export, tagger
+from sklearn_hocrf import Constraints, HighOrderCRF, HighOrderSemiCRF, _export, make_pipeline, tagger
 from sklearn_hocrf.datasets import load_conll, make_name_sentences
 from sklearn_hocrf.feature_extraction import (
     PhraseFeatures,
@@ -39,8 +39,7 @@ from sklearn_hocrf.feature_extraction import (
 )
 from sklearn_hocrf.feature_extraction import _token_functions as token_functions
 from sklearn_hocrf.model_selection import CalibratedSequenceLabeler
-from sklearn_hocrf.pipeline import make_pipeline
-from sklearn_hocrf.settings import Constraints, SegmentDecoding, TokenDecoding
+from sklearn_hocrf.settings import SegmentDecoding, TokenDecoding
 from sklearn_hocrf.tagger import Tagger, export_tagger
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # models are not trained to their optimum
@@ -115,12 +114,15 @@ def sequences(token, least=1):
 
 @st.composite
 def parameters(draw, y):
+    known = {label for labels in y for label in labels}
     seen = {pair for labels in y for pair in zip([None, *labels], [*labels, None], strict=True)}
     seen |= set(draw(st.lists(st.tuples(st.sampled_from(LABELS), st.sampled_from(LABELS)))))
     runs = [run for run in draw(st.lists(st.tuples(*[st.sampled_from(LABELS)] * 3), max_size=3, unique=True))]
     runs = [run for run in runs if not any(tuple(labels[i : i + 3]) == run for labels in y for i in range(len(labels)))]
-    runs = [run for run in runs if {*run} <= {label for labels in y for label in labels}]
-    constraints = draw(st.sampled_from([None, lambda a, b: (a, b) in seen, Constraints(runs)]))
+    runs = [run for run in runs if {*run} <= known]
+    allow = sorted((a, b) for a, b in seen if {a, b} <= known)
+    start, end = (sorted({pair[1 - i] for pair in seen if pair[i] is None} & known) for i in (0, 1))
+    constraints = draw(st.sampled_from([None, Constraints(allow=allow, start=start, end=end), Constraints(runs)]))
     return {
         "max_order": draw(st.integers(0, 4)),
         "feature_order": draw(st.sampled_from([0, 0, 1, 2])),

@@ -267,14 +267,14 @@ def test_tokens_that_are_no_tokenized_texts():
     [
         ([["O"] * 8], {}, "y has 1 sequences, but tokenized has 2"),
         ([["O"] * 8, ["O"]], {}, r"y\[1\] \(sequence 1\) has 1 labels, but tokenized\[1\] has 3 tokens"),
-        ([["O"] * 8, ["O", "X", "O"]], {}, "'X' of y"),
+        ([["O"] * 8, ["O", "X", "O"]], {"scheme": "bio"}, "'X' of y"),
         (
             [[], [(2, 4, "A")]],
             {"scheme": "segments"},
             r"has the segment \(2, 4, 'A'\), but tokenized\[1\] has 3 tokens",
         ),
         (
-            [["O"] * 8, ["B", "O", "O"]],
+            [["O"] * 8, ["B-A", "O", "O"]],
             {"probability": [[], [0.5, 1]]},
             r"probability\[1\] \(sequence 1\) has shape \(2,\)",
         ),
@@ -348,3 +348,13 @@ def test_runs_and_segments_of_tags():
 def test_conversions_that_are_none(arguments, message):
     with pytest.raises((TypeError, ValueError), match=message):
         convert_tags(*arguments)
+
+
+def test_spans_of_tags_whose_scheme_is_guessed():
+    tokenized = tokenize(["Ann Lee, Oslo"])
+    spans = [[(0, 7, "PER"), (9, 13, "LOC")]]
+    for scheme in ("bio", "bioes", "bilou", "bmes", "iob1", "runs", "segments"):
+        assert spans_from_tags(tokenized, tags_from_spans(tokenized, spans, scheme)) == spans
+    table = np.array([(0, 2, "PER", 0.5)], [("start", int), ("stop", int), ("label", "U3"), ("probability", float)])
+    assert spans_from_tags(tokenized, [table]) == [[(0, 7, "PER", 0.5)]]
+    assert spans_from_tags(tokenized, [["O"] * 4]) == [[]]

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from cases import build_layout, cases, to_batch, to_codes, to_layout
+from cases import build_layout, by_order, cases, to_batch, to_codes, to_layout
 from hypothesis import given
 from hypothesis import strategies as st
 from internals import (
@@ -161,11 +161,11 @@ class SeesAll:
     ("solver", "params"),
     [
         (LBFGS, {}),
-        (LBFGS, {"sigma_reg": [0.5, 2.0]}),
+        (LBFGS, {"sigma_reg": by_order(0.5, 2.0)}),
         (LBFGS, {"feature_order": 1, "all_pairs": True}),
         (NewtonCG, {}),
         (OWLQN, {"l1_reg": 0.2}),
-        (OWLQN, {"l1_reg": [0.05, 0.3]}),
+        (OWLQN, {"l1_reg": by_order(0.05, 0.3)}),
     ],
 )
 def test_the_optimum_is_the_same(solver, params):

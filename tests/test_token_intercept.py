@@ -5,16 +5,16 @@ import warnings
 
 import numpy as np
 import pytest
+from segment_cases import WITH_INTERCEPTS, SegmentIntercepts
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 
-from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
+from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, make_pipeline
 from sklearn_hocrf.datasets import make_references
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor, TokenTransformer
 from sklearn_hocrf.inspection import weights
 from sklearn_hocrf.model_selection import PenaltySearchCV
-from sklearn_hocrf.pipeline import make_pipeline
 
 LONGEST = {"a": 5, "b": 3, "d": 4}
 
@@ -36,9 +36,9 @@ def with_ones(X):
     return [np.column_stack([x, np.ones(len(x))]) for x in X]
 
 
-def trained(X, y, **parameters):
+def trained(X, y, intercepts=True, **parameters):
     with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
-        return HighOrderSemiCRF(**{"max_segment_length": LONGEST, "random_state": 0, **parameters}).fit(X, y)
+        return WITH_INTERCEPTS[intercepts](**{"segment_length": LONGEST, "random_state": 0, **parameters}).fit(X, y)
 
 
 TRAINERS = {
@@ -59,7 +59,7 @@ def test_it_is_the_weight_of_a_column_of_ones(trainer):
     """The model is the same, and so are the steps of every solver."""
     X, y = numbers()
     crf = trained(X, y, **TRAINERS[trainer])
-    peer = trained(with_ones(X), y, fit_intercept="segment", **TRAINERS[trainer])
+    peer = trained(with_ones(X), y, "segment", **TRAINERS[trainer])
     assert crf.n_parameters_ == peer.n_parameters_
     assert np.abs(crf.token_intercept_).max() > 0.01
     assert not peer.token_intercept_.any()
@@ -74,22 +74,22 @@ def test_it_is_the_weight_of_a_column_of_ones_for_the_hinge_loss():
     """Ties of the best segmentations may be broken otherwise: the optimum is the same."""
     X, y = numbers()
     settings = {"objective": "hinge", "tol": 1e-6}
-    crf, peer = trained(X, y, **settings), trained(with_ones(X), y, fit_intercept="segment", **settings)
+    crf, peer = trained(X, y, **settings), trained(with_ones(X), y, "segment", **settings)
     room = max(crf.optimality_gap_, peer.optimality_gap_)
     assert room < 1e-2
     assert abs(crf.objective_history_[-1] - peer.objective_history_[-1]) <= room
     np.testing.assert_allclose(crf.token_intercept_, peer.coef_.toarray()[:3, 2], atol=0.1)
 
 
-@pytest.mark.parametrize("fit_intercept", [True, False, "segment", "token"])
-def test_which_intercepts_there_are(fit_intercept):
+@pytest.mark.parametrize("intercepts", [True, False, "segment", "token"])
+def test_which_intercepts_there_are(intercepts):
     longest = {"a": 5, "b": 3, "d": 1}
     X, y = numbers(longest=longest)
-    crf = trained(X, y, fit_intercept=fit_intercept, max_segment_length=longest)
+    crf = trained(X, y, intercepts or True, fit_intercept=bool(intercepts), segment_length=longest)
     of_segments, of_tokens = crf.pattern_coef_[:3] != 0, crf.token_intercept_ != 0
-    assert of_segments.all() == of_segments.any() == (fit_intercept in (True, "segment"))
+    assert of_segments.all() == of_segments.any() == (intercepts in (True, "segment"))
     expected = {True: [True, True, False], "token": [True] * 3}  # "d" has one token: one intercept is enough
-    assert of_tokens.tolist() == expected.get(fit_intercept, [False] * 3)
+    assert of_tokens.tolist() == expected.get(intercepts, [False] * 3)
     table = weights(crf, feature=False, order=0, top=None)
     assert (
         len(table)
@@ -105,7 +105,7 @@ def test_which_intercepts_there_are(fit_intercept):
 def test_a_single_label_has_none():
     """All segmentations have as many tokens."""
     crf = HighOrderSemiCRF(scheme="segments").fit([[["a"], ["b"], ["c"]]], [[(0, 2, "word"), (2, 3, "word")]])
-    assert crf.max_segment_length_ == {"word": 2}
+    assert crf.segment_length_ == {"word": (1, 2)}
     assert crf.token_intercept_.tolist() == [0]
     assert crf.n_parameters_ == crf.coef_.nnz + len(crf.patterns_)
 
@@ -118,19 +118,19 @@ def test_warm_start_matches_labels():
     assert len(few) > 1
     X, y = ([part[n] for n in few] for part in numbers(60, seed=1))
     with pytest.warns(ConvergenceWarning):
-        crf.set_params(max_iter=0, max_segment_length={"a": 5, "d": 4}).fit(X, y)
+        crf.set_params(max_iter=0, segment_length={"a": 5, "d": 4}).fit(X, y)
     assert dict(zip("ad", crf.token_intercept_.tolist(), strict=True)) == {"a": before["a"], "d": before["d"]}
 
 
 def test_streams_keep_it():
     X, y = numbers()
-    crf = HighOrderSemiCRF(solver="sgd", random_state=0, max_segment_length=LONGEST)
+    crf = HighOrderSemiCRF(solver="sgd", random_state=0, segment_length=LONGEST)
     crf.partial_fit(X[:6], y[:6], classes=list("abd"))
     first = crf.token_intercept_
     crf.partial_fit(X[6:], y[6:])
     assert (crf.token_intercept_ != first).all()
     rows = [[{"x": number} for number in x[:, 0].tolist()] for x in X]
-    named = HighOrderSemiCRF(solver="sgd", random_state=0, max_segment_length=LONGEST).partial_fit(rows, y)
+    named = HighOrderSemiCRF(solver="sgd", random_state=0, segment_length=LONGEST).partial_fit(rows, y)
     before = named.token_intercept_
     more = [[{"x": 1.0, "new": 1.0} for _ in labels] for labels in y]
     assert (named.partial_fit(more, y).token_intercept_ != before).all()
@@ -142,7 +142,7 @@ def test_penalties_of_order_0_are_its_own():
     loose = trained(X, y, sigma_reg={("patterns", 0): 10.0, None: 1.0}, tol=1e-6)
     tight = trained(X, y, sigma_reg={("patterns", 0): 1e-4, None: 1.0}, tol=1e-6)
     assert np.abs(tight.token_intercept_).max() < 1e-3 < np.abs(loose.token_intercept_).max()
-    search = PenaltySearchCV(HighOrderSemiCRF(max_segment_length=LONGEST), cv=3, max_steps=3).fit(X, y)
+    search = PenaltySearchCV(HighOrderSemiCRF(segment_length=LONGEST), cv=3, max_steps=3).fit(X, y)
     assert search.best_estimator_.token_intercept_.any()
     with pytest.raises(
         ValueError, match=r"no key for the weight of the pattern \('a',\) of order 0: add \('patterns', 0\)"
@@ -150,13 +150,13 @@ def test_penalties_of_order_0_are_its_own():
         trained(X, y, sigma_reg={("features", 0): 1.0, ("patterns", 1): 1.0})
 
 
-@pytest.mark.parametrize("fit_intercept", ["both", 2, None])
+@pytest.mark.parametrize("fit_intercept", ["both", "segment", 2, None])
 def test_no_such_intercept(fit_intercept):
     X, y = numbers()
     with pytest.raises(ValueError, match="'fit_intercept' parameter of HighOrderSemiCRF must be"):
         HighOrderSemiCRF(fit_intercept=fit_intercept).fit(X, y)
     with pytest.raises(ValueError, match="'fit_intercept' parameter of HighOrderCRF must be"):
-        HighOrderCRF(fit_intercept="segment").fit(X, y)
+        HighOrderCRF(fit_intercept=fit_intercept).fit(X, y)
 
 
 def recordings(n, seed=0):
@@ -183,7 +183,7 @@ def test_numbers_of_long_segments(length):
     X, y = recordings(40)
     scale = TokenTransformer(StandardScaler())
     features = SegmentFeatureExtractor(length=length, max_length=20 if length == "capped" else None)
-    semi = make_pipeline(scale, features, HighOrderSemiCRF(max_segment_length=40, tol=1e-2)).fit(X[:20], y[:20])
+    semi = make_pipeline(scale, features, HighOrderSemiCRF(segment_length=40, tol=1e-2)).fit(X[:20], y[:20])
     chain = make_pipeline(clone(scale), HighOrderCRF(tol=1e-2)).fit(X[:20], y[:20])
     assert semi.log_likelihood(X[20:], y[20:]).sum() > chain.log_likelihood(X[20:], y[20:]).sum()
     assert semi.score(X[20:], y[20:]) > chain.score(X[20:], y[20:]) + (0.0 if length is None else 0.01)
@@ -192,8 +192,8 @@ def test_numbers_of_long_segments(length):
 def test_text_loses_nothing():
     X, y = make_references(120, random_state=0)
     scores = []
-    for fit_intercept in (True, "segment"):
-        crf = HighOrderSemiCRF(2, fit_intercept=fit_intercept, max_segment_length=30, tol=1e-2)
+    for estimator in (HighOrderSemiCRF, SegmentIntercepts):
+        crf = estimator(2, segment_length=30, tol=1e-2)
         pipe = make_pipeline(SequenceFeatureExtractor(), SegmentFeatureExtractor(length="capped"), crf)
         scores.append(pipe.fit(X[:80], y[:80]).log_likelihood(X[80:], y[80:]).sum())
     assert scores[0] > 1.01 * scores[1]  # at most 1 % below

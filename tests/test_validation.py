@@ -384,7 +384,7 @@ LENGTHS = np.array([4, 2])
 
 
 def read_training(y, scheme, kept=None, longest=None, form="sequences"):
-    options = {"scheme": scheme, "max_segment_length": longest}
+    options = {"scheme": scheme, "segment_length": longest}
     return read_segment_targets(y, LENGTHS, form, "HighOrderStub", kept, **options)
 
 
@@ -606,7 +606,7 @@ BAD_TABLES = [
     (sparse.csr_array([[1, 0], [0, np.nan]]), ValueError, "NaN: sequence 1, position 0, feature 1"),
     ([[1, 2], ["a", 3]], TypeError, r"sequence 1, position 0, feature 0 of X is 'a' \(str\), not a number"),
     ([[1, 2], [3, "4"]], TypeError, r"sequence 1, position 0, feature 1 of X is '4' \(str\), not a number"),
-    (pd.DataFrame({"n": [1], "w": ["a"]}), TypeError, r"feature 1 of X is 'a' .*; datasets.sequences_from_frame"),
+    (pd.DataFrame({"n": [1], "w": ["a"]}), TypeError, r"feature 1 of X is 'a' .*; group its rows into sequences"),
     (np.array([["1"], ["2"]]), TypeError, "sequence 0, position 0, feature 0 of X is .*'1'.* not a number"),
     (pd.DataFrame({"a": [1, 2], "b": [3, "4"]}), TypeError, "sequence 1, position 0, feature 1 of X is '4'"),
     (np.array([["2020"], ["NaT"]], "M8[D]"), TypeError, "sequence 0, .* of X is .*2020.* not a number"),

@@ -34,8 +34,8 @@ def test_a_program_of_the_package_alone_is_named():
         (ConvergenceWarning, lambda: make_pipeline(SequenceFeatureExtractor(), HighOrderCRF(max_iter=1)).fit(X, Y)),
         (ConvergenceWarning, lambda: cross_val_score(HighOrderCRF(max_iter=1), X, Y, cv=[([0, 1], [2])])),
         (UserWarning, lambda: HighOrderSemiCRF().fit(X, [["B-A", "I-A"], ["O"], ["O"]])),
-        (UndefinedMetricWarning, lambda: metrics.token_precision_recall_f1([["A", "B"]], [["A", "A"]])),
-        (UndefinedMetricWarning, lambda: metrics.token_classification_report([["A", "B"]], [["A", "A"]])),
+        (UndefinedMetricWarning, lambda: metrics.segment_precision_recall_f1([["A", "B"]], [["A", "A"]])),
+        (UndefinedMetricWarning, lambda: metrics.segment_classification_report([["A", "B"]], [["A", "A"]])),
     ],
 )
 def test_the_line_of_the_user_is_named(category, call):

@@ -55,7 +55,6 @@ __all__ = [
     "segments_of_tokens",
     "separators_only",
     "split_tag",
-    "suspected_scheme",
     "tag_channels",
     "tag_numbers",
     "tag_roles",
@@ -139,22 +138,6 @@ def guessed_scheme(labels) -> str:
         if are_tags and (all("-" in tag for tag in tags) or {letters[B], letters[I]} <= set(tags)):
             return scheme
     return "runs"
-
-
-def suspected_scheme(labels) -> str:
-    """Return the scheme of labels that are probably tags, else "runs": tags with labels, some of which begin a segment.
-
-    Examples
-    --------
-    >>> from sklearn_hocrf._data.schemes import suspected_scheme
-    >>> [
-    ...     suspected_scheme(labels)
-    ...     for labels in (["O", "B-PER"], ["O", "S-PER"], ["B", "I"], ["B-PER", "author"])
-    ... ]
-    ['bio', 'bioes', 'runs', 'runs']
-    """
-    begins = any(isinstance(label, str) and label.startswith(("B-", "S-", "U-")) for label in labels)
-    return guessed_scheme(labels) if begins else "runs"
 
 
 # --- from tokens to segments ------------------------------------------------------------------------------------------

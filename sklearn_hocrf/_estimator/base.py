@@ -236,7 +236,7 @@ class BaseSequenceLabeler(
         known of neighbours, so compare with the most probable labels, and with copies of sequences with labellings that
         the other model draws (``sample``), which share a ``sample_weight`` of 1: on Spanish names these were best
         (docs/develop/measured.md). The label patterns are those of the most probable labels. So are the pairs of
-        patterns and features, beside those whose expected counts reach ``min_pair_count``, where numbers below 1 are
+        patterns and features, beside those whose expected counts reach ``min_count``, where numbers below 1 are
         taken literally. ``constraints`` must allow every run of labels that has a positive probability. A sequence has
         soft labels or holes, not both. Soft labels exclude what needs
         true labels: other criteria, stochastic solvers, ``pruning``, ``patterns="auto"``, scores, and
@@ -341,7 +341,7 @@ class BaseSequenceLabeler(
         if is_free and mask is not None and mask.allowed.any(axis=1).all():
             return  # any labels may be neighbours
         model = problem.model(np.zeros(problem.n_weights))
-        what = "y, max_segment_length" if self._family is SEGMENTS else "y"
+        what = "y, segment_length" if self._family is SEGMENTS else "y"
         with naming_the_impossible(model, problem.batch, mask, problem.support, what=what, numbers=numbers):
             model.log_partition(problem.batch, self.n_jobs, problem.plan.masked(mask))
 
@@ -395,7 +395,7 @@ class BaseSequenceLabeler(
             minimise,
             training.solver,
             data.sequence_weight,
-            self.min_pattern_count,
+            self.min_count,
             np.inf if self.max_order is None else self.max_order,
         )
         if not is_warm:
@@ -439,7 +439,7 @@ class BaseSequenceLabeler(
         ``like`` is a layout of the same patterns.
         """
         orders = resolve_feature_orders(self.feature_order, self.max_order, data.features.names)
-        rule = PairRule(orders, self.min_pair_count, self.all_pairs)
+        rule = PairRule(orders, self.min_count, self.all_pairs)
         frame = LayoutFrame.of(patterns, data.rules.forbidden, data.parts.codes)
         return self._make_builder(data.targets, frame if like is None else LayoutFrame.like(like), rule)
 
@@ -521,7 +521,7 @@ class BaseSequenceLabeler(
     def _select_patterns(self, patterns: Any, data: TrainingData, observed: ObservedPatterns) -> PatternTable:
         """Return the label patterns of the model; ``patterns`` replaces the parameter unless it is None."""
         given, labels = self._parameters(patterns)["patterns"], data.targets.labels
-        table = select_patterns(given, labels, observed, self.max_order, self.min_pattern_count)
+        table = select_patterns(given, labels, observed, self.max_order, self.min_count)
         is_given = not isinstance(given, (str, PatternTable))
         return without_forbidden_patterns(data.rules, self.constraints, table, labels, is_given)
 

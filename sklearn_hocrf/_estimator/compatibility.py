@@ -88,10 +88,6 @@ def _values(given: Any) -> list:
     return list(given.values()) if isinstance(given, Mapping) else [given]
 
 
-def _has_infinity(numbers: Any) -> bool:
-    return bool(np.isinf(np.asarray(numbers, dtype=np.float64)).any())
-
-
 FEATURES: dict[str, Callable[[Asked], Any]] = {
     # parameters
     "pruning": lambda asked: asked["pruning"] is not None,
@@ -102,8 +98,8 @@ FEATURES: dict[str, Callable[[Asked], Any]] = {
     "parts": lambda asked: asked["label_parts"] is not None,
     "L1": lambda asked: has_l1(asked["l1_reg"]),
     "penalty object": lambda asked: asked["penalty"] is not None,
-    "no penalty": lambda asked: any(map(_has_infinity, _values(asked["sigma_reg"]))),
-    "frequent features": lambda asked: asked["min_pair_count"] > 1 and not asked["all_pairs"],
+    "no penalty": lambda asked: bool(np.isinf(_values(asked["sigma_reg"])).any()),
+    "frequent features": lambda asked: asked["min_count"] > 1 and not asked["all_pairs"],
     "balanced class weights": lambda asked: isinstance(asked["class_weight"], str),
     "decoding by probabilities": lambda asked: choose_decoding(asked["decoding"]) is not None,
     "segments": lambda asked: "scheme" in asked.parameters,
@@ -263,7 +259,7 @@ REFUSALS = (
     Refusal(
         "frequent features",
         "stream",
-        "min_pair_count={min_pair_count!r}" + _STREAM + "fit, or min_pair_count=1",
+        "min_count={min_count!r}" + _STREAM + "fit, or min_count=1",
     ),
     Refusal("balanced class weights", "stream", "class_weight={class_weight!r}" + _STREAM + "a dict"),
     Refusal(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -58,8 +58,7 @@ class Constraints(BaseEstimator):
     --------
     No noun follows another one, and no sentence ends with a noun:
 
-    >>> from sklearn_hocrf import HighOrderCRF
-    >>> from sklearn_hocrf.settings import Constraints
+    >>> from sklearn_hocrf import Constraints, HighOrderCRF
     >>> X = [[["dogs"], ["bark"]], [["cats"], ["see"], ["dogs"], ["bark"]]]
     >>> y = [["NOUN", "VERB"], ["NOUN", "VERB", "NOUN", "VERB"]]
     >>> constraints = Constraints(forbid=[("NOUN", "NOUN")], end=["VERB"])
@@ -69,9 +68,21 @@ class Constraints(BaseEstimator):
     ...     [[["cats"], ["see"], ["dogs"]]]
     ... )
     [['NOUN', 'VERB', 'VERB']]
+
+    A comprehension lists the pairs that a rule allows. Here each label is a step of a recipe, and no step is taken
+    before an earlier one:
+
+    >>> X = [[["wash"], ["cut"], ["chop"], ["fry"]], [["cut"], ["fry"]]]
+    >>> y = [["1 wash", "2 cut", "2 cut", "3 fry"], ["2 cut", "3 fry"]]
+    >>> steps = ["1 wash", "2 cut", "3 fry"]
+    >>> constraints = Constraints(
+    ...     allow=[(left, right) for left in steps for right in steps if left <= right]
+    ... )
+    >>> HighOrderCRF(constraints=constraints).fit(X, y).predict([[["fry"], ["wash"]]])
+    [['1 wash', '2 cut']]
     """
 
-    __module__ = "sklearn_hocrf.settings"  # where users import it from: files of models name this place
+    __module__ = "sklearn_hocrf"  # where users import it from: files of models name this place
 
     def __init__(
         self,
@@ -125,35 +136,30 @@ class Rules(NamedTuple):
 
 def check_constraints(constraints: Any) -> None:
     """Raise an error for an invalid parameter ``constraints``, as far as it can be checked without labels."""
-    if isinstance(constraints, type):
-        raise ValueError(f"constraints is the class {constraints.__name__}: use an instance of it")
     if isinstance(constraints, Constraints):
         constraints.check()
 
 
-def compile_constraints(constraints: str | Constraints | Callable | None, labels: np.ndarray) -> Rules:
+def compile_constraints(constraints: str | Constraints | None, labels: np.ndarray) -> Rules:
     """Return the constraints on the labels of a model as rules over label codes.
 
     Parameters
     ----------
-    constraints : {"bio", "bioes", "bilou", "bmes", "iob1"}, Constraints, callable or None
+    constraints : {"bio", "bioes", "bilou", "bmes", "iob1"}, Constraints or None
         The parameter of the estimators, checked.
     labels : ndarray of shape (L,)
         The labels.
 
     Raises
     ------
-    ValueError, TypeError
-        For labels that the model does not have, or that are not tags of the scheme, and for invalid results of a
-        callable.
+    ValueError
+        For labels that the model does not have, or that are not tags of the scheme.
     """
     if constraints is None:
         return Rules()
     if isinstance(constraints, str):
         return _rules(*legal_tags(read_tags(labels, constraints, "constraints")[0], constraints))
-    if isinstance(constraints, Constraints):
-        return _rules_of_labels(constraints, labels)
-    return _rules(*_asked(constraints, labels.tolist()))
+    return _rules_of_labels(constraints, labels)
 
 
 def _rules(follow: np.ndarray, borders: np.ndarray) -> Rules:
@@ -182,24 +188,6 @@ def _rules_of_labels(constraints: Constraints, labels: np.ndarray) -> Rules:
         codes = []
     rules = _rules(follow, borders)
     return rules._replace(forbidden=(*rules.forbidden, *codes))
-
-
-def _asked(may_follow: Callable[[Any, Any], Any], names: list) -> tuple[np.ndarray, np.ndarray]:
-    """Call a callable for each pair of labels, with None at the borders; return the tables of :func:`_rules`."""
-    size = len(names)
-    table = np.ones((size + 1, size + 1), dtype=bool)  # None is the last label
-    for i, left in enumerate([*names, None]):
-        for j, right in enumerate([*names, None]):
-            if left is None and right is None:
-                continue
-            answer = may_follow(left, right)
-            if not isinstance(answer, (bool, np.bool_)):
-                raise TypeError(
-                    f"constraints must return True or False for each pair of labels, got {short(answer)} for "
-                    f"({short(left, 30)}, {short(right, 30)})"
-                )
-            table[i, j] = answer
-    return table[:size, :size], np.stack([table[size, :size], table[:size, size]])
 
 
 def without_forbidden_patterns(

@@ -116,7 +116,7 @@ class Prior(NamedTuple):
             given = getattr(self, name)
             if isinstance(given, Mapping):
                 return values_by_group(name, given, layout, names, labels)
-            return _by_order(given, layout)
+            return np.array([given], dtype=np.float64)
 
         precision = (1.0 / of_weights("sigma_reg")) ** 2
         return ElasticNet(precision, of_weights("l1_reg")) if has_l1(self.l1_reg) else L2(precision)
@@ -127,15 +127,6 @@ class Prior(NamedTuple):
             prefixes = _prefixes(given) if isinstance(given, Mapping) else []
             for index in unmatched(match_prefixes(names, prefixes), len(prefixes)) if prefixes else ():
                 warn_user(f"{parameter}: no feature name begins with {short(prefixes[index])}")
-
-
-def _by_order(values: Any, layout: WeightLayout) -> np.ndarray:
-    """Return one of ``values`` for each weight, by the order of its pattern; the last value repeats.
-
-    A single value remains one: it applies to all weights.
-    """
-    values = np.atleast_1d(values).astype(np.float64)
-    return values if len(values) == 1 else values[np.minimum(layout.order_of_weight, len(values) - 1)]
 
 
 def values_by_group(

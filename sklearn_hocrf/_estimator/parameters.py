@@ -26,23 +26,22 @@ __all__ = [
     "PARAMETER_CONSTRAINTS",
     "check_parameters",
     "check_patterns",
-    "check_segment_lengths",
+    "check_segment_length",
     "is_group_key",
     "resolve_feature_orders",
 ]
 
 PARAMETER_CONSTRAINTS: dict[str, Any] = {
     "max_order": [Interval(Integral, 0, None, closed="left"), None],
-    "sigma_reg": [Interval(Real, 0, None, closed="right"), "array-like", Mapping],
-    "l1_reg": [Interval(Real, 0, None, closed="left"), "array-like", Mapping],
+    "sigma_reg": [Interval(Real, 0, None, closed="right"), Mapping],
+    "l1_reg": [Interval(Real, 0, None, closed="left"), Mapping],
     "patterns": [Iterable, PatternSearch],
-    "min_pattern_count": [Interval(Real, 0, None, closed="left")],
     "feature_order": [Interval(Integral, 0, None, closed="left"), dict],
-    "min_pair_count": [Interval(Real, 0, None, closed="left")],
+    "min_count": [Interval(Real, 0, None, closed="left")],
     "fit_intercept": ["boolean"],
     "all_pairs": ["boolean"],
     "class_weight": [StrOptions({"balanced"}), dict, None],
-    "constraints": [StrOptions(set(PREFIXES)), Constraints, callable, None],
+    "constraints": [StrOptions(set(PREFIXES)), Constraints, None],
     "label_parts": [Mapping, callable, None],
     "decoding": [StrOptions(set(DECODINGS)), TokenDecoding, SegmentDecoding],
     "objective": [StrOptions(set(OBJECTIVES)), HasMethods("bind")],
@@ -101,7 +100,7 @@ def check_parameters(parameters: Mapping[str, Any]) -> None:
 
 
 def _check_reg(name: str, reg: Any, check: Callable[[Any], None]) -> None:
-    """Check ``sigma_reg`` or ``l1_reg``; ``check`` checks a number or a sequence."""
+    """Check ``sigma_reg`` or ``l1_reg``; ``check`` checks a number."""
     if not isinstance(reg, Mapping):
         check(reg)
         return
@@ -124,29 +123,25 @@ def is_group_key(key: Any) -> bool:
     return key is None or isinstance(key, str) or is_pair
 
 
-def _check_sigma_reg(sigma_reg: Any) -> None:
-    sigmas = np.asarray(sigma_reg)
-    if sigmas.ndim > 1 or sigmas.size == 0 or sigmas.dtype.kind not in "iuf" or not (sigmas > 0).all():
-        raise ValueError(
-            "sigma_reg must be a number > 0, or a sequence of numbers > 0, one per order; inf means no penalty. "
-            f"Got {short(sigma_reg)}"
-        )
+def _check_sigma_reg(sigma_reg: float) -> None:
+    if not _is_number(sigma_reg) or not sigma_reg > 0:
+        raise ValueError(f"sigma_reg must be a number > 0; inf means no penalty. Got {short(sigma_reg)}")
     with np.errstate(over="ignore"):
-        if not np.isfinite((1.0 / sigmas) ** 2).all():
+        if not np.isfinite((1.0 / np.float64(sigma_reg)) ** 2):
             raise ValueError(
                 f"sigma_reg={sigma_reg!r} is too small, because 1 / sigma_reg^2 overflows: rescale numeric features, "
                 "sample weights or the penalty"
             )
 
 
-def _check_l1_reg(l1_reg: Any) -> None:
-    strengths = np.asarray(l1_reg)
-    has_form = strengths.ndim <= 1 and strengths.size > 0 and strengths.dtype.kind in "iuf"
-    if not has_form or not ((strengths >= 0) & np.isfinite(strengths)).all():
-        raise ValueError(
-            "l1_reg must be a number >= 0, or a sequence of numbers >= 0, one per order; all of them finite. Got "
-            f"{short(l1_reg)}"
-        )
+def _is_number(value: float) -> bool:
+    """Return whether a number is neither a bool nor too large an integer for a float."""
+    return np.asarray(value).dtype.kind in "iuf"
+
+
+def _check_l1_reg(l1_reg: float) -> None:
+    if not _is_number(l1_reg) or not 0 <= l1_reg < np.inf:
+        raise ValueError(f"l1_reg must be a finite number >= 0, got {short(l1_reg)}")
 
 
 def check_patterns(patterns: Any) -> None:
@@ -174,23 +169,26 @@ def _is_order(value: Any) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 0
 
 
-def check_segment_lengths(min_segment_length: Any, max_segment_length: Any) -> None:
-    """Check the minimum and the maximum length of segments, which apply to all labels or are given by label."""
-    _check_length("max_segment_length", max_segment_length, "integers >= 1 or inf", "an integer >= 1, inf")
-    _check_length("min_segment_length", min_segment_length, "integers >= 1", "an integer >= 1")
+def check_segment_length(segment_length: Any) -> None:
+    """Check the limits of the lengths of segments, which apply to all labels or are given by label."""
+    if isinstance(segment_length, dict):
+        for label, limits in segment_length.items():
+            if not _are_limits(limits):
+                raise ValueError(f"segment_length maps labels to {_LIMITS}; got {short(label)}: {short(limits)}")
+    elif segment_length is not None and not _are_limits(segment_length):
+        raise ValueError(f"segment_length must be {_LIMITS}, a dict of these by label or None; got {segment_length!r}")
 
 
-def _check_length(name: str, given: Any, numbers: str, number: str) -> None:
-    """Check one of the lengths; ``numbers`` and ``number`` describe valid values in messages."""
-    if isinstance(given, bool):
-        raise ValueError(f"{name} must be {number}, a dict or None, got {given!r}")
-    if not isinstance(given, dict):
-        return
-    for label, length in given.items():
-        is_integer = isinstance(length, Integral) and not isinstance(length, bool)
-        is_infinite = name == "max_segment_length" and length is not None and length == np.inf
-        if not (is_integer or is_infinite) or length < 1:
-            raise ValueError(f"{name} maps labels to {numbers}, got {label!r}: {length!r}")
+_LIMITS = "an integer >= 1, inf or a pair (least, most)"
+
+
+def _are_limits(given: Any) -> bool:
+    """Return whether these are the most tokens of a segment, or a pair of the least and the most, which may be None."""
+    least, most = given if isinstance(given, tuple) and len(given) == 2 else (1, given)
+    if not _is_order(least) or least < 1:
+        return False
+    is_most = _is_order(most) or isinstance(most, Real) and most == np.inf
+    return most is None and isinstance(given, tuple) or is_most and most >= least
 
 
 def resolve_feature_orders(

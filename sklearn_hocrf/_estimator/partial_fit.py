@@ -107,7 +107,7 @@ class PartialFitMixin(Hooks):
 
         A call costs about as much as a pass over its sequences and over all weights, so it is best to pass sequences by
         the thousand. The first call determines the step size from its sequences, unless the solver has a given
-        ``step_size``; it should therefore have more than a few sequences. ``min_pair_count`` above 1 and
+        ``step_size``; it should therefore have more than a few sequences. ``min_count`` above 1 and
         ``class_weight="balanced"`` raise an error, because they depend on the entire stream.
 
         Examples

@@ -69,7 +69,7 @@ class PatternSearch(BaseEstimator):
     patterns; patterns whose weights have become 0 are dropped, and patterns whose expected and observed counts differ
     by more than their L1 strength are added. The search first looks for them among the patterns that extend an active
     one by one label to the left. Then a *certificate sweep* checks all patterns that occur in training
-    (``min_pattern_count`` times, up to ``max_order``), except those whose counts bound the difference by the strength.
+    (``min_count`` times, up to ``max_order``), except those whose counts bound the difference by the strength.
     The search ends when the sweep finds none. The result is then, to the tolerance of the solver, the optimum of the
     same penalty over all these patterns at once.
 
@@ -163,7 +163,7 @@ def pattern_search(patterns: Any) -> PatternSearch | None:
 
 def has_l1(l1_reg: Any) -> bool:
     """Return whether any strength of a parameter ``l1_reg`` is not 0."""
-    return bool(np.any(list(l1_reg.values()) if isinstance(l1_reg, Mapping) else l1_reg))
+    return any(l1_reg.values()) if isinstance(l1_reg, Mapping) else l1_reg > 0
 
 
 class PatternPrior(NamedTuple):
@@ -197,8 +197,8 @@ class SearchTask(NamedTuple):
     penalty: Callable[[WeightLayout], ElasticNet]
     minimise: Callable[[Any, Problem, np.ndarray], SolverReport]  # (solver, problem, start)
     solver: Any  # of the estimator, for its settings
-    sequence_weight: np.ndarray | None  # for counts that are compared with ``min_pattern_count``; None: all 1
-    min_pattern_count: float
+    sequence_weight: np.ndarray | None  # for counts that are compared with ``min_count``; None: all 1
+    min_count: float
     max_order: float  # may be inf
 
 
@@ -280,7 +280,7 @@ class _ActiveSet:
         self._features = weights[: layout.first_bias]  # and the weights of the tokens of segments
         weight = np.ones(len(task.problem.batch)) if task.sequence_weight is None else task.sequence_weight
         self._sequences = LabelledSequences(
-            *task.problem.label_sequences, weight, task.problem.sequence_weight, task.min_pattern_count
+            *task.problem.label_sequences, weight, task.problem.sequence_weight, task.min_count
         )
         active = {z: w for z, w in active.items() if len(z) <= task.max_order + 1}
         own = dict(zip(self._labels, layout.pattern_coef(weights).tolist(), strict=True))
@@ -295,7 +295,7 @@ class _ActiveSet:
         problem, table = self._task.problem, given_patterns(active, len(self._labels))
         layout = problem.layout.with_biases(table, np.arange(len(table.lengths)))
         counts = layout.empirical_counts(problem.batch, problem.truth, self._sequences.sequence_weight)
-        kept = is_frequent(counts[layout.first_bias :], self._task.min_pattern_count)
+        kept = is_frequent(counts[layout.first_bias :], self._task.min_count)
         return {z: active[z] for z, is_kept in zip(table.tuples(), kept, strict=True) if is_kept and z in active}
 
     @property

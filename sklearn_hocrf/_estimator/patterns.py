@@ -100,7 +100,7 @@ def warn_of_size(n_patterns: int, longest: int, n_positions: int) -> bool:
     warn_user(
         f"{n_patterns:,} label patterns of up to {longest:,} labels give an automaton with as many arcs and at most as "
         f"many states. It takes about {megabytes:,.0f} MB, and each pass over the training data (an iteration needs "
-        f"one to three) about {seconds:,.2g} s of processor time. A lower max_order, or a higher min_pattern_count, "
+        f"one to three) about {seconds:,.2g} s of processor time. A lower max_order, or a higher min_count, "
         "makes it smaller"
     )
     return True

@@ -375,7 +375,7 @@ class PredictionsMixin(Hooks):
         -------
         log_likelihood : ndarray of shape (n_sequences,)
             In nats; 0 for empty sequences; -inf where the model rules out y, for example because it violates a
-            constraint or has segments longer than ``max_segment_length_``, and for unknown labels with
+            constraint or has segments longer than ``segment_length_`` allows, and for unknown labels with
             ``unknown="impossible"``.
 
         Raises

@@ -165,8 +165,8 @@ class TagSegmentsMixin(Hooks):
         return segment_tables(batch, segments, probability, tags.names)
 
     @property
-    def _scheme(self) -> str:
-        """The default scheme by which labels encode segments: that of the constraints, or guessed from the labels."""
+    def scheme_(self) -> str:
+        """How labels encode segments: the scheme of the constraints, or guessed from the labels."""
         fitted: Any = self
         constraints = fitted._fitted.trained_with.get("constraints")
         return constraints if isinstance(constraints, str) else guessed_scheme(fitted.classes_.tolist())
@@ -253,7 +253,7 @@ def _tags_of(fitted: Any, scheme: str, what: str = "scheme") -> SegmentTags:
 
 def _read_tags(fitted: Any, scheme: str, what: str) -> SegmentTags:
     if scheme == "auto":
-        scheme = fitted._scheme
+        scheme = fitted.scheme_
         _refuse_mixture(fitted.classes_.tolist(), scheme, what)
     return each_its_own(fitted.classes_) if scheme == "runs" else read_segment_tags(fitted.classes_, scheme, what)
 

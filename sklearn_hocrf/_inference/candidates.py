@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._data.arrays import freeze, joined_ranges, offsets_of
-from .._data.batch import SequenceBatch, TokenFeatures
+from .._data.batch import SequenceBatch, TokenFeatures, as_sparse
 from .._data.masks import Mask
 from .._kernels import candidates as kernels
 from .._structure.layout import WeightLayout
@@ -126,7 +126,7 @@ class CandidateFinder:
 
         ``n_best``, of shape (N,), is the maximum number for each token; None means ``n_candidates``.
         """
-        batch, n_labels = batch.as_sparse(), self.layout.patterns.n_labels
+        batch, n_labels = as_sparse(batch), self.layout.patterns.n_labels
         n_best = np.full(batch.n_tokens, self.n_candidates) if n_best is None else n_best
         most = min(int(n_best.max(initial=1)), n_labels)
         shape = batch.n_tokens, most
@@ -219,7 +219,7 @@ class _Descent:
         self._layout, self._n_epochs, self._n_snapshots = layout, 0, 0
         self._level = kernels.Level(np.zeros(layout.n_pairs), np.zeros(layout.patterns.n_labels))
         self._sums = [np.zeros(len(numbers)) for numbers in self._level]
-        features, self._size = _of_equal_size(layout.rows(batch.as_sparse(), dense=False), layout.pairs.starts)
+        features, self._size = _of_equal_size(layout.rows(as_sparse(batch), dense=False), layout.pairs.starts)
         self._tables = features, layout.pairs, layout.part_links
         parts_of_a_label = len(layout.part_links.numbers) / layout.patterns.n_labels
         self._rate = self.rate / (1 + parts_of_a_label / 2)  # half: labels that share a part want different values

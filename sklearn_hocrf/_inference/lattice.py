@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from .._data.arrays import freeze, group_offsets, offsets_of
-from .._data.batch import SequenceBatch
+from .._data.batch import SequenceBatch, as_sparse
 from .._data.masks import Mask
 from .._data.segments import Segments
 from .._kernels import lattice
@@ -145,7 +145,7 @@ def build_lattice(
     layout: WeightLayout, batch: SequenceBatch, candidates: Candidates, n_states: Any = None
 ) -> tuple[lattice.Lattice, bool]:
     """Return the lattice of a batch, and whether states were dropped; parameters as in :class:`LatticePlan`."""
-    batch, automaton = batch.as_sparse(), layout.automaton
+    batch, automaton = as_sparse(batch), layout.automaton
     starts, labels, scores, codes = candidates
     own = np.lexsort((automaton.arc_label, automaton.arc_source))
     forbidden = np.zeros(automaton.n_arcs, bool)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .._data.arrays import joined_ranges
-from .._data.batch import SequenceBatch
+from .._data.batch import SequenceBatch, as_sparse
 from .._data.masks import Mask, both
 from .._inference.candidates import Candidates, LevelZero
 from .._inference.families import LATTICE, Family
@@ -125,7 +125,7 @@ class Problem:
         """The problem with dense columns among the sparse rows, for methods that process sequences one by one."""
         if self.batch.dense is None:
             return self
-        return self._with(batch=self.batch.as_sparse())
+        return self._with(batch=as_sparse(self.batch))
 
     @cached_property
     def minibatches(self) -> MinibatchSource:

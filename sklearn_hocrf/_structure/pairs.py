@@ -75,7 +75,7 @@ class PairRule(NamedTuple):
     """The rule that decides which pairs get a weight."""
 
     feature_orders: tuple | list = (0,)  # orders of the patterns of features: one tuple for all, or one for each
-    min_pair_count: float = 1  # pairs with a lower weighted count get none; see ``is_frequent``
+    min_count: float = 1  # pairs with a lower weighted count get none; see ``is_frequent``
     all_pairs: bool = False  # whether all pairs get a weight, even those that do not occur
 
     def by_order(self, n_features: int) -> list[tuple[int, np.ndarray | None]]:
@@ -179,7 +179,7 @@ def choose_pairs(rule: PairRule, compiled: CompiledPatterns, parts: LabelParts, 
     """
     if not rule.all_pairs:
         found = counts.tocoo()
-        kept = is_frequent(found.data, rule.min_pair_count)
+        kept = is_frequent(found.data, rule.min_count)
         return np.stack([found.col[kept], found.row[kept]]).astype(np.int64)
     pairs = [np.empty((2, 0), dtype=np.int64)]
     for order, some in rule.by_order(counts.shape[1]):

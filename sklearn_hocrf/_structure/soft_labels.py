@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .._data.batch import SequenceBatch
+from .._data.batch import SequenceBatch, as_sparse, token_entries, token_rows
 from .label_parts import LabelParts
 from .pairs import PairRule, rows_of_order
 from .weighted_arcs import CompiledPatterns
@@ -44,19 +44,19 @@ class SoftLabels:
     def frequent_pairs(
         self, rule: PairRule, compiled: CompiledPatterns, parts: LabelParts, batch: SequenceBatch, weight: np.ndarray
     ) -> sparse.csr_array:
-        """Return expected counts of features with rows, where they are at least ``min_pair_count`` and positive.
+        """Return expected counts of features with rows, where they are at least ``min_count`` and positive.
 
         They are comparable with those of :func:`~sklearn_hocrf._structure.pairs.count_pairs`.
         """
-        batch = batch.as_sparse() if batch.dense is not None else batch
+        batch = as_sparse(batch) if batch.dense is not None else batch
         shape = len(compiled.patterns.lengths) + parts.n_parts, batch.n_attributes
         found = [np.empty((3, 0))]
-        occurrences = batch.entries(0, batch.n_tokens).T
+        occurrences = token_entries(batch, 0, batch.n_tokens).T
         for order, some in [] if rule.all_pairs else rule.by_order(batch.n_attributes):
             is_one = np.ones(batch.n_attributes, bool) if some is None else np.isin(np.arange(shape[1]), some)
             for row in rows_of_order(compiled, parts, order).tolist():
                 counts = occurrences @ (weight * self._of_row(row, compiled, parts))
-                features = np.flatnonzero((counts >= rule.min_pair_count) & (counts > 0) & is_one)
+                features = np.flatnonzero((counts >= rule.min_count) & (counts > 0) & is_one)
                 found.append(np.stack([counts[features], np.full(len(features), row), features]))
         numbers, rows, columns = np.concatenate(found, axis=1)
         return sparse.csr_array((numbers, (rows.astype(np.int64), columns.astype(np.int64))), shape=shape)
@@ -81,7 +81,7 @@ class SoftLabels:
         weight : ndarray of shape (N,)
             The weight of each token's sequence.
         """
-        counts, values = np.zeros(layout.n_weights), batch.rows(0, batch.n_tokens).T
+        counts, values = np.zeros(layout.n_weights), token_rows(batch, 0, batch.n_tokens).T
         attribute, rows = layout.features.attribute[layout.pair_feature], layout.pair_pattern
         by_row = np.argsort(rows, kind="stable")
         for places in np.split(by_row, np.flatnonzero(np.diff(rows[by_row])) + 1) if len(rows) else ():

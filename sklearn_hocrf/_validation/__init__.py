@@ -33,7 +33,7 @@ from ._segment_targets import (
 from ._soft_targets import first_soft_label, has_soft_labels, read_soft_targets
 from ._targets import check_classes, read_labels
 from ._token_targets import TokenTargets, read_label_codes, read_token_labels, read_token_targets
-from ._warnings import warn_of_tags, warn_user
+from ._warnings import scheme_of_labels, warn_user
 
 __all__ = [
     "FeatureSpace",
@@ -67,6 +67,6 @@ __all__ = [
     "read_token_labels",
     "read_token_targets",
     "read_training_sequences",
-    "warn_of_tags",
+    "scheme_of_labels",
     "warn_user",
 ]

@@ -11,7 +11,7 @@ from scipy import sparse
 from sklearn.utils.validation import validate_data
 
 from .._data.arrays import joined_ranges
-from .._data.batch import SequenceBatch
+from .._data.batch import SequenceBatch, cut_sequences
 from .._data.checks import number_weights, refuse_infinite_sum, short
 from .._data.segments import LengthBlock, TokenBlock
 from .._data.texts import pack_texts, unpack_texts
@@ -120,7 +120,7 @@ class TrainingData(NamedTuple):
         source = np.searchsorted(self.batch.offsets, starts, side="right") - 1
         targets = self.targets.of_runs(starts, stops, joined_ranges(starts, stops))
         weight = None if self.sequence_weight is None else self.sequence_weight[source]
-        batch = self.batch.cut(starts, stops)
+        batch = cut_sequences(self.batch, starts, stops)
         runs = self._replace(batch=batch, targets=targets, sequence_weight=weight, source=source, numbers=None)
         return self._replace(runs=runs)
 
@@ -377,7 +377,7 @@ def _warn_of_other_scheme(batch, estimator):
     """
     schemes = {getattr(block, "scheme", None): block for block in batch.blocks or ()}
     for scheme, block in schemes.items():
-        if scheme not in (None, estimator.scheme):
+        if estimator.scheme != "auto" and scheme not in (None, estimator.scheme):
             some = ", ".join([*block.names(batch.attribute_names)[:1], "..."])
             warn_user(
                 f"segment features in X ({some}) were learned with scheme={scheme!r}, but {type(estimator).__name__} "

@@ -17,11 +17,12 @@ from .._data.schemes import (
     B,
     I,
     O,
+    guessed_scheme,
+    looks_like_segments,
     segments_of_labels,
     segments_of_tags,
     segments_of_tokens,
     split_tag,
-    suspected_scheme,
     token_labels,
 )
 from .._data.segments import NO_LIMIT, Segments, are_short
@@ -47,10 +48,11 @@ from ._targets import (
     check_known_labels,
     leave_out,
     read_labels,
+    read_target_sequences,
     refuse_segments,
 )
 from ._token_targets import read_token_labels
-from ._warnings import warn_of_tags, warn_user
+from ._warnings import scheme_of_labels, warn_user
 
 __all__ = [
     "SegmentTargets",
@@ -136,7 +138,7 @@ class _Reading(NamedTuple):
     labels: np.ndarray
     as_lists: bool
     bare_tags: bool
-    looks_like: str = "runs"  # the scheme of tags that y seems to have, although ``scheme`` differs; "runs": no tags
+    is_bio: bool = False  # tags of segments that begin and never end, although ``scheme`` has tags for ends
     known: Mask | None = None  # where there are holes
     pieces: tuple | None = None  # labels and lengths of all pieces of segments, where there are holes
     codes: np.ndarray | None = None  # (N,)   of the tokens, -1 where not known, where there are holes
@@ -149,6 +151,10 @@ class _Reading(NamedTuple):
 
 def check_segment_classes(classes, scheme) -> np.ndarray:
     """Return all possible labels of segments from the parameter ``classes``: labels, or tags if the scheme has tags."""
+    if scheme == "auto":
+        classes = check_classes(classes, at_least=1)
+        _refuse_tags_of_parts(classes.tolist())
+        return classes
     if scheme not in PREFIXES:
         return check_classes(classes, at_least=2 if scheme == "runs" else 1)
     tags = check_classes(classes, at_least=1)
@@ -169,8 +175,7 @@ def read_segment_targets(
     kept=None,
     *,
     scheme,
-    max_segment_length,
-    min_segment_length=None,
+    segment_length=None,
     fixed=None,
     holes: Holes | None = None,
 ) -> SegmentTargets:
@@ -180,11 +185,10 @@ def read_segment_targets(
     ----------
     y, lengths, form, name, kept
         As in :func:`read_token_targets`; y is in the given scheme.
-    scheme : {"runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}
-    max_segment_length : int, inf, dict or None
-        Maximum length of a segment, for all labels or by label; None means the longest training segment.
-    min_segment_length : int, dict or None
-        Minimum length of a segment that neither begins nor ends a sequence, given as for the maximum; None means 1.
+    scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}
+    segment_length : int, inf, (least, most), dict or None
+        The most tokens of a segment, or the least of one that neither begins nor ends a sequence and the most, for all
+        labels or by label. None, also as the most, means the longest training segment.
     fixed : SegmentTargets, ndarray of shape (L,), or None
         Targets of earlier training data, or all possible labels of segments. None means the labels of y.
     holes : Holes or None
@@ -192,20 +196,25 @@ def read_segment_targets(
     """
     earlier = fixed if isinstance(fixed, SegmentTargets) else None
     labels = fixed if earlier is None else earlier.labels
+    if earlier is not None:
+        scheme = earlier.scheme
+    elif scheme == "auto":
+        scheme = _scheme_of(y, lengths, form, name, holes, in_parts=labels is not None)
     if holes is not None and have_segment_holes(y, lengths, form, name, holes.missing, scheme):
         reading = _read_with_holes(y, lengths, form, name, scheme, labels, kept, holes)
     else:
         reading = _read(y, lengths, form, name, scheme, labels, kept=kept, among=FIXED)
     segments, labels = reading.segments, reading.labels
+    limits = _limits(segment_length, labels, scheme)
+    has_most = any(most is not None for _, _, most in limits)
     if earlier is not None:
         longest, shortest = earlier.longest, earlier.shortest
-        reading = reading._replace(as_lists=earlier.as_lists, bare_tags=earlier.bare_tags, looks_like="runs")
-        if max_segment_length is None:
+        reading = reading._replace(as_lists=earlier.as_lists, bare_tags=earlier.bare_tags, is_bio=False)
+        if not has_most:
             hint = ": None means the longest in the first call of partial_fit"
             _refuse_longer(segments, longest, labels, _offsets(lengths, kept), hint)
     else:
-        shortest = _shortest(min_segment_length, labels, scheme)
-        longest = _longest(max_segment_length, shortest, *reading.lengths, labels, scheme)
+        shortest, longest = _shortest_and_longest(limits, len(labels), *reading.lengths)
     singles = scheme == "runs" and bool((longest == 1).all())
     repeats = scheme != "runs" or singles
     if singles and reading.known is None:
@@ -213,9 +222,8 @@ def read_segment_targets(
     elif singles and reading.known is not None:
         begins = np.ones(len(reading.known.begins), np.int8)
         segments, _, _ = segments_between(reading.codes, begins, _offsets(lengths, kept))
-    # with segments of one token, tags are the labels of tokens
-    if not (singles and max_segment_length is not None):
-        warn_of_tags(reading.looks_like)
+    if reading.is_bio:
+        warn_user('the labels look like BIO tags: scheme="bio"?')
     _refuse_longer(segments, longest, labels, _offsets(lengths, kept))
     if shortest is not None:
         _refuse_shorter(segments, shortest, labels, _offsets(lengths, kept))
@@ -228,6 +236,33 @@ def read_segment_targets(
     return SegmentTargets(segments, labels, longest, *flags, scheme, shortest, known)
 
 
+def _scheme_of(y, lengths, form, name, holes=None, in_parts=False) -> str:
+    """Return the scheme in which y is probably given, or raise if a part of the data cannot show it.
+
+    The first parts of data may lack some of the tags.
+    """
+    if form != "table":
+        sequences = read_target_sequences(y, len(lengths), name)
+        if looks_like_segments([sequence for sequence in sequences if sequence is not None]):
+            return "segments"
+    tokens, _ = read_labels(y, lengths, form, name)
+    labels = read_entries(tokens, offsets_of(lengths), None if holes is None else holes.missing, "y").labels()
+    if not in_parts:
+        return scheme_of_labels(labels)
+    return _refuse_tags_of_parts(labels)
+
+
+def _refuse_tags_of_parts(labels) -> str:
+    """Return "runs", or raise a ValueError if the labels are tags."""
+    scheme = guessed_scheme(labels)
+    if scheme != "runs":
+        raise ValueError(
+            f'the labels look like {scheme.upper()} tags, but scheme="auto" needs all of y, to see all kinds of tags, '
+            f'and these data come in parts: pass scheme="{scheme}"'
+        )
+    return scheme
+
+
 def read_partition_targets(y, lengths, name, *, scheme) -> SegmentTargets:
     """Return the segmentations of a part of the training sequences, which may have a single label.
 
@@ -237,13 +272,17 @@ def read_partition_targets(y, lengths, name, *, scheme) -> SegmentTargets:
         As in :func:`read_segment_targets`.
     """
     labels = None
+    if scheme == "auto":
+        scheme = _scheme_of(y, lengths, "sequences", name, in_parts=True)
     if scheme == "runs":
         labels = sorted_labels(read_labels(y, lengths, "sequences", name)[0], offsets_of(lengths), at_least=1)
-    return read_segment_targets(y, lengths, "sequences", name, scheme=scheme, max_segment_length=None, fixed=labels)
+    return read_segment_targets(y, lengths, "sequences", name, scheme=scheme, fixed=labels)
 
 
 def read_segment_labels(y, lengths, form, name, kept=None, *, scheme) -> np.ndarray:
     """Return the labels of segments of a part of the training data, sorted; as for :func:`read_segment_targets`."""
+    if scheme == "auto":
+        scheme = _scheme_of(y, lengths, form, name, in_parts=True)
     if scheme != "runs":
         return _read(y, lengths, form, name, scheme, kept=kept).labels
     if form != "table":
@@ -287,13 +326,13 @@ def _read(y, lengths, form, name, scheme, labels=None, unknown="raise", kept=Non
     if scheme == "runs":
         labels = sorted_labels(tokens, offsets) if labels is None else labels
         segments = segments_of_labels(encode_labels(tokens, labels, offsets, unknown=unknown, among=among), offsets)
-        return _Reading(segments, labels, as_lists, False, suspected_scheme(labels.tolist()))
+        return _Reading(segments, labels, as_lists, False)
     prefixes, names = _split_tags(tokens, offsets, scheme)
     labels = sorted_labels(names, offsets, at_least=1) if labels is None else labels
     segments = segments_of_tags(prefixes, encode_labels(names, labels, offsets, unknown=unknown, among=among), offsets)
     is_bio = scheme in ("bioes", "bilou") and 0 < (prefixes != O).sum() == np.isin(prefixes, (B, I)).sum()
     bare_tags = bool(set(PREFIXES[scheme]) - {OUTSIDE} & set(tokens))
-    return _Reading(segments, labels, as_lists, bare_tags, "bio" if is_bio else "runs")
+    return _Reading(segments, labels, as_lists, bare_tags, bool(is_bio))
 
 
 def _read_with_holes(y, lengths, form, name, scheme, labels, kept, holes) -> _Reading:
@@ -307,13 +346,12 @@ def _read_with_holes(y, lengths, form, name, scheme, labels, kept, holes) -> _Re
         reader = Reader(all_labels(entries) if labels is None else labels, holes.missing, among=FIXED)
         known = known_of_runs(entries, reader)
         segments, *pieces = segments_between(known.codes, borders_of_runs(known.codes, offsets), offsets)
-        looks_like = suspected_scheme(reader.labels.tolist())
-        return _Reading(segments, reader.labels, as_lists, False, looks_like, known.mask, tuple(pieces), known.codes)
+        return _Reading(segments, reader.labels, as_lists, False, False, known.mask, tuple(pieces), known.codes)
     labels = all_labels(entries, name_in_tag(entries, scheme), at_least=1) if labels is None else labels
     known = known_of_tags(entries, Reader(labels, holes.missing, among=FIXED), scheme, np.full(len(labels), NO_LIMIT))
     segments, *pieces = segments_between(known.codes, known.mask.begins, offsets)
     bare = any(tag in PREFIXES[scheme] and tag != OUTSIDE for tag in entries.labels() if isinstance(tag, str))
-    return _Reading(segments, labels, as_lists, bare, "runs", known.mask, tuple(pieces), known.codes)
+    return _Reading(segments, labels, as_lists, bare, False, known.mask, tuple(pieces), known.codes)
 
 
 def _read_lists_with_holes(y, lengths, name, labels, kept, holes) -> _Reading:
@@ -334,7 +372,7 @@ def _read_lists_with_holes(y, lengths, name, labels, kept, holes) -> _Reading:
             "no sequence of y is tiled by its segments: the gaps are read as unknown. If they are outside of all "
             "segments, fill them with segments (t, t + 1, 'O') of length 1"
         )
-    return _Reading(segments, labels, True, False, "runs", known.mask, tuple(pieces), known.codes)
+    return _Reading(segments, labels, True, False, False, known.mask, tuple(pieces), known.codes)
 
 
 # --- tags -------------------------------------------------------------------------------------------------------------
@@ -387,53 +425,48 @@ def _gap(n, start, stop, where):
 # --- lengths ----------------------------------------------------------------------------------------------------------
 
 
-def _longest(max_segment_length, shortest, codes, lengths, labels, scheme):
-    """Return the maximum length of a segment of each label, given labels and lengths of segments or pieces of them."""
-    longest = np.ones(len(labels), dtype=np.int64) if shortest is None else shortest.copy()
-    np.maximum.at(longest, codes, lengths)
-    for code, most in _by_code("max_segment_length", max_segment_length, labels, scheme):
-        longest[code] = min(most, NO_LIMIT)
-        if shortest is not None and most < shortest[code]:
-            raise ValueError(
-                f"max_segment_length is {most} for the label {short(labels.tolist()[code])}, but min_segment_length "
-                f"is {shortest[code]}"
-            )
-    return longest
-
-
-def _shortest(min_segment_length, labels, scheme):
-    """Return the minimum length of a segment of each label, or None where all are 1."""
-    shortest = np.ones(len(labels), dtype=np.int64)
-    for code, least in _by_code("min_segment_length", min_segment_length, labels, scheme):
-        shortest[code] = min(least, NO_LIMIT)
-    return shortest if (shortest > 1).any() else None
-
-
-def _by_code(parameter, given, labels, scheme) -> list:
-    """Return the codes of the labels that a parameter specifies a length for, and the lengths."""
-    names = labels.tolist()
-    if given is None:
-        given = {}
-    elif not isinstance(given, dict):
-        given = {label: given for label in names if scheme not in PREFIXES or label != OUTSIDE}
-    for label, length in given.items():
+def _limits(segment_length, labels, scheme) -> list:
+    """Return code, least and most of each label for which a length is given; the most is None if only the least is."""
+    names, given = labels.tolist(), segment_length
+    if not isinstance(given, dict):
+        given = {label: given for label in names if given is not None and (scheme not in PREFIXES or label != OUTSIDE)}
+    found = []
+    for label, limits in given.items():
         if label not in names:
-            raise ValueError(f"{parameter} names the label {short(label)}, which the training data do not have")
-        if scheme in PREFIXES and label == OUTSIDE and length != 1:
-            raise ValueError(f"{parameter}['O'] is {length}, but every O token is a segment of length 1")
-    return [(names.index(label), length) for label, length in given.items()]
+            raise ValueError(f"segment_length names the label {short(label)}, which the training data do not have")
+        least, most = limits if isinstance(limits, tuple) else (1, limits)
+        if scheme in PREFIXES and label == OUTSIDE and (least != 1 or most not in (1, None)):
+            raise ValueError(f"segment_length['O'] is {limits}, but every O token is a segment of length 1")
+        found.append((names.index(label), least, most))
+    return found
+
+
+def _shortest_and_longest(limits, n_labels, codes, lengths) -> tuple[np.ndarray | None, np.ndarray]:
+    """Return minimum and maximum length of a segment of each label, given labels and lengths of segments or pieces.
+
+    The minimum is None where all are 1.
+    """
+    shortest = np.ones(n_labels, dtype=np.int64)
+    for code, least, _ in limits:
+        shortest[code] = min(least, NO_LIMIT)
+    longest = shortest.copy()
+    np.maximum.at(longest, codes, lengths)
+    for code, _, most in limits:
+        if most is not None:
+            longest[code] = min(most, NO_LIMIT)
+    return shortest if (shortest > 1).any() else None, longest
 
 
 def _refuse_longer(segments, longest, labels, offsets, hint=""):
     """Raise if a training segment is longer than its label allows."""
     is_long = segments.lengths > longest[segments.codes]
-    _refuse_lengths(segments, is_long, "max_segment_length allows", longest, labels, offsets, hint)
+    _refuse_lengths(segments, is_long, "segment_length allows", longest, labels, offsets, hint)
 
 
 def _refuse_shorter(segments, shortest, labels, offsets):
     """Raise if a training segment is shorter than its label allows."""
     is_short = are_short(segments, shortest, offsets)
-    _refuse_lengths(segments, is_short, "min_segment_length requires", shortest, labels, offsets)
+    _refuse_lengths(segments, is_short, "segment_length requires", shortest, labels, offsets)
 
 
 def _refuse_lengths(segments, is_wrong, which, limit, labels, offsets, hint=""):

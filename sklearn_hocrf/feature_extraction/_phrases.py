@@ -80,7 +80,7 @@ class PhraseFeatures(SequenceTransformer, auto_wrap_output_keys=None):  # type: 
     ...     PhraseFeatures,
     ...     SequenceFeatureExtractor,
     ... )
-    >>> from sklearn_hocrf.pipeline import make_pipeline
+    >>> from sklearn_hocrf import make_pipeline
     >>> phrases = PhraseFeatures({"city": ["Oslo", "New York", "New York City"]})
     >>> X = [["in", "new", "york", "and", "Oslo"]]
     >>> marked = phrases.fit_transform(X)

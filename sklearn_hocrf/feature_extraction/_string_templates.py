@@ -68,9 +68,8 @@ def read_templates(path: str | PathLike[str], *, style: str = "auto", min_count:
     --------
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
-    >>> from sklearn_hocrf import HighOrderCRF
+    >>> from sklearn_hocrf import HighOrderCRF, make_pipeline
     >>> from sklearn_hocrf.feature_extraction import read_templates
-    >>> from sklearn_hocrf.pipeline import make_pipeline
     >>> with TemporaryDirectory() as folder:
     ...     path = Path(folder, "template")
     ...     _ = path.write_text("U00:%x[0,0]\\nU01:%x[-1,0]/%x[0,1]\\n\\nB\\n")

@@ -26,8 +26,7 @@ from .._data.texts import escaped, visible
 from .._display import EDGES, HtmlPage, chip, color_map, listed, texts_of
 from .._estimator.fitted_model import FittedModel
 from .._validation._delegation import method_of_model, model_inside
-from ..metrics._reading import code_tokens, list_sequences
-from ..metrics._segments import read_given_segments, segments_of_sequences
+from ..metrics._segments import list_sequences, read_given_segments, segments_of_sequences
 
 __all__ = ["SegmentsDisplay"]
 
@@ -75,10 +74,9 @@ class SegmentsDisplay(HtmlPage):
 
     Examples
     --------
-    >>> from sklearn_hocrf import HighOrderCRF
+    >>> from sklearn_hocrf import HighOrderCRF, make_pipeline
     >>> from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
     >>> from sklearn_hocrf.inspection import SegmentsDisplay
-    >>> from sklearn_hocrf.pipeline import make_pipeline
     >>> X = [["Ann", "Lee", "met", "Bob"], ["We", "met", "Ann"]]
     >>> y = [["B-PER", "I-PER", "O", "B-PER"], ["O", "O", "B-PER"]]
     >>> tagger = make_pipeline(
@@ -509,8 +507,6 @@ def _read_any_segments(y: Any, scheme: str, name: str, texts: list[list[str]]) -
     for n, (labels, words) in enumerate(zip(y, texts, strict=True)):
         if len(labels) != len(words):
             raise ValueError(f"{name} has {len(labels)} labels in sequence {n}, but X has {len(words)} tokens")
-    if scheme == "auto":
-        scheme = guessed_scheme(code_tokens(y, name).labels)
     return segments_of_sequences(read_given_segments(y, scheme, False, name)[0])
 
 

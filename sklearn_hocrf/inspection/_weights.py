@@ -92,10 +92,9 @@ def weights(
 
     Examples
     --------
-    >>> from sklearn_hocrf import HighOrderCRF
+    >>> from sklearn_hocrf import HighOrderCRF, make_pipeline
     >>> from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
     >>> from sklearn_hocrf.inspection import weights
-    >>> from sklearn_hocrf.pipeline import make_pipeline
     >>> X, y = (
     ...     [["the", "old", "man"], ["the", "man"]],
     ...     [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]],

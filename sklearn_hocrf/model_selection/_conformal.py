@@ -88,7 +88,7 @@ class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin,
     See Also
     --------
     CalibratedSequenceLabeler : Make probabilities match how often predictions are right.
-    sklearn_hocrf.metrics.calibration_table : How often segments of a given probability are right.
+    sklearn_hocrf.metrics.segment_outcomes : Which segments are right, with their probabilities.
 
     Notes
     -----

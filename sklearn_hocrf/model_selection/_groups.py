@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -62,7 +61,7 @@ class WeightGroups(NamedTuple):
 
         Parameters
         ----------
-        sigma_reg : float, sequence or mapping
+        sigma_reg : float or mapping
             The default start: the geometric mean over the weights of a group.
         layout, data
             As for :meth:`of`.
@@ -113,8 +112,3 @@ def check_searchable(estimator: Any) -> None:
     course = Course(estimator)
     course.check()
     course.refuse("learned penalties")
-
-
-def _values(sigma_reg) -> np.ndarray:
-    """Return the numbers in a ``sigma_reg`` of any form."""
-    return np.asarray(list(sigma_reg.values()) if isinstance(sigma_reg, Mapping) else sigma_reg, dtype=np.float64)

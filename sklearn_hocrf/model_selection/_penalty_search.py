@@ -30,8 +30,7 @@ from .._validation._sklearn import Interval, StrOptions, fit_context
 from .._validation._splits import indexable_sequences, splits_of
 from ._fold import FoldStep
 from ._groups import WeightGroups, check_keys, check_searchable, column_name
-from ._novelty import warn_of_folds
-from ._splits import Split, make_fold, split_data, training_data
+from ._splits import Split, make_fold, split_data, training_data, warn_of_folds
 
 __all__ = ["PenaltySearchCV"]
 

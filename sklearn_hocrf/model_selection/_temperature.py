@@ -85,7 +85,7 @@ class CalibratedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin
 
     See Also
     --------
-    sklearn_hocrf.metrics.calibration_table : How often segments of a given probability are right.
+    sklearn_hocrf.metrics.segment_outcomes : Which segments are right, with their probabilities.
     sklearn_hocrf.model_selection.PenaltySearchCV : Learn the strengths of penalties by the same criterion.
     sklearn.calibration.CalibratedClassifierCV : Calibrate classifiers.
 

@@ -16,6 +16,7 @@ from .._data.schemes import (
     PREFIXES,
     SCHEMES,
     TagTable,
+    hold_segments,
     join_tag,
     read_segment,
     separators_only,
@@ -256,7 +257,7 @@ def _tags(tiles: list[list[Span]], lengths: list[int], scheme: str) -> list[list
 
 
 def spans_from_tags(
-    tokenized: Sequence[TokenizedText], y: Sequence[Any], scheme: str = "bio", *, probability: Any = None
+    tokenized: Sequence[TokenizedText], y: Sequence[Any], scheme: str = "auto", *, probability: Any = None
 ) -> list[list[tuple]]:
     """Return spans of characters from labels of tokens.
 
@@ -265,9 +266,9 @@ def spans_from_tags(
     tokenized : list of TokenizedText
         The tokens, as :func:`tokenize` returns them.
     y : list of label sequences
-        The labels of each sequence, given or predicted. For ``scheme="segments"``, lists of (start, stop, label),
-        counted in tokens, or the arrays returned by ``predict_segments(X, with_probability=True)``.
-    scheme : {"bio", "bioes", "bilou", "bmes", "iob1", "runs", "segments"}, default="bio"
+        The labels of each sequence, given or predicted; or lists of (start, stop, label), counted in tokens, or the
+        arrays returned by ``predict_segments(X, with_probability=True)``.
+    scheme : {"auto", "bio", "bioes", "bilou", "bmes", "iob1", "runs", "segments"}, default="auto"
         How labels encode segments, as in :func:`~sklearn_hocrf.metrics.extract_segments`. Segments of the label "O" are
         left out.
     probability : list of sequences of float, or None, default=None
@@ -298,8 +299,10 @@ def spans_from_tags(
     ... )
     [[(0, 7, 'PER', 0.5), (9, 13, 'LOC', 0.25)]]
     """
-    check_choice("scheme", scheme, SCHEMES)
+    check_choice("scheme", scheme, ("auto", *SCHEMES))
     tokenized, y = check_tokenized(tokenized), list(y)
+    if scheme == "auto" and hold_segments([labels for labels in y if hasattr(labels, "__len__")]):
+        scheme = "segments"
     if len(y) != len(tokenized):
         raise ValueError(f"y has {len(y)} sequences, but tokenized has {len(tokenized)}")
     if scheme == "segments":

@@ -19,6 +19,7 @@ from sklearn.preprocessing import FunctionTransformer
 from threadpoolctl import threadpool_limits
 
 from sklearn_hocrf import HighOrderSemiCRF
+from sklearn_hocrf._data.batch import with_blocks
 from sklearn_hocrf._data.segments import segment_features
 from sklearn_hocrf.datasets import load_conll
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SegmentLogOddsEncoder, SequenceFeatureExtractor
@@ -99,7 +100,7 @@ def tag_features(tag_set):
 class SeenTwice(TransformerMixin, BaseEstimator):
     """Leave out features that count only once in all training segments.
 
-    Here a feature is an attribute with a tag n-gram. ``min_pair_count=2`` would leave out words that were segments
+    Here a feature is an attribute with a tag n-gram. ``min_count=2`` would leave out words that were segments
     once as well.
     """
 
@@ -113,7 +114,7 @@ class SeenTwice(TransformerMixin, BaseEstimator):
 
     def transform(self, batch):
         pairs = zip(batch.blocks, self.kept_, strict=True)
-        return batch.with_blocks([block._replace(attributes=block.attributes[kept]) for block, kept in pairs])
+        return with_blocks(batch, [block._replace(attributes=block.attributes[kept]) for block, kept in pairs])
 
 
 def make_features(tag_set, segment_set):
@@ -136,7 +137,7 @@ def make_features(tag_set, segment_set):
 
 def make_model(**params):
     """Return the hybrid model of words: one label, so no patterns of several."""
-    return HighOrderSemiCRF(max_order=0, scheme="segments", max_segment_length=LONGEST, fit_intercept=False, **params)
+    return HighOrderSemiCRF(max_order=0, scheme="segments", segment_length=LONGEST, fit_intercept=False, **params)
 
 
 def read_sentences(name):

@@ -20,10 +20,9 @@ from pathlib import Path
 import numpy as np
 from common import fit_quietly, parse, print_table
 
-from sklearn_hocrf import HighOrderCRF
+from sklearn_hocrf import HighOrderCRF, make_pipeline
 from sklearn_hocrf.datasets import make_name_sentences
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
-from sklearn_hocrf.pipeline import make_pipeline
 from sklearn_hocrf.tagger import Tagger, export_tagger
 
 CLIENTS = Path(__file__).with_name("_clients.py")

@@ -45,10 +45,9 @@ crf.predict_marginals(X), crf.score(X, y), crf.log_likelihood(X, y)
 
 TOUR = {
     "import": """
-from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, datasets, inspection
+from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, datasets, inspection, make_pipeline
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 from sklearn_hocrf.model_selection import PenaltySearchCV
-from sklearn_hocrf.pipeline import make_pipeline
 X, y = datasets.make_name_sentences(60, random_state=0)
 tagger = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF(constraints="bio", max_iter=10))
 segmenter = make_pipeline(SequenceFeatureExtractor(), HighOrderSemiCRF(scheme="bio", max_iter=10))

@@ -22,9 +22,8 @@ import skops.io
 from bench_tagging import load_sentences
 from common import fit_quietly, print_table, take_turns, with_spread
 
-from sklearn_hocrf import HighOrderCRF
+from sklearn_hocrf import HighOrderCRF, make_pipeline
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
-from sklearn_hocrf.pipeline import make_pipeline
 from sklearn_hocrf.tagger import Tagger, export_tagger
 
 LOADING = """if True:

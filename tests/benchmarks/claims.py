@@ -18,15 +18,15 @@ import time
 import common
 import numpy as np
 from common import TURKISH, data_file, fit_quietly, words_and_tags
+from public_data import load_ocr_letters
 from sklearn.model_selection import GroupKFold
 from threadpoolctl import threadpool_limits
 
-from sklearn_hocrf import HighOrderCRF
-from sklearn_hocrf.datasets import load_conll, load_ocr_letters
+from sklearn_hocrf import HighOrderCRF, make_pipeline
+from sklearn_hocrf.datasets import load_conll
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 from sklearn_hocrf.metrics import segment_f1_score
 from sklearn_hocrf.model_selection import PenaltySearchCV
-from sklearn_hocrf.pipeline import make_pipeline
 
 LETTERS = [("ocr", "letter.data.gz")]
 NAMES = [("conll2002", f"esp.{part}.gz") for part in ("train", "testa", "testb")]

@@ -161,7 +161,7 @@ def expected_weights(training, p, given_patterns):
     chains = [chain(segmentation) for segmentation in training.data.gold]
     singles = {(y,) for y in range(training.n_labels)}
     if p["patterns"] == "observed":
-        patterns = plain.observed_patterns(chains, training.weights, p["max_order"], p["min_pattern_count"]) | singles
+        patterns = plain.observed_patterns(chains, training.weights, p["max_order"], p["min_count"]) | singles
     elif p["patterns"] == "all":
         patterns = set(singles)
         for _ in range(p["max_order"]):
@@ -173,15 +173,14 @@ def expected_weights(training, p, given_patterns):
     counts = plain.pair_counts(training.times, chains, training.weights, patterns)
     if training.soft is not None:
         expected = soft_counts(training)
-        counts |= {pair: count for pair, count in expected.items() if count >= p["min_pair_count"]}
-    least = p["min_pair_count"]
+        counts |= {pair: count for pair, count in expected.items() if count >= p["min_count"]}
+    least = p["min_count"]
     pairs = {pair for pair, count in counts.items() if count > 0 and (least <= 1 or count >= least)}
     if p["all_pairs"]:
         pairs = {(f, z) for f in range(len(training.orders)) for z in patterns}
     pairs = {(f, z) for f, z in pairs if len(z) - 1 in training.orders[f]}
-    if training.n_labels > 1 and p["fit_intercept"] in (True, "token"):
-        least = 1 if p["fit_intercept"] == "token" else 2
-        pairs |= {(TOKENS, (y,)) for y, most in enumerate(training.longest) if most >= least}
+    if training.n_labels > 1 and p["fit_intercept"]:
+        pairs |= {(TOKENS, (y,)) for y, most in enumerate(training.longest) if most > 1}
     return patterns, pairs
 
 
@@ -221,7 +220,7 @@ def check_optimum(estimator, training, p, labels, number, converged):
         require(set(model.patterns) == patterns, "other patterns than there are", set(model.patterns) ^ patterns)
     surplus = {pair for pair, w in model.features.items() if w} - pairs
     require(not surplus, "weights of pairs that should have none", surplus)
-    keys = [("pattern", z) for z in sorted(patterns) if len(z) > 1 or p["fit_intercept"] in (True, "segment")]
+    keys = [("pattern", z) for z in sorted(patterns) if len(z) > 1 or p["fit_intercept"]]
     keys += [("pair", pair) for pair in sorted(pairs)]
     value, gradient = 0.0, Counter()
     truth = training.soft or [[(1.0, gold)] for gold in training.data.gold]
@@ -538,15 +537,15 @@ class Segmentation(NamedTuple):
     number: dict  # code by number of the label
 
 
-def read_segmentation(case, scheme, names, weights, max_segment_length):
+def read_segmentation(case, scheme, names, weights, segment_length):
     """Return the segmentation of a case, or why it must be refused."""
     parts = [read_parts(s, scheme) for s in case.parts]
     used = kept(parts, weights)
     present = sorted({i for s in used for _, i in s})
-    longest = longest_of(used, names, scheme, max_segment_length)
-    given = max_segment_length if isinstance(max_segment_length, dict) else {}
+    longest = longest_of(used, names, scheme, segment_length)
+    given = segment_length if isinstance(segment_length, dict) else {}
     if set(given) - set(present):
-        return "max_segment_length of unknown labels"
+        return "segment_length of unknown labels"
     if scheme in ("bio", "bioes") and any(names[i] == "O" and most != 1 for i, most in given.items()):
         return "longer segments of O"
     singles = scheme == "runs" and all(most == 1 for most in longest.values())
@@ -566,14 +565,14 @@ def check_segments(case):
     X = build_X(case.form, case.tokens, case.width)
     y_form = case.y_form if case.scheme != "segments" or case.y_form == "tuples" else "lists"
     y = build_segments_y(case.parts, names, case.scheme, y_form, case)
-    given = case.max_segment_length
+    given = case.segment_length
     given = {names[i]: most for i, most in given.items() if i < len(names)} if isinstance(given, dict) else given
     numbered = {names.index(label): most for label, most in given.items()} if isinstance(given, dict) else given
     used = [[i for _, i in s] for s in kept(case.parts, weights)]
     least = 2 if case.scheme == "runs" else 1
     why = unusable(used, p, least)
     reading = why or read_segmentation(case, case.scheme, names, weights, numbered)
-    estimator = HighOrderSemiCRF(scheme=case.scheme, max_segment_length=given, **translate(p, names))
+    estimator = HighOrderSemiCRF(scheme=case.scheme, segment_length=given, **translate(p, names))
     refused, converged = fit(estimator, X, y, case.weight, reading if isinstance(reading, str) else "")
     if refused:
         return refused
@@ -584,8 +583,8 @@ def check_segments(case):
     training = training_of(reading, values, gold, times, weights, p, features)
     require(estimator.segment_labels_.tolist() == reading.labels, "segment_labels_", estimator.segment_labels_)
     longest = dict(zip(reading.labels, reading.longest, strict=True))
-    limits = estimator.max_segment_length_
-    require(all(min(limits[k], 10) == min(longest[k], 10) for k in longest), "max_segment_length_", limits, longest)
+    limits = {label: most for label, (_, most) in estimator.segment_length_.items()}
+    require(all(min(limits[k], 10) == min(longest[k], 10) for k in longest), "segment_length_", limits, longest)
     model = check_optimum(estimator, training, p, reading.labels, reading.number, converged)
     parts = test_parts(case.test_parts, reading, case.scheme)
     test = Data([len(s) for s in case.test], [sums(rows) for rows in test_rows], [tuple(plain.spans(s)) for s in parts])
@@ -1000,7 +999,7 @@ def check_stream(case):
     names = LABELS["str"]
     options = {"solver": case.solver, "l1_reg": case.l1_reg, "random_state": 0}
     if case.segments:
-        options["max_segment_length"] = 3
+        options["segment_length"] = 3
     plain_one, stored = ((HighOrderSemiCRF if case.segments else HighOrderCRF)(**options) for _ in range(2))
     allowed = set(names) if case.name_classes else {names[i] for s in case.batches[0][1] for i in s}
     outcome = RIGHT
@@ -1260,50 +1259,28 @@ def check_file(case):
         content = written_file(case)
         path.write_bytes(content)
         try:
-            contents = READERS[case.reader](path, **case.options)
+            X, y = datasets.load_conll(path, return_X_y=True, **case.options)
         except DOCUMENTED as error:
             require(case.edits or not readable(case), "a good file was refused", type(error).__name__, str(error))
             require("file.txt" in str(error), "a message that does not name the file", str(error))
             return refusal(error)
         require(path.read_bytes() == content, "a reader changed the file")
-    X, y = contents
     require(len(X) == len(y) > 0, "other numbers of sequences", len(X), len(y))
-    if case.options.get("scheme") != "segments" or case.reader != "chinese":
-        require(all(len(a) == len(b) for a, b in zip(X, y, strict=True)), "sequences and labels differ in length", X, y)
-    if not case.edits:
-        check_content(case, X, y)
+    require(all(len(a) == len(b) for a, b in zip(X, y, strict=True)), "sequences and labels differ in length", X, y)
+    if not case.edits and readable(case):
+        cells = [
+            [[*token.values(), label] for token, label in zip(*pair, strict=True)] for pair in zip(X, y, strict=True)
+        ]
+        require(cells == case.content, "other tokens than are in the file", cells, case.content)
     return RIGHT
-
-
-READERS = {
-    "conll": lambda path, **options: datasets.load_conll(path, return_X_y=True, **options),
-    "cora": lambda path: datasets.load_cora_references(path, return_X_y=True),
-    "chinese": lambda path, **options: datasets.load_ud_chinese(path, return_X_y=True, **options),
-    "ocr": lambda path, **options: datasets.load_ocr_letters(path, return_X_y=True, **options),
-}
 
 
 def written_file(case):
     """Return the bytes of the file of a case, with the damage done to it."""
-    separator = case.options.get("separator") or ("\t" if case.reader in ("chinese", "ocr") else " ")
-    sequences, number = [], 0
-    for n, sequence in enumerate(case.content):
-        lines = []
-        for i, token in enumerate(sequence):
-            number += 1
-            fields = token
-            if case.reader == "chinese":
-                fields = [str(i + 1), token[0], "_", token[1], *"______"]
-            elif case.reader == "ocr":
-                following = "-1" if i == len(sequence) - 1 else str(number + 1)
-                fields = [str(number), token[0], following, str(n), str(i + 1), str(n % 2), *f"{token[1]:0128b}", ""]
-            lines.append(separator.join(fields))
-        sequences.append(lines)
-    gap = [] if case.reader == "ocr" else [""]
-    lines = [line for s in sequences for line in [*s, *gap]]
+    separator = case.options["separator"] or " "
+    lines = [line for s in case.content for line in [*map(separator.join, s), ""]]
     text = case.line_end.join(lines) + (case.line_end if case.final else "")
-    encoding = {"chinese": "utf-8"}.get(case.reader, case.options.get("encoding", "utf-8"))
-    content = text.encode(encoding, errors="replace")
+    content = text.encode(case.options["encoding"], errors="replace")
     content = gzip.compress(content, mtime=0) if case.zipped else content
     for kind, place, extra in case.edits:
         at = place % (len(content) + 1)
@@ -1318,36 +1295,10 @@ def written_file(case):
 
 
 def readable(case):
-    """Say whether the format can hold the content."""
-    if case.reader == "ocr":
-        folds = case.options["folds"]
-        return folds is None or 0 in np.atleast_1d(folds)
-    if case.reader == "conll" and case.options["encoding"] == "cp1252":
-        return all("名" not in cell and "\u3000" not in cell for s in case.content for token in s for cell in token)
-    if case.reader == "chinese":
-        return all(not token[0].startswith("#") for s in case.content for token in s)
-    return True
-
-
-def check_content(case, X, y):
-    """Compare what was read with what was written."""
-    if case.reader == "ocr":
-        folds = case.options["folds"]
-        chosen = [n for n in range(len(case.content)) if folds is None or n % 2 in np.atleast_1d(folds)]
-        require(y == [[token[0] for token in case.content[n]] for n in chosen], "letters", y)
-        bits = [[f"{token[1]:0128b}" for token in case.content[n]] for n in chosen]
-        require([["".join(map(str, row)) for row in image.tolist()] for image in X] == bits, "pixels")
-    elif case.reader == "chinese":
-        require(["".join(s) for s in X] == ["".join(token[0] for token in s) for s in case.content], "characters", X)
-        lengths = [[len(token[0]) for token in s] for s in case.content]
-        labels = [[token[1] if case.options["upos"] else "_" for token in s] for s in case.content]
-        parts = [list(zip(*pair, strict=True)) for pair in zip(lengths, labels, strict=True)]
-        bio = case.options["scheme"] == "bio"
-        require(y == [plain.tags(s, "bio") if bio else plain.spans(s) for s in parts], "segments", y, parts)
-    elif readable(case):
-        X = [[token.values() for token in s] for s in X] if case.reader == "conll" else [[[x] for x in s] for s in X]
-        cells = [[[*token, label] for token, label in zip(*pair, strict=True)] for pair in zip(X, y, strict=True)]
-        require(cells == case.content, "other tokens than are in the file", cells, case.content)
+    """Say whether the encoding can hold the content."""
+    return case.options["encoding"] != "cp1252" or all(
+        "名" not in cell and "\u3000" not in cell for s in case.content for token in s for cell in token
+    )
 
 
 # --- scores ---------------------------------------------------------------------------------------------------------
@@ -1372,6 +1323,9 @@ def check_scores(case):
             require(not any(map(len, case.true)), "good labels were refused", str(error))
             return refusal(error)
     require_close(scores, expected, "precision and recall of segments")
+    if case.kind == "tags" and case.scheme in ("bio", "bioes"):
+        scores = metrics.segment_precision_recall_f1(*y, average="micro", zero_division=0.0)[:2]
+        require_close(scores, expected, "precision and recall of segments whose scheme is guessed")
     return RIGHT
 
 
@@ -1507,7 +1461,7 @@ def check_soft(case):
     """Training on probabilities of labels ends at the optimum of the expected likelihood."""
     y, labels, shares, why = soft_targets(case)
     weights = weights_of(case)
-    estimator = HighOrderCRF(case.max_order, min_pair_count=case.least)
+    estimator = HighOrderCRF(case.max_order, min_count=case.least)
     refused, converged = fit(estimator, case.tokens, y, case.weight, why)
     if refused:
         return refused
@@ -1536,7 +1490,7 @@ def check_soft(case):
         list(map(chain, gold)),
         soft,
     )
-    p = {"patterns": "observed", "max_order": case.max_order, "min_pattern_count": 1, "min_pair_count": case.least}
+    p = {"patterns": "observed", "max_order": case.max_order, "min_count": case.least}
     p |= {"all_pairs": False, "fit_intercept": True, "class_weight": None, "l1_reg": 0.0, "sigma_reg": 1.0}
     check_optimum(estimator, training, p, labels, {}, converged)
     return RIGHT

@@ -199,8 +199,5 @@ def shortest_subgradient(w, gradient, l1):
 
 
 def by_order(value, order, kind="patterns"):
-    """Return a parameter that is a number, a sequence by order whose last value repeats, or a mapping by kind too."""
-    if isinstance(value, dict):
-        return value.get((kind, order), value[None])
-    values = np.atleast_1d(value)
-    return float(values[min(order, len(values) - 1)])
+    """Return the value of a parameter, a number or a mapping by kind and order, for weights of one kind and order."""
+    return value.get((kind, order), value[None]) if isinstance(value, dict) else value

@@ -82,7 +82,8 @@ def label_sequences(draw, lengths):
     return sequences
 
 
-SIGMAS = 1.0, 0.5, (1.0, 0.5), (2, 1, 0.25, 0.1), {("features", 0): 0.5, ("patterns", 1): 2.0, None: 1.0}
+SIGMAS = 1.0, 0.5, {("features", 0): 1, None: 0.5}, {("features", 0): 0.5, ("patterns", 1): 2.0, None: 1.0}
+LONG = {("features", 0): 0.0, ("patterns", 0): 0.0, None: 0.5}  # an L1 penalty of what goes with two or more labels
 LIKELIHOOD_SOLVERS = ("auto", "lbfgs", "newton-cg", "owlqn")
 
 
@@ -102,7 +103,7 @@ def parameters(draw, by_name, used, sigmas=SIGMAS):
     is_search = patterns == "auto" or isinstance(patterns, PatternSearch)
     order = draw(st.integers(0, 3)) if is_search or patterns == "observed" else 2
     solver = draw(st.sampled_from(LIKELIHOOD_SOLVERS))
-    l1 = draw(st.sampled_from([0.0, 0.0, 0.1, (0.0, 0.5)])) if solver != "newton-cg" and not is_search else 0.0
+    l1 = draw(st.sampled_from([0.0, 0.0, 0.1, LONG])) if solver != "newton-cg" and not is_search else 0.0
     if isinstance(patterns, PatternSearch) and not patterns.relax:  # what it cannot have is refused, see its tests
         solver, feature_order = "auto", st.just(0)
     return {
@@ -111,8 +112,7 @@ def parameters(draw, by_name, used, sigmas=SIGMAS):
         "sigma_reg": draw(st.sampled_from(sigmas)),
         "l1_reg": l1,
         "feature_order": draw(feature_order),
-        "min_pattern_count": draw(st.sampled_from([1, 1, 0, 2, 1.5])),
-        "min_pair_count": draw(st.sampled_from([1, 1, 0, 2])),
+        "min_count": draw(st.sampled_from([1, 1, 0, 2, 1.5])),
         "fit_intercept": draw(st.booleans()),
         "all_pairs": draw(st.booleans()),
         "class_weight": draw(class_weights_of(label)),
@@ -175,7 +175,7 @@ class SegmentCase(NamedTuple):
     kind: str
     y_form: str
     weight: list | None
-    max_segment_length: Any
+    segment_length: Any
     parameters: dict
     test: list
     test_parts: list
@@ -228,8 +228,7 @@ def segment_cases(draw):
         draw(st.sampled_from(Y_FORMS)),
         draw(weights_of(len(lengths))),
         draw(limits()),
-        draw(parameters(form in ATTRIBUTE_FORMS, {y for s in parts for _, y in s}))
-        | {"fit_intercept": draw(st.sampled_from([True, True, False, "segment", "token"]))},
+        draw(parameters(form in ATTRIBUTE_FORMS, {y for s in parts for _, y in s})),
         draw(sequences_of(tokens_of(form, width, known=False), test_lengths)),
         [draw(parts_of(n, single, len(LABELS[kind]))) for n in test_lengths],
     )
@@ -531,9 +530,9 @@ class SpoiltCase(NamedTuple):
 
 SPOILT = ("X", "sequence", "token", "value", "y", "labels", "label", "segment", "weight", "weights", "parameter")
 PARAMETERS = (
-    *("max_order", "sigma_reg", "l1_reg", "patterns", "feature_order", "min_pattern_count", "min_pair_count"),
+    *("max_order", "sigma_reg", "l1_reg", "patterns", "feature_order", "min_count"),
     *("fit_intercept", "all_pairs", "class_weight", "objective", "penalty", "solver", "max_iter", "tol"),
-    *("warm_start", "n_jobs", "verbose", "random_state", "scheme", "max_segment_length", "min_segment_length"),
+    *("warm_start", "n_jobs", "verbose", "random_state", "scheme", "segment_length"),
     *("constraints", "label_parts"),
 )
 
@@ -565,9 +564,8 @@ def spoilt_cases(draw):
 
 
 class FileCase(NamedTuple):
-    """A file in the format of a reader, perhaps damaged."""
+    """A file of columns, perhaps damaged."""
 
-    reader: str  # a key of checks.READERS
     content: list  # what it holds: sequences of tokens of columns
     line_end: str
     final: bool  # whether the last line has an end
@@ -576,7 +574,6 @@ class FileCase(NamedTuple):
     options: dict
 
 
-READERS = ("conll", "cora", "chinese", "ocr")
 CELL = st.text(st.sampled_from("abé名#-.,\u00a0\u3000'\"\\"), min_size=1, max_size=3)
 EDITS = st.tuples(
     st.sampled_from(["cut", "insert", "replace", "repeat", "delete"]),
@@ -589,27 +586,12 @@ EDITS = st.tuples(
 
 @st.composite
 def file_cases(draw):
-    reader = draw(st.sampled_from(READERS))
-    n_columns = draw(st.integers(2, 4)) if reader == "conll" else 2
-    columns = {
-        "conll": st.lists(CELL, min_size=n_columns, max_size=n_columns),
-        "cora": st.tuples(CELL, CELL).map(list),
-        "chinese": st.tuples(CELL, st.sampled_from(["NOUN", "VERB"])).map(list),
-        "ocr": st.tuples(st.sampled_from("abz"), st.integers(0, 2**128 - 1)).map(list),
-    }[reader]
-    options = {
-        "conll": st.fixed_dictionaries(
-            {
-                "separator": st.sampled_from([None, "\t", " "]),
-                "encoding": st.sampled_from(["utf-8", "utf-16", "cp1252"]),
-            }
-        ),
-        "cora": st.just({}),
-        "chinese": st.fixed_dictionaries({"scheme": st.sampled_from(["segments", "bio"]), "upos": st.booleans()}),
-        "ocr": st.fixed_dictionaries({"folds": st.sampled_from([None, 0, [0, 1]])}),
-    }[reader]
+    n_columns = draw(st.integers(2, 4))
+    columns = st.lists(CELL, min_size=n_columns, max_size=n_columns)
+    options = st.fixed_dictionaries(
+        {"separator": st.sampled_from([None, "\t", " "]), "encoding": st.sampled_from(["utf-8", "utf-16", "cp1252"])}
+    )
     return FileCase(
-        reader,
         draw(st.lists(st.lists(columns, min_size=1, max_size=4), min_size=1, max_size=3)),
         draw(st.sampled_from(["\n", "\n", "\r\n"])),
         draw(st.booleans()),
@@ -679,7 +661,7 @@ class SoftCase(NamedTuple):
     as_arrays: list  # whether a sequence is an array, if all its tokens have shares
     weight: list | None
     max_order: int
-    least: float  # min_pair_count
+    least: float  # min_count
     fault: tuple | None  # number of a token with shares, and what it has instead
 
 

@@ -37,9 +37,8 @@ def answers_of(model, tokens):
 
 
 def main():
-    from sklearn_hocrf import HighOrderCRF, datasets
+    from sklearn_hocrf import HighOrderCRF, datasets, make_pipeline
     from sklearn_hocrf.feature_extraction import PhraseFeatures, SequenceFeatureExtractor, TemplateVectorizer
-    from sklearn_hocrf.pipeline import make_pipeline
     from sklearn_hocrf.tagger import export_tagger
 
     X, y = datasets.make_name_sentences(12, random_state=0)
