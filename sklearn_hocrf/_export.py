@@ -13,7 +13,6 @@ from scipy import sparse
 
 from ._data.schemes import guessed_scheme, split_tag
 from ._data.texts import pack_texts
-from ._estimator.decoding import TokenDecoding, choose_decoding
 from ._estimator.fitted_model import FittedModel, check_probabilities
 from ._files import claimed, replace
 from ._structure.weighted_arcs import weighted_arcs
@@ -65,7 +64,7 @@ def export(
 
 def _content(fitted, transformers, dtype, compress) -> bytes:
     """Return the bytes of a file."""
-    decoding, why_not = _decoding(fitted), _why_no_probabilities(fitted)
+    _refuse_kinds(fitted)
     columns, weights = _columns(fitted)
     labels = fitted.labels.tolist()
     for label in labels:
@@ -79,8 +78,7 @@ def _content(fitted, transformers, dtype, compress) -> bytes:
     features = _features(fitted, transformers, weights, arrays)
     header = {
         "labels": labels,
-        "decoding": decoding,
-        "no_probabilities": why_not,
+        "no_probabilities": _why_no_probabilities(fitted),
         "scheme": _scheme(fitted),
         "n_columns": weights.shape[1],
         "features": features,
@@ -140,18 +138,12 @@ def _smallest(array) -> np.ndarray:
 # --- the model --------------------------------------------------------------------------------------------------------
 
 
-def _decoding(fitted) -> str:
+def _refuse_kinds(fitted) -> None:
+    """Raise a ValueError for models that a tagger cannot have."""
     if fitted.labels_segments:
         raise ValueError("a tagger is for HighOrderCRF: models of whole segments need the features of all of them")
     if fitted.record.level_zero is not None:
         raise ValueError("a tagger keeps all labels, so pruning, which would need a second model, is not for it")
-    decoding = choose_decoding(fitted.estimator.decoding)
-    if decoding is None:
-        return "viterbi"
-    if not isinstance(decoding, TokenDecoding) or decoding.cost is not None:
-        raise ValueError("a tagger has the decodings 'viterbi' and 'token', without costs: set_params(decoding=...)")
-    check_probabilities(fitted.estimator)
-    return "token" if decoding.constrained else "best token"
 
 
 def _why_no_probabilities(fitted) -> str | None:

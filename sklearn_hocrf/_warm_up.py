@@ -152,8 +152,8 @@ def use(model, X, y):
     model.score(X, y)
     if hasattr(model, "predict_marginals"):
         model.predict_marginals(X)
-    if isinstance(model, HighOrderSemiCRF) and hasattr(model, "segment_marginals"):  # chains have no tags here
-        model.segment_marginals(X)
+    if isinstance(model, HighOrderSemiCRF) and hasattr(model, "predict_marginals"):  # chains have no tags here
+        model.predict_segments(X, threshold=0.1)
     if hasattr(model, "log_likelihood"):
         model.log_likelihood(X, y)
         model.pattern_marginals(X, [y[0][:2]])
@@ -282,10 +282,8 @@ def use_answers(model, X, tags):
     model.sample(X, 2, known=known)
     model.entropy(X)
     model.entropy(X, known=tags)  # so low that it is computed from choices
-    model.segment_marginals(X)
+    model.predict_segments(X, threshold=0.1)
     model.predict_segments(X, with_probability=True)
-    for decoding in "token", "segment":
-        model.set_params(decoding=decoding).predict(X)
 
 
 def extremes(X, y):

@@ -419,7 +419,7 @@ def test_segments_go_by_constraints(scheme, rules):
         segment for segment in every[int(np.argmax(probability))] if scheme in ("runs", "segments") or segment[2] != "O"
     ]
     assert crf.predict_segments([x]) == [best]
-    for *segment, got in crf.segment_marginals([x], threshold=0)[0].tolist():
+    for *segment, got in crf.predict_segments([x], threshold=0)[0].tolist():
         wanted = sum(p for p, segments in zip(probability, every, strict=True) if tuple(segment) in segments)
         assert close(got, wanted)
         assert wanted > 0  # what is impossible is not listed
@@ -439,7 +439,7 @@ def test_recordings_begin_and_end_inside_of_segments():
     assert crf.predict([[["w", "a"]], [["w", "b"], ["w", "a"]]]) == [["a"], ["b", "a"]]
     log_p = crf.log_likelihood([X[0]] * 3, [list(labels) for labels in ("abbbbaa", "abbaaaa", "abababa")])
     assert np.isfinite(log_p).tolist() == [True, False, False]
-    for start, stop, _, p in crf.segment_marginals(X[:1], 0)[0].tolist():
+    for start, stop, _, p in crf.predict_segments(X[:1], threshold=0)[0].tolist():
         assert p > 0
         assert stop - start >= 3 or start == 0 or stop == 7
     for best in crf.predict_nbest(X[0:1], 5)[0]:

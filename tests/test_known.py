@@ -106,17 +106,13 @@ def test_tags_beside_holes():
     assert single > 0
 
 
-def test_whole_sequences_and_marks_of_missing_labels():
+def test_whole_sequences_and_masked_arrays():
     rng = np.random.default_rng(6)
     estimator = random_chain(rng)
     X = [random_words(rng, 3), random_words(rng, 2)]
     assert estimator.predict(X, known=[None, None]) == estimator.predict(X)
     np.testing.assert_array_equal(estimator.log_likelihood(X, [None, [None, None]]), [0.0, 0.0])
-    for mark, other in (("-", "-"), (-100, -100), (np.nan, float("nan")), (None, None)):
-        marked = estimator.set_params(missing_label=mark)
-        assert marked.predict(X, known=[["x", other, other], [other, {"y"}]])[1][1] == "y"
-    integers = HighOrderCRF(missing_label=-100).fit(np.eye(3), [0, 1, 2])
-    assert integers.predict(np.eye(3), known=np.array([-100, 2, -100])).tolist() == [0, 2, 2]
+    integers = HighOrderCRF().fit(np.eye(3), [0, 1, 2])
     masked = np.ma.array([0, 2, 0], mask=[True, False, True])
     assert integers.predict(np.eye(3), known=masked).tolist() == [0, 2, 2]
     grid = HighOrderCRF(max_iter=3).fit(np.ones((2, 3, 1)), [[0, 1, 2], [2, 1, 0]])
@@ -145,8 +141,7 @@ def test_unknown_labels_of_events():
         ([[None, ["x"], None]], TypeError, r"hashable, but \['x'\] \(sequence 0, position 1\) is a list"),
         ([[None, None, float("nan")]], ValueError, r"known contains NaN \(sequence 0, position 2\)"),
         ([[None, -100, None]], ValueError, r"known has the label -100 \(sequence 0, position 1\): is it Hugging"),
-        ([[None, -100, None]], ValueError, "or None if it is unknown; missing_label=-100 reads this as None"),
-        ([[None, np.nan, None]], ValueError, r'missing_label=float\("nan"\) reads this as None'),
+        ([[None, -100, None]], ValueError, "each token needs a label, or None if it is unknown"),
         ([[None, ["a", "b"], None]], TypeError, r"\(sequence 0, position 1\) is a list; use a set if the label is "),
         ([[None, {None, "x"}, None]], ValueError, r"known has the label None \(sequence 0, position 1\)"),
         ("xyz", TypeError, r"known is the str 'xyz'"),
@@ -187,7 +182,7 @@ def test_what_is_no_knowledge_of_segments(scheme, known, message):
     rng = np.random.default_rng(10)
     estimator = random_segments(rng, scheme)
     X = [random_words(rng, 2), random_words(rng, 4)]
-    methods = ("predict", "predict_segments", "segment_marginals", "predict_nbest", "sample", "entropy")
+    methods = ("predict", "predict_segments", "predict_nbest", "sample", "entropy")
     for method in methods:
         with pytest.raises(ValueError, match=message):
             getattr(estimator, method)(X, known=[None, known])

@@ -610,12 +610,6 @@ def test_errors_of_functions_come_through(estimator):
 
 
 @both
-def test_local_feature_matching_is_refused(estimator):
-    with pytest.raises(ValueError, match="label_parts and objective='local_feature_matching' exclude each other"):
-        estimator(label_parts=split, objective="local_feature_matching").fit(X, Y)
-
-
-@both
 def test_weights_of_parts_without_a_penalty_are_named(estimator):
     x = [
         [[name for name in row if tag != "X" or name != "on"] for row, tag in zip(rows, tags, strict=True)]

@@ -163,7 +163,7 @@ def test_features_of_segments_add_up():
                 log_p[0] - log_p[1], abs=1e-10
             )
             assert labels[0] == pipe.predict([X[n]])[0]
-            segments = pipe.segment_marginals([X[n]], 0.0)[0].tolist()
+            segments = pipe.predict_segments([X[n]], threshold=0.0)[0].tolist()
             p = {segment[:3]: segment[3] for segment in segments}
             odds = math.log(p[explanation.label] / p[explanation.against])
             assert explanation.log_odds_marginal == pytest.approx(odds, abs=1e-9)

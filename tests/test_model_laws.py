@@ -62,11 +62,11 @@ def test_answers_are_those_of_all_labellings(name, number):
     assert all(every.log_p[every.y.index(labels)] > -700 for labels in drawn)
     if not isinstance(crf, HighOrderCRF):
         of_segments = every.segment_table(p)
-        table = crf.segment_marginals(X, 0)[0]
+        table = crf.predict_segments(X, threshold=0)[0]
         listed = {row[:3]: row[3] for row in table.tolist()}
         assert {one for one, q in of_segments.items() if q > 1e-9} <= listed.keys() <= of_segments.keys()
         close([listed[one] for one in listed], [of_segments[one] for one in listed], 10 * slack)
-        np.testing.assert_array_equal(crf.segment_marginals(X, 0.1)[0], table[table["probability"] >= 0.1])
+        np.testing.assert_array_equal(crf.predict_segments(X, threshold=0.1)[0], table[table["probability"] >= 0.1])
         outside = () if crf.scheme in ("runs", "segments") else ("O",)
         assert crf.predict_segments(X) == [[s for s in every.segments[best] if s[2] not in outside]]
 
@@ -94,7 +94,7 @@ def test_what_is_known_leaves_the_labellings_that_agree(name):
             close(ends[i], every.pattern_table(patterns, p), slack)
             close(entropies[i], -sum(p[p > 0] * np.log(p[p > 0])), 10 * slack)
         if not isinstance(crf, HighOrderCRF):
-            for table, (_, agrees) in zip(crf.segment_marginals(X, 0, known=known), drawn, strict=True):
+            for table, (_, agrees) in zip(crf.predict_segments(X, threshold=0, known=known), drawn, strict=True):
                 of_segments = every.segment_table(every.given(agrees))
                 listed = {row[:3]: row[3] for row in table.tolist()}
                 assert {one for one, q in of_segments.items() if q > 1e-9} <= listed.keys()
@@ -149,7 +149,7 @@ def test_empty_sequences_get_empty_answers(name):
     assert [part[0][:2] for part in crf.predict_nbest(given, 2)[1:]] == [([], 0.0)] * 2
     assert crf.sample(given, 2, random_state=0)[1:] == [[[], []]] * 2
     if not isinstance(crf, HighOrderCRF):
-        assert [len(table) for table in crf.segment_marginals(given)][1:] == [0, 0]
+        assert [len(table) for table in crf.predict_segments(given, threshold=0.5)][1:] == [0, 0]
         assert crf.predict_segments(given)[1:] == [[], []]
     for n in range(3):
         nothing = kind.X([[]] * n) if not isinstance(first, list) else [[]] * n

@@ -318,12 +318,8 @@ def test_other_solvers_have_no_partial_fit(estimator, settings):
 
 
 def test_what_needs_all_of_the_stream_is_refused(crf):
-    with pytest.raises(ValueError, match="min_count=2 counts in all training data"):
+    with pytest.raises(ValueError, match="min_count=2 depends on all training data"):
         clone(crf).set_params(min_count=2).partial_fit(X, Y)
-    with pytest.raises(ValueError, match="class_weight='balanced' counts in all training data"):
-        clone(crf).set_params(class_weight="balanced").partial_fit(X, Y)
-    weighted = clone(crf).set_params(class_weight={"L": 3.0}).partial_fit(X, Y)
-    assert (weighted.pattern_coef_ != clone(crf).partial_fit(X, Y).pattern_coef_).any()
 
 
 def test_checks_of_scikit_learn():

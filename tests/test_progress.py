@@ -1,6 +1,5 @@
 """What ``verbose`` writes: not too often, and honest about what is left."""
 
-import itertools
 import math
 
 import numpy as np
@@ -115,24 +114,6 @@ def test_forecasts_without_a_goal_are_bounds():
     assert list(forecasts(slow, 40))[-1] == (10, True)
     at_once = [Progress(1, 1.0, 0.0, np.inf, goal=0.5)]
     assert list(forecasts(at_once)) == [(math.inf, True)]
-
-
-def test_rounds_of_a_search_say_what_is_left(monkeypatch, capsys):
-    monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0.0)
-    crf = HighOrderCRF(2, patterns="auto", verbose=1).fit(X, Y)
-    lines = capsys.readouterr().err.splitlines()
-    rounds = [line for line in lines if "to a tolerance of" in line]
-    history = crf.pattern_search_history_
-    assert len(rounds) == len(history) > 3
-    for number, (line, entry) in enumerate(zip(rounds, history, strict=True), start=1):
-        assert line.startswith(f"HighOrderCRF: round {number} of the search for label patterns: {entry['n_patterns']} ")
-        assert f"differ by up to {entry['largest_violation']:.3g} more" in line or not entry["largest_violation"]
-    assert "none left to add" in rounds[-1]
-    iterations = [line for line in lines if ": iteration" in line]
-    of_rounds = ["round" in line for line in iterations]
-    assert of_rounds == sorted(of_rounds, reverse=True)  # then the patterns are trained again
-    assert all(" of this left" in line or " left" not in line for line in itertools.compress(iterations, of_rounds))
-    assert not any(" of this left" in line for line in iterations[sum(of_rounds) :])
 
 
 def test_lines_that_nobody_sees(capsys):

@@ -101,14 +101,14 @@ def test_labels_of_any_kind_come_back_as_they_were():
     codes = {"L": 7, "O": -1, "P": 3}
     crf = HighOrderSemiCRF().fit(X, [np.array([codes[y] for y in labels], dtype=np.int16) for labels in Y["runs"]])
     assert crf.classes_.dtype == crf.predict(X)[0].dtype == np.int16
-    assert crf.segment_marginals(X)[0].dtype["label"] == np.int16
+    assert crf.predict_segments(X, threshold=0.1)[0].dtype["label"] == np.int16
     assert type(crf.predict_segments(X)[0][0][2]) is int
     tuples = [[(y, 1) for y in labels] for labels in Y["runs"]]
     crf = HighOrderSemiCRF(segment_length={("P", 1): 4}).fit(X, tuples)
     assert crf.segment_labels_.tolist() == [("L", 1), ("O", 1), ("P", 1)]
     assert crf.predict_segments(X)[1] == [(0, 1, ("O", 1)), (1, 2, ("P", 1))]
     assert crf.segment_length_ == {("L", 1): (1, 1), ("O", 1): (1, 1), ("P", 1): (1, 4)}
-    assert crf.segment_marginals(X, 0.2)[1]["label"].tolist()[0] in tuples[0]
+    assert crf.predict_segments(X, threshold=0.2)[1]["label"].tolist()[0] in tuples[0]
 
 
 @pytest.mark.parametrize(
@@ -423,10 +423,10 @@ def test_score_knows_where_segments_begin(fitted):
     assert fitted["segments"].score(X[2:3], [apart]) == pytest.approx(2 / 3)
 
 
-def test_segment_marginals_of_a_bad_threshold(fitted):
-    for threshold in (-0.1, 1.1, np.nan, "0.1", None):
+def test_segments_of_a_bad_threshold(fitted):
+    for threshold in (-0.1, 1.1, np.nan, "0.1"):
         with pytest.raises(ValueError, match="threshold must be a probability"):
-            fitted["bio"].segment_marginals(X, threshold)
+            fitted["bio"].predict_segments(X, threshold=threshold)
 
 
 # --- features of segments ---------------------------------------------------------------------------------------------

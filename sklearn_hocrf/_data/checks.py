@@ -13,7 +13,7 @@ __all__ = [
     "finite_number",
     "finite_numbers",
     "is_missing",
-    "missing_label",
+    "no_label",
     "number_weights",
     "refuse_infinite_sum",
     "short",
@@ -114,16 +114,15 @@ def is_missing(value) -> bool:
     return isinstance(value, (np.datetime64, np.timedelta64)) and bool(np.isnat(value))
 
 
-def missing_label(label, where, name="y", takes_holes=True) -> ValueError:
+def no_label(label, where, name="y", takes_holes=True) -> ValueError:
     """Return the error for a missing label; scikit-learn's checks require the words about NaN.
 
-    ``takes_holes``: whether None, and the parameter ``missing_label``, can mark an unknown label.
+    ``takes_holes``: whether None can mark an unknown label.
     """
     is_nan = isinstance(label, (float, np.floating))
     remedy = "each token needs a label: leave tokens without one out of X and y, or cut the sequence there"
     if takes_holes and label is not None:
-        mark = 'float("nan")' if is_nan else short(label)
-        remedy = f"each token needs a label, or None if it is unknown; missing_label={mark} reads this as None"
+        remedy = "each token needs a label, or None if it is unknown"
     if isinstance(label, Integral):
         return ValueError(f'{name} has the label {label} ({where}): is it Hugging Face\'s "ignore"? Here {remedy}')
     if is_nan:
