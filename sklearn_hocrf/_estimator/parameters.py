@@ -13,7 +13,7 @@ from .._data.schemes import PREFIXES
 from .._solvers import LBFGS, SGD
 from .._structure.weight_groups import match_prefixes, unmatched
 from .._validation import warn_user
-from .._validation._sklearn import Interval, StrOptions
+from .._validation._sklearn import N_JOBS, Interval, StrOptions
 from .constraints import Constraints, check_constraints
 from .fitting import OBJECTIVES
 from .label_parts import check_label_parts
@@ -45,7 +45,7 @@ PARAMETER_CONSTRAINTS: dict[str, Any] = {
     "max_iter": [Interval(Integral, 0, None, closed="left")],
     "tol": [Interval(Real, 0, None, closed="left")],
     "warm_start": ["boolean"],
-    "n_jobs": [Integral, None],
+    "n_jobs": N_JOBS,
     "verbose": ["verbose"],
     "random_state": ["random_state"],
 }
