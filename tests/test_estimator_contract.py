@@ -20,6 +20,8 @@ from sklearn.utils.fixes import parse_version
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
 
+pytestmark = pytest.mark.filterwarnings("error:X is a plain table")  # nothing here is one recording
+
 RNG = np.random.default_rng(0)
 WORDS = [[str(w) for w in RNG.choice(["a", "b", "c", "d"], size=RNG.integers(2, 7))] for _ in range(24)]
 X = [[{"word": word, "first": t == 0} for t, word in enumerate(sequence)] for sequence in WORDS]
