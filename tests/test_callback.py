@@ -657,8 +657,12 @@ def test_checkpoints_follow_links(tmp_path):
 @new
 def test_checkpoints_tell_what_is_wrong_before_any_work(tmp_path, monkeypatch):
     recorder = Recorder()
-    for path, error in ((tmp_path, IsADirectoryError), (tmp_path / "no" / "model.pickle", FileNotFoundError)):
-        with pytest.raises(error, match="of Checkpoint"):
+    for path, error in (
+        (tmp_path, IsADirectoryError),
+        (tmp_path / "no" / "model.pickle", FileNotFoundError),
+        (tmp_path / ("x" * 250), OSError),
+    ):
+        with pytest.raises(error, match=f"cannot be written .*'{path}'"):
             HighOrderCRF().set_callbacks(Checkpoint(str(path)), recorder).fit(X, Y)
     monkeypatch.setitem(sys.modules, "skops", None)
     monkeypatch.setitem(sys.modules, "skops.io", None)
