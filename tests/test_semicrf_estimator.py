@@ -754,8 +754,8 @@ def test_other_labels_are_no_reason_to_warn(parameters, y):
         HighOrderSemiCRF(**parameters).fit(THREE, y)
 
 
-def count_tokens(tokens, start, stop):
-    return {"n": stop - start}
+def count_tokens(tokens, starts, stops):
+    return {"n": stops - starts}
 
 
 @pytest.mark.parametrize(
