@@ -45,7 +45,7 @@ import numpy as np
 from sklearn.metrics import check_scoring
 
 from ._estimator.base import BaseSequenceLabeler
-from ._estimator.callbacks import FIT, ITERATION, SEARCH, STARTING, check_held_out
+from ._estimator.callbacks import FIT, ITERATION, STARTING, check_held_out
 from ._files import claimed, replace, unclaimed
 from ._settings import check, is_integer, is_number
 
@@ -102,7 +102,7 @@ class EarlyStopping(_ModelCallback):
     scoring : str, callable or None, default=None
         As in :class:`~sklearn.model_selection.GridSearchCV`, for one score; :mod:`sklearn_hocrf.metrics` has scorers.
         None means ``score`` of the estimator, the token accuracy. Names are those of scikit-learn; scorers for segment
-        F1 and other sequence metrics are objects: :data:`~sklearn_hocrf.metrics.bio_f1_scorer`, not "bio_f1".
+        F1 and other sequence metrics are objects: :data:`~sklearn_hocrf.metrics.segment_f1_scorer`, not "segment_f1".
     patience : int, default=5
         Number of iterations without progress after which training stops.
     min_delta : float, default=0.0
@@ -124,8 +124,8 @@ class EarlyStopping(_ModelCallback):
 
     Notes
     -----
-    Only iterations that train the weights of the final model count, not the iterations of a search for label patterns
-    or of training the initial weights. Each iteration costs a prediction of the held-out sequences.
+    Only iterations that train the weights of the final model count, not those of training the
+    initial weights. Each iteration costs a prediction of the held-out sequences.
 
     Early stopping acts like a penalty, and costs less than a search for one. However, its result depends on the solver,
     while the effect of ``sigma_reg`` does not (:class:`~sklearn_hocrf.model_selection.PenaltySearchCV` learns it).
@@ -177,7 +177,7 @@ class EarlyStopping(_ModelCallback):
                 raise
             raise ValueError(
                 f"scoring={self.scoring!r:.80} of EarlyStopping is not a scorer of scikit-learn; scorers for sequences "
-                "are objects of sklearn_hocrf.metrics: bio_f1_scorer, segment_f1_scorer, log_likelihood_scorer, ..."
+                "are objects of sklearn_hocrf.metrics: segment_f1_scorer, log_likelihood_scorer, or your own"
             ) from error
         return _Scores(scorer, [], [])
 
@@ -192,7 +192,7 @@ class EarlyStopping(_ModelCallback):
 
     def on_fit_task_end(self, estimator: Any, context: Any, *, fitted_estimator: Any = None) -> bool:
         """Score the model after an iteration, and return whether training stops."""
-        if context.task_name != ITERATION or context.parent.task_name in (SEARCH, STARTING):
+        if context.task_name != ITERATION or context.parent.task_name == STARTING:
             return False
         if fitted_estimator is None:
             raise TypeError(

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from internals import _callbacks, callbacks, claimed
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.metrics import make_scorer
 from sklearn.model_selection import GridSearchCV
 from sklearn.utils.fixes import parse_version
 
@@ -31,9 +32,8 @@ from sklearn_hocrf.feature_extraction import (
     SegmentLogOddsEncoder,
     SequenceFeatureExtractor,
 )
-from sklearn_hocrf.metrics import bio_f1_scorer, log_likelihood_scorer, token_accuracy_scorer
+from sklearn_hocrf.metrics import log_likelihood_scorer, segment_f1_scorer, token_accuracy_score
 from sklearn_hocrf.model_selection import PenaltySearchCV
-from sklearn_hocrf.settings import PatternSearch
 from sklearn_hocrf.training import LBFGS, SGD, PartialLikelihood, SolverReport
 
 IS_OLD = parse_version(sklearn.__version__) < parse_version("1.9")
@@ -57,8 +57,6 @@ ONE_STAGE = {
     "perceptron": ({"objective": "perceptron", "max_iter": 6, "random_state": 0}, Y),
 }
 STAGES = {
-    "search": ({"patterns": "auto", "max_order": 2}, Y),
-    "strict search": ({"patterns": PatternSearch(relax=False), "max_order": 2}, Y),
     "local": ({"objective": "local_feature_matching"}, Y),
     "holes": ({}, HOLES),
     "em": ({"objective": PartialLikelihood("em")}, HOLES),
@@ -414,10 +412,6 @@ def test_the_best_model_of_every_solver_is_restored(name):
     recorder, stopping = Recorder(), stopping_by([1, 2, 0, 1.5, 0, 0], patience=3)
     crf = fit_without_warnings(HighOrderCRF(**options).set_callbacks(stopping, recorder), y)
     plain = fit(HighOrderCRF(**options), y)
-    if plain.n_iter_ == 0 and name != "validated sgd":  # the search has trained it all
-        assert stopping.scores_ == []
-        assert_same_model(crf, plain, *NUMBERS)
-        return
     assert stopping.scores_ == [1, 2, 0, 1.5, 0]  # of the last stage
     assert_same_model(crf, recorder.models[1], *NUMBERS)
     if name != "validated sgd":
@@ -527,7 +521,7 @@ def test_held_out_data_of_all_forms_are_taken():
 
 @new
 def test_scorers_that_scikit_learn_does_not_know():
-    with pytest.raises(ValueError, match="^scoring='bio_f1' of EarlyStopping is not .*metrics: bio_f1_scorer"):
+    with pytest.raises(ValueError, match="^scoring='bio_f1' of EarlyStopping is not .*metrics: segment_f1_scorer"):
         HighOrderCRF().set_callbacks(EarlyStopping(X_DEV, Y_DEV, scoring="bio_f1")).fit(X, Y)
 
 
@@ -572,12 +566,12 @@ def test_checkpoints_are_whole_models(tmp_path, file, estimator):
 
 
 @new
-@pytest.mark.parametrize("name", ["lbfgs", "owlqn", "newton-cg", "search", "strict search"])
+@pytest.mark.parametrize("name", ["lbfgs", "owlqn", "newton-cg"])
 def test_a_resumed_fit_comes_to_the_same_optimum(tmp_path, name):
     options = {**TRAININGS[name][0], "tol": 1e-9}
     whole = HighOrderCRF(**options).fit(X, Y)
     path = tmp_path / "model.pickle"
-    stop = Recorder(always if "search" in name else at_iteration(5))
+    stop = Recorder(at_iteration(5))
     HighOrderCRF(**options).set_callbacks(Checkpoint(path, every=2), stop).fit(X, Y)
     resumed = fit_without_warnings(READERS[path.name](path).set_params(warm_start=True))
     assert resumed.patterns_ == whole.patterns_
@@ -690,7 +684,7 @@ def test_checkpoints_know_nothing_of_each_other(tmp_path):
 
 
 @new
-@pytest.mark.parametrize("scoring", [token_accuracy_scorer, {"score": log_likelihood_scorer}])
+@pytest.mark.parametrize("scoring", [make_scorer(token_accuracy_score), {"score": log_likelihood_scorer}])
 def test_scoring_monitor(scoring):
     from sklearn.callback import ScoringMonitor
 
@@ -705,7 +699,7 @@ def test_scoring_monitor(scoring):
 def test_scoring_monitor_in_a_search_over_pipelines():
     from sklearn.callback import ScoringMonitor
 
-    monitor = ScoringMonitor(scoring=bio_f1_scorer)
+    monitor = ScoringMonitor(scoring={"score": segment_f1_scorer})
     tags = [["B-X" if label == "L" else "O" for label in labels] for labels in Y]
     pipe = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF(max_iter=3).set_callbacks(monitor))
     with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
@@ -739,12 +733,11 @@ def test_progress_bar(capsys):
 
     HighOrderCRF().set_callbacks(ProgressBar()).fit(X, Y)
     assert "HighOrderCRF - fit" in capsys.readouterr().out
-    pipe = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF(patterns="auto", max_order=2))
+    pipe = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF(max_order=2))
     search = GridSearchCV(pipe, {"highordercrf__sigma_reg": [1, 2]}, cv=2)
     search.set_callbacks(ProgressBar(max_propagation_depth=None)).fit(WORDS, Y)
     out = capsys.readouterr().out
     assert "HighOrderCRF - fit" in out
-    assert "round of the search" in out
 
 
 # --- searches for penalties -------------------------------------------------------------------------------------------

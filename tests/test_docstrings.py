@@ -81,20 +81,11 @@ def entries(documented):
     return {name: match[0].rstrip() for match in text for name in match[1].split(", ")}
 
 
-OWN = "max_order patterns min_count fit_intercept all_pairs class_weight constraints classes_ patterns_"
-OF_TOKENS = "y_true y_pred labels ignore sample_weight"
+OWN = "max_order patterns min_count fit_intercept all_pairs constraints classes_ patterns_ scheme_"
 SAME = [  # an object, another one that has entries of the same names, the names of those that differ
     ("HighOrderCRF", "HighOrderSemiCRF", OWN),
-    ("metrics.token_precision_recall_f1", "metrics.token_classification_report", ""),
-    ("metrics.token_precision_recall_f1", "metrics.segment_precision_recall_f1", OF_TOKENS),
-    ("metrics.token_precision_recall_f1", "metrics.token_f1_score", "average"),
-    ("metrics.token_classification_report", "metrics.segment_classification_report", OF_TOKENS + " report"),
     ("metrics.segment_precision_recall_f1", "metrics.segment_classification_report", ""),
     ("metrics.segment_precision_recall_f1", "metrics.segment_f1_score", "average"),
-    ("datasets.load_conll", "datasets.load_cora_references", "path bunch"),
-    ("datasets.load_conll", "datasets.load_ocr_letters", "path bunch"),
-    ("datasets.load_conll", "datasets.load_ud_chinese", "bunch"),
-    ("datasets.load_conll", "datasets.load_doccano", "path bunch"),
 ]
 
 

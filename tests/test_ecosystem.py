@@ -5,6 +5,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.ensemble import BaggingClassifier
 from sklearn.inspection import permutation_importance
+from sklearn.metrics import make_scorer
 from sklearn.model_selection import (
     GridSearchCV,
     KFold,
@@ -27,6 +28,7 @@ from sklearn_hocrf.model_selection import CalibratedSequenceLabeler, PenaltySear
 X = [["the", "old", "man"], ["the", "man"], ["a", "big", "old", "man"]] * 4
 Y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"], ["DET", "ADJ", "ADJ", "NOUN"]] * 4
 CLASSES = [len(labels) > 2 for labels in Y]
+TOKEN_ACCURACY = make_scorer(metrics.token_accuracy_score)
 SCORERS = [name for name in metrics.__all__ if name.endswith("_scorer")]
 
 
@@ -82,15 +84,15 @@ def test_output_is_no_data_frame(pipe):
 def test_scorers_have_names(name):
     scorer = getattr(metrics, name)
     assert scorer.__name__ == name.removesuffix("_scorer")
-    assert scorer.__doc__.split()[0] in ("Scorer", "Mean")
+    assert scorer.__doc__.split()[0] in ("Micro-averaged", "Mean")
 
 
 def test_curves_take_scorers(pipe):
     pytest.importorskip("matplotlib", reason="matplotlib is absent").use("Agg")
-    options = {"cv": 2, "scoring": metrics.token_accuracy_scorer}
+    options = {"cv": 2, "scoring": metrics.segment_f1_scorer}
     curve = LearningCurveDisplay.from_estimator(pipe, X, Y, train_sizes=[0.5, 1.0], **options)
-    assert curve.ax_.get_ylabel() == "Token accuracy"
-    options["scoring"] = metrics.LogLikelihoodScorer(floor=-5)
+    assert curve.ax_.get_ylabel() == "Segment f1"
+    options["scoring"] = metrics.log_likelihood_scorer
     orders = {"param_name": "highordercrf__max_order", "param_range": [0, 1]}
     assert ValidationCurveDisplay.from_estimator(pipe, X, Y, **orders, **options).ax_.get_ylabel() == "Log likelihood"
 
@@ -149,7 +151,7 @@ def test_no_splits(pipe):
 def test_what_the_table_names(pipe):
     """The lines of the table in ``model_selection`` that name no tool of this package."""
     folds = list(StratifiedKFold(2).split(X, CLASSES))
-    assert len(cross_val_score(pipe, X, Y, cv=folds, scoring=metrics.token_accuracy_scorer)) == 2
+    assert len(cross_val_score(pipe, X, Y, cv=folds, scoring=TOKEN_ACCURACY)) == 2
     assert len(cross_val_predict(pipe, X, Y, cv=folds)) == len(X)
     assert np.mean(train_test_split(X, Y, CLASSES, stratify=CLASSES, test_size=6, random_state=0)[-1]) == 4 / 6
     assert len(cross_val_score(pipe, X, Y, cv=KFold(2, shuffle=True, random_state=0))) == 2
@@ -170,12 +172,10 @@ def test_scores_of_single_labels_say_what_to_use_instead(pipe, kind, scoring):
     if kind in ("runs", "segments"):
         estimator = make_pipeline(SequenceFeatureExtractor(), HighOrderSemiCRF(scheme=kind, tol=1e-2))
         y = SEGMENTS if kind == "segments" else Y
-    scorers = {"theirs": scoring, "ours": metrics.token_accuracy_scorer}
+    scorers = {"theirs": scoring, "ours": TOKEN_ACCURACY}
     if kind == "segments":
-        scorers["ours"] = metrics.span_f1_scorer
-    with pytest.warns(
-        UserWarning, match="takes one label per sample, not sequences: use a scorer of sklearn_hocrf.metrics"
-    ):
+        scorers["ours"] = metrics.segment_f1_scorer
+    with pytest.warns(UserWarning, match="takes one label per sample, not sequences: use metrics.segment_f1_scorer"):
         found = cross_validate(estimator, X, y, cv=2, scoring=scorers)
     assert np.isnan(found["test_theirs"]).all()
     assert found["test_ours"].min() > 0.5
@@ -186,5 +186,5 @@ def test_scores_of_single_labels_take_tables(pipe):
     folds = KFold(2, shuffle=True, random_state=0)
     assert cross_val_score(HighOrderCRF(), table, labels, cv=folds, scoring="f1_macro").min() == 1
     arrays = [np.array(y) for y in Y]
-    search = GridSearchCV(pipe, {"highordercrf__max_order": [0, 1]}, cv=2, scoring=metrics.token_f1_scorer)
+    search = GridSearchCV(pipe, {"highordercrf__max_order": [0, 1]}, cv=2, scoring=TOKEN_ACCURACY)
     assert search.fit(X, arrays).best_score_ > 0.5

@@ -452,7 +452,7 @@ def test_names_are_made_on_demand():
         (3, TypeError, "got int"),
         (np.ones((3, 2)), ValueError, r"wrap it: \[X\]"),
         (["text"], ValueError, r"sequence 0 is the text 'text'.*text.tokenize\(X\) .*list\(text\)"),
-        (pd.DataFrame({"w": ["a"], "tag": ["O"]}), ValueError, r"X is a data frame.*datasets.sequences_from_frame"),
+        (pd.DataFrame({"w": ["a"], "tag": ["O"]}), ValueError, r"X is a data frame.*group its rows into sequences"),
         ([["a"], {"a": 1}], TypeError, "sequence 1 must be a list of tokens or a 2-D array, got dict"),
         ([np.ones((1, 1, 1))], ValueError, "sequence 0 has 3 dimensions"),
         ([], ValueError, "no tokens"),

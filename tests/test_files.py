@@ -10,26 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from internals import _lines
-from numpy.testing import assert_array_equal
 
-from sklearn_hocrf.datasets import load_conll, load_cora_references, load_ocr_letters, load_ud_chinese
+from sklearn_hocrf.datasets import load_conll
 
-LETTERS = "".join(
-    "\t".join([str(i), letter, after, "1", str(i), "0", *"01" * 64]) + "\t\n"
-    for i, letter, after in [(1, "o", "2"), (2, "n", "-1"), (1, "a", "-1")]
-)
-CHINESE = "# 3 + 2\n" + "".join(
-    f"{i}\t{word}\t_\tNOUN" + "\t_" * 6 + end
-    for i, word, end in [(1, "美丽", "\n"), (2, "的", "\n\n"), (1, "海滩", "\n")]
-)
 WORDS = "right O\njoey ,\n\nni\u00f1o O\nbe .\n"
-READERS = {
-    "conll": (load_conll, WORDS),
-    "cora": (load_cora_references, WORDS),
-    "letters": (load_ocr_letters, LETTERS),
-    "chinese": (load_ud_chinese, CHINESE),
-}
-ALL = pytest.mark.parametrize(("load", "text"), READERS.values(), ids=READERS)
 
 
 def write(path, content):
@@ -37,34 +21,26 @@ def write(path, content):
     return path
 
 
-def same(actual, expected):
-    """Whether two pairs of X and y are equal; letters come as arrays."""
-    for x, y in zip(actual[0], expected[0], strict=True):
-        assert_array_equal(x, y)
-    assert actual[1] == expected[1]
-
-
 # -------------------------------------------------------------------------------------------------- what reads the same
 
 
-@ALL
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r", "\r\r\n"])
 @pytest.mark.parametrize("bom", [False, True])
 @pytest.mark.parametrize("zipped", [False, True])
-def test_line_ends_and_byte_order_marks(tmp_path, monkeypatch, load, text, end, bom, zipped):
-    expected = load(write(tmp_path / "plain", text.encode()), return_X_y=True)
-    content = text.replace("\n", end).encode("utf-8-sig" if bom else "utf-8")
+def test_line_ends_and_byte_order_marks(tmp_path, monkeypatch, end, bom, zipped):
+    expected = load_conll(write(tmp_path / "plain", WORDS.encode()), return_X_y=True)
+    content = WORDS.replace("\n", end).encode("utf-8-sig" if bom else "utf-8")
     path = write(tmp_path / "file", gzip.compress(content) if zipped else content)
     for chunk in (1, 2, 3, 2**16):  # line ends and characters on the border of two chunks
         monkeypatch.setattr(_lines, "CHUNK", chunk)
-        same(load(path, return_X_y=True), expected)
+        assert load_conll(path, return_X_y=True) == expected
 
 
 @pytest.mark.parametrize(
     "encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "latin-1", "cp1252", "utf-8", "UTF8"]
 )
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
-def test_schemes(tmp_path, encoding, end):
+def test_encodings(tmp_path, encoding, end):
     path = write(tmp_path / "file", WORDS.replace("\n", end).encode(encoding))
     X, y = load_conll(path, ["word", "mark"], encoding=encoding, return_X_y=True)
     assert [[token["word"] for token in tokens] for tokens in X] == [["right", "joey"], ["ni\u00f1o", "be"]]
@@ -79,7 +55,7 @@ def test_a_byte_order_mark_is_no_part_of_a_token(tmp_path, encoding):
 
 def test_only_line_ends_end_lines(tmp_path):
     path = write(tmp_path / "file", "a\u2028b X\nc\x0bd\x0ce Y\nf\x85g\x1c Z\n".encode())
-    assert load_cora_references(path).data == [["a\u2028b", "c\x0bd\x0ce", "f\x85g\x1c"]]
+    assert [token["0"] for token in load_conll(path).data[0]] == ["a\u2028b", "c\x0bd\x0ce", "f\x85g\x1c"]
 
 
 # ------------------------------------------------------------------------------------------------------ what is refused
@@ -122,17 +98,16 @@ def test_utf_16_is_not_read_as_ascii_with_zeros(tmp_path):
             load_conll(write(tmp_path / "file", WORDS.encode(encoding)))
 
 
-@ALL
-def test_bounds(tmp_path, load, text):
-    size, longest = len(text.encode()), max(map(len, text.split("\n")))
-    for content in (text.encode(), gzip.compress(text.encode())):
+def test_bounds(tmp_path):
+    size, longest = len(WORDS.encode()), max(map(len, WORDS.split("\n")))
+    for content in (WORDS.encode(), gzip.compress(WORDS.encode())):
         path = write(tmp_path / "file", content)
-        expected = load(path, return_X_y=True)
-        same(load(path, max_bytes=size, max_line=longest, return_X_y=True), expected)
+        expected = load_conll(path, return_X_y=True)
+        assert load_conll(path, max_bytes=size, max_line=longest, return_X_y=True) == expected
         with pytest.raises(ValueError, match=rf"file, line \d+: more than max_bytes={size - 1} "):
-            load(path, max_bytes=size - 1)
+            load_conll(path, max_bytes=size - 1)
         with pytest.raises(ValueError, match=rf"file, line \d+: more than max_line={longest - 1} "):
-            load(path, max_line=longest - 1)
+            load_conll(path, max_line=longest - 1)
 
 
 def test_the_line_that_is_too_long_is_named(tmp_path):
@@ -150,15 +125,14 @@ def packed(line, n_lines):
     return out.getvalue() + packer.flush()
 
 
-@ALL
 @pytest.mark.parametrize("line", [b"a O\n", b"a" * 100])
-def test_a_small_gzip_does_not_fill_the_memory(tmp_path, load, text, line):
+def test_a_small_gzip_does_not_fill_the_memory(tmp_path, line):
     path = write(tmp_path / "bomb", packed(line, 15_000_000 // len(line)))
     assert path.stat().st_size < 20_000
     tracemalloc.start()
     try:
         with pytest.raises(ValueError, match=r"bomb, line \d+: more than max_(bytes|line)="):
-            load(path)
+            load_conll(path)
         assert tracemalloc.get_traced_memory()[1] < 12e6
     finally:
         tracemalloc.stop()
@@ -168,33 +142,21 @@ def test_regular_data_in_a_gzip_are_read(tmp_path):
     """The bound is far from what data need: 260,000 equal lines may be a test of somebody's."""
     path = write(tmp_path / "file", packed(b"a O\n", 260_000))
     assert path.stat().st_size < 2000
-    assert len(load_cora_references(path).data[0]) == 260_000
+    assert len(load_conll(path).data[0]) == 260_000
 
 
-@ALL
-def test_messages_hold_little_data(tmp_path, load, text):
+def test_messages_hold_little_data(tmp_path):
     for content in (
         "q" * 10**6,
-        text + "q w " * 10**5,
-        text + "q\t" * 10**5,
-        text + "\x01" * 1000 + "\t_" * 9,
-        text + "1\tq\t" + "q" * 9999,
+        WORDS + "q w " * 10**5,
+        WORDS + "q\t" * 10**5,
+        WORDS + "\x01" * 1000 + "\t_" * 9,
+        WORDS + "1\tq\t" + "q" * 9999,
     ):
         with pytest.raises(ValueError, match="file") as caught:
-            load(write(tmp_path / "file", content.encode()))
+            load_conll(write(tmp_path / "file", content.encode()))
         assert len(str(caught.value)) - len(str(tmp_path)) < 300
         assert re.search(r"(.)\1{80}", str(caught.value)) is None
-
-
-def test_numbers_of_letters_fit(tmp_path):
-    path = write(tmp_path / "letters", LETTERS.replace("\t0\t", f"\t{10**19}\t", 1).encode())
-    with pytest.raises(ValueError, match="letters, line 1: expected id"):
-        load_ocr_letters(path)
-
-
-def test_a_line_that_is_no_word_is_named(tmp_path):
-    with pytest.raises(ValueError, match="file, line 3, sentence 0: '2-3' '的' is not a single word"):
-        load_ud_chinese(write(tmp_path / "file", CHINESE.replace("2\t的", "2-3\t的").encode()))
 
 
 # ------------------------------------------------------------------------------------------------------------ mutations
@@ -228,17 +190,16 @@ def mutate(content, edits):
     return content
 
 
-@ALL
 @given(
     edits=EDITS, zipped=st.sampled_from(["no", "before", "after"]), encoding=st.sampled_from(["utf-8-sig", "utf-16"])
 )
-def test_mutated_files(tmp_path_factory, load, text, edits, zipped, encoding):
+def test_mutated_files(tmp_path_factory, edits, zipped, encoding):
     """Whatever becomes of a file: an answer of the right form, or a ValueError that names file and line."""
-    content = text.encode(encoding if load is load_conll else "utf-8")
+    content = WORDS.encode(encoding)
     content = mutate(gzip.compress(content, mtime=0), edits) if zipped == "before" else mutate(content, edits)
     path = write(tmp_path_factory.getbasetemp() / "mutated", gzip.compress(content) if zipped == "after" else content)
     try:
-        X, y = load(path, return_X_y=True, **({"encoding": encoding} if load is load_conll else {}))
+        X, y = load_conll(path, encoding=encoding, return_X_y=True)
         message = None
     except ValueError as error:
         message = str(error)
@@ -251,10 +212,5 @@ def test_mutated_files(tmp_path_factory, load, text, edits, zipped, encoding):
         assert len(X) == len(y) > 0
         assert all(len(sequence) > 0 for sequence in X)
         for sequence, labels in zip(X, y, strict=True):
-            assert len(sequence) == (labels[-1][1] if isinstance(labels[-1], tuple) else len(labels))
-            strings = (
-                []
-                if load is load_ocr_letters
-                else [v for t in sequence for v in (t.values() if isinstance(t, dict) else [t])]
-            )
-            assert not any({"\r", "\n", "\0"} & set(string) for string in strings)
+            assert len(sequence) == len(labels)
+            assert not any({"\r", "\n", "\0"} & set(text) for token in sequence for text in token.values())

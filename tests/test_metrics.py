@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from seqeval import metrics as seqeval_metrics
 from seqeval.scheme import BILOU, IOB2, IOBES
 from sklearn.exceptions import UndefinedMetricWarning
+from sklearn.metrics import make_scorer
 from sklearn.model_selection import GridSearchCV, cross_val_score, cross_validate
 from sklearn.pipeline import make_pipeline
 
@@ -54,34 +55,6 @@ def object_array(sequences):
 # --- tokens -----------------------------------------------------------------------------------------------------------
 
 
-@given(
-    labellings("ABCD"),
-    st.sampled_from([None, ["A"], ["D", "B"], ["A", "X"]]),
-    st.sampled_from(["micro", "macro", "weighted", None]),
-    st.sampled_from([0, 1, np.nan, "warn"]),
-    st.integers(0, 2**31),
-)
-def test_token_scores_are_those_of_scikit_learn(pair, labels, average, zero_division, seed):
-    y_true, y_pred = pair
-    if not flat(y_true):
-        return
-    weight = np.random.default_rng(seed).integers(0, 4, len(y_true)) + 0.5 if seed % 2 else None
-    expected = sklearn.metrics.precision_recall_fscore_support(
-        flat(y_true),
-        flat(y_pred),
-        labels=labels,
-        average=average,
-        zero_division=zero_division,
-        sample_weight=None if weight is None else np.repeat(weight, [len(labels) for labels in y_true]),
-    )
-    params = {"labels": labels, "average": average, "zero_division": zero_division, "sample_weight": weight}
-    scores = metrics.token_precision_recall_f1(y_true, y_pred, **params)
-    for value, reference in zip(scores[: 4 if average is None else 3], expected, strict=False):
-        np.testing.assert_allclose(value, reference, rtol=1e-14)
-    np.testing.assert_array_equal(metrics.token_f1_score(y_true, y_pred, **params), scores.f1)
-    assert scores.labels == (sorted(set(flat(y_true) + flat(y_pred))) if labels is None else labels)
-
-
 @given(labellings("ABC"))
 def test_accuracies(pair):
     y_true, y_pred = pair
@@ -90,22 +63,19 @@ def test_accuracies(pair):
     if flat(y_true):
         expected = sklearn.metrics.accuracy_score(flat(y_true), flat(y_pred))
         assert metrics.token_accuracy_score(y_true, y_pred) == pytest.approx(expected, abs=1e-15)
-        assert metrics.token_f1_score(y_true, y_pred, average="micro") == pytest.approx(expected, abs=1e-15)
 
 
 def test_ignored_labels_are_not_scored_but_still_wrong_elsewhere():
-    y_true, y_pred = [["A", "O", "O"], ["B", "A"]], [["A", "A", "O"], ["O", "A"]]
-    scores = metrics.token_precision_recall_f1(y_true, y_pred, ignore=["O"])
+    y_true, y_pred = [["A", "O", "A"], ["B", "A"]], [["A", "B", "A"], ["O", "A"]]
+    scores = metrics.segment_precision_recall_f1(y_true, y_pred, scheme="runs", ignore=["O"])
     assert scores.labels == ["A", "B"]
-    np.testing.assert_array_equal(scores.precision, [2 / 3, 0])
+    np.testing.assert_array_equal(scores.precision, [1, 0])
     np.testing.assert_array_equal(scores.recall, [1, 0])
-    np.testing.assert_array_equal(scores.support, [2, 1])
-    assert metrics.token_f1_score(y_true, y_pred, labels=["A", "B"], average="micro") == pytest.approx(4 / 6)
-    assert metrics.token_f1_score(y_true, y_pred, ignore=["O"], average="micro") == pytest.approx(4 / 6)
-    assert metrics.token_precision_recall_f1(y_true, y_pred, labels=["B", "A", "O"], ignore=["B"]).recall.tolist() == [
-        1,
-        0.5,
-    ]
+    np.testing.assert_array_equal(scores.support, [3, 1])
+    for params in ({"labels": ["A", "B"]}, {"ignore": ["O"]}):
+        assert metrics.segment_f1_score(y_true, y_pred, **params) == pytest.approx(6 / 8)
+    scores = metrics.segment_precision_recall_f1(y_true, y_pred, labels=["B", "A", "O"], ignore=["B"])
+    assert scores.recall.tolist() == [1, 0]
 
 
 def test_sample_weight_counts_a_sequence_as_often_as_it_says():
@@ -114,9 +84,8 @@ def test_sample_weight_counts_a_sequence_as_often_as_it_says():
     weight = [2, 1, 0]
     for score in (metrics.token_accuracy_score, metrics.sequence_accuracy_score):
         assert score(y_true, y_pred, sample_weight=weight) == score(*repeated)
-    for score in (metrics.token_f1_score, metrics.segment_f1_score):
-        assert score(y_true, y_pred, sample_weight=weight) == score(*repeated)
-    scores = metrics.token_precision_recall_f1(y_true, y_pred, sample_weight=weight)
+    assert metrics.segment_f1_score(y_true, y_pred, sample_weight=weight) == metrics.segment_f1_score(*repeated)
+    scores = metrics.segment_precision_recall_f1(y_true, y_pred, sample_weight=weight)
     np.testing.assert_array_equal(scores.support, [2.0, 3.0])
 
 
@@ -212,20 +181,52 @@ def test_schemes_of_other_letters():
     assert metrics.extract_segments([broken], scheme="iob1", strict=True) == [[(2, 3, "X"), (4, 5, "Y")]]
 
 
+@pytest.mark.parametrize("scheme", ["bio", "bioes", "bilou", "iob1", "bmes"])
+@pytest.mark.parametrize("strict", [False, True])
+@given(data=st.data())
+def test_tags_show_their_scheme(scheme, strict, data):
+    """The default is the scheme that was drawn, or one that reads the same tags alike."""
+    letters = {"bmes": "BMES"}.get(scheme, "".join(sorted({tag[0] for tag in TAGS.get(scheme, ["O"])} - {"O"})))
+    y_true, y_pred = data.draw(labellings(["O", *(f"{letter}-{label}" for letter in letters for label in TYPES)]))
+    drawn = {tag[0] for tag in flat(y_true) + flat(y_pred)}
+    if strict and not drawn >= set(letters) or scheme == "iob1" and strict and "B" in drawn:
+        return  # tags that are invalid in one scheme, and valid in another one
+    params = {"average": None, "strict": strict}
+    guessed = metrics.segment_precision_recall_f1(y_true, y_pred, **params)
+    for one, other in zip(
+        guessed, metrics.segment_precision_recall_f1(y_true, y_pred, scheme=scheme, **params), strict=True
+    ):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_scores_of_bio_tags_by_default():
+    y_true, y_pred = [["B-PER", "I-PER", "O", "B-LOC"]], [["B-PER", "I-PER", "O", "O"]]
+    assert metrics.segment_f1_score(y_true, y_pred) == pytest.approx(2 / 3)
+    assert metrics.segment_f1_score(y_true, y_pred, scheme="runs") == pytest.approx(4 / 7)
+    only = [["O", "O"], ["O"]]  # tags outside of all segments
+    assert metrics.extract_segments(only) == [[], []]
+    assert metrics.extract_segments(only, scheme="runs") == [[(0, 2, "O")], [(0, 1, "O")]]
+    assert metrics.segment_f1_score(only, [["B-A", "O"], ["O"]]) == 0
+    segments = [[(0, 2, "PER"), (3, 4, "LOC")]], [[(0, 2, "PER")]]
+    assert metrics.segment_f1_score(*segments) == pytest.approx(2 / 3)
+    assert metrics.extract_segments(segments[0]) == segments[0]
+
+
 @pytest.mark.parametrize(
     "score", [metrics.segment_f1_score, lambda t, p: metrics.extract_segments(t), metrics.segment_classification_report]
 )
-def test_runs_of_bio_tags_are_told(score):
-    tags = [["B-X", "I-X", "O"], ["O", "B-Y", "O"]]
-    with pytest.warns(UserWarning, match='the labels look like BIO tags: scheme="bio"') as record:
-        score(tags, tags)
-    assert record[0].filename == __file__
-    for scheme, tags in {"bioes": ["B-X", "E-X", "S-X"], "bilou": ["U-X", "O"], "bmes": ["B-X", "M-X", "E-X"]}.items():
-        with pytest.warns(UserWarning, match=f'the labels look like {scheme.upper()} tags: scheme="{scheme}"'):
-            score([tags], [tags])
+def test_doubtful_guesses_are_told(score):
+    bare, mixed = [["B", "I", "O"]], [["B-X", "author"]]
+    with pytest.warns(UserWarning, match=r"""scheme="auto": \['B', 'I'\] are read as tags of "bio";""") as record:
+        score(bare, bare)
+    assert [warning.filename for warning in record] == [__file__]
+    with pytest.warns(UserWarning, match="'B-X' looks like a tag, but not all .* \\('author' is not a tag\\), so segm"):
+        score(mixed, mixed)
+    with pytest.warns(UserWarning, match="'B-X' looks like a tag, but not all labels are tags of one scheme, so segm"):
+        score([["B-X", "M-X", "L-X"]], [["B-X", "M-X", "L-X"]])
     with warnings.catch_warnings(action="error"):
-        score([["B", "I", "O"]], [["B", "I", "O"]])  # any labels
-        score([["B-X", "author"]], [["B-X", "author"]])
+        for tags in (["B-X", "I-X", "O"], ["B-X", "E-X", "S-X"], ["B-X", "O"], ["B", "O"], ["noun"], [3, 1]):
+            score([tags], [tags])
 
 
 @pytest.mark.parametrize(
@@ -264,7 +265,9 @@ def test_weights_are_numbers_of_sequences(weight):
 @given(labellings("ABO"))
 def test_all_schemes_of_the_same_segments_agree(pair):
     """Runs other than O, written as BIO tags, BIOES tags and segments; in runs O must be ignored."""
-    runs = [[[run for run in runs if run[2] != "O"] for runs in metrics.extract_segments(y)] for y in pair]
+    runs = [
+        [[run for run in runs if run[2] != "O"] for runs in metrics.extract_segments(y, scheme="runs")] for y in pair
+    ]
     written = {
         "runs": pair,
         "segments": runs,
@@ -273,7 +276,7 @@ def test_all_schemes_of_the_same_segments_agree(pair):
     }
     for scheme, y in written.items():
         assert [metrics.extract_segments(one, scheme=scheme) for one in y] == (
-            runs if scheme != "runs" else [metrics.extract_segments(one) for one in pair]
+            runs if scheme != "runs" else [metrics.extract_segments(one, scheme="runs") for one in pair]
         )
         expected = metrics.segment_precision_recall_f1(*runs, scheme="segments")
         scores = metrics.segment_precision_recall_f1(*y, scheme=scheme, ignore=["O"])
@@ -330,39 +333,28 @@ def test_segments_may_overlap_and_need_no_order():
 def test_sequence_accuracy_of_segments():
     y_true, y_pred = [["B-A", "I-A"], ["O"], ["O", "B-A"]], [["B-A", "I-A"], ["I-A"], ["O", "O"]]
     assert metrics.sequence_accuracy_score(y_true, y_pred) == pytest.approx(1 / 3)
-    assert metrics.sequence_accuracy_score(y_true, y_pred, scheme="bio", strict=True) == pytest.approx(2 / 3)
-    assert metrics.sequence_accuracy_score(y_true, y_pred, scheme="bio") == pytest.approx(1 / 3)
     true, predicted = [[(0, 2, "A")], []], [[(0, 2, "A"), (2, 3, "A")], []]
-    assert metrics.sequence_accuracy_score(true, predicted, scheme="segments") == 0.5
+    assert metrics.sequence_accuracy_score(true, predicted) == 0.5
+    segments = [metrics.extract_segments(y, strict=True) for y in (y_true, y_pred)]
+    assert metrics.sequence_accuracy_score(*segments) == pytest.approx(2 / 3)
 
 
 # --- reports ----------------------------------------------------------------------------------------------------------
 
 
-@given(labellings(["A", "B", "a long name of a label"]), st.sampled_from([None, ["B"], ["A", "X"]]), st.integers(0, 4))
-@example(([["A"]], [["A"]]), None, 14)
-def test_token_report_is_that_of_scikit_learn(pair, labels, digits):
-    y_true, y_pred = pair
-    if not any(true == predicted for true, predicted in zip(flat(y_true), flat(y_pred), strict=True)):
-        return  # scikit-learn's supports are floats then, and look like it
+@given(labellings(["A", "B", "a long name of a label"]), st.sampled_from([["B"], ["A", "X"]]), st.integers(0, 4))
+@example(([["A", "B"]], [["A", "A"]]), ["A", "X"], 14)
+def test_report_is_in_the_layout_of_scikit_learn(pair, labels, digits):
+    """Of sequences of one token, whose segments are their labels."""
+    y_true, y_pred = ([[label] for label in flat(y)] for y in pair)
+    every = set(flat(y_true) + flat(y_pred))
+    if not any(true == predicted for true, predicted in zip(y_true, y_pred, strict=True)) or every <= set(
+        labels or every
+    ):
+        return  # scikit-learn's supports are floats then and look like it, or it reports the accuracy
     params = {"labels": labels, "digits": digits, "zero_division": 0}
-    assert metrics.token_classification_report(y_true, y_pred, **params) == sklearn.metrics.classification_report(
-        flat(y_true), flat(y_pred), **params
-    )
-    ours = metrics.token_classification_report(y_true, y_pred, output_dict=True, **params)
-    expected = sklearn.metrics.classification_report(flat(y_true), flat(y_pred), output_dict=True, **params)
-    assert list(ours) == list(expected)
-    for name, row in expected.items():
-        assert ours[name] == pytest.approx(row, abs=1e-14)
-
-
-def test_report_of_numbers_and_weights():
-    y_true, y_pred = [np.array([0, 1, 1]), np.array([2])], [np.array([0, 1, 0]), np.array([2])]
-    report = metrics.token_classification_report(y_true, y_pred, sample_weight=[0.5, 2.0])
-    expected = sklearn.metrics.classification_report(
-        [0, 1, 1, 2], [0, 1, 0, 2], sample_weight=[0.5, 0.5, 0.5, 2], digits=2
-    )
-    assert report == expected
+    expected = sklearn.metrics.classification_report(flat(y_true), flat(y_pred), **params)
+    assert metrics.segment_classification_report(y_true, y_pred, **params) == expected
 
 
 # --- division by zero -------------------------------------------------------------------------------------------------
@@ -372,19 +364,19 @@ def test_report_of_numbers_and_weights():
 def test_warnings_are_those_of_scikit_learn():
     y_true, y_pred = [["A", "B"]], [["A", "A"]]
     with pytest.warns(UndefinedMetricWarning, match="Precision is ill-defined .* in labels with no predicted") as seen:
-        metrics.token_precision_recall_f1(y_true, y_pred)
+        metrics.segment_precision_recall_f1(y_true, y_pred)
     assert [warning.filename for warning in seen] == [__file__]
-    with pytest.warns(UndefinedMetricWarning, match="Recall is ill-defined .* no true tokens"):
-        metrics.token_precision_recall_f1(y_pred, y_true)
+    with pytest.warns(UndefinedMetricWarning, match="Recall is ill-defined .* no true segments"):
+        metrics.segment_precision_recall_f1(y_pred, y_true)
     with pytest.warns(UndefinedMetricWarning, match="F-score is ill-defined .* due to no true nor predicted segments"):
-        metrics.segment_f1_score([["O"]], [["O"]], scheme="bio")
+        metrics.segment_f1_score([["O"]], [["O"]])
     with pytest.warns(UndefinedMetricWarning) as seen:
-        metrics.token_classification_report(y_true, y_pred)
+        metrics.segment_classification_report(y_true, y_pred)
     assert [warning.filename for warning in seen] == [__file__]
     # one of the two denominators is not 0, a value is given, or averages are fine
-    metrics.token_f1_score(y_true, y_pred)
-    metrics.token_precision_recall_f1(y_true, y_pred, zero_division=1)
-    metrics.token_precision_recall_f1(y_true, y_pred, average="micro")
+    metrics.segment_f1_score(y_true, y_pred)
+    metrics.segment_precision_recall_f1(y_true, y_pred, zero_division=1)
+    metrics.segment_precision_recall_f1(y_true, y_pred, average="micro")
 
 
 @pytest.mark.parametrize(("zero_division", "expected"), [("warn", 0.0), (0, 0.0), (1.0, 1.0), (np.nan, np.nan)])
@@ -430,10 +422,10 @@ def test_all_forms_of_labels_give_the_same():
 
 def test_labels_of_any_kind():
     y_true, y_pred = [[("N", 1), ("N", 2)], []], [[("N", 1), ("N", 1)], []]
-    assert metrics.token_precision_recall_f1(y_true, y_pred).labels == [("N", 1), ("N", 2)]
-    ints = [[3, 1]], [np.array([1, 1])]
-    assert metrics.token_precision_recall_f1(*ints).labels == [1, 3]
-    assert metrics.token_f1_score(*ints, labels=np.array([1])) == pytest.approx(2 / 3)
+    assert metrics.segment_precision_recall_f1(y_true, y_pred).labels == [("N", 1), ("N", 2)]
+    ints = [[3, 1]], [np.array([1, 3])]
+    assert metrics.segment_precision_recall_f1(*ints).labels == [1, 3]
+    assert metrics.segment_f1_score(*ints, labels=np.array([1])) == 0
     segments = [np.array([[0, 2, 7], [2, 3, 8]])], [[(0, 2, 7), (2, 4, 8)]]
     assert metrics.segment_precision_recall_f1(*segments, scheme="segments").f1.tolist() == [1, 0]
 
@@ -457,9 +449,7 @@ BAD_LABELS = [
 
 
 @pytest.mark.parametrize(("y_pred", "error", "message"), BAD_LABELS)
-@pytest.mark.parametrize(
-    "score", [metrics.token_accuracy_score, metrics.token_f1_score, metrics.segment_f1_score], ids=lambda f: f.__name__
-)
+@pytest.mark.parametrize("score", [metrics.token_accuracy_score, metrics.segment_f1_score], ids=lambda f: f.__name__)
 def test_bad_labels(score, y_pred, error, message):
     with pytest.raises(error, match=message):
         score(GOOD, y_pred)
@@ -514,9 +504,6 @@ def test_bad_segments(segment, error, message):
 def test_bad_parameters(params, error, message):
     with pytest.raises(error, match=message):
         metrics.segment_precision_recall_f1(GOOD, GOOD, **params)
-    if not params.keys() & {"scheme", "strict"}:
-        with pytest.raises(error, match=message):
-            metrics.token_f1_score(GOOD, GOOD, **params)
 
 
 # --- approximate randomisation test -----------------------------------------------------------------------------------
@@ -542,13 +529,12 @@ SYSTEM_A, SYSTEM_B = (
 TESTED = [
     (metrics.token_accuracy_score, {}),
     (metrics.sequence_accuracy_score, {}),
-    (metrics.sequence_accuracy_score, {"scheme": "bio"}),
-    *((metrics.token_f1_score, {"average": average}) for average in ("micro", "macro", "weighted")),
-    (metrics.token_f1_score, {"ignore": ["O"], "average": "micro"}),
-    (metrics.token_f1_score, {"labels": ["B-B", "I-A", "X"], "zero_division": 1}),
-    (metrics.token_f1_score, {"labels": ["B-B", "O"], "zero_division": np.nan}),
-    *((metrics.segment_f1_score, {"scheme": "bio", "average": average}) for average in ("micro", "macro")),
+    *((metrics.segment_f1_score, {"scheme": "bio", "average": average}) for average in ("micro", "macro", "weighted")),
     (metrics.segment_f1_score, {}),
+    (metrics.segment_f1_score, {"scheme": "runs"}),
+    (metrics.segment_f1_score, {"scheme": "runs", "ignore": ["O"]}),
+    (metrics.segment_f1_score, {"labels": ["B", "X"], "zero_division": 1, "average": "macro"}),
+    (metrics.segment_f1_score, {"labels": ["B", "X"], "zero_division": np.nan, "average": "macro"}),
     (metrics.segment_f1_score, {"scheme": "bio", "strict": False, "labels": ["B"]}),
 ]
 
@@ -569,7 +555,10 @@ def test_labels_of_one_system_only(systems, seed):
     """Macro averages are over the labels that occur, which swaps may change."""
     y_true, a, b = systems
     a = [["C" if label == "B" else label for label in labels] for labels in a]
-    for metric, params in ((metrics.token_f1_score, {}), (metrics.segment_f1_score, {"average": "macro"})):
+    for metric, params in (
+        (metrics.sequence_accuracy_score, {}),
+        (metrics.segment_f1_score, {"average": "macro"}),
+    ):
         fast = metrics.randomization_test(y_true, a, b, metric, n_trials=5, random_state=seed, **params)
         slow = metrics.randomization_test(
             y_true, a, b, functools.partial(metric, **params), n_trials=5, random_state=seed
@@ -596,7 +585,7 @@ def test_p_value_by_its_definition():
     assert result.p_value == 1 / 1000  # no trial reaches it
     other_way = metrics.randomization_test(many, [["B"]] * 100, many, metrics.token_accuracy_score, random_state=0)
     assert (other_way.difference, other_way.p_value) == (-1.0, 1 / 1000)
-    same = metrics.randomization_test(TRUE, SYSTEM_A, SYSTEM_A, metrics.token_f1_score)
+    same = metrics.randomization_test(TRUE, SYSTEM_A, SYSTEM_A, metrics.segment_f1_score)
     assert (same.difference, same.p_value) == (0.0, 1.0)
 
 
@@ -619,11 +608,11 @@ def test_swaps_do_not_depend_on_how_many_are_drawn_at_a_time(monkeypatch):
 @pytest.mark.parametrize(
     ("args", "params", "error", "message"),
     [
-        ((metrics.token_f1_score,), {"average": None}, ValueError, "single number"),
-        ((metrics.token_f1_score,), {"scheme": "bio"}, TypeError, "token_f1_score has no parameter 'scheme'"),
-        ((metrics.token_f1_score,), {"sample_weight": [1] * 10}, TypeError, "no sample_weight"),
-        ((metrics.token_f1_score,), {"n_trials": 0}, ValueError, "n_trials"),
-        ((metrics.token_f1_score,), {"n_trials": 9.5}, ValueError, "n_trials"),
+        ((metrics.segment_f1_score,), {"average": None}, ValueError, "single number"),
+        ((metrics.token_accuracy_score,), {"scheme": "bio"}, TypeError, "accuracy_score has no parameter 'scheme'"),
+        ((metrics.segment_f1_score,), {"sample_weight": [1] * 10}, TypeError, "no sample_weight"),
+        ((metrics.segment_f1_score,), {"n_trials": 0}, ValueError, "n_trials"),
+        ((metrics.segment_f1_score,), {"n_trials": 9.5}, ValueError, "n_trials"),
         (("f1",), {}, TypeError, "metric must be a function"),
         ((lambda true, predicted: np.nan,), {}, ValueError, "the metric is nan"),
     ],
@@ -633,14 +622,25 @@ def test_bad_randomization_tests(args, params, error, message):
         metrics.randomization_test(TRUE, SYSTEM_A, SYSTEM_B, *args, **params)
 
 
+def test_one_scheme_for_both_systems():
+    """Neither the truth nor one of the systems need show by its tags what the other one does."""
+    y_true, a, b = [["O", "O"]] * 4, [["O", "O"]] * 4, [["B-A", "O"]] * 2 + [["O", "O"]] * 2
+    result = metrics.randomization_test(y_true, a, b, metrics.segment_f1_score, random_state=0)
+    assert (result.score_a, result.score_b) == (0, 0)
+    given = metrics.randomization_test(y_true, a, b, metrics.segment_f1_score, random_state=0, scheme="bio")
+    assert result == given
+    segments = [[(0, 1, "A")]] * 4
+    assert metrics.randomization_test(segments, segments, segments, metrics.segment_f1_score).score_a == 1
+
+
 def test_bad_systems_are_named():
     with pytest.raises(ValueError, match="y_true has 10 sequences, but y_pred has 9") as error:
-        metrics.randomization_test(TRUE, SYSTEM_A, SYSTEM_B[1:], metrics.token_f1_score)
+        metrics.randomization_test(TRUE, SYSTEM_A, SYSTEM_B[1:], metrics.segment_f1_score)
     assert error.value.__notes__ == ["y_pred is y_pred_b"]
     with pytest.raises(ValueError, match="10 sequences"):
         metrics.randomization_test(TRUE, SYSTEM_A, SYSTEM_B[1:], lambda true, predicted: 0.0)
     with pytest.raises(ValueError, match="no sequences"):
-        metrics.randomization_test([], [], [], metrics.token_f1_score)
+        metrics.randomization_test([], [], [], metrics.segment_f1_score)
 
 
 # --- segments without their scheme ----------------------------------------------------------------------------------
@@ -651,29 +651,23 @@ STRUCTURED = [np.array(s, dtype=[("start", int), ("stop", int), ("label", "U1")]
 
 
 @pytest.mark.parametrize("y", [SEGMENTS, STRUCTURED], ids=["lists", "structured arrays"])
-@pytest.mark.parametrize(
-    "score",
-    [
-        metrics.segment_f1_score,
-        metrics.segment_precision_recall_f1,
-        metrics.segment_classification_report,
-        functools.partial(metrics.segment_f1_score, scheme="bio"),
-        functools.partial(metrics.segment_f1_score, scheme="bioes"),
-        metrics.sequence_accuracy_score,
-        functools.partial(metrics.sequence_accuracy_score, scheme="runs"),
-        metrics.token_accuracy_score,
-        metrics.token_f1_score,
-        metrics.token_classification_report,
-    ],
-)
-def test_segments_are_not_taken_for_labels(score, y):
+def test_segments_are_not_taken_for_labels(y):
     message = r'contains segments \(start, stop, label\).*scheme="segments"\?'
-    with pytest.raises(ValueError, match=f"y_true {message}"):
-        score(y, y)
-    with pytest.raises(ValueError, match=f"y_pred {message}"):
-        score([["O", "O"], [], ["O"]], y)
+    for score in (
+        functools.partial(metrics.segment_f1_score, scheme="bio"),
+        functools.partial(metrics.segment_f1_score, scheme="runs"),
+        metrics.token_accuracy_score,
+    ):
+        with pytest.raises(ValueError, match=f"y_true {message}"):
+            score(y, y)
+        with pytest.raises(ValueError, match=f"y_pred {message}"):
+            score([["O", "O"], [], ["O"]], y)
     with pytest.raises(ValueError, match=f"y {message}"):
-        metrics.extract_segments(y)
+        metrics.extract_segments(y, scheme="bio")
+    for score in (metrics.segment_f1_score, metrics.sequence_accuracy_score):
+        assert score(y, SEGMENTS) == 1
+        with pytest.raises(TypeError, match=r"'O' of y_true \(sequence 0, position 0\) is not a segment"):
+            score([["O", "O"], [], ["O"]], y)
 
 
 def test_labels_that_are_tuples_are_still_labels():
@@ -693,42 +687,53 @@ SCORERS = {name: getattr(metrics, name) for name in metrics.__all__ if name.ends
 
 
 def test_every_scorer_in_cross_validation():
-    other_forms = "bioes_f1_scorer", "span_f1_scorer"  # for other forms of y
-    scoring = {name: scorer for name, scorer in SCORERS.items() if name not in other_forms}
-    assert len(scoring) >= 6
+    scoring = SCORERS | {"token_accuracy": make_scorer(metrics.token_accuracy_score)}
+    assert len(scoring) == 3
     for y in (LABELS, [np.array(labels) for labels in LABELS], object_array(LABELS)):
         crf = HighOrderCRF(sigma_reg=0.1)
         results = cross_validate(crf, X, y, cv=2, scoring=scoring, error_score="raise")
         half = len(X) // 2
         predicted = crf.fit(X[half:], y[half:]).predict(X[:half])
-        for name, scorer in scoring.items():
-            if name == "log_likelihood_scorer":  # of probabilities, not of predictions
-                lengths = sum(map(len, y[:half]))
-                expected = crf.log_likelihood(X[:half], y[:half]).sum() / lengths  # sums in another order round
-                assert results[f"test_{name}"][0] == pytest.approx(expected, rel=1e-14)
-            else:
-                assert results[f"test_{name}"][0] == scorer._score_func(y[:half], predicted, **scorer._kwargs)
+        lengths = sum(map(len, y[:half]))
+        expected = crf.log_likelihood(X[:half], y[:half]).sum() / lengths  # sums in another order round
+        assert results["test_log_likelihood_scorer"][0] == pytest.approx(expected, rel=1e-14)
+        assert results["test_token_accuracy"][0] == metrics.token_accuracy_score(y[:half], predicted)
         expected = seqeval_metrics.f1_score(LABELS[:half], list(map(list, predicted)))
-        assert results["test_bio_f1_scorer"][0] == pytest.approx(expected)
+        assert results["test_segment_f1_scorer"][0] == pytest.approx(expected)
     single = [["S-X" if label != "O" else "O" for label in labels] for labels in LABELS]
-    assert cross_val_score(HighOrderCRF(), X, single, cv=2, scoring=metrics.bioes_f1_scorer).min() > 0.8
+    assert cross_val_score(HighOrderCRF(), X, single, cv=2, scoring=metrics.segment_f1_scorer).min() > 0.8
 
 
 def test_scorer_of_lists_of_segments():
     X = [[["a"], ["b"], ["b"]], [["b"], ["a"]]] * 4
     y = [[(0, 1, "A"), (1, 3, "B")], [(0, 1, "B"), (1, 2, "A")]] * 4
-    scorer = pickle.loads(pickle.dumps(metrics.span_f1_scorer))
+    scorer = pickle.loads(pickle.dumps(metrics.segment_f1_scorer))
     crf = HighOrderSemiCRF(scheme="segments")
     assert cross_val_score(crf, X, y, cv=2, scoring=scorer).tolist() == [1, 1]
     wrong = [[(0, 3, "A")], y[1]]
     assert scorer(crf.fit(X, y), X[:2], wrong) == pytest.approx(2 * 2 / (4 + 3))
 
 
+def test_the_scheme_of_the_model_wins():
+    """The labels of a few sequences may look like those of another scheme."""
+    X, y = [[["a"], ["b"], ["c"]], [["b"], ["a"]], [["c"], ["c"]]] * 4, [["B", "I", "O"], ["B", "B"], ["O", "O"]] * 4
+    crf = HighOrderCRF(constraints="bio")
+    with warnings.catch_warnings(action="error"):  # a guess from these tags without labels would be told
+        named = metrics.segment_f1_scorer(crf.fit(X, y), X, y)
+        assert named == metrics.segment_f1_score(y, crf.predict(X), scheme="bio")
+        pipe = make_pipeline("passthrough", crf)
+        assert metrics.segment_f1_scorer(GridSearchCV(pipe, {}, cv=2).fit(X, y), X, y) == named
+    runs = HighOrderSemiCRF(scheme="runs").fit(X, y)
+    assert metrics.segment_f1_scorer(runs, X, y) == metrics.segment_f1_score(y, runs.predict(X), scheme="runs")
+    assert (crf.scheme_, runs.scheme_, HighOrderCRF().fit(X, y).scheme_) == ("bio", "runs", "bio")
+
+
 def test_scorers_pickle():
     crf = HighOrderCRF().fit(X, LABELS)
-    for scorer in (*SCORERS.values(),):
-        if scorer not in (metrics.bioes_f1_scorer, metrics.span_f1_scorer):
-            assert pickle.loads(pickle.dumps(scorer))(crf, X, LABELS) == scorer(crf, X, LABELS)
+    for name, scorer in SCORERS.items():
+        again = pickle.loads(pickle.dumps(scorer))
+        assert again(crf, X, LABELS) == scorer(crf, X, LABELS)
+        assert repr(again) == repr(scorer) == name
 
 
 @pytest.mark.slow
@@ -736,7 +741,7 @@ def test_scorers_pickle():
 def test_grid_search_with_worker_processes():
     pipe = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF())
     grid = {"highordercrf__sigma_reg": [0.01, 1.0]}
-    params = {"cv": 2, "scoring": metrics.bio_f1_scorer, "error_score": "raise"}
+    params = {"cv": 2, "scoring": metrics.segment_f1_scorer, "error_score": "raise"}
     search = GridSearchCV(pipe, grid, n_jobs=2, **params).fit(WORDS, LABELS)
     weak, strong = search.cv_results_["mean_test_score"]
     assert weak < strong == cross_val_score(pipe, WORDS, LABELS, **params).mean()
@@ -745,8 +750,12 @@ def test_grid_search_with_worker_processes():
 
 def test_scorers_take_weights():
     """As scikit-learn hands them on where it is asked to route ``sample_weight``."""
-    weight = np.arange(len(X), dtype=float)
     crf = HighOrderCRF(sigma_reg=0.1).fit(X, LABELS)
-    accuracy = metrics.token_accuracy_scorer(crf, X, LABELS, sample_weight=weight)
-    assert accuracy == pytest.approx(crf.score(X, LABELS, sample_weight=weight))
-    assert metrics.token_accuracy_scorer(crf, X, LABELS) == pytest.approx(crf.score(X, LABELS))
+    for scorer in SCORERS.values():
+        twice = scorer(crf, X + X[:3], LABELS + LABELS[:3])
+        weight = np.ones(len(X))
+        weight[:3] = 2
+        assert scorer(crf, X, LABELS, sample_weight=weight) == pytest.approx(twice)
+        routed = scorer.set_score_request(sample_weight=True)
+        assert routed.get_metadata_routing().score.requests == {"sample_weight": True}
+        assert scorer.get_metadata_routing().score.requests == {"sample_weight": None}

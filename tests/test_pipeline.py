@@ -18,7 +18,7 @@ from sklearn.pipeline import make_pipeline as sklearn_make_pipeline
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, make_pipeline
 from sklearn_hocrf._pipeline import SequencePipeline
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
-from sklearn_hocrf.metrics import LogLikelihoodScorer, log_likelihood_scorer
+from sklearn_hocrf.metrics import log_likelihood_scorer
 from sklearn_hocrf.model_selection import PenaltySearchCV
 
 X = [["Ann", "Lee", "met", "Bob"], ["met", "Ann"], ["Bob", "met", "Lee"], ["Ann", "met", "Ann", "Lee"]] * 3
@@ -30,7 +30,6 @@ QUESTIONS = {
     "log_likelihood": (Y,),
     "pattern_marginals": ([("P", "O")],),
     "predict_segments": (),
-    "segment_marginals": (0.01,),
 }
 
 
@@ -60,7 +59,7 @@ def test_every_question_of_the_last_step_is_answered(segmenter):
     for name, rest in QUESTIONS.items():
         answer = getattr(segmenter, name)(X, *rest)
         assert_same(answer, getattr(crf, name)(features.transform(X), *rest))
-    assert_same(segmenter.segment_marginals(X=X, threshold=0.3), segmenter.segment_marginals(X, 0.3))
+    assert_same(segmenter.predict_segments(X=X, threshold=0.3), segmenter.predict_segments(X, threshold=0.3))
 
 
 def test_methods_are_those_of_the_last_step(tagger):
@@ -92,8 +91,8 @@ def test_new_methods_of_the_estimators_come_by_themselves():
 
 
 def test_help_names_methods_and_parameters():
-    assert "threshold" in inspect.signature(SequencePipeline.segment_marginals).parameters
-    assert "HighOrderCRF.segment_marginals" in SequencePipeline.segment_marginals.__doc__
+    assert "threshold" in inspect.signature(SequencePipeline.predict_segments).parameters
+    assert "HighOrderCRF.predict_segments" in SequencePipeline.predict_segments.__doc__
     assert "HighOrderCRF.log_likelihood" in SequencePipeline.log_likelihood.__doc__
     assert "predict_marginals" in dir(SequencePipeline)
 
@@ -158,7 +157,7 @@ def test_names_memory_and_slices(segmenter, tmp_path):
     assert type(segmenter[:-1]) is SequencePipeline
     assert type(clone(segmenter)) is SequencePipeline
     cached = clone(segmenter).set_params(memory=str(tmp_path)).fit(X, Y)
-    assert_same(cached.segment_marginals(X), segmenter.segment_marginals(X))
+    assert_same(*(one.predict_segments(X, threshold=1e-6) for one in (cached, segmenter)))
     given = make_pipeline(HighOrderCRF(), memory="m", verbose=True, transform_input=["a"]).get_params(deep=False)
     assert {name: given[name] for name in ("memory", "verbose", "transform_input")} == {
         "memory": "m",
@@ -169,7 +168,7 @@ def test_names_memory_and_slices(segmenter, tmp_path):
 
 def test_pickles(segmenter):
     restored = pickle.loads(pickle.dumps(segmenter))
-    assert_same(restored.segment_marginals(X), segmenter.segment_marginals(X))
+    assert_same(*(one.predict_segments(X, threshold=1e-6) for one in (restored, segmenter)))
 
 
 def test_files_of_skops():
@@ -266,9 +265,6 @@ def test_impossible_labellings(scheme):
     assert found.tolist() == [*crf.log_likelihood(data[:2], new[:2]).tolist(), -np.inf, -np.inf]
     with pytest.warns(UserWarning, match="2 of 4 sequences have probability 0.*-inf"):
         assert log_likelihood_scorer(crf, data, new) == -np.inf
-    with pytest.warns(UserWarning, match="2 of 4 sequences have probability 0.*-5 per token"):
-        score = LogLikelihoodScorer(floor=-5)(crf, data, new)
-    assert score == pytest.approx((found[0] - 5 * 7) / 11)
     counted = log_likelihood_scorer(crf, data, new, sample_weight=[1, 1, 0, 0])  # and no warning
     assert counted == pytest.approx(found[0] / 4)
 
@@ -279,41 +275,27 @@ def test_forbidden_sequences():
         assert log_likelihood_scorer(crf, DICTS[:2], [["B-P", "I-P", "I-P", "I-P"], Y[1]]) == -np.inf
 
 
-def test_no_sequence_counts_as_less_than_the_floor(tagger):
-    found = tagger.log_likelihood(X, Y)
-    lengths = np.array([len(labels) for labels in Y])
-    floor = np.median(found / lengths)
-    expected = np.maximum(found, floor * lengths).sum() / lengths.sum()
-    assert LogLikelihoodScorer(floor=floor)(tagger, X, Y) == pytest.approx(expected)
-    assert expected > found.sum() / lengths.sum()
-
-
 def test_scores_of_folds():
     pipe = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF())
     scores = cross_val_score(pipe, X, Y, cv=3, scoring=log_likelihood_scorer)
     assert scores[0] == pytest.approx(log_likelihood_scorer(clone(pipe).fit(X[4:], Y[4:]), X[:4], Y[:4]))
     new = [*Y[:-1], ["B-Q", "O", "B-Q", "I-P"]]  # no training part of the last fold has it
     with pytest.warns(UserWarning, match="1 of 4 sequences"):
-        assert np.isfinite(cross_val_score(pipe, X, new, cv=3, scoring=LogLikelihoodScorer(floor=-10))).all()
+        scores = cross_val_score(pipe, X, new, cv=3, scoring=log_likelihood_scorer)
+    assert np.isfinite(scores).tolist() == [True, True, False]
 
 
 def test_routed_sample_weight():
     weight = np.arange(len(X)) % 3 + 1.0
     batch = SequenceFeatureExtractor().fit_transform(X)
     with config_context(enable_metadata_routing=True):
-        scoring = LogLikelihoodScorer().set_score_request(sample_weight=True)
+        scoring = log_likelihood_scorer.set_score_request(sample_weight=True)
         crf = HighOrderCRF().set_fit_request(sample_weight=False)
         found = cross_validate(crf, batch, Y, cv=3, scoring=scoring, params={"sample_weight": weight})
         with pytest.raises(ValueError, match="sample_weight"):
-            cross_validate(crf, batch, Y, cv=3, scoring=LogLikelihoodScorer(), params={"sample_weight": weight})
+            cross_validate(crf, batch, Y, cv=3, scoring=log_likelihood_scorer, params={"sample_weight": weight})
     expected = log_likelihood_scorer(HighOrderCRF().fit(batch[4:], Y[4:]), batch[:4], Y[:4], sample_weight=weight[:4])
     assert found["test_score"][0] == pytest.approx(expected)
-
-
-@pytest.mark.parametrize("floor", [0, 1.0, -np.inf, np.nan, "low"])
-def test_refused_floors(floor):
-    with pytest.raises(ValueError, match="floor must be"):
-        LogLikelihoodScorer(floor=floor)
 
 
 def test_refused_uses(tagger):
@@ -324,5 +306,3 @@ def test_refused_uses(tagger):
             log_likelihood_scorer(tagger, data, labels, sample_weight=weight)
     with pytest.raises(ValueError, match="unknown must be"):
         tagger.log_likelihood(X, Y, unknown="ignore")
-    assert repr(pickle.loads(pickle.dumps(LogLikelihoodScorer(floor=-3)))) == "LogLikelihoodScorer(floor=-3)"
-    assert repr(log_likelihood_scorer) == "LogLikelihoodScorer()"

@@ -6,9 +6,9 @@ import numpy as np
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, SequenceBatch, make_pipeline
 from sklearn_hocrf._pipeline import SequencePipeline
-from sklearn_hocrf.datasets import load_conll, load_cora_references, load_doccano, load_ocr_letters
+from sklearn_hocrf.datasets import load_conll
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
-from sklearn_hocrf.metrics import segment_f1_score, segment_precision_recall_f1, token_f1_score
+from sklearn_hocrf.metrics import segment_f1_score, segment_precision_recall_f1
 from sklearn_hocrf.model_selection import CalibratedSequenceLabeler, PenaltySearchCV
 
 
@@ -18,11 +18,6 @@ def script() -> None:
     assert_type(X, list[list[dict[str, str]]])
     assert_type(y, list[list[str]])
     load_conll("train.txt", ["word", "tag"]).data.clear()
-    texts, spans = load_doccano("train.jsonl", return_X_y=True)
-    assert_type(spans[0][0], tuple[int, int, str])
-    assert_type(load_cora_references("ref.train", return_X_y=True)[1], list[list[str]])
-    letters, _ = load_ocr_letters("letter.data", folds=0, return_X_y=True)
-    assert_type(letters, list[np.ndarray])
     load_conll("train.txt", separater=";")  # type: ignore[call-overload]
 
     # estimators
@@ -66,6 +61,5 @@ def script() -> None:
     score = segment_f1_score(y, y, average=None)  # type: ignore[assignment]
     score.is_integer()
     assert_type(segment_f1_score(y, y, average=None), np.ndarray)
-    assert_type(token_f1_score(y, y), float)
     assert_type(segment_precision_recall_f1(y, y).f1, np.ndarray)
     assert_type(segment_precision_recall_f1(y, y, average="micro").f1, float)

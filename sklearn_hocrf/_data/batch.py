@@ -27,7 +27,20 @@ from .columns import DenseColumns, TokenColumn, is_mostly_nonzero
 from .folders import read_folder, write_folder
 from .texts import escaped
 
-__all__ = ["SequenceBatch", "Sequences", "TokenFeatures"]
+__all__ = [
+    "SequenceBatch",
+    "Sequences",
+    "TokenFeatures",
+    "as_sparse",
+    "cut_sequences",
+    "ranges_of_sequences",
+    "ranges_of_tokens",
+    "token_entries",
+    "token_rows",
+    "with_blocks",
+    "with_dense",
+    "without_dense",
+]
 
 _FEW_TOKENS, _FEW_FEATURES = 5, 8  # shown by notebooks
 
@@ -312,7 +325,7 @@ class SequenceBatch:
         ...     SequenceBatch.load(Path(folder, "train"))
         SequenceBatch(3 sequences, 6 tokens, 262144 features)
         """
-        write_folder(folder, _only_batches(batches), overwrite)
+        write_folder(folder, _only_batches(batches), with_dense, overwrite)
 
     @staticmethod
     def load(folder: str | PathLike, mmap_mode: str | None = "r") -> SequenceBatch:
@@ -345,62 +358,9 @@ class SequenceBatch:
         """
         return read_folder(folder, mmap_mode, SequenceBatch)
 
-    def with_blocks(self, blocks: Any, block_names: Any = None) -> SequenceBatch:
-        """Return the batch with other blocks."""
-        for block in blocks or ():
-            freeze_indices(getattr(block, "attributes", ()), self.n_attributes, "attributes of a block")
-        return self._replace(blocks=blocks, block_names=block_names)
-
-    def without_dense(self) -> SequenceBatch:
-        """Return the batch with the same features, but without the values of dense columns."""
-        return self if self.dense is None else self._replace(dense=None)
-
-    def as_sparse(self) -> SequenceBatch:
-        """Return the batch with the values of dense columns among the sparse rows."""
-        if self.dense is None:
-            return self
-        matrix = self.tocsr()
-        values = None if (matrix.data == 1).all() else matrix.data
-        return self._replace(indptr=matrix.indptr, indices=matrix.indices, values=values, dense=None)
-
-    def with_dense(self, attributes: np.ndarray) -> SequenceBatch:
-        """Return the batch with the given features as its dense columns."""
-        matrix = self.tocsr()
-        is_sparse = np.ones(self.n_attributes, dtype=bool)
-        is_sparse[attributes] = False
-        data = np.where(is_sparse[matrix.indices], matrix.data, 0.0)
-        rest = sparse.csr_array((data, matrix.indices, matrix.indptr), shape=matrix.shape)
-        dense = DenseColumns(attributes, matrix[:, attributes].toarray())
-        return SequenceBatch.from_csr(rest, self.offsets, self.attribute_names, self.columns, dense)
-
     def _replace(self, **changes):
         parts = {name: getattr(self, name) for name in self.__slots__}
         return SequenceBatch(**{**parts, **changes})
-
-    def ranges_of_tokens(self) -> list[tuple[int, int]]:
-        """Return first and last + 1 of consecutive tokens that are processed at a time, to save memory."""
-        return [(first, min(first + PIECE, self.n_tokens)) for first in range(0, self.n_tokens, PIECE)]
-
-    def ranges_of_sequences(self) -> list[tuple[int, int]]:
-        """Return first and last + 1 of consecutive sequences that have about as many tokens as a range of tokens."""
-        bounds = np.searchsorted(self.offsets, np.arange(0, self.n_tokens, PIECE))  # the first one is 0
-        bounds = np.unique(np.append(bounds, len(self)))
-        return [(int(first), int(last)) for first, last in zip(bounds[:-1], bounds[1:], strict=True)]
-
-    def entries(self, first: int, last: int, values: np.ndarray | None = None) -> sparse.csr_array:
-        """Return the sparse rows of the tokens first .. last - 1 with other values: ones, or one for each entry."""
-        low, high = self.indptr[first], self.indptr[last]
-        values = np.ones(high - low) if values is None else values
-        parts = values, self.indices[low:high], self.indptr[first : last + 1] - low
-        return sparse.csr_array(parts, shape=(last - first, self.n_attributes))
-
-    def rows(self, first: int, last: int) -> sparse.csr_array:
-        """Return the rows of the tokens first .. last - 1 as a sparse matrix of shape (last - first, n_attributes)."""
-        values = None if self.values is None else self.values[self.indptr[first] : self.indptr[last]]
-        matrix = self.entries(first, last, values)
-        if self.dense is None:
-            return matrix
-        return sparse.csr_array(matrix + self.dense.take(slice(first, last)).tocsr(self.n_attributes))
 
     @property
     def n_features(self) -> int:
@@ -435,7 +395,7 @@ class SequenceBatch:
 
     def toarray(self) -> np.ndarray:
         """Return the stacked token rows as a dense array of shape (N, n_attributes)."""
-        table = self.without_dense().tocsr().toarray()
+        table = without_dense(self).tocsr().toarray()
         if self.dense is not None:
             table[:, self.dense.attributes] = self.dense.values
         return table
@@ -471,35 +431,7 @@ class SequenceBatch:
         chosen = np.arange(len(self))[key]
         if chosen.ndim != 1:
             raise IndexError("a SequenceBatch is indexed by an int, a slice, a mask or a 1-D array of indices")
-        return self.cut(self.offsets[chosen], self.offsets[chosen + 1])
-
-    def cut(self, starts: np.ndarray, stops: np.ndarray) -> SequenceBatch:
-        """Return the batch of sequences that are ranges of tokens of this one.
-
-        Parameters
-        ----------
-        starts, stops : ndarray of shape (n_ranges,), int
-            First token of each range, and the token after its last, counted over all sequences.
-
-        Returns
-        -------
-        batch : SequenceBatch
-            One sequence for each range.
-        """
-        tokens = joined_ranges(starts, stops)
-        entries = joined_ranges(self.indptr[tokens], self.indptr[tokens + 1])
-        return SequenceBatch(
-            offsets_of(stops - starts),
-            offsets_of(np.diff(self.indptr)[tokens]),
-            self.indices[entries],
-            None if self.values is None else self.values[entries],
-            self.n_attributes,
-            self.attribute_names,
-            self._columns_of(tokens),
-            self._blocks_of(tokens),
-            self.block_names,
-            self.dense and self.dense.take(tokens),
-        )
+        return cut_sequences(self, self.offsets[chosen], self.offsets[chosen + 1])
 
     def _contiguous(self, start, stop):
         """Slice without copying the features."""
@@ -561,6 +493,102 @@ class SequenceBatch:
     def __reduce__(self):
         # via the constructor, so that arrays are read-only again after unpickling
         return SequenceBatch, tuple(getattr(self, name) for name in self.__slots__)
+
+
+# ------------------------------------------------------------------------------------ batches for the package itself
+
+
+def with_blocks(batch: SequenceBatch, blocks: Any, block_names: Any = None) -> SequenceBatch:
+    """Return the batch with other blocks."""
+    for block in blocks or ():
+        freeze_indices(getattr(block, "attributes", ()), batch.n_attributes, "attributes of a block")
+    return batch._replace(blocks=blocks, block_names=block_names)
+
+
+def without_dense(batch: SequenceBatch) -> SequenceBatch:
+    """Return the batch with the same features, but without the values of dense columns."""
+    return batch if batch.dense is None else batch._replace(dense=None)
+
+
+def as_sparse(batch: SequenceBatch) -> SequenceBatch:
+    """Return the batch with the values of dense columns among the sparse rows."""
+    if batch.dense is None:
+        return batch
+    matrix = batch.tocsr()
+    values = None if (matrix.data == 1).all() else matrix.data
+    return batch._replace(indptr=matrix.indptr, indices=matrix.indices, values=values, dense=None)
+
+
+def with_dense(batch: SequenceBatch, attributes: np.ndarray | None) -> SequenceBatch:
+    """Return the batch with the given features as its dense columns; None: without any."""
+    if attributes is None:
+        return as_sparse(batch)
+    matrix = batch.tocsr()
+    is_sparse = np.ones(batch.n_attributes, dtype=bool)
+    is_sparse[attributes] = False
+    data = np.where(is_sparse[matrix.indices], matrix.data, 0.0)
+    rest = sparse.csr_array((data, matrix.indices, matrix.indptr), shape=matrix.shape)
+    dense = DenseColumns(attributes, matrix[:, attributes].toarray())
+    return SequenceBatch.from_csr(rest, batch.offsets, batch.attribute_names, batch.columns, dense)
+
+
+def ranges_of_tokens(batch: SequenceBatch) -> list[tuple[int, int]]:
+    """Return first and last + 1 of consecutive tokens that are processed at a time, to save memory."""
+    return [(first, min(first + PIECE, batch.n_tokens)) for first in range(0, batch.n_tokens, PIECE)]
+
+
+def ranges_of_sequences(batch: SequenceBatch) -> list[tuple[int, int]]:
+    """Return first and last + 1 of consecutive sequences that have about as many tokens as a range of tokens."""
+    bounds = np.searchsorted(batch.offsets, np.arange(0, batch.n_tokens, PIECE))  # the first one is 0
+    bounds = np.unique(np.append(bounds, len(batch)))
+    return [(int(first), int(last)) for first, last in zip(bounds[:-1], bounds[1:], strict=True)]
+
+
+def token_entries(batch: SequenceBatch, first: int, last: int, values: np.ndarray | None = None) -> sparse.csr_array:
+    """Return the sparse rows of the tokens first .. last - 1 with other values: ones, or one for each entry."""
+    low, high = batch.indptr[first], batch.indptr[last]
+    values = np.ones(high - low) if values is None else values
+    parts = values, batch.indices[low:high], batch.indptr[first : last + 1] - low
+    return sparse.csr_array(parts, shape=(last - first, batch.n_attributes))
+
+
+def token_rows(batch: SequenceBatch, first: int, last: int) -> sparse.csr_array:
+    """Return the rows of the tokens first .. last - 1 as a sparse matrix of shape (last - first, n_attributes)."""
+    values = None if batch.values is None else batch.values[batch.indptr[first] : batch.indptr[last]]
+    matrix = token_entries(batch, first, last, values)
+    if batch.dense is None:
+        return matrix
+    return sparse.csr_array(matrix + batch.dense.take(slice(first, last)).tocsr(batch.n_attributes))
+
+
+def cut_sequences(batch: SequenceBatch, starts: np.ndarray, stops: np.ndarray) -> SequenceBatch:
+    """Return the batch of sequences that are ranges of tokens of this one.
+
+    Parameters
+    ----------
+    batch : SequenceBatch
+    starts, stops : ndarray of shape (n_ranges,), int
+        First token of each range, and the token after its last, counted over all sequences.
+
+    Returns
+    -------
+    batch : SequenceBatch
+        One sequence for each range.
+    """
+    tokens = joined_ranges(starts, stops)
+    entries = joined_ranges(batch.indptr[tokens], batch.indptr[tokens + 1])
+    return SequenceBatch(
+        offsets_of(stops - starts),
+        offsets_of(np.diff(batch.indptr)[tokens]),
+        batch.indices[entries],
+        None if batch.values is None else batch.values[entries],
+        batch.n_attributes,
+        batch.attribute_names,
+        batch._columns_of(tokens),
+        batch._blocks_of(tokens),
+        batch.block_names,
+        batch.dense and batch.dense.take(tokens),
+    )
 
 
 def _only_batches(batches):

@@ -86,7 +86,8 @@ class _GrowingArray:
 class _Writer:
     """Write batches of the same form, one after the other, into a folder."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, with_dense: Callable) -> None:
+        self._with_dense = with_dense
         self._folder = folder
         self._arrays: dict[str, _GrowingArray] = {}
         self._first: Any = None  # the first batch, without sequences; it defines the form
@@ -144,9 +145,9 @@ class _Writer:
                 f"{short(list(first.columns))}"
             )
         if first.dense is None:
-            return batch.as_sparse()
+            return self._with_dense(batch, None)
         if batch.dense is None or not np.array_equal(batch.dense.attributes, first.dense.attributes):
-            batch = batch.with_dense(first.dense.attributes)
+            batch = self._with_dense(batch, first.dense.attributes)
         values = batch.dense.values.astype(first.dense.values.dtype, copy=False)
         if not np.array_equal(values, batch.dense.values, equal_nan=True):
             raise ValueError(f"batch {number} has dense columns of float64, but batch 0 has float32")
@@ -249,14 +250,17 @@ def _refuse_blocks(batch):
         )
 
 
-def write_folder(folder, batches: Iterable, overwrite: bool) -> None:
-    """Write batches, one after the other, as a single batch; see :meth:`SequenceBatch.save_all`."""
+def write_folder(folder, batches: Iterable, with_dense: Callable, overwrite: bool) -> None:
+    """Write batches, one after the other, as a single batch; see :meth:`SequenceBatch.save_all`.
+
+    ``with_dense`` returns a batch with other dense columns.
+    """
     folder = Path(folder)
     is_new = _make_folder(folder, overwrite)
     try:
         with claimed(folder / ARRAYS) as arrays:
             arrays.mkdir()
-            _write(arrays, batches)
+            _write(_Writer(arrays, with_dense), arrays, batches)
     finally:
         _remove_arrays(folder)
         if is_new:
@@ -289,9 +293,8 @@ def _refuse_strangers(folder):
         raise FileExistsError(f"{folder} is not replaced: it also contains {short(strange[0])}")
 
 
-def _write(arrays, batches):
+def _write(writer, arrays, batches):
     """Write batches into a new folder of arrays, and make its generation the current one of the parent folder."""
-    writer = _Writer(arrays)
     try:
         for number, batch in enumerate(batches):
             writer.append(batch, number)

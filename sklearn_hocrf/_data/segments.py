@@ -16,7 +16,7 @@ import numpy as np
 from scipy import sparse
 
 from .arrays import freeze, joined_ranges, offsets_of
-from .batch import SequenceBatch
+from .batch import SequenceBatch, token_rows
 
 __all__ = [
     "AS_A_WHOLE",
@@ -281,7 +281,7 @@ def _ones(matrix):
 def _stack_blocks(batch, start, stop, finish):
     sequence_stop = _sequence_stops(batch, start)
     first, last = (int(start.min()), int(sequence_stop.max())) if len(start) else (0, 0)
-    tokens = finish(batch.rows(first, last))
+    tokens = finish(token_rows(batch, first, last))
     parts = [sparse.csr_array((len(start), 0))]  # a batch may have no blocks at all
     for block in blocks_of(batch):
         if isinstance(block, TokenBlock):

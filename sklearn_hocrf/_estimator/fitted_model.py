@@ -81,7 +81,7 @@ class FittedModel:
     @property
     def scheme(self) -> str:
         """The form in which labels give segments."""
-        return self.estimator._scheme
+        return self.estimator.scheme_
 
     # --- data ---------------------------------------------------------------------------------------------------------
 

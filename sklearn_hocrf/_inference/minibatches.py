@@ -15,7 +15,7 @@ import numpy as np
 from scipy import sparse
 
 from .._data.arrays import freeze, offsets_of
-from .._data.batch import SequenceBatch, TokenFeatures
+from .._data.batch import SequenceBatch, TokenFeatures, ranges_of_tokens
 from .._data.scratch import allocator
 from .._data.segments import Labelling, Segments, segment_features
 from .._kernels import descent, minibatches, perceptron, segment_descent
@@ -48,7 +48,7 @@ class Hidden(NamedTuple):
 def _stops(batch: SequenceBatch, features: TokenFeatures) -> np.ndarray:
     """Return the end of the pairs of each entry of the feature rows; shape (nnz,), uint32."""
     stop = allocator(batch)(len(features.place), np.uint32)
-    for first, last in batch.ranges_of_tokens():
+    for first, last in ranges_of_tokens(batch):
         starts = features.indptr[first : last + 1]
         part = slice(starts[0], starts[-1])
         single = np.arange(starts[0], starts[-1]) < np.repeat(features.ranges[first:last], np.diff(starts))

@@ -13,7 +13,7 @@ the scores of its columns are added to the scores of its labels.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple, NoReturn, Self
 
 import numpy as np
@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from .._data.arrays import empty_aligned, freeze, freeze_all, freeze_indices
-from .._data.batch import SequenceBatch, TokenFeatures
+from .._data.batch import SequenceBatch, TokenFeatures, ranges_of_tokens, token_entries
 from .._data.scratch import allocator
 from .._data.segments import BEGIN, Channel, LengthBlock
 from .._kernels import token_scores
@@ -42,7 +42,6 @@ from .pairs import (
     values_at,
 )
 from .patterns import PatternTable, Runs, given_patterns
-from .soft_labels import SoftLabels
 from .weighted_arcs import (
     ArcColumns,
     ArcStructure,
@@ -630,18 +629,9 @@ class LayoutBuilder:
             numbers = np.arange(len(batch.dense.attributes))
             dense = [DenseFeatures(batch.dense.attributes, batch.dense.values, numbers, *every_token(batch))]
         weight = np.repeat(weights_of(batch, sequence_weight), batch.lengths)
-        units = Units(batch.entries, batch.n_attributes, batch.ranges_of_tokens(), arcs, weight)
+        units = Units(partial(token_entries, batch), batch.n_attributes, ranges_of_tokens(batch), arcs, weight)
         pairs = count_pairs(self.rule, self.compiled, self.parts, units, dense)
         return FeatureCounts(FeatureMap.of_tokens(first_seen(batch)), len(batch.indices), (BEGIN,), (), pairs)
-
-    def with_soft(
-        self, counts: FeatureCounts, batch: SequenceBatch, probability: np.ndarray, sequence_weight: np.ndarray | None
-    ) -> FeatureCounts:
-        """Return the counts of the most probable labels, and of pairs with high expected counts under soft labels."""
-        weight = np.repeat(weights_of(batch, sequence_weight), batch.lengths)
-        soft = SoftLabels(probability, batch.offsets)
-        expected = soft.frequent_pairs(self.rule, self.compiled, self.parts, batch, weight)
-        return counts._replace(pairs=sparse.csr_array(counts.pairs.maximum(expected)))
 
     def build(self, counts: FeatureCounts) -> WeightLayout:
         """Return the layout for the counts of all training data."""

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from .._data.arrays import freeze, freeze_indices, joined_ranges, offsets_of
-from .._data.batch import SequenceBatch, TokenFeatures
+from .._data.batch import SequenceBatch, TokenFeatures, ranges_of_sequences, token_rows, without_dense
 from .._data.scratch import allocator
 from .._data.segments import (
     AS_A_WHOLE,
@@ -297,9 +297,9 @@ class SegmentLayout(WeightLayout):
         n_most = len(batch.indices) + (0 if batch.dense is None else batch.dense.values.size)
         indptr, ranks, values = empty(n_tokens + 1, np.int64), empty(n_most, np.int32), empty(n_most, np.float64)
         indptr[0] = 0
-        for first, last in batch.ranges_of_sequences():
+        for first, last in ranges_of_sequences(batch):
             begin, stop = batch.offsets[first], batch.offsets[last]
-            matrix = batch.rows(begin, stop).copy()
+            matrix = token_rows(batch, begin, stop).copy()
             matrix.sum_duplicates()
             kept = is_counted[matrix.indices]
             indptr[begin + 1 : stop + 1] = indptr[begin] + offsets_of(kept)[matrix.indptr[1:]]
@@ -349,8 +349,8 @@ class SegmentLayout(WeightLayout):
         """
         arcs = label_arcs(self.automaton, segments.offsets, segments.codes)
         weight = np.repeat(sequence_weight, np.diff(segments.offsets))
-        counts, sparse_batch = np.zeros(self.n_pairs), batch.without_dense()
-        for first, last in batch.ranges_of_sequences():
+        counts, sparse_batch = np.zeros(self.n_pairs), without_dense(batch)
+        for first, last in ranges_of_sequences(batch):
             chosen = slice(segments.offsets[first], segments.offsets[last])
             matrix = segment_features(sparse_batch, segments.start[chosen], segments.stop[chosen])
             counts += self._pair_counts(matrix, arcs[chosen], weight[chosen])
@@ -389,8 +389,8 @@ class SegmentLayout(WeightLayout):
         """Return the score of each given segment, -inf where the model forbids it; shape (M,)."""
         arcs = label_arcs(self.automaton, segments.offsets, segments.codes)
         scores = weighted_arcs.arc_score[arcs] + self.token_coef(weights)[segments.codes] * segments.lengths
-        coef, sparse_batch = sparse.csr_array(self.row_coef(weights).T), batch.without_dense()
-        for first, last in batch.ranges_of_sequences():
+        coef, sparse_batch = sparse.csr_array(self.row_coef(weights).T), without_dense(batch)
+        for first, last in ranges_of_sequences(batch):
             chosen = slice(segments.offsets[first], segments.offsets[last])
             matrix = segment_features(sparse_batch, segments.start[chosen], segments.stop[chosen])
             products = sparse.csr_array(matrix @ coef)
@@ -440,7 +440,7 @@ class SegmentLayoutBuilder(LayoutBuilder):
         """Return the counts of labelled data; ``sequence_weight`` is as in :meth:`LayoutBuilder.count`."""
         arcs = label_arcs(self.compiled.automaton, segments.offsets, segments.codes)
         weight = np.repeat(weights_of(batch, sequence_weight), np.diff(segments.offsets))
-        units = _segment_units(batch.without_dense(), segments, arcs, weight)
+        units = _segment_units(without_dense(batch), segments, arcs, weight)
         dense = _dense_features(batch, segments)
         pairs = count_pairs(self.rule, self.compiled, self.parts, units, dense)
         features, channels, length_blocks = _feature_map(batch)
@@ -469,7 +469,7 @@ def _segment_units(batch: SequenceBatch, segments: Segments, arcs: np.ndarray, w
     def table(first: int, last: int) -> sparse.csr_array:
         return segment_counts(batch, segments.start[first:last], segments.stop[first:last])
 
-    cuts = [(segments.offsets[first], segments.offsets[last]) for first, last in batch.ranges_of_sequences()]
+    cuts = [(segments.offsets[first], segments.offsets[last]) for first, last in ranges_of_sequences(batch)]
     return Units(table, batch.n_features, cuts, arcs, weight)
 
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from .._data.batch import SequenceBatch
+from .._data.batch import SequenceBatch, ranges_of_tokens, token_entries
 from .layout import WeightLayout
 
 __all__ = ["Ties", "tie_weights"]
@@ -98,10 +98,10 @@ def _representatives(layout: WeightLayout, batch: SequenceBatch, groups: np.ndar
     n_attributes, n_columns = len(layout.features.sort_key), layout.pairs.n_columns
     sums = _random(rng, n_attributes)  # attributes that are not token attributes are all of a different kind
     sums[: batch.n_attributes] = 0
-    for first, last in batch.ranges_of_tokens():
+    for first, last in ranges_of_tokens(batch):
         low, high = batch.indptr[first], batch.indptr[last]
         values = np.ones(high - low, np.uint64) if batch.values is None else _mixed(batch.values[low:high])
-        sums[: batch.n_attributes] += batch.entries(first, last, values).T @ _random(rng, last - first)
+        sums[: batch.n_attributes] += token_entries(batch, first, last, values).T @ _random(rng, last - first)
     if batch.dense is not None:  # measurements hardly ever agree at all tokens: checking would not pay
         sums[batch.dense.attributes] = _random(rng, len(batch.dense.attributes))
     starts = layout.pairs.starts

@@ -21,7 +21,7 @@ __all__ = [
     "refuse_text",
 ]
 
-FRAMES_FIRST = "datasets.sequences_from_frame converts the rows of a data frame to sequences"
+FRAMES_FIRST = "group its rows into sequences first, as in docs/guide/recipes.md"
 _NO_NUMBERS = (str, bytes, np.datetime64, np.timedelta64)
 
 

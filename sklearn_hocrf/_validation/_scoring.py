@@ -24,8 +24,8 @@ def refuse_metrics_of_labels() -> None:
         if metric is not None:
             if getattr(metric, "__module__", None) == _OF_LABELS:
                 raise ValueError(
-                    f"{metric.__name__} of scikit-learn takes one label per sample, not sequences: use a scorer of "
-                    "sklearn_hocrf.metrics, such as scoring=metrics.token_f1_scorer or metrics.segment_f1_scorer"
+                    f"{metric.__name__} of scikit-learn takes one label per sample, not sequences: use "
+                    "metrics.segment_f1_scorer, or make_scorer of a function that flattens the lists first"
                 )
             return
         frame = frame.f_back

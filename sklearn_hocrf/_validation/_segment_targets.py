@@ -17,16 +17,16 @@ from .._data.schemes import (
     B,
     I,
     O,
+    guessed_scheme,
+    looks_like_segments,
     segments_of_labels,
     segments_of_tags,
     segments_of_tokens,
     split_tag,
-    suspected_scheme,
     token_labels,
 )
 from .._data.segments import NO_LIMIT, Segments, are_short
 from ._known import (
-    Holes,
     Reader,
     all_labels,
     borders_of_runs,
@@ -47,10 +47,11 @@ from ._targets import (
     check_known_labels,
     leave_out,
     read_labels,
+    read_target_sequences,
     refuse_segments,
 )
 from ._token_targets import read_token_labels
-from ._warnings import warn_of_tags, warn_user
+from ._warnings import scheme_of_labels, warn_user
 
 __all__ = [
     "SegmentTargets",
@@ -74,11 +75,6 @@ class SegmentTargets(NamedTuple):
     scheme: str  # form in which y gives the segments
     shortest: np.ndarray | None = None  # (L,) int64   lowest length of a segment, by label; None: 1
     known: Mask | None = None  # segmentations that agree with y, if it has holes; ``segments`` are the known ones
-
-    @property
-    def soft(self) -> None:
-        """Soft labels do not say where segments begin: there are none."""
-        return None
 
     @property
     def labelling(self) -> Segments:
@@ -136,7 +132,7 @@ class _Reading(NamedTuple):
     labels: np.ndarray
     as_lists: bool
     bare_tags: bool
-    looks_like: str = "runs"  # the scheme of tags that y seems to have, although ``scheme`` differs; "runs": no tags
+    is_bio: bool = False  # tags of segments that begin and never end, although ``scheme`` has tags for ends
     known: Mask | None = None  # where there are holes
     pieces: tuple | None = None  # labels and lengths of all pieces of segments, where there are holes
     codes: np.ndarray | None = None  # (N,)   of the tokens, -1 where not known, where there are holes
@@ -149,6 +145,10 @@ class _Reading(NamedTuple):
 
 def check_segment_classes(classes, scheme) -> np.ndarray:
     """Return all possible labels of segments from the parameter ``classes``: labels, or tags if the scheme has tags."""
+    if scheme == "auto":
+        classes = check_classes(classes, at_least=1)
+        _refuse_tags_of_parts(classes.tolist())
+        return classes
     if scheme not in PREFIXES:
         return check_classes(classes, at_least=2 if scheme == "runs" else 1)
     tags = check_classes(classes, at_least=1)
@@ -171,7 +171,7 @@ def read_segment_targets(
     scheme,
     segment_length=None,
     fixed=None,
-    holes: Holes | None = None,
+    takes_holes: bool = False,
 ) -> SegmentTargets:
     """Return the training segmentations.
 
@@ -179,19 +179,23 @@ def read_segment_targets(
     ----------
     y, lengths, form, name, kept
         As in :func:`read_token_targets`; y is in the given scheme.
-    scheme : {"runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}
+    scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}
     segment_length : int, inf, (least, most), dict or None
         The most tokens of a segment, or the least of one that neither begins nor ends a sequence and the most, for all
         labels or by label. None, also as the most, means the longest training segment.
     fixed : SegmentTargets, ndarray of shape (L,), or None
         Targets of earlier training data, or all possible labels of segments. None means the labels of y.
-    holes : Holes or None
-        How holes are marked; None means that y has no holes. With holes, segments need not tile the sequences.
+    takes_holes : bool
+        Whether y may have holes. Segments then need not tile the sequences.
     """
     earlier = fixed if isinstance(fixed, SegmentTargets) else None
     labels = fixed if earlier is None else earlier.labels
-    if holes is not None and have_segment_holes(y, lengths, form, name, holes.missing, scheme):
-        reading = _read_with_holes(y, lengths, form, name, scheme, labels, kept, holes)
+    if earlier is not None:
+        scheme = earlier.scheme
+    elif scheme == "auto":
+        scheme = _scheme_of(y, lengths, form, name, in_parts=labels is not None)
+    if takes_holes and have_segment_holes(y, lengths, form, name, scheme):
+        reading = _read_with_holes(y, lengths, form, name, scheme, labels, kept)
     else:
         reading = _read(y, lengths, form, name, scheme, labels, kept=kept, among=FIXED)
     segments, labels = reading.segments, reading.labels
@@ -199,7 +203,7 @@ def read_segment_targets(
     has_most = any(most is not None for _, _, most in limits)
     if earlier is not None:
         longest, shortest = earlier.longest, earlier.shortest
-        reading = reading._replace(as_lists=earlier.as_lists, bare_tags=earlier.bare_tags, looks_like="runs")
+        reading = reading._replace(as_lists=earlier.as_lists, bare_tags=earlier.bare_tags, is_bio=False)
         if not has_most:
             hint = ": None means the longest in the first call of partial_fit"
             _refuse_longer(segments, longest, labels, _offsets(lengths, kept), hint)
@@ -212,9 +216,8 @@ def read_segment_targets(
     elif singles and reading.known is not None:
         begins = np.ones(len(reading.known.begins), np.int8)
         segments, _, _ = segments_between(reading.codes, begins, _offsets(lengths, kept))
-    # with segments of one token, tags are the labels of tokens
-    if not (singles and has_most):
-        warn_of_tags(reading.looks_like)
+    if reading.is_bio:
+        warn_user('the labels look like BIO tags: scheme="bio"?')
     _refuse_longer(segments, longest, labels, _offsets(lengths, kept))
     if shortest is not None:
         _refuse_shorter(segments, shortest, labels, _offsets(lengths, kept))
@@ -227,6 +230,33 @@ def read_segment_targets(
     return SegmentTargets(segments, labels, longest, *flags, scheme, shortest, known)
 
 
+def _scheme_of(y, lengths, form, name, in_parts=False) -> str:
+    """Return the scheme in which y is probably given, or raise if a part of the data cannot show it.
+
+    The first parts of data may lack some of the tags.
+    """
+    if form != "table":
+        sequences = read_target_sequences(y, len(lengths), name)
+        if looks_like_segments([sequence for sequence in sequences if sequence is not None]):
+            return "segments"
+    tokens, _ = read_labels(y, lengths, form, name)
+    labels = read_entries(tokens, offsets_of(lengths), "y").labels()
+    if not in_parts:
+        return scheme_of_labels(labels)
+    return _refuse_tags_of_parts(labels)
+
+
+def _refuse_tags_of_parts(labels) -> str:
+    """Return "runs", or raise a ValueError if the labels are tags."""
+    scheme = guessed_scheme(labels)
+    if scheme != "runs":
+        raise ValueError(
+            f'the labels look like {scheme.upper()} tags, but scheme="auto" needs all of y, to see all kinds of tags, '
+            f'and these data come in parts: pass scheme="{scheme}"'
+        )
+    return scheme
+
+
 def read_partition_targets(y, lengths, name, *, scheme) -> SegmentTargets:
     """Return the segmentations of a part of the training sequences, which may have a single label.
 
@@ -236,6 +266,8 @@ def read_partition_targets(y, lengths, name, *, scheme) -> SegmentTargets:
         As in :func:`read_segment_targets`.
     """
     labels = None
+    if scheme == "auto":
+        scheme = _scheme_of(y, lengths, "sequences", name, in_parts=True)
     if scheme == "runs":
         labels = sorted_labels(read_labels(y, lengths, "sequences", name)[0], offsets_of(lengths), at_least=1)
     return read_segment_targets(y, lengths, "sequences", name, scheme=scheme, fixed=labels)
@@ -243,6 +275,8 @@ def read_partition_targets(y, lengths, name, *, scheme) -> SegmentTargets:
 
 def read_segment_labels(y, lengths, form, name, kept=None, *, scheme) -> np.ndarray:
     """Return the labels of segments of a part of the training data, sorted; as for :func:`read_segment_targets`."""
+    if scheme == "auto":
+        scheme = _scheme_of(y, lengths, form, name, in_parts=True)
     if scheme != "runs":
         return _read(y, lengths, form, name, scheme, kept=kept).labels
     if form != "table":
@@ -286,37 +320,36 @@ def _read(y, lengths, form, name, scheme, labels=None, unknown="raise", kept=Non
     if scheme == "runs":
         labels = sorted_labels(tokens, offsets) if labels is None else labels
         segments = segments_of_labels(encode_labels(tokens, labels, offsets, unknown=unknown, among=among), offsets)
-        return _Reading(segments, labels, as_lists, False, suspected_scheme(labels.tolist()))
+        return _Reading(segments, labels, as_lists, False)
     prefixes, names = _split_tags(tokens, offsets, scheme)
     labels = sorted_labels(names, offsets, at_least=1) if labels is None else labels
     segments = segments_of_tags(prefixes, encode_labels(names, labels, offsets, unknown=unknown, among=among), offsets)
     is_bio = scheme in ("bioes", "bilou") and 0 < (prefixes != O).sum() == np.isin(prefixes, (B, I)).sum()
     bare_tags = bool(set(PREFIXES[scheme]) - {OUTSIDE} & set(tokens))
-    return _Reading(segments, labels, as_lists, bare_tags, "bio" if is_bio else "runs")
+    return _Reading(segments, labels, as_lists, bare_tags, bool(is_bio))
 
 
-def _read_with_holes(y, lengths, form, name, scheme, labels, kept, holes) -> _Reading:
+def _read_with_holes(y, lengths, form, name, scheme, labels, kept) -> _Reading:
     """Read y with holes; see :func:`_read`."""
     if scheme == "segments":
-        return _read_lists_with_holes(y, lengths, name, labels, kept, holes)
+        return _read_lists_with_holes(y, lengths, name, labels, kept)
     tokens, as_lists = read_labels(y, lengths, form, name)
     tokens, offsets = leave_out(tokens, lengths, kept)
-    entries = read_entries(tokens, offsets, holes.missing, "y")
+    entries = read_entries(tokens, offsets, "y")
     if scheme == "runs":
-        reader = Reader(all_labels(entries) if labels is None else labels, holes.missing, among=FIXED)
+        reader = Reader(all_labels(entries) if labels is None else labels, among=FIXED)
         known = known_of_runs(entries, reader)
         segments, *pieces = segments_between(known.codes, borders_of_runs(known.codes, offsets), offsets)
-        looks_like = suspected_scheme(reader.labels.tolist())
-        return _Reading(segments, reader.labels, as_lists, False, looks_like, known.mask, tuple(pieces), known.codes)
+        return _Reading(segments, reader.labels, as_lists, False, False, known.mask, tuple(pieces), known.codes)
     labels = all_labels(entries, name_in_tag(entries, scheme), at_least=1) if labels is None else labels
-    known = known_of_tags(entries, Reader(labels, holes.missing, among=FIXED), scheme, np.full(len(labels), NO_LIMIT))
+    known = known_of_tags(entries, Reader(labels, among=FIXED), scheme, np.full(len(labels), NO_LIMIT))
     segments, *pieces = segments_between(known.codes, known.mask.begins, offsets)
     bare = any(tag in PREFIXES[scheme] and tag != OUTSIDE for tag in entries.labels() if isinstance(tag, str))
-    return _Reading(segments, labels, as_lists, bare, "runs", known.mask, tuple(pieces), known.codes)
+    return _Reading(segments, labels, as_lists, bare, False, known.mask, tuple(pieces), known.codes)
 
 
-def _read_lists_with_holes(y, lengths, name, labels, kept, holes) -> _Reading:
-    numbers, entries = listed_segments(y, lengths, name, holes.missing, "y")
+def _read_lists_with_holes(y, lengths, name, labels, kept) -> _Reading:
+    numbers, entries = listed_segments(y, lengths, name, "y")
     if kept is not None:
         remain = kept[numbers[:, 0]]
         numbers, chosen = numbers[remain], entries.numbers[remain]
@@ -325,7 +358,7 @@ def _read_lists_with_holes(y, lengths, name, labels, kept, holes) -> _Reading:
         )
     labels = all_labels(entries, at_least=1) if labels is None else labels
     offsets = _offsets(lengths, kept)
-    known = known_of_lists(numbers, entries, offsets, Reader(labels, holes.missing, among=FIXED))
+    known = known_of_lists(numbers, entries, offsets, Reader(labels, among=FIXED))
     segments, *pieces = segments_between(known.codes, known.mask.begins, offsets)
     covered = np.bincount(numbers[:, 0], weights=numbers[:, 2] - numbers[:, 1], minlength=len(lengths))
     if (covered < np.diff(offsets))[np.diff(offsets) > 0].all():
@@ -333,7 +366,7 @@ def _read_lists_with_holes(y, lengths, name, labels, kept, holes) -> _Reading:
             "no sequence of y is tiled by its segments: the gaps are read as unknown. If they are outside of all "
             "segments, fill them with segments (t, t + 1, 'O') of length 1"
         )
-    return _Reading(segments, labels, True, False, "runs", known.mask, tuple(pieces), known.codes)
+    return _Reading(segments, labels, True, False, False, known.mask, tuple(pieces), known.codes)
 
 
 # --- tags -------------------------------------------------------------------------------------------------------------
@@ -341,7 +374,7 @@ def _read_lists_with_holes(y, lengths, name, labels, kept, holes) -> _Reading:
 
 def _split_tags(tags, offsets, scheme):
     """Return prefix (N,) and label of each token's tag."""
-    entries = read_entries(tags, offsets, None, "y")
+    entries = read_entries(tags, offsets, "y")
     parts = [split_entry(tag, entries, i, scheme) for i, tag in enumerate(entries.distinct)]
     prefixes = np.array([prefix for prefix, _ in parts], dtype=np.int8)
     return prefixes[entries.numbers], [parts[i][1] for i in entries.numbers.tolist()]

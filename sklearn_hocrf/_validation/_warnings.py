@@ -2,14 +2,63 @@
 
 import sys
 import warnings
+from collections.abc import Iterable
+from typing import Any
+
+from .._data.checks import short
+from .._data.schemes import OUTSIDE, PREFIXES, guessed_scheme, split_tag
 
 _PASSED_OVER = {"sklearn_hocrf", "sklearn", "joblib"}  # pipelines and searches call us on behalf of the user, too
 
 
-def warn_of_tags(scheme: str) -> None:
-    """Warn that labels look like tags of a scheme, although they are not read as such; "runs" has no tags."""
-    if scheme != "runs":
-        warn_user(f'the labels look like {scheme.upper()} tags: scheme="{scheme}"?')
+def scheme_of_labels(labels: Iterable[Any], name: str = "scheme") -> str:
+    """Return the scheme that labels of tokens seem to have, for ``scheme="auto"``, and warn if it may be another one.
+
+    Tags of "bio" without any B are "iob1"; the two are read alike unless invalid tags are left out. Labels that are all
+    "O" are tags, of which none belongs to a segment.
+
+    Parameters
+    ----------
+    labels : iterable
+        The distinct labels.
+    name : str, default="scheme"
+        Name of the parameter, for the warning.
+
+    Returns
+    -------
+    scheme : {"runs", "bio", "bioes", "bilou", "bmes", "iob1"}
+
+    Examples
+    --------
+    >>> from sklearn_hocrf._validation._warnings import scheme_of_labels
+    >>> [
+    ...     scheme_of_labels(labels)
+    ...     for labels in (["O", "B-X"], ["O", "I-X"], ["O"], ["noun"])
+    ... ]
+    ['bio', 'iob1', 'bio', 'runs']
+    """
+    labels = list(labels)
+    scheme = guessed_scheme(labels)
+    if scheme == "runs":
+        tags = [
+            label for label in labels if isinstance(label, str) and label.startswith("B-") and split_tag(label, "bio")
+        ]
+        if tags:
+            others = [label for label in labels if not any(split_tag(label, each) for each in PREFIXES)]
+            warn_user(
+                f'{name}="auto": the label {short(tags[0])} looks like a tag, but not all labels are tags of one scheme'
+                f"{f' ({short(others[0])} is not a tag)' if others else ''}, so segments are runs of equal labels; "
+                f"name the {name} to be sure"
+            )
+        return "bio" if labels and all(isinstance(label, str) and label == OUTSIDE for label in labels) else "runs"
+    bare = [label for label in labels if label != OUTSIDE and "-" not in label]
+    if bare:
+        warn_user(
+            f'{name}="auto": {short(sorted(set(bare)), 60)} are read as tags of "{scheme}"; pass {name}="runs" if they '
+            f'are ordinary labels, or {name}="{scheme}" to be sure'
+        )
+    has_begin = any(label.startswith("B") for label in labels)
+    return "iob1" if scheme == "bio" and not has_begin else scheme
 
 
 def warn_user(message, category: type[Warning] = UserWarning) -> None:

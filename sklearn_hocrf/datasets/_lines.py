@@ -12,23 +12,15 @@ from contextlib import suppress
 from io import BufferedReader
 from os import PathLike
 from pathlib import Path
-from typing import TypedDict
 
 from .._validation._messages import short
 
 MAX_BYTES = 2**30  # ten times 100 MB, the limit for a file on GitHub
 MAX_LINE = 2**20  # characters
-MAX_RATIO = 128  # of text to gzip: over ten times the ratio of any public data set (letter.data: 11); zlib reaches 1000
+MAX_RATIO = 128  # of text to gzip: over ten times the ratio of any public data set (11); zlib reaches 1000
 SMALL = 2**20  # bytes of text that a gzip file may hold at any ratio
 CHUNK = 2**16
 LINE_END = re.compile("\r{0,2}\n|\r")  # "\r\r\n" is the result of a repeated conversion
-
-
-class FileOptions(TypedDict, total=False):
-    """Parameters of all readers of files, for type checkers."""
-
-    max_bytes: int | None
-    max_line: int
 
 
 class _Refused(ValueError):

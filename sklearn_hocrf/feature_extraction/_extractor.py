@@ -15,7 +15,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from .._data.arrays import offsets_of
-from .._data.batch import SequenceBatch
+from .._data.batch import SequenceBatch, with_blocks, without_dense
 from .._data.checks import short
 from .._data.columns import DenseColumns, TokenColumn
 from .._data.labels import position_name
@@ -766,12 +766,12 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
             batch = SequenceBatch.from_csr(new, table.offsets, None, columns, dense)
             refuse_infinite_values(batch)  # sums of attributes of one hash
             return batch
-        stacked = sparse.hstack([X.without_dense().tocsr(), new], format="csr")
+        stacked = sparse.hstack([without_dense(X).tocsr(), new], format="csr")
         batch = SequenceBatch.from_csr(stacked, X.offsets, self._attribute_names, X.columns, X.dense)
         if X.blocks is None:
             return batch
         bag = TokenBlock(BAG, np.arange(X.n_attributes, batch.n_attributes, dtype=np.int32), "")
-        return batch.with_blocks((*X.blocks, bag), self._feature_names)
+        return with_blocks(batch, (*X.blocks, bag), self._feature_names)
 
     def _dense(self, table, n_features) -> DenseColumns | None:
         """Return the dense columns, which are the last of ``n_features`` features."""

@@ -11,7 +11,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from .._data.arrays import freeze
-from .._data.batch import SequenceBatch
+from .._data.batch import SequenceBatch, with_blocks
 from .._data.checks import short
 from .._data.labels import SEEN, sorted_labels
 from .._data.schemes import SCHEMES
@@ -37,6 +37,7 @@ class LogOddsCounts(NamedTuple):
     strings: Any = None  # StringCounts
     labels: Sequence = ()  # of segments, sorted
     longest: int = 0  # length of the longest segment
+    scheme: str = ""  # in which y gives the segments
 
     def merged(self, other) -> LogOddsCounts:
         """Return the sums of the counts of both."""
@@ -49,7 +50,8 @@ class LogOddsCounts(NamedTuple):
         if not self.strings.n_labels:
             of_labels = [numbers[:0] for numbers in of_labels]
         strings = self.strings.merged(other.strings, codes, token_codes.size, of_labels)
-        return LogOddsCounts(space, self.batch, token_codes, strings, labels, max(self.longest, other.longest))
+        longest = max(self.longest, other.longest)
+        return LogOddsCounts(space, self.batch, token_codes, strings, labels, longest, self.scheme)
 
 
 class SegmentLogOddsEncoder(CountingTransformer, auto_wrap_output_keys=None):  # type: ignore[call-arg]
@@ -73,7 +75,7 @@ class SegmentLogOddsEncoder(CountingTransformer, auto_wrap_output_keys=None):  #
 
     Parameters
     ----------
-    scheme : {"runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="runs"
+    scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
         Format in which y specifies the segments, as for :class:`~sklearn_hocrf.HighOrderSemiCRF`. O tokens of "bio" and
         "bioes" are segments of one token with the label "O".
     per_label : bool, default=False
@@ -134,7 +136,7 @@ class SegmentLogOddsEncoder(CountingTransformer, auto_wrap_output_keys=None):  #
     __module__ = "sklearn_hocrf.feature_extraction"  # where users import it from: files of models name this place
 
     _parameter_constraints = {
-        "scheme": [StrOptions(set(SCHEMES))],
+        "scheme": [StrOptions({"auto", *SCHEMES})],
         "per_label": ["boolean"],
         "smoothing": [Interval(Real, 0, None, closed="neither")],
         "kind": [StrOptions(set(KINDS)), tuple, list],
@@ -144,7 +146,7 @@ class SegmentLogOddsEncoder(CountingTransformer, auto_wrap_output_keys=None):  #
 
     def __init__(
         self,
-        scheme: str = "runs",
+        scheme: str = "auto",
         *,
         per_label: bool = False,
         smoothing: float = 1.0,
@@ -299,7 +301,8 @@ class SegmentLogOddsEncoder(CountingTransformer, auto_wrap_output_keys=None):  #
         max_length = min(longest if self.max_length is None else self.max_length, int(batch.lengths.max()))
         n_labels = len(labels) if self.per_label else 0
         strings = StringCounts(codes, batch.offsets, gold, max_length, token_codes.size, n_labels)
-        return LogOddsCounts(space, batch[:0], token_codes, strings, labels, longest), batch, codes, gold
+        counts = LogOddsCounts(space, batch[:0], token_codes, strings, labels, longest, targets.scheme)
+        return counts, batch, codes, gold
 
     def _targets(self, y, batch):
         name = type(self).__name__
@@ -321,11 +324,11 @@ class SegmentLogOddsEncoder(CountingTransformer, auto_wrap_output_keys=None):  #
         """Set the fitted attributes."""
         if counts.space is None:
             raise ValueError("X has no tokens to learn features from")
-        if self.scheme == "runs":
+        if counts.scheme == "runs":
             sorted_labels(counts.labels, [0])  # raises if there is only one
         self.labels_ = counts.labels
         self.max_length_ = counts.longest if self.max_length is None else self.max_length
-        self._space, self._scheme, self._token_codes = counts.space, self.scheme, counts.token_codes
+        self._space, self._scheme, self._token_codes = counts.space, counts.scheme, counts.token_codes
         labels = self.labels_ if self.per_label else []
         self._maker = LogOddsRows(counts.strings, labels, _check_kinds(self.kind), float(self.smoothing))
         blocks = *kept_blocks(counts.batch), RowBlock(self._maker, {})
@@ -334,7 +337,7 @@ class SegmentLogOddsEncoder(CountingTransformer, auto_wrap_output_keys=None):  #
 
     def _to_batch(self, batch, codes, gold) -> SequenceBatch:
         data = {name: freeze(array, np.int32) for name, array in {"code": codes, **gold}.items()}
-        return batch.with_blocks((*kept_blocks(batch), RowBlock(self._maker, data, self._scheme)), self._feature_names)
+        return with_blocks(batch, (*kept_blocks(batch), RowBlock(self._maker, data, self._scheme)), self._feature_names)
 
 
 def _check_kinds(kind) -> tuple:

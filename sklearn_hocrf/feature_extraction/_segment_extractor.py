@@ -12,7 +12,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from .._data.arrays import freeze
-from .._data.batch import SequenceBatch
+from .._data.batch import SequenceBatch, with_blocks
 from .._data.checks import short
 from .._data.labels import sorted_labels
 from .._data.schemes import SCHEMES
@@ -42,6 +42,7 @@ class SegmentCounts(NamedTuple):
     token_codes: TokenCodes | None = None
     texts: SegmentTexts | None = None
     of_functions: Counter | None = None  # number of segments with each named value; None without functions
+    scheme: str | None = None  # in which y gives the segments; None where y is not needed
 
     def merged(self, other) -> SegmentCounts:
         """Return the sums of the counts of both."""
@@ -120,7 +121,7 @@ class SegmentFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None): 
         Define functions in an importable module: with lambdas, the fitted transformer cannot be pickled.
     min_count : int, default=1
         Texts (`identity`) and features of functions that occur in fewer training segments are dropped.
-    scheme : {"runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="runs"
+    scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
         Format in which y specifies the segments, as for :class:`~sklearn_hocrf.HighOrderSemiCRF`. `fit` needs y for
         `identity`, for functions, and for indicators of lengths without `max_length`.
 
@@ -179,7 +180,7 @@ class SegmentFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None): 
         "identity": "no_validation",
         "functions": "no_validation",
         "min_count": [Interval(Integral, 1, None, closed="left")],
-        "scheme": [StrOptions(set(SCHEMES))],
+        "scheme": [StrOptions({"auto", *SCHEMES})],
     }
 
     def __init__(
@@ -196,7 +197,7 @@ class SegmentFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None): 
         identity: Any = False,
         functions: Callable | Sequence[Callable] = (),
         min_count: int = 1,
-        scheme: str = "runs",
+        scheme: str = "auto",
     ) -> None:
         self.bag = bag
         self.begin = begin
@@ -316,12 +317,12 @@ class SegmentFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None): 
         if functions:
             text_field(space, True, "functions")
         token_blocks = self._token_blocks(space.features, tags)
-        labels, longest, texts, token_codes = None, None, None, None
+        labels, longest, texts, token_codes, scheme = None, None, None, None, None
         of_functions = None
         if fields or functions or (self._has_indicators() and self.max_length is None):
             name = f"{type(self).__name__} with identity, functions or length indicators without max_length"
             targets = read(y, batch.lengths, name, scheme=self.scheme)
-            segments, labels = targets.segments, targets.labels.tolist()
+            segments, labels, scheme = targets.segments, targets.labels.tolist(), targets.scheme
             longest = int(segments.lengths.max())
             if fields:
                 token_codes = TokenCodes.of(batch.columns, fields)
@@ -332,7 +333,9 @@ class SegmentFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None): 
                 of_functions = FunctionRows.counts(functions, *where)
         if self.bag is None:
             _warn_of_raw_tokens(X)
-        counts = SegmentCounts(space, batch[:0], token_blocks, labels, longest, token_codes, texts, of_functions)
+        counts = SegmentCounts(
+            space, batch[:0], token_blocks, labels, longest, token_codes, texts, of_functions, scheme
+        )
         return counts, batch
 
     def _has_indicators(self) -> bool:
@@ -342,12 +345,12 @@ class SegmentFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None): 
         """Set the fitted attributes."""
         if counts.space is None:
             raise ValueError("X has no tokens to learn features from")
-        if counts.labels is not None and self.scheme == "runs":
+        if counts.scheme == "runs":
             sorted_labels(counts.labels, [0])  # raises if there is only one
         self.max_length_ = self.max_length if self._has_indicators() else None
         learned_from_y = None
         if self._has_indicators() and self.max_length is None:
-            self.max_length_, learned_from_y = counts.longest, self.scheme
+            self.max_length_, learned_from_y = counts.longest, counts.scheme
         lengths = (
             LengthBlock(kind, self.max_length_ or 0, None if kind == "gamma" else learned_from_y)
             for kind in _check_lengths(self.length)
@@ -362,7 +365,7 @@ class SegmentFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None): 
             self._makers.append(FunctionRows.of_counts(functions, space.fields, counts.of_functions, self.min_count))
         # the fields that features use
         self._fields = space.fields if functions else () if counts.token_codes is None else counts.token_codes.fields
-        self._space, self._scheme = space, self.scheme
+        self._space, self._scheme = space, counts.scheme
         blocks = (*self._first_blocks(counts.batch), *self._blocks, *(RowBlock(maker, {}) for maker in self._makers))
         self._feature_names = names_of_blocks(blocks, space.features.attribute_names)
         self.n_features_out_ = len(self._feature_names)
@@ -400,7 +403,7 @@ class SegmentFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None): 
             RowBlock(maker, data if isinstance(maker, IdentityRows) else {}, self._scheme) for maker in self._makers
         )
         blocks = (*self._first_blocks(batch), *self._blocks, *rows)
-        return batch.with_blocks(blocks, self._feature_names)
+        return with_blocks(batch, blocks, self._feature_names)
 
 
 def _read_targets(y, lengths, name, *, scheme):

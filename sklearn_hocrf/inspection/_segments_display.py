@@ -26,8 +26,7 @@ from .._data.texts import escaped, visible
 from .._display import EDGES, HtmlPage, chip, color_map, listed, texts_of
 from .._estimator.fitted_model import FittedModel
 from .._validation._delegation import method_of_model, model_inside
-from ..metrics._reading import code_tokens, list_sequences
-from ..metrics._segments import read_given_segments, segments_of_sequences
+from ..metrics._segments import list_sequences, read_given_segments, segments_of_sequences
 
 __all__ = ["SegmentsDisplay"]
 
@@ -169,7 +168,7 @@ class SegmentsDisplay(HtmlPage):
             scheme = FittedModel(model).scheme
         options = {} if known is None else {"known": known}
         options |= {} if labels_segments else {"scheme": scheme}
-        options |= {"with_probability": True} if hasattr(model, "segment_marginals") else {}
+        options |= {"with_probability": True} if hasattr(model, "predict_marginals") else {}
         predicted = method_of_model(estimator, "predict_segments")(X, **options)
         texts = {"field": field, "separator": separator, "classes": _segment_labels(model, scheme)}
         return cls.from_predictions(X, predicted, y_true, scheme=scheme, **texts)
@@ -508,8 +507,6 @@ def _read_any_segments(y: Any, scheme: str, name: str, texts: list[list[str]]) -
     for n, (labels, words) in enumerate(zip(y, texts, strict=True)):
         if len(labels) != len(words):
             raise ValueError(f"{name} has {len(labels)} labels in sequence {n}, but X has {len(words)} tokens")
-    if scheme == "auto":
-        scheme = guessed_scheme(code_tokens(y, name).labels)
     return segments_of_sequences(read_given_segments(y, scheme, False, name)[0])
 
 

@@ -1,8 +1,8 @@
 """Counts of items, and their ratios.
 
-An item is a token or a segment. Every metric of this package is a function of sums over sequences: of correct,
-predicted and true items, by label. Given the counts of each sequence, one can compute the metric for any weights of the
-sequences, or any mixture of two systems, without reading labels again.
+An item is a token, a sequence or a segment. Every metric of this package is a function of sums over sequences: of
+correct, predicted and true items, by label. Given the counts of each sequence, one can compute the metric for any
+weights of the sequences, or any mixture of two systems, without reading labels again.
 """
 
 from __future__ import annotations
@@ -16,19 +16,16 @@ from scipy import sparse
 from sklearn.exceptions import UndefinedMetricWarning
 
 from .._data.checks import number_weights, refuse_infinite_sum
-from .._data.schemes import suspected_scheme
-from .._validation import warn_of_tags, warn_user
-from ._reading import LabelSequences, read_pair, refuse_other_number, sorted_union
-from ._segments import SegmentTable, check_scheme, read_segments, segments_of_tokens
+from .._validation import warn_user
+from ._segments import LabelSequences, SegmentTable, hold_any_segments, read_pair, read_segment_pair, sorted_union
 
 __all__ = [
     "Counts",
     "check_average",
     "check_zero_division",
     "count_segments",
-    "count_sequences_as_items",
+    "count_sequences",
     "count_tokens",
-    "count_tokens_as_items",
     "ratio",
     "warn_undefined",
 ]
@@ -110,40 +107,48 @@ def _check_labels(name: str, labels: Iterable[Hashable]) -> list:
 # --- counting ---------------------------------------------------------------------------------------------------------
 
 
-def count_tokens(
-    y_true: LabelSequences,
-    y_pred: LabelSequences,
-    *,
-    labels: Iterable[Hashable] | None = None,
-    ignore: Iterable[Hashable] = (),
-) -> Counts:
-    """Count tokens by label."""
+def count_tokens(y_true: LabelSequences, y_pred: LabelSequences) -> Counts:
+    """Count tokens without regard to their labels, so that the precision is the accuracy."""
+    correct, lengths = _right_tokens(y_true, y_pred)
+    return Counts(_column(correct), _column(lengths), _column(lengths), [None])
+
+
+def _right_tokens(y_true: LabelSequences, y_pred: LabelSequences) -> tuple[np.ndarray, np.ndarray]:
+    """Return the numbers of right tokens and of all tokens of each sequence."""
     true, predicted = read_pair(y_true, y_pred)
-    scored = _scored_labels(labels, ignore, true.labels, predicted.labels)
-    true_codes = _take(_codes_in(scored, true.labels), true.codes)
-    predicted_codes = _take(_codes_in(scored, predicted.labels), predicted.codes)
-    n_sequences = len(true.lengths)
-    rows = np.repeat(np.arange(n_sequences), true.lengths)
-    hits = true_codes == predicted_codes  # also of labels that are not scored: their code -1 is dropped
-    return Counts(
-        _matrix(rows[hits], true_codes[hits], n_sequences, len(scored)),
-        _matrix(rows, predicted_codes, n_sequences, len(scored)),
-        _matrix(rows, true_codes, n_sequences, len(scored)),
-        scored,
-    )
+    sorted_union(true.labels, predicted.labels)  # labels of different kinds, such as 1 and "1", are an error
+    hits = true.codes == _take(_codes_in(true.labels, predicted.labels), predicted.codes)
+    rows = np.repeat(np.arange(len(true.lengths)), true.lengths)
+    return np.bincount(rows, weights=hits, minlength=len(true.lengths)), true.lengths
+
+
+def count_sequences(y_true: LabelSequences, y_pred: LabelSequences) -> Counts:
+    """Count sequences without an error, so that the precision is the sequence accuracy."""
+    if hold_any_segments(y_true=y_true, y_pred=y_pred):
+        counts = count_segments(y_true, y_pred, scheme="segments")
+        correct, predicted, true = (matrix.sum(axis=1) for matrix in counts[:3])
+        right = (correct == predicted) & (correct == true)
+    else:
+        right = np.equal(*_right_tokens(y_true, y_pred))
+    one = _column(np.ones(len(right)))
+    return Counts(_column(right), one, one, [None])
+
+
+def _column(values: np.ndarray) -> sparse.csr_array:
+    return sparse.csr_array(values.astype(np.float64).reshape(-1, 1))
 
 
 def count_segments(
     y_true: LabelSequences,
     y_pred: LabelSequences,
     *,
-    scheme: str = "runs",
+    scheme: str = "auto",
     strict: bool = False,
     labels: Iterable[Hashable] | None = None,
     ignore: Iterable[Hashable] = (),
 ) -> Counts:
     """Count segments by label; one is correct if there is a true one with the same start, stop and label."""
-    true, predicted = _read_segment_pair(y_true, y_pred, scheme, strict)
+    true, predicted = read_segment_pair(y_true, y_pred, scheme, strict)
     scored = _scored_labels(labels, ignore, _labels_used(true), _labels_used(predicted))
     true = true._replace(label=_take(_codes_in(scored, true.labels), true.label))
     predicted = predicted._replace(label=_take(_codes_in(scored, predicted.labels), predicted.label))
@@ -154,23 +159,6 @@ def count_segments(
         _matrix(predicted.sequence, predicted.label, *shape),
         _matrix(true.sequence, true.label, *shape),
         scored,
-    )
-
-
-def _read_segment_pair(
-    y_true: LabelSequences, y_pred: LabelSequences, scheme: str, strict: bool
-) -> tuple[SegmentTable, SegmentTable]:
-    check_scheme(scheme, strict)
-    if scheme == "segments":
-        true, predicted = read_segments(y_true, "y_true"), read_segments(y_pred, "y_pred")
-        refuse_other_number(true.n_sequences, predicted.n_sequences)
-        return true, predicted
-    true_tokens, predicted_tokens = read_pair(y_true, y_pred)
-    if scheme == "runs":
-        warn_of_tags(suspected_scheme([*true_tokens.labels, *predicted_tokens.labels]))
-    return (
-        segments_of_tokens(true_tokens, scheme, strict, "y_true"),
-        segments_of_tokens(predicted_tokens, scheme, strict, "y_pred"),
     )
 
 
@@ -188,27 +176,6 @@ def _common(true: SegmentTable, predicted: SegmentTable) -> tuple[np.ndarray, np
     both = both[:, np.lexsort(both)]
     repeated = (both[:, 1:] == both[:, :-1]).all(axis=0)
     return both[0, 1:][repeated], both[3, 1:][repeated]
-
-
-def count_tokens_as_items(y_true: LabelSequences, y_pred: LabelSequences) -> Counts:
-    """Count tokens without regard to labels, so that the precision is the accuracy."""
-    counts = count_tokens(y_true, y_pred)
-    correct, predicted, true = (sparse.csr_array(matrix.sum(axis=1).reshape(-1, 1)) for matrix in counts[:3])
-    return Counts(correct, predicted, true, [None])
-
-
-def count_sequences_as_items(
-    y_true: LabelSequences, y_pred: LabelSequences, *, scheme: str | None = None, strict: bool = False
-) -> Counts:
-    """Count sequences without an error, so that the precision is the sequence accuracy."""
-    if scheme is None:
-        counts = count_tokens(y_true, y_pred)
-    else:
-        counts = count_segments(y_true, y_pred, scheme=scheme, strict=strict)
-    correct, predicted, true = (matrix.sum(axis=1) for matrix in counts[:3])
-    right = ((correct == predicted) & (correct == true)).astype(np.float64)
-    one = sparse.csr_array(np.ones((len(right), 1)))
-    return Counts(sparse.csr_array(right.reshape(-1, 1)), one, one, [None])
 
 
 # --- ratios -----------------------------------------------------------------------------------------------------------
@@ -276,7 +243,7 @@ def ratio(
     return mean
 
 
-def warn_undefined(totals: np.ndarray, quantities: Iterable[str], average: str | None, items: str) -> None:
+def warn_undefined(totals: np.ndarray, quantities: Iterable[str], average: str | None) -> None:
     """Warn of ratios 0 / 0, with scikit-learn's message."""
     if average == "micro":
         totals = totals.sum(axis=-1, keepdims=True)
@@ -287,6 +254,6 @@ def warn_undefined(totals: np.ndarray, quantities: Iterable[str], average: str |
             where = "due to" if len(below) == 1 else "in labels with"
             warn_user(
                 f"{'F-score' if quantity == 'f1' else quantity.capitalize()} is ill-defined and being set to 0.0 "
-                f"{where} no {lacking[quantity]} {items}. Use `zero_division` parameter to control this behavior.",
+                f"{where} no {lacking[quantity]} segments. Use `zero_division` parameter to control this behavior.",
                 UndefinedMetricWarning,
             )

@@ -1,4 +1,4 @@
-"""Errors of predictions: confusions of segments, and a table of all errors."""
+"""Predicted segments one by one: a table of errors, confusions, and which segments of a given probability are right."""
 
 from __future__ import annotations
 
@@ -13,19 +13,31 @@ import numpy as np
 from .._data.checks import check_choice, finite_number, finite_numbers, short
 from .._data.schemes import SCHEMES, hold_segments, parts_of_segment, read_segment
 from .._display import Table, listed, table_of, texts_of
-from ._reading import (
+from ._segments import (
     FIELDS,
+    CodedLabels,
     LabelSequences,
+    check_scheme,
     code_tokens,
     list_sequences,
+    read_given_segments,
     refuse_other_lengths,
     refuse_other_number,
+    scheme_of,
+    segments_of_sequences,
+    segments_of_tokens,
     sorted_union,
     tuples_of_segments,
 )
-from ._segments import check_scheme, read_given_segments, segments_of_sequences
 
-__all__ = ["SegmentConfusion", "SegmentError", "error_table", "segment_confusion"]
+__all__ = [
+    "SegmentConfusion",
+    "SegmentError",
+    "SegmentOutcomes",
+    "error_table",
+    "segment_confusion",
+    "segment_outcomes",
+]
 
 OTHER, MISSING, SPURIOUS = "other boundary", "missing", "spurious"
 Segment = tuple[int, int, Any]
@@ -87,11 +99,21 @@ class SegmentError(NamedTuple):
     probability: float | None
 
 
+class SegmentOutcomes(NamedTuple):
+    """All segments in order, each marked right or wrong, with its probability.   M segments.
+
+    Returned by :func:`segment_outcomes`. See the examples there.
+    """
+
+    is_right: np.ndarray  # (M,) bool
+    probability: np.ndarray  # (M,) float64
+
+
 def segment_confusion(
     y_true: LabelSequences,
     y_pred: LabelSequences,
     *,
-    scheme: str = "runs",
+    scheme: str = "auto",
     strict: bool = False,
     ignore: Iterable[Hashable] = (),
 ) -> SegmentConfusion:
@@ -108,11 +130,11 @@ def segment_confusion(
     ----------
     y_true, y_pred : list of sequences
         Token labels, or lists of (start, stop, label), as for :func:`error_table`; the two may have different forms.
-    scheme : {"runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="runs"
-        As in :func:`extract_segments`.
+    scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
+        How token labels encode segments, see :func:`extract_segments`. Lists of segments are read as such, whatever the
+        scheme is.
     strict : bool, default=False
-        As in :func:`extract_segments`.
-        How token labels encode segments. Lists of segments are read as such, whatever the scheme is.
+        Treatment of invalid tags, see :func:`extract_segments`.
     ignore : iterable of labels, default=()
         Labels of segments that are left out, such as "O" of "runs".
 
@@ -133,7 +155,7 @@ def segment_confusion(
     >>> from sklearn_hocrf.metrics import segment_confusion
     >>> y_true = [["B-PER", "I-PER", "O", "B-LOC", "O", "B-LOC"]]
     >>> y_pred = [["B-PER", "O", "B-PER", "B-PER", "O", "O"]]
-    >>> segment_confusion(y_true, y_pred, scheme="bio")
+    >>> segment_confusion(y_true, y_pred)
                     LOC  PER  other boundary  missing
     LOC               0    1               0        1
     PER               0    0               1        0
@@ -141,7 +163,7 @@ def segment_confusion(
     spurious          0    1               0        0
     """
     check_scheme(scheme, strict)
-    given = [_read_any(y, scheme, name, strict) for y, name in ((y_true, "y_true"), (y_pred, "y_pred"))]
+    given = _read_both(y_true, y_pred, scheme, strict)
     _refuse_other_sizes(*given)
     ignored = set(ignore)
     true, predicted = ([[s for s in of_one if s[2] not in ignored] for of_one in one.segments] for one in given)
@@ -172,7 +194,7 @@ def error_table(
     y_true: LabelSequences,
     y_pred: LabelSequences,
     *,
-    scheme: str = "runs",
+    scheme: str = "auto",
     probability: Any = None,
     field: Any = None,
     separator: str = " ",
@@ -191,10 +213,10 @@ def error_table(
     y_true, y_pred : list of sequences
         Token labels, or lists of (start, stop, label); ``y_pred`` may be the result of
         ``predict_segments(X, with_probability=True)``.
-    scheme : {"tokens", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="runs"
+    scheme : {"auto", "tokens", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
         How token labels encode segments, see :func:`extract_segments`. "tokens": each token is a separate segment.
     probability : list of sequences or None, default=None
-        Segments (start, stop, label, probability), as returned by ``segment_marginals``, or the probability of the
+        Segments (start, stop, label, probability), as returned by ``predict_segments``, or the probability of the
         predicted label of each token. Default: the probabilities in ``y_pred``, if any.
     field : object, default=None
         The field that contains the text of a token that is a mapping, list or tuple; None means the first text field.
@@ -218,15 +240,15 @@ def error_table(
     >>> X = [["Ann", "Lee", "met", "Bob", "in", "Oslo"]]
     >>> y_true = [["B-PER", "I-PER", "O", "B-PER", "O", "B-LOC"]]
     >>> y_pred = [[(0, 1, "PER", 0.6), (3, 4, "LOC", 0.9)]]
-    >>> error_table(X, y_true, y_pred, scheme="bio")
+    >>> error_table(X, y_true, y_pred)
     sequence  error           true     predicted  true_text  predicted_text  probability
            0  label           3 4 PER  3 4 LOC    Bob        Bob                   0.900
            0  other boundary  0 2 PER  0 1 PER    Ann Lee    Ann                   0.600
            0  missing         5 6 LOC             Oslo
     """
-    check_choice("scheme", scheme, ("tokens", *SCHEMES))
+    check_choice("scheme", scheme, ("auto", "tokens", *SCHEMES))
     texts = texts_of(listed(X), field)
-    true, predicted = _read_any(y_true, scheme, "y_true"), _read_any(y_pred, scheme, "y_pred")
+    true, predicted = _read_both(y_true, y_pred, scheme)
     for name, given in (("y_true", true), ("y_pred", predicted)):
         _refuse_other_texts(given, name, texts)
     known = predicted.probability
@@ -243,6 +265,65 @@ def error_table(
     return Table(SegmentError, rows)
 
 
+def segment_outcomes(
+    y_true: LabelSequences, y_pred: LabelSequences, *, scheme: str = "auto", strict: bool = False
+) -> SegmentOutcomes:
+    """Return which segments are right, and their probabilities.
+
+    This is the input of :class:`sklearn.calibration.CalibrationDisplay` and of scikit-learn's other tools for the
+    probabilities of two classes, see the examples.
+
+    Parameters
+    ----------
+    y_true : list of sequences
+        Token labels (lists or arrays of shape (n_tokens,)), or lists of (start, stop, label).
+    y_pred : list of sequences of segments
+        For each sequence a structured array with fields ``start``, ``stop``, ``label`` and ``probability``, as
+        ``segment_marginals`` returns it, or a list of (start, stop, label, probability). Any segments may be given: all
+        with a positive probability, or only the segments of the best labelling.
+    scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
+        How labels of ``y_true`` encode segments, see :func:`extract_segments`.
+    strict : bool, default=False
+        Treatment of invalid tags, see :func:`extract_segments`.
+
+    Returns
+    -------
+    outcomes : SegmentOutcomes
+        Named tuple of ``is_right``, bool, and ``probability``, both of shape (n_segments,), in the order of ``y_pred``.
+        A segment is right if ``y_true`` has one with the same start, stop and label.
+
+    Raises
+    ------
+    TypeError
+        If ``y_pred`` does not consist of segments with probabilities.
+    ValueError
+        If the numbers of sequences differ, if a probability is not in [0, 1], if a segment ends after the last token or
+        occurs twice, or if ``y_true`` is invalid.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf.metrics import segment_outcomes
+    >>> y_true = [["B-PER", "I-PER", "O", "B-LOC"]]
+    >>> y_pred = [[(0, 2, "PER", 0.9), (0, 1, "PER", 0.1), (3, 4, "PER", 0.3)]]
+    >>> is_right, probability = segment_outcomes(y_true, y_pred)
+    >>> is_right
+    array([ True, False, False])
+
+    Plot the outcomes:
+
+    >>> from sklearn.calibration import CalibrationDisplay
+    >>> plot = CalibrationDisplay.from_predictions
+    >>> display = plot(is_right, probability)  # pip install matplotlib
+    """
+    table, lengths = read_given_segments(y_true, scheme, strict, "y_true")
+    predicted = _read_predicted(y_pred, lengths, table.n_sequences)
+    columns = (column.tolist() for column in table[:3])
+    labels = [table.labels[code] for code in table.label.tolist()]
+    right = set(zip(*columns, labels, strict=True))
+    is_right = np.array([tuple(segment[:4]) in right for segment in predicted], dtype=bool)
+    return SegmentOutcomes(is_right, np.array([segment[4] for segment in predicted], dtype=np.float64))
+
+
 # --- reading ----------------------------------------------------------------------------------------------------------
 
 
@@ -254,18 +335,31 @@ class _Given(NamedTuple):
     lengths: np.ndarray | None  # numbers of labels; None for lists of segments, which do not contain them
 
 
-def _read_any(y: Any, scheme: str, name: str, strict: bool = False) -> _Given:
-    """Read labels of tokens, or segments with or without probabilities."""
-    sequences = list_sequences(y, name, "labels or segments")
-    if scheme == "segments" or hold_segments(sequences) or not any(map(len, sequences)):
-        return _read_segments(sequences, name)
+def _read_both(y_true: Any, y_pred: Any, scheme: str, strict: bool = False) -> list[_Given]:
+    """Read labels of tokens in one scheme, or segments with or without probabilities, each in its own form."""
+    sequences = {
+        name: list_sequences(y, name, "labels or segments") for name, y in (("y_true", y_true), ("y_pred", y_pred))
+    }
+    tokens = {
+        name: code_tokens(y, name)
+        for name, y in sequences.items()
+        if scheme != "segments" and not hold_segments(y) and any(map(len, y))
+    }
+    if tokens:
+        scheme = scheme_of(scheme, {label for coded in tokens.values() for label in coded.labels})
+    return [
+        _read_tokens(tokens[name], scheme, name, strict) if name in tokens else _read_segments(y, name)
+        for name, y in sequences.items()
+    ]
+
+
+def _read_tokens(tokens: CodedLabels, scheme: str, name: str, strict: bool) -> _Given:
     if scheme == "tokens":
-        tokens = code_tokens(sequences, name)
         labels, cuts = [tokens.labels[code] for code in tokens.codes.tolist()], tokens.offsets.tolist()
         segments = [[(t - i, t - i + 1, labels[t]) for t in range(i, j)] for i, j in pairwise(cuts)]
-        return _Given(segments, {}, tokens.lengths)
-    table, lengths = read_given_segments(sequences, scheme, strict, name)
-    return _Given(segments_of_sequences(table), {}, lengths)
+    else:
+        segments = segments_of_sequences(segments_of_tokens(tokens, scheme, strict, name))
+    return _Given(segments, {}, tokens.lengths)
 
 
 def _read_segments(sequences: list, name: str) -> _Given:
@@ -341,7 +435,7 @@ def _is_token(segment: Segment, n: int) -> bool:
     if segment[1] != segment[0] + 1:
         raise ValueError(
             f"probability has a number for each token of sequence {n}, but the segment {short(segment)} is not one "
-            "token: pass segments with probabilities, as returned by segment_marginals"
+            "token: pass segments with probabilities, as returned by predict_segments"
         )
     return True
 
@@ -353,9 +447,44 @@ def _probable_segments(rows: list, n: int) -> Iterator[tuple]:
         if not hold_segments([[row]], sizes=(4,)) or not isinstance(row[3], Real) or not isinstance(row[2], Hashable):
             raise ValueError(
                 f"probability has {short(row)} ({where}), but must have segments (start, stop, label, probability), as "
-                "returned by segment_marginals, or the probability of the predicted label of each token"
+                "returned by predict_segments, or the probability of the predicted label of each token"
             )
         yield *read_segment(tuple(row)[:3], where, "probability"), finite_number(row[3], where, "probability")
+
+
+def _read_predicted(y_pred: LabelSequences, lengths: np.ndarray | None, n_sequences: int) -> list[tuple]:
+    """Return (sequence, start, stop, label, probability) of each segment; ``lengths`` may be None."""
+    sequences = list_sequences(y_pred, "y_pred", "segments")
+    refuse_other_number(n_sequences, len(sequences))
+    predicted, seen = [], set()
+    for n, segments in enumerate(sequences):
+        for i, segment in enumerate(tuples_of_segments(segments, f"y_pred[{n}] (sequence {n})", FIELDS)):
+            where = f"sequence {n}, position {i}"
+            start, stop, label = _read_probable(segment, where, None if lengths is None else lengths[n])
+            if (n, start, stop, label) in seen:
+                raise ValueError(f"y_pred has the segment {short((start, stop, label))} twice ({where})")
+            seen.add((n, start, stop, label))
+            predicted.append((n, start, stop, label, float(segment[3])))
+    return predicted
+
+
+def _read_probable(segment: Any, where: str, length: int | None) -> tuple:
+    if isinstance(segment, (str, bytes)) or not hasattr(segment, "__len__") or len(segment) != len(FIELDS):
+        raise TypeError(
+            f"{short(segment)} of y_pred ({where}) is not a segment with a probability (start, stop, label, "
+            "probability)"
+        )
+    start, stop, label = read_segment(tuple(segment)[:3], where, "y_pred")
+    probability = segment[3]
+    if not isinstance(probability, Real):
+        raise TypeError(f"the probability {short(probability)} of y_pred ({where}) is not a number")
+    if not 0 <= float(probability) <= 1:
+        raise ValueError(f"the probability {short(probability)} of y_pred ({where}) is not in [0, 1]")
+    if length is not None and stop > length:
+        raise ValueError(
+            f"y_pred has the segment {short((start, stop, label))} ({where}), but the sequence has {length} tokens"
+        )
+    return start, stop, label
 
 
 # --- pairs ------------------------------------------------------------------------------------------------------------

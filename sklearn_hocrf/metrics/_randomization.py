@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from inspect import Parameter, signature
 from numbers import Integral
 from typing import Any, NamedTuple
@@ -11,27 +12,32 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import check_random_state
 
-from . import _segment_scores, _token_scores
 from ._counts import (
-    Counts,
     check_average,
     check_zero_division,
     count_segments,
-    count_sequences_as_items,
+    count_sequences,
     count_tokens,
-    count_tokens_as_items,
     ratio,
 )
-from ._reading import LabelSequences, list_sequences, refuse_other_number, sorted_union
+from ._scores import segment_f1_score, sequence_accuracy_score, token_accuracy_score
+from ._segments import (
+    LabelSequences,
+    code_tokens,
+    hold_any_segments,
+    list_sequences,
+    refuse_other_number,
+    scheme_of,
+    sorted_union,
+)
 
 __all__ = ["RandomizationTest", "randomization_test"]
 
 # metric -> the function that counts its items, and the ratio of the counts
 COUNTED: dict[Callable, tuple[Callable, str]] = {
-    _token_scores.token_accuracy_score: (count_tokens_as_items, "precision"),
-    _token_scores.sequence_accuracy_score: (count_sequences_as_items, "precision"),
-    _token_scores.token_f1_score: (count_tokens, "f1"),
-    _segment_scores.segment_f1_score: (count_segments, "f1"),
+    token_accuracy_score: (count_tokens, "precision"),
+    sequence_accuracy_score: (count_sequences, "precision"),
+    segment_f1_score: (count_segments, "f1"),
 }
 BLOCK = 1 << 22  # swaps drawn at a time, to bound memory
 ROUNDING = 1e-12  # relative; rounding must not make equal differences unequal
@@ -155,9 +161,13 @@ def _mix_counts(
     if average is None:
         raise ValueError("average=None returns a number for each label, but the test needs a single number")
     undefined = check_zero_division(params.get("zero_division", 0))
+    if params.get("scheme") == "auto":
+        params["scheme"] = _scheme_of_all(y_true, y_pred_a, y_pred_b)
     count_params = {name: value for name, value in params.items() if name in signature(count).parameters}
-    a = _named("y_pred_a", count, y_true, y_pred_a, **count_params)
-    b = _named("y_pred_b", count, y_true, y_pred_b, **count_params)
+    with _noting("y_pred_a"):
+        a = count(y_true, y_pred_a, **count_params)
+    with _noting("y_pred_b"):
+        b = count(y_true, y_pred_b, **count_params)
     labels = a.labels if a.labels == b.labels else sorted_union(a.labels, b.labels)
     a, b = a.with_labels(labels), b.with_labels(labels)
     n_sequences, n_labels = a.true.shape
@@ -179,11 +189,24 @@ def _mix_counts(
     return n_sequences, score
 
 
-def _named(
-    name: str, count: Callable[..., Counts], y_true: LabelSequences, y_pred: LabelSequences, **count_params: Any
-) -> Counts:
+def _scheme_of_all(y_true: LabelSequences, y_pred_a: LabelSequences, y_pred_b: LabelSequences) -> str:
+    """Return one scheme for the truth and both systems, each of which may lack the tags that show it."""
+    if hold_any_segments(y_true=y_true):
+        return "segments"
+    labels = set(code_tokens(y_true, "y_true").labels)
+    for name, y in (("y_pred_a", y_pred_a), ("y_pred_b", y_pred_b)):
+        with _noting(name):
+            if hold_any_segments(y_pred=y):
+                return "segments"
+            labels.update(code_tokens(y, "y_pred").labels)
+    return scheme_of("auto", labels)
+
+
+@contextmanager
+def _noting(name: str) -> Iterator[None]:
+    """Say in errors which of the two systems is called y_pred there."""
     try:
-        return count(y_true, y_pred, **count_params)
+        yield
     except (TypeError, ValueError) as error:
         error.add_note(f"y_pred is {name}")
         raise

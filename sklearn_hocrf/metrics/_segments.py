@@ -1,14 +1,18 @@
-"""Segments, read from token labels or given explicitly."""
+"""Label sequences and segments of any accepted form, read into flat arrays."""
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from itertools import count
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._data.arrays import offsets_of
-from .._data.checks import check_choice, short
-from .._data.labels import position_name
+from .._data.checks import IGNORED, check_choice, is_missing, no_label, short, unmasked
+from .._data.labels import flatten_labels, position_name
 from .._data.schemes import (
     PREFIXES,
     SCHEMES,
@@ -17,26 +21,178 @@ from .._data.schemes import (
     I,
     O,
     S,
+    looks_like_segments,
     marks_ends,
     read_segment,
     segments_of_labels,
     segments_of_tags,
     split_tag,
-    suspected_scheme,
 )
 from .._data.segments import Segments
-from .._validation import warn_of_tags
-from ._reading import CodedLabels, LabelSequences, code_tokens, code_values, list_sequences
+from .._validation import scheme_of_labels
 
 __all__ = [
+    "FIELDS",
+    "CodedLabels",
+    "LabelSequences",
     "SegmentTable",
     "check_scheme",
+    "code_tokens",
+    "code_values",
     "extract_segments",
+    "hold_any_segments",
+    "list_sequences",
     "read_given_segments",
+    "read_pair",
+    "read_segment_pair",
     "read_segments",
+    "refuse_other_lengths",
+    "refuse_other_number",
+    "scheme_of",
     "segments_of_sequences",
     "segments_of_tokens",
+    "sorted_union",
+    "tuples_of_segments",
 ]
+
+FIELDS = ("start", "stop", "label", "probability")  # of structured arrays of segments
+# lists or arrays of sequences, whose items are labels or (start, stop, label)
+LabelSequences = Sequence[Any] | np.ndarray
+
+
+class CodedLabels(NamedTuple):
+    """The labels of all tokens as codes.   N tokens, L distinct labels."""
+
+    codes: np.ndarray  # (N,) int64   index into ``labels``
+    labels: list  # (L,)   distinct labels, in no particular order
+    offsets: np.ndarray  # (n_sequences + 1,) int64   token range of each sequence
+
+    @property
+    def lengths(self) -> np.ndarray:
+        return np.diff(self.offsets)
+
+
+def list_sequences(y: LabelSequences, name: str, items: str = "labels") -> list:
+    """Return y as a list of sequences; ``name`` and ``items`` are for error messages."""
+    if hasattr(y, "__array__"):
+        y = unmasked(y)
+    if isinstance(y, (str, bytes)) or not _is_ordered_collection(y):
+        raise TypeError(f"{name} must be a list of sequences of {items}, not a {type(y).__name__}")
+    return [_read_sequence(sequence, f"{name}[{n}] (sequence {n})", items) for n, sequence in enumerate(y)]
+
+
+def _read_sequence(sequence: Any, where: str, items: str) -> list:
+    if hasattr(sequence, "__array__"):
+        sequence = unmasked(sequence)
+    if isinstance(sequence, (str, bytes)) or not _is_ordered_collection(sequence):
+        raise TypeError(
+            f"{where} is {sequence!r:.60} ({type(sequence).__name__}), but must be a sequence of {items}; a single "
+            "sequence must be wrapped in a list"
+        )
+    return sequence
+
+
+def _is_ordered_collection(value: Any) -> bool:
+    if isinstance(value, np.ndarray):
+        return value.ndim > 0
+    return hasattr(value, "__len__") and hasattr(value, "__iter__") and not isinstance(value, (dict, set, frozenset))
+
+
+def code_tokens(y: LabelSequences, name: str) -> CodedLabels:
+    """Read one label per token."""
+    sequences = list_sequences(y, name)
+    if looks_like_segments(sequences):
+        raise ValueError(
+            f'{name} contains segments (start, stop, label), but must have one label per token: scheme="segments"? '
+            "(Scores of tokens need labels of tokens.)"
+        )
+    for n, labels in enumerate(sequences):
+        if isinstance(labels, np.ndarray) and labels.ndim > 1:
+            raise ValueError(
+                f"{name}[{n}] (sequence {n}) has {labels.ndim} dimensions, but must have 1: one label per token"
+            )
+    offsets = offsets_of([len(labels) for labels in sequences])
+    codes, labels = code_values(flatten_labels(sequences), name, lambda t: position_name(offsets, t))
+    return CodedLabels(codes, labels, offsets)
+
+
+def read_pair(y_true: LabelSequences, y_pred: LabelSequences) -> tuple[CodedLabels, CodedLabels]:
+    """Read two labellings of the same tokens."""
+    true, predicted = code_tokens(y_true, "y_true"), code_tokens(y_pred, "y_pred")
+    refuse_other_number(len(true.lengths), len(predicted.lengths))
+    refuse_other_lengths(true.lengths, predicted.lengths)
+    return true, predicted
+
+
+def refuse_other_number(n_true: int, n_predicted: int) -> None:
+    """Raise unless y_true and y_pred have the same number of sequences."""
+    if n_true != n_predicted:
+        raise ValueError(f"y_true has {n_true} sequences, but y_pred has {n_predicted}")
+
+
+def refuse_other_lengths(of_true: np.ndarray, of_predicted: np.ndarray) -> None:
+    """Raise unless the sequences of y_true and y_pred have the same lengths."""
+    different = np.flatnonzero(of_true != of_predicted)
+    if len(different):
+        n = int(different[0])
+        raise ValueError(f"sequence {n} has {of_true[n]} labels in y_true, but {of_predicted[n]} in y_pred")
+
+
+def tuples_of_segments(segments: Any, where: str, fields: Sequence[str]) -> list:
+    """Return the rows of a structured array as tuples of given fields; other segments are returned unchanged."""
+    if not isinstance(segments, np.ndarray) or segments.dtype.names is None:
+        return list(segments)
+    missing = [name for name in fields if name not in segments.dtype.names]
+    if missing:
+        raise TypeError(f"{where} lacks the field {missing[0]!r}: such segments have {', '.join(fields)}")
+    return segments[list(fields)].tolist()
+
+
+def code_values(values: Sequence[Any] | np.ndarray, name: str, where: Callable[[int], str]) -> tuple[np.ndarray, list]:
+    """Return a code for each label and the distinct labels; ``where`` gives the position of a label for error
+    messages."""
+    if isinstance(values, np.ndarray):
+        distinct, codes = np.unique(values, return_inverse=True)
+        labels, codes = distinct.tolist(), codes.astype(np.int64)
+    else:
+        table: defaultdict = defaultdict(count().__next__)
+        try:
+            codes = np.fromiter((table[value] for value in values), dtype=np.int64, count=len(values))
+        except TypeError:
+            _refuse_unhashable(values, name, where)
+            raise
+        labels = list(table)
+    numbers = {int(label) for label in labels if isinstance(label, Integral) and not isinstance(label, bool)}
+    ignored = name != "y_pred" and IGNORED in numbers and min(numbers - {IGNORED}, default=0) >= 0
+    for code, label in enumerate(labels):
+        if is_missing(label) or (ignored and label == IGNORED):
+            raise no_label(label, where(int(np.argmax(codes == code))), name, takes_holes=False)
+    return codes, labels
+
+
+def _refuse_unhashable(values: Sequence[Any] | np.ndarray, name: str, where: Callable[[int], str]) -> None:
+    for t, value in enumerate(values):
+        try:
+            hash(value)
+        except TypeError:
+            raise TypeError(
+                f"a label must be hashable, but {value!r:.60} of {name} ({where(t)}) is a {type(value).__name__}"
+            ) from None
+
+
+def sorted_union(*collections: Iterable[Hashable]) -> list:
+    """Return the distinct labels of all collections, sorted."""
+    union: set = set().union(*collections)
+    try:
+        return sorted(union)
+    except TypeError as error:
+        by_type = {type(label): label for label in union}  # or all of one type, such as Enum
+        examples = list(dict.fromkeys([*by_type.values(), *sorted(union, key=repr)]))[:2]
+        some = " and ".join(f"{label!r:.60} ({type(label).__name__})" for label in examples)
+        raise TypeError(f"the labels of y_true and y_pred must be sortable together, but {some} are not") from error
+
+
+# --- segments ---------------------------------------------------------------------------------------------------------
 
 
 class SegmentTable(NamedTuple):
@@ -52,13 +208,13 @@ class SegmentTable(NamedTuple):
 
 def check_scheme(scheme: str, strict: bool) -> None:
     """Raise unless both parameters have valid values."""
-    check_choice("scheme", scheme, SCHEMES)
+    check_choice("scheme", scheme, ("auto", *SCHEMES))
     if not isinstance(strict, (bool, np.bool_)):
         raise TypeError(f"strict must be True or False, got {strict!r}")
 
 
 def extract_segments(
-    y: LabelSequences, *, scheme: str = "runs", strict: bool = False
+    y: LabelSequences, *, scheme: str = "auto", strict: bool = False
 ) -> list[list[tuple[int, int, Any]]]:
     """Return the segments of label sequences.
 
@@ -66,9 +222,10 @@ def extract_segments(
     ----------
     y : list of sequences
         Label sequences of any lengths: lists, tuples or arrays of shape (n_tokens,).
-    scheme : {"runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="runs"
+    scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
         How labels encode segments:
 
+        * "auto": the scheme of which all labels are tags, or else "runs"; "segments" if y consists of them;
         * "runs": a segment is a maximal run of equal labels;
         * "bio": tags "B-PER", "I-PER", "O"; a segment begins with B and continues with I of the same label;
         * "bioes": the same with E for the last token and S for segments of one token; "bilou" (spaCy) and "bmes" use
@@ -76,7 +233,7 @@ def extract_segments(
         * "iob1": a segment begins with I, but with B directly after a segment of the same label;
         * "segments": y already contains segments, (start, stop, label) with ``stop`` excluded; they are only checked.
 
-        A tag without a label ("B", "I") has the label "_".
+        A tag without a label ("B", "I") has the label "_". Labels that are all "O" are tags.
     strict : bool, default=False
         Whether invalid tags are left out of segments, as with ``mode="strict"`` in seqeval. Examples are an I of "bio"
         after an O and a B of "bioes" without an E. If False, every tag other than O belongs to a segment; a new segment
@@ -101,7 +258,8 @@ def extract_segments(
     Warns
     -----
     UserWarning
-        If all labels of "runs" look like tags of a scheme.
+        If "auto" may have guessed wrongly: where tags have no labels, and where some labels look like tags, but others
+        do not.
 
     Examples
     --------
@@ -109,9 +267,9 @@ def extract_segments(
     >>> extract_segments([["author", "author", "date"], []])
     [[(0, 2, 'author'), (2, 3, 'date')], []]
     >>> tags = [["I-PER", "O", "B-LOC", "I-LOC", "B-LOC"]]
-    >>> extract_segments(tags, scheme="bio")
+    >>> extract_segments(tags)
     [[(0, 1, 'PER'), (2, 4, 'LOC'), (4, 5, 'LOC')]]
-    >>> extract_segments(tags, scheme="bio", strict=True)
+    >>> extract_segments(tags, strict=True)
     [[(2, 4, 'LOC'), (4, 5, 'LOC')]]
     """
     return segments_of_sequences(read_given_segments(y, scheme, strict, "y")[0])
@@ -130,12 +288,37 @@ def read_given_segments(
 ) -> tuple[SegmentTable, np.ndarray | None]:
     """Read label sequences; return their segments and, unless ``y`` lists segments, the lengths of the sequences."""
     check_scheme(scheme, strict)
-    if scheme == "segments":
+    if scheme == "segments" or (scheme == "auto" and hold_any_segments(**{name: y})):
         return read_segments(y, name), None
     tokens = code_tokens(y, name)
-    if scheme == "runs":
-        warn_of_tags(suspected_scheme(tokens.labels))
-    return segments_of_tokens(tokens, scheme, strict, name), tokens.lengths
+    return segments_of_tokens(tokens, scheme_of(scheme, tokens.labels), strict, name), tokens.lengths
+
+
+def read_segment_pair(
+    y_true: LabelSequences, y_pred: LabelSequences, scheme: str, strict: bool
+) -> tuple[SegmentTable, SegmentTable]:
+    """Read two segmentations of the same sequences, both in the same scheme."""
+    check_scheme(scheme, strict)
+    if scheme == "segments" or (scheme == "auto" and hold_any_segments(y_true=y_true, y_pred=y_pred)):
+        true, predicted = read_segments(y_true, "y_true"), read_segments(y_pred, "y_pred")
+        refuse_other_number(true.n_sequences, predicted.n_sequences)
+        return true, predicted
+    true_tokens, predicted_tokens = read_pair(y_true, y_pred)
+    scheme = scheme_of(scheme, [*true_tokens.labels, *predicted_tokens.labels])
+    return (
+        segments_of_tokens(true_tokens, scheme, strict, "y_true"),
+        segments_of_tokens(predicted_tokens, scheme, strict, "y_pred"),
+    )
+
+
+def hold_any_segments(**given: LabelSequences) -> bool:
+    """Return whether any of the given labellings consists of segments rather than of labels of tokens."""
+    return any(looks_like_segments(list_sequences(y, name)) for name, y in given.items())
+
+
+def scheme_of(scheme: str, labels: Iterable[Hashable]) -> str:
+    """Return the scheme, guessed from the labels of tokens where it is "auto"."""
+    return scheme_of_labels(labels) if scheme == "auto" else scheme
 
 
 # --- token labels -----------------------------------------------------------------------------------------------------

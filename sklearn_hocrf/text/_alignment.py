@@ -16,6 +16,7 @@ from .._data.schemes import (
     PREFIXES,
     SCHEMES,
     TagTable,
+    hold_segments,
     join_tag,
     read_segment,
     separators_only,
@@ -23,7 +24,7 @@ from .._data.schemes import (
 )
 from .._data.segments import Segments
 from ..metrics import extract_segments
-from ._tokens import TokenizedText, check_tokenized
+from ._tokens import TokenizedText, check_tokenized, is_mark
 
 __all__ = ["spans_from_tags", "tags_from_spans"]
 
@@ -80,8 +81,8 @@ def tags_from_spans(
         If a span is not (start, stop, label), or its label is not a string although tags need one.
     ValueError
         If spans overlap, end after the text or cross the end of a sentence, if the label of a span is "O", if
-        `misaligned` is "raise" and a span cuts a token or does not end at one, or if "runs" would join two spans. The
-        message names text and span.
+        `misaligned` is "raise" and a span cuts a token or does not end at one, if both span and tokens cut a letter
+        from its combining mark, or if "runs" would join two spans. The message names text and span.
 
     See Also
     --------
@@ -193,6 +194,8 @@ def _tokens_of_span(text: Text, span: Span, misaligned: str) -> tuple[int, int]:
     inside = bisect_left(text.start, start), bisect_right(text.stop, stop)
     first, end = touched
     if first < end and text.start[first] == start and text.stop[end - 1] == stop:
+        if cut := _cut_mark(text.text, start, stop):
+            raise ValueError(f"{text.where}: span {short(span)} {cut}, as the tokens do: cut texts between letters")
         return touched
     if misaligned == "raise":
         raise ValueError(f"{text.where}: span {short(span)} {_fault(text, start, stop, touched)}")
@@ -203,6 +206,8 @@ def _fault(text: Text, start: int, stop: int, touched: tuple[int, int]) -> str:
     first, end = touched
     if first >= end:
         return 'has no token; misaligned="drop" omits it'
+    if cut := _cut_mark(text.text, start, stop):
+        return f'{cut}; misaligned="expand" takes the whole token'
     for t in (first, end - 1):
         if text.start[t] < start or text.stop[t] > stop:
             return f'cuts the token {text.token(t)}; misaligned="expand" takes the whole token'
@@ -210,6 +215,14 @@ def _fault(text: Text, start: int, stop: int, touched: tuple[int, int]) -> str:
         f'begins or ends between tokens; misaligned="expand" takes its tokens, ({text.start[first]}, '
         f"{text.stop[end - 1]})"
     )
+
+
+def _cut_mark(text: str, start: int, stop: int) -> str:
+    """Return how a span cuts a character from its combining mark, or an empty text."""
+    for t in (start, stop):
+        if 0 < t < len(text) and is_mark(text[t]) and not text[t - 1].isspace():
+            return f"cuts {text[t - 1]!r} at character {t} from its mark U+{ord(text[t]):04X}"
+    return ""
 
 
 def labels_of_segments(segments: list[list[Span]], lengths: list[int], scheme: str) -> list[list]:
@@ -256,7 +269,7 @@ def _tags(tiles: list[list[Span]], lengths: list[int], scheme: str) -> list[list
 
 
 def spans_from_tags(
-    tokenized: Sequence[TokenizedText], y: Sequence[Any], scheme: str = "bio", *, probability: Any = None
+    tokenized: Sequence[TokenizedText], y: Sequence[Any], scheme: str = "auto", *, probability: Any = None
 ) -> list[list[tuple]]:
     """Return spans of characters from labels of tokens.
 
@@ -265,9 +278,9 @@ def spans_from_tags(
     tokenized : list of TokenizedText
         The tokens, as :func:`tokenize` returns them.
     y : list of label sequences
-        The labels of each sequence, given or predicted. For ``scheme="segments"``, lists of (start, stop, label),
-        counted in tokens, or the arrays returned by ``predict_segments(X, with_probability=True)``.
-    scheme : {"bio", "bioes", "bilou", "bmes", "iob1", "runs", "segments"}, default="bio"
+        The labels of each sequence, given or predicted; or lists of (start, stop, label), counted in tokens, or the
+        arrays returned by ``predict_segments(X, with_probability=True)``.
+    scheme : {"auto", "bio", "bioes", "bilou", "bmes", "iob1", "runs", "segments"}, default="auto"
         How labels encode segments, as in :func:`~sklearn_hocrf.metrics.extract_segments`. Segments of the label "O" are
         left out.
     probability : list of sequences of float, or None, default=None
@@ -298,8 +311,10 @@ def spans_from_tags(
     ... )
     [[(0, 7, 'PER', 0.5), (9, 13, 'LOC', 0.25)]]
     """
-    check_choice("scheme", scheme, SCHEMES)
+    check_choice("scheme", scheme, ("auto", *SCHEMES))
     tokenized, y = check_tokenized(tokenized), list(y)
+    if scheme == "auto" and hold_segments([labels for labels in y if hasattr(labels, "__len__")]):
+        scheme = "segments"
     if len(y) != len(tokenized):
         raise ValueError(f"y has {len(y)} sequences, but tokenized has {len(tokenized)}")
     if scheme == "segments":

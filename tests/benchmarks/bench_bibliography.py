@@ -12,12 +12,12 @@ a few references for a few iterations.
 from functools import partial
 
 from common import Split, absent, data_file, parse, print_models, print_tests, skipped, train
+from public_data import load_cora_references
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from threadpoolctl import threadpool_limits
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf.datasets import load_cora_references
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
 from sklearn_hocrf.metrics import extract_segments, segment_f1_score, token_accuracy_score
 
@@ -88,7 +88,7 @@ def load(n_references=None):
     """Return the references, or the first ``n_references`` of either set; None where the data is absent."""
     if absent(TRAIN, TEST):
         return None
-    parts = (load_cora_references(data_file(*file), return_X_y=True) for file in (TRAIN, TEST))
+    parts = (load_cora_references(data_file(*file)) for file in (TRAIN, TEST))
     return Split(*(data[:n_references] for part in parts for data in part))
 
 

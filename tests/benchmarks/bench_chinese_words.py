@@ -19,6 +19,7 @@ from sklearn.preprocessing import FunctionTransformer
 from threadpoolctl import threadpool_limits
 
 from sklearn_hocrf import HighOrderSemiCRF
+from sklearn_hocrf._data.batch import with_blocks
 from sklearn_hocrf._data.segments import segment_features
 from sklearn_hocrf.datasets import load_conll
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SegmentLogOddsEncoder, SequenceFeatureExtractor
@@ -113,7 +114,7 @@ class SeenTwice(TransformerMixin, BaseEstimator):
 
     def transform(self, batch):
         pairs = zip(batch.blocks, self.kept_, strict=True)
-        return batch.with_blocks([block._replace(attributes=block.attributes[kept]) for block, kept in pairs])
+        return with_blocks(batch, [block._replace(attributes=block.attributes[kept]) for block, kept in pairs])
 
 
 def make_features(tag_set, segment_set):

@@ -19,6 +19,7 @@ from bench_memory import MAX_ITER, mebibytes, resident
 from common import Process, data_file, skip_where
 
 from sklearn_hocrf import HighOrderCRF
+from sklearn_hocrf._data.batch import as_sparse
 from sklearn_hocrf.datasets import load_conll
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 
@@ -47,7 +48,7 @@ def load(content, form, n_sentences=None):
     X, y = load_tokens(n_sentences)
     templates = [("v", 0), *(TEMPLATES if content == "vectors and words" else [])]
     batch = SequenceFeatureExtractor(templates, padding="drop").fit_transform(X)
-    return (batch if form == "dense" else batch.as_sparse()), y
+    return (batch if form == "dense" else as_sparse(batch)), y
 
 
 class Gradient:

@@ -22,10 +22,11 @@ from common import (
     with_spread,
 )
 from dense_chain import ByArc
+from public_data import load_ocr_letters
 from threadpoolctl import threadpool_limits
 
 from sklearn_hocrf import HighOrderCRF
-from sklearn_hocrf.datasets import load_ocr_letters, make_digit_words
+from sklearn_hocrf.datasets import make_digit_words
 
 # (max_order, all_pairs, fit_intercept) -> optimum and letter accuracy; a separate implementation's, for fold 0
 KNOWN = {

@@ -12,10 +12,11 @@ from pathlib import Path
 
 import numpy as np
 from common import absent, data_file, fit_quietly
+from public_data import load_cora_references
 from sklearn.linear_model import LogisticRegression
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, make_pipeline
-from sklearn_hocrf.datasets import load_conll, load_cora_references
+from sklearn_hocrf.datasets import load_conll
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 from sklearn_hocrf.feature_extraction._token_functions import as_function
 
@@ -30,7 +31,7 @@ def reason_to_skip():
 
 def model_of_references(model):
     """Return a pipeline fitted on references, and some of them."""
-    X, y = load_cora_references(data_file(*REFERENCES), return_X_y=True)
+    X, y = load_cora_references(data_file(*REFERENCES))
     templates = [("w", -1), ("w", 0), ("w", 1), ("prefix3", 0), ("suffix3", 0)]
     extractor = SequenceFeatureExtractor(templates, token_features=["prefix3", "suffix3"])
     fitted = fit_quietly(make_pipeline(extractor, model), X, y)

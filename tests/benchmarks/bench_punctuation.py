@@ -8,9 +8,10 @@ here the problems are solved, so objectives must be at or below the published on
 SKLEARN_HOCRF_DATA or ../shared/data. ``--quick`` trains on a few dialogues for a few iterations.
 """
 
-from itertools import combinations
+from itertools import chain, combinations
 
 from common import Split, absent, data_file, parse, print_models, print_tests, skipped, train
+from sklearn.metrics import f1_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from threadpoolctl import threadpool_limits
@@ -18,7 +19,6 @@ from threadpoolctl import threadpool_limits
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf.datasets import load_conll
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
-from sklearn_hocrf.metrics import token_f1_score
 
 TRAIN, TEST = ("punctuation", "punc.tr"), ("punctuation", "punc.ts")
 MARKS = [",", ".", "?"]
@@ -118,11 +118,17 @@ def decode_punctuation(y):
     return [[label.rpartition("-")[0] or label for label in labels] for labels in y]
 
 
+def token_f1(truth, predicted, average="micro"):
+    """Return the F1 of the marks, over the words of all dialogues."""
+    flat = [list(chain.from_iterable(y)) for y in (truth, predicted)]
+    return f1_score(*flat, labels=MARKS, average=average, zero_division=0)
+
+
 def score(y_test, y_pred):
     """Return the marks that are found, their F1 one by one, and that of all."""
     truth, predicted = decode_punctuation(y_test), decode_punctuation(y_pred)
-    f1 = [*token_f1_score(truth, predicted, labels=MARKS, average=None, zero_division=0)]
-    f1.append(token_f1_score(truth, predicted, labels=MARKS, average="micro", zero_division=0))
+    f1 = [*token_f1(truth, predicted, average=None)]
+    f1.append(token_f1(truth, predicted))
     return predicted, [100 * value for value in f1]
 
 
@@ -139,7 +145,7 @@ def main(arguments=None):
     print_models(fitted, ["F1 of ,", ".", "?", "all"], OBJECTIVE, PUBLISHED)
     pairs = [("SC^2", "SC^1"), ("SC^3", "SC^2"), ("SC^2", "C^2"), ("C^2", "C^1")]
     found, truth = {name: one.found for name, one in fitted.items()}, decode_punctuation(data.y_test)
-    print_tests(truth, found, pairs, token_f1_score, labels=MARKS, average="micro")
+    print_tests(truth, found, pairs, token_f1)
 
 
 if __name__ == "__main__":

@@ -18,11 +18,12 @@ import time
 import common
 import numpy as np
 from common import TURKISH, data_file, fit_quietly, words_and_tags
+from public_data import load_ocr_letters
 from sklearn.model_selection import GroupKFold
 from threadpoolctl import threadpool_limits
 
 from sklearn_hocrf import HighOrderCRF, make_pipeline
-from sklearn_hocrf.datasets import load_conll, load_ocr_letters
+from sklearn_hocrf.datasets import load_conll
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 from sklearn_hocrf.metrics import segment_f1_score
 from sklearn_hocrf.model_selection import PenaltySearchCV

@@ -20,6 +20,7 @@ from sklearn_hocrf._data.batch import SequenceBatch
 from sklearn_hocrf._objectives import NegativeLogLikelihood
 from sklearn_hocrf.metrics import randomization_test
 
+sys.path.append(str(Path(__file__).resolve().parents[2] / "notebooks"))  # which have the loaders of public data
 TURKISH = [("ud_turkish_morphology", f"{part}.tsv.gz") for part in ("train", "test")]
 
 

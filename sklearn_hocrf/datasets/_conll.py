@@ -1,17 +1,186 @@
-"""Write files with one token per line."""
+"""Read and write files with one token per line, plain or gzipped. Errors of reading name the file and the line."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypedDict, Unpack, overload
+
+from sklearn.utils import Bunch
 
 from .._validation._messages import short
-from ._files import split_fields
-from ._lines import LINE_END, MAX_LINE, check_encoding
+from ._lines import LINE_END, MAX_LINE, check_encoding, read_lines
+
+__all__ = ["dump_conll", "load_conll"]
 
 ABSENT = "_"
+N_CONLLU = 10  # columns of CoNLL-U
+NO_WORD = re.compile(r"[0-9]+[-.][0-9]+")  # a range of words, or an empty node
+BLANKS = re.compile("[ \t]+")  # not str.split(): U+00A0 and U+3000 are parts of tokens
+
+
+class _ConllOptions(TypedDict, total=False):
+    target: str | None
+    separator: str | None
+    comment: str | None
+    encoding: str
+    max_bytes: int | None
+    max_line: int
+
+
+@overload
+def load_conll(
+    path: str | PathLike,
+    columns: Sequence[str | None] | None = None,
+    *,
+    return_X_y: Literal[True],
+    **options: Unpack[_ConllOptions],
+) -> tuple[list[list[dict[str, str]]], list[list[str]]]: ...
+@overload
+def load_conll(
+    path: str | PathLike,
+    columns: Sequence[str | None] | None = None,
+    *,
+    return_X_y: Literal[False] = False,
+    **options: Unpack[_ConllOptions],
+) -> Bunch: ...
+def load_conll(
+    path: str | PathLike,
+    columns: Sequence[str | None] | None = None,
+    *,
+    target: str | None = None,
+    separator: str | None = None,
+    comment: str | None = None,
+    encoding: str = "utf-8-sig",
+    max_bytes: int | None = None,
+    max_line: int = MAX_LINE,
+    return_X_y: bool = False,
+) -> Bunch | tuple[list[list[dict[str, str]]], list[list[str]]]:
+    """Load a file in the format of the CoNLL shared tasks: a token per line, an empty line between sequences.
+
+    In CoNLL-U, which has ten columns, of which the first numbers the words 1, 2, 3 ..., the lines of ranges (1-2) and
+    of empty nodes (3.1) are left out. It needs ``separator="\\t"`` and ``comment="#"``.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file, plain or gzipped.
+    columns : sequence of (str or None), default=None
+        Names of the columns; None skips a column. By default the columns are numbered "0", "1", ...
+    target : str, default=None
+        Name of the column that holds the labels. By default the last column that is not skipped.
+    separator : str, default=None
+        Text between two columns, such as a tab. By default any run of spaces and tabs.
+    comment : str, default=None
+        Lines that start with this text are skipped. By default no lines are skipped, because the hash sign is a token
+        in some corpora.
+    encoding : str, default="utf-8-sig"
+        Text encoding of the file, such as "utf-16" or "latin-1". By default UTF-8, with or without a byte order mark.
+    max_bytes : int, default=None
+        Maximum size of the text in bytes, after decompression. By default 2**30, and for a gzip file at most 128 times
+        its own size (at least 2**20): a small file beyond this ratio is not data, but could fill the memory.
+    max_line : int, default=2**20
+        Maximum number of characters in a line.
+    return_X_y : bool, default=False
+        Whether to return ``(data, target)`` instead of a Bunch.
+
+    Returns
+    -------
+    bunch : :class:`~sklearn.utils.Bunch`
+        With ``data``, a list of sequences, each a list of tokens, each a dict {column name: str}; ``target``, the
+        labels, a list of lists of str; ``columns``, the names of the columns in ``data``.
+
+    Raises
+    ------
+    ValueError
+        If a line has a different number of columns, is not text in this encoding, or is too long; if the file is too
+        large or damaged, or contains no sequences; if ``target`` is not a column, or is the only column; if the
+        encoding does not exist.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from sklearn_hocrf.datasets import load_conll
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder, "train.txt")
+    ...     _ = path.write_text("Rates NNS B-NP\\nfell VBD B-VP\\n\\nWhy WRB B-ADVP\\n")
+    ...     X, y = load_conll(path, columns=["word", "pos", "chunk"], return_X_y=True)
+    >>> X[0]
+    [{'word': 'Rates', 'pos': 'NNS'}, {'word': 'fell', 'pos': 'VBD'}]
+    >>> y
+    [['B-NP', 'B-VP'], ['B-ADVP']]
+    """
+    if isinstance(columns, str):
+        raise ValueError(f"columns must be a sequence of names, one for each column of the file, not {short(columns)}")
+    n_columns = None if columns is None else len(columns)
+    lines = read_lines(path, encoding=encoding, max_bytes=max_bytes, max_line=max_line)
+    sequences = _read_columns(path, lines, n_columns, separator, comment)
+    if columns is None:
+        columns = [str(number) for number in range(len(sequences[0][0]))]
+    kept = [(number, name) for number, name in enumerate(columns) if name is not None]
+    names = [name for _, name in kept]
+    if len(set(names)) < len(names):
+        raise ValueError(f"two columns have the same name: {short(names)}")
+    if target is None and names:
+        target = names[-1]
+    if target not in names:
+        raise ValueError(f"{path}: target={short(target)} is not among the columns {short(names)}")
+    if len(names) < 2:
+        raise ValueError(f"{path}: no column is left besides the target {short(target)}")
+    label = columns.index(target)
+    kept = [(number, name) for number, name in kept if name != target]
+    X = [[{name: token[number] for number, name in kept} for token in tokens] for tokens in sequences]
+    y = [[token[label] for token in tokens] for tokens in sequences]
+    return (X, y) if return_X_y else Bunch(data=X, target=y, columns=[name for _, name in kept])
+
+
+def _read_columns(
+    path: str | PathLike,
+    lines: Iterable[tuple[int, str]],
+    n_columns: int | None,
+    separator: str | None,
+    comment: str | None,
+) -> list[list[list[str]]]:
+    """Return sequences of tokens with columns: one token per line, an empty line after each sequence."""
+    sequences: list[list[list[str]]] = []
+    tokens: list[list[str]] = []
+    for number, line in lines:
+        if not line.strip(" \t"):
+            if tokens:
+                sequences.append(tokens)
+                tokens = []
+            continue
+        if comment is not None and line.startswith(comment):
+            continue
+        fields = _split_fields(line, separator)
+        if n_columns is None:
+            n_columns = len(fields)
+        if len(fields) != n_columns:
+            raise ValueError(f"{path}, line {number}: expected {n_columns} columns, found {len(fields)}: {short(line)}")
+        tokens.append(fields)
+    if tokens:
+        sequences.append(tokens)
+    if not sequences:
+        raise ValueError(f"{path} contains no sequences")
+    return list(map(_words, sequences)) if n_columns == N_CONLLU else sequences
+
+
+def _words(tokens: list[list[str]]) -> list[list[str]]:
+    """Return the words of a sentence in CoNLL-U; all tokens, if their first column does not number the others."""
+    words = [fields for fields in tokens if not NO_WORD.fullmatch(fields[0])]
+    are_numbered = [fields[0] for fields in words] == [str(number + 1) for number in range(len(words))]
+    return words if words and are_numbered else tokens
+
+
+def _split_fields(line: str, separator: str | None) -> list[str]:
+    """Return the columns of a line; None means that runs of spaces and tabs separate them."""
+    return BLANKS.split(line.strip(" \t")) if separator is None else line.split(separator)
+
+
+# --- writing ----------------------------------------------------------------------------------------------------------
 
 
 def dump_conll(
@@ -164,7 +333,7 @@ def _line(fields: list[str], separator: str | None, *, is_first: bool, encoding:
     line = (" " if separator is None else separator).join(fields)
     line.encode(encoding)
     is_one_line = not LINE_END.search(line) and "\0" not in line and bool(line.strip(" \t"))
-    if not is_one_line or split_fields(line, separator) != fields:
+    if not is_one_line or _split_fields(line, separator) != fields:
         raise ValueError(
             f"the columns {short(fields)} cannot be separated from each other, or from other lines, in a file"
         )

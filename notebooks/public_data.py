@@ -1,0 +1,75 @@
+"""Public data sets of the notebooks, the tests and the benchmarks, read from a folder of your own.
+
+The environment variable ``SKLEARN_HOCRF_DATA`` names the folder; nothing is downloaded.
+"""
+
+import gzip
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+from sklearn.utils import Bunch
+
+from sklearn_hocrf.datasets import load_conll
+
+N_ROWS, N_COLUMNS = 16, 8  # of a letter image
+
+
+def find_data(*names: str) -> list[Path] | None:
+    """Return the paths of files in the folder of data; None if there is no folder, or any file is absent."""
+    folder = os.environ.get("SKLEARN_HOCRF_DATA")
+    paths = [Path(folder, name) for name in names] if folder else []
+    return paths if paths and all(path.is_file() for path in paths) else None
+
+
+def load_cora_references(path: str | Path) -> tuple[list[list[str]], list[list[str]]]:
+    """Return the words of bibliographic references and their fields: author, title, date ...
+
+    The Cora references in the split and tokenisation of Cuong, Ye, Lee and Chieu (JMLR 15, 2014): ``ref.train`` or
+    ``ref.test`` of their HOSemiCRF release. A segment is a run of equal fields.
+    """
+    X, y = load_conll(path, ["word", "field"], return_X_y=True)
+    return [[token["word"] for token in tokens] for tokens in X], y
+
+
+def load_ud_chinese(path: str | Path, *, max_word_length: float = np.inf) -> tuple[list[list[str]], list[list[tuple]]]:
+    """Return Chinese sentences as characters, with their words as segments (start, stop, "_").
+
+    Made for the treebank UD Chinese GSD (universaldependencies.org; Nivre et al., LREC 2016) in the CoNLL-U format.
+    Sentences with a word of more than ``max_word_length`` characters are left out.
+    """
+    columns = [None, "form", None, "upos", *[None] * 6]
+    sentences, _ = load_conll(path, columns, separator="\t", comment="#", return_X_y=True)
+    X, y = [], []
+    for sentence in sentences:
+        words = [token["form"] for token in sentence]
+        if max(map(len, words)) <= max_word_length:
+            ends = np.cumsum([len(word) for word in words]).tolist()
+            X.append(list("".join(words)))
+            y.append([(stop - len(word), stop, "_") for word, stop in zip(words, ends, strict=True)])
+    return X, y
+
+
+def load_ocr_letters(path: str | Path, *, folds: Iterable[int] | None = None) -> Bunch:
+    """Return handwritten words: binary images of 16 rows of 8 pixels for each letter.
+
+    Kassel's words as cleaned by Taskar (``letter.data``, 2003, plain or gzipped): 6877 words in ten folds. They are
+    written copies of only 55 distinct words, and every fold contains all of them: mention this when you report
+    accuracies. The result has ``data``, a list of arrays of shape (T, 128), uint8, 1 for ink; ``target``, a list of
+    lists of letters; ``fold``, an array of shape (n_words,); ``feature_names``, 128 names ``p_row_column``.
+    """
+    data, target, fold, pixels, letters = [], [], [], [], []
+    with (gzip.open if Path(path).suffix == ".gz" else open)(path, "rt", encoding="ascii") as file:
+        for line in file:
+            _, letter, next_letter, _, _, word_fold, *image = line.split()
+            letters.append(letter)
+            pixels.append(image)
+            if next_letter == "-1":
+                if folds is None or int(word_fold) in folds:
+                    data.append(np.array(pixels, dtype=np.uint8))
+                    target.append(letters)
+                    fold.append(int(word_fold))
+                pixels, letters = [], []
+    names = [f"p_{row}_{column}" for row in range(N_ROWS) for column in range(N_COLUMNS)]
+    return Bunch(data=data, target=target, fold=np.array(fold), feature_names=names)
