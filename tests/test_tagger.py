@@ -12,6 +12,7 @@ import sys
 import threading
 import tracemalloc
 import zipfile
+from functools import partial
 from pathlib import Path
 
 import numpy as np
