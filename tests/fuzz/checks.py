@@ -1009,7 +1009,8 @@ def table_of(tokens, names):
 
 def as_batch(arrays):
     offsets = np.append(0, np.cumsum(list(map(len, arrays))))
-    return SequenceBatch.from_csr(sparse.csr_array(np.concatenate(arrays)), offsets)
+    names = [f"x{i}" for i in range(arrays[0].shape[1])]
+    return SequenceBatch.from_csr(sparse.csr_array(np.concatenate(arrays)), offsets, names)
 
 
 ROUTES = {  # how training and test tokens, and the estimator, look on another way
@@ -1038,9 +1039,6 @@ def check_routes(case):
         other.fit(X, y)
     second = other[-1] if isinstance(other, Pipeline) else other
     require(first.patterns_ == second.patterns_, "other patterns", first.patterns_, second.patterns_)
-    if not case.segments:
-        certain = new(case.max_order).fit(case.tokens, [[{label: 1.0} for label in labels] for labels in y])
-        require((certain.coef_ != first.coef_).nnz == 0, "other weights for labels of probability 1")
     exact = case.route in ("vectorizer", "jobs")
     tolerance = 0 if exact else 1e-9
     require_close(second.coef_.toarray(), first.coef_.toarray(), "other weights", tolerance, tolerance)
