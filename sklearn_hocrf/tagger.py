@@ -44,7 +44,7 @@ import os
 import re
 import threading
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from itertools import groupby, pairwise
@@ -103,10 +103,8 @@ def export_tagger(
     Parameters
     ----------
     model : HighOrderCRF, or pipeline, search or calibrated model with one
-        Before it, there may be one :class:`~sklearn_hocrf.feature_extraction.SequenceFeatureExtractor`, before which
-        there may be :class:`~sklearn_hocrf.feature_extraction.PhraseFeatures`, or one
-        :class:`~sklearn_hocrf.feature_extraction.TemplateVectorizer` or
-        :class:`~sklearn_hocrf.feature_extraction.SequenceDictVectorizer`. Alone, it takes feature dicts or names.
+        Before it, there may be one :class:`~sklearn_hocrf.feature_extraction.SequenceFeatureExtractor`. Alone, it takes
+        feature dicts or names.
     path : str or path
         A file of that name is replaced, at once and whole.
     dtype : {"float32", "float64"}, default="float32"
@@ -198,6 +196,28 @@ FUNCTIONS: dict[str, Callable] = {
     "has_hyphen": _has_hyphen,
     "length": len,
 }
+
+
+def longest_by_first(phrases: Collection[tuple[str, ...]]) -> dict[str, int]:
+    """Return the length of the longest phrase that begins with each word."""
+    longest: dict[str, int] = {}
+    for words in phrases:
+        longest[words[0]] = max(longest.get(words[0], 0), len(words))
+    return longest
+
+
+def phrase_marks(words: list, phrases: Collection[tuple[str, ...]], longest: Mapping) -> list:
+    """Return B, I, E or S for the words of phrases, else None: the longest phrase at each place, from the left."""
+    marks: list = [None] * len(words)
+    t = 0
+    while t < len(words):
+        n = min(longest.get(words[t], 0), len(words) - t)
+        while n and tuple(words[t : t + n]) not in phrases:
+            n -= 1
+        if n:
+            marks[t : t + n] = ["S"] if n == 1 else ["B", *"I" * (n - 2), "E"]
+        t += max(n, 1)
+    return marks
 
 
 def named_function(name: str) -> Callable | None:
@@ -666,13 +686,17 @@ class _Strings(_Names):
     """Attributes that templates of CRF++ or Wapiti make of columns of texts."""
 
     def __init__(self, features, arrays, weights, functions):
-        _require(features.keys() == {"kind", "templates", "outside"}, "features")
+        _require(features.keys() - {"fields"} == {"kind", "templates", "outside"}, "features")
         super().__init__({"kind": "names"}, arrays, weights, functions)
         self.outside = _get(features, "outside", str)
         _require(self.outside in ("crf++", "wapiti"), "outside")
         self.templates = list(map(self._template, _get(features, "templates", list)))  # formats, and their places
         self.places = dict.fromkeys(place for _, places in self.templates for place in places)
         self.fields = list(range(1 + max((column for _, column, _ in self.places), default=0)))
+        if "fields" in features:  # names of the columns, for tokens that are dicts
+            names = _get(features, "fields", list)
+            _require(len(names) == len(self.fields) and all(isinstance(name, (str, int)) for name in names), "fields")
+            self.fields = names
 
     def _template(self, entry):
         _require(isinstance(entry, list) and len(entry) % 2 == 1, "a template")
@@ -696,6 +720,8 @@ class _Strings(_Names):
 
     def _row(self, token, t):
         columns = (token,) if isinstance(token, str) else token
+        if isinstance(token, Mapping):
+            columns = tuple(map(token.get, self.fields))
         if not isinstance(columns, (list, tuple)) or not all(isinstance(column, str) for column in columns):
             raise TypeError(f"position {t}: a token must be texts in columns, got {token!r:.60}")
         if len(columns) < len(self.fields):
@@ -907,27 +933,13 @@ class _Phrases:
     def read(self, texts):
         """Take the texts of all phrases."""
         for name, size in self.lists.items():
-            phrases, longest = {tuple(text.split("\0")) for text in texts.take(size)}, {}
-            for words in phrases:
-                longest[words[0]] = max(longest.get(words[0], 0), len(words))
-            self.lists[name] = phrases, longest
+            phrases = {tuple(text.split("\0")) for text in texts.take(size)}
+            self.lists[name] = phrases, longest_by_first(phrases)
 
     def marks(self, values) -> list:
-        """Return the marks of the values of a field by each list: the longest phrase at each place, from the left."""
+        """Return the marks of the values of a field by each list."""
         words = [self.normal(value) if isinstance(value, str) else None for value in values]
-        found = []
-        for phrases, longest in self.lists.values():
-            marks: list = [None] * len(words)
-            t = 0
-            while t < len(words):
-                n = min(longest.get(words[t], 0), len(words) - t)
-                while n and tuple(words[t : t + n]) not in phrases:
-                    n -= 1
-                if n:
-                    marks[t : t + n] = ["S"] if n == 1 else ["B", *"I" * (n - 2), "E"]
-                t += max(n, 1)
-            found.append(marks)
-        return found
+        return [phrase_marks(words, *of_list) for of_list in self.lists.values()]
 
 
 class _Templates:
@@ -1128,7 +1140,7 @@ class Tagger:
         nothing is shared.
     functions : dict or None, default=None
         The model's token features that are functions of yours, by the name of the token feature, and your ``normalize``
-        of :class:`~sklearn_hocrf.feature_extraction.PhraseFeatures`, by the name of its first list.
+        of :func:`~sklearn_hocrf.feature_extraction.phrases`, by the name of the token feature.
 
     Attributes
     ----------

@@ -38,7 +38,7 @@ from sklearn.svm import LinearSVC
 from test_peers import tagged_sentences
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf.feature_extraction import SequenceDictVectorizer
+from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 
 COSTS = st.sampled_from([0.0, 1.0, 0.75])
 WEIGHTS = np.array([1.0, 0.5, 2.0, 0.0, 3.0, 1.0])
@@ -663,7 +663,7 @@ def test_what_is_left_works(estimator, objective):
     if estimator is HighOrderSemiCRF:
         assert crf.predict_segments(X[:1])[0][0][0] == 0
     search = GridSearchCV(
-        make_pipeline(SequenceDictVectorizer(), estimator(random_state=0, max_iter=20)),
+        make_pipeline(SequenceFeatureExtractor("attributes"), estimator(random_state=0, max_iter=20)),
         {f"{estimator.__name__.lower()}__objective": [objective, "likelihood"]},
         cv=2,
         error_score="raise",

@@ -1,20 +1,35 @@
-"""Functions of the text of one token, named by strings.
+"""Token functions: functions of the text of one token, and phrases of lists.
 
-Those with names are written in ``tagger``, which may import nothing of this package. They are called once per distinct
-text, not once per token, so plain Python is fast enough. A function returns a str (one attribute per distinct value), a
-number (a real-valued attribute), a bool (an indicator) or None (no attribute).
+Those with names, and the search for phrases, are written in ``tagger``, which may import nothing of this package.
+Functions are called once per distinct text, not once per token, so plain Python is fast enough. They return a str (one
+attribute per distinct value), a number (a real-valued attribute), a bool (an indicator) or None (no attribute).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain, islice, pairwise
+from typing import Any
 
 import numpy as np
 
+from .._data.checks import short
+from .._data.columns import TokenColumn
+from .._data.texts import pack_texts, unpack_texts
 from .._validation import warn_user
-from ..tagger import FUNCTIONS, named_function
+from ..tagger import FUNCTIONS, longest_by_first, named_function, phrase_marks
+from ._columns import is_text, text_column
 
-__all__ = ["affix_names", "as_function", "is_token_function", "named_functions", "token_function", "warn_if_local"]
+__all__ = [
+    "Phrases",
+    "affix_names",
+    "as_function",
+    "is_token_function",
+    "named_functions",
+    "phrases",
+    "token_function",
+    "warn_if_local",
+]
 
 
 def affix_names(longest: int) -> list[str]:
@@ -43,6 +58,7 @@ def as_function(function: Callable | str) -> Callable:
 
 def warn_if_local(function, what) -> None:
     """Warn if a user-defined function cannot be pickled; ``what`` names the parameter that holds it."""
+    function = function.normalize if isinstance(function, Phrases) else function
     function = getattr(function, "func", function)  # of a functools.partial
     if "<" in getattr(function, "__qualname__", ""):  # <lambda>, <locals>
         warn_user(
@@ -86,3 +102,137 @@ def _field_and_function(spec, default_field):
     if not callable(function):
         raise TypeError(f"token_features: {function!r} must be a callable or the name of a token function")
     return field, function, getattr(function, "__name__", type(function).__name__)
+
+
+class Phrases:
+    """A token function that marks the tokens inside phrases; :func:`phrases` makes it.
+
+    Parameters
+    ----------
+    words : iterable of tuple of str
+        The words of each phrase, normalised.
+    normalize : "casefold", callable or None
+        What is done to tokens before they are compared.
+    """
+
+    __name__ = "phrases"  # of the features, if the user gives no other
+
+    def __init__(self, words: Iterable[tuple[str, ...]], normalize: str | Callable[[str], str] | None):
+        self.words, self.normalize = dict.fromkeys(words), normalize  # a set that keeps the order
+        self._longest = longest_by_first(self.words)
+
+    def column(self, column: Any, offsets: np.ndarray, name: str) -> TokenColumn:
+        """Return the marks of a column of texts; ``name`` is that of the token feature."""
+        if not is_text(column):
+            raise ValueError(f"the token feature {name!r} marks phrases in texts, but its field holds numbers")
+        words = np.array([*self._normalised(column.values), None], dtype=object)[column.codes].tolist()
+        sequences = (words[start:stop] for start, stop in pairwise(offsets.tolist()))
+        return text_column(list(chain.from_iterable(phrase_marks(own, self.words, self._longest) for own in sequences)))
+
+    def __call__(self, tokens: Any, starts: np.ndarray, stops: np.ndarray) -> np.ndarray:
+        """Return which segments of a sequence are phrases: a function for a :class:`SegmentFeatureExtractor`."""
+        columns = list(tokens.values()) if isinstance(tokens, Mapping) else [tokens]
+        texts = next((column for column in columns if column.dtype == object), None)
+        if texts is None:
+            raise ValueError("the tokens are numbers, but phrases are texts")
+        words, found = self._normalised(texts), [-1]
+        for start, word in enumerate(words):
+            most = min(self._longest.get(word, 0), len(words) - start)
+            ends = range(start + 1, start + most + 1)
+            found += [start * len(words) + end for end in ends if tuple(words[start:end]) in self.words]
+        return np.isin(starts * len(words) + stops, found)
+
+    def _normalised(self, texts: Iterable[str | None]) -> list[Any]:
+        normal = _normalizer(self.normalize)
+        return [None if text is None else normal(text) for text in texts]
+
+    def __repr__(self) -> str:
+        options = "" if self.normalize == "casefold" else f", normalize={self.normalize!r}"
+        return f"phrases(<{len(self.words)} phrases>{options})"
+
+    def __deepcopy__(self, memo: dict) -> Phrases:
+        return self  # it never changes
+
+    def __getstate__(self) -> dict:
+        words = pack_texts(chain.from_iterable(self.words))
+        return {"words": words, "n_words": np.array(list(map(len, self.words)), np.int64), "normalize": self.normalize}
+
+    def __setstate__(self, state: dict) -> None:
+        texts = iter(unpack_texts(state["words"]))
+        words = [tuple(islice(texts, n)) for n in state["n_words"].tolist()]
+        self.__init__(words, state["normalize"])  # type: ignore[misc]
+
+
+def _normalizer(normalize) -> Callable[[str], str]:
+    return str.casefold if isinstance(normalize, str) else normalize or str
+
+
+def phrases(
+    phrases: Iterable[str | Sequence[str]], *, normalize: str | Callable[[str], str] | None = "casefold"
+) -> Phrases:
+    """Make a token function that marks the tokens inside phrases of a list, such as names of cities or journals.
+
+    Its values are "B", "I" and "E" at the first, inner and last token of a phrase, "S" at a phrase of one token, and
+    None elsewhere. Of phrases that overlap, the one that begins first is marked, and of those that begin at the same
+    token the longest.
+
+    Parameters
+    ----------
+    phrases : iterable of str or sequences of str
+        A text is split at white space. A list or tuple of tokens is for texts whose tokens are not separated by white
+        space.
+    normalize : "casefold", callable or None, default="casefold"
+        Applied to each distinct token and to each word of the phrases before they are compared; a callable gets and
+        returns a str. None means no change.
+
+    Returns
+    -------
+    function : token function
+        An element of `token_features` of a :class:`SequenceFeatureExtractor`. In `functions` of a
+        :class:`SegmentFeatureExtractor` it tells whether segments are phrases, by the first text field of the tokens.
+
+    Raises
+    ------
+    TypeError
+        If `phrases` is a text or not iterable, or if a phrase is not a text or a list of texts.
+    ValueError
+        If a phrase has no words, or if `normalize` is another text.
+
+    See Also
+    --------
+    SegmentLogOddsEncoder : Learns from y how often a phrase was a segment.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf.feature_extraction import (
+    ...     SegmentFeatureExtractor,
+    ...     SequenceFeatureExtractor,
+    ...     phrases,
+    ... )
+    >>> city = phrases(["Oslo", "New York", "New York City"])
+    >>> X = [["in", "new", "york", "and", "Oslo"]]
+    >>> tokens = SequenceFeatureExtractor(
+    ...     [("w", 0), ("city", 0), (("city", 0), ("city", 1))],
+    ...     token_features={"city": city},
+    ... )
+    >>> tokens.fit(X).get_feature_names_out()[5:].tolist()
+    ['city[0]=B', 'city[0]=E', 'city[0]=S', 'city[0]|city[1]=B|E', 'city[0]|city[1]=S|__EOS__']
+    >>> segments = SegmentFeatureExtractor(functions={"city": city}, scheme="bio")
+    >>> segments.fit(X, [["O", "B", "I", "O", "B"]]).get_feature_names_out().tolist()
+    ['city']
+    """
+    if not (normalize is None or normalize == "casefold" or callable(normalize)):
+        raise ValueError(f"normalize must be 'casefold', a function or None, got {short(normalize)}")
+    if isinstance(phrases, (str, bytes)) or not isinstance(phrases, Iterable):
+        raise TypeError(f"phrases must be an iterable of phrases, got {short(phrases)}")
+    found: list[Sequence[str]] = []
+    for i, phrase in enumerate(phrases):
+        words = phrase.split() if isinstance(phrase, str) else phrase
+        if not isinstance(words, (list, tuple)) or not all(isinstance(word, str) for word in words):
+            raise TypeError(f"phrases[{i}] must be a text or a list of texts, got {short(phrase)}")
+        if not words:
+            raise ValueError(f"phrases[{i}] has no words")
+        found.append(words)
+    normal = _normalizer(normalize)
+    normal_of = {word: normal(word) for word in dict.fromkeys(chain.from_iterable(found))}
+    return Phrases((tuple(map(normal_of.__getitem__, words)) for words in found), normalize)

@@ -36,8 +36,7 @@ from common import (
 )
 from threadpoolctl import threadpool_limits
 
-from sklearn_hocrf import HighOrderCRF
-from sklearn_hocrf.feature_extraction import SequenceBatch
+from sklearn_hocrf import HighOrderCRF, SequenceBatch
 
 TOKENS, LARGE, PART = 10_000_000, 50_000_000, 1_000_000
 ITERATIONS = 2  # each is a gradient or more, after the first one

@@ -1,4 +1,4 @@
-"""PhraseFeatures on real data: do lists of names help where the labelled data are all that there is, and beyond?
+"""Phrases of lists on real data: do lists of names help where the labelled data are all that there is, and beyond?
 
     OMP_NUM_THREADS=1 python tests/benchmarks/bench_phrases.py [--tasks T ...] [--quick] [--speed]
 
@@ -28,11 +28,8 @@ from scipy import sparse
 from sklearn_hocrf import HighOrderCRF
 from sklearn_hocrf.datasets import load_conll
 from sklearn_hocrf.feature_extraction import (
-    PhraseFeatures,
-    SequenceDictVectorizer,
     SequenceFeatureExtractor,
-    TemplateVectorizer,
-    read_templates,
+    phrases,
 )
 from sklearn_hocrf.metrics import extract_segments, segment_f1_score, sequence_accuracy_score, token_accuracy_score
 
@@ -63,10 +60,12 @@ def phrases_of(tokens, y, kinds, scheme):
 
 def marks(tokens, lists):
     """Return a dict of marks for each token of each sequence."""
-    batch = PhraseFeatures(lists, normalize=bare).fit_transform(tokens)
-    columns = {kind: [*batch.columns[kind].values, None] for kind in lists}
-    codes = zip(*(batch.columns[kind].codes.tolist() for kind in lists), strict=True)
-    found = [{kind: columns[kind][c] for kind, c in zip(lists, of, strict=True) if c >= 0} for of in codes]
+    functions = {kind: phrases(found, normalize=bare) for kind, found in lists.items()}
+    extractor = SequenceFeatureExtractor([], functions)
+    batch = extractor.fit_transform(tokens)
+    names = [name.split("[0]=") for name in extractor.get_feature_names_out().tolist()]
+    rows = np.split(batch.indices, batch.indptr[1:-1])
+    found = [dict(names[feature] for feature in row.tolist()) for row in rows]
     return [found[a:b] for a, b in zip(batch.offsets[:-1], batch.offsets[1:], strict=True)]
 
 
@@ -155,7 +154,7 @@ def cross_validated(name, tokens, y, dicts, features, params, kinds, n_folds):
     X = features.fit_transform(dicts)
     for train, test in protocol.shuffled_folds(len(y), n_folds):
         found = cross_marks(tokens, y, train, kinds, "runs")
-        extra = SequenceDictVectorizer().fit(list(map(attributes, part(found, train))))
+        extra = SequenceFeatureExtractor("attributes").fit(list(map(attributes, part(found, train))))
         both = extra.transform(list(map(attributes, found)))
         for predicted, batch in ((without, X), (with_lists, beside(X, both))):
             crf = common.fit_quietly(HighOrderCRF(**params), batch[train], part(y, train))
@@ -177,7 +176,7 @@ def usaddress(is_quick):
     more = [[d | addresses.more(row["tokens"], t) for t, d in enumerate(row["features"])] for row in rows]
     params, found = {"max_order": 2, "sigma_reg": 2.0, "tol": 0.03}, []
     for name, dicts in {"the product's features": own, "more features": more}.items():
-        found += cross_validated(name, tokens, y, dicts, SequenceDictVectorizer(), params, kinds, 10)
+        found += cross_validated(name, tokens, y, dicts, SequenceFeatureExtractor("attributes"), params, kinds, 10)
     return found
 
 
@@ -185,8 +184,7 @@ def anystyle(is_quick):
     kinds = ["journal", "publisher", "location"]
     X, y = (data[:: 10 if is_quick else 1] for data in references.load())
     tokens = [[token[0] for token in reference] for reference in X]
-    patterns = read_templates(protocol.data_file(*references.FILES[2]), style="wapiti")
-    features = TemplateVectorizer(patterns.templates, style="wapiti")
+    features = SequenceFeatureExtractor.from_file(protocol.data_file(*references.FILES[2]), style="wapiti")
     params = references.SHARED | {"max_order": 2}
     return cross_validated("the product's patterns", tokens, y, X, features, params, kinds, 2)
 
@@ -197,20 +195,17 @@ def measure_speed(n_phrases=300_000, n_tokens=1_000_000, n_words=100_000):
     words = np.array([f"word{i}" for i in range(n_words)], dtype=object)
     drawn = words[(np.exp(rng.random(4 * n_phrases + n_tokens) * np.log(n_words))).astype(np.int64) - 1]
     sizes = rng.integers(1, 5, size=n_phrases)
-    phrases = [" ".join(row[:size]) for row, size in zip(drawn[: 4 * n_phrases].reshape(-1, 4), sizes, strict=True)]
+    texts = [" ".join(row[:size]) for row, size in zip(drawn[: 4 * n_phrases].reshape(-1, 4), sizes, strict=True)]
     tokens = drawn[4 * n_phrases :].reshape(-1, 25).tolist()
-    found = PhraseFeatures({"list": phrases})
-    batch = SequenceFeatureExtractor([("w", 0)]).fit_transform(tokens)  # tokens that other features have read
     begun = [time.process_time()]
-    for work in (found.fit, lambda: found.transform(batch), lambda: found.transform(tokens)):
-        work()
+    found = phrases(texts)
+    begun.append(time.process_time())
+    for functions in (), {"list": found}:
+        SequenceFeatureExtractor([("w", 0)], functions).fit_transform(tokens)
         begun.append(time.process_time())
-    build, read, raw = np.diff(begun)
-    print(
-        f"{found.n_phrases_['list']:,} different phrases: {build:.2f} s; a token {1e6 * read / n_tokens:.2f} us,",
-        end=" ",
-    )
-    print(f"with reading it {1e6 * raw / n_tokens:.2f} us")
+    build, without, with_phrases = np.diff(begun)
+    print(f"{found}: {build:.2f} s; a token {1e6 * (with_phrases - without) / n_tokens:.2f} us", end=" ")
+    print(f"beside {1e6 * without / n_tokens:.2f} us for its words")
 
 
 TASKS = {

@@ -28,7 +28,7 @@ from common import Split, absent, data_file, fit_quietly, parse, print_table
 
 from sklearn_hocrf import HighOrderCRF, make_pipeline
 from sklearn_hocrf.datasets import load_conll
-from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor, read_templates
+from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 from sklearn_hocrf.tagger import export_tagger
 
 
@@ -56,7 +56,7 @@ def anystyle(**options):
         tokens, labels = load_conll(data_file("anystyle_references", f"{part}.txt.gz"), return_X_y=True)
         X += [[tuple(token.values()) for token in sequence] for sequence in tokens]
         y += labels
-    templates = read_templates(data_file("anystyle_references", "patterns.txt"))
+    templates = SequenceFeatureExtractor.from_file(data_file("anystyle_references", "patterns.txt"))
     crf = HighOrderCRF(templates.max_order, feature_order=templates.feature_order, l1_reg=0.5, **options)
     return make_pipeline(templates, crf), shuffled(X, y, 2)
 

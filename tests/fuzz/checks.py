@@ -24,16 +24,13 @@ import segment_oracle as so
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import FunctionTransformer
 
-from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, datasets, metrics
+from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, SequenceBatch, datasets, metrics
 from sklearn_hocrf.feature_extraction import (
-    PhraseFeatures,
     SegmentFeatureExtractor,
     SegmentLogOddsEncoder,
-    SequenceDictVectorizer,
     SequenceFeatureExtractor,
-    TokenTransformer,
+    phrases,
 )
 from sklearn_hocrf.model_selection import ConformalSequenceLabeler
 from sklearn_hocrf.settings import PatternSearch
@@ -640,9 +637,10 @@ def test_parts(parts, reading, scheme):
 # --- features of segments -------------------------------------------------------------------------------------------
 
 
-def lengths_and_first(tokens, start, stop):
-    """Return values of a segment, as a function of users would."""
-    return {"n": stop - start, "first": tokens[start], "even": (stop - start) % 2 == 0, "none": None}
+def lengths_and_first(tokens, starts, stops):
+    """Return values of segments, as a function of users would."""
+    n = stops - starts
+    return {"n": n, "first": tokens[starts], "even": n % 2 == 0, "none": [None] * len(n)}
 
 
 def chosen(choice, name):
@@ -810,8 +808,7 @@ def text_blocks(settings, case, gold):
 
 
 def function_values(words, u, v):
-    values = lengths_and_first(words, u, v)
-    named = {"n": float(values["n"]), f"first={values['first']}": 1.0, "even": float(values["even"])}
+    named = {"n": float(v - u), f"first={words[u]}": 1.0, "even": float((v - u) % 2 == 0)}
     return {name: x for name, x in named.items() if x}
 
 
@@ -1059,19 +1056,16 @@ def table_of(tokens, names):
 
 
 def as_batch(arrays):
-    return TokenTransformer(FunctionTransformer()).fit_transform(arrays)
+    offsets = np.append(0, np.cumsum(list(map(len, arrays))))
+    return SequenceBatch.from_csr(sparse.csr_array(np.concatenate(arrays)), offsets)
 
 
 ROUTES = {  # how training and test tokens, and the estimator, look on another way
-    "vectorizer": lambda X, names, crf: (X, make_pipeline(SequenceDictVectorizer(), crf)),
+    "vectorizer": lambda X, names, crf: (X, make_pipeline(SequenceFeatureExtractor("attributes"), crf)),
     "arrays": lambda X, names, crf: (table_of(X, names), crf),
     "csr": lambda X, names, crf: ([sparse.csr_array(array) for array in table_of(X, names)], crf),
     "frames": lambda X, names, crf: ([pd.DataFrame(array, columns=names) for array in table_of(X, names)], crf),
     "batch": lambda X, names, crf: (as_batch(table_of(X, names)), crf),
-    "tokenwise": lambda X, names, crf: (
-        table_of(X, names),
-        make_pipeline(TokenTransformer(FunctionTransformer()), crf),
-    ),
     "shuffled": lambda X, names, crf: ([[dict(reversed(list(token.items()))) for token in s] for s in X], crf),
     "summed": lambda X, names, crf: ([[dict(plain.row_of(token)) for token in s] for s in X], crf),
     "jobs": lambda X, names, crf: (X, crf.set_params(n_jobs=2)),
@@ -1503,40 +1497,42 @@ def check_phrases(case):
     own = {"upper": str.upper}.get(case.normalize, case.normalize)
     normal = {"casefold": str.casefold, None: str}.get(own, own)
     make = {
-        "texts": lambda text: text,
         "tuples": lambda text: (text, "N"),
         "dicts": lambda text: {"w": text, "p": "N"},
-        "columns": lambda text: text,
         "batch": lambda text: (text, "N"),
-    }[case.form]
+    }.get(case.form, lambda text: text)
     X = [[make(text) for text in s] for s in case.sequences]
-    field = 0 if case.form == "tuples" else None
-    options = {"fields": ["w", "p"]} if case.form == "batch" else {}
+    names = {"texts": ["w"], "columns": ["w"], "tuples": [0, 1]}.get(case.form, ["w", "p"])
     if case.form == "columns":
         X = [np.array(s, dtype=object) for s in X]
-    phrases = PhraseFeatures(lists, field=field, normalize=own, **options)
-    names = {"texts": ["w"], "columns": ["w"], "tuples": [0, 1]}.get(case.form, ["w", "p"])
-    wrong = not lists or not all(words for found in split.values() for words in found)
-    taken = any(name in names for name in lists) and any(map(len, X))
+    wrong = not all(words for found in split.values() for words in found)
+    wrong |= any(name in names for name in lists) or not any(map(len, X))
     with Unchanged(X, lists):
         try:
-            batch = phrases.fit_transform(X)
+            functions = {name: phrases(found, normalize=own) for name, found in lists.items()}
+            options = {"fields": ["w", "p"]} if case.form == "batch" else {}
+            extractor = SequenceFeatureExtractor([], functions, **options)
+            table = extractor.fit_transform(X).toarray()
         except DOCUMENTED as error:
-            require(wrong or any(name in names for name in lists), "good phrases were refused", str(error))
+            require(wrong, "good phrases were refused", str(error))
             return refusal(error)
-    require(not wrong and not taken, "what is no list of phrases was taken")
+    require(not wrong, "what is no list of phrases was taken")
+    made = [Counter() for _ in range(len(table))]
+    for name, column in zip(extractor.get_feature_names_out().tolist(), table.T, strict=True):
+        for t in np.flatnonzero(column).tolist():
+            made[t][name] += column[t]
+    expected = [Counter() for _ in table]
+    starts = np.cumsum([0, *map(len, case.sequences)]).tolist()
     for name, found in split.items():
-        known, column = {tuple(map(normal, words)) for words in found}, batch.columns[name]
-        marks = [None if code < 0 else column.values[code] for code in column.codes.tolist()]
-        for n, s in enumerate(case.sequences):
-            words, expected, t = [None if text is None else normal(text) for text in s], [], 0
+        known = {tuple(map(normal, words)) for words in found}
+        for start, s in zip(starts, case.sequences, strict=False):
+            words, t = [None if text is None else normal(text) for text in s], 0
             while t < len(s):
-                sizes = [k for k in range(1, len(s) - t + 1) if tuple(words[t : t + k]) in known]
-                k = max(sizes, default=0)
-                expected += [None] if not k else ["S"] if k == 1 else ["B", *"I" * (k - 2), "E"]
+                k = max((k for k in range(1, len(s) - t + 1) if tuple(words[t : t + k]) in known), default=0)
+                for i, mark in enumerate([] if not k else ["S"] if k == 1 else ["B", *"I" * (k - 2), "E"], start + t):
+                    expected[i][f"{name}[0]={mark}"] = 1
                 t += max(k, 1)
-            own_marks = marks[batch.offsets[n] : batch.offsets[n + 1]]
-            require(own_marks == expected, "other marks", own_marks, expected, name)
+    require(made == expected, "other marks", made, expected)
     return RIGHT
 
 
