@@ -9,7 +9,6 @@ exact, and both are scikit-learn estimators.
 :mod:`sklearn_hocrf.semicrf`             labels of segments
 :mod:`sklearn_hocrf.feature_extraction`  transformers that make features, batches
 :mod:`sklearn_hocrf.training`            objectives, penalties and solvers
-:mod:`sklearn_hocrf.settings`            constraints, decodings, learned label patterns, pruning
 :mod:`sklearn_hocrf.callback`            progress, early stopping, checkpoints
 :mod:`sklearn_hocrf.model_selection`     learned penalties, cross-validated predictions, calibration, conformal sets
 :mod:`sklearn_hocrf.metrics`             scores, scorers, reports, tables of errors, significance tests
@@ -55,7 +54,6 @@ __all__ = [
     "make_pipeline",
     "metrics",
     "model_selection",
-    "settings",
     "tagger",
     "text",
     "training",
@@ -72,7 +70,6 @@ if TYPE_CHECKING:
         inspection,
         metrics,
         model_selection,
-        settings,
         tagger,
         text,
         training,

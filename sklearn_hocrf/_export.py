@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,9 +12,8 @@ from scipy import sparse
 
 from ._data.schemes import guessed_scheme, split_tag
 from ._data.texts import pack_texts
-from ._estimator.decoding import TokenDecoding, choose_decoding
 from ._estimator.fitted_model import FittedModel, check_probabilities
-from ._files import claimed, replace
+from ._files import claimed, output_file, replace
 from ._structure.weighted_arcs import weighted_arcs
 from ._validation._delegation import steps_inside
 from .feature_extraction import SequenceFeatureExtractor
@@ -52,12 +50,12 @@ def export(
         raise ValueError(f"dtype must be 'float32' or 'float64', got {dtype!r:.60}")
     fitted = FittedModel.inside(model)
     *transformers, _ = steps_inside(model)
+    target = output_file(path)
     content = _content(fitted, transformers, dtype, compress)
-    path = Path(path)
-    with claimed(path) as new:
+    with claimed(target) as new:
         try:
             new.write_bytes(content)
-            replace(new, path)
+            replace(new, target)
         finally:
             new.unlink(missing_ok=True)
     return Exported(len(content)) if X is None else _compare(model, X, len(content), content, transformers)
@@ -65,7 +63,7 @@ def export(
 
 def _content(fitted, transformers, dtype, compress) -> bytes:
     """Return the bytes of a file."""
-    decoding, why_not = _decoding(fitted), _why_no_probabilities(fitted)
+    _refuse_kinds(fitted)
     columns, weights = _columns(fitted)
     labels = fitted.labels.tolist()
     for label in labels:
@@ -79,8 +77,7 @@ def _content(fitted, transformers, dtype, compress) -> bytes:
     features = _features(fitted, transformers, weights, arrays)
     header = {
         "labels": labels,
-        "decoding": decoding,
-        "no_probabilities": why_not,
+        "no_probabilities": _why_no_probabilities(fitted),
         "scheme": _scheme(fitted),
         "n_columns": weights.shape[1],
         "features": features,
@@ -140,18 +137,12 @@ def _smallest(array) -> np.ndarray:
 # --- the model --------------------------------------------------------------------------------------------------------
 
 
-def _decoding(fitted) -> str:
+def _refuse_kinds(fitted) -> None:
+    """Raise a ValueError for models that a tagger cannot have."""
     if fitted.labels_segments:
         raise ValueError("a tagger is for HighOrderCRF: models of whole segments need the features of all of them")
     if fitted.record.level_zero is not None:
         raise ValueError("a tagger keeps all labels, so pruning, which would need a second model, is not for it")
-    decoding = choose_decoding(fitted.estimator.decoding)
-    if decoding is None:
-        return "viterbi"
-    if not isinstance(decoding, TokenDecoding) or decoding.cost is not None:
-        raise ValueError("a tagger has the decodings 'viterbi' and 'token', without costs: set_params(decoding=...)")
-    check_probabilities(fitted.estimator)
-    return "token" if decoding.constrained else "best token"
 
 
 def _why_no_probabilities(fitted) -> str | None:

@@ -102,7 +102,7 @@ def _folder() -> str:
         raise RuntimeError("numba does not compile: the environment variable NUMBA_DISABLE_JIT is set")
     folder, wanted = folders[0], os.environ.get("NUMBA_CACHE_DIR")
     if wanted and (folder is None or os.path.realpath(os.path.dirname(folder)) != os.path.realpath(wanted)):
-        raise OSError(f"NUMBA_CACHE_DIR={wanted} is not writable")
+        raise OSError(f"NUMBA_CACHE_DIR={wanted} is not writable, or others may write to it, too")
     if folder is None:
         raise OSError(
             "neither the package's folder nor the user's cache is writable: set the environment variable "
@@ -152,8 +152,8 @@ def use(model, X, y):
     model.score(X, y)
     if hasattr(model, "predict_marginals"):
         model.predict_marginals(X)
-    if isinstance(model, HighOrderSemiCRF) and hasattr(model, "segment_marginals"):  # chains have no tags here
-        model.segment_marginals(X)
+    if isinstance(model, HighOrderSemiCRF) and hasattr(model, "predict_marginals"):  # chains have no tags here
+        model.predict_segments(X, threshold=0.1)
     if hasattr(model, "log_likelihood"):
         model.log_likelihood(X, y)
         model.pattern_marginals(X, [y[0][:2]])
@@ -282,10 +282,8 @@ def use_answers(model, X, tags):
     model.sample(X, 2, known=known)
     model.entropy(X)
     model.entropy(X, known=tags)  # so low that it is computed from choices
-    model.segment_marginals(X)
+    model.predict_segments(X, threshold=0.1)
     model.predict_segments(X, with_probability=True)
-    for decoding in "token", "segment":
-        model.set_params(decoding=decoding).predict(X)
 
 
 def extremes(X, y):

@@ -45,8 +45,8 @@ import numpy as np
 from sklearn.metrics import check_scoring
 
 from ._estimator.base import BaseSequenceLabeler
-from ._estimator.callbacks import FIT, ITERATION, SEARCH, STARTING, check_held_out
-from ._files import claimed, replace, unclaimed
+from ._estimator.callbacks import FIT, ITERATION, STARTING, check_held_out
+from ._files import claimed, output_file, replace, unclaimed
 from ._settings import check, is_integer, is_number
 
 __all__ = ["Checkpoint", "EarlyStopping"]
@@ -124,8 +124,8 @@ class EarlyStopping(_ModelCallback):
 
     Notes
     -----
-    Only iterations that train the weights of the final model count, not the iterations of a search for label patterns
-    or of training the initial weights. Each iteration costs a prediction of the held-out sequences.
+    Only iterations that train the weights of the final model count, not those of training the
+    initial weights. Each iteration costs a prediction of the held-out sequences.
 
     Early stopping acts like a penalty, and costs less than a search for one. However, its result depends on the solver,
     while the effect of ``sigma_reg`` does not (:class:`~sklearn_hocrf.model_selection.PenaltySearchCV` learns it).
@@ -192,7 +192,7 @@ class EarlyStopping(_ModelCallback):
 
     def on_fit_task_end(self, estimator: Any, context: Any, *, fitted_estimator: Any = None) -> bool:
         """Score the model after an iteration, and return whether training stops."""
-        if context.task_name != ITERATION or context.parent.task_name in (SEARCH, STARTING):
+        if context.task_name != ITERATION or context.parent.task_name == STARTING:
             return False
         if fitted_estimator is None:
             raise TypeError(
@@ -275,8 +275,9 @@ class Checkpoint(_ModelCallback):
         If ``every`` is out of range.
     TypeError
         If ``path`` is neither a str nor path-like.
-    FileNotFoundError, IsADirectoryError
-        In fit, before training: if the folder does not exist, or if the path is itself a folder.
+    OSError
+        In fit, before training: if the file cannot be written, because the folder does not exist, the path is itself a
+        folder, or for any other reason.
     ImportError
         In fit, before training: if skops is needed but not installed.
 
@@ -321,11 +322,7 @@ class Checkpoint(_ModelCallback):
         self.path, self.every = path, every
 
     def _new_run(self, estimator) -> list[int]:
-        path = self._real_path()
-        if path.is_dir():
-            raise IsADirectoryError(f"path={str(self.path)!r} of Checkpoint is a folder: specify a file")
-        if not path.parent.is_dir():
-            raise FileNotFoundError(f"path={str(self.path)!r} of Checkpoint is not in an existing folder")
+        path = output_file(self.path)
         _writer(path)
         for left in unclaimed(_stem(path)):
             with suppress(OSError):
@@ -342,12 +339,8 @@ class Checkpoint(_ModelCallback):
             self._write(copy.copy(fitted_estimator).set_callbacks())
         return False
 
-    def _real_path(self) -> Path:
-        """Return the path with symbolic links resolved."""
-        return Path(os.path.realpath(self.path))
-
     def _write(self, model) -> None:
-        path = self._real_path()
+        path = Path(os.path.realpath(self.path))  # of what links lead to
         with claimed(_stem(path)) as new:
             try:
                 with open(new, "wb") as file:

@@ -13,7 +13,7 @@ A fitted model answers:
 ``predict_nbest(X, n)``                         the n best labellings, with their scores and log-probabilities
 ``sample(X, n_samples)``                        labellings drawn from their distribution
 ``entropy(X)``                                  how uncertain a sequence or a token is, in nats
-``predict_segments(X)``, ``segment_marginals``  segments that tags describe, and their probabilities
+``predict_segments(X, threshold=)``             segments that tags describe, and their probabilities
 ==============================================  =====================================================================
 
 >>> from sklearn_hocrf import HighOrderCRF
@@ -49,24 +49,18 @@ import numpy as np
 
 from ._estimator.base import BaseSequenceLabeler
 from ._estimator.constraints import Constraints
-from ._estimator.decoding import SegmentDecoding, TokenDecoding
 from ._estimator.parameters import PARAMETER_CONSTRAINTS
-from ._estimator.pattern_search import PatternSearch
-from ._estimator.pruning import Pruning
 from ._estimator.tag_segments import TagSegmentsMixin
 from ._inference.families import CHAIN
 from ._objectives import Objective
 from ._structure.layout import LayoutBuilder, WeightLayout
 from ._validation import (
-    Holes,
     Reader,
     check_classes,
     has_holes,
-    has_soft_labels,
     read_known_tokens,
     read_label_codes,
     read_labels,
-    read_soft_targets,
     read_token_labels,
     read_token_targets,
 )
@@ -90,9 +84,8 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
 
     Parameters
     ----------
-    max_order : int or None, default=1
-        Highest order of the label patterns: a pattern has at most ``max_order + 1`` labels. None, which requires
-        ``patterns="auto"``, means no limit: the search determines the highest useful order.
+    max_order : int, default=1
+        Highest order of the label patterns: a pattern has at most ``max_order + 1`` labels.
     sigma_reg : float or mapping, default=1.0
         Standard deviation of the Gaussian prior: the penalty is the sum of w^2 / (2 sigma^2). ``inf`` means no
         penalty. A mapping assigns one value to each group of weights. Its keys are
@@ -120,11 +113,10 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         Strength of the L1 penalty (CRFsuite's c1), which adds the sum of l1_reg * abs(w). A mapping has values for
         groups of weights, as for ``sigma_reg``. An L1 penalty makes many weights exactly 0; patterns and pairs without
         weights are removed from the fitted model, see Notes.
-    patterns : {"observed", "all", "auto"}, PatternSearch or iterable of tuples of labels, default="observed"
+    patterns : {"observed", "all"} or iterable of tuples of labels, default="observed"
         "observed" selects the patterns that occur in the training labels, "all" every possible pattern (an error above
-        a million). An iterable selects the given patterns and all single labels. "auto" chooses among the observed
-        patterns by training: those that an L1 penalty keeps, which are then trained again without it. It is short for
-        :class:`~sklearn_hocrf.settings.PatternSearch`, which has the settings.
+        a million). An iterable selects the given patterns and all single labels. To find out which patterns matter, use
+        ``l1_reg``: patterns whose weights become 0 leave the model.
     feature_order : int or dict, default=0
         Orders of the patterns that are paired with features. An int k means orders 0 to k. A dict maps prefixes of
         feature names to an int k or to a tuple of exact orders. The longest matching prefix decides; features without a
@@ -138,12 +130,6 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
     all_pairs : bool, default=False
         Whether (pattern, feature) pairs that do not occur in the training data get a weight, too. A pair occurs where
         the feature is nonzero at the position at which the pattern ends.
-    class_weight : dict, "balanced" or None, default=None
-        Weights of labels; labels that are missing from a dict have weight 1. The weight of a sequence in the objective
-        is its ``sample_weight`` times the mean label weight of its tokens. "balanced" gives a label the weight n /
-        (n_classes * n_label), where n and n_label are numbers of tokens, weighted by ``sample_weight``. Unlike
-        ``sample_weight``, class weights do not affect the counts behind ``min_count``: counts describe the
-        data, whereas class weights describe the cost of errors.
     constraints : {"bio", "bioes", "bilou", "bmes", "iob1"}, Constraints or None, default=None
         Which labels may follow each other. A labelling that violates a constraint has probability 0, in training and in
         prediction. A training sequence that violates one is an error.
@@ -154,12 +140,13 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         * :class:`~sklearn_hocrf.Constraints`: forbidden runs of labels, or allowed pairs, and the labels with
           which a sequence may begin and end.
 
-    pruning : int, Pruning or None, default=None
-        For hundreds of labels and more: how many of them each token keeps, according to a model of order 0 that is
-        trained first. None keeps all. With a number, the time of training and prediction does not depend on the number
-        of labels, and a label that a token does not keep has probability 0. See
-        :class:`~sklearn_hocrf.settings.Pruning`. It requires the likelihood, a solver other than "newton-cg" and
-        ``feature_order=0``, and cannot be combined with ``partial_fit`` or ``patterns="auto"``.
+    pruning : int or None, default=None
+        For hundreds of labels and more: how many of them each token keeps. None keeps all, and so does a number that is
+        not below the number of labels. Before training, a model of order 0 with the same features, and the same parts
+        of labels if any, is trained by a few epochs of stochastic gradient descent. Its most probable labels of a token
+        are the token's candidates; in training, the true label is added. The time of training and prediction then does
+        not depend on the number of labels, and a label that a token does not keep has probability 0. It requires the
+        likelihood and ``feature_order=0``, and does not work with ``partial_fit``. See Notes.
     label_parts : callable, mapping or None, default=None
         The parts of labels: a function of a label that returns them, or a mapping of labels to them. ``"NOUN|Gen|Sg"``
         has the parts NOUN, Gen and Sg, ``"B-PER"`` has B and PER. A part has a weight with each feature of a token (or
@@ -209,9 +196,6 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         weights)``. "bcfw" stops when the duality gap is at most ``3 * tol`` of the objective, "sgd" and "adagrad" after
         five consecutive epochs that each fail to lower the objective by a fraction ``10 * tol**2``, "perceptron" after
         an epoch without mistakes.
-    missing_label : object, default=None
-        Placeholder for an unknown label in y and in ``known``, in addition to None: -100 in data of Hugging Face's
-        libraries, "-" in spaCy's.
     warm_start : bool, default=False
         Whether fit starts from the weights of the previous fit, matched by pattern and feature; new weights start at 0.
         "bcfw" always starts from 0.
@@ -224,12 +208,6 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         extrapolates the gradient, and is mostly right to within a factor of two after a third of the iterations;
         without a trend, "at most" refers to ``max_iter``. A line reports when the objective has decreased by less than
         0.1 % in ten iterations, after which predictions hardly change.
-    decoding : {"viterbi", "token", "segment"}, TokenDecoding or SegmentDecoding, default="viterbi"
-        What :meth:`predict` returns: "viterbi" the most probable labelling, "token" the labelling with the highest
-        expected number of correct tokens, "segment" the segments that are more probable than not. The latter two are
-        short for :class:`~sklearn_hocrf.settings.TokenDecoding`, which accepts costs, and
-        :class:`~sklearn_hocrf.settings.SegmentDecoding`, which accepts thresholds. Training does not depend on it, so
-        it can be changed after fit with ``set_params``.
     random_state : int, RandomState instance or None, default=None
         Determines the order of the sequences in "sgd", "adagrad", "bcfw" and "perceptron", and in the choice of labels
         by ``pruning``, where None means the same order in each fit; the other solvers are deterministic.
@@ -278,13 +256,6 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         inf if some sigma is inf. With ``l1_reg``, the shortest subgradient replaces the gradient. For "hinge" it is the
         duality gap. For "perceptron", which need not approach an optimum, for "local_feature_matching", and if y had
         holes, it is inf.
-    pattern_search_history_ : ndarray of shape (n_rounds,), structured
-        The search for label patterns, if ``patterns`` requests one. A round trains the active patterns and looks for
-        others to add. Its fields are ``n_in`` and ``n_out``, the numbers of patterns of two or more labels that were
-        added before the training and dropped after it, ``n_patterns``, how many are left, ``objective``, the minimised
-        function with the L1 penalty of the search, ``largest_violation``, the largest amount by which the difference
-        between expected and observed count of an inactive pattern exceeds its L1 strength (0 if none does),
-        ``certificate``, whether all patterns were checked, and ``n_passes`` over the data.
     pruning_recall_ : float
         The fraction of tokens that keep their true label, in a tenth of the training sequences before level 0 was
         trained on them; nan if there is only one sequence. Defined only if ``pruning`` leaves labels out.
@@ -299,6 +270,15 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
     The estimator is not a :class:`~sklearn.base.ClassifierMixin`, because its targets are sequences. It works in
     :class:`~sklearn.pipeline.Pipeline`, :class:`~sklearn.model_selection.GridSearchCV` and similar tools.
 
+    With ``pruning``, training and all queries are exact, conditional on every label being a candidate, and training is
+    a convex problem. The candidates are a fixed number of labels and not those above a threshold [4]_, because the
+    probabilities of a model of order 0 on its own training data are near 0 and 1: a threshold would leave training
+    tokens hardly any label but the true one. A token with a set of possible labels in y keeps all of them in addition,
+    and a token without a label also one where the constraints demand it. Of the states of the pattern automaton (the
+    last labels, as far as patterns remember them), each token keeps twice as many as candidates, and a labelling that
+    needs another state has probability 0, too [5]_. When states are dropped, which only happens from order 2 on,
+    explanations and segment probabilities are unavailable.
+
     With ``l1_reg``, the fitted model consists of the nonzero weights. Patterns of two or more labels without nonzero
     weights are removed from ``patterns_`` and from the automaton, and prediction stores no (pattern, feature) pairs
     with weight 0. All predictions equal those of the model with its zeros. Single labels are kept, as are the names and
@@ -310,6 +290,8 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
     .. [2] Cuong, Ye, Lee and Chieu, "Conditional random field with high-order dependencies for sequence labeling and
        segmentation", JMLR 15, 2014.
     .. [3] Andrew and Gao, "Scalable training of L1-regularized log-linear models", ICML 2007.
+    .. [4] Mueller, Schmid and Schuetze, "Efficient higher-order CRFs for morphological tagging", EMNLP 2013.
+    .. [5] Weiss and Taskar, "Structured prediction cascades", AISTATS 2010.
 
     Examples
     --------
@@ -335,34 +317,31 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
     _layout_class = WeightLayout
     _parameter_constraints: dict = {
         **PARAMETER_CONSTRAINTS,
-        "pruning": [Interval(Integral, 1, None, closed="left"), Pruning, None],
+        "pruning": [Interval(Integral, 1, None, closed="left"), None],
     }
 
     def __init__(
         self,
-        max_order: int | None = 1,
+        max_order: int = 1,
         *,
         sigma_reg: float | Mapping[Any, float] = 1.0,
         l1_reg: float | Mapping[Any, float] = 0.0,
-        patterns: str | Iterable[tuple] | PatternSearch = "observed",
+        patterns: str | Iterable[tuple] = "observed",
         feature_order: int | Mapping[str, Any] = 0,
         min_count: float = 1,
         fit_intercept: bool = True,
         all_pairs: bool = False,
-        class_weight: Mapping[Any, float] | str | None = None,
         constraints: str | Constraints | None = None,
-        pruning: int | Pruning | None = None,
+        pruning: int | None = None,
         label_parts: Mapping[Any, Iterable] | Callable[[Any], Iterable] | None = None,
         objective: str | Objective = "likelihood",
         penalty: Any = None,
         solver: Any = "auto",
         max_iter: int = 500,
         tol: float = 3e-3,
-        missing_label: Any = None,
         warm_start: bool = False,
         n_jobs: int | None = None,
         verbose: int = 0,
-        decoding: str | TokenDecoding | SegmentDecoding = "viterbi",
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
         self.max_order = max_order
@@ -373,7 +352,6 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         self.min_count = min_count
         self.fit_intercept = fit_intercept
         self.all_pairs = all_pairs
-        self.class_weight = class_weight
         self.constraints = constraints
         self.pruning = pruning
         self.label_parts = label_parts
@@ -382,11 +360,9 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         self.solver = solver
         self.max_iter = max_iter
         self.tol = tol
-        self.missing_label = missing_label
         self.warm_start = warm_start
         self.n_jobs = n_jobs
         self.verbose = verbose
-        self.decoding = decoding
         self.random_state = random_state
 
     @classmethod
@@ -466,9 +442,8 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
 
     def _read_training_targets(self, y, sequences, fixed=None):
         name = type(self).__name__
-        lengths, holes = sequences.batch.lengths, Holes(self.missing_label)
-        read = read_soft_targets if has_soft_labels(y) else read_token_targets
-        return read(y, lengths, sequences.form, name, sequences.is_used, fixed, holes)
+        lengths = sequences.batch.lengths
+        return read_token_targets(y, lengths, sequences.form, name, sequences.is_used, fixed, takes_holes=True)
 
     def _read_label_set(self, y, sequences):
         name = type(self).__name__
@@ -479,9 +454,6 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
 
     def _target_attributes(self, targets):
         return {"classes_": targets.labels}
-
-    def _training_codes(self, targets):
-        return targets.codes
 
     def _make_builder(self, targets, frame, rule):
         return LayoutBuilder(frame, rule, self.fit_intercept)
@@ -496,10 +468,10 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         return decoded == truth
 
     def _has_holes(self, y, batch, form):
-        return has_holes(read_labels(y, batch.lengths, form, type(self).__name__)[0], self.missing_label)
+        return has_holes(read_labels(y, batch.lengths, form, type(self).__name__)[0])
 
     def _read_known(self, known, batch, form, what="known", unknown="raise"):
-        reader = Reader(self.classes_, self.missing_label, unknown)
+        reader = Reader(self.classes_, unknown)
         return read_known_tokens(known, batch.lengths, form, type(self).__name__, reader, what)
 
     def _class_marginals(self, batch, mask):

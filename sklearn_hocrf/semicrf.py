@@ -52,7 +52,6 @@ from ._data.schemes import (
     segment_lists,
     tag_channels,
     tag_numbers,
-    tag_roles,
     tags_of_segments,
     token_features,
     token_labels,
@@ -60,9 +59,7 @@ from ._data.schemes import (
 from ._data.segments import NO_LIMIT
 from ._estimator.base import BaseSequenceLabeler
 from ._estimator.constraints import Constraints
-from ._estimator.decoding import RARE, SegmentDecoding, TokenDecoding
 from ._estimator.parameters import PARAMETER_CONSTRAINTS, check_segment_length
-from ._estimator.pattern_search import PatternSearch
 from ._estimator.tag_segments import check_threshold
 from ._estimator.tags import segment_tables
 from ._inference.families import SEGMENTS
@@ -70,7 +67,6 @@ from ._objectives import Objective
 from ._structure.patterns import pairs_of_equals, without_forbidden
 from ._structure.segment_layout import SegmentLayout, SegmentLayoutBuilder, SegmentLimits
 from ._validation import (
-    Holes,
     Reader,
     check_segment_classes,
     have_segment_holes,
@@ -81,7 +77,7 @@ from ._validation import (
     read_sequences,
     refuse_metrics_of_labels,
 )
-from ._validation._sklearn import Interval, Options, StrOptions, available_if
+from ._validation._sklearn import Interval, Options, StrOptions
 
 __all__ = ["HighOrderSemiCRF"]
 
@@ -108,9 +104,8 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
 
     Parameters
     ----------
-    max_order : int or None, default=1
+    max_order : int, default=1
         Highest order of the label patterns: a pattern has at most ``max_order + 1`` labels, of consecutive segments.
-        None, which requires ``patterns="auto"``, means no limit: the search determines the highest useful order.
     scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
         How segments are written in y, and in the output of :meth:`predict`:
 
@@ -167,11 +162,10 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         Strength of the L1 penalty (CRFsuite's c1), which adds the sum of l1_reg * abs(w). A mapping has values for
         groups of weights, as for ``sigma_reg``. An L1 penalty makes many weights exactly 0; patterns and pairs without
         weights are removed from the fitted model, see Notes.
-    patterns : {"observed", "all", "auto"}, PatternSearch or iterable of tuples of labels, default="observed"
+    patterns : {"observed", "all"} or iterable of tuples of labels, default="observed"
         "observed" selects the patterns that occur in the training segmentations, "all" every possible pattern (an error
-        above a million). An iterable selects the given patterns and all single labels. "auto" chooses among the
-        observed patterns by training: those that an L1 penalty keeps, which are then trained again without it. It is
-        short for :class:`~sklearn_hocrf.settings.PatternSearch`, which has the settings. With "runs", patterns with
+        above a million). An iterable selects the given patterns and all single labels. To find out which
+        patterns matter, use ``l1_reg``: patterns whose weights become 0 leave the model. With "runs", patterns with
         equal neighbours are dropped, because they cannot occur.
     feature_order : int or dict, default=0
         Orders of the patterns that are paired with features. An int k means orders 0 to k. A dict maps prefixes of
@@ -190,12 +184,6 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
     all_pairs : bool, default=False
         Whether (pattern, feature) pairs that do not occur in the training data get a weight, too. A pair occurs where
         the feature is nonzero in the last segment of the pattern.
-    class_weight : dict, "balanced" or None, default=None
-        Weights of segment labels; labels that are missing from a dict have weight 1. The weight of a sequence in the
-        objective is its ``sample_weight`` times the mean weight over its tokens, where a token has the weight of the
-        label of its segment. "balanced" gives a label the weight n / (n_labels * n_label), where n and n_label are
-        numbers of tokens, weighted by ``sample_weight``. Unlike ``sample_weight``, class weights do not affect the
-        counts behind ``min_count``: counts describe the data, whereas class weights describe the cost of errors.
     constraints : Constraints or None, default=None
         Which labels neighbouring segments may have: forbidden runs of labels, or allowed pairs, and the labels with
         which a sequence may begin and end. A segmentation that violates a constraint has probability 0, in training and
@@ -250,9 +238,6 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         weights)``. "bcfw" stops when the duality gap is at most ``3 * tol`` of the objective, "sgd" and "adagrad" after
         five consecutive epochs that each fail to lower the objective by a fraction ``10 * tol**2``, "perceptron" after
         an epoch without mistakes.
-    missing_label : object, default=None
-        Placeholder for an unknown label in y and in ``known``, in addition to None: -100 in data of Hugging Face's
-        libraries, "-" in spaCy's.
     warm_start : bool, default=False
         Whether fit starts from the weights of the previous fit, matched by pattern and feature; new weights start at 0.
         "bcfw" always starts from 0.
@@ -265,12 +250,6 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         extrapolates the gradient, and is mostly right to within a factor of two after a third of the iterations;
         without a trend, "at most" refers to ``max_iter``. A line reports when the objective has decreased by less than
         0.1 % in ten iterations, after which predictions hardly change.
-    decoding : {"viterbi", "token", "segment"}, TokenDecoding or SegmentDecoding, default="viterbi"
-        What :meth:`predict` returns: "viterbi" the most probable labelling, "token" the labelling with the highest
-        expected number of correct tokens, "segment" the segments that are more probable than not. The latter two are
-        short for :class:`~sklearn_hocrf.settings.TokenDecoding`, which accepts costs, and
-        :class:`~sklearn_hocrf.settings.SegmentDecoding`, which accepts thresholds. Training does not depend on it, so
-        it can be changed after fit with ``set_params``.
     random_state : int, RandomState instance or None, default=None
         Determines the order of the sequences in "sgd", "adagrad", "bcfw" and "perceptron", and in the choice of labels
         by ``pruning``, where None means the same order in each fit; the other solvers are deterministic.
@@ -328,13 +307,6 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         inf if some sigma is inf. With ``l1_reg``, the shortest subgradient replaces the gradient. For "hinge" it is the
         duality gap. For "perceptron", which need not approach an optimum, for "local_feature_matching", and if y had
         holes, it is inf.
-    pattern_search_history_ : ndarray of shape (n_rounds,), structured
-        The search for label patterns, if ``patterns`` requests one. A round trains the active patterns and looks for
-        others to add. Its fields are ``n_in`` and ``n_out``, the numbers of patterns of two or more labels that were
-        added before the training and dropped after it, ``n_patterns``, how many are left, ``objective``, the minimised
-        function with the L1 penalty of the search, ``largest_violation``, the largest amount by which the difference
-        between expected and observed count of an inactive pattern exceeds its L1 strength (0 if none does),
-        ``certificate``, whether all patterns were checked, and ``n_passes`` over the data.
 
     See Also
     --------
@@ -395,7 +367,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
     {'author': (1, 3), 'date': (1, 1), 'title': (1, 2)}
     >>> [
     ...     (label, round(p, 2))
-    ...     for _, _, label, p in crf.segment_marginals(X[1:], threshold=0.35)[0].tolist()
+    ...     for _, _, label, p in crf.predict_segments(X[1:], threshold=0.35)[0].tolist()
     ... ]
     [('author', 0.4), ('date', 0.66)]
 
@@ -426,18 +398,17 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
 
     def __init__(
         self,
-        max_order: int | None = 1,
+        max_order: int = 1,
         *,
         scheme: str = "auto",
         segment_length: float | tuple[int, float | None] | dict[Any, Any] | None = None,
         sigma_reg: float | Mapping[Any, float] = 1.0,
         l1_reg: float | Mapping[Any, float] = 0.0,
-        patterns: str | Iterable[tuple] | PatternSearch = "observed",
+        patterns: str | Iterable[tuple] = "observed",
         feature_order: int | Mapping[str, Any] = 0,
         min_count: float = 1,
         fit_intercept: bool = True,
         all_pairs: bool = False,
-        class_weight: Mapping[Any, float] | str | None = None,
         constraints: Constraints | None = None,
         label_parts: Mapping[Any, Iterable] | Callable[[Any], Iterable] | None = None,
         objective: str | Objective = "likelihood",
@@ -445,11 +416,9 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         solver: Any = "auto",
         max_iter: int = 500,
         tol: float = 3e-3,
-        missing_label: Any = None,
         warm_start: bool = False,
         n_jobs: int | None = None,
         verbose: int = 0,
-        decoding: str | TokenDecoding | SegmentDecoding = "viterbi",
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
         self.max_order = max_order
@@ -462,7 +431,6 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         self.min_count = min_count
         self.fit_intercept = fit_intercept
         self.all_pairs = all_pairs
-        self.class_weight = class_weight
         self.constraints = constraints
         self.label_parts = label_parts
         self.objective = objective
@@ -470,17 +438,15 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         self.solver = solver
         self.max_iter = max_iter
         self.tol = tol
-        self.missing_label = missing_label
         self.warm_start = warm_start
         self.n_jobs = n_jobs
         self.verbose = verbose
-        self.decoding = decoding
         self.random_state = random_state
 
     # --- fit ----------------------------------------------------------------------------------------------------------
 
-    def _check_parameters(self, patterns=None):
-        super()._check_parameters(patterns)
+    def _check_parameters(self):
+        super()._check_parameters()
         check_segment_length(self.segment_length)
         if isinstance(self.constraints, str):
             raise ValueError(
@@ -497,7 +463,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
             sequences.is_used,
             scheme=self.scheme,
             segment_length=self.segment_length,
-            holes=Holes(self.missing_label),
+            takes_holes=True,
             fixed=fixed,
         )
 
@@ -507,9 +473,6 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
 
     def _check_classes(self, classes):
         return check_segment_classes(classes, self.scheme)
-
-    def _training_codes(self, targets):
-        return token_labels(targets.segments)
 
     def _select_patterns(self, patterns, data, observed):
         table = super()._select_patterns(patterns, data, observed)
@@ -574,27 +537,6 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
             return segment_lists(labelling, offsets, self.segment_labels_.tolist())
         return super()._as_predicted(labelling, offsets)
 
-    def _decode_tokens(self, batch, gains, mask, constrained):
-        labels = np.arange(len(self.segment_labels_))
-        roles = np.repeat(labels[:, None], 4, axis=1)
-        if self._tags is not None:
-            roles = tag_roles(self._tags, self.scheme_, len(labels))
-        with self._asked(batch, mask) as model:
-            return model.decode_gains(
-                batch, gains, np.ascontiguousarray(roles, np.int32), n_jobs=self.n_jobs, mask=mask
-            )
-
-    def _decode_segments(self, batch, decoding, mask):
-        thresholds = decoding.thresholds(self.segment_labels_.tolist())
-        if self._outside < 0:  # all tokens are in segments
-            thresholds[:] = 0.0
-        thresholds[self._outside] = 0.0
-        with self._asked(batch, mask) as model:
-            listed, probability = model.segment_marginals(batch, RARE, n_jobs=self.n_jobs, mask=mask)
-        gains = np.where(listed.codes == self._outside, 0.0, probability - thresholds[listed.codes])
-        with self._asked(batch, mask) as model:
-            return model.decode_listed(batch, listed, gains, -thresholds, n_jobs=self.n_jobs, mask=mask)
-
     @overload
     def predict(self, X: Sequences, *, known: Any = None) -> list[Any]: ...
     @overload
@@ -609,7 +551,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
             Sequences may be empty.
         known : list of label or segment sequences, or array-like, default=None
             The known part of the segmentation, in the scheme of y in fit. The prediction is the best segmentation that
-            agrees with it. None, or ``missing_label``, instead of a label or tag means any, and a set means one of its
+            agrees with it. None instead of a label or tag means any, and a set means one of its
             members; None instead of a whole sequence means that nothing is known about it.
 
             * "segments": the known segments, which need not tile the sequence. If only the borders of a segment are
@@ -660,30 +602,56 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
 
     @overload
     def predict_segments(
-        self, X: Any, *, known: Any = None, with_probability: Literal[False] = False
+        self, X: Any, *, threshold: None = None, known: Any = None, with_probability: Literal[False] = False
     ) -> list[list[tuple[int, int, Any]]]: ...
     @overload
-    def predict_segments(self, X: Any, *, known: Any = None, with_probability: Literal[True]) -> list[np.ndarray]: ...
+    def predict_segments(
+        self, X: Any, *, threshold: float, known: Any = None, with_probability: bool = False
+    ) -> list[np.ndarray]: ...
     @overload
-    def predict_segments(self, X: Any, *, known: Any = None, with_probability: bool) -> list: ...
-    def predict_segments(self, X: Any, *, known: Any = None, with_probability: bool = False) -> list:
-        """Return the segments of the most probable segmentation of each sequence.
+    def predict_segments(
+        self, X: Any, *, threshold: float | None = None, known: Any = None, with_probability: Literal[True]
+    ) -> list[np.ndarray]: ...
+    @overload
+    def predict_segments(
+        self, X: Any, *, threshold: float | None = None, known: Any = None, with_probability: bool = False
+    ) -> list: ...
+    def predict_segments(
+        self, X: Any, *, threshold: float | None = None, known: Any = None, with_probability: bool = False
+    ) -> list:
+        """Return the segments of the best segmentation, or all segments whose probability reaches a threshold.
 
         Parameters
         ----------
         X : list of sequences, SequenceBatch, array-like or sparse matrix
             As in :meth:`predict`.
+        threshold : float or None, default=None
+            None returns the segments of the most probable segmentation. A number in [0, 1] returns all segments that
+            are at least as probable, with their probabilities. Below 0.5 they may overlap: a low threshold finds more
+            of the true segments than the best segmentation has. 0 returns every segment that ``segment_length_``
+            allows.
         known : list of label sequences, or array-like, default=None
             As in :meth:`predict`.
+            Probabilities are conditional on the segmentation agreeing with it.
         with_probability : bool, default=False
-            Whether to include the probabilities of the segments, as in :meth:`segment_marginals`.
+            Whether to include the probabilities of the segments of the best segmentation. With a threshold, they are
+            always included.
 
         Returns
         -------
-        segments : list of lists of (int, int, label), or list of structured arrays
-            (start, stop, label) of each segment in order, with ``stop`` excluded. The segments tile the sequence,
-            except that O tokens of "bio" and "bioes" are left out. With probabilities, arrays like those of
-            :meth:`segment_marginals`; pass their ``tolist()`` to json, which does not support numpy numbers.
+        segments : list of lists of (int, int, label), or list of structured arrays of shape (n_segments,)
+            (start, stop, label) of each segment in order, with ``stop`` excluded. Without a threshold, the segments
+            tile the sequence, except that O tokens of "bio" and "bioes" are left out; :meth:`predict_marginals` returns
+            their probabilities. With probabilities, arrays with the fields ``start`` and ``stop`` (int64), ``label``
+            and ``probability`` (float64), sorted by start, stop and label; pass their ``tolist()`` to json, which does
+            not support numpy numbers. A probability refers to a segment with exactly this start, stop and label.
+
+        Raises
+        ------
+        ValueError
+            If the threshold is not in [0, 1].
+        AttributeError
+            If probabilities are asked of a model without them.
 
         Examples
         --------
@@ -695,52 +663,10 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         [[(0, 2, 'PER'), (3, 4, 'PER')], [(1, 2, 'PER')]]
         >>> crf.predict_segments(X, with_probability=True)[1]["probability"].round(2)
         array([0.64])
-        """
-        fitted = self._as_fitted()
-        batch, form = read_sequences(fitted, X)
-        mask = fitted._mask(batch, form, known)
-        plan = fitted._plan(batch, mask) if with_probability else None
-        segments = fitted._decode(batch, mask, plan).without(fitted._outside)
-        if not with_probability:
-            return segment_lists(segments, batch.offsets, fitted.segment_labels_.tolist())
-        fitted._has_probabilities()
-        with fitted._asked(batch, mask) as model:
-            probability = model.segment_probabilities(batch, segments, n_jobs=fitted.n_jobs, mask=mask, plan=plan)
-        return segment_tables(batch, segments, probability, fitted.segment_labels_)
 
-    @available_if(BaseSequenceLabeler._has_probabilities)
-    def segment_marginals(self, X: Any, threshold: float = 1e-6, *, known: Any = None) -> list[np.ndarray]:
-        """Return all segments whose probability reaches a threshold.
+        All segments with a probability of at least 0.2:
 
-        Parameters
-        ----------
-        X : list of sequences, SequenceBatch, array-like or sparse matrix
-            As in :meth:`predict`.
-        threshold : float, default=1e-6
-            Lowest probability of a segment. A threshold of 0 returns every segment that ``segment_length_`` allows.
-        known : list of label sequences, or array-like, default=None
-            As in :meth:`predict`.
-            The probabilities are conditional on the segmentation agreeing with it.
-
-        Returns
-        -------
-        segments : list of structured arrays of shape (n_segments,)
-            For each sequence, fields ``start`` and ``stop`` (int64), ``label`` and ``probability`` (float64), sorted by
-            start, stop and label. The probability refers to a segment with exactly this start, stop and label. O tokens
-            of "bio" and "bioes" are left out; :meth:`predict_marginals` returns their probabilities.
-
-        Raises
-        ------
-        ValueError
-            If the threshold is not in [0, 1].
-
-        Examples
-        --------
-        >>> from sklearn_hocrf import HighOrderSemiCRF
-        >>> X = [[["Ann"], ["Lee"], ["met"], ["Bob"]], [["met"], ["Ann"]]]
-        >>> y = [["B-PER", "I-PER", "O", "B-PER"], ["O", "B-PER"]]
-        >>> crf = HighOrderSemiCRF(scheme="bio").fit(X, y)
-        >>> for start, stop, label, probability in crf.segment_marginals(X, threshold=0.1)[
+        >>> for start, stop, label, probability in crf.predict_segments(X, threshold=0.2)[
         ...     0
         ... ].tolist():
         ...     print(start, stop, label, round(probability, 2))
@@ -748,17 +674,26 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         0 2 PER 0.24
         1 2 PER 0.4
         2 3 PER 0.22
-        2 4 PER 0.15
         3 4 PER 0.6
         """
-        fitted = self._as_fitted()
         check_threshold(threshold)
+        fitted = self._as_fitted()
+        if with_probability or threshold is not None:
+            fitted._has_probabilities()
         batch, form = read_sequences(fitted, X)
         mask = fitted._mask(batch, form, known)
+        if threshold is not None:
+            with fitted._asked(batch, mask) as model:
+                segments, probability = model.segment_marginals(batch, threshold, n_jobs=fitted.n_jobs, mask=mask)
+            probability = probability[segments.codes != fitted._outside]
+            return segment_tables(batch, segments.without(fitted._outside), probability, fitted.segment_labels_)
+        plan = fitted._plan(batch, mask) if with_probability else None
+        segments = fitted._decode(batch, mask, plan).without(fitted._outside)
+        if not with_probability:
+            return segment_lists(segments, batch.offsets, fitted.segment_labels_.tolist())
         with fitted._asked(batch, mask) as model:
-            segments, probability = model.segment_marginals(batch, threshold, n_jobs=fitted.n_jobs, mask=mask)
-        probability = probability[segments.codes != fitted._outside]
-        return segment_tables(batch, segments.without(fitted._outside), probability, fitted.segment_labels_)
+            probability = model.segment_probabilities(batch, segments, n_jobs=fitted.n_jobs, mask=mask, plan=plan)
+        return segment_tables(batch, segments, probability, fitted.segment_labels_)
 
     # --- quality ------------------------------------------------------------------------------------------------------
 
@@ -776,7 +711,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
 
     def _has_holes(self, y, batch, form):
         scheme = self.scheme_ if hasattr(self, "_fitted") else self.scheme
-        return have_segment_holes(y, batch.lengths, form, type(self).__name__, self.missing_label, scheme)
+        return have_segment_holes(y, batch.lengths, form, type(self).__name__, scheme)
 
     def _read_known(self, known, batch, form, what="known", unknown="raise"):
         return read_known_segments(
@@ -784,7 +719,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
             batch.lengths,
             form,
             type(self).__name__,
-            Reader(self.segment_labels_, self.missing_label, unknown),
+            Reader(self.segment_labels_, unknown),
             what,
             scheme=self.scheme_,
             longest=self._fitted.targets.longest,

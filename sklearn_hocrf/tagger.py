@@ -379,10 +379,9 @@ class _Automaton:
             table[source[own], label[own]] = np.flatnonzero(own)
         closed = _below(arrays["closed"], 2, "closed").astype(bool)
         self.arc_score = np.where(closed, -np.inf, arrays["score"].astype(np.float64))
-        self.at_rest = np.where(closed, -np.inf, 0.0)
         self.arc_target, self.arcs, self.target = target, np.ascontiguousarray(table.T), target[table]
         self.n_states, self.is_first_order = n_states, n_states == n_labels + 1
-        self.tables = {False: self.arc_score[table], True: self.at_rest[table]}  # (S, L), of scores and at rest
+        self.scores = self.arc_score[table]  # (S, L)
         self._read_moves(arrays, n_columns)
 
     def _read_moves(self, arrays, n_columns):
@@ -398,12 +397,12 @@ class _Automaton:
 class _Pass:
     """The scores of one sequence, and what is computed of them.   T tokens, L labels, S states, A arcs."""
 
-    def __init__(self, automaton, scores, borders, at_rest=False):
+    def __init__(self, automaton, scores, borders):
         self.automaton, n_labels, self.moves = automaton, borders.shape[1], None
         self.labels = scores[:, :n_labels].copy()
         self.labels[0, ~borders[0]] = self.labels[-1, ~borders[1]] = -np.inf
-        self.arc_score, self.table = automaton.at_rest if at_rest else automaton.arc_score, automaton.tables[at_rest]
-        if len(automaton.moved) and not at_rest:
+        self.arc_score, self.table = automaton.arc_score, automaton.scores
+        if len(automaton.moved):
             self.moves = np.zeros((len(scores), len(automaton.moved) + 1))
             np.add.reduceat(scores[:, automaton.moved_columns], automaton.moved_starts, axis=1, out=self.moves[:, 1:])
 
@@ -1148,6 +1147,8 @@ class Tagger:
         All labels, in the order of ``classes_`` of the estimator.
     fields : list or None
         Names of the fields of tokens; numbers where tokens have columns. None for feature dicts and lists of names.
+    scheme : {"bio", "bioes", "bilou", "bmes", "iob1", "runs"} or None
+        How labels describe segments; None if some labels look like tags, but not all are tags of one scheme.
 
     Raises
     ------
@@ -1168,7 +1169,7 @@ class Tagger:
         size = int.from_bytes(content[8:16], "little")
         _require(size <= min(MAX_HEADER, len(content) - 16), f"a header of {size} bytes")
         header, body = _parse_header(content[16 : 16 + size]), memoryview(content)[_aligned(16 + size) :]
-        entries = {"labels", "decoding", "no_probabilities", "scheme", "n_columns", "features", "packed", "arrays"}
+        entries = {"labels", "no_probabilities", "scheme", "n_columns", "features", "packed", "arrays"}
         _require(header.keys() == entries, f"the header has {sorted(header)!r:.200}")
         packed = _get(header, "packed", (int, type(None)))
         arrays = _read_arrays(body if packed is None else _unpacked(body, packed), header)
@@ -1177,12 +1178,10 @@ class Tagger:
         _require(all(isinstance(label, (str, int, float)) for label in self.labels), "labels")
         self._code_of = {label: code for code, label in enumerate(self.labels)}
         _require(0 < n_labels == len(self._code_of) and n_labels <= n_columns < 1 << 31, "labels")
-        self._decoding = _get(header, "decoding", str)
-        _require(self._decoding in ("viterbi", "token", "best token"), "decoding")
         self._why_not = _get(header, "no_probabilities", (str, type(None)))
-        scheme = _get(header, "scheme", (str, type(None)))
-        _require(scheme in (*PREFIXES, "runs", None), "scheme")
-        self._segments = None if scheme is None else _Segments(self.labels, scheme)
+        self.scheme: str | None = _get(header, "scheme", (str, type(None)))
+        _require(self.scheme in (*PREFIXES, "runs", None), "scheme")
+        self._segments = None if self.scheme is None else _Segments(self.labels, self.scheme)
         shapes = arrays["borders"].shape, arrays["always"].shape
         _require(shapes == ((2, n_labels), (3, n_columns)), "borders or always")
         self._borders, self._always = arrays["borders"] != 0, arrays["always"].astype(np.float64)
@@ -1209,14 +1208,6 @@ class Tagger:
         if self._why_not is not None:
             raise ValueError(self._why_not)
 
-    def _decode(self, chain, marginals=None) -> list:
-        """Return the codes of the labels that are predicted."""
-        if self._decoding == "viterbi":
-            return chain.decode()
-        gains = chain.marginals() if marginals is None else marginals
-        alone = _Pass(self._automaton, gains, self._borders, at_rest=True)
-        return alone.decode() if self._decoding == "token" else alone.labels.argmax(axis=1).tolist()
-
     @overload
     def tag(self, tokens: Sequence, with_probability: Literal[False] = False) -> list: ...
     @overload
@@ -1242,10 +1233,9 @@ class Tagger:
             return []
         chain = self._chain(tokens)
         if not with_probability:
-            return [self.labels[code] for code in self._decode(chain)]
+            return [self.labels[code] for code in chain.decode()]
         marginals = chain.marginals()
-        codes = self._decode(chain, marginals)
-        return [(self.labels[code], float(row[code])) for code, row in zip(codes, marginals, strict=True)]
+        return [(self.labels[code], float(row[code])) for code, row in zip(chain.decode(), marginals, strict=True)]
 
     def marginals(self, tokens: Sequence) -> np.ndarray:
         """Return the probability of each label at each token.
@@ -1285,7 +1275,7 @@ class Tagger:
         if not len(tokens):
             return []
         chain = self._chain(tokens)
-        segments = self._segments.of(self._decode(chain))
+        segments = self._segments.of(chain.decode())
         if not with_probability:
             return segments
         probabilities = self._segments.probabilities(chain, segments)

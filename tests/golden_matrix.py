@@ -37,7 +37,6 @@ from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFe
 from sklearn_hocrf.inspection import explain
 from sklearn_hocrf.inspection import weights as table_of_weights
 from sklearn_hocrf.model_selection import CalibratedSequenceLabeler, PenaltySearchCV, cross_val_predict
-from sklearn_hocrf.settings import Pruning, TokenDecoding
 from sklearn_hocrf.training import SGD, ElasticNet, PartialLikelihood
 
 # ----------------------------------------------------------------------------------------------- features and questions
@@ -61,14 +60,11 @@ FEATURES = {
     "no penalty": {"sigma_reg": np.inf, "@alone": True},
     "penalty object": {"penalty": ElasticNet(0.7, 0.1), "@alone": True},
     "all patterns": {"patterns": "all", "@alone": True},
-    "pattern search": {"patterns": "auto"},
     "features of pairs": {"feature_order": 1},
     "features of pairs by prefix": {"feature_order": {"w=": (0, 2)}, "@alone": True},
     "frequent": {"min_count": 3},
     "no intercept": {"fit_intercept": False},
     "all_pairs": {"all_pairs": True},
-    "class weights": {"class_weight": "balanced"},
-    "class weights given": {"class_weight": {"O": 0.5}, "@alone": True},
     "sample weights": {"@weights": True},
     "matching": {"objective": "local_feature_matching"},
     "hinge": {"objective": "hinge"},
@@ -82,9 +78,6 @@ FEATURES = {
     "stream": {"@course": "stream", "@default": {"solver": "sgd"}},
     "warm start": {"@course": "twice", "warm_start": True},
     "holes": {"@holes": True},
-    "token decoding": {"decoding": "token"},
-    "token decoding with costs": {"decoding": TokenDecoding({("O", "O"): -1.0}), "@alone": True},
-    "segment decoding": {"decoding": "segment"},
     "calibration": {"@calibration": True},
     "penalty search": {"@penalty search": True},
     "pipeline": {"@pipeline": True},
@@ -99,7 +92,6 @@ FEATURES_OF_CRF = {
     },
     "bioes tags": {"@scheme": "bioes", "constraints": "bioes"},
     "parts": {"label_parts": methodcaller("split", "-")},
-    "pruning": {"pruning": Pruning(3, n_states=25)},
     "pruning of states": {"pruning": 3},
 }
 FEATURES_OF_SEMICRF = {
@@ -140,7 +132,7 @@ QUESTIONS_WITH_KNOWN = {  # each is asked without and with known labels
     "sample": lambda case, **known: case.model.sample(case.X, 3, random_state=0, **known),
     "entropy": lambda case, **known: case.model.entropy(case.X, **known),
     "segments": lambda case, **known: case.model.predict_segments(case.X, with_probability=True, **known),
-    "segment marginals": lambda case, **known: case.model.segment_marginals(case.X, 0.05, **known),
+    "segment marginals": lambda case, **known: case.model.predict_segments(case.X, threshold=0.05, **known),
 }
 QUESTIONS = {
     "score": lambda case: case.model.score(case.X, case.y),

@@ -32,7 +32,7 @@ from sklearn_hocrf._data.segments import (
 )
 from sklearn_hocrf._data.texts import pack_texts, unpack_texts
 from sklearn_hocrf._display import COLORS, GREY, color_map, number, table_of
-from sklearn_hocrf._estimator import answers, base, callbacks, pattern_search, patterns, predictions, progress, pruning
+from sklearn_hocrf._estimator import answers, base, callbacks, names_elsewhere, patterns, predictions, progress, pruning
 from sklearn_hocrf._estimator.answers import AnswersMixin
 from sklearn_hocrf._estimator.compatibility import CIRCUMSTANCES, FEATURES, REFUSALS
 from sklearn_hocrf._estimator.course import Course
@@ -80,7 +80,6 @@ from sklearn_hocrf._solvers import (
 )
 from sklearn_hocrf._solvers._quasi_newton import LBFGSMemory, Point
 from sklearn_hocrf._structure.automaton import build_automaton
-from sklearn_hocrf._structure.extensions import LabelledSequences, left_extensions
 from sklearn_hocrf._structure.label_parts import LabelParts
 from sklearn_hocrf._structure.layout import LayoutBuilder, LayoutFrame, WeightLayout
 from sklearn_hocrf._structure.pairs import FeatureMap, PairRule, first_seen

@@ -14,8 +14,7 @@ import numpy as np
 from internals import CIRCUMSTANCES, REFUSALS
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf.settings import PatternSearch
-from sklearn_hocrf.training import L2, SGD, Objective, PartialLikelihood
+from sklearn_hocrf.training import L2, Objective, PartialLikelihood
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "guide" / "matrix.md"
 
@@ -36,21 +35,14 @@ class Plain(Objective):
 # parameters that make an estimator have a feature of the table; L1 and the like are those of the solvers' own needs
 GIVEN = {
     "pruning": {"pruning": 1},
-    "pattern search": {"patterns": "auto"},
-    "a search for the final model": {"patterns": PatternSearch(relax=False)},
-    "no highest order": {"max_order": None},
     "features of several labels": {"feature_order": 1},
     "parts": {"label_parts": {"A": ["x"], "B": ["x"]}},
     "L1": {"l1_reg": 0.1},
     "penalty object": {"penalty": L2(1.0)},
     "no penalty": {"sigma_reg": {("patterns", 1): np.inf, None: 1.0}},
     "frequent features": {"min_count": 2},
-    "balanced class weights": {"class_weight": "balanced"},
-    "decoding by probabilities": {"decoding": "token"},
-    "segments": {"scheme": "runs"},
     "margins": {"objective": "hinge"},
     "local feature matching": {"objective": "local_feature_matching"},
-    "another criterion": {"objective": Plain()},
     "a criterion without probabilities": {"objective": "hinge"},
     "a criterion without Hessian": {"objective": Plain()},
     "a criterion of whole labellings": {"objective": "hinge"},
@@ -58,23 +50,19 @@ GIVEN = {
     "EM by a solver that may climb": {"objective": PartialLikelihood("em"), "solver": "sgd"},
     "a stochastic solver": {"solver": "sgd"},
     "a second-order solver": {"solver": "newton-cg"},
-    "a solver without gradients": {"solver": SGD()},
 }
 MAIN = [
-    *("pruning", "pattern search", "features of several labels", "parts", "L1", "penalty object", "no penalty"),
-    *("frequent features", "balanced class weights", "decoding by probabilities", "margins", "local feature matching"),
-    *("a stochastic solver", "a second-order solver"),
+    *("pruning", "features of several labels", "parts", "L1", "penalty object", "no penalty", "frequent features"),
+    *("margins", "local feature matching", "a stochastic solver", "a second-order solver"),
 ]
 ALSO = {  # features that go with one of the main ones
     "margins": [
-        *("a criterion without probabilities", "another criterion"),
+        "a criterion without probabilities",
         *("a criterion without Hessian", "a criterion of whole labellings"),
     ],
-    "local feature matching": ["another criterion", "a criterion without Hessian", "a criterion of whole labellings"],
-    "a stochastic solver": ["a solver without gradients"],
+    "local feature matching": ["a criterion without Hessian", "a criterion of whole labellings"],
     "a second-order solver": ["a second-order solver, without EM"],
 }
-UNCERTAIN = ("margins", "local feature matching")
 # what solvers say that they need of objectives and penalties
 BY_NEEDS = {
     ("L1", "penalty object"),
@@ -91,7 +79,6 @@ BY_NEEDS = {
 # the questions behind circumstances
 MEANING = {
     "holes": "`None` or sets in y",
-    "soft labels": "probabilities in y",
     "stream": "`partial_fit`",
     "cluster": "`dask`",
     "learned penalties": "`PenaltySearchCV`",
@@ -105,7 +92,7 @@ model for each cell, with and without a number.
 
 ## Two options
 
-The numbers of the columns are those of the rows: column 5 is row 5, L1. Each pair is in the table once, above the
+The numbers of the columns are those of the rows: column 4 is row 4, L1. Each pair is in the table once, above the
 diagonal.
 """
 USES = """## Options and uses
@@ -117,8 +104,6 @@ The rows are the options again, with an example of each; a column is a use beyon
 def reasons(name, other):
     """Return the messages of the rows that refuse a pair, or a feature under a circumstance; "..." for parameters."""
     implied = [[of, *ALSO.get(of, [])] for of in (name, other)]
-    if other == "soft labels" and name in UNCERTAIN:
-        implied[0].append("a criterion of whole labellings")
     pairs = set(map(frozenset, product(*implied)))
     found = [re.sub(r"\{.*?\}", "...", row.message) for row in REFUSALS if frozenset(row[:2]) in pairs]
     return found or [NEEDS] * ((name, other) in BY_NEEDS or (other, name) in BY_NEEDS)
@@ -161,7 +146,7 @@ def page():
     return (
         f"{HEAD}\n{tables[0]}\n{USES}\n{''.join(columns)}\n{tables[1]}\n## Reasons\n\n{''.join(texts)}\n"
         f"## Parameters of one estimator\n\nOnly `HighOrderCRF` has {alone[0]}; only `HighOrderSemiCRF` has {alone[1]}."
-        " Soft labels are for `HighOrderCRF`, because they do not tell where segments begin.\n\n"
+        "\n\n"
         "<!-- made by `python tests/matrix_page.py` from the table from which the errors are raised -->\n"
     )
 

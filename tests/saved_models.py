@@ -3,7 +3,7 @@
 import warnings
 from functools import cache
 
-from sklearn_hocrf import Constraints, HighOrderCRF, HighOrderSemiCRF, make_pipeline, settings, training
+from sklearn_hocrf import Constraints, HighOrderCRF, HighOrderSemiCRF, make_pipeline, training
 from sklearn_hocrf.feature_extraction import (
     SegmentFeatureExtractor,
     SegmentLogOddsEncoder,
@@ -51,13 +51,10 @@ def estimators():
         "sgd": {"solver": training.SGD(random_state=0)},
         "adagrad": {"solver": training.AdaGrad(random_state=0)},
         "partial": {"objective": training.PartialLikelihood("em")},
-        "search": {"patterns": settings.PatternSearch()},
-        "tokens": {"decoding": settings.TokenDecoding({("B-PER", "O"): 3.0})},
-        "segments": {"decoding": settings.SegmentDecoding({"PER": 0.4})},
-        "groups": {"sigma_reg": {("features", 0): 1.0, ("patterns", 1): 0.5, None: 2.0}, "class_weight": {"O": 2.0}},
+        "groups": {"sigma_reg": {("features", 0): 1.0, ("patterns", 1): 0.5, None: 2.0}},
         "constraints": {"constraints": Constraints(forbid=[("O", "I-PER")])},
         "scheme": {"constraints": "bio", "max_order": 2},
-        "pruning": {"pruning": settings.Pruning(2), "max_order": 2},
+        "pruning": {"pruning": 2, "max_order": 2},
         "parts": {"label_parts": {"B-PER": ["B", "PER"], "I-PER": ["I", "PER"]}},
     }
     models = {f"CRF, {name}": (chain(**params), NAMES) for name, params in own.items()}

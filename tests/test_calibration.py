@@ -443,7 +443,7 @@ def test_zero_of_slope_at_bounds_and_on_flat_ground():
 @pytest.fixture(scope="module")
 def segmented():
     """Return tags, their segments, and all segments of some probability."""
-    probable = clone(WEAK_SEGMENTS).fit(X, Y).segment_marginals(NEW, threshold=0.01)
+    probable = clone(WEAK_SEGMENTS).fit(X, Y).predict_segments(NEW, threshold=0.01)
     return NEW_Y, extract_segments(NEW_Y, scheme="bio"), probable
 
 
@@ -527,7 +527,7 @@ def test_temperature_lowers_the_calibration_error():
     calibrated = CalibratedSequenceLabeler(WEAK_SEGMENTS).fit(X, Y)
     errors = []
     for model in (clone(WEAK_SEGMENTS).fit(X, Y), calibrated):
-        is_right, probability = segment_outcomes(NEW_Y, model.segment_marginals(NEW))
+        is_right, probability = segment_outcomes(NEW_Y, model.predict_segments(NEW, threshold=1e-6))
         bins = np.minimum((probability * 10).astype(int), 9)
         gaps = np.bincount(bins, is_right - probability, 10)
         errors.append(np.abs(gaps).sum() / len(bins))

@@ -23,15 +23,10 @@ def fit_with_holes(model):
     model.fit(X, [["A", None, "C"], *Y[1:]])
 
 
-def fit_with_soft_labels(model):
-    model.fit(X, [["A", {"A": 0.2, "B": 0.8}, "C"], *Y[1:]])
-
-
 def stream(model):
     if model.solver == "auto":
         model.set_params(solver="sgd")
-    patterns = model.patterns if not isinstance(model.patterns, str) or model.patterns == "auto" else None
-    model.partial_fit(X, Y, patterns=patterns)
+    model.partial_fit(X, Y)
 
 
 def learn_penalties(model):
@@ -47,7 +42,6 @@ def train_on_cluster(model):
 ASK = {
     "": fit,
     "holes": fit_with_holes,
-    "soft labels": fit_with_soft_labels,
     "stream": stream,
     "cluster": train_on_cluster,
     "learned penalties": learn_penalties,
@@ -77,14 +71,6 @@ def test_each_row_refuses_before_any_work(row):
     with pytest.raises(ValueError, match=without_fields(row.message)):
         ASK[row.other if row.other in CIRCUMSTANCES else ""](model)
     assert not hasattr(model, "coef_")
-
-
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("feature", MAIN)
-def test_soft_labels_go_with_what_no_row_names(feature):
-    is_refused = reasons(feature, "soft labels")
-    with pytest.raises(ValueError, match="probabilities of labels") if is_refused else nullcontext():
-        fit_with_soft_labels(model_with(feature))
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -133,7 +133,7 @@ def test_sets_of_tokens_and_segments(drawn):
         for row, labels in zip(table, one, strict=True):
             assert labels == [TAGS[k] for k in np.argsort(-row) if row[k] >= 1 - conformal.threshold_ - 1e-9]
     conformal = ConformalSequenceLabeler(model, alpha=0.3, level="segment").fit(X[:200], y[:200])
-    marginals = model.segment_marginals(X[200:230], 1 - conformal.threshold_ - 1e-9)
+    marginals = model.predict_segments(X[200:230], threshold=1 - conformal.threshold_ - 1e-9)
     assert [one.tolist() for one in conformal.predict_set(X[200:230])] == [one.tolist() for one in marginals]
     true = extract_segments(y[200:230], scheme="bio")
     shown = [{row[:3] for row in one.tolist()} for one in marginals]

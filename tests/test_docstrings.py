@@ -81,7 +81,7 @@ def entries(documented):
     return {name: match[0].rstrip() for match in text for name in match[1].split(", ")}
 
 
-OWN = "max_order patterns min_count fit_intercept all_pairs class_weight constraints classes_ patterns_ scheme_"
+OWN = "max_order patterns min_count fit_intercept all_pairs constraints classes_ patterns_ scheme_"
 SAME = [  # an object, another one that has entries of the same names, the names of those that differ
     ("HighOrderCRF", "HighOrderSemiCRF", OWN),
     ("metrics.segment_precision_recall_f1", "metrics.segment_classification_report", ""),

@@ -7,7 +7,8 @@ from collections import Counter
 import numpy as np
 import pytest
 from internals import template_of
-from test_known import Enumeration, random_chain, random_segments, random_words, tags_of, with_random_weights
+from registry import tags_of, written
+from test_known import labellings_of, random_chain, random_segments, random_words, with_random_weights
 
 from sklearn_hocrf import Constraints, HighOrderCRF, HighOrderSemiCRF, make_pipeline
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
@@ -19,6 +20,15 @@ SCHEMES = ["runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"]
 
 
 # --- explanations -----------------------------------------------------------------------------------------------------
+
+
+class Enumeration:
+    """All labellings of one sequence, with their log probabilities, of which complete labellings are asked."""
+
+    def __init__(self, estimator, words):
+        self.labellings, scheme = labellings_of(estimator, len(words)), getattr(estimator, "scheme", None)
+        self.y = [list(s) if scheme is None else written(s, scheme) for s in self.labellings]
+        self.log_p = estimator.log_likelihood([words] * len(self.y), self.y)
 
 
 def token_intercepts(estimator):
@@ -163,7 +173,7 @@ def test_features_of_segments_add_up():
                 log_p[0] - log_p[1], abs=1e-10
             )
             assert labels[0] == pipe.predict([X[n]])[0]
-            segments = pipe.segment_marginals([X[n]], 0.0)[0].tolist()
+            segments = pipe.predict_segments([X[n]], threshold=0.0)[0].tolist()
             p = {segment[:3]: segment[3] for segment in segments}
             odds = math.log(p[explanation.label] / p[explanation.against])
             assert explanation.log_odds_marginal == pytest.approx(odds, abs=1e-9)

@@ -44,7 +44,6 @@ MODELS = {
     "chain": CHAIN,
     "features of order 1": clone(CHAIN).set_params(feature_order=1),
     "all_pairs": clone(CHAIN).set_params(all_pairs=True, fit_intercept=False),
-    "class_weight": clone(CHAIN).set_params(class_weight={"a": 2.0, "b": 0.5, "c": 1.0}),
     "segments": SEGMENTS,
     "repeated segments": clone(SEGMENTS).set_params(segment_length=1, max_order=2),
 }
@@ -611,7 +610,7 @@ def test_it_passes_on_what_the_model_can_do(search):
     assert not hasattr(PenaltySearchCV(HighOrderCRF(objective="hinge")), "predict_marginals")
     assert not hasattr(search, "partial_fit")
     assert not hasattr(search, "nothing")
-    assert hasattr(PenaltySearchCV(HighOrderSemiCRF()), "segment_marginals")
+    assert hasattr(PenaltySearchCV(HighOrderSemiCRF()), "predict_segments")
     with pytest.raises(NotFittedError):
         PenaltySearchCV(HighOrderCRF()).predict(X)
     with pytest.raises(NotFittedError):
@@ -656,7 +655,7 @@ def test_segment_features_in_a_pipeline():
     search = PenaltySearchCV(
         make_pipeline(SequenceFeatureExtractor(), SegmentFeatureExtractor(), HighOrderSemiCRF()), cv=3, max_steps=3
     ).fit(words, Y)
-    assert len(search.segment_marginals(words)) == len(words)
+    assert len(search.predict_segments(words, threshold=0.1)) == len(words)
     assert search.predict_segments(words)[0][0][0] == 0
 
 

@@ -30,7 +30,6 @@ QUESTIONS = {
     "log_likelihood": (Y,),
     "pattern_marginals": ([("P", "O")],),
     "predict_segments": (),
-    "segment_marginals": (0.01,),
 }
 
 
@@ -60,7 +59,7 @@ def test_every_question_of_the_last_step_is_answered(segmenter):
     for name, rest in QUESTIONS.items():
         answer = getattr(segmenter, name)(X, *rest)
         assert_same(answer, getattr(crf, name)(features.transform(X), *rest))
-    assert_same(segmenter.segment_marginals(X=X, threshold=0.3), segmenter.segment_marginals(X, 0.3))
+    assert_same(segmenter.predict_segments(X=X, threshold=0.3), segmenter.predict_segments(X, threshold=0.3))
 
 
 def test_methods_are_those_of_the_last_step(tagger):
@@ -92,8 +91,8 @@ def test_new_methods_of_the_estimators_come_by_themselves():
 
 
 def test_help_names_methods_and_parameters():
-    assert "threshold" in inspect.signature(SequencePipeline.segment_marginals).parameters
-    assert "HighOrderCRF.segment_marginals" in SequencePipeline.segment_marginals.__doc__
+    assert "threshold" in inspect.signature(SequencePipeline.predict_segments).parameters
+    assert "HighOrderCRF.predict_segments" in SequencePipeline.predict_segments.__doc__
     assert "HighOrderCRF.log_likelihood" in SequencePipeline.log_likelihood.__doc__
     assert "predict_marginals" in dir(SequencePipeline)
 
@@ -158,7 +157,7 @@ def test_names_memory_and_slices(segmenter, tmp_path):
     assert type(segmenter[:-1]) is SequencePipeline
     assert type(clone(segmenter)) is SequencePipeline
     cached = clone(segmenter).set_params(memory=str(tmp_path)).fit(X, Y)
-    assert_same(cached.segment_marginals(X), segmenter.segment_marginals(X))
+    assert_same(*(one.predict_segments(X, threshold=1e-6) for one in (cached, segmenter)))
     given = make_pipeline(HighOrderCRF(), memory="m", verbose=True, transform_input=["a"]).get_params(deep=False)
     assert {name: given[name] for name in ("memory", "verbose", "transform_input")} == {
         "memory": "m",
@@ -169,7 +168,7 @@ def test_names_memory_and_slices(segmenter, tmp_path):
 
 def test_pickles(segmenter):
     restored = pickle.loads(pickle.dumps(segmenter))
-    assert_same(restored.segment_marginals(X), segmenter.segment_marginals(X))
+    assert_same(*(one.predict_segments(X, threshold=1e-6) for one in (restored, segmenter)))
 
 
 def test_files_of_skops():

@@ -1,6 +1,6 @@
 """What ``verbose`` writes: not too often, and honest about what is left."""
 
-import itertools
+import io
 import math
 
 import numpy as np
@@ -9,6 +9,7 @@ from internals import Forecast, duration, lines_of, progress, write_line
 
 from sklearn_hocrf import HighOrderCRF
 from sklearn_hocrf.datasets import make_digit_words
+from sklearn_hocrf.model_selection import PenaltySearchCV
 from sklearn_hocrf.training import LBFGS, OWLQN, FrankWolfe, NewtonCG, Progress
 
 X, _, Y, _ = make_digit_words(60, 1, random_state=0)
@@ -30,6 +31,28 @@ def test_at_most_a_line_a_second(clock, capsys):
         written.append(write_line(str(number)))
     assert np.flatnonzero(written).tolist() == list(range(0, 100, 10))
     assert capsys.readouterr().err.split() == [str(number) for number in range(0, 100, 10)]
+
+
+class Broken(io.StringIO):
+    def write(self, text):
+        raise BrokenPipeError
+
+
+def closed():
+    stream = io.StringIO()
+    stream.close()
+    return stream
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("stream", [None, closed(), Broken()])
+def test_no_fit_is_lost_because_nobody_reads_its_progress(clock, monkeypatch, stream):
+    """sys.stderr is None in services and under pythonw."""
+    monkeypatch.setattr("sys.stderr", stream)
+    crf = HighOrderCRF(verbose=1, max_iter=3).fit(X, Y)
+    search = PenaltySearchCV(HighOrderCRF(max_iter=3), max_steps=1, cv=2, verbose=1)
+    assert crf.n_iter_ == 3
+    assert search.fit(X, Y).best_estimator_.n_iter_ == 3
 
 
 def test_last_lines_come_early_but_not_in_numbers(clock):
@@ -115,24 +138,6 @@ def test_forecasts_without_a_goal_are_bounds():
     assert list(forecasts(slow, 40))[-1] == (10, True)
     at_once = [Progress(1, 1.0, 0.0, np.inf, goal=0.5)]
     assert list(forecasts(at_once)) == [(math.inf, True)]
-
-
-def test_rounds_of_a_search_say_what_is_left(monkeypatch, capsys):
-    monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0.0)
-    crf = HighOrderCRF(2, patterns="auto", verbose=1).fit(X, Y)
-    lines = capsys.readouterr().err.splitlines()
-    rounds = [line for line in lines if "to a tolerance of" in line]
-    history = crf.pattern_search_history_
-    assert len(rounds) == len(history) > 3
-    for number, (line, entry) in enumerate(zip(rounds, history, strict=True), start=1):
-        assert line.startswith(f"HighOrderCRF: round {number} of the search for label patterns: {entry['n_patterns']} ")
-        assert f"differ by up to {entry['largest_violation']:.3g} more" in line or not entry["largest_violation"]
-    assert "none left to add" in rounds[-1]
-    iterations = [line for line in lines if ": iteration" in line]
-    of_rounds = ["round" in line for line in iterations]
-    assert of_rounds == sorted(of_rounds, reverse=True)  # then the patterns are trained again
-    assert all(" of this left" in line or " left" not in line for line in itertools.compress(iterations, of_rounds))
-    assert not any(" of this left" in line for line in iterations[sum(of_rounds) :])
 
 
 def test_lines_that_nobody_sees(capsys):

@@ -10,14 +10,24 @@ from sklearn.base import clone
 from sklearn_hocrf import Constraints, HighOrderCRF
 from sklearn_hocrf.datasets import make_markov_sequences
 from sklearn_hocrf.model_selection import PenaltySearchCV
-from sklearn_hocrf.settings import Pruning
 
 N_LABELS = 6
 X, Y = make_markov_sequences(24, length=8, n_labels=N_LABELS, noise=0.15, random_state=0)
 X = [[{"b": 1.0, f"{row[0]:.1f}": 1.0, f"t{row[1]:.1f}": 0.5} for row in rows] for rows in X]
 Y = [labels.tolist() for labels in Y]
 TRAIN, TEST = np.arange(16), np.arange(16, 24)
-CRF = HighOrderCRF(2, pruning=Pruning(2, n_states=1000), tol=1e-8, max_iter=2000)
+CRF = HighOrderCRF(2, pruning=2, tol=1e-8, max_iter=2000)
+
+
+@pytest.fixture(autouse=True)
+def limit_states(monkeypatch):
+    """Return a function that sets the number of states that each token keeps; first, it keeps all."""
+
+    def limit(n_states):
+        monkeypatch.setattr(pruning, "most_states", lambda n_candidates: n_states)
+
+    limit(1000)
+    return limit
 
 
 @pytest.fixture
@@ -56,8 +66,9 @@ def log_q(level_zero, X, Y, labels, names):
 
 
 @pytest.mark.parametrize("n_states", [3, 1000])
-def test_the_score_is_the_likelihood_of_a_mixture(n_states):
-    pruned = clone(CRF).set_params(pruning=Pruning(4, n_states=n_states))
+def test_the_score_is_the_likelihood_of_a_mixture(n_states, limit_states):
+    limit_states(n_states)
+    pruned = clone(CRF).set_params(pruning=4)
     groups, fold = fold_of(pruned)
     log_sigma = np.linspace(-0.5, 0.7, len(groups.keys))
     step = fold.step(log_sigma, tol=1e-8)
@@ -108,7 +119,7 @@ def test_each_fold_trains_its_own_level_zero(levels):
 def test_constraints_that_the_candidates_do_not_meet(n_labels):
     runs = {tuple(labels[t : t + n_labels]) for labels in Y for t in range(9 - n_labels)}
     forbid = [run for run in itertools.product(range(N_LABELS), repeat=n_labels) if run not in runs]
-    groups, fold = fold_of(clone(CRF).set_params(constraints=Constraints(forbid=forbid), pruning=Pruning(1)))
+    groups, fold = fold_of(clone(CRF).set_params(constraints=Constraints(forbid=forbid), pruning=1))
     assert np.diff(fold._held_out.problem.candidates.starts).max() > 1
     step = fold.step(np.zeros(len(groups.keys)), tol=1e-6)
     assert np.isfinite([step.score, *step.gradient]).all()

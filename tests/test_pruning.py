@@ -1,9 +1,7 @@
 """Pruning: lattices against enumeration, against the model of all labels, and as a parameter of the estimator."""
 
-import copy
 import itertools
 import math
-import pickle
 
 import numpy as np
 import oracle
@@ -22,6 +20,7 @@ from internals import (
     PartialLikelihood,
     Problem,
     prune_runs,
+    pruning,
     read_training_sequences,
     train_level_zero,
 )
@@ -32,10 +31,19 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn_hocrf import Constraints, HighOrderCRF
 from sklearn_hocrf.datasets import make_markov_sequences
 from sklearn_hocrf.inspection import explain
-from sklearn_hocrf.metrics import extract_segments
-from sklearn_hocrf.settings import Pruning, SegmentDecoding
 
 SOME = settings(suppress_health_check=list(HealthCheck))
+
+
+@pytest.fixture
+def limit_states(monkeypatch):
+    """Return a function that sets the number of states that each token keeps; None: as users have it."""
+
+    def limit(n_states):
+        if n_states is not None:
+            monkeypatch.setattr(pruning, "most_states", lambda n_candidates: n_states)
+
+    return limit
 
 
 def of_mask(mask):
@@ -256,9 +264,9 @@ def test_a_limit_of_states_leaves_out_labellings(seed, n_states):
             return plan
 
     model, direction = Planned(whole.layout, whole.weights), rng.normal(size=len(whole.weights))
-    marginals, gains = model.marginals(batch), rng.normal(size=(batch.n_tokens, 3))
+    marginals = model.marginals(batch)
     patterns = [(0,), (1, 2), (0, 1, 2), (2, 2)]
-    ends, best = model.pattern_marginals(batch, patterns), model.decode_gains(batch, gains)
+    ends = model.pattern_marginals(batch, patterns)
     log_z, slope = model.log_partition_and_slope(plan, direction)
     other = to_chain_model(case)[0]
     along = type(other)(other.layout, direction)
@@ -278,8 +286,6 @@ def test_a_limit_of_states_leaves_out_labellings(seed, n_states):
             np.testing.assert_allclose(row, [sum(v for z, v in p.items() if z[t] == y) for y in range(3)], atol=1e-12)
             wanted = [sum(v for z, v in p.items() if oracle.occurs(pattern, z, t)) for pattern in patterns]
             np.testing.assert_allclose(ends[own][t], wanted, atol=1e-12)
-        gained = {z: sum(gains[own][t, y] for t, y in enumerate(z)) for z in left}
-        assert gained[tuple(best[own].tolist())] == pytest.approx(max(gained.values()))
         moved = {z: float(along.log_score(batch[[s]], np.array(z, np.int32))[0]) for z in left}
         assert slope[s] == pytest.approx(sum(p[z] * moved[z] for z in left), abs=1e-10)
         for z in itertools.product(range(3), repeat=len(rows)):
@@ -321,13 +327,13 @@ def test_level_zero_learns_and_is_deterministic():
     sequences = [[{int(w): 1.0} for w in part] for part in np.split(words, 300)]
     case = random_case(rng, 20, [1], 0, 0, 1.0, [(0,)] * 40)
     layout, batch = to_chain_model(case)[0].layout.of_order_zero(), to_batch(sequences, 40)
-    level = train_level_zero(layout, batch, codes, np.ones(300), (2, None, 3, 0))
-    again = train_level_zero(layout, batch, codes, np.ones(300), (2, None, 3, 0))
+    level = train_level_zero(layout, batch, codes, np.ones(300), (2, 4, 0))
+    again = train_level_zero(layout, batch, codes, np.ones(300), (2, 4, 0))
     assert level.weights.tobytes() == again.weights.tobytes()
     assert level.recall > 0.95
     assert level.finder().find(batch).contain(codes).mean() > 0.99
     large = to_batch([[{f: 1e4 * v for f, v in row.items()} for row in s] for s in sequences], 40)
-    scaled = train_level_zero(layout, large, codes, np.ones(300), (2, None, 3, 0))
+    scaled = train_level_zero(layout, large, codes, np.ones(300), (2, 4, 0))
     assert scaled.recall > 0.95  # the scale of features hardly matters
 
 
@@ -352,7 +358,7 @@ def test_level_zero_does_not_depend_on_the_units_of_features(scale):
     ]
     layout = to_chain_model(random_case(rng, 20, [1], 0, 0, 1.0, [(0,)] * 41))[0].layout.of_order_zero()
     codes = (words % 20).astype(np.int32)
-    assert train_level_zero(layout, to_batch(sequences, 41), codes, np.ones(300), (2, None, 3, 0)).recall > 0.95
+    assert train_level_zero(layout, to_batch(sequences, 41), codes, np.ones(300), (2, 4, 0)).recall > 0.95
 
 
 def test_candidates_contain_the_labels_that_are_put_in():
@@ -389,9 +395,10 @@ def test_no_pruning_with_as_many_labels_as_there_are(data):
 
 
 @pytest.mark.parametrize("max_order", [0, 1, 3])
-def test_predictions_are_made_of_candidates(data, max_order):
+def test_predictions_are_made_of_candidates(data, max_order, limit_states):
     X, y, X_test, y_test = data
-    crf = HighOrderCRF(max_order, pruning=Pruning(2, n_states=100)).fit(X, y)
+    limit_states(100)
+    crf = HighOrderCRF(max_order, pruning=2).fit(X, y)
     assert 0.0 <= crf.pruning_recall_ <= 1.0
     for marginals, labels in zip(crf.predict_marginals(X_test), crf.predict(X_test), strict=True):
         assert ((marginals > 0).sum(axis=1) <= 2).all()
@@ -404,8 +411,9 @@ def test_predictions_are_made_of_candidates(data, max_order):
 
 
 @pytest.mark.slow
-def test_explanations_compare_what_is_possible(data):
-    crf = HighOrderCRF(2, pruning=Pruning(3, n_states=100)).fit(*data[:2])
+def test_explanations_compare_what_is_possible(data, limit_states):
+    limit_states(100)
+    crf = HighOrderCRF(2, pruning=3).fit(*data[:2])
     X_test = data[2][:4]
     for s, x in enumerate(X_test):
         for t in range(len(x)):
@@ -414,15 +422,17 @@ def test_explanations_compare_what_is_possible(data):
             best, other = crf.log_likelihood([x, x], labels)
             assert found.log_odds_paths == pytest.approx(best - other)
             assert other > -np.inf
-    limited = HighOrderCRF(3, pruning=Pruning(3, n_states=1)).fit(*data[:2])
+    limit_states(1)
+    limited = HighOrderCRF(3, pruning=3).fit(*data[:2])
     with pytest.raises(ValueError, match="this method needs all states"):
         explain(limited, X_test, 0, 0)
 
 
 @pytest.mark.parametrize("max_order", [1, 3])
-def test_what_a_limit_of_states_leaves_out_is_impossible(data, max_order):
+def test_what_a_limit_of_states_leaves_out_is_impossible(data, max_order, limit_states):
     X, y, X_test, _ = data
-    crf = HighOrderCRF(max_order, pruning=Pruning(3, n_states=1)).fit(X, y)
+    limit_states(1)
+    crf = HighOrderCRF(max_order, pruning=3).fit(X, y)
     short = [x[:2] for x in X_test[:4]]
     for x in short:
         every = [list(z) for z in itertools.product(crf.classes_.tolist(), repeat=2)]
@@ -451,58 +461,6 @@ def test_known_labels_choose_among_what_they_allow(data, pruned):
     assert (np.exp(some) <= np.array(p) + 1e-12).all()
 
 
-def test_other_answers(data, pruned):
-    X_test = data[2][:3]
-    asked = pruned.predict_nbest(X_test, 3), pruned.predict(X_test), pruned.entropy(X_test)
-    for best, labels, total in zip(*asked, strict=True):
-        assert best[0].labels.tolist() == labels.tolist()
-        assert len(best) == 3
-        assert total >= 0
-        assert best[0].log_probability >= best[1].log_probability >= best[2].log_probability
-    marginals = pruned.predict_marginals(X_test)
-    for drawn, row in zip(pruned.sample(X_test, 5, random_state=0), marginals, strict=True):
-        assert all((row[np.arange(len(z)), z] > 0).all() for z in drawn)
-    singles = pruned.pattern_marginals(X_test, [(label,) for label in pruned.classes_.tolist()])
-    np.testing.assert_allclose(np.concatenate(singles), np.concatenate(marginals), atol=1e-10)
-    token = clone(pruned).set_params(decoding="token").fit(*data[:2]).predict(X_test)
-    assert all((row[np.arange(len(z)), z] > 0).all() for z, row in zip(token, marginals, strict=True))
-
-
-@pytest.mark.slow
-@SOME
-@given(st.integers(0, 10**6))
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_segments_are_chosen_among_what_the_candidates_can_write(seed):
-    rng = np.random.default_rng(seed)
-    tags = ["B-P", "I-P", "B-Q", "I-Q", "O"]
-    y = [["B-P", "I-P", "B-Q", "I-Q"], ["O", "B-P", "O", "B-Q"], ["O", "B-Q", "B-P", "I-P"]]
-    X = [[[f"w{k}"] for k in rng.integers(0, 5, len(labels))] for labels in y]
-    constraints = [None, "bio", Constraints(forbid=[("O", "O")]), Constraints(forbid=[("B-P", "I-P", "O")])]
-    pruning = Pruning(int(rng.integers(1, 5)), n_states=1000)
-    options = {"pruning": pruning, "constraints": constraints[rng.integers(0, 4)]}
-    crf = HighOrderCRF(int(rng.integers(0, 4)), max_iter=0, **options).fit(X, y)
-    crf._keep(crf._fitted._replace(weights=2 * rng.normal(size=crf._fitted.weights.shape)))
-    threshold = float(rng.choice([0.05, 0.3, 0.9]))
-    crf.set_params(decoding=SegmentDecoding(threshold))
-    X = [[[f"w{k}"] for k in rng.integers(0, 5, 4)] for _ in range(4)]
-    known = None
-    if rng.random() < 0.5:  # of each token nothing, or what some labelling of the model says and another label
-        tags = crf.classes_.tolist()
-        drawn = [labels for (labels,) in crf.sample(X, random_state=seed)]
-        known = [[{tag, tags[rng.integers(len(tags))]} if rng.random() < 0.4 else None for tag in z] for z in drawn]
-    predicted = crf.predict(X, known=known)
-    if known is None:
-        assert np.isfinite(crf.log_likelihood(X, predicted)).all()
-    possible, tables = crf.predict_nbest(X, 5**4, known=known), crf.segment_marginals(X, 0, known=known)
-    for labels, candidates, table in zip(predicted, possible, tables, strict=True):
-        p = {row[:3]: row[3] for row in table.tolist()}
-        gains = {
-            tuple(z.labels): sum(p[segment] - threshold for segment in extract_segments([z.labels], scheme="bio")[0])
-            for z in candidates
-        }
-        assert gains[tuple(labels)] >= max(gains.values()) - 1e-7
-
-
 def test_sequences_without_a_legal_path_get_more_candidates():
     """Labels a and b look alike, c never does; but only c may come between two others."""
     rng = np.random.default_rng(0)
@@ -513,13 +471,6 @@ def test_sequences_without_a_legal_path_get_more_candidates():
     assert crf.predict([[["is a"], ["is a"], ["is a"]]])[0] in (["a", "b", "c"], ["b", "c", "a"], ["c", "a", "b"])
     with pytest.raises(ValueError, match="no labelling agrees with 'known'"):
         crf.predict([[["is a"], ["is a"]]], known=[["a", "a"]])
-
-
-@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda crf: pickle.loads(pickle.dumps(crf))])
-def test_copies(data, pruned, copied):
-    twin = copied(pruned)
-    assert all(map(np.array_equal, twin.predict(data[2]), pruned.predict(data[2])))
-    assert twin.pruning_recall_ == pruned.pruning_recall_
 
 
 def test_sparse_weights_and_tied_ones(data):
@@ -589,7 +540,7 @@ def test_level_zero_learns_from_tokens_with_a_label():
     codes[rng.random(3000) < 0.4] = -1
     codes[100:130] = -1  # whole sequences
     layout = to_chain_model(random_case(rng, 20, [1], 0, 0, 1.0, [(0,)] * 40))[0].layout.of_order_zero()
-    weight, numbers = rng.uniform(0.5, 2.0, 300), (2, None, 3, 0)
+    weight, numbers = rng.uniform(0.5, 2.0, 300), (2, 4, 0)
     batch = to_batch([[{int(w): 1.0} for w in part] for part in words], 40)
     level = train_level_zero(layout, batch, codes, weight, numbers)
     left = [[{int(w): 1.0} for w in part[own >= 0]] for part, own in zip(words, codes.reshape(300, 10), strict=True)]
@@ -618,11 +569,12 @@ def with_constraints(y):
 
 @pytest.mark.parametrize("n_states", [1, None, 100])
 @pytest.mark.parametrize("constrained", [False, True])
-def test_candidates_of_tokens_with_holes(data, constrained, n_states):
+def test_candidates_of_tokens_with_holes(data, constrained, n_states, limit_states):
     X, y = data[:2]
+    limit_states(n_states)
     holes = with_sets(y, range(8), np.random.default_rng(1))
     constraints = with_constraints(y) if constrained else None
-    problem = problem_of(HighOrderCRF(2, pruning=Pruning(2, n_states=n_states), constraints=constraints), X, holes)
+    problem = problem_of(HighOrderCRF(2, pruning=2, constraints=constraints), X, holes)
     of_level_zero = problem.level_zero.finder().find(problem.batch)
     n_more = 0
     for label, own, best in zip(
@@ -655,11 +607,12 @@ def test_candidates_of_tokens_with_holes(data, constrained, n_states):
 @pytest.mark.parametrize("method", ["direct", "em"])
 @pytest.mark.parametrize("n_states", [1, None])
 @pytest.mark.parametrize("constrained", [False, True])
-def test_training_with_holes(data, method, constrained, n_states):
+def test_training_with_holes(data, method, constrained, n_states, limit_states):
     X, y, X_test, y_test = data
+    limit_states(n_states)
     holes = with_sets(y, range(8), np.random.default_rng(1))
     options = {"objective": PartialLikelihood(method), "constraints": with_constraints(y) if constrained else None}
-    crf = HighOrderCRF(2, pruning=Pruning(3, n_states=n_states), **options, max_iter=40)
+    crf = HighOrderCRF(2, pruning=3, **options, max_iter=40)
     weights = [clone(crf).set_params(n_jobs=n_jobs).fit(X, holes)._weights for n_jobs in (1, 2)]
     assert weights[0].tobytes() == weights[1].tobytes()
     crf.fit(X, holes)
@@ -677,40 +630,13 @@ def test_labels_that_nothing_agrees_with(data):
     forbid = [(0, label) for label in range(8)]
     holes = [[None if label == 0 else label for label in labels[:-1]] + [0] for labels in holes]
     holes[3][4] = 0
-    for pruning in (None, 2):
-        crf = HighOrderCRF(1, pruning=pruning, constraints=Constraints(forbid=forbid))
+    for n_candidates in (None, 2):
+        crf = HighOrderCRF(1, pruning=n_candidates, constraints=Constraints(forbid=forbid))
         with pytest.raises(ValueError, match="sequence 3: no labelling agrees with y and the constraints.*is 4"):
             crf.fit(X, holes)
 
 
 # --- stochastic solvers -----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("n_states", [1, None])
-@pytest.mark.parametrize("has_holes", [False, True])
-@pytest.mark.parametrize("form", ["dense", "sparse", "parts"])
-def test_minibatches_add_up(data, form, has_holes, n_states):
-    rng = np.random.default_rng(2)
-    X, y = data[0][:12], [[*labels] for labels in data[1][:12]]
-    if form != "dense":
-        X = [[{"b": 1.0, f"{rows[t, 0]:.1f}": 1.0, f"{rows[t, 1]:.1f}": 0.5} for t in range(len(rows))] for rows in X]
-    parts = {label: [label % 2, label % 3 + 10] for label in range(8)} if form == "parts" else None
-    crf = HighOrderCRF(2, pruning=Pruning(3, n_states=n_states), label_parts=parts, class_weight={0: 2.0})
-    problem = problem_of(crf, X, with_sets(y, range(8), rng) if has_holes else y)
-    objective = NegativeLogLikelihood().bind(problem)
-    w = rng.normal(size=objective.n_weights)
-    value, gradient = objective.value_gradient(w)
-    for batch_size in (1, 5, 12):
-        total, sums = 0.0, np.zeros(len(w))
-        for minibatch in objective.minibatches(batch_size, np.random.RandomState(0)):
-            seen = np.full(len(w), np.nan)  # only the weights that are touched are read
-            seen[minibatch.weights] = w[minibatch.weights]
-            one, derivatives = minibatch.value_gradient(seen)
-            total += one
-            np.add.at(sums, minibatch.weights, derivatives)
-            assert len(set(minibatch.weights.tolist())) == len(minibatch.weights)
-        assert total == pytest.approx(value, rel=1e-11)
-        np.testing.assert_allclose(sums, gradient, rtol=1e-9, atol=1e-10)
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -731,14 +657,11 @@ def test_stochastic_solvers_come_near(data, solver, l1_reg):
     ("params", "message"),
     [
         ({"pruning": True}, "pruning must be an integer"),
-        ({"pruning": Pruning(0)}, "n_candidates of Pruning must be an integer >= 1"),
-        ({"pruning": Pruning(2, n_epochs=1)}, "n_epochs of Pruning must be an integer >= 2"),
         ({"feature_order": 1}, "pairs features with patterns of several labels"),
-        ({"objective": "hinge"}, "objective='hinge' is not the likelihood"),
-        ({"objective": "perceptron"}, "is not the likelihood"),
-        ({"objective": "local_feature_matching"}, "is not the likelihood"),
-        ({"solver": "newton-cg"}, "take passes over all labels: use 'lbfgs'"),
-        ({"patterns": "auto"}, "needs models of all labels"),
+        ({"objective": "hinge"}, "pruning=2 needs objective='likelihood', but objective='hinge' is another"),
+        ({"objective": "perceptron"}, "needs objective='likelihood'"),
+        ({"objective": "local_feature_matching"}, "needs objective='likelihood'"),
+        ({"solver": "newton-cg"}, "take passes over all labels"),
     ],
 )
 def test_refusals(data, params, message):

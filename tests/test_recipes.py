@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sklearn_hocrf import HighOrderCRF, make_pipeline, text
-from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
+from sklearn_hocrf import text
 from sklearn_hocrf.text import TokenizedText, spans_from_tags, tags_from_spans, tokenize
 
 PAGE = (Path(__file__).resolve().parents[1] / "docs" / "guide" / "recipes.md").read_text(encoding="utf-8")
@@ -98,17 +97,6 @@ def test_spans_of_spacy_with_probabilities(tmp_path):
     binary = spacy.tokens.DocBin(docs=[doc], store_user_data=True).to_bytes()
     (again,) = spacy.tokens.DocBin().from_bytes(binary).get_docs(doc.vocab)
     assert again.spans["sc"].attrs["scores"] == [0.5, 0.25, 0.125]
-
-
-def test_labels_to_be_ignored():
-    rows = {"tokens": [["Ann", "left"], ["Bob", "left"]], "labels": [[1, 0], [-100, 0]]}
-    names = {"HighOrderCRF": HighOrderCRF, "make_pipeline": make_pipeline}
-    names["SequenceFeatureExtractor"] = SequenceFeatureExtractor
-    model = run("Labels that Hugging Face's trainers ignore (-100)", rows=rows, **names)["model"]
-    assert model.predict(rows["tokens"][:1]) == [[1, 0]]
-    datasets = pytest.importorskip("datasets", reason="datasets is absent")
-    names = run("Labels that Hugging Face's trainers ignore (-100)", rows=datasets.Dataset.from_dict(rows), **names)
-    assert names["model"].predict(rows["tokens"]) == model.predict(rows["tokens"])
 
 
 def test_label_studio():

@@ -258,7 +258,7 @@ def test_probabilities_of_a_fitted_model_sum_to_one(seed, parameters):
     best = model.predict(batch[:1])[0]
     assert likelihoods[choices.index(best)] == pytest.approx(likelihoods.max(), abs=1e-9)
     cover = np.zeros((lengths[0], 4))
-    for u, v, label, p in model.segment_marginals(batch[:1], threshold=0.0)[0].tolist():
+    for u, v, label, p in model.predict_segments(batch[:1], threshold=0.0)[0].tolist():
         cover[u:v, list(model.segment_labels_).index(label)] += p
     close(model.predict_marginals(batch[:1])[0], cover)
 

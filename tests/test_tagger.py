@@ -33,7 +33,6 @@ from sklearn_hocrf.datasets import load_conll, make_name_sentences
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor, phrases
 from sklearn_hocrf.feature_extraction import _token_functions as token_functions
 from sklearn_hocrf.model_selection import CalibratedSequenceLabeler
-from sklearn_hocrf.settings import SegmentDecoding, TokenDecoding
 from sklearn_hocrf.tagger import Tagger, export_tagger
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # models are not trained to their optimum
@@ -66,8 +65,7 @@ def assert_same(found, model, X, y=None):
         apart = all(abs(a - b) > 1e-9 for a, b in zip(scores, scores[1:], strict=False))
         if apart:
             assert [one.labels for one in own][:-1] == [list(one.labels) for one in nbest][:-1]
-            if model_of(model).decoding == "viterbi":
-                assert tagged == list(labels) == own[0].labels
+            assert tagged == list(labels) == own[0].labels
     if not has_probabilities:
         return
     for tokens, marginals in zip(X, model.predict_marginals(X), strict=True):
@@ -122,7 +120,6 @@ def parameters(draw, y):
         "feature_order": draw(st.sampled_from([0, 0, 1, 2])),
         "label_parts": draw(st.sampled_from([None, lambda label: label.split("|")])),
         "constraints": constraints,
-        "decoding": draw(st.sampled_from(["viterbi", "viterbi", "token", TokenDecoding(constrained=False)])),
         "patterns": draw(st.sampled_from(["observed", "observed", [("A", "B"), ("B", "A", "A")]])),
         "sigma_reg": draw(st.sampled_from([0.3, 3.0])),
         "max_iter": 4,
@@ -393,8 +390,6 @@ def test_without_probabilities(tmp_path):
 REFUSED = {
     "semi-CRF": (HighOrderSemiCRF(max_iter=1), "whole segments"),
     "pruning": (HighOrderCRF(pruning=2, max_iter=1), "pruning"),
-    "costs": (HighOrderCRF(decoding=TokenDecoding({("A", "B"): 2}), max_iter=1), "decoding"),
-    "segments": (HighOrderCRF(decoding=SegmentDecoding(), max_iter=1), "decoding"),
     "hashing": (make_pipeline(SequenceFeatureExtractor(n_features=64), HighOrderCRF(max_iter=1)), "hashing"),
 }
 
@@ -622,7 +617,7 @@ BROKEN = {
     "cut": lambda c: c[:-100],
     "header beyond": lambda c: c[:8] + (2**40).to_bytes(8, "little") + c[16:],
     "header of nothing": lambda c: c[:8] + bytes(8) + c[16:],
-    "a key twice": lambda c: with_header(c, lambda t: t.replace('"decoding":"viterbi"', '"labels":1')),
+    "a key twice": lambda c: with_header(c, lambda t: t.replace('"no_probabilities":null', '"labels":1')),
     "NaN": lambda c: with_header(c, lambda t: t.replace('"no_probabilities":null', '"no_probabilities":NaN')),
     "Infinity": lambda c: with_header(c, lambda t: t.replace('"no_probabilities":null', '"no_probabilities":1e999')),
     "huge": lambda c: with_header(c, lambda t: t.replace('"scheme":"bio"', '"scheme":9' + "0" * 5)),

@@ -13,7 +13,7 @@ __all__ = [
     "finite_number",
     "finite_numbers",
     "is_missing",
-    "missing_label",
+    "no_label",
     "number_weights",
     "refuse_infinite_sum",
     "short",
@@ -21,6 +21,7 @@ __all__ = [
     "unmasked",
 ]
 
+NAMES_ELSEWHERE = "IOBES is 'bioes', IOB2 'bio', IOB 'iob1'"  # of schemes
 IGNORED = -100  # the label of tokens without one in Hugging Face's libraries
 
 
@@ -53,7 +54,8 @@ def _sorted_text(members) -> str:
 def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
     """Raise a ValueError unless a setting has one of its values."""
     if not isinstance(value, str) or value not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {short(value)}")
+        elsewhere = f" ({NAMES_ELSEWHERE})" if "bioes" in choices else ""
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {short(value)}{elsewhere}")
 
 
 def finite_number(value: Any, where: str, what: str) -> float:
@@ -114,16 +116,15 @@ def is_missing(value) -> bool:
     return isinstance(value, (np.datetime64, np.timedelta64)) and bool(np.isnat(value))
 
 
-def missing_label(label, where, name="y", takes_holes=True) -> ValueError:
+def no_label(label, where, name="y", takes_holes=True) -> ValueError:
     """Return the error for a missing label; scikit-learn's checks require the words about NaN.
 
-    ``takes_holes``: whether None, and the parameter ``missing_label``, can mark an unknown label.
+    ``takes_holes``: whether None can mark an unknown label.
     """
     is_nan = isinstance(label, (float, np.floating))
     remedy = "each token needs a label: leave tokens without one out of X and y, or cut the sequence there"
     if takes_holes and label is not None:
-        mark = 'float("nan")' if is_nan else short(label)
-        remedy = f"each token needs a label, or None if it is unknown; missing_label={mark} reads this as None"
+        remedy = "each token needs a label, or None if it is unknown"
     if isinstance(label, Integral):
         return ValueError(f'{name} has the label {label} ({where}): is it Hugging Face\'s "ignore"? Here {remedy}')
     if is_nan:

@@ -13,7 +13,7 @@ from numbers import Integral
 import numpy as np
 
 from .arrays import pieces
-from .checks import IGNORED, is_missing, missing_label, short
+from .checks import IGNORED, is_missing, no_label, short
 
 __all__ = [
     "SEEN",
@@ -103,15 +103,17 @@ def _sorted_objects(labels, offsets):
     distinct = set(check_hashable(labels, offsets))
     if any(map(is_missing, distinct)):
         t = next(t for t, label in enumerate(labels) if is_missing(label))
-        raise missing_label(labels[t], position_name(offsets, t))
+        raise no_label(labels[t], position_name(offsets, t))
     try:
         classes = sorted(distinct)
     except TypeError as error:
         ignored = (t for t, label in enumerate(labels) if isinstance(label, Integral) and label == IGNORED)
         for t in ignored:
-            raise missing_label(IGNORED, position_name(offsets, t)) from None
+            raise no_label(IGNORED, position_name(offsets, t)) from None
         first = labels[0]
-        other = next((t for t, label in enumerate(labels) if type(label) is not type(first)), 0)
+        others = [t for t, label in enumerate(labels) if type(label) is not type(first)]
+        others += [t for t, label in enumerate(labels) if label != first]  # one type, such as Enum
+        other = others[0]
         raise TypeError(
             f"labels must be sortable together, but {short(labels[other])} ({position_name(offsets, other)}) and "
             f"{short(first)} ({position_name(offsets, 0)}) are not: {error}"
@@ -134,10 +136,10 @@ def _refuse_missing(labels, classes, offsets):
     kind = classes.dtype.kind
     if kind in "mM" and np.isnat(classes).any():
         t = int(np.argmax(np.isnat(labels)))
-        raise missing_label(labels[t], position_name(offsets, t))
+        raise no_label(labels[t], position_name(offsets, t))
     if kind == "i" and len(classes) and classes[0] == IGNORED and (classes[1:] >= 0).all():
         t = int(np.argmax(np.asarray(labels) == IGNORED))
-        raise missing_label(IGNORED, position_name(offsets, t))
+        raise no_label(IGNORED, position_name(offsets, t))
 
 
 def _refuse_real_numbers(labels, classes, offsets):
@@ -149,7 +151,7 @@ def _refuse_real_numbers(labels, classes, offsets):
         values = np.asarray(labels)
         t = int(np.flatnonzero(np.isin(values, bad) | np.isnan(values))[0])
         if np.isnan(values[t]):
-            raise missing_label(values[t], position_name(offsets, t))
+            raise no_label(values[t], position_name(offsets, t))
         what = "y contains inf" if np.isinf(values[t]) else "Unknown label"
         raise ValueError(
             f"{what}: {values[t]} ({position_name(offsets, t)}); labels must be discrete, but real numbers are a "
@@ -226,7 +228,7 @@ def encode_labels(labels, classes, offsets, *, unknown="raise", among=SEEN) -> n
     for t in np.flatnonzero(codes < 0).tolist():
         label = labels[t].item() if isinstance(labels, np.ndarray) and labels.dtype.kind != "O" else labels[t]
         if is_missing(label) or (isinstance(label, Integral) and label == IGNORED):
-            raise missing_label(label, position_name(offsets, t))
+            raise no_label(label, position_name(offsets, t))
         if unknown == "raise":
             raise ValueError(f"unknown label {short(label)} ({position_name(offsets, t)}): it is not one of {among}")
     return codes

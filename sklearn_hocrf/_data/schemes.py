@@ -57,7 +57,6 @@ __all__ = [
     "split_tag",
     "tag_channels",
     "tag_numbers",
-    "tag_roles",
     "tags_of_segments",
     "token_features",
     "token_labels",
@@ -330,24 +329,6 @@ def tag_numbers(tags: TagTable, numbered: TagTable) -> np.ndarray:
     number = np.full((5, int(numbered.label.max(initial=0)) + 1), -1, dtype=np.int32)
     number[numbered] = np.arange(len(numbered.label))
     return number[tags]
-
-
-def tag_roles(tags: TagTable, scheme, n_labels) -> np.ndarray:
-    """Return the tags of the first, the inner, the last and the only token of segments; shape (L, 4), -1 for none.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn_hocrf._data.schemes import B, I, O, TagTable, tag_roles
-    >>> tag_roles(TagTable(np.array([B, I, O]), np.array([0, 0, 1])), "bio", 2)
-    array([[ 0,  1,  1,  0],
-           [-1, -1, -1,  2]], dtype=int32)
-    """
-    place = {B: (0,), I: (1,), O: (3,), E: (2,), S: (3,)} if marks_ends(scheme) else {B: (0, 3), I: (1, 2), O: (3,)}
-    roles = np.full((n_labels, 4), -1, dtype=np.int32)
-    for number, (prefix, label) in enumerate(zip(*(column.tolist() for column in tags), strict=True)):
-        roles[label, list(place[prefix])] = number
-    return roles
 
 
 def possible_tags(scheme, longest, outside) -> TagTable:

@@ -45,9 +45,9 @@ class AnswersMixin(Hooks):
     ) -> list[list[Candidate]]:
         """Return the n most probable labellings of each sequence, best first.
 
-        They are exact and all different. The first is the result of :meth:`predict`, unless ``decoding`` specifies
-        another. The least confident sequences, which are the most informative to label next, are those with the
-        smallest difference of the first two log probabilities:
+        They are exact and all different. The first is the result of :meth:`predict`. The least confident sequences,
+        which are the most informative to label next, are those with the smallest difference of the first two log
+        probabilities:
 
         >>> from sklearn_hocrf import HighOrderCRF
         >>> X = [[["the"], ["old"], ["man"]], [["the"], ["man"]]]

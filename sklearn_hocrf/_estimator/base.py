@@ -15,63 +15,54 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator
 from sklearn.utils import ClassifierTags
 
 from .._data.batch import SequenceBatch
-from .._data.checks import refuse_infinite_sum
 from .._data.masks import Mask, both
 from .._inference.families import CHAIN, SEGMENTS, Family
 from .._inference.impossible import naming_the_impossible
 from .._objectives import Problem
-from .._penalties import ElasticNet
 from .._persistence import VersionMixin, with_lists, with_mappings
 from .._solvers import SolverReport
 from .._structure.automaton import PatternAutomaton
-from .._structure.layout import LayoutBuilder, LayoutFrame, WeightLayout, weights_of
+from .._structure.layout import LayoutBuilder, LayoutFrame, WeightLayout
 from .._structure.pairs import PairRule
-from .._structure.patterns import PatternTable, given_patterns
+from .._structure.patterns import PatternTable
 from .._validation import (
     FeatureSpace,
     Known,
     TrainingData,
     TrainingSequences,
-    check_class_weight,
-    first_soft_label,
-    has_soft_labels,
     read_training_sequences,
     warn_user,
 )
 from .._validation._sklearn import fit_context
 from . import compile_ahead
 from .answers import AnswersMixin
-from .callbacks import SEARCH, STARTING, CallbacksMixin, FitTasks, without_tasks
+from .callbacks import STARTING, CallbacksMixin, FitTasks, without_tasks
 from .compatibility import Asked, refuse
 from .constraints import (
     LabelRuns,
     compile_constraints,
     refuse_breaches,
-    refuse_probable_breaches,
     without_forbidden_patterns,
 )
-from .decoding import SegmentDecoding
 from .fitted import Fitted
 from .fitting import (
     GivenPenalty,
     Prior,
     Training,
     choose_objective,
-    choose_prior,
     choose_training,
     warn_not_converged,
-    warn_not_found,
     without_zeros,
 )
 from .label_parts import compile_label_parts
+from .names_elsewhere import NamesElsewhere, answering
 from .parameters import MAPPINGS, PARAMETER_CONSTRAINTS, check_parameters, resolve_feature_orders
 from .partial_fit import PartialFitMixin
-from .pattern_search import FoundPatterns, PatternPrior, SearchTask, pattern_search, search_patterns
-from .patterns import ObservedPatterns, pattern_codes, pattern_labels, select_patterns
+from .patterns import ObservedPatterns, pattern_labels, select_patterns
 from .predictions import PredictionsMixin, border_mask
 from .progress import lines_of
 from .pruning import prune, prune_runs
@@ -79,11 +70,18 @@ from .pruning import prune, prune_runs
 __all__ = ["BaseSequenceLabeler"]
 
 _FEW_KNOWN = 0.1  # share of the tokens below which there is a warning
-_CRITERION = ("objective", "penalty", "sigma_reg", "l1_reg", "class_weight", "constraints")  # what is minimised
+_CRITERION = ("objective", "penalty", "sigma_reg", "l1_reg", "constraints")  # what is minimised
 
 
 class BaseSequenceLabeler(
-    VersionMixin, PredictionsMixin, AnswersMixin, PartialFitMixin, CallbacksMixin, BaseEstimator, metaclass=ABCMeta
+    NamesElsewhere,
+    VersionMixin,
+    PredictionsMixin,
+    AnswersMixin,
+    PartialFitMixin,
+    CallbacksMixin,
+    BaseEstimator,
+    metaclass=ABCMeta,
 ):
     """Fit, predict and score of a penalised sequence model; see :class:`~sklearn_hocrf.HighOrderCRF`.
 
@@ -126,10 +124,6 @@ class BaseSequenceLabeler(
         """
 
     @abstractmethod
-    def _training_codes(self, targets: Any) -> np.ndarray:
-        """Return for each token the code of its label, or of the label of its segment; shape (N,)."""
-
-    @abstractmethod
     def _read_truth(self, y: Any, batch: SequenceBatch, form: str, unknown: str) -> Any:
         """Return user-given labellings in the form of the model's predictions."""
 
@@ -140,14 +134,6 @@ class BaseSequenceLabeler(
     @abstractmethod
     def _token_codes(self, decoded: Any) -> np.ndarray:
         """Return the decoded class of each token as an index into ``classes_``; shape (N,)."""
-
-    @abstractmethod
-    def _decode_tokens(self, batch: SequenceBatch, gains: np.ndarray, mask: Mask | None, constrained: bool) -> Any:
-        """Return the labelling with the highest sum of gains over tokens; ``gains`` have shape (N, n_classes)."""
-
-    @abstractmethod
-    def _decode_segments(self, batch: SequenceBatch, decoding: SegmentDecoding, mask: Mask | None) -> Any:
-        """Return the labelling of the segments that a :class:`SegmentDecoding` chooses."""
 
     @abstractmethod
     def _are_right(self, decoded: Any, truth: Any) -> np.ndarray:
@@ -168,13 +154,16 @@ class BaseSequenceLabeler(
 
     # --- fit ----------------------------------------------------------------------------------------------------------
 
+    @answering
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the model to labelled sequences.
 
         A plain 2-D X, such as a data frame of a time series, with a 1-D y is read as n sequences of one token, not as
-        one sequence. The model is then multinomial logistic regression. To fit one sequence, use ``fit([X], [y])``; to
-        fit several, one for each value of a column, use ``fit([rows for _, rows in frame.groupby("series")], ...)``.
+        one sequence. The model is then multinomial logistic regression; a warning says so where the index of X has
+        times, or where neighbouring rows have the same label far more often than by chance, as in a recording. To fit
+        one sequence, use ``fit([X], [y])``; to fit several, one for each value of a column, use ``fit([rows for _, rows
+        in frame.groupby("series")], ...)``.
 
         Parameters
         ----------
@@ -187,11 +176,8 @@ class BaseSequenceLabeler(
         y : list of label sequences, or array-like
             One label per token: hashable values that are mutually comparable. 1-D for a plain 2-D X. For
             :class:`~sklearn_hocrf.HighOrderSemiCRF`: labels, tags or segments, according to its ``scheme``. It may have
-            holes, as ``known`` in :meth:`predict`: None, or ``missing_label``, for an unknown label, sets of possible
-            labels, None for a whole sequence; see Notes. For :class:`~sklearn_hocrf.HighOrderCRF` it may also have
-            *soft labels*, probabilities that sum to 1: for a token a dict such as ``{"NOUN": 0.8, "VERB": 0.2}``, or
-            for a sequence a float array of shape (n_tokens, n_labels), whose columns are all labels of y, sorted. These
-            are the labels and keys of dicts elsewhere in y, or 0, 1, 2 ... if y consists of arrays.
+            holes, as ``known`` in :meth:`predict`: None for an unknown label, sets of possible
+            labels, None for a whole sequence; see Notes.
         sample_weight : array-like of shape (n_sequences,), default=None
             One weight per sequence. It also weights the counts of patterns and features. Weight 0 excludes the
             sequence.
@@ -214,39 +200,26 @@ class BaseSequenceLabeler(
             it.
         UserWarning
             If the label patterns have more than a million labels in total and may take much time or memory. The warning
-            precedes the work and estimates both. Also if y labels less than a tenth of the tokens.
+            precedes the work and estimates both. Also if y labels less than a tenth of the tokens, and if the rows of a
+            plain 2-D X seem to be one sequence.
 
         Notes
         -----
         With holes in y, training maximises the probability of the known labels, the sum over all labellings that agree
         with them [1]_. This is not convex: training starts from the fit on the longest runs of known labels, and ends
         in an optimum near it; ``optimality_gap_`` is inf. The patterns, and the pairs of patterns and features, come
-        from the runs of known labels only. The labels are all labels in y, including those in sets. The mean of
-        ``class_weight`` is taken over the known tokens. :class:`~sklearn_hocrf.training.PartialLikelihood` can train by
-        expectation maximisation instead. Criteria other than the likelihood, "newton-cg", ``patterns="auto"`` and
-        :class:`~sklearn_hocrf.model_selection.PenaltySearchCV` need all labels.
+        from the runs of known labels only. The labels are all labels in y, including those in sets.
+        :class:`~sklearn_hocrf.training.PartialLikelihood` can train by expectation maximisation instead. Criteria other
+        than the likelihood, "newton-cg" and :class:`~sklearn_hocrf.model_selection.PenaltySearchCV` need all labels.
 
         Labels must be missing at random, given the words and the known labels. If only entities are labelled and
         nothing is known about the other tokens, a model that finds entities everywhere explains y best: label the
         tokens that are "O". Completely unlabelled sequences have no effect.
 
-        With soft labels, of annotators that disagree or of another model [2]_, training minimises the expected negative
-        log-likelihood, where the labels of tokens are drawn independently: a pattern counts by the product of its
-        labels' probabilities. This is convex, and hard labels are its special case. Independent labels lose what is
-        known of neighbours, so compare with the most probable labels, and with copies of sequences with labellings that
-        the other model draws (``sample``), which share a ``sample_weight`` of 1: on Spanish names these were best
-        (docs/develop/measured.md). The label patterns are those of the most probable labels. So are the pairs of
-        patterns and features, beside those whose expected counts reach ``min_count``, where numbers below 1 are
-        taken literally. ``constraints`` must allow every run of labels that has a positive probability. A sequence has
-        soft labels or holes, not both. Soft labels exclude what needs
-        true labels: other criteria, stochastic solvers, ``pruning``, ``patterns="auto"``, scores, and
-        :class:`~sklearn_hocrf.model_selection.PenaltySearchCV`.
-
         References
         ----------
         .. [1] Tsuboi, Kashima, Mori, Oda and Matsumoto, "Training conditional random fields using incomplete
            annotations", COLING 2008.
-        .. [2] Hinton, Vinyals and Dean, "Distilling the knowledge in a neural network", arXiv 1503.02531, 2015.
 
         Examples
         --------
@@ -261,38 +234,27 @@ class BaseSequenceLabeler(
         >>> y = [["DET", None, "NOUN"], [{"DET", "ADJ"}, "NOUN"]]
         >>> HighOrderCRF().fit(X, y).predict(X)
         [['DET', 'NOUN', 'NOUN'], ['DET', 'NOUN']]
-
-        Annotators disagree:
-
-        >>> y = [["DET", {"ADJ": 0.7, "NOUN": 0.3}, "NOUN"], ["DET", "NOUN"]]
-        >>> HighOrderCRF().fit(X, y).predict(X)
-        [['DET', 'ADJ', 'NOUN'], ['DET', 'NOUN']]
         """
         training = self._choose_training()
-        self._check_soft_labels(training, y)
         sequences = read_training_sequences(self, X, sample_weight)
         data = self._read_training_data(y, sequences)
         self._check_holes(training, data)
         is_warm = self.warm_start and hasattr(self, "coef_")
         compile_ahead.prepare(self._family is SEGMENTS)
         tasks = FitTasks(self, training.solver, self._n_stages(training, data, is_warm), X, y, sample_weight)
-        found = self._search_patterns(training, data, is_warm, tasks)  # None unless they are to be searched
-        problem = self._build_problem(data, found)
-        start = self._start(problem.layout, data, found, is_warm)
+        problem = self._build_problem(data)
+        start = self._last_weights(problem.layout, data) if is_warm else np.broadcast_to(0.0, problem.n_weights)
         penalty = self._choose_penalty(training.prior, problem.layout, data)
         stages = self._train(training, problem, penalty, data, start, is_warm, tasks)
-        learned = self._report_learned(data, problem, penalty, stages[-1], found and found.history)
+        learned = self._report_learned(data, problem, penalty, stages[-1])
         self._keep(tasks.best(learned))
         tasks.end()
         lines_of(training.solver).end(stages[-1])
-        warn_not_found(type(self).__name__, training.solver, found)
         warn_not_converged(type(self).__name__, training.solver, stages)
         return self
 
-    def _n_stages(self, training: Training, data: TrainingData, is_warm: bool) -> int | None:
-        """Return the number of times that the solver is called; None if a search determines it."""
-        if pattern_search(self.patterns) is not None:
-            return None
+    def _n_stages(self, training: Training, data: TrainingData, is_warm: bool) -> int:
+        """Return the number of times that the solver is called."""
         n_objectives = len(training.objectives(is_warm))
         return n_objectives if data.runs is None or is_warm else 2 * n_objectives
 
@@ -304,23 +266,15 @@ class BaseSequenceLabeler(
         data = sequences.with_targets(targets, rules, parts).with_runs()
         if data.runs is not None and self._family is SEGMENTS:
             return data  # segments with gaps between them are not neighbours
+        codes, offsets = self._family.label_sequences(targets.labelling, data.batch)
+        if data.runs is None:
+            sequences.warn_of_one_recording(codes)
         if not rules.forbidden and rules.borders is None:
             return data
-        codes, offsets = self._family.label_sequences(targets.labelling, data.batch)
         origin = np.repeat(data.batch.offsets[:-1], np.diff(offsets))
         runs = LabelRuns(codes, offsets, targets.starts - origin, sequences.numbers)
-        if targets.soft is not None:
-            refuse_probable_breaches(rules, self.constraints, targets.labels, runs, targets.soft)
         refuse_breaches(rules, self.constraints, targets.labels, runs)
         return data
-
-    def _check_soft_labels(self, training: Training, y: Any) -> None:
-        """Raise a ValueError if y has soft labels that this training does not support."""
-        if has_soft_labels(y):
-            try:
-                self._refuse(training.objective, training.solver, "soft labels")
-            except ValueError as error:
-                raise ValueError(f"{error} ({first_soft_label(y)} of y)") from None
 
     def _check_holes(self, training: Training, data: TrainingData) -> None:
         """Raise a ValueError if y has holes that this training does not support; warn if y has few known labels."""
@@ -368,55 +322,15 @@ class BaseSequenceLabeler(
             start, lines.part = stages[-1].w, ""
         return stages + training.run(problem, penalty, start, is_warm, tasks.watch(learned))
 
-    def _search_patterns(
-        self, training: Training, data: TrainingData, is_warm: bool, tasks: FitTasks
-    ) -> FoundPatterns | None:
-        """Return the label patterns that training chooses, and weights for them; None without a pattern search."""
-        search = pattern_search(self.patterns)
-        if search is None:
-            return None
-        prior = training.prior if isinstance(training.prior, PatternPrior) else PatternPrior(training.prior, search)
-
-        def penalty_of(layout: WeightLayout) -> ElasticNet:
-            return prior.penalty(layout, data.features.names, data.targets.labels)
-
-        def minimise(solver: Any, problem: Problem, start: np.ndarray) -> SolverReport:
-            penalty = penalty_of(problem.layout)
-            watch = tasks.watch(partial(self._report_learned, data, problem, penalty), SEARCH)
-            return training._replace(solver=solver).run(problem, penalty, start, is_warm=True, watch=watch)[-1]
-
-        singles = given_patterns((), len(data.targets.labels))
-        problem = self._pose_problem(self._build_layout(data, patterns=singles), data)
-        task = SearchTask(
-            search,
-            problem,
-            training.objective,
-            penalty_of,
-            minimise,
-            training.solver,
-            data.sequence_weight,
-            self.min_count,
-            np.inf if self.max_order is None else self.max_order,
-        )
-        if not is_warm:
-            return search_patterns(task, np.zeros(problem.n_weights), {})
-        known, own = set(data.targets.labels.tolist()), zip(self.patterns_, self.pattern_coef_.tolist(), strict=True)
-        last = {pattern: weight for pattern, weight in own if len(pattern) > 1 and known.issuperset(pattern)}
-        codes = pattern_codes(last, data.targets.labels)
-        start = self._last_weights(problem.layout, data)
-        return search_patterns(task, start, dict(zip(codes, last.values(), strict=True)))
-
-    def _build_problem(self, data: TrainingData, found: FoundPatterns | None = None) -> Problem:
+    def _build_problem(self, data: TrainingData) -> Problem:
         """Return validated training data under the layout of their weights."""
-        patterns = None if found is None else found.layout.patterns
-        problem = self._pose_problem(self._build_layout(data, patterns=patterns), data)
+        problem = self._pose_problem(self._build_layout(data), data)
         self._check_possible(problem, data.numbers)
         return self._prune(problem)
 
     def _prune(self, problem: Problem) -> Problem:
         """Return a problem over the labels that ``pruning`` leaves; the same one without it."""
-        parameters = self._parameters()
-        return prune(problem, parameters.get("pruning"), parameters["random_state"])
+        return prune(problem, getattr(self, "pruning", None), self.random_state)
 
     def _build_layout(self, data: TrainingData, like: WeightLayout | None = None, patterns: Any = None) -> WeightLayout:
         """Return the layout of the weights for validated training data.
@@ -427,8 +341,6 @@ class BaseSequenceLabeler(
         table = like.patterns if like is not None else self._select_patterns(patterns, data, self._observed(data))
         builder = self._layout_builder(data, table, like)
         counts = builder.count(data.batch, data.targets.labelling, data.sequence_weight)
-        if data.targets.soft is not None:
-            counts = builder.with_soft(counts, data.batch, data.targets.soft, data.sequence_weight)
         return builder.build(counts)
 
     def _layout_builder(
@@ -443,70 +355,40 @@ class BaseSequenceLabeler(
         frame = LayoutFrame.of(patterns, data.rules.forbidden, data.parts.codes)
         return self._make_builder(data.targets, frame if like is None else LayoutFrame.like(like), rule)
 
-    def _start(
-        self, layout: WeightLayout, data: TrainingData, found: FoundPatterns | None, is_warm: bool
-    ) -> np.ndarray:
-        """Return the weights from which training starts: read-only zeros without memory unless there are others."""
-        if found is not None:
-            last, weights = found.layout, found.weights
-            coef = last.coef(weights), last.part_coef(weights), last.token_coef(weights)
-            return layout.weights(last.pattern_coef(weights), *coef)
-        return self._last_weights(layout, data) if is_warm else np.broadcast_to(0.0, layout.n_weights)
-
-    def _pose_problem(self, layout: WeightLayout, data: TrainingData, counts: np.ndarray | None = None) -> Problem:
-        """Return validated training data under a layout.
-
-        ``data.sequence_weight`` is for counts, :meth:`_objective_weight` for the objective. Label counts are computed
-        from the data unless ``counts`` is given.
-        """
+    def _pose_problem(self, layout: WeightLayout, data: TrainingData) -> Problem:
+        """Return validated training data under a layout."""
         targets = data.targets
-        of_label = None
-        if self.class_weight is not None:
-            counts = self._label_counts(data) if counts is None else counts
-            of_label = check_class_weight(self.class_weight, targets.labels, counts)
-        weight = self._objective_weight(data, of_label)
         # runs of known labels may begin and end in the middle of sequences
         support = border_mask(data.batch, data.rules.borders) if data.source is None else None
-        options = {"sequence_weight": weight, "n_jobs": self.n_jobs, "support": support, "known": targets.known}
-        return Problem(self._family, layout, data.batch, targets.labelling, **options, soft=targets.soft)
+        return Problem(
+            self._family,
+            layout,
+            data.batch,
+            targets.labelling,
+            sequence_weight=data.sequence_weight,
+            n_jobs=self.n_jobs,
+            support=support,
+            known=targets.known,
+        )
 
-    def _parameters(self, patterns: Any = None) -> dict[str, Any]:
-        """Return all parameters by name; ``patterns`` replaces the parameter unless it is None."""
-        parameters = self.get_params(deep=False)
-        return parameters if patterns is None else {**parameters, "patterns": patterns}
-
-    def _check_parameters(self, patterns: Any = None) -> None:
+    def _check_parameters(self) -> None:
         """Check what ``_parameter_constraints`` cannot express."""
-        check_parameters(self._parameters(patterns))
+        check_parameters(self.get_params(deep=False))
 
-    def _refuse(
-        self,
-        criterion: Any,
-        solver: Any = None,
-        circumstance: str = "",
-        feature: str | None = None,
-        **changes: Any,
-    ) -> None:
-        """Raise a ValueError for incompatible settings; ``changes`` override parameters, the rest is as for Asked."""
-        asked = Asked(self._parameters() | changes, type(self).__name__, criterion, solver, circumstance)
-        refuse(asked, feature)
+    def _refuse(self, criterion: Any, solver: Any = None, circumstance: str = "") -> None:
+        """Raise a ValueError for incompatible settings; parameters as for :class:`Asked`."""
+        refuse(Asked(self.get_params(deep=False), type(self).__name__, criterion, solver, circumstance))
 
-    def _choose_training(self, patterns: Any = None) -> Training:
+    def _choose_training(self) -> Training:
         """Check the parameters and return the :class:`Training` that they specify."""
-        self._check_parameters(patterns)
-        return choose_training(self._parameters(patterns), type(self).__name__)
+        self._check_parameters()
+        return choose_training(self.get_params(deep=False), type(self).__name__)
 
     def _choose_objective(self) -> Any:
         """Return the training criterion, without data."""
         return choose_objective(self.objective)
 
-    def _choose_prior(self, patterns: Any = None) -> Prior | PatternPrior | GivenPenalty:
-        """Return the prior, which determines the penalty for a layout."""
-        return choose_prior(self._parameters(patterns))
-
-    def _choose_penalty(
-        self, prior: Prior | PatternPrior | GivenPenalty, layout: WeightLayout, data: TrainingData
-    ) -> Any:
+    def _choose_penalty(self, prior: Prior | GivenPenalty, layout: WeightLayout, data: TrainingData) -> Any:
         """Return the penalty on the weights for training data; warn of prefixes that match no feature name."""
         names = data.features.names
         penalty = prior.penalty(layout, names, data.targets.labels)
@@ -520,38 +402,10 @@ class BaseSequenceLabeler(
 
     def _select_patterns(self, patterns: Any, data: TrainingData, observed: ObservedPatterns) -> PatternTable:
         """Return the label patterns of the model; ``patterns`` replaces the parameter unless it is None."""
-        given, labels = self._parameters(patterns)["patterns"], data.targets.labels
+        given, labels = self.patterns if patterns is None else patterns, data.targets.labels
         table = select_patterns(given, labels, observed, self.max_order, self.min_count)
-        is_given = not isinstance(given, (str, PatternTable))
+        is_given = not isinstance(given, str)
         return without_forbidden_patterns(data.rules, self.constraints, table, labels, is_given)
-
-    def _label_counts(self, data: TrainingData) -> np.ndarray:
-        """Return the sum of the weights of the tokens of each label, over tokens with a known label."""
-        known = data.labelled
-        weight = weights_of(known.batch, known.sequence_weight)
-        token_weight = np.repeat(weight, known.batch.lengths)
-        if known.targets.soft is not None:
-            return token_weight @ known.targets.soft
-        n_labels = len(data.targets.labels)
-        return np.bincount(self._training_codes(known.targets), weights=token_weight, minlength=n_labels)
-
-    def _objective_weight(self, data: TrainingData, of_label: np.ndarray | None) -> np.ndarray | None:
-        """Return the weight of each sequence: its own times the mean weight of its tokens' labels; None: all 1."""
-        weight, offsets = data.sequence_weight, data.batch.offsets
-        if of_label is None:
-            return weight
-        weight = weights_of(data.batch, weight)
-        known = data.labelled
-        source: Any = np.arange(len(data.batch)) if known is data else known.source
-        soft = known.targets.soft
-        with np.errstate(over="ignore"):
-            of_token = of_label[self._training_codes(known.targets)] if soft is None else soft @ of_label
-            if known is data:
-                weight = weight * np.add.reduceat(of_token, offsets[:-1]) / data.batch.lengths
-            else:
-                weight = weight * _means(np.repeat(source, known.batch.lengths), of_token, len(weight))
-        refuse_infinite_sum(weight, "class_weight times sample_weight")
-        return weight
 
     def _last_weights(self, layout: WeightLayout, data: TrainingData) -> np.ndarray:
         """Return the weights of the last fit, matched by pattern and feature; 0 for new ones."""
@@ -562,12 +416,10 @@ class BaseSequenceLabeler(
         token_coef = rows[: len(data.targets.labels), : len(self._labels)] @ self._layout.token_coef(self._weights)
         return layout.weights(rows @ self.pattern_coef_, *coef, token_coef)
 
-    def _report_learned(
-        self, data: TrainingData, problem: Problem, penalty: Any, report: SolverReport, search: np.ndarray | None = None
-    ) -> Fitted:
+    def _report_learned(self, data: TrainingData, problem: Problem, penalty: Any, report: SolverReport) -> Fitted:
         """Return the record of the model that a solver reports."""
         layout, weights = without_zeros(penalty, problem.layout, report.w)
-        learned = self._learned(data, layout, weights, report, search=search)
+        learned = self._learned(data, layout, weights, report)
         return learned._replace(level_zero=problem.level_zero).checked(self._layout_class)
 
     def _learned(
@@ -577,10 +429,8 @@ class BaseSequenceLabeler(
         weights: np.ndarray,
         report: SolverReport,
         stream: tuple | None = None,
-        search: np.ndarray | None = None,
-        patterns: Any = None,
     ) -> Fitted:
-        """Return the record of the fitted model; ``patterns`` replaces the parameter unless it is None."""
+        """Return the record of the fitted model."""
         learned = Fitted(
             layout,
             weights,
@@ -590,23 +440,18 @@ class BaseSequenceLabeler(
             report.n_passes,
             report.history,
             report.gap,
-            self._trained_with(patterns),
+            self._trained_with(),
             stream,
-            search,
             data.rules.borders,
             part_names=data.parts.names,
         )
         return learned.checked(self._layout_class)
 
-    def _trained_with(self, patterns: Any = None) -> dict:
+    def _trained_with(self) -> dict:
         """Return the parameters that define the minimised function, for the record of the fitted model."""
         # copies of mappings, because the user may change the originals
         given = {name: getattr(self, name) for name in _CRITERION}
-        trained_with = {name: dict(value) if isinstance(value, Mapping) else value for name, value in given.items()}
-        # an L1 penalty on patterns belongs to the criterion
-        prior = self._choose_prior(patterns)
-        trained_with["patterns"] = clone(prior.search) if isinstance(prior, PatternPrior) else "observed"
-        return trained_with
+        return {name: dict(value) if isinstance(value, Mapping) else value for name, value in given.items()}
 
     def _keep(self, learned: Fitted) -> None:
         """Set all fitted attributes at once, so that no interrupt or other thread sees a mixture of models."""
@@ -687,15 +532,6 @@ class BaseSequenceLabeler(
         return fitted.level_zero.recall
 
     @property
-    def pattern_search_history_(self) -> np.ndarray:
-        """The rounds of the search for label patterns; defined only with a pattern search."""
-        fitted = getattr(self, "_fitted", None)
-        if fitted is None or fitted.search is None:
-            name = type(self).__name__
-            raise AttributeError(f"{name} has no pattern_search_history_: its patterns have not been searched")
-        return fitted.search
-
-    @property
     def intercept_(self) -> np.ndarray:
         """The weights of the labels themselves, of shape (n_labels,)."""
         if not hasattr(self, "_fitted"):
@@ -746,12 +582,6 @@ class BaseSequenceLabeler(
         tags.input_tags.sparse = True
         tags.input_tags.three_d_array = True
         return tags
-
-
-def _means(groups: np.ndarray, values: np.ndarray, n_groups: int) -> np.ndarray:
-    """Return the mean of the values of each group, 1 for empty groups."""
-    counts = np.bincount(groups, minlength=n_groups)
-    return np.where(counts, np.bincount(groups, weights=values, minlength=n_groups) / np.maximum(counts, 1), 1.0)
 
 
 def _feature_keys(new: FeatureSpace, old: FeatureSpace) -> tuple[Sequence, Sequence]:

@@ -25,7 +25,6 @@ from .progress import STARTING
 __all__ = [
     "FIT",
     "ITERATION",
-    "SEARCH",
     "STARTING",
     "CallbacksMixin",
     "FitTasks",
@@ -38,7 +37,6 @@ __all__ = [
 FIT = "fit"
 ITERATION = "iteration"
 TRAINING = "training"  # of the weights of the model
-SEARCH = "round of the search for label patterns"
 STEP = "step"  # of a search for parameters
 REFIT = "refit with best parameters"
 
@@ -193,7 +191,7 @@ class FitTasks(_Tasks):
             choose = getattr(callback, "_best_estimator", None)
             best = None if choose is None else choose(self._estimator)
             if best is not None:
-                return best._fitted._replace(n_passes=learned.n_passes, search=learned.search)
+                return best._fitted._replace(n_passes=learned.n_passes)
         return learned
 
     def end(self) -> None:

@@ -1,7 +1,7 @@
 """Settings that cannot be combined: the table of refusals between features.
 
 A *feature* is something that parameters, or a criterion and a solver, request; a *circumstance* is a use beyond a plain
-fit: labels with holes, soft labels, a stream, a cluster, learned penalties. Each row of
+fit: labels with holes, a stream, a cluster, learned penalties. Each row of
 :data:`REFUSALS` names two of them and the message. The methods that solvers need of any objective and penalty,
 including custom ones, are checked by the solvers (:func:`~sklearn_hocrf._solvers.check_needs`); ``l1_reg`` with
 ``penalty``, and tag schemes as constraints of segments, by the parameters themselves.
@@ -17,13 +17,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._data.checks import short
-from .._objectives import Hinge, LocalFeatureMatching, NegativeLogLikelihood, Objective, Perceptron
+from .._objectives import Hinge, LocalFeatureMatching, Objective, Perceptron
 from .._settings import capability
 from .._solvers import Solver
-from .decoding import choose_decoding
-from .pattern_search import PatternSearch, has_l1, pattern_search
 
-__all__ = ["CIRCUMSTANCES", "FEATURES", "REFUSALS", "Asked", "Refusal", "refuse"]
+__all__ = ["CIRCUMSTANCES", "FEATURES", "REFUSALS", "Asked", "Refusal", "has_l1", "refuse"]
 
 
 @dataclass(frozen=True)
@@ -69,11 +67,6 @@ class Asked:
         return getattr(self.objective, "method", None) == "em"
 
     @cached_property
-    def search(self) -> PatternSearch | None:
-        """The requested search for label patterns."""
-        return pattern_search(self.parameters["patterns"])
-
-    @cached_property
     def has_probabilities(self) -> bool:
         """Whether the criterion trains probabilities."""
         return capability(self.objective, Objective, "gives_probabilities")
@@ -83,43 +76,61 @@ class Asked:
         return self.parameters.get(name)
 
 
+def has_l1(l1_reg: Any) -> bool:
+    """Return whether any strength of a parameter ``l1_reg`` is not 0."""
+    return bool(np.any(_values(l1_reg)))
+
+
 def _values(given: Any) -> list:
     """Return the values of a parameter that may be a mapping."""
     return list(given.values()) if isinstance(given, Mapping) else [given]
 
 
-FEATURES: dict[str, Callable[[Asked], Any]] = {
+FEATURES: dict[str, tuple[Callable[[Asked], Any], str]] = {  # whether it is asked for, and how messages name it
     # parameters
-    "pruning": lambda asked: asked["pruning"] is not None,
-    "pattern search": lambda asked: asked.search is not None,
-    "a search for the final model": lambda asked: asked.search is not None and not asked.search.relax,
-    "no highest order": lambda asked: asked["max_order"] is None,
-    "features of several labels": lambda asked: any(map(np.any, _values(asked["feature_order"]))),
-    "parts": lambda asked: asked["label_parts"] is not None,
-    "L1": lambda asked: has_l1(asked["l1_reg"]),
-    "penalty object": lambda asked: asked["penalty"] is not None,
-    "no penalty": lambda asked: bool(np.isinf(_values(asked["sigma_reg"])).any()),
-    "frequent features": lambda asked: asked["min_count"] > 1 and not asked["all_pairs"],
-    "balanced class weights": lambda asked: isinstance(asked["class_weight"], str),
-    "decoding by probabilities": lambda asked: choose_decoding(asked["decoding"]) is not None,
-    "segments": lambda asked: "scheme" in asked.parameters,
+    "pruning": (lambda asked: asked["pruning"] is not None, "pruning={pruning!r}"),
+    "features of several labels": (
+        lambda asked: any(map(np.any, _values(asked["feature_order"]))),
+        "feature_order={asked.feature_order}",
+    ),
+    "parts": (lambda asked: asked["label_parts"] is not None, "label_parts"),
+    "L1": (lambda asked: has_l1(asked["l1_reg"]), "l1_reg={l1_reg!r}"),
+    "penalty object": (lambda asked: asked["penalty"] is not None, "penalty={penalty!r}"),
+    "no penalty": (lambda asked: bool(np.isinf(_values(asked["sigma_reg"])).any()), "sigma_reg={sigma_reg!r}"),
+    "frequent features": (
+        lambda asked: asked["min_count"] > 1 and not asked["all_pairs"],
+        "min_count={min_count!r}",
+    ),
     # criteria
-    "margins": lambda asked: isinstance(asked.objective, (Hinge, Perceptron)),
-    "local feature matching": lambda asked: isinstance(asked.objective, LocalFeatureMatching),
-    "another criterion": lambda asked: type(asked.objective) is not NegativeLogLikelihood,
-    "a criterion without probabilities": lambda asked: not asked.has_probabilities,
-    "a criterion without Hessian": lambda asked: not hasattr(asked.objective, "hessp"),
-    "a criterion of whole labellings": lambda asked: not capability(asked.objective, Objective, "takes_holes"),
+    "margins": (lambda asked: isinstance(asked.objective, (Hinge, Perceptron)), "objective={objective!r}"),
+    "local feature matching": (
+        lambda asked: isinstance(asked.objective, LocalFeatureMatching),
+        "objective={objective!r}",
+    ),
+    "a criterion without probabilities": (lambda asked: not asked.has_probabilities, "objective={objective!r}"),
+    "a criterion without Hessian": (lambda asked: not hasattr(asked.objective, "hessp"), "objective={objective!r}"),
+    "a criterion of whole labellings": (
+        lambda asked: not capability(asked.objective, Objective, "takes_holes"),
+        "objective={objective!r}",
+    ),
     # solvers
-    "a stochastic solver": lambda asked: asked.is_stochastic,
-    "a second-order solver": lambda asked: "hessp" in asked.needs,
-    "a second-order solver, without EM": lambda asked: "hessp" in asked.needs and not asked.is_em,
-    "a solver without gradients": lambda asked: asked.is_stochastic or "value_gradient" not in asked.needs,
-    "EM by a solver that may climb": lambda asked: (
-        asked.is_em and (asked.is_stochastic or not hasattr(asked.solver, "max_iter"))
+    "a stochastic solver": (lambda asked: asked.is_stochastic, "solver={solver!r}"),
+    "a second-order solver": (lambda asked: "hessp" in asked.needs, "solver={solver!r}"),
+    "a second-order solver, without EM": (
+        lambda asked: "hessp" in asked.needs and not asked.is_em,
+        "solver={solver!r}",
+    ),
+    "EM by a solver that may climb": (
+        lambda asked: asked.is_em and (asked.is_stochastic or not hasattr(asked.solver, "max_iter")),
+        "solver={solver!r}",
     ),
 }
-CIRCUMSTANCES = ("holes", "soft labels", "stream", "cluster", "learned penalties")
+CIRCUMSTANCES = {  # and how messages name them
+    "holes": "y with holes",
+    "stream": "partial_fit",
+    "cluster": "a cluster",
+    "learned penalties": "PenaltySearchCV",
+}
 
 
 class Refusal(NamedTuple):
@@ -127,202 +138,66 @@ class Refusal(NamedTuple):
 
     feature: str
     other: str
-    message: str  # a format string, filled with the parameters and ``asked``
+    message: str  # a format string, filled with the parameters, ``asked``, and ``name`` and ``other_name`` of both
 
 
-_SEARCH = "patterns={patterns!r} is not possible here: "
-_PRUNING = "pruning={pruning!r} is not possible here: "
-_LEARNED = "PenaltySearchCV cannot learn the penalties of this {asked.name}: "
-_STREAM = " counts in all training data, which partial_fit does not have; use "
+_LIKELIHOOD = "{name} needs objective='likelihood', but {other_name} is another criterion"
+_OF_LIKELIHOOD = "{other_name} needs objective='likelihood', but {name} is another criterion"
+_ALL_DATA = "{name} depends on all training data, which partial_fit does not have: use fit"
+_NO_MINIMUM = (
+    "{other_name} does not go with {name}: the likelihood is then not convex, or the solver may climb; use "
+    "solver='lbfgs', or objective=training.PartialLikelihood('em') with it"
+)
+_LEARNED = "PenaltySearchCV cannot learn the penalties of this {asked.name}: {name} "
 
 # for a fit, or a circumstance, the first row that applies is raised
 REFUSALS = (
     Refusal(
-        "a search for the final model",
-        "features of several labels",
-        "feature_order={asked.feature_order} and patterns={patterns!r} exclude each other: the search leaves out the "
-        "features of patterns of two or more labels, which are added when the patterns are trained again (relax=True)",
-    ),
-    *(
-        Refusal(
-            "pattern search",
-            other,
-            _SEARCH + "it adds its own L1 penalty to a Gaussian prior: use sigma_reg, and neither l1_reg nor penalty",
-        )
-        for other in ("penalty object", "L1")
-    ),
-    Refusal(
-        "pattern search",
-        "another criterion",
-        _SEARCH + "it is based on expected and observed counts: use objective='likelihood'",
-    ),
-    Refusal(
-        "pattern search",
-        "a solver without gradients",
-        _SEARCH + "it needs gradients of all data: use the solver 'lbfgs', 'newton-cg' or 'owlqn'",
-    ),
-    Refusal(
         "pruning",
         "features of several labels",
-        _PRUNING + "feature_order={asked.feature_order} pairs features with patterns of several labels, and lattices "
+        "{name} does not go with {other_name}, which pairs features with patterns of several labels, because lattices "
         "score features by label",
     ),
-    Refusal(
-        "pruning",
-        "pattern search",
-        _PRUNING + "the search for patterns={patterns!r} needs models of all labels",
-    ),
     *(
-        Refusal("pruning", other, _PRUNING + "objective={objective!r} is not the likelihood")
-        for other in ("margins", "local feature matching")
+        Refusal(feature, other, _LIKELIHOOD)
+        for feature, other in (("pruning", "margins"), ("pruning", "local feature matching"))
     ),
     Refusal(
         "pruning",
         "a second-order solver",
-        _PRUNING + "products with the Hessian, which {asked.solver!r} needs, take passes over all labels: use 'lbfgs'",
+        "{name} does not go with {other_name}: products with the Hessian take passes over all labels; use 'lbfgs'",
     ),
-    Refusal(
-        "parts",
-        "local feature matching",
-        "label_parts and objective={objective!r} exclude each other: local feature matching compares only the features "
-        "of patterns; use objective='likelihood'",
-    ),
-    Refusal(
-        "decoding by probabilities",
-        "a criterion without probabilities",
-        "decoding={decoding!r} needs probabilities: objective={objective!r} trains scores that are not logarithms of "
-        "probabilities, unlike objective='likelihood'",
-    ),
-    Refusal(
-        "pattern search",
-        "holes",
-        "the search for patterns={patterns!r} needs all labels, but y has holes: give the patterns, or "
-        'patterns="observed"',
-    ),
-    Refusal(
-        "a criterion of whole labellings",
-        "holes",
-        "objective={asked.objective!r} needs all labels, but y has holes: use objective='likelihood', or an objective "
-        "with takes_holes=True",
-    ),
-    Refusal(
-        "a second-order solver, without EM",
-        "holes",
-        "the solver {asked.solver!r} needs a convex function, but the likelihood is not convex if y has holes: use "
-        "solver='lbfgs', or objective=training.PartialLikelihood('em')",
-    ),
-    Refusal(
-        "EM by a solver that may climb",
-        "holes",
-        "the solver {asked.solver!r} cannot be combined with {asked.objective!r}, which needs a solver that never "
-        "increases the function: use solver='lbfgs', or objective='likelihood'",
-    ),
-    Refusal(
-        "segments",
-        "soft labels",
-        "y has probabilities of labels, which say nothing about where segments begin: use HighOrderCRF, or the most "
-        "probable labels",
-    ),
-    Refusal(
-        "pruning",
-        "soft labels",
-        "pruning={pruning!r} keeps the true labels of tokens, but y has probabilities of labels: use pruning=None",
-    ),
-    Refusal(
-        "pattern search",
-        "soft labels",
-        "the search for patterns={patterns!r} counts true labels, but y has probabilities of labels: give the "
-        'patterns, or patterns="observed"',
-    ),
-    Refusal(
-        "a criterion of whole labellings",
-        "soft labels",
-        "objective={asked.objective!r} needs true labels, but y has probabilities of labels: use "
-        "objective='likelihood'",
-    ),
-    Refusal(
-        "a stochastic solver",
-        "soft labels",
-        "the solver {asked.solver!r} needs true labels, but y has probabilities of labels: use solver='lbfgs', 'owlqn' "
-        "or 'newton-cg'",
-    ),
-    Refusal(
-        "pattern search",
-        "stream",
-        "patterns={patterns!r} trains on all data again and again, which partial_fit does not have; use fit",
-    ),
-    Refusal(
-        "pruning",
-        "stream",
-        "pruning={pruning!r} chooses labels based on all training data, which partial_fit does not have",
-    ),
-    Refusal(
-        "frequent features",
-        "stream",
-        "min_count={min_count!r}" + _STREAM + "fit, or min_count=1",
-    ),
-    Refusal("balanced class weights", "stream", "class_weight={class_weight!r}" + _STREAM + "a dict"),
-    Refusal(
-        "pattern search",
-        "cluster",
-        "patterns={patterns!r} cannot be searched on a cluster: search in a part of the data with {asked.name}, and "
-        "give patterns=crf.patterns_",
-    ),
-    Refusal("pruning", "cluster", "pruning={pruning!r} does not work on a cluster: use pruning=None"),
-    Refusal(
-        "no highest order",
-        "cluster",
-        "max_order=None needs a search for patterns, which clusters do not do: give a number",
-    ),
-    Refusal(
-        "penalty object",
-        "learned penalties",
-        _LEARNED + "penalty={penalty!r} replaces sigma_reg, which is to be learned",
-    ),
-    Refusal(
-        "L1",
-        "learned penalties",
-        _LEARNED + "l1_reg={l1_reg!r} > 0 has no derivatives where weights are 0",
-    ),
-    Refusal(
-        "pattern search",
-        "learned penalties",
-        _LEARNED + "patterns={patterns!r} depend on the penalties discontinuously: give the patterns_ of such a fit",
-    ),
-    Refusal(
-        "no penalty",
-        "learned penalties",
-        _LEARNED + "sigma_reg={sigma_reg!r} has no logarithm to start from",
-    ),
-    *(
-        Refusal(
-            feature,
-            "learned penalties",
-            _LEARNED + "objective={objective!r} has no products with its Hessian, or trains no probabilities",
-        )
-        for feature in ("a criterion without Hessian", "a criterion without probabilities")
-    ),
+    Refusal("parts", "local feature matching", _LIKELIHOOD),
+    Refusal("a criterion of whole labellings", "holes", _OF_LIKELIHOOD),
+    Refusal("a second-order solver, without EM", "holes", _NO_MINIMUM),
+    Refusal("EM by a solver that may climb", "holes", _NO_MINIMUM),
+    Refusal("pruning", "stream", _ALL_DATA),
+    Refusal("frequent features", "stream", _ALL_DATA),
+    Refusal("pruning", "cluster", "{name} does not work on a cluster: use pruning=None"),
+    Refusal("a criterion without Hessian", "learned penalties", _OF_LIKELIHOOD),
+    Refusal("a criterion without probabilities", "learned penalties", _OF_LIKELIHOOD),
+    Refusal("penalty object", "learned penalties", _LEARNED + "replaces sigma_reg, which is to be learned"),
+    Refusal("L1", "learned penalties", _LEARNED + "> 0 has no derivatives where weights are 0"),
+    Refusal("no penalty", "learned penalties", _LEARNED + "has no logarithm to start from"),
     Refusal(
         "a stochastic solver",
         "learned penalties",
-        _LEARNED + "solver={solver!r} uses a few sequences at a time; the search trains by L-BFGS",
+        _LEARNED + "uses a few sequences at a time; the search trains by L-BFGS",
     ),
 )
 
 
-def refuse(asked: Asked, feature: str | None = None) -> None:
+def refuse(asked: Asked) -> None:
     """Raise a ValueError for the first row of :data:`REFUSALS` that applies.
 
-    Parameters
-    ----------
-    asked : Asked
-        With a circumstance, only its rows count.
-    feature : str or None
-        Only rows of this feature count; None for all.
+    With a circumstance, only its rows count.
     """
-    for row in REFUSALS:
-        if (row.other in CIRCUMSTANCES) != bool(asked.circumstance) or feature not in (None, row.feature):
+    names = CIRCUMSTANCES | {feature: text for feature, (_, text) in FEATURES.items()}
+    given = {"asked": asked, **asked.parameters}
+    for feature, other, message in REFUSALS:
+        if (other in CIRCUMSTANCES) != bool(asked.circumstance):
             continue
-        is_other = row.other == asked.circumstance if asked.circumstance else FEATURES[row.other](asked)
-        if is_other and FEATURES[row.feature](asked):
-            raise ValueError(row.message.format(asked=asked, **asked.parameters))
+        is_other = other == asked.circumstance if asked.circumstance else FEATURES[other][0](asked)
+        if is_other and FEATURES[feature][0](asked):
+            both = {"name": names[feature].format(**given), "other_name": names[other].format(**given)}
+            raise ValueError(message.format(**both, **given))

@@ -12,7 +12,6 @@ from .._data.checks import short
 from .._data.labels import label_codes
 from .._data.schemes import E, I, legal_tags, split_tag
 from .._structure.patterns import PatternTable, contain_any, given_patterns
-from .._structure.soft_labels import SoftLabels
 from .._structure.weighted_arcs import compile_patterns, label_arcs
 from .tags import read_tags
 
@@ -23,7 +22,6 @@ __all__ = [
     "check_constraints",
     "compile_constraints",
     "refuse_breaches",
-    "refuse_probable_breaches",
     "without_forbidden_patterns",
 ]
 
@@ -246,38 +244,6 @@ def refuse_breaches(rules: Rules, constraints: Any, labels: np.ndarray, runs: La
     raise ValueError(
         f"sequence {runs.number[sequence]}, position {runs.position[token]}: {what} is forbidden by "
         f"constraints={_text(constraints)}{_reading(constraints, names[-1], where)}"
-    )
-
-
-def refuse_probable_breaches(
-    rules: Rules, constraints: Any, labels: np.ndarray, runs: LabelRuns, probability: np.ndarray
-) -> None:
-    """Raise a ValueError for the first token up to which soft labels give a forbidden run a positive probability.
-
-    Parameters
-    ----------
-    rules, constraints, labels, runs
-        As in :func:`refuse_breaches`.
-    probability : ndarray of shape (N, L)
-    """
-    soft, has_labels, found = SoftLabels(probability, runs.offsets), np.diff(runs.offsets) > 0, []
-    for run in rules.forbidden:
-        ends = soft.ending_with(run)
-        found += [(token, short(tuple(labels[list(run)].tolist())), ends[token]) for token in np.flatnonzero(ends)[:1]]
-    tokens_at = runs.offsets[:-1][has_labels], runs.offsets[1:][has_labels] - 1
-    borders = () if rules.borders is None else zip(rules.borders, tokens_at, (_AT_START, _AT_END), strict=True)
-    for is_allowed, tokens, where in borders:
-        share = np.where(is_allowed, 0.0, probability[tokens])
-        for i in np.flatnonzero(share.any(axis=1))[:1].tolist():
-            code = int(share[i].argmax())
-            found.append((tokens[i], f"{short(labels.tolist()[code], 40)} {where}", share[i, code]))
-    if not found:
-        return
-    token, what, number = min(found)
-    sequence = int(np.searchsorted(runs.offsets, token, side="right")) - 1
-    raise ValueError(
-        f"sequence {runs.number[sequence]}, position {runs.position[token]}: y gives {what} the probability "
-        f"{number:.3g}, but constraints={_text(constraints)} forbids it; the labels of soft tokens are independent"
     )
 
 

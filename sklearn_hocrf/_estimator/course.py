@@ -70,10 +70,6 @@ class Course:
         """Return the label patterns of training data."""
         return self.estimator._observed(data)
 
-    def label_counts(self, data: TrainingData) -> np.ndarray:
-        """Return the sum of the weights of the tokens of each label."""
-        return self.estimator._label_counts(data)
-
     def layout_builder(self, data: TrainingData, observed: ObservedPatterns) -> LayoutBuilder:
         """Return the builder of the weight layout, for data that may lack the sequences."""
         patterns = self.estimator._select_patterns(None, data, observed)
@@ -83,9 +79,9 @@ class Course:
         """Return the layout of the weights."""
         return self.estimator._build_layout(data)
 
-    def problem(self, layout: Any, data: TrainingData, label_counts: np.ndarray | None = None) -> Problem:
-        """Return the data under a layout; label counts are computed from the data unless they are given."""
-        return self.estimator._pose_problem(layout, data, label_counts)
+    def problem(self, layout: Any, data: TrainingData) -> Problem:
+        """Return the data under a layout."""
+        return self.estimator._pose_problem(layout, data)
 
     def prune(self, training: Problem, held_out: Problem) -> tuple[Problem, Problem]:
         """Return both over the labels that ``pruning`` leaves, which are chosen without the held-out labels."""

@@ -15,7 +15,6 @@ from .._inference.model import Model
 from .._structure.layout import WeightLayout
 from .._structure.segment_layout import SegmentLayout
 from .._validation import FeatureSpace, SegmentTargets, TokenTargets
-from .pattern_search import HISTORY
 from .pruning import checked_level_zero
 from .tags import SegmentTags
 
@@ -58,7 +57,6 @@ class Fitted(NamedTuple):
     gap: float
     trained_with: dict  # the parameters that define the minimised function
     stream: tuple | None = None  # of partial_fit: state of the solver, and its class
-    search: np.ndarray | None = None  # of HISTORY: the rounds of a search for patterns
     borders: np.ndarray | None = None  # (2, L) bool   labels at the start and at the end of sequences; None: all
     level_zero: LevelZero | None = None  # which labels tokens may have; None: all
     part_names: np.ndarray | None = None  # (S,)   of the parts of labels; None: there are none
@@ -112,8 +110,6 @@ class Fitted(NamedTuple):
         if not isinstance(self.trained_with, dict):
             raise ValueError(f"the parameters of training are a {type(self.trained_with).__name__}, not a dict")
         self._check_stream()
-        if self.search is not None and (not isinstance(self.search, np.ndarray) or self.search.dtype != HISTORY):
-            raise ValueError(f"the rounds of the search for patterns are a {type(self.search).__name__}")
         if not isinstance(self.temperature, Real) or not 0 < float(self.temperature) < math.inf:
             raise ValueError(f"the temperature is {self.temperature!r:.40}, not a positive number")
         borders = _borders(self.borders, layout.patterns.n_labels)

@@ -39,8 +39,7 @@ from .._structure.layout import WeightLayout
 from .._structure.tied_weights import Ties, tie_weights
 from .._structure.weight_groups import match_prefixes, prefix_of_key, unmatched, weight_groups
 from .._validation import warn_user
-from .compatibility import Asked, refuse
-from .pattern_search import FoundPatterns, PatternPrior, has_l1, pattern_search
+from .compatibility import Asked, has_l1, refuse
 from .progress import STARTING, ProgressLines, lines_of
 
 __all__ = [
@@ -54,9 +53,7 @@ __all__ = [
     "choose_prior",
     "choose_training",
     "values_by_group",
-    "has_l1",
     "warn_not_converged",
-    "warn_not_found",
     "with_callback",
     "without_zeros",
 ]
@@ -195,17 +192,14 @@ def says_no_probabilities(objective: Any) -> str:
     )
 
 
-def choose_prior(parameters: Mapping[str, Any]) -> Prior | PatternPrior | GivenPenalty:
+def choose_prior(parameters: Mapping[str, Any]) -> Prior | GivenPenalty:
     """Return the prior of the parameters ``penalty``, ``sigma_reg`` and ``l1_reg``."""
     if parameters["penalty"] is not None:
         return GivenPenalty(parameters["penalty"])
-    prior, search = Prior(parameters["sigma_reg"], parameters["l1_reg"]), pattern_search(parameters["patterns"])
-    return prior if search is None or search.relax else PatternPrior(prior, search)
+    return Prior(parameters["sigma_reg"], parameters["l1_reg"])
 
 
-def _choose_solver(
-    parameters: Mapping[str, Any], objective: Any, prior: Prior | PatternPrior | GivenPenalty, name: str
-) -> Any:
+def _choose_solver(parameters: Mapping[str, Any], objective: Any, prior: Prior | GivenPenalty, name: str) -> Any:
     solver = parameters["solver"]
     if not isinstance(solver, str):
         return solver
@@ -245,7 +239,7 @@ class Training(NamedTuple):
     """A criterion, a prior and a solver that are compatible."""
 
     objective: Any
-    prior: Prior | PatternPrior | GivenPenalty
+    prior: Prior | GivenPenalty
     solver: Any
 
     def run(
@@ -424,40 +418,6 @@ def warn_not_converged(name: str, solver: Any, stages: list[SolverReport]) -> No
         if not stage.converged and not stage.stopped:
             trained = name if stage is stages[-1] else f"{name}: training of the weights to start from"
             warn_user(_failure(trained, solver, stage), ConvergenceWarning)
-
-
-def warn_not_found(name: str, solver: Any, found: FoundPatterns | None) -> None:
-    """Warn of a search for label patterns that ended before it found all, unless a callback stopped it.
-
-    Parameters
-    ----------
-    name : str
-        Name of the estimator.
-    solver : solver
-        The solver, for its settings.
-    found : FoundPatterns or None
-        None means no search.
-    """
-    if found is None or found.report.stopped:
-        return
-    trained = f"{name}: the search for label patterns"
-    if not found.report.converged:
-        warn_user(_failure(trained, solver, found.report), ConvergenceWarning)
-    elif not found.is_optimal:
-        remedy = "Increase max_rounds, or l1_reg, of PatternSearch"
-        warn_user(f"{trained} did not finish in {_what_is_left(found)}. {remedy}", ConvergenceWarning)
-
-
-def _what_is_left(found: FoundPatterns) -> str:
-    """Return the number of rounds of a search that ended early, and why it was not finished."""
-    rounds, largest = len(found.history), found.history["largest_violation"][-1]
-    parts = []
-    if found.is_loose:
-        parts.append("the last training still used the loose tolerance of the first rounds")
-    if largest > 0:
-        what = "expected and observed counts of inactive patterns"
-        parts.append(f"{what} differ by up to {largest:.3g} more than l1_reg")
-    return f"{rounds} round{'s' if rounds > 1 else ''}: {' and '.join(parts)}"
 
 
 def _failure(trained: str, solver: Any, report: SolverReport) -> str:

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
         """Parameters, fitted attributes and methods of ``BaseSequenceLabeler``."""
 
         constraints: Any
-        decoding: Any
         label_parts: Any
         n_jobs: int | None
         objective: Any
@@ -47,7 +46,6 @@ if TYPE_CHECKING:
         _check_classes: Callable[[Any], np.ndarray]
         _check_holes: Callable[[Training, TrainingData], None]
         _check_possible: Callable[[Problem, np.ndarray | None], None]
-        _check_soft_labels: Callable[[Training, Any], None]
         _choose_objective: Callable[[], Any]
         _choose_penalty: Callable[..., Any]
         _choose_training: Callable[..., Training]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from numbers import Integral, Real
 from typing import Any
 
@@ -12,13 +12,11 @@ from .._data.checks import short
 from .._data.schemes import PREFIXES
 from .._structure.weight_groups import match_prefixes, unmatched
 from .._validation import warn_user
-from .._validation._sklearn import HasMethods, Interval, StrOptions
+from .._validation._sklearn import N_JOBS, HasMethods, Interval, StrOptions
+from .compatibility import has_l1
 from .constraints import Constraints, check_constraints
-from .decoding import DECODINGS, SegmentDecoding, TokenDecoding, check_decoding
 from .fitting import OBJECTIVES, SOLVERS
 from .label_parts import check_label_parts
-from .pattern_search import PatternSearch, has_l1, pattern_search
-from .pruning import check_pruning_count
 
 __all__ = [
     "GROUP_KEYS",
@@ -32,26 +30,23 @@ __all__ = [
 ]
 
 PARAMETER_CONSTRAINTS: dict[str, Any] = {
-    "max_order": [Interval(Integral, 0, None, closed="left"), None],
+    "max_order": [Interval(Integral, 0, None, closed="left")],
     "sigma_reg": [Interval(Real, 0, None, closed="right"), Mapping],
     "l1_reg": [Interval(Real, 0, None, closed="left"), Mapping],
-    "patterns": [Iterable, PatternSearch],
+    "patterns": [Iterable],
     "feature_order": [Interval(Integral, 0, None, closed="left"), dict],
     "min_count": [Interval(Real, 0, None, closed="left")],
     "fit_intercept": ["boolean"],
     "all_pairs": ["boolean"],
-    "class_weight": [StrOptions({"balanced"}), dict, None],
     "constraints": [StrOptions(set(PREFIXES)), Constraints, None],
     "label_parts": [Mapping, callable, None],
-    "decoding": [StrOptions(set(DECODINGS)), TokenDecoding, SegmentDecoding],
     "objective": [StrOptions(set(OBJECTIVES)), HasMethods("bind")],
     "penalty": [HasMethods(["value", "gap"]), None],
     "solver": [StrOptions({"auto", *SOLVERS}), HasMethods("solve")],
     "max_iter": [Interval(Integral, 0, None, closed="left")],
     "tol": [Interval(Real, 0, None, closed="left")],
-    "missing_label": "no_validation",
     "warm_start": ["boolean"],
-    "n_jobs": [Integral, None],
+    "n_jobs": N_JOBS,
     "verbose": ["verbose"],
     "random_state": ["random_state"],
 }
@@ -74,24 +69,17 @@ def check_parameters(parameters: Mapping[str, Any]) -> None:
     ValueError
         For the first invalid parameter.
     """
-    if isinstance(parameters["max_order"], bool):
-        raise ValueError(f"max_order must be an integer >= 0, got {parameters['max_order']!r}")
+    for name, least in (("max_order", 0), ("pruning", 1)):
+        if isinstance(parameters.get(name), bool):
+            raise ValueError(f"{name} must be an integer >= {least}, got {parameters[name]!r}")
     for name, check in (("sigma_reg", _check_sigma_reg), ("l1_reg", _check_l1_reg)):
         _check_reg(name, parameters[name], check)
     check_patterns(parameters["patterns"])
     check_constraints(parameters["constraints"])
     check_label_parts(parameters["label_parts"])
-    check_decoding(parameters["decoding"])
-    search = pattern_search(parameters["patterns"])
-    if search is not None:
-        search.check()
     for name in ("objective", "penalty", "solver"):
         if isinstance(parameters[name], type):
             raise ValueError(f"{name} is the class {parameters[name].__name__}: use an instance of it")
-    check_pruning_count(parameters.get("pruning"))
-    missing = parameters["missing_label"]
-    if isinstance(missing, (set, frozenset)) or not isinstance(missing, Hashable):
-        raise ValueError(f"missing_label must be a hashable value that is not a set, or None, got {short(missing)}")
     if parameters["penalty"] is not None and has_l1(parameters["l1_reg"]):
         l1_reg = short(parameters["l1_reg"])
         raise ValueError(f"l1_reg={l1_reg} and penalty={parameters['penalty']!r} exclude each other")
@@ -146,11 +134,8 @@ def _check_l1_reg(l1_reg: float) -> None:
 
 def check_patterns(patterns: Any) -> None:
     """Check the form of the user's label patterns."""
-    if isinstance(patterns, str) and patterns not in ("observed", "all", "auto"):
-        raise ValueError(
-            f'patterns must be "observed", "all", "auto", a PatternSearch or an iterable of tuples of labels, got '
-            f"{patterns!r}"
-        )
+    if isinstance(patterns, str) and patterns not in ("observed", "all"):
+        raise ValueError(f'patterns must be "observed", "all" or an iterable of tuples of labels, got {patterns!r}')
     if isinstance(patterns, Iterator):  # a second fit would find it empty
         raise ValueError(f"patterns is a {type(patterns).__name__}, which can be read only once: use a list")
 
@@ -191,17 +176,15 @@ def _are_limits(given: Any) -> bool:
     return most is None and isinstance(given, tuple) or is_most and most >= least
 
 
-def resolve_feature_orders(
-    feature_order: Any, max_order: int | None, names: Any
-) -> tuple[int, ...] | list[tuple[int, ...]]:
+def resolve_feature_orders(feature_order: Any, max_order: int, names: Any) -> tuple[int, ...] | list[tuple[int, ...]]:
     """Return the orders of the patterns with which each feature is paired.
 
     Parameters
     ----------
     feature_order : int or dict
         The parameter of the estimators.
-    max_order : int or None
-        Highest order of patterns; None means no limit.
+    max_order : int
+        Highest order of patterns.
     names : sequence of str, or None
         Names of the features, if they have any.
 
@@ -237,5 +220,5 @@ def resolve_feature_orders(
     return [choices[index] for index in choice.tolist()]
 
 
-def _orders_up_to(order: int, max_order: int | None) -> tuple[int, ...]:
-    return tuple(range((order if max_order is None else min(order, max_order)) + 1))
+def _orders_up_to(order: int, max_order: int) -> tuple[int, ...]:
+    return tuple(range(min(order, max_order) + 1))

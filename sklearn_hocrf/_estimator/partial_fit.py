@@ -22,7 +22,6 @@ from .constraints import Rules
 from .fitting import OBJECTIVES, SOLVERS, warn_not_converged
 from .hooks import Hooks
 from .parameters import check_patterns
-from .pattern_search import pattern_search
 
 __all__ = ["PartialFitMixin"]
 
@@ -107,8 +106,8 @@ class PartialFitMixin(Hooks):
 
         A call costs about as much as a pass over its sequences and over all weights, so it is best to pass sequences by
         the thousand. The first call determines the step size from its sequences, unless the solver has a given
-        ``step_size``; it should therefore have more than a few sequences. ``min_count`` above 1 and
-        ``class_weight="balanced"`` raise an error, because they depend on the entire stream.
+        ``step_size``; it should therefore have more than a few sequences. ``min_count`` above 1 raises an error,
+        because it depends on the entire stream.
 
         Examples
         --------
@@ -124,9 +123,7 @@ class PartialFitMixin(Hooks):
         [['DET', 'NOUN']]
         """
         self._check_stream_parameters(patterns)
-        in_place = self._patterns_in_place(patterns)
-        training = self._choose_training(in_place)
-        self._check_soft_labels(training, y)
+        training = self._choose_training()
         if hasattr(self, "_fitted"):
             data, layout, places = self._read_next(X, y, classes, patterns, sample_weight)
             start, state = self._last_point(training.solver, layout, places)
@@ -139,7 +136,7 @@ class PartialFitMixin(Hooks):
         self._check_possible(problem, data.numbers)
         report, state = training.run_one_pass(problem, penalty, start, state)
         stream = state, type(training.solver)
-        self._keep(self._learned(data, layout, report.w, report, stream=stream, patterns=in_place))
+        self._keep(self._learned(data, layout, report.w, report, stream=stream))
         warn_not_converged(type(self).__name__, training.solver, [report])
         return self
 
@@ -154,15 +151,9 @@ class PartialFitMixin(Hooks):
         start[places] = self._weights
         return start, None if state is None else state.moved(places, layout.n_weights)
 
-    def _patterns_in_place(self, patterns: Any) -> Any:
-        """Return the value that replaces the parameter ``patterns``; None means the parameter itself."""
-        if patterns is None and hasattr(self, "_fitted") and pattern_search(self.patterns) is not None:
-            return self._fitted.trained_with["patterns"]  # a fitted model keeps its patterns, without a search
-        return patterns
-
     def _check_stream_parameters(self, patterns: Any) -> None:
         check_patterns(patterns)
-        self._refuse(self._choose_objective(), circumstance="stream", patterns=patterns)
+        self._refuse(self._choose_objective(), circumstance="stream")
 
     def _read_first(self, X: Any, y: Any, classes: ArrayLike | None, sample_weight: ArrayLike | None) -> TrainingData:
         """Return the training data of the first call."""

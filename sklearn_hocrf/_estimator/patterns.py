@@ -37,37 +37,33 @@ class ObservedPatterns(NamedTuple):
 
 
 def select_patterns(
-    patterns: Any, labels: np.ndarray, observed: ObservedPatterns, max_order: int | None, min_count: float
+    patterns: Any, labels: np.ndarray, observed: ObservedPatterns, max_order: int, min_count: float
 ) -> PatternTable:
     """Return the label patterns of a model.
 
     Parameters
     ----------
-    patterns : {"observed", "all"}, iterable of tuples of labels, or PatternTable
-        The parameter of the estimators, or a table of the patterns.
+    patterns : {"observed", "all"}, or iterable of tuples of labels
+        The parameter of the estimators.
     labels : ndarray of shape (L,)
         The labels.
     observed : ObservedPatterns
         The patterns of the training data.
-    max_order : int or None
-        Highest order of patterns; None is only for a table.
+    max_order : int
+        Highest order of patterns.
     min_count : float
         Lowest count of observed patterns of two or more labels.
 
     Raises
     ------
     ValueError
-        For patterns that are too long or contain unknown labels, and if there is no highest order.
+        For patterns that are too long or contain unknown labels.
 
     Warns
     -----
     UserWarning
         If the patterns are so many and long that they take much time or memory, before any work on them.
     """
-    if isinstance(patterns, PatternTable):
-        return patterns
-    if max_order is None:
-        raise ValueError('max_order=None needs patterns="auto", which determines the highest order itself')
     if isinstance(patterns, str) and patterns == "observed":
 
         def warn(n_patterns: int, longest: int) -> None:
@@ -78,8 +74,6 @@ def select_patterns(
         table = all_patterns(len(labels), max_order)
         warn_of_size(len(table.lengths), table.labels.shape[1], observed.n_positions)
         return table
-    if isinstance(patterns, str) or not isinstance(patterns, Iterable):
-        raise ValueError(f"patterns={patterns!r} can only be searched by fit, which trains with them")
     given = list(patterns)
     codes_of_given = pattern_codes(given, labels)
     longest = max(given, key=len, default=())
@@ -88,13 +82,10 @@ def select_patterns(
     return given_patterns(codes_of_given, len(labels))
 
 
-def warn_of_size(n_patterns: int, longest: int, n_positions: int) -> bool:
-    """Warn if label patterns are so many and long that their automaton takes much time and memory.
-
-    Returns whether it has warned.
-    """
+def warn_of_size(n_patterns: int, longest: int, n_positions: int) -> None:
+    """Warn if label patterns are so many and long that their automaton takes much time and memory."""
     if n_patterns * longest < _MANY_LABELS:
-        return False
+        return
     megabytes = n_patterns * (_BYTES_OF_ARC + _BYTES_OF_LABEL * longest) / 2**20
     seconds = n_patterns * n_positions * _SECONDS_OF_ARC
     warn_user(
@@ -103,7 +94,6 @@ def warn_of_size(n_patterns: int, longest: int, n_positions: int) -> bool:
         f"one to three) about {seconds:,.2g} s of processor time. A lower max_order, or a higher min_count, "
         "makes it smaller"
     )
-    return True
 
 
 def pattern_labels(patterns: PatternTable, labels: np.ndarray) -> list[tuple]:

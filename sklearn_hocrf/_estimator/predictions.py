@@ -20,8 +20,7 @@ from .._inference.labelled import LabelledBatch
 from .._inference.model import Model
 from .._validation import check_sequence_weight, read_sequences, refuse_metrics_of_labels
 from .._validation._sklearn import available_if
-from .decoding import check_decoding, choose_decoding
-from .fitting import choose_objective, says_no_probabilities
+from .fitting import says_no_probabilities
 from .hooks import Hooks
 from .patterns import pattern_codes
 
@@ -42,15 +41,9 @@ class PredictionsMixin(Hooks):
             return model.plan(batch, mask, self.n_jobs)
 
     def _decode(self, batch: SequenceBatch, mask: Mask | None, plan: Any = None) -> Any:
-        """Return the labelling that ``decoding`` specifies, given a mask."""
-        check_decoding(self.decoding)
-        decoding = choose_decoding(self.decoding)
-        if decoding is None:
-            with self._asked(batch, mask) as model:
-                return model.decode(batch, n_jobs=self.n_jobs, mask=mask, plan=plan)
-        trained = self._fitted.trained_with["objective"]
-        self._refuse(choose_objective(trained), feature="decoding by probabilities", objective=trained)
-        return decoding.decode(self, batch, mask)
+        """Return the most probable labelling, given a mask."""
+        with self._asked(batch, mask) as model:
+            return model.decode(batch, n_jobs=self.n_jobs, mask=mask, plan=plan)
 
     @contextmanager
     def _asked(self, batch: SequenceBatch, mask: Mask | None) -> Iterator[Model]:
@@ -96,8 +89,8 @@ class PredictionsMixin(Hooks):
             As in :meth:`fit`.
             Sequences may be empty.
         known : list of label sequences, or array-like, default=None
-            The known labels, in the form of y in :meth:`fit`, with holes: None, or ``missing_label``, means any label,
-            and a set means one of its members; None instead of a whole sequence means that nothing is known about it.
+            The known labels, in the form of y in :meth:`fit`, with holes: None means any label, and a set means one of
+            its members; None instead of a whole sequence means that nothing is known about it.
             The prediction is the best labelling that agrees with them.
 
         Returns

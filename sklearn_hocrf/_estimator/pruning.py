@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
 from .._data.arrays import joined_ranges, offsets_of
@@ -15,116 +14,30 @@ from .._inference.candidates import LevelZero, train_level_zero
 from .._inference.chain import ChainModel
 from .._inference.lattice import LatticeModel
 from .._objectives import Problem
-from .._settings import check, is_integer
+from .._settings import is_integer
 from .._structure.layout import WeightLayout
 from .._structure.patterns import given_patterns
 from .._structure.weighted_arcs import label_arcs
 
-__all__ = [
-    "Pruning",
-    "check_pruning_count",
-    "checked_level_zero",
-    "prune",
-    "prune_held_out",
-    "prune_runs",
-    "prune_training",
-]
+__all__ = ["checked_level_zero", "prune", "prune_held_out", "prune_runs", "prune_training"]
 
 
-class Pruning(BaseEstimator):
-    """Settings of the parameter ``pruning``: how many labels each token keeps, and how they are found.
-
-    Before training, a model of order 0 with the same features (level 0), and the same parts of labels if any, is
-    trained by a few epochs of stochastic gradient descent with one step per token. The order of the sequences is
-    determined by the estimator's ``random_state``, and always the same if that is None. The ``n_candidates`` most
-    probable labels of a token are its candidates; in training, the true label is added. Training and all queries are
-    then exact, conditional on every label being a candidate. With the candidates fixed, training is a convex problem as
-    with all labels, in lattices whose size does not depend on the number of labels.
-
-    If y has holes, level 0 is trained on the tokens whose label is known. In training, a token with a set of possible
-    labels keeps all of them in addition, and a token without a label keeps the candidates of level 0, and another label
-    where the constraints demand one between those that are known.
-
-    Parameters
-    ----------
-    n_candidates : int, default=6
-        Labels that each token keeps. Nothing is pruned if this is at least the number of classes.
-    n_states : int or None, default=None
-        Maximum number of states of the pattern automaton (the last labels, as far as patterns remember them) that each
-        token keeps: those reached by the most probable labels of level 0, in training also by the true labels. It
-        bounds the time of models of order 2 and more; models of order 1 have one state for each candidate. None means
-        twice the number of candidates. A labelling that needs a dropped state also has probability 0. When states are
-        dropped, explanations and segment probabilities are unavailable.
-    n_epochs : int, default=3
-        Number of epochs of training level 0, at least 2; data of fewer than 10,000 tokens get more epochs. A tenth of
-        the sequences is held out to compute ``pruning_recall_``, and then added for two more epochs, or half as many.
-
-    Notes
-    -----
-    The candidates are a fixed number of labels and not those above a threshold [1]_, because the probabilities of a
-    model of order 0 on its own training data are near 0 and 1. A threshold would leave training tokens hardly any label
-    but the true one, and the model no alternatives to learn from.
-
-    References
-    ----------
-    .. [1] Mueller, Schmid and Schuetze, "Efficient higher-order CRFs for morphological tagging", EMNLP 2013.
-    .. [2] Weiss and Taskar, "Structured prediction cascades", AISTATS 2010.
-
-    Examples
-    --------
-    >>> from sklearn_hocrf import HighOrderCRF
-    >>> from sklearn_hocrf.settings import Pruning
-    >>> X = [[["the"], ["old"], ["man"]], [["the"], ["man"]]]
-    >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
-    >>> crf = HighOrderCRF(pruning=Pruning(2)).fit(X, y)
-    >>> crf.predict(X)
-    [['DET', 'ADJ', 'NOUN'], ['DET', 'NOUN']]
-    >>> (crf.predict_marginals(X)[0] > 0).sum(axis=1)  # labels that are left
-    array([2, 2, 2])
-    """
-
-    __module__ = "sklearn_hocrf.settings"  # where users import it from: files of models name this place
-
-    def __init__(self, n_candidates: int = 6, *, n_states: int | None = None, n_epochs: int = 3) -> None:
-        self.n_candidates = n_candidates
-        self.n_states = n_states
-        self.n_epochs = n_epochs
-
-    def check(self) -> None:
-        """Raise a ValueError for an invalid setting."""
-        is_count = is_integer(self.n_candidates) and self.n_candidates >= 1
-        check(is_count, "n_candidates of Pruning", "an integer >= 1", self.n_candidates)
-        is_count = self.n_states is None or (is_integer(self.n_states) and self.n_states >= 1)
-        check(is_count, "n_states of Pruning", "None or an integer >= 1", self.n_states)
-        is_count = is_integer(self.n_epochs) and self.n_epochs >= 2
-        check(is_count, "n_epochs of Pruning", "an integer >= 2", self.n_epochs)
+def most_states(n_candidates: int) -> int:
+    """Return how many states of the pattern automaton each token keeps."""
+    return 2 * n_candidates
 
 
-def _settings_of(pruning: Any) -> Pruning | None:
-    """Return the settings that a parameter ``pruning`` specifies; None for a model of all labels."""
-    return pruning if pruning is None or isinstance(pruning, Pruning) else Pruning(pruning)
-
-
-def check_pruning_count(pruning: Any) -> None:
-    """Raise a ValueError for an invalid parameter ``pruning``."""
-    if isinstance(pruning, bool):
-        raise ValueError(f"pruning must be an integer >= 1, a Pruning or None, got {pruning!r}")
-    if isinstance(pruning, Pruning):
-        pruning.check()
-
-
-def prune(problem: Problem, pruning: Any, random_state: Any = None) -> Problem:
+def prune(problem: Problem, n_candidates: int | None, random_state: Any = None) -> Problem:
     """Return the problem in which each token has a few candidate labels, chosen by a level 0 that is trained first.
 
-    Without a ``random_state``, the order of the sequences in its training is always the same.
+    None, or at least as many candidates as labels, prunes nothing. Without a ``random_state``, the order of the
+    sequences in the training of level 0 is always the same.
     """
-    settings, n_labels = _settings_of(pruning), problem.layout.patterns.n_labels
-    if settings is None or settings.n_candidates >= n_labels:
+    if n_candidates is None or n_candidates >= problem.layout.patterns.n_labels:
         return problem
     data = problem.batch, problem.truth, problem.sequence_weight
-    n_states = 2 * int(settings.n_candidates) if settings.n_states is None else int(settings.n_states)
     seed = 0 if random_state is None else int(check_random_state(random_state).randint(2**31))
-    numbers = int(settings.n_candidates), n_states, int(settings.n_epochs), seed
+    numbers = int(n_candidates), most_states(int(n_candidates)), seed
     return prune_training(problem, train_level_zero(problem.layout.of_order_zero(), *data, numbers))
 
 
@@ -191,8 +104,8 @@ def checked_level_zero(level_zero: Any, layout: WeightLayout, numbers: Callable[
         raise ValueError("the weights of level 0 are not all finite")
     if not is_integer(level_zero.n_candidates) or level_zero.n_candidates < 1:
         raise ValueError(f"level 0 keeps {level_zero.n_candidates!r:.40} labels, not an integer >= 1")
-    if level_zero.n_states is not None and (not is_integer(level_zero.n_states) or level_zero.n_states < 1):
-        raise ValueError(f"level 0 keeps {level_zero.n_states!r:.40} states, not an integer >= 1 or None")
+    if not is_integer(level_zero.n_states) or level_zero.n_states < 1:
+        raise ValueError(f"level 0 keeps {level_zero.n_states!r:.40} states, not an integer >= 1")
     if not isinstance(level_zero.recall, float):
         raise ValueError(f"the recall of level 0 is {level_zero.recall!r:.40}, not a float")
     return level_zero._replace(weights=weights)

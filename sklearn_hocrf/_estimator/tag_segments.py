@@ -1,16 +1,12 @@
-"""Segments encoded by token labels as tags: their probabilities, and decoding for them."""
+"""Segments encoded by token labels as tags."""
 
 from __future__ import annotations
 
-import itertools
 from typing import Any, Literal, overload
 
 import numpy as np
 
-from .._data.arrays import offsets_of
-from .._data.batch import SequenceBatch
 from .._data.checks import check_choice, short
-from .._data.masks import Mask
 from .._data.schemes import (
     guessed_scheme,
     segment_lists,
@@ -18,11 +14,8 @@ from .._data.schemes import (
     segments_of_tags,
     split_tag,
 )
-from .._data.segments import Segments
 from .._settings import check, is_number
 from .._validation import read_sequences
-from .._validation._sklearn import available_if
-from .decoding import RARE, SegmentDecoding, best_cover, best_writing
 from .hooks import Hooks
 from .tags import SEGMENT_SCHEMES, SegmentTags, each_its_own, read_segment_tags, segment_tables
 
@@ -30,18 +23,58 @@ __all__ = ["TagSegmentsMixin", "check_threshold"]
 
 
 def check_threshold(threshold: Any) -> None:
-    """Raise a ValueError unless a threshold is a probability."""
-    check(is_number(threshold) and 0 <= threshold <= 1, "threshold", "a probability, a number in [0, 1]", threshold)
+    """Raise a ValueError unless a threshold is a probability or None."""
+    is_valid = threshold is None or (is_number(threshold) and 0 <= threshold <= 1)
+    check(is_valid, "threshold", "a probability, a number in [0, 1], or None", threshold)
 
 
 class TagSegmentsMixin(Hooks):
     """Segments of :class:`~sklearn_hocrf.HighOrderCRF`."""
 
-    @available_if(lambda self: self._has_probabilities())
-    def segment_marginals(
-        self, X: Any, threshold: float = 1e-6, *, scheme: str = "auto", known: Any = None
-    ) -> list[np.ndarray]:
-        """Return all segments, as encoded by labels, whose probability reaches a threshold.
+    @overload
+    def predict_segments(
+        self,
+        X: Any,
+        *,
+        threshold: None = None,
+        scheme: str = "auto",
+        known: Any = None,
+        with_probability: Literal[False] = False,
+    ) -> list[list[tuple[int, int, Any]]]: ...
+    @overload
+    def predict_segments(
+        self, X: Any, *, threshold: float, scheme: str = "auto", known: Any = None, with_probability: bool = False
+    ) -> list[np.ndarray]: ...
+    @overload
+    def predict_segments(
+        self,
+        X: Any,
+        *,
+        threshold: float | None = None,
+        scheme: str = "auto",
+        known: Any = None,
+        with_probability: Literal[True],
+    ) -> list[np.ndarray]: ...
+    @overload
+    def predict_segments(
+        self,
+        X: Any,
+        *,
+        threshold: float | None = None,
+        scheme: str = "auto",
+        known: Any = None,
+        with_probability: bool = False,
+    ) -> list: ...
+    def predict_segments(
+        self,
+        X: Any,
+        *,
+        threshold: float | None = None,
+        scheme: str = "auto",
+        known: Any = None,
+        with_probability: bool = False,
+    ) -> list:
+        """Return the segments of the best labelling, or all segments whose probability reaches a threshold.
 
         The probability of a segment is the total probability of the labellings in which it occurs with exactly this
         start, stop and label; it is exact at any order. Tags are read as
@@ -51,24 +84,33 @@ class TagSegmentsMixin(Hooks):
         ----------
         X : list of sequences, SequenceBatch, array-like or sparse matrix
             As in :meth:`predict`.
-        threshold : float, default=1e-6
-            Lowest probability of a segment.
+        threshold : float or None, default=None
+            None returns the segments that the labels of :meth:`predict` encode. A number in [0, 1] returns all segments
+            that are at least as probable, with their probabilities. Below 0.5 they may overlap: a low threshold finds
+            more of the true segments than the best labelling has.
         scheme : {"auto", "bio", "bioes", "bilou", "bmes", "iob1", "runs"}, default="auto"
             How ``classes_`` encode segments; "runs" means runs of equal labels, of any kind. "auto" is the scheme that
             ``constraints`` name, otherwise the scheme of ``classes_`` if all look like tags, and else "runs".
         known : list of label sequences, or array-like, default=None
             As in :meth:`predict`.
+            Probabilities are conditional on the labelling agreeing with it.
+        with_probability : bool, default=False
+            Whether to include the probabilities of the segments of the best labelling. With a threshold, they are
+            always included.
 
         Returns
         -------
-        segments : list of structured arrays of shape (n_segments,)
-            For each sequence, fields ``start`` and ``stop`` (int64), ``label`` and ``probability`` (float64), sorted by
-            start, stop and label.
+        segments : list of lists of (int, int, label), or list of structured arrays of shape (n_segments,)
+            (start, stop, label) of each segment in order, with ``stop`` excluded. With probabilities, arrays with the
+            fields ``start`` and ``stop`` (int64), ``label`` and ``probability`` (float64), sorted by start, stop and
+            label; pass their ``tolist()`` to json, which does not support numpy numbers.
 
         Raises
         ------
         ValueError
             If the threshold is not in [0, 1], or if a label is not a tag of the scheme.
+        AttributeError
+            If probabilities are asked of a model without them.
 
         Notes
         -----
@@ -82,7 +124,14 @@ class TagSegmentsMixin(Hooks):
         >>> X = [[["Ann"], ["Lee"], ["met"], ["Bob"]], [["met"], ["Ann"]]]
         >>> y = [["B-PER", "I-PER", "O", "B-PER"], ["O", "B-PER"]]
         >>> crf = HighOrderCRF(constraints="bio").fit(X, y)
-        >>> for start, stop, label, probability in crf.segment_marginals(X, threshold=0.2)[
+        >>> crf.predict_segments(X)
+        [[(0, 2, 'PER'), (3, 4, 'PER')], [(1, 2, 'PER')]]
+        >>> crf.predict_segments(X, with_probability=True)[1]["probability"].round(2)
+        array([0.69])
+
+        All segments with a probability of at least 0.2:
+
+        >>> for start, stop, label, probability in crf.predict_segments(X, threshold=0.2)[
         ...     0
         ... ].tolist():
         ...     print(start, stop, label, round(probability, 2))
@@ -94,63 +143,16 @@ class TagSegmentsMixin(Hooks):
         check_threshold(threshold)
         fitted: Any = self._as_fitted()
         tags = _tags_of(fitted, scheme)
-        batch, form = read_sequences(fitted, X)
-        mask = fitted._mask(batch, form, known)
-        with fitted._asked(batch, mask) as model:
-            segments, probability = model.segment_marginals(
-                batch, threshold, tags.tags, n_jobs=fitted.n_jobs, mask=mask
-            )
-        return segment_tables(batch, segments, probability, tags.names)
-
-    @overload
-    def predict_segments(
-        self, X: Any, *, scheme: str = "auto", known: Any = None, with_probability: Literal[False] = False
-    ) -> list[list[tuple[int, int, Any]]]: ...
-    @overload
-    def predict_segments(
-        self, X: Any, *, scheme: str = "auto", known: Any = None, with_probability: Literal[True]
-    ) -> list[np.ndarray]: ...
-    @overload
-    def predict_segments(self, X: Any, *, scheme: str = "auto", known: Any = None, with_probability: bool) -> list: ...
-    def predict_segments(
-        self, X: Any, *, scheme: str = "auto", known: Any = None, with_probability: bool = False
-    ) -> list:
-        """Return the segments encoded by the predicted labels.
-
-        Parameters
-        ----------
-        X : list of sequences, SequenceBatch, array-like or sparse matrix
-            As in :meth:`predict`.
-        scheme : {"auto", "bio", "bioes", "bilou", "bmes", "iob1", "runs"}, default="auto"
-            As in :meth:`segment_marginals`.
-        known : list of label sequences, or array-like, default=None
-            As in :meth:`predict`.
-        with_probability : bool, default=False
-            Whether to include the probabilities of the segments, as in :meth:`segment_marginals`.
-
-        Returns
-        -------
-        segments : list of lists of (int, int, label), or list of structured arrays
-            (start, stop, label) of each segment in order, with ``stop`` excluded. With probabilities, arrays like those
-            of :meth:`segment_marginals`; pass their ``tolist()`` to json, which does not support numpy numbers.
-
-        Examples
-        --------
-        >>> from sklearn_hocrf import HighOrderCRF
-        >>> X = [[["Ann"], ["Lee"], ["met"], ["Bob"]], [["met"], ["Ann"]]]
-        >>> y = [["B-PER", "I-PER", "O", "B-PER"], ["O", "B-PER"]]
-        >>> crf = HighOrderCRF(constraints="bio").fit(X, y)
-        >>> crf.predict_segments(X)
-        [[(0, 2, 'PER'), (3, 4, 'PER')], [(1, 2, 'PER')]]
-        >>> crf.predict_segments(X, with_probability=True)[1]["probability"].round(2)
-        array([0.69])
-        """
-        fitted: Any = self._as_fitted()
-        tags = _tags_of(fitted, scheme)
-        if with_probability:
+        if with_probability or threshold is not None:
             fitted._has_probabilities()
         batch, form = read_sequences(fitted, X)
         mask = fitted._mask(batch, form, known)
+        if threshold is not None:
+            with fitted._asked(batch, mask) as model:
+                segments, probability = model.segment_marginals(
+                    batch, threshold, tags.tags, n_jobs=fitted.n_jobs, mask=mask
+                )
+            return segment_tables(batch, segments, probability, tags.names)
         plan = fitted._plan(batch, mask) if with_probability else None
         codes = fitted._decode(batch, mask, plan)
         if tags.scheme == "runs":
@@ -171,111 +173,29 @@ class TagSegmentsMixin(Hooks):
         constraints = fitted._fitted.trained_with.get("constraints")
         return constraints if isinstance(constraints, str) else guessed_scheme(fitted.classes_.tolist())
 
-    def _decode_tokens(
-        self, batch: SequenceBatch, gains: np.ndarray, mask: Mask | None, constrained: bool
-    ) -> np.ndarray:
-        fitted: Any = self
-        if constrained:
-            with fitted._asked(batch, mask) as model:
-                return model.decode_gains(batch, gains, n_jobs=fitted.n_jobs, mask=mask)
-        if mask is not None:
-            gains = np.where(mask.allowed, gains, -np.inf)
-        return gains.argmax(axis=1).astype(np.int32)
 
-    def _decode_segments(self, batch: SequenceBatch, decoding: SegmentDecoding, mask: Mask | None) -> np.ndarray:
-        fitted: Any = self
-        tags = _tags_of(fitted, decoding.scheme, "SegmentDecoding, scheme")
-        thresholds = decoding.thresholds(tags.names.tolist())
-        model = fitted._build_model()
-        with fitted._naming_the_impossible(model, batch, mask):
-            mask = model.narrowed(batch, mask)  # for a pruned model, to the candidates
-        is_forced = np.zeros(batch.n_tokens, dtype=bool)
-        if tags.outside < 0:  # all tokens are in segments
-            thresholds[:], is_forced[:] = 0.0, True
-        elif mask is not None:
-            is_forced = ~mask.allowed[:, tags.outside]
-        least = RARE if is_forced.any() else float(thresholds.min(initial=1.0))
-        with fitted._asked(batch, mask) as model:
-            segments, probability = model.segment_marginals(batch, least, tags.tags, n_jobs=fitted.n_jobs, mask=mask)
-        gains = probability - thresholds[segments.codes]
-        codes, begins = np.full(batch.n_tokens, tags.outside, np.int32), np.zeros(batch.n_tokens, bool)
-        for first, stop in itertools.pairwise(batch.offsets.tolist()):
-            cover = best_cover(stop - first, _listed(segments, gains, first, stop), is_forced[first:stop])
-            _write_tags(codes[first:stop], cover, tags, tags.scheme == "iob1")
-            begins[first:stop] = codes[first:stop] == tags.outside
-            begins[[first + start for _, start, *_ in cover]] = True
-        for n in _misread(fitted, batch, codes, begins, tags, mask).tolist():
-            first, stop = batch.offsets[n : n + 2].tolist()
-            part = None if mask is None else mask.part(np.arange(first, stop))
-            one = batch[[n]]
-            with fitted._asked(one, part) as model:
-                options = {"n_jobs": fitted.n_jobs, "mask": part}
-                segments, probability = model.segment_marginals(one, RARE, tags.tags, **options)
-                candidates = _listed(segments, probability - thresholds[segments.codes], 0, stop - first)
-                allowed = np.ones((stop - first, len(fitted.classes_)), bool) if part is None else part.allowed
-                written = best_writing(candidates, tags, allowed, set(fitted._layout.forbidden))
-                codes[first:stop] = model.decode(one, **options) if written is None else written
-        return codes
-
-
-def _listed(segments: Segments, gains: np.ndarray, first: int, stop: int) -> list:
-    """Return the segments of a sequence, (stop, start, gain, label), sorted by stop."""
-    low, high = np.searchsorted(segments.start, (first, stop))
-    columns = segments.stop[low:high] - first, segments.start[low:high] - first, gains[low:high]
-    listed = zip(*(column.tolist() for column in (*columns, segments.codes[low:high])), strict=True)
-    return sorted(listed, key=lambda segment: segment[0])
-
-
-def _misread(
-    fitted: Any, batch: SequenceBatch, codes: np.ndarray, begins: np.ndarray, tags: SegmentTags, mask: Mask | None
-) -> np.ndarray:
-    """Return the sequences whose labels are impossible, or encode segments that do not begin as given."""
-    is_wrong = np.zeros(batch.n_tokens, bool) if mask is None else ~mask.allowed[np.arange(len(codes)), codes]
-    is_wrong |= codes < 0
-    goes_on = np.append(False, tags.tags.goes_on[codes[:-1], codes[1:]])[: len(codes)]
-    is_first = np.zeros(batch.n_tokens + 1, bool)
-    is_first[batch.offsets] = True
-    is_wrong |= begins == (goes_on & ~is_first[:-1])
-    wrong = np.diff(offsets_of(is_wrong)[batch.offsets]) > 0
-    if fitted._layout.forbidden:
-        wrong |= fitted._build_model().log_score(batch, np.maximum(codes, 0)) == -np.inf
-    return np.flatnonzero(wrong)
-
-
-def _tags_of(fitted: Any, scheme: str, what: str = "scheme") -> SegmentTags:
-    """Return the labels of a fitted model as tags of segments; ``what`` is the name of the scheme in messages."""
-    check_choice(what, scheme, SEGMENT_SCHEMES)
+def _tags_of(fitted: Any, scheme: str) -> SegmentTags:
+    """Return the labels of a fitted model as tags of segments."""
+    check_choice("scheme", scheme, SEGMENT_SCHEMES)
     made = fitted._fitted.made
     if scheme not in made.tags:
-        made.tags[scheme] = _read_tags(fitted, scheme, what)
+        made.tags[scheme] = _read_tags(fitted, scheme)
     return made.tags[scheme]
 
 
-def _read_tags(fitted: Any, scheme: str, what: str) -> SegmentTags:
+def _read_tags(fitted: Any, scheme: str) -> SegmentTags:
     if scheme == "auto":
         scheme = fitted.scheme_
-        _refuse_mixture(fitted.classes_.tolist(), scheme, what)
-    return each_its_own(fitted.classes_) if scheme == "runs" else read_segment_tags(fitted.classes_, scheme, what)
+        _refuse_mixture(fitted.classes_.tolist(), scheme)
+    return each_its_own(fitted.classes_) if scheme == "runs" else read_segment_tags(fitted.classes_, scheme, "scheme")
 
 
-def _refuse_mixture(labels: list, scheme: str, what: str) -> None:
+def _refuse_mixture(labels: list, scheme: str) -> None:
     """Raise a ValueError if some labels look like tags although not all labels are tags of one scheme."""
     tags = [label for label in labels if isinstance(label, str) and label.startswith("B-") and split_tag(label, "bio")]
     if tags and scheme == "runs":
         others = [label for label in labels if split_tag(label, "bio") is None]
         raise ValueError(
-            f'{what}="auto": the label {short(tags[0])} looks like a tag, but not all labels are tags of one scheme'
+            f'scheme="auto": the label {short(tags[0])} looks like a tag, but not all labels are tags of one scheme'
             f'{f" ({short(others[0])} is not a tag)" if others else ""}: name the scheme, or "runs" of equal labels'
         )
-
-
-def _write_tags(codes: np.ndarray, cover: list, tags: SegmentTags, is_iob1: bool) -> None:
-    """Write the labels of segments (stop, start, gain, label), in order, to the tokens of a sequence."""
-    before = None
-    for stop, start, _, label in cover:
-        first, inner, last, only = tags.roles[label].tolist()
-        if is_iob1 and before != (start, label):  # B only after a segment of the same label
-            first = only = inner
-        codes[start:stop] = inner
-        codes[stop - 1], codes[start] = last, only if stop - start == 1 else first
-        before = stop, label

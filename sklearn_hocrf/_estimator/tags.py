@@ -8,7 +8,7 @@ import numpy as np
 
 from .._data.batch import SequenceBatch
 from .._data.checks import short
-from .._data.schemes import OUTSIDE, PREFIXES, I, O, TagTable, goes_on, split_tag, tag_roles
+from .._data.schemes import OUTSIDE, PREFIXES, I, O, TagTable, goes_on, split_tag
 from .._data.segments import Segments
 from .._kernels.tag_segments import Tags
 
@@ -54,8 +54,6 @@ class SegmentTags(NamedTuple):
     table: TagTable  # prefix and segment label of each label; the segment label of O is -1
     names: np.ndarray  # (K,)   labels of segments, sorted
     tags: Tags  # the same information for kernels
-    roles: np.ndarray  # (K, 4) int32   labels of the first, the inner, the last and the only token of a segment
-    outside: int  # label of tokens outside of all segments, or -1
     scheme: str
 
 
@@ -66,22 +64,15 @@ def read_segment_tags(labels: np.ndarray, scheme: str, what: str) -> SegmentTags
     number = np.array([names.index(name) if name != OUTSIDE else -1 for name in every], dtype=np.int32)
     table = TagTable(table.prefix, number[table.label])
     before, after = (TagTable(*(column.reshape(shape) for column in table)) for shape in ((-1, 1), (1, -1)))
-    inside = np.flatnonzero(table.prefix != O)
-    roles = tag_roles(TagTable(*(column[inside] for column in table)), scheme, len(names))
-    roles = np.where(roles >= 0, inside[roles], -1).astype(np.int32)
-    for place in range(4):  # instead of a tag that never occurred in training, another tag of the label is used
-        roles[:, place] = np.where(roles[:, place] >= 0, roles[:, place], roles.max(axis=1, initial=-1))
-    outside = np.flatnonzero(table.prefix == O)
     tags = Tags(np.ascontiguousarray(goes_on(before, after)), table.label)
-    return SegmentTags(table, np.array(names), tags, roles, int(outside[0]) if len(outside) else -1, scheme)
+    return SegmentTags(table, np.array(names), tags, scheme)
 
 
 def each_its_own(labels: np.ndarray) -> SegmentTags:
     """Return labels as tags of segments that are runs of equal labels."""
     codes = np.arange(len(labels), dtype=np.int32)
     table = TagTable(np.full(len(labels), I, np.int8), codes)
-    roles = np.repeat(codes[:, None], 4, axis=1)
-    return SegmentTags(table, labels, Tags(np.eye(len(labels), dtype=bool), codes), roles, -1, "runs")
+    return SegmentTags(table, labels, Tags(np.eye(len(labels), dtype=bool), codes), "runs")
 
 
 def segment_tables(

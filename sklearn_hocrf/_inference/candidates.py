@@ -16,6 +16,7 @@ from .._structure.layout import WeightLayout
 __all__ = ["CandidateFinder", "Candidates", "LevelZero", "train_level_zero"]
 
 
+_EPOCHS = 3  # in which the weights are found that measure the recall, and half as many on all sequences
 _LEAST_STEPS, _MOST_EPOCHS = 10_000, 50  # with few tokens, there are more epochs until this number of steps
 
 
@@ -145,20 +146,18 @@ class LevelZero(NamedTuple):
     layout: WeightLayout  # its patterns are the single labels
     weights: np.ndarray  # (n_weights,)
     n_candidates: int  # labels of each token
-    n_states: int | None  # states after each token, at most; None: all
+    n_states: int  # states after each token, at most
     recall: float  # fraction of held-out labels that are among the candidates of their token; nan without such labels
 
     def finder(self) -> CandidateFinder:
         """Return the finder of candidates."""
         return CandidateFinder(self.layout, self.weights, self.n_candidates, self.n_states)
 
-    def most_states(self, candidates: Candidates) -> np.ndarray | None:
-        """Return the maximum number of states after each token; None means all.
+    def most_states(self, candidates: Candidates) -> np.ndarray:
+        """Return the maximum number of states after each token.
 
         It grows in proportion where sets of possible labels add more than one label to the candidates.
         """
-        if self.n_states is None:
-            return None
         n_others = np.diff(candidates.starts) - 1
         return np.maximum(self.n_states, self.n_states * n_others // self.n_candidates)
 
@@ -168,7 +167,7 @@ def train_level_zero(
     batch: SequenceBatch,
     codes: np.ndarray,
     sequence_weight: np.ndarray,
-    settings: tuple[int, int | None, int, int],
+    settings: tuple[int, int, int],
 ) -> LevelZero:
     """Train a model of order 0, by a few epochs of stochastic gradient descent.
 
@@ -184,20 +183,20 @@ def train_level_zero(
         Labels of the tokens, -1 where they are not known.
     sequence_weight : ndarray of shape (n_sequences,)
     settings : tuple of int
-        Candidates and states of each token, epochs (more for few tokens), and a seed for the order of the sequences.
+        Candidates and states of each token, and a seed for the order of the sequences.
     """
-    n_candidates, n_states, n_epochs, seed = settings
+    n_candidates, n_states, seed = settings
     rng, n_sequences = np.random.default_rng(seed), len(batch)
     descent = _Descent(layout, batch, codes, sequence_weight)
     first = np.sort(rng.permutation(n_sequences)[: -(-n_sequences // 10) if n_sequences > 1 else 0])
     others = np.setdiff1d(np.arange(n_sequences), first)
-    n_epochs = max(n_epochs, min(_LEAST_STEPS // max(int((codes >= 0).sum()), 1), _MOST_EPOCHS))
+    n_epochs = max(_EPOCHS, min(_LEAST_STEPS // max(int((codes >= 0).sum()), 1), _MOST_EPOCHS))
     for _ in range(n_epochs - 1):
         descent.run_epoch(rng.permutation(others))
     recall = np.nan
     tokens = joined_ranges(batch.offsets[first], batch.offsets[first + 1])
     is_known = codes[tokens] >= 0
-    if is_known.any() and n_epochs > 1:
+    if is_known.any():
         found = CandidateFinder(layout, descent.weights(), n_candidates).find(batch[first])
         recall = float(found.contain(codes[tokens])[is_known].mean())
     descent.forget_snapshots()

@@ -14,7 +14,7 @@ import numpy as np
 from .._data.batch import SequenceBatch
 from .._data.masks import Mask
 from .._data.segments import BEGIN, Segments, sorted_segments
-from .._kernels import chain, chain_log, choices, feature_matching, label_parts, masks, token_scores
+from .._kernels import chain, chain_log, choices, feature_matching, label_parts, token_scores
 from .._structure.layout import WeightLayout
 from .answers import LikelyTagSegments, WeighedTagSegments
 from .model import LaneModel, TokenModel
@@ -251,16 +251,3 @@ class ChainModel(LaneModel, TokenModel):
         plan, log_z = self._whole_plan(batch, mask, plan), np.zeros(len(batch))
         self._run_all(plan, n_jobs, lambda: WeighedTagSegments(tags, table, probability), log_z)
         return np.minimum(probability[segments.start], 1.0)
-
-    def decode_gains(
-        self,
-        batch: SequenceBatch,
-        gains: np.ndarray,
-        roles: np.ndarray | None = None,
-        n_jobs: int | None = None,
-        mask: Mask | None = None,
-    ) -> np.ndarray:
-        def add_gains(decoding: ChainDecodePass, tile: Tile) -> None:
-            masks.add_label_gains(tile, self.layout.pairs.n_columns, gains, decoding.scores(tile))
-
-        return self.at_rest().decode(batch, n_jobs, mask, add_costs=add_gains)

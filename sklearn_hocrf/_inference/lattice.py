@@ -401,24 +401,6 @@ class LatticeModel(TokenModel):
         plan = self.plan(batch, mask) if plan is None else plan
         return self._decode(plan, plan.lattice, self.numbers, n_jobs)
 
-    def decode_gains(
-        self,
-        batch: SequenceBatch,
-        gains: np.ndarray,
-        roles: np.ndarray | None = None,
-        n_jobs: int | None = None,
-        mask: Mask | None = None,
-    ) -> np.ndarray:
-        plan = self.plan(batch, mask)
-        n_candidates, nothing = len(plan.candidates.labels), freeze(np.empty(0), np.uint32)
-        each = {"pairs": freeze(np.arange(n_candidates), np.uint32), "values": freeze(np.empty(0), np.float64)}
-        each |= {"columns": plan.lattice.starts, "links": freeze(nothing, np.int64), "column": nothing}
-        lists = plan.lattice._replace(entries=freeze(np.arange(n_candidates + 1), np.int64), **each)
-        gained = freeze(gains[plan.candidates.tokens, plan.candidates.labels], np.float64)
-        n_arcs = self.layout.automaton.n_arcs
-        zeros, ones = freeze(np.zeros(n_arcs), np.float64), freeze(np.ones(n_arcs), np.float64)
-        return self._decode(plan, lists, lattice.Weights(gained, zeros, ones, 0.0, True), n_jobs)
-
     def _decode(
         self, plan: LatticePlan, lists: lattice.Lattice, numbers: lattice.Weights, n_jobs: int | None
     ) -> np.ndarray:
@@ -520,5 +502,5 @@ class LatticeModel(TokenModel):
         if plan.is_limited:
             raise ValueError(
                 "this method needs all states that the candidates lead to, but pruning has dropped some: train with "
-                "a larger n_states, as in pruning=Pruning(n_candidates, n_states=...)"
+                "a larger number in pruning, or with a lower max_order"
             )

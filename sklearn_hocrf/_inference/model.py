@@ -32,7 +32,7 @@ from .passes import (
     Receiver,
     run_all,
 )
-from .schedule import Plan, Schedule, Tile, Workspace
+from .schedule import Plan, Schedule, Workspace
 
 __all__ = ["Expectations", "LaneModel", "Model", "TokenModel"]
 
@@ -186,54 +186,6 @@ class Model(metaclass=ABCMeta):
         """Return the most probable labelling; ties go to the lowest label, then to the shortest segment."""
 
     @abstractmethod
-    def decode_gains(
-        self,
-        batch: SequenceBatch,
-        gains: np.ndarray,
-        roles: np.ndarray | None = None,
-        n_jobs: int | None = None,
-        mask: Mask | None = None,
-    ) -> Any:
-        """Return the possible labelling with the highest sum of gains over tokens.
-
-        Parameters
-        ----------
-        batch : SequenceBatch
-        gains : ndarray of shape (N, C)
-            By token and class.
-        roles : ndarray of shape (L, 4), int32, or None
-            Classes of the first, the inner, the last and the only token of a segment; -1 for no class. None if the
-            classes are labels of tokens.
-        n_jobs : int or None
-        mask : Mask or None
-        """
-
-    def decode_listed(
-        self,
-        batch: SequenceBatch,
-        listed: Segments,
-        gains: np.ndarray,
-        rest: np.ndarray,
-        n_jobs: int | None = None,
-        mask: Mask | None = None,
-    ) -> Segments:
-        """Return the possible segmentation with the highest sum of gains over segments.
-
-        Parameters
-        ----------
-        batch : SequenceBatch
-        listed : Segments
-            They may overlap.
-        gains : ndarray of shape (M,)
-            Gains of the listed segments.
-        rest : ndarray of shape (L,)
-            Gains of all other segments, by label.
-        n_jobs : int or None
-        mask : Mask or None
-        """
-        raise self._unanswered("decode_listed")
-
-    @abstractmethod
     def best_labellings(
         self, batch: SequenceBatch, n_best: int, n_jobs: int | None = None, mask: Mask | None = None, plan: Any = None
     ) -> BestLabellings:
@@ -259,7 +211,9 @@ class Model(metaclass=ABCMeta):
         of the labellings of the plan, which by default is the plan of the batch.
         """
         scores, n_scores = self._log_scores(batch, labelling)
-        return np.bincount(np.repeat(np.arange(len(batch)), n_scores), weights=scores, minlength=len(batch))
+        of_token = np.repeat(np.arange(len(batch)), n_scores)
+        # of no tokens, numpy counts in integers, which cannot be -inf
+        return np.bincount(of_token, weights=scores, minlength=len(batch)).astype(np.float64, copy=False)
 
     @abstractmethod
     def label_codes(self, labelling: Any) -> np.ndarray:
@@ -291,7 +245,7 @@ class TokenModel(Model):
     """A model whose labellings are label codes of the tokens, of shape (N,), int32."""
 
     has_lengths = False
-    unanswered = dict.fromkeys(("tag_marginals", "decode_listed"), "its labellings are not made of segments")
+    unanswered = dict.fromkeys(("tag_marginals",), "its labellings are not made of segments")
 
     def label_codes(self, labelling: np.ndarray) -> np.ndarray:
         return labelling
@@ -405,20 +359,13 @@ class LaneModel(Model):
         return log_z, slope / SMALL_STEP
 
     def decode(
-        self,
-        batch: SequenceBatch,
-        n_jobs: int | None = None,
-        mask: Mask | None = None,
-        plan: Any = None,
-        *,
-        add_costs: Callable[[Any, Tile], None] | None = None,
+        self, batch: SequenceBatch, n_jobs: int | None = None, mask: Mask | None = None, plan: Any = None
     ) -> Any:
-        """Return the best labelling as in :class:`Model`; ``add_costs`` is as in :class:`DecodePass`."""
         plan = self.plan(batch, mask, n_jobs) if plan is None else plan
         codes, lengths = np.empty(batch.n_tokens, np.int32), np.zeros(batch.n_tokens, np.int32)
 
         def make_pass(workspace: Workspace) -> DecodePass:
-            return self.decode_pass_class(workspace, self, plan, codes, lengths, add_costs=add_costs)
+            return self.decode_pass_class(workspace, self, plan, codes, lengths)
 
         run_all(plan, n_jobs, make_pass)
         return self.labelling(batch.offsets, codes, lengths)

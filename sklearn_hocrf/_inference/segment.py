@@ -397,38 +397,6 @@ class SegmentModel(LaneModel):
         self._run_all(plan, n_jobs, lambda: _WeighedSegments(table, probability), log_z)
         return np.minimum(probability[segments.stop - 1], 1.0)
 
-    def decode_gains(
-        self,
-        batch: SequenceBatch,
-        gains: np.ndarray,
-        roles: np.ndarray | None = None,
-        n_jobs: int | None = None,
-        mask: Mask | None = None,
-    ) -> Segments:
-        def add_gains(decoding: SegmentDecodePass, tile: Tile) -> None:
-            masks.add_segment_gains(decoding.index, tile, gains, roles, decoding.cells(tile))
-
-        return self.at_rest().decode(batch, n_jobs, mask, add_costs=add_gains)
-
-    def decode_listed(
-        self,
-        batch: SequenceBatch,
-        listed: Segments,
-        gains: np.ndarray,
-        rest: np.ndarray,
-        n_jobs: int | None = None,
-        mask: Mask | None = None,
-    ) -> Segments:
-        order = np.argsort(listed.stop, kind="stable")
-        starts = freeze(np.searchsorted(listed.stop[order], np.arange(1, batch.n_tokens + 2)), np.int64)
-        segments = freeze(np.stack([listed.lengths, listed.codes], axis=1)[order], np.int64)
-        tables = starts, segments, freeze(np.asarray(gains)[order], np.float64), freeze(rest, np.float64)
-
-        def add_gains(decoding: SegmentDecodePass, tile: Tile) -> None:
-            masks.add_listed_gains(decoding.index, tile, *tables, decoding.cells(tile))
-
-        return self.at_rest().decode(batch, n_jobs, mask, add_costs=add_gains)
-
     def label_codes(self, labelling: Segments) -> np.ndarray:
         return token_labels(labelling)
 

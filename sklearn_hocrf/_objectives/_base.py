@@ -27,7 +27,7 @@ class Objective(Criterion):
     is_convex : bool
         Whether the function is convex, so that the norm of a gradient bounds the distance from the minimum.
     takes_holes : bool
-        Whether the truth of the problem may have holes, or be soft.
+        Whether the truth of the problem may have holes.
     default_solver : str
         Name of the solver that ``solver="auto"`` selects.
     depends_on_scores_only : bool

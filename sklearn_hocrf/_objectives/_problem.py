@@ -18,7 +18,6 @@ from .._inference.loss_augmented import Margins
 from .._inference.minibatches import Hidden, MinibatchSource
 from .._inference.model import Model
 from .._inference.schedule import Schedule
-from .._structure.soft_labels import SoftLabels
 
 __all__ = ["LARGE", "Problem"]
 
@@ -56,9 +55,6 @@ class Problem:
         conditional on all labels being candidates.
     level_zero : LevelZero or None
         The source of the candidates.
-    soft : ndarray of shape (N, L) or None
-        Soft labels of a chain: the probabilities of the labels of each token. The truth has the most probable labels.
-        Sequences whose truth has holes have none.
 
     Attributes
     ----------
@@ -79,11 +75,10 @@ class Problem:
         known: Mask | None = None,
         candidates: Candidates | None = None,
         level_zero: LevelZero | None = None,
-        soft: np.ndarray | None = None,
     ) -> None:
         self.family, self.layout, self.batch, self.truth = family, layout, batch, truth
         self.n_jobs, self.schedule, self.support, self.known = n_jobs, schedule, support, known
-        self.candidates, self.level_zero, self.soft = candidates, level_zero, soft
+        self.candidates, self.level_zero = candidates, level_zero
         self.n_weights, self.n_sequences = layout.n_weights, len(batch)
         ones = np.ones(len(batch))
         self.sequence_weight = ones if sequence_weight is None else np.asarray(sequence_weight, np.float64)
@@ -141,11 +136,8 @@ class Problem:
     def separated_by(self, w: np.ndarray) -> bool:
         """Return whether ``w`` gives the truth of each sequence of positive weight more than half of the probability.
 
-        The result is False if weights of 0 also do so, because each sequence has only one possible labelling. With soft
-        labels it is always False: several labellings are right, and more than half for one of them is not a minimum.
+        The result is False if weights of 0 also do so, because each sequence has only one possible labelling.
         """
-        if self.soft is not None:
-            return False
         longest = max(self.largest_log_z(w), LARGE)
         return self.gives_most_to_truth(w * (LARGE / longest)) and not self.gives_most_to_truth(np.zeros(len(w)))
 
@@ -179,7 +171,6 @@ class Problem:
             support=self.support and self.support.part(tokens),
             known=self.known and self.known.part(tokens),
             candidates=self.candidates and self.candidates.part(tokens),
-            soft=None if self.soft is None else self.soft[tokens],
         )
 
     def under(self, layout: Any) -> Problem:
@@ -202,20 +193,13 @@ class Problem:
     ) -> Problem:
         """Return other data, without holes, under the same layout."""
         self.family.refuse_other_data()
-        return self._with(
-            batch=batch, truth=truth, sequence_weight=sequence_weight, support=support, known=None, soft=None
-        )
+        return self._with(batch=batch, truth=truth, sequence_weight=sequence_weight, support=support, known=None)
 
     def _with(self, **changes: Any) -> Problem:
         """Return a problem that differs in some parameters."""
-        names = "sequence_weight", "n_jobs", "schedule", "support", "known", "candidates", "level_zero", "soft"
+        names = "sequence_weight", "n_jobs", "schedule", "support", "known", "candidates", "level_zero"
         given = {name: getattr(self, name) for name in ("family", "layout", "batch", "truth", *names)}
         return Problem(**given | changes)
-
-    @property
-    def label_sequences(self) -> tuple[np.ndarray, np.ndarray]:
-        """Label codes of all tokens or segments in order, and the offsets of the sequences among them."""
-        return self.family.label_sequences(self.truth, self.batch)
 
     def margins(self, cost: float) -> Margins:
         """Return an object that finds labellings of highest score plus ``cost`` times the number of wrong tokens."""
@@ -230,13 +214,10 @@ class Problem:
     def empirical_counts(self) -> np.ndarray:
         """Return how often each weight's feature occurs in the labelled data, weighted; shape (n_weights,).
 
-        With soft labels, these are expected counts. Sequences whose truth has holes do not count.
+        Sequences whose truth has holes do not count.
         """
         if self.n_sequences and self.is_hidden.all():
             return np.zeros(self.n_weights)
         if self.is_hidden.any():
             return self.part(np.flatnonzero(~self.is_hidden)).empirical_counts()
-        if self.soft is not None:
-            weight = np.repeat(self.sequence_weight, self.batch.lengths)
-            return SoftLabels(self.soft, self.batch.offsets).counts(self.layout, self.batch, weight)
         return self.plan.empirical_counts(self.truth, self.sequence_weight)

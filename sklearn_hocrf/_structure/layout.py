@@ -42,7 +42,6 @@ from .pairs import (
     values_at,
 )
 from .patterns import PatternTable, Runs, given_patterns
-from .soft_labels import SoftLabels
 from .weighted_arcs import (
     ArcColumns,
     ArcStructure,
@@ -633,15 +632,6 @@ class LayoutBuilder:
         units = Units(partial(token_entries, batch), batch.n_attributes, ranges_of_tokens(batch), arcs, weight)
         pairs = count_pairs(self.rule, self.compiled, self.parts, units, dense)
         return FeatureCounts(FeatureMap.of_tokens(first_seen(batch)), len(batch.indices), (BEGIN,), (), pairs)
-
-    def with_soft(
-        self, counts: FeatureCounts, batch: SequenceBatch, probability: np.ndarray, sequence_weight: np.ndarray | None
-    ) -> FeatureCounts:
-        """Return the counts of the most probable labels, and of pairs with high expected counts under soft labels."""
-        weight = np.repeat(weights_of(batch, sequence_weight), batch.lengths)
-        soft = SoftLabels(probability, batch.offsets)
-        expected = soft.frequent_pairs(self.rule, self.compiled, self.parts, batch, weight)
-        return counts._replace(pairs=sparse.csr_array(counts.pairs.maximum(expected)))
 
     def build(self, counts: FeatureCounts) -> WeightLayout:
         """Return the layout for the counts of all training data."""

@@ -10,7 +10,6 @@ A sequence is a list of feature dicts or of attribute-name lists (``_attributes`
 :class:`FeatureSpace`.
 """
 
-from ._class_weight import check_class_weight
 from ._inputs import (
     FeatureSpace,
     TrainingData,
@@ -20,7 +19,7 @@ from ._inputs import (
     read_sequences,
     read_training_sequences,
 )
-from ._known import Holes, Known, Reader, has_holes, have_segment_holes, read_known_segments, read_known_tokens
+from ._known import Known, Reader, has_holes, have_segment_holes, read_known_segments, read_known_tokens
 from ._scoring import refuse_metrics_of_labels
 from ._segment_targets import (
     SegmentTargets,
@@ -30,27 +29,22 @@ from ._segment_targets import (
     read_segment_targets,
     read_segments,
 )
-from ._soft_targets import first_soft_label, has_soft_labels, read_soft_targets
 from ._targets import check_classes, read_labels
 from ._token_targets import TokenTargets, read_label_codes, read_token_labels, read_token_targets
 from ._warnings import scheme_of_labels, warn_user
 
 __all__ = [
     "FeatureSpace",
-    "Holes",
     "Known",
     "Reader",
     "SegmentTargets",
     "TokenTargets",
     "TrainingData",
     "TrainingSequences",
-    "check_class_weight",
     "check_classes",
     "check_segment_classes",
     "check_sequence_weight",
     "has_holes",
-    "first_soft_label",
-    "has_soft_labels",
     "have_segment_holes",
     "read_known_segments",
     "read_known_tokens",
@@ -62,7 +56,6 @@ __all__ = [
     "read_segment_targets",
     "read_segments",
     "read_sequences",
-    "read_soft_targets",
     "refuse_metrics_of_labels",
     "read_token_labels",
     "read_token_targets",

@@ -2,7 +2,7 @@
 
 In place of a label, y may contain for a token, or as the label of a segment,
 
-    None, or the estimator's ``missing_label``      any label
+    None                                            any label
     a set or frozenset                              one of these labels
 
 A whole sequence may be None. Lists of segments need not tile a sequence: the gaps may have any labels.
@@ -17,12 +17,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from numbers import Integral
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from .._data.arrays import joined_ranges, offsets_of
-from .._data.checks import IGNORED, is_missing, missing_label, short
+from .._data.checks import IGNORED, is_missing, no_label, short
 from .._data.labels import SEEN, check_hashable, label_codes, position_name, sorted_labels
 from .._data.masks import Mask
 from .._data.schemes import OUTSIDE, PREFIXES, B, E, I, O, marks_ends, read_segment, split_tag
@@ -30,7 +30,6 @@ from .._data.segments import Segments
 from ._targets import read_labels, read_target_sequences, refuse_segments
 
 __all__ = [
-    "Holes",
     "Known",
     "Reader",
     "Entries",
@@ -38,7 +37,6 @@ __all__ = [
     "borders_of_runs",
     "has_holes",
     "have_segment_holes",
-    "is_hole",
     "known_of_lists",
     "known_of_runs",
     "known_of_tags",
@@ -86,12 +84,6 @@ class Entries(NamedTuple):
         return position_name(self.offsets, int(np.argmax(self.numbers == entry)))
 
 
-class Holes(NamedTuple):
-    """How holes are marked in y."""
-
-    missing: Any = None  # marks an unknown label, in addition to None
-
-
 class Reader:
     """How labels are read.
 
@@ -99,23 +91,21 @@ class Reader:
     ----------
     labels : ndarray of shape (L,)
         Labels of the model, sorted.
-    missing : object
-        Marks an unknown label, in addition to None.
     unknown : {"raise", "ignore"}
         Whether other labels are an error, or impossible.
     among : str
         Name of ``labels`` in messages.
     """
 
-    def __init__(self, labels, missing=None, unknown="raise", among=SEEN):
-        self.labels, self.missing, self.unknown, self.among = labels, missing, unknown, among
+    def __init__(self, labels, unknown="raise", among=SEEN):
+        self.labels, self.unknown, self.among = labels, unknown, among
         self.codes = label_codes(labels)
 
     def code(self, label, entries, entry) -> int:
         """Return the code of a label, or -1 for one that is impossible; raise if it is an error."""
         code = self.codes.get(label, -1)
         if code < 0 and isinstance(label, Integral) and label == IGNORED:
-            raise missing_label(label, entries.where(entry), entries.what)
+            raise no_label(label, entries.where(entry), entries.what)
         if code < 0 and self.unknown == "raise":
             raise ValueError(
                 f"unknown label {short(label)} of {entries.what} ({entries.where(entry)}): "
@@ -127,38 +117,14 @@ class Reader:
 # --- entries ----------------------------------------------------------------------------------------------------------
 
 
-def is_hole(label, missing) -> bool:
-    """Return whether one entry of y means any label."""
-    if label is None or missing is None:
-        return label is None
-    if is_missing(missing):
-        return is_missing(label)
-    return isinstance(label, type(missing)) and bool(label == missing) or _equal_numbers(label, missing)
-
-
-def _equal_numbers(label, missing) -> bool:
-    plain = (int, float, np.integer, np.floating)
-    return isinstance(label, plain) and isinstance(missing, plain) and bool(label == missing)
-
-
-def has_holes(labels, missing) -> bool:
-    """Return whether an array or list of labels contains None, sets, or the placeholder of unknown labels."""
+def has_holes(labels) -> bool:
+    """Return whether an array or list of labels contains None or sets."""
     if isinstance(labels, np.ndarray) and labels.dtype != object:
-        if missing is None:
-            return False
-        labels = np.unique(labels).tolist()
-    if any(issubclass(kind, (type(None), set, frozenset)) for kind in set(map(type, labels))):
-        return True
-    if missing is None:
         return False
-    try:
-        labels = set(labels)
-    except TypeError:  # another check names the one that is not hashable
-        return False
-    return any(is_hole(label, missing) for label in labels)
+    return any(issubclass(kind, (type(None), set, frozenset)) for kind in set(map(type, labels)))
 
 
-def read_entries(labels, offsets, missing, what) -> Entries:
+def read_entries(labels, offsets, what) -> Entries:
     """Return the entry of each token, or raise if one is neither a label nor a set of labels.
 
     Parameters
@@ -167,8 +133,6 @@ def read_entries(labels, offsets, missing, what) -> Entries:
         Entries of all tokens, or of all segments.
     offsets : ndarray of shape (n_sequences + 1,)
         Indices of the first entries of the sequences.
-    missing : object
-        Marks an unknown label, in addition to None.
     what : str
         Name of y in messages.
     """
@@ -183,17 +147,16 @@ def read_entries(labels, offsets, missing, what) -> Entries:
         check_hashable(keys, offsets)
         raise
     entries = Entries(list(number), index, offsets, what)
-    distinct = [None if is_hole(entry, missing) else entry for entry in entries.distinct]
-    for i, entry in enumerate(distinct):
+    for i, entry in enumerate(entries.distinct):
         members = _members(entry)
         if not members:
             raise ValueError(
                 f"{what} has an empty set ({entries.where(i)}): no label is possible there; None means any"
             )
         for member in members:
-            if entry is not None and (is_missing(member) or is_hole(member, missing)):
-                raise missing_label(member, entries.where(i), what)
-    return entries._replace(distinct=distinct)
+            if entry is not None and is_missing(member):
+                raise no_label(member, entries.where(i), what)
+    return entries
 
 
 def _members(entry) -> list:
@@ -245,7 +208,7 @@ def read_known_tokens(y, lengths, form, name, reader: Reader, what) -> Known:
     reader : Reader
     """
     labels, _ = read_labels(y, lengths, form, name, what)
-    return known_of_tokens(read_entries(labels, offsets_of(lengths), reader.missing, what), reader)
+    return known_of_tokens(read_entries(labels, offsets_of(lengths), what), reader)
 
 
 def known_of_tokens(entries: Entries, reader: Reader) -> Known:
@@ -292,11 +255,11 @@ def read_known_segments(y, lengths, form, name, reader: Reader, what, *, scheme,
         Highest length of a segment, by label.
     """
     if scheme == "segments":
-        numbers, entries = listed_segments(y, lengths, name, reader.missing, what)
+        numbers, entries = listed_segments(y, lengths, name, what)
         return known_of_lists(numbers, entries, offsets_of(lengths), reader)
     try:
         labels, _ = read_labels(y, lengths, form, name, what)
-        entries = read_entries(labels, offsets_of(lengths), reader.missing, what)
+        entries = read_entries(labels, offsets_of(lengths), what)
         if scheme == "runs":
             return known_of_runs(entries, reader)
         return known_of_tags(entries, reader, scheme, longest)
@@ -306,13 +269,13 @@ def read_known_segments(y, lengths, form, name, reader: Reader, what, *, scheme,
         raise
 
 
-def have_segment_holes(y, lengths, form, name, missing, scheme) -> bool:
+def have_segment_holes(y, lengths, form, name, scheme) -> bool:
     """Return whether y leaves labels or borders of segments open; parameters as in :func:`read_known_segments`."""
     if scheme != "segments":
         if form != "table":
             refuse_segments(y, lengths, name, scheme)
-        return has_holes(read_labels(y, lengths, form, name)[0], missing)
-    numbers, entries = listed_segments(y, lengths, name, missing, "y")
+        return has_holes(read_labels(y, lengths, form, name)[0])
+    numbers, entries = listed_segments(y, lengths, name, "y")
     tokens = np.bincount(numbers[:, 0], weights=numbers[:, 2] - numbers[:, 1], minlength=len(lengths))
     is_open = any(entry is None or isinstance(entry, frozenset) for entry in entries.distinct)
     return is_open or bool((tokens < lengths).any())
@@ -381,11 +344,11 @@ def segment_rows(y, lengths, name, what) -> tuple[list, np.ndarray]:
     return rows, numbers
 
 
-def listed_segments(y, lengths, name, missing, what) -> tuple[np.ndarray, Entries]:
+def listed_segments(y, lengths, name, what) -> tuple[np.ndarray, Entries]:
     """Return the numbers of :func:`segment_rows`, and the entries of y for the labels."""
     rows, numbers = segment_rows(y, lengths, name, what)
     offsets = offsets_of(np.bincount(numbers[:, 0], minlength=len(lengths)))
-    return numbers, read_entries([row[3] for row in rows], offsets, missing, what)
+    return numbers, read_entries([row[3] for row in rows], offsets, what)
 
 
 def known_of_lists(numbers, entries: Entries, offsets, reader: Reader) -> Known:

@@ -27,7 +27,6 @@ from .._data.schemes import (
 )
 from .._data.segments import NO_LIMIT, Segments, are_short
 from ._known import (
-    Holes,
     Reader,
     all_labels,
     borders_of_runs,
@@ -76,11 +75,6 @@ class SegmentTargets(NamedTuple):
     scheme: str  # form in which y gives the segments
     shortest: np.ndarray | None = None  # (L,) int64   lowest length of a segment, by label; None: 1
     known: Mask | None = None  # segmentations that agree with y, if it has holes; ``segments`` are the known ones
-
-    @property
-    def soft(self) -> None:
-        """Soft labels do not say where segments begin: there are none."""
-        return None
 
     @property
     def labelling(self) -> Segments:
@@ -177,7 +171,7 @@ def read_segment_targets(
     scheme,
     segment_length=None,
     fixed=None,
-    holes: Holes | None = None,
+    takes_holes: bool = False,
 ) -> SegmentTargets:
     """Return the training segmentations.
 
@@ -191,17 +185,17 @@ def read_segment_targets(
         labels or by label. None, also as the most, means the longest training segment.
     fixed : SegmentTargets, ndarray of shape (L,), or None
         Targets of earlier training data, or all possible labels of segments. None means the labels of y.
-    holes : Holes or None
-        How holes are marked; None means that y has no holes. With holes, segments need not tile the sequences.
+    takes_holes : bool
+        Whether y may have holes. Segments then need not tile the sequences.
     """
     earlier = fixed if isinstance(fixed, SegmentTargets) else None
     labels = fixed if earlier is None else earlier.labels
     if earlier is not None:
         scheme = earlier.scheme
     elif scheme == "auto":
-        scheme = _scheme_of(y, lengths, form, name, holes, in_parts=labels is not None)
-    if holes is not None and have_segment_holes(y, lengths, form, name, holes.missing, scheme):
-        reading = _read_with_holes(y, lengths, form, name, scheme, labels, kept, holes)
+        scheme = _scheme_of(y, lengths, form, name, in_parts=labels is not None)
+    if takes_holes and have_segment_holes(y, lengths, form, name, scheme):
+        reading = _read_with_holes(y, lengths, form, name, scheme, labels, kept)
     else:
         reading = _read(y, lengths, form, name, scheme, labels, kept=kept, among=FIXED)
     segments, labels = reading.segments, reading.labels
@@ -236,7 +230,7 @@ def read_segment_targets(
     return SegmentTargets(segments, labels, longest, *flags, scheme, shortest, known)
 
 
-def _scheme_of(y, lengths, form, name, holes=None, in_parts=False) -> str:
+def _scheme_of(y, lengths, form, name, in_parts=False) -> str:
     """Return the scheme in which y is probably given, or raise if a part of the data cannot show it.
 
     The first parts of data may lack some of the tags.
@@ -246,7 +240,7 @@ def _scheme_of(y, lengths, form, name, holes=None, in_parts=False) -> str:
         if looks_like_segments([sequence for sequence in sequences if sequence is not None]):
             return "segments"
     tokens, _ = read_labels(y, lengths, form, name)
-    labels = read_entries(tokens, offsets_of(lengths), None if holes is None else holes.missing, "y").labels()
+    labels = read_entries(tokens, offsets_of(lengths), "y").labels()
     if not in_parts:
         return scheme_of_labels(labels)
     return _refuse_tags_of_parts(labels)
@@ -335,27 +329,27 @@ def _read(y, lengths, form, name, scheme, labels=None, unknown="raise", kept=Non
     return _Reading(segments, labels, as_lists, bare_tags, bool(is_bio))
 
 
-def _read_with_holes(y, lengths, form, name, scheme, labels, kept, holes) -> _Reading:
+def _read_with_holes(y, lengths, form, name, scheme, labels, kept) -> _Reading:
     """Read y with holes; see :func:`_read`."""
     if scheme == "segments":
-        return _read_lists_with_holes(y, lengths, name, labels, kept, holes)
+        return _read_lists_with_holes(y, lengths, name, labels, kept)
     tokens, as_lists = read_labels(y, lengths, form, name)
     tokens, offsets = leave_out(tokens, lengths, kept)
-    entries = read_entries(tokens, offsets, holes.missing, "y")
+    entries = read_entries(tokens, offsets, "y")
     if scheme == "runs":
-        reader = Reader(all_labels(entries) if labels is None else labels, holes.missing, among=FIXED)
+        reader = Reader(all_labels(entries) if labels is None else labels, among=FIXED)
         known = known_of_runs(entries, reader)
         segments, *pieces = segments_between(known.codes, borders_of_runs(known.codes, offsets), offsets)
         return _Reading(segments, reader.labels, as_lists, False, False, known.mask, tuple(pieces), known.codes)
     labels = all_labels(entries, name_in_tag(entries, scheme), at_least=1) if labels is None else labels
-    known = known_of_tags(entries, Reader(labels, holes.missing, among=FIXED), scheme, np.full(len(labels), NO_LIMIT))
+    known = known_of_tags(entries, Reader(labels, among=FIXED), scheme, np.full(len(labels), NO_LIMIT))
     segments, *pieces = segments_between(known.codes, known.mask.begins, offsets)
     bare = any(tag in PREFIXES[scheme] and tag != OUTSIDE for tag in entries.labels() if isinstance(tag, str))
     return _Reading(segments, labels, as_lists, bare, False, known.mask, tuple(pieces), known.codes)
 
 
-def _read_lists_with_holes(y, lengths, name, labels, kept, holes) -> _Reading:
-    numbers, entries = listed_segments(y, lengths, name, holes.missing, "y")
+def _read_lists_with_holes(y, lengths, name, labels, kept) -> _Reading:
+    numbers, entries = listed_segments(y, lengths, name, "y")
     if kept is not None:
         remain = kept[numbers[:, 0]]
         numbers, chosen = numbers[remain], entries.numbers[remain]
@@ -364,7 +358,7 @@ def _read_lists_with_holes(y, lengths, name, labels, kept, holes) -> _Reading:
         )
     labels = all_labels(entries, at_least=1) if labels is None else labels
     offsets = _offsets(lengths, kept)
-    known = known_of_lists(numbers, entries, offsets, Reader(labels, holes.missing, among=FIXED))
+    known = known_of_lists(numbers, entries, offsets, Reader(labels, among=FIXED))
     segments, *pieces = segments_between(known.codes, known.mask.begins, offsets)
     covered = np.bincount(numbers[:, 0], weights=numbers[:, 2] - numbers[:, 1], minlength=len(lengths))
     if (covered < np.diff(offsets))[np.diff(offsets) > 0].all():
@@ -380,7 +374,7 @@ def _read_lists_with_holes(y, lengths, name, labels, kept, holes) -> _Reading:
 
 def _split_tags(tags, offsets, scheme):
     """Return prefix (N,) and label of each token's tag."""
-    entries = read_entries(tags, offsets, None, "y")
+    entries = read_entries(tags, offsets, "y")
     parts = [split_entry(tag, entries, i, scheme) for i, tag in enumerate(entries.distinct)]
     prefixes = np.array([prefix for prefix, _ in parts], dtype=np.int8)
     return prefixes[entries.numbers], [parts[i][1] for i in entries.numbers.tolist()]

@@ -79,8 +79,7 @@ def read_labels(y, lengths, form, name, what="y") -> tuple[np.ndarray | list, bo
             sequences[n] = labels = [None] * length
         if isinstance(labels, np.ndarray) and labels.ndim > 1:
             raise ValueError(
-                f"{what}[{n}] (sequence {n}) has {labels.ndim} dimensions, but must have 1: one label per token; only "
-                "HighOrderCRF.fit takes probabilities of labels, as arrays of floats"
+                f"{what}[{n}] (sequence {n}) has {labels.ndim} dimensions, but must have 1: one label per token"
             )
         if len(labels) != length:
             raise ValueError(f"sequence {n} has {length} tokens in X, but {len(labels)} labels in {what}")

@@ -9,7 +9,7 @@ import numpy as np
 from .._data.arrays import offsets_of
 from .._data.labels import encode_labels, sorted_labels
 from .._data.masks import Mask
-from ._known import Holes, Reader, all_labels, has_holes, known_of_tokens, read_entries
+from ._known import Reader, all_labels, has_holes, known_of_tokens, read_entries
 from ._targets import FIXED, check_known_labels, leave_out, read_labels
 
 __all__ = ["TokenTargets", "read_label_codes", "read_token_labels", "read_token_targets"]
@@ -22,7 +22,6 @@ class TokenTargets(NamedTuple):
     labels: np.ndarray  # (L,)         the labels as in y, sorted
     as_lists: bool  # y was made of lists, so predictions are lists, too
     known: Mask | None = None  # the labellings that agree with y, where it has holes
-    soft: np.ndarray | None = None  # (N, L) float64   probabilities of the labels; ``codes`` are the most probable ones
 
     @property
     def labelling(self) -> np.ndarray:
@@ -36,7 +35,7 @@ class TokenTargets(NamedTuple):
 
     def without_data(self) -> TokenTargets:
         """Return the labels and the form of y, which must be the same in later training data."""
-        return self._replace(codes=self.codes[:0], known=None, soft=None)
+        return self._replace(codes=self.codes[:0], known=None)
 
     def merged(self, other: TokenTargets) -> TokenTargets:
         """Return targets, without data, of this and another part of the training data, with the same labels."""
@@ -53,9 +52,7 @@ class TokenTargets(NamedTuple):
 
     def of_runs(self, starts, stops, tokens) -> TokenTargets:
         """Return the targets of runs of tokens, as separate sequences."""
-        return self._replace(
-            codes=self.codes[tokens], known=None, soft=None if self.soft is None else self.soft[tokens]
-        )
+        return self._replace(codes=self.codes[tokens], known=None)
 
     def check(self, n_labels):
         """Raise a ValueError unless these are targets without data, with ``n_labels`` labels."""
@@ -66,7 +63,7 @@ class TokenTargets(NamedTuple):
             )
 
 
-def read_token_targets(y, lengths, form, name, kept=None, fixed=None, holes: Holes | None = None) -> TokenTargets:
+def read_token_targets(y, lengths, form, name, kept=None, fixed=None, takes_holes=False) -> TokenTargets:
     """Return the training labels of all tokens.
 
     Parameters
@@ -77,14 +74,14 @@ def read_token_targets(y, lengths, form, name, kept=None, fixed=None, holes: Hol
         Sequences that are not left out.
     fixed : TokenTargets, ndarray of shape (L,), or None
         Targets of earlier training data, or all possible labels. None means the labels of y.
-    holes : Holes or None
-        How holes are marked; None means that y has no holes.
+    takes_holes : bool
+        Whether y may have holes.
     """
     labels, as_lists = read_labels(y, lengths, form, name)
     labels, offsets = leave_out(labels, lengths, kept)
     entries = None
-    if holes is not None and has_holes(labels, holes.missing):
-        entries = read_entries(labels, offsets, holes.missing, "y")
+    if takes_holes and has_holes(labels):
+        entries = read_entries(labels, offsets, "y")
     if isinstance(fixed, TokenTargets):
         classes, as_lists = fixed.labels, fixed.as_lists
     elif fixed is not None:

@@ -20,7 +20,7 @@ from .._estimator.label_parts import compile_label_parts
 from .._estimator.patterns import ObservedPatterns
 from .._estimator.progress import lines_of
 from .._persistence import VersionMixin
-from .._validation import TrainingData, check_class_weight
+from .._validation import TrainingData
 from ._collections import WithoutClient, collected, find_client, number_of_sequences, parts_of, sources
 from ._objectives import ClusterProblem, on_cluster
 from ._partitions import Kept, Partitions, naming
@@ -70,8 +70,8 @@ class DaskSequenceLabeler(WithoutClient, VersionMixin, BaseEstimator):
 
     Supported: ``objective="likelihood"`` and ``"local_feature_matching"``; "lbfgs", "owlqn", "newton-cg" and custom
     solvers that need only values, gradients and Hessian products; penalties of all kinds, ``sample_weight``,
-    ``class_weight``, constraints, ``warm_start``. Not supported (an error is raised before training): "hinge",
-    "perceptron" and stochastic solvers, which process one sequence after another; ``patterns="auto"``; ``pruning``;
+    constraints, ``warm_start``. Not supported (an error is raised before training): "hinge",
+    "perceptron" and stochastic solvers, which process one sequence after another; ``pruning``;
     user-defined objectives; callbacks of scikit-learn (callbacks of solvers work). Holes in y raise an error as soon as
     a worker has read them. There is no ``partial_fit``. Warnings of workers are in their logs.
 
@@ -160,13 +160,11 @@ class DaskSequenceLabeler(WithoutClient, VersionMixin, BaseEstimator):
         parts = compile_label_parts(local.label_parts, labels)
         partitions.add_step(prepare, remote, Kept(Agreement(labels, features)))
         surveyed: Survey = partitions.total(survey, Survey.merged, remote)
-        if local.class_weight is not None:
-            check_class_weight(local.class_weight, labels, surveyed.label_counts)  # otherwise each worker would do it
         data = TrainingData(None, surveyed.targets, None, features, rules, parts)  # type: ignore[arg-type]
         observed = ObservedPatterns(surveyed.n_positions, lambda *_: surveyed.patterns)
         builder = course.layout_builder(data, observed)
         layout = builder.build(partitions.total(count_features, _merged, Kept(builder)))
-        setting = Setting(remote.value, layout, surveyed.label_counts)
+        setting = Setting(remote.value, layout)
         problem = ClusterProblem(partitions, setting, surveyed.n_sequences, lines.write)
         penalty = course.penalty(training.prior, layout, data)
         before = getattr(self, "estimator_", None) if local.warm_start else None

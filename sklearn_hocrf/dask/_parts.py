@@ -158,7 +158,7 @@ class Part:
     def bound(self) -> Any:
         """The criterion, bound to the data."""
         setting: Any = self.setting
-        problem = Course(setting.local).problem(setting.layout, self.data, setting.label_counts)
+        problem = Course(setting.local).problem(setting.layout, self.data)
         return setting.criterion.bind(problem)
 
     def __reduce__(self):
@@ -189,7 +189,6 @@ class Survey(NamedTuple):
     """Counts from the labels of partitions."""
 
     targets: Any  # without the data
-    label_counts: np.ndarray  # (L,)
     n_positions: int  # tokens, or segments
     n_sequences: int
     patterns: PatternCounts | None  # None if patterns are not "observed"
@@ -199,7 +198,6 @@ class Survey(NamedTuple):
         patterns = None if self.patterns is None or other.patterns is None else self.patterns.merged(other.patterns)
         return Survey(
             self.targets.merged(other.targets),
-            self.label_counts + other.label_counts,
             self.n_positions + other.n_positions,
             self.n_sequences + other.n_sequences,
             patterns,
@@ -213,7 +211,7 @@ def survey(local: BaseSequenceLabeler, part: Part) -> Survey:
     if isinstance(local.patterns, str) and local.patterns == "observed":
         patterns = observed.counted(local.max_order, 1).compact()
     targets = data.targets.without_data()
-    return Survey(targets, Course(local).label_counts(data), observed.n_positions, len(data.batch), patterns)
+    return Survey(targets, observed.n_positions, len(data.batch), patterns)
 
 
 # ------------------------------------------------------------------------------------------------ 3. counts, 4. values
@@ -230,7 +228,6 @@ class Setting(NamedTuple):
 
     local: BaseSequenceLabeler
     layout: WeightLayout
-    label_counts: np.ndarray
     criterion: Any = None
 
 

@@ -148,7 +148,7 @@ def explain(
     Parameters
     ----------
     estimator : HighOrderCRF, HighOrderSemiCRF, or a pipeline or search around one
-        A fitted model. ``decoding`` is ignored: y is the most probable labelling.
+        A fitted model; y is the most probable labelling.
     X : list of sequences, SequenceBatch, array-like or sparse matrix
         As in the estimator's ``predict``.
     sequence : int, default=0

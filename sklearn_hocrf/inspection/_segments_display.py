@@ -168,7 +168,7 @@ class SegmentsDisplay(HtmlPage):
             scheme = FittedModel(model).scheme
         options = {} if known is None else {"known": known}
         options |= {} if labels_segments else {"scheme": scheme}
-        options |= {"with_probability": True} if hasattr(model, "segment_marginals") else {}
+        options |= {"with_probability": True} if hasattr(model, "predict_marginals") else {}
         predicted = method_of_model(estimator, "predict_segments")(X, **options)
         texts = {"field": field, "separator": separator, "classes": _segment_labels(model, scheme)}
         return cls.from_predictions(X, predicted, y_true, scheme=scheme, **texts)

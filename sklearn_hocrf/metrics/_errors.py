@@ -216,7 +216,7 @@ def error_table(
     scheme : {"auto", "tokens", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
         How token labels encode segments, see :func:`extract_segments`. "tokens": each token is a separate segment.
     probability : list of sequences or None, default=None
-        Segments (start, stop, label, probability), as returned by ``segment_marginals``, or the probability of the
+        Segments (start, stop, label, probability), as returned by ``predict_segments``, or the probability of the
         predicted label of each token. Default: the probabilities in ``y_pred``, if any.
     field : object, default=None
         The field that contains the text of a token that is a mapping, list or tuple; None means the first text field.
@@ -435,7 +435,7 @@ def _is_token(segment: Segment, n: int) -> bool:
     if segment[1] != segment[0] + 1:
         raise ValueError(
             f"probability has a number for each token of sequence {n}, but the segment {short(segment)} is not one "
-            "token: pass segments with probabilities, as returned by segment_marginals"
+            "token: pass segments with probabilities, as returned by predict_segments"
         )
     return True
 
@@ -447,7 +447,7 @@ def _probable_segments(rows: list, n: int) -> Iterator[tuple]:
         if not hold_segments([[row]], sizes=(4,)) or not isinstance(row[3], Real) or not isinstance(row[2], Hashable):
             raise ValueError(
                 f"probability has {short(row)} ({where}), but must have segments (start, stop, label, probability), as "
-                "returned by segment_marginals, or the probability of the predicted label of each token"
+                "returned by predict_segments, or the probability of the predicted label of each token"
             )
         yield *read_segment(tuple(row)[:3], where, "probability"), finite_number(row[3], where, "probability")
 

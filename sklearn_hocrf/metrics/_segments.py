@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._data.arrays import offsets_of
-from .._data.checks import IGNORED, check_choice, is_missing, missing_label, short, unmasked
+from .._data.checks import IGNORED, check_choice, is_missing, no_label, short, unmasked
 from .._data.labels import flatten_labels, position_name
 from .._data.schemes import (
     PREFIXES,
@@ -166,7 +166,7 @@ def code_values(values: Sequence[Any] | np.ndarray, name: str, where: Callable[[
     ignored = name != "y_pred" and IGNORED in numbers and min(numbers - {IGNORED}, default=0) >= 0
     for code, label in enumerate(labels):
         if is_missing(label) or (ignored and label == IGNORED):
-            raise missing_label(label, where(int(np.argmax(codes == code))), name, takes_holes=False)
+            raise no_label(label, where(int(np.argmax(codes == code))), name, takes_holes=False)
     return codes, labels
 
 
@@ -186,8 +186,9 @@ def sorted_union(*collections: Iterable[Hashable]) -> list:
     try:
         return sorted(union)
     except TypeError as error:
-        examples = {type(label): label for label in union}
-        some = " and ".join(f"{label!r:.60} ({kind.__name__})" for kind, label in list(examples.items())[:2])
+        by_type = {type(label): label for label in union}  # or all of one type, such as Enum
+        examples = list(dict.fromkeys([*by_type.values(), *sorted(union, key=repr)]))[:2]
+        some = " and ".join(f"{label!r:.60} ({type(label).__name__})" for label in examples)
         raise TypeError(f"the labels of y_true and y_pred must be sortable together, but {some} are not") from error
 
 

@@ -185,7 +185,7 @@ class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin,
             For ``level="token"``, a list for each token of each sequence: its labels, the most probable first.
 
             For ``level="segment"``, structured arrays as returned by
-            :meth:`~sklearn_hocrf.HighOrderCRF.segment_marginals`.
+            :meth:`~sklearn_hocrf.HighOrderCRF.predict_segments` with a threshold.
 
         Examples
         --------
@@ -245,7 +245,7 @@ class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin,
     def _sets(self, fitted: FittedModel, X: Any) -> list:
         if self.level == "segment":
             lowest = max(0.0, 1 - self.threshold_ - _TIES)
-            return fitted.estimator.segment_marginals(X, lowest)
+            return fitted.estimator.predict_segments(X, threshold=lowest)
         batch, _ = fitted.read(X)
         classes = fitted.estimator.classes_.tolist()
         marginals = fitted.estimator.predict_marginals(batch)
@@ -293,7 +293,7 @@ def _misses_of_tokens(fitted, labelled) -> _Misses:
 
 def _misses_of_segments(fitted, batch, y) -> _Misses:
     true = [list(segments) for segments in y] if hold_segments(y) else extract_segments(y, scheme=fitted.scheme)
-    marginals = fitted.estimator.segment_marginals(batch, _LOWEST)
+    marginals = fitted.estimator.predict_segments(batch, threshold=_LOWEST)
     sequence, score, share = [], [], []
     for number, (segments, found) in enumerate(zip(true, marginals, strict=True)):
         probability = {(start, stop, label): p for start, stop, label, p in found.tolist()}

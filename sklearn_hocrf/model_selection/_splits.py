@@ -16,7 +16,7 @@ from sklearn.pipeline import Pipeline
 from .._data.batch import SequenceBatch
 from .._data.segments import Segments
 from .._estimator.course import Course
-from .._validation import TrainingData, has_soft_labels, warn_user
+from .._validation import TrainingData, warn_user
 from .._validation._sklearn import safe_indexing
 from ._fold import Fold
 from ._groups import WeightGroups
@@ -110,11 +110,6 @@ def _make_fold(estimator, split, targets, groups) -> Fold:
 
 
 def _read(course, X, y, weight, fixed=None) -> TrainingData:
-    if has_soft_labels(y):
-        raise ValueError(
-            "y has probabilities of labels, for which there is no held-out likelihood: learn the penalties from the "
-            "most probable labels"
-        )
     data = course.read(X, y, weight, fixed)
     if data.runs is not None:
         raise ValueError(

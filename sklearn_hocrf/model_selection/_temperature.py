@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from inspect import signature
-from numbers import Integral
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -25,7 +24,14 @@ from .._persistence import VersionMixin
 from .._solvers import zero_of_slope
 from .._validation import check_sequence_weight, warn_user
 from .._validation._delegation import MethodsOfModel, model_inside
-from .._validation._sklearn import HasMethods, StrOptions, check_method_params, fit_context, safe_indexing
+from .._validation._sklearn import (
+    N_JOBS,
+    HasMethods,
+    StrOptions,
+    check_method_params,
+    fit_context,
+    safe_indexing,
+)
 from .._validation._splits import indexable_sequences, splits_of
 
 __all__ = ["CalibratedSequenceLabeler", "check_labeler", "refuse_no_probabilities"]
@@ -41,8 +47,8 @@ class CalibratedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin
 
     The weights w of the fitted model become w / T, where T maximises the log-likelihood of held-out sequences. Models
     with too weak a penalty are over-confident, which T > 1 corrects; T < 1 corrects models with too strong a penalty
-    [1]_. The ranking of the labellings of a sequence does not change, so that :meth:`predict` returns the same labels,
-    unless ``decoding`` of the model depends on probabilities. All other results come from one distribution over
+    [1]_. The ranking of the labellings of a sequence does not change, so that :meth:`predict` returns the same labels.
+    All other results come from one distribution over
     labellings, which constraints restrict as before: marginals of tokens, patterns and segments, samples, entropies and
     log-likelihoods are consistent with each other. This would not hold for probabilities calibrated token by token.
 
@@ -92,7 +98,7 @@ class CalibratedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin
     Notes
     -----
     Predictions and all other methods of the fitted estimator are available, for a pipeline with the X of the pipeline:
-    ``predict``, ``predict_marginals``, ``log_likelihood``, ``segment_marginals`` and so on.
+    ``predict``, ``predict_marginals``, ``log_likelihood``, ``predict_segments`` and so on.
 
     The held-out log-likelihood is concave in 1 / T, so the temperature is the zero of its derivative, which is the
     score of the labels minus the expected score. Held-out sequences are read once; after that, the search takes about
@@ -134,7 +140,7 @@ class CalibratedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin
         "estimator": [HasMethods("fit")],
         "method": [StrOptions({"temperature"})],
         "cv": ["cv_object"],
-        "n_jobs": [Integral, None],
+        "n_jobs": N_JOBS,
     }
 
     def __init__(self, estimator: Any, *, method: str = "temperature", cv: Any = 5, n_jobs: int | None = None) -> None:

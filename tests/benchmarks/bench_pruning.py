@@ -2,7 +2,7 @@
 
     OMP_NUM_THREADS=1 python tests/benchmarks/bench_pruning.py [--tasks T ...] [--orders K ...] [--candidates N ...]
 
-``--states`` are the most states of a token (0: all), ``--exact`` the orders of models of all labels, and with
+``--exact`` are the orders of models of all labels, and with
 ``--parts`` labels have parts. One thread, processor seconds. Turkish morphology (981 tags) with affixes of 1 to 10
 letters from raw words, sigma 3; joint tags of speech and chunks of conll2000 (319) with the template of
 ``bench_chunking``. All models have 60 iterations unless ``--max-iter`` says otherwise. Each model has a process of its
@@ -21,7 +21,6 @@ from sklearn_hocrf import HighOrderCRF
 from sklearn_hocrf._objectives import NegativeLogLikelihood
 from sklearn_hocrf.datasets import load_conll
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
-from sklearn_hocrf.settings import Pruning
 
 CONLL = [("conll2000", f"{part}.txt.gz") for part in ("train", "test")]
 HEADS = ["model", "training s", "extraction s", "fit s", "passes", "ms a pass", "steps a token"]
@@ -143,14 +142,13 @@ class Tagger:
 
 
 def main():
-    limits = {"orders": [1, 2, 3], "candidates": [4, 6], "states": [0], "exact": [1]}
+    limits = {"orders": [1, 2, 3], "candidates": [4, 6], "exact": [1]}
     options = parse(__doc__, None, tasks=list(TASKS), **limits, parts=False, sentences=int, max_iter=60, tol=1e-2)
     for name in options.tasks:
         if common.skipped(common.absent(*{turkish: TURKISH, conll2000: CONLL}[TASKS[name]])):
             continue
         cases = [{"max_order": order} for order in options.exact]
-        limits = [{"n_candidates": n, "n_states": m or None} for n in options.candidates for m in options.states]
-        cases += [{"max_order": order, "pruning": Pruning(**of)} for order in options.orders for of in limits]
+        cases += [{"max_order": order, "pruning": n} for order in options.orders for n in options.candidates]
         rows = []
         for case in cases:
             with Process() as process:

@@ -33,7 +33,6 @@ from sklearn_hocrf.feature_extraction import (
     phrases,
 )
 from sklearn_hocrf.model_selection import ConformalSequenceLabeler
-from sklearn_hocrf.settings import PatternSearch
 from sklearn_hocrf.training import predict_from_scores, sequence_log_likelihood
 
 from . import definitions as plain
@@ -134,7 +133,6 @@ class Training(NamedTuple):
     repeats: bool
     orders: list  # for each feature the orders of the patterns that it goes with
     token_labels: list
-    soft: list | None = None  # for each sequence, (probability, segmentation) of all that y takes for possible
 
 
 def chain(segmentation):
@@ -168,9 +166,6 @@ def expected_weights(training, p, given_patterns):
     if not training.repeats:
         patterns = {z for z in patterns if all(a != b for a, b in zip(z, z[1:], strict=False))}
     counts = plain.pair_counts(training.times, chains, training.weights, patterns)
-    if training.soft is not None:
-        expected = soft_counts(training)
-        counts |= {pair: count for pair, count in expected.items() if count >= p["min_count"]}
     least = p["min_count"]
     pairs = {pair for pair, count in counts.items() if count > 0 and (least <= 1 or count >= least)}
     if p["all_pairs"]:
@@ -181,37 +176,11 @@ def expected_weights(training, p, given_patterns):
     return patterns, pairs
 
 
-def soft_counts(training):
-    """Return how often features are expected with labels."""
-    counts = Counter()
-    for rows, soft, weight in zip(training.times, training.soft, training.weights, strict=True):
-        for q, segmentation in soft:
-            for row, (_, _, y) in zip(rows, segmentation, strict=True):
-                for feature, times in row.items():
-                    counts[feature, (y,)] += weight * q * times
-    return counts
-
-
-def objective_weights(training, class_weight):
-    """Return the weight of each sequence in the objective."""
-    of_label = plain.class_weights(class_weight, training.token_labels, training.weights, training.n_labels)
-    pairs = zip(training.weights, training.token_labels, strict=True)
-    return [w * sum(of_label[y] for y in labels) / len(labels) for w, labels in pairs]
-
-
 def check_optimum(estimator, training, p, labels, number, converged):
     """Compare what was trained with the objective and its gradient by enumeration; return the oracle's model."""
     model, given_patterns = model_of(estimator, labels, training), by_code(p["patterns"], number)
-    p = p | {"class_weight": by_code(p["class_weight"], number)}
-    search = PatternSearch() if p["patterns"] == "auto" else p["patterns"]
-    search = search if isinstance(search, PatternSearch) else None
-    if search:
-        observed, _ = expected_weights(training, p | {"patterns": "observed"}, None)
-        require(set(model.patterns) <= observed, "patterns that do not occur", set(model.patterns) - observed)
-        given_patterns = list(observed if not search.relax else model.patterns)
     patterns, pairs = expected_weights(training, p, given_patterns)
-    l1 = np.any(p["l1_reg"]) or (search and not search.relax)
-    if l1:
+    if np.any(p["l1_reg"]):
         require(set(model.patterns) <= patterns, "patterns that should not be there", set(model.patterns) - patterns)
     else:
         require(set(model.patterns) == patterns, "other patterns than there are", set(model.patterns) ^ patterns)
@@ -220,22 +189,19 @@ def check_optimum(estimator, training, p, labels, number, converged):
     keys = [("pattern", z) for z in sorted(patterns) if len(z) > 1 or p["fit_intercept"]]
     keys += [("pair", pair) for pair in sorted(pairs)]
     value, gradient = 0.0, Counter()
-    truth = training.soft or [[(1.0, gold)] for gold in training.data.gold]
-    weights = objective_weights(training, p["class_weight"])
-    for sequence, true, weight in zip(training.data.sequences(), truth, weights, strict=True):
+    for sequence, gold, weight in zip(training.data.sequences(), training.data.gold, training.weights, strict=True):
         if weight:
             probability = so.distribution(model, sequence)
-            value -= weight * sum(q * math.log(probability[gold]) for q, gold in true)
+            value -= weight * math.log(probability[gold])
             add_counts(gradient, [(weight * q, s) for s, q in probability.items()], sequence)
-            add_counts(gradient, [(-weight * q, gold) for q, gold in true], sequence)
+            add_counts(gradient, [(-weight, gold)], sequence)
     w, g, strength, precisions = [], [], [], []
     for kind, key in keys:
         w.append((model.patterns if kind == "pattern" else model.features).get(key, 0.0))
         order = len(key if kind == "pattern" else key[1]) - 1
         group = "features" if kind == "pair" and key[0] != TOKENS else "patterns"
         precision = plain.by_order(p["sigma_reg"], order, group) ** -2.0
-        of_search = search and not search.relax and kind == "pattern" and order
-        strength.append(plain.by_order(search.l1_reg if of_search else p["l1_reg"], order))
+        strength.append(plain.by_order(p["l1_reg"], order))
         value += precision * w[-1] ** 2 / 2 + strength[-1] * abs(w[-1])
         g.append(gradient[kind, key] + precision * w[-1])
         precisions.append(precision)
@@ -329,8 +295,6 @@ def translate(p, names):
     p = dict(p)
     if isinstance(p.get("patterns"), list):
         p["patterns"] = [tuple(names[y] for y in z) for z in p["patterns"]]
-    if isinstance(p.get("class_weight"), dict):
-        p["class_weight"] = {names[y]: w for y, w in p["class_weight"].items()}
     return p
 
 
@@ -423,9 +387,6 @@ def unusable(kept_labels, p, n_least=2):
         return "too few labels"
     if isinstance(p.get("patterns"), list) and {y for z in p["patterns"] for y in z} - present:
         return "patterns of unknown labels"
-    given = set(p["class_weight"]) if isinstance(p["class_weight"], dict) else set()
-    if given - present and present - given:
-        return "class_weight of unknown labels"
     return ""
 
 
@@ -596,8 +557,6 @@ def check_segments(case):
 def clean(p, names, scheme):
     """Return parameters without numbers of labels that there are not, as "bare" has only two."""
     p = dict(p)
-    if isinstance(p["class_weight"], dict):
-        p["class_weight"] = {i: w for i, w in p["class_weight"].items() if i < len(names)}
     if isinstance(p["patterns"], list):
         p["patterns"] = [z for z in p["patterns"] if max(z) < len(names)]
     return p
@@ -1411,85 +1370,6 @@ def check_set(crf, tokens, found, threshold, options):
         compare(dict(zip(crf.classes_.tolist(), 1 - np.array(row), strict=True)), set(labels), "other labels")
 
 
-def soft_targets(case):
-    """Return y, its labels, the shares of these at each token, and why it must be refused or ""."""
-    used, widths = weights_of(case), {len(t) for s in case.shares for t in s if isinstance(t, tuple)}
-    n_labels = max(widths, default=3)
-    shares = [[np.eye(n_labels)[t] if isinstance(t, int) else np.array(t) / sum(t) for t in s] for s in case.shares]
-    soft = [[isinstance(t, tuple) for t in s] for s in case.shares]
-    places = [(n, t) for n, s in enumerate(soft) for t, is_soft in enumerate(s) if is_soft]
-    place, entry = places[case.fault[0] % len(places)] if case.fault and places else None, (case.fault or [0, 0])[1]
-    if place and entry is None and sum(soft[place[0]]) == 1:
-        place = None  # an ordinary hole
-    is_array = [
-        a and all(s) and not (place and place[0] == n)
-        for n, (a, s) in enumerate(zip(case.as_arrays, soft, strict=True))
-    ]
-    bare = all(a for a, w in zip(is_array, used, strict=True) if w)
-    names = list(range(n_labels)) if bare else LABELS["str"][:n_labels]
-    y, present = [], set(names) if bare else set()
-    for n, rows in enumerate(shares):
-        labels = [dict(zip(names, row.tolist(), strict=True)) for row in rows]
-        labels = [
-            one if is_soft else names[row.argmax()] for one, is_soft, row in zip(labels, soft[n], rows, strict=True)
-        ]
-        if place and place[0] == n:
-            labels[place[1]] = entry
-        if used[n] and not bare and not is_array[n]:  # columns of arrays name no labels
-            present |= {
-                name for one in labels for name in (one if isinstance(one, dict) else [one]) if name is not None
-            }
-        y.append(np.array(rows) if is_array[n] else labels)
-    why = "too few labels" if len(present) < 2 else ""
-    if any(a and w for a, w in zip(is_array, used, strict=True)) and len(present) < n_labels:
-        why = "columns without a label"
-    if place and used[place[0]]:
-        why = "no distribution"
-    if not any(used):
-        why = "no sequence of positive weight"
-    codes = [names.index(name) for name in sorted(present)]
-    return y, sorted(present), [[row[codes] for row in rows] for rows in shares], why
-
-
-def check_soft(case):
-    """Training on probabilities of labels ends at the optimum of the expected likelihood."""
-    y, labels, shares, why = soft_targets(case)
-    weights = weights_of(case)
-    estimator = HighOrderCRF(case.max_order, min_count=case.least)
-    refused, converged = fit(estimator, case.tokens, y, case.weight, why)
-    if refused:
-        return refused
-    require(estimator.classes_.tolist() == labels, "classes_", estimator.classes_.tolist(), labels)
-    features = sorted({name for s in kept(case.tokens, weights) for token in s for name in token})
-    number = {name: f for f, name in enumerate(features)}
-    rows = [[Counter(number[name] for name in token if name in number) for token in s] for s in case.tokens]
-    soft = []
-    for of_sequence in shares:
-        every = itertools.product(*(np.flatnonzero(row).tolist() for row in of_sequence))
-        pairs = ((math.prod(row[y] for row, y in zip(of_sequence, one, strict=True)), one) for one in every)
-        soft.append([(q, tuple((t, t + 1, y) for t, y in enumerate(one))) for q, one in pairs])
-    gold = [tuple((t, t + 1, int(row.argmax())) for t, row in enumerate(s)) for s in shares]
-    training = Training(
-        Data(
-            list(map(len, rows)),
-            [{(f, t, t + 1): float(x) for t, row in enumerate(s) for f, x in row.items()} for s in rows],
-            gold,
-        ),
-        [token_times(s, one) for s, one in zip(rows, gold, strict=True)],
-        weights,
-        len(labels),
-        (1,) * len(labels),
-        True,
-        [(0,)] * len(features),
-        list(map(chain, gold)),
-        soft,
-    )
-    p = {"patterns": "observed", "max_order": case.max_order, "min_count": case.least}
-    p |= {"all_pairs": False, "fit_intercept": True, "class_weight": None, "l1_reg": 0.0, "sigma_reg": 1.0}
-    check_optimum(estimator, training, p, labels, {}, converged)
-    return RIGHT
-
-
 def check_phrases(case):
     """Marks are those of the longest phrases from left to right."""
     lists = {name: [" ".join(words) if case.joined else words for words in found] for name, found in case.lists.items()}
@@ -1598,7 +1478,6 @@ CHECKS = {
     "file": check_file,
     "scores": check_scores,
     "sets": check_sets,
-    "soft": check_soft,
     "phrases": check_phrases,
     "scores in": check_scores_in,
 }

@@ -180,17 +180,6 @@ def pair_counts(values, chains, weights, patterns):
     return counts
 
 
-def class_weights(given, token_labels, weights, n_labels):
-    """Return the weight of each label in the objective: given, or "balanced"."""
-    if given != "balanced":
-        return [1.0 if given is None else given.get(y, 1.0) for y in range(n_labels)]
-    mass = [0.0] * n_labels
-    for labels, weight in zip(token_labels, weights, strict=True):
-        for y in labels:
-            mass[y] += weight
-    return [sum(mass) / (n_labels * m) for m in mass]
-
-
 def shortest_subgradient(w, gradient, l1):
     """Return the subgradient of least norm of f(w) + sum(l1 * abs(w)) for the gradient of f."""
     w, gradient = np.asarray(w, dtype=float), np.asarray(gradient, dtype=float)

@@ -4,8 +4,6 @@ from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 
-from sklearn_hocrf.settings import PatternSearch
-
 from .builders import ATTRIBUTE_FORMS, GRIDS, JUNK, LABELS, ROW_FORMS, TABLES, Y_FORMS
 
 SCHEMES = ("runs", "bio", "bioes", "segments")
@@ -63,13 +61,7 @@ MOSTLY = st.sampled_from([True] * 9 + [False])
 
 def patterns_of(label):
     some = st.lists(st.lists(label, min_size=1, max_size=3).map(tuple), max_size=4, unique=True)
-    search = st.sampled_from(["auto", PatternSearch(0.2), PatternSearch((0.0, 0.1, 0.4), relax=False)])
-    return st.one_of(st.just("observed"), st.just("observed"), st.just("all"), some, search)
-
-
-def class_weights_of(label):
-    given = st.dictionaries(label, st.sampled_from([0.5, 1, 3]), max_size=3)
-    return st.one_of(st.none(), st.none(), st.just("balanced"), given)
+    return st.one_of(st.just("observed"), st.just("observed"), st.just("all"), some)
 
 
 @st.composite
@@ -100,12 +92,9 @@ def parameters(draw, by_name, used, sigmas=SIGMAS):
     if by_name:
         feature_order |= st.dictionaries(prefixes, orders, max_size=2)
     patterns = draw(patterns_of(label))
-    is_search = patterns == "auto" or isinstance(patterns, PatternSearch)
-    order = draw(st.integers(0, 3)) if is_search or patterns == "observed" else 2
+    order = draw(st.integers(0, 3)) if patterns == "observed" else 2
     solver = draw(st.sampled_from(LIKELIHOOD_SOLVERS))
-    l1 = draw(st.sampled_from([0.0, 0.0, 0.1, LONG])) if solver != "newton-cg" and not is_search else 0.0
-    if isinstance(patterns, PatternSearch) and not patterns.relax:  # what it cannot have is refused, see its tests
-        solver, feature_order = "auto", st.just(0)
+    l1 = draw(st.sampled_from([0.0, 0.0, 0.1, LONG])) if solver != "newton-cg" else 0.0
     return {
         "max_order": order,
         "patterns": patterns,
@@ -115,7 +104,6 @@ def parameters(draw, by_name, used, sigmas=SIGMAS):
         "min_count": draw(st.sampled_from([1, 1, 0, 2, 1.5])),
         "fit_intercept": draw(st.booleans()),
         "all_pairs": draw(st.booleans()),
-        "class_weight": draw(class_weights_of(label)),
         "solver": solver,
         "n_jobs": draw(st.sampled_from([None, 2])),
     }
@@ -300,8 +288,6 @@ def pipeline_cases(draw):
     n_extractors = draw(st.sampled_from([1, 1, 2]))
     parts = [draw(parts_of(n, outside_of(kind), len(LABELS[kind]))) for n in lengths]
     settings = draw(parameters(False, {y for s in parts for _, y in s}, sigmas=(*SIGMAS[:3], SIGMAS[-1])))
-    if isinstance(settings["patterns"], PatternSearch):
-        settings |= {"patterns": "auto"}  # which goes with all features
     settings |= {"feature_order": draw(st.sampled_from([0, 0, 1, {"begin:": (0, 1)}, {"length": 1}]))}
     if draw(st.booleans()):
         settings |= {"l1_reg": 0.0}
@@ -410,7 +396,6 @@ def training_cases(draw):
             "max_order": draw(st.integers(0, 2)),
             "max_iter": draw(st.sampled_from([100, 100, 3, 1, 0])),
             "tol": draw(st.sampled_from([1e-4, 1e-4, 1e-8, 0.0])),
-            "class_weight": draw(class_weights_of(LABEL)),
             "warm_start": draw(st.booleans()),
             "n_jobs": draw(st.sampled_from([None, 2])),
             "random_state": draw(st.integers(0, 3)),
@@ -531,7 +516,7 @@ class SpoiltCase(NamedTuple):
 SPOILT = ("X", "sequence", "token", "value", "y", "labels", "label", "segment", "weight", "weights", "parameter")
 PARAMETERS = (
     *("max_order", "sigma_reg", "l1_reg", "patterns", "feature_order", "min_count"),
-    *("fit_intercept", "all_pairs", "class_weight", "objective", "penalty", "solver", "max_iter", "tol"),
+    *("fit_intercept", "all_pairs", "objective", "penalty", "solver", "max_iter", "tol"),
     *("warm_start", "n_jobs", "verbose", "random_state", "scheme", "segment_length"),
     *("constraints", "label_parts"),
 )
@@ -653,37 +638,6 @@ def set_cases(draw):
     )
 
 
-class SoftCase(NamedTuple):
-    """Labels with probabilities: each token has shares of the labels, or a label number."""
-
-    tokens: list  # sequences of lists of names
-    shares: list  # for each token a tuple of whole numbers, by label number, or a label number
-    as_arrays: list  # whether a sequence is an array, if all its tokens have shares
-    weight: list | None
-    max_order: int
-    least: float  # min_count
-    fault: tuple | None  # number of a token with shares, and what it has instead
-
-
-@st.composite
-def soft_cases(draw):
-    lengths = draw(st.lists(st.integers(1, 3), min_size=1, max_size=4))
-    n_labels = draw(st.integers(2, 3))
-    counts = st.sampled_from([0, 0, 1, 2, 7])
-    shares = st.tuples(*[counts] * n_labels).filter(any)
-    rows = shares if draw(st.booleans()) else shares | st.integers(0, n_labels - 1)
-    faults = st.sampled_from([{"N": 0.5, "V": 0.4}, {"N": 1.5, "V": -0.5}, {"N": float("nan"), "V": 1.0}, {}, None])
-    return SoftCase(
-        draw(sequences_of(st.lists(st.sampled_from("abc"), max_size=2), lengths)),
-        draw(sequences_of(rows, lengths)),
-        draw(st.lists(st.booleans(), min_size=len(lengths), max_size=len(lengths))),
-        draw(weights_of(len(lengths))),
-        draw(st.integers(0, 2)),
-        draw(st.sampled_from([0.97, 0.97, 0, 0.31, 1.97])),  # sums of shares do not come near
-        (draw(st.integers(0, 5)), draw(faults)) if not draw(MOSTLY) else None,
-    )
-
-
 class PhraseCase(NamedTuple):
     """Tokens, and lists of phrases that mark them."""
 
@@ -756,7 +710,6 @@ STRATEGIES = {
     "file": file_cases(),
     "scores": score_cases(),
     "sets": set_cases(),
-    "soft": soft_cases(),
     "phrases": phrase_cases(),
     "scores in": scores_in_cases(),
 }
@@ -765,7 +718,6 @@ CASES = {
     for case in (
         *(ChainCase, SegmentCase, PipelineCase, ExtractorCase),
         *(TrainingCase, StreamCase, RouteCase, ColumnCase, SpoiltCase, FileCase, ScoreCase),
-        *(SetCase, SoftCase, PhraseCase, ScoresInCase),
-        PatternSearch,
+        *(SetCase, PhraseCase, ScoresInCase),
     )
 }

@@ -56,7 +56,7 @@ def main():
         "orders": (
             make_pipeline(
                 SequenceFeatureExtractor(templates, {"low": "lower"}, padding="drop", bias=True),
-                HighOrderCRF(3, feature_order=1, decoding="token"),
+                HighOrderCRF(3, feature_order=1),
             ),
             rows,
             kinds,

@@ -1,0 +1,166 @@
+"""The segments that tags describe, and their probabilities, against enumeration."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
+from sklearn_hocrf.inspection import SegmentsDisplay
+from sklearn_hocrf.metrics import extract_segments
+from sklearn_hocrf.text import convert_tags
+
+WORDS = ["Ann", "Lee", "met", "Bob", "in", "Rome"]
+TAGS = {
+    "bio": ["B-PER", "I-PER", "B-LOC", "I-LOC", "O"],
+    "bioes": ["B-PER", "I-PER", "E-PER", "S-PER", "O"],
+    "iob1": ["B-PER", "I-PER", "I-LOC", "O"],
+    "bmes": ["B", "M", "E", "S"],
+}
+
+
+def random_data(seed, labels, n=12, longest=4):
+    rng = np.random.default_rng(seed)
+    X = [[[WORDS[i]] for i in rng.integers(0, len(WORDS), length)] for length in rng.integers(1, longest + 1, n)]
+    y = [[labels[i] for i in rng.integers(0, len(labels), len(x))] for x in X]
+    for label, x, labelling in zip(labels, X, y, strict=False):  # all labels occur
+        labelling[rng.integers(0, len(x))] = label
+    return X, y
+
+
+def random_crf(seed, scheme="bio", **options):
+    X, y = random_data(seed, TAGS.get(scheme, ["a", "b", "c"]))
+    crf = HighOrderCRF(max_order=seed % 3, sigma_reg=3.0, tol=1e-2, **options).fit(X, y)
+    return crf, X[:4]
+
+
+def distribution(crf, x):
+    """Return {labelling: probability} of one sequence."""
+    labellings = [list(z) for z in itertools.product(crf.classes_.tolist(), repeat=len(x))]
+    p = np.exp(crf.log_likelihood([x] * len(labellings), labellings))
+    return {tuple(z): value for z, value in zip(labellings, p.tolist(), strict=True) if value > 0}
+
+
+def segments_of(labelling, scheme):
+    return extract_segments([list(labelling)], scheme=scheme)[0]
+
+
+@pytest.mark.parametrize("scheme", [*TAGS, "runs"])
+@pytest.mark.parametrize("seed", range(6))
+def test_probabilities_of_segments(seed, scheme):
+    crf, X = random_crf(seed, scheme)
+    tables = crf.predict_segments(X, threshold=0, scheme=scheme)
+    decoded = crf.predict_segments(X, scheme=scheme, with_probability=True)
+    for x, table, found in zip(X, tables, decoded, strict=True):
+        wanted: dict = {}
+        for labelling, p in distribution(crf, x).items():
+            for segment in segments_of(labelling, scheme):
+                wanted[segment] = wanted.get(segment, 0.0) + p
+        got = {row[:3]: row[3] for row in table.tolist()}
+        assert set(got) == set(wanted)
+        assert all(abs(got[key] - p) <= 1e-10 * p for key, p in wanted.items())
+        assert list(got) == sorted(got)
+        best = segments_of(crf.predict([x])[0], scheme)
+        assert [(start, stop, label) for start, stop, label, _ in found.tolist()] == best
+        assert all(abs(p - got[start, stop, label]) <= 1e-12 for start, stop, label, p in found.tolist())
+    likely = crf.predict_segments(X, threshold=0.2, scheme=scheme)
+    assert [t.tolist() for t in likely] == [[row for row in t.tolist() if row[3] >= 0.2] for t in tables]
+
+
+def test_small_probabilities_of_segments():
+    """They are sums of positive terms, so that nothing cancels."""
+    X = [[["a"], ["b"]]] * 3
+    y = [["B-X", "O"], ["B-X", "I-X"], ["O", "O"]]
+    crf = HighOrderCRF(sigma_reg=100.0, max_iter=2000).fit(X[:1] * 50 + X, y[:1] * 50 + y)
+    x = [["a"], ["b"]]
+    table = {row[:3]: row[3] for row in crf.predict_segments([x], threshold=0)[0].tolist()}
+    for segment, p in table.items():
+        wanted = math.fsum(q for z, q in distribution(crf, x).items() if segment in segments_of(z, "bio"))
+        assert abs(p - wanted) <= 1e-10 * wanted
+    assert min(table.values()) < 1e-4
+
+
+@pytest.mark.parametrize(
+    ("labels", "constraints", "scheme"),
+    [
+        (["B-PER", "I-PER", "O"], None, "bio"),
+        (["B-PER", "I-PER", "E-PER", "S-PER", "O"], None, "bioes"),
+        (["B-PER", "I-PER", "E-PER", "S-PER", "O"], "bioes", "bioes"),
+        (["B-PER", "I-PER", "L-PER", "U-PER", "O"], "bilou", "bilou"),
+        (["I-PER", "O"], "iob1", "iob1"),
+        (["B", "I", "O"], None, "bio"),
+        (["B", "M", "E", "S"], None, "bmes"),
+        (["B", "E", "S"], "bmes", "bmes"),  # without an M, they look like labels
+        (["B", "E", "S"], None, "runs"),
+        (["a", "b"], None, "runs"),
+        ([1, 2], None, "runs"),
+    ],
+)
+def test_the_scheme_is_that_of_the_constraints_or_of_the_labels(labels, constraints, scheme):
+    X, y = random_data(1, labels)
+    y = y if constraints is None else convert_tags(y, constraints, constraints)
+    crf = HighOrderCRF(constraints=constraints).fit(X, y).set_params(constraints=None)
+    assert crf.predict_segments(X) == crf.predict_segments(X, scheme=scheme)
+    probable = [crf.predict_segments(X, threshold=0.01, scheme=name) for name in ("auto", scheme)]
+    for left, right in zip(*probable, strict=True):
+        np.testing.assert_array_equal(left, right)
+    shown = [SegmentsDisplay.from_estimator(crf, X, scheme=scheme) for scheme in ("auto", scheme)]
+    assert repr(shown[0]) == repr(shown[1])
+
+
+def test_labels_of_which_some_look_like_tags():
+    crf = HighOrderCRF().fit([[["x"], ["y"], ["z"]]], [["B-PER", "PER", "O"]])
+    with pytest.raises(ValueError, match=r"the label 'B-PER' looks like a tag, but .* \('PER' is not a tag\): name"):
+        crf.predict_segments([[["x"]]])
+
+
+@pytest.mark.parametrize("scheme", ["bio", "bioes", "runs"])
+@pytest.mark.parametrize("seed", range(4))
+def test_probabilities_of_segmentations(seed, scheme):
+    labels = TAGS.get(scheme, ["a", "b", "c"])
+    X, y = random_data(seed, labels, longest=3)
+    y = y if scheme == "runs" else convert_tags(y, scheme, scheme)
+    crf = HighOrderSemiCRF(max_order=seed % 3, scheme=scheme, sigma_reg=3.0, tol=1e-2).fit(X, y)
+    probable, best = crf.predict_segments(X[:4], threshold=0.1), crf.predict_segments(X[:4], with_probability=True)
+    for x, found, table in zip(X, probable, best, strict=False):
+        wanted: dict = {}
+        segmentations = {tuple(segments_of(labelling, scheme)): p for labelling, p in distribution(crf, x).items()}
+        for segments, p in segmentations.items():  # several tags may say the same
+            for segment in segments:
+                wanted[segment] = wanted.get(segment, 0.0) + p
+        assert {row[:3] for row in found.tolist()} == {segment for segment, p in wanted.items() if p >= 0.1}
+        for row in [*found.tolist(), *table.tolist()]:
+            assert row[3] == pytest.approx(wanted[row[:3]], rel=1e-10)
+        assert [row[:3] for row in table.tolist()] == segments_of(crf.predict([x])[0], scheme)
+
+
+@pytest.mark.parametrize("estimator", [HighOrderCRF, HighOrderSemiCRF])
+def test_a_threshold_gives_probabilities_in_any_case(estimator):
+    crf = estimator().fit(*random_data(0, ["a", "b"]))
+    X = random_data(1, ["a", "b"])[0]
+    for with_probability in False, True:
+        tables = crf.predict_segments(X, threshold=0.3, with_probability=with_probability)
+        assert all(table.dtype.names == ("start", "stop", "label", "probability") for table in tables)
+        assert np.concatenate(tables)["probability"].min() >= 0.3
+    likely = {(n, *row[:3]) for n, table in enumerate(crf.predict_segments(X, threshold=0.5)) for row in table.tolist()}
+    apart = sorted(likely)
+    assert all(one[0] < other[0] or one[2] <= other[1] for one, other in itertools.pairwise(apart))
+
+
+@pytest.mark.parametrize("threshold", [-0.1, 1.5, np.nan, "0.5", True])
+@pytest.mark.parametrize("estimator", [HighOrderCRF, HighOrderSemiCRF])
+def test_bad_thresholds(estimator, threshold):
+    crf = estimator().fit(*random_data(0, ["a", "b"]))
+    with pytest.raises(ValueError, match=r"threshold must be a probability, a number in \[0, 1\], or None"):
+        crf.predict_segments([[["Ann"]]], threshold=threshold)
+
+
+@pytest.mark.parametrize("options", [{"threshold": 0.5}, {"with_probability": True}])
+@pytest.mark.parametrize("estimator", [HighOrderCRF, HighOrderSemiCRF])
+def test_segments_of_models_without_probabilities(estimator, options):
+    X, y = random_data(0, ["a", "b"])
+    crf = estimator(objective="hinge", tol=1.0).fit(X, y)
+    assert len(crf.predict_segments(X)) == len(X)
+    with pytest.raises(AttributeError, match="trains scores that are not logarithms of probabilities"):
+        crf.predict_segments(X, **options)
