@@ -23,6 +23,7 @@ TOP = (
     "SequenceBatch",
     "TRUSTED_TYPES",
     "__version__",
+    "SequenceBatch",
     "make_pipeline",
 )  # documented where users import them from
 

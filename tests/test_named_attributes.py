@@ -103,6 +103,13 @@ def test_parameters_of_no_use_are_refused(templates, parameter):
         SequenceFeatureExtractor(templates, **parameter).fit([["a"]] if name == "padding" else DICTS)
 
 
+def test_templates_append_to_attributes():
+    steps = SequenceFeatureExtractor("attributes", fields=["w"]), SequenceFeatureExtractor([("w", -1)])
+    names = make_pipeline(*steps).fit(DICTS).get_feature_names_out().tolist()
+    assert names[-3:] == ["w[-1]=in", "w[-1]=the", "w[-1]=__BOS__"]
+    assert names[:-3] == steps[0].get_feature_names_out().tolist()
+
+
 def test_attributes_in_scikit_learn():
     vectorizer = SequenceFeatureExtractor("attributes", min_count=2, fields=["w"]).fit(DICTS)
     copy = pickle.loads(pickle.dumps(vectorizer))
@@ -221,7 +228,7 @@ def test_pairs_of_labels(templates, max_order, feature_order):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("X01:%x[0,0]", "a template that is a text begins with U, B or [*]"),
+        ("X01:%x[0,0]", "a template of CRF.* or Wapiti begins with U, B or [*]"),
         ("U01:%x[0]", r"line 3: .*this is not a place such as %x\[-1,0\]"),
         ("U01:%x[@1,0]", "this is not a place"),
         ("U01:%y[1,0]", "this is not a place"),
@@ -248,7 +255,7 @@ def test_files_are_read(tmp_path):
 @pytest.mark.parametrize(
     ("X", "error", "message"),
     [
-        ([[("a",)]], ValueError, r"the templates read 2 columns, but the tokens have only \[0\]"),
+        ([[("a",)]], ValueError, r"the tokens have the columns \[0\], but the templates read 2 columns"),
         ([[("a", "b"), ("a", 1)]], ValueError, "sequence 0, position 1: field 1 is 1"),
         ([[("a", 2), ("a", 1)]], TypeError, "templates of CRF.* read texts, but the field 1 holds numbers"),
         ([[("a", "b"), ("a", None)]], ValueError, "sequence 0, position 1: the field 1 is missing"),
@@ -303,5 +310,5 @@ def test_only_these_templates_have_orders():
     assert not hasattr(SequenceFeatureExtractor("attributes"), "feature_order")
     with pytest.raises(ValueError, match="padding='wapiti' is for templates of CRF"):
         SequenceFeatureExtractor(padding="wapiti").fit(X)
-    with pytest.raises(ValueError, match="templates must be 'attributes', templates or None, got 'names'"):
+    with pytest.raises(TypeError, match="templates must be an iterable of .*, 'attributes' or None, got 'names'"):
         SequenceFeatureExtractor("names").fit(X)

@@ -24,12 +24,16 @@ from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline as sklearn_pipeline
+from sklearn.preprocessing import FunctionTransformer
 from test_named_attributes import BODY
 
 import sklearn_hocrf
 from sklearn_hocrf import Constraints, HighOrderCRF, HighOrderSemiCRF, _export, make_pipeline, tagger
 from sklearn_hocrf.datasets import load_conll, make_name_sentences
-from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor, phrases
+from sklearn_hocrf.feature_extraction import (
+    SequenceFeatureExtractor,
+    phrases,
+)
 from sklearn_hocrf.feature_extraction import _token_functions as token_functions
 from sklearn_hocrf.model_selection import CalibratedSequenceLabeler
 from sklearn_hocrf.tagger import Tagger, export_tagger
@@ -188,7 +192,7 @@ def test_drawn_phrases(tmp_path_factory, data):
     if model is None:
         return
     found = tagger_of(model, tmp_path_factory.getbasetemp(), functions=own if callable(normalize) else {})
-    assert found.fields == (["w"] if options == {} and make("a", "N") == "a" else ["w", "p"])
+    assert found.fields == list(model[0].fields_)
     assert_same(found, model, [tokens for tokens in X_new if answers(model, tokens)])
     assert_same(found, model, X, y)
 
@@ -284,6 +288,12 @@ def test_columns_of_string_templates(tmp_path):
         found.tag([("a", "N"), "b"])
     with pytest.raises(TypeError, match="position 0: a token must be texts in columns"):
         found.tag([{"0": "a", "1": "b"}])
+    dicts = [[dict(zip("wp", token, strict=True)) for token in tokens] for tokens in X]
+    by_name = tagger_of(clone(model).fit(dicts, y), tmp_path)
+    assert by_name.fields == ["w", "p"]
+    assert by_name.tag([{"p": "N", "w": "a", "more": 1}, ("b", "V")]) == ["A", "B"]
+    with pytest.raises(TypeError, match="position 0: a token must be texts in columns, got .'w'"):
+        by_name.tag([{"w": "a"}])
     words = make_pipeline(SequenceFeatureExtractor(["U1:%x[0,0]"]), HighOrderCRF()).fit([["a", "b"], ["b"]], y)
     assert_same(tagger_of(words, tmp_path), words, [["a", "b"], ["b"], ["c"]])
 
@@ -384,8 +394,9 @@ def test_refused(tmp_path, name):
 
 def test_refused_input(tmp_path):
     X, y = [np.array([[1.0, 2.0]]), np.array([[0.5, 1.0]])], [["A"], ["B"]]
-    with pytest.raises(ValueError, match="a tagger reads tokens"):
-        export_tagger(HighOrderCRF().fit(X, y), tmp_path / "model.hocrf")
+    for model in HighOrderCRF(), sklearn_pipeline(FunctionTransformer(), HighOrderCRF()):
+        with pytest.raises(ValueError, match="a tagger reads tokens"):
+            export_tagger(model.fit(X, y), tmp_path / "model.hocrf")
     vectors = [[{"w": "a", "v": np.ones(2)}], [{"w": "b", "v": np.zeros(2)}]]
     with pytest.raises(ValueError, match="no fields of arrays"):
         export_tagger(make_pipeline(SequenceFeatureExtractor(), HighOrderCRF()).fit(vectors, y), tmp_path / "m")
@@ -543,6 +554,12 @@ def test_golden_files(name):
         assert [segment[:3] for segment in own["segments"]] == [segment[:3] for segment in answers["segments"]]
         assert [labels for labels, *_ in own["nbest"]] == [labels for labels, *_ in answers["nbest"]]
         assert_allclose([s[1:] for s in own["nbest"]], [s[1:] for s in answers["nbest"]], **CLOSE)
+
+
+def test_files_that_ask_for_another_decoding():
+    """Files of earlier versions name their decoding: the best labelling is read, tokens one by one are not."""
+    with pytest.raises(ValueError, match="decoding, which is not supported: export the model again"):
+        Tagger(GOLDEN / "tagger-decoding-1.hocrf")
 
 
 @pytest.mark.parametrize("name", golden_models())

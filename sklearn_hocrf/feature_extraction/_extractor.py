@@ -539,7 +539,10 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
         if self.n_features is not None and self.min_count > 1:
             raise ValueError(f"min_count={self.min_count} needs a vocabulary, but n_features uses none")
         if isinstance(self.templates, str) and self.templates != "attributes":
-            raise ValueError(f"templates must be 'attributes', templates or None, got {short(self.templates)}")
+            raise TypeError(
+                "templates must be an iterable of tuples of (field, offset) pairs, 'attributes' or None, got "
+                f"{short(self.templates)}"
+            )
         is_string = are_strings(self.templates)
         if self.padding in STYLES and not is_string:
             raise ValueError(f"padding={self.padding!r} is for templates of CRF++ and Wapiti")

@@ -82,7 +82,9 @@ class StringTemplates:
         """Return the attributes of each token of each sequence, in the order of the templates; they may repeat."""
         fields = list(table.columns)[: self.n_columns]
         if len(fields) < self.n_columns:
-            raise ValueError(f"the templates read {self.n_columns} columns, but the tokens have only {short(fields)}")
+            raise ValueError(
+                f"the tokens have the columns {short(fields)}, but the templates read {self.n_columns} columns"
+            )
         outside = _outside_of_wapiti if self.style == "wapiti" else _outside
         columns = [_texts(table, field) for field in fields]
         bounds = pairwise(table.offsets.tolist())
@@ -135,7 +137,7 @@ def _read_text(path: str | PathLike[str]) -> str:
 
 def _line(text: str) -> Line:
     if not text or text[0] not in "UuBb*":
-        raise ValueError(f"a template that is a text begins with U, B or *, got {short(text)}")
+        raise ValueError(f"a template of CRF++ or Wapiti begins with U, B or *, got {short(text)}")
     orders = {"u": (0,), "b": (1,), "*": (0, 1)}[text[0].lower()]
     texts, places, last = [], [], 0
     for macro in _MACRO.finditer(text):
