@@ -60,6 +60,7 @@ MAX_HEADER, MAX_DEPTH, MAX_NUMBER = 1 << 24, 8, 1 << 53
 MAX_CELLS = 1 << 24  # states times labels: tables of 128 MB
 MAX_KEY = 1 << 62
 MAX_WEIGHT, MAX_SCORE = 1e100, 1e200  # sums of such scores are finite
+FORMER_ENTRIES = {"decoding": "viterbi", "no_probabilities": None}  # of headers, with the values that still work
 SMALL_FILE = 1 << 24  # read whole, not mapped
 MAX_PACKED, MAX_RATIO = 1 << 28, 128  # bytes of a body that is packed, and of it for one byte of the file
 CACHE_BYTES = 1 << 23  # of each field, for what is known of its values
@@ -1169,6 +1170,8 @@ class Tagger:
         size = int.from_bytes(content[8:16], "little")
         _require(size <= min(MAX_HEADER, len(content) - 16), f"a header of {size} bytes")
         header, body = _parse_header(content[16 : 16 + size]), memoryview(content)[_aligned(16 + size) :]
+        for name, value in FORMER_ENTRIES.items():
+            _require(header.pop(name, value) == value, f"{name}, which is not supported: export the model again")
         entries = {"labels", "scheme", "n_columns", "features", "packed", "arrays"}
         _require(header.keys() == entries, f"the header has {sorted(header)!r:.200}")
         packed = _get(header, "packed", (int, type(None)))
