@@ -11,10 +11,10 @@ line ends a sequence. Tagging streams: it needs numpy only, and memory for one s
     hocrf export model.skops -o names.hocrf
     hocrf warm-up
 
-A line with too few columns, or bytes that are not UTF-8, end ``tag`` with exit code 2 and a message that names the
-line. ``warm-up`` compiles all kernels and keeps them in the folder of the environment variable NUMBA_CACHE_DIR, by
-default next to the package; its exit code is 1 if nothing can be kept. Without arguments, the command trains on words
-of noisy handwritten digits, once for each order of label patterns.
+A line with too few columns or more than 2**20 characters, or bytes that are not UTF-8, end ``tag`` with exit code 2 and
+a message that names the line. ``warm-up`` compiles all kernels and keeps them in the folder of the environment variable
+NUMBA_CACHE_DIR, by default next to the package; its exit code is 1 if nothing can be kept. Without arguments, the
+command trains on words of noisy handwritten digits, once for each order of label patterns.
 
 User guide: docs/guide/production.md, also for container images.
 """
@@ -23,10 +23,13 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from sklearn_hocrf._commands import COMMANDS, add_commands, run
 
@@ -51,12 +54,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands.add_parser("warm-up", help=what, description=what[0].upper() + what[1:] + ".")
     add_commands(commands)
     options = parser.parse_args(arguments)
-    if options.command in COMMANDS:
-        return run(options)
-    if options.command == "warm-up":
-        return prepare()
-    show(options)
+    if sys.stderr is None:  # 2>&-, services
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115  until the process ends
+    try:
+        if options.command in COMMANDS:
+            return run(options)
+        if options.command == "warm-up":
+            return prepare()
+        show(options)
+    except BrokenPipeError:  # who reads the output has read enough
+        pass
+    finally:
+        for stream in sys.stdout, sys.stderr:
+            _let_go(stream)
     return 0
+
+
+def _let_go(stream: Any) -> None:
+    """Flush a stream; if it cannot be written, drop the rest, of which Python would complain at the end."""
+    try:
+        if stream is not None:
+            stream.flush()
+    except (OSError, ValueError):
+        with suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def prepare() -> int:

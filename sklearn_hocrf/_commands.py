@@ -5,11 +5,18 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import stat
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Iterator
+from itertools import count
 from typing import Any, NamedTuple
 
 __all__ = ["COMMANDS", "add_commands", "run"]
+
+MAX_LINE = 2**20  # characters, as for load_conll
+# options by the parameters that messages of estimators name
+OPTIONS = {"max_order": "--order", "sigma_reg": "--sigma", "l1_reg": "--l1", "max_iter": "--max-iter"}
 
 
 class BadFile(Exception):
@@ -39,6 +46,7 @@ def add_commands(commands: Any) -> None:
     fit.add_argument("--order", type=int, help="highest order of label patterns (default: 1, or that of the templates)")
     fit.add_argument("--sigma", type=float, default=1.0, help="sigma_reg (default: %(default)s)")
     fit.add_argument("--l1", type=float, default=0.0, help="l1_reg (default: %(default)s)")
+    fit.add_argument("--max-iter", type=int, default=500, help="highest number of iterations (default: %(default)s)")
     fit.add_argument("--templates", metavar="FILE", help="features: a template file of CRF++ or Wapiti")
     fit.add_argument("--constraints", help="scheme of the tags that may follow each other, such as bio")
     tag = _add(commands, "tag", "add a column of labels to lines of standard input")
@@ -50,6 +58,8 @@ def add_commands(commands: Any) -> None:
     evaluate = _add(commands, "evaluate", "report precision, recall and F1 by label of segments")
     evaluate.add_argument("model", help="a file that `hocrf fit` or export_tagger has written")
     evaluate.add_argument("file", help="test data, like the training data")
+    by = "how labels describe segments: runs, bio, bioes, bilou, bmes or iob1 (default: as the model says)"
+    evaluate.add_argument("--scheme", help=by)
     export = _add(commands, "export", "write a model of skops into a file for `hocrf tag`")
     export.add_argument("model", help="a file that skops has written")
     export.add_argument("-o", "--output", required=True, help="the file to write")
@@ -61,24 +71,34 @@ def _add(commands, name, what) -> argparse.ArgumentParser:
 
 def run(options: argparse.Namespace) -> int:
     """Do what a command says, and return the exit code: 2 for files and arguments that are not valid."""
-    try:
-        COMMANDS[options.command](options)
-        sys.stdout.flush()
-    except BrokenPipeError:  # who reads the output has read enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except (BadFile, OSError, ValueError, TypeError) as error:
-        print(f"hocrf {options.command}: {error}", file=sys.stderr)
-        return 2
+
+    def tell(message: Any, *_: Any, **__: Any) -> None:
+        text = re.sub(rf"\b({'|'.join(OPTIONS)})\b", lambda name: OPTIONS[name[0]], str(message))
+        print(f"hocrf {options.command}: {text}", file=sys.stderr)
+
+    with warnings.catch_warnings():
+        warnings.showwarning = tell
+        try:
+            COMMANDS[options.command](options)
+            if sys.stdout is not None:
+                sys.stdout.flush()
+        except BrokenPipeError:  # who reads the output has read enough
+            return 0
+        except (BadFile, OSError, ValueError, TypeError) as error:
+            tell(error)
+            return 2
     return 0
 
 
 def _fit(options) -> None:
+    from ._files import output_file
     from ._pipeline import make_pipeline
     from .crf import HighOrderCRF
     from .datasets import load_conll
     from .feature_extraction import SequenceFeatureExtractor, read_templates
     from .tagger import export_tagger
 
+    output_file(options.output, options.file, options.templates)
     data, y = load_conll(options.file, return_X_y=True)
     X: list = data
     features: Any = SequenceFeatureExtractor()
@@ -93,6 +113,7 @@ def _fit(options) -> None:
         sigma_reg=options.sigma,
         l1_reg=options.l1,
         constraints=options.constraints,
+        max_iter=options.max_iter,
         verbose=1,
     )
     pipe = make_pipeline(features, crf).fit(X, y)
@@ -103,6 +124,11 @@ def _fit(options) -> None:
 def _tag(options) -> None:
     from .tagger import Tagger
 
+    for name, stream in ("input", sys.stdin), ("output", sys.stdout):
+        if stream is None:
+            raise BadFile(f"standard {name} is closed")
+    if _are_one_file(sys.stdin, sys.stdout):
+        raise BadFile("standard input and standard output are one file")
     tagger = Tagger(options.model)
     form = _form(tagger)
     write = _writer(tagger, form, options)
@@ -114,6 +140,15 @@ def _tag(options) -> None:
         except ValueError as error:
             raise BadFile(f"standard input, lines {lines[0].number} to {lines[-1].number}: {error}") from None
         print(answer, flush=True)  # who waits for an answer gets it
+
+
+def _are_one_file(source: Any, target: Any) -> bool:
+    """Return whether two streams are the same regular file, which would be read while it is written."""
+    try:
+        first, second = os.fstat(source.fileno()), os.fstat(target.fileno())
+    except (OSError, ValueError):  # a stream in memory
+        return False
+    return stat.S_ISREG(first.st_mode) and os.path.samestat(first, second)
 
 
 def _form(tagger: Any) -> Form:
@@ -161,11 +196,20 @@ def _writer(tagger: Any, form: Form, options: argparse.Namespace) -> Callable[[l
 
 def _evaluate(options) -> None:
     from . import metrics
-    from ._data.schemes import guessed_scheme
     from .datasets import load_conll
-    from .tagger import Tagger
+    from .tagger import PREFIXES, Tagger
 
+    if sys.stdout is None:
+        raise BadFile("standard output is closed")
+    if options.scheme not in (None, "runs", *PREFIXES):
+        raise BadFile(f"--scheme must be runs, {', '.join(PREFIXES)}, got {options.scheme:.60} (IOBES is bioes)")
     tagger = Tagger(options.model)
+    scheme = options.scheme or tagger.scheme
+    if scheme is None:
+        raise BadFile("some labels of the model look like tags, but not all are tags of one scheme: name the --scheme")
+    if options.scheme is None and scheme == "runs" and "B" in tagger.labels and set(tagger.labels) <= set("BIOESLUM"):
+        names = ", ".join(sorted(tagger.labels))
+        warnings.warn(f"{names} are not counted as tags, but as runs of equal labels: name the --scheme", stacklevel=2)
     form = _form(tagger)
     X, truth = load_conll(options.file, return_X_y=True)
     rows = [[list(token.values()) for token in tokens] for tokens in X]
@@ -173,10 +217,15 @@ def _evaluate(options) -> None:
         what = f"{n_columns} columns and the label, but the model reads {form.n_columns} columns"
         raise BadFile(f"{options.file}: {what}")
     found = [[str(label) for label in tagger.tag(list(map(form.token, tokens)))] for tokens in rows]
-    scheme = guessed_scheme(sorted({label for labels in truth for label in labels}))
-    print(metrics.segment_classification_report(truth, found, scheme=scheme))
-    accuracy = metrics.token_accuracy_score(truth, found)
-    print(f"token accuracy {accuracy:.4f}, sequence accuracy {metrics.sequence_accuracy_score(truth, found):.4f}")
+    try:
+        # what is not defined is 0, as for conlleval
+        report = metrics.segment_classification_report(truth, found, scheme=scheme, zero_division=0.0)
+    except ValueError as error:
+        text = str(error).replace("y_true", options.file).replace("y_pred", "the answers of the model")
+        raise BadFile(f"--scheme {scheme}: {text}") from None
+    print(report)
+    accuracy, whole = metrics.token_accuracy_score(truth, found), metrics.sequence_accuracy_score(truth, found)
+    print(f"token accuracy {accuracy:.4f}, sequence accuracy {whole:.4f}, segments by --scheme {scheme}")
 
 
 def _export(options) -> None:
@@ -184,22 +233,29 @@ def _export(options) -> None:
         import skops.io
     except ImportError:
         raise BadFile("skops is not installed: pip install skops") from None
+    from ._files import output_file
     from ._persistence import TRUSTED_TYPES
     from .tagger import export_tagger
 
+    output_file(options.output, options.model)
     n_bytes = export_tagger(skops.io.load(options.model, trusted=TRUSTED_TYPES), options.output).n_bytes
     print(f"{options.output}: {n_bytes / 1e6:.1f} MB", file=sys.stderr)
 
 
-def _sequences(stream: Iterable[str], name: str, n_columns: int) -> Iterator[list[Line]]:
+def _sequences(stream: Any, name: str, n_columns: int) -> Iterator[list[Line]]:
     """Yield the sequences of a stream, one at a time.
 
     A line with fewer columns than the model reads is an error, and one with another number than the lines before.
     """
     lines: list[Line] = []
     width = None
-    for number, text in enumerate(stream, start=1):
-        place, text = f"{name}, line {number}", text.rstrip("\r\n")
+    for number in count(1):
+        if not (text := stream.readline(MAX_LINE + 1)):
+            break
+        place = f"{name}, line {number}"
+        if len(text) > MAX_LINE and not text.endswith("\n"):
+            raise BadFile(f"{place}: more than {MAX_LINE} characters")
+        text = text.rstrip("\r\n")
         if not text.isascii() and (bad := re.search("[\udc80-\udcff]", text)):
             raise BadFile(f"{place}, character {bad.start() + 1}: the byte {ord(bad[0]) - 0xDC00:#x} is not UTF-8")
         columns = re.split("[ \t]+", text.strip(" \t"))  # as load_conll does: spaces of other kinds are parts of tokens

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +13,7 @@ from scipy import sparse
 from ._data.schemes import guessed_scheme, split_tag
 from ._data.texts import pack_texts
 from ._estimator.fitted_model import FittedModel, check_probabilities
-from ._files import claimed, replace
+from ._files import claimed, output_file, replace
 from ._structure.weighted_arcs import weighted_arcs
 from ._validation._delegation import steps_inside
 from .feature_extraction import PhraseFeatures, SequenceDictVectorizer, SequenceFeatureExtractor, TemplateVectorizer
@@ -51,12 +50,12 @@ def export(
         raise ValueError(f"dtype must be 'float32' or 'float64', got {dtype!r:.60}")
     fitted = FittedModel.inside(model)
     *transformers, _ = steps_inside(model)
+    target = output_file(path)
     content = _content(fitted, transformers, dtype, compress)
-    path = Path(path)
-    with claimed(path) as new:
+    with claimed(target) as new:
         try:
             new.write_bytes(content)
-            replace(new, path)
+            replace(new, target)
         finally:
             new.unlink(missing_ok=True)
     return Exported(len(content)) if X is None else _compare(model, X, len(content), content, transformers)

@@ -7,6 +7,7 @@ the file system. On file systems without locks, such files are kept.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import time
@@ -20,10 +21,32 @@ try:
 except ImportError:  # Windows, where open files cannot be removed
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["claimed", "replace", "unclaimed"]
+__all__ = ["claimed", "output_file", "replace", "unclaimed"]
 
 NUMBER = "[0-9a-f]{32}"  # made by :func:`claimed`
 _PAUSES = (0.01, 0.03, 0.1, 0.3, 1.0)  # seconds
+
+
+def output_file(path: str | os.PathLike, *inputs: str | os.PathLike | None) -> Path:
+    """Return the file that is to be written, behind symbolic links; raise unless it can be, and is none of the inputs.
+
+    Nothing is written yet, so that no work is lost. Errors name the path as it was given.
+    """
+    for name in inputs:
+        with suppress(OSError):  # one of them does not exist
+            if name is not None and os.path.samefile(path, name):
+                raise ValueError(f"the output {os.fspath(path)} and the input {os.fspath(name)} are one file")
+    target = Path(os.path.realpath(path))
+    try:
+        if target.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if target.exists() and not target.is_file():  # a device would be replaced
+            raise FileExistsError(errno.EEXIST, "not a regular file")
+        with claimed(target):
+            pass
+    except OSError as error:
+        raise OSError(error.errno, f"cannot be written ({error.strerror})", os.fspath(path)) from None
+    return target
 
 
 @contextmanager

@@ -102,7 +102,7 @@ def _folder() -> str:
         raise RuntimeError("numba does not compile: the environment variable NUMBA_DISABLE_JIT is set")
     folder, wanted = folders[0], os.environ.get("NUMBA_CACHE_DIR")
     if wanted and (folder is None or os.path.realpath(os.path.dirname(folder)) != os.path.realpath(wanted)):
-        raise OSError(f"NUMBA_CACHE_DIR={wanted} is not writable")
+        raise OSError(f"NUMBA_CACHE_DIR={wanted} is not writable, or others may write to it, too")
     if folder is None:
         raise OSError(
             "neither the package's folder nor the user's cache is writable: set the environment variable "

@@ -129,12 +129,12 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
     segment_length : int, inf, (least, most), dict or None, default=None
         Number of tokens of a segment: the most, or a pair of the least and the most, for all labels, or a dict of these
         by label. None, also as the most, and a label that is missing from a dict, means at most the length of the
-        longest training segment of the label, see Notes. A training segment beyond the limits is an error. Training
-        time is proportional to the most (with inf, to the longest sequence). If the most of "runs" is 1 for all labels,
-        given or from the data, each token is a segment, neighbours may have equal labels, and the model is a
-        :class:`HighOrderCRF`. The first and the last segment of a sequence may be shorter than the least: a recording
-        may begin and end in the middle of one. The prediction methods raise an error for a sequence that cannot be
-        segmented in this way. The label "O" of "bio" and "bioes" always has length 1.
+        longest training segment of the label, see Notes. A training segment beyond the limits is an error;
+        docs/guide/segments.md shows how to leave out or cut such segments. Training time is proportional to the most
+        (with inf, to the longest sequence). If the most of "runs" is 1 for all labels, given or from the data, each
+        token is a segment, neighbours may have equal labels, and the model is a :class:`HighOrderCRF`. The first and the last segment of a sequence may be shorter than the least: a recording may begin and end in the
+        middle of one. The prediction methods raise an error for a sequence that cannot be segmented in this way. The
+        label "O" of "bio" and "bioes" always has length 1.
     sigma_reg : float or mapping, default=1.0
         Standard deviation of the Gaussian prior: the penalty is the sum of w^2 / (2 sigma^2). ``inf`` means no
         penalty. A mapping assigns one value to each group of weights. Its keys are

@@ -1142,6 +1142,8 @@ class Tagger:
         All labels, in the order of ``classes_`` of the estimator.
     fields : list or None
         Names of the fields of tokens; numbers where tokens have columns. None for feature dicts and lists of names.
+    scheme : {"bio", "bioes", "bilou", "bmes", "iob1", "runs"} or None
+        How labels describe segments; None if some labels look like tags, but not all are tags of one scheme.
 
     Raises
     ------
@@ -1172,9 +1174,9 @@ class Tagger:
         self._code_of = {label: code for code, label in enumerate(self.labels)}
         _require(0 < n_labels == len(self._code_of) and n_labels <= n_columns < 1 << 31, "labels")
         self._why_not = _get(header, "no_probabilities", (str, type(None)))
-        scheme = _get(header, "scheme", (str, type(None)))
-        _require(scheme in (*PREFIXES, "runs", None), "scheme")
-        self._segments = None if scheme is None else _Segments(self.labels, scheme)
+        self.scheme: str | None = _get(header, "scheme", (str, type(None)))
+        _require(self.scheme in (*PREFIXES, "runs", None), "scheme")
+        self._segments = None if self.scheme is None else _Segments(self.labels, self.scheme)
         shapes = arrays["borders"].shape, arrays["always"].shape
         _require(shapes == ((2, n_labels), (3, n_columns)), "borders or always")
         self._borders, self._always = arrays["borders"] != 0, arrays["always"].astype(np.float64)

@@ -32,7 +32,7 @@ from sklearn_hocrf._data.segments import (
 )
 from sklearn_hocrf._data.texts import pack_texts, unpack_texts
 from sklearn_hocrf._display import COLORS, GREY, color_map, number, table_of
-from sklearn_hocrf._estimator import answers, base, callbacks, patterns, predictions, progress, pruning
+from sklearn_hocrf._estimator import answers, base, callbacks, names_elsewhere, patterns, predictions, progress, pruning
 from sklearn_hocrf._estimator.answers import AnswersMixin
 from sklearn_hocrf._estimator.compatibility import CIRCUMSTANCES, FEATURES, REFUSALS
 from sklearn_hocrf._estimator.course import Course

@@ -156,24 +156,6 @@ def model_of(number):
     return list(fitted_models())[number]
 
 
-@MODELS
-def test_candidates_are_as_predicted(number):
-    crf = model_of(number)
-    candidates = crf.predict_nbest(X, 4)
-    assert [c[0].labels for c in candidates] == crf.predict(X)
-    assert [c[:2] for c in candidates[1]] == [([], 0.0)]
-    for first, *others in candidates:
-        assert all(a.score >= b.score for a, b in zip([first, *others], others, strict=False))
-    if number == 1:
-        assert math.isnan(candidates[0][0].log_probability)
-        assert not hasattr(crf, "sample")
-        assert not hasattr(crf, "entropy")
-    else:
-        got = [[c.log_probability for c in candidates[s]] for s in (0, 2)]
-        wanted = [crf.log_likelihood([X[s]] * len(candidates[s]), [c.labels for c in candidates[s]]) for s in (0, 2)]
-        assert all(np.allclose(a, b, rtol=0, atol=1e-12) for a, b in zip(got, wanted, strict=True))
-
-
 def test_accepted_candidates_only():
     crf = model_of(0)
     every = crf.predict_nbest(X, 27)
@@ -207,35 +189,6 @@ def test_candidates_are_found_in_portions(number, monkeypatch):
     ]
     assert len(asked) > 2
     assert max(asked) <= 30 + 3 * 4
-
-
-@MODELS
-def test_samples_are_as_predicted(number):
-    crf = model_of(number)
-    if not hasattr(crf, "sample"):
-        return
-    samples = crf.sample(X, 50, random_state=0)
-    assert [len(drawn) for drawn in samples] == [50, 50, 50]
-    assert samples[1] == [[]] * 50
-    assert {type(labels) for labels in samples[0]} == {type(crf.predict(X)[0])}
-    assert samples == crf.set_params(n_jobs=2).sample(X, 50, random_state=0)
-    assert samples != crf.sample(X, 50, random_state=1)
-    possible = crf.log_likelihood([X[0]] * 50, samples[0])
-    assert np.isfinite(possible).all()
-
-
-@MODELS
-def test_entropies(number):
-    crf = model_of(number)
-    if not hasattr(crf, "entropy"):
-        return
-    of_sequence, of_token = crf.entropy(X), crf.entropy(X, level="token")
-    every = [c.log_probability for c in crf.predict_nbest(X[:1], 100)[0]]
-    assert of_sequence[0] == pytest.approx(-sum(math.exp(p) * p for p in every), rel=1e-10)
-    assert of_sequence[1] == 0.0
-    marginals = crf.predict_marginals(X)[0]
-    assert np.allclose(of_token[0], -(marginals * np.log(np.maximum(marginals, 1e-300))).sum(axis=1))
-    assert [entropy.shape for entropy in of_token] == [(3,), (0,), (2,)]
 
 
 @pytest.mark.parametrize(

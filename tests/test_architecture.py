@@ -76,7 +76,7 @@ MAY_IMPORT = {
         "tagger",
     },
     "_warm_up": TOOLS | ESTIMATORS | {"_kernels", "model_selection", "_pipeline"},
-    "_commands": TOOLS | ESTIMATORS | {"_data", "_persistence", "_pipeline", "tagger"},
+    "_commands": TOOLS | ESTIMATORS | {"_files", "_persistence", "_pipeline", "tagger"},
     "__main__": TOOLS | ESTIMATORS | {"__init__", "_warm_up", "_commands"},
 }
 

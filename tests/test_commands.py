@@ -1,6 +1,7 @@
 """The commands of hocrf: what they write, what they refuse, and what they import."""
 
 import io
+import os
 import subprocess
 import sys
 
@@ -95,7 +96,7 @@ def test_models_of_skops_are_exported(files, tmp_path, capsys):
         (["fit", "TRAIN", "-o", "new.hocrf", "--templates", "TEMPLATES"], "", "templates, line 2: %t"),
         (["fit", "NARROW", "-o", "new.hocrf", "--templates", "WIDE"], "", "has 1 columns, but the templates read 2"),
         (["fit", "EMPTY", "-o", "new.hocrf"], "", "hocrf fit: "),
-        (["fit", "TRAIN", "-o", "new.hocrf", "--sigma", "-1"], "", "sigma_reg"),
+        (["fit", "TRAIN", "-o", "new.hocrf", "--sigma", "-1"], "", "The '--sigma' parameter"),
     ],
 )
 def test_what_is_refused_is_named(files, monkeypatch, capsys, tmp_path, arguments, content, message):
@@ -202,3 +203,156 @@ def test_tagging_streams_and_needs_numpy_alone(files):
         except BrokenPipeError:
             pass
         assert process.stderr.read() == ""
+
+
+# --- the scheme of the model ------------------------------------------------------------------------------------------
+
+BIOES = "Ann S-P\nmet O\nBob B-P\nLee E-P\n\nJo B-P\nvan I-P\nDam E-P\nran O\n\n"
+BIO = "Ann B-P\nmet O\nBob B-P\nLee I-P\n\nJo B-P\nvan I-P\nDam I-P\nran O\n\n"
+
+
+@pytest.mark.parametrize(
+    ("train", "test", "scheme"),
+    [
+        (BIO, "Bob O\nLee O\nran O\n\n", "bio"),
+        (BIOES, "Bob B-P\nLee I-P\nran O\n\n", "bioes"),
+        (BIOES.replace("S-", "U-").replace("E-", "L-"), "Bob B-P\nLee I-P\nran O\n\n", "bilou"),
+        (BIOES.replace("I-", "M-"), "Jo B-P\nvan E-P\nDam O\n\n", "bmes"),
+        (BIO.replace("-P", ""), "Bob B\nLee O\nran O\n\n", "bio"),
+    ],
+)
+def test_evaluation_takes_the_scheme_of_the_model(tmp_path, capsys, train, test, scheme):
+    """A small test file lacks tags of the scheme, or has no segment at all; nothing undefined is warned of."""
+    (tmp_path / "train").write_text(train * 4)
+    (tmp_path / "test").write_text(test)
+    assert main(["fit", str(tmp_path / "train"), "-o", str(tmp_path / "m")]) == 0
+    assert Tagger(tmp_path / "m").scheme == scheme
+    capsys.readouterr()
+    assert main(["evaluate", str(tmp_path / "m"), str(tmp_path / "test")]) == 0
+    out, err = capsys.readouterr()
+    rows = [line.split()[0] for line in out.splitlines() if line]
+    label = "P" if "-P" in train else "_"
+    assert [row for row in rows if row not in ("precision", "micro", "macro", "weighted", "token")] == [label]
+    assert out.rstrip().endswith(f"segments by --scheme {scheme}")
+    assert err == ""
+
+
+@pytest.mark.filterwarnings("always")
+def test_an_option_names_another_scheme(tmp_path, capsys):
+    (tmp_path / "train").write_text("a B\nb O\n\nb O\na B\na B\n\n")
+    model, test = str(tmp_path / "m"), str(tmp_path / "train")
+    assert main(["fit", test, "-o", model]) == 0
+    capsys.readouterr()
+    assert main(["evaluate", model, test]) == 0
+    out, err = capsys.readouterr()
+    assert "B " in out
+    assert err.startswith(
+        "hocrf evaluate: B, O are not counted as tags, but as runs of equal labels: name the --scheme"
+    )
+    assert main(["evaluate", model, test, "--scheme", "bio"]) == 0
+    out, err = capsys.readouterr()
+    assert (out.split("_")[1].split()[3], err) == ("3", "")  # segments
+    assert main(["evaluate", model, test, "--scheme", "iobes"]) == 2
+    assert "--scheme must be runs, bio, bioes" in (err := capsys.readouterr().err)
+    assert "IOBES is bioes" in err
+    (tmp_path / "other").write_text("a E-P\n")
+    assert main(["evaluate", model, str(tmp_path / "other"), "--scheme", "bio"]) == 2
+    assert f"--scheme bio: 'E-P' of {tmp_path / 'other'} (sequence 0" in capsys.readouterr().err
+
+
+# --- outputs ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["itself", "symbolic link", "hard link", "templates"])
+def test_an_input_is_not_replaced(tmp_path, monkeypatch, capsys, kind):
+    monkeypatch.chdir(tmp_path)
+    train, output = tmp_path / "train", tmp_path / "output"
+    train.write_text(BIO)
+    (tmp_path / "templates").write_text("U:%x[0,0]\nB\n")
+    {"symbolic link": output.symlink_to, "hard link": output.hardlink_to}.get(kind, lambda _: None)(train)
+    name = {"itself": "../" + tmp_path.name + "/train", "templates": "templates"}.get(kind, "output")
+    assert main(["fit", "train", "--templates", "templates", "-o", name]) == 2
+    assert "are one file" in (err := capsys.readouterr().err)
+    assert f"the output {name} " in err
+    assert train.read_text() == BIO
+    assert output.is_symlink() == (kind == "symbolic link")
+    pytest.importorskip("skops", reason="skops is absent")
+    assert main(["export", "train", "-o", "train"]) == 2
+    assert "the output train and the input train are one file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("output", ["nowhere/m.hocrf", ".", "train/m.hocrf", "x" * 250, "pipe"])
+def test_outputs_are_checked_before_training(tmp_path, monkeypatch, capsys, output):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train").write_text(BIO)
+    os.mkfifo(tmp_path / "pipe")
+    before = sorted(os.listdir(tmp_path))
+    assert main(["fit", "train", "-o", output]) == 2
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1  # no progress of training
+    assert "cannot be written" in err
+    assert repr(output) in err
+    assert ".lock" not in err
+    with pytest.raises(OSError, match="cannot be written") as caught:
+        export_tagger(HighOrderCRF().fit([[["a"], ["b"]]], [["A", "B"]]), output)
+    assert caught.value.filename == output
+    assert sorted(os.listdir(tmp_path)) == before
+
+
+def test_links_are_written_through(tmp_path):
+    crf = HighOrderCRF().fit([[["a"], ["b"]]], [["A", "B"]])
+    (tmp_path / "link").symlink_to("model")
+    for _ in range(2):  # the file is absent first
+        export_tagger(crf, tmp_path / "link")
+        assert (tmp_path / "link").is_symlink()
+        assert Tagger(tmp_path / "model").labels == ["A", "B"]
+
+
+@pytest.mark.filterwarnings("always")
+def test_messages_name_options(files, tmp_path, capsys):
+    train = str(files[0])
+    assert main(["fit", train, "-o", str(tmp_path / "m"), "--constraints", "bioe"]) == 2
+    assert "The 'constraints' parameter" in capsys.readouterr().err
+    assert main(["fit", train, "-o", str(tmp_path / "m"), "--max-iter", "1"]) == 0
+    assert "Increase --max-iter" in capsys.readouterr().err
+
+
+# --- streams ----------------------------------------------------------------------------------------------------------
+
+
+def shell(command, folder, **options):
+    """Run a command line of sh; HOCRF stands for the command."""
+    command = command.replace("HOCRF", f'"{sys.executable}" -m sklearn_hocrf')
+    return subprocess.run(["sh", "-c", command], cwd=folder, capture_output=True, text=True, **options)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs sh")
+def test_absent_and_closed_streams(files, tmp_path):
+    (tmp_path / "train").write_text(BIO)
+    run = shell("HOCRF fit train -o m 2>&-", tmp_path)
+    assert (run.returncode, run.stdout, (tmp_path / "m").exists()) == (0, "", True)
+    run = shell("HOCRF fit train -o n 2>&1 >/dev/null | true; test -s n", tmp_path)  # a broken pipe for progress
+    assert run.returncode == 0
+    for command, message in {
+        "HOCRF tag m <&-": "hocrf tag: standard input is closed\n",
+        "HOCRF tag m < train >&-": "hocrf tag: standard output is closed\n",
+        "HOCRF evaluate m train >&-": "hocrf evaluate: standard output is closed\n",
+        "HOCRF tag m < train >> train": "hocrf tag: standard input and standard output are one file\n",
+    }.items():
+        run = shell(command, tmp_path)
+        assert (run.returncode, run.stderr) == (2, message), command
+    assert (tmp_path / "train").read_text() == BIO
+    run = shell("{ HOCRF --words 20 --max-order 1; echo $? >&2; } | true", tmp_path)
+    assert run.stderr == "0\n"
+    if os.path.exists("/dev/full"):
+        run = shell("HOCRF tag m < train > /dev/full", tmp_path)
+        assert run.returncode == 2
+        assert run.stderr.startswith("hocrf tag: [Errno 28]")
+        assert run.stderr.count("\n") == 1
+
+
+def test_long_lines_are_refused_in_little_memory(files, monkeypatch, capsys):
+    status, _, err = tag(monkeypatch, capsys, "Ann\t3\n\n" + "0" * (1 << 20) + "1\t2\n", files[2])
+    assert (status, err) == (2, "hocrf tag: standard input, line 3: more than 1048576 characters\n")
+    status, out, _ = tag(monkeypatch, capsys, "0" * (1 << 20) + "\n", files[2])
+    assert status == 2  # one column, but a line

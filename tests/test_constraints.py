@@ -37,7 +37,6 @@ from segment_cases import (
     token_block,
 )
 from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV
 
 from sklearn_hocrf import Constraints, HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf.model_selection import PenaltySearchCV
@@ -361,59 +360,6 @@ def test_predictions_are_legal(scheme):
         assert crf.predict([x]) == [every[int(np.argmax(log_probability))]]
 
 
-TRAINERS = {
-    "likelihood": {},
-    "owlqn": {"l1_reg": 0.1},
-    "newton": {"solver": "newton-cg"},
-    "sgd": {"solver": "sgd"},
-    "adagrad": {"solver": "adagrad", "l1_reg": 0.01},
-    "hinge": {"objective": "hinge"},
-    "perceptron": {"objective": "perceptron"},
-    "matching": {"objective": "local_feature_matching"},
-    "search": {"patterns": "auto", "max_order": 2},
-    "features": {"feature_order": 1, "max_order": 2},
-}
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("trainer", TRAINERS)
-def test_all_training_goes_by_constraints(trainer):
-    """A model under constraints says what it says with the impossible made impossible after training."""
-    X, y = tagged_data()
-    settings = {"max_iter": 15, "random_state": 0, "constraints": "bio", **TRAINERS[trainer]}
-    crf = HighOrderCRF(**settings).fit(X, y)
-    assert all(is_legal_in(tags, "bio") for tags in crf.predict(X))
-    assert all(is_legal_in(list(z), "bio") or z[0][0] == "I" for z in crf.patterns_)
-    same = pickle.loads(pickle.dumps(crf))
-    assert same.predict(X) == crf.predict(X)
-    if hasattr(crf, "log_likelihood"):
-        assert np.array_equal(same.log_likelihood(X, y), crf.log_likelihood(X, y))
-        assert (crf.log_likelihood(X, y) > -np.inf).all()
-        assert crf.log_likelihood([X[0][:1]], [["I-a"]]) == -np.inf
-    if trainer in ("likelihood", "owlqn", "newton", "sgd", "adagrad"):
-        penalty = 0.5 * (crf.coef_.power(2).sum() + (crf.pattern_coef_**2).sum())
-        l1 = settings.get("l1_reg", 0.0) * (abs(crf.coef_).sum() + np.abs(crf.pattern_coef_).sum())
-        assert abs(crf.objective_history_[-1] - (penalty + l1 - crf.log_likelihood(X, y).sum())) < 1e-9
-
-
-def test_training_is_that_of_the_constrained_model():
-    """At the optimum, expected counts under the constraints are those of the data, but for the penalty."""
-    X, y = tagged_data()
-    crf = HighOrderCRF(constraints="bio", tol=1e-9).fit(X, y)
-    patterns = crf.patterns_
-    expected = sum(table.sum(axis=0) for table in crf.pattern_marginals(X, patterns))
-    observed = [
-        sum(tuple(tags[t + 1 - len(z) : t + 1]) == z for tags in y for t in range(len(z) - 1, len(tags)))
-        for z in patterns
-    ]
-    assert np.allclose(expected - observed, -crf.pattern_coef_, atol=1e-6)
-    impossible = [("O", "I-a"), ("B-a", "I-b"), ("O", "I-b", "I-b")]
-    assert all((table == 0).all() for table in crf.pattern_marginals(X, impossible))
-    assert all(abs(table.sum(axis=1) - 1).max() < 1e-12 for table in crf.predict_marginals(X))
-    starts = np.isin(crf.classes_, ["I-a", "I-b"])
-    assert all((table[0, starts] == 0).all() for table in crf.predict_marginals(X))
-
-
 SEGMENTED = [
     [(0, 2, "a"), (2, 4, "b"), (4, 6, "a")],
     [(0, 2, "b"), (2, 3, "O"), (3, 5, "a")],
@@ -502,24 +448,6 @@ def test_recordings_begin_and_end_inside_of_segments():
         HighOrderSemiCRF(segment_length={"b": (3, None)}).fit(X[:1], [list("abbaaaa")])
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("trainer", TRAINERS)
-def test_all_training_of_segments_goes_by_constraints(trainer):
-    rng = np.random.default_rng(0)
-    X, y = sentences(rng, [6] * 24), [SEGMENTED[0]] * 12 + [[(0, 1, "O"), (1, 3, "b"), (3, 6, "a")]] * 12
-    settings = {"max_iter": 10, "random_state": 0, "scheme": "segments", **TRAINERS[trainer]}
-    constraints = Constraints([("O", "a"), ("a", "a"), ("b", "b")], end=["a"])
-    crf = HighOrderSemiCRF(constraints=constraints, segment_length={"a": (2, None), "b": (2, None)}, **settings).fit(
-        X, y
-    )
-    for segments in crf.predict(sentences(rng, [4, 6, 8])):
-        labels = [label for _, _, label in segments]
-        assert labels[-1] == "a"
-        assert {("O", "a"), ("a", "a"), ("b", "b")}.isdisjoint(itertools.pairwise(labels))
-        assert all(v - u >= 2 for u, v, label in segments[1:-1] if label != "O")
-    assert pickle.loads(pickle.dumps(crf)).predict(X) == crf.predict(X)
-
-
 def test_partial_fit():
     X, y = tagged_data()
     crf = HighOrderCRF(solver="sgd", random_state=0, constraints="bio")
@@ -535,16 +463,6 @@ def test_partial_fit():
     assert crf.predict(X) == before  # the fitted model keeps its own
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_searches():
-    X, y = tagged_data()
-    grid = {"constraints": [None, "bio", Constraints(forbid=[("O", "I-a"), ("O", "I-b")])]}
-    search = GridSearchCV(HighOrderCRF(max_iter=10), grid, cv=3).fit(X, y)
-    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
-    penalties = PenaltySearchCV(HighOrderCRF(constraints="bio"), cv=2, max_steps=2).fit(X, y)
-    assert all(is_legal_in(tags, "bio") for tags in penalties.predict(X))
-
-
 def test_held_out_likelihood_of_searches_is_that_of_the_constrained_model():
     X, y = tagged_data()
     half = np.arange(len(X)) % 2 == 0
@@ -555,15 +473,6 @@ def test_held_out_likelihood_of_searches_is_that_of_the_constrained_model():
     crf = HighOrderCRF(constraints="bio", tol=1e-9).fit(train, [y[i] for i in cv[0][0]])
     score = crf.log_likelihood(test, [y[i] for i in cv[0][1]]).sum() / sum(map(len, test))
     assert abs(score - step["mean_test_score"]) < 1e-3
-
-
-def test_warm_start():
-    X, y = tagged_data()
-    crf = HighOrderCRF(warm_start=True, tol=1e-8).fit(X, y)
-    crf.set_params(constraints="bio").fit(X, y)
-    cold = HighOrderCRF(constraints="bio", tol=1e-8).fit(X, y)
-    assert np.allclose(crf.log_likelihood(X, y), cold.log_likelihood(X, y), atol=1e-5)
-    assert crf.fit(X, y).n_iter_ <= 1
 
 
 # --- errors -----------------------------------------------------------------------------------------------------------

@@ -9,7 +9,6 @@ import pytest
 from cases import by_order
 from internals import SequenceBatch
 from scipy import sparse
-from scipy.special import logsumexp
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
@@ -27,10 +26,6 @@ LABELS = ["A", "D", "N"]
 @pytest.fixture(scope="module")
 def fitted():
     return HighOrderCRF(max_order=2).fit(X, Y)
-
-
-def labellings(length):
-    return [list(labels) for labels in itertools.product(LABELS, repeat=length)]
 
 
 # --- predictions ------------------------------------------------------------------------------------------------------
@@ -74,10 +69,14 @@ def test_predictions_are_arrays_when_y_was_arrays():
     assert all(labels.dtype == np.int16 and labels.shape == (len(x),) for labels, x in zip(predicted, X, strict=True))
 
 
-def test_three_dimensional_x():
+BOTH = pytest.mark.parametrize("estimator", [HighOrderCRF, HighOrderSemiCRF])
+
+
+@BOTH
+def test_three_dimensional_x(estimator):
     cube = np.random.default_rng(0).normal(size=(6, 4, 3))
     y = (cube[:, :, 0] > 0).astype(int)
-    crf = HighOrderCRF(feature_order=1).fit(cube, y)
+    crf = estimator(feature_order=1).fit(cube, y)
     assert crf.predict(cube).shape == (6, 4)
     assert crf.predict(list(cube))[2].shape == (4,)
     np.testing.assert_array_equal(crf.predict(cube), np.array(crf.predict(list(cube))))
@@ -87,16 +86,21 @@ def test_three_dimensional_x():
     assert crf.pattern_marginals(cube, [(0, 1), (1,), (0,)]).shape == (6, 4, 3)
     assert crf.score(cube, y) == np.mean(crf.predict(cube) == y)
     assert crf.log_likelihood(cube, y).shape == (6,)
-    assert HighOrderCRF().fit(cube, y.tolist()).predict(cube).shape == (6, 4)
+    assert estimator().fit(cube, y.tolist()).predict(cube).shape == (6, 4)
     assert crf.predict(cube[:0]).shape == (0, 0)
     assert crf.predict_marginals(cube[:, :0]).shape == (6, 0, 2)
+    if estimator is HighOrderSemiCRF:
+        assert len(crf.segment_marginals(cube)) == len(crf.predict_segments(cube)) == 6
+        as_segments = [[(0, 4, "x")] for _ in cube]
+        assert HighOrderSemiCRF(scheme="segments").fit(cube, as_segments).predict(cube) == as_segments
 
 
-def test_plain_two_dimensional_x():
+@BOTH
+def test_plain_two_dimensional_x(estimator):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.normal(size=(30, 2)), columns=["p", "q"])
     y = np.where(frame["p"] > 0, "yes", "no")
-    crf = HighOrderCRF(max_order=3).fit(frame, y)
+    crf = estimator(max_order=3).fit(frame, y)
     assert list(crf.feature_names_in_) == ["p", "q"]
     assert crf.predict(frame).shape == (30,)
     assert crf.predict_proba(frame).shape == (30, 2)
@@ -104,6 +108,13 @@ def test_plain_two_dimensional_x():
     assert crf.patterns_ == [("no",), ("yes",)]
     assert crf.score(frame, y) > 0.9
     assert crf.score(frame, list(y)) == crf.score(frame, y)
+    if estimator is HighOrderSemiCRF:
+        assert set(crf.segment_length_.values()) == {(1, 1)}
+        assert crf.predict_segments(frame)[0] == [(0, 1, crf.predict(frame)[0])]
+        plain = HighOrderCRF(max_order=3).fit(frame, y)
+        np.testing.assert_allclose(crf.coef_.toarray(), plain.coef_.toarray(), atol=1e-5)
+        tags = np.where(frame["p"] > 0, "B-x", "O")
+        assert HighOrderSemiCRF(scheme="bio").fit(frame, tags).score(frame, tags) > 0.9
 
 
 def test_a_model_of_single_tokens_labels_sequences_too():
@@ -112,23 +123,6 @@ def test_a_model_of_single_tokens_labels_sequences_too():
     alone = HighOrderCRF(max_order=0).fit(ROWS, Y)
     assert crf.predict(ROWS) == alone.predict(ROWS)
     np.testing.assert_allclose(crf.coef_.toarray(), alone.coef_.toarray(), atol=1e-4)
-
-
-@pytest.mark.parametrize("rows", [False, True])
-def test_empty_sequences_get_empty_answers(rows):
-    crf = HighOrderCRF(max_order=2).fit(ROWS if rows else X, Y)
-    given = [ROWS[0], np.empty((0, 3)), []] if rows else [X[0], [], []]
-    assert crf.predict(given) == [crf.predict(given[:1])[0], [], []]
-    assert [m.shape for m in crf.predict_marginals(given)] == [(3, 3), (0, 3), (0, 3)]
-    assert [m.shape for m in crf.pattern_marginals(given, [("A", "D")])] == [(3, 1), (0, 1), (0, 1)]
-    np.testing.assert_array_equal(crf.log_likelihood(given, [Y[0], [], []])[1:], 0)
-    assert crf.score(given, [Y[0], [], []]) == crf.score(given[:1], Y[:1])
-    for nothing in ([], [[]], [[], []]):
-        assert crf.predict(nothing) == nothing
-        assert [m.shape for m in crf.predict_marginals(nothing)] == [(0, 3)] * len(nothing)
-        assert crf.log_likelihood(nothing, nothing).shape == (len(nothing),)
-        with pytest.raises(ValueError, match="no tokens"):
-            crf.score(nothing, nothing)
 
 
 def test_unseen_attributes_change_nothing(fitted):
@@ -151,39 +145,6 @@ def test_labels_of_any_kind_come_back_as_they_were():
 
 
 # --- probabilities against enumeration --------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("parameters", [{}, {"max_order": 2}, {"max_order": 2, "feature_order": 2}, {"max_order": 0}])
-def test_probabilities_are_those_of_all_labellings(parameters):
-    crf = HighOrderCRF(**parameters).fit(X, Y)
-    sequence = X[0]
-    every = labellings(3)
-    log_p = crf.log_likelihood([sequence] * len(every), every)
-    np.testing.assert_allclose(logsumexp(log_p), 0, atol=1e-10)
-    assert crf.predict([sequence]) == [every[int(np.argmax(log_p))]]
-    p = np.exp(log_p)
-    expected = [[sum(p[[y[t] == label for y in every]]) for label in LABELS] for t in range(3)]
-    np.testing.assert_allclose(crf.predict_marginals([sequence])[0], expected, atol=1e-10)
-    np.testing.assert_array_equal(crf.predict_proba([sequence])[0], crf.predict_marginals([sequence])[0])
-    patterns = [("A", "N"), ("D", "A", "N"), ("N",), ("N", "N", "N"), ("A", "A", "A", "A"), ("A", "N")]
-    expected = [
-        [sum(p[[tuple(y[max(0, t + 1 - len(z)) : t + 1]) == z for y in every]]) for z in patterns] for t in range(3)
-    ]
-    np.testing.assert_allclose(crf.pattern_marginals([sequence], patterns)[0], expected, atol=1e-10)
-    assert crf.pattern_marginals([sequence], [])[0].shape == (3, 0)
-
-
-def test_history_and_gap_describe_the_minimised_function():
-    crf = HighOrderCRF(max_order=2, sigma_reg=by_order(2.0, 0.5)).fit(X, Y)
-    history = crf.objective_history_
-    assert history.shape == (crf.n_iter_ + 1,)
-    np.testing.assert_allclose(history[0], 11 * np.log(3))  # all weights are 0: 11 tokens, 3 labels
-    orders = np.array([len(pattern) - 1 for pattern in crf.patterns_])
-    precision = np.where(orders == 0, 1 / 2.0**2, 1 / 0.5**2)
-    squares = crf.pattern_coef_**2 + (crf.coef_**2).sum(axis=1)
-    np.testing.assert_allclose(history[-1], precision @ squares / 2 - crf.log_likelihood(X, Y).sum(), rtol=1e-12)
-    exact = HighOrderCRF(max_order=2, sigma_reg=by_order(2.0, 0.5), tol=1e-7).fit(X, Y)
-    assert 0 <= history[-1] - exact.objective_history_[-1] <= crf.optimality_gap_ < 1e-4
 
 
 @pytest.mark.slow
@@ -386,19 +347,6 @@ def test_there_need_not_be_any_features():
     assert [len(labels) for labels in crf.predict(nothing)] == [3, 4, 1, 3]
 
 
-@pytest.mark.parametrize("feature_order", [0, 1])
-def test_weights_stand_for_repeats_and_zero_for_absence(feature_order):
-    parameters = {"max_order": 2, "feature_order": feature_order, "tol": 1e-6}
-    chosen = [0, 0, 3, 1, 1, 1]
-    repeated = HighOrderCRF(**parameters).fit([X[n] for n in chosen], [Y[n] for n in chosen])
-    weighted = HighOrderCRF(**parameters).fit(X, Y, sample_weight=[2, 3, 0, 1])
-    assert weighted.patterns_ == repeated.patterns_
-    assert list(weighted.feature_names_in_) == list(repeated.feature_names_in_)
-    np.testing.assert_allclose(weighted.pattern_coef_, repeated.pattern_coef_, atol=1e-6)
-    np.testing.assert_allclose(weighted.coef_.toarray(), repeated.coef_.toarray(), atol=1e-6)
-    np.testing.assert_allclose(weighted.objective_history_[-1], repeated.objective_history_[-1], rtol=1e-10)
-
-
 def test_too_few_iterations_warn_with_the_remedy():
     with pytest.warns(ConvergenceWarning, match="Increase max_iter") as caught:
         crf = HighOrderCRF(max_iter=2).fit(X, Y)
@@ -440,16 +388,6 @@ def test_verbose_writes_a_line_for_each_iteration_and_one_for_the_end_to_stderr(
     assert lines[-1].endswith(" s, converged")
     HighOrderCRF().fit(X, Y)
     assert capsys.readouterr().err == ""
-
-
-def test_warm_start_goes_on_from_the_fitted_weights():
-    crf = HighOrderCRF(max_order=2, warm_start=True).fit(X, Y)
-    end = crf.objective_history_[-1]
-    crf.fit(X, Y)
-    assert crf.n_iter_ == 0
-    np.testing.assert_allclose(crf.objective_history_, [end], rtol=1e-12)
-    cold = HighOrderCRF(max_order=2).fit(X, Y)
-    np.testing.assert_array_equal(cold.set_params(max_order=1).fit(X, Y).objective_history_[0], 11 * np.log(3))
 
 
 def test_warm_start_matches_patterns_and_features_by_name():

@@ -396,3 +396,31 @@ def test_real_chinese_words(data_dir, name, n_sequences, n_characters, n_words, 
         short, words = load_ud_chinese(path, max_word_length=15)
         assert len(short) < n_sequences
         assert max(stop - start for segments in words for start, stop, _ in segments) <= 15
+
+
+def test_conllu(tmp_path):
+    """Ranges and empty nodes are no words; where the first column numbers nothing, every line is a token."""
+
+    def line(number, form, label="_"):
+        return "\t".join([number, form, *7 * "_", label])
+
+    sentence = [
+        line("1-2", "zum"),
+        line("1", "zu", "A"),
+        line("2", "dem", "B"),
+        line("2.1", "geht"),
+        line("3", ".", "A"),
+    ]
+    second = [line("0.1", "er"), line("1", "Ja", "B")]
+    (tmp_path / "file").write_text("# text = zum .\n" + "\n".join([*sentence, "", *second, ""]), encoding="utf-8")
+    X, y = load_conll(tmp_path / "file", separator="\t", comment="#", return_X_y=True)
+    assert [[token["1"] for token in tokens] for tokens in X] == [["zu", "dem", "."], ["Ja"]]
+    assert y == [["A", "B", "A"], ["B"]]
+    for other in (
+        ["3 a", "3.1 b", "4 a"],  # two columns
+        [line("3", "a"), line("3.1", "b"), line("4", "c")],
+        [line("1", "a"), line("1-2", "b"), line("1", "c")],
+        [line("1.5", "a")],
+    ):
+        (tmp_path / "file").write_text("\n".join(other))
+        assert len(load_conll(tmp_path / "file").data[0]) == len(other)

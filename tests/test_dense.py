@@ -13,7 +13,6 @@ from internals import (
     SEGMENTS,
     ChainModel,
     DenseColumns,
-    NegativeLogLikelihood,
     Problem,
     SegmentModel,
     SequenceBatch,
@@ -27,13 +26,11 @@ from internals import (
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from segment_cases import segment_cases, to_segment_batch, to_segment_layout, to_segments, to_weights
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sklearn_hocrf import TRUSTED_TYPES, HighOrderCRF, HighOrderSemiCRF
+from sklearn_hocrf import TRUSTED_TYPES, HighOrderCRF
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor, TokenTransformer
-from sklearn_hocrf.model_selection import PenaltySearchCV
 
 CLOSE = {"rtol": 1e-9, "atol": 1e-11}
 
@@ -157,30 +154,6 @@ def test_long_sequences_cut_by_position(width, dtype):
     assert_array_equal(model.decode(dense), model.decode(as_sparse(dense)))
 
 
-@pytest.mark.parametrize("family", [CHAIN, SEGMENTS], ids=["chain", "segments"])
-def test_gradient_by_differences(family):
-    rng = np.random.default_rng(3)
-    X, y = draw(rng, [6, 1, 9], 4)
-    estimator = (HighOrderCRF if family is CHAIN else HighOrderSemiCRF)(2, feature_order=1, max_iter=1)
-    problems = keep_problem(estimator)
-    with pytest.warns(ConvergenceWarning):
-        estimator.fit(X, y)
-    objective = NegativeLogLikelihood().bind(problems[0])
-    assert problems[0].batch.dense is not None
-    w = rng.normal(size=objective.n_weights)
-    gradient, v = objective.value_gradient(w)[1], rng.normal(size=objective.n_weights)
-    difference = (objective.value(w + 1e-5 * v) - objective.value(w - 1e-5 * v)) / 2e-5
-    assert gradient @ v == pytest.approx(difference, rel=1e-7)
-    along = (objective.value_gradient(w + 1e-5 * v)[1] - objective.value_gradient(w - 1e-5 * v)[1]) / 2e-5
-    assert_allclose(objective.hessp(w, v), along, rtol=1e-5, atol=1e-6)
-
-
-def keep_problem(model):
-    problems, build = [], model._build_problem
-    model._build_problem = lambda *data: problems.append(build(*data)) or problems[0]
-    return problems
-
-
 # ---------------------------------------------------------------------------------------------------------- estimators
 
 
@@ -195,58 +168,6 @@ X, Y = draw(np.random.default_rng(0), LENGTHS, 5)
 TABLE, OFFSETS = np.concatenate(X), np.cumsum([0, *LENGTHS])
 DENSE = SequenceBatch.from_table(TABLE, OFFSETS)
 SPARSE = as_sparse(DENSE)
-
-TRAININGS = {
-    "likelihood": {"tol": 1e-9},
-    "features of transitions": {"feature_order": 1, "tol": 1e-9},
-    "Newton": {"solver": "newton-cg", "tol": 1e-9},
-    "L1": {"l1_reg": 1.0, "tol": 1e-9},
-    "SGD": {"solver": "sgd", "max_iter": 3, "random_state": 0},
-    "AdaGrad": {"solver": "adagrad", "l1_reg": 0.1, "max_iter": 3, "random_state": 0},
-    "hinge": {"objective": "hinge", "random_state": 0, "max_iter": 3},
-    "perceptron": {"objective": "perceptron", "random_state": 0, "max_iter": 3},
-    "matching": {"objective": "local_feature_matching", "max_iter": 5},
-    "groups of weights": {"sigma_reg": {("features", 0): 0.5, ("patterns", 1): 2.0, None: 1.0}, "tol": 1e-9},
-}
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("estimator", [HighOrderCRF, HighOrderSemiCRF])
-@pytest.mark.parametrize("params", TRAININGS.values(), ids=TRAININGS)
-def test_trainings_agree(estimator, params):
-    fitted = [estimator(**{"max_order": 1} | params).fit(batch, Y) for batch in (SPARSE, DENSE)]
-    assert_allclose(fitted[1].coef_.toarray(), fitted[0].coef_.toarray(), rtol=1e-4, atol=1e-6)
-    assert_allclose(fitted[1].pattern_coef_, fitted[0].pattern_coef_, rtol=1e-4, atol=1e-6)
-    assert fitted[0].predict(DENSE) == fitted[0].predict(SPARSE)
-    assert fitted[0].score(DENSE, Y) == fitted[0].score(SPARSE, Y)
-
-
-@pytest.mark.parametrize("estimator", [HighOrderCRF, HighOrderSemiCRF])
-def test_other_answers_agree(estimator):
-    crf = estimator(1).fit(DENSE, Y)
-    known = [[label if i % 3 == 0 else None for i, label in enumerate(labels)] for labels in Y]
-    assert_allclose(crf.log_likelihood(DENSE, Y), crf.log_likelihood(SPARSE, Y), rtol=1e-9)
-    assert crf.predict(DENSE, known=known) == crf.predict(SPARSE, known=known)
-    best = [[[one.labels for one in each] for each in crf.predict_nbest(batch, 2)] for batch in (DENSE, SPARSE)]
-    assert best[0] == best[1]
-    with_holes = [estimator(1, tol=1e-8).fit(batch, known) for batch in (DENSE, SPARSE)]
-    assert_allclose(with_holes[0].coef_.toarray(), with_holes[1].coef_.toarray(), atol=1e-4)
-
-
-def test_partial_fit_and_search():
-    parts = []
-    for batch in SPARSE, DENSE:
-        crf = HighOrderCRF(1, solver="sgd", random_state=0).partial_fit(batch[:4], Y[:4], classes=list("abc"))
-        parts.append(crf.partial_fit(batch[4:], Y[4:]))
-    assert_allclose(parts[1].coef_.toarray(), parts[0].coef_.toarray(), atol=1e-8)
-    searches = [PenaltySearchCV(HighOrderCRF(1), cv=2, max_steps=2).fit(batch, Y) for batch in (SPARSE, DENSE)]
-    assert searches[1].best_score_ == pytest.approx(searches[0].best_score_, rel=1e-4)
-
-
-def test_threads_give_the_same_bits():
-    one, two = (HighOrderCRF(1, n_jobs=n_jobs).fit(DENSE, Y) for n_jobs in (1, 2))
-    assert_array_equal(one.coef_.toarray(), two.coef_.toarray())
-    assert_array_equal(np.concatenate(one.predict_marginals(DENSE)), np.concatenate(two.predict_marginals(DENSE)))
 
 
 def test_equal_columns_are_not_tied():

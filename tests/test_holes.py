@@ -19,16 +19,16 @@ from internals import (
     Problem,
     read_training_sequences,
 )
+from registry import LETTERS, SCHEMES, hide, hide_tag, written
 from segment_cases import random_segment_case, to_segment_batch, to_segment_layout, to_segments, to_weights, token_block
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
-from test_known import LETTERS, SCHEMES, hide, hide_tag, random_words, written
+from test_known import random_words
 
 from sklearn_hocrf import Constraints, HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf.datasets import make_markov_sequences
 from sklearn_hocrf.metrics import log_likelihood_scorer
 from sklearn_hocrf.model_selection import PenaltySearchCV
-from sklearn_hocrf.training import SGD
 
 SEGMENTATIONS = [
     [(0, 3, "x"), (3, 4, "O"), (4, 6, "y"), (6, 7, "x")],
@@ -179,25 +179,6 @@ def test_the_objective_is_the_log_likelihood_of_what_is_known(scheme):
         assert_gradient(objective, w, rng, 2)
 
 
-@pytest.mark.parametrize("scheme", [None, "bio", "segments"])
-def test_minibatches_add_up(scheme):
-    rng = np.random.default_rng(3)
-    estimator, X, y = with_holes(rng, scheme)
-    objective = NegativeLogLikelihood().bind(problem_of(estimator, X, y))
-    w = rng.normal(size=objective.n_weights)
-    value, gradient = objective.value_gradient(w)
-    for batch_size in (1, 3, 8):
-        total, sums = 0.0, np.zeros(len(w))
-        for minibatch in objective.minibatches(batch_size, np.random.RandomState(0)):
-            one, derivatives = minibatch.value_gradient(w)
-            total += one
-            np.add.at(sums, minibatch.weights, derivatives)
-        assert total == pytest.approx(value, rel=1e-11)
-        np.testing.assert_allclose(sums, gradient, rtol=1e-9, atol=1e-11)
-    parts = [objective.part(np.array(numbers)).value(w) for numbers in ([0, 2], [1], range(3, len(X)))]
-    assert sum(parts) == pytest.approx(value, rel=1e-11)
-
-
 # --- training ---------------------------------------------------------------------------------------------------------
 
 
@@ -220,17 +201,6 @@ def test_expectation_maximisation_never_falls_and_ends_where_direct_training_doe
         assert (np.diff(newton.fit(X, y).objective_history_) <= 0).all()
 
 
-@pytest.mark.parametrize("scheme", [None, "bio"])
-@pytest.mark.parametrize("solver", ["sgd", "adagrad"])
-@pytest.mark.slow
-def test_stochastic_solvers_come_near(scheme, solver):
-    estimator, X, y = with_holes(np.random.default_rng(5), scheme, tol=1e-6)
-    exact = estimator.fit(X, y).objective_history_
-    near = estimator.set_params(solver=solver, random_state=0).fit(X, y).objective_history_
-    assert near[-1] == pytest.approx(exact[-1], rel=1e-2)
-    assert near[-1] <= near[0]
-
-
 @pytest.mark.parametrize("scheme", [None, *SCHEMES])
 def test_without_holes_all_ways_are_one(scheme):
     """Sets of one label are labels: the fit has the same bits."""
@@ -248,15 +218,6 @@ def test_without_holes_all_ways_are_one(scheme):
         np.testing.assert_array_equal(one, other)
     np.testing.assert_array_equal(partial, plain[0])
     assert estimator.optimality_gap_ < np.inf
-
-
-@pytest.mark.parametrize("scheme", [None, "bio"])
-@pytest.mark.parametrize("solver", ["lbfgs", "sgd"])
-@pytest.mark.slow
-def test_same_bits_for_any_number_of_threads(scheme, solver):
-    estimator, X, y = with_holes(np.random.default_rng(7), scheme, solver=solver, random_state=0)
-    fits = [estimator.set_params(n_jobs=n).fit(X * 20, y * 20).coef_.toarray() for n in (1, 3)]
-    np.testing.assert_array_equal(*fits)
 
 
 def is_known(label):
@@ -304,25 +265,6 @@ def test_labels_hidden_at_random_cost_little():
     mean = [crf.log_likelihood(X[200:], y[200:]).mean() for crf in (full, holes, runs)]
     assert accuracy[1] > accuracy[0] - 0.02
     assert mean[0] - mean[1] < 0.5 * (mean[0] - mean[2])
-
-
-def test_weights_of_sequences():
-    X, _, y = labelled(np.random.default_rng(10))
-    counts = np.array([1, 2, 0, 1, 3, 1, 0, 1])
-    weighted = HighOrderCRF(1, tol=1e-8).fit(X, y, counts)
-    repeated = HighOrderCRF(1, tol=1e-8).fit(
-        [X[n] for n in np.repeat(range(8), counts)], [y[n] for n in np.repeat(range(8), counts)]
-    )
-    np.testing.assert_allclose(weighted.pattern_coef_, repeated.pattern_coef_, rtol=1e-4, atol=1e-6)
-
-
-def test_streams_with_holes():
-    X, _, y = labelled(np.random.default_rng(11))
-    crf = HighOrderCRF(1, solver=SGD(n_sequences=8, random_state=0))
-    for _ in range(30):
-        crf.partial_fit(X[:4], y[:4], classes=list("xyz")).partial_fit(X[4:], y[4:])
-    batch = HighOrderCRF(1).fit(X, y)
-    assert crf.log_likelihood(X, y).sum() == pytest.approx(batch.log_likelihood(X, y).sum(), rel=0.05)
 
 
 # --- what y may be ----------------------------------------------------------------------------------------------------
@@ -429,18 +371,6 @@ def test_a_warning_where_nearly_all_is_missing():
     y = [full[0], *[None] * 19]
     with pytest.warns(UserWarning, match="only 10 of 200 tokens are labelled"):
         HighOrderCRF().fit(X, y)
-
-
-def test_constraints_hold_in_training_with_holes():
-    X, _, _ = labelled(np.random.default_rng(16), 6, 4)
-    y = [list("xyzx"), list("xyyz"), ["x", None, None, "z"], [None, "y", None, None], None, ["x", None, "z", None]]
-    crf = HighOrderCRF(1, constraints=Constraints(forbid=[("z", "z"), ("z", "y")], start=["x", "y"])).fit(X, y)
-    n_tokens = [len(words) for words in X]
-    assert sum(n_tokens) == 24
-    problem = problem_of(crf, X, y)
-    value = NegativeLogLikelihood().bind(problem).value(crf._weights)
-    assert value == pytest.approx(-crf.log_likelihood(X, y).sum(), rel=1e-10)
-    assert all("zz" not in "".join(labels) for labels in crf.predict(X))
 
 
 def test_segments_with_gaps_everywhere_are_no_segments_outside():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import segment_oracle
 import sklearn
-from internals import read_sequences
+from registry import LETTERS, fits, written
 from sklearn.base import clone
 from sklearn.model_selection import KFold, cross_val_predict
 from sklearn.pipeline import Pipeline
@@ -19,7 +19,6 @@ from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 WORDS = "abcd"
-LETTERS = {"bio": "BI", "iob1": "BI", "bioes": "BIES", "bilou": "BILU", "bmes": "BMES"}
 
 
 def random_words(rng, length):
@@ -36,34 +35,6 @@ def random_chain(rng, max_order=2):
     X = [random_words(rng, 6) for _ in range(4)]
     y = [[str(label) for label in rng.choice(list("xyz"), 6)] for _ in range(3)] + [list("xyzxyz")]
     return with_random_weights(HighOrderCRF(max_order, max_iter=0).fit(X, y), rng)
-
-
-def tags_of(segmentation, scheme):
-    """Return the tag of each token of a list of (start, stop, label)."""
-    tags, before = [], None
-    for start, stop, label in segmentation:
-        if label == "O":
-            tags.append("O")
-        elif scheme == "iob1":
-            tags += [f"{'B' if label == before else 'I'}-{label}"] + [f"I-{label}"] * (stop - start - 1)
-        elif len(LETTERS[scheme]) == 2:
-            tags += [f"B-{label}"] + [f"I-{label}"] * (stop - start - 1)
-        elif stop - start == 1:
-            tags.append(f"{LETTERS[scheme][3]}-{label}")
-        else:
-            begin, inside, end = LETTERS[scheme][:3]
-            tags += [f"{begin}-{label}", *[f"{inside}-{label}"] * (stop - start - 2), f"{end}-{label}"]
-        before = label
-    return tags
-
-
-def written(segmentation, scheme):
-    """Return a list of (start, stop, label) as y has it in an scheme."""
-    if scheme == "segments":
-        return segmentation
-    if scheme == "runs":
-        return [label for start, stop, label in segmentation for _ in range(start, stop)]
-    return tags_of(segmentation, scheme)
 
 
 def random_segments(rng, scheme, max_order=1):
@@ -90,154 +61,6 @@ def labellings_of(estimator, length):
     model = segment_oracle.Model(len(labels), longest, estimator.scheme_ != "runs", {}, {}, shortest)
     every = segment_oracle.segmentations(model, length)
     return [[(u, v, labels[y]) for u, v, y in segmentation] for segmentation in every]
-
-
-class Enumeration:
-    """All labellings of one sequence, with their log probabilities, of which complete labellings are asked."""
-
-    def __init__(self, estimator, words):
-        self.labellings = labellings_of(estimator, len(words))
-        scheme = getattr(estimator, "scheme", None)
-        self.y = [list(s) if scheme is None else written(s, scheme) for s in self.labellings]
-        self.log_p = estimator.log_likelihood([words] * len(self.y), self.y)
-        batch, _ = read_sequences(estimator, [words])
-        self.tolerance = 1e-13 * max(1.0, abs(float(estimator._build_model().log_partition(batch)[0])))
-
-    def log_probability(self, agrees):
-        return np.logaddexp.reduce(self.log_p[agrees]) if agrees.any() else -np.inf
-
-    def given(self, agrees):
-        """Return the probability of each labelling, given those that agree."""
-        return np.where(agrees, np.exp(self.log_p - self.log_probability(agrees)), 0.0)
-
-
-def fits(entry, label):
-    return entry is None or (label in entry if isinstance(entry, (set, frozenset)) else label == entry)
-
-
-def hide(rng, label, others):
-    """Return what may be known of a label: itself, a set with others, or nothing."""
-    kind = rng.integers(4)
-    if kind == 0:
-        return label
-    if kind == 1:
-        return {label, *rng.choice(others, rng.integers(1, len(others) + 1)).tolist()}
-    return None
-
-
-def random_known(rng, enumeration, scheme):
-    """Return what is known of a labelling drawn at random, and which labellings agree with it."""
-    number = int(rng.integers(len(enumeration.y)))
-    truth = enumeration.y[number]
-    if scheme == "segments":
-        known = [
-            (u, v, hide(rng, label, ["x", "y", "O"])) for u, v, label in truth if rng.random() < 0.5
-        ]  # and what is between them is free
-        agrees = [
-            all(any((u, v) == s[:2] and fits(entry, s[2]) for s in segments) for u, v, entry in known)
-            for segments in enumeration.labellings
-        ]
-    elif scheme in LETTERS:
-        known = [hide_tag(rng, tag, scheme) for tag in truth]
-        agrees = [all(map(fits, known, tags)) for tags in enumeration.y]
-    else:
-        known = [hide(rng, label, sorted({label for labels in enumeration.y for label in labels})) for label in truth]
-        agrees = [all(map(fits, known, labels)) for labels in enumeration.y]
-    return known, np.array(agrees)
-
-
-def hide_tag(rng, tag, scheme):
-    """Return what may be known of a tag: itself, all tags of its label and of others, or those with a border there."""
-    kind, letters, label = rng.integers(5), LETTERS[scheme], tag[2:]
-    if kind == 0 or (kind < 4 and tag == "O" and kind != 3):
-        return tag
-    if kind == 1 and len(letters) == 4 and tag[0] in letters[2:]:
-        return {f"{letters[2]}-{label}", f"{letters[3]}-{label}"}
-    if kind == 2 and tag[0] in (letters[0], letters[-1]):
-        return {f"{letter}-{name}" for letter in {letters[0], letters[3:] or letters[0]} for name in "xy"} | {"O"}
-    if kind == 3:
-        return {f"{letter}-{name}" for letter in letters for name in {label or "x", "y"}} | {"O"}
-    return None
-
-
-SCHEMES = ["runs", "bio", "bioes", "bilou", "segments"]
-
-
-@pytest.mark.parametrize("scheme", [None, *SCHEMES])
-def test_events_have_the_probability_of_their_labellings(scheme):
-    rng = np.random.default_rng(SCHEMES.index(scheme) if scheme else 99)
-    n_inside = 0
-    for max_order in (0, 1, 2, 3):
-        estimator = random_chain(rng, max_order) if scheme is None else random_segments(rng, scheme, max_order)
-        for length in (1, 2, 4, 5):
-            words = random_words(rng, length)
-            enumeration = Enumeration(estimator, words)
-            drawn = [random_known(rng, enumeration, scheme) for _ in range(20)]
-            found = estimator.log_likelihood([words] * 20, [known for known, _ in drawn])
-            expected = np.array([enumeration.log_probability(agrees) for _, agrees in drawn])
-            np.testing.assert_allclose(found, expected, rtol=0, atol=enumeration.tolerance)
-            n_inside += int(((found < -1e-3) & (found > -10)).sum())
-    assert n_inside > 100  # events that are neither certain nor nearly impossible
-
-
-@pytest.mark.parametrize("scheme", [None, *SCHEMES])
-def test_predictions_given_what_is_known(scheme):
-    rng = np.random.default_rng(7)
-    for max_order in (1, 3):
-        estimator = random_chain(rng, max_order) if scheme is None else random_segments(rng, scheme, max_order)
-        words = random_words(rng, 5)
-        enumeration = Enumeration(estimator, words)
-        drawn = [random_known(rng, enumeration, scheme) for _ in range(10)]
-        X, known = [words] * 10, [entries for entries, _ in drawn]
-        best = estimator.predict(X, known=known)
-        marginals = estimator.predict_marginals(X, known=known)
-        patterns = estimator.pattern_marginals(X, [("x",), ("x", "y")], known=known)
-        for n, (_, agrees) in enumerate(drawn):
-            probability = enumeration.given(agrees)
-            number = enumeration.y.index(best[n])
-            assert agrees[number]
-            assert probability[number] >= probability.max() * (1 - 1e-9)
-            expected = token_marginals(enumeration, probability, estimator)
-            assert_close_above(marginals[n], expected, 1e-12)
-            if scheme is None:
-                ends = [[y[t - 1 : t + 1] == ["x", "y"] for y in enumeration.y] if t else [False] for t in range(5)]
-                assert_close_above(patterns[n][:, 1], [float(np.sum(probability * e)) for e in ends], 1e-12)
-    if scheme is not None:
-        assert_segments_given(estimator, enumeration, X, known, drawn)
-
-
-def token_marginals(enumeration, probability, estimator):
-    classes = estimator.classes_.tolist()
-    table = np.zeros((5, len(classes)))
-    for y, p in zip(enumeration.y, probability, strict=True):
-        labels = written(y, "runs") if getattr(estimator, "scheme", None) == "segments" else y
-        for t, label in enumerate(labels):
-            table[t, classes.index(label)] += p
-    return table
-
-
-def assert_segments_given(estimator, enumeration, X, known, drawn):
-    tables = estimator.predict_segments(X, threshold=1e-12, known=known)
-    predicted = estimator.predict_segments(X, known=known)
-    for n, (_, agrees) in enumerate(drawn):
-        probability = enumeration.given(agrees)
-        expected: dict = {}
-        for segmentation, p in zip(enumeration.labellings, probability, strict=True):
-            for segment in segmentation:
-                expected[segment] = expected.get(segment, 0.0) + p
-        tagged = estimator.scheme_ in LETTERS
-        kept = {s: p for s, p in expected.items() if p > 1e-11 and not (tagged and s[2] == "O")}
-        found = {(u, v, label): p for u, v, label, p in tables[n].tolist()}
-        assert kept.keys() <= found.keys()
-        assert_close_above([found[s] for s in kept], list(kept.values()), 1e-12)
-        best = np.flatnonzero(probability >= probability.max() * (1 - 1e-9))  # several where tokens are the same
-        listed = ([s for s in enumeration.labellings[i] if not (tagged and s[2] == "O")] for i in best)
-        assert predicted[n] in listed
-
-
-def assert_close_above(found, expected, lowest):
-    found, expected = np.asarray(found), np.asarray(expected)
-    np.testing.assert_allclose(found, expected, rtol=1e-10, atol=lowest)
 
 
 @pytest.mark.parametrize("scheme", LETTERS)
@@ -363,17 +186,6 @@ def test_what_is_no_knowledge_of_segments(scheme, known, message):
     for method in methods:
         with pytest.raises(ValueError, match=message):
             getattr(estimator, method)(X, known=[None, known])
-
-
-def test_same_bits_for_any_number_of_threads():
-    rng = np.random.default_rng(11)
-    for estimator in (random_chain(rng), random_segments(rng, "bio")):
-        X = [random_words(rng, int(n)) for n in rng.integers(1, 30, 60)]
-        y = estimator.predict(X)
-        known = [[label if rng.random() < 0.2 else None for label in labels] for labels in y]
-        one, three = (estimator.set_params(n_jobs=n).log_likelihood(X, known) for n in (1, 3))
-        np.testing.assert_array_equal(one, three)
-        assert estimator.predict(X, known=known) == y  # the best labelling agrees with its own labels
 
 
 # --- pipelines and cross-validation -----------------------------------------------------------------------------------

@@ -8,9 +8,8 @@ import copy
 import pickle
 
 import numpy as np
-import oracle
 import pytest
-from cases import by_order, cases, random_case, to_batch, to_codes, to_layout
+from cases import cases, random_case, to_batch, to_codes, to_layout
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from internals import (
@@ -21,7 +20,6 @@ from internals import (
     Candidates,
     LabelParts,
     Mask,
-    NegativeLogLikelihood,
     Problem,
     Schedule,
     _Descent,
@@ -37,12 +35,9 @@ from segment_cases import (
     to_segment_layout,
     to_segments,
 )
-from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf.inspection import explain, weights
-from sklearn_hocrf.model_selection import CalibratedSequenceLabeler, PenaltySearchCV
 from sklearn_hocrf.training import SGD, AdaGrad, Hinge
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -139,20 +134,6 @@ def test_segments_answer_as_plain_models(data):
     check_pair(pair, pair.draw_weights())
 
 
-@settings(max_examples=10, deadline=None)
-@given(st.data())
-def test_chains_equal_enumeration(data):
-    case = data.draw(cases())
-    pair = Pair("chain", case, draw_parts(data.draw, case.model.n_labels))
-    w = pair.draw_weights()
-    layout, patterns = pair.plain.layout, pair.plain.layout.patterns.tuples()
-    coef, own = layout.coef(pair.expand(w)).toarray(), layout.pattern_coef(pair.expand(w))
-    features = {(f, z): coef[row, f] for row, z in enumerate(patterns) for f in range(coef.shape[1])}
-    model = oracle.Model(case.model.n_labels, dict(zip(patterns, own.tolist(), strict=True)), features)
-    expected = [oracle.log_partition(model, rows) for rows in case.sequences]
-    np.testing.assert_allclose(pair.shared.model(w).log_partition(pair.shared.batch), expected, rtol=1e-9, atol=1e-9)
-
-
 def some_pair(kind, seed=0, scale=0.5, lengths=(9, 1, 4, 17, 6, 3, 12, 2, 5, 8, 7, 30), **options):
     rng = np.random.default_rng(seed)
     if kind == "chain":
@@ -170,17 +151,6 @@ kinds = pytest.mark.parametrize("kind", ["chain", "segments"])
 def test_many_sequences_answer_as_plain_models(kind):
     pair = some_pair(kind)
     check_pair(pair, pair.draw_weights(scale=0.5))
-
-
-@kinds
-def test_gradient_equals_central_differences(kind):
-    pair = some_pair(kind, lengths=(5, 2, 9))
-    objective, w = NegativeLogLikelihood().bind(pair.shared), pair.draw_weights(scale=0.3)
-    gradient, rng = objective.value_gradient(w)[1], np.random.default_rng(3)
-    for _ in range(5):
-        direction = rng.normal(size=len(w))
-        slope = (objective.value(w + 1e-5 * direction) - objective.value(w - 1e-5 * direction)) / 2e-5
-        assert gradient @ direction == pytest.approx(slope, rel=1e-6, abs=1e-7)
 
 
 @kinds
@@ -206,31 +176,6 @@ def test_masks(kind):
     ours, plain = pair.shared.model(w), pair.plain.model(pair.expand(w))
     batch = pair.shared.batch
     np.testing.assert_allclose(ours.marginals(batch, mask=mask), plain.marginals(batch, mask=mask), atol=1e-12)
-
-
-@kinds
-def test_every_n_jobs_gives_the_same_bits(kind):
-    pair = some_pair(kind)
-    w = pair.draw_weights()
-    one, two = (pair.shared.model(w).expectations(pair.shared.plan, n_jobs=n) for n in (1, 2))
-    np.testing.assert_array_equal(one.counts, two.counts)
-    np.testing.assert_array_equal(one.log_z, two.log_z)
-
-
-@kinds
-def test_minibatches_add_up_to_the_whole(kind):
-    pair = some_pair(kind, sequence_weight=np.random.default_rng(4).uniform(0.5, 2, 12))
-    w, objective = pair.draw_weights(scale=0.3), NegativeLogLikelihood().bind(pair.shared)
-    gradient, value = np.zeros(len(w)), 0.0
-    for sequences in np.array_split(np.arange(12), 5):
-        source = pair.shared.minibatches
-        touched = source.weights(sequences)
-        part, derivatives = source.value_gradient(w, sequences, touched)
-        value += part
-        np.add.at(gradient, touched, derivatives)
-    expected = objective.value_gradient(w)
-    assert value == pytest.approx(expected[0], rel=1e-9)
-    np.testing.assert_allclose(gradient, expected[1], rtol=1e-9, atol=1e-9)
 
 
 @kinds
@@ -448,17 +393,6 @@ def test_parts_have_weights_with_all_their_features(estimator):
     )
 
 
-def test_effective_weights_are_sums_over_parts():
-    crf = HighOrderCRF(0, label_parts=split).fit(X, Y)
-    coef = crf.coef_.toarray() + membership(crf, crf.classes_) @ crf.part_coef_.toarray()
-    for rows, marginals, labels, score in zip(X, crf.predict_marginals(X), Y, crf.log_likelihood(X, Y), strict=True):
-        columns = [[crf.feature_names_in_.tolist().index(name) for name in row] for row in rows]
-        log_p = log_softmax([coef[:, c].sum(axis=1) + crf.pattern_coef_ for c in columns], axis=1)
-        np.testing.assert_allclose(marginals, np.exp(log_p), atol=1e-12)
-        codes = np.searchsorted(crf.classes_, labels)
-        assert score == pytest.approx(log_p[np.arange(len(codes)), codes].sum(), rel=1e-9)
-
-
 @both
 @pytest.mark.parametrize(
     "parts",
@@ -563,28 +497,6 @@ def test_rare_pairs_of_parts_get_no_weight(estimator):
 
 
 @both
-@pytest.mark.parametrize(
-    "parameters",
-    [
-        {"solver": "newton-cg"},
-        {"sigma_reg": by_order(0.5, 2.0), "feature_order": 1, "max_order": 2},
-        {"sigma_reg": {("features", 0): 0.5, "w": 2.0, None: 1.0}},
-        {"solver": "sgd", "max_iter": 100, "random_state": 0},
-        {"solver": "adagrad", "max_iter": 100, "random_state": 0},
-    ],
-    ids=str,
-)
-def test_ways_of_training(estimator, parameters):
-    crf = estimator(label_parts=split, **parameters).fit(X, Y)
-    plain = estimator(**parameters).fit(X, Y)
-    assert crf.part_coef_.nnz > 0
-    assert crf.objective_history_[-1] < plain.objective_history_[-1]
-    if parameters.get("solver") != "newton-cg" and "solver" in parameters:
-        best = estimator(label_parts=split).fit(X, Y)
-        assert crf.objective_history_[-1] == pytest.approx(best.objective_history_[-1], rel=2e-2)
-
-
-@both
 @pytest.mark.parametrize("objective", ["hinge", "perceptron"])
 def test_margins(estimator, objective):
     crf = estimator(label_parts=split, objective=objective, random_state=0, max_iter=30).fit(X, Y)
@@ -592,70 +504,6 @@ def test_margins(estimator, objective):
     assert crf.score(X, Y) > 0.5
     if objective == "hinge":  # the gap bounds the distance from the optimum, of which this is one value
         assert 0 <= crf.optimality_gap_ < 0.5 * crf.objective_history_[0]
-
-
-@both
-def test_l1_penalties_remove_weights_of_parts(estimator):
-    crf = estimator(label_parts=split, l1_reg=1.0, sigma_reg=10.0, tol=1e-6).fit(X, Y)
-    full = estimator(label_parts=split, max_iter=1).fit(X, Y)
-    assert 0 < crf.part_coef_.nnz < full.part_coef_.nnz
-    assert (crf.part_coef_.data != 0).all()
-    assert crf.part_coef_.shape == full.part_coef_.shape
-    # the conditions of an optimum, by the gradient of a model of all pairs
-    data = full._layout
-    w = data.weights(
-        np.array([dict(zip(crf.patterns_, crf.pattern_coef_, strict=True)).get(z, 0.0) for z in full.patterns_]),
-        sparse.csr_array(
-            np.array(
-                [
-                    crf.coef_.toarray()[crf.patterns_.index(z)] if z in crf.patterns_ else np.zeros(crf.n_features_in_)
-                    for z in full.patterns_
-                ]
-            )
-        ),
-        crf.part_coef_,
-    )
-    problem = full._build_problem(training_data(full))
-    gradient = NegativeLogLikelihood().bind(problem).value_gradient(w)[1] + w / 100
-    assert (np.abs(gradient[w == 0]) <= 1.0 + 1e-4).all()
-    np.testing.assert_allclose((gradient + np.sign(w))[w != 0], 0, atol=1e-4)
-    everything = estimator(label_parts=split, l1_reg=1e4).fit(X, Y)
-    assert everything.part_coef_.shape == full.part_coef_.shape
-    assert everything.part_coef_.nnz == 0
-
-
-def training_data(estimator):
-    from internals import read_training_sequences
-
-    fresh = clone(estimator)
-    return fresh._read_training_data(Y, read_training_sequences(fresh, X))
-
-
-@both
-def test_holes_in_y(estimator):
-    y = [[None if i % 3 == 2 else tag for i, tag in enumerate(tags)] for tags in Y]
-    y[0][0] = {"V|Sg", "V|Pl"}
-    crf = estimator(label_parts=split).fit(X, y)
-    assert crf.part_coef_.nnz > 0
-    assert (
-        crf.log_likelihood(X, y).sum()
-        > estimator(label_parts=split, sigma_reg=1e-3).fit(X, y).log_likelihood(X, y).sum()
-    )
-
-
-def test_pruned_models():
-    exact = HighOrderCRF(2, label_parts=split, tol=1e-6).fit(X, Y)
-    whole = HighOrderCRF(2, label_parts=split, pruning=len(TAGS), tol=1e-6).fit(X, Y)
-    np.testing.assert_array_equal(whole.part_coef_.toarray(), exact.part_coef_.toarray())
-    crf = HighOrderCRF(2, label_parts=split, pruning=3).fit(X, Y)
-    assert crf.part_coef_.nnz == exact.part_coef_.nnz
-    assert crf.score(X, Y) > 0.8
-    assert ((crf.predict_marginals(X)[0] > 0).sum(axis=1) <= 3).all()
-    again = pickle.loads(pickle.dumps(crf))
-    assert again.predict(X) == crf.predict(X)
-    np.testing.assert_allclose(again.log_likelihood(X, Y), crf.log_likelihood(X, Y))
-    sparse_model = HighOrderCRF(2, label_parts=split, pruning=3, l1_reg=0.5).fit(X, Y)
-    assert 0 < sparse_model.part_coef_.nnz < crf.part_coef_.nnz
 
 
 @both
@@ -692,29 +540,6 @@ def test_streams(estimator, solver):
     np.testing.assert_array_equal(
         again.part_coef_.toarray(), crf.set_params(label_parts=split).partial_fit(X[:3], Y[:3]).part_coef_.toarray()
     )
-
-
-@both
-def test_copies_and_files(estimator):
-    crf = estimator(label_parts={tag: split(tag) for tag in TAGS}).fit(X, Y)
-    for same in (pickle.loads(pickle.dumps(crf)), copy.copy(crf), copy.deepcopy(crf)):
-        assert same.predict(X) == crf.predict(X)
-        assert same.label_parts_.tolist() == crf.label_parts_.tolist()
-        np.testing.assert_array_equal(same.part_coef_.toarray(), crf.part_coef_.toarray())
-        assert same.label_parts == crf.label_parts
-    given = crf.label_parts
-    assert clone(crf).label_parts == given
-    assert estimator(label_parts=given).label_parts is given
-
-
-def test_searches():
-    crf = HighOrderCRF(label_parts=split)
-    grid = GridSearchCV(crf, {"label_parts": [None, split], "sigma_reg": [0.5, 2.0]}, cv=3).fit(X, Y)
-    assert grid.best_estimator_.score(X, Y) > 0.5
-    search = PenaltySearchCV(crf, cv=3, max_steps=3).fit(X, Y)
-    assert search.best_estimator_.part_coef_.nnz > 0
-    calibrated = CalibratedSequenceLabeler(crf, cv=2).fit(X, Y)
-    assert np.isfinite(calibrated.predict_marginals(X)[0]).all()
 
 
 @both
@@ -782,12 +607,6 @@ def test_errors_of_functions_come_through(estimator):
 
     with pytest.raises(KeyError, match="N"):
         estimator(label_parts=fails).fit(X, Y)
-
-
-@both
-def test_local_feature_matching_is_refused(estimator):
-    with pytest.raises(ValueError, match="label_parts and objective='local_feature_matching' exclude each other"):
-        estimator(label_parts=split, objective="local_feature_matching").fit(X, Y)
 
 
 @both

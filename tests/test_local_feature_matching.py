@@ -1,8 +1,6 @@
 """Local feature matching: value against enumeration, gradient against differences, and training."""
 
 import math
-import pickle
-import warnings
 
 import numpy as np
 import oracle
@@ -11,13 +9,11 @@ from cases import build_layout, cases, random_case, to_batch, to_codes
 from hypothesis import given
 from hypothesis import strategies as st
 from internals import CHAIN, Problem, Schedule, given_patterns
-from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import GridSearchCV
 
 from sklearn_hocrf import HighOrderCRF
 from sklearn_hocrf.datasets import make_markov_sequences
-from sklearn_hocrf.training import LBFGS, OWLQN, LocalFeatureMatching, NegativeLogLikelihood
+from sklearn_hocrf.training import OWLQN, LocalFeatureMatching, NegativeLogLikelihood
 
 X, Y = make_markov_sequences(12, length=9, n_labels=3, random_state=0)
 WEIGHTS = st.sampled_from([0.0, 0.5, 1.0, 2.0])
@@ -163,18 +159,6 @@ def test_perfect_predictions_leave_nothing():
 
 
 @every_order
-def test_every_n_jobs_gives_the_same_bits(feature_orders):
-    lengths = np.random.default_rng(4).integers(0, 25, 90)
-    results = []
-    for n_jobs in (1, 2, 3):
-        layout, objective = prepare(training_case(feature_orders, lengths), n_jobs=n_jobs)
-        results.append(objective.value_gradient(np.random.default_rng(5).normal(size=layout.n_weights)))
-    for value, gradient in results[1:]:
-        assert value == results[0][0]
-        np.testing.assert_array_equal(gradient, results[0][1])
-
-
-@every_order
 def test_long_sequences_are_cut_by_position(feature_orders):
     case = training_case(feature_orders, lengths=(150, 9, 133))
     layout, objective = prepare(case)
@@ -229,41 +213,6 @@ def test_nothing_is_said_about_the_distance_from_an_optimum(capsys):
     assert ["above the optimum" in line for line in lines] == [True, True, False, False, False]
     assert ["weights to start from" in line for line in lines] == [True, True, False, False, False]
     assert [warning.filename for warning in caught] == [__file__] * 2
-
-
-def test_a_warm_start_goes_on_where_it_ended():
-    crf = fitted(warm_start=True)
-    end = crf.objective_history_[-1]
-    crf.fit(X, Y)
-    assert crf.n_iter_ == 0
-    np.testing.assert_allclose(crf.objective_history_, [end], rtol=1e-12)
-
-
-def test_sequence_weights_stand_for_repeats():
-    weight = np.resize([1.0, 2.0, 0.0], len(X))
-    chosen = np.repeat(np.arange(len(X)), weight.astype(int))
-    settings = {"objective": "local_feature_matching", "tol": 1e-7}
-    weighted = HighOrderCRF(**settings).fit(X, Y, sample_weight=weight)
-    repeated = HighOrderCRF(**settings).fit([X[n] for n in chosen], [Y[n] for n in chosen])
-    np.testing.assert_allclose(weighted.coef_.toarray(), repeated.coef_.toarray(), rtol=0, atol=1e-5)
-
-
-def test_clones_pickles_and_instances_are_the_same():
-    crf = fitted()
-    again = pickle.loads(pickle.dumps(crf))
-    np.testing.assert_array_equal(again.coef_.toarray(), crf.coef_.toarray())
-    np.testing.assert_array_equal(clone(crf).fit(X, Y).coef_.toarray(), crf.coef_.toarray())
-    own = clone(fitted(objective=LocalFeatureMatching(), solver=LBFGS()))
-    np.testing.assert_array_equal(own.fit(X, Y).coef_.toarray(), crf.coef_.toarray())
-    for one, other in zip(again.predict_marginals(X), crf.predict_marginals(X), strict=True):
-        np.testing.assert_array_equal(one, other)
-
-
-def test_grid_search_and_order_0():
-    with warnings.catch_warnings(action="error"):
-        settings = {"objective": ["likelihood", "local_feature_matching"], "max_order": [0, 1]}
-        search = GridSearchCV(HighOrderCRF(), settings, cv=2, error_score="raise").fit(X, Y)
-    assert not np.isnan(search.cv_results_["mean_test_score"]).any()
 
 
 def test_absolute_values_make_it_sparse():

@@ -7,7 +7,8 @@ from collections import Counter
 import numpy as np
 import pytest
 from internals import template_of
-from test_known import Enumeration, random_chain, random_segments, random_words, tags_of, with_random_weights
+from registry import tags_of, written
+from test_known import labellings_of, random_chain, random_segments, random_words, with_random_weights
 
 from sklearn_hocrf import Constraints, HighOrderCRF, HighOrderSemiCRF, make_pipeline
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
@@ -19,6 +20,15 @@ SCHEMES = ["runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"]
 
 
 # --- explanations -----------------------------------------------------------------------------------------------------
+
+
+class Enumeration:
+    """All labellings of one sequence, with their log probabilities, of which complete labellings are asked."""
+
+    def __init__(self, estimator, words):
+        self.labellings, scheme = labellings_of(estimator, len(words)), getattr(estimator, "scheme", None)
+        self.y = [list(s) if scheme is None else written(s, scheme) for s in self.labellings]
+        self.log_p = estimator.log_likelihood([words] * len(self.y), self.y)
 
 
 def token_intercepts(estimator):

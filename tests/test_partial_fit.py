@@ -1,6 +1,5 @@
 """Training on streams: partial_fit of both estimators, growing vocabularies and layouts, feature hashing."""
 
-import copy
 import pickle
 import warnings
 
@@ -109,30 +108,6 @@ def test_many_rounds_through_a_stream_come_to_the_optimum(estimator, solver):
     assert objective(best) < objective(crf) < 1.02 * objective(best)
 
 
-def test_one_batch_is_one_epoch_of_fit(crf):
-    fitted = quietly(clone(crf).set_params(max_iter=1), X, Y)
-    crf.partial_fit(X, Y)
-    np.testing.assert_allclose(crf.coef_.toarray(), fitted.coef_.toarray(), rtol=1e-12)
-    np.testing.assert_allclose(crf.objective_history_, fitted.objective_history_, rtol=1e-12)
-
-
-def test_same_seed_same_stream(crf):
-    one, two = stream(clone(crf)), stream(clone(crf).set_params(n_jobs=2))
-    np.testing.assert_array_equal(one.coef_.toarray(), two.coef_.toarray())
-    other = stream(clone(crf).set_params(random_state=1))
-    assert (one.pattern_coef_ != other.pattern_coef_).any()
-
-
-def test_a_pickled_stream_goes_on(crf):
-    for x, y in batches(40)[:2]:
-        crf.partial_fit(x, y)
-    copies = [pickle.loads(pickle.dumps(crf)), copy.deepcopy(crf)]
-    x, y = batches(40)[2]
-    crf.partial_fit(x, y)
-    for other in copies:
-        np.testing.assert_array_equal(other.partial_fit(x, y).coef_.toarray(), crf.coef_.toarray())
-
-
 def test_steps_fall_when_the_number_of_sequences_is_given():
     """m goes on from call to call: the last call moves the weights less than the first ones."""
     crf = HighOrderCRF(solver=SGD(n_sequences=120, average=False, random_state=0, step_size=0.3))
@@ -202,16 +177,6 @@ def test_features_of_segments():
     for start in range(0, 60, 20):
         crf.partial_fit(batch[start : start + 20], Y[start : start + 20], classes=CLASSES)
     assert crf.score(batch, Y[:60]) > 0.8
-
-
-def test_weights_of_sequences(crf):
-    weight = np.where(np.arange(30) % 3, 1.0, 0.0)
-    kept = np.flatnonzero(weight)
-    one = clone(crf).partial_fit(X[:30], Y[:30], sample_weight=weight)
-    two = clone(crf).partial_fit([X[i] for i in kept], [Y[i] for i in kept])
-    one.partial_fit(X[:30], Y[:30], sample_weight=weight)
-    two.partial_fit([X[i] for i in kept], [Y[i] for i in kept])
-    np.testing.assert_array_equal(one.coef_.toarray(), two.coef_.toarray())
 
 
 # ------------------------------------------------------------------------------------------------- classes and patterns

@@ -1,5 +1,6 @@
 """What ``verbose`` writes: not too often, and honest about what is left."""
 
+import io
 import math
 
 import numpy as np
@@ -8,6 +9,7 @@ from internals import Forecast, duration, lines_of, progress, write_line
 
 from sklearn_hocrf import HighOrderCRF
 from sklearn_hocrf.datasets import make_digit_words
+from sklearn_hocrf.model_selection import PenaltySearchCV
 from sklearn_hocrf.training import LBFGS, OWLQN, FrankWolfe, NewtonCG, Progress
 
 X, _, Y, _ = make_digit_words(60, 1, random_state=0)
@@ -29,6 +31,28 @@ def test_at_most_a_line_a_second(clock, capsys):
         written.append(write_line(str(number)))
     assert np.flatnonzero(written).tolist() == list(range(0, 100, 10))
     assert capsys.readouterr().err.split() == [str(number) for number in range(0, 100, 10)]
+
+
+class Broken(io.StringIO):
+    def write(self, text):
+        raise BrokenPipeError
+
+
+def closed():
+    stream = io.StringIO()
+    stream.close()
+    return stream
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("stream", [None, closed(), Broken()])
+def test_no_fit_is_lost_because_nobody_reads_its_progress(clock, monkeypatch, stream):
+    """sys.stderr is None in services and under pythonw."""
+    monkeypatch.setattr("sys.stderr", stream)
+    crf = HighOrderCRF(verbose=1, max_iter=3).fit(X, Y)
+    search = PenaltySearchCV(HighOrderCRF(max_iter=3), max_steps=1, cv=2, verbose=1)
+    assert crf.n_iter_ == 3
+    assert search.fit(X, Y).best_estimator_.n_iter_ == 3
 
 
 def test_last_lines_come_early_but_not_in_numbers(clock):

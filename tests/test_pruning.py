@@ -1,9 +1,7 @@
 """Pruning: lattices against enumeration, against the model of all labels, and as a parameter of the estimator."""
 
-import copy
 import itertools
 import math
-import pickle
 
 import numpy as np
 import oracle
@@ -463,21 +461,6 @@ def test_known_labels_choose_among_what_they_allow(data, pruned):
     assert (np.exp(some) <= np.array(p) + 1e-12).all()
 
 
-def test_other_answers(data, pruned):
-    X_test = data[2][:3]
-    asked = pruned.predict_nbest(X_test, 3), pruned.predict(X_test), pruned.entropy(X_test)
-    for best, labels, total in zip(*asked, strict=True):
-        assert best[0].labels.tolist() == labels.tolist()
-        assert len(best) == 3
-        assert total >= 0
-        assert best[0].log_probability >= best[1].log_probability >= best[2].log_probability
-    marginals = pruned.predict_marginals(X_test)
-    for drawn, row in zip(pruned.sample(X_test, 5, random_state=0), marginals, strict=True):
-        assert all((row[np.arange(len(z)), z] > 0).all() for z in drawn)
-    singles = pruned.pattern_marginals(X_test, [(label,) for label in pruned.classes_.tolist()])
-    np.testing.assert_allclose(np.concatenate(singles), np.concatenate(marginals), atol=1e-10)
-
-
 def test_sequences_without_a_legal_path_get_more_candidates():
     """Labels a and b look alike, c never does; but only c may come between two others."""
     rng = np.random.default_rng(0)
@@ -488,13 +471,6 @@ def test_sequences_without_a_legal_path_get_more_candidates():
     assert crf.predict([[["is a"], ["is a"], ["is a"]]])[0] in (["a", "b", "c"], ["b", "c", "a"], ["c", "a", "b"])
     with pytest.raises(ValueError, match="no labelling agrees with 'known'"):
         crf.predict([[["is a"], ["is a"]]], known=[["a", "a"]])
-
-
-@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda crf: pickle.loads(pickle.dumps(crf))])
-def test_copies(data, pruned, copied):
-    twin = copied(pruned)
-    assert all(map(np.array_equal, twin.predict(data[2]), pruned.predict(data[2])))
-    assert twin.pruning_recall_ == pruned.pruning_recall_
 
 
 def test_sparse_weights_and_tied_ones(data):
@@ -661,34 +637,6 @@ def test_labels_that_nothing_agrees_with(data):
 
 
 # --- stochastic solvers -----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("n_states", [1, None])
-@pytest.mark.parametrize("has_holes", [False, True])
-@pytest.mark.parametrize("form", ["dense", "sparse", "parts"])
-def test_minibatches_add_up(data, form, has_holes, n_states, limit_states):
-    limit_states(n_states)
-    rng = np.random.default_rng(2)
-    X, y = data[0][:12], [[*labels] for labels in data[1][:12]]
-    if form != "dense":
-        X = [[{"b": 1.0, f"{rows[t, 0]:.1f}": 1.0, f"{rows[t, 1]:.1f}": 0.5} for t in range(len(rows))] for rows in X]
-    parts = {label: [label % 2, label % 3 + 10] for label in range(8)} if form == "parts" else None
-    crf = HighOrderCRF(2, pruning=3, label_parts=parts)
-    problem = problem_of(crf, X, with_sets(y, range(8), rng) if has_holes else y)
-    objective = NegativeLogLikelihood().bind(problem)
-    w = rng.normal(size=objective.n_weights)
-    value, gradient = objective.value_gradient(w)
-    for batch_size in (1, 5, 12):
-        total, sums = 0.0, np.zeros(len(w))
-        for minibatch in objective.minibatches(batch_size, np.random.RandomState(0)):
-            seen = np.full(len(w), np.nan)  # only the weights that are touched are read
-            seen[minibatch.weights] = w[minibatch.weights]
-            one, derivatives = minibatch.value_gradient(seen)
-            total += one
-            np.add.at(sums, minibatch.weights, derivatives)
-            assert len(set(minibatch.weights.tolist())) == len(minibatch.weights)
-        assert total == pytest.approx(value, rel=1e-11)
-        np.testing.assert_allclose(sums, gradient, rtol=1e-9, atol=1e-10)
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

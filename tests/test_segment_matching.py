@@ -211,17 +211,6 @@ def test_segments_of_one_token_equal_the_chain():
     np.testing.assert_allclose(actual[1], gradient, rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.parametrize("features", ["plain", "all"])
-def test_any_number_of_threads_gives_the_same_bits(features):
-    layout, matching = prepare(make_case(6, np.random.default_rng(6).integers(0, 15, 70), features))
-    w = some_weights(layout)
-    value, gradient = matching.value_gradient(w, 1)
-    for n_jobs in (2, 3):
-        actual = matching.value_gradient(w, n_jobs)
-        assert actual[0] == value
-        np.testing.assert_array_equal(actual[1], gradient)
-
-
 def test_sequences_alone():
     case = make_case(7, [9, 20, 3])
     layout, matching = prepare(case)

@@ -15,7 +15,7 @@ from sklearn_hocrf.metrics import extract_segments
 from sklearn_hocrf.text import TokenizedText, convert_tags, spans_from_tags, tags_from_spans, tokenize
 
 # letters of all widths: two UTF-16 units, a combining accent, right to left, a lone surrogate, spaces
-ALPHABET = "ab1_ .-\n\t\u00a0é\u0301中א\U0001f600\U0001d400\ud83d"
+ALPHABET = "ab1_ .-\n\t\u00a0é\u0301中א\U0001f600\U0001d400\ud83d\u200c\u200d\u094d\u0915"
 TEXTS = st.lists(st.text(ALPHABET, max_size=20), max_size=4)
 LABELS = st.sampled_from(["A", "B", "_", "I-B", "\U0001f600"])
 
@@ -46,12 +46,35 @@ def touching(tokenized, spans):
 # -------------------------------------------------------------------------------------------------------------- tokens
 
 
+def words_of(text):
+    """Return the tokens, character by character."""
+    words, last = [], ""
+    for t, c in enumerate(text):
+        before, after = text[t - 1 : t], text[t + 1 : t + 2]
+        is_word = re.match(r"\w", c) is not None
+        is_mark = unicodedata.category(c)[0] == "M"
+        joins = c in "\u200c\u200d" and last == "word"
+        joins = joins and (unicodedata.category(before)[0] == "M" or re.match(r"\w", after or " ") or is_mark_of(after))
+        if (is_mark and last) or (last == "word" and (is_word or joins)):
+            words[-1] += c
+        elif not c.isspace():
+            words.append(c)
+            last = "word" if is_word else "other"
+        else:
+            last = ""
+    return words
+
+
+def is_mark_of(text):
+    return bool(text) and unicodedata.category(text)[0] == "M"
+
+
 @given(TEXTS)
 def test_tokens_are_their_characters(texts):
     tokenized = tokenize(texts)
     assert [tokens.text for tokens in tokenized] == texts
     for text, tokens in zip(texts, tokenized, strict=True):
-        assert [text[start:stop] for start, stop in tokens.offsets] == list(tokens) == re.findall(r"\w+|[^\w\s]", text)
+        assert [text[start:stop] for start, stop in tokens.offsets] == list(tokens) == words_of(text)
         assert tokens.offsets.shape == (len(tokens), 2)
         assert tokens.offsets.dtype == np.int64
         assert not tokens.offsets.flags.writeable
@@ -59,11 +82,60 @@ def test_tokens_are_their_characters(texts):
 
 def test_tokens_of_hard_texts():
     accent, emoji, nothing, spaces = tokenize(["cafe\u0301!", "a\U0001f600b", "", " \t\u00a0\n"])
-    assert list(accent) == ["cafe", "\u0301", "!"]
+    assert list(accent) == ["cafe\u0301", "!"]
     assert list(tokenize([unicodedata.normalize("NFC", accent.text)])[0]) == ["café", "!"]
     assert emoji.offsets.tolist() == [[0, 1], [1, 2], [2, 3]]
     assert list(nothing) == list(spaces) == []
     assert nothing.offsets.shape == spaces.offsets.shape == (0, 2)
+
+
+MARKED = {
+    "Hindi": "\u0926\u093f\u0932\u094d\u0932\u0940 \u092e\u0947\u0902",
+    "Tamil": "\u0b9a\u0bc6\u0ba9\u0bcd\u0ba9\u0bc8",
+    "Bengali": "\u09a2\u09be\u0995\u09be \u09b0\u200d\u09cd\u09af\u09be\u09ac",
+    "Khmer": "\u1797\u17d2\u1793\u17c6",
+    "Arabic": "\u0645\u064f\u062d\u064e\u0645\u0651\u064e\u062f",
+    "Hebrew": "\u05e9\u05b8\u05c1\u05dc\u05d5\u05b9\u05dd",
+    "Persian": "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645",
+    "Malayalam": "\u0d05\u0d35\u0d28\u0d4d\u200d \u0d35\u0d28\u0d4d\u0d28\u0d41",
+    "Sinhala": "\u0dc1\u0dca\u200d\u0dbb\u0dd3",
+    "Latin": "Jose\u0301 Mu\u0308ller",
+    "Thai": "\u0e17\u0e35\u0e48",
+}
+
+
+@pytest.mark.parametrize("language", MARKED)
+def test_marks_and_joiners_belong_to_words(language):
+    for form in "NFC", "NFD":
+        text = unicodedata.normalize(form, MARKED[language])
+        (tokens,) = tokenize([text + "."])
+        assert list(tokens) == [*text.split(), "."]
+
+
+def test_joiners_and_marks_elsewhere():
+    text = "a\u200d b\u200c.\u200dc \u0301 \u2764\ufe0f\U0001f468\u200d\U0001f469"
+    (tokens,) = tokenize([text])
+    expected = "a|\u200d|b|\u200c|.|\u200d|c|\u0301|\u2764\ufe0f|\U0001f468|\u200d|\U0001f469"
+    assert list(tokens) == expected.split("|")
+
+
+@pytest.mark.parametrize("misaligned", ["raise", "expand", "contract", "drop"])
+def test_spans_that_cut_a_letter_from_its_mark(misaligned):
+    text = "by Jose\u0301 M."
+    message = r"text 0: span \(3, 7, 'PER'\) cuts 'e' at character 7 from its mark U\+0301"
+    cut = tokenize([text], r"\w+|[^\w\s]")  # the tokens cut it, too
+    with pytest.raises(ValueError, match=f"{message}, as the tokens do"):
+        tags_from_spans(cut, [[(3, 7, "PER")]], misaligned=misaligned)
+    with pytest.raises(ValueError, match="cuts 'e' at character 7"):
+        tags_from_spans(cut, [[(7, 10, "PER")]], misaligned=misaligned)
+    assert tags_from_spans(cut, [[(3, 8, "PER")]], misaligned=misaligned) == [["O", "B-PER", "I-PER", "O", "O"]]
+    whole = tokenize([text])
+    if misaligned == "raise":
+        with pytest.raises(ValueError, match=f'{message}; misaligned="expand" takes the whole token'):
+            tags_from_spans(whole, [[(3, 7, "PER")]])
+    else:
+        expected = "B-PER" if misaligned == "expand" else "O"
+        assert tags_from_spans(whole, [[(3, 7, "PER")]], misaligned=misaligned) == [["O", expected, "O", "O"]]
 
 
 def test_tokenized_text_is_a_sequence():

@@ -1,5 +1,7 @@
 """Every form of X and y becomes the right batch, and every trap is an error that says where."""
 
+import copy
+import enum
 import math
 import os
 import pickle
@@ -33,8 +35,10 @@ from internals import (
 from scipy import sparse
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
-from sklearn_hocrf.metrics import segment_f1_score
+from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
+from sklearn_hocrf.metrics import segment_f1_score, token_accuracy_score
+from sklearn_hocrf.model_selection import CalibratedSequenceLabeler, PenaltySearchCV, cross_val_predict
+from sklearn_hocrf.text import convert_tags
 
 
 class HighOrderStub:
@@ -924,3 +928,69 @@ def test_messages_do_not_depend_on_the_seed_of_hashes():
     (messages,) = said
     assert "unknown label 'p'" in messages
     assert len(messages.splitlines()) == 4
+
+
+@pytest.mark.parametrize(
+    ("X", "where"),
+    [
+        (np.full((3, 2), 1j), "X"),
+        (np.full((1, 3, 2), 1j), "X"),
+        (sparse.csr_array(np.full((3, 2), 1j)), "X"),
+        ([[1j, 2], [2, 3], [1, 1]], "X"),
+        ([np.ones((1, 2)), np.full((2, 2), 1j)], "sequence 1 of X"),
+        ([sparse.csr_array(np.full((3, 2), 1j))], "sequence 0 of X"),
+        ([[[1j, 2], [2, 3], [1, 1]]], "sequence 0 of X"),
+    ],
+)
+def test_complex_numbers(X, where):
+    y = {1: [["a", "b", "a"]], 2: [["a"], ["b", "a"]]}.get(
+        X.shape[0] if hasattr(X, "shape") else len(X), ["a", "b", "a"]
+    )
+    with pytest.raises(
+        ValueError, match=f"^Complex data not supported: {where} has the type complex128; take real and"
+    ):
+        HighOrderCRF().fit(X, y)
+
+
+def test_labels_of_one_type_that_cannot_be_sorted():
+    tag = enum.Enum("tag", "NOUN VERB")
+    X, y = [[["a"], ["b"]], [["a"]]], [[tag.NOUN, tag.NOUN], [tag.VERB]]
+    with pytest.raises(
+        TypeError, match=r"VERB: 2> \(sequence 1, position 0\) and <tag.NOUN: 1> \(sequence 0, position 0"
+    ):
+        HighOrderCRF().fit(X, y)
+    message = (
+        r"sortable together, but <tag.(NOUN: 1> \(tag\) and <tag.VERB: 2>|VERB: 2> \(tag\) and <tag.NOUN: 1>) \(tag\)"
+    )
+    with pytest.raises(TypeError, match=message):
+        token_accuracy_score(y, y)
+
+
+def test_no_jobs():
+    X, y = [[["a"], ["b"]], [["a"]]], [["A", "B"], ["A"]]
+    crf = HighOrderCRF(max_iter=1, tol=1e9).fit(X, y)
+    for ask in (
+        lambda: HighOrderCRF(n_jobs=0).fit(X, y),
+        lambda: copy.copy(crf).set_params(n_jobs=0).predict_marginals(X),
+        lambda: PenaltySearchCV(crf, n_jobs=0).fit(X, y),
+        lambda: CalibratedSequenceLabeler(crf, n_jobs=0).fit(X, y),
+        lambda: cross_val_predict(crf, X, y, cv=2, n_jobs=0),
+    ):
+        with pytest.raises(ValueError, match=r"n_jobs.* must be an int.*[gG]ot 0"):
+            ask()
+
+
+@pytest.mark.parametrize("name", ["iobes", "IOBES"])
+def test_other_names_of_schemes(name):
+    y = [["B-A", "E-A"]]
+    X = [[["a"], ["b"]]]
+    for ask in (
+        lambda: HighOrderCRF(constraints=name).fit(X, y),
+        lambda: HighOrderSemiCRF(scheme=name).fit(X, y),
+        lambda: SegmentFeatureExtractor(scheme=name).fit(X, y),
+        lambda: segment_f1_score(y, y, scheme=name),
+        lambda: convert_tags(y, name, "bio"),
+    ):
+        with pytest.raises(ValueError, match=f"[gG]ot '{name}'|IOBES is 'bioes'.* Got '{name}'") as caught:
+            ask()
+        assert "IOBES is 'bioes'" in str(caught.value)

@@ -13,6 +13,7 @@ from cases import cases, to_batch, to_layout
 from hypothesis import given
 from hypothesis import strategies as st
 from internals import BEGIN, SequenceBatch, TokenBlock, match_prefixes, tie_weights, weight_groups, with_blocks
+from registry import values_of
 from segment_cases import segment_cases, to_segment_batch, to_segment_layout
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -30,37 +31,15 @@ SENTENCES = [[WORDS[i] for i in RNG.integers(6, size=n)] for n in (5, 3, 6, 1, 4
 X = [[[f"w={word}", f"end={word[-1]}", "bias"] for word in words] for words in SENTENCES]
 Y = [[LABELS[word] if RNG.random() < 0.8 else "N" for word in words] for words in SENTENCES]
 SIGMA = {("features", 0): 2.0, "w=": 0.5, ("w=the", 1): 0.3, ("patterns", 1): 4.0, ("patterns", 7): 9.0, None: 1.0}
-L1 = {"end=": 0.15, ("patterns", 2): 0.4, None: 0.05}
 BOTH = pytest.mark.parametrize("estimator", [HighOrderCRF, HighOrderSemiCRF])
 MODEL = {"max_order": 2, "feature_order": {"w=": 1}}
-
-
-def value_for(mapping, name, order):
-    """Return the value of a mapping for a weight, or None: the rules, one after the other; ``name`` None: a pattern."""
-    if name is None:
-        return mapping.get(("patterns", order), mapping.get(None))
-    for stop in range(len(name), -1, -1):
-        prefix = name[:stop]
-        if prefix not in ("features", "patterns") and (prefix, order) in mapping:
-            return mapping[prefix, order]
-        if prefix in mapping:
-            return mapping[prefix]
-    return mapping.get(("features", order), mapping.get(None))
-
-
-def values_for(mapping, layout, names):
-    lengths = layout.patterns.lengths
-    pairs = zip(layout.pair_feature, layout.pair_pattern, strict=True)
-    return [value_for(mapping, names[f], lengths[z] - 1) for f, z in pairs] + [
-        value_for(mapping, None, lengths[z] - 1) for z in [*layout.token_labels, *layout.bias_pattern]
-    ]
 
 
 def penalty_of(crf, sigma_reg=SIGMA, l1_reg=None):
     """Return the penalty by weight, for the layout of a fit that has kept all weights."""
     layout, names = crf._layout, crf.feature_names_in_
-    precision = (1.0 / np.array(values_for(sigma_reg, layout, names))) ** 2
-    return L2(precision) if l1_reg is None else ElasticNet(precision, values_for(l1_reg, layout, names))
+    precision = (1.0 / np.array(values_of(sigma_reg, layout, names))) ** 2
+    return L2(precision) if l1_reg is None else ElasticNet(precision, values_of(l1_reg, layout, names))
 
 
 # --- which key covers a weight ----------------------------------------------------------------------------------------
@@ -76,7 +55,7 @@ KEYS = st.one_of(
 def test_which_key_covers_a_weight(case, keys, data):
     layout, _ = to_layout(case)
     names = data.draw(st.lists(NAMES, min_size=layout.n_features, max_size=layout.n_features))
-    expected = values_for({key: index for index, key in enumerate(keys)}, layout, names)
+    expected = values_of({key: index for index, key in enumerate(keys)}, layout, names)
     found = weight_groups(layout, np.array(names, dtype=object), keys)
     assert found.tolist() == [-1 if index is None else index for index in expected]
 
@@ -119,59 +98,6 @@ def test_many_weights_take_no_loop():
 
 
 # --- the estimators ---------------------------------------------------------------------------------------------------
-
-
-@BOTH
-@pytest.mark.parametrize(
-    "parameters",
-    [
-        {"solver": "lbfgs"},
-        {"solver": "newton-cg"},
-        {"l1_reg": L1},
-        {"solver": "sgd", "max_iter": 6},
-        {"solver": "adagrad", "max_iter": 6, "l1_reg": L1},
-        {"objective": "local_feature_matching"},
-        {"objective": "hinge", "max_iter": 6},
-    ],
-    ids=lambda parameters: "-".join(str(value)[:12] for value in parameters.values()),
-)
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_training_is_that_of_the_penalty_by_weight(estimator, parameters):
-    layout_of = estimator(sigma_reg=SIGMA, max_iter=0, **MODEL).fit(X, Y)
-    mapping = estimator(sigma_reg=SIGMA, random_state=0, **MODEL, **parameters).fit(X, Y)
-    penalty = penalty_of(layout_of, l1_reg=parameters.get("l1_reg"))
-    parameters = {name: value for name, value in parameters.items() if name != "l1_reg"}
-    if isinstance(penalty, ElasticNet) and "solver" not in parameters:
-        parameters["solver"] = "owlqn"
-    given = estimator(penalty=penalty, random_state=0, **MODEL, **parameters).fit(X, Y)
-    np.testing.assert_array_equal(mapping._weights, given._weights)
-    assert np.abs(mapping._weights).max() > 0.05
-    np.testing.assert_array_equal(mapping.objective_history_, given.objective_history_)
-    assert mapping.optimality_gap_ == given.optimality_gap_
-    plain = estimator(sigma_reg=1.0, random_state=0, **MODEL, **parameters).fit(X, Y)
-    assert plain.objective_history_[-1] != pytest.approx(mapping.objective_history_[-1], rel=1e-3)
-
-
-@BOTH
-@pytest.mark.parametrize("solver", [LBFGS, NewtonCG, OWLQN])
-def test_the_optimum_by_hand(estimator, solver):
-    """The value is that of the likelihood and the rules, and no step along a weight lowers it."""
-    l1_reg, solver = L1 if solver is OWLQN else 0.0, solver(tol=1e-6)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sklearn_hocrf._structure.layout.WeightLayout.pruned", lambda layout, weights: (layout, weights))
-        crf = estimator(sigma_reg=SIGMA, l1_reg=l1_reg, solver=solver, **MODEL).fit(X, Y)
-    names, w = crf.feature_names_in_, crf._weights
-    precision = np.array(values_for(SIGMA, crf._layout, names)) ** -2.0
-    strength = np.array(values_for(l1_reg or {None: 0.0}, crf._layout, names))
-
-    def value(w):
-        other = copy.copy(crf)
-        other._fitted = crf._fitted._replace(weights=w)
-        return -other.log_likelihood(X, Y).sum() + (precision * w**2 / 2 + strength * np.abs(w)).sum()
-
-    assert value(w) == pytest.approx(crf.objective_history_[-1], rel=1e-9)
-    for unit in np.eye(len(w)):
-        assert min(value(w + 1e-3 * unit), value(w - 1e-3 * unit)) > value(w) - 1e-9
 
 
 @BOTH

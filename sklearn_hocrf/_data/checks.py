@@ -21,6 +21,7 @@ __all__ = [
     "unmasked",
 ]
 
+NAMES_ELSEWHERE = "IOBES is 'bioes', IOB2 'bio', IOB 'iob1'"  # of schemes
 IGNORED = -100  # the label of tokens without one in Hugging Face's libraries
 
 
@@ -53,7 +54,8 @@ def _sorted_text(members) -> str:
 def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
     """Raise a ValueError unless a setting has one of its values."""
     if not isinstance(value, str) or value not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {short(value)}")
+        elsewhere = f" ({NAMES_ELSEWHERE})" if "bioes" in choices else ""
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {short(value)}{elsewhere}")
 
 
 def finite_number(value: Any, where: str, what: str) -> float:

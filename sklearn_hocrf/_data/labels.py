@@ -111,7 +111,9 @@ def _sorted_objects(labels, offsets):
         for t in ignored:
             raise no_label(IGNORED, position_name(offsets, t)) from None
         first = labels[0]
-        other = next((t for t, label in enumerate(labels) if type(label) is not type(first)), 0)
+        others = [t for t, label in enumerate(labels) if type(label) is not type(first)]
+        others += [t for t, label in enumerate(labels) if label != first]  # one type, such as Enum
+        other = others[0]
         raise TypeError(
             f"labels must be sortable together, but {short(labels[other])} ({position_name(offsets, other)}) and "
             f"{short(first)} ({position_name(offsets, 0)}) are not: {error}"

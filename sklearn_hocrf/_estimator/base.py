@@ -59,6 +59,7 @@ from .fitting import (
     without_zeros,
 )
 from .label_parts import compile_label_parts
+from .names_elsewhere import NamesElsewhere, answering
 from .parameters import MAPPINGS, PARAMETER_CONSTRAINTS, check_parameters, resolve_feature_orders
 from .partial_fit import PartialFitMixin
 from .patterns import ObservedPatterns, pattern_labels, select_patterns
@@ -73,7 +74,14 @@ _CRITERION = ("objective", "penalty", "sigma_reg", "l1_reg", "constraints")  # w
 
 
 class BaseSequenceLabeler(
-    VersionMixin, PredictionsMixin, AnswersMixin, PartialFitMixin, CallbacksMixin, BaseEstimator, metaclass=ABCMeta
+    NamesElsewhere,
+    VersionMixin,
+    PredictionsMixin,
+    AnswersMixin,
+    PartialFitMixin,
+    CallbacksMixin,
+    BaseEstimator,
+    metaclass=ABCMeta,
 ):
     """Fit, predict and score of a penalised sequence model; see :class:`~sklearn_hocrf.HighOrderCRF`.
 
@@ -146,13 +154,16 @@ class BaseSequenceLabeler(
 
     # --- fit ----------------------------------------------------------------------------------------------------------
 
+    @answering
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the model to labelled sequences.
 
         A plain 2-D X, such as a data frame of a time series, with a 1-D y is read as n sequences of one token, not as
-        one sequence. The model is then multinomial logistic regression. To fit one sequence, use ``fit([X], [y])``; to
-        fit several, one for each value of a column, use ``fit([rows for _, rows in frame.groupby("series")], ...)``.
+        one sequence. The model is then multinomial logistic regression; a warning says so where the index of X has
+        times, or where neighbouring rows have the same label far more often than by chance, as in a recording. To fit
+        one sequence, use ``fit([X], [y])``; to fit several, one for each value of a column, use ``fit([rows for _, rows
+        in frame.groupby("series")], ...)``.
 
         Parameters
         ----------
@@ -189,7 +200,8 @@ class BaseSequenceLabeler(
             it.
         UserWarning
             If the label patterns have more than a million labels in total and may take much time or memory. The warning
-            precedes the work and estimates both. Also if y labels less than a tenth of the tokens.
+            precedes the work and estimates both. Also if y labels less than a tenth of the tokens, and if the rows of a
+            plain 2-D X seem to be one sequence.
 
         Notes
         -----
@@ -254,9 +266,11 @@ class BaseSequenceLabeler(
         data = sequences.with_targets(targets, rules, parts).with_runs()
         if data.runs is not None and self._family is SEGMENTS:
             return data  # segments with gaps between them are not neighbours
+        codes, offsets = self._family.label_sequences(targets.labelling, data.batch)
+        if data.runs is None:
+            sequences.warn_of_one_recording(codes)
         if not rules.forbidden and rules.borders is None:
             return data
-        codes, offsets = self._family.label_sequences(targets.labelling, data.batch)
         origin = np.repeat(data.batch.offsets[:-1], np.diff(offsets))
         runs = LabelRuns(codes, offsets, targets.starts - origin, sequences.numbers)
         refuse_breaches(rules, self.constraints, targets.labels, runs)

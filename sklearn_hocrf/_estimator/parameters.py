@@ -12,7 +12,7 @@ from .._data.checks import short
 from .._data.schemes import PREFIXES
 from .._structure.weight_groups import match_prefixes, unmatched
 from .._validation import warn_user
-from .._validation._sklearn import HasMethods, Interval, StrOptions
+from .._validation._sklearn import N_JOBS, HasMethods, Interval, StrOptions
 from .compatibility import has_l1
 from .constraints import Constraints, check_constraints
 from .fitting import OBJECTIVES, SOLVERS
@@ -46,7 +46,7 @@ PARAMETER_CONSTRAINTS: dict[str, Any] = {
     "max_iter": [Interval(Integral, 0, None, closed="left")],
     "tol": [Interval(Real, 0, None, closed="left")],
     "warm_start": ["boolean"],
-    "n_jobs": [Integral, None],
+    "n_jobs": N_JOBS,
     "verbose": ["verbose"],
     "random_state": ["random_state"],
 }

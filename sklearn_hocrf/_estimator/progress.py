@@ -6,16 +6,23 @@ import math
 import sys
 import time
 from collections import deque
+from contextlib import suppress
 
 import numpy as np
 
 from .._solvers import Progress, SolverReport
 
-__all__ = ["STARTING", "ProgressLines", "lines_of", "write_line"]
+__all__ = ["STARTING", "ProgressLines", "lines_of", "tell", "write_line"]
 
 STARTING = "training of the weights to start from"  # name of a part
 SECONDS_BETWEEN_LINES = 1.0  # of the whole process, at the least
 _next = -math.inf  # time of the next line
+
+
+def tell(text: str) -> None:
+    """Write a line to stderr, which may be absent, closed or a broken pipe: no reason to lose a fit."""
+    with suppress(AttributeError, OSError, ValueError):
+        sys.stderr.write(f"{text}\n")
 
 
 def write_line(text: str, is_last: bool = False) -> bool:
@@ -28,7 +35,7 @@ def write_line(text: str, is_last: bool = False) -> bool:
     if now < _next - (SECONDS_BETWEEN_LINES if is_last else 0.0):
         return False
     _next = max(now, _next) + SECONDS_BETWEEN_LINES
-    sys.stderr.write(f"{text}\n")
+    tell(text)
     return True
 
 

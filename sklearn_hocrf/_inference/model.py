@@ -211,7 +211,9 @@ class Model(metaclass=ABCMeta):
         of the labellings of the plan, which by default is the plan of the batch.
         """
         scores, n_scores = self._log_scores(batch, labelling)
-        return np.bincount(np.repeat(np.arange(len(batch)), n_scores), weights=scores, minlength=len(batch))
+        of_token = np.repeat(np.arange(len(batch)), n_scores)
+        # of no tokens, numpy counts in integers, which cannot be -inf
+        return np.bincount(of_token, weights=scores, minlength=len(batch)).astype(np.float64, copy=False)
 
     @abstractmethod
     def label_codes(self, labelling: Any) -> np.ndarray:

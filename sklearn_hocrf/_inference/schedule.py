@@ -446,6 +446,8 @@ def threads_for(n_jobs: int | None = None) -> int:
     which does not apply to a single process: in workers and in the sending process, None means 1, and -1 all processors
     of this machine.
     """
+    if n_jobs == 0:
+        raise ValueError("n_jobs must be an integer other than 0, or None, got 0")
     if n_jobs == 1 or isinstance(get_active_backend()[0], _BACKENDS_OF_THIS_MACHINE):
         return effective_n_jobs(n_jobs)
     with parallel_config(backend="threading", n_jobs=1):

@@ -2,7 +2,8 @@
 
 A cache only saves time. Numba's own cache raises an error if no folder is writable, if the disk is full or if a cache
 file is damaged; here the kernel is compiled again instead, and one warning explains how to set a folder. Numba's cache
-reads only writable folders; here read-only folders are read as well, such as those in a container image. In a terminal
+reads only writable folders; here read-only folders are read as well, such as those in a container image. Index files
+are pickles, which run code: a folder that somebody else may write to is not used. In a terminal
 or a notebook, a message reports that kernels are being compiled, because that takes seconds.
 
 Numba keys the disk cache of a kernel on the time of the kernel's own file: machine code of called kernels in other
@@ -15,6 +16,7 @@ import hashlib
 import math
 import os
 import re
+import stat
 import sys
 import time
 import warnings
@@ -51,6 +53,61 @@ def _open_cache(function):
         return _NoCache(function, error)
 
 
+class _Danger(OSError):
+    """A folder that somebody else may write to."""
+
+
+def _check_owner(locator):
+    """Raise unless nobody but this user, root and those who may change this file can write to a folder."""
+    folder, named = locator.get_cache_path(), numba.config.CACHE_DIR
+    within = bool(named) and os.path.realpath(os.path.dirname(folder)) == os.path.realpath(named)
+    if reason := _danger(folder, named if within else None):
+        if within and not _dangers:
+            _dangers.append(reason)
+        raise _Danger(reason)
+
+
+_dangers: list[str] = []  # of the folder that the user has named
+
+
+@functools.cache
+def _danger(folder, named):
+    """Return why a folder, or the one in which it was made for the user, is not safe, or an empty text."""
+    if not hasattr(os, "geteuid"):  # Windows
+        return ""
+    code = os.stat(os.path.dirname(__file__))  # who may change the code needs no cache to run some
+    for path in filter(None, (folder, named)):
+        found = os.stat(path)
+        group_may = found.st_mode & stat.S_IWGRP and not _is_of_one(found)
+        if found.st_uid not in (0, os.geteuid(), code.st_uid):
+            reason = f"it belongs to the user {found.st_uid}"
+        elif path == named and found.st_mode & stat.S_ISVTX:  # others cannot replace what we have made there
+            continue
+        elif found.st_mode & ~code.st_mode & stat.S_IWOTH:
+            reason = "everybody may write to it"
+        elif group_may and not (code.st_mode & stat.S_IWGRP and code.st_gid == found.st_gid):
+            reason = f"the group {found.st_gid} may write to it"
+        else:
+            continue
+        return (
+            f"The folder {path} of compiled kernels is not used, because {reason}, and files there are run as code: "
+            "remove the right (chmod go-w), or set the environment variable NUMBA_CACHE_DIR to a folder of your own"
+        )
+    return ""
+
+
+def _is_of_one(found):
+    """Return whether the group of a folder is root's or that of its owner alone, as many systems make for each user."""
+    try:
+        import grp
+        import pwd
+
+        group, user = grp.getgrgid(found.st_gid), pwd.getpwuid(found.st_uid).pw_name
+    except (ImportError, KeyError):
+        return found.st_gid == 0
+    return found.st_gid == 0 or (group.gr_name == user and set(group.gr_mem) <= {user})
+
+
 def _load_from_readable(function, writable, sig, target_context):
     """Return a compiled kernel from a folder that comes before the writable one in numba's order, or None."""
     for cache_class in _reading_caches():
@@ -77,6 +134,7 @@ def _reading_caches():
 
 def _check_folder(locator):
     os.listdir(locator.get_cache_path())
+    _check_owner(locator)
 
 
 def _stamp(cache, function):
@@ -151,6 +209,7 @@ class _NoCache(NullCache):
         self._function, self._reason = function, reason
 
     def load_overload(self, sig, target_context):
+        _warn_of_danger()
         kernel = _load_from_readable(self._function, None, sig, target_context)
         if kernel is None:
             waiting.begin("about 10 s")  # nothing ahead, which could not be kept
@@ -161,8 +220,24 @@ class _NoCache(NullCache):
         _warn(self._reason)
 
 
+class _Writer:
+    """Mixin of numba's places: those that somebody else may write to are passed over."""
+
+    def ensure_cache_path(self):
+        super().ensure_cache_path()
+        _check_owner(self)
+
+
+def _writing_impl():
+    impl = FunctionCache._impl_class
+    writers = [type("Writer", (_Writer, locator), {}) for locator in impl._locator_classes]
+    return type("WritingImpl", (impl,), {"_locator_classes": writers})
+
+
 class _Cache(_FastCache):
     """Numba's cache of one kernel; a failed read leads to compilation, a failed write is ignored."""
+
+    _impl_class = _writing_impl()
 
     def __init__(self, function):
         super().__init__(function)
@@ -170,6 +245,7 @@ class _Cache(_FastCache):
         _stamp(self, function)
 
     def load_overload(self, sig, target_context):
+        _warn_of_danger()
         try:
             kernel = super().load_overload(sig, target_context)
         except Exception:  # reading a damaged pickle may raise anything
@@ -208,9 +284,10 @@ class _Waiting:
     def begin(self, how_long):
         now = time.monotonic()
         is_first, self._last = now >= self._last + self.pause, now
-        if self.is_told and is_first and _is_watched(sys.stderr):
-            sys.stderr.write(f"sklearn_hocrf: compiling kernels, {how_long}\n")
-            sys.stderr.flush()
+        with suppress(OSError, ValueError):  # a closed stream, or one that nobody reads
+            if self.is_told and is_first and _is_watched(sys.stderr):
+                sys.stderr.write(f"sklearn_hocrf: compiling kernels, {how_long}\n")
+                sys.stderr.flush()
 
     def end(self):
         self._last = time.monotonic()
@@ -226,6 +303,14 @@ def _is_watched(stream):
 
 
 _warned = False
+
+
+def _warn_of_danger():
+    """Warn of a folder that is not safe, instead of one that cannot be written, once per process."""
+    global _warned
+    if _dangers and not _warned:
+        _warned = True
+        warnings.warn(_dangers[0], UserWarning, stacklevel=2)
 
 
 def _warn(reason):

@@ -134,6 +134,32 @@ class TrainingSequences(NamedTuple):
     sequence_weight: np.ndarray | None  # (n_sequences,) float64; None: all 1
     is_used: np.ndarray | None  # (n_sequences,) bool: weights are positive; None: all are
     vocabulary: Vocabulary | None = None  # of attribute names; not yet in ``features``
+    has_times: bool = False  # X was a plain table whose index has times in order
+
+    def warn_of_one_recording(self, codes) -> None:
+        """Warn if the rows of a plain 2-D X seem to be one sequence: by their index, or by the labels of neighbours.
+
+        Neighbours have the same label far more often than by chance, by six standard deviations and half of the
+        changes, and labels come back, unlike those of sorted rows. Pairs are treated as those of drawn labels.
+        """
+        n_changes, n_pairs = int(np.count_nonzero(codes[1:] != codes[:-1])), len(codes) - 1
+        if self.form != "table" or n_pairs < 1:
+            return
+        share = np.bincount(codes) / len(codes)
+        same, thrice = (share**2).sum(), (share**3).sum()
+        expected = n_pairs * (1.0 - same)
+        deviation = np.sqrt(n_pairs * (same * (1.0 - same) + 2.0 * (thrice - same**2)))
+        is_rare = n_changes < min(expected / 2.0, expected - 6.0 * deviation)
+        reason = "its index has times in order"
+        if not self.has_times:
+            if not is_rare or n_changes < np.count_nonzero(share):
+                return
+            percent = 100.0 * (1.0 - n_changes / n_pairs)
+            reason = f"{percent:.1f} % of the rows have the label of the row before, {100.0 * same:.1f} % by chance"
+        warn_user(
+            f"X is a plain table, so its {len(codes)} rows are as many sequences of one token, without neighbours; but "
+            f"{reason}. Is it one sequence? Use fit([X], [y]), and predict([X])"
+        )
 
     @property
     def numbers(self) -> np.ndarray:
@@ -170,9 +196,14 @@ def read_training_sequences(estimator, X, sample_weight=None) -> TrainingSequenc
     form = input_form(X)
     batch, features = _read_training_sequences(estimator, X, form)
     weight, is_used = _check_training_batch(batch, sample_weight)
-    return TrainingSequences(
-        batch, form, features._replace(vocabulary=None), weight, is_used, vocabulary=features.vocabulary
-    )
+    space = features._replace(vocabulary=None)
+    return TrainingSequences(batch, form, space, weight, is_used, features.vocabulary, _has_times(X))
+
+
+def _has_times(X) -> bool:
+    """Return whether X is a data frame whose index has times in order."""
+    index: Any = getattr(X, "index", None)
+    return getattr(getattr(index, "dtype", None), "kind", "") == "M" and bool(index.is_monotonic_increasing)
 
 
 def read_more_sequences(estimator, X, sample_weight=None) -> TrainingSequences:

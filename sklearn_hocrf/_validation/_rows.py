@@ -33,6 +33,7 @@ def check_table(X, estimator, **options):
         _refuse_ragged_table(X)
     if sparse.issparse(X):
         refuse_broken(X)
+        _refuse_complex(X)
     else:
         refuse_masked(X)
         try:
@@ -40,6 +41,7 @@ def check_table(X, estimator, **options):
         except ValueError:  # rows of one length that contain more than numbers
             _refuse_nested_table(X)
             raise
+        _refuse_complex(array)
         try:
             refuse_text(array)
         except TypeError as error:
@@ -58,6 +60,16 @@ def check_table(X, estimator, **options):
     if matrix.shape[1] > MAX_FEATURES:
         raise ValueError(f"X has {matrix.shape[1]} features, but at most {MAX_FEATURES} are possible")
     return matrix
+
+
+def _refuse_complex(array, sequence=None):
+    """Raise if an array or a sparse matrix has complex numbers; scikit-learn's checks require the first words."""
+    if array.dtype.kind == "c":
+        where = "" if sequence is None else f"sequence {sequence} of "
+        raise ValueError(
+            f"Complex data not supported: {where}X has the type {array.dtype}; take real and imaginary parts, or "
+            "magnitudes and angles, as features"
+        )
 
 
 def _as_objects_if_text(rows) -> np.ndarray:
@@ -127,6 +139,7 @@ def _row_block(sequence, n):
     """Return one sequence as an array or sparse matrix of shape (T, n_features), or None if it has no tokens."""
     if sparse.issparse(sequence):
         refuse_broken(sequence, f"sequence {n} of X")
+        _refuse_complex(sequence, n)
         return sparse.csr_array(sequence)
     refuse_non_sequence(sequence, n)
     refuse_masked(sequence, n)
@@ -142,6 +155,7 @@ def _row_block(sequence, n):
     if block.ndim != 2:
         _refuse_ragged(sequence, n)
         raise ValueError(f"sequence {n} of X has {block.ndim} dimensions, but must have 2: position and feature")
+    _refuse_complex(block, n)
     return block if block.dtype.kind in "biufc" else _numbers(block, n)
 
 

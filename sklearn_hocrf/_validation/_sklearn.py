@@ -5,6 +5,7 @@ Also its decorators, with the type hints that they lack: decorated functions kee
 
 from collections.abc import Callable
 from copy import copy
+from numbers import Integral
 from typing import Any, TypeVar
 
 from sklearn.base import _fit_context
@@ -16,7 +17,10 @@ from sklearn.utils.validation import _check_method_params as check_method_params
 from sklearn.utils.validation import _check_sample_weight as check_sample_weight
 from sklearn.utils.validation import _get_feature_names as get_feature_names
 
+from .._data.checks import NAMES_ELSEWHERE
+
 __all__ = [
+    "N_JOBS",
     "HasMethods",
     "Interval",
     "Options",
@@ -30,6 +34,7 @@ __all__ = [
 ]
 
 _Method = TypeVar("_Method", bound=Callable)
+N_JOBS = [Interval(Integral, None, -1, closed="right"), Interval(Integral, 1, None, closed="left"), None]
 
 
 class Options(_Options):
@@ -38,7 +43,8 @@ class Options(_Options):
     def __str__(self) -> str:
         listed = copy(self)
         listed.options = sorted(self.options)
-        return _Options.__str__(listed)
+        elsewhere = f" ({NAMES_ELSEWHERE})" if "bioes" in self.options else ""
+        return _Options.__str__(listed) + elsewhere
 
 
 class StrOptions(Options):

@@ -16,6 +16,8 @@ from ._lines import LINE_END, MAX_LINE, check_encoding, read_lines
 __all__ = ["dump_conll", "load_conll"]
 
 ABSENT = "_"
+N_CONLLU = 10  # columns of CoNLL-U
+NO_WORD = re.compile(r"[0-9]+[-.][0-9]+")  # a range of words, or an empty node
 BLANKS = re.compile("[ \t]+")  # not str.split(): U+00A0 and U+3000 are parts of tokens
 
 
@@ -57,6 +59,9 @@ def load_conll(
     return_X_y: bool = False,
 ) -> Bunch | tuple[list[list[dict[str, str]]], list[list[str]]]:
     """Load a file in the format of the CoNLL shared tasks: a token per line, an empty line between sequences.
+
+    In CoNLL-U, which has ten columns, of which the first numbers the words 1, 2, 3 ..., the lines of ranges (1-2) and
+    of empty nodes (3.1) are left out. It needs ``separator="\\t"`` and ``comment="#"``.
 
     Parameters
     ----------
@@ -160,7 +165,14 @@ def _read_columns(
         sequences.append(tokens)
     if not sequences:
         raise ValueError(f"{path} contains no sequences")
-    return sequences
+    return list(map(_words, sequences)) if n_columns == N_CONLLU else sequences
+
+
+def _words(tokens: list[list[str]]) -> list[list[str]]:
+    """Return the words of a sentence in CoNLL-U; all tokens, if their first column does not number the others."""
+    words = [fields for fields in tokens if not NO_WORD.fullmatch(fields[0])]
+    are_numbered = [fields[0] for fields in words] == [str(number + 1) for number in range(len(words))]
+    return words if words and are_numbered else tokens
 
 
 def _split_fields(line: str, separator: str | None) -> list[str]:

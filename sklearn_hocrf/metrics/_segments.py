@@ -186,8 +186,9 @@ def sorted_union(*collections: Iterable[Hashable]) -> list:
     try:
         return sorted(union)
     except TypeError as error:
-        examples = {type(label): label for label in union}
-        some = " and ".join(f"{label!r:.60} ({kind.__name__})" for kind, label in list(examples.items())[:2])
+        by_type = {type(label): label for label in union}  # or all of one type, such as Enum
+        examples = list(dict.fromkeys([*by_type.values(), *sorted(union, key=repr)]))[:2]
+        some = " and ".join(f"{label!r:.60} ({type(label).__name__})" for label in examples)
         raise TypeError(f"the labels of y_true and y_pred must be sortable together, but {some} are not") from error
 
 

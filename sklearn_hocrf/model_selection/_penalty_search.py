@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import sys
 import time
 from collections.abc import Callable, Sequence
 from numbers import Integral, Real
@@ -21,12 +20,13 @@ from sklearn.utils.parallel import Parallel, delayed
 from .._estimator.base import BaseSequenceLabeler
 from .._estimator.callbacks import CallbacksMixin, SearchTasks
 from .._estimator.course import Course
+from .._estimator.progress import tell
 from .._persistence import VersionMixin
 from .._settings import check
 from .._solvers import SearchEnd, minimize_in_box, one_blas_thread
 from .._validation import TrainingData, check_sequence_weight, warn_user
 from .._validation._delegation import MethodsOfModel
-from .._validation._sklearn import Interval, StrOptions, fit_context
+from .._validation._sklearn import N_JOBS, Interval, StrOptions, fit_context
 from .._validation._splits import indexable_sequences, splits_of
 from ._fold import FoldStep
 from ._groups import WeightGroups, check_keys, check_searchable, column_name
@@ -211,7 +211,7 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
         "max_steps": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "refit": ["boolean"],
-        "n_jobs": [Integral, None],
+        "n_jobs": N_JOBS,
         "verbose": ["verbose"],
     }
 
@@ -408,9 +408,7 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
     def _write(self, steps: list[_Step]) -> None:
         step = steps[-1]
         sigma = ", ".join(f"{column_name(key)} {value:.3g}" for key, value in step.sigma.items())
-        sys.stderr.write(
-            f"PenaltySearchCV: order {step.order}, step {len(steps)}, score {step.score:.6f}, sigma: {sigma}\n"
-        )
+        tell(f"PenaltySearchCV: order {step.order}, step {len(steps)}, score {step.score:.6f}, sigma: {sigma}")
 
     def _warn_of_steps(self, steps: list[_Step]) -> None:
         for key, sigma in steps[_best_index(steps)].sigma.items():

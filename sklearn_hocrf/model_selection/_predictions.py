@@ -13,6 +13,7 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, proces
 from sklearn.utils.parallel import Parallel, delayed
 
 from .._data.checks import short
+from .._settings import check
 from .._validation import warn_user
 from .._validation._sklearn import check_method_params, safe_indexing
 from .._validation._splits import indexable_sequences, splits_of
@@ -109,6 +110,7 @@ def cross_val_predict(
     >>> cross_val_predict(HighOrderCRF(), X, y, cv=2, method_params={"known": known})
     [['wet', 'wet'], ['wet'], ['dry', 'wet', 'dry'], ['wet', 'dry']]
     """
+    check(n_jobs != 0, "n_jobs", "an integer other than 0, or None", n_jobs)
     X, y = indexable_sequences(X, y)
     n_sequences = X.shape[0] if hasattr(X, "shape") else len(X)
     cv = check_cv(cv, y, classifier=is_classifier(estimator))

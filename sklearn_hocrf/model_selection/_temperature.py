@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from inspect import signature
-from numbers import Integral
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -25,7 +24,14 @@ from .._persistence import VersionMixin
 from .._solvers import zero_of_slope
 from .._validation import check_sequence_weight, warn_user
 from .._validation._delegation import MethodsOfModel, model_inside
-from .._validation._sklearn import HasMethods, StrOptions, check_method_params, fit_context, safe_indexing
+from .._validation._sklearn import (
+    N_JOBS,
+    HasMethods,
+    StrOptions,
+    check_method_params,
+    fit_context,
+    safe_indexing,
+)
 from .._validation._splits import indexable_sequences, splits_of
 
 __all__ = ["CalibratedSequenceLabeler", "check_labeler", "refuse_no_probabilities"]
@@ -134,7 +140,7 @@ class CalibratedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin
         "estimator": [HasMethods("fit")],
         "method": [StrOptions({"temperature"})],
         "cv": ["cv_object"],
-        "n_jobs": [Integral, None],
+        "n_jobs": N_JOBS,
     }
 
     def __init__(self, estimator: Any, *, method: str = "temperature", cv: Any = 5, n_jobs: int | None = None) -> None:

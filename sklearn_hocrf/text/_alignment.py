@@ -24,7 +24,7 @@ from .._data.schemes import (
 )
 from .._data.segments import Segments
 from ..metrics import extract_segments
-from ._tokens import TokenizedText, check_tokenized
+from ._tokens import TokenizedText, check_tokenized, is_mark
 
 __all__ = ["spans_from_tags", "tags_from_spans"]
 
@@ -81,8 +81,8 @@ def tags_from_spans(
         If a span is not (start, stop, label), or its label is not a string although tags need one.
     ValueError
         If spans overlap, end after the text or cross the end of a sentence, if the label of a span is "O", if
-        `misaligned` is "raise" and a span cuts a token or does not end at one, or if "runs" would join two spans. The
-        message names text and span.
+        `misaligned` is "raise" and a span cuts a token or does not end at one, if both span and tokens cut a letter
+        from its combining mark, or if "runs" would join two spans. The message names text and span.
 
     See Also
     --------
@@ -194,6 +194,8 @@ def _tokens_of_span(text: Text, span: Span, misaligned: str) -> tuple[int, int]:
     inside = bisect_left(text.start, start), bisect_right(text.stop, stop)
     first, end = touched
     if first < end and text.start[first] == start and text.stop[end - 1] == stop:
+        if cut := _cut_mark(text.text, start, stop):
+            raise ValueError(f"{text.where}: span {short(span)} {cut}, as the tokens do: cut texts between letters")
         return touched
     if misaligned == "raise":
         raise ValueError(f"{text.where}: span {short(span)} {_fault(text, start, stop, touched)}")
@@ -204,6 +206,8 @@ def _fault(text: Text, start: int, stop: int, touched: tuple[int, int]) -> str:
     first, end = touched
     if first >= end:
         return 'has no token; misaligned="drop" omits it'
+    if cut := _cut_mark(text.text, start, stop):
+        return f'{cut}; misaligned="expand" takes the whole token'
     for t in (first, end - 1):
         if text.start[t] < start or text.stop[t] > stop:
             return f'cuts the token {text.token(t)}; misaligned="expand" takes the whole token'
@@ -211,6 +215,14 @@ def _fault(text: Text, start: int, stop: int, touched: tuple[int, int]) -> str:
         f'begins or ends between tokens; misaligned="expand" takes its tokens, ({text.start[first]}, '
         f"{text.stop[end - 1]})"
     )
+
+
+def _cut_mark(text: str, start: int, stop: int) -> str:
+    """Return how a span cuts a character from its combining mark, or an empty text."""
+    for t in (start, stop):
+        if 0 < t < len(text) and is_mark(text[t]) and not text[t - 1].isspace():
+            return f"cuts {text[t - 1]!r} at character {t} from its mark U+{ord(text[t]):04X}"
+    return ""
 
 
 def labels_of_segments(segments: list[list[Span]], lengths: list[int], scheme: str) -> list[list]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from numbers import Integral
 from typing import Any
 
@@ -12,7 +14,9 @@ import numpy as np
 from .._data.arrays import freeze
 from .._data.checks import short
 
-__all__ = ["TokenizedText", "check_tokenized", "tokenize"]
+__all__ = ["TokenizedText", "check_tokenized", "is_mark", "tokenize"]
+
+JOINERS = "\u200c\u200d"  # ZWNJ, as in Persian; ZWJ, as in Sinhala and Malayalam
 
 # a regular expression, compiled or not, or a function from a text to (start, stop) of each part
 Finder = str | Any | Callable[[str], Iterable[tuple[int, int]]]
@@ -118,7 +122,7 @@ def _read_offsets(offsets: Any, n_characters: int) -> np.ndarray:
 
 
 def tokenize(
-    texts: Iterable[str], pattern: Finder = r"\w+|[^\w\s]", *, sentences: Finder | None = None
+    texts: Iterable[str], pattern: Finder | None = None, *, sentences: Finder | None = None
 ) -> list[TokenizedText]:
     r"""Cut texts into tokens with character offsets.
 
@@ -126,10 +130,10 @@ def tokenize(
     ----------
     texts : iterable of str
         The texts.
-    pattern : str, compiled pattern or callable, default=r"\w+|[^\w\s]"
+    pattern : str, compiled pattern, callable or None, default=None
         A regular expression (of :mod:`re` or the package regex) whose matches are the tokens; or a function that
-        returns (start, stop) of each token of a text, such as the ``span_tokenize`` of NLTK's tokenizers. By default
-        tokens are runs of letters, digits and underscores, and single other characters.
+        returns (start, stop) of each token of a text, such as the ``span_tokenize`` of NLTK's tokenizers. None: tokens
+        are runs of letters, digits and underscores, and single other characters, each with its combining marks.
     sentences : str, compiled pattern, callable or None, default=None
         The same for sentences, each of which becomes a sequence; ``r".+"`` makes each line a sentence. Text outside all
         sentences is not tokenised. None: each text is one sequence.
@@ -154,9 +158,9 @@ def tokenize(
 
     Notes
     -----
-    Combining characters, such as the vowel signs of Devanagari or separate accents, are not letters for :mod:`re`:
-    normalise texts (``unicodedata.normalize("NFC", text)``) before they are annotated, or pass a pattern of the package
-    regex, ``regex.compile(r"[\w\p{M}]+|[^\w\s]")``.
+    Combining marks, such as the vowel signs of Devanagari, the points of Hebrew or separate accents, belong to the
+    character before them, and the joiners ZWJ and ZWNJ between letters to the word. For :mod:`re`, marks are not
+    letters: a pattern of your own cuts such words, unless it is one of the package regex with ``[\w\p{M}]+``.
 
     Examples
     --------
@@ -171,7 +175,7 @@ def tokenize(
     """
     if isinstance(texts, (str, bytes)):
         raise TypeError(f"texts must be a list of texts, got a {type(texts).__name__}; for one text: [text]")
-    find_tokens = _finder(pattern, "pattern")
+    find_tokens = _words if pattern is None else _finder(pattern, "pattern")
     find_sentences = None if sentences is None else _finder(sentences, "sentences")
     tokenized: list[TokenizedText] = []
     for n, text in enumerate(texts):
@@ -184,6 +188,25 @@ def tokenize(
             offsets = np.array(found, dtype=np.int64).reshape(-1, 2) + start
             tokenized.append(TokenizedText(text, offsets, number))
     return tokenized
+
+
+def is_mark(character: str) -> bool:
+    """Return whether a character belongs to the one before it: an accent, a vowel sign, a point."""
+    return unicodedata.category(character)[0] == "M"
+
+
+def _words(text: str) -> Iterable[tuple[int, int]]:
+    """Return the range of each run of letters, digits and underscores, and of each other character, with its marks."""
+    marks = "" if text.isascii() else "".join(sorted(filter(is_mark, set(text))))
+    return (match.span() for match in _word_pattern(marks).finditer(text))
+
+
+@lru_cache(maxsize=256)
+def _word_pattern(marks: str) -> re.Pattern:
+    """Return the pattern of words in texts with the given marks, of which :mod:`re` has no class."""
+    if not marks:
+        return re.compile(rf"\w(?:\w|[{JOINERS}](?=\w))*|[^\w\s]")
+    return re.compile(rf"\w(?:[\w{marks}]|[{JOINERS}](?=[\w{marks}])|(?<=[{marks}])[{JOINERS}])*|[^\w\s][{marks}]*")
 
 
 def _finder(finder: Finder, name: str) -> Callable[[str], Iterable[tuple[int, int]]]:

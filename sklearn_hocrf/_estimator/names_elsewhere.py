@@ -1,0 +1,107 @@
+"""Names of sklearn-crfsuite: whoever types one is told ours.
+
+Constructors, ``set_params``, ``fit`` and attributes answer; a name that is in none of the tables fails as in any class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+__all__ = ["NamesElsewhere", "answering"]
+
+_NOTHING = "there is no such setting, and none is needed"
+PARAMETERS = {
+    "algorithm": 'solver="lbfgs" or "sgd"',
+    "c1": "l1_reg, the same number",
+    "c2": "sigma_reg, which is (2 * c2) ** -0.5",
+    "max_iterations": "max_iter",
+    "epsilon": "tol, which bounds the distance from the optimum",
+    "delta": "tol, which bounds the distance from the optimum",
+    "min_freq": "min_count",
+    "all_possible_states": "all_pairs=True",
+    "all_possible_transitions": 'patterns="all"',
+    "model_filename": "pickle, skops or tagger.export_tagger",
+    "keep_tempfiles": "pickle, skops or tagger.export_tagger",
+    **dict.fromkeys(("num_memories", "linesearch", "max_linesearch", "period", "trainer_cls"), "solver"),
+    **dict.fromkeys(
+        (f"calibration_{name}" for name in ("eta", "rate", "samples", "candidates", "max_trials")), "solver"
+    ),
+    **dict.fromkeys(("pa_type", "c", "error_sensitive", "averaging", "variance", "gamma"), _NOTHING),
+}
+FIT = {"X_dev": "callback.EarlyStopping(X_dev, y_dev)", "y_dev": "callback.EarlyStopping(X_dev, y_dev)"}
+ATTRIBUTES = {
+    "state_features_": "coef_, or inspection.weights(crf, order=0)",
+    "transition_features_": "pattern_coef_ with patterns_, or inspection.weights(crf, order=1)",
+    "attributes_": "feature_names_in_",
+    "num_attributes_": "n_features_in_",
+    "size_": "n_parameters_",
+    "training_log_": "objective_history_",
+    "modelfile": "tagger.export_tagger",
+    "tagger_": "tagger.export_tagger, which writes a file for tagger.Tagger",
+    "predict_single": "predict([x])[0]",
+    "predict_marginals_single": "predict_marginals([x])[0], an array whose columns are classes_",
+}
+_Method = TypeVar("_Method", bound=Callable)
+
+
+def _answer(owner: str, names: Iterable[str], table: dict[str, str]) -> str | None:
+    """Return what to say about the first of some names that is in a table; None if none is."""
+    for name in names:
+        if name in table:
+            return (
+                f"{owner} has no {name}, a name of sklearn-crfsuite; here: {table[name]} "
+                "(docs/guide/migration.md has all names)"
+            )
+    return None
+
+
+def answering(fit: _Method) -> _Method:
+    """Return the method ``fit`` such that it answers to held-out data, as sklearn-crfsuite's takes."""
+
+    @wraps(fit)
+    def method(self: Any, *args: Any, **options: Any) -> Any:
+        if answer := _answer(f"{type(self).__name__}.fit", ["X_dev"] if len(args) > 3 else options, FIT):
+            raise TypeError(answer)
+        return fit(self, *args, **options)
+
+    return method  # type: ignore[return-value]
+
+
+class NamesElsewhere:
+    """Answer to names of sklearn-crfsuite; list this mixin before ``BaseEstimator``."""
+
+    if not TYPE_CHECKING:  # type checkers know the names that exist
+
+        def __new__(cls, *args, **parameters):
+            if answer := _answer(cls.__name__, parameters, PARAMETERS):
+                raise TypeError(answer)
+            return super().__new__(cls)
+
+        def __getattr__(self, name):
+            if answer := _answer(type(self).__name__, [name], ATTRIBUTES):
+                raise AttributeError(answer)
+            return object.__getattribute__(self, name)  # raises the error of the property, or of any object
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters of the estimator.
+
+        Parameters
+        ----------
+        **params : dict
+            New values by name.
+
+        Returns
+        -------
+        self : object
+            The estimator.
+
+        Raises
+        ------
+        ValueError
+            For a name that is no parameter.
+        """
+        if answer := _answer(type(self).__name__, params, PARAMETERS):
+            raise ValueError(answer)
+        return super().set_params(**params)  # type: ignore[misc]

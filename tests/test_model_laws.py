@@ -1,0 +1,456 @@
+"""Laws that hold for models of every kind: each of ``registry.KINDS`` is asked each of them."""
+
+import copy
+import itertools
+import pickle
+import warnings
+
+import joblib
+import numpy as np
+import pytest
+import registry
+import skops.io
+from fuzz import definitions
+from internals import LocalFeatureMatching, NegativeLogLikelihood
+from registry import GROUPS, KINDS, NEW, STREAMS, asked, fitted, labellings, problem_of
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV
+
+from sklearn_hocrf import TRUSTED_TYPES, HighOrderCRF
+from sklearn_hocrf.model_selection import PenaltySearchCV
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning", "ignore:no feature name")
+
+
+def kinds(*without):
+    """Parametrise a law by the kinds that are made for all of it."""
+    names = [name for name, kind in KINDS.items() if not {*without} & {*kind.without}]
+    return pytest.mark.parametrize("name", names)
+
+
+def close(found, expected, atol):
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=atol)
+
+
+# --- answers, by enumeration ----------------------------------------------------------------------------------------
+
+
+@kinds()
+@pytest.mark.parametrize("number", range(len(NEW)))
+def test_answers_are_those_of_all_labellings(name, number):
+    """Scores by the fitted weights and the definitions of features, in plain Python, make every answer."""
+    every, crf = labellings(name, number), asked(name)
+    p, X, slack = np.exp(every.log_p), every.X(1), every.tolerance
+    close(crf.log_likelihood(every.X(len(p)), every.y), every.log_p, 100 * slack)
+    best = every.y.index(crf.predict(X)[0])
+    assert every.scores[best] >= every.scores.max() - slack
+    marginals = crf.predict_marginals(X)[0]
+    close(marginals, every.token_table(p), 10 * slack)
+    close(marginals.sum(axis=1), 1.0, 1e-12)
+    np.testing.assert_array_equal(crf.predict_proba(X)[0], marginals)
+    patterns = [*crf.patterns_[-2:], *itertools.product(registry.labels_of(crf)[:2], repeat=3)]
+    close(crf.pattern_marginals(X, patterns)[0], every.pattern_table(patterns, p), 10 * slack)
+    assert crf.pattern_marginals(X, [])[0].shape == (len(every.words), 0)
+    close(crf.entropy(X)[0], -sum(p[p > 0] * every.log_p[p > 0]), 100 * slack)
+    candidates = crf.predict_nbest(X, 7)[0]
+    close([one.log_probability for one in candidates], np.sort(every.log_p)[::-1][:7], 100 * slack)
+    found = [every.y.index(one.labels) for one in candidates]
+    assert len(set(found)) == len(found)
+    close(every.log_p[found], [one.log_probability for one in candidates], 100 * slack)
+    drawn = crf.sample(X, 30, random_state=number)[0]
+    assert all(every.log_p[every.y.index(labels)] > -700 for labels in drawn)
+    if not isinstance(crf, HighOrderCRF):
+        of_segments = every.segment_table(p)
+        table = crf.predict_segments(X, threshold=0)[0]
+        listed = {row[:3]: row[3] for row in table.tolist()}
+        assert {one for one, q in of_segments.items() if q > 1e-9} <= listed.keys() <= of_segments.keys()
+        close([listed[one] for one in listed], [of_segments[one] for one in listed], 10 * slack)
+        np.testing.assert_array_equal(crf.predict_segments(X, threshold=0.1)[0], table[table["probability"] >= 0.1])
+        outside = () if crf.scheme in ("runs", "segments") else ("O",)
+        assert crf.predict_segments(X) == [[s for s in every.segments[best] if s[2] not in outside]]
+
+
+@kinds("known")
+def test_what_is_known_leaves_the_labellings_that_agree(name):
+    rng, crf, n = np.random.default_rng(7), asked(name), 12
+    n_inside = 0
+    for number in 0, 3:
+        every = labellings(name, number)
+        drawn = [every.draw_known(rng) for _ in range(n)]
+        X, known, slack = every.X(n), [entries for entries, _ in drawn], 10 * every.tolerance
+        expected = np.array([np.logaddexp.reduce(every.log_p[agrees]) for _, agrees in drawn])
+        close(crf.log_likelihood(X, known), expected, 10 * slack)
+        n_inside += int(((expected < -1e-3) & (expected > -100)).sum())
+        best, marginals = crf.predict(X, known=known), crf.predict_marginals(X, known=known)
+        patterns, entropies = crf.patterns_[-2:], crf.entropy(X, known=known)
+        ends = crf.pattern_marginals(X, patterns, known=known)
+        for i, (_, agrees) in enumerate(drawn):
+            p = every.given(agrees)
+            chosen = every.y.index(best[i])
+            assert agrees[chosen]
+            assert every.scores[chosen] >= every.scores[agrees].max() - slack
+            close(marginals[i], every.token_table(p), slack)
+            close(ends[i], every.pattern_table(patterns, p), slack)
+            close(entropies[i], -sum(p[p > 0] * np.log(p[p > 0])), 10 * slack)
+        if not isinstance(crf, HighOrderCRF):
+            for table, (_, agrees) in zip(crf.predict_segments(X, threshold=0, known=known), drawn, strict=True):
+                of_segments = every.segment_table(every.given(agrees))
+                listed = {row[:3]: row[3] for row in table.tolist()}
+                assert {one for one, q in of_segments.items() if q > 1e-9} <= listed.keys()
+                close([listed[one] for one in listed], [of_segments.get(one, 0.0) for one in listed], slack)
+    assert n_inside > 3 or KINDS[name].scale > 10
+    assert crf.predict(X, known=[None] * n) == crf.predict(X)
+    close(crf.log_likelihood(X, [None] * n), 0.0, 0.0)
+
+
+@kinds()
+def test_a_batch_equals_its_sequences_one_by_one(name):
+    """In any order; ``test_one_sequence`` compares the bits."""
+    crf, words = asked(name), [*NEW, *registry.WORDS, *NEW[:2]]
+    alone = [answers(crf, KINDS[name].X([own])) for own in words]
+    for order in range(16), range(15, -1, -1):
+        together = answers(crf, KINDS[name].X([words[n] for n in order]))
+        for place, n in enumerate(order):
+            for found, expected in zip(together, alone[n], strict=True):
+                if isinstance(expected[0], (list, str)):
+                    assert found[place] == expected[0]
+                else:
+                    np.testing.assert_allclose(found[place], expected[0], rtol=1e-12, atol=1e-14)
+
+
+def answers(crf, X):
+    """Return what a model says about sequences: the best labellings, those after them, and probabilities."""
+    best = crf.predict(X)
+    after = [[one.labels for one in candidates] for candidates in crf.predict_nbest(X, 2)]
+    return best, after, crf.predict_marginals(X), crf.log_likelihood(X, best)
+
+
+def assert_same(found, expected):
+    """Compare answers to the last bit."""
+    for one, other in zip(found, expected, strict=True):
+        assert [np.asarray(part, dtype=object).tolist() for part in one] == [
+            np.asarray(part, dtype=object).tolist() for part in other
+        ]
+
+
+@kinds()
+def test_empty_sequences_get_empty_answers(name):
+    crf, kind = asked(name), KINDS[name]
+    first, none = kind.X([NEW[0]]), [] if kind.reader != "table" else np.empty((0, 3))
+    given = [first[0], none, []] if isinstance(first, list) else kind.X([NEW[0], [], []])
+    classes, best = len(crf.classes_), crf.predict(first)[0]
+    assert crf.predict(given) == [best, [], []]
+    assert [table.shape for table in crf.predict_marginals(given)] == [(3, classes), (0, classes), (0, classes)]
+    assert [table.shape for table in crf.pattern_marginals(given, crf.patterns_[-1:])] == [(3, 1), (0, 1), (0, 1)]
+    np.testing.assert_array_equal(crf.log_likelihood(given, [best, [], []])[1:], 0.0)
+    np.testing.assert_array_equal(crf.entropy(given)[1:], 0.0)
+    assert crf.score(given, [best, [], []]) == 1.0
+    assert [part[0][:2] for part in crf.predict_nbest(given, 2)[1:]] == [([], 0.0)] * 2
+    assert crf.sample(given, 2, random_state=0)[1:] == [[[], []]] * 2
+    if not isinstance(crf, HighOrderCRF):
+        assert [len(table) for table in crf.predict_segments(given, threshold=0.5)][1:] == [0, 0]
+        assert crf.predict_segments(given)[1:] == [[], []]
+    for n in range(3):
+        nothing = kind.X([[]] * n) if not isinstance(first, list) else [[]] * n
+        assert crf.predict(nothing) == [[]] * n
+        assert [table.shape for table in crf.predict_marginals(nothing)] == [(0, classes)] * n
+        assert crf.log_likelihood(nothing, [[]] * n).shape == (n,)
+        with pytest.raises(ValueError, match="no tokens"):
+            crf.score(nothing, [[]] * n)
+
+
+# --- the function that is minimised ---------------------------------------------------------------------------------
+
+
+def objective_of(name, **changes):
+    """Return the objective of a kind's training data; ``changes`` are words, y, sample_weight and n_jobs."""
+    kind = KINDS[name]
+    estimator = copy.deepcopy(kind.estimator).set_params(n_jobs=changes.get("n_jobs"))
+    words, y = changes.get("words", kind.chosen(registry.WORDS)), changes.get("y", kind.y())
+    problem = problem_of(estimator, kind.X(words), y, changes.get("sample_weight"))
+    criterion = NegativeLogLikelihood if "likelihood" not in kind.without else LocalFeatureMatching
+    return criterion().bind(problem)
+
+
+def some_weights(objective, scale=1.0):
+    return scale * np.random.default_rng(1).normal(size=objective.problem.n_weights)
+
+
+def weights_of_sequences(name):
+    return np.random.default_rng(2).uniform(0.5, 2.0, len(KINDS[name].y()))
+
+
+@kinds("likelihood")
+def test_the_objective_is_the_log_likelihood(name):
+    """Also of labels with holes; what the log-likelihood is, enumeration has shown."""
+    crf, weight = copy.deepcopy(fitted(name)), weights_of_sequences(name)
+    problem = problem_of(crf, KINDS[name].X(), KINDS[name].y(), weight)
+    objective = NegativeLogLikelihood().bind(problem)
+    if problem.layout.n_weights != len(crf._weights):  # of weights that were 0 none is left
+        return
+    if crf.__dict__.get("pruning") is None:
+        w = some_weights(objective, KINDS[name].scale)
+        crf._keep(crf._fitted._replace(weights=w))
+        value = -weight @ crf.log_likelihood(KINDS[name].X(), KINDS[name].y())
+        assert objective.value(w) == pytest.approx(value, rel=1e-11)
+        assert objective.value_gradient(w)[0] == pytest.approx(value, rel=1e-11)
+
+
+@kinds()
+def test_gradients_are_those_of_central_differences(name):
+    objective = objective_of(name, sample_weight=weights_of_sequences(name))
+    w, rng = some_weights(objective, 0.5), np.random.default_rng(3)
+    before = w.copy()
+    gradient = objective.value_gradient(w)[1]
+    np.testing.assert_array_equal(w, before)
+    units = np.eye(len(w))[rng.choice(len(w), min(8, len(w)), replace=False)]
+    for direction in [*rng.normal(size=(4, len(w))), *units]:
+        ends = [objective.value_gradient(w + step * direction)[0] for step in (1e-5, -1e-5)]
+        assert gradient @ direction == pytest.approx((ends[0] - ends[1]) / 2e-5, rel=1e-6, abs=1e-6)
+
+
+@kinds("hessp")
+def test_products_of_the_hessian_are_differences_of_gradients(name):
+    objective = objective_of(name, sample_weight=weights_of_sequences(name))
+    w, direction = some_weights(objective, 0.5), np.random.default_rng(4).normal(size=objective.problem.n_weights)
+    ends = [objective.value_gradient(w + step * direction)[1] for step in (1e-5, -1e-5)]
+    close(objective.hessp(w, direction), (ends[0] - ends[1]) / 2e-5, 1e-5 * max(1.0, np.abs(ends).max()))
+
+
+@kinds("parts")
+def test_minibatches_and_parts_add_up(name):
+    """Each sequence is in one minibatch, which reads no weight but those it names."""
+    objective = objective_of(name, sample_weight=weights_of_sequences(name))
+    w = some_weights(objective)
+    value, gradient = objective.value_gradient(w)
+    for batch_size in (1, 3, 100):
+        total, sums = 0.0, np.zeros(len(w))
+        for part in objective.minibatches(batch_size, np.random.RandomState(0)):
+            seen = np.full(len(w), np.nan)
+            seen[part.weights] = w[part.weights]
+            one, derivatives = part.value_gradient(seen)
+            assert len(set(part.weights.tolist())) == len(part.weights)
+            assert part.n_sequences <= batch_size
+            total, sums[part.weights] = total + one, sums[part.weights] + derivatives
+        assert total == pytest.approx(value, rel=1e-10)
+        close(sums, gradient, 1e-9)
+    halves = [objective.part(np.arange(start, objective.n_sequences, 2)) for start in (0, 1)]
+    assert sum(half.value(w) for half in halves) == pytest.approx(value, rel=1e-11)
+    close(sum(half.value_gradient(w)[1] for half in halves), gradient, 1e-9)
+
+
+@kinds("weights")
+def test_weight_two_is_the_sequence_twice_and_weight_zero_its_absence(name):
+    kind = KINDS[name]
+    words, y = kind.chosen(registry.WORDS), kind.y()
+    weight = np.array([2, 3, 0, 1, 1, 0, 2, 1, 1, 1])[: len(words)]
+    strange = ["z"] * len(words[2])  # names that no other sequence has
+    given = objective_of(name, words=[*words[:2], strange, *words[3:]], y=y, sample_weight=weight)
+    chosen = np.repeat(np.arange(len(words)), weight)
+    same = objective_of(name, words=[words[n] for n in chosen], y=[y[n] for n in chosen])
+    w = some_weights(given)
+    for one, other in zip(given.value_gradient(w), same.value_gradient(w), strict=True):
+        close(one, other, 1e-9)
+
+
+@kinds()
+def test_the_fit_ends_at_the_optimum_and_reports_it(name):
+    """The penalty by the rules of its parameters; the distance from the optimum, by the shortest subgradient."""
+    kind = KINDS[name]
+    crf = kind.fit(tol=1e-5, max_iter=3000)
+    objective = objective_of(name)
+    w = registry.kept(crf)(objective.problem, registry.labels_of(crf))
+    value, gradient = objective.value_gradient(w)
+    names = getattr(crf, "feature_names_in_", np.arange(crf.n_features_in_)).tolist()
+    precision = np.array(registry.values_of(crf.sigma_reg, objective.problem.layout, names)) ** -2.0
+    strength = np.array(registry.values_of(crf.l1_reg, objective.problem.layout, names))
+    value += precision @ w**2 / 2 + strength @ np.abs(w)
+    assert crf.objective_history_[-1] == pytest.approx(value, rel=1e-9)
+    assert len(crf.objective_history_) == crf.n_iter_ + 1
+    assert crf.objective_history_[-1] < crf.objective_history_[0]
+    shortest = definitions.shortest_subgradient(w, gradient + precision * w, strength)
+    gap = 0.5 * shortest @ (shortest / precision)
+    assert gap <= 1.01e-10 * value
+    if kind.holes or "likelihood" in kind.without:
+        assert crf.optimality_gap_ == np.inf
+    else:
+        assert crf.optimality_gap_ == pytest.approx(gap, rel=0.1, abs=1e-14)
+    assert (np.count_nonzero(w) < len(w)) == bool(strength.any())
+    assert np.count_nonzero(w) == np.count_nonzero(crf._weights)
+
+
+@kinds("weights")
+def test_other_names_of_labels_give_the_same_answers(name):
+    """P and Q change their names, and so their order."""
+    kind, swap = KINDS[name], str.maketrans("PQ", "QP")
+    crf = kind.fit(tol=1e-7, max_iter=3000)
+    renamed = clone(kind.estimator).set_params(**registry.renamed(kind.estimator, swap), tol=1e-7, max_iter=3000)
+    renamed.fit(kind.X(), registry.rename(kind.y(), swap))
+    X = kind.X(NEW)
+    assert registry.rename(renamed.predict(X), swap) == crf.predict(X)
+    order = [renamed.classes_.tolist().index(registry.rename(label, swap)) for label in crf.classes_.tolist()]
+    for one, other in zip(renamed.predict_marginals(X), crf.predict_marginals(X), strict=True):
+        np.testing.assert_allclose(one[:, order], other, atol=1e-4)
+
+
+# --- ways to train --------------------------------------------------------------------------------------------------
+
+
+def assert_same_model(one, other, X):
+    """Compare all fitted attributes and some answers to the last bit."""
+    for name in ("coef_", "part_coef_", "pattern_coef_", "token_intercept_", "objective_history_", "classes_"):
+        ours, theirs = (getattr(model, name, None) for model in (one, other))
+        np.testing.assert_array_equal(*(part.toarray() if hasattr(part, "tocsr") else part for part in (ours, theirs)))
+    for name in ("patterns_", "n_iter_", "optimality_gap_", "n_features_in_", "segment_length_", "pruning_recall_"):
+        assert getattr(one, name, None) == getattr(other, name, None)
+    assert_same(answers(one, X), answers(other, X))
+
+
+@kinds()
+def test_any_number_of_threads_gives_the_same_bits(name):
+    kind, found = KINDS[name], []
+    assert_same_model(kind.fit(n_jobs=2), fitted(name), kind.X(NEW))
+    for n_jobs in (1, 2, 3):
+        objective = objective_of(name, words=kind.chosen(registry.WORDS) * 12, y=kind.y() * 12, n_jobs=n_jobs)
+        value, gradient = objective.value_gradient(some_weights(objective))
+        found.append((value, gradient.tobytes()))
+    assert found[0] == found[1] == found[2]
+    crf, X = copy.deepcopy(asked(name)), kind.X(NEW * 20)
+    for ask in (
+        lambda: crf.sample(X, 3, random_state=0),
+        lambda: crf.entropy(X).tolist(),
+        lambda: str(answers(crf, X)),
+    ):
+        found = [[crf.set_params(n_jobs=n), ask()][1] for n in (1, 2)]
+        assert found[0] == found[1]
+    assert kind.scale > 10 or crf.sample(X, 3, random_state=1) != crf.sample(X, 3, random_state=0)
+
+
+def through_joblib(model, folder):
+    joblib.dump(model, folder / "model.joblib")
+    return joblib.load(folder / "model.joblib", mmap_mode="r")
+
+
+COPIES = {
+    "pickle": lambda model, _: pickle.loads(pickle.dumps(model)),
+    "copy": lambda model, _: copy.copy(model),
+    "deepcopy": lambda model, _: copy.deepcopy(model),
+    "joblib": through_joblib,
+    "skops": lambda model, _: skops.io.loads(skops.io.dumps(model), trusted=[*TRUSTED_TYPES, "registry.parts_of"]),
+}
+
+
+@kinds()
+@pytest.mark.parametrize("way", COPIES)
+def test_copies_are_the_model(name, way, tmp_path):
+    twin = COPIES[way](fitted(name), tmp_path)
+    assert vars(twin).keys() == vars(fitted(name)).keys()
+    assert repr(twin) == repr(fitted(name))
+    assert_same_model(twin, fitted(name), KINDS[name].X(NEW))
+
+
+@kinds()
+def test_fits_leave_parameters_and_data_alone_and_forget_earlier_ones(name):
+    kind = KINDS[name]
+    crf, X, y = copy.deepcopy(kind.estimator), kind.X(), kind.y()
+    before = pickle.dumps((X, y, crf.get_params()))
+    assert crf.fit(X, y) is crf
+    assert pickle.dumps((X, y, crf.get_params())) == before
+    crf.fit(X[:3] if isinstance(X, list) else X[[0, 1, 2]], y[:3])
+    assert_same_model(crf.fit(X, y), fitted(name), kind.X(NEW))
+    answers(crf, kind.X(NEW))
+    other = crf.set_params(max_order=7, sigma_reg=9.0, feature_order=0, patterns="all", n_jobs=2, constraints=None)
+    assert_same_model(other, fitted(name), kind.X(NEW))  # parameters set after fit
+    unfitted = clone(crf)
+    assert unfitted.get_params().keys() == crf.get_params().keys()
+    for ask in ("predict", "predict_marginals", "predict_proba", "predict_nbest", "sample", "entropy"):
+        with pytest.raises(NotFittedError):
+            getattr(unfitted, ask)(X)
+
+
+@kinds()
+def test_refused_data_change_nothing(name):
+    """An X of other features, lengths or numbers is refused in fit, and in answers, by a model that stays as it was."""
+    kind = KINDS[name]
+    crf, X, y = copy.deepcopy(fitted(name)), kind.X(), kind.y()
+    before = dict(vars(crf))
+    for bad_X, bad_y in (
+        ([], []),
+        (X, y[:-1]),
+        (X, [*y[:-1], [*y[-1], y[-1][-1]]]),
+        (kind.X([*kind.chosen(registry.WORDS)[:-1], []]), [*y[:-1], []]),
+        ([np.full((len(words), 3), np.nan) for words in kind.chosen(registry.WORDS)], y),
+        ([[None] * len(words) for words in kind.chosen(registry.WORDS)], y),
+        (X, None),
+    ):
+        with pytest.raises((ValueError, TypeError), match="."):
+            crf.fit(bad_X, bad_y)
+    with pytest.raises(ValueError, match="sample_weight"):
+        crf.fit(X, y, sample_weight=[1.0])
+    for bad in ([np.ones((2, 99))], [np.full((2, crf.n_features_in_), np.inf)], [[None]], "text", 3.0, None):
+        with pytest.raises((ValueError, TypeError), match="."):
+            crf.predict(bad)
+    assert vars(crf).keys() == before.keys()
+    assert all(vars(crf)[key] is value for key, value in before.items())
+
+
+@kinds()
+def test_a_warm_start_stays_where_training_ended(name):
+    crf = KINDS[name].fit(warm_start=True)
+    end = crf.objective_history_[-1]
+    crf.fit(KINDS[name].X(), KINDS[name].y())
+    assert crf.n_iter_ == 0
+    np.testing.assert_allclose(crf.objective_history_, [end], rtol=1e-11)
+
+
+@kinds("stream")
+@pytest.mark.parametrize("way", STREAMS)
+def test_streams(name, way):
+    """One batch is one epoch of a fit; a stored stream goes on; sequences of weight 0 and threads change nothing."""
+    kind = KINDS[name]
+    X, y = kind.X(), kind.y()
+    crf = clone(kind.estimator).set_params(**STREAMS[way])
+    if way == "sgd" and registry.has_l1(crf):
+        with pytest.raises(ValueError, match="adagrad"):
+            crf.partial_fit(X, y)
+        return
+    epoch = clone(crf).set_params(max_iter=1)
+    with warnings.catch_warnings(action="ignore"):
+        epoch.fit(X, y)
+        once = clone(crf).partial_fit(X, y)
+    if not kind.holes and not registry.has_l1(crf):  # a fit starts from known labels, and drops patterns of weight 0
+        close(once.coef_.toarray(), epoch.coef_.toarray(), 1e-13)
+        close(once.objective_history_, epoch.objective_history_, 1e-13)
+    assert once.objective_history_[-1] < once.objective_history_[0]
+    stored = pickle.loads(pickle.dumps(once)).set_params(n_jobs=2).partial_fit(X, y)
+    assert stored._weights.tobytes() == once.partial_fit(X, y)._weights.tobytes()
+    half = np.arange(len(y)) % 2
+    chosen = np.flatnonzero(half)
+    pair = clone(crf), clone(crf)
+    for _ in range(2):
+        pair[0].partial_fit(X, y, sample_weight=half)
+        pair[1].partial_fit(X[chosen] if not isinstance(X, list) else [X[n] for n in chosen], [y[n] for n in chosen])
+    np.testing.assert_array_equal(pair[0].coef_.toarray(), pair[1].coef_.toarray())
+    many = clone(crf)
+    for _ in range(10):
+        many.partial_fit(X, y)
+    best = fitted(name).log_likelihood(X, y).sum()
+    assert many.log_likelihood(X, y).sum() > 3 * best - 5.0
+
+
+@kinds()
+def test_searches_take_it(name):
+    kind = KINDS[name]
+    X, y = kind.X(), kind.y()
+    crf = clone(kind.estimator).set_params(max_iter=20)
+    halves = [(np.arange(len(y)), np.arange(2))]
+    search = GridSearchCV(crf, {"max_order": [0, 1]}, cv=halves, error_score="raise").fit(X, y)
+    assert np.isfinite(search.best_score_)
+    if "search" in kind.without:
+        with pytest.raises(ValueError, match="."):
+            PenaltySearchCV(crf, cv=2, max_steps=1).fit(X, y)
+    elif not (registry.has_l1(crf) or crf.sigma_reg == GROUPS):
+        found = PenaltySearchCV(crf.set_params(max_iter=200), cv=halves, max_steps=2).fit(X, y)
+        assert found.cv_results_["mean_test_score"][-1] >= found.cv_results_["mean_test_score"][0] - 1e-9
+        assert np.isfinite(found.predict_marginals(X)[0]).all()
