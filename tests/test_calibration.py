@@ -266,14 +266,6 @@ def test_impossible_sequences_are_left_out():
 @pytest.mark.parametrize(
     ("calibrated", "error", "message"),
     [
-        (CalibratedSequenceLabeler(HighOrderCRF(objective="hinge")), ValueError, "no probabilities.*'hinge'"),
-        (
-            CalibratedSequenceLabeler(
-                make_pipeline(SequenceFeatureExtractor(), HighOrderSemiCRF(objective="perceptron"))
-            ),
-            ValueError,
-            "no probabilities.*'perceptron'",
-        ),
         (CalibratedSequenceLabeler(KFold(2)), ValueError, "'estimator' parameter"),
         (CalibratedSequenceLabeler(Pipeline([])), TypeError, "estimator must be a HighOrderCRF"),
         (CalibratedSequenceLabeler(WEAK, method="isotonic"), ValueError, "'method' parameter"),

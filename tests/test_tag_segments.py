@@ -154,13 +154,3 @@ def test_bad_thresholds(estimator, threshold):
     crf = estimator().fit(*random_data(0, ["a", "b"]))
     with pytest.raises(ValueError, match=r"threshold must be a probability, a number in \[0, 1\], or None"):
         crf.predict_segments([[["Ann"]]], threshold=threshold)
-
-
-@pytest.mark.parametrize("options", [{"threshold": 0.5}, {"with_probability": True}])
-@pytest.mark.parametrize("estimator", [HighOrderCRF, HighOrderSemiCRF])
-def test_segments_of_models_without_probabilities(estimator, options):
-    X, y = random_data(0, ["a", "b"])
-    crf = estimator(objective="hinge", tol=1.0).fit(X, y)
-    assert len(crf.predict_segments(X)) == len(X)
-    with pytest.raises(AttributeError, match="trains scores that are not logarithms of probabilities"):
-        crf.predict_segments(X, **options)
