@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from .._data.batch import SequenceBatch
-from .._data.checks import short
+from .._data.checks import short, without_columns
 from .._data.labels import position_name
 from .._validation._attributes import (
     Vocabulary,
@@ -21,7 +21,7 @@ from .._validation._attributes import (
     read_known_attributes,
     sort_vocabulary,
 )
-from .._validation._inputs import input_form, without_series
+from .._validation._inputs import input_form
 from .._validation._sklearn import Interval, fit_context
 from ._base import CountingTransformer, fit_task
 from ._columns import check_complete, column_of, complete_fields, is_text
@@ -303,7 +303,7 @@ def _check_sequences(X) -> list:
     """Return X as a list of sequences of dicts or lists of names."""
     if isinstance(X, SequenceBatch):
         raise TypeError("X is already a SequenceBatch; feature dicts or lists of attribute names are expected")
-    X = without_series(X)
+    X = without_columns(X)
     if input_form(X) != "sequences" or looks_like_rows(X, default=False):
         raise TypeError(
             "X has rows of numbers, which need no SequenceDictVectorizer; it is for feature dicts and lists of "
