@@ -28,7 +28,6 @@ from internals import (
     observed_patterns,
     reading_order,
     schedule,
-    scratch,
     tie_weights,
     token_scores,
 )
@@ -627,14 +626,14 @@ def test_rows_of_a_mapped_batch_lie_in_files(folder):
 @pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="this system cannot reserve room on a disk")
 def test_scratch_files_have_their_room_on_the_disk(folder, monkeypatch):
     some_batch().save(folder)
-    make, copies = scratch._nameless_file, []
+    make, copies = folders._nameless_file, []
 
     def keep(where):
         file = make(where)
         copies.append(os.dup(file.fileno()))
         return file
 
-    monkeypatch.setattr(scratch, "_nameless_file", keep)
+    monkeypatch.setattr(folders, "_nameless_file", keep)
     array = allocator(SequenceBatch.load(folder))(1 << 17, np.float64)
     assert os.fstat(copies[0]).st_blocks * 512 >= array.nbytes
     os.close(copies[0])
