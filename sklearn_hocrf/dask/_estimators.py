@@ -110,7 +110,7 @@ class DaskSequenceLabeler(WithoutClient, VersionMixin, BaseEstimator):
         ----------
         X : dask.bag.Bag, or list of Delayed or Future
             Sequences. Each partition is an X that the estimator accepts: a list of sequences, a
-            :class:`~sklearn_hocrf.feature_extraction.SequenceBatch`, or an array. It may be empty.
+            :class:`~sklearn_hocrf.SequenceBatch`, or an array. It may be empty.
         y : dask.bag.Bag, or list of Delayed or Future
             Labels, partitioned like X.
         sample_weight : Bag, dask array, or list of Delayed or Future, default=None
