@@ -1378,6 +1378,7 @@ def check_phrases(case):
         X = [np.array(s, dtype=object) for s in X]
     wrong = not all(words for found in split.values() for words in found)
     wrong |= any(name in names for name in lists) or not any(map(len, X))
+    has_texts = any(text is not None for s in case.sequences for text in s)
     with Unchanged(X, lists):
         try:
             functions = {name: phrases(found, normalize=own) for name, found in lists.items()}
