@@ -20,6 +20,7 @@ TOP = (
     "Constraints",
     "HighOrderCRF",
     "HighOrderSemiCRF",
+    "SequenceBatch",
     "TRUSTED_TYPES",
     "__version__",
     "SequenceBatch",

@@ -289,7 +289,8 @@ def test_features_of_length_keep_unlimited_segments_short():
         (
             "segments",
             1,
-            r"segment \(0, 2, 'P'\) of sequence 0 of y has 2 tokens, but segment_length allows 1 for the label 'P'",
+            r"segment \(0, 2, 'P'\) of sequence 0 of y has 2 tokens, but segment_length allows 1 for the label 'P'; "
+            "raise the limit, or leave out or cut such sequences as in docs/guide/segments.md",
         ),
         ("runs", {"P": 1, "O": 2}, r"segment \(0, 2, 'P'\) of sequence 0 of y has 2 tokens"),
         ("bio", {"P": 1}, r"segment \(0, 2, 'P'\) of sequence 0 of y has 2 tokens"),

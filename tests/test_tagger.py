@@ -12,7 +12,7 @@ import sys
 import threading
 import tracemalloc
 import zipfile
-from functools import partial
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +26,7 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline as sklearn_pipeline
 from sklearn.preprocessing import FunctionTransformer
-from test_string_templates import BODY
+from test_named_attributes import BODY
 
 import sklearn_hocrf
 from sklearn_hocrf import Constraints, HighOrderCRF, HighOrderSemiCRF, _export, make_pipeline, tagger
@@ -184,13 +184,11 @@ def test_drawn_phrases(tmp_path_factory, data):
     y = data.draw(labels_of(X))
     normalize = data.draw(st.sampled_from(["casefold", None, str.upper]))
     lists = {"city": data.draw(LISTS), "firm": data.draw(LISTS)}
-    functions = phrases(lists, normalize=normalize)
     own = dict.fromkeys(lists, str.upper)
     templates = data.draw(st.lists(st.lists(MARKS, min_size=1, max_size=3, unique=True).map(tuple), unique=True))
-    field = 0 if data.draw(st.booleans()) and make("a", "N") == ("a", "N") else "w"
-    options = {} if field == 0 else options
-    templates = [tuple((field if name == "w" else name, offset) for name, offset in one) for one in templates]
-    extractor = SequenceFeatureExtractor([(("city", 0),), *templates], {"low": (field, "lower")} | functions, **options)
+    functions = {name: ("w", phrases(found, normalize=normalize)) for name, found in lists.items()}
+    functions["low"] = "w", "lower"
+    extractor = SequenceFeatureExtractor([(("city", 0),), *templates], functions, **options)
     model = fit(make_pipeline(extractor, HighOrderCRF(**data.draw(parameters(y)))), X, y)
     if model is None:
         return
@@ -202,9 +200,8 @@ def test_drawn_phrases(tmp_path_factory, data):
 
 def test_phrases_of_functions_and_what_is_refused(tmp_path):
     X, y = [["in", "New", "York"], ["York"]], [["A", "B", "B"], ["B"]]
-    templates = partial(SequenceFeatureExtractor, [("w", 0), ("city", 0)])
-    functions = phrases({"city": ["new york"]}, normalize=str.lower)
-    model = make_pipeline(templates(functions), HighOrderCRF()).fit(X, y)
+    templates = SequenceFeatureExtractor([("w", 0)], {"city": phrases(["new york"], normalize=str.lower)})
+    model = make_pipeline(templates, HighOrderCRF()).fit(X, y)
     path = tmp_path / "cities.hocrf"
     assert export_tagger(model, path, dtype="float64", X=X).largest_difference < 1e-12
     with pytest.raises(ValueError, match="needs your function 'str.lower': functions={'city'"):
@@ -212,11 +209,12 @@ def test_phrases_of_functions_and_what_is_refused(tmp_path):
     with pytest.raises(ValueError, match="does not need"):
         Tagger(path, functions={"city": str.lower, "low": str.lower})
     assert_same(Tagger(path, functions={"city": str.lower}), model, [*X, ["NEW", "york", "in"], []], None)
-    zero = make_pipeline(templates(phrases({"city": [["a\0b"]]})), HighOrderCRF()).fit(X, y)
+    zero = SequenceFeatureExtractor([("w", 0)], {"city": phrases([["a\0b"]])})
+    zero = make_pipeline(zero, HighOrderCRF()).fit(X, y)
     with pytest.raises(ValueError, match="no phrases with the character 0, as in the list 'city'"):
         export_tagger(zero, path)
     twice = make_pipeline(SequenceFeatureExtractor(), SequenceFeatureExtractor(), HighOrderCRF())
-    with pytest.raises(ValueError, match="one transformer before the model at most, not Seq"):
+    with pytest.raises(ValueError, match="one transformer before the model at most, not SequenceFeatureExtractor, Seq"):
         export_tagger(twice.fit(X, y), path)
 
 
@@ -253,6 +251,24 @@ def test_drawn_attributes(tmp_path_factory, data):
     model = fit(model, X, y)
     if model is not None:
         assert_same(tagger_of(model, tmp_path_factory.getbasetemp()), model, X, y)
+
+
+def test_bytes_and_collections(tmp_path):
+    texts = [{"sun": "né", "n": 1.5, "d": {"k": ["x", "y"]}}, ["a", "b"], ["b"]]
+    mixed = [
+        {b"sun": "né".encode(), "n": Decimal("1.5"), "d": {b"k": {b"x": 1, "y": 2}.keys()}},
+        {"a": 1, "b": 2}.keys(),
+        np.array([b"b"]),
+    ]
+    y = ["A", "B", "C"]
+    tagger = tagger_of(HighOrderCRF().fit([texts], [y]), tmp_path)
+    np.testing.assert_array_equal(tagger.marginals(mixed), tagger.marginals(texts))
+    for token in {b"\xff": 1}, {"sun": b"\xff"}, [b"\xff"], {"d": {"k": [b"\xff"]}}:
+        with pytest.raises(ValueError, match="position 1: .*xff' is not UTF-8"):
+            tagger.tag([["a"], token])
+    for token in b"ab", "ab", {"d": np.ones((2, 2))}, 3:
+        with pytest.raises(TypeError, match="(?s)position 1: .*where names or numbers belong"):
+            tagger.tag([["a"], token])
 
 
 STRINGS = st.sampled_from(["in", "In", "", "%s", "É", "_B-1", "_x+1", "\ud800"])
