@@ -22,9 +22,6 @@ from sklearn_hocrf.training import (
     Perceptron,
 )
 
-SOLVERS = [LBFGS, OWLQN, NewtonCG, SGD, AdaGrad, FrankWolfe, AveragedPerceptron]
-RANDOM = [SGD, AdaGrad, FrankWolfe, AveragedPerceptron]
-
 
 @pytest.mark.parametrize(
     ("text", "thing"),
@@ -74,38 +71,3 @@ def test_own_objectives_are_printed_as_well():
     assert repr(Own(1)).endswith("Own(a=1)")
     assert repr(Own("x", None, c=4)).endswith("Own(a='x', b=None, c=4)")
     assert repr(Silent(1)).endswith("Silent()")
-
-
-@pytest.mark.parametrize("solver", SOLVERS)
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"tol": -1e-9}, "tol must be a finite number >= 0, got -1e-09"),
-        ({"tol": np.nan}, "tol must be a finite number >= 0, got nan"),
-        ({"tol": np.inf}, "tol must be"),
-        ({"tol": "1"}, "tol must be a finite number >= 0, got '1'"),
-        ({"tol": None}, "tol must be"),
-        ({"tol": [1] * 100}, r"tol must be .{,120}\.\.\.$"),
-        ({"max_iter": -1}, "max_iter must be an integer >= 0, got -1"),
-        ({"max_iter": 2.5}, "max_iter must be an integer >= 0, got 2.5"),
-        ({"max_iter": None}, "max_iter must be"),
-        ({"max_iter": True}, "max_iter must be"),
-        ({"callback": 3}, "callback must be None or a callable, got 3"),
-    ],
-)
-def test_settings_of_all_solvers_are_checked(solver, settings, message):
-    with pytest.raises(ValueError, match=message):
-        solver(**settings)
-
-
-@pytest.mark.parametrize("solver", RANDOM)
-@pytest.mark.parametrize("seed", [-1, 2**32, 1.5, "a", np.random.default_rng(0), True])
-def test_seeds_are_checked(solver, seed):
-    with pytest.raises(ValueError, match="random_state must be None, an integer from 0 to"):
-        solver(random_state=seed)
-
-
-@pytest.mark.parametrize("cost", [0, -1, np.nan, np.inf, "1", None])
-def test_costs_are_checked(cost):
-    with pytest.raises(ValueError, match="cost must be a finite number > 0"):
-        Hinge(cost)

@@ -299,36 +299,6 @@ def test_warm_start_from_a_smaller_model(estimator):
 
 
 @both_estimators
-@pytest.mark.parametrize(
-    "parameters",
-    [
-        {"l1_reg": -1},
-        {"l1_reg": np.nan},
-        {"l1_reg": np.inf},
-        {"l1_reg": by_order(1.0, np.inf)},
-        {"l1_reg": by_order(0.0, -1.0)},
-        {"l1_reg": {}},
-        {"l1_reg": [1.0]},
-        {"l1_reg": {None: "a"}},
-        {"l1_reg": None},
-        {"solver": "newton"},
-        {"solver": None},
-        {"solver": object()},
-        {"solver": OWLQN},
-        {"solver": LBFGS(), "l1_reg": 1.0},
-    ],
-)
-def test_bad_parameters(estimator, parameters):
-    with pytest.raises(ValueError, match=next(iter(parameters))):
-        estimator(**parameters).fit(X, Y)
-
-
-def test_a_solver_that_does_not_fit_is_named_before_the_data_are_read():
-    with pytest.raises(ValueError, match="LBFGS needs value_gradient of the penalty, which ElasticNet does not have"):
-        HighOrderCRF(solver=LBFGS(), l1_reg=1.0).fit(None, None)
-
-
-@both_estimators
 def test_own_solvers(estimator):
     class Still:
         def solve(self, objective, penalty, w0):

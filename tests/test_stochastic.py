@@ -653,29 +653,6 @@ def test_passes_are_counted():
     assert SGD(max_iter=0, step_size=1.0).solve(objective, penalty, np.ones(25)).w.tolist() == [1.0] * 25
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"batch_size": 0}, "batch_size must be an integer >= 1, got 0"),
-        ({"step_size": 0.0}, "step_size must be None or a number > 0"),
-        ({"step_size": np.inf}, "step_size must be None or a number > 0"),
-        ({"validation_fraction": 1.0}, r"validation_fraction must be a number in \[0, 1\)"),
-        ({"n_iter_no_change": 0}, "n_iter_no_change"),
-        ({"n_sequences": 0}, "n_sequences"),
-        ({"batch_size": 2.5}, "batch_size must be an integer >= 1, got 2.5"),
-        ({"step_size": "big"}, "step_size must be None or a number > 0, got 'big'"),
-        ({"validation_fraction": np.nan}, "validation_fraction"),
-        ({"tol": -1.0}, "tol must be a finite number >= 0, got -1.0"),
-        ({"max_iter": True}, "max_iter must be an integer >= 0, got True"),
-        ({"random_state": -1}, "random_state must be None, an integer"),
-    ],
-)
-@pytest.mark.parametrize("solver", [SGD, AdaGrad])
-def test_settings_out_of_range(solver, settings, message):
-    with pytest.raises(ValueError, match=message):
-        solver(**settings)
-
-
 def test_own_penalties_need_no_more_than_is_named():
     class Gaussian:
         def value(self, w):

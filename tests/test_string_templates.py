@@ -130,20 +130,6 @@ def test_files_are_read(tmp_path):
     }
 
 
-@pytest.mark.parametrize(
-    ("X", "error", "message"),
-    [
-        ([[("a",)]], ValueError, "sequence 0, position 0: the token .* has 1 columns, but the templates read 2"),
-        ([[("a", "b"), ("a", 1)]], TypeError, "sequence 0, position 1: a token must be texts in columns"),
-        ([[("a", "b")], "ab"], TypeError, "sequence 1 must be a list of tokens"),
-        ("ab", TypeError, "X must be a list of sequences"),
-    ],
-)
-def test_tokens_that_are_refused_are_named(X, error, message):
-    with pytest.raises(error, match=message):
-        TemplateVectorizer(["U:%x[0,1]"]).fit(X)
-
-
 def test_parts_of_the_data_give_the_fit_of_the_whole():
     made = TemplateVectorizer(["U:%x[0,0]", "B:%x[-1,1]"], min_count=1)
     counts = made.merge(made.fit_partition(X[:1]), made.fit_partition(X[1:]))
