@@ -8,8 +8,7 @@ exact, and both are scikit-learn estimators.
 :mod:`sklearn_hocrf.crf`                 labels of tokens
 :mod:`sklearn_hocrf.semicrf`             labels of segments
 :mod:`sklearn_hocrf.feature_extraction`  transformers that make features, batches
-:mod:`sklearn_hocrf.training`            objectives, penalties and solvers
-:mod:`sklearn_hocrf.callback`            progress, early stopping, checkpoints
+:mod:`sklearn_hocrf.training`            settings of solvers, early stopping, scores of other models
 :mod:`sklearn_hocrf.model_selection`     learned penalties, cross-validated predictions, calibration, conformal sets
 :mod:`sklearn_hocrf.metrics`             scores, scorers, reports, tables of errors, significance tests
 :mod:`sklearn_hocrf.inspection`          weights, explanations, segments in coloured text
@@ -47,7 +46,6 @@ __all__ = [
     "SequenceBatch",
     "TRUSTED_TYPES",
     "__version__",
-    "callback",
     "datasets",
     "feature_extraction",
     "inspection",
@@ -63,7 +61,6 @@ if TYPE_CHECKING or (find_spec("dask") and find_spec("distributed")):  # of an e
 
 if TYPE_CHECKING:
     from . import (
-        callback,
         dask,
         datasets,
         feature_extraction,

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from ._data.schemes import guessed_scheme, split_tag
 from ._data.texts import pack_texts
-from ._estimator.fitted_model import FittedModel, check_probabilities
+from ._estimator.fitted_model import FittedModel
 from ._files import claimed, output_file, replace
 from ._structure.weighted_arcs import weighted_arcs
 from ._validation._delegation import steps_inside
@@ -77,7 +77,6 @@ def _content(fitted, transformers, dtype, compress) -> bytes:
     features = _features(fitted, transformers, weights, arrays)
     header = {
         "labels": labels,
-        "no_probabilities": _why_no_probabilities(fitted),
         "scheme": _scheme(fitted),
         "n_columns": weights.shape[1],
         "features": features,
@@ -143,14 +142,6 @@ def _refuse_kinds(fitted) -> None:
         raise ValueError("a tagger is for HighOrderCRF: models of whole segments need the features of all of them")
     if fitted.record.level_zero is not None:
         raise ValueError("a tagger keeps all labels, so pruning, which would need a second model, is not for it")
-
-
-def _why_no_probabilities(fitted) -> str | None:
-    try:
-        check_probabilities(fitted.estimator)
-    except AttributeError as error:
-        return str(error)
-    return None
 
 
 def _scheme(fitted) -> str | None:
@@ -448,8 +439,6 @@ def _compare(model, X, n_bytes, content, transformers) -> Exported:
     for tokens, labels in zip(X, predicted, strict=True):
         n_tokens += len(labels)
         n_different += sum(one != other for one, other in zip(tagger.tag(tokens), list(labels), strict=True))
-    largest = None
-    if _why_no_probabilities(fitted[0]) is None:
-        pairs = zip(X, estimator.predict_marginals(batch), strict=True)
-        largest = max((float(np.abs(tagger.marginals(x) - of_x).max(initial=0.0)) for x, of_x in pairs), default=0.0)
+    pairs = zip(X, estimator.predict_marginals(batch), strict=True)
+    largest = max((float(np.abs(tagger.marginals(x) - of_x).max(initial=0.0)) for x, of_x in pairs), default=0.0)
     return Exported(n_bytes, largest, n_different, n_tokens)

@@ -10,19 +10,16 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._settings import Settings
-
 __all__ = ["L2", "ElasticNet", "Penalty"]
 
 
-class Penalty(Settings):
+class Penalty:
     """Base class of penalties whose smooth part is the sum of ``precision * w**2 / 2``.   K weights."""
 
     strength: np.ndarray | None = None
-    ties_weights = False  # True: the penalty is a sum of terms of single weights, so that ``tied`` is right
 
     def __init__(self, precision: ArrayLike) -> None:
-        self.precision = _check_values(precision, "precision")
+        self.precision = _values(precision)
 
     def smooth_value_gradient(self, w: np.ndarray) -> tuple[float, np.ndarray]:
         """Return the value and the gradient of the smooth part at ``w``."""
@@ -31,11 +28,11 @@ class Penalty(Settings):
 
     def precisions(self, n_weights: int) -> np.ndarray:
         """Return the precision of each weight; shape (n_weights,)."""
-        return _for_weights(self.precision, n_weights, "precision")
+        return np.broadcast_to(self.precision, n_weights)
 
     def strengths(self, n_weights: int) -> np.ndarray:
         """Return the strength of the absolute value of each weight, 0 without an L1 penalty; shape (n_weights,)."""
-        return _for_weights(np.zeros(1) if self.strength is None else self.strength, n_weights, "strength")
+        return np.broadcast_to(0.0 if self.strength is None else self.strength, n_weights)
 
     def groups(self, n_weights: int) -> np.ndarray | None:
         """Return group numbers of weights with equal penalties, from 0; shape (n_weights,), or None for one group."""
@@ -100,26 +97,7 @@ class L2(Penalty):
     ----------
     precision : float or ndarray of shape (n_weights,)
         ``1 / sigma**2`` of each weight, finite; 0 for a weight without penalty.
-
-    Raises
-    ------
-    ValueError
-        If a number is negative or not finite. ``fit`` raises it if the number of values is wrong.
-
-    Examples
-    --------
-    >>> from sklearn_hocrf import HighOrderCRF
-    >>> from sklearn_hocrf.training import L2
-    >>> X = [[["the"], ["old"], ["man"]], [["the"], ["man"]]]
-    >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
-    >>> crf = HighOrderCRF(penalty=L2(0.25)).fit(X, y)  # the same as sigma_reg=2
-    >>> (crf.coef_ - HighOrderCRF(sigma_reg=2.0).fit(X, y).coef_).nnz
-    0
     """
-
-    __module__ = "sklearn_hocrf.training"  # where users import it from: files of models name this place
-
-    ties_weights = True
 
     def value(self, w: np.ndarray) -> float:
         """Return the penalty of ``w``."""
@@ -128,10 +106,6 @@ class L2(Penalty):
     def value_gradient(self, w: np.ndarray) -> tuple[float, np.ndarray]:
         """Return the penalty of ``w`` and its gradient."""
         return self.smooth_value_gradient(w)
-
-    def hessp(self, w: np.ndarray, v: np.ndarray) -> np.ndarray:
-        """Return the product of the Hessian at ``w`` and a vector."""
-        return self.precision * v
 
 
 class ElasticNet(Penalty):
@@ -143,49 +117,20 @@ class ElasticNet(Penalty):
         As in :class:`L2`.
     strength : float or ndarray of shape (n_weights,)
         Weight of each absolute value, finite and >= 0.
-
-    Raises
-    ------
-    ValueError
-        As for :class:`L2`.
-
-    Examples
-    --------
-    >>> from sklearn_hocrf import HighOrderCRF
-    >>> from sklearn_hocrf.training import ElasticNet
-    >>> X = [[["the"], ["old"], ["man"]], [["the"], ["man"]]]
-    >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
-    >>> crf = HighOrderCRF(penalty=ElasticNet(1.0, 0.7)).fit(X, y)  # the same as l1_reg=0.7
-    >>> HighOrderCRF().fit(X, y).coef_.nnz, crf.coef_.nnz
-    (3, 2)
     """
-
-    __module__ = "sklearn_hocrf.training"  # where users import it from: files of models name this place
-
-    ties_weights = True
 
     def __init__(self, precision: ArrayLike, strength: ArrayLike) -> None:
         super().__init__(precision)
-        self.strength = _check_values(strength, "strength")
+        self.strength = _values(strength)
 
     def value(self, w: np.ndarray) -> float:
         """Return the penalty of ``w``."""
         return self.smooth_value_gradient(w)[0] + float(np.sum(self.strength * np.abs(w)))
 
 
-def _check_values(values: ArrayLike, name: str) -> np.ndarray:
+def _values(given: ArrayLike) -> np.ndarray:
     """Return a parameter, one value for each weight or one for all, as an array."""
-    values = np.atleast_1d(np.asarray(values, dtype=np.float64))
-    if values.ndim > 1 or not ((values >= 0) & np.isfinite(values)).all():
-        raise ValueError(f"{name} must be a finite number >= 0, or an array of such numbers; got {values!r}")
-    return values
-
-
-def _for_weights(values: np.ndarray, n_weights: int, name: str) -> np.ndarray:
-    """Return a parameter of each weight; shape (n_weights,)."""
-    if len(values) not in (1, n_weights):
-        raise ValueError(f"the penalty has {len(values)} values of {name}, but there are {n_weights} weights")
-    return np.broadcast_to(values, n_weights)
+    return np.atleast_1d(np.asarray(given, dtype=np.float64))
 
 
 def _of_variables(values: np.ndarray, place: np.ndarray, n_variables: int) -> np.ndarray | None:

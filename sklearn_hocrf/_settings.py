@@ -1,4 +1,4 @@
-"""Shared code of objectives, penalties and solvers: checked and printed settings, and defaults of optional parts."""
+"""Shared code of settings: objects that consist of them, their text, and checks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Criterion", "Settings", "capability", "check", "is_integer", "is_number", "states"]
+__all__ = ["Settings", "check", "is_integer", "is_number"]
 
 _LONGEST = 80  # characters of a value in a message
 _MANY = 8  # numbers of an array that are printed in full
@@ -19,9 +19,9 @@ class Settings:
 
     Examples
     --------
-    >>> from sklearn_hocrf.training import L2, SGD
-    >>> SGD(), SGD(1e-3, batch_size=4), L2([0.5, 2.0])
-    (SGD(), SGD(tol=0.001, batch_size=4), L2(precision=array([0.5, 2. ])))
+    >>> from sklearn_hocrf.training import SGD
+    >>> SGD(), SGD(1e-3, batch_size=4)
+    (SGD(), SGD(tol=0.001, batch_size=4))
     """
 
     def __repr__(self) -> str:
@@ -34,26 +34,6 @@ class Settings:
                 if type(value) is not type(default) or not np.array_equal(value, default):
                     shown.append(f"{name}={_text(value)}")
         return f"{type(self).__name__}({', '.join(shown)})"
-
-
-class Criterion(Settings):
-    """Base class of the functions that solvers minimise, with defaults of the properties that they may declare."""
-
-    is_convex = True
-    takes_holes = False
-
-
-def capability(part: object, base: type, name: str) -> Any:
-    """Return an optional attribute of a user-defined object, or the default of the base class if it lacks one.
-
-    The object need not derive from the base class.
-    """
-    return getattr(part, name, getattr(base, name))
-
-
-def states(part: object, name: str) -> bool:
-    """Return whether the class of an object declares a capability itself; its subclasses may compute something else."""
-    return bool(vars(type(part)).get(name, False))
 
 
 def is_number(value: Any) -> bool:

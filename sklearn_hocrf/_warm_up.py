@@ -20,21 +20,19 @@ import numpy as np
 from scipy import sparse
 
 from . import _kernels
-from ._estimator.compile_ahead import alone_in, follow_the_parent, stop
 from ._kernels import rounded
 from ._kernels._jit import waiting
-from ._pipeline import make_pipeline
 from .crf import HighOrderCRF
 from .feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
 from .model_selection import PenaltySearchCV
 from .semicrf import HighOrderSemiCRF
+from .training import SGD
 
 __all__ = [
     "EXTREME",
     "SIZES",
     "WarmUp",
     "compiled",
-    "first_steps",
     "kernels",
     "toy",
     "use_everything",
@@ -42,8 +40,13 @@ __all__ = [
     "warm_up",
 ]
 
-SOLVERS = [("likelihood", solver) for solver in ("lbfgs", "newton-cg", "sgd", "adagrad", "owlqn")]
-SOLVERS += [("local_feature_matching", "lbfgs"), ("hinge", "bcfw"), ("perceptron", "perceptron")]
+TRAININGS: tuple[dict[str, Any], ...] = (
+    {},
+    {"l1_reg": 0.1},
+    {"solver": "sgd"},
+    {"solver": SGD(adaptive=True), "l1_reg": 0.1},
+    {"objective": "local_feature_matching"},
+)
 # lengths of sequences, number of features, orders, and orders with which features are paired
 SIZES = ([3, 5, 1, 4], 3, (0, 1, 2, 3), (0, 1)), ([7, 2, *[9] * 20], 6, (2,), (1,))
 
@@ -77,7 +80,6 @@ def warm_up(tell: Callable[[int, int, int], None] | None = None) -> WarmUp:
     """
     start, folder = time.perf_counter(), _folder()
     waiting.is_told = False
-    stop()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # not converged
         warnings.filterwarnings("error", "Compiled kernels cannot be kept")
@@ -150,49 +152,16 @@ def use(model, X, y):
     """Fit a model and call all of its methods."""
     model.fit(X, y).predict(X)
     model.score(X, y)
-    if hasattr(model, "predict_marginals"):
-        model.predict_marginals(X)
-    if isinstance(model, HighOrderSemiCRF) and hasattr(model, "predict_marginals"):  # chains have no tags here
+    model.predict_marginals(X)
+    if isinstance(model, HighOrderSemiCRF):  # chains have no tags here
         model.predict_segments(X, threshold=0.1)
-    if hasattr(model, "log_likelihood"):
-        model.log_likelihood(X, y)
-        model.pattern_marginals(X, [y[0][:2]])
+    model.log_likelihood(X, y)
+    model.pattern_marginals(X, [y[0][:2]])
 
 
-def first_steps(is_segments: bool) -> None:
-    """Compile what users ask of models of default settings, while another process fits the first one.
-
-    What that process needs last comes first: models of the other kind, and then answers from the rarest to the most
-    frequent. Kernels that it has compiled meanwhile are read.
-
-    Parameters
-    ----------
-    is_segments : bool
-        Whether the other process fits a semi-CRF; if not, a chain.
-    """
-    follow_the_parent()
-    warnings.simplefilter("ignore")  # not converged
-    with alone_in(_folder()) as is_alone:
-        if is_alone:
-            _take_first_steps(is_segments)
-
-
-def _take_first_steps(is_segments):
-    X = [[{"word": word} for word in text.split()] for text in ("the old man", "an old man saw", "man")]
-    y = [["O", "B", "I"], ["B", "I", "I", "O"], ["B"]]
-    models = [HighOrderCRF(constraints="bio", max_iter=2), HighOrderSemiCRF(scheme="bio", max_iter=2)]
-    own, other = (
-        make_pipeline(SequenceFeatureExtractor(), models[number]) for number in (is_segments, not is_segments)
-    )
-    other.fit(X, y).predict(X)
-    own.fit(X, y)
-    if not is_segments:
-        PenaltySearchCV(own, cv=2, max_steps=1).fit(X, y)
-    own.sample(X, 2, random_state=0)
-    own.predict_nbest(X, 2)
-    own.predict_segments(X, with_probability=True)
-    own.predict_marginals(X)
-    own.predict(X)
+def search(model, X, y):
+    """Search for penalties, which takes products with the Hessian."""
+    PenaltySearchCV(model, cv=2, max_steps=1, refit=False).fit(X, y)
 
 
 def toy(lengths, n_features):
@@ -203,16 +172,9 @@ def toy(lengths, n_features):
 
 
 def settings(max_order, **params):
-    """Yield models of all objectives and solvers."""
-    for objective, solver in SOLVERS:
-        l1_reg = 0.1 if solver in ("adagrad", "owlqn") else 0.0
-        yield params | {
-            "max_order": max_order,
-            "objective": objective,
-            "solver": solver,
-            "l1_reg": l1_reg,
-            "max_iter": 2,
-        }
+    """Yield the parameters of models of all objectives and solvers."""
+    for training in TRAININGS:
+        yield params | training | {"max_order": max_order, "max_iter": 2}
 
 
 def chains(X, y, orders, feature_orders):
@@ -230,6 +192,8 @@ def chains(X, y, orders, feature_orders):
         for params in settings(2, feature_order=feature_order, n_jobs=2):
             for form in X, doubled:
                 yield partial(use, HighOrderCRF(**params), form, y)
+        for form in X, doubled:
+            yield partial(search, HighOrderCRF(2, feature_order=feature_order, n_jobs=2), form, y)
 
 
 def segments(X, y, orders, feature_orders):
@@ -245,6 +209,8 @@ def segments(X, y, orders, feature_orders):
         for params in settings(2, feature_order=feature_order, n_jobs=2):
             for form in forms[1:]:
                 yield partial(use, HighOrderSemiCRF(**params), form, y)
+        for form in forms[1:]:
+            yield partial(search, HighOrderSemiCRF(2, feature_order=feature_order, n_jobs=2), form, y)
 
 
 def parts(X, y, orders, *_):
@@ -289,8 +255,8 @@ def use_answers(model, X, tags):
 def extremes(X, y):
     """Yield uses of a sequence long enough to be processed alone, and of features too large except in log space."""
     for model in HighOrderCRF, HighOrderSemiCRF:
-        for solver in "lbfgs", "newton-cg":
-            yield partial(use_extreme, model(2, feature_order=1, solver=solver, max_iter=2), X, y)
+        yield partial(use_extreme, model(2, feature_order=1, max_iter=2), X, y)
+        yield partial(search, model(2, feature_order=1, max_iter=2), X, y)
 
 
 def use_extreme(model, X, y):

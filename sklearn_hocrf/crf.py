@@ -52,7 +52,7 @@ from ._estimator.constraints import Constraints
 from ._estimator.parameters import PARAMETER_CONSTRAINTS
 from ._estimator.tag_segments import TagSegmentsMixin
 from ._inference.families import CHAIN
-from ._objectives import Objective
+from ._solvers import LBFGS, SGD
 from ._structure.layout import LayoutBuilder, WeightLayout
 from ._validation import (
     Reader,
@@ -155,7 +155,7 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         left out. Labels that are missing from a mapping have no parts. Parts must be hashable and mutually comparable,
         but need not be strings. Penalties, ``min_count`` and ``all_pairs`` treat a part like a single label. Not
         for "local_feature_matching".
-    objective : {"likelihood", "local_feature_matching", "hinge", "perceptron"} or object, default="likelihood"
+    objective : {"likelihood", "local_feature_matching"}, default="likelihood"
         The function to minimise, without the penalty:
 
         * "likelihood": the negative log-likelihood; if y has holes, of the known labels.
@@ -164,41 +164,23 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
           from the weights of maximum likelihood, which are found first with the same penalty and solver; the reported
           iterations and passes are counted in the second stage only. With ``warm_start``, later fits start from the
           weights of the previous fit instead.
-        * "hinge": the loss of the structured support vector machine, which is the margin by which the best labelling
-          outscores the true one after 1 is added to its score for each wrong token, see
-          :class:`~sklearn_hocrf.training.Hinge`.
-        * "perceptron": the same without the added 1, for the averaged perceptron. It has no penalty: ``sigma_reg`` is
-          ignored.
 
-        Every objective is a weighted sum over sequences. "hinge" and "perceptron" do not train probabilities, so
-        methods that return probabilities are not available. A custom object has a method ``bind(problem)``, see
-        docs/guide/training.md.
-    penalty : object or None, default=None
-        A penalty that replaces ``sigma_reg`` and ``l1_reg``, see docs/guide/training.md.
-    solver : {"auto", "lbfgs", "newton-cg", "owlqn", "sgd", "adagrad", "bcfw", "perceptron"} or object, default="auto"
-        The optimisation algorithm. "auto" chooses the default of the objective.
-
-        * For "likelihood": "lbfgs" is L-BFGS, or OWL-QN ("owlqn") if any ``l1_reg`` > 0; "newton-cg" solves for each
-          step by conjugate gradients; "sgd" and "adagrad" take a step after every few sequences. Of the last two, only
-          "adagrad" supports ``l1_reg``.
-        * For "local_feature_matching": "lbfgs" or "owlqn".
-        * For "hinge": "bcfw", block-coordinate Frank-Wolfe.
-        * For "perceptron": "perceptron", the averaged perceptron.
-
-        A custom object has a method ``solve(objective, penalty, w0)``; see :mod:`sklearn_hocrf.training` for all
-        solvers and their parameters. Objects ignore ``max_iter``, ``tol`` and ``verbose``.
+        Both are weighted sums over sequences.
+    solver : {"auto", "lbfgs", "sgd"}, LBFGS or SGD, default="auto"
+        The optimisation algorithm: "lbfgs", and thus "auto", is L-BFGS, or OWL-QN if any ``l1_reg`` > 0; "sgd" takes a
+        step after every few sequences, without ``l1_reg``, and only for "likelihood". They are short for
+        :class:`~sklearn_hocrf.training.LBFGS` and :class:`~sklearn_hocrf.training.SGD`, which have more settings, and
+        ignore ``max_iter``, ``tol`` and ``verbose``; ``SGD(adaptive=True)`` supports ``l1_reg``.
     max_iter : int, default=500
-        Maximum number of iterations; for "sgd", "adagrad" and "perceptron", of epochs.
+        Maximum number of iterations; for "sgd", of epochs.
     tol : float, default=3e-3
         Tolerance of the solver, see docs/guide/training.md. Training stops when the bound on the
         distance from the optimum is at most ``tol**2`` of the objective, 0.001 % by default; if some weights have no
         penalty, so that no bound is available, when the norm of the gradient is at most ``tol * max(1, norm of the
-        weights)``. "bcfw" stops when the duality gap is at most ``3 * tol`` of the objective, "sgd" and "adagrad" after
-        five consecutive epochs that each fail to lower the objective by a fraction ``10 * tol**2``, "perceptron" after
-        an epoch without mistakes.
+        weights)``. "sgd" stops after five consecutive epochs that each fail to lower the objective by a fraction ``10 *
+        tol**2``.
     warm_start : bool, default=False
         Whether fit starts from the weights of the previous fit, matched by pattern and feature; new weights start at 0.
-        "bcfw" always starts from 0.
     n_jobs : int or None, default=None
         Number of threads. None means 1 unless in a :obj:`joblib.parallel_config` context, -1 means all processors.
         Results do not depend on it.
@@ -209,8 +191,8 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         without a trend, "at most" refers to ``max_iter``. A line reports when the objective has decreased by less than
         0.1 % in ten iterations, after which predictions hardly change.
     random_state : int, RandomState instance or None, default=None
-        Determines the order of the sequences in "sgd", "adagrad", "bcfw" and "perceptron", and in the choice of labels
-        by ``pruning``, where None means the same order in each fit; the other solvers are deterministic.
+        Determines the order of the sequences in "sgd", and in the choice of labels by ``pruning``, where None means the
+        same order in each fit; L-BFGS is deterministic.
 
     Attributes
     ----------
@@ -246,16 +228,14 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         Number of weights, without those that an L1 penalty has made 0.
     n_passes_ : int or float
         Number of passes over the data, as counted by the solver. Each evaluation of the objective, of its gradient or
-        of both is one pass, and so is each Hessian-vector product and each sweep of stochastic steps; nan if a custom
-        solver does not count its passes.
+        of both is one pass, and so is each sweep of stochastic steps.
     objective_history_ : ndarray of shape (n_iter_ + 1,)
         Values of the minimised function, from the start to the fitted weights: the negative log-likelihood in nats, or
         another ``objective``, summed over sequences, plus the penalty.
     optimality_gap_ : float
         Upper bound on the difference between the last value and the optimum: max(sigma)^2 * norm(gradient)^2 / 2, or
-        inf if some sigma is inf. With ``l1_reg``, the shortest subgradient replaces the gradient. For "hinge" it is the
-        duality gap. For "perceptron", which need not approach an optimum, for "local_feature_matching", and if y had
-        holes, it is inf.
+        inf if some sigma is inf. With ``l1_reg``, the shortest subgradient replaces the gradient. For
+        "local_feature_matching", and if y had holes, it is inf.
     pruning_recall_ : float
         The fraction of tokens that keep their true label, in a tenth of the training sequences before level 0 was
         trained on them; nan if there is only one sequence. Defined only if ``pruning`` leaves labels out.
@@ -263,7 +243,7 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
     See Also
     --------
     HighOrderSemiCRF : Label segments of several tokens, with features of whole segments.
-    sklearn_hocrf.callback : Progress, early stopping and checkpoints of long fits.
+    sklearn_hocrf.training : Settings of solvers, early stopping.
 
     Notes
     -----
@@ -334,9 +314,8 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         constraints: str | Constraints | None = None,
         pruning: int | None = None,
         label_parts: Mapping[Any, Iterable] | Callable[[Any], Iterable] | None = None,
-        objective: str | Objective = "likelihood",
-        penalty: Any = None,
-        solver: Any = "auto",
+        objective: str = "likelihood",
+        solver: str | LBFGS | SGD = "auto",
         max_iter: int = 500,
         tol: float = 3e-3,
         warm_start: bool = False,
@@ -356,7 +335,6 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         self.pruning = pruning
         self.label_parts = label_parts
         self.objective = objective
-        self.penalty = penalty
         self.solver = solver
         self.max_iter = max_iter
         self.tol = tol

@@ -78,14 +78,14 @@ class Labelling(NamedTuple):
 
     labels: list
     score: float  # log potential
-    log_probability: float  # nan where the model has no probabilities
+    log_probability: float
 
 
 class Exported(NamedTuple):
     """What :func:`export_tagger` has written, and how its answers differ from the estimator's. See there."""
 
     n_bytes: int
-    largest_difference: float | None = None  # of a probability of a label; None without data, or probabilities
+    largest_difference: float | None = None  # of a probability of a label; None without data
     n_different_labels: int | None = None
     n_tokens: int | None = None
 
@@ -1157,7 +1157,7 @@ class Tagger:
         size = int.from_bytes(content[8:16], "little")
         _require(size <= min(MAX_HEADER, len(content) - 16), f"a header of {size} bytes")
         header, body = _parse_header(content[16 : 16 + size]), memoryview(content)[_aligned(16 + size) :]
-        entries = {"labels", "no_probabilities", "scheme", "n_columns", "features", "packed", "arrays"}
+        entries = {"labels", "scheme", "n_columns", "features", "packed", "arrays"}
         _require(header.keys() == entries, f"the header has {sorted(header)!r:.200}")
         packed = _get(header, "packed", (int, type(None)))
         arrays = _read_arrays(body if packed is None else _unpacked(body, packed), header)
@@ -1166,7 +1166,6 @@ class Tagger:
         _require(all(isinstance(label, (str, int, float)) for label in self.labels), "labels")
         self._code_of = {label: code for code, label in enumerate(self.labels)}
         _require(0 < n_labels == len(self._code_of) and n_labels <= n_columns < 1 << 31, "labels")
-        self._why_not = _get(header, "no_probabilities", (str, type(None)))
         self.scheme: str | None = _get(header, "scheme", (str, type(None)))
         _require(self.scheme in (*PREFIXES, "runs", None), "scheme")
         self._segments = None if self.scheme is None else _Segments(self.labels, self.scheme)
@@ -1192,10 +1191,6 @@ class Tagger:
             raise ValueError("a number of the tokens is so large that the scores of labels are not finite")
         return _Pass(self._automaton, scores, self._borders)
 
-    def _probable(self):
-        if self._why_not is not None:
-            raise ValueError(self._why_not)
-
     @overload
     def tag(self, tokens: Sequence, with_probability: Literal[False] = False) -> list: ...
     @overload
@@ -1215,8 +1210,6 @@ class Tagger:
         labels : list
         """
         tokens = _sequence(tokens)
-        if with_probability:
-            self._probable()
         if not len(tokens):
             return []
         chain = self._chain(tokens)
@@ -1237,7 +1230,6 @@ class Tagger:
         -------
         marginals : ndarray of shape (n_tokens, n_labels)
         """
-        self._probable()
         tokens = _sequence(tokens)
         return self._chain(tokens).marginals() if len(tokens) else np.zeros((0, len(self.labels)))
 
@@ -1257,8 +1249,6 @@ class Tagger:
         """
         if self._segments is None:
             raise ValueError("some labels look like tags of segments, but not all are tags of one scheme")
-        if with_probability:
-            self._probable()
         tokens = _sequence(tokens)
         if not len(tokens):
             return []
@@ -1283,7 +1273,6 @@ class Tagger:
         -------
         log_probability : float
         """
-        self._probable()
         tokens = _sequence(tokens)
         if len(labels) != len(tokens):
             raise ValueError(f"there are {len(labels)} labels for {len(tokens)} tokens")
@@ -1314,9 +1303,9 @@ class Tagger:
             raise ValueError(f"n must be at least 1, got {n!r:.30}")
         tokens = _sequence(tokens)
         if not len(tokens):
-            return [Labelling([], 0.0, math.nan if self._why_not else 0.0)]
+            return [Labelling([], 0.0, 0.0)]
         chain = self._chain(tokens)
-        log_z = math.nan if self._why_not else chain.total()
+        log_z = chain.total()
         found = chain.best_labellings(n)
         return [Labelling([self.labels[c] for c in codes], score, min(score - log_z, 0.0)) for codes, score in found]
 

@@ -1,24 +1,16 @@
-"""Training criteria, penalties and solvers.
+"""Solvers with their settings, early stopping, and scores of other models.
 
-Both estimators minimise an ``objective`` plus a penalty, by a ``solver``. Names stand for the classes below; instances
-have more settings, and custom classes may take their place.
+Both estimators minimise an ``objective``, "likelihood" or "local_feature_matching", plus a penalty, by a ``solver``.
 
-==============================  ========================================  ===========================================
-``objective``                   meaning                                   ``solver="auto"``, and other solvers
-==============================  ========================================  ===========================================
-``"likelihood"`` (default)      :class:`NegativeLogLikelihood`            ``"lbfgs"``; ``"newton-cg"``, ``"sgd"``,
-                                                                          ``"adagrad"``, ``"owlqn"``
-``"local_feature_matching"``    :class:`LocalFeatureMatching`             ``"lbfgs"``, from the weights of maximum
-                                                                          likelihood; ``"owlqn"``
-``"hinge"``                     :class:`Hinge`: structured support        ``"bcfw"``, block-coordinate Frank-Wolfe
-                                vector machine
-``"perceptron"``                :class:`Perceptron`, averaged             ``"perceptron"``
-==============================  ========================================  ===========================================
-
-Penalties: :class:`L2`, :class:`ElasticNet`. Solvers: :class:`LBFGS`, :class:`OWLQN`, :class:`NewtonCG`, :class:`SGD`,
-:class:`AdaGrad`, :class:`FrankWolfe`, :class:`AveragedPerceptron`. Scores of other models, such as neural networks:
-:class:`ScoredLikelihood`, :func:`sequence_log_likelihood`, :func:`predict_from_scores`. For custom classes:
-:class:`Objective`, :class:`PartialLikelihood`, :class:`Problem`, :class:`Progress`, :class:`SolverReport`.
+================================  ======================================================================================
+:class:`LBFGS`                    settings of ``solver="lbfgs"``: gradients of all data
+:class:`SGD`                      settings of ``solver="sgd"``: a few sequences at a time; needed by ``partial_fit``
+:class:`EarlyStopping`            stops when predictions of held-out data no longer improve, and keeps the best model:
+                                  a callback, for ``set_callbacks`` of the estimators
+:func:`sequence_log_likelihood`   log-likelihoods and gradients for label scores of other models, such as neural
+                                  networks
+:func:`predict_from_scores`       the best labelling for such scores
+================================  ======================================================================================
 
 >>> from sklearn_hocrf import HighOrderCRF
 >>> from sklearn_hocrf.training import SGD
@@ -33,56 +25,13 @@ Penalties: :class:`L2`, :class:`ElasticNet`. Solvers: :class:`LBFGS`, :class:`OW
 >>> model.predict(X)[1]
 ['DET', 'NOUN']
 
-User guide: docs/guide/training.md.
+User guide: docs/guide/training.md, also for other callbacks.
 """
 
 from __future__ import annotations
 
-from ._objectives import (
-    Hinge,
-    LocalFeatureMatching,
-    NegativeLogLikelihood,
-    Objective,
-    PartialLikelihood,
-    Perceptron,
-    Problem,
-    ScoredLikelihood,
-    predict_from_scores,
-    sequence_log_likelihood,
-)
-from ._penalties import L2, ElasticNet
-from ._solvers import (
-    LBFGS,
-    OWLQN,
-    SGD,
-    AdaGrad,
-    AveragedPerceptron,
-    FrankWolfe,
-    NewtonCG,
-    Progress,
-    SolverReport,
-)
+from ._estimator.early_stopping import EarlyStopping
+from ._objectives import predict_from_scores, sequence_log_likelihood
+from ._solvers import LBFGS, SGD
 
-__all__ = [
-    "AdaGrad",
-    "AveragedPerceptron",
-    "ElasticNet",
-    "FrankWolfe",
-    "Hinge",
-    "L2",
-    "LBFGS",
-    "LocalFeatureMatching",
-    "NegativeLogLikelihood",
-    "NewtonCG",
-    "OWLQN",
-    "Objective",
-    "PartialLikelihood",
-    "Perceptron",
-    "Problem",
-    "Progress",
-    "SGD",
-    "ScoredLikelihood",
-    "SolverReport",
-    "predict_from_scores",
-    "sequence_log_likelihood",
-]
+__all__ = ["EarlyStopping", "LBFGS", "SGD", "predict_from_scores", "sequence_log_likelihood"]

@@ -12,13 +12,11 @@ import json
 import sys
 import warnings
 
-from sklearn_hocrf._estimator import compile_ahead
 from sklearn_hocrf._warm_up import EXTREME, SIZES, compiled, everything, toy, use_everything, use_extremes
 
 
 def main():
     """Write what is compiled after toys, after data of other sizes, and after extremes: long and large."""
-    compile_ahead.stop()
     warnings.simplefilter("ignore")  # not converged
     if "--backwards" in sys.argv:
         for use_model in reversed([*everything(*SIZES[0])]):

@@ -5,17 +5,28 @@ import math
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
+from unittest import mock
 
 import numpy as np
 import oracle
 from hypothesis import strategies as st
-from internals import ChainModel, LayoutBuilder, LayoutFrame, PairRule, SequenceBatch, given_patterns
+from internals import ChainModel, LayoutBuilder, LayoutFrame, PairRule, SequenceBatch, fitting, given_patterns
 from scipy import sparse
 
 GOLDEN = Path(__file__).parent / "golden"
 MODERATE = st.floats(-3, 3, allow_subnormal=False)
 EXTREME = st.one_of(MODERATE, st.sampled_from([-1e3, 1e3, -400.0, 150.0]))
 VALUES = st.sampled_from([1.0, 1.0, 2.0, -0.5, 0.25])
+
+
+def given_penalty(penalty):
+    """Return a context in which training has a given penalty on its weights, instead of that of ``sigma_reg``."""
+    return mock.patch.object(fitting.Prior, "penalty", return_value=penalty)
+
+
+def untied():
+    """Return a context in which each weight is trained by itself, also where some must be equal."""
+    return mock.patch.object(fitting, "_WORTH_TYING", -1.0)
 
 
 class Case(NamedTuple):

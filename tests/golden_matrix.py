@@ -37,7 +37,7 @@ from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceDi
 from sklearn_hocrf.inspection import explain
 from sklearn_hocrf.inspection import weights as table_of_weights
 from sklearn_hocrf.model_selection import CalibratedSequenceLabeler, PenaltySearchCV, cross_val_predict
-from sklearn_hocrf.training import SGD, ElasticNet, PartialLikelihood
+from sklearn_hocrf.training import SGD
 
 # ----------------------------------------------------------------------------------------------- features and questions
 
@@ -58,7 +58,6 @@ FEATURES = {
     "l1": {"l1_reg": 0.05},
     "penalties by group": {"sigma_reg": {"w=": 0.5, ("features", 0): 1.0, ("patterns", 1): 2.0, None: 1.0}},
     "no penalty": {"sigma_reg": np.inf, "@alone": True},
-    "penalty object": {"penalty": ElasticNet(0.7, 0.1), "@alone": True},
     "all patterns": {"patterns": "all", "@alone": True},
     "features of pairs": {"feature_order": 1},
     "features of pairs by prefix": {"feature_order": {"w=": (0, 2)}, "@alone": True},
@@ -67,14 +66,9 @@ FEATURES = {
     "all_pairs": {"all_pairs": True},
     "sample weights": {"@weights": True},
     "matching": {"objective": "local_feature_matching"},
-    "hinge": {"objective": "hinge"},
-    "perceptron": {"objective": "perceptron"},
-    "expectation maximization": {"objective": PartialLikelihood("em")},
-    "newton": {"solver": "newton-cg"},
-    "owlqn": {"solver": "owlqn"},
     "sgd": {"solver": "sgd"},
     "sgd object": {"solver": SGD(batch_size=3, average=False, max_iter=3, random_state=1), "@alone": True},
-    "adagrad": {"solver": "adagrad"},
+    "adaptive sgd": {"solver": SGD(adaptive=True, max_iter=4, random_state=0)},
     "stream": {"@course": "stream", "@default": {"solver": "sgd"}},
     "warm start": {"@course": "twice", "warm_start": True},
     "holes": {"@holes": True},

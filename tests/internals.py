@@ -32,7 +32,17 @@ from sklearn_hocrf._data.segments import (
 )
 from sklearn_hocrf._data.texts import pack_texts, unpack_texts
 from sklearn_hocrf._display import COLORS, GREY, color_map, number, table_of
-from sklearn_hocrf._estimator import answers, base, callbacks, names_elsewhere, patterns, predictions, progress, pruning
+from sklearn_hocrf._estimator import (
+    answers,
+    base,
+    callbacks,
+    fitting,
+    names_elsewhere,
+    patterns,
+    predictions,
+    progress,
+    pruning,
+)
 from sklearn_hocrf._estimator.answers import AnswersMixin
 from sklearn_hocrf._estimator.compatibility import CIRCUMSTANCES, FEATURES, REFUSALS
 from sklearn_hocrf._estimator.course import Course
@@ -47,33 +57,22 @@ from sklearn_hocrf._inference.chain import ChainModel
 from sklearn_hocrf._inference.families import CHAIN, SEGMENTS
 from sklearn_hocrf._inference.feature_matching import ChainMatching, SegmentMatching
 from sklearn_hocrf._inference.lattice import LatticeModel, LatticePlan
-from sklearn_hocrf._inference.loss_augmented import MaxOracle
 from sklearn_hocrf._inference.minibatches import shuffled_minibatches
 from sklearn_hocrf._inference.passes import MarginalPass
 from sklearn_hocrf._inference.schedule import Plan, Schedule, Workspace, _deal, add_up, for_each_chunk, threads_for
 from sklearn_hocrf._inference.segment import SegmentModel, SegmentPlan
 from sklearn_hocrf._kernels import chain, chain_log, rounded, segment, segment_log, segment_scores, token_scores
 from sklearn_hocrf._kernels._vectors import LANES, empty_table
-from sklearn_hocrf._objectives import (
-    Hinge,
-    LocalFeatureMatching,
-    NegativeLogLikelihood,
-    PartialLikelihood,
-    Perceptron,
-    Problem,
-    Tied,
-)
+from sklearn_hocrf._objectives import LocalFeatureMatching, NegativeLogLikelihood, Objective, Problem, Tied
 from sklearn_hocrf._penalties import L2, ElasticNet
 from sklearn_hocrf._pipeline import _questions
 from sklearn_hocrf._solvers import (
     LBFGS,
     OWLQN,
     SGD,
-    AdaGrad,
-    AveragedPerceptron,
-    FrankWolfe,
+    Progress,
     SearchEnd,
-    check_needs,
+    SolverReport,
     minimize_in_box,
     shortest_subgradient,
     zero_of_slope,

@@ -14,67 +14,30 @@ import numpy as np
 from internals import CIRCUMSTANCES, REFUSALS
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf.training import L2, Objective, PartialLikelihood
+from sklearn_hocrf.training import SGD
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "guide" / "matrix.md"
 
 
-class Plain(Objective):
-    """A criterion of a user, which minimises nothing but the penalty."""
-
-    def bind(self, problem):
-        return self
-
-    def value_gradient(self, w):
-        return 0.0, np.zeros_like(w)
-
-    def value(self, w):
-        return 0.0
-
-
-# parameters that make an estimator have a feature of the table; L1 and the like are those of the solvers' own needs
+# parameters that make an estimator have a feature of the table
 GIVEN = {
     "pruning": {"pruning": 1},
     "features of several labels": {"feature_order": 1},
     "parts": {"label_parts": {"A": ["x"], "B": ["x"]}},
     "L1": {"l1_reg": 0.1},
-    "penalty object": {"penalty": L2(1.0)},
     "no penalty": {"sigma_reg": {("patterns", 1): np.inf, None: 1.0}},
     "frequent features": {"min_count": 2},
-    "margins": {"objective": "hinge"},
     "local feature matching": {"objective": "local_feature_matching"},
-    "a criterion without probabilities": {"objective": "hinge"},
-    "a criterion without Hessian": {"objective": Plain()},
-    "a criterion of whole labellings": {"objective": "hinge"},
-    "a second-order solver, without EM": {"solver": "newton-cg"},
-    "EM by a solver that may climb": {"objective": PartialLikelihood("em"), "solver": "sgd"},
-    "a stochastic solver": {"solver": "sgd"},
-    "a second-order solver": {"solver": "newton-cg"},
+    "a stochastic solver": {"solver": SGD(adaptive=True)},
+    "a stochastic solver of steps that do not adapt": {"solver": "sgd"},
 }
 MAIN = [
-    *("pruning", "features of several labels", "parts", "L1", "penalty object", "no penalty", "frequent features"),
-    *("margins", "local feature matching", "a stochastic solver", "a second-order solver"),
+    *("pruning", "features of several labels", "parts", "L1", "no penalty", "frequent features"),
+    *("local feature matching", "a stochastic solver", "a stochastic solver of steps that do not adapt"),
 ]
 ALSO = {  # features that go with one of the main ones
-    "margins": [
-        "a criterion without probabilities",
-        *("a criterion without Hessian", "a criterion of whole labellings"),
-    ],
-    "local feature matching": ["a criterion without Hessian", "a criterion of whole labellings"],
-    "a second-order solver": ["a second-order solver, without EM"],
-}
-# what solvers say that they need of objectives and penalties
-BY_NEEDS = {
-    ("L1", "penalty object"),
-    *(("L1", name) for name in ("margins", "a stochastic solver", "a second-order solver")),
-    ("no penalty", "margins"),
-    *((name, "cluster") for name in ("margins", "a stochastic solver")),
-    *((name, "stream") for name in ("L1", "margins", "local feature matching", "a second-order solver")),
-    *(
-        (name, solver)
-        for name in ("margins", "local feature matching")
-        for solver in ("a stochastic solver", "a second-order solver")
-    ),
+    "a stochastic solver of steps that do not adapt": ["a stochastic solver"],
+    "stream": ["a stochastic solver"],
 }
 # the questions behind circumstances
 MEANING = {
@@ -83,7 +46,6 @@ MEANING = {
     "cluster": "`dask`",
     "learned penalties": "`PenaltySearchCV`",
 }
-NEEDS = "the solver needs a method that the criterion or the penalty does not have; the message names both"
 HEAD = """# What works with what
 
 Every pair of the options below works, unless its cell has a number: then `fit`, or the method that is called, refuses
@@ -105,8 +67,7 @@ def reasons(name, other):
     """Return the messages of the rows that refuse a pair, or a feature under a circumstance; "..." for parameters."""
     implied = [[of, *ALSO.get(of, [])] for of in (name, other)]
     pairs = set(map(frozenset, product(*implied)))
-    found = [re.sub(r"\{.*?\}", "...", row.message) for row in REFUSALS if frozenset(row[:2]) in pairs]
-    return found or [NEEDS] * ((name, other) in BY_NEEDS or (other, name) in BY_NEEDS)
+    return [re.sub(r"\{.*?\}", "...", row.message) for row in REFUSALS if frozenset(row[:2]) in pairs]
 
 
 def excludes(name, other):

@@ -22,10 +22,11 @@ from internals import SequenceBatch, read_training_sequences
 
 from sklearn_hocrf import Constraints, HighOrderCRF, HighOrderSemiCRF, make_pipeline
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
+from sklearn_hocrf.training import SGD
 
 LETTERS = {"bio": "BI", "iob1": "BI", "bioes": "BIES", "bilou": "BILU", "bmes": "BMES"}
 SCHEMES = ["runs", "bio", "bioes", "bilou", "segments"]
-STREAMS = {"sgd": {"solver": "sgd"}, "adagrad": {"solver": "adagrad"}}  # ways to train on streams
+STREAMS = {"sgd": SGD(random_state=0), "adaptive": SGD(random_state=0, adaptive=True)}  # ways to train on streams
 
 # --- segments and what y has for them -------------------------------------------------------------------------------
 

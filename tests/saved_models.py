@@ -49,15 +49,11 @@ def estimators():
     w = SequenceFeatureExtractor([("w", 0)])
     row = TokenTransformer(make_pipeline(StandardScaler(), TruncatedSVD(1)))
     own = {
-        "likelihood": {"objective": training.NegativeLogLikelihood(), "solver": training.LBFGS(max_iter=3)},
-        "elastic net": {"penalty": training.ElasticNet(1.0, 0.1), "solver": training.OWLQN(max_iter=3)},
-        "newton": {"penalty": training.L2(2.0), "solver": training.NewtonCG(max_iter=3)},
-        "matching": {"objective": training.LocalFeatureMatching()},
-        "hinge": {"objective": training.Hinge(), "solver": training.FrankWolfe(max_iter=3, random_state=0)},
-        "perceptron": {"objective": training.Perceptron(), "solver": training.AveragedPerceptron(random_state=0)},
+        "likelihood": {"solver": training.LBFGS(max_iter=3)},
+        "elastic net": {"l1_reg": 0.1, "solver": training.LBFGS(max_iter=3)},
+        "matching": {"objective": "local_feature_matching"},
         "sgd": {"solver": training.SGD(random_state=0)},
-        "adagrad": {"solver": training.AdaGrad(random_state=0)},
-        "partial": {"objective": training.PartialLikelihood("em")},
+        "adaptive": {"solver": training.SGD(random_state=0, adaptive=True)},
         "groups": {"sigma_reg": {("features", 0): 1.0, ("patterns", 1): 0.5, None: 2.0}},
         "constraints": {"constraints": Constraints(forbid=[("O", "I-PER")])},
         "scheme": {"constraints": "bio", "max_order": 2},

@@ -40,7 +40,7 @@ MAY_IMPORT = {
     "_persistence": {"_version"},
     "_settings": set(),
     "_display": {"_kernels", "_data"},
-    "_penalties": {"_settings"},
+    "_penalties": set(),
     "_solvers": {"_kernels", "_settings"},  # sums of vectors, which are no more of a CRF than BLAS
     "_validation": CORE,
     "feature_extraction": CORE | {"_validation", "_persistence", "tagger"},  # some extractors learn from y, too
@@ -48,13 +48,12 @@ MAY_IMPORT = {
     "datasets": CORE | {"_validation"},
     "text": {"_kernels", "_data", "metrics"},
     "inspection": CORE | {"_validation", "_display", "metrics", "_estimator"},
-    "training": LEARNING,
+    "training": {"_estimator", "_objectives", "_solvers"},
     "_estimator": CORE | LEARNING | TOOLS | {"_validation", "_persistence", "_settings"},
     "_crfsuite": CORE | {"_validation", "_estimator"},
     "crf": CORE | LEARNING | TOOLS | {"_validation", "_persistence", "_settings", "_estimator", "_crfsuite"},
     "semicrf": CORE | LEARNING | TOOLS | {"_validation", "_persistence", "_settings", "_estimator"},
     "model_selection": CORE | LEARNING | {"_validation", "_persistence", "_settings", "_estimator", "metrics"},
-    "callback": {"_estimator", "_settings", "_files"},
     "_pipeline": ESTIMATORS | {"_validation"},
     "dask": CORE | {"_estimator", "_validation", "_objectives", "_persistence", "_settings"},
     "tagger": set(),  # numpy alone: it may be copied elsewhere
@@ -69,13 +68,12 @@ MAY_IMPORT = {
         "settings",
         "training",
         "model_selection",
-        "callback",
         "_pipeline",
         "text",
         "dask",
         "tagger",
     },
-    "_warm_up": TOOLS | ESTIMATORS | {"_kernels", "model_selection", "_pipeline"},
+    "_warm_up": TOOLS | ESTIMATORS | {"_kernels", "model_selection", "training"},
     "_commands": TOOLS | ESTIMATORS | {"_files", "_persistence", "_pipeline", "tagger"},
     "__main__": TOOLS | ESTIMATORS | {"__init__", "_warm_up", "_commands"},
 }
@@ -89,14 +87,12 @@ OWNERS = {
     "scipy.optimize": {"_solvers"},
     "threadpoolctl": {"_solvers"},  # a dependency of scikit-learn
     "pandas": {"_display"},  # imported when a table is made a frame
-    "skops": {"callback", "_commands"},  # of the extra "skops": imported when a file of that name is written
+    "skops": {"_commands"},  # of the extra "skops": imported when a file of that name is written
     "dask": {"dask"},  # of the extra "dask": that room is imported only by those who ask for it
     "distributed": {"dask"},
     "matplotlib": {"inspection"},  # of the extra "plot": imported when something is drawn
 }
-SKLEARN = (
-    TOOLS | ESTIMATORS | {"inspection", "_validation", "model_selection", "callback", "_pipeline", "_crfsuite", "dask"}
-)
+SKLEARN = TOOLS | ESTIMATORS | {"inspection", "_validation", "model_selection", "_pipeline", "_crfsuite", "dask"}
 SKLEARN_NAMES = {  # room below these -> all that it may take from scikit-learn
     "_persistence": {"sklearn.exceptions.InconsistentVersionWarning"},
     "_solvers": {"sklearn.utils.check_random_state"},

@@ -187,8 +187,6 @@ def test_what_is_refused(drawn):
         ConformalSequenceLabeler(SequenceFeatureExtractor()).fit(X, y)
     with pytest.raises(ValueError, match="y has holes"):
         ConformalSequenceLabeler(model).fit([[["a0"], ["a1"]]] * 9, [["O", None]] * 9)
-    with pytest.raises(ValueError, match="no probabilities"):
-        ConformalSequenceLabeler(HighOrderCRF(objective="hinge").fit([[["a0"], ["a1"]]], [["O", "B-P"]])).fit(X, y)
     with pytest.raises(ValueError, match="alpha"):
         ConformalSequenceLabeler(model, alpha=1.0).fit(X, y)
     with pytest.raises(ValueError, match="level"):

@@ -202,29 +202,6 @@ def test_derivatives(questions, seed):
 
 
 @FAMILIES
-@pytest.mark.parametrize("seed", range(6))
-def test_margins(questions, seed):
-    """The loss-augmented maximum goes over what is possible."""
-    asked = questions(seed)
-    maxima = asked.problem().margins(1.0).maxima(asked.model)
-    truths = from_segments(asked.truth, asked.batch.offsets) if asked.family is SEGMENTS else None
-    for s, scores in enumerate(asked.possible):
-        first, stop = asked.batch.offsets[s : s + 2]
-        truth = spans(asked, truths[s] if truths is not None else tuple(asked.truth[first:stop].tolist()))
-        by_label_only = asked.family is CHAIN or not asked.model.layout.repeats
-
-        def cost(segments, truth=truth, by_label_only=by_label_only):
-            marks = [
-                {t: (y, not by_label_only and t == u) for u, v, y in these for t in range(u, v)}
-                for these in (segments, truth)
-            ]
-            return sum(marks[0][t] != marks[1][t] for t in marks[0])
-
-        wanted = max(score + cost(spans(asked, labelling)) for labelling, score in scores.items())
-        assert abs(maxima[s] - wanted) <= 1e-9 * max(1.0, abs(wanted))
-
-
-@FAMILIES
 @pytest.mark.parametrize("seed", range(4))
 def test_gradients_of_local_feature_matching(questions, seed):
     asked = questions(seed)

@@ -186,11 +186,6 @@ def test_segments_of_segment_models(scheme):
     safe(display)
 
 
-def test_models_without_probabilities():
-    model = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF(objective="hinge")).fit(X, Y)
-    assert repr(SegmentsDisplay.from_estimator(model, X[:1])) == "[Ann Lee | PER] met [Bob | PER]"
-
-
 def test_only_the_first_sequences_are_shown():
     display = SegmentsDisplay.from_predictions([["a"]] * 30, [[]] * 30)
     assert repr(display).endswith("a\n... and 10 more sequences")

@@ -35,7 +35,7 @@ from sklearn.exceptions import ConvergenceWarning, InconsistentVersionWarning
 import sklearn_hocrf
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf.feature_extraction import SequenceDictVectorizer
-from sklearn_hocrf.training import LBFGS, SGD, SolverReport
+from sklearn_hocrf.training import SGD
 
 X = [[["Ann"], ["Lee"], ["met"], ["Bob"]], [["met"], ["Ann"]]]
 TAGS = [["B-PER", "I-PER", "O", "B-PER"], ["O", "B-PER"]]
@@ -154,12 +154,11 @@ def test_records_whose_parts_do_not_fit_are_refused(crf):
 @pytest.mark.parametrize("name", ["w", "sums", "squares", "step", "n_seen", "mass"])
 def test_states_of_streams_are_checked(name):
     crf = HighOrderCRF(solver="sgd", random_state=0).partial_fit(X, TAGS)
-    state, solver = crf._fitted.stream
-    wrong = copy.copy(state)
-    value = getattr(state, name)
+    wrong = copy.copy(crf._fitted.stream)
+    value = getattr(wrong, name)
     setattr(wrong, name, value[:-1] if isinstance(value, np.ndarray) else -1)
     with pytest.raises(ValueError, match="the state of the solver"):
-        HighOrderCRF().__setstate__(change(crf, stream=(wrong, solver)))
+        HighOrderCRF().__setstate__(change(crf, stream=wrong))
 
 
 def test_a_layout_has_no_state_but_its_arguments(crf):
@@ -388,79 +387,3 @@ def test_answers_in_progress_are_those_of_the_model_that_was_asked(crf, monkeypa
 
 
 # --- what solvers return ----------------------------------------------------------------------------------------------
-
-
-class Own:
-    """A solver whose report has something changed."""
-
-    def __init__(self, **changes):
-        self.changes = changes
-
-    def solve(self, objective, penalty, w0):
-        return LBFGS().solve(objective, penalty, w0)._replace(**self.changes)
-
-
-@pytest.mark.parametrize(
-    ("changes", "error", "message"),
-    [
-        ({"w": np.zeros(3)}, ValueError, r"w of the solver Own must have shape \(\d+,\), got \(3,\)"),
-        ({"w": np.full(14, np.nan)}, ValueError, "w of the solver Own must be finite, but element 0 is nan"),
-        ({"w": None}, TypeError, "w of the solver Own must be an array of real numbers"),
-        ({"w": ["a"] * 14}, TypeError, "w of the solver Own must be an array of real numbers"),
-        ({"n_iter": 1.5}, TypeError, "n_iter of the solver Own must be an integer"),
-        ({"n_iter": -1}, TypeError, "n_iter of the solver Own must be an integer"),
-        ({"history": np.zeros(1), "n_iter": 3}, ValueError, r"history of the solver Own .* must have shape \(4,\)"),
-        ({"gap": None}, TypeError, "gap of the solver Own must be a number, got None"),
-        ({"gradient_norm": "0"}, TypeError, "gradient_norm of the solver Own must be a number"),
-        ({"converged": None}, TypeError, "converged of the solver Own must be a bool"),
-    ],
-)
-def test_reports_of_own_solvers_are_checked(changes, error, message):
-    crf = HighOrderCRF(max_order=1).fit(X, TAGS)
-    n_weights = crf._layout.n_weights
-    changes = {name: value[:1] * n_weights if isinstance(value, list) else value for name, value in changes.items()}
-    if np.shape(changes.get("w")) == (14,):
-        changes["w"] = np.full(n_weights, np.nan)
-    before = dict(vars(crf))
-    crf.set_params(solver=Own(**changes))
-    with pytest.raises(error, match=message):
-        crf.fit(OTHER_X if n_weights < 0 else X, TAGS)
-    assert all(vars(crf)[name] is value for name, value in before.items() if name != "solver")
-
-
-@pytest.mark.parametrize("report", [None, np.zeros(3), {"w": 1}])
-def test_what_is_no_report_is_refused(report):
-    solver = Own()
-    solver.solve = lambda objective, penalty, w0: report
-    with pytest.raises(TypeError, match="the solver Own must return a SolverReport"):
-        HighOrderCRF(solver=solver).fit(X, TAGS)
-
-
-def test_weights_of_own_solvers_are_copied():
-    kept = []
-
-    class Keeps(LBFGS):
-        def solve(self, objective, penalty, w0):
-            report = super().solve(objective, penalty, w0)
-            kept.append(report.w)
-            return SolverReport(*report[:7])  # without the number of passes
-
-    crf = HighOrderCRF(solver=Keeps()).fit(X, TAGS)
-    assert np.isnan(crf.n_passes_)
-    before = crf.predict_marginals(X)[0]
-    kept[0][:] = 0.0
-    np.testing.assert_array_equal(crf.predict_marginals(X)[0], before)
-
-
-@pytest.mark.parametrize("keeps_equal", [False, True])
-def test_own_solvers_may_write_to_their_first_weights(keeps_equal):
-    class Writes(LBFGS):
-        keeps_equal_weights_equal = keeps_equal
-
-        def solve(self, objective, penalty, w0):
-            w0 += 0.5
-            return super().solve(objective, penalty, w0)
-
-    found, expected = HighOrderCRF(solver=Writes(tol=1e-6)).fit(X, TAGS), HighOrderCRF(tol=1e-6).fit(X, TAGS)
-    assert found.objective_history_[0] > expected.objective_history_[-1]
-    np.testing.assert_allclose(found.objective_history_[-1], expected.objective_history_[-1], rtol=1e-9)

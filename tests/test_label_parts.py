@@ -38,7 +38,7 @@ from segment_cases import (
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf.inspection import explain, weights
-from sklearn_hocrf.training import SGD, AdaGrad, Hinge
+from sklearn_hocrf.training import SGD
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -176,20 +176,6 @@ def test_masks(kind):
     ours, plain = pair.shared.model(w), pair.plain.model(pair.expand(w))
     batch = pair.shared.batch
     np.testing.assert_allclose(ours.marginals(batch, mask=mask), plain.marginals(batch, mask=mask), atol=1e-12)
-
-
-@kinds
-@pytest.mark.parametrize("cost", [0.0, 1.0])
-def test_argmaxes_differ_as_those_of_plain_models(kind, cost):
-    pair = some_pair(kind)
-    w, weight = pair.draw_weights(), np.ones(12)
-    ours = pair.shared.margins(cost).oracle(weight, w)
-    plain = pair.plain.margins(cost).oracle(weight, pair.expand(w))
-    for one, other in zip(ours.argmax(np.arange(12)), plain.argmax(np.arange(12)), strict=True):
-        assert one.cost == other.cost
-        mine, theirs = np.zeros(pair.shared.n_weights), np.zeros(pair.plain.n_weights)
-        mine[one.indices], theirs[other.indices] = one.difference, other.difference
-        np.testing.assert_allclose(mine, pair.fold(theirs), atol=1e-9)
 
 
 @kinds
@@ -488,16 +474,6 @@ def test_rare_pairs_of_parts_get_no_weight(estimator):
 
 
 @both
-@pytest.mark.parametrize("objective", ["hinge", "perceptron"])
-def test_margins(estimator, objective):
-    crf = estimator(label_parts=split, objective=objective, random_state=0, max_iter=30).fit(X, Y)
-    assert crf.part_coef_.nnz > 0
-    assert crf.score(X, Y) > 0.5
-    if objective == "hinge":  # the gap bounds the distance from the optimum, of which this is one value
-        assert 0 <= crf.optimality_gap_ < 0.5 * crf.objective_history_[0]
-
-
-@both
 def test_warm_starts(estimator):
     crf = estimator(label_parts=split, warm_start=True).fit(X, Y)
     first = crf.objective_history_
@@ -511,7 +487,7 @@ def test_warm_starts(estimator):
         np.testing.assert_array_equal(row, by_name.get(part, np.zeros(len(row))))
 
 
-@pytest.mark.parametrize("solver", [SGD(random_state=0), AdaGrad(random_state=0)], ids=["SGD", "AdaGrad"])
+@pytest.mark.parametrize("solver", [SGD(random_state=0), SGD(random_state=0, adaptive=True)], ids=str)
 @both
 def test_streams(estimator, solver):
     crf = estimator(label_parts=split, solver=solver)
@@ -579,10 +555,3 @@ def test_one_segment_label():
     assert crf.label_parts_.tolist() == ["any"]
     alone = HighOrderSemiCRF(scheme="bio", label_parts=lambda label: ["any"]).fit(x[1:], y[1:])
     assert len(alone.label_parts_) == 0
-
-
-def test_hinge_reaches_the_optimum_of_the_primal():
-    """The duality gap is a certificate that argmaxes and updates with parts fit together."""
-    for estimator in ESTIMATORS:
-        crf = estimator(label_parts=split, objective=Hinge(), tol=1e-4, max_iter=300, random_state=0).fit(X[:8], Y[:8])
-        assert crf.optimality_gap_ <= 1e-2 * crf.objective_history_[-1]

@@ -188,13 +188,6 @@ def test_marginal_log_odds_of_labels():
     assert explain(crf, [words]).log_odds_marginal is None
 
 
-def test_models_without_probabilities():
-    X, y = [[["the"], ["old"], ["man"]], [["the"], ["man"]]], [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
-    explanation = explain(HighOrderCRF(objective="hinge").fit(X, y), X, 1, 0)
-    assert explanation.log_odds_marginal is None
-    assert explanation.log_odds_paths == pytest.approx(sum(row.contribution for row in explanation.table))
-
-
 def test_features_without_names():
     X, y = np.random.default_rng(0).normal(size=(4, 3, 2)), [["x", "y", "x"], ["y", "y", "x"]] * 2
     explanation = explain(HighOrderCRF().fit(X, y), X, 2, 1)

@@ -18,7 +18,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
 from sklearn_hocrf.model_selection import PenaltySearchCV
-from sklearn_hocrf.training import LBFGS, SGD, NegativeLogLikelihood
+from sklearn_hocrf.training import LBFGS, SGD
 
 EXACT = 1e-10
 
@@ -301,21 +301,6 @@ def test_steps_are_evaluated_until_the_best_one_is_known(scores, precise, asked,
     assert (seen, _best_index(steps)) == (asked, best)
     assert [one.folds[0].n_passes for one in steps] == [10 + 3 * (n in asked) for n in range(len(steps))]
     assert steps[best].score == precise[best]
-
-
-class Sum(NegativeLogLikelihood):
-    """The negative log-likelihood, of which it is not known that it depends on scores alone."""
-
-
-def test_criteria_that_may_tell_equal_attributes_apart():
-    doubled = [[{**token, "again": token["w"]} for token in sequence] for sequence in X]
-    splits = list(KFold(3).split(X))
-    log_sigma = np.array([0.3, -0.2, 0.1, 0.4])
-    scores = []
-    for objective in "likelihood", Sum():
-        _, folds = folds_of(clone(CHAIN).set_params(objective=objective), splits, X=doubled)
-        scores.append([fold.step(log_sigma, EXACT).score for fold in folds])
-    np.testing.assert_allclose(*scores, rtol=1e-9)
 
 
 def test_folds_have_the_patterns_of_their_training_parts():
@@ -607,7 +592,6 @@ def test_it_passes_on_what_the_model_can_do(search):
     np.testing.assert_array_equal(search.classes_, best.classes_)
     np.testing.assert_array_equal(search.log_likelihood(X, Y), best.log_likelihood(X, Y))
     np.testing.assert_array_equal(search.predict_marginals(X[:1])[0], best.predict_marginals(X[:1])[0])
-    assert not hasattr(PenaltySearchCV(HighOrderCRF(objective="hinge")), "predict_marginals")
     assert not hasattr(search, "partial_fit")
     assert not hasattr(search, "nothing")
     assert hasattr(PenaltySearchCV(HighOrderSemiCRF()), "predict_segments")
@@ -670,22 +654,12 @@ def test_without_refit():
 # --- refusals ---------------------------------------------------------------------------------------------------------
 
 
-class Own:
-    def value(self, w):
-        return 0.0
-
-    def gap(self, gradient):
-        return np.inf
-
-
 @pytest.mark.parametrize(
     ("parameters", "reason"),
     [
         ({"l1_reg": 0.1}, "l1_reg"),
-        ({"penalty": Own()}, "penalty"),
         ({"sigma_reg": np.inf}, "sigma_reg"),
         ({"sigma_reg": {("features", 0): np.inf, None: 1.0}}, "sigma_reg"),
-        ({"objective": "hinge"}, "objective"),
         ({"objective": "local_feature_matching"}, "objective"),
         ({"solver": "sgd"}, "solver"),
         ({"solver": SGD()}, "solver"),
@@ -712,6 +686,5 @@ def test_scores_that_are_not_finite_are_refused():
         PenaltySearchCV(HighOrderCRF(), cv=3).fit(huge, Y)
 
 
-@pytest.mark.parametrize("solver", ["owlqn", "newton-cg", LBFGS()])
-def test_solvers_that_find_the_same_optimum(solver):
-    PenaltySearchCV(HighOrderCRF(solver=solver), cv=2, max_steps=1, refit=False).fit(X[:6], Y[:6])
+def test_solvers_that_find_the_same_optimum():
+    PenaltySearchCV(HighOrderCRF(solver=LBFGS()), cv=2, max_steps=1, refit=False).fit(X[:6], Y[:6])

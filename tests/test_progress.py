@@ -5,12 +5,12 @@ import math
 
 import numpy as np
 import pytest
-from internals import Forecast, duration, lines_of, progress, write_line
+from internals import Forecast, Progress, duration, lines_of, progress, write_line
 
 from sklearn_hocrf import HighOrderCRF
 from sklearn_hocrf.datasets import make_digit_words
 from sklearn_hocrf.model_selection import PenaltySearchCV
-from sklearn_hocrf.training import LBFGS, OWLQN, FrankWolfe, NewtonCG, Progress
+from sklearn_hocrf.training import LBFGS
 
 X, _, Y, _ = make_digit_words(60, 1, random_state=0)
 
@@ -93,21 +93,11 @@ def test_durations(seconds, text):
     assert duration(seconds) == text
 
 
-@pytest.mark.parametrize(
-    ("solver", "parameters"),
-    [
-        (LBFGS(1e-4), {}),
-        (OWLQN(1e-4), {"l1_reg": 0.1}),
-        (NewtonCG(1e-4), {}),
-        (FrankWolfe(1e-4, random_state=0), {"objective": "hinge"}),
-    ],
-    ids=["lbfgs", "owlqn", "newton-cg", "bcfw"],
-)
-def test_solvers_end_where_they_say(solver, parameters):
+@pytest.mark.parametrize("l1_reg", [0.0, 0.1])
+def test_solvers_end_where_they_say(l1_reg):
     told = []
-    solver.callback = told.append
-    HighOrderCRF(solver=solver, **parameters).fit(X, Y)
-    small = [one.gap if np.isnan(one.gradient_norm) else one.gradient_norm for one in told]
+    HighOrderCRF(solver=LBFGS(1e-4, callback=told.append), l1_reg=l1_reg).fit(X, Y)
+    small = [one.gradient_norm for one in told]
     assert [value <= one.goal for value, one in zip(small, told, strict=True)] == [False] * (len(told) - 1) + [True]
 
 

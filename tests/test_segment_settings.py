@@ -17,7 +17,6 @@ from internals import (
     BAG,
     INSIDE,
     SEGMENTS,
-    Hinge,
     NegativeLogLikelihood,
     Problem,
     SegmentModel,
@@ -179,7 +178,7 @@ def check_answers(case):
 
 
 def check_training(case):
-    """Each derivative, of all sequences at once and one by one; second derivatives; the hinge loss."""
+    """Each derivative, of all sequences at once and one by one; second derivatives."""
     problem, w, rng = case.problem, case.w, np.random.default_rng(0)
     objective = NegativeLogLikelihood().bind(problem)
     value, gradient = objective.value_gradient(w)
@@ -200,10 +199,6 @@ def check_training(case):
     slope = problem.model(w).hessian_vector_product(problem.plan, direction)
     change = objective.value_gradient(w + step * direction)[1] - objective.value_gradient(w - step * direction)[1]
     np.testing.assert_allclose(slope, change / (2 * step), rtol=1e-5, atol=1e-7)
-    hinge = Hinge().bind(problem)
-    argmaxes = hinge.oracle(w).argmax(np.arange(len(data)))
-    hinges = math.fsum(argmax.cost - argmax.difference @ w[argmax.indices] for argmax in argmaxes)
-    assert hinge.value(w) == pytest.approx(hinges, abs=1e-9)
     matching, pace = problem.matching.value_gradient(w)
     ahead, behind = (problem.matching.value_gradient(w + sign * step * direction)[0] for sign in (1, -1))
     assert matching >= 0

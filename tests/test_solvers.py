@@ -14,9 +14,9 @@ from internals import (
     OWLQN,
     ElasticNet,
     LBFGSMemory,
+    Objective,
     Point,
     SearchEnd,
-    check_needs,
     minimize_in_box,
     rounded,
     shortest_subgradient,
@@ -25,7 +25,7 @@ from numpy.testing import assert_allclose
 from scipy.optimize import minimize, rosen, rosen_der
 
 
-class Quadratic:
+class Quadratic(Objective):
     """``(w - c)' A (w - c) / 2``."""
 
     def __init__(self, matrix, centre):
@@ -36,7 +36,7 @@ class Quadratic:
         return 0.5 * float(gradient @ (w - self.centre)), gradient
 
 
-class Logistic:
+class Logistic(Objective):
     """Sum of ``log(1 + exp(-y x'w))``."""
 
     def __init__(self, X, y):
@@ -85,17 +85,6 @@ def test_gap_needs_a_precision_everywhere():
     assert L2(0.5).gap(gradient) == 25.0
     assert ElasticNet(np.array([2.0, 0.0]), np.ones(2)).gap(gradient) == np.inf
     assert L2(np.array([1e-300, 1.0])).gap(1e30 * gradient) == np.inf  # rather than a warning
-
-
-def test_values_of_penalties_are_one_or_as_many_as_weights():
-    objective, w = logistic(), np.zeros(30)
-    with pytest.raises(ValueError, match="3 values of precision, but there are 30 weights"):
-        LBFGS().solve(objective, L2(np.ones(3)), w)
-    with pytest.raises(ValueError, match="3 values of strength, but there are 30 weights"):
-        OWLQN().solve(objective, ElasticNet(1.0, np.ones(3)), w)
-    one, many = (OWLQN().solve(objective, ElasticNet(*values), w) for values in ((1, 2), (np.ones(30), np.full(30, 2))))
-    np.testing.assert_array_equal(one.w, many.w)
-    np.testing.assert_array_equal(L2(1.0).strengths(4), np.zeros(4))
 
 
 def test_shortest_subgradient_by_hand():
@@ -175,7 +164,7 @@ def test_steps_of_the_gradient_alone_reach_zeros(strength):
     expected = OWLQN(tol=1e-8).solve(objective, penalty, np.zeros(30)).w
     w = np.random.default_rng(0).normal(size=30)
     for _ in range(2000):
-        report = OWLQN(tol=1e-6, max_iter=1).solve(objective, penalty, w)  # as expectation-maximisation uses it
+        report = OWLQN(tol=1e-6, max_iter=1).solve(objective, penalty, w)
         if not report.n_iter:
             break
         w = report.w
@@ -285,7 +274,7 @@ def test_lbfgs_on_rows_of_any_scale(scale):
     assert found.history[-1] == pytest.approx(expected, rel=1e-8)
 
 
-class Rosenbrock:
+class Rosenbrock(Objective):
     """A narrow curved valley with its minimum 0 at (1, ..., 1): not convex."""
 
     is_convex = False
@@ -323,7 +312,7 @@ def test_lbfgs_finds_the_minimum_of_scipy(seed, precision):
     assert report.n_passes < 1.5 * peer.nfev
 
 
-class Steep:
+class Steep(Objective):
     """Sum of ``exp(10000 w) - w``, which is flat below 0 and overflows from 0.071 on."""
 
     def __init__(self):
@@ -345,7 +334,7 @@ def test_steps_that_overflow_are_shortened(solver, penalty):
     np.testing.assert_allclose(report.w, -np.log(1e4) / 1e4, rtol=1e-6)
 
 
-class Picky:
+class Picky(Objective):
     """A function that is known at one point only."""
 
     def value_gradient(self, w):
@@ -354,7 +343,7 @@ class Picky:
         return 1.0, np.ones(len(w))
 
 
-class Scripted:
+class Scripted(Objective):
     """A function along one weight whose values and slopes are given by the order of the calls."""
 
     def __init__(self, *answers):
@@ -407,7 +396,7 @@ def test_16_bits_change_no_optimum():
     A = rng.standard_normal((60, 40)) * np.logspace(0, 2, 40)
     b = A @ rng.standard_normal(40)
 
-    class Squares:
+    class Squares(Objective):
         def value_gradient(self, w):
             rest = A @ w - b
             return 0.5 * rest @ rest, A.T @ rest
@@ -616,7 +605,7 @@ def test_curvature_of_a_wall(power, sees_wall):
             ends.append(super()._search(*arguments))
             return ends[-1]
 
-    class Steep:
+    class Steep(Objective):
         def value_gradient(self, w):
             return float((w**power - w).sum()), power * w ** (power - 1) - 1
 
@@ -637,7 +626,7 @@ def test_steep_walls_cost_no_passes():
         rng = np.random.default_rng(seed)
         A = rng.standard_normal((30, 20)) * rng.uniform(1, 100, 20)
 
-        class Exponential:
+        class Exponential(Objective):
             def value_gradient(self, w, A=A):
                 values = np.exp(A @ w)
                 return float(values.sum()), A.T @ values
@@ -655,7 +644,7 @@ def test_frequent_features_take_few_passes(solver, monkeypatch):
     X = (rng.random((4000, 400)) < np.logspace(0, -3, 400)).astype(float)
     y = np.where(X @ rng.standard_normal(400) + rng.logistic(size=4000) > 0, 1.0, -1.0)
 
-    class Logistic:
+    class Logistic(Objective):
         def value_gradient(self, w):
             margin = y * (X @ w)
             return np.logaddexp(0, -margin).sum(), -X.T @ (y / (1 + np.exp(margin)))
@@ -672,22 +661,6 @@ def test_frequent_features_take_few_passes(solver, monkeypatch):
     assert scaled.n_passes < plain.n_passes
     assert_allclose(scaled.w, plain.w, atol=1e-3)
     assert scaled.history[-1] == pytest.approx(plain.history[-1], rel=1e-9)
-
-
-# --- what goes with what ----------------------------------------------------------------------------------------------
-
-
-def test_solvers_say_what_they_lack():
-    objective, smooth, sparse = logistic(), L2(np.ones(30)), ElasticNet(np.ones(30), np.ones(30))
-    check_needs(LBFGS(), objective, smooth)
-    check_needs(OWLQN(), objective, smooth)
-    check_needs(OWLQN(), objective, sparse)
-    with pytest.raises(ValueError, match="LBFGS needs value_gradient of the penalty, which ElasticNet.*OWLQN"):
-        check_needs(LBFGS(), objective, sparse)
-    with pytest.raises(ValueError, match="OWLQN needs value_gradient of the objective, which object does not"):
-        check_needs(OWLQN(), object(), sparse)
-    with pytest.raises(ValueError, match="penalty, which ElasticNet does not"):
-        check_needs(LBFGS(), Logistic, ElasticNet)
 
 
 # --- what searches for penalties are made of --------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import pickle
 import numpy as np
 import pytest
 from cases import by_order
-from internals import LBFGS, OWLQN, ElasticNet, LBFGSMemory, Point, RowBlock, WeightLayout
+from internals import LBFGS, OWLQN, LBFGSMemory, Point, RowBlock, WeightLayout
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
@@ -299,38 +299,17 @@ def test_warm_start_from_a_smaller_model(estimator):
 
 
 @both_estimators
-def test_own_solvers(estimator):
-    class Still:
-        def solve(self, objective, penalty, w0):
-            assert isinstance(penalty, ElasticNet)
-            return LBFGS(max_iter=0).solve(objective, self.smooth(penalty), w0)
-
-        def smooth(self, penalty):
-            penalty.value_gradient = penalty.smooth_value_gradient
-            return penalty
-
-    with pytest.warns(ConvergenceWarning, match="did not converge in 0 iterations"):
-        assert estimator(solver=Still(), l1_reg=1.0).fit(X, Y).n_iter_ == 0
-    same = estimator(solver=LBFGS(tol=1e-3), tol=1.0).fit(X, Y)
-    np.testing.assert_array_equal(same.pattern_coef_, estimator(tol=1e-3).fit(X, Y).pattern_coef_)
-    owlqn = estimator(solver=OWLQN(tol=1e-6, max_iter=2000)).fit(X, Y)
-    assert owlqn.objective_history_[-1] == pytest.approx(estimator(tol=1e-6).fit(X, Y).objective_history_[-1], rel=1e-9)
-    assert clone(owlqn).solver.tol == 1e-6
-
-
-@both_estimators
-def test_own_solvers_need_no_settings(estimator):
-    class Stuck:
-        def solve(self, *args):
-            return LBFGS(max_iter=0).solve(*args)
-
-    class Limited(Stuck):
-        max_iter = 0
-
-    with pytest.warns(ConvergenceWarning, match=r"Rounding errors prevent further progress: increase tol, scale"):
-        estimator(solver=Stuck()).fit(X, Y)
-    with pytest.warns(ConvergenceWarning, match=r"Increase max_iter \(now 0\)"):
-        estimator(solver=Limited()).fit(X, Y)
+def test_settings_of_lbfgs_also_apply_with_an_l1_penalty(estimator):
+    told = []
+    solver = LBFGS(tol=1e-6, max_iter=2000, callback=told.append)
+    crf = estimator(solver=solver, l1_reg=0.5).fit(X, Y)
+    same = estimator(tol=1e-6, max_iter=2000, l1_reg=0.5).fit(X, Y)
+    np.testing.assert_array_equal(crf.pattern_coef_, same.pattern_coef_)
+    assert len(told) == crf.n_iter_
+    assert clone(crf).solver.tol == 1e-6
+    few = estimator(solver=LBFGS(max_iter=3), l1_reg=0.5)
+    with pytest.warns(ConvergenceWarning, match="did not converge in 3 iterations"):
+        few.fit(X, Y)
 
 
 @both_estimators

@@ -1,10 +1,11 @@
-"""Stochastic training: minibatches and what they touch, proximal steps, SGD and AdaGrad, and the estimators."""
+"""Stochastic training: minibatches and what they touch, proximal steps, SGD, and the estimators."""
 
 import pickle
 import re
 import time
 import tracemalloc
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -19,14 +20,13 @@ from internals import (
     OWLQN,
     SEGMENTS,
     SGD,
-    AdaGrad,
     ElasticNet,
     Mask,
     NegativeLogLikelihood,
+    Objective,
     Problem,
     Schedule,
     SequenceBatch,
-    check_needs,
     observed_patterns,
     shortest_subgradient,
     shuffled_minibatches,
@@ -47,7 +47,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, datasets
 from sklearn_hocrf.feature_extraction import SequenceDictVectorizer
-from sklearn_hocrf.training import Hinge
+
+ADAPTIVE = partial(SGD, adaptive=True)
 
 # --------------------------------------------------------------------------------------------------------- minibatches
 
@@ -229,7 +230,7 @@ def test_proximal_step_of_some_weights(name):
 # ------------------------------------------------------------------------------------------------------------- solvers
 
 
-class LogisticLoss:
+class LogisticLoss(Objective):
     """Sum of ``log(1 + exp(-y x'w))`` over sparse rows: what a stochastic solver needs of an objective."""
 
     def __init__(self, X, y, order=None):
@@ -250,8 +251,21 @@ class LogisticLoss:
 
     def minibatches(self, batch_size, rng):
         order = rng.permutation(self.n_sequences) if self.order is None else self.order
-        for start in range(0, len(order), batch_size):
-            yield MinibatchOfRows(self.part(order[start : start + batch_size]))
+        starts = range(0, len(order), batch_size)
+        return OneByOne(MinibatchOfRows(self.part(order[start : start + batch_size])) for start in starts)
+
+
+class OneByOne:
+    """Minibatches whose steps are all taken by the solver."""
+
+    def __init__(self, minibatches):
+        self.left = iter(minibatches)
+
+    def __iter__(self):
+        return self.left
+
+    def descend(self, course):
+        return next(self.left, None)
 
 
 class MinibatchOfRows:
@@ -305,14 +319,14 @@ def test_tiny_scales_are_multiplied_in():
 
 
 class SingleSteps:
-    """An objective whose minibatches are no more than an iterator, as those of custom objectives."""
+    """An objective whose steps are all taken by the solver."""
 
     def __init__(self, objective):
         self._objective, self.n_sequences = objective, objective.n_sequences
-        self.value, self.value_gradient = objective.value, objective.value_gradient
+        self.value, self.value_gradient, self.is_convex = objective.value, objective.value_gradient, objective.is_convex
 
     def minibatches(self, batch_size, rng):
-        yield from self._objective.minibatches(batch_size, rng)
+        return OneByOne(self._objective.minibatches(batch_size, rng))
 
 
 def all_of(steps):
@@ -435,7 +449,7 @@ def minimiser(linear, pulls, centres, precision, strength):
 
 
 @pytest.mark.parametrize("strength", [0.0, 2.0])
-def test_adagrad_step_by_step(strength):
+def test_adaptive_steps_one_by_one(strength):
     """The same steps from the definition: all gradients and all weights so far."""
     objective, n, step_size, batch_size = rows(order=True), 60, 0.5, 6
     start = np.where(np.arange(25) % 2, 1.0, 0.0)
@@ -452,7 +466,7 @@ def test_adagrad_step_by_step(strength):
             share = m / n
             w = minimiser(np.sum(gradients, axis=0), np.array(pulls), centres, share * PRECISION, share * strength)
     penalty = ElasticNet(PRECISION, strength) if strength else L2(PRECISION)
-    solver = AdaGrad(tol=0, max_iter=3, batch_size=batch_size, step_size=step_size)
+    solver = ADAPTIVE(tol=0, max_iter=3, batch_size=batch_size, step_size=step_size)
     report = solver.solve(objective, penalty, start)
     np.testing.assert_allclose(report.w, w, rtol=1e-9, atol=1e-11)
     if strength:
@@ -463,7 +477,7 @@ def test_adagrad_step_by_step(strength):
 SOLVERS = {
     "sgd": SGD(max_iter=40, n_iter_no_change=99, random_state=0, batch_size=4),
     "last weights": SGD(max_iter=40, n_iter_no_change=99, random_state=0, batch_size=4, average=False),
-    "adagrad": AdaGrad(max_iter=40, n_iter_no_change=99, random_state=0, batch_size=4),
+    "adaptive": ADAPTIVE(max_iter=40, n_iter_no_change=99, random_state=0, batch_size=4),
 }
 
 
@@ -482,10 +496,10 @@ def test_solvers_reach_the_minimum(name):
     assert not report.converged
 
 
-def test_adagrad_makes_weights_zero_where_the_optimum_has_zeros():
+def test_adaptive_steps_make_weights_zero_where_the_optimum_has_zeros():
     objective, penalty = rows(200), ElasticNet(0.1, 2.0)
     best = OWLQN(tol=1e-10).solve(objective, penalty, np.zeros(25))
-    report = AdaGrad(max_iter=60, n_iter_no_change=99, random_state=0).solve(objective, penalty, np.zeros(25))
+    report = ADAPTIVE(max_iter=60, n_iter_no_change=99, random_state=0).solve(objective, penalty, np.zeros(25))
     assert 3 < np.count_nonzero(best.w == 0) < 22
     assert np.mean((best.w == 0) == (report.w == 0)) > 0.9
     assert report.history[-1] == pytest.approx(best.history[-1], rel=1e-3)
@@ -493,7 +507,7 @@ def test_adagrad_makes_weights_zero_where_the_optimum_has_zeros():
     assert report.gradient_norm == pytest.approx(np.linalg.norm(shortest_subgradient(report.w, gradient, 2.0)))
 
 
-@pytest.mark.parametrize("solver", [SGD, AdaGrad])
+@pytest.mark.parametrize("solver", [SGD, ADAPTIVE], ids=["SGD", "adaptive"])
 def test_the_end_is_never_worse_than_the_start(solver):
     """Far too long steps: the weights go to and fro."""
     objective, penalty, start = rows(), L2(0.5), np.full(25, 1e-9)
@@ -511,7 +525,7 @@ def test_the_end_is_never_worse_than_the_start(solver):
     assert (held_out.n_iter, held_out.converged) == (0, False)
 
 
-@pytest.mark.parametrize("solver", [SGD, AdaGrad])
+@pytest.mark.parametrize("solver", [SGD, ADAPTIVE], ids=["SGD", "adaptive"])
 def test_it_says_when_it_ends_far_from_the_minimum(solver):
     objective = rows()
     objective.signed = objective.signed @ sparse.diags_array(np.where(np.arange(25) % 2, 1e4, 1.0))
@@ -539,7 +553,8 @@ def test_ends_more_than_a_twentieth_above_the_optimum_warn(kind):
         make = HighOrderSemiCRF if kind == "segments" else HighOrderCRF
         crf = make(l1_reg=0.3 * (kind == "l1"), sigma_reg=10.0 if kind == "weak penalty" else 1.0, random_state=0)
         best = clone(crf).set_params(tol=1e-7, max_iter=5000).fit(X, y, sample_weight=weight).objective_history_[-1]
-        for solver in ["adagrad"] if kind == "l1" else ["sgd", "adagrad"]:
+        adaptive = ADAPTIVE(random_state=0)
+        for solver in [adaptive] if kind == "l1" else ["sgd", adaptive]:
             with warnings.catch_warnings(record=True, action="always") as caught:
                 end = clone(crf).set_params(solver=solver).fit(X, y, sample_weight=weight)
             value = end.objective_history_[-1]
@@ -552,7 +567,7 @@ def test_ends_more_than_a_twentieth_above_the_optimum_warn(kind):
     assert n_far > 3
 
 
-@pytest.mark.parametrize("solver", [SGD, AdaGrad])
+@pytest.mark.parametrize("solver", [SGD, ADAPTIVE], ids=["SGD", "adaptive"])
 def test_an_optimal_start_has_converged(solver):
     objective, penalty = rows(), L2(0.5)
     best = LBFGS(tol=1e-10).solve(objective, penalty, np.zeros(25))
@@ -561,7 +576,7 @@ def test_an_optimal_start_has_converged(solver):
     assert report.history[-1] <= best.history[-1] * (1 + 1e-12)
 
 
-@pytest.mark.parametrize("solver", [SGD, AdaGrad])
+@pytest.mark.parametrize("solver", [SGD, ADAPTIVE], ids=["SGD", "adaptive"])
 def test_overflow_at_the_start_is_refused_as_by_others(solver):
     objective = rows()
     objective.signed = objective.signed * 1e160
@@ -570,7 +585,7 @@ def test_overflow_at_the_start_is_refused_as_by_others(solver):
             refuses.solve(objective, L2(0.5), np.zeros(25))
 
 
-@pytest.mark.parametrize("solver", [SGD, AdaGrad])
+@pytest.mark.parametrize("solver", [SGD, ADAPTIVE], ids=["SGD", "adaptive"])
 def test_same_seed_same_weights(solver):
     def weights(seed):
         return solver(max_iter=3, random_state=seed).solve(rows(), L2(0.5), np.zeros(25)).w
@@ -580,7 +595,7 @@ def test_same_seed_same_weights(solver):
     assert (weights(0) != weights(1)).any()
 
 
-@pytest.mark.parametrize("solver", [SGD, AdaGrad])
+@pytest.mark.parametrize("solver", [SGD, ADAPTIVE], ids=["SGD", "adaptive"])
 def test_calibrated_step_is_the_best_of_its_neighbours(solver):
     objective, penalty = rows(300), L2(0.5)
     started = solver()._start(objective, penalty, np.zeros(25), 300, np.random.RandomState(0))
@@ -607,7 +622,7 @@ def test_calibration_takes_a_sample_and_finds_small_steps():
     assert n_visited % 2000 == 0
 
 
-@pytest.mark.parametrize("solver", [SGD, AdaGrad])
+@pytest.mark.parametrize("solver", [SGD, ADAPTIVE], ids=["SGD", "adaptive"])
 def test_they_stop_when_the_objective_no_longer_falls(solver):
     calls = []
     report = solver(tol=1e-3, max_iter=500, random_state=0, n_iter_no_change=4, callback=calls.append).solve(
@@ -623,7 +638,7 @@ def test_they_stop_when_the_objective_no_longer_falls(solver):
     np.testing.assert_array_equal([p.value for p in calls], history[1:])
 
 
-@pytest.mark.parametrize("solver", [SGD, AdaGrad])
+@pytest.mark.parametrize("solver", [SGD, ADAPTIVE], ids=["SGD", "adaptive"])
 def test_validation_sequences_choose_the_epoch(solver):
     rng = np.random.default_rng(1)
     X = rng.normal(size=(80, 200)) * (rng.random((80, 200)) < 0.3)
@@ -653,39 +668,13 @@ def test_passes_are_counted():
     assert SGD(max_iter=0, step_size=1.0).solve(objective, penalty, np.ones(25)).w.tolist() == [1.0] * 25
 
 
-def test_own_penalties_need_no_more_than_is_named():
-    class Gaussian:
-        def value(self, w):
-            return self.value_gradient(w)[0]
-
-        def value_gradient(self, w):
-            return 0.25 * float(w @ w), 0.5 * w
-
-        def precisions(self, n_weights):
-            return np.full(n_weights, 0.5)
-
-        def gap(self, gradient):
-            return float(gradient @ gradient)
-
-    solver = SGD(max_iter=3, random_state=0)
-    check_needs(solver, rows(), Gaussian())
-    own, ours = (solver.solve(rows(), penalty, np.zeros(25)) for penalty in (Gaussian(), L2(0.5)))
-    np.testing.assert_array_equal(own.w, ours.w)
-    assert (own.gradient_norm, own.gap) == pytest.approx((ours.gradient_norm, ours.gap))
-
-
 def test_what_does_not_go_together():
-    with pytest.raises(ValueError, match="SGD needs value_gradient of the penalty, which ElasticNet.*adagrad"):
-        check_needs(SGD(), NegativeLogLikelihood(), ElasticNet)
-    check_needs(AdaGrad(), NegativeLogLikelihood(), ElasticNet)
-    with pytest.raises(ValueError, match="AdaGrad needs minibatches.*Hinge does not have"):
-        check_needs(AdaGrad(), Hinge(), L2)
-    with pytest.raises(ValueError, match="a finite value of sigma_reg.*adagrad"):
+    with pytest.raises(ValueError, match="a finite value of sigma_reg.*adaptive=True"):
         SGD().solve(rows(), L2(0.0), np.zeros(25))
     with pytest.raises(ValueError, match="leaves none for training"):
         SGD(validation_fraction=0.9).solve(rows(1), L2(1.0), np.zeros(25))
     with pytest.raises(ValueError, match="smaller step_size"), np.errstate(all="ignore"):
-        AdaGrad(step_size=1e308).solve(rows(), L2(0.0), np.zeros(25))
+        ADAPTIVE(step_size=1e308).solve(rows(), L2(0.0), np.zeros(25))
 
 
 # ---------------------------------------------------------------------------------------------------------- estimators
@@ -706,11 +695,11 @@ ESTIMATORS = [HighOrderCRF(max_order=2), HighOrderSemiCRF(max_order=2)]
 
 @pytest.mark.slow
 @pytest.mark.parametrize("crf", ESTIMATORS, ids=lambda crf: type(crf).__name__)
-@pytest.mark.parametrize("solver", ["sgd", "adagrad"])
-def test_estimators_come_close_to_the_optimum(crf, solver, words):
+@pytest.mark.parametrize("adaptive", [False, True])
+def test_estimators_come_close_to_the_optimum(crf, adaptive, words):
     X, y = words
     best = clone(crf).fit(X, y).objective_history_[-1]
-    crf = quietly(clone(crf).set_params(solver=solver, tol=0, max_iter=100, random_state=0), X, y)
+    crf = quietly(clone(crf).set_params(solver=SGD(tol=0, random_state=0, adaptive=adaptive)), X, y)
     assert best <= crf.objective_history_[-1] < 1.01 * best
     assert crf.n_iter_ <= 100
     assert crf.n_passes_ > crf.n_iter_
@@ -720,7 +709,7 @@ def test_estimators_come_close_to_the_optimum(crf, solver, words):
 def test_exact_zeros_leave_the_model(crf, words):
     crf = clone(crf).set_params(l1_reg=0.5, sigma_reg=10.0)
     best = clone(crf).fit(*words)
-    crf = quietly(crf.set_params(solver="adagrad", max_iter=80, random_state=0), *words)
+    crf = quietly(crf.set_params(solver=ADAPTIVE(max_iter=80, random_state=0)), *words)
     assert (crf.coef_.data != 0).all()
     assert crf.objective_history_[-1] == pytest.approx(best.objective_history_[-1], rel=0.02)
     n_all = quietly(clone(crf).set_params(l1_reg=0.0, max_iter=1), *words).coef_.nnz
@@ -738,23 +727,27 @@ def test_instances_with_settings(words):
 
 
 def test_estimators_say_what_does_not_fit(words):
-    with pytest.raises(ValueError, match="adagrad"):
-        HighOrderCRF(solver="sgd", l1_reg=0.1).fit(*words)
-    with pytest.raises(ValueError, match="minibatches"):
-        HighOrderCRF(solver="sgd", objective="hinge").fit(*words)
+    for solver in "sgd", SGD():
+        with pytest.raises(
+            ValueError, match=r"l1_reg=0.1 does not go with .* use solver='lbfgs' or solver=SGD.adaptive=True."
+        ):
+            HighOrderCRF(solver=solver, l1_reg=0.1).fit(*words)
+    for solver in "sgd", ADAPTIVE():
+        with pytest.raises(ValueError, match="local feature matching is trained on all data at once"):
+            HighOrderCRF(solver=solver, objective="local_feature_matching").fit(*words)
     with pytest.raises(ValueError, match="a finite value of sigma_reg"):
         HighOrderCRF(solver="sgd", sigma_reg=np.inf).fit(*words)
     with pytest.warns(ConvergenceWarning, match="Increase max_iter"):
         HighOrderCRF(solver="sgd", max_iter=1, random_state=0).fit(*words)
 
 
-@pytest.mark.parametrize("solvers", [(SGD, AdaGrad), (AdaGrad, SGD)])
+@pytest.mark.parametrize("solvers", [(SGD, ADAPTIVE), (ADAPTIVE, SGD)])
 def test_a_solver_does_not_take_over_the_state_of_another_kind(words, solvers):
     X, y = words
     first, second = (solver(random_state=0, step_size=0.01) for solver in solvers)
     streamed = HighOrderCRF(solver=first).partial_fit(X, y)
     alone = pickle.loads(pickle.dumps(streamed))
-    alone._stream_state = None  # its weights alone
+    alone._fitted = alone._fitted._replace(stream=None)  # its weights alone
     histories = [crf.set_params(solver=second).partial_fit(X, y).objective_history_ for crf in (streamed, alone)]
     np.testing.assert_array_equal(*histories)
     assert histories[0][1] < histories[0][0]

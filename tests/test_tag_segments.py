@@ -140,13 +140,3 @@ def test_a_threshold_gives_probabilities_in_any_case(estimator):
     likely = {(n, *row[:3]) for n, table in enumerate(crf.predict_segments(X, threshold=0.5)) for row in table.tolist()}
     apart = sorted(likely)
     assert all(one[0] < other[0] or one[2] <= other[1] for one, other in itertools.pairwise(apart))
-
-
-@pytest.mark.parametrize("options", [{"threshold": 0.5}, {"with_probability": True}])
-@pytest.mark.parametrize("estimator", [HighOrderCRF, HighOrderSemiCRF])
-def test_segments_of_models_without_probabilities(estimator, options):
-    X, y = random_data(0, ["a", "b"])
-    crf = estimator(objective="hinge", tol=1.0).fit(X, y)
-    assert len(crf.predict_segments(X)) == len(X)
-    with pytest.raises(AttributeError, match="trains scores that are not logarithms of probabilities"):
-        crf.predict_segments(X, **options)

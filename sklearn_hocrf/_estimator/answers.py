@@ -15,7 +15,6 @@ from .._inference.answers import BestLabellings
 from .._inference.model import Model
 from .._settings import check, is_integer
 from .._validation import read_sequences, warn_user
-from .._validation._sklearn import available_if
 from .hooks import Hooks
 
 __all__ = ["AnswersMixin", "Candidate"]
@@ -138,7 +137,6 @@ class AnswersMixin(Hooks):
             asked, waiting = min(4 * asked, max_candidates), np.array(short, dtype=np.int64)
         return found
 
-    @available_if(lambda self: self._has_probabilities())
     def sample(
         self,
         X: Any,
@@ -193,7 +191,6 @@ class AnswersMixin(Hooks):
     def entropy(self, X: Sequences, *, level: Literal["token"], known: Any = None) -> list[np.ndarray]: ...
     @overload
     def entropy(self, X: Any, *, level: str, known: Any = None) -> Any: ...
-    @available_if(lambda self: self._has_probabilities())
     def entropy(self, X: Any, *, level: str = "sequence", known: Any = None) -> Any:
         """Return the entropy of the labels: how uncertain the model is, in nats.
 

@@ -23,8 +23,9 @@ from .._data.masks import Mask, both
 from .._inference.families import CHAIN, SEGMENTS, Family
 from .._inference.impossible import naming_the_impossible
 from .._objectives import Problem
+from .._penalties import Penalty
 from .._persistence import VersionMixin, with_lists, with_mappings
-from .._solvers import SolverReport
+from .._solvers import SolverReport, TrainingState
 from .._structure.automaton import PatternAutomaton
 from .._structure.layout import LayoutBuilder, LayoutFrame, WeightLayout
 from .._structure.pairs import PairRule
@@ -38,7 +39,6 @@ from .._validation import (
     warn_user,
 )
 from .._validation._sklearn import fit_context
-from . import compile_ahead
 from .answers import AnswersMixin
 from .callbacks import STARTING, CallbacksMixin, FitTasks, without_tasks
 from .compatibility import Asked, refuse
@@ -50,10 +50,8 @@ from .constraints import (
 )
 from .fitted import Fitted
 from .fitting import (
-    GivenPenalty,
     Prior,
     Training,
-    choose_objective,
     choose_training,
     warn_not_converged,
     without_zeros,
@@ -70,7 +68,7 @@ from .pruning import prune, prune_runs
 __all__ = ["BaseSequenceLabeler"]
 
 _FEW_KNOWN = 0.1  # share of the tokens below which there is a warning
-_CRITERION = ("objective", "penalty", "sigma_reg", "l1_reg", "constraints")  # what is minimised
+_CRITERION = ("objective", "sigma_reg", "l1_reg", "constraints")  # what is minimised
 
 
 class BaseSequenceLabeler(
@@ -208,9 +206,8 @@ class BaseSequenceLabeler(
         With holes in y, training maximises the probability of the known labels, the sum over all labellings that agree
         with them [1]_. This is not convex: training starts from the fit on the longest runs of known labels, and ends
         in an optimum near it; ``optimality_gap_`` is inf. The patterns, and the pairs of patterns and features, come
-        from the runs of known labels only. The labels are all labels in y, including those in sets.
-        :class:`~sklearn_hocrf.training.PartialLikelihood` can train by expectation maximisation instead. Criteria other
-        than the likelihood, "newton-cg" and :class:`~sklearn_hocrf.model_selection.PenaltySearchCV` need all labels.
+        from the runs of known labels only. The labels are all labels in y, including those in sets. Local feature
+        matching and :class:`~sklearn_hocrf.model_selection.PenaltySearchCV` need all labels.
 
         Labels must be missing at random, given the words and the known labels. If only entities are labelled and
         nothing is known about the other tokens, a model that finds entities everywhere explains y best: label the
@@ -238,9 +235,8 @@ class BaseSequenceLabeler(
         training = self._choose_training()
         sequences = read_training_sequences(self, X, sample_weight)
         data = self._read_training_data(y, sequences)
-        self._check_holes(training, data)
+        self._check_holes(data)
         is_warm = self.warm_start and hasattr(self, "coef_")
-        compile_ahead.prepare(self._family is SEGMENTS)
         tasks = FitTasks(self, training.solver, self._n_stages(training, data, is_warm), X, y, sample_weight)
         problem = self._build_problem(data)
         start = self._last_weights(problem.layout, data) if is_warm else np.broadcast_to(0.0, problem.n_weights)
@@ -276,12 +272,11 @@ class BaseSequenceLabeler(
         refuse_breaches(rules, self.constraints, targets.labels, runs)
         return data
 
-    def _check_holes(self, training: Training, data: TrainingData) -> None:
+    def _check_holes(self, data: TrainingData) -> None:
         """Raise a ValueError if y has holes that this training does not support; warn if y has few known labels."""
         if data.runs is None:
             return
-        objective, _, solver = training
-        self._refuse(objective, solver, "holes")
+        self._refuse("holes")
         n_known, n_tokens = data.runs.batch.n_tokens, data.batch.n_tokens
         if n_known < _FEW_KNOWN * n_tokens:
             warn_user(f"only {n_known} of {n_tokens} tokens are labelled, which is less than a tenth")
@@ -375,20 +370,16 @@ class BaseSequenceLabeler(
         """Check what ``_parameter_constraints`` cannot express."""
         check_parameters(self.get_params(deep=False))
 
-    def _refuse(self, criterion: Any, solver: Any = None, circumstance: str = "") -> None:
-        """Raise a ValueError for incompatible settings; parameters as for :class:`Asked`."""
-        refuse(Asked(self.get_params(deep=False), type(self).__name__, criterion, solver, circumstance))
+    def _refuse(self, circumstance: str) -> None:
+        """Raise a ValueError for settings that exclude a circumstance."""
+        refuse(Asked(self.get_params(deep=False), type(self).__name__, circumstance))
 
     def _choose_training(self) -> Training:
         """Check the parameters and return the :class:`Training` that they specify."""
         self._check_parameters()
         return choose_training(self.get_params(deep=False), type(self).__name__)
 
-    def _choose_objective(self) -> Any:
-        """Return the training criterion, without data."""
-        return choose_objective(self.objective)
-
-    def _choose_penalty(self, prior: Prior | GivenPenalty, layout: WeightLayout, data: TrainingData) -> Any:
+    def _choose_penalty(self, prior: Prior, layout: WeightLayout, data: TrainingData) -> Penalty:
         """Return the penalty on the weights for training data; warn of prefixes that match no feature name."""
         names = data.features.names
         penalty = prior.penalty(layout, names, data.targets.labels)
@@ -428,7 +419,7 @@ class BaseSequenceLabeler(
         layout: WeightLayout,
         weights: np.ndarray,
         report: SolverReport,
-        stream: tuple | None = None,
+        stream: TrainingState | None = None,
     ) -> Fitted:
         """Return the record of the fitted model."""
         learned = Fitted(

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from .._settings import is_integer
 from .._solvers import STOPPED, Progress, SolverReport
 from .._validation import read_sequences, read_training_sequences
 from .._validation._callbacks import CallbacksMixin, without_tasks
@@ -129,7 +128,7 @@ class FitTasks(_Tasks):
 
     def __init__(self, estimator: Any, solver: Any, n_stages: int | None, *data: Any) -> None:
         self._estimator, self._is_flat = estimator, n_stages == 1
-        super().__init__(estimator, _most_iterations(solver) if self._is_flat else n_stages, *data)
+        super().__init__(estimator, solver.max_iter if self._is_flat else n_stages, *data)
 
     def watch(self, learned: Callable[[SolverReport], Fitted], name: str = TRAINING) -> Watch | None:
         """Return a function that runs a stage of training; None without callbacks.
@@ -156,7 +155,7 @@ class FitTasks(_Tasks):
             return train(_without_iterations(solver))._replace(stopped=True, message=STOPPED)
         if self._is_flat:
             return train(self._watched(solver, self._root, learned))
-        context = self._begin(self._root, name, _most_iterations(solver))
+        context = self._begin(self._root, name, solver.max_iter)
 
         # the gap of a criterion other than the model's does not apply to the model
         def learned_here(report: SolverReport) -> Fitted:
@@ -167,23 +166,21 @@ class FitTasks(_Tasks):
         return report
 
     def _watched(self, solver: Any, context: Any, learned: Callable[[SolverReport], Fitted]) -> Any:
-        """Return a solver that calls the callbacks after each iteration, as far as it can."""
-        if not hasattr(solver, "callback"):
-            return solver
+        """Return a solver that calls the callbacks after each iteration."""
         own = solver.callback
 
         def tell(progress: Progress) -> bool:
             own_stops = own is not None and bool(own(progress))
             task = self._begin(context, ITERATION)
-            report = getattr(progress, "report", None)
-            return self._end(task, report and (lambda: learned(report()))) or own_stops
+            return self._end(task, lambda: learned(progress.report())) or own_stops
 
         return with_callback(solver, tell)
 
-    def _end(self, context: Any, learned: Callable[[], Fitted] | None) -> bool:
+    def _end(self, context: Any, learned: Callable[[], Fitted]) -> bool:
         """End a task, and return whether a callback stops the following tasks; ``learned`` returns the model so far."""
-        attributes = learned and (lambda: self._estimator._attributes_of(learned()))
-        return context.call_on_fit_task_end(**self._arguments, reconstruction_attributes=attributes)
+        return context.call_on_fit_task_end(
+            **self._arguments, reconstruction_attributes=lambda: self._estimator._attributes_of(learned())
+        )
 
     def best(self, learned: Fitted) -> Fitted:
         """Return the record of the model that a callback chooses instead of the last one, if any."""
@@ -220,15 +217,8 @@ def check_held_out(estimator: Any, X: Any, X_held_out: Any, y_held_out: Any) -> 
         raise ValueError(f"X has {n_x} sequences, but y has {n_y}")
 
 
-def _most_iterations(solver: Any) -> int | None:
-    """Return the highest number of iterations of a solver, None if it is not known."""
-    most: Any = getattr(solver, "max_iter", None)
-    return int(most) if is_integer(most) else None
-
-
 def _without_iterations(solver: Any) -> Any:
     """Return a copy of a solver that reports on its starting weights."""
     solver = copy.copy(solver)
-    if hasattr(solver, "max_iter"):
-        solver.max_iter = 0
+    solver.max_iter = 0
     return solver

@@ -1,25 +1,20 @@
 """Settings that cannot be combined: the table of refusals between features.
 
-A *feature* is something that parameters, or a criterion and a solver, request; a *circumstance* is a use beyond a plain
-fit: labels with holes, a stream, a cluster, learned penalties. Each row of
-:data:`REFUSALS` names two of them and the message. The methods that solvers need of any objective and penalty,
-including custom ones, are checked by the solvers (:func:`~sklearn_hocrf._solvers.check_needs`); ``l1_reg`` with
-``penalty``, and tag schemes as constraints of segments, by the parameters themselves.
+A *feature* is something that parameters request; a *circumstance* is a use beyond a plain fit: labels with holes, a
+stream, a cluster, learned penalties. Each row of :data:`REFUSALS` names two of them and the message. Tag schemes as
+constraints of segments are refused by the parameters themselves.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._data.checks import short
-from .._objectives import Hinge, LocalFeatureMatching, Objective, Perceptron
-from .._settings import capability
-from .._solvers import Solver
+from .._solvers import SGD
 
 __all__ = ["CIRCUMSTANCES", "FEATURES", "REFUSALS", "Asked", "Refusal", "has_l1", "refuse"]
 
@@ -34,22 +29,13 @@ class Asked:
         All parameters of an estimator by name.
     name : str
         Name of the estimator.
-    objective, solver : object
-        The criterion and the solver, as far as they are known.
     circumstance : str
         The use beyond a plain fit; "" for a plain fit.
     """
 
     parameters: Mapping[str, Any]
     name: str
-    objective: Any
-    solver: Any = None
     circumstance: str = ""
-
-    @cached_property
-    def needs(self) -> tuple[str, ...]:
-        """The methods of an objective that the solver needs."""
-        return capability(self.solver, Solver, "needs").get("objective", ())
 
     @property
     def feature_order(self) -> str:
@@ -59,17 +45,7 @@ class Asked:
     @property
     def is_stochastic(self) -> bool:
         """Whether the solver uses a few sequences at a time."""
-        return "minibatches" in self.needs
-
-    @property
-    def is_em(self) -> bool:
-        """Whether the criterion is minimised by expectation maximisation."""
-        return getattr(self.objective, "method", None) == "em"
-
-    @cached_property
-    def has_probabilities(self) -> bool:
-        """Whether the criterion trains probabilities."""
-        return capability(self.objective, Objective, "gives_probabilities")
+        return self["solver"] == "sgd" or isinstance(self["solver"], SGD)
 
     def __getitem__(self, name: str) -> Any:
         """Return a parameter; None if the estimator does not have it."""
@@ -87,7 +63,6 @@ def _values(given: Any) -> list:
 
 
 FEATURES: dict[str, tuple[Callable[[Asked], Any], str]] = {  # whether it is asked for, and how messages name it
-    # parameters
     "pruning": (lambda asked: asked["pruning"] is not None, "pruning={pruning!r}"),
     "features of several labels": (
         lambda asked: any(map(np.any, _values(asked["feature_order"]))),
@@ -95,33 +70,18 @@ FEATURES: dict[str, tuple[Callable[[Asked], Any], str]] = {  # whether it is ask
     ),
     "parts": (lambda asked: asked["label_parts"] is not None, "label_parts"),
     "L1": (lambda asked: has_l1(asked["l1_reg"]), "l1_reg={l1_reg!r}"),
-    "penalty object": (lambda asked: asked["penalty"] is not None, "penalty={penalty!r}"),
     "no penalty": (lambda asked: bool(np.isinf(_values(asked["sigma_reg"])).any()), "sigma_reg={sigma_reg!r}"),
     "frequent features": (
         lambda asked: asked["min_count"] > 1 and not asked["all_pairs"],
         "min_count={min_count!r}",
     ),
-    # criteria
-    "margins": (lambda asked: isinstance(asked.objective, (Hinge, Perceptron)), "objective={objective!r}"),
     "local feature matching": (
-        lambda asked: isinstance(asked.objective, LocalFeatureMatching),
+        lambda asked: asked["objective"] == "local_feature_matching",
         "objective={objective!r}",
     ),
-    "a criterion without probabilities": (lambda asked: not asked.has_probabilities, "objective={objective!r}"),
-    "a criterion without Hessian": (lambda asked: not hasattr(asked.objective, "hessp"), "objective={objective!r}"),
-    "a criterion of whole labellings": (
-        lambda asked: not capability(asked.objective, Objective, "takes_holes"),
-        "objective={objective!r}",
-    ),
-    # solvers
     "a stochastic solver": (lambda asked: asked.is_stochastic, "solver={solver!r}"),
-    "a second-order solver": (lambda asked: "hessp" in asked.needs, "solver={solver!r}"),
-    "a second-order solver, without EM": (
-        lambda asked: "hessp" in asked.needs and not asked.is_em,
-        "solver={solver!r}",
-    ),
-    "EM by a solver that may climb": (
-        lambda asked: asked.is_em and (asked.is_stochastic or not hasattr(asked.solver, "max_iter")),
+    "a stochastic solver of steps that do not adapt": (
+        lambda asked: asked.is_stochastic and not getattr(asked["solver"], "adaptive", False),
         "solver={solver!r}",
     ),
 }
@@ -144,10 +104,7 @@ class Refusal(NamedTuple):
 _LIKELIHOOD = "{name} needs objective='likelihood', but {other_name} is another criterion"
 _OF_LIKELIHOOD = "{other_name} needs objective='likelihood', but {name} is another criterion"
 _ALL_DATA = "{name} depends on all training data, which partial_fit does not have: use fit"
-_NO_MINIMUM = (
-    "{other_name} does not go with {name}: the likelihood is then not convex, or the solver may climb; use "
-    "solver='lbfgs', or objective=training.PartialLikelihood('em') with it"
-)
+_ALL_AT_ONCE = "{name} does not go with {other_name}, which takes a few sequences at a time: use solver='lbfgs'"
 _LEARNED = "PenaltySearchCV cannot learn the penalties of this {asked.name}: {name} "
 
 # for a fit, or a circumstance, the first row that applies is raised
@@ -158,25 +115,24 @@ REFUSALS = (
         "{name} does not go with {other_name}, which pairs features with patterns of several labels, because lattices "
         "score features by label",
     ),
-    *(
-        Refusal(feature, other, _LIKELIHOOD)
-        for feature, other in (("pruning", "margins"), ("pruning", "local feature matching"))
-    ),
+    Refusal("pruning", "local feature matching", _LIKELIHOOD),
     Refusal(
-        "pruning",
-        "a second-order solver",
-        "{name} does not go with {other_name}: products with the Hessian take passes over all labels; use 'lbfgs'",
+        "L1",
+        "a stochastic solver of steps that do not adapt",
+        "{name} does not go with {other_name}: use solver='lbfgs' or solver=SGD(adaptive=True)",
     ),
+    Refusal("local feature matching", "a stochastic solver", _ALL_AT_ONCE),
     Refusal("parts", "local feature matching", _LIKELIHOOD),
-    Refusal("a criterion of whole labellings", "holes", _OF_LIKELIHOOD),
-    Refusal("a second-order solver, without EM", "holes", _NO_MINIMUM),
-    Refusal("EM by a solver that may climb", "holes", _NO_MINIMUM),
+    Refusal("local feature matching", "holes", _OF_LIKELIHOOD),
     Refusal("pruning", "stream", _ALL_DATA),
     Refusal("frequent features", "stream", _ALL_DATA),
     Refusal("pruning", "cluster", "{name} does not work on a cluster: use pruning=None"),
-    Refusal("a criterion without Hessian", "learned penalties", _OF_LIKELIHOOD),
-    Refusal("a criterion without probabilities", "learned penalties", _OF_LIKELIHOOD),
-    Refusal("penalty object", "learned penalties", _LEARNED + "replaces sigma_reg, which is to be learned"),
+    Refusal(
+        "a stochastic solver",
+        "cluster",
+        "{name} does not work on a cluster, because it takes a few sequences at a time: use solver='lbfgs'",
+    ),
+    Refusal("local feature matching", "learned penalties", _OF_LIKELIHOOD),
     Refusal("L1", "learned penalties", _LEARNED + "> 0 has no derivatives where weights are 0"),
     Refusal("no penalty", "learned penalties", _LEARNED + "has no logarithm to start from"),
     Refusal(

@@ -7,14 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._objectives import Objective, Problem
-from .._settings import capability
+from .._objectives import Problem
 from .._solvers import SolverReport
 from .._structure.layout import LayoutBuilder
 from .._validation import FeatureSpace, TrainingData, TrainingSequences, read_training_sequences
 from .fitted import Fitted
 from .fitted_model import FittedModel
-from .fitting import SOLVERS
 from .patterns import ObservedPatterns
 from .pruning import prune_held_out
 
@@ -40,10 +38,7 @@ class Course:
 
     def refuse(self, circumstance: str) -> None:
         """Raise a ValueError for parameters that cannot be combined with a circumstance, as in ``compatibility``."""
-        objective, solver = self.objective(), self.estimator.solver
-        if isinstance(solver, str):
-            solver = SOLVERS[capability(objective, Objective, "default_solver") if solver == "auto" else solver]
-        self.estimator._refuse(objective, solver, circumstance)
+        self.estimator._refuse(circumstance)
 
     def read(self, X: Any, y: Any, sample_weight: ArrayLike | None, fixed: Any = None) -> TrainingData:
         """Return validated training data; labels and maximum lengths come from ``fixed`` targets, if given."""
@@ -92,10 +87,6 @@ class Course:
     def penalty(self, prior: Any, layout: Any, data: TrainingData) -> Any:
         """Return the penalty on the weights of a layout; warn of prefixes that match no feature name."""
         return self.estimator._choose_penalty(prior, layout, data)
-
-    def objective(self) -> Objective:
-        """Return the criterion, without data."""
-        return self.estimator._choose_objective()
 
     def report(self, data: TrainingData, problem: Any, penalty: Any, report: SolverReport) -> Fitted:
         """Return the record of the model in a solver's report, for :meth:`keep`."""

@@ -12,6 +12,7 @@ from .._data.arrays import freeze
 from .._inference.candidates import LevelZero
 from .._inference.families import LATTICE, Family
 from .._inference.model import Model
+from .._solvers import TrainingState
 from .._structure.layout import WeightLayout
 from .._structure.segment_layout import SegmentLayout
 from .._validation import FeatureSpace, SegmentTargets, TokenTargets
@@ -56,7 +57,7 @@ class Fitted(NamedTuple):
     history: np.ndarray  # (n_iter + 1,)
     gap: float
     trained_with: dict  # the parameters that define the minimised function
-    stream: tuple | None = None  # of partial_fit: state of the solver, and its class
+    stream: TrainingState | None = None  # of partial_fit
     borders: np.ndarray | None = None  # (2, L) bool   labels at the start and at the end of sequences; None: all
     level_zero: LevelZero | None = None  # which labels tokens may have; None: all
     part_names: np.ndarray | None = None  # (S,)   of the parts of labels; None: there are none
@@ -127,11 +128,9 @@ class Fitted(NamedTuple):
     def _check_stream(self) -> None:
         if self.stream is None:
             return
-        if not isinstance(self.stream, tuple) or len(self.stream) != 2 or not isinstance(self.stream[1], type):
-            raise ValueError("the stream of partial_fit must be the state of a solver and the class of the solver")
-        state: Any = self.stream[0]
-        if hasattr(state, "check"):
-            state.check(self.layout.n_weights)
+        if not isinstance(self.stream, TrainingState):
+            raise ValueError(f"the stream of partial_fit is a {type(self.stream).__name__}, not the state of a solver")
+        self.stream.check(self.layout.n_weights)
 
 
 def _borders(borders: Any, n_labels: int) -> np.ndarray | None:

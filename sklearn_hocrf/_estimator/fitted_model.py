@@ -17,7 +17,7 @@ from .._validation import TrainingData, read_sequences
 from .._validation._delegation import model_and_input, model_inside
 from .fitted import Fitted
 
-__all__ = ["FittedModel", "check_probabilities"]
+__all__ = ["FittedModel"]
 
 
 class FittedModel:
@@ -156,8 +156,3 @@ class FittedModel:
     def divided_by(self, temperature: float) -> Any:
         """Return the fitted estimator with its weights divided, as a copy that shares the rest."""
         return self.estimator._divided_by(temperature)
-
-
-def check_probabilities(estimator: Any) -> None:
-    """Raise an AttributeError with the reason if an estimator, fitted or not, has no probabilities."""
-    estimator._has_probabilities()

@@ -1,40 +1,19 @@
-"""Training: choose criterion, prior and solver, check their compatibility, run them, and report.
-
-Users may pass custom objects, which need not derive from the base classes of this package. If such an object lacks an
-optional attribute, ``capability`` returns the default of the base class.
-"""
+"""Training: choose criterion, prior and solver, check their compatibility, run them, and report."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from inspect import signature
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from .._data.checks import short
-from .._objectives import Hinge, LocalFeatureMatching, NegativeLogLikelihood, Objective, Perceptron, Problem, Tied
+from .._objectives import LocalFeatureMatching, NegativeLogLikelihood, Objective, Problem, Tied
 from .._penalties import L2, ElasticNet, Penalty
-from .._settings import capability, states
-from .._solvers import (
-    LBFGS,
-    OWLQN,
-    SGD,
-    STOPPED,
-    AdaGrad,
-    AveragedPerceptron,
-    FrankWolfe,
-    NewtonCG,
-    Progress,
-    Solver,
-    SolverReport,
-    check_needs,
-    check_report,
-    one_blas_thread,
-)
+from .._solvers import LBFGS, OWLQN, SGD, Progress, Solver, SolverReport, TrainingState, one_blas_thread
 from .._structure.layout import WeightLayout
 from .._structure.tied_weights import Ties, tie_weights
 from .._structure.weight_groups import match_prefixes, prefix_of_key, unmatched, weight_groups
@@ -44,13 +23,8 @@ from .progress import STARTING, ProgressLines, lines_of
 
 __all__ = [
     "OBJECTIVES",
-    "SOLVERS",
-    "GivenPenalty",
     "Prior",
     "Training",
-    "choose_objective",
-    "says_no_probabilities",
-    "choose_prior",
     "choose_training",
     "values_by_group",
     "warn_not_converged",
@@ -58,22 +32,12 @@ __all__ = [
     "without_zeros",
 ]
 
-OBJECTIVES: dict[str, type] = {
-    "hinge": Hinge,
+OBJECTIVES: dict[str, type[Objective]] = {
     "likelihood": NegativeLogLikelihood,
     "local_feature_matching": LocalFeatureMatching,
-    "perceptron": Perceptron,
 }
-SOLVERS: dict[str, type] = {
-    "adagrad": AdaGrad,
-    "bcfw": FrankWolfe,
-    "lbfgs": LBFGS,
-    "newton-cg": NewtonCG,
-    "owlqn": OWLQN,
-    "perceptron": AveragedPerceptron,
-    "sgd": SGD,
-}
-Watch = Callable[[Callable[[Any], SolverReport], Any, bool], SolverReport]  # (training by a solver, solver, is_last)
+# (training by a solver, solver, is_last)
+Watch = Callable[[Callable[[Any], SolverReport], Solver, bool], SolverReport]
 # the largest change of a score, from a tolerance to the optimum, of all models of docs/develop/design.md
 _CHANGES = (3e-3, 0.001), (3e-2, 0.002), (1e-1, 0.006)
 _WORTH_TYING = 0.9  # highest fraction of variables per weight for which tying pays
@@ -88,9 +52,9 @@ class Prior(NamedTuple):
     l1_reg: Any
 
     @property
-    def kind(self) -> type:
-        """The class of the penalties."""
-        return ElasticNet if has_l1(self.l1_reg) else L2
+    def has_l1(self) -> bool:
+        """Whether the penalties contain absolute values of weights."""
+        return has_l1(self.l1_reg)
 
     def penalty(self, layout: WeightLayout, names: Any = None, labels: np.ndarray | None = None) -> Penalty:
         """Return the penalty on the weights of a layout.
@@ -116,7 +80,7 @@ class Prior(NamedTuple):
             return np.array([given], dtype=np.float64)
 
         precision = (1.0 / of_weights("sigma_reg")) ** 2
-        return ElasticNet(precision, of_weights("l1_reg")) if has_l1(self.l1_reg) else L2(precision)
+        return ElasticNet(precision, of_weights("l1_reg")) if self.has_l1 else L2(precision)
 
     def warn_of_unused_prefixes(self, names: Any) -> None:
         """Warn of prefixes in mappings with which no feature name begins."""
@@ -160,59 +124,16 @@ def _not_covered(parameter: str, weight: int, layout: WeightLayout, names: Any, 
     return f"{parameter} has no key for the weight of {what}: add {key!r}, or None for the rest"
 
 
-class GivenPenalty(NamedTuple):
-    """A user-defined penalty, with the methods of a prior."""
-
-    given: Any
-
-    @property
-    def kind(self) -> Any:
-        """The penalty itself, which has the methods of its class."""
-        return self.given
-
-    def penalty(self, layout: WeightLayout, names: Any = None, labels: np.ndarray | None = None) -> Any:
-        """Return the penalty, for any layout."""
-        return self.given
-
-    def warn_of_unused_prefixes(self, names: Any) -> None:
-        """Do nothing: the parameters that may have prefixes are not used."""
-
-
-def choose_objective(objective: Any) -> Any:
-    """Return the criterion of a parameter ``objective``, without data."""
-    return OBJECTIVES[objective]() if isinstance(objective, str) else objective
-
-
-def says_no_probabilities(objective: Any) -> str:
-    """Return why models trained with ``objective`` have no probabilities, or "" if they have."""
-    if capability(choose_objective(objective), Objective, "gives_probabilities"):
-        return ""
-    return (
-        f"objective={objective!r} trains scores that are not logarithms of probabilities, unlike objective='likelihood'"
-    )
-
-
-def choose_prior(parameters: Mapping[str, Any]) -> Prior | GivenPenalty:
-    """Return the prior of the parameters ``penalty``, ``sigma_reg`` and ``l1_reg``."""
-    if parameters["penalty"] is not None:
-        return GivenPenalty(parameters["penalty"])
-    return Prior(parameters["sigma_reg"], parameters["l1_reg"])
-
-
-def _choose_solver(parameters: Mapping[str, Any], objective: Any, prior: Prior | GivenPenalty, name: str) -> Any:
+def _choose_solver(parameters: Mapping[str, Any], has_l1: bool, name: str) -> Solver:
     solver = parameters["solver"]
-    if not isinstance(solver, str):
+    if isinstance(solver, SGD):
         return solver
-    if solver == "auto":
-        solver = capability(objective, Objective, "default_solver")
-    solver_class = SOLVERS[solver]
-    if solver == "lbfgs" and not hasattr(prior.kind, "value_gradient"):  # absolute values of the weights
-        solver_class = OWLQN
-    settings = {"tol": parameters["tol"], "max_iter": parameters["max_iter"]}
-    if "random_state" in signature(solver_class).parameters:
-        settings["random_state"] = parameters["random_state"]
+    batch_class = OWLQN if has_l1 else LBFGS
+    if isinstance(solver, LBFGS):
+        return batch_class(solver.tol, solver.max_iter, solver.callback) if has_l1 else solver
     callback = ProgressLines(name, parameters["max_iter"]) if parameters["verbose"] else None
-    return solver_class(**settings, callback=callback)
+    settings = parameters["tol"], parameters["max_iter"], callback
+    return SGD(*settings, parameters["random_state"]) if solver == "sgd" else batch_class(*settings)
 
 
 def choose_training(parameters: Mapping[str, Any], name: str) -> Training:
@@ -225,11 +146,9 @@ def choose_training(parameters: Mapping[str, Any], name: str) -> Training:
     name : str
         Name of the estimator, for progress output.
     """
-    objective, prior = choose_objective(parameters["objective"]), choose_prior(parameters)
-    solver = _choose_solver(parameters, objective, prior, name)
-    check_needs(solver, objective, prior.kind)
-    refuse(Asked(parameters, name, objective, solver))
-    return Training(objective, prior, solver)
+    refuse(Asked(parameters, name))
+    prior = Prior(parameters["sigma_reg"], parameters["l1_reg"])
+    return Training(OBJECTIVES[parameters["objective"]](), prior, _choose_solver(parameters, prior.has_l1, name))
 
 
 # ------------------------------------------------------------------------------------------------------------- running
@@ -238,8 +157,8 @@ def choose_training(parameters: Mapping[str, Any], name: str) -> Training:
 class Training(NamedTuple):
     """A criterion, a prior and a solver that are compatible."""
 
-    objective: Any
-    prior: Prior | GivenPenalty
+    objective: Objective
+    prior: Prior
     solver: Any
 
     def run(
@@ -262,27 +181,22 @@ class Training(NamedTuple):
                 start = stages[-1].w
         return stages
 
-    def objectives(self, is_warm: bool) -> list[Any]:
+    def objectives(self, is_warm: bool) -> list[Objective]:
         """Return the criteria of all stages: first those that train the starting weights, last the criterion itself."""
-        objectives = [self.objective]
-        while not is_warm and hasattr(objectives[0], "starting_objective"):
-            first = objectives[0].starting_objective()
-            if first is None:
-                break
-            objectives.insert(0, first)
-        return objectives
+        first = None if is_warm else self.objective.starting_objective()
+        return [self.objective] if first is None else [first, self.objective]
 
-    def run_one_pass(self, problem: Problem, penalty: Any, start: np.ndarray, state: Any) -> tuple[SolverReport, Any]:
+    def run_one_pass(
+        self, problem: Problem, penalty: Penalty, start: np.ndarray, state: TrainingState | None
+    ) -> tuple[SolverReport, TrainingState]:
         """Return the report of one pass over some sequences of a stream, and the solver's state after it."""
-        objective = self.objective.bind(problem)
         with one_blas_thread():
-            report, state = self.solver.partial_solve(objective, penalty, start, state)
-        return check_report(report, self.solver, len(start)), state
+            return self.solver.partial_solve(self.objective.bind(problem), penalty, start, state)
 
 
 def without_zeros(penalty: Any, layout: WeightLayout, weights: np.ndarray) -> tuple[WeightLayout, np.ndarray]:
     """Return the layout and the weights of the fitted model; a sparse penalty removes the weights that are 0."""
-    if capability(penalty, Penalty, "strength") is None:
+    if penalty.strength is None:
         return layout, weights
     return layout.pruned(weights)
 
@@ -291,8 +205,8 @@ def _minimise(objective: Any, penalty: Any, problem: Problem, start: np.ndarray,
     """Minimise an objective of labelled data plus a penalty, and check whether there is a minimum."""
     report = _minimise_tied(solver, objective, penalty, problem, start)
     if report is None:
-        bound = objective.bind(problem)
-        report = check_report(_method(solver, bound)(bound, penalty, np.array(start)), solver, len(start))
+        # weights that nobody else refers to, so that solvers need not keep them in memory
+        report = solver.solve(objective.bind(problem), penalty, np.array(start))
     if not report.stopped and _lacks_optimum(objective, penalty, problem, report.w):
         remedy = (
             "There is no optimum: the model separates the training data, so larger weights are always better. Use a "
@@ -307,17 +221,12 @@ def _minimise_tied(
 ) -> SolverReport | None:
     """Minimise over fewer variables if some weights must be equal; return None if none must, or if it is not worth it.
 
-    Attributes that always occur together get equal weights (see ``_structure.tied_weights``) if criterion, penalty and
-    solver treat equal weights alike. Each class declares this separately, because derived classes may differ.
+    Attributes that always occur together get equal weights (see ``_structure.tied_weights``) if criterion and solver
+    treat equal weights alike.
     """
-    if not (
-        states(objective, "depends_on_scores_only")
-        and states(penalty, "ties_weights")
-        and states(solver, "keeps_equal_weights_equal")
-    ):
+    if not (objective.depends_on_scores_only and solver.keeps_equal_weights_equal):
         return None
-    groups = penalty.groups(len(start)) if isinstance(penalty, Penalty) else None
-    ties = tie_weights(problem.layout, problem.batch, groups)
+    ties = tie_weights(problem.layout, problem.batch, penalty.groups(len(start)))
     tied = penalty.tied(ties.place, ties.root)
     if tied is None or len(ties.root) > _WORTH_TYING * len(start):
         return None
@@ -325,13 +234,13 @@ def _minimise_tied(
     if not tied.precision.all() and not np.allclose(ties.widen(ties.narrow(start)), start):
         return None
     narrow = Tied(objective.bind(problem.under(ties.layout)), ties)
-    report = _method(_widening(solver, ties), narrow)(narrow, tied, ties.narrow(start))
+    report = _widening(solver, ties).solve(narrow, tied, ties.narrow(start))
     return report._replace(w=ties.widen(report.w))
 
 
 def _widening(solver: Any, ties: Ties) -> Any:
     """Return the solver, with a callback whose reports contain all weights."""
-    callback = getattr(solver, "callback", None)
+    callback = solver.callback
     if callback is None:
         return solver
 
@@ -352,49 +261,8 @@ def with_callback(solver: Any, callback: Callable[[Progress], Any] | None) -> An
     return solver
 
 
-def _method(solver: Any, objective: Any) -> Callable[[Any, Any, np.ndarray], SolverReport]:
-    """Return a function that minimises a bound objective plus a penalty from given weights.
-
-    It is called with weights that nobody else refers to, so that solvers need not keep them in memory.
-    """
-    n_inner = getattr(objective, "n_inner", 0)
-    return partial(_solve_bounds, solver, n_inner) if n_inner else solver.solve
-
-
-def _solve_bounds(solver: Any, n_inner: int, objective: Any, penalty: Any, start: np.ndarray) -> SolverReport:
-    """Minimise an objective by a few iterations on each of its convex bounds, which touch it at the current weights."""
-    inner = with_callback(solver, None)
-    inner.max_iter = n_inner
-    w, n_passes, norm = start, 1, np.nan
-    history = [objective.value_gradient(w)[0] + penalty.value(w)]
-    converged, stopped, message = False, False, "the maximum number of rounds was reached"
-
-    def report() -> SolverReport:
-        return SolverReport(w, len(history) - 1, np.array(history), norm, np.inf, converged, message, n_passes)
-
-    while not stopped and len(history) <= solver.max_iter:
-        bound = inner.solve(objective.bound_at(w), penalty, w)
-        n_passes += 1 + bound.n_passes
-        norm = bound.gradient_norm
-        if bound.n_iter == 0:  # the gradient of the bound is that of the objective
-            converged, message = bound.converged, bound.message
-            break
-        value = objective.value_gradient(bound.w)[0] + penalty.value(bound.w)
-        n_passes += 1
-        if value > history[-1]:
-            message = "rounding errors exceed the remaining improvement"
-            break
-        w = bound.w
-        history.append(value)
-        if solver.callback is not None:
-            stopped = bool(solver.callback(Progress(len(history) - 1, value, norm, np.inf, report)))
-    return report()._replace(stopped=stopped, message=STOPPED if stopped else message)
-
-
 def _lacks_optimum(objective: Any, penalty: Any, problem: Problem, w: np.ndarray) -> bool:
     """Return whether the objective is known to decrease without end as the unpenalised weights grow."""
-    if not (isinstance(objective, Objective) and isinstance(penalty, Penalty)):
-        return False
     is_free = (penalty.precisions(len(w)) == 0) & (penalty.strengths(len(w)) == 0)
     return bool(is_free.any()) and objective.bind(problem).separates(np.where(is_free, w, 0.0))
 
@@ -427,13 +295,11 @@ def _failure(trained: str, solver: Any, report: SolverReport) -> str:
         parts.append(f"the gradient norm is {report.gradient_norm:.3g}")
     if np.isfinite(report.gap):
         parts.append(f"the objective is at most {report.gap:.3g} above the optimum")
-        if report.n_iter >= capability(solver, Solver, "max_iter"):
+        if report.n_iter >= solver.max_iter:
             parts += _change_of_scores(report)
     remedy = f"Increase max_iter (now {report.n_iter})"
-    if report.n_iter < capability(solver, Solver, "max_iter"):  # no better point was found: rounding errors
-        remedy = "Rounding errors prevent further progress: increase tol"
-        tol = capability(solver, Solver, "tol")
-        remedy += "" if np.isnan(tol) else f" (now {tol:g})"
+    if report.n_iter < solver.max_iter:  # no better point was found: rounding errors
+        remedy = f"Rounding errors prevent further progress: increase tol (now {solver.tol:g})"
     if report.remedy:
         remedy = report.remedy
     elif len(parts) > 1:  # there is a minimum to approach

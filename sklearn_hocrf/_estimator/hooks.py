@@ -23,7 +23,6 @@ if TYPE_CHECKING:
         constraints: Any
         label_parts: Any
         n_jobs: int | None
-        objective: Any
         patterns: Any
 
         classes_: np.ndarray
@@ -44,9 +43,8 @@ if TYPE_CHECKING:
         _build_layout: Callable[..., WeightLayout]
         _build_model: Callable[[], Any]
         _check_classes: Callable[[Any], np.ndarray]
-        _check_holes: Callable[[Training, TrainingData], None]
+        _check_holes: Callable[[TrainingData], None]
         _check_possible: Callable[[Problem, np.ndarray | None], None]
-        _choose_objective: Callable[[], Any]
         _choose_penalty: Callable[..., Any]
         _choose_training: Callable[..., Training]
         _has_holes: Callable[..., bool]

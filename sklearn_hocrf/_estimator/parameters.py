@@ -10,12 +10,12 @@ import numpy as np
 
 from .._data.checks import short
 from .._data.schemes import PREFIXES
+from .._solvers import LBFGS, SGD
 from .._structure.weight_groups import match_prefixes, unmatched
 from .._validation import warn_user
-from .._validation._sklearn import N_JOBS, HasMethods, Interval, StrOptions
-from .compatibility import has_l1
+from .._validation._sklearn import N_JOBS, Interval, StrOptions
 from .constraints import Constraints, check_constraints
-from .fitting import OBJECTIVES, SOLVERS
+from .fitting import OBJECTIVES
 from .label_parts import check_label_parts
 
 __all__ = [
@@ -40,9 +40,8 @@ PARAMETER_CONSTRAINTS: dict[str, Any] = {
     "all_pairs": ["boolean"],
     "constraints": [StrOptions(set(PREFIXES)), Constraints, None],
     "label_parts": [Mapping, callable, None],
-    "objective": [StrOptions(set(OBJECTIVES)), HasMethods("bind")],
-    "penalty": [HasMethods(["value", "gap"]), None],
-    "solver": [StrOptions({"auto", *SOLVERS}), HasMethods("solve")],
+    "objective": [StrOptions(set(OBJECTIVES))],
+    "solver": [StrOptions({"auto", "lbfgs", "sgd"}), LBFGS, SGD],
     "max_iter": [Interval(Integral, 0, None, closed="left")],
     "tol": [Interval(Real, 0, None, closed="left")],
     "warm_start": ["boolean"],
@@ -77,12 +76,6 @@ def check_parameters(parameters: Mapping[str, Any]) -> None:
     check_patterns(parameters["patterns"])
     check_constraints(parameters["constraints"])
     check_label_parts(parameters["label_parts"])
-    for name in ("objective", "penalty", "solver"):
-        if isinstance(parameters[name], type):
-            raise ValueError(f"{name} is the class {parameters[name].__name__}: use an instance of it")
-    if parameters["penalty"] is not None and has_l1(parameters["l1_reg"]):
-        l1_reg = short(parameters["l1_reg"])
-        raise ValueError(f"l1_reg={l1_reg} and penalty={parameters['penalty']!r} exclude each other")
     if isinstance(parameters["feature_order"], dict):
         _check_orders_of_prefixes(parameters["feature_order"])
 

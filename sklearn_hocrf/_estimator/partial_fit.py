@@ -13,13 +13,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._data.checks import short
-from .._objectives import Objective
-from .._settings import capability
+from .._solvers import SGD, TrainingState
 from .._structure.layout import WeightLayout
 from .._validation import TrainingData, read_more_sequences, read_training_sequences
 from .._validation._sklearn import available_if, fit_context
 from .constraints import Rules
-from .fitting import OBJECTIVES, SOLVERS, warn_not_converged
+from .fitting import warn_not_converged
 from .hooks import Hooks
 from .parameters import check_patterns
 
@@ -28,17 +27,11 @@ __all__ = ["PartialFitMixin"]
 
 def _can_stream(estimator: Any) -> bool:
     """Return True, or raise an AttributeError with a remedy."""
-    solver = estimator.solver
-    if isinstance(solver, str):
-        objective = estimator.objective
-        objective = OBJECTIVES.get(objective) if isinstance(objective, str) else objective
-        name = capability(objective, Objective, "default_solver") if solver == "auto" else solver
-        solver = SOLVERS.get(name)
-    if hasattr(solver, "partial_solve"):
+    if estimator.solver == "sgd" or isinstance(estimator.solver, SGD):
         return True
     raise AttributeError(
-        f"partial_fit of {type(estimator).__name__} needs a stochastic solver: solver='sgd' or solver='adagrad', or an "
-        f"instance of one; got solver={estimator.solver!r}"
+        f"partial_fit of {type(estimator).__name__} needs the solver 'sgd', or an instance of SGD; got solver="
+        f"{estimator.solver!r}"
     )
 
 
@@ -57,10 +50,11 @@ class PartialFitMixin(Hooks):
     ) -> Self:
         """Train on the next sequences of a stream, with one pass over them.
 
-        This method is available if the solver is stochastic: "sgd", "adagrad" or an instance of one. The state of the
-        solver (the number of sequences seen, sums of squared gradients, ...) is carried over from call to call. On a
-        fitted estimator, training continues from its weights, regardless of the solver that found them. After a change
-        to another kind of solver, the weights are kept and the state is reset. :meth:`fit` starts from scratch.
+        This method is available if the solver is "sgd" or an instance of :class:`~sklearn_hocrf.training.SGD`. The
+        state of the solver (the number of sequences seen, sums of squared gradients, ...) is carried over from call to
+        call. On a fitted estimator, training continues from its weights, regardless of the solver that found them.
+        After a change of ``adaptive`` of SGD, the weights are kept and the state is reset. :meth:`fit` starts from
+        scratch.
 
         Parameters
         ----------
@@ -131,19 +125,20 @@ class PartialFitMixin(Hooks):
             data = self._read_first(X, y, classes, sample_weight)
             layout = self._build_layout(data, patterns=patterns)
             start, state = np.zeros(layout.n_weights), None
-        self._check_holes(training, data)
+        self._check_holes(data)
         penalty, problem = self._choose_penalty(training.prior, layout, data), self._pose_problem(layout, data)
         self._check_possible(problem, data.numbers)
         report, state = training.run_one_pass(problem, penalty, start, state)
-        stream = state, type(training.solver)
-        self._keep(self._learned(data, layout, report.w, report, stream=stream))
+        self._keep(self._learned(data, layout, report.w, report, stream=state))
         warn_not_converged(type(self).__name__, training.solver, [report])
         return self
 
-    def _last_point(self, solver: Any, layout: WeightLayout, places: np.ndarray | None) -> tuple[np.ndarray, Any]:
+    def _last_point(
+        self, solver: SGD, layout: WeightLayout, places: np.ndarray | None
+    ) -> tuple[np.ndarray, TrainingState | None]:
         """Return the starting weights under a layout, and the state of the solver for it, or None."""
-        state, solver_class = self._fitted.stream or (None, None)
-        if type(solver) is not solver_class:  # a solver of another kind cannot use the state
+        state = self._fitted.stream
+        if state is not None and state.is_adaptive != bool(solver.adaptive):  # steps of another kind cannot use it
             state = None
         if places is None:
             return self._weights.copy(), state
@@ -153,7 +148,7 @@ class PartialFitMixin(Hooks):
 
     def _check_stream_parameters(self, patterns: Any) -> None:
         check_patterns(patterns)
-        self._refuse(self._choose_objective(), circumstance="stream")
+        self._refuse("stream")
 
     def _read_first(self, X: Any, y: Any, classes: ArrayLike | None, sample_weight: ArrayLike | None) -> TrainingData:
         """Return the training data of the first call."""

@@ -19,8 +19,6 @@ from .._inference.impossible import naming_the_impossible
 from .._inference.labelled import LabelledBatch
 from .._inference.model import Model
 from .._validation import check_sequence_weight, read_sequences, refuse_metrics_of_labels
-from .._validation._sklearn import available_if
-from .fitting import says_no_probabilities
 from .hooks import Hooks
 from .patterns import pattern_codes
 
@@ -64,15 +62,6 @@ class PredictionsMixin(Hooks):
         if "_fitted" not in vars(fitted):
             check_is_fitted(fitted)  # says so
         return fitted
-
-    def _has_probabilities(self) -> bool:
-        """Return True, or raise an error that explains why there are no probabilities: for ``available_if``."""
-        learned = getattr(self, "_fitted", None)
-        given = self.objective if learned is None else learned.trained_with["objective"]
-        reason = says_no_probabilities(given)
-        if reason:
-            raise AttributeError(reason)
-        return True
 
     # --- predictions --------------------------------------------------------------------------------------------------
 
@@ -135,7 +124,6 @@ class PredictionsMixin(Hooks):
     def predict_marginals(self, X: Sequences, *, known: Any = None) -> list[np.ndarray]: ...
     @overload
     def predict_marginals(self, X: Any, *, known: Any = None) -> Any: ...
-    @available_if(_has_probabilities)
     def predict_marginals(self, X: Any, *, known: Any = None) -> Any:
         """Return the probability of each class at each token, given the whole sequence.
 
@@ -184,7 +172,6 @@ class PredictionsMixin(Hooks):
     def predict_proba(self, X: Sequences, *, known: Any = None) -> list[np.ndarray]: ...
     @overload
     def predict_proba(self, X: Any, *, known: Any = None) -> Any: ...
-    @available_if(_has_probabilities)
     def predict_proba(self, X: Any, *, known: Any = None) -> Any:
         """Return :meth:`predict_marginals` under the name that scikit-learn's meta-estimators expect.
 
@@ -213,7 +200,6 @@ class PredictionsMixin(Hooks):
     def pattern_marginals(self, X: Sequences, patterns: Iterable[tuple], *, known: Any = None) -> list[np.ndarray]: ...
     @overload
     def pattern_marginals(self, X: Any, patterns: Iterable[tuple], *, known: Any = None) -> Any: ...
-    @available_if(_has_probabilities)
     def pattern_marginals(self, X: Any, patterns: Iterable[tuple], *, known: Any = None) -> Any:
         """Return the probability that an occurrence of a label pattern ends at a token.
 
@@ -349,7 +335,6 @@ class PredictionsMixin(Hooks):
         decoded = fitted._decode(batch, fitted._mask(batch, form))
         return float(token_weight @ fitted._are_right(decoded, truth)), float(token_weight.sum())
 
-    @available_if(_has_probabilities)
     def log_likelihood(self, X: Any, y: Any, *, unknown: str = "raise") -> np.ndarray:
         """Return log P(y given x) of each sequence, without the penalty.
 

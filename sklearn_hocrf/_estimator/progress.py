@@ -10,7 +10,7 @@ from contextlib import suppress
 
 import numpy as np
 
-from .._solvers import Progress, SolverReport
+from .._solvers import Progress, Solver, SolverReport
 
 __all__ = ["STARTING", "ProgressLines", "lines_of", "tell", "write_line"]
 
@@ -155,7 +155,7 @@ class _Silence(ProgressLines):
         return False
 
 
-def lines_of(solver: object) -> ProgressLines:
+def lines_of(solver: Solver) -> ProgressLines:
     """Return the progress lines of a solver; if it writes none, lines that are discarded."""
-    callback = getattr(solver, "callback", None)
+    callback = solver.callback
     return callback if isinstance(callback, ProgressLines) else _Silence("", 0)

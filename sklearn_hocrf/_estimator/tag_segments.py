@@ -143,8 +143,6 @@ class TagSegmentsMixin(Hooks):
         check_threshold(threshold)
         fitted: Any = self._as_fitted()
         tags = _tags_of(fitted, scheme)
-        if with_probability or threshold is not None:
-            fitted._has_probabilities()
         batch, form = read_sequences(fitted, X)
         mask = fitted._mask(batch, form, known)
         if threshold is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -11,10 +11,9 @@ from .._data.arrays import joined_ranges, offsets_of
 from .._data.batch import SequenceBatch
 from .._data.segments import Segments
 from .chain import ChainModel
-from .feature_matching import ChainMatching, Matching, SegmentMatching
+from .feature_matching import ChainMatching, SegmentMatching
 from .lattice import LatticeModel
 from .lattice_minibatches import LatticeMinibatches
-from .loss_augmented import ChainMargins, Margins, SegmentMargins
 from .minibatches import ChainMinibatches, MinibatchSource, SegmentMinibatches
 from .segment import SegmentModel
 
@@ -25,22 +24,11 @@ class Family(NamedTuple):
     """The classes and functions of a family of models."""
 
     model: type[Any]  # a Model
-    margins: Callable[..., Margins]
-    matching: Callable[..., Matching]
+    matching: Any  # makes a Matching; None for lattices, whose training maximises the likelihood
     minibatches: Callable[..., MinibatchSource]
     labelling_of: Callable[[Any, SequenceBatch, np.ndarray], Any]  # labelling of some sequences of a batch
     label_sequences: Callable[[Any, SequenceBatch], tuple]  # label codes of a labelling, and offsets of the sequences
     are_complete: Callable[[Any, SequenceBatch], np.ndarray]  # whether a labelling has no holes, by sequence
-    refuse_other_data: Callable[[], Any] = bool  # raises an error if problems do not support other data
-
-
-def _refusing(what: str) -> Callable[..., Any]:
-    """Return a function that raises an error because lattices do not support something."""
-
-    def refuse(*_: Any) -> NoReturn:
-        raise ValueError(f"{what} cannot be combined with pruning, which supports only the likelihood of all data")
-
-    return refuse
 
 
 def _codes_of(codes: np.ndarray, batch: SequenceBatch, sequences: np.ndarray) -> np.ndarray:
@@ -68,13 +56,6 @@ def _tile(segments: Segments, batch: SequenceBatch) -> np.ndarray:
 
 
 _TOKENS, _SPANS = (_codes_of, _token_labels, _have_all_codes), (_segments_of, _segment_labels, _tile)
-CHAIN = Family(ChainModel, ChainMargins, ChainMatching, ChainMinibatches, *_TOKENS)
-SEGMENTS = Family(SegmentModel, SegmentMargins, SegmentMatching, SegmentMinibatches, *_SPANS)
-LATTICE = Family(
-    LatticeModel,
-    _refusing("a criterion of margins"),
-    _refusing("local feature matching"),
-    LatticeMinibatches,
-    *_TOKENS,
-    _refusing("a criterion of held-out data"),
-)
+CHAIN = Family(ChainModel, ChainMatching, ChainMinibatches, *_TOKENS)
+SEGMENTS = Family(SegmentModel, SegmentMatching, SegmentMinibatches, *_SPANS)
+LATTICE = Family(LatticeModel, None, LatticeMinibatches, *_TOKENS)

@@ -18,7 +18,7 @@ from .._data.arrays import freeze, offsets_of
 from .._data.batch import SequenceBatch, TokenFeatures, ranges_of_tokens
 from .._data.scratch import allocator
 from .._data.segments import Labelling, Segments, segment_features
-from .._kernels import descent, minibatches, perceptron, segment_descent
+from .._kernels import descent, minibatches, segment_descent
 from .._structure.label_parts import endings
 from .._structure.layout import WeightLayout
 from .._structure.weighted_arcs import WeightedArcs, arc_order, label_arcs
@@ -279,14 +279,7 @@ class ChainMinibatches(Minibatches):
     def _stepper(self, rule: descent.Rule, moving: Any) -> Callable:
         layout, plan = self.layout, self._whole_plan
         arcs, weighted_arcs = self._moving_arcs()
-        data = perceptron.LabelledSequences(
-            plan.offsets,
-            freeze(np.empty(0), np.int32),
-            freeze(self._truth_arcs.numbers, np.int32),
-            freeze(self.sequence_weight, np.float64),
-            self._allowed()[0],
-            0.0,
-        )
+        data = descent.Labelled(freeze(self._truth_arcs.numbers, np.int32), self._allowed()[0])
         fixed = data, weighted_arcs, (plan.token_features, layout.pairs, layout.arc_columns), arcs, rule, moving
 
         return lambda batches: descent.descend(self._tiled(batches), *fixed)
@@ -339,7 +332,7 @@ class SegmentMinibatches(Minibatches):
         return np.empty((0, self._no_table.shape[1]))
 
     def _stepper(self, rule: descent.Rule, moving: Any) -> Callable:
-        plan, structure = self._plan, self._plan.structure()
+        plan, structure = self._plan, self._structure()
         arcs, weighted_arcs = self._moving_arcs()
         weight, length_scores = freeze(self.sequence_weight, np.float64), np.zeros((plan.n_cells, 2))
         truth = segment_descent.Truth(weight, *self._truth_arcs[:2], *self._truth_pairs)
@@ -348,6 +341,19 @@ class SegmentMinibatches(Minibatches):
         fixed = truth, possible, weighted_arcs, structure, arcs, rule, moving, length_scores, view
 
         return lambda batches: segment_descent.descend(self._tiled(batches), *fixed)
+
+    def _structure(self) -> segment_descent.Structure:
+        """Return the weights that a segment counts."""
+        plan, matrix = self._plan, self._plan.length_matrix
+        return segment_descent.Structure(
+            plan.token_features,
+            plan.candidates,
+            self.layout.pairs,
+            plan.segment_index,
+            freeze(matrix.indptr, np.int64),
+            freeze(plan.length_weights[matrix.indices], np.int64),
+            freeze(matrix.data, np.float64),
+        )
 
     def pairs(self, sequences: np.ndarray) -> np.ndarray:
         return np.concatenate([super().pairs(sequences), self._plan.length_weights])

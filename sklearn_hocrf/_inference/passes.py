@@ -133,9 +133,6 @@ class BasePass(metaclass=ABCMeta):
         """Return the sums over all tasks."""
         return ()
 
-    def read_weights(self) -> None:  # noqa: B027
-        """Recompute what the pass derived from the model's weights, after these have moved in place."""
-
     def _lane_kind(self, tile: Tile) -> int | tuple[int | None] | None:
         """Return the argument that selects a kernel's version: vectors or single numbers, dual numbers or not."""
         lane_kind = lane_kind_of(tile)

@@ -23,18 +23,15 @@ from .._data.segments import END_OF_SEGMENT, Channel, Segments, sorted_segments
 from .._kernels import (
     choices,
     label_parts,
-    loss_augmented,
     masks,
     segment,
     segment_feature_matching,
     segment_log,
-    segment_perceptron,
     segment_scores,
     token_scores,
 )
 from .._kernels.tag_segments import Tags
 from .._structure.segment_layout import SegmentLayout
-from .._structure.weighted_arcs import arc_order
 from .model import LaneModel
 from .passes import SMALL_STEP, BasePass, DecodePass, MarginalPass, Receiver
 from .schedule import Plan, Schedule, Task, Tile
@@ -82,33 +79,6 @@ class SegmentPlan(Plan):
         places = cells, np.searchsorted(self.length_weights, numbers)
         return sparse.csr_array((values, places), shape=(self.n_cells, len(self.length_weights)))
 
-    def structure(self) -> loss_augmented.SegmentStructure:
-        """Return the weights that a segment counts, for kernels of training."""
-        layout, matrix = self.layout, self.length_matrix
-        arcs = layout.arc_structure
-        return loss_augmented.SegmentStructure(
-            self.token_features,
-            self.candidates,
-            layout.pairs,
-            self.segment_index,
-            arcs.arc_varying,
-            arcs.varying_suffix,
-            arcs.varying_column,
-            freeze(matrix.indptr, np.int64),
-            freeze(self.length_weights[matrix.indices], np.int64),
-            freeze(matrix.data, np.float64),
-            layout.automaton.arc_label,
-            layout.automaton.arc_suffix,
-            arc_order(layout)[-1],
-            layout.scored_parts(self.segment_index),
-        )
-
-    def lone_tiles(self) -> Tile:
-        """Return the tiles of all sequences, each alone: rows (n, 2), and the other arrays (n, 1)."""
-        first, length = self.offsets[:-1, None], self.lengths[:, None]
-        arrays = np.concatenate([np.zeros_like(length), length], axis=1), first, length, length - 1
-        return Tile(*(freeze(array, np.int64) for array in arrays))
-
     def add_length_counts(self, lengths: np.ndarray, gradient: np.ndarray) -> None:
         if len(lengths):
             gradient[self.length_weights] += self.length_matrix.T @ lengths
@@ -120,9 +90,6 @@ class _SegmentBasePass(BasePass):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.index = self.plan.segment_index
-        self.read_weights()
-
-    def read_weights(self) -> None:
         # scores of lengths and their derivatives, for ``segment_scores.assemble``
         (cells, numbers, values), scores = self.plan.length_entries, np.zeros((self.plan.n_cells, 2))
         for part in range(self.n_parts):
@@ -281,15 +248,6 @@ class SegmentDecodePass(_SegmentBasePass, DecodePass):
 
     def choice_tables(self, tile: Tile) -> choices.ChoiceTables:
         return self._choice_tables(self.plan.n_cells, *self._backward_max(tile))
-
-    def lone_tables(self) -> segment_perceptron.DecodingTables:
-        """Return tables for any single sequence, for kernels of whole epochs."""
-        longest, zero = int(self.plan.lengths.max(initial=0)), np.zeros((1, 1), np.int64)
-        tile = Tile(np.array([0, longest]), zero, zero + longest, zero + longest - 1)
-        scored = self.scores(tile), self.cells(tile), self._varying(tile)
-        return segment_perceptron.DecodingTables(
-            self._scratch(tile), *scored, self._alpha(tile), *self._reach_tables(tile)
-        )
 
     def _backward_max(self, tile: Tile) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         scores, cells = self._score(tile)

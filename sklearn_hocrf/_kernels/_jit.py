@@ -212,7 +212,7 @@ class _NoCache(NullCache):
         _warn_of_danger()
         kernel = _load_from_readable(self._function, None, sig, target_context)
         if kernel is None:
-            waiting.begin("about 10 s")  # nothing ahead, which could not be kept
+            waiting.begin("about 10 s")
         return kernel
 
     def save_overload(self, sig, data):
@@ -255,8 +255,6 @@ class _Cache(_FastCache):
             kernel = _load_from_readable(self._py_func, self.cache_path, sig, target_context)
         if kernel is None:
             waiting.begin("once, about 10 s")
-            if waiting.ahead is not None:
-                waiting.ahead()
         return kernel
 
     def save_overload(self, sig, data):
@@ -279,7 +277,6 @@ class _Waiting:
 
     def __init__(self):
         self.is_told, self._last = True, -math.inf  # somebody else may tell of it
-        self.ahead = None  # what layers above do when a kernel is missing
 
     def begin(self, how_long):
         now = time.monotonic()

@@ -5,9 +5,9 @@ is one of a few *choices*. The score of a choice is the score of the label or se
 may follow: of the best continuation, or of all continuations together. Choices are sorted by label, then by length.
 With ``index=None``, labels are labels of tokens.
 
-    best labellings   by regret (37): each labelling leaves another one for a choice that is not its best
-    samples           a walk that takes each choice with its probability (38)
-    entropy           the sum over borders and states of P(state) times the entropy of its choices (39)
+    best labellings   by regret (35): each labelling leaves another one for a choice that is not its best
+    samples           a walk that takes each choice with its probability (36)
+    entropy           the sum over borders and states of P(state) times the entropy of its choices (37)
 
 Equations are those of docs/develop/theory.md.
 

@@ -64,6 +64,13 @@ class TiledBatches(NamedTuple):
     weight: np.ndarray  # (B, LANES)   weights of sequences
 
 
+class Labelled(NamedTuple):
+    """The labels of a batch."""
+
+    arcs: np.ndarray  # (N,) int32   that the true labels use
+    allowed: np.ndarray  # (N, L) bool, or (0, L) if all labels are possible
+
+
 class ArcWeights(NamedTuple):
     """The scores of arcs, to which the weighted arcs refer, and how they depend on weights."""
 

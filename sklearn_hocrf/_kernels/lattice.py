@@ -76,7 +76,7 @@ class Lattice(NamedTuple):
     labels: np.ndarray  # (M,) int32
     columns: np.ndarray  # (N + 1,) int64   of tokens among score columns: those of their candidates and of their parts
     links: np.ndarray  # (M + 1,) int64   of candidates among links; empty if candidates and columns are the same
-    column: np.ndarray  # uint32   of each link: one of the columns whose sum is the candidate's score (41)
+    column: np.ndarray  # uint32   of each link: one of the columns whose sum is the candidate's score (39)
     entries: np.ndarray  # (D + 1,) int64   of columns among entries
     pairs: np.ndarray  # (X,) uint32   that the column scores
     values: np.ndarray  # (X,) float64, or empty if all are 1
@@ -304,7 +304,7 @@ def _score(lattice, pair_weights, first, stop, tables):
                 total += pair_weights[lattice.pairs[entry]]
         scores[column] = total
     if has_parts:
-        for candidate in range(lattice.starts[first], lattice.starts[stop]):  # (41)
+        for candidate in range(lattice.starts[first], lattice.starts[stop]):  # (39)
             total = 0.0
             for link in range(lattice.links[candidate], lattice.links[candidate + 1]):
                 total += scores[lattice.column[link]]
@@ -387,7 +387,7 @@ def _count(lattice, first, stop, tables, weight, counts):
     marginals = tables.columns if has_parts else tables.scores
     if has_parts:
         marginals[lattice.columns[first] : lattice.columns[stop]] = 0.0
-        for candidate in range(lattice.starts[first], lattice.starts[stop]):  # (41), transposed
+        for candidate in range(lattice.starts[first], lattice.starts[stop]):  # (39), transposed
             for link in range(lattice.links[candidate], lattice.links[candidate + 1]):
                 marginals[lattice.column[link]] += tables.scores[candidate]
     for column in range(lattice.columns[first], lattice.columns[stop]):
@@ -544,7 +544,7 @@ def decode(lattice, weights, chunk, tables, best, codes):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def draw(lattice, weights, chunk, tables, uniform, codes):
-    """Draw labellings (38): ``uniform`` (N, D) in [0, 1), ``codes`` (N, D) out."""
+    """Draw labellings (36): ``uniform`` (N, D) in [0, 1), ``codes`` (N, D) out."""
     for sequence in range(chunk[0], chunk[1]):
         first, stop = lattice.offsets[sequence], lattice.offsets[sequence + 1]
         if first == stop:
@@ -571,7 +571,7 @@ def draw(lattice, weights, chunk, tables, uniform, codes):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def entropies(lattice, weights, chunk, tables, log_z, entropy):
-    """Write log Z and the entropy of the labellings of each sequence (39): ``log_z`` and ``entropy`` (n,) out."""
+    """Write log Z and the entropy of the labellings of each sequence (37): ``log_z`` and ``entropy`` (n,) out."""
     for sequence in range(chunk[0], chunk[1]):
         first, stop = lattice.offsets[sequence], lattice.offsets[sequence + 1]
         log_z[sequence], entropy[sequence] = 0.0, 0.0

@@ -1,6 +1,6 @@
 """The weights of the features of a few sequences, and the counts of their labels.
 
-They make the gradient of a minibatch, equation (30) of docs/develop/theory.md.
+They make the gradient of a minibatch, equation (28) of docs/develop/theory.md.
 
 Sequence n of a batch has the entries ``starts[n] .. starts[n + 1]`` of its features. An entry gives the range of the
 pairs of its feature: ``first .. stop``. No dense table is used.

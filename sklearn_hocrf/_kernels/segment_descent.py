@@ -32,6 +32,18 @@ class Truth(NamedTuple):
     pair_values: np.ndarray
 
 
+class Structure(NamedTuple):
+    """The weights that a segment counts."""
+
+    features: NamedTuple  # TokenFeatures
+    candidates: NamedTuple  # CandidateFeatures
+    pairs: NamedTuple  # PairTable
+    index: NamedTuple  # SegmentIndex
+    length_starts: np.ndarray  # (E + 1,) int64   rows of the matrix of the features of lengths
+    length_weights: np.ndarray  # int64
+    length_values: np.ndarray  # float64
+
+
 class Possible(NamedTuple):
     """Which segments are possible."""
 

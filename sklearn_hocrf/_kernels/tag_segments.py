@@ -1,7 +1,7 @@
 """Probabilities of the segments that token labels encode as tags.
 
 A tag either continues the segment of the tag before it or begins one. P(segment [u, v) of a label) is a sum over paths
-of states, equation (40) of docs/develop/theory.md: P(state at u) times the probabilities of tags that begin it,
+of states, equation (38) of docs/develop/theory.md: P(state at u) times the probabilities of tags that begin it,
 continue it, and do not continue it at v. All terms are positive, so small probabilities are as precise as large ones.
 Probabilities of tags given a state come from ``choices``, probabilities of states from a pass over all states.
 

@@ -1,64 +1,37 @@
-"""Base class of training criteria."""
+"""What solvers minimise beside a penalty: functions of the weights, also where some weights are equal."""
 
 from __future__ import annotations
 
 import copy
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
-from .._settings import Criterion
+from .._structure.tied_weights import Ties
 from ._problem import Problem
 
-__all__ = ["Objective"]
+__all__ = ["Objective", "Tied"]
 
 
-class Objective(Criterion):
-    """A training criterion: a function of the weights, once it is bound to labelled data.
+class Objective:
+    """A training criterion: a function of the weights, without the penalty, once it is bound to labelled data.
 
-    It does not include the penalty. The attribute ``needs`` of a solver names the methods that the solver calls.
+    Bound criteria have ``value_gradient(w)``.
 
     Attributes
     ----------
-    problem : Problem or None
+    problem : Problem
         The data of a bound objective.
-    gives_probabilities : bool
-        Whether the trained scores are logarithms of potentials, so that marginals are meaningful.
     is_convex : bool
         Whether the function is convex, so that the norm of a gradient bounds the distance from the minimum.
-    takes_holes : bool
-        Whether the truth of the problem may have holes.
-    default_solver : str
-        Name of the solver that ``solver="auto"`` selects.
     depends_on_scores_only : bool
-        Whether the weights enter only through scores. Derived classes must declare it again.
-
-    Examples
-    --------
-    A custom objective:
-
-    >>> from sklearn_hocrf import HighOrderCRF
-    >>> from sklearn_hocrf.training import NegativeLogLikelihood, Objective
-    >>> class MeanNegativeLogLikelihood(Objective):
-    ...     def bind(self, problem):
-    ...         bound = super().bind(problem)
-    ...         bound.total = NegativeLogLikelihood().bind(problem)
-    ...         return bound
-    ...
-    ...     def value_gradient(self, w):
-    ...         value, gradient = self.total.value_gradient(w)
-    ...         return value / self.n_sequences, gradient / self.n_sequences
-    >>> X = [[["the"], ["old"], ["man"]], [["the"], ["man"]]]
-    >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
-    >>> HighOrderCRF(objective=MeanNegativeLogLikelihood()).fit(X, y).predict(X)
-    [['DET', 'ADJ', 'NOUN'], ['DET', 'NOUN']]
+        Whether the weights enter only through scores.
     """
 
-    problem: Problem = None  # type: ignore[assignment]  # until it is bound
+    problem: Any = None  # until it is bound
     n_weights: int  # of a bound objective
     n_sequences: int
-    gives_probabilities = True
-    default_solver = "lbfgs"
+    is_convex = True
     depends_on_scores_only = False
 
     def bind(self, problem: Problem) -> Self:
@@ -69,17 +42,42 @@ class Objective(Criterion):
         bound._prepare()
         return bound
 
+    def _prepare(self):
+        """Compute everything that does not depend on the weights."""
+
     def starting_objective(self) -> Objective | None:
         """Return the criterion that trains the starting weights, or None to start from 0."""
         return None
 
     def separates(self, w: np.ndarray) -> bool:
-        """Return whether the objective is known to decrease without end as ``w`` is multiplied by larger numbers.
+        """Return whether ``w`` makes the labels of each sequence more probable than all other labellings together.
 
-        If so, there is no optimum without a penalty on these weights. This method of bound objectives returns False
-        unless a derived class replaces it.
+        These labels then have the highest score. As ``w`` is multiplied by larger numbers, their probabilities approach
+        1, and the criterion approaches 0: there is no optimum without a penalty on these weights.
         """
-        return False
+        return self.problem.separated_by(w)
 
-    def _prepare(self):
-        """Compute everything that does not depend on the weights."""
+
+class Tied:
+    """A criterion that depends only on scores, in the variables of ties.   M variables.
+
+    Parameters
+    ----------
+    objective : Objective
+        The criterion, bound to a problem under ``ties.layout``, whose weights are sums of equal weights.
+    ties : Ties
+    """
+
+    def __init__(self, objective: Any, ties: Ties) -> None:
+        self._objective, self._root = objective, ties.root
+        self.n_weights, self.is_convex = len(ties.root), objective.is_convex
+
+    def value_gradient(self, u: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return the value and the gradient at ``u``, of shape (M,)."""
+        value, gradient = self._objective.value_gradient(self._root * u)
+        gradient *= self._root
+        return value, gradient
+
+    def hessp(self, u: np.ndarray, v: np.ndarray) -> np.ndarray:
+        """Return the product of the Hessian at ``u`` and a vector."""
+        return self._root * self._objective.hessp(self._root * u, self._root * v)

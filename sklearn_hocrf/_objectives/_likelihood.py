@@ -70,27 +70,9 @@ class NegativeLogLikelihood(Objective):
 
     If labels are unknown, score(x_n, y_n) is log Z over the labellings that agree with the known labels, and the
     empirical counts are the expected counts among them. f is then not convex.
-
-    Examples
-    --------
-    >>> from sklearn_hocrf import HighOrderCRF
-    >>> from sklearn_hocrf.training import NegativeLogLikelihood
-    >>> X = [[["the"], ["old"], ["man"]], [["the"], ["man"]]]
-    >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
-    >>> # the same as objective="likelihood"
-    >>> crf = HighOrderCRF(objective=NegativeLogLikelihood()).fit(X, y)
-    >>> penalty = 0.5 * (crf.coef_.power(2).sum() + (crf.pattern_coef_**2).sum())
-    >>> bool(
-    ...     abs(crf.objective_history_[-1] - penalty + crf.log_likelihood(X, y).sum())
-    ...     < 1e-12
-    ... )
-    True
     """
 
-    __module__ = "sklearn_hocrf.training"  # where users import it from: files of models name this place
-
     depends_on_scores_only = True
-    takes_holes = True
 
     def _prepare(self):
         self._empirical, self._hidden = self.problem.empirical_counts(), self.problem.hidden
@@ -131,14 +113,6 @@ class NegativeLogLikelihood(Objective):
         """
         problem = self.problem
         return problem.model(w).hessian_vector_product(problem.plan, v, problem.sequence_weight, problem.n_jobs)
-
-    def separates(self, w: np.ndarray) -> bool:
-        """Return whether ``w`` makes the labels of each sequence more probable than all other labellings together.
-
-        These labels then have the highest score. As ``w`` is multiplied by larger numbers, their probabilities approach
-        1, and f approaches 0.
-        """
-        return self.problem.separated_by(w)
 
     def part(self, sequences: np.ndarray) -> Self:
         """Return the objective of some sequences only; ``sequences`` is an array of indices."""

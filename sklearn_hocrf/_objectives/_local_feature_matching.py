@@ -22,21 +22,7 @@ class LocalFeatureMatching(Objective):
 
     Kim (2014) proposed this criterion for chains of order 1, with a gradient that carries a vector of all weights
     through the recursions. Here the gradient takes one pass on dual numbers, for any order and for segments.
-
-    Examples
-    --------
-    >>> from sklearn_hocrf import HighOrderCRF
-    >>> from sklearn_hocrf.training import LocalFeatureMatching
-    >>> X = [[["the"], ["old"], ["man"]], [["the"], ["man"]]]
-    >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
-    >>> # the same as objective="local_feature_matching"
-    >>> crf = HighOrderCRF(objective=LocalFeatureMatching()).fit(X, y)
-    >>> # the value at maximum likelihood
-    >>> bool(crf.objective_history_[-1] < crf.objective_history_[0])
-    True
     """
-
-    __module__ = "sklearn_hocrf.training"  # where users import it from: files of models name this place
 
     is_convex = False
 
@@ -47,11 +33,3 @@ class LocalFeatureMatching(Objective):
     def value_gradient(self, w: np.ndarray) -> tuple[float, np.ndarray]:
         """Return f(w) and its gradient, by a plain forward and backward pass and one on dual numbers."""
         return self.problem.matching.value_gradient(w, self.problem.n_jobs)
-
-    def separates(self, w: np.ndarray) -> bool:
-        """Return whether ``w`` makes the labels of each sequence more probable than all other labellings together.
-
-        As ``w`` is multiplied by larger numbers, expectations then approach the counts of the labels, and f approaches
-        0.
-        """
-        return self.problem.separated_by(w)

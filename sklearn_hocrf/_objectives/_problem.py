@@ -14,7 +14,6 @@ from .._inference.candidates import Candidates, LevelZero
 from .._inference.families import LATTICE, Family
 from .._inference.feature_matching import Matching
 from .._inference.lattice import LatticePlan
-from .._inference.loss_augmented import Margins
 from .._inference.minibatches import Hidden, MinibatchSource
 from .._inference.model import Model
 from .._inference.schedule import Schedule
@@ -25,9 +24,7 @@ LARGE = 1e6  # size of scores beyond which rounding errors would distinguish lab
 
 
 class Problem:
-    """Labelled training data under one layout of weights.
-
-    ``fit`` creates it for objectives. See docs/guide/training.md on custom objectives.
+    """Labelled training data under one layout of weights, which training criteria are bound to.
 
     Parameters
     ----------
@@ -192,7 +189,6 @@ class Problem:
         support: Mask | None = None,
     ) -> Problem:
         """Return other data, without holes, under the same layout."""
-        self.family.refuse_other_data()
         return self._with(batch=batch, truth=truth, sequence_weight=sequence_weight, support=support, known=None)
 
     def _with(self, **changes: Any) -> Problem:
@@ -200,10 +196,6 @@ class Problem:
         names = "sequence_weight", "n_jobs", "schedule", "support", "known", "candidates", "level_zero"
         given = {name: getattr(self, name) for name in ("family", "layout", "batch", "truth", *names)}
         return Problem(**given | changes)
-
-    def margins(self, cost: float) -> Margins:
-        """Return an object that finds labellings of highest score plus ``cost`` times the number of wrong tokens."""
-        return self.family.margins(self.family.model, self.sparse.plan, self.truth, cost)
 
     @cached_property
     def matching(self) -> Matching:

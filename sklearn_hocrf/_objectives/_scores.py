@@ -19,7 +19,7 @@ from .._structure.layout import WeightLayout
 from .._structure.pairs import FeatureMap
 from .._structure.patterns import given_patterns
 
-__all__ = ["ScoredLikelihood", "predict_from_scores", "sequence_log_likelihood"]
+__all__ = ["predict_from_scores", "sequence_log_likelihood"]
 
 
 class ScoredLikelihood(NamedTuple):
@@ -65,8 +65,8 @@ def sequence_log_likelihood(
 
     Returns
     -------
-    likelihood : ScoredLikelihood
-        Named tuple ``(log_likelihood, score_gradient, pattern_gradient)``, float64: log P(y given scores) of each
+    likelihood : named tuple
+        The fields ``(log_likelihood, score_gradient, pattern_gradient)``, float64: log P(y given scores) of each
         sequence, of shape (n_sequences,); the derivatives of the (weighted) sum with respect to ``scores``, which are
         truth minus marginals, of shape (n_tokens, n_labels); and those with respect to the weights of ``patterns`` in
         their order, observed minus expected counts, 0 for forbidden ones.

@@ -27,11 +27,28 @@ class LBFGS(QuasiNewton):
     max_iter : int, default=500
         Maximum number of iterations.
     callback : callable or None, default=None
-        Called with a :class:`Progress` after each iteration. If it returns True, training stops.
+        Called after each iteration with a named tuple of ``n_iter``; ``value``, the objective plus the penalty;
+        ``gradient_norm``; and ``gap``, an upper bound on the distance of the value from the minimum. If it returns
+        True, training stops.
+
+    Raises
+    ------
+    ValueError
+        For settings that are out of range.
+
+    Notes
+    -----
+    With ``l1_reg`` > 0, the orthant-wise limited-memory quasi-Newton method takes its place [2]_, with these settings.
+    The absolute values are linear within an orthant. Each iteration moves the weights that are not 0 or that the
+    steepest descent moves away from 0, towards the minimum of the quadratic model of L-BFGS plus the absolute values
+    [3]_. The shortest subgradient replaces the gradient.
 
     References
     ----------
     .. [1] Nocedal and Wright, "Numerical optimization", 2nd edition, 2006, section 7.2.
+    .. [2] Andrew and Gao, "Scalable training of L1-regularized log-linear models", ICML 2007.
+    .. [3] Lee, Sun and Saunders, "Proximal Newton-type methods for minimizing composite functions", SIAM Journal on
+       Optimization 24, 2014.
 
     Examples
     --------
@@ -48,8 +65,6 @@ class LBFGS(QuasiNewton):
 
     __module__ = "sklearn_hocrf.training"  # where users import it from: files of models name this place
 
-    needs = {"objective": ("value_gradient",), "penalty": ("value_gradient",)}
-    instead = "For l1_reg > 0 use solver='lbfgs', which then selects OWLQN, or an instance of OWLQN"
     keeps_equal_weights_equal = True
     most_steps = 30  # of a line search; the very first step may be far too long
     c2 = 0.9  # of the strong Wolfe conditions: largest ratio of the last slope to the first, in absolute values

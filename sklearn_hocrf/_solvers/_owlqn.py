@@ -19,34 +19,15 @@ class OWLQN(QuasiNewton):
     steepest descent moves away from 0, towards the minimum of the quadratic model of L-BFGS plus the absolute values
     [2]_. It is found by steps of Newton's method within an orthant [1]_: a weight whose sign would change becomes 0.
 
-    Parameters
-    ----------
-    tol : float, default=3e-3
-        As in :class:`LBFGS`, with the shortest subgradient.
-    max_iter : int, default=500
-        Maximum number of iterations.
-    callback : callable or None, default=None
-        Called with a :class:`Progress` after each iteration. If it returns True, training stops.
+    The parameters are those of :class:`LBFGS`.
 
     References
     ----------
     .. [1] Andrew and Gao, "Scalable training of L1-regularized log-linear models", ICML 2007.
     .. [2] Lee, Sun and Saunders, "Proximal Newton-type methods for minimizing composite functions", SIAM Journal on
        Optimization 24, 2014.
-
-    Examples
-    --------
-    >>> from sklearn_hocrf import HighOrderCRF
-    >>> from sklearn_hocrf.training import OWLQN
-    >>> X = [[["the"], ["old"], ["man"]], [["the"], ["man"]]]
-    >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
-    >>> HighOrderCRF(l1_reg=0.7, solver=OWLQN(tol=1e-6)).fit(X, y).coef_.nnz
-    2
     """
 
-    __module__ = "sklearn_hocrf.training"  # where users import it from: files of models name this place
-
-    needs = {"objective": ("value_gradient",), "penalty": ("smooth_value_gradient", "strengths")}
     keeps_equal_weights_equal = True
     most_steps = 40  # of a line search
     rounding = 1e-12  # relative error of values, which are sums: a value may rise by it if the gradient falls

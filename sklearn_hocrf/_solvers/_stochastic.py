@@ -8,7 +8,6 @@ weights is applied in closed form when they are next touched.
 
 from __future__ import annotations
 
-from abc import ABCMeta, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -20,7 +19,7 @@ from .._settings import check, is_integer, is_number
 from ._common import (
     STOPPED,
     Progress,
-    RandomSolver,
+    Solver,
     SolverReport,
     add_values,
     gap_above_minimum,
@@ -29,7 +28,7 @@ from ._common import (
 from ._lbfgs import LBFGS
 from ._owlqn import OWLQN, shortest_subgradient
 
-__all__ = ["SGD", "AdaGrad", "StochasticSolver", "TrainingState"]
+__all__ = ["SGD", "TrainingState"]
 
 _SAMPLE = 1000  # sequences on which step sizes are tried
 _FIRST_TRIED = 0.1
@@ -48,12 +47,13 @@ class TrainingState:
     """State of training between two epochs.   K weights."""
 
     w: np.ndarray  # (K,)
-    sums: np.ndarray  # (K,)   SGD: of weights times sequences seen; AdaGrad: of gradients, less the pull to old weights
-    squares: np.ndarray  # (K,)   AdaGrad: sums of squared gradients
+    sums: np.ndarray  # (K,)   of weights times sequences seen; adaptive: of gradients, less the pull to old weights
+    squares: np.ndarray  # (K,)   adaptive: sums of squared gradients
     step: float  # step size
     rng: np.random.RandomState
     n_seen: int = 0  # sequences
-    mass: float = 0.0  # SGD: of the weights in ``sums``; AdaGrad: shares of the penalty so far, 1 for a whole one
+    mass: float = 0.0  # of the weights in ``sums``; adaptive: shares of the penalty so far, 1 for a whole one
+    is_adaptive: bool = False
 
     def check(self, n_weights):
         """Raise a ValueError unless this is a state of ``n_weights`` weights, with values that training can reach."""
@@ -80,11 +80,101 @@ class TrainingState:
         return replace(self, **arrays)
 
 
-class StochasticSolver(RandomSolver, metaclass=ABCMeta):
-    """Base class of stochastic solvers: epochs, calibration of the step size, stopping rules, streams.
+class SGD(Solver):
+    """Stochastic gradient descent: many cheap steps, each on a few sequences.
 
-    See :class:`SGD` for the parameters.
+    By default, steps decrease as 1 / (number of sequences seen), for L2 penalties. With N sequences, precision
+    1 / sigma^2 and lambda = 1 / (N sigma^2), the function is N times the mean over sequences of f_n(w) + lambda / 2
+    norm(w)^2. After m sequences, a step is alpha_m = 1 / (lambda (m_0 + m)) times the gradients of its sequences. Here
+    m_0 = 1 / (lambda alpha), and alpha is the best constant step size for one pass over a sample of up to 1000
+    sequences. If precisions differ, the smallest positive one determines lambda. The penalty is applied implicitly,
+    which is stable for any precision. It shrinks all weights of equal precision by a common factor, which is stored
+    separately.
+
+    With ``adaptive=True``, each weight has a step size of its own [4]_, and there may be L1 penalties [5]_, or none.
+    Without a penalty, the step size of a weight is step_size / sqrt(G), where G is the sum of its squared gradients g
+    so far. With a penalty, the weights of step t minimise
+
+        sum of g_s w + sigma_s / 2 (w - w_s)^2 over s < t, plus the penalty's shares so far,
+
+    where sigma_s is the increase of sqrt(G) / step_size in step s ("follow the regularised leader"). This is one
+    proximal step for the sum of all gradients. L1 penalties therefore make weights exactly 0, and a weight stays 0
+    until the sum of its gradients outweighs the penalty. The minimum depends only on two sums, so weights that are not
+    touched need no work.
+
+    Parameters
+    ----------
+    tol : float, default=3e-3
+        Stop after ``n_iter_no_change`` consecutive epochs in which the monitored function did not decrease by more than
+        ``10 * tol**2`` times its lowest value, about 0.01 % by default. This function is the objective plus the
+        penalty, or the objective of the validation sequences. Unless validation stops training, there is a warning if
+        the function may then be more than 5 % above the minimum.
+    max_iter : int, default=100
+        Maximum number of epochs, which are passes over the training sequences.
+    callback : callable or None, default=None
+        As in :class:`LBFGS`, after each epoch; ``gradient_norm`` is nan and ``gap`` is inf.
+    random_state : int, RandomState instance or None, default=None
+        Determines the order of the sequences, the sample, and the validation sequences. The same int gives the same
+        weights.
+    batch_size : int, default=8
+        Number of sequences per step. Up to 16 sequences are processed side by side. Smaller batches take more steps for
+        the same data.
+    step_size : float or None, default=None
+        The alpha above, or the step size of the adaptive steps. None selects the best one for one pass over a sample.
+    average : bool, default=True
+        Whether the weights are the mean over all steps, weighted by the number of sequences seen at each step [3]_.
+        Adaptive steps are never averaged.
+    adaptive : bool, default=False
+        Whether each weight has a step size of its own. A pass then takes longer, and fewer passes are needed.
+    validation_fraction : float, default=0.0
+        Fraction of the sequences to hold out. The result is the weights after the epoch that is best on them.
+    n_iter_no_change : int, default=5
+        Number of epochs without progress, see ``tol``.
+    n_sequences : float or None, default=None
+        Only for streams (``partial_fit``): the number N of sequences that share the penalty. None means all sequences
+        seen so far, including the current call. Step sizes decrease if it is given, and stay about constant otherwise.
+
+    Raises
+    ------
+    ValueError
+        For settings that are out of range.
+
+    Notes
+    -----
+    The history contains the exact objective plus penalty after each epoch, which costs a forward pass. The number of
+    passes counts all visits to sequences: by steps, by these forward passes, by the calibration, and by the gradient
+    at the end, which bounds the distance from the optimum. If training stops with a bound of more than 5 %, up to a
+    hundred iterations of L-BFGS estimate the distance. They do not change the weights.
+
+    Steps that do not adapt are compiled as a whole if labels have no holes and all weights of features have one
+    penalty; all others are taken one by one.
+
+    References
+    ----------
+    .. [1] Bottou, "Stochastic gradient descent tricks", Neural Networks: Tricks of the Trade, 2012.
+    .. [2] Sutton and McCallum, "An introduction to conditional random fields", 2012, section 5.2.
+    .. [3] Lacoste-Julien, Schmidt and Bach, "A simpler approach to obtaining an O(1/t) convergence rate for the
+       projected stochastic subgradient method", 2012.
+    .. [4] Duchi, Hazan and Singer, "Adaptive subgradient methods for online learning and stochastic optimization",
+       JMLR 12, 2011.
+    .. [5] McMahan, "Follow-the-regularized-leader and mirror descent: equivalence theorems and L1 regularization",
+       AISTATS 2011.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf import HighOrderCRF
+    >>> from sklearn_hocrf.training import SGD
+    >>> X = [[["the"], ["old"], ["man"]], [["the"], ["man"]]]
+    >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
+    >>> crf = HighOrderCRF(solver=SGD(random_state=0)).fit(X, y)
+    >>> crf.predict(X)
+    [['DET', 'ADJ', 'NOUN'], ['DET', 'NOUN']]
+    >>> adaptive = SGD(adaptive=True, random_state=0)
+    >>> HighOrderCRF(l1_reg=0.2, solver=adaptive).fit(X, y).predict(X[1:])
+    [['DET', 'NOUN']]
     """
+
+    __module__ = "sklearn_hocrf.training"  # where users import it from: files of models name this place
 
     def __init__(
         self,
@@ -95,38 +185,28 @@ class StochasticSolver(RandomSolver, metaclass=ABCMeta):
         *,
         batch_size: int = 8,
         step_size: float | None = None,
+        average: bool = True,
+        adaptive: bool = False,
         validation_fraction: float = 0.0,
         n_iter_no_change: int = 5,
         n_sequences: float | None = None,
     ) -> None:
-        super().__init__(tol, max_iter, callback, random_state)
+        super().__init__(tol, max_iter, callback)
+        is_seed = is_integer(random_state) and 0 <= int(random_state) < 2**32  # type: ignore[arg-type]
+        valid = random_state is None or is_seed or isinstance(random_state, np.random.RandomState)
+        check(valid, "random_state", "None, an integer from 0 to 2**32 - 1 or a numpy RandomState", random_state)
         check(is_integer(batch_size) and batch_size >= 1, "batch_size", "an integer >= 1", batch_size)
         check(_is_positive(step_size), "step_size", "None or a number > 0", step_size)
+        check(isinstance(adaptive, (bool, np.bool_)), "adaptive", "True or False", adaptive)
         is_share = is_number(validation_fraction) and 0 <= validation_fraction < 1
         check(is_share, "validation_fraction", "a number in [0, 1)", validation_fraction)
         is_count = is_integer(n_iter_no_change) and n_iter_no_change >= 1
         check(is_count, "n_iter_no_change", "an integer >= 1", n_iter_no_change)
         check(_is_positive(n_sequences), "n_sequences", "None or a number > 0", n_sequences)
-        self.batch_size, self.step_size = batch_size, step_size
+        self.random_state, self.batch_size, self.step_size = random_state, batch_size, step_size
+        self.average, self.adaptive = average, adaptive
         self.validation_fraction, self.n_iter_no_change = validation_fraction, n_iter_no_change
         self.n_sequences = n_sequences
-
-    @abstractmethod
-    def _epoch(self, minibatches, penalty, state, n_sequences, constant=False):
-        """Take the steps of some minibatches, and change the state.
-
-        ``n_sequences`` sequences share the penalty. With ``constant``, the step sizes of SGD do not decrease.
-        """
-
-    def _first_state(self, w0, step, rng) -> TrainingState:
-        return TrainingState(w0, np.zeros(len(w0)), np.zeros(len(w0)), step, rng)
-
-    def _check_penalty(self, penalty, n_weights):
-        """Raise an error if the solver does not support a penalty."""
-
-    def _weights(self, state) -> np.ndarray:
-        """Return the weights of a state, in an array that later epochs do not change."""
-        return state.w.copy()
 
     def solve(self, objective: Any, penalty: Any, w0: np.ndarray) -> SolverReport:
         """Minimise ``objective + penalty`` from ``w0``.
@@ -296,130 +376,34 @@ class StochasticSolver(RandomSolver, metaclass=ABCMeta):
             step, n_tried = _best_by_factors(after_one_pass)
         return self._first_state(w0, step, own), 2 * n_tried * n_sample
 
-
-class SGD(StochasticSolver):
-    """Stochastic gradient descent with steps that decrease as 1 / (number of sequences seen), for L2 penalties.
-
-    With N sequences, precision 1 / sigma^2 and lambda = 1 / (N sigma^2), the function is N times the mean over
-    sequences of f_n(w) + lambda / 2 norm(w)^2. After m sequences, a step is alpha_m = 1 / (lambda (m_0 + m)) times the
-    gradients of its sequences. Here m_0 = 1 / (lambda alpha), and alpha is the best constant step size for one pass
-    over a sample of up to 1000 sequences. If precisions differ, the smallest positive one determines lambda. The
-    penalty is applied implicitly, which is stable for any precision. It shrinks all weights of equal precision by a
-    common factor, which is stored separately.
-
-    Parameters
-    ----------
-    tol : float, default=3e-3
-        Stop after ``n_iter_no_change`` consecutive epochs in which the monitored function did not decrease by more than
-        ``10 * tol**2`` times its lowest value, about 0.01 % by default. This function is the objective plus the
-        penalty, or the objective of the validation sequences. Unless validation stops training, there is a warning if
-        the function may then be more than 5 % above the minimum.
-    max_iter : int, default=100
-        Maximum number of epochs, which are passes over the training sequences.
-    callback : callable or None, default=None
-        Called with a :class:`Progress` after each epoch; its ``gradient_norm`` is nan, its ``gap`` inf. If it returns
-        True, training stops.
-    random_state : int, RandomState instance or None, default=None
-        Determines the order of the sequences, the sample, and the validation sequences. The same int gives the same
-        weights.
-    batch_size : int, default=8
-        Number of sequences per step. Up to 16 sequences are processed side by side. Smaller batches take more steps for
-        the same data.
-    step_size : float or None, default=None
-        The alpha above. None selects the best one for one pass over a sample.
-    average : bool, default=True
-        Whether the weights are the mean over all steps, weighted by the number of sequences seen at each step [3]_.
-    validation_fraction : float, default=0.0
-        Fraction of the sequences to hold out. The result is the weights after the epoch that is best on them.
-    n_iter_no_change : int, default=5
-        Number of epochs without progress, see ``tol``.
-    n_sequences : float or None, default=None
-        Only for streams (``partial_fit``): the number N of sequences that share the penalty. None means all sequences
-        seen so far, including the current call. Step sizes decrease if it is given, and stay about constant otherwise.
-
-    Raises
-    ------
-    ValueError
-        For settings that are out of range.
-
-    Notes
-    -----
-    The history contains the exact objective plus penalty after each epoch, which costs a forward pass. The number of
-    passes counts all visits to sequences: by steps, by these forward passes, by the calibration, and by the gradient
-    at the end, which bounds the distance from the optimum. If training stops with a bound of more than 5 %, up to a
-    hundred iterations of L-BFGS estimate the distance. They do not change the weights.
-
-    A custom objective needs ``n_sequences``, ``value(w)``, ``value_gradient(w)``, ``part(sequences)`` and
-    ``minibatches(batch_size, rng)``. ``part`` returns the objective of some sequences. ``minibatches`` yields
-    minibatches, which together contain each sequence once. A minibatch has ``n_sequences``; ``weights``, the indices of
-    the weights on which it depends; and ``value_gradient(w)``, with the gradient with respect to only these weights.
-    Its steps are taken one by one; the steps of the likelihood are compiled as a whole if labels have no holes and all
-    weights of features have one penalty.
-
-    References
-    ----------
-    .. [1] Bottou, "Stochastic gradient descent tricks", Neural Networks: Tricks of the Trade, 2012.
-    .. [2] Sutton and McCallum, "An introduction to conditional random fields", 2012, section 5.2.
-    .. [3] Lacoste-Julien, Schmidt and Bach, "A simpler approach to obtaining an O(1/t) convergence rate for the
-       projected stochastic subgradient method", 2012.
-
-    Examples
-    --------
-    >>> from sklearn_hocrf import HighOrderCRF
-    >>> from sklearn_hocrf.training import SGD
-    >>> X = [[["the"], ["old"], ["man"]], [["the"], ["man"]]]
-    >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
-    >>> crf = HighOrderCRF(solver=SGD(random_state=0)).fit(X, y)
-    >>> crf.predict(X)
-    [['DET', 'ADJ', 'NOUN'], ['DET', 'NOUN']]
-    """
-
-    __module__ = "sklearn_hocrf.training"  # where users import it from: files of models name this place
-
-    needs = {
-        "objective": ("minibatches", "part", "value", "value_gradient"),
-        "penalty": ("value_gradient", "precisions"),
-    }
-    instead = "solver='adagrad' needs minibatches and supports L1 penalties; solver='auto' suits the objective"
-
-    def __init__(
-        self,
-        tol: float = 3e-3,
-        max_iter: int = 100,
-        callback: Callable[[Progress], Any] | None = None,
-        random_state: int | np.random.RandomState | None = None,
-        *,
-        batch_size: int = 8,
-        step_size: float | None = None,
-        average: bool = True,
-        validation_fraction: float = 0.0,
-        n_iter_no_change: int = 5,
-        n_sequences: float | None = None,
-    ) -> None:
-        super().__init__(
-            tol,
-            max_iter,
-            callback,
-            random_state,
-            batch_size=batch_size,
-            step_size=step_size,
-            validation_fraction=validation_fraction,
-            n_iter_no_change=n_iter_no_change,
-            n_sequences=n_sequences,
-        )
-        self.average = average
-
     def _check_penalty(self, penalty, n_weights):
-        if not (_Groups(penalty.precisions(n_weights)).precision > 0).any():
+        """Raise an error if the steps need a penalty that is not there."""
+        if not self.adaptive and not (_Groups(penalty.precisions(n_weights)).precision > 0).any():
             raise ValueError(
                 "the steps of SGD are 1 / (lambda (m_0 + m)), which needs a penalty: a finite value of sigma_reg. "
-                "Without a penalty use solver='adagrad'"
+                "Without a penalty use solver=SGD(adaptive=True)"
             )
 
-    def _weights(self, state):
-        return state.sums / state.mass if self.average and state.mass else state.w.copy()
+    def _first_state(self, w0, step, rng) -> TrainingState:
+        state = TrainingState(w0, np.zeros(len(w0)), np.zeros(len(w0)), step, rng, is_adaptive=bool(self.adaptive))
+        if self.adaptive:  # the first gradient alone would move a weight far from its start
+            state.squares[w0 != 0] = 1.0
+            state.sums -= w0 * _stiffness(state.squares, step)
+        return state
+
+    def _weights(self, state) -> np.ndarray:
+        """Return the weights of a state, in an array that later epochs do not change."""
+        is_mean = self.average and not self.adaptive and state.mass
+        return state.sums / state.mass if is_mean else state.w.copy()
 
     def _epoch(self, minibatches, penalty, state, n_sequences, constant=False):
+        """Take the steps of some minibatches, and change the state.
+
+        ``n_sequences`` sequences share the penalty. With ``constant``, step sizes do not decrease unless they adapt.
+        """
+        if self.adaptive:
+            self._adaptive_epoch(minibatches, penalty, state, n_sequences)
+            return
         groups = _Groups(penalty.precisions(len(state.w)))
         decay = groups.precision / n_sequences
         rate = 0.0 if constant else decay[decay > 0].min()  # lambda
@@ -428,15 +412,34 @@ class SGD(StochasticSolver):
         course = _Course(
             state.w, state.sums, ones, 0 * ones, counts, (state.step, rate, decay), groups.number, self.average
         )
-        # objectives of this package take as many steps as they can themselves
-        minibatches, w = iter(minibatches), np.empty_like(state.w)  # of the weights that a minibatch touches
-        following = getattr(minibatches, "descend", lambda _: next(minibatches, None))
-        while (minibatch := following(course)) is not None:
+        w = np.empty_like(state.w)  # of the weights that a minibatch touches
+        while (minibatch := minibatches.descend(course)) is not None:  # which takes as many steps as it can
             course.take_step(minibatch, groups, w)
             if course.factor.min() < _SMALLEST_SCALE:
                 groups.settle(course)
         groups.settle(course)
         state.n_seen, state.mass = int(counts[0]), float(counts[1])
+
+    def _adaptive_epoch(self, minibatches, penalty, state, n_sequences):
+        w, sums, squares = state.w, state.sums, state.squares
+
+        def leader(chosen, stiffness):
+            return penalty.prox(-sums[chosen] / stiffness, state.mass / stiffness, chosen)
+
+        for minibatch in minibatches:
+            touched = minibatch.weights
+            before = squares[touched]
+            stiffness = _stiffness(before, state.step)
+            centres = leader(touched, stiffness)
+            w[touched] = centres
+            gradient = minibatch.value_gradient(w)[1]
+            after = before + gradient**2
+            squares[touched] = after
+            sums[touched] += gradient - (_stiffness(after, state.step) - stiffness) * centres
+            state.mass += minibatch.n_sequences / n_sequences
+            state.n_seen += minibatch.n_sequences
+        every = slice(None)
+        w[:] = leader(every, _stiffness(squares, state.step))
 
 
 class _Course(NamedTuple):
@@ -491,100 +494,6 @@ class _Groups:
         course.sums[:] += self.values(course.area, slice(None)) * course.w
         course.w[:] *= self.values(course.factor, slice(None))
         course.factor[:], course.area[:] = 1.0, 0.0
-
-
-class AdaGrad(StochasticSolver):
-    """Adaptive step sizes, one for each weight, with proximal steps for L1 and L2 penalties.
-
-    The method is that of [1]_, with the penalties of [2]_. Without a penalty, the step size of a weight is step_size /
-    sqrt(G), where G is the sum of its squared gradients g so far. With a penalty, the weights of step t minimise
-
-        sum of g_s w + sigma_s / 2 (w - w_s)^2 over s < t, plus the penalty's shares so far,
-
-    where sigma_s is the increase of sqrt(G) / step_size in step s ("follow the regularised leader"). This is one
-    proximal step for the sum of all gradients. L1 penalties therefore make weights exactly 0, and a weight stays 0
-    until the sum of its gradients outweighs the penalty. The minimum depends only on two sums, so weights that are not
-    touched need no work.
-
-    Parameters
-    ----------
-    tol : float, default=3e-3
-        As in :class:`SGD`.
-    max_iter : int, default=100
-        As in :class:`SGD`.
-    callback : callable or None, default=None
-        As in :class:`SGD`.
-    random_state : int, RandomState instance or None, default=None
-        As in :class:`SGD`.
-    batch_size : int, default=8
-        As in :class:`SGD`.
-    step_size : float or None, default=None
-        None selects the best one for one pass over a sample of up to 1000 sequences.
-    validation_fraction : float, default=0.0
-        As in :class:`SGD`.
-    n_iter_no_change : int, default=5
-        As in :class:`SGD`.
-    n_sequences : float or None, default=None
-        As in :class:`SGD`.
-
-    Raises
-    ------
-    ValueError
-        For settings that are out of range.
-
-    References
-    ----------
-    .. [1] Duchi, Hazan and Singer, "Adaptive subgradient methods for online learning and stochastic optimization",
-       JMLR 12, 2011.
-    .. [2] McMahan, "Follow-the-regularized-leader and mirror descent: equivalence theorems and L1 regularization",
-       AISTATS 2011.
-
-    Examples
-    --------
-    >>> from sklearn_hocrf import HighOrderCRF
-    >>> from sklearn_hocrf.training import AdaGrad
-    >>> X = [[["the"], ["old"], ["man"]], [["the"], ["man"]]]
-    >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
-    >>> crf = HighOrderCRF(l1_reg=0.2, solver=AdaGrad(random_state=0)).fit(X, y)
-    >>> crf.predict(X)
-    [['DET', 'ADJ', 'NOUN'], ['DET', 'NOUN']]
-    """
-
-    __module__ = "sklearn_hocrf.training"  # where users import it from: files of models name this place
-
-    needs = {
-        "objective": ("minibatches", "part", "value", "value_gradient"),
-        "penalty": ("value", "smooth_value_gradient", "prox"),
-    }
-    instead = "Use solver='auto', which suits the objective"
-
-    def _first_state(self, w0, step, rng):
-        # the first gradient alone would move a weight far from its start
-        state = super()._first_state(w0, step, rng)
-        state.squares[w0 != 0] = 1.0
-        state.sums -= w0 * _stiffness(state.squares, step)
-        return state
-
-    def _epoch(self, minibatches, penalty, state, n_sequences, constant=False):
-        w, sums, squares = state.w, state.sums, state.squares
-
-        def leader(chosen, stiffness):
-            return penalty.prox(-sums[chosen] / stiffness, state.mass / stiffness, chosen)
-
-        for minibatch in minibatches:
-            touched = minibatch.weights
-            before = squares[touched]
-            stiffness = _stiffness(before, state.step)
-            centres = leader(touched, stiffness)
-            w[touched] = centres
-            gradient = minibatch.value_gradient(w)[1]
-            after = before + gradient**2
-            squares[touched] = after
-            sums[touched] += gradient - (_stiffness(after, state.step) - stiffness) * centres
-            state.mass += minibatch.n_sequences / n_sequences
-            state.n_seen += minibatch.n_sequences
-        every = slice(None)
-        w[:] = leader(every, _stiffness(squares, state.step))
 
 
 def _stiffness(squares, step):
@@ -645,12 +554,11 @@ def _total(objective, penalty, w, share=1.0):
 def _value_subgradient(objective, penalty, w) -> tuple[float, np.ndarray]:
     """Return the minimised function and its shortest subgradient."""
     with np.errstate(over="ignore", invalid="ignore"):
-        if hasattr(penalty, "value_gradient"):  # it is smooth
+        if penalty.strength is None:
             return add_values(objective.value_gradient(w), penalty.value_gradient(w))
         of_penalty = penalty.value(w), penalty.smooth_value_gradient(w)[1]
         value, gradient = add_values(objective.value_gradient(w), of_penalty)
-    strength = 0.0 if penalty.strength is None else penalty.strength
-    return value, shortest_subgradient(w, gradient, strength)
+    return value, shortest_subgradient(w, gradient, penalty.strength)
 
 
 def _look_for_more(objective, penalty, w, value) -> tuple[float, float, float]:
@@ -664,7 +572,7 @@ def _look_for_more(objective, penalty, w, value) -> tuple[float, float, float]:
     def is_decided(progress):
         return value - progress.value > most or value - progress.value + progress.gap <= most
 
-    solver = (LBFGS if hasattr(penalty, "value_gradient") else OWLQN)(0.0, _PROBE, is_decided)
+    solver = (LBFGS if penalty.strength is None else OWLQN)(0.0, _PROBE, is_decided)
     curvature = solver.memory(len(w))
     probe = solver.solve(objective, penalty, w, curvature)
     bound, n_passes = probe.gap, probe.n_passes

@@ -31,7 +31,6 @@ __all__ = [
     "compile_patterns",
     "label_arcs",
     "suffix_patterns",
-    "used_arcs",
     "weighted_arcs",
 ]
 
@@ -263,35 +262,6 @@ def arc_order(layout: ArcLayout) -> tuple[np.ndarray, np.ndarray, np.ndarray, np
     weight[automaton.pattern_arc[layout.bias_pattern]] = np.arange(layout.first_bias, layout.n_weights)
     by_length = freeze(np.argsort(automaton.arc_length, kind="stable"), np.int32)
     return by_length, freeze(forbidden, np.bool_), automaton.arc_suffix, freeze(weight, np.int64)
-
-
-def used_arcs(layout: ArcLayout) -> tuple[np.ndarray, ...]:
-    """Return the arc that each state uses with each label, and its target, if the target depends only on the label.
-
-    Then the states are the empty pattern and labels.
-
-    Parameters
-    ----------
-    layout : WeightLayout
-
-    Returns
-    -------
-    arcs : ndarray of shape (P, L), int32
-        Of shape (0, L) if targets depend on more than the label, or if scores of arcs vary with the position.
-    targets : ndarray of shape (L,), int32
-    """
-    automaton, n_labels = layout.automaton, layout.automaton.n_labels
-    nothing = freeze_all((np.empty((0, n_labels)), np.zeros(n_labels)), np.int32)
-    if layout.n_varying or automaton.n_states > n_labels + 1:
-        return nothing
-    codes = np.stack(np.divmod(np.arange(n_labels**2), n_labels), axis=1)  # all pairs of labels
-    first, second = label_arcs(automaton, np.arange(0, 2 * len(codes) + 1, 2), codes.ravel()).reshape(-1, 2).T
-    targets = automaton.arc_target[first[::n_labels]]
-    if (automaton.arc_target[second] != targets[codes[:, 1]]).any():
-        return nothing
-    arcs = np.full((automaton.n_states, n_labels), -1, np.int32)
-    arcs[0], arcs[targets] = first[::n_labels], second.reshape(n_labels, n_labels)
-    return freeze_all((arcs, targets), np.int32) if (arcs >= 0).all() else nothing
 
 
 def suffix_patterns(automaton: PatternAutomaton, arcs: np.ndarray, order: int) -> np.ndarray:

@@ -24,8 +24,8 @@ class CallbacksMixin(CallbackSupportMixin):
     def set_callbacks(self, *callbacks: Any) -> Self:
         """Set the callbacks of :meth:`fit`; without any, remove them.
 
-        Needs scikit-learn 1.9 or later. :mod:`sklearn_hocrf.callback` describes the callbacks. The progress bar of
-        scikit-learn needs rich: ``pip install 'sklearn_hocrf[progress]'``.
+        Needs scikit-learn 1.9 or later. See :class:`~sklearn_hocrf.training.EarlyStopping`, and
+        :mod:`sklearn.callback`, whose progress bar needs rich: ``pip install 'sklearn_hocrf[progress]'``.
 
         Parameters
         ----------

@@ -15,14 +15,14 @@ from .._estimator.base import BaseSequenceLabeler
 from .._estimator.constraints import compile_constraints
 from .._estimator.course import Course
 from .._estimator.fitted_model import FittedModel
-from .._estimator.fitting import Training, choose_objective, choose_training, warn_not_converged
+from .._estimator.fitting import Training, choose_training, warn_not_converged
 from .._estimator.label_parts import compile_label_parts
 from .._estimator.patterns import ObservedPatterns
 from .._estimator.progress import lines_of
 from .._persistence import VersionMixin
 from .._validation import TrainingData
 from ._collections import WithoutClient, collected, find_client, number_of_sequences, parts_of, sources
-from ._objectives import ClusterProblem, on_cluster
+from ._objectives import ClusterObjective, ClusterProblem
 from ._partitions import Kept, Partitions, naming
 from ._parts import Agreement, Description, Setting, Survey, count_features, describe, prepare, read_part, survey
 
@@ -31,7 +31,6 @@ __all__ = ["DaskSequenceLabeler"]
 _ON_CLIENT = {
     "sigma_reg": 1.0,
     "l1_reg": 0.0,
-    "penalty": None,
     "solver": "auto",
     "objective": "likelihood",
     "verbose": 0,
@@ -68,12 +67,10 @@ class DaskSequenceLabeler(WithoutClient, VersionMixin, BaseEstimator):
     ``n_jobs`` of the estimator is the number of threads that evaluate one partition, while the threads of a worker
     evaluate several partitions in parallel: leave it at None.
 
-    Supported: ``objective="likelihood"`` and ``"local_feature_matching"``; "lbfgs", "owlqn", "newton-cg" and custom
-    solvers that need only values, gradients and Hessian products; penalties of all kinds, ``sample_weight``,
-    constraints, ``warm_start``. Not supported (an error is raised before training): "hinge",
-    "perceptron" and stochastic solvers, which process one sequence after another; ``pruning``;
-    user-defined objectives; callbacks of scikit-learn (callbacks of solvers work). Holes in y raise an error as soon as
-    a worker has read them. There is no ``partial_fit``. Warnings of workers are in their logs.
+    Supported: both objectives, penalties of all kinds, ``sample_weight``, constraints, ``warm_start``. Not supported
+    (an error is raised before training): stochastic solvers, which process a few sequences after another; ``pruning``;
+    callbacks of scikit-learn (the ``callback`` of a solver works). Holes in y raise an error as soon as a worker has
+    read them. There is no ``partial_fit``. Warnings of workers are in their logs.
 
     Examples
     --------
@@ -138,11 +135,10 @@ class DaskSequenceLabeler(WithoutClient, VersionMixin, BaseEstimator):
         course = Course(local)
         course.check()
         course.refuse("cluster")
-        parameters = local.get_params(deep=False)
         if getattr(local, "_skl_callbacks", None):
             raise ValueError("callbacks of scikit-learn do not work on a cluster: use callbacks of solvers")
-        parameters["objective"] = on_cluster(choose_objective(local.objective))
-        return choose_training(parameters, type(local).__name__)
+        training = choose_training(local.get_params(deep=False), type(local).__name__)
+        return training._replace(objective=ClusterObjective(training.objective))
 
     def _train(self, local, training, partitions):
         """Return the record of the fitted model, and the reports of the stages of training."""

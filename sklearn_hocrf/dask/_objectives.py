@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from .._objectives import LARGE, LocalFeatureMatching, NegativeLogLikelihood, Objective
-from .._settings import capability
+from .._objectives import LARGE, Objective
 from .._structure.layout import WeightLayout
 from ._partitions import Kept, Partitions
 from ._parts import Setting, add, ask, compile_kernels, pose
 
-__all__ = ["ClusterMatching", "ClusterLikelihood", "ClusterProblem", "on_cluster"]
+__all__ = ["ClusterObjective", "ClusterProblem"]
 
 
 class ClusterProblem:
@@ -54,7 +53,7 @@ class ClusterProblem:
         return self._partitions.total(ask, merge, question, *vectors)
 
 
-class _ClusterObjective(Objective):
+class ClusterObjective(Objective):
     """A criterion that is a sum over sequences, as a sum over the partitions of a cluster.   K weights.
 
     Parameters
@@ -64,8 +63,11 @@ class _ClusterObjective(Objective):
     """
 
     def __init__(self, criterion: Objective) -> None:
-        self._criterion = criterion
-        self.is_convex = bool(capability(criterion, Objective, "is_convex"))
+        self._criterion, self.is_convex = criterion, criterion.is_convex
+
+    def starting_objective(self) -> Objective | None:
+        first = self._criterion.starting_objective()
+        return None if first is None else ClusterObjective(first)
 
     def _total(self, question, *vectors, merge=add):
         return self.problem.total(self._criterion, question, *vectors, merge=merge)
@@ -81,44 +83,6 @@ class _ClusterObjective(Objective):
 
     def _all_right(self, w):
         return self._total("gives_most_to_truth", w, merge=_both)
-
-
-class ClusterLikelihood(_ClusterObjective):
-    """The negative log-likelihood on a cluster."""
-
-    def value(self, w: np.ndarray) -> float:
-        """Return the value at ``w``."""
-        return self._total("value", w)
-
-    def hessp(self, w: np.ndarray, v: np.ndarray) -> np.ndarray:
-        """Return the product of the Hessian at ``w`` and a vector."""
-        return self._total("hessp", w, v)
-
-
-class ClusterMatching(_ClusterObjective):
-    """Local feature matching on a cluster."""
-
-    def starting_objective(self) -> Objective:
-        """Return the criterion whose trained weights are the start of training."""
-        return ClusterLikelihood(NegativeLogLikelihood())
-
-
-def on_cluster(criterion: Any) -> Objective:
-    """Return a criterion for a cluster.
-
-    Raises
-    ------
-    ValueError
-        If it is not known to be a sum over sequences.
-    """
-    if type(criterion) is NegativeLogLikelihood:
-        return ClusterLikelihood(criterion)
-    if type(criterion) is LocalFeatureMatching:
-        return ClusterMatching(criterion)
-    raise ValueError(
-        f"objective={criterion!r} cannot be trained on a cluster: it processes one sequence after another, or is not "
-        "known to be a sum over sequences. 'likelihood' and 'local_feature_matching' can"
-    )
 
 
 def _both(one, other):

@@ -16,7 +16,7 @@ from .._validation import warn_user
 from .._validation._delegation import MethodsOfModel
 from .._validation._sklearn import HasMethods, Interval, StrOptions, fit_context
 from ..metrics import extract_segments
-from ._temperature import check_labeler, refuse_no_probabilities
+from ._temperature import check_labeler
 
 __all__ = ["ConformalSequenceLabeler"]
 
@@ -152,7 +152,6 @@ class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin,
         """
         check_labeler(self.estimator)
         fitted, X = FittedModel.and_input(self.estimator, X)
-        refuse_no_probabilities(fitted.estimator)
         misses = self._misses(fitted, X, y)
         threshold = _threshold(misses, self.alpha)
         lowest = _LOWEST if self.level == "segment" else _TIES

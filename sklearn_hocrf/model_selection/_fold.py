@@ -1,11 +1,11 @@
 """The held-out likelihood of one fold, and its gradient with respect to the penalties.
 
 Let ``f`` be the negative log-likelihood of the training part, ``L`` the negative log-likelihood of the held-out part,
-and ``lambda_g = sigma_g**-2`` the precision of the weights ``w_g`` of each group. The weights are then given by (32) of
-docs/develop/theory.md, and the gradient of the score by (33): Foo, Do and Ng, "Efficient multiple hyperparameter
+and ``lambda_g = sigma_g**-2`` the precision of the weights ``w_g`` of each group. The weights are then given by (30) of
+docs/develop/theory.md, and the gradient of the score by (31): Foo, Do and Ng, "Efficient multiple hyperparameter
 learning for log-linear models", NIPS 2007. Both the weights and zeta are determined only to a tolerance (Pedregosa,
 "Hyperparameter optimization with approximate gradient", ICML 2016), starting from the values of the previous step. The
-curvature that L-BFGS has learned is kept from step to step (35), and preconditions the conjugate gradients: together
+curvature that L-BFGS has learned is kept from step to step (33), and preconditions the conjugate gradients: together
 this halves the number of passes.
 """
 
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, cg
@@ -22,7 +22,6 @@ from .._inference.candidates import LevelZero
 from .._inference.chain import ChainModel
 from .._objectives import NegativeLogLikelihood, Problem, Tied
 from .._penalties import L2
-from .._settings import states
 from .._solvers import LBFGS
 from .._structure.tied_weights import tie_weights
 
@@ -56,8 +55,6 @@ class Fold:
     ----------
     training, held_out : Problem
         The two parts, with the same layout.
-    objective : Objective
-        The training criterion, not bound to data: convex, with ``hessp``.
     groups : ndarray of shape (n_weights,), int
         Group of each weight.
     n_groups : int
@@ -72,19 +69,18 @@ class Fold:
         self,
         training: Problem,
         held_out: Problem,
-        objective: Any,
         groups: np.ndarray,
         n_groups: int,
         accuracy: Callable[[np.ndarray], float],
         max_iter: int,
     ) -> None:
-        # weights that training cannot distinguish are one variable, as in fit, unless the criterion distinguishes them
-        alike = groups if states(objective, "depends_on_scores_only") else np.arange(training.n_weights)
-        self._ties = tie_weights(training.layout, training.batch, alike)
-        bound = Tied(objective.bind(training.under(self._ties.layout)), self._ties)
+        # weights that training cannot distinguish are one variable, as in fit
+        self._ties = tie_weights(training.layout, training.batch, groups)
+        likelihood = NegativeLogLikelihood()
+        bound = Tied(likelihood.bind(training.under(self._ties.layout)), self._ties)
         self._training = _Counted(bound, training.candidates is not None)
-        level_zero, whole = held_out.level_zero, NegativeLogLikelihood()
-        self._held_out = whole.bind(held_out) if level_zero is None else _PrunedLikelihood(held_out, level_zero)
+        level_zero = held_out.level_zero
+        self._held_out = likelihood.bind(held_out) if level_zero is None else _PrunedLikelihood(held_out, level_zero)
         self._n_tokens = float(held_out.sequence_weight @ held_out.batch.lengths)
         n_variables = len(self._ties.root)
         self._group, self._n_groups = np.zeros(n_variables, dtype=np.int64), n_groups

@@ -106,7 +106,7 @@ def _make_fold(estimator, split, targets, groups) -> Fold:
         return float(np.average(fitted.are_right(decoded, truth), weights=weight))
 
     of_weights = groups.of_weights(layout, data)
-    return Fold(training, held_out, course.objective(), of_weights, len(groups.keys), accuracy, estimator.max_iter)
+    return Fold(training, held_out, of_weights, len(groups.keys), accuracy, estimator.max_iter)
 
 
 def _read(course, X, y, weight, fixed=None) -> TrainingData:

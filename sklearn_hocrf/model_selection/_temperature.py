@@ -17,7 +17,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
 from .._estimator.base import BaseSequenceLabeler
-from .._estimator.fitted_model import FittedModel, check_probabilities
+from .._estimator.fitted_model import FittedModel
 from .._inference.labelled import LabelledBatch
 from .._inference.model import Model
 from .._persistence import VersionMixin
@@ -34,7 +34,7 @@ from .._validation._sklearn import (
 )
 from .._validation._splits import indexable_sequences, splits_of
 
-__all__ = ["CalibratedSequenceLabeler", "check_labeler", "refuse_no_probabilities"]
+__all__ = ["CalibratedSequenceLabeler", "check_labeler"]
 
 BOUNDS = 0.01, 100.0  # of temperatures
 PRECISION = 1e-9  # relative, of the temperature
@@ -86,8 +86,7 @@ class CalibratedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin
     Raises
     ------
     ValueError
-        By ``fit``: if the model does not train probabilities, as with ``objective="hinge"``; if a part of a split has
-        fewer than two sequences.
+        By ``fit``: if a part of a split has fewer than two sequences.
 
     See Also
     --------
@@ -182,8 +181,7 @@ class CalibratedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin
             If the temperature is at a bound, or if held-out sequences are ignored because they have probability 0 at
             any temperature: their labels did not occur in the training part, or the model forbids or prunes them.
         """
-        model = check_labeler(self.estimator)
-        refuse_no_probabilities(model if isinstance(self.estimator, FrozenEstimator) else clone(model))
+        check_labeler(self.estimator)
         X, y = indexable_sequences(X, y)
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None")
@@ -260,7 +258,6 @@ class _HeldOut(NamedTuple):
     def of(cls, estimator, X, y, weight) -> _HeldOut:
         """Read sequences for a fitted estimator."""
         fitted, X = FittedModel.and_input(estimator, X)
-        refuse_no_probabilities(fitted.estimator)
         labelled, model = fitted.read_labelled(X, y, unknown="ignore"), fitted.model()
         log_likelihood = labelled.log_likelihood(model, fitted.n_jobs)
         weight = np.ones(len(log_likelihood)) if weight is None else weight
@@ -330,14 +327,6 @@ def check_labeler(estimator: Any) -> BaseSequenceLabeler:
             f"one, got {estimator!r:.200}"
         )
     return model
-
-
-def refuse_no_probabilities(model: Any) -> None:
-    """Raise a ValueError if a model, fitted or not, has no probabilities."""
-    try:
-        check_probabilities(model)
-    except AttributeError as error:
-        raise ValueError(f"estimator has no probabilities: {error}") from None
 
 
 def _name_of_weight(estimator) -> str:

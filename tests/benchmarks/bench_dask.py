@@ -62,7 +62,7 @@ def partitions(n_tokens, n_parts, *n_attributes):
     return tuple([delayed(make)(*given) for given in arguments] for make in (make_batch, make_labels))
 
 
-class Evaluate:
+class Evaluate(LBFGS):
     """A solver that evaluates the function again and again, at random weights, and calls something else in between.
 
     Attributes
@@ -73,9 +73,10 @@ class Evaluate:
         That each evaluation has sent.
     """
 
-    needs = {"objective": ("value_gradient",)}
+    keeps_equal_weights_equal = False
 
     def __init__(self, n_rounds, other=lambda: None):
+        super().__init__()
         self.n_rounds, self.other = n_rounds, other
         self.seconds, self.n_bytes = [], []
 

@@ -1,8 +1,8 @@
 """Training by sequences on chunking (conll2000), beside python-crfsuite's: seconds of an epoch, and F1.
 
-What ``compare.py --tasks online whole`` measures: for the perceptron ("ap" there), SGD ("l2sgd") and the hinge loss
-("pa", and "arow", which minimise other things), the processor's seconds of an epoch, in which both programs take turns,
-and F1 of chunks after so many epochs. The settings are those of ``bench_chunking.py``. Needs what that needs.
+What ``compare.py --tasks online whole`` measures: for SGD ("l2sgd" there), the processor's seconds of an epoch, in
+which both programs take turns, and F1 of chunks after so many epochs, also of CRFsuite's "ap", "pa" and "arow", which
+minimise other things. The settings are those of ``bench_chunking.py``. Needs what that needs.
 """
 
 import tempfile
@@ -15,16 +15,10 @@ from bench_chunking import SETTINGS, absent, attribute_names, load_chunks, score
 from common import fit_quietly, skip_where
 
 from sklearn_hocrf import HighOrderCRF
-from sklearn_hocrf.training import LBFGS, SGD, AveragedPerceptron, FrankWolfe
+from sklearn_hocrf.training import LBFGS, SGD
 
 clock = time.process_time
-OURS = {
-    "perceptron": lambda **settings: {"objective": "perceptron", "solver": AveragedPerceptron(**settings)},
-    "sgd": lambda **settings: {"solver": SGD(tol=0, **settings)},
-    "hinge": lambda **settings: {"objective": "hinge", "solver": FrankWolfe(**settings)},
-}
 PEERS = {"ap": {"epsilon": 0.0}, "l2sgd": {"c2": 1.0, "delta": 0.0}, "pa": {"epsilon": 0.0}, "arow": {"epsilon": 0.0}}
-PEERS_OF = {"perceptron": ["ap"], "sgd": ["l2sgd"], "hinge": ["pa", "arow"]}  # same criterion, or a similar one
 EPOCHS = (5, 10, 30)
 
 
@@ -35,11 +29,11 @@ class Course(NamedTuple):
     f1: float
 
 
-def train_ours(chunks, name, n_epochs):
+def train_ours(chunks, n_epochs):
     """Return the course of a training of HighOrderCRF."""
     moments = []
-    solver = OURS[name](max_iter=n_epochs, random_state=0, callback=lambda _: moments.append(clock()))
-    crf = fit_quietly(HighOrderCRF(**SETTINGS, **solver), chunks.train, chunks.y_train)
+    solver = SGD(tol=0, max_iter=n_epochs, random_state=0, callback=lambda _: moments.append(clock()))
+    crf = fit_quietly(HighOrderCRF(**SETTINGS, solver=solver), chunks.train, chunks.y_train)
     return Course(np.diff(moments), scores(chunks, crf.predict(chunks.test))[1])
 
 
@@ -107,14 +101,10 @@ class TimedSGD(Timed, SGD):
     pass
 
 
-class TimedFrankWolfe(Timed, FrankWolfe):
-    pass
-
-
 class Training:
-    """Whole trainings: of the likelihood by L-BFGS, of the same by SGD, and of the hinge loss to a gap of 1 %."""
+    """Whole trainings, by L-BFGS and by SGD."""
 
-    params = ["lbfgs", "sgd", "hinge"]
+    params = ["lbfgs", "sgd"]
     param_names = ["training"]
     timeout = 1200
     number = repeat = 1
@@ -131,11 +121,9 @@ class Training:
         make, most, settings = {
             "lbfgs": (TimedLBFGS, 2000, {}),
             "sgd": (TimedSGD, 30, {"tol": 0, "random_state": 0}),
-            "hinge": (TimedFrankWolfe, 200, {"random_state": 0}),
         }[name]
         solver = make(max_iter or most, **settings)
-        objective = {"objective": "hinge"} if name == "hinge" else {}
-        fit_quietly(HighOrderCRF(**SETTINGS, **objective, solver=solver), chunks.train, chunks.y_train)
+        fit_quietly(HighOrderCRF(**SETTINGS, solver=solver), chunks.train, chunks.y_train)
         return solver.course()
 
     def time_train(self, name):
@@ -145,7 +133,7 @@ class Training:
 class Epochs:
     """Epochs of a program's training, and F1 after some of them."""
 
-    params = [*OURS, *PEERS]
+    params = ["sgd", *PEERS]
     param_names = ["training"]
     timeout = 600
     number = repeat = 1
@@ -157,15 +145,14 @@ class Epochs:
         if name in PEERS:
             self.tokens = [attribute_names(batch) for batch in (self.chunks.train, self.chunks.test)]
         else:
-            train_ours(
-                self.chunks._replace(train=self.chunks.train[:50], y_train=self.chunks.y_train[:50]), name, 1
-            )  # compiles
+            few = self.chunks._replace(train=self.chunks.train[:50], y_train=self.chunks.y_train[:50])
+            train_ours(few, 1)  # compiles
 
     def train(self, name, n_epochs):
         """Return the course of one training."""
-        if name in OURS:
-            return train_ours(self.chunks, name, n_epochs)
-        return train_crfsuite(self.chunks, name, n_epochs, self.tokens)
+        if name in PEERS:
+            return train_crfsuite(self.chunks, name, n_epochs, self.tokens)
+        return train_ours(self.chunks, n_epochs)
 
     def time_epoch(self, name, n_epochs=4):
         """Return the median seconds of an epoch after the first."""

@@ -15,15 +15,15 @@ import time
 from typing import NamedTuple
 
 import numpy as np
-from common import absent, data_file, fit_quietly, parse, print_table, skipped
+from common import absent, data_file, fit_quietly, given_solver, parse, print_table, skipped
 from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
 from sklearn_hocrf import HighOrderCRF
+from sklearn_hocrf._solvers import LBFGS, OWLQN, SolverReport
 from sklearn_hocrf._solvers._quasi_newton import LBFGSMemory
 from sklearn_hocrf.feature_extraction import read_templates
 from sklearn_hocrf.metrics import segment_f1_score, sequence_accuracy_score, token_accuracy_score
-from sklearn_hocrf.training import LBFGS, OWLQN, SolverReport
 
 ZONES, REFERENCES = ("grobid_zones", "train.txt.gz"), ("anystyle_references", "core.txt.gz")
 NEAR, EVERY, VARIANTS = 0.001, 5, ("as it is", "no scales", "plain")
@@ -131,12 +131,13 @@ def measure(task, model, variant):
     few = clone(model).set_params(solver="auto", max_iter=1)
     fit_quietly(few, *(part[:20] for part in task.train))  # loads kernels, which does not count
     reports, start, (X, y) = [], time.process_time(), task.test
-    solver = recorder(OWLQN if np.any(model.l1_reg) else LBFGS, variant, reports)
-    fit_quietly(model.set_params(solver=solver), *task.train)
+    with given_solver(recorder(OWLQN if np.any(model.l1_reg) else LBFGS, variant, reports)):
+        fit_quietly(model, *task.train)
     seconds, n_passes = time.process_time() - start, model.n_passes_
     end, settled = np.atleast_1d(task.score(y, model.predict(X))), (n_passes, seconds)
     for report, clock in reversed(reports):
-        scores = task.score(y, model.set_params(solver=Given(report)).fit(*task.train).predict(X))
+        with given_solver(Given(report)):
+            scores = task.score(y, model.fit(*task.train).predict(X))
         if np.abs(scores - end).max() > NEAR:
             break
         settled = report.n_passes, clock - start

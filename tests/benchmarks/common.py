@@ -12,11 +12,13 @@ import warnings
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
+from unittest import mock
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from sklearn_hocrf._data.batch import SequenceBatch
+from sklearn_hocrf._estimator import fitting
 from sklearn_hocrf._objectives import NegativeLogLikelihood
 from sklearn_hocrf.metrics import randomization_test
 
@@ -273,6 +275,11 @@ def training_objective(model, X, y):
     problem = keep_problem(model)
     fit_quietly(model.set_params(max_iter=1), X, y)
     return NegativeLogLikelihood().bind(problem[0])
+
+
+def given_solver(solver):
+    """Return a context in which fits call a solver, whatever their parameters."""
+    return mock.patch.object(fitting, "_choose_solver", return_value=solver)
 
 
 def some_weights(objective):

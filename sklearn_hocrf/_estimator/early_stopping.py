@@ -1,0 +1,188 @@
+"""Early stopping: a callback of scikit-learn for fits of the estimators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.metrics import check_scoring
+
+from .._settings import check, is_integer, is_number
+from .base import BaseSequenceLabeler
+from .callbacks import FIT, ITERATION, STARTING, check_held_out
+
+__all__ = ["EarlyStopping"]
+
+
+class EarlyStopping:
+    """Stop training when predictions of held-out sequences no longer improve.
+
+    It is a callback of scikit-learn (1.9 or later), for ``set_callbacks`` of the estimators, and works with any solver.
+    After each iteration the current model predicts held-out sequences. Training stops after ``patience`` successive
+    iterations without a better score.
+
+    Parameters
+    ----------
+    X : list of sequences, SequenceBatch, array-like or sparse matrix
+        As in :meth:`~sklearn_hocrf.HighOrderCRF.fit`.
+    y : list of label sequences, or array-like
+        As in :meth:`~sklearn_hocrf.HighOrderCRF.fit`.
+        The held-out sequences. X has the form in which the estimator receives it: in a pipeline, it is transformed by
+        the preceding steps.
+    scoring : str, callable or None, default=None
+        As in :class:`~sklearn.model_selection.GridSearchCV`, for one score; :mod:`sklearn_hocrf.metrics` has scorers.
+        None means ``score`` of the estimator, the token accuracy. Names are those of scikit-learn; scorers for segment
+        F1 and other sequence metrics are objects: :data:`~sklearn_hocrf.metrics.segment_f1_scorer`, not "segment_f1".
+    patience : int, default=5
+        Number of iterations without progress after which training stops.
+    min_delta : float, default=0.0
+        A score counts as progress if it exceeds the last score that did by more than this.
+    restore_best : bool, default=True
+        Whether to return the model of the first iteration with the best score rather than of the last iteration, even
+        if training has ended for another reason. ``n_iter_``, ``objective_history_`` and ``optimality_gap_`` are then
+        the same as if training had ended there, while ``n_passes_`` counts all passes.
+
+    Attributes
+    ----------
+    scores_ : list of float
+        The scores after each iteration of the last completed fit.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of range.
+
+    Notes
+    -----
+    Only iterations that train the weights of the final model count, not those of training the initial weights. Each
+    iteration costs a prediction of the held-out sequences.
+
+    Early stopping acts like a penalty, and costs less than a search for one. However, its result depends on the solver,
+    while the effect of ``sigma_reg`` does not (:class:`~sklearn_hocrf.model_selection.PenaltySearchCV` learns it).
+
+    References
+    ----------
+    .. [1] Prechelt, "Early stopping - but when?", in Neural Networks: Tricks of the Trade, 1998.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf import HighOrderCRF
+    >>> from sklearn_hocrf.training import EarlyStopping
+    >>> from sklearn_hocrf.datasets import make_digit_words
+    >>> from sklearn_hocrf.metrics import log_likelihood_scorer
+    >>> X, X_dev, y, y_dev = make_digit_words(random_state=0)
+    >>> stopping = EarlyStopping(X_dev, y_dev, scoring=log_likelihood_scorer, patience=2)
+    >>> crf = HighOrderCRF(sigma_reg=100).set_callbacks(stopping).fit(X, y)
+    >>> (
+    ...     crf.n_iter_ == len(stopping.scores_) - 2,
+    ...     max(stopping.scores_) == log_likelihood_scorer(crf, X_dev, y_dev),
+    ... )
+    (True, True)
+    """
+
+    __module__ = "sklearn_hocrf.training"  # where users import it from
+
+    def __init__(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        scoring: str | Callable | None = None,
+        patience: int = 5,
+        min_delta: float = 0.0,
+        restore_best: bool = True,
+    ) -> None:
+        is_one = scoring is None or isinstance(scoring, str) or callable(scoring)
+        check(is_one, "scoring", "None, a str or a callable", scoring)
+        check(is_integer(patience) and patience >= 1, "patience", "an integer >= 1", patience)
+        check(is_number(min_delta) and 0 <= min_delta < np.inf, "min_delta", "a finite number >= 0", min_delta)
+        check(isinstance(restore_best, (bool, np.bool_)), "restore_best", "True or False", restore_best)
+        self._runs: dict[Any, _Scores] = {}  # by estimator, during its fit: clones share this object
+        self.X, self.y, self.scoring = X, y, scoring
+        self.patience, self.min_delta, self.restore_best = patience, min_delta, restore_best
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_runs": {}}
+
+    def setup(self, estimator: Any, context: Any) -> None:
+        """Prepare for a fit of an estimator."""
+        if not isinstance(estimator, BaseSequenceLabeler):
+            raise TypeError(
+                f"EarlyStopping is for HighOrderCRF and HighOrderSemiCRF, not for {type(estimator).__name__}: "
+                "call set_callbacks of the estimator inside it"
+            )
+        try:
+            scorer = check_scoring(estimator, self.scoring)
+        except ValueError as error:
+            if not isinstance(self.scoring, str):
+                raise
+            raise ValueError(
+                f"scoring={self.scoring!r:.80} of EarlyStopping is not a scorer of scikit-learn; scorers for sequences "
+                "are objects of sklearn_hocrf.metrics: segment_f1_scorer, log_likelihood_scorer, or your own"
+            ) from error
+        self._runs[estimator] = _Scores(scorer, [], [])
+
+    def on_fit_task_begin(self, estimator: Any, context: Any, *, X: Any = None) -> None:
+        """Check that the held-out data match the training data, before training."""
+        if context.task_name == FIT:
+            try:
+                check_held_out(estimator, X, self.X, self.y)
+            except (ValueError, TypeError) as error:
+                _say_held_out(error)
+                raise
+
+    def on_fit_task_end(self, estimator: Any, context: Any, *, fitted_estimator: Any = None) -> bool:
+        """Score the model after an iteration, and return whether training stops."""
+        if context.task_name != ITERATION or context.parent.task_name == STARTING:
+            return False
+        run = self._runs[estimator]
+        score = self._score(run.scorer, fitted_estimator)
+        if self.restore_best and (not run.scores or score > max(run.scores)):
+            run.best[:] = [fitted_estimator]
+        run.scores.append(score)
+        return self._n_in_vain(run.scores) >= self.patience
+
+    def _score(self, scorer: Callable, model: Any) -> float:
+        try:
+            score = scorer(model, self.X, self.y)
+        except (ValueError, TypeError) as error:
+            _say_held_out(error)
+            raise
+        if not is_number(score):
+            raise ValueError(f"scoring={self.scoring!r:.80} of EarlyStopping returned {score!r:.80}, not a number")
+        return float(score)
+
+    def _n_in_vain(self, scores: list[float]) -> int:
+        """Return the number of scores since the last progress."""
+        last = 0
+        for i, score in enumerate(scores):
+            if score > scores[last] + self.min_delta:
+                last = i
+        return len(scores) - 1 - last
+
+    def _best_estimator(self, estimator: Any) -> Any:
+        """Return the model that replaces the last one, or None; the estimator calls this at the end of fit."""
+        best = self._runs[estimator].best
+        return best[0] if best else None
+
+    def teardown(self, estimator: Any, context: Any) -> None:
+        """Discard the data of the fit of an estimator, except its scores."""
+        run = self._runs.pop(estimator, None)
+        if run is not None:
+            self.scores_ = run.scores
+
+
+def _say_held_out(error: Exception) -> None:
+    """Add to the message of an error that it refers to the held-out data."""
+    if error.args and isinstance(error.args[0], str):
+        error.args = f"EarlyStopping: {error.args[0]}", *error.args[1:]
+    error.add_note("This refers to the held-out X and y of EarlyStopping.")
+
+
+class _Scores(NamedTuple):
+    """The data that :class:`EarlyStopping` stores for a fit."""
+
+    scorer: Callable
+    scores: list[float]
+    best: list[Any]  # the model with the best score, if any
