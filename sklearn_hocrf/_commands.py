@@ -95,18 +95,16 @@ def _fit(options) -> None:
     from ._pipeline import make_pipeline
     from .crf import HighOrderCRF
     from .datasets import load_conll
-    from .feature_extraction import SequenceFeatureExtractor, read_templates
+    from .feature_extraction import SequenceFeatureExtractor
     from .tagger import export_tagger
 
     output_file(options.output, options.file, options.templates)
-    data, y = load_conll(options.file, return_X_y=True)
-    X: list = data
-    features: Any = SequenceFeatureExtractor()
-    order, feature_order = 1, 0
+    X, y = load_conll(options.file, return_X_y=True)
+    features, order = SequenceFeatureExtractor(), 1
+    feature_order: Any = 0
     if options.templates is not None:
-        features = read_templates(options.templates)
+        features = SequenceFeatureExtractor.from_file(options.templates)
         order, feature_order = features.max_order, features.feature_order
-        X = [[tuple(token.values()) for token in tokens] for tokens in data]
     crf = HighOrderCRF(
         order if options.order is None else options.order,
         feature_order=feature_order,

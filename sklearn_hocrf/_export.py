@@ -16,11 +16,11 @@ from ._estimator.fitted_model import FittedModel
 from ._files import claimed, output_file, replace
 from ._structure.weighted_arcs import weighted_arcs
 from ._validation._delegation import steps_inside
-from .feature_extraction import PhraseFeatures, SequenceDictVectorizer, SequenceFeatureExtractor, TemplateVectorizer
-from .feature_extraction._columns import TEXT_FIELD
+from .feature_extraction import SequenceFeatureExtractor
 from .feature_extraction._extractor import fitted_templates
-from .feature_extraction._phrases import compiled_phrases
-from .feature_extraction._string_templates import compiled_templates
+from .feature_extraction._plan import are_strings
+from .feature_extraction._string_templates import StringTemplates
+from .feature_extraction._token_functions import Phrases
 from .tagger import (
     ALIGNMENT,
     ARRAYS,
@@ -214,28 +214,25 @@ def _automaton(fitted, column_of_pattern) -> dict:
 def _features(fitted, transformers, weights, arrays) -> dict:
     """Return the description of features, and add their arrays."""
     arrays.update(key=np.empty(0, np.uint8), joined=np.empty(0, np.uint8))
-    *phrases, _ = transformers or [None]
-    is_extractor = bool(transformers) and isinstance(transformers[-1], SequenceFeatureExtractor)
-    if phrases and not (is_extractor and all(isinstance(one, PhraseFeatures) for one in phrases)):
-        names = ", ".join(type(transformer).__name__ for transformer in transformers)
-        raise ValueError(
-            "a tagger has one transformer before the model at most, or PhraseFeatures and a SequenceFeatureExtractor, "
-            f"not {names}"
-        )
-    space, transformers = fitted.record.features, transformers[-1:]
-    if transformers and space.n_features != getattr(transformers[0], "n_features_out_", None):
-        raise ValueError(f"the model was not fitted on the features of {type(transformers[0]).__name__}")
+    space = fitted.record.features
     if not transformers and space.vocabulary is not None:
         return _names(list(space.vocabulary), weights, arrays)
-    if transformers and isinstance(transformers[0], TemplateVectorizer):
-        _names(list(transformers[0].vocabulary_), weights, arrays)
-        return _strings(transformers[0])
-    if transformers and isinstance(transformers[0], SequenceDictVectorizer):
-        return _names(list(transformers[0].vocabulary_), weights, arrays)
-    if is_extractor:
-        return _Templates(transformers[0], phrases).features(weights, arrays)
-    what = type(transformers[0]).__name__ if transformers else "numbers, or a SequenceBatch"
-    raise ValueError(f"a tagger reads tokens, feature dicts and lists of attribute names, but the model gets {what}")
+    if len(transformers) > 1:
+        names = ", ".join(type(transformer).__name__ for transformer in transformers)
+        raise ValueError(f"a tagger has one transformer before the model at most, not {names}")
+    if not transformers or not isinstance(transformers[0], SequenceFeatureExtractor):
+        what = type(transformers[0]).__name__ if transformers else "numbers, or a SequenceBatch"
+        raise ValueError(f"a tagger reads tokens, feature dicts and lists of names, but the model gets {what}")
+    (extractor,) = transformers
+    if space.n_features != getattr(extractor, "n_features_out_", None):
+        raise ValueError(f"the model was not fitted on the features of {type(extractor).__name__}")
+    if fitted_templates(extractor).has_earlier:
+        raise ValueError("the extractor adds to features of a SequenceBatch, which a tagger cannot read")
+    is_string = are_strings(extractor.templates)
+    if not is_string and extractor.templates != "attributes":
+        return _Templates(extractor).features(weights, arrays)
+    found = _names(extractor.get_feature_names_out().tolist(), weights, arrays)
+    return _strings(extractor) if is_string else found
 
 
 def _names(names, weights, arrays) -> dict:
@@ -245,16 +242,17 @@ def _names(names, weights, arrays) -> dict:
     return {"kind": "names"}
 
 
-def _strings(vectorizer) -> dict:
-    """Return the templates of a vectorizer as a tagger describes them."""
-    lines, style = compiled_templates(vectorizer)
-    templates = []
-    for line in lines:
+def _strings(extractor) -> dict:
+    """Return the templates of CRF++ or Wapiti as a tagger describes them."""
+    compiled, templates = StringTemplates(extractor.templates, extractor.padding), []
+    for line in compiled.making:
         parts: list = [line.texts[0]]
         for place, text in zip(line.places, line.texts[1:], strict=True):
             parts += [list(place), text]
         templates.append(parts)
-    return {"kind": "strings", "templates": templates, "outside": style}
+    fields = list(map(_name, extractor.fields_[: compiled.n_columns]))
+    named = {} if fields == list(range(len(fields))) else {"fields": fields}
+    return {"kind": "strings", "templates": templates, "outside": compiled.style, **named}
 
 
 def _add_weights(weights, arrays):
@@ -273,14 +271,15 @@ class _Joined(NamedTuple):
 
 
 class _Templates:
-    """A fitted extractor, and the phrases that it gets, as a tagger describes them."""
+    """A fitted extractor as a tagger describes it."""
 
-    def __init__(self, extractor, phrases):
-        self.extractor, self.fitted, self.phrases = extractor, fitted_templates(extractor), phrases
+    def __init__(self, extractor):
+        self.extractor, self.fitted = extractor, fitted_templates(extractor)
+        functions = extractor.token_features_.items()
+        self.phrases = {name: (field, own) for name, (field, own) in functions if isinstance(own, Phrases)}
+        self.place = {name: i for i, name in enumerate([*extractor.fields_, *self.phrases])}
         if extractor.n_features is not None:
             raise ValueError("a tagger finds attributes by their values, so hashing (n_features) is not for it")
-        if self.fitted.has_earlier:
-            raise ValueError("the extractor adds to features of a SequenceBatch, which a tagger cannot read")
         if self.fitted.array_fields:
             raise ValueError(f"a tagger has no fields of arrays, such as {self.fitted.array_fields[0]!r:.60}")
         self.tables = self.fitted.vocabularies.tables
@@ -311,32 +310,25 @@ class _Templates:
         arrays["key"] = np.diff(key[order], prepend=0)
         rows = np.flatnonzero(kept[: sum(map(len, self.fitted.vocabularies.all))])
         _add_weights(weights[rows[order]], arrays)
-        phrases, by_position = self._phrases()
+        phrases = self._phrases()
         _add_texts(self.texts, arrays)
         arrays["joined"] = np.concatenate([np.empty(0, np.int64), *self.joined.keys])
         entries = {"columns": columns, "joined": self.joined.entries, "templates": templates}
-        flags = {"by_position": by_position, "marks": self.extractor.padding == "mark"}
+        flags = {"by_position": self.fitted.by_position, "marks": self.extractor.padding == "mark"}
         return {"kind": "templates", "fields": self._fields(), **flags, **entries, **phrases}
 
-    def _phrases(self) -> tuple[dict, bool]:
-        """Return the entry of phrases, whose texts are added, and whether tokens may be tuples of fields."""
-        if not self.phrases:
-            return {}, self.fitted.by_position
-        fields = list(self.extractor.fields_)
-        names = fields[: len(fields) - sum(len(one.phrases) for one in self.phrases)]
-        by_position, entries = self.phrases[0].fields is not None or names == list(range(len(names))), []
-        for one in self.phrases:
-            own, lists = callable(one.normalize), compiled_phrases(one)
-            field = one.field if one.field is not None else names[0] if len(names) == 1 else TEXT_FIELD
-            for name, found in lists.items():
-                if any("\0" in word for words in found for word in words):
-                    raise ValueError(f"a tagger has no phrases with the character 0, as in the list {name!r:.60}")
-                self.texts += ["\0".join(words) for words in found]
-            normalize = _called(one.normalize) if own else one.normalize
-            sizes = [[_name(name), len(found)] for name, found in lists.items()]
-            entries.append({"field": fields.index(field), "normalize": normalize, "own": own, "lists": sizes})
-            names += list(lists)
-        return {"phrases": entries}, by_position
+    def _phrases(self) -> dict:
+        """Return the entry of phrases, whose texts are added."""
+        entries = []
+        for name, (field, own) in self.phrases.items():
+            if any("\0" in word for words in own.words for word in words):
+                raise ValueError(f"a tagger has no phrases with the character 0, as in the list {name!r:.60}")
+            self.texts += ["\0".join(words) for words in own.words]
+            of_user = callable(own.normalize)
+            normalize = _called(own.normalize) if of_user else own.normalize
+            lists = [[_name(name), len(own.words)]]
+            entries.append({"field": self.place[field], "normalize": normalize, "own": of_user, "lists": lists})
+        return {"phrases": entries} if entries else {}
 
     def _chosen(self, weights, kept, arrays) -> list:
         """Return which attributes of each template have weights; add those of the others to the arrays."""
@@ -351,18 +343,19 @@ class _Templates:
         return chosen
 
     def _fields(self) -> list:
-        complete, fields = set(self.extractor.complete_fields_).difference(*(one.phrases for one in self.phrases)), []
-        for name in self.extractor.fields_:
-            numeric = name not in self.fitted.text_fields
+        complete, fields = set(self.extractor.complete_fields_), []
+        for name in self.place:
+            numeric = name not in self.fitted.text_fields and name not in self.phrases
             fields.append({"name": _name(name), "numeric": numeric, "complete": name in complete})
         return fields
 
     def _columns(self, codes):
         """Return the columns of the header, and the number of each code of their values; those in no key have 0."""
         columns, numbers = [], []
-        place = {name: i for i, name in enumerate(self.extractor.fields_)}
         for name, table in self.tables.items():
             field, function = self.extractor.token_features_.get(name, (name, None))
+            if name in self.phrases:
+                field, function = name, None
             own = function is not None and not isinstance(function, str)
             used = np.zeros(table.size, bool)
             for template, of_parts in zip(self.fitted.vocabularies.all, codes, strict=True):
@@ -373,7 +366,7 @@ class _Templates:
             number = np.append(np.cumsum(used), used.sum() + np.array([1, 2]))
             columns.append(
                 {
-                    "field": place[field],
+                    "field": self.place[field],
                     "name": _name(name),
                     "function": _called(function) if own else function,
                     "own": own,
@@ -428,10 +421,9 @@ def _compare(model, X, n_bytes, content, transformers) -> Exported:
     """Return how the answers of a file differ from those of the estimator."""
     functions: dict[str, Any] = {}
     for transformer in transformers:
-        named = getattr(transformer, "token_features_", {})
-        functions |= {name: function for name, (_, function) in named.items() if not isinstance(function, str)}
-        if callable(normalize := getattr(transformer, "normalize", None)):
-            functions[next(iter(transformer.phrases))] = normalize
+        for name, (_, function) in getattr(transformer, "token_features_", {}).items():
+            own = function.normalize if isinstance(function, Phrases) else function
+            functions |= {name: own} if callable(own) else {}
     tagger, fitted = Tagger(content, functions=functions), FittedModel.and_input(model, X)
     estimator, batch = fitted[0].estimator, fitted[1]
     predicted = estimator.predict(batch)

@@ -113,23 +113,6 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         Strength of the L1 penalty (CRFsuite's c1), which adds the sum of l1_reg * abs(w). A mapping has values for
         groups of weights, as for ``sigma_reg``. An L1 penalty makes many weights exactly 0; patterns and pairs without
         weights are removed from the fitted model, see Notes.
-    patterns : {"observed", "all"} or iterable of tuples of labels, default="observed"
-        "observed" selects the patterns that occur in the training labels, "all" every possible pattern (an error above
-        a million). An iterable selects the given patterns and all single labels. To find out which patterns matter, use
-        ``l1_reg``: patterns whose weights become 0 leave the model.
-    feature_order : int or dict, default=0
-        Orders of the patterns that are paired with features. An int k means orders 0 to k. A dict maps prefixes of
-        feature names to an int k or to a tuple of exact orders. The longest matching prefix decides; features without a
-        matching prefix get order 0.
-    min_count : float, default=1
-        Observed patterns of two or more labels, and (pattern, feature) pairs, with a lower count in the training data
-        get no weight. Counts are weighted by ``sample_weight``. A value of at most 1 keeps everything that occurs in a
-        sequence of positive weight. Given patterns are not counted, nor are pairs if ``all_pairs=True``.
-    fit_intercept : bool, default=True
-        Whether each single label has an intercept. It is penalised like the other weights.
-    all_pairs : bool, default=False
-        Whether (pattern, feature) pairs that do not occur in the training data get a weight, too. A pair occurs where
-        the feature is nonzero at the position at which the pattern ends.
     constraints : {"bio", "bioes", "bilou", "bmes", "iob1"}, Constraints or None, default=None
         Which labels may follow each other. A labelling that violates a constraint has probability 0, in training and in
         prediction. A training sequence that violates one is an error.
@@ -140,13 +123,23 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         * :class:`~sklearn_hocrf.Constraints`: forbidden runs of labels, or allowed pairs, and the labels with
           which a sequence may begin and end.
 
-    pruning : int or None, default=None
-        For hundreds of labels and more: how many of them each token keeps. None keeps all, and so does a number that is
-        not below the number of labels. Before training, a model of order 0 with the same features, and the same parts
-        of labels if any, is trained by a few epochs of stochastic gradient descent. Its most probable labels of a token
-        are the token's candidates; in training, the true label is added. The time of training and prediction then does
-        not depend on the number of labels, and a label that a token does not keep has probability 0. It requires the
-        likelihood and ``feature_order=0``, and does not work with ``partial_fit``. See Notes.
+    patterns : {"observed", "all"} or iterable of tuples of labels, default="observed"
+        "observed" selects the patterns that occur in the training labels, "all" every possible pattern (an error above
+        a million). An iterable selects the given patterns and all single labels. To find out which patterns matter, use
+        ``l1_reg``: patterns whose weights become 0 leave the model.
+    min_count : float, default=1
+        Observed patterns of two or more labels, and (pattern, feature) pairs, with a lower count in the training data
+        get no weight. Counts are weighted by ``sample_weight``. A value of at most 1 keeps everything that occurs in a
+        sequence of positive weight. Given patterns are not counted, nor are pairs if ``all_pairs=True``.
+    feature_order : int or dict, default=0
+        Orders of the patterns that are paired with features. An int k means orders 0 to k. A dict maps prefixes of
+        feature names to an int k or to a tuple of exact orders. The longest matching prefix decides; features without a
+        matching prefix get order 0.
+    all_pairs : bool, default=False
+        Whether (pattern, feature) pairs that do not occur in the training data get a weight, too. A pair occurs where
+        the feature is nonzero at the position at which the pattern ends.
+    fit_intercept : bool, default=True
+        Whether each single label has an intercept. It is penalised like the other weights.
     label_parts : callable, mapping or None, default=None
         The parts of labels: a function of a label that returns them, or a mapping of labels to them. ``"NOUN|Gen|Sg"``
         has the parts NOUN, Gen and Sg, ``"B-PER"`` has B and PER. A part has a weight with each feature of a token (or
@@ -155,6 +148,13 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         left out. Labels that are missing from a mapping have no parts. Parts must be hashable and mutually comparable,
         but need not be strings. Penalties, ``min_count`` and ``all_pairs`` treat a part like a single label. Not
         for "local_feature_matching".
+    pruning : int or None, default=None
+        For hundreds of labels and more: how many of them each token keeps. None keeps all, and so does a number that is
+        not below the number of labels. Before training, a model of order 0 with the same features, and the same parts
+        of labels if any, is trained by a few epochs of stochastic gradient descent. Its most probable labels of a token
+        are the token's candidates; in training, the true label is added. The time of training and prediction then does
+        not depend on the number of labels, and a label that a token does not keep has probability 0. It requires the
+        likelihood and ``feature_order=0``, and does not work with ``partial_fit``. See Notes.
     objective : {"likelihood", "local_feature_matching"}, default="likelihood"
         The function to minimise, without the penalty:
 
@@ -306,14 +306,14 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         *,
         sigma_reg: float | Mapping[Any, float] = 1.0,
         l1_reg: float | Mapping[Any, float] = 0.0,
-        patterns: str | Iterable[tuple] = "observed",
-        feature_order: int | Mapping[str, Any] = 0,
-        min_count: float = 1,
-        fit_intercept: bool = True,
-        all_pairs: bool = False,
         constraints: str | Constraints | None = None,
-        pruning: int | None = None,
+        patterns: str | Iterable[tuple] = "observed",
+        min_count: float = 1,
+        feature_order: int | Mapping[str, Any] = 0,
+        all_pairs: bool = False,
+        fit_intercept: bool = True,
         label_parts: Mapping[Any, Iterable] | Callable[[Any], Iterable] | None = None,
+        pruning: int | None = None,
         objective: str = "likelihood",
         solver: str | LBFGS | SGD = "auto",
         max_iter: int = 500,
@@ -326,14 +326,14 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         self.max_order = max_order
         self.sigma_reg = sigma_reg
         self.l1_reg = l1_reg
-        self.patterns = patterns
-        self.feature_order = feature_order
-        self.min_count = min_count
-        self.fit_intercept = fit_intercept
-        self.all_pairs = all_pairs
         self.constraints = constraints
-        self.pruning = pruning
+        self.patterns = patterns
+        self.min_count = min_count
+        self.feature_order = feature_order
+        self.all_pairs = all_pairs
+        self.fit_intercept = fit_intercept
         self.label_parts = label_parts
+        self.pruning = pruning
         self.objective = objective
         self.solver = solver
         self.max_iter = max_iter

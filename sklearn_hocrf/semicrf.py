@@ -162,33 +162,33 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         Strength of the L1 penalty (CRFsuite's c1), which adds the sum of l1_reg * abs(w). A mapping has values for
         groups of weights, as for ``sigma_reg``. An L1 penalty makes many weights exactly 0; patterns and pairs without
         weights are removed from the fitted model, see Notes.
-    patterns : {"observed", "all"} or iterable of tuples of labels, default="observed"
-        "observed" selects the patterns that occur in the training segmentations, "all" every possible pattern (an error
-        above a million). An iterable selects the given patterns and all single labels. To find out which
-        patterns matter, use ``l1_reg``: patterns whose weights become 0 leave the model. With "runs", patterns with
-        equal neighbours are dropped, because they cannot occur.
-    feature_order : int or dict, default=0
-        Orders of the patterns that are paired with features. An int k means orders 0 to k. A dict maps prefixes of
-        feature names to an int k or to a tuple of exact orders. The longest matching prefix decides; features without a
-        matching prefix get order 0.
-    min_count : float, default=1
-        Observed patterns of two or more labels, and (pattern, feature) pairs, with a lower count in the training data
-        get no weight. Counts are weighted by ``sample_weight``. A value of at most 1 keeps everything that occurs in a
-        sequence of positive weight. Given patterns are not counted, nor are pairs if ``all_pairs=True``. Features of
-        tokens count once for each token at which they contribute.
-    fit_intercept : bool, default=True
-        Whether each label has two intercepts: a weight that counts once per segment of the label, and one that counts
-        once per token of its segments. They are penalised like other weights of order 0. Labels with a weight of the
-        feature ``length`` (``length="gamma"`` of the extractor) have none for tokens, because both would
-        count the same.
-    all_pairs : bool, default=False
-        Whether (pattern, feature) pairs that do not occur in the training data get a weight, too. A pair occurs where
-        the feature is nonzero in the last segment of the pattern.
     constraints : Constraints or None, default=None
         Which labels neighbouring segments may have: forbidden runs of labels, or allowed pairs, and the labels with
         which a sequence may begin and end. A segmentation that violates a constraint has probability 0, in training and
         in prediction. A training sequence that violates one is an error. With "runs", neighbours with equal labels
         remain impossible, regardless of the constraints.
+    patterns : {"observed", "all"} or iterable of tuples of labels, default="observed"
+        "observed" selects the patterns that occur in the training segmentations, "all" every possible pattern (an error
+        above a million). An iterable selects the given patterns and all single labels. To find out which
+        patterns matter, use ``l1_reg``: patterns whose weights become 0 leave the model. With "runs", patterns with
+        equal neighbours are dropped, because they cannot occur.
+    min_count : float, default=1
+        Observed patterns of two or more labels, and (pattern, feature) pairs, with a lower count in the training data
+        get no weight. Counts are weighted by ``sample_weight``. A value of at most 1 keeps everything that occurs in a
+        sequence of positive weight. Given patterns are not counted, nor are pairs if ``all_pairs=True``. Features of
+        tokens count once for each token at which they contribute.
+    feature_order : int or dict, default=0
+        Orders of the patterns that are paired with features. An int k means orders 0 to k. A dict maps prefixes of
+        feature names to an int k or to a tuple of exact orders. The longest matching prefix decides; features without a
+        matching prefix get order 0.
+    all_pairs : bool, default=False
+        Whether (pattern, feature) pairs that do not occur in the training data get a weight, too. A pair occurs where
+        the feature is nonzero in the last segment of the pattern.
+    fit_intercept : bool, default=True
+        Whether each label has two intercepts: a weight that counts once per segment of the label, and one that counts
+        once per token of its segments. They are penalised like other weights of order 0. Labels with a weight of the
+        feature ``length`` (``length="gamma"`` of the extractor) have none for tokens, because both would
+        count the same.
     label_parts : callable, mapping or None, default=None
         The parts of labels: a function of a label that returns them, or a mapping of labels to them. ``"NOUN|Gen|Sg"``
         has the parts NOUN, Gen and Sg, ``"B-PER"`` has B and PER. A part has a weight with each feature of a token (or
@@ -384,12 +384,12 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         segment_length: float | tuple[int, float | None] | dict[Any, Any] | None = None,
         sigma_reg: float | Mapping[Any, float] = 1.0,
         l1_reg: float | Mapping[Any, float] = 0.0,
-        patterns: str | Iterable[tuple] = "observed",
-        feature_order: int | Mapping[str, Any] = 0,
-        min_count: float = 1,
-        fit_intercept: bool = True,
-        all_pairs: bool = False,
         constraints: Constraints | None = None,
+        patterns: str | Iterable[tuple] = "observed",
+        min_count: float = 1,
+        feature_order: int | Mapping[str, Any] = 0,
+        all_pairs: bool = False,
+        fit_intercept: bool = True,
         label_parts: Mapping[Any, Iterable] | Callable[[Any], Iterable] | None = None,
         objective: str = "likelihood",
         solver: str | LBFGS | SGD = "auto",
@@ -405,12 +405,12 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         self.segment_length = segment_length
         self.sigma_reg = sigma_reg
         self.l1_reg = l1_reg
-        self.patterns = patterns
-        self.feature_order = feature_order
-        self.min_count = min_count
-        self.fit_intercept = fit_intercept
-        self.all_pairs = all_pairs
         self.constraints = constraints
+        self.patterns = patterns
+        self.min_count = min_count
+        self.feature_order = feature_order
+        self.all_pairs = all_pairs
+        self.fit_intercept = fit_intercept
         self.label_parts = label_parts
         self.objective = objective
         self.solver = solver

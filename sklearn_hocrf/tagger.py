@@ -44,7 +44,7 @@ import os
 import re
 import threading
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from itertools import groupby, pairwise
@@ -60,6 +60,7 @@ MAX_HEADER, MAX_DEPTH, MAX_NUMBER = 1 << 24, 8, 1 << 53
 MAX_CELLS = 1 << 24  # states times labels: tables of 128 MB
 MAX_KEY = 1 << 62
 MAX_WEIGHT, MAX_SCORE = 1e100, 1e200  # sums of such scores are finite
+FORMER_ENTRIES = {"decoding": "viterbi", "no_probabilities": None}  # of headers, with the values that still work
 SMALL_FILE = 1 << 24  # read whole, not mapped
 MAX_PACKED, MAX_RATIO = 1 << 28, 128  # bytes of a body that is packed, and of it for one byte of the file
 CACHE_BYTES = 1 << 23  # of each field, for what is known of its values
@@ -103,10 +104,8 @@ def export_tagger(
     Parameters
     ----------
     model : HighOrderCRF, or pipeline, search or calibrated model with one
-        Before it, there may be one :class:`~sklearn_hocrf.feature_extraction.SequenceFeatureExtractor`, before which
-        there may be :class:`~sklearn_hocrf.feature_extraction.PhraseFeatures`, or one
-        :class:`~sklearn_hocrf.feature_extraction.TemplateVectorizer` or
-        :class:`~sklearn_hocrf.feature_extraction.SequenceDictVectorizer`. Alone, it takes feature dicts or names.
+        Before it, there may be one :class:`~sklearn_hocrf.feature_extraction.SequenceFeatureExtractor`. Alone, it takes
+        feature dicts or names.
     path : str or path
         A file of that name is replaced, at once and whole.
     dtype : {"float32", "float64"}, default="float32"
@@ -198,6 +197,28 @@ FUNCTIONS: dict[str, Callable] = {
     "has_hyphen": _has_hyphen,
     "length": len,
 }
+
+
+def longest_by_first(phrases: Collection[tuple[str, ...]]) -> dict[str, int]:
+    """Return the length of the longest phrase that begins with each word."""
+    longest: dict[str, int] = {}
+    for words in phrases:
+        longest[words[0]] = max(longest.get(words[0], 0), len(words))
+    return longest
+
+
+def phrase_marks(words: list, phrases: Collection[tuple[str, ...]], longest: Mapping) -> list:
+    """Return B, I, E or S for the words of phrases, else None: the longest phrase at each place, from the left."""
+    marks: list = [None] * len(words)
+    t = 0
+    while t < len(words):
+        n = min(longest.get(words[t], 0), len(words) - t)
+        while n and tuple(words[t : t + n]) not in phrases:
+            n -= 1
+        if n:
+            marks[t : t + n] = ["S"] if n == 1 else ["B", *"I" * (n - 2), "E"]
+        t += max(n, 1)
+    return marks
 
 
 def named_function(name: str) -> Callable | None:
@@ -665,13 +686,17 @@ class _Strings(_Names):
     """Attributes that templates of CRF++ or Wapiti make of columns of texts."""
 
     def __init__(self, features, arrays, weights, functions):
-        _require(features.keys() == {"kind", "templates", "outside"}, "features")
+        _require(features.keys() - {"fields"} == {"kind", "templates", "outside"}, "features")
         super().__init__({"kind": "names"}, arrays, weights, functions)
         self.outside = _get(features, "outside", str)
         _require(self.outside in ("crf++", "wapiti"), "outside")
         self.templates = list(map(self._template, _get(features, "templates", list)))  # formats, and their places
         self.places = dict.fromkeys(place for _, places in self.templates for place in places)
         self.fields = list(range(1 + max((column for _, column, _ in self.places), default=0)))
+        if "fields" in features:  # names of the columns, for tokens that are dicts
+            names = _get(features, "fields", list)
+            _require(len(names) == len(self.fields) and all(isinstance(name, (str, int)) for name in names), "fields")
+            self.fields = names
 
     def _template(self, entry):
         _require(isinstance(entry, list) and len(entry) % 2 == 1, "a template")
@@ -695,6 +720,8 @@ class _Strings(_Names):
 
     def _row(self, token, t):
         columns = (token,) if isinstance(token, str) else token
+        if isinstance(token, Mapping):
+            columns = tuple(map(token.get, self.fields))
         if not isinstance(columns, (list, tuple)) or not all(isinstance(column, str) for column in columns):
             raise TypeError(f"position {t}: a token must be texts in columns, got {token!r:.60}")
         if len(columns) < len(self.fields):
@@ -906,27 +933,13 @@ class _Phrases:
     def read(self, texts):
         """Take the texts of all phrases."""
         for name, size in self.lists.items():
-            phrases, longest = {tuple(text.split("\0")) for text in texts.take(size)}, {}
-            for words in phrases:
-                longest[words[0]] = max(longest.get(words[0], 0), len(words))
-            self.lists[name] = phrases, longest
+            phrases = {tuple(text.split("\0")) for text in texts.take(size)}
+            self.lists[name] = phrases, longest_by_first(phrases)
 
     def marks(self, values) -> list:
-        """Return the marks of the values of a field by each list: the longest phrase at each place, from the left."""
+        """Return the marks of the values of a field by each list."""
         words = [self.normal(value) if isinstance(value, str) else None for value in values]
-        found = []
-        for phrases, longest in self.lists.values():
-            marks: list = [None] * len(words)
-            t = 0
-            while t < len(words):
-                n = min(longest.get(words[t], 0), len(words) - t)
-                while n and tuple(words[t : t + n]) not in phrases:
-                    n -= 1
-                if n:
-                    marks[t : t + n] = ["S"] if n == 1 else ["B", *"I" * (n - 2), "E"]
-                t += max(n, 1)
-            found.append(marks)
-        return found
+        return [phrase_marks(words, *of_list) for of_list in self.lists.values()]
 
 
 class _Templates:
@@ -1127,7 +1140,7 @@ class Tagger:
         nothing is shared.
     functions : dict or None, default=None
         The model's token features that are functions of yours, by the name of the token feature, and your ``normalize``
-        of :class:`~sklearn_hocrf.feature_extraction.PhraseFeatures`, by the name of its first list.
+        of :func:`~sklearn_hocrf.feature_extraction.phrases`, by the name of the token feature.
 
     Attributes
     ----------
@@ -1157,6 +1170,8 @@ class Tagger:
         size = int.from_bytes(content[8:16], "little")
         _require(size <= min(MAX_HEADER, len(content) - 16), f"a header of {size} bytes")
         header, body = _parse_header(content[16 : 16 + size]), memoryview(content)[_aligned(16 + size) :]
+        for name, value in FORMER_ENTRIES.items():
+            _require(header.pop(name, value) == value, f"{name}, which is not supported: export the model again")
         entries = {"labels", "scheme", "n_columns", "features", "packed", "arrays"}
         _require(header.keys() == entries, f"the header has {sorted(header)!r:.200}")
         packed = _get(header, "packed", (int, type(None)))

@@ -33,7 +33,7 @@ import numpy as np
 from scipy import sparse
 
 from sklearn_hocrf import Constraints, HighOrderCRF, HighOrderSemiCRF, make_pipeline
-from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceDictVectorizer
+from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
 from sklearn_hocrf.inspection import explain
 from sklearn_hocrf.inspection import weights as table_of_weights
 from sklearn_hocrf.model_selection import CalibratedSequenceLabeler, PenaltySearchCV, cross_val_predict
@@ -159,10 +159,10 @@ def fitted(estimator_class, feature, n_jobs):
     weights = {"sample_weight": np.arange(len(y)) % 4 / 2} if "@weights" in feature else {}
     if form == "segments":
         extractor = SegmentFeatureExtractor(begin=True, inside=True, length="capped", tags="bigrams", scheme=scheme)
-        steps = make_pipeline(SequenceDictVectorizer(), extractor)
+        steps = make_pipeline(SequenceFeatureExtractor("attributes"), extractor)
         old.X, new.X = steps.fit_transform(old.X, old.y), steps.transform(new.X)
     if "@pipeline" in feature:
-        model = make_pipeline("passthrough" if form else SequenceDictVectorizer(), model)
+        model = make_pipeline("passthrough" if form else SequenceFeatureExtractor("attributes"), model)
     if "@penalty search" in feature:
         model = PenaltySearchCV(model, cv=2, max_steps=2)
     if "@calibration" in feature:

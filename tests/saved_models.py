@@ -3,18 +3,12 @@
 import warnings
 from functools import cache
 
-from sklearn.decomposition import TruncatedSVD
-from sklearn.preprocessing import StandardScaler
-
 from sklearn_hocrf import Constraints, HighOrderCRF, HighOrderSemiCRF, make_pipeline, training
 from sklearn_hocrf.feature_extraction import (
-    PhraseFeatures,
     SegmentFeatureExtractor,
     SegmentLogOddsEncoder,
-    SequenceDictVectorizer,
     SequenceFeatureExtractor,
-    TemplateVectorizer,
-    TokenTransformer,
+    phrases,
 )
 from sklearn_hocrf.model_selection import CalibratedSequenceLabeler, ConformalSequenceLabeler, PenaltySearchCV
 
@@ -31,9 +25,9 @@ def n_tokens(tokens, starts, stops):
     return stops - starts
 
 
-def ends_in_vowel(tokens, start, stop):
-    """Return a feature of a segment: a function of the user."""
-    return {"vowel": tokens[stop - 1][-1] in "aeiou"}
+def ends_in_vowel(tokens, starts, stops):
+    """Return a feature of segments: a function of the user."""
+    return {"vowel": [token[-1] in "aeiou" for token in tokens[stops - 1]]}
 
 
 def chain(**params):
@@ -47,7 +41,6 @@ def segments(**params):
 def estimators():
     """Return pairs (model, its X) by name, not fitted."""
     w = SequenceFeatureExtractor([("w", 0)])
-    row = TokenTransformer(make_pipeline(StandardScaler(), TruncatedSVD(1)))
     own = {
         "likelihood": {"solver": training.LBFGS(max_iter=3)},
         "elastic net": {"l1_reg": 0.1, "solver": training.LBFGS(max_iter=3)},
@@ -70,16 +63,18 @@ def estimators():
             COLUMNS,
         ),
         "hashing": (make_pipeline(SequenceFeatureExtractor(n_features=64), chain()), WORDS),
-        "vectorizer": (make_pipeline(SequenceDictVectorizer(columns="w", min_count=2), chain()), DICTS),
+        "vectorizer": (
+            make_pipeline(SequenceFeatureExtractor("attributes", fields=["w"], min_count=2), chain()),
+            DICTS,
+        ),
         "templates": (
-            make_pipeline(TemplateVectorizer(["U:%x[0,0]", "B:%x[-1,0]"]), chain(feature_order={"B": (1,)})),
+            make_pipeline(SequenceFeatureExtractor(["U:%x[0,0]", "B:%x[-1,0]"]), chain(feature_order={"B": (1,)})),
             WORDS,
         ),
-        "tokenwise": (make_pipeline(row, chain()), ROWS),
         "calibrated": (CalibratedSequenceLabeler(make_pipeline(w, chain()), cv=2), WORDS),
         "conformal": (ConformalSequenceLabeler(chain().fit(NAMES, TAGS), alpha=0.5), NAMES),
         "phrases": (
-            make_pipeline(PhraseFeatures({"x": ["Ann"]}), SequenceFeatureExtractor([("w", 0), ("x", 0)]), chain()),
+            make_pipeline(SequenceFeatureExtractor([("w", 0), ("x", 0)], phrases({"x": ["Ann"]})), chain()),
             WORDS,
         ),
         "penalties": (PenaltySearchCV(chain(), cv=2, max_steps=1), NAMES),
@@ -92,18 +87,19 @@ def estimators():
         ),
         "texts": (
             make_pipeline(
-                SequenceDictVectorizer(columns="w"),
+                SequenceFeatureExtractor("attributes", fields=["w"]),
                 SegmentFeatureExtractor(bag="w:", identity="w", scheme="bio"),
                 SegmentLogOddsEncoder(scheme="bio", per_label=True, field="w"),
                 segments(segment_length=(1, None)),
             ),
             DICTS,
         ),
-        "numbers": (make_pipeline(row, SegmentFeatureExtractor(end=True, length="gamma"), segments()), ROWS),
+        "numbers": (
+            make_pipeline(SequenceFeatureExtractor(), SegmentFeatureExtractor(end=True, length="gamma"), segments()),
+            ROWS,
+        ),
         "a function of the user": (
-            make_pipeline(
-                SegmentFeatureExtractor(functions=ends_in_vowel, vector_functions=n_tokens, scheme="bio"), segments()
-            ),
+            make_pipeline(SegmentFeatureExtractor(functions=[ends_in_vowel, n_tokens], scheme="bio"), segments()),
             WORDS,
         ),
     }

@@ -19,16 +19,13 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.metrics import make_scorer
 from sklearn.model_selection import GridSearchCV
-from sklearn.preprocessing import StandardScaler
 from sklearn.utils.fixes import parse_version
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, make_pipeline
 from sklearn_hocrf.feature_extraction import (
     SegmentFeatureExtractor,
     SegmentLogOddsEncoder,
-    SequenceDictVectorizer,
     SequenceFeatureExtractor,
-    TokenTransformer,
 )
 from sklearn_hocrf.metrics import log_likelihood_scorer, segment_f1_scorer, token_accuracy_score
 from sklearn_hocrf.model_selection import PenaltySearchCV
@@ -507,13 +504,11 @@ def test_scoring_monitor_in_a_search_over_pipelines():
 @new
 def test_transformers_have_one_task():
     segments, batch = [[(0, len(labels), "S")] for labels in Y], SequenceFeatureExtractor().fit_transform(WORDS)
-    numbers = [np.arange(2.0 * len(words)).reshape(-1, 2) for words in WORDS]
     for transformer, data, y in (
         (SequenceFeatureExtractor(), WORDS, None),
-        (SequenceDictVectorizer(), X, None),
+        (SequenceFeatureExtractor("attributes"), X, None),
         (SegmentFeatureExtractor(begin=True, scheme="segments"), batch, segments),
         (SegmentLogOddsEncoder(scheme="segments"), batch, segments),
-        (TokenTransformer(StandardScaler()), numbers, Y),
     ):
         for method in ("fit", "fit_transform"):
             recorder = Recorder()

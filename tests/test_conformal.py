@@ -15,7 +15,7 @@ from sklearn.frozen import FrozenEstimator
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, make_pipeline
 from sklearn_hocrf._estimator.fitted_model import FittedModel
-from sklearn_hocrf.feature_extraction import SequenceDictVectorizer, SequenceFeatureExtractor
+from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 from sklearn_hocrf.metrics import extract_segments
 from sklearn_hocrf.model_selection import CalibratedSequenceLabeler, ConformalSequenceLabeler
 from sklearn_hocrf.model_selection._conformal import _Misses, _threshold
@@ -116,7 +116,7 @@ def test_addresses_are_covered(data_dir):
         rows = [json.loads(line) for _, line in zip(range(650), file, strict=False)]
     order = np.random.default_rng(0).permutation(len(rows))
     X, y = [rows[i]["features"] for i in order], [rows[i]["labels"] for i in order]
-    model = make_pipeline(SequenceDictVectorizer(), HighOrderCRF(tol=0.1)).fit(X[:150], y[:150])
+    model = make_pipeline(SequenceFeatureExtractor("attributes"), HighOrderCRF(tol=0.1)).fit(X[:150], y[:150])
     conformal = ConformalSequenceLabeler(model).fit(X[150:350], y[150:350])
     found = conformal.coverage(X[350:], y[350:]).coverage
     least, most = (betabinom.ppf(p, 300, 181, 20) / 300 for p in (1e-6, 1 - 1e-6))

@@ -10,7 +10,7 @@ from sklearn.exceptions import UnsetMetadataPassedError
 from sklearn.model_selection import GroupKFold, KFold, PredefinedSplit
 
 from sklearn_hocrf import HighOrderCRF, make_pipeline
-from sklearn_hocrf.feature_extraction import SequenceDictVectorizer
+from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 from sklearn_hocrf.model_selection import cross_val_predict
 
 X = [[f"{n}.{t}" for t in range(1 + n % 3)] for n in range(7)]
@@ -129,7 +129,7 @@ def test_known_labels_are_split_with_the_sequences(method, routing):
     folds = list(KFold(4).split(X))
     with config_context(enable_metadata_routing=routing):
         crf = HighOrderCRF().set_predict_request(known=True) if routing else HighOrderCRF()
-        for estimator in crf, make_pipeline(SequenceDictVectorizer(), crf):
+        for estimator in crf, make_pipeline(SequenceFeatureExtractor("attributes"), crf):
             got = cross_val_predict(estimator, X, y, cv=4, method=method, method_params={"known": known})
             for train, test in folds:
                 model = clone(estimator).fit([X[i] for i in train], [y[i] for i in train])

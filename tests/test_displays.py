@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from internals import COLORS, GREY, color_map, number, summed_reasons
 
-from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, make_pipeline
-from sklearn_hocrf.feature_extraction import SequenceBatch, SequenceFeatureExtractor
+from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, SequenceBatch, make_pipeline
+from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 from sklearn_hocrf.inspection import SegmentsDisplay, explain
 from sklearn_hocrf.metrics import error_table, extract_segments
 from sklearn_hocrf.model_selection import CalibratedSequenceLabeler, PenaltySearchCV

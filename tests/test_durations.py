@@ -127,7 +127,7 @@ def test_the_intercept_of_tokens_is_the_weight_of_the_length(intercept):
     of_pairs = WITH_INTERCEPTS[intercept](feature_order={"length": (1,)}, tol=1e-1).fit(batch, y)
     assert of_pairs.token_intercept_.all() == (intercept != "segment")  # no single label has the feature
     if intercept is True:
-        log = SegmentFeatureExtractor(vector_functions=log_length)
+        log = SegmentFeatureExtractor(functions=log_length)
         log = make_pipeline(SequenceFeatureExtractor(), log).fit_transform(X, y)
         other = HighOrderSemiCRF(tol=1e-8).fit(log, y)
         weights = crf.coef_.toarray()[:3, crf.feature_names_in_.tolist().index("length")]

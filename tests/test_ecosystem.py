@@ -3,8 +3,6 @@
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.compose import make_column_transformer
-from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.metrics import make_scorer
 from sklearn.model_selection import (
     GridSearchCV,
@@ -17,11 +15,10 @@ from sklearn.model_selection import (
     cross_validate,
     train_test_split,
 )
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils import resample
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, make_pipeline, metrics
-from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor, TokenTransformer
+from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 from sklearn_hocrf.model_selection import CalibratedSequenceLabeler, PenaltySearchCV, cross_val_predict
 
 X = [["the", "old", "man"], ["the", "man"], ["a", "big", "old", "man"]] * 4
@@ -49,7 +46,7 @@ def test_chained_extractors_are_a_union():
 
 def test_output_is_no_data_frame(pipe):
     assert pipe.set_output(transform="default").fit(X, Y).score(X, Y) == 1
-    for transformer in pipe, pipe[0], TokenTransformer(StandardScaler()):
+    for transformer in pipe, pipe[0]:
         assert transformer.set_output() is transformer
         with pytest.raises(
             ValueError, match=r"returns a SequenceBatch, which set_output.*'pandas'.* do not call set_output"
@@ -137,36 +134,6 @@ def test_what_the_table_names(pipe):
     assert len(cross_val_score(pipe, X, Y, cv=KFold(2, shuffle=True, random_state=0))) == 2
     models = [clone(pipe).fit(*resample(X, Y, random_state=seed, stratify=CLASSES)) for seed in range(2)]
     assert np.mean([model.predict_marginals(X)[1] for model in models], axis=0).shape == (2, 3)
-
-
-# --- tokens in tables -------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("library", ["pandas", "polars"])
-def test_columns_of_frames_by_name(library):
-    frame = pytest.importorskip(library, reason=f"{library} is absent").DataFrame
-    frames = [frame({"word": words, "length": [len(word) for word in words]}) for words in X[:2]]
-    frames += [frame(), frame({"word": ["man"], "length": [2.5]})]  # lengths of another type
-    columns = make_column_transformer((OneHotEncoder(), ["word"]), (StandardScaler(), ["length"]))
-    tokenwise = TokenTransformer(columns).fit(frames)
-    names = ["onehotencoder__word_man", "onehotencoder__word_old", "onehotencoder__word_the", "standardscaler__length"]
-    assert tokenwise.get_feature_names_out().tolist() == names
-    batch = tokenwise.transform(frames)
-    assert batch.lengths.tolist() == [3, 2, 0, 1]
-    assert batch.toarray()[:, :3].tolist() == [[0, 0, 1], [0, 1, 0], [1, 0, 0], [0, 0, 1], [1, 0, 0], [1, 0, 0]]
-    np.testing.assert_allclose(batch.toarray()[:, 3] * np.sqrt(1.25 / 36), np.array([3, 3, 3, 3, 3, 2.5]) - 17.5 / 6)
-    assert tokenwise.transform([frames[2]]).lengths.tolist() == [0]
-    with pytest.raises(ValueError, match=f"sequence 1 is a {library} frame with the columns .'length', 'word'"):
-        tokenwise.transform([frames[0], frames[1][["length", "word"]]])
-
-
-def test_texts_in_columns():
-    texts = [[["old"], ["cold"]], [["gold"]]]
-    pairs = CountVectorizer(analyzer="char", ngram_range=(2, 2))
-    batch = TokenTransformer(make_column_transformer((pairs, 0))).fit_transform(texts)
-    assert batch.toarray().tolist() == [[0, 0, 1, 1], [1, 0, 1, 1], [0, 1, 1, 1]]
-    with pytest.raises(ValueError, match=r"sequence 0 is a list of texts.* such as \['the'\].* ColumnTransformer"):
-        TokenTransformer(pairs).fit(X)
 
 
 # --- scores of single labels ------------------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ from sklearn.exceptions import ConvergenceWarning, InconsistentVersionWarning
 
 import sklearn_hocrf
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf.feature_extraction import SequenceDictVectorizer
+from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 from sklearn_hocrf.training import SGD
 
 X = [[["Ann"], ["Lee"], ["met"], ["Bob"]], [["met"], ["Ann"]]]
@@ -255,7 +255,9 @@ def test_files_with_any_number_changed_are_refused_or_answer():
 # --- versions ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("make", [lambda: HighOrderCRF().fit(X, TAGS), lambda: SequenceDictVectorizer().fit(X)])
+@pytest.mark.parametrize(
+    "make", [lambda: HighOrderCRF().fit(X, TAGS), lambda: SequenceFeatureExtractor("attributes").fit(X)]
+)
 def test_models_of_other_versions_are_warned_about(make, monkeypatch):
     model = make()
     content = pickle.dumps(model)

@@ -28,18 +28,16 @@ from internals import (
     observed_patterns,
     reading_order,
     schedule,
-    scratch,
     tie_weights,
     token_scores,
 )
 from internals import batch as batch_module
-from sklearn.preprocessing import FunctionTransformer
+from scipy import sparse
 
 from sklearn_hocrf import TRUSTED_TYPES, HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf.feature_extraction import (
     SegmentFeatureExtractor,
     SequenceFeatureExtractor,
-    TokenTransformer,
 )
 
 ARRAYS = ("offsets", "indptr", "indices", "values")
@@ -128,8 +126,9 @@ def test_batches_of_one_extractor(folder):
 
 def test_dense_columns_where_the_first_batch_has_them(tmp_path):
     rows = [np.ones((2, 2)), np.array([[0.0, 0.0], [0.0, 3.0]])]
-    scaler = TokenTransformer(FunctionTransformer(feature_names_out="one-to-one")).fit(rows)
-    parts = [scaler.transform([x]) for x in rows]
+    dense = DenseColumns(np.arange(2), rows[0])
+    parts = [SequenceBatch.from_csr(sparse.csr_array((2, 2)), [0, 2], ["a", "b"], None, dense)]
+    parts.append(SequenceBatch.from_csr(sparse.csr_array(rows[1]), [0, 2], ["a", "b"]))
     assert [part.dense is not None for part in parts] == [True, False]
     for name, order in (("dense", [0, 1]), ("sparse", [1, 0])):
         SequenceBatch.save_all(tmp_path / name, (parts[i] for i in order))
@@ -627,14 +626,14 @@ def test_rows_of_a_mapped_batch_lie_in_files(folder):
 @pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="this system cannot reserve room on a disk")
 def test_scratch_files_have_their_room_on_the_disk(folder, monkeypatch):
     some_batch().save(folder)
-    make, copies = scratch._nameless_file, []
+    make, copies = folders._nameless_file, []
 
     def keep(where):
         file = make(where)
         copies.append(os.dup(file.fileno()))
         return file
 
-    monkeypatch.setattr(scratch, "_nameless_file", keep)
+    monkeypatch.setattr(folders, "_nameless_file", keep)
     array = allocator(SequenceBatch.load(folder))(1 << 17, np.float64)
     assert os.fstat(copies[0]).st_blocks * 512 >= array.nbytes
     os.close(copies[0])

@@ -12,9 +12,7 @@ from hypothesis import strategies as st
 from sklearn_hocrf.feature_extraction import (
     SegmentFeatureExtractor,
     SegmentLogOddsEncoder,
-    SequenceDictVectorizer,
     SequenceFeatureExtractor,
-    TokenTransformer,
 )
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*tokens lack a field", "ignore:none of the", "ignore:no token of X")
@@ -91,23 +89,22 @@ DICTS = st.lists(
 
 @given(DICTS, CUTS, ORDER, st.integers(1, 3))
 def test_attributes_of_dicts(X, cuts, order, min_count):
-    make = partial(SequenceDictVectorizer, min_count=min_count, columns="w")
+    make = partial(SequenceFeatureExtractor, "attributes", min_count=min_count, fields=["w"])
     try:
         whole = make().fit(X)
     except ValueError as error:
         with pytest.raises(ValueError, match=re.escape(str(error)[:20])):
             fit_by_parts(make(), X, None, cuts, order)
         return
-    assert_same_fits(whole, fit_by_parts(make(), X, None, cuts, order), X, ["vocabulary_", "n_features_out_"])
+    assert_same_fits(whole, fit_by_parts(make(), X, None, cuts, order), X, ["complete_fields_", "n_features_out_"])
     parted = fit_by_parts(make(), X, None, cuts, order)
-    assert parted.vocabulary_.complete == whole.vocabulary_.complete
-    assert parted._complete_columns == whole._complete_columns
+    assert parted._vocabularies.vocabulary.complete == whole._vocabularies.vocabulary.complete
 
 
 def test_values_that_cancel_out():
     X = [[{"a": {"b": 1.0}, "a:b": -1.0, "c": 2.0}], [["c"]]]
-    parted = fit_by_parts(SequenceDictVectorizer(), X, None, [1], [])
-    assert_same_fits(SequenceDictVectorizer().fit(X), parted, X, ["vocabulary_"])
+    parted = fit_by_parts(SequenceFeatureExtractor("attributes"), X, None, [1], [])
+    assert_same_fits(SequenceFeatureExtractor("attributes").fit(X), parted, X, ["n_features_out_"])
 
 
 # ---- templates
@@ -175,15 +172,11 @@ def test_numbers_arrays_and_batches():
     batch = whole.transform(X)
     more = partial(SequenceFeatureExtractor, [("w", 1), (("w", 0), ("n", 0))])
     assert_same_fits(more().fit(batch), fit_by_parts(more(), batch, None, [2, 3], []), batch, FITTED)
-    other = SequenceDictVectorizer(columns="w").fit_transform([[{"w": "a"}]])
+    other = SequenceFeatureExtractor("attributes", fields=["w"]).fit_transform([[{"w": "a"}]])
     words = SequenceFeatureExtractor([("w", 1)])
     counts = [words.fit_partition(part) for part in (batch, other)]
     with pytest.raises(ValueError, match="X has 1 features, but had"):
         words.merge(*counts)
-
-
-def test_tokenwise_has_no_counts():
-    assert not hasattr(TokenTransformer, "fit_partition")
 
 
 # ---- segments
@@ -214,11 +207,12 @@ def assert_same_segments(one, other):
             np.testing.assert_array_equal(*rows)
 
 
-def halves(tokens, start, stop):
-    return {"first": str(tokens[start]), "n": (stop - start) % 3, "odd": None if stop % 2 else "x"}
+def halves(tokens, starts, stops):
+    first = tokens["w"] if isinstance(tokens, dict) else tokens
+    return {"first": first[starts], "n": (stops - starts) % 3, "odd": np.where(stops % 2, None, "x")}
 
 
-def vector_sizes(tokens, starts, stops):
+def sizes(tokens, starts, stops):
     return {"size": stops - starts, "text": tokens[starts]}
 
 
@@ -230,8 +224,7 @@ def test_features_of_segments(data, cuts, order, min_count, scheme):
         SegmentFeatureExtractor,
         length="capped",
         identity=True,
-        functions=halves,
-        vector_functions=vector_sizes,
+        functions=[halves, sizes],
         min_count=min_count,
         scheme=scheme,
     )

@@ -6,35 +6,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from internals import RowBlock, blocks_of
 from scipy import sparse
-from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.preprocessing import OneHotEncoder
 
-from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
+from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, SequenceBatch
 from sklearn_hocrf.feature_extraction import (
     SegmentFeatureExtractor,
     SegmentLogOddsEncoder,
-    SequenceDictVectorizer,
     SequenceFeatureExtractor,
-    TokenTransformer,
 )
 
 WORDS = st.lists(st.lists(st.sampled_from("abc"), max_size=4), min_size=1, max_size=4).filter(any)
 
 
-class Repeating(TransformerMixin, BaseEstimator):
-    """Writes entries of a sparse row in any order, and some of them twice."""
-
-    def fit(self, X, y=None):
-        return self
-
-    def transform(self, X):
-        n = len(X)
-        values, columns = np.array([1.0, 1.0, 2.0, 1.0, -1.0] * n), np.array([2, 0, 0, 1, 1] * n)
-        return sparse.csr_array((values, columns, np.arange(0, 5 * n + 1, 5)), shape=(n, 3))
+def repeating(n):
+    """Return rows whose entries come in any order, and some of them twice."""
+    values, columns = np.array([1.0, 1.0, 2.0, 1.0, -1.0] * n), np.array([2, 0, 0, 1, 1] * n)
+    return sparse.csr_array((values, columns, np.arange(0, 5 * n + 1, 5)), shape=(n, 3))
 
 
 def attribute_lists(X):
-    return SequenceDictVectorizer().fit_transform([[[word, word, "x"] for word in line] for line in X])
+    return SequenceFeatureExtractor("attributes").fit_transform([[[word, word, "x"] for word in line] for line in X])
 
 
 def hashed(X):
@@ -50,16 +40,12 @@ def appended(X):
     return SequenceFeatureExtractor([(("w", 0),), (("w", 0), ("w", -1))]).fit_transform(batch)
 
 
-def tokenwise(X):
-    return TokenTransformer(Repeating()).fit_transform([np.ones((len(line), 2)) for line in X])
+def of_rows(X):
+    lengths = [len(line) for line in X]
+    return SequenceBatch.from_csr(repeating(sum(lengths)), np.append(0, np.cumsum(lengths)))
 
 
-def one_hot(X):
-    rows = [np.array([["abc".index(word), len(line)] for word in line]).reshape(-1, 2) for line in X]
-    return TokenTransformer(OneHotEncoder()).fit_transform(rows)
-
-
-@pytest.mark.parametrize("make", [attribute_lists, hashed, appended, tokenwise, one_hot])
+@pytest.mark.parametrize("make", [attribute_lists, hashed, appended, of_rows])
 @settings(max_examples=15)
 @given(X=WORDS)
 def test_tokens_have_each_feature_once(make, X):
@@ -69,15 +55,16 @@ def test_tokens_have_each_feature_once(make, X):
     assert batch.values is None or (batch.values != 0).all()
 
 
-def test_entries_that_a_transformer_writes_twice_occur_once():
-    batch = TokenTransformer(Repeating()).fit_transform([np.ones((1, 2)), np.ones((1, 2))])
+def test_entries_that_are_there_twice_occur_once():
+    batch = SequenceBatch.from_csr(repeating(2), [0, 1, 2])
     assert batch.toarray().tolist() == [[3.0, 0.0, 1.0]] * 2
     model = HighOrderCRF(max_order=0, min_count=2).fit(batch, [["p"], ["q"]])
     assert model.coef_.nnz == 0, "each feature occurs once with each label"
 
 
-def describe(tokens, start, stop):
-    return {"text": "".join(tokens[start:stop]), "tokens": stop - start}
+def describe(tokens, starts, stops):
+    texts = ["".join(tokens[start:stop]) for start, stop in zip(starts, stops, strict=True)]
+    return {"text": texts, "tokens": stops - starts}
 
 
 @settings(max_examples=15)

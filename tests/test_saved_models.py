@@ -18,12 +18,7 @@ from sklearn.exceptions import InconsistentVersionWarning
 
 import sklearn_hocrf
 from sklearn_hocrf import TRUSTED_TYPES, make_pipeline
-from sklearn_hocrf.feature_extraction import (
-    SegmentFeatureExtractor,
-    SegmentLogOddsEncoder,
-    SequenceDictVectorizer,
-    SequenceFeatureExtractor,
-)
+from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SegmentLogOddsEncoder, SequenceFeatureExtractor
 
 sio = pytest.importorskip("skops.io", reason="skops is absent")
 
@@ -106,7 +101,11 @@ def large_models():
     return {
         "dicts": (chain(max_iter=1), dicts, [labels[2:] for labels in y]),
         "extractor": (make_pipeline(SequenceFeatureExtractor(), chain(max_iter=1)), X, y),
-        "vectorizer": (make_pipeline(SequenceDictVectorizer(), chain(max_iter=1)), dicts, [labels[2:] for labels in y]),
+        "vectorizer": (
+            make_pipeline(SequenceFeatureExtractor("attributes"), chain(max_iter=1)),
+            dicts,
+            [labels[2:] for labels in y],
+        ),
         "semi": (make_pipeline(w, places, SegmentLogOddsEncoder(scheme="bio"), segments(max_iter=1)), X[:150], y[:150]),
     }
 

@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf.datasets import load_conll, make_references
-from sklearn_hocrf.feature_extraction import SequenceDictVectorizer, SequenceFeatureExtractor
+from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 from sklearn_hocrf.model_selection import PenaltySearchCV
 
 RNG = np.random.default_rng(0)
@@ -93,7 +93,7 @@ WORDS = st.lists(st.lists(st.sampled_from(["a", "é", "文", "b=c", ""]), max_si
 @given(st.lists(WORDS, min_size=2, max_size=8), st.data())
 def test_what_held_out_parts_lack_is_counted(X, data):
     """Beside plain Python: tokens without features and with repeated ones, parts that overlap, or have one sequence."""
-    batch = SequenceDictVectorizer().fit_transform(X)
+    batch = SequenceFeatureExtractor("attributes").fit_transform(X)
     before = batch.indices.copy()
     numbers = st.lists(st.integers(0, len(X) - 1), min_size=1, unique=True).map(np.array)
     parts = data.draw(st.lists(st.tuples(numbers, numbers), min_size=1, max_size=3))

@@ -17,12 +17,11 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
 from test_log_odds import candidates, values_of
 
 from sklearn_hocrf import HighOrderSemiCRF
-from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor, TokenTransformer
+from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
 
 # ---- what is expected, as plainly as possible
 
@@ -138,7 +137,7 @@ def test_a_beginning_that_no_name_has_is_told():
     tokens = SequenceFeatureExtractor().fit_transform(WORDS)
     with pytest.warns(UserWarning, match=r"'bias'; SequenceFeatureExtractor\(bias=True\)"):
         SegmentFeatureExtractor(inside="bias").fit(tokens)
-    with pytest.raises(ValueError, match="begin: X has no token features; put a SequenceDictVectorizer"):
+    with pytest.raises(ValueError, match="begin: X has no token features; put a SequenceFeatureExtractor before"):
         SegmentFeatureExtractor(begin="w").fit(WORDS)
 
 
@@ -255,14 +254,6 @@ def test_other_features_than_in_fit_are_refused():
         clone(extractor).transform(TOKENS)
 
 
-def test_tokenwise_refuses_to_take_the_tokens_from_under_the_segments():
-    numbers = TokenTransformer(StandardScaler()).fit_transform([np.arange(6.0).reshape(3, 2)])
-    batch = SegmentFeatureExtractor(begin=True).fit_transform(numbers)
-    with pytest.raises(ValueError, match="put TokenTransformer before"):
-        TokenTransformer(StandardScaler()).fit(batch)
-    compare(batch, lambda n, u, v: token_values(attributes(numbers)[n], {"": True, "begin": True}, "bio", u, v))
-
-
 def test_batch_without_names():
     batch = SequenceBatch([0, 2, 3], [0, 1, 2, 3], [0, 1, 0], None, 2)
     extractor = SegmentFeatureExtractor(end="x1")
@@ -271,8 +262,10 @@ def test_batch_without_names():
     assert SegmentFeatureExtractor(length="gamma").fit_transform(result).n_features == 5
 
 
-def count_words(tokens, start, stop):
-    return {"the": sum(token[0] == "the" for token in tokens[start:stop])}
+def count_words(tokens, starts, stops):
+    words = tokens[0] if isinstance(tokens, dict) else tokens
+    total = np.append(0, np.cumsum(words == "the"))
+    return {"the": total[stops] - total[starts]}
 
 
 # ---- identity
@@ -348,19 +341,20 @@ def test_rows_of_few_candidates_are_those_of_all():
 # ---- functions of segments
 
 
-def describe(tokens, start, stop):
-    words = [token[0] for token in tokens[start:stop]]
+def describe(tokens, starts, stops):
+    words, sums = tokens[0], np.concatenate([[0.0], np.cumsum(tokens[1])])
+    has_end = np.concatenate([[0], np.cumsum(words == "end")])
     return {
-        "first": words[0].lower(),
-        "n": len(words),
-        "weight": sum(token[1] for token in tokens[start:stop]),
-        "all": start == 0 and stop == len(tokens),
-        "end": None if "end" not in words else True,
+        "first": [word.lower() for word in words[starts]],
+        "n": stops - starts,
+        "weight": sums[stops] - sums[starts],
+        "all": (starts == 0) & (stops == len(words)),
+        "end": np.where(has_end[stops] > has_end[starts], True, False),
     }
 
 
-def last(tokens, start, stop):
-    return {"last": tokens[stop - 1][0], "n": 1}
+def last(tokens, starts, stops):
+    return {"last": tokens[0][stops - 1], "n": np.ones(len(starts), dtype=np.float32)}
 
 
 def function_values(tokens, start, stop):
@@ -394,9 +388,9 @@ class Recorder:
     def __init__(self):
         self.seen = []
 
-    def __call__(self, tokens, start, stop):
-        self.seen.append(tokens)
-        return {"one": 1}
+    def __call__(self, tokens, starts, stops):
+        self.seen.append({f: t.tolist() for f, t in tokens.items()} if isinstance(tokens, dict) else tokens.tolist())
+        return np.ones(len(starts))
 
 
 @pytest.mark.parametrize(
@@ -404,8 +398,8 @@ class Recorder:
     [
         ([["a", "b"]], ["a", "b"]),
         ([[1, 2.5]], [1.0, 2.5]),
-        ([[("a", 1), (None, None)]], [("a", 1.0), (None, None)]),
-        ([[{"w": "a"}, {"w": "b", "n": True}]], [{"w": "a"}, {"w": "b", "n": 1.0}]),
+        ([[("a", 1), (None, 2)]], {0: ["a", None], 1: [1.0, 2.0]}),
+        ([[{"w": "a", "n": False}, {"w": "b", "n": True}]], {"w": ["a", "b"], "n": [0.0, 1.0]}),
         ([[{"w": "a"}, {}]], ["a", None]),
         (SequenceFeatureExtractor(fields=["w", "p"]).fit_transform([[("a", "x"), ("b", "y")]]), None),
     ],
@@ -413,38 +407,7 @@ class Recorder:
 def test_tokens_that_functions_see(X, tokens):
     recorder = Recorder()
     SegmentFeatureExtractor((), functions=recorder).fit(X, [["P", "Q"]])
-    expected = [{"w": "a", "p": "x"}, {"w": "b", "p": "y"}] if tokens is None else tokens
-    assert recorder.seen == [expected, expected]
-
-
-def describe_all(tokens, starts, stops):
-    """The same as ``describe``."""
-    words, sums = tokens[0], np.concatenate([[0.0], np.cumsum(tokens[1])])
-    has_end = np.concatenate([[0], np.cumsum(words == "end")])
-    return {
-        "first": [word.lower() for word in words[starts]],
-        "n": stops - starts,
-        "weight": sums[stops] - sums[starts],
-        "all": (starts == 0) & (stops == len(words)),
-        "end": np.where(has_end[stops] > has_end[starts], True, False),
-    }
-
-
-def last_all(tokens, starts, stops):
-    return {"last": tokens[0][stops - 1], "n": np.ones(len(starts), dtype=np.float32)}
-
-
-@pytest.mark.parametrize("min_count", [1, 2, 4])
-def test_vector_functions_equal_functions(min_count):
-    one_by_one = SegmentFeatureExtractor((), functions=[describe, last], min_count=min_count)
-    at_once = SegmentFeatureExtractor((), vector_functions=[describe_all, last_all], min_count=min_count)
-    batches = [extractor.fit_transform(TOKENS, Y) for extractor in (one_by_one, at_once)]
-    assert at_once.get_feature_names_out().tolist() == one_by_one.get_feature_names_out().tolist()
-    later = EXTRACTOR.transform([[("unseen", 3.0), ("The", 1.0)], [], [("end", 1.0)]])
-    batches += [extractor.transform(later) for extractor in (one_by_one, at_once)]
-    for old, new in zip(batches[::2], batches[1::2], strict=True):
-        segments = candidates(old)
-        assert values_of(new, segments) == values_of(old, segments)
+    assert recorder.seen == [{"w": ["a", "b"], "p": ["x", "y"]} if tokens is None else tokens]
 
 
 def width(tokens, starts, stops):
@@ -452,15 +415,15 @@ def width(tokens, starts, stops):
     return sums[stops] - sums[starts]
 
 
-def test_array_of_a_vector_function_has_its_name():
-    extractor = SegmentFeatureExtractor((), vector_functions=width)
+def test_array_of_a_function_has_its_name():
+    extractor = SegmentFeatureExtractor((), functions=width)
     batch = extractor.fit_transform([[1.0, 2.0, 4.0], [8.0]], [["P", "P", "Q"], ["P"]])
     assert extractor.get_feature_names_out().tolist() == ["width"]
     features = segment_features(batch, np.array([0, 0, 3, 1]), np.array([2, 3, 4, 3])).toarray()
     assert features[:, 0].tolist() == [3, 7, 8, 6]
 
 
-def test_vector_functions_are_called_once_a_sequence():
+def test_functions_are_called_once_a_sequence():
     calls = []
 
     def count(tokens, starts, stops):
@@ -469,7 +432,7 @@ def test_vector_functions_are_called_once_a_sequence():
 
     X, y = [["a", "b", "c", "d"], ["e"], []], [["P", "P", "Q", "Q"], ["P"], []]
     with pytest.warns(UserWarning, match="local function"):
-        batch = SegmentFeatureExtractor((), vector_functions=count).fit_transform(X, y)
+        batch = SegmentFeatureExtractor((), functions=count).fit_transform(X, y)
     assert calls == [(["a", "b", "c", "d"], 2), (["e"], 1)]
     HighOrderSemiCRF(segment_length=3).fit(batch[:2], y[:2])
     assert max(n for _, n in calls) == 4 + 3 + 2  # all candidates of the first sequence
@@ -492,18 +455,18 @@ def test_arrays_that_are_none(result, error, message):
     def odd(tokens, starts, stops):
         return result if len(tokens) == 3 else np.ones(len(starts))
 
-    extractor = SegmentFeatureExtractor(vector_functions=odd)
+    extractor = SegmentFeatureExtractor(functions=odd)
     with pytest.warns(UserWarning, match="local function"), pytest.raises(error, match=message) as caught:
         extractor.fit([["a"] * 2, ["a", "b", "c"]], [["P", "Q"], ["P", "P", "Q"]])
     assert "the segment function 'odd', sequence 1" in str(caught.value)
 
 
-def test_sums_of_vector_functions_are_finite():
+def test_sums_of_functions_are_finite():
     def huge(tokens, starts, stops):
         return {"n": np.where(stops - starts == 2, 1e308, 1.0)}
 
     with pytest.warns(UserWarning, match="local function"):
-        batch = SegmentFeatureExtractor(vector_functions=[huge, huge]).fit_transform(
+        batch = SegmentFeatureExtractor(functions=[huge, huge]).fit_transform(
             [["a"], ["a", "b"]], [["P"]] + [["P", "Q"]]
         )
     with pytest.raises(ValueError, match="sequence 1, start 0, stop 2: values of 'n' add up to inf"):
@@ -517,10 +480,10 @@ def scaled(tokens, starts, stops, factor):
 def test_arrays_of_one_name_are_refused():
     X, y = [["a", "b", "c"]], [["P", "P", "Q"]]
     both = [partial(scaled, factor=1.0), partial(scaled, factor=10.0)]
-    one = SegmentFeatureExtractor((), vector_functions=both[1]).fit(X, y)
+    one = SegmentFeatureExtractor((), functions=both[1]).fit(X, y)
     assert one.get_feature_names_out().tolist() == ["scaled"]
     with pytest.raises(ValueError, match="two functions have the name 'scaled': return a dict") as caught:
-        SegmentFeatureExtractor((), vector_functions=both).fit(X, y)
+        SegmentFeatureExtractor((), functions=both).fit(X, y)
     assert caught.value.__notes__ == ["in the segment function 'scaled', sequence 0"]
 
 
@@ -540,13 +503,13 @@ def cancelled(tokens, starts, stops):
 
 def test_values_that_are_missing_or_add_up():
     X, y = [["a", "b", "c", "d"]], [["P", "P", "Q", "R"]]
-    extractor = SegmentFeatureExtractor((), vector_functions=[mixed, cancelling, cancelled])
+    extractor = SegmentFeatureExtractor((), functions=[mixed, cancelling, cancelled])
     batch = extractor.fit_transform(X, y)
     names = extractor.get_feature_names_out().tolist()
     assert names == ["masked", "object", "object=x", "twice"]
     rows = segment_features(batch, np.array([0, 2, 3]), np.array([2, 3, 4])).toarray()
     assert rows.tolist() == [[0, 0, 0, 0], [1, 2, 0, 2], [1, 0, 1, 0]]
-    kept = SegmentFeatureExtractor((), vector_functions=[cancelling, cancelled], min_count=2).fit(X, y)
+    kept = SegmentFeatureExtractor((), functions=[cancelling, cancelled], min_count=2).fit(X, y)
     assert kept.get_feature_names_out().tolist() == []  # one segment has "twice", from two functions
 
 
@@ -555,39 +518,21 @@ def test_functions_cannot_change_tokens_for_the_next():
         tokens[0] = "z"
 
     with pytest.warns(UserWarning, match="local function"), pytest.raises(ValueError, match="read-only") as caught:
-        SegmentFeatureExtractor((), vector_functions=changes).fit([["a", "b"]], [["P", "Q"]])
+        SegmentFeatureExtractor((), functions=changes).fit([["a", "b"]], [["P", "Q"]])
     assert caught.value.__notes__ == ["in the segment function 'changes', sequence 0"]
 
 
-def fail(tokens, start, stop):
-    if stop - start == 2:
+def fail(tokens, starts, stops):
+    if (stops - starts == 2).any():
         raise RuntimeError("no")
-    return {"one": 1}
-
-
-@pytest.mark.parametrize(
-    ("result", "error", "message"),
-    [
-        (["a"], TypeError, r"it returned \['a'\], but must return a dict"),
-        ({1: 1}, TypeError, "the name 1 of a value must be a str"),
-        ({"a": [1]}, TypeError, r"'a' is \[1\]; values must be"),
-        ({"a": np.nan}, ValueError, "'a' is nan; numbers must be finite"),
-        ({"a": -np.inf}, ValueError, "'a' is -inf"),
-    ],
-)
-def test_results_that_are_none(result, error, message):
-    def odd(tokens, start, stop):
-        return result if start == 2 else {"one": 1}
-
-    with pytest.raises(error, match="'odd', sequence 1, start 2, stop 3: " + message):
-        SegmentFeatureExtractor(functions=odd).fit([["a"], ["a", "b", "c"]], [["P"], ["P", "P", "Q"]])
+    return np.ones(len(starts))
 
 
 def test_errors_of_functions_say_where():
     batch = SegmentFeatureExtractor(functions=fail).fit_transform([["a"], ["a", "b", "c"]], [["P"], ["P", "Q", "P"]])
     with pytest.raises(RuntimeError, match="no") as caught:
         segment_features(batch, np.array([1, 2]), np.array([2, 4]))
-    assert caught.value.__notes__ == ["in the segment function 'fail', sequence 1, start 1, stop 3"]
+    assert caught.value.__notes__ == ["in the segment function 'fail', sequence 1"]
 
 
 # ---- X of other forms
@@ -616,10 +561,10 @@ def test_raw_tokens_have_columns_and_no_features_of_their_own():
 )
 def test_what_an_estimator_would_take_for_token_features_is_not_dropped_in_silence(X, form):
     parameters = {"length": "capped", "max_length": 2}
-    with pytest.warns(UserWarning, match=f"the tokens are {form}: no token features.*Vectorizer.*bag=") as record:
+    with pytest.warns(UserWarning, match=f"the tokens are {form}: no token features.*'attributes'.*bag=") as record:
         SegmentFeatureExtractor(**parameters).fit(X)
     assert record[0].filename == __file__
-    with pytest.raises(ValueError, match="end: X has no token features; put a SequenceDictVectorizer"):
+    with pytest.raises(ValueError, match="end: X has no token features; put a SequenceFeatureExtractor before"):
         SegmentFeatureExtractor(end=True).fit(X)
     with warnings.catch_warnings(action="error"):
         SegmentFeatureExtractor((), **parameters).fit(X)
@@ -640,7 +585,7 @@ def test_sequences_without_tokens():
     dicts = SegmentFeatureExtractor((), identity="w").fit([[{"w": "a", "p": "b"}, {"w": "c"}]], [["P", "Q"]])
     batch = dicts.transform([[{"p": "b"}], [{"w": "c", "more": 1}]])
     assert values_of(batch, [(0, 0, 1), (1, 0, 1)]) == [{}, {"identity=c": 1.0}]
-    with pytest.raises(ValueError, match=r"no raw token columns.*SequenceDictVectorizer\(columns=\.\.\.\)"):
+    with pytest.raises(ValueError, match=r"no raw token columns.*SequenceFeatureExtractor\('attributes', fields"):
         SegmentFeatureExtractor(identity=True).fit(SequenceBatch([0, 1], [0, 1], [0], None, 1), [["P"]])
 
 

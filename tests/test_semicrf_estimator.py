@@ -499,8 +499,8 @@ def test_parts_of_tags_need_the_name_of_their_scheme():
     assert model.partial_fit(THREE, [["O", "O", "O"]] * 2).scheme_ == "bio"
 
 
-def count_tokens(tokens, start, stop):
-    return {"n": stop - start}
+def count_tokens(tokens, starts, stops):
+    return {"n": stops - starts}
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, datasets
-from sklearn_hocrf.feature_extraction import SequenceDictVectorizer
+from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 
 ADAPTIVE = partial(SGD, adaptive=True)
 
@@ -372,7 +372,7 @@ def test_whole_epochs_of_sgd_with_dense_features_that_know_some_labels():
     rng = np.random.default_rng(0)
     X = [[{f"a{rng.integers(3)}": 1.0, f"b{rng.integers(30)}": 0.5} for _ in range(n)] for n in (9, 4, 12, 7) * 5]
     y = [["uvwxyz"[int(min(row)[1:]) + 3 * (rng.random() < 0.2)] for row in rows] for rows in X]
-    batch = SequenceDictVectorizer().fit_transform(X)
+    batch = SequenceFeatureExtractor("attributes").fit_transform(X)
     codes = np.array([ord(label) - ord("u") for labels in y for label in labels], np.int32)
     layout = build_layout(batch, codes, observed_patterns(codes, batch.offsets, 6, 1))
     assert 0 < layout.pairs.n_dense < len(layout.pairs.starts) - 1

@@ -12,6 +12,7 @@ import sys
 import threading
 import tracemalloc
 import zipfile
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -30,10 +31,8 @@ import sklearn_hocrf
 from sklearn_hocrf import Constraints, HighOrderCRF, HighOrderSemiCRF, _export, make_pipeline, tagger
 from sklearn_hocrf.datasets import load_conll, make_name_sentences
 from sklearn_hocrf.feature_extraction import (
-    PhraseFeatures,
-    SequenceDictVectorizer,
     SequenceFeatureExtractor,
-    TemplateVectorizer,
+    phrases,
 )
 from sklearn_hocrf.feature_extraction import _token_functions as token_functions
 from sklearn_hocrf.model_selection import CalibratedSequenceLabeler
@@ -170,7 +169,7 @@ MARKS = st.tuples(st.sampled_from(["w", "city", "firm", "low"]), st.integers(-2,
 @given(st.data())
 @settings(max_examples=25)
 def test_drawn_phrases(tmp_path_factory, data):
-    """Lists that overlap, are empty or match nothing, in one transformer or two, and tokens of every form."""
+    """Lists that overlap, are empty or match nothing, and tokens of every form."""
     forms = {
         "texts": (lambda w, p: w, {}),
         "tuples": (lambda w, p: (w, p), {"fields": ["w", "p"]}),
@@ -184,26 +183,27 @@ def test_drawn_phrases(tmp_path_factory, data):
     y = data.draw(labels_of(X))
     normalize = data.draw(st.sampled_from(["casefold", None, str.upper]))
     lists = {"city": data.draw(LISTS), "firm": data.draw(LISTS)}
-    steps, own = [PhraseFeatures(lists, normalize=normalize, **options)], {"city": str.upper}
-    if data.draw(st.booleans()):
-        steps = [PhraseFeatures({name: lists[name]}, normalize=normalize, **options) for name in lists]
-        own["firm"] = str.upper
+    functions = phrases(lists, normalize=normalize)
+    own = dict.fromkeys(lists, str.upper)
     templates = data.draw(st.lists(st.lists(MARKS, min_size=1, max_size=3, unique=True).map(tuple), unique=True))
-    extractor = SequenceFeatureExtractor([(("city", 0),), *templates], {"low": ("w", "lower")})
-    model = fit(make_pipeline(*steps, extractor, HighOrderCRF(**data.draw(parameters(y)))), X, y)
+    field = 0 if data.draw(st.booleans()) and make("a", "N") == ("a", "N") else "w"
+    options = {} if field == 0 else options
+    templates = [tuple((field if name == "w" else name, offset) for name, offset in one) for one in templates]
+    extractor = SequenceFeatureExtractor([(("city", 0),), *templates], {"low": (field, "lower")} | functions, **options)
+    model = fit(make_pipeline(extractor, HighOrderCRF(**data.draw(parameters(y)))), X, y)
     if model is None:
         return
     found = tagger_of(model, tmp_path_factory.getbasetemp(), functions=own if callable(normalize) else {})
-    assert found.fields == (["w"] if options == {} and make("a", "N") == "a" else ["w", "p"])
+    assert found.fields == list(model[0].fields_)
     assert_same(found, model, [tokens for tokens in X_new if answers(model, tokens)])
     assert_same(found, model, X, y)
 
 
 def test_phrases_of_functions_and_what_is_refused(tmp_path):
     X, y = [["in", "New", "York"], ["York"]], [["A", "B", "B"], ["B"]]
-    templates = SequenceFeatureExtractor([("w", 0), ("city", 0)])
-    model = make_pipeline(PhraseFeatures({"city": ["new york"]}, normalize=str.lower), templates, HighOrderCRF())
-    model.fit(X, y)
+    templates = partial(SequenceFeatureExtractor, [("w", 0), ("city", 0)])
+    functions = phrases({"city": ["new york"]}, normalize=str.lower)
+    model = make_pipeline(templates(functions), HighOrderCRF()).fit(X, y)
     path = tmp_path / "cities.hocrf"
     assert export_tagger(model, path, dtype="float64", X=X).largest_difference < 1e-12
     with pytest.raises(ValueError, match="needs your function 'str.lower': functions={'city'"):
@@ -211,11 +211,11 @@ def test_phrases_of_functions_and_what_is_refused(tmp_path):
     with pytest.raises(ValueError, match="does not need"):
         Tagger(path, functions={"city": str.lower, "low": str.lower})
     assert_same(Tagger(path, functions={"city": str.lower}), model, [*X, ["NEW", "york", "in"], []], None)
-    zero = make_pipeline(PhraseFeatures({"city": [["a\0b"]]}), clone(templates), HighOrderCRF()).fit(X, y)
+    zero = make_pipeline(templates(phrases({"city": [["a\0b"]]})), HighOrderCRF()).fit(X, y)
     with pytest.raises(ValueError, match="no phrases with the character 0, as in the list 'city'"):
         export_tagger(zero, path)
     twice = make_pipeline(SequenceFeatureExtractor(), SequenceFeatureExtractor(), HighOrderCRF())
-    with pytest.raises(ValueError, match="or PhraseFeatures and a SequenceFeatureExtractor"):
+    with pytest.raises(ValueError, match="one transformer before the model at most, not Seq"):
         export_tagger(twice.fit(X, y), path)
 
 
@@ -248,7 +248,7 @@ def test_drawn_attributes(tmp_path_factory, data):
     y = data.draw(labels_of(X))
     model = HighOrderCRF(**data.draw(parameters(y)))
     if data.draw(st.booleans()):
-        model = make_pipeline(SequenceDictVectorizer(), model)
+        model = make_pipeline(SequenceFeatureExtractor("attributes"), model)
     model = fit(model, X, y)
     if model is not None:
         assert_same(tagger_of(model, tmp_path_factory.getbasetemp()), model, X, y)
@@ -263,9 +263,9 @@ def test_drawn_string_templates(tmp_path_factory, data):
     """Templates of CRF++ and Wapiti: identifiers or none, pairs of labels, several columns, places outside."""
     letters, bare = data.draw(st.sampled_from([("UB", "B"), ("u*bU", "*")]))
     bodies = st.lists(st.builds(str.__add__, st.sampled_from(letters), BODY), min_size=1, max_size=4)
-    templates = TemplateVectorizer(
+    templates = SequenceFeatureExtractor(
         [*data.draw(bodies), bare],
-        style=data.draw(st.sampled_from(["auto", "crf++", "wapiti"])),
+        padding=data.draw(st.sampled_from(["mark", "crf++", "wapiti"])),
         min_count=data.draw(st.integers(1, 2)),
     )
     X = data.draw(sequences(ROWS))
@@ -282,7 +282,7 @@ def test_drawn_string_templates(tmp_path_factory, data):
 
 def test_columns_of_string_templates(tmp_path):
     X, y = [[("a", "N"), ("b", "V")], [("b", "N")]], [["A", "B"], ["B"]]
-    model = make_pipeline(TemplateVectorizer(["U1:%x[0,1]", "U2:%x[-1,0]", "B"]), HighOrderCRF()).fit(X, y)
+    model = make_pipeline(SequenceFeatureExtractor(["U1:%x[0,1]", "U2:%x[-1,0]", "B"]), HighOrderCRF()).fit(X, y)
     found = tagger_of(model, tmp_path)
     assert found.fields == [0, 1]
     assert found.tag([("a", "N", "A"), ["b", "V", "B", "C"]]) == ["A", "B"]  # further columns are not read
@@ -290,7 +290,13 @@ def test_columns_of_string_templates(tmp_path):
         found.tag([("a", "N"), "b"])
     with pytest.raises(TypeError, match="position 0: a token must be texts in columns"):
         found.tag([{"0": "a", "1": "b"}])
-    words = make_pipeline(TemplateVectorizer(["U1:%x[0,0]"]), HighOrderCRF()).fit([["a", "b"], ["b"]], y)
+    dicts = [[dict(zip("wp", token, strict=True)) for token in tokens] for tokens in X]
+    by_name = tagger_of(clone(model).fit(dicts, y), tmp_path)
+    assert by_name.fields == ["w", "p"]
+    assert by_name.tag([{"p": "N", "w": "a", "more": 1}, ("b", "V")]) == ["A", "B"]
+    with pytest.raises(TypeError, match="position 0: a token must be texts in columns, got .'w'"):
+        by_name.tag([{"w": "a"}])
+    words = make_pipeline(SequenceFeatureExtractor(["U1:%x[0,0]"]), HighOrderCRF()).fit([["a", "b"], ["b"]], y)
     assert_same(tagger_of(words, tmp_path), words, [["a", "b"], ["b"], ["c"]])
 
 
@@ -386,12 +392,6 @@ def test_refused(tmp_path, name):
         export_tagger(clone(model).fit(X, y), tmp_path / "model.hocrf")
     assert len(str(raised.value)) < 200
     assert not list(tmp_path.iterdir())
-
-
-def _scaler():
-    from sklearn.preprocessing import StandardScaler
-
-    return StandardScaler()
 
 
 def test_questions_that_make_no_sense(tmp_path):
@@ -541,6 +541,12 @@ def test_golden_files(name):
         assert [segment[:3] for segment in own["segments"]] == [segment[:3] for segment in answers["segments"]]
         assert [labels for labels, *_ in own["nbest"]] == [labels for labels, *_ in answers["nbest"]]
         assert_allclose([s[1:] for s in own["nbest"]], [s[1:] for s in answers["nbest"]], **CLOSE)
+
+
+def test_files_that_ask_for_another_decoding():
+    """Files of earlier versions name their decoding: the best labelling is read, tokens one by one are not."""
+    with pytest.raises(ValueError, match="decoding, which is not supported: export the model again"):
+        Tagger(GOLDEN / "tagger-decoding-1.hocrf")
 
 
 @pytest.mark.parametrize("name", golden_models())

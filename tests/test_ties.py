@@ -24,7 +24,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf.datasets import make_markov_sequences
-from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceDictVectorizer
+from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
 from sklearn_hocrf.training import LBFGS
 
 
@@ -188,7 +188,7 @@ def test_iterations_are_the_same(monkeypatch):
 
 def test_segmenters_are_the_same():
     X, y = rare_words(20)
-    batch = SequenceDictVectorizer().fit_transform(X, y)
+    batch = SequenceFeatureExtractor("attributes").fit_transform(X, y)
     batch = SegmentFeatureExtractor(begin="near", length="capped", max_length=3).fit(batch, y).transform(batch)
     params = {"max_order": 2, "feature_order": {"begin:": (0, 1)}, "max_iter": 3000}
     with untied():

@@ -33,7 +33,7 @@ from sklearn.model_selection import GridSearchCV
 from test_ties import doubled, kinds
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceDictVectorizer
+from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
 from sklearn_hocrf.training import SGD
 
 RNG = np.random.default_rng(0)
@@ -135,7 +135,7 @@ def test_streams(estimator, solver):
 
 
 def test_segment_features():
-    batch = SequenceDictVectorizer().fit_transform(X, Y)
+    batch = SequenceFeatureExtractor("attributes").fit_transform(X, Y)
     extractor = SegmentFeatureExtractor(begin="w=", length="capped", max_length=3)
     batch = extractor.fit(batch, Y).transform(batch)
     names = list(map(str, batch.feature_names))

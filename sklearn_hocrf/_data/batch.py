@@ -91,7 +91,8 @@ class SequenceBatch:
 
     Examples
     --------
-    >>> from sklearn_hocrf.feature_extraction import SequenceBatch, SequenceFeatureExtractor
+    >>> from sklearn_hocrf import SequenceBatch
+    >>> from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
     >>> words = SequenceFeatureExtractor([("w", 0)]).fit_transform(
     ...     [["the", "old", "man"], ["the", "man"]]
     ... )
@@ -272,7 +273,8 @@ class SequenceBatch:
         --------
         >>> from pathlib import Path
         >>> from tempfile import TemporaryDirectory
-        >>> from sklearn_hocrf.feature_extraction import SequenceBatch, SequenceFeatureExtractor
+        >>> from sklearn_hocrf import SequenceBatch
+        >>> from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
         >>> batch = SequenceFeatureExtractor([("w", 0)]).fit_transform(
         ...     [["the", "old", "man"], ["the", "man"]]
         ... )
@@ -308,7 +310,8 @@ class SequenceBatch:
         --------
         >>> from pathlib import Path
         >>> from tempfile import TemporaryDirectory
-        >>> from sklearn_hocrf.feature_extraction import SequenceBatch, SequenceFeatureExtractor
+        >>> from sklearn_hocrf import SequenceBatch
+        >>> from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
         >>> # or read from files, one at a time
         >>> parts = [
         ...     [["the", "old", "man"]],
@@ -401,7 +404,7 @@ class SequenceBatch:
         """Refuse the conversion that numpy, and scikit-learn's tools for tables, would try."""
         raise TypeError(
             "a SequenceBatch cannot be converted to an array, because its sequences differ in length: chain "
-            "transformers instead of using FeatureUnion, wrap transformers of tables in TokenTransformer, or use "
+            "transformers instead of using FeatureUnion, stack tokens for transformers of tables, or use "
             "toarray(), the table of all tokens; sklearn_hocrf.model_selection lists replacements for scikit-learn's "
             "other tools"
         )

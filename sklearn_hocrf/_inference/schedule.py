@@ -35,9 +35,8 @@ from joblib.parallel import (
     get_active_backend,
 )
 
-from .._data.arrays import empty_aligned, freeze_all, offsets_of, reading_order
+from .._data.arrays import LentMemory, empty_aligned, freeze_all, offsets_of, reading_order
 from .._data.batch import SequenceBatch, TokenFeatures
-from .._data.lent_memory import LentMemory
 from .._data.masks import Mask
 from .._kernels import chain
 from .._structure.dense_columns import DenseProduct

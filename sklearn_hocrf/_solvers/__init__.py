@@ -3,13 +3,11 @@
 A solver has a method ``solve(objective, penalty, w0)``, which returns a :class:`SolverReport`.
 """
 
-from ._blas import one_blas_thread
 from ._box import SearchEnd, minimize_in_box
-from ._common import STOPPED, Progress, Solver, SolverReport, reached_tolerance
+from ._common import STOPPED, Progress, Solver, SolverReport, one_blas_thread, reached_tolerance, zero_of_slope
 from ._lbfgs import LBFGS
 from ._owlqn import OWLQN, shortest_subgradient
 from ._stochastic import SGD, TrainingState
-from ._zero import zero_of_slope
 
 __all__ = [
     "LBFGS",

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.optimize import brentq
+from threadpoolctl import ThreadpoolController
 
 from .._settings import Settings, check, is_integer, is_number
 
 __all__ = [
-    "STOPPED",
     "Progress",
+    "STOPPED",
     "Solver",
     "SolverReport",
     "add_values",
     "check_finite",
     "gap_above_minimum",
     "goal_of_norm",
+    "one_blas_thread",
     "reached_tolerance",
+    "zero_of_slope",
 ]
 
 
@@ -128,3 +134,48 @@ def reached_tolerance(penalty: Any, w: np.ndarray, value: float, gradient: np.nd
     if np.isfinite(gap):
         return 0.0 if gap == 0 else float(np.sqrt(gap / abs(value)) if value else np.inf)
     return float(np.linalg.norm(gradient) / max(1.0, float(np.linalg.norm(w))))
+
+
+@cache
+def _controller() -> ThreadpoolController:
+    return ThreadpoolController()  # inspects all libraries of the process, which takes 3 ms
+
+
+def one_blas_thread() -> AbstractContextManager:
+    """Return a context in which BLAS uses only the caller's thread.
+
+    An idle thread of BLAS spins for a while after each vector operation, on a core that the package's threads need.
+    """
+    return _controller().limit(limits=1, user_api="blas")
+
+
+def zero_of_slope(slope: Callable[[float], float], bounds: tuple[float, float], *, flat: float, tol: float) -> float:
+    """Return where the slope of a concave function is 0, or the nearest bound.
+
+    The search begins at 1 and doubles or halves the variable until the slope changes its sign.
+
+    Parameters
+    ----------
+    slope : callable
+        The derivative, which must be decreasing.
+    bounds : tuple of float
+        Lowest and highest value of the variable, below and above 1.
+    flat : float
+        Size of slopes that may be rounding errors: a change of sign must be larger. A function that increases for ever,
+        more and more slowly, therefore leads to the bound.
+    tol : float
+        Relative error of the result.
+    """
+    at_one = slope(1.0)
+    if abs(at_one) <= flat:
+        return 1.0
+    sign, factor, bound = (1, 2.0, bounds[1]) if at_one > 0 else (-1, 0.5, bounds[0])
+    near = far = 1.0
+    while far != bound:
+        far = float(np.clip(far * factor, *bounds))
+        at_far = sign * slope(far)
+        if at_far < -flat:
+            return float(brentq(slope, near, far, xtol=tol * min(near, far), rtol=max(tol, 1e-15)))
+        if at_far > flat:
+            near = far
+    return bound

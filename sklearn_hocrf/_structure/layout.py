@@ -22,7 +22,7 @@ from scipy import sparse
 
 from .._data.arrays import empty_aligned, freeze, freeze_all, freeze_indices
 from .._data.batch import SequenceBatch, TokenFeatures, ranges_of_tokens, token_entries
-from .._data.scratch import allocator
+from .._data.folders import allocator
 from .._data.segments import BEGIN, Channel, LengthBlock
 from .._kernels import token_scores
 from .dense_columns import DenseProduct, Occurrences, dense_product

@@ -18,7 +18,7 @@ from scipy import sparse
 
 from .._data.arrays import freeze, freeze_indices, joined_ranges, offsets_of
 from .._data.batch import SequenceBatch, TokenFeatures, ranges_of_sequences, token_rows, without_dense
-from .._data.scratch import allocator
+from .._data.folders import allocator
 from .._data.segments import (
     AS_A_WHOLE,
     BAG,

@@ -20,7 +20,7 @@ from ._inputs import (
     read_training_sequences,
 )
 from ._known import Known, Reader, has_holes, have_segment_holes, read_known_segments, read_known_tokens
-from ._scoring import refuse_metrics_of_labels
+from ._messages import refuse_metrics_of_labels
 from ._segment_targets import (
     SegmentTargets,
     check_segment_classes,

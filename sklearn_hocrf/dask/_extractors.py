@@ -100,7 +100,7 @@ class DaskExtractor(WithoutClient, TransformerMixin, VersionMixin, BaseEstimator
         Returns
         -------
         batches : dask.bag.Bag
-            Each partition is a :class:`~sklearn_hocrf.feature_extraction.SequenceBatch`. The bag is lazy.
+            Each partition is a :class:`~sklearn_hocrf.SequenceBatch`. The bag is lazy.
         """
         return self._map("transform", sources(X=X))
 

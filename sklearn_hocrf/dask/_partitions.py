@@ -25,7 +25,7 @@ import numpy as np
 from dask import delayed
 from distributed.comm import CommClosedError, get_address_host_port
 
-from .._data.lent_memory import LentMemory
+from .._data.arrays import LentMemory
 
 __all__ = ["Kept", "Partitions", "naming"]
 

@@ -1,21 +1,16 @@
 """Transformers that turn raw tokens or numbers into features.
 
 Feature dicts, as for python-crfsuite, and arrays of numbers need no transformer. The transformers return a
-:class:`SequenceBatch`, which all estimators accept. Bad input raises an error that names the sequence, the position
-and the value.
+:class:`~sklearn_hocrf.SequenceBatch`, which all estimators accept. Bad input raises an error that names the sequence,
+the position and the value.
 
-===================================================  ===================================================================
-:class:`SequenceFeatureExtractor`                    features of words, tuples or dicts of columns, by templates
-:class:`PhraseFeatures`                              tokens that are part of a phrase in a list
-:class:`TokenTransformer`                            any transformer of scikit-learn for tables, applied to numeric
-                                                     tokens
-:class:`SequenceDictVectorizer`                      feature dicts or lists of names as a batch
-:class:`TemplateVectorizer`, :func:`read_templates`  templates of CRF++ and Wapiti
-:class:`SegmentFeatureExtractor`                     features of whole segments: lengths, texts, first and last tokens,
-                                                     functions
-:class:`SegmentLogOddsEncoder`                       how often a string was a segment in training
-:class:`SequenceBatch`                               the features of many sequences in arrays, in memory or in files
-===================================================  ===================================================================
+=================================  =====================================================================================
+:class:`SequenceFeatureExtractor`  features of words, tuples or dicts of columns, by templates, also those of CRF++ and
+                                   Wapiti; feature dicts and lists of names as a batch
+:func:`phrases`                    a token function for it: tokens that are part of a phrase in a list
+:class:`SegmentFeatureExtractor`   features of whole segments: lengths, texts, first and last tokens, functions
+:class:`SegmentLogOddsEncoder`     how often a string was a segment in training
+=================================  =====================================================================================
 
 >>> from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 >>> extractor = SequenceFeatureExtractor(
@@ -28,23 +23,9 @@ and the value.
 User guide: docs/guide/inputs.md, docs/guide/segments.md, docs/guide/large_data.md.
 """
 
-from .._data.batch import SequenceBatch
 from ._extractor import SequenceFeatureExtractor
 from ._log_odds import SegmentLogOddsEncoder
-from ._phrases import PhraseFeatures
 from ._segment_extractor import SegmentFeatureExtractor
-from ._string_templates import TemplateVectorizer, read_templates
-from ._token_transformer import TokenTransformer
-from ._vectorizer import SequenceDictVectorizer
+from ._token_functions import phrases
 
-__all__ = [
-    "SequenceDictVectorizer",
-    "PhraseFeatures",
-    "SegmentLogOddsEncoder",
-    "SegmentFeatureExtractor",
-    "SequenceBatch",
-    "SequenceFeatureExtractor",
-    "TemplateVectorizer",
-    "TokenTransformer",
-    "read_templates",
-]
+__all__ = ["SegmentFeatureExtractor", "SegmentLogOddsEncoder", "SequenceFeatureExtractor", "phrases"]

@@ -33,6 +33,7 @@ __all__ = [
     "complete_fields",
     "is_text",
     "read_tokens",
+    "text_column",
     "without_arrays",
 ]
 
@@ -45,8 +46,9 @@ class TokenTable(NamedTuple):
 
     offsets: np.ndarray  # (n_sequences + 1,) int64   token range of each sequence
     columns: dict[Any, TokenColumn | np.ndarray | ArrayColumn]  # by field; text, numbers of shape (N,), or arrays
-    kind: str  # "text", "number", "tuple", "dict", "batch", or "empty" when there are no tokens
+    kind: str  # "text", "number", "tuple", "dict", "batch", "attributes", or "empty" when there are no tokens
     absent: frozenset = frozenset()  # requested fields that no dict has, not even with None
+    attributes: list | None = None  # sequences of feature dicts or lists of names, which are features as they are
 
 
 def is_text(column) -> bool:
@@ -227,7 +229,7 @@ def _check_width(widths, tokens, offsets) -> int:
         t = next(t for t, width in enumerate(widths) if width != widths[0])
         raise ValueError(
             f"{position_name(offsets, t)}: the token {short(tokens[t])} has {widths[t]} columns, "
-            f"but the first token has {widths[0]}; for lists of attribute names, use SequenceDictVectorizer"
+            f"but the first token has {widths[0]}; lists of attribute names need templates='attributes'"
         )
     if widths[0] == 0:
         raise ValueError(f"{position_name(offsets, 0)}: the token {short(tokens[0])} has no columns")
@@ -277,7 +279,7 @@ def column_of(cells, describe: Callable[[int], str]) -> TokenColumn | np.ndarray
         kinds = _kinds_of_cells(cells)
     distinct_kinds = set(kinds.values())
     if distinct_kinds <= {"text"}:
-        return _text_column(cells)
+        return text_column(cells)
     if distinct_kinds == {"number"}:
         return _number_column(cells, describe)
     kinds[type(None)] = "missing"
@@ -295,7 +297,8 @@ def _kinds_of_cells(cells) -> dict:
     return {kind: "array" if is_array_type(kind) else _kind_of_type(kind) for kind in kinds}
 
 
-def _text_column(cells) -> TokenColumn:
+def text_column(cells) -> TokenColumn:
+    """Return the column with the given cells, texts or None."""
     code_of = dict.fromkeys(cells)
     missing = None in code_of
     if missing:
@@ -314,7 +317,7 @@ def _number_column(cells, describe) -> TokenColumn | np.ndarray:
     except OverflowError:
         column = np.array([None if cell is None else to_float(cell) for cell in cells], dtype=np.float64)
     if np.isnan(column).all():  # so is a column of text in which all texts are missing
-        return _text_column([None] * len(cells))
+        return text_column([None] * len(cells))
     for t in np.flatnonzero(~np.isfinite(column)).tolist():
         if cells[t] is not None:
             raise ValueError(f"{describe(t)} is {short(cells[t])}; numbers must be finite")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from copy import copy
 from numbers import Integral
+from os import PathLike
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -21,7 +22,8 @@ from .._data.labels import position_name
 from .._data.segments import BAG, TokenBlock
 from .._validation._messages import refuse_infinite_values
 from .._validation._sklearn import Interval, StrOptions, fit_context
-from ._array_fields import ArrayColumn, ArrayTemplates
+from ._array_fields import ArrayTemplates
+from ._attributes import AttributeCounts, NamedAttributes, read_attribute_tokens
 from ._base import CountingTransformer, fit_task
 from ._columns import (
     TokenTable,
@@ -32,22 +34,14 @@ from ._columns import (
     read_tokens,
     without_arrays,
 )
-from ._hashing import HashedNames, hash_names
 from ._merging import merge_columns, merge_vocabularies, without_tokens
-from ._names import ConstantNames, FeatureNames, InputFeatures
+from ._names import ConstantNames, FeatureNames, HashedNames, InputFeatures, hash_names
+from ._plan import Plan, are_strings, plan_of
+from ._string_templates import STYLES, StringTemplates, read_lines
 from ._templates import BOS, EOS, TemplateVocabularies, Window, check_kind, check_templates
-from ._token_functions import (
-    affix_names,
-    as_function,
-    is_token_function,
-    named_functions,
-    token_function,
-    warn_if_local,
-)
+from ._token_functions import Phrases, as_function, named_functions
 
 __all__ = ["FittedTemplates", "SequenceFeatureExtractor", "fitted_templates"]
-
-DEFAULT_AFFIXES = 5  # of 0, 3, 4, 5, 6 and 10, by measurement: docs/develop/design.md
 
 
 class TokenCounts(NamedTuple):
@@ -60,6 +54,7 @@ class TokenCounts(NamedTuple):
     functions: dict = {}  # the field of each token feature
     vocabularies: TemplateVocabularies = TemplateVocabularies([], {})  # all attributes, however rare
     n_of: Sequence = ()  # number of tokens with each of them, by template
+    named: AttributeCounts | None = None  # of attributes that are given by name
 
     def by_template(self) -> dict:
         """Return the number of tokens with each attribute, by template."""
@@ -96,6 +91,7 @@ class TokenCounts(NamedTuple):
                 number.add_up(n_of[0][own.template], n_of[1][own.template], len(own))
                 for own, number in zip(vocabularies.all, numbers, strict=True)
             ],
+            None if self.named is None else self.named.merged(other.named),
         )
 
 
@@ -113,39 +109,44 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
 
     Parameters
     ----------
-    templates : iterable of tuples of (field, offset) pairs, or None, default=None
+    templates : iterable of tuples of (field, offset) pairs, "attributes", list of str or None, default=None
         A field is the index of a column for tuples and rows, a key for dicts, ``"w"`` for plain texts, ``"x"`` for
         plain numbers, or the name of a token feature. Offsets are integers; 0 is the token itself. None means
         default templates. For the first text field these are the five tokens around and the two pairs with a neighbour.
         For other text fields they also include the other pairs and the triples within the same five tokens. Numeric
-        and array fields are taken at the token itself.
+        and array fields are taken at the token itself. "attributes" means no templates: the tokens are feature dicts
+        or lists of attribute names, which become features as they are. Texts such as ``"U01:%x[-1,0]/%x[0,1]"`` are
+        templates of CRF++ and Wapiti, see :meth:`from_file`.
     token_features : "auto", None, list or dict, default="auto"
         Functions of the value of a field. Templates refer to them by name; a function that no template uses is taken
-        at offset 0. An element of a list is the name of a function (see Notes), a callable, or a pair of a field and a
-        function; without a field, the function applies to the first text field. A token feature is named after its
-        function, ``"shape"``, or ``"shape(pos)"`` if the element is a pair. A dict ``{name: element}`` gives other
-        names. A function is called once for every distinct value and returns a text, a number, a bool, or None for no
-        attribute. "auto" means no functions if templates are given or if there is no text. Otherwise it means
-        ``"lower"``, ``"shape"`` and affixes, without functions that change no value and without names that are fields;
-        the shape is then used in the same templates as the text.
+        at offset 0. An element of a list is the name of a function (see Notes), a callable, the result of
+        :func:`phrases`, or a pair of a field and one of these; without a field, the function applies to the first text
+        field. A token feature is named after its function, ``"shape"``, or ``"shape(pos)"`` if the element is a pair. A
+        dict ``{name: element}`` gives other names. A function is called once for every distinct value and returns a
+        text, a number, a bool, or None for no attribute. "auto" means no functions if templates are given or if there
+        is no text. Otherwise it means ``"lower"``, ``"shape"`` and affixes, without functions that change no value and
+        without names that are fields; the shape is then used in the same templates as the text.
+    fields : sequence of str or None, default=None
+        Names for the columns of tuples and rows, or for the one column of plain texts or numbers. Templates use them
+        instead of the default names. For dicts and batches: the keys to read, in this order. With
+        ``templates="attributes"``: the keys of the dicts to keep as raw columns, of which other transformers make
+        features.
+    min_count : int, default=1
+        Attributes that occur in fewer training tokens are dropped.
     affixes : int or None, default=None
         Adds the functions ``prefix1``, ``suffix1`` and so on, up to this number of characters, of the first text field.
         None means 5 if "auto" chooses the functions, and 0 otherwise. Languages with long endings, such as Turkish,
         benefit from more (10).
-    fields : sequence of str or None, default=None
-        Names for the columns of tuples and rows, or for the one column of plain texts or numbers. Templates use them
-        instead of the default names. For dicts and batches: the keys to read, in this order.
-    padding : {"mark", "drop"}, default="mark"
-        Treatment of offsets outside the sequence. "mark": the values are ``__BOS__`` and ``__EOS__``. "drop": templates
-        that reach outside make no attribute; the first token has the attribute ``__BOS__``, the last ``__EOS__``, as in
-        CRFsuite.
-    min_count : int, default=1
-        Attributes that occur in fewer training tokens are dropped.
-    bias : bool, default=False
-        Whether every token has the attribute ``bias``.
     n_features : int or None, default=None
         If a number, attributes are hashed to this many features and no vocabulary is learned. Attributes that did not
         occur in training then become features, too, and memory does not grow with the data. See Notes.
+    bias : bool, default=False
+        Whether every token has the attribute ``bias``.
+    padding : {"mark", "drop", "crf++", "wapiti"}, default="mark"
+        Treatment of offsets outside the sequence. "mark": the values are ``__BOS__`` and ``__EOS__``. "drop": templates
+        that reach outside make no attribute; the first token has the attribute ``__BOS__``, the last ``__EOS__``, as in
+        CRFsuite. With templates of CRF++ and Wapiti: "crf++" for ``_B-1``, ``_B+1`` and so on, "wapiti" for ``_x-1``,
+        ``_x+1``; "mark" is Wapiti's way if some template begins with ``*``, ``u`` or ``b``, and CRF++'s otherwise.
 
     Attributes
     ----------
@@ -163,7 +164,8 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
 
     See Also
     --------
-    TokenTransformer : Apply any scikit-learn transformer to each token of numeric sequences.
+    phrases : A token function that marks tokens inside phrases of a list.
+    SegmentFeatureExtractor : Features of segments from features of tokens.
 
     Notes
     -----
@@ -184,8 +186,7 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
     ``vector[-1][0]`` .. at the offset -1, after all others. Their values are kept as float32 in one array of shape
     (n_tokens, d), which takes a fraction of the memory and time of sparse features. Outside the sequence, and where a
     token has None for an array, they are 0. Such a field must be the only one in its template, cannot have token
-    features, and is not among the raw token columns of the batch. To scale embeddings, put `TokenTransformer` after an
-    extractor of the embeddings, and an extractor of the texts after both; see the last example.
+    features, and is not among the raw token columns of the batch.
 
     Names are unique. If several values are joined, each "|" and each backslash within a value is preceded by a
     backslash. If the given batch already has a feature of the same name, the new one gets a number, as in
@@ -215,12 +216,9 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
     >>> SequenceFeatureExtractor(n_features=2**18).transform([["In", "the", "end"]])
     SequenceBatch(1 sequences, 3 tokens, 262144 features)
 
-    Embeddings next to texts, unscaled and scaled:
+    Embeddings next to texts:
 
     >>> import numpy as np
-    >>> from sklearn.pipeline import make_pipeline
-    >>> from sklearn.preprocessing import StandardScaler
-    >>> from sklearn_hocrf.feature_extraction import TokenTransformer
     >>> vector = {"In": np.float32([0.5, 1]), "March": np.float32([-1.5, 2])}
     >>> X = [
     ...     [{"w": "In", "vector": vector["In"]}, {"w": "March", "vector": vector["March"]}]
@@ -228,13 +226,19 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
     >>> extractor = SequenceFeatureExtractor([("vector", 0), ("w", 0)]).fit(X)
     >>> extractor.get_feature_names_out().tolist()
     ['w[0]=In', 'w[0]=March', 'vector[0]', 'vector[1]']
-    >>> scaled = make_pipeline(
-    ...     SequenceFeatureExtractor([("vector", 0)]),
-    ...     TokenTransformer(StandardScaler()),
-    ...     SequenceFeatureExtractor([("w", 0)]),
-    ... )
-    >>> scaled.fit_transform(X).toarray().tolist()
-    [[1.0, -1.0, 1.0, 0.0], [-1.0, 1.0, 0.0, 1.0]]
+
+    Feature dicts as they are, with raw columns for the text of segments:
+
+    >>> from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor
+    >>> X = [[{"w": "J.", "title": True}, {"w": "Ye"}, {"w": "1992", "digits": 4}]]
+    >>> batch = SequenceFeatureExtractor("attributes", fields=["w"]).fit_transform(X)
+    >>> list(batch.feature_names)
+    ['digits', 'title', 'w:1992', 'w:J.', 'w:Ye']
+    >>> extractor = SegmentFeatureExtractor(bag="digits", begin="w:", identity="w")
+    >>> extractor.fit(
+    ...     batch, [["author", "author", "date"]]
+    ... ).get_feature_names_out().tolist()
+    ['digits', 'begin:w:1992', 'begin:w:J.', 'begin:w:Ye', 'identity=1992', 'identity=J. Ye']
     """
 
     __module__ = "sklearn_hocrf.feature_extraction"  # where users import it from: files of models name this place
@@ -244,34 +248,115 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
     _parameter_constraints = {
         "templates": "no_validation",
         "token_features": "no_validation",
-        "affixes": [Interval(Integral, 0, None, closed="left"), None],
         "fields": "no_validation",
-        "padding": [StrOptions({"mark", "drop"})],
         "min_count": [Interval(Integral, 1, None, closed="left")],
-        "bias": ["boolean"],
+        "affixes": [Interval(Integral, 0, None, closed="left"), None],
         "n_features": [Interval(Integral, 1, 2**31 - 1, closed="both"), None],
+        "bias": ["boolean"],
+        "padding": [StrOptions({"mark", "drop", *STYLES})],
     }
 
     def __init__(
         self,
-        templates: Iterable[Any] | None = None,
+        templates: Iterable[Any] | str | None = None,
         token_features: Any = "auto",
         *,
-        affixes: int | None = None,
         fields: Sequence[str] | None = None,
-        padding: str = "mark",
         min_count: int = 1,
-        bias: bool = False,
+        affixes: int | None = None,
         n_features: int | None = None,
+        bias: bool = False,
+        padding: str = "mark",
     ) -> None:
         self.templates = templates
         self.token_features = token_features
-        self.affixes = affixes
         self.fields = fields
-        self.padding = padding
         self.min_count = min_count
-        self.bias = bias
+        self.affixes = affixes
         self.n_features = n_features
+        self.bias = bias
+        self.padding = padding
+
+    @classmethod
+    def from_file(
+        cls,
+        path: str | PathLike[str],
+        *,
+        fields: Sequence[str] | None = None,
+        min_count: int = 1,
+        style: str = "auto",
+    ) -> Self:
+        """Return an extractor with the templates of a file of CRF++ or Wapiti.
+
+        A template is a text with macros: ``%x[-1,0]`` stands for the first column of the token before, so that
+        ``U01:%x[-1,0]/%x[0,1]`` gives ``U01:the/NN``; ``%X`` makes the text lower-case. Equal texts are one feature,
+        whichever template they come from: in these programs, and so here, identifiers such as ``U01:`` tell templates
+        apart, and templates without one make features that hold at any of their places. The first letter of a template
+        says with what its features are paired: ``U`` with labels, ``B`` with pairs of labels, ``*`` with both; in
+        either case. ``B`` or ``*`` alone are the pairs of labels themselves.
+
+        Parameters
+        ----------
+        path : str or path-like
+            A text file in UTF-8. Lines that are empty or begin with ``#`` are skipped, and so are spaces and tabs
+            around a template.
+        fields : sequence of str or None, default=None
+            The columns of the tokens, as for the class. None means those of tuples and lists in their order, the keys
+            of dicts in the order of their first appearance, as :func:`~sklearn_hocrf.datasets.load_conll` returns them,
+            or the one column of plain texts.
+        min_count : int, default=1
+            Features of fewer training tokens than this are left out.
+        style : {"auto", "crf++", "wapiti"}, default="auto"
+            What stands for places outside the sequence: ``_B-1``, ``_B+1`` and so on in CRF++, ``_x-1``, ``_x+1`` in
+            Wapiti. "auto" is Wapiti's style if some template begins with ``*``, ``u`` or ``b``.
+
+        Returns
+        -------
+        extractor : SequenceFeatureExtractor
+            Its attributes ``max_order`` and ``feature_order`` are the parameters of a
+            :class:`~sklearn_hocrf.HighOrderCRF` with the pairs of labels that the file asks for. Its tokens are texts
+            in columns, of any form.
+
+        Raises
+        ------
+        ValueError
+            For a line that is not a template, or that has one of Wapiti's tests, ``%t`` and ``%m``; the message names
+            the file and the line. For bytes that are not UTF-8 it names their line and their place in the file.
+        OSError
+            If the file cannot be read.
+
+        Examples
+        --------
+        >>> from pathlib import Path
+        >>> from tempfile import TemporaryDirectory
+        >>> from sklearn_hocrf import HighOrderCRF, make_pipeline
+        >>> from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
+        >>> with TemporaryDirectory() as folder:
+        ...     path = Path(folder, "template")
+        ...     _ = path.write_text("U00:%x[0,0]\\nU01:%x[-1,0]/%x[0,1]\\n\\nB\\n")
+        ...     features = SequenceFeatureExtractor.from_file(path)
+        >>> features.max_order, features.feature_order
+        (1, 0)
+        >>> X, y = [[("He", "PRP"), ("runs", "VBZ")]], [["B-NP", "B-VP"]]
+        >>> crf = HighOrderCRF(features.max_order, feature_order=features.feature_order)
+        >>> make_pipeline(features, crf).fit(X, y)[0].get_feature_names_out().tolist()
+        ['U00:He', 'U00:runs', 'U01:He/VBZ', 'U01:_B-1/PRP']
+        """
+        padding = "mark" if style == "auto" else style
+        return cls(read_lines(path, style), fields=fields, min_count=min_count, padding=padding)
+
+    @property
+    def max_order(self) -> int:
+        """The highest order of label patterns that templates of CRF++ or Wapiti ask for: 1 for pairs, else 0."""
+        return self._strings().max_order
+
+    @property
+    def feature_order(self) -> int | dict[str, Any]:
+        """The orders of the label patterns that are paired with the features of templates of CRF++ or Wapiti.
+
+        By the first letter of the features' names: the value of `feature_order` of the estimators.
+        """
+        return self._strings().feature_order
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn the attributes of training sequences.
@@ -317,8 +402,8 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
         -------
         batch : SequenceBatch of shape (n_sequences, n_features_out_)
         """
-        table, attributes = self._learn(X)
-        return self._to_batch(X, table, self._rows(table.offsets, attributes))
+        table, rows = self._learn(X)
+        return self._to_batch(X, table, rows)
 
     def transform(self, X: Any) -> SequenceBatch:
         """Return the features of sequences; attributes that were not seen in training are ignored, unless hashed.
@@ -349,12 +434,8 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
             return clone(self).fit_transform(X)
         if not hasattr(self, "templates_"):
             check_is_fitted(self, "templates_")  # says so; it takes longer than all else for a few tokens
-        table = self._like_fitted(X, read_tokens(X, _check_fields(self.fields)))
-        rows = self._rows_of_texts(table)
-        if rows is None:
-            attributes = self._attributes(table.offsets, self._with_token_features(table.columns), learn=False)
-            rows = self._rows(table.offsets, attributes)
-        return self._to_batch(X, table, rows)
+        table = self._like_fitted(X, self._read(X))
+        return self._to_batch(X, table, self._rows_of(table))
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -363,51 +444,53 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
         tags.requires_fit = self.n_features is None
         return tags
 
+    # --- learning -----------------------------------------------------------------------------------------------------
+
     @fit_context(prefer_skip_nested_validation=True)
     @fit_task
     def _learn(self, X):
-        """Set the fitted attributes; return the columns of the tokens and their attributes."""
-        self._check_hashing()
-        table = read_tokens(X, _check_fields(self.fields))
+        """Set the fitted attributes; return the columns of the tokens and the rows of their attributes."""
+        self._check_parameters()
+        table = self._read(X)
         complete = complete_fields(table.columns, table.columns)
         self._read_form(table.kind, table.columns, InputFeatures.of(X), complete)
-        columns = self._with_token_features(table.columns)
-        self._vocabularies = TemplateVocabularies.of([] if self.n_features is not None else self._sparse, columns)
-        attributes = self._attributes(table.offsets, columns, learn=True)
+        if self._has_names():
+            self._vocabularies, rows = NamedAttributes.learn(self._named(table), self.min_count)
+        else:
+            columns = self._with_token_features(table.columns, table.offsets)
+            self._vocabularies = TemplateVocabularies.of([] if self.n_features is not None else self._sparse, columns)
+            rows = self._rows(table.offsets, self._attributes(table.offsets, columns, learn=True))
         self._name_features()
-        return table, attributes
+        return table, rows
 
     @fit_context(prefer_skip_nested_validation=True)
     def _count_partition(self, X, y) -> TokenCounts:
         """Return the counts of sequences."""
-        self._check_hashing()
-        table = read_tokens(X, _check_fields(self.fields))
+        self._check_parameters()
+        table = self._read(X)
         if table.kind == "empty":
             return TokenCounts(None)
+        form = InputFeatures.of(X), table.kind, without_tokens(table.columns)
+        complete = complete_fields(table.columns, table.columns)
+        if self._has_names():
+            return TokenCounts(*form, complete, named=AttributeCounts.of(self._named(table)))
         columns = table.columns
         if table.kind == "dict":  # tokens of other parts may have these keys
             columns = {**columns, **self._missing(columns, table.offsets)}
         counting = copy(self)
         counting.min_count = 1
-        counting._plan(columns, of_all=True)
-        derived = counting._with_token_features(columns)
-        counting._vocabularies = TemplateVocabularies.of(
-            [] if self.n_features is not None else counting._sparse, derived
-        )
-        n_of = []
-        if self.n_features is None:
-            numbers = counting._attributes(table.offsets, derived, learn=True)
-            for vocabulary, (number, _) in zip(counting._vocabularies.all, numbers, strict=False):
-                n_of.append(np.bincount(number + 1, minlength=len(vocabulary) + 1)[1:])
-        return TokenCounts(
-            InputFeatures.of(X),
-            table.kind,
-            without_tokens(table.columns),
-            complete_fields(table.columns, table.columns),
-            {name: field for name, (field, _) in counting.token_features_.items()},
-            counting._vocabularies,
-            n_of,
-        )
+        counting._set_plan(columns, of_all=True)
+        functions = {name: field for name, (field, _) in counting.token_features_.items()}
+        if self.n_features is not None:
+            return TokenCounts(*form, complete, functions)
+        derived = counting._with_token_features(columns, table.offsets)
+        vocabularies = counting._vocabularies = TemplateVocabularies.of(counting._sparse, derived)
+        numbers = counting._attributes(table.offsets, derived, learn=True)
+        n_of = [
+            np.bincount(number + 1, minlength=len(own) + 1)[1:]
+            for own, (number, _) in zip(vocabularies.all, numbers, strict=False)
+        ]
+        return TokenCounts(*form, complete, functions, vocabularies, n_of)
 
     def _missing(self, columns, offsets) -> dict:
         """Return empty columns for the fields that parameters name but ``columns`` lack."""
@@ -425,8 +508,12 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
     @fit_context(prefer_skip_nested_validation=True)
     def _finish(self, counts):
         """Set the fitted attributes."""
-        self._check_hashing()
+        self._check_parameters()
         self._read_form(counts.kind, counts.columns, counts.input, counts.complete)
+        if counts.named is not None:
+            self._vocabularies = NamedAttributes.of_counts(counts.named, self.min_count)
+            self._name_features()
+            return
         for name, (field, _) in self.token_features_.items():
             if counts.functions.get(name) != field:
                 raise self._lacks_counts(f"the token feature {name!r} of {field!r}")
@@ -445,11 +532,50 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
             f"token_features with their fields; the tokens have {short(self.fields_)}"
         )
 
-    def _check_hashing(self):
+    def _check_parameters(self):
+        """Raise if parameters exclude each other."""
         if isinstance(self.n_features, bool):
             raise ValueError(f"n_features must be an integer >= 1 or None, got {self.n_features!r}")
         if self.n_features is not None and self.min_count > 1:
             raise ValueError(f"min_count={self.min_count} needs a vocabulary, but n_features uses none")
+        if isinstance(self.templates, str) and self.templates != "attributes":
+            raise TypeError(
+                "templates must be an iterable of tuples of (field, offset) pairs, 'attributes' or None, got "
+                f"{short(self.templates)}"
+            )
+        is_string = are_strings(self.templates)
+        if self.padding in STYLES and not is_string:
+            raise ValueError(f"padding={self.padding!r} is for templates of CRF++ and Wapiti")
+        if self._has_names():
+            has_no_functions = self.token_features is None or self.token_features == "auto"
+            given = {
+                "token_features": not has_no_functions,
+                "affixes": self.affixes,
+                "n_features": self.n_features,
+                "bias": self.bias,
+                "padding": self.padding not in (("mark", *STYLES) if is_string else ("mark",)),
+            }
+            for name in (name for name, is_given in given.items() if is_given):
+                what = "templates of CRF++ and Wapiti have" if is_string else "templates='attributes' has"
+                raise ValueError(f"{name}={short(getattr(self, name))} is not possible here: {what} no use for it")
+
+    def _has_names(self) -> bool:
+        """Return whether tokens have attributes by name, not by the fields of templates."""
+        return isinstance(self.templates, str) or are_strings(self.templates)
+
+    def _strings(self) -> StringTemplates:
+        """Return the templates of CRF++ or Wapiti, compiled."""
+        if not are_strings(self.templates):
+            raise AttributeError("only templates of CRF++ and Wapiti say with which pairs of labels they go")
+        return StringTemplates(self.templates, self.padding)
+
+    def _read(self, X) -> TokenTable:
+        fields = _check_fields(self.fields)
+        return read_attribute_tokens(X, fields) if isinstance(self.templates, str) else read_tokens(X, fields)
+
+    def _named(self, table) -> list:
+        """Return the tokens of a table as feature dicts or lists of names."""
+        return self._strings().attributes(table) if table.attributes is None else table.attributes
 
     def _read_form(self, kind, columns, features, complete):
         """Set the attributes that describe tokens, from training columns and the fields that every token has."""
@@ -462,57 +588,28 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
         self._kind = kind
         self._text_fields = {field for field, column in columns.items() if is_text(column)}
         self._input = features
-        self._plan(columns)
-        used = {field for template in self.templates_ for field, _ in template}
-        used |= {field for field, _ in self.token_features_.values()}
+        used = self._set_plan(columns)
         self.complete_fields_ = [field for field in self.fields_ if field in used and field in complete]
 
-    def _plan(self, columns, of_all=False):
-        """Set ``templates_`` and ``token_features_`` from the parameters and the training columns.
+    def _set_plan(self, columns, of_all=False) -> Collection:
+        """Set ``templates_`` and ``token_features_`` from the parameters and the training columns; return the fields.
 
         With ``of_all`` the columns are from a part of the data: functions that change none of its texts may change
         texts of other parts.
         """
-        first_text = next((field for field, column in columns.items() if is_text(column)), None)
-        templates = _default_templates(columns) if self.templates is None else check_templates(self.templates)
-        is_auto = isinstance(self.token_features, str) and self.token_features == "auto"
-        if is_auto and self.templates is None and first_text is not None:
-            functions = ["lower", *affix_names(DEFAULT_AFFIXES if self.affixes is None else self.affixes), "shape"]
-            functions = [name for name in functions if name not in columns]
-            if not of_all and self.n_features is None:  # with hashing, nothing may depend on the texts
-                texts = columns[first_text].values.tolist()
-                functions = [name for name in functions if _changes_any(token_function(name), texts)]
-            templates += _main_templates("shape") if "shape" in functions else []
-            self.token_features_ = named_functions(functions, first_text)
-        else:
-            given = () if is_auto or self.token_features is None else self.token_features
-            affixes = [name for name in affix_names(self.affixes or 0) if name not in columns]
-            if affixes and first_text is None:
-                raise ValueError(f"affixes={self.affixes}, but no field of the tokens holds text")
-            self.token_features_ = named_functions(affixes, first_text) | named_functions(given, first_text)
-        for name, (_, function) in self.token_features_.items():
-            warn_if_local(function, f"token_features: {name!r}")
-        for name, (field, _) in self.token_features_.items():
-            if field not in columns:
-                raise ValueError(f"token_features: {name!r} is for the field {field!r}; {self._known_fields()}")
-            if isinstance(columns[field], ArrayColumn):
-                raise ValueError(f"token_features: {name!r} is for the field {field!r}, which holds arrays")
-            if name in columns:
-                raise ValueError(f"token_features: {name!r} is the name of a field of the tokens; choose another name")
-        for template in templates:
-            for field, _ in template:
-                if field not in columns and field not in self.token_features_:
-                    hint = f"; put it into token_features=[{field!r}]" if is_token_function(field) else ""
-                    raise ValueError(
-                        f"the template {template!r} names the field {field!r}; {self._known_fields()}{hint}"
-                    )
-        arrays = {f: column.values.shape[1] for f, column in columns.items() if isinstance(column, ArrayColumn)}
-        for template in templates:
-            if len(template) > 1 and any(field in arrays for field, _ in template):
-                raise ValueError(f"the template {template!r} joins a field of arrays with others; use it separately")
-        self._array_widths = arrays
-        used = {field for template in templates for field, _ in template}
-        self.templates_ = templates + [((name, 0),) for name in self.token_features_ if name not in used]
+        plan, used = Plan([], {}, {}), list(columns)
+        if are_strings(self.templates):
+            strings = self._strings()
+            plan, used = plan._replace(templates=[line.text for line in strings.lines]), used[: strings.n_columns]
+        elif not self._has_names():
+            is_fixed = of_all or self.n_features is not None  # with hashing, nothing may depend on the texts
+            plan = plan_of(self.templates, self.token_features, self.affixes, columns, is_fixed=is_fixed)
+            used = [field for template in plan.templates for field, _ in template]
+            used += [field for field, _ in plan.functions.values()]
+        self.templates_, self.token_features_, self._array_widths = plan
+        return used
+
+    # --- features -----------------------------------------------------------------------------------------------------
 
     @property
     def _sparse(self):
@@ -526,10 +623,6 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
         return ArrayTemplates(
             [pairs[0] for pairs in self.templates_ if pairs[0][0] in widths] if widths else [], widths
         )
-
-    def _known_fields(self):
-        features = short(list(self.token_features_))
-        return f"the tokens have the fields {short(self.fields_)} and the token features {features}"
 
     def _like_fitted(self, X, table) -> TokenTable:
         """Return the table with exactly the fields of `fit`."""
@@ -555,12 +648,22 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
         check_complete(table.columns, table.offsets, self.complete_fields_, table.absent | set(lacking))
         return table
 
-    def _with_token_features(self, columns):
+    def _with_token_features(self, columns, offsets):
         derived = {
             name: apply_function(as_function(function), columns[field], name)
             for name, (field, function) in self.token_features_.items()
+            if not isinstance(function, Phrases)
         }
-        return {**columns, **derived}
+        return {**self._with_phrases(columns, offsets), **derived}
+
+    def _with_phrases(self, columns, offsets):
+        """Return the columns and the marks of phrases, which depend on neighbouring tokens."""
+        marks = {
+            name: function.column(columns[field], offsets, name)
+            for name, (field, function) in self.token_features_.items()
+            if isinstance(function, Phrases)
+        }
+        return columns | marks
 
     def _attributes(self, offsets, columns, learn):
         """Return, for each template and each attribute outside the templates, the numbers and values of the tokens.
@@ -617,14 +720,26 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
             self._feature_names = FeatureNames([ConstantNames(self._input.feature_names), *new])
         self.n_features_out_ = len(self._feature_names)
 
+    def _rows_of(self, table) -> tuple:
+        """Return the attributes of later tokens as CSR arrays."""
+        if self._has_names():
+            return self._vocabularies.rows(self._named(table))
+        rows = self._rows_of_texts(table)
+        if rows is None:
+            columns = self._with_token_features(table.columns, table.offsets)
+            rows = self._rows(table.offsets, self._attributes(table.offsets, columns, learn=False))
+        return rows
+
     def _rows_of_texts(self, table) -> tuple | None:
         """Return what :meth:`_rows` does where all fields hold text, by kernels; else None."""
         if self.n_features is not None or not len(self._vocabularies.all):
             return None
-        compiled = self._vocabularies.compiled(self.token_features_)
+        functions = {n: pair for n, pair in self.token_features_.items() if not isinstance(pair[1], Phrases)}
+        compiled = self._vocabularies.compiled(functions)
         if compiled is None:
             return None
-        rows = compiled.attributes(table.columns, table.offsets, self.padding == "mark", bool(self.bias))
+        columns = self._with_phrases(table.columns, table.offsets)
+        rows = compiled.attributes(columns, table.offsets, self.padding == "mark", bool(self.bias))
         return None if rows is None else (*rows, None)
 
     def _rows(self, offsets, attributes) -> tuple:
@@ -700,33 +815,6 @@ def _check_fields(fields):
     if not fields or len(set(fields)) < len(fields):
         raise ValueError(f"fields must be different names, at least one, got {fields!r}")
     return fields
-
-
-def _changes_any(function, texts):
-    return any(function(text) != text for text in texts)
-
-
-def _default_templates(columns):
-    """Return the templates for ``templates=None``: for texts, the templates of CRFsuite's chunking example."""
-    templates = []
-    texts = [field for field, column in columns.items() if is_text(column)]
-    for field in columns:
-        if field not in texts:
-            templates.append(((field, 0),))
-        elif field == texts[0]:
-            templates += _main_templates(field)
-        else:
-            templates += _ngrams(field, 1) + _ngrams(field, 2) + _ngrams(field, 3)
-    return templates
-
-
-def _main_templates(field):
-    return [*_ngrams(field, 1), ((field, -1), (field, 0)), ((field, 0), (field, 1))]
-
-
-def _ngrams(field, n):
-    """Return the templates of n neighbouring tokens within offsets -2 to 2."""
-    return [tuple((field, offset + i) for i in range(n)) for offset in range(-2, 4 - n)]
 
 
 def _multiply(parts):

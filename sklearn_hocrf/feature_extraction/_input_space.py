@@ -18,8 +18,8 @@ from ._templates import check_kind
 __all__ = ["TOKEN_FEATURES_FIRST", "InputSpace", "has_tokens", "kept_blocks", "text_field", "token_form"]
 
 TOKEN_FEATURES_FIRST = (
-    "put a SequenceDictVectorizer (dicts, lists of attribute names), a SequenceFeatureExtractor (texts, numbers) or "
-    "TokenTransformer (numbers) before it"
+    "put a SequenceFeatureExtractor before it (texts, numbers), with templates='attributes' for dicts and lists of "
+    "attribute names"
 )
 
 
@@ -141,7 +141,8 @@ def text_field(space: InputSpace, field, parameter) -> tuple:
     if not space.fields:
         raise ValueError(
             f"{parameter} needs the raw tokens, but this SequenceBatch has no raw token columns. For feature "
-            "dicts, SequenceDictVectorizer(columns=...) keeps them; for numbers, put a SequenceFeatureExtractor first"
+            "dicts, SequenceFeatureExtractor('attributes', fields=[...]) keeps them; for numbers, put a "
+            "SequenceFeatureExtractor first"
         )
     if field is True or field is None:
         return (next((field for field in space.fields if field in space.text_fields), space.fields[0]),)

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from sklearn.feature_extraction import FeatureHasher
 
 from .._data.arrays import freeze_indices, offsets_of
 from .._data.batch import SequenceBatch
@@ -22,7 +23,7 @@ from .._data.checks import short
 from .._data.segments import RowBlock, TokenBlock
 from .._data.texts import pack_texts, unpack_texts
 
-__all__ = ["ConstantNames", "FeatureNames", "InputFeatures", "escape", "names_of_blocks"]
+__all__ = ["ConstantNames", "FeatureNames", "HashedNames", "InputFeatures", "escape", "hash_names", "names_of_blocks"]
 
 
 def escape(text, marks) -> str:
@@ -79,6 +80,27 @@ class PrefixedNames:
     def names(self, chosen=slice(None)) -> np.ndarray:
         names = np.asarray(self.attribute_names)[self.attributes[chosen]]
         return self.prefix + names if self.prefix else names
+
+
+def hash_names(names, n_features) -> np.ndarray:
+    """Return a number in [0, n_features) for each name: scikit-learn's MurmurHash, without signs; int32."""
+    if len(names) == 0:  # scikit-learn's hasher raises an error for it
+        return np.empty(0, dtype=np.int32)
+    hasher = FeatureHasher(n_features, input_type="string", alternate_sign=False)
+    return hasher.transform([[name] for name in names]).indices.astype(np.int32)
+
+
+class HashedNames:
+    """Names of hashed features, as a part of ``FeatureNames``; the hashed attribute names are not stored."""
+
+    def __init__(self, n_features):
+        self._n_features = n_features
+
+    def __len__(self):
+        return self._n_features
+
+    def names(self, chosen=slice(None)) -> np.ndarray:
+        return np.array([f"hash[{number}]" for number in np.arange(self._n_features)[chosen]], dtype=object)
 
 
 class FeatureNames(Sequence):

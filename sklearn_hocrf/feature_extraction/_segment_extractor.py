@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral
 from typing import Any, NamedTuple, Self
@@ -23,7 +24,7 @@ from ._identity import IdentityRows, SegmentTexts
 from ._input_space import TOKEN_FEATURES_FIRST, InputSpace, has_tokens, kept_blocks, text_field, token_form
 from ._merging import merge_codes
 from ._names import names_of_blocks
-from ._segment_functions import FunctionRows, VectorRows, check_functions
+from ._segment_functions import FunctionRows, check_functions
 from ._tags import TAG_SCHEMES, check_tags
 from ._tries import TokenCodes
 
@@ -40,7 +41,7 @@ class SegmentCounts(NamedTuple):
     longest: int | None = None  # length of the longest segment
     token_codes: TokenCodes | None = None
     texts: SegmentTexts | None = None
-    of_functions: tuple = ()  # number of segments with each named value, by kind of function
+    of_functions: Counter | None = None  # number of segments with each named value; None without functions
     scheme: str | None = None  # in which y gives the segments; None where y is not needed
 
     def merged(self, other) -> SegmentCounts:
@@ -48,7 +49,7 @@ class SegmentCounts(NamedTuple):
         if self.space is None or other.space is None:
             return other if self.space is None else self
         space = self.space.merged(other.space)
-        for part in (self.space, other.space) if self.of_functions else ():
+        for part in () if self.of_functions is None else (self.space, other.space):
             if part.fields != space.fields or set(part.unknown) != set(space.unknown):
                 raise ValueError(
                     f"functions of segments get the fields {short(part.fields)} in one partition, but the whole has "
@@ -62,7 +63,7 @@ class SegmentCounts(NamedTuple):
             token_codes, codes = merge_codes(self.token_codes, other.token_codes)
             texts = self.texts.merged(other.texts, codes, token_codes.size)
             merged = merged._replace(token_codes=token_codes, texts=texts)
-        of_functions = tuple(left + right for left, right in zip(self.of_functions, other.of_functions, strict=True))
+        of_functions = None if self.of_functions is None else self.of_functions + other.of_functions
         return merged._replace(of_functions=of_functions)
 
 
@@ -110,20 +111,14 @@ class SegmentFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None): 
         Whether the text of a segment makes an indicator, ``identity=<text>``. Only texts of training segments get one.
         True means the first text field of the raw tokens, or the first field if there is no text field; None is the
         same as False.
-    vector_functions : callable or sequence of callables, default=()
+    functions : callable or sequence of callables, default=()
         ``function(tokens, starts, stops)`` is called once for each sequence, with the borders of all its candidate
         segments as arrays of shape (n_segments,), and returns an array of that shape, which is named after the
         function, or a dict of named arrays. Numbers and bools are real values, a text becomes an indicator
-        ``name=text``; None and masked entries add no feature. `tokens` is an array of shape (T,), of float64 (nan if
-        missing) or of texts (None if missing); tokens of several fields are a dict of such arrays. With ``cumsum`` and
-        similar operations, these functions take a fraction of the time of `functions`.
-    functions : callable or sequence of callables, default=()
-        ``function(tokens, start, stop)`` returns a dict of named values of the segment ``[start, stop)`` of a sequence.
-        A str becomes an indicator ``name=value``, a number or bool a real value; None adds no feature. Features that do
-        not occur in training segments are ignored. `tokens` are the raw tokens of the sequence: texts or numbers if
-        they have one column, otherwise tuples, or dicts if the columns have names. The functions are called for every
-        candidate segment, so they are by far the slowest kind of features: prefer `vector_functions`. Define functions
-        in an importable module: with lambdas, the fitted transformer cannot be pickled.
+        ``name=text``; None and masked entries add no feature. Features that do not occur in training segments are
+        ignored. `tokens` is an array of shape (T,), of float64 (nan if missing) or of texts (None if missing); tokens
+        of several fields are a dict of such arrays. ``cumsum`` and similar operations are much faster than loops.
+        Define functions in an importable module: with lambdas, the fitted transformer cannot be pickled.
     min_count : int, default=1
         Texts (`identity`) and features of functions that occur in fewer training segments are dropped.
     scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
@@ -183,7 +178,6 @@ class SegmentFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None): 
         "length": [StrOptions(set(LENGTH_KINDS)), tuple, list, None],
         "max_length": [Interval(Integral, 1, None, closed="left"), None],
         "identity": "no_validation",
-        "vector_functions": "no_validation",
         "functions": "no_validation",
         "min_count": [Interval(Integral, 1, None, closed="left")],
         "scheme": [StrOptions({"auto", *SCHEMES})],
@@ -201,7 +195,6 @@ class SegmentFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None): 
         length: str | tuple[str, ...] | None = None,
         max_length: int | None = None,
         identity: Any = False,
-        vector_functions: Callable | Sequence[Callable] = (),
         functions: Callable | Sequence[Callable] = (),
         min_count: int = 1,
         scheme: str = "auto",
@@ -215,7 +208,6 @@ class SegmentFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None): 
         self.length = length
         self.max_length = max_length
         self.identity = identity
-        self.vector_functions = vector_functions
         self.functions = functions
         self.min_count = min_count
         self.scheme = scheme
@@ -228,8 +220,7 @@ class SegmentFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None): 
         X : SequenceBatch, or list of sequences of tokens
             Raw tokens, as in :class:`SequenceFeatureExtractor`, have no token features, only texts and numbers for
             `identity` and `functions`. The same holds for feature dicts, lists of attribute names and numeric arrays,
-            unless they have passed through an :class:`SequenceDictVectorizer`, a :class:`SequenceFeatureExtractor` or
-            :class:`TokenTransformer`.
+            unless they have passed through a :class:`SequenceFeatureExtractor`.
         y : list of sequences, or None, default=None
             The training segments, in the format given by `scheme`. Only some features need them.
 
@@ -315,7 +306,7 @@ class SegmentFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None): 
     def _count(self, X, y, read) -> tuple[SegmentCounts, SequenceBatch]:
         """Return the counts of sequences, and their batch; ``read`` is the function that reads y."""
         kinds = _check_lengths(self.length)
-        functions = self._functions()
+        functions = check_functions(self.functions)
         if self.max_length is not None and not kinds:
             raise ValueError(
                 f'max_length={self.max_length} has no effect without length: did you mean length="capped"?'
@@ -323,12 +314,12 @@ class SegmentFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None): 
         tags = check_tags(self.tags, self.tag_scheme)
         space, batch = InputSpace.of(X)
         fields = () if self.identity is False or self.identity is None else text_field(space, self.identity, "identity")
-        if any(functions.values()):
+        if functions:
             text_field(space, True, "functions")
         token_blocks = self._token_blocks(space.features, tags)
         labels, longest, texts, token_codes, scheme = None, None, None, None, None
-        of_functions: tuple = ()
-        if fields or any(functions.values()) or (self._has_indicators() and self.max_length is None):
+        of_functions = None
+        if fields or functions or (self._has_indicators() and self.max_length is None):
             name = f"{type(self).__name__} with identity, functions or length indicators without max_length"
             targets = read(y, batch.lengths, name, scheme=self.scheme)
             segments, labels, scheme = targets.segments, targets.labels.tolist(), targets.scheme
@@ -337,20 +328,15 @@ class SegmentFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None): 
                 token_codes = TokenCodes.of(batch.columns, fields)
                 codes = token_codes.encode(batch.columns)
                 texts = SegmentTexts.of(codes, segments.start, segments.stop, token_codes.size)
-            where = list(batch.columns), batch.columns, batch.offsets, segments.start, segments.stop
-            of_functions = tuple(rows.counts(chosen, *where) for rows, chosen in functions.items() if chosen)
+            if functions:
+                where = list(batch.columns), batch.columns, batch.offsets, segments.start, segments.stop
+                of_functions = FunctionRows.counts(functions, *where)
         if self.bag is None:
             _warn_of_raw_tokens(X)
         counts = SegmentCounts(
             space, batch[:0], token_blocks, labels, longest, token_codes, texts, of_functions, scheme
         )
         return counts, batch
-
-    def _functions(self) -> dict:
-        return {
-            VectorRows: check_functions(self.vector_functions, "vector_functions"),
-            FunctionRows: check_functions(self.functions, "functions"),
-        }
 
     def _has_indicators(self) -> bool:
         return bool(set(_check_lengths(self.length)) - {"gamma"})
@@ -374,11 +360,11 @@ class SegmentFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None): 
         self._makers = []
         if counts.texts is not None:
             self._makers.append(IdentityRows(counts.texts, counts.token_codes, self.min_count))
-        used = [(rows, chosen) for rows, chosen in self._functions().items() if chosen]
-        for (rows, chosen), of_rows in zip(used, counts.of_functions, strict=True):
-            self._makers.append(rows.of_counts(chosen, space.fields, of_rows, self.min_count))
+        functions = check_functions(self.functions)
+        if functions:
+            self._makers.append(FunctionRows.of_counts(functions, space.fields, counts.of_functions, self.min_count))
         # the fields that features use
-        self._fields = space.fields if used else () if counts.token_codes is None else counts.token_codes.fields
+        self._fields = space.fields if functions else () if counts.token_codes is None else counts.token_codes.fields
         self._space, self._scheme = space, counts.scheme
         blocks = (*self._first_blocks(counts.batch), *self._blocks, *(RowBlock(maker, {}) for maker in self._makers))
         self._feature_names = names_of_blocks(blocks, space.features.attribute_names)

@@ -1,20 +1,35 @@
-"""Functions of the text of one token, named by strings.
+"""Token functions: functions of the text of one token, and phrases of lists.
 
-Those with names are written in ``tagger``, which may import nothing of this package. They are called once per distinct
-text, not once per token, so plain Python is fast enough. A function returns a str (one attribute per distinct value), a
-number (a real-valued attribute), a bool (an indicator) or None (no attribute).
+Those with names, and the search for phrases, are written in ``tagger``, which may import nothing of this package.
+Functions are called once per distinct text, not once per token, so plain Python is fast enough. They return a str (one
+attribute per distinct value), a number (a real-valued attribute), a bool (an indicator) or None (no attribute).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain, pairwise
+from typing import Any, overload
 
 import numpy as np
 
+from .._data.checks import short
+from .._data.columns import TokenColumn
+from .._data.texts import pack_texts, unpack_texts
 from .._validation import warn_user
-from ..tagger import FUNCTIONS, named_function
+from ..tagger import FUNCTIONS, longest_by_first, named_function, phrase_marks
+from ._columns import is_text, text_column
 
-__all__ = ["affix_names", "as_function", "is_token_function", "named_functions", "token_function", "warn_if_local"]
+__all__ = [
+    "Phrases",
+    "affix_names",
+    "as_function",
+    "is_token_function",
+    "named_functions",
+    "phrases",
+    "token_function",
+    "warn_if_local",
+]
 
 
 def affix_names(longest: int) -> list[str]:
@@ -43,6 +58,7 @@ def as_function(function: Callable | str) -> Callable:
 
 def warn_if_local(function, what) -> None:
     """Warn if a user-defined function cannot be pickled; ``what`` names the parameter that holds it."""
+    function = function.normalize if isinstance(function, Phrases) else function
     function = getattr(function, "func", function)  # of a functools.partial
     if "<" in getattr(function, "__qualname__", ""):  # <lambda>, <locals>
         warn_user(
@@ -85,4 +101,144 @@ def _field_and_function(spec, default_field):
         return field, function, function
     if not callable(function):
         raise TypeError(f"token_features: {function!r} must be a callable or the name of a token function")
-    return field, function, getattr(function, "__name__", type(function).__name__)
+    name = "phrases" if isinstance(function, Phrases) else getattr(function, "__name__", type(function).__name__)
+    return field, function, name
+
+
+class Phrases:
+    """A token function that marks the tokens inside phrases; :func:`phrases` makes it.
+
+    Parameters
+    ----------
+    words : iterable of tuple of str
+        The words of each phrase, normalised.
+    normalize : "casefold", callable or None
+        What is done to tokens before they are compared.
+    """
+
+    def __init__(self, words: Iterable[tuple[str, ...]], normalize: str | Callable[[str], str] | None):
+        self.words, self.normalize = dict.fromkeys(words), normalize  # a set that keeps the order
+        self._longest = longest_by_first(self.words)
+
+    def __call__(self, tokens: Iterable[str | None]) -> list[str | None]:
+        """Return the marks of the tokens of one sequence."""
+        normal = _normalizer(self.normalize)
+        return phrase_marks([None if token is None else normal(token) for token in tokens], self.words, self._longest)
+
+    def column(self, column: Any, offsets: np.ndarray, name: str) -> TokenColumn:
+        """Return the marks of a column of texts; ``name`` is that of the token feature."""
+        if not is_text(column):
+            raise ValueError(f"the token feature {name!r} marks phrases in texts, but its field holds numbers")
+        normal = _normalizer(self.normalize)
+        normalised = [*map(normal, column.values.tolist()), None]
+        words = [normalised[code] for code in column.codes.tolist()]
+        sequences = (words[start:stop] for start, stop in pairwise(offsets.tolist()))
+        return text_column(list(chain.from_iterable(phrase_marks(own, self.words, self._longest) for own in sequences)))
+
+    def __repr__(self) -> str:
+        options = "" if self.normalize == "casefold" else f", normalize={self.normalize!r}"
+        return f"phrases(<{len(self.words)} phrases>{options})"
+
+    def __deepcopy__(self, memo: dict) -> Phrases:
+        return self  # it never changes
+
+    def __getstate__(self) -> dict:
+        words = pack_texts(chain.from_iterable(self.words))
+        return {"words": words, "n_words": np.array(list(map(len, self.words)), np.int64), "normalize": self.normalize}
+
+    def __setstate__(self, state: dict) -> None:
+        texts = iter(unpack_texts(state["words"]))
+        words = [tuple(next(texts) for _ in range(n)) for n in state["n_words"].tolist()]
+        self.__init__(words, state["normalize"])  # type: ignore[misc]
+
+
+def _normalizer(normalize) -> Callable[[str], str]:
+    return str.casefold if isinstance(normalize, str) else normalize or str
+
+
+@overload
+def phrases(
+    lists: Mapping[str, Iterable[Any]], *, normalize: str | Callable[[str], str] | None = "casefold"
+) -> dict[str, Phrases]: ...
+
+
+@overload
+def phrases(lists: Iterable[Any], *, normalize: str | Callable[[str], str] | None = "casefold") -> Phrases: ...
+
+
+def phrases(lists: Any, *, normalize: str | Callable[[str], str] | None = "casefold") -> Phrases | dict[str, Phrases]:
+    """Make a token function that marks the tokens inside phrases of a list, such as names of cities or journals.
+
+    Its values are "B", "I" and "E" at the first, inner and last token of a phrase, "S" at a phrase of one token, and
+    None elsewhere. Of phrases that overlap, the one that begins first is marked, and of those that begin at the same
+    token the longest.
+
+    Parameters
+    ----------
+    lists : iterable of phrases, or mapping of str to such iterables
+        A phrase is a text, which is split at white space, or a list or tuple of tokens, for texts whose tokens are not
+        separated by white space. Lists of a mapping do not compete with each other.
+    normalize : "casefold", callable or None, default="casefold"
+        Applied to each distinct token and to each word of the phrases before they are compared; a callable gets and
+        returns a str. None means no change.
+
+    Returns
+    -------
+    function : token function, or dict of them
+        For `token_features` of a :class:`SequenceFeatureExtractor`; for a mapping, a dict with its keys. Called with
+        the tokens of one sequence, a function returns their marks.
+
+    Raises
+    ------
+    TypeError
+        If a list is not iterable, or if a phrase is not a text or a list of texts.
+    ValueError
+        If a phrase has no words, if a mapping is empty, or if `normalize` is another text.
+
+    See Also
+    --------
+    SegmentLogOddsEncoder : Learns from y how often a phrase was a segment.
+
+    Notes
+    -----
+    Nothing is learned from the tokens, and a token costs little more than reading it.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor, phrases
+    >>> city = phrases(["Oslo", "New York", "New York City"])
+    >>> city(["in", "new", "york", "and", "Oslo"])
+    [None, 'B', 'E', None, 'S']
+    >>> features = SequenceFeatureExtractor(
+    ...     [("w", 0), (("city", 0), ("city", 1))], token_features={"city": city}
+    ... )
+    >>> features.fit([["in", "new", "york", "and", "Oslo"]])
+    SequenceFeatureExtractor(templates=[('w', 0), (('city', 0), ('city', 1))],
+                             token_features={'city': phrases(<3 phrases>)})
+    >>> features.get_feature_names_out()[-2:].tolist()
+    ['city[0]|city[1]=B|E', 'city[0]|city[1]=S|__EOS__']
+    """
+    if not (normalize is None or normalize == "casefold" or callable(normalize)):
+        raise ValueError(f"normalize must be 'casefold', a function or None, got {short(normalize)}")
+    if not isinstance(lists, Mapping):
+        return Phrases(_words_of(lists, normalize, "phrases"), normalize)
+    if not lists:
+        raise ValueError("phrases is empty: give at least one list of phrases by its name")
+    return {name: Phrases(_words_of(own, normalize, f"phrases[{name!r}]"), normalize) for name, own in lists.items()}
+
+
+def _words_of(given, normalize, where) -> list[tuple[str, ...]]:
+    """Return the normalised words of each phrase of a list."""
+    if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
+        raise TypeError(f"{where} must be an iterable of phrases, got {given!r:.80}")
+    found: list[Sequence[str]] = []
+    for i, phrase in enumerate(given):
+        words = phrase.split() if isinstance(phrase, str) else phrase
+        if not isinstance(words, (list, tuple)) or not all(isinstance(word, str) for word in words):
+            raise TypeError(f"{where}[{i}] must be a text or a list of texts, got {short(phrase)}")
+        if not words:
+            raise ValueError(f"{where}[{i}] has no words")
+        found.append(words)
+    normal = _normalizer(normalize)
+    normal_of = {word: normal(word) for word in dict.fromkeys(chain.from_iterable(found))}
+    return [tuple(map(normal_of.__getitem__, words)) for words in found]

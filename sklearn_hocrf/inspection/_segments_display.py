@@ -134,7 +134,7 @@ class SegmentsDisplay(HtmlPage):
             As in the estimator's ``predict``.
         field : object, default=None
             Which field of a token that is a mapping, a list or a tuple is its text, or which column of a
-            :class:`~sklearn_hocrf.feature_extraction.SequenceBatch`; None means the first that is a string. Tokens
+            :class:`~sklearn_hocrf.SequenceBatch`; None means the first that is a string. Tokens
             without text show their position.
         separator : str, default=" "
             The text between tokens, "" for characters; ignored for a :class:`~sklearn_hocrf.text.TokenizedText`, which

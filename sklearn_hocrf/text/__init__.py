@@ -21,8 +21,7 @@ units, of which an emoji has two.
 User guide: docs/guide/recipes.md, also for spaCy, Hugging Face, Label Studio and CoNLL-U.
 """
 
-from ._alignment import spans_from_tags, tags_from_spans
-from ._conversion import convert_tags
+from ._alignment import convert_tags, spans_from_tags, tags_from_spans
 from ._tokens import TokenizedText, tokenize
 
 __all__ = ["TokenizedText", "convert_tags", "spans_from_tags", "tags_from_spans", "tokenize"]

@@ -1,4 +1,4 @@
-"""Conversion between spans of characters and labels of tokens."""
+"""Conversion between spans of characters and labels of tokens, and of tags between schemes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,11 @@ from .._data.segments import Segments
 from ..metrics import extract_segments
 from ._tokens import TokenizedText, check_tokenized, is_mark
 
-__all__ = ["spans_from_tags", "tags_from_spans"]
+__all__ = [
+    "convert_tags",
+    "spans_from_tags",
+    "tags_from_spans",
+]
 
 MISALIGNED = ("raise", "expand", "contract", "drop")
 Span = tuple[int, int, Any]
@@ -370,3 +374,50 @@ def _read_probability(probability: Any, segments: list[list]) -> list[list[float
         finite_numbers(given, len(found), f"probability[{n}] (sequence {n})", f"y[{n}] has {len(found)} segments")
         for n, (given, found) in enumerate(zip(numbers, segments, strict=True))
     ]
+
+
+def convert_tags(y: Iterable[Sequence[Any]], source: str, target: str) -> list[list]:
+    """Convert labels of tokens to another scheme of segments, or repair invalid tags.
+
+    Parameters
+    ----------
+    y : list of label sequences
+        The tags to convert.
+    source : {"bio", "bioes", "bilou", "bmes", "iob1", "runs"}
+        The scheme of `y`. Invalid tags, such as an I of "bio" after an O, begin a segment, as in conlleval: see
+        :func:`~sklearn_hocrf.metrics.extract_segments`.
+    target : {"bio", "bioes", "bilou", "bmes", "iob1", "runs", "segments"}
+        The scheme to return. It may be the scheme of `y`: then all valid tags are kept. With "runs", neighbouring
+        segments with the same label become one.
+
+    Returns
+    -------
+    y : list of lists
+        Labels in the scheme `target`; with "segments", lists of (start, stop, label) with a segment labelled "O" for
+        each token outside.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a scheme does not exist, or a label is not a tag; the message names sequence and position.
+
+    See Also
+    --------
+    tags_from_spans : Tags from spans of characters.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf.text import convert_tags
+    >>> convert_tags([["I-PER", "I-PER", "O", "I-LOC", "B-LOC"]], "bio", "bio")
+    [['B-PER', 'I-PER', 'O', 'B-LOC', 'B-LOC']]
+    >>> convert_tags([["B-PER", "I-PER", "O", "B-LOC"]], "bio", "bilou")
+    [['B-PER', 'L-PER', 'O', 'U-LOC']]
+    """
+    check_choice("source", source, [scheme for scheme in SCHEMES if scheme != "segments"])
+    check_choice("target", target, SCHEMES)
+    y = [list(labels) for labels in y]
+    segments = [
+        [segment for segment in of_sequence if segment[2] != OUTSIDE]
+        for of_sequence in extract_segments(y, scheme=source)
+    ]
+    return labels_of_segments(segments, [len(labels) for labels in y], target)

@@ -18,7 +18,7 @@ from sklearn.preprocessing import FunctionTransformer
 from threadpoolctl import threadpool_limits
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceDictVectorizer
+from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
 from sklearn_hocrf.metrics import extract_segments, segment_f1_score, token_accuracy_score
 
 TRAIN, TEST = ("cora_references", "ref.train"), ("cora_references", "ref.test")
@@ -61,14 +61,14 @@ def attributes_of_all(references, bias=False):
 
 def chain_features():
     """Return the transformer for the CRF, where each word is a segment."""
-    return make_pipeline(FunctionTransformer(attributes_of_all), SequenceDictVectorizer())
+    return make_pipeline(FunctionTransformer(attributes_of_all), SequenceFeatureExtractor("attributes"))
 
 
 def segment_features():
     """Return the transformer for the semi-CRF."""
     return make_pipeline(
         FunctionTransformer(attributes_of_all, kw_args={"bias": True}),
-        SequenceDictVectorizer(),
+        SequenceFeatureExtractor("attributes"),
         SegmentFeatureExtractor(bag=BAG, begin=WORDS, inside=WORDS),
     )
 

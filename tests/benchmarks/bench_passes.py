@@ -22,7 +22,7 @@ from threadpoolctl import threadpool_limits
 from sklearn_hocrf import HighOrderCRF
 from sklearn_hocrf._solvers import LBFGS, OWLQN, SolverReport
 from sklearn_hocrf._solvers._quasi_newton import LBFGSMemory
-from sklearn_hocrf.feature_extraction import read_templates
+from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 from sklearn_hocrf.metrics import segment_f1_score, sequence_accuracy_score, token_accuracy_score
 
 ZONES, REFERENCES = ("grobid_zones", "train.txt.gz"), ("anystyle_references", "core.txt.gz")
@@ -93,14 +93,17 @@ def zones(n):
     documents = [[[*row[:-1], ("I-" + row[-1]).replace("I-I-", "B-")] for row in rows] for rows in rows_of(ZONES)]
     random.Random(0).shuffle(documents)
     parts = documents[:n], documents[100 : 100 + n]
-    yield task_of(read_templates(data_file(ZONES[0], "segmentation.template")), parts, score, [1])
+    yield task_of(SequenceFeatureExtractor.from_file(data_file(ZONES[0], "segmentation.template")), parts, score, [1])
 
 
 def references(n):
     both = rows_of(REFERENCES, (REFERENCES[0], "gold.txt.gz"))
     chosen = list({tuple(row[0] for row in rows): rows for rows in both}.values())
     random.Random(0).shuffle(chosen)
-    templates, parts = read_templates(data_file(REFERENCES[0], "patterns.txt")), [chosen[1::2][:n], chosen[::2][:n]]
+    templates, parts = (
+        SequenceFeatureExtractor.from_file(data_file(REFERENCES[0], "patterns.txt")),
+        [chosen[1::2][:n], chosen[::2][:n]],
+    )
     task = task_of(templates, parts, sequence_accuracy_score, [3, 4] if n > 100 else [1], sigma_reg=2.0)
     with_l1 = {
         f"{name}, L1": HighOrderCRF(**model.get_params() | {"l1_reg": 0.3}) for name, model in task.models.items()

@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf.datasets import load_conll
-from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceDictVectorizer
+from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
 
 TRAIN, TEST = ("punctuation", "punc.tr"), ("punctuation", "punc.ts")
 MARKS = [",", ".", "?"]
@@ -60,14 +60,14 @@ def attributes_of_all(dialogues, bias=False):
 
 def chain_features():
     """Return the transformer for the CRF, where each word is a segment."""
-    return make_pipeline(FunctionTransformer(attributes_of_all), SequenceDictVectorizer())
+    return make_pipeline(FunctionTransformer(attributes_of_all), SequenceFeatureExtractor("attributes"))
 
 
 def segment_features():
     """Return the transformer for the semi-CRF."""
     return make_pipeline(
         FunctionTransformer(attributes_of_all, kw_args={"bias": True}),
-        SequenceDictVectorizer(),
+        SequenceFeatureExtractor("attributes"),
         SegmentFeatureExtractor(bag="w[", begin=("bias", *BORDER), inside=("bias", *BORDER)),
     )
 

@@ -24,16 +24,13 @@ import segment_oracle as so
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import FunctionTransformer
 
-from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, datasets, metrics
+from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, SequenceBatch, datasets, metrics
 from sklearn_hocrf.feature_extraction import (
-    PhraseFeatures,
     SegmentFeatureExtractor,
     SegmentLogOddsEncoder,
-    SequenceDictVectorizer,
     SequenceFeatureExtractor,
-    TokenTransformer,
+    phrases,
 )
 from sklearn_hocrf.model_selection import ConformalSequenceLabeler
 from sklearn_hocrf.training import SGD, predict_from_scores, sequence_log_likelihood
@@ -599,9 +596,10 @@ def test_parts(parts, reading, scheme):
 # --- features of segments -------------------------------------------------------------------------------------------
 
 
-def lengths_and_first(tokens, start, stop):
-    """Return values of a segment, as a function of users would."""
-    return {"n": stop - start, "first": tokens[start], "even": (stop - start) % 2 == 0, "none": None}
+def lengths_and_first(tokens, starts, stops):
+    """Return values of segments, as a function of users would."""
+    n = stops - starts
+    return {"n": n, "first": tokens[starts], "even": n % 2 == 0, "none": [None] * len(n)}
 
 
 def chosen(choice, name):
@@ -769,8 +767,7 @@ def text_blocks(settings, case, gold):
 
 
 def function_values(words, u, v):
-    values = lengths_and_first(words, u, v)
-    named = {"n": float(values["n"]), f"first={values['first']}": 1.0, "even": float(values["even"])}
+    named = {"n": float(v - u), f"first={words[u]}": 1.0, "even": float((v - u) % 2 == 0)}
     return {name: x for name, x in named.items() if x}
 
 
@@ -1011,19 +1008,16 @@ def table_of(tokens, names):
 
 
 def as_batch(arrays):
-    return TokenTransformer(FunctionTransformer()).fit_transform(arrays)
+    offsets = np.append(0, np.cumsum(list(map(len, arrays))))
+    return SequenceBatch.from_csr(sparse.csr_array(np.concatenate(arrays)), offsets)
 
 
 ROUTES = {  # how training and test tokens, and the estimator, look on another way
-    "vectorizer": lambda X, names, crf: (X, make_pipeline(SequenceDictVectorizer(), crf)),
+    "vectorizer": lambda X, names, crf: (X, make_pipeline(SequenceFeatureExtractor("attributes"), crf)),
     "arrays": lambda X, names, crf: (table_of(X, names), crf),
     "csr": lambda X, names, crf: ([sparse.csr_array(array) for array in table_of(X, names)], crf),
     "frames": lambda X, names, crf: ([pd.DataFrame(array, columns=names) for array in table_of(X, names)], crf),
     "batch": lambda X, names, crf: (as_batch(table_of(X, names)), crf),
-    "tokenwise": lambda X, names, crf: (
-        table_of(X, names),
-        make_pipeline(TokenTransformer(FunctionTransformer()), crf),
-    ),
     "shuffled": lambda X, names, crf: ([[dict(reversed(list(token.items()))) for token in s] for s in X], crf),
     "summed": lambda X, names, crf: ([[dict(plain.row_of(token)) for token in s] for s in X], crf),
     "jobs": lambda X, names, crf: (X, crf.set_params(n_jobs=2)),
@@ -1383,24 +1377,26 @@ def check_phrases(case):
         "batch": lambda text: (text, "N"),
     }[case.form]
     X = [[make(text) for text in s] for s in case.sequences]
-    field = 0 if case.form == "tuples" else None
     options = {"fields": ["w", "p"]} if case.form == "batch" else {}
     if case.form == "columns":
         X = [np.array(s, dtype=object) for s in X]
-    phrases = PhraseFeatures(lists, field=field, normalize=own, **options)
     names = {"texts": ["w"], "columns": ["w"], "tuples": [0, 1]}.get(case.form, ["w", "p"])
-    wrong = not lists or not all(words for found in split.values() for words in found)
-    taken = any(name in names for name in lists) and any(map(len, X))
+    has_texts = any(text is not None for s in case.sequences for text in s)
+    wrong = not all(words for found in split.values() for words in found) or not has_texts
+    wrong |= not lists or any(name in names for name in lists)
     with Unchanged(X, lists):
         try:
-            batch = phrases.fit_transform(X)
+            functions = {name: (names[0], function) for name, function in phrases(lists, normalize=own).items()}
+            extractor = SequenceFeatureExtractor([(name, 0) for name in lists], functions, **options)
+            batch = extractor.fit_transform(X)
         except DOCUMENTED as error:
-            require(wrong or any(name in names for name in lists), "good phrases were refused", str(error))
+            require(wrong, "good phrases were refused", str(error))
             return refusal(error)
-    require(not wrong and not taken, "what is no list of phrases was taken")
+    require(not wrong, "what is no list of phrases was taken")
+    table = pd.DataFrame(batch.toarray(), columns=extractor.get_feature_names_out())
     for name, found in split.items():
-        known, column = {tuple(map(normal, words)) for words in found}, batch.columns[name]
-        marks = [None if code < 0 else column.values[code] for code in column.codes.tolist()]
+        known = {tuple(map(normal, words)) for words in found}
+        columns = {mark: table[f"{name}[0]={mark}"] for mark in "BIES" if f"{name}[0]={mark}" in table}
         for n, s in enumerate(case.sequences):
             words, expected, t = [None if text is None else normal(text) for text in s], [], 0
             while t < len(s):
@@ -1408,8 +1404,9 @@ def check_phrases(case):
                 k = max(sizes, default=0)
                 expected += [None] if not k else ["S"] if k == 1 else ["B", *"I" * (k - 2), "E"]
                 t += max(k, 1)
-            own_marks = marks[batch.offsets[n] : batch.offsets[n + 1]]
-            require(own_marks == expected, "other marks", own_marks, expected, name)
+            places = range(batch.offsets[n], batch.offsets[n + 1])
+            marks = [next((mark for mark, column in columns.items() if column[t]), None) for t in places]
+            require(marks == expected, "other marks", marks, expected, name)
     return RIGHT
 
 

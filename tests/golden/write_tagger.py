@@ -38,7 +38,7 @@ def answers_of(model, tokens):
 
 def main():
     from sklearn_hocrf import HighOrderCRF, datasets, make_pipeline
-    from sklearn_hocrf.feature_extraction import PhraseFeatures, SequenceFeatureExtractor, TemplateVectorizer
+    from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor, phrases
     from sklearn_hocrf.tagger import export_tagger
 
     X, y = datasets.make_name_sentences(12, random_state=0)
@@ -47,11 +47,11 @@ def main():
     templates = [("w", -1), ("w", 0), ("n", 1), (("low", -1), ("n", 0), ("w", 1))]
     attributes = [[{"w": token["w"], "n": token["n"], "sub": {"x": ["a", "b"]}} for token in tokens] for tokens in rows]
     columns = [[[word, word[-1:]] for word in words] for words in X]
-    strings = TemplateVectorizer(["U1:%x[0,0]", "u:%X[-1,0]/%x[5,1]", "*:%x[ +1,1]%", "*"])
+    strings = SequenceFeatureExtractor(["U1:%x[0,0]", "u:%X[-1,0]/%x[5,1]", "*:%x[ +1,1]%", "*"])
     names = {"city": ["York", "new york", "KYOTO"], "company": [["York", "&", "Co"], "Berg"]}
     marks = [("w", 0), ("city", 0), ("company", -1), (("city", 0), ("company", 1))]
     models = {
-        "phrases": (make_pipeline(PhraseFeatures(names), SequenceFeatureExtractor(marks), HighOrderCRF(2)), X, y),
+        "phrases": (make_pipeline(SequenceFeatureExtractor(marks, phrases(names)), HighOrderCRF(2)), X, y),
         "names": (make_pipeline(SequenceFeatureExtractor(affixes=1), HighOrderCRF(constraints="bio")), X, y),
         "orders": (
             make_pipeline(

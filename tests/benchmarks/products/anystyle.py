@@ -15,7 +15,7 @@ import protocol
 from protocol import shuffled_folds
 
 from sklearn_hocrf import HighOrderCRF
-from sklearn_hocrf.feature_extraction import TemplateVectorizer, read_templates
+from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 
 FOLDER = "anystyle_references"
 FILES = [(FOLDER, "core.txt.gz"), (FOLDER, "gold.txt.gz"), (FOLDER, "patterns.txt")]
@@ -77,8 +77,8 @@ def main(arguments=None):
     if protocol.skipped(protocol.absent(*FILES)):
         return
     X, y = (data[:: 10 if options.quick else 1] for data in load())
-    own = read_templates(protocol.data_file(*FILES[2]), style="wapiti")
-    further = TemplateVectorizer([*own.templates, *MORE, *CONTEXT], style="wapiti")
+    own = SequenceFeatureExtractor.from_file(protocol.data_file(*FILES[2]), style="wapiti")
+    further = SequenceFeatureExtractor([*own.templates, *MORE, *CONTEXT], padding="wapiti")
     # one vocabulary for both folds: what a training part lacks has no weights
     batches = {"own": own.fit_transform(X), "context": further.fit_transform([context(one) for one in X])}
     folds, results = shuffled_folds(len(y), 2), {}

@@ -24,7 +24,7 @@ import protocol
 from protocol import Results, choose, print_table
 
 from sklearn_hocrf import HighOrderCRF
-from sklearn_hocrf.feature_extraction import read_templates
+from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 from sklearn_hocrf.metrics import randomization_test, segment_f1_score, token_accuracy_score
 
 FILES = [("grobid_zones", "train.txt.gz"), ("grobid_zones", "segmentation.template")]
@@ -103,7 +103,7 @@ def main(arguments=None):
     n = len(X) // 2
     train, test = np.arange(n), np.arange(n, len(X))
     print_histories(y, n)
-    patterns = read_templates(protocol.data_file(*FILES[1]))
+    patterns = SequenceFeatureExtractor.from_file(protocol.data_file(*FILES[1]))
     X = {"own": patterns.fit_transform(X)}
     limit = {"max_iter": min(options.max_iter, 30) if options.quick else options.max_iter, "n_jobs": options.n_jobs}
     models = {name: [("own", HighOrderCRF(**params | limit))] for name, params in MODELS.items()}

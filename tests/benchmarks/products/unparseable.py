@@ -22,7 +22,7 @@ import protocol
 import usaddress as program
 from protocol import Results, part
 
-from sklearn_hocrf.feature_extraction import SequenceDictVectorizer
+from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 
 TEXTS = ("usaddress", "unparseable.csv")
 
@@ -63,7 +63,7 @@ def main(arguments=None):
     with tempfile.TemporaryDirectory() as folder:
         program.fit_theirs(results, dicts, train, test, os.path.join(folder, "theirs"))
     table = [[program.PRODUCT, count(part(results.labels, test)), ""]]
-    X = {"own": SequenceDictVectorizer().fit_transform(dicts)}
+    X = {"own": SequenceFeatureExtractor("attributes").fit_transform(dicts)}
     for name in "order 1", "order 3":
         results = Results(y)
         results.fit(program.PLAIN[name], X, np.array(train), np.array(test), program.no_repeats)

@@ -25,7 +25,7 @@ from protocol import Results, part, shuffled_folds
 from sklearn.base import clone
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceDictVectorizer
+from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
 from sklearn_hocrf.tagger import Tagger, export_tagger
 
 FILE = ("usaddress", "train.jsonl.gz")
@@ -124,7 +124,10 @@ def main(arguments=None):
     y, dicts = [row["labels"] for row in rows], [row["features"] for row in rows]
     added = [[d | more(row["tokens"], t) for t, d in enumerate(row["features"])] for row in rows]
     # one vocabulary for all folds: the weights of what a training part lacks stay 0
-    X = {name: SequenceDictVectorizer().fit_transform(data) for name, data in {"own": dicts, "more": added}.items()}
+    X = {
+        name: SequenceFeatureExtractor("attributes").fit_transform(data)
+        for name, data in {"own": dicts, "more": added}.items()
+    }
     borders = SegmentFeatureExtractor(bag=(), begin=True, end=True, length="capped", max_length=10)
     X |= {f"{name}, segments": borders.fit_transform(batch) for name, batch in X.items()}
     fresh = []

@@ -1,0 +1,120 @@
+"""Attributes by name: those of feature dicts and lists of names, and those that templates of CRF++ and Wapiti make."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import NamedTuple
+
+import numpy as np
+
+from .._data.arrays import offsets_of
+from .._data.batch import SequenceBatch
+from .._validation._attributes import (
+    Vocabulary,
+    looks_like_rows,
+    read_attributes,
+    read_known_attributes,
+    sort_vocabulary,
+)
+from .._validation._inputs import input_form, without_series
+from .._validation._messages import refuse_non_sequence
+from ._columns import TokenTable, read_tokens
+from ._names import ConstantNames
+
+__all__ = ["AttributeCounts", "NamedAttributes", "read_attribute_tokens"]
+
+
+def read_attribute_tokens(X, fields) -> TokenTable:
+    """Return X, feature dicts or lists of names, as the tokens of a table with the columns of some keys of dicts."""
+    if isinstance(X, SequenceBatch):
+        raise TypeError("X is already a SequenceBatch; feature dicts or lists of attribute names are expected")
+    X = without_series(X)
+    if input_form(X) != "sequences" or looks_like_rows(X, default=False):
+        raise TypeError(
+            "X has rows of numbers, which are features as they are; templates='attributes' is for feature dicts and "
+            "lists of attribute names"
+        )
+    X = list(X)
+    for n, sequence in enumerate(X):
+        refuse_non_sequence(sequence, n)
+    offsets = offsets_of(list(map(len, X)))
+    table = TokenTable(offsets, {}, "attributes" if offsets[-1] else "empty")
+    if fields is not None and offsets[-1]:
+        table = read_tokens(X, fields)
+        if table.kind != "dict":
+            raise TypeError(f"fields={fields!r:.80} names keys of dicts, but the first token has another form")
+    return table._replace(attributes=X)
+
+
+class AttributeCounts(NamedTuple):
+    """The attributes of some training sequences."""
+
+    of_names: Counter  # number of tokens with each attribute
+    complete: tuple  # keys that every token has
+
+    @classmethod
+    def of(cls, X) -> AttributeCounts:
+        """Return the counts of feature dicts or lists of names."""
+        batch, vocabulary = sort_vocabulary(*_grown(X))
+        n_of = np.bincount(batch.indices, minlength=len(vocabulary)).tolist()
+        return cls(Counter(dict(zip(vocabulary, n_of, strict=True))), vocabulary.complete)
+
+    def merged(self, other) -> AttributeCounts:
+        """Return the sums of the counts of both."""
+        of_names = self.of_names.copy()
+        of_names.update(other.of_names)  # unlike +, which drops counts of 0
+        return AttributeCounts(of_names, tuple(key for key in self.complete if key in set(other.complete)))
+
+
+class NamedAttributes:
+    """The attributes of training sequences, sorted by name.   A part of ``FeatureNames``.
+
+    Parameters
+    ----------
+    names : ndarray of str, dtype object, or list of str
+    complete : tuple of str
+        Keys of feature dicts that every training token had.
+    """
+
+    def __init__(self, names, complete):
+        self.vocabulary = Vocabulary.of_names(list(names), complete)
+        self._names = ConstantNames(np.array([*names, None], dtype=object)[:-1])  # the None keeps it one-dimensional
+
+    @classmethod
+    def of_counts(cls, counts: AttributeCounts, min_count) -> NamedAttributes:
+        """Return the attributes that at least ``min_count`` tokens have; with 1, also those whose count is 0."""
+        names = (name for name, count in counts.of_names.items() if min_count == 1 or count >= min_count)
+        return cls(sorted(names), counts.complete)
+
+    @classmethod
+    def learn(cls, X, min_count) -> tuple[NamedAttributes, tuple]:
+        """Return the attributes of feature dicts or lists of names, and what :meth:`rows` returns for them."""
+        batch, vocabulary = sort_vocabulary(*_grown(X))
+        names = np.asarray(batch.attribute_names)
+        if min_count > 1:
+            kept = np.bincount(batch.indices, minlength=len(names)) >= min_count
+            batch = SequenceBatch.from_csr(batch.tocsr()[:, np.flatnonzero(kept)], batch.offsets)
+            names = names[kept]
+        return cls(names, vocabulary.complete), (batch.indptr, batch.indices, batch.values)
+
+    def rows(self, X) -> tuple:
+        """Return the attributes of tokens as CSR arrays, without those that were not seen in training."""
+        batch = read_known_attributes(X, self.vocabulary)
+        return batch.indptr, batch.indices, batch.values
+
+    def __len__(self):
+        return len(self.vocabulary)
+
+    def names(self, chosen=slice(None)) -> np.ndarray:
+        return self._names.names(chosen)
+
+    def __getstate__(self):
+        return {"names": self._names, "complete": list(self.vocabulary.complete)}
+
+    def __setstate__(self, state):
+        self.__init__(state["names"].names(), state["complete"])
+
+
+def _grown(X) -> tuple[SequenceBatch, Vocabulary]:
+    vocabulary = Vocabulary()
+    return read_attributes(X, vocabulary, grow=True), vocabulary
