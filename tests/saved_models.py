@@ -74,7 +74,7 @@ def estimators():
         "calibrated": (CalibratedSequenceLabeler(make_pipeline(w, chain()), cv=2), WORDS),
         "conformal": (ConformalSequenceLabeler(chain().fit(NAMES, TAGS), alpha=0.5), NAMES),
         "phrases": (
-            make_pipeline(SequenceFeatureExtractor([("w", 0), ("x", 0)], phrases({"x": ["Ann"]})), chain()),
+            make_pipeline(SequenceFeatureExtractor([("w", 0), ("x", 0)], {"x": phrases(["Ann"])}), chain()),
             WORDS,
         ),
         "penalties": (PenaltySearchCV(chain(), cv=2, max_steps=1), NAMES),

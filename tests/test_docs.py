@@ -20,6 +20,7 @@ TOP = (
     "Constraints",
     "HighOrderCRF",
     "HighOrderSemiCRF",
+    "SequenceBatch",
     "TRUSTED_TYPES",
     "__version__",
     "SequenceBatch",
@@ -120,11 +121,16 @@ def test_examples_do_not_scroll():
 
 @pytest.mark.parametrize("path", sorted((CHECKOUT / "notebooks").glob("*.ipynb")), ids=lambda path: path.stem)
 def test_notebooks_are_executed_and_describe_their_pictures(path):
-    """Outputs are there and without errors, in order; each picture has a text for those who do not see it."""
+    """Outputs are there, in order, without errors, warnings and paths; each picture has a text for those who do not
+    see it.
+    """
     cells = [c for c in json.loads(path.read_text(encoding="utf-8"))["cells"] if c["cell_type"] == "code"]
     assert [cell["execution_count"] for cell in cells] == list(range(1, len(cells) + 1))
     for cell in cells:
         assert not [output for output in cell["outputs"] if output["output_type"] == "error"]
+        assert not [output["text"] for output in cell["outputs"] if output.get("name") == "stderr"]
+        texts = [output.get("text", output.get("data", {}).get("text/plain", "")) for output in cell["outputs"]]
+        assert not re.findall(r"(?<!\w)/(?:home|root|tmp|Users|work)/\S*", "".join(map("".join, texts)))
         if any("image/svg+xml" in output.get("data", {}) for output in cell["outputs"]):
             assert len(cell["metadata"]["mystnb"]["image"]["alt"]) > 30, "".join(cell["source"])[:60]
 

@@ -77,11 +77,17 @@ def shown_numbers(cells):
     return {float(number) for text in texts for number in numbers(text)}
 
 
+def is_shown(number, shown):
+    """Return whether a number is among those shown, perhaps rounded, or in percent."""
+    digits = len(number.partition(".")[2])
+    return any(round(known * unit, digits) == float(number) for known in shown for unit in (1, 100))
+
+
 @pytest.mark.parametrize("path", sorted((CHECKOUT / "notebooks").glob("*.ipynb")), ids=lambda path: path.stem)
 def test_numbers_in_prose_are_in_outputs(path):
     """Each number of a notebook's prose is in its code or its outputs, perhaps rounded, or in percent.
 
-    Integers of one or two digits, years and versions are left out.
+    Integers of one or two digits, years and versions are left out. In texts of pictures, all numbers count.
     """
     cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
     shown = shown_numbers([cell for cell in cells if cell["cell_type"] == "code"])
@@ -91,10 +97,11 @@ def test_numbers_in_prose_are_in_outputs(path):
         if cell["cell_type"] != "code":
             formulas_and_code = r"\$\$.*?\$\$|\$[^$]*\$|`[^`]*`|\]\([^)]*\)|scikit-learn [\d.]+"
             for number in numbers(re.sub(formulas_and_code, "", "".join(cell["source"]), flags=re.DOTALL)):
-                digits = len(number.partition(".")[2])
-                value = float(number)
-                if digits or (value >= 100 and not 1950 <= value < 2050):
-                    assert any(round(known * unit, digits) == value for known in shown for unit in (1, 100)), number
+                if "." in number or (float(number) >= 100 and not 1950 <= float(number) < 2050):
+                    assert is_shown(number, shown), number
+        elif "mystnb" in cell["metadata"]:
+            for number in numbers(cell["metadata"]["mystnb"]["image"]["alt"]):
+                assert is_shown(number, shown), number
 
 
 def test_page_names_all_modules():

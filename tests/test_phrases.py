@@ -1,32 +1,25 @@
 """Phrases of lists: marks of tokens and of segments, by a plain definition."""
 
+import io
 import pickle
 
 import numpy as np
 import pytest
+import skops.io
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import clone
 
-from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, make_pipeline
+from sklearn_hocrf import TRUSTED_TYPES, HighOrderCRF, HighOrderSemiCRF, make_pipeline
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor, phrases
 
 words = st.sampled_from(["a", "A", "b", "c", "ß", "SS"])
 phrase = st.lists(words, min_size=1, max_size=4)
 
 
-def marks_of(batch, name):
-    """Return the marks of the tokens of each sequence, read from the features of a template."""
-    names, marks = np.asarray(batch.feature_names), []
-    for first, stop in zip(batch.indptr[:-1], batch.indptr[1:], strict=True):
-        found = [text.split("=")[1] for text in names[batch.indices[first:stop]] if text.startswith(f"{name}[0]=")]
-        marks.append(found[0] if found else None)
-    return [marks[a:b] for a, b in zip(batch.offsets[:-1], batch.offsets[1:], strict=True)]
-
-
-def marked(sentence, listed, normal):
+def marked(sentence, lists, normal):
     """Return the marks of one list: the longest phrase at each place, from left to right."""
-    known, sentence = {tuple(map(normal, one)) for one in listed}, [normal(word) for word in sentence]
+    known, sentence = {tuple(map(normal, one)) for one in lists}, [word and normal(word) for word in sentence]
     marks, t = [None] * len(sentence), 0
     while t < len(sentence):
         lengths = [n for n in range(1, len(sentence) - t + 1) if tuple(sentence[t : t + n]) in known]
@@ -37,53 +30,75 @@ def marked(sentence, listed, normal):
     return marks
 
 
+def marks_of(batch, names, name):
+    """Return the marks of each sequence, read back from the features of a batch."""
+    marks = [None] * batch.n_tokens
+    for t, row in enumerate(batch.toarray()):
+        found = [feature[-1] for feature, value in zip(names, row, strict=True) if value and feature.startswith(name)]
+        marks[t] = found[0] if found else None
+    bounds = batch.offsets.tolist()
+    return [marks[a:b] for a, b in zip(bounds, bounds[1:], strict=False)]
+
+
 @given(
     st.lists(phrase, min_size=1, max_size=6),
     st.lists(phrase, max_size=3),
-    st.lists(st.lists(words, max_size=8), max_size=4),
+    st.lists(st.lists(st.one_of(words, st.none()), max_size=8), max_size=4),
     st.sampled_from(["casefold", None, str.upper]),
+    st.integers(0, 4),
 )
-def test_marks_are_those_of_the_definition(first, second, sentences, normalize):
+def test_marks_are_those_of_the_definition(first, second, sentences, normalize, cut):
+    """Also beside each other, in parts of the data, for later tokens and hashed."""
     normal = {"casefold": str.casefold, None: str}.get(normalize, normalize)
-    functions = phrases({"x": first, "y": [" ".join(one) for one in second]}, normalize=normalize)
+    functions = {"x": first, "y": [" ".join(one) for one in second]}
+    functions = {name: ("w", phrases(lists, normalize=normalize)) for name, lists in functions.items()}
+    X = [[{"w": word} for word in sentence] for sentence in [*sentences, ["a"]]]
+    extractor = SequenceFeatureExtractor([("w", 0)], functions)
+    batch = extractor.fit_transform(X)
+    names = extractor.get_feature_names_out().tolist()
     expected = {
-        name: [marked(one, lists, normal) for one in sentences] for name, lists in (("x", first), ("y", second))
+        name: [marked([token["w"] for token in tokens], lists, normal) for tokens in X]
+        for name, lists in (("x", first), ("y", second))
     }
-    for name, function in functions.items():
-        assert list(map(function, sentences)) == expected[name]
-    if any(sentences):
-        batch = SequenceFeatureExtractor([("x", 0), ("y", 0)], functions).fit_transform(sentences)
-        assert {name: marks_of(batch, name) for name in functions} == expected
+    for name, marks in expected.items():
+        assert marks_of(batch, names, name) == marks
+    np.testing.assert_array_equal(extractor.transform(X).toarray(), batch.toarray())
+    by_parts = clone(extractor).finish(extractor.merge(*map(extractor.fit_partition, (X[:cut], X[cut:]))))
+    np.testing.assert_array_equal(by_parts.transform(X).toarray(), batch.toarray())
+    hashed = SequenceFeatureExtractor([("w", 0)], functions, n_features=2**20).transform(X)
+    np.testing.assert_array_equal(np.diff(hashed.indptr), np.diff(batch.indptr))
+
+
+@given(st.lists(phrase, min_size=1, max_size=6), st.lists(st.one_of(words, st.none()), min_size=1, max_size=6))
+def test_segments_are_those_of_the_lists(lists, sentence):
+    pairs = [(a, b) for a in range(len(sentence)) for b in range(a + 1, len(sentence) + 1)]
+    known = {tuple(map(str.casefold, one)) for one in lists}
+    expected = [tuple(word and word.casefold() for word in sentence[a:b]) in known for a, b in pairs]
+    texts = np.array([*sentence, None], dtype=object)[:-1]
+    for tokens in (texts, {"n": np.ones(len(texts)), "w": texts, "other": texts[::-1]}):
+        assert phrases(lists)(tokens, *np.array(pairs).T).tolist() == expected
+        assert not phrases([])(tokens, *np.array(pairs).T).any()
 
 
 @pytest.mark.parametrize(
-    ("X", "options"),
+    ("X", "element", "options"),
     [
-        ([["in", "New", "York"]], {}),
-        ([[("in", "P"), ("New", "N"), ("York", "N")]], {}),
-        ([[("P", "in"), ("N", "New"), ("N", "York")]], {"token_features": {"city": (1, phrases(["new york"]))}}),
-        ([[("in", "P"), ("New", "N"), ("York", "N")]], {"fields": ["w", "p"]}),
-        ([[{"w": "in"}, {"w": "New"}, {"w": "York"}]], {}),
-        ([np.array(["in", "New", "York"])], {}),
+        ([["in", "New", "York"]], phrases(["new york"]), {}),
+        ([[("in", "P"), ("New", "N"), ("York", "N")]], phrases(["new york"]), {}),
+        ([[("N", "in"), ("N", "New"), ("N", "York")]], (1, phrases(["new york"])), {}),
+        ([[("in", "P"), ("New", "N"), ("York", "N")]], ("w", phrases([["new", "york"]])), {"fields": ["w", "p"]}),
+        ([[{"w": "in"}, {"w": "New"}, {"w": "York"}]], phrases(["new york"]), {}),
+        ([np.array(["in", "New", "York"])], phrases(["new york"]), {}),
+        (SequenceFeatureExtractor().fit_transform([["in", "New", "York"]]), phrases(["new york"]), {}),
     ],
 )
-def test_forms_of_tokens(X, options):
-    options = {"token_features": {"city": phrases(["new york"])}} | options
-    extractor = SequenceFeatureExtractor([("city", 0)], **options)
+def test_forms_of_tokens(X, element, options):
+    extractor = SequenceFeatureExtractor([], {"city": element}, **options)
     batch = extractor.fit_transform(X)
-    assert marks_of(batch, "city") == [[None, "B", "E"]]
-    assert marks_of(extractor.transform(X * 2), "city") == [[None, "B", "E"]] * 2
-    counts = [extractor.fit_partition(part) for part in (X, X)]
-    assert extractor.finish(extractor.merge(*counts)).get_feature_names_out().tolist() == ["city[0]=B", "city[0]=E"]
-
-
-def test_names_in_a_list_of_functions():
-    extractor = SequenceFeatureExtractor([], [phrases(["a"]), (0, phrases(["b"])), "lower"]).fit([[("a", "b")]])
-    assert list(extractor.token_features_) == ["phrases", "phrases(0)", "lower"]
-    with pytest.raises(ValueError, match="two functions have the name 'phrases'"):
-        SequenceFeatureExtractor([], [phrases(["a"]), phrases(["b"])]).fit([["a"]])
-    hashed = SequenceFeatureExtractor([("city", 0)], phrases({"city": ["a b"]}), n_features=2**10)
-    assert hashed.transform([["a", "b", "c"]]).toarray().sum(axis=1).tolist() == [1, 1, 0]
+    assert extractor.templates_ == [(("city", 0),)]  # as for other token features
+    assert marks_of(batch, extractor.get_feature_names_out(), "city") == [[None, "B", "E"]]
+    by_list = SequenceFeatureExtractor([], [element], **options).fit(X)
+    assert by_list.get_feature_names_out()[-1] in ("phrases[0]=E", "phrases(1)[0]=E", "phrases(w)[0]=E")
 
 
 def test_in_pipelines_with_other_features():
@@ -93,43 +108,56 @@ def test_in_pipelines_with_other_features():
     features = SequenceFeatureExtractor([("city", -1), ("city", 0)], {"city": city})
     for model in (HighOrderCRF(), HighOrderCRF(max_order=2)):
         pipe = make_pipeline(features, model).fit(X, y)
-        assert pipe.predict([["to", "los", "angeles"], ["Paris"], []]) == [["O", "B-L", "I-L"], ["B-L"], []]
-        assert pickle.loads(pickle.dumps(pipe)).predict([["Paris"]]) == [["B-L"]]
-    assert clone(features).token_features["city"] is city  # it never changes, so a large list is not copied
-    assert repr(city) == "phrases(<5 phrases>)"
-    segments = SegmentFeatureExtractor(bag="w", begin="city[0]", end="city[0]", scheme="bio")
-    tokens = SequenceFeatureExtractor([("w", 0), ("city", 0)], {"city": city})
-    pipe = make_pipeline(tokens, segments, HighOrderSemiCRF(scheme="bio")).fit(X, y)
+        copy = skops.io.loads(skops.io.dumps(pipe), trusted=list(TRUSTED_TYPES))
+        for one in pipe, copy, pickle.loads(pickle.dumps(pipe)):
+            assert one.predict([["to", "los", "angeles"], ["Paris"], []]) == [["O", "B-L", "I-L"], ["B-L"], []]
+    segments = SegmentFeatureExtractor(functions={"city": city, "river": phrases(["Po"])}, scheme="bio")
+    pipe = make_pipeline(SequenceFeatureExtractor([("w", 0)]), segments, HighOrderSemiCRF(scheme="bio")).fit(X, y)
+    assert pipe[:-1].get_feature_names_out()[-1] == "city"
     assert pipe.predict([["to", "los", "angeles"]]) == [["O", "B-L", "I-L"]]
+    assert pickle.loads(pickle.dumps(pipe)).predict([["Paris"]]) == [["B-L"]]
+
+
+def test_one_that_is_loaded_is_the_same():
+    for normalize in None, "casefold", str.upper:
+        city = phrases(["New York", ["a b", ""], "Oslo"], normalize=normalize)
+        again = pickle.loads(pickle.dumps(city))
+        assert (list(again.words), again.normalize) == (list(city.words), city.normalize)
+        assert clone(city, safe=False) is city
+    assert repr(phrases(["a", "A b"])) == "phrases(<2 phrases>)"
+    with io.BytesIO() as file:
+        skops.io.dump(phrases(["a"]), file)
+        assert list(skops.io.loads(file.getvalue(), trusted=list(TRUSTED_TYPES)).words) == [("a",)]
 
 
 @pytest.mark.parametrize(
-    ("lists", "error", "message"),
+    ("given", "error", "message"),
     [
-        ({}, ValueError, "phrases is empty"),
-        ({"x": "New York"}, TypeError, r"phrases\['x'\] must be an iterable of phrases"),
-        ({"x": ["a", " "]}, ValueError, r"phrases\['x'\]\[1\] has no words"),
-        ({"x": ["a", 3]}, TypeError, r"phrases\['x'\]\[1\] must be a text or a list of texts, got 3"),
-        ({"x": [["a", None]]}, TypeError, r"phrases\['x'\]\[0\] must be a text or a list of texts"),
-        (["a", ""], ValueError, r"phrases\[1\] has no words"),
-        ("ab", TypeError, "phrases must be an iterable of phrases"),
+        ("New York", TypeError, "phrases must be an iterable of phrases, got 'New York'"),
+        (3, TypeError, "phrases must be an iterable of phrases"),
+        (["a", " "], ValueError, r"phrases\[1\] has no words"),
+        (["a", 3], TypeError, r"phrases\[1\] must be a text or a list of texts, got 3"),
+        ([["a", None]], TypeError, r"phrases\[0\] must be a text or a list of texts"),
     ],
 )
-def test_phrases_that_are_refused(lists, error, message):
+def test_phrases_that_are_refused(given, error, message):
     with pytest.raises(error, match=message):
-        phrases(lists)
+        phrases(given)
     with pytest.raises(ValueError, match="normalize must be 'casefold', a function or None, got 'lower'"):
         phrases(["a"], normalize="lower")
 
 
-def test_tokens_that_are_refused_or_missing():
-    with pytest.raises(ValueError, match="'y' marks phrases in texts, but its field holds numbers"):
-        SequenceFeatureExtractor([("x", 0)], {"y": ("x", phrases(["a"]))}).fit([[1.0, 2.0]])
+def test_tokens_that_are_refused():
+    one = phrases(["a"])
+    with pytest.raises(ValueError, match="'x' is for the field 'w'; the tokens have the fields"):
+        SequenceFeatureExtractor([], {"x": ("w", one)}).fit([[("a", "b")]])
+    with pytest.raises(ValueError, match="the token feature 'y' marks phrases in texts, but its field holds numbers"):
+        SequenceFeatureExtractor([], {"y": ("x", one)}).fit([[1.0, 2.0]])
     with pytest.raises(ValueError, match="'x' is the name of a field"):
-        SequenceFeatureExtractor([("x", 0)], phrases({"x": ["a"]})).fit([[{"w": "a", "x": "b"}]])
-    with pytest.warns(UserWarning, match="token_features: 'x' is a lambda"):
-        SequenceFeatureExtractor([("x", 0)], {"x": phrases(["a"], normalize=lambda text: text)}).fit([["a"]])
-    function = phrases([["a", ""], [""]])  # None is no word, not even an empty one
-    assert function(["a", None, "", None]) == [None, None, "S", None]
-    batch = SequenceFeatureExtractor([("x", 0), ("w", 0)], {"x": function}).fit_transform([[{"w": "a"}, {"w": None}]])
-    assert marks_of(batch, "x") == [[None, None]]
+        SequenceFeatureExtractor([], {"x": one}).fit([[{"w": "a", "x": "b"}]])
+    with pytest.raises(ValueError, match="the tokens are numbers, but phrases are texts"):
+        SegmentFeatureExtractor((), functions=one).fit([[1.0, 2.0]], [["A", "B"]])
+    with pytest.raises(ValueError, match="two functions have the name 'phrases'"):
+        SegmentFeatureExtractor((), functions=[one, phrases(["b"])]).fit([["a", "b"]], [["A", "B"]])
+    with pytest.warns(UserWarning, match="'x' is a lambda"):
+        SequenceFeatureExtractor([], {"x": phrases(["a"], normalize=lambda text: text)}).fit([["a"]])

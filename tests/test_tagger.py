@@ -12,7 +12,6 @@ import sys
 import threading
 import tracemalloc
 import zipfile
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +24,7 @@ from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline as sklearn_pipeline
-from test_string_templates import BODY
+from test_named_attributes import BODY
 
 import sklearn_hocrf
 from sklearn_hocrf import Constraints, HighOrderCRF, HighOrderSemiCRF, _export, make_pipeline, tagger
@@ -183,13 +182,11 @@ def test_drawn_phrases(tmp_path_factory, data):
     y = data.draw(labels_of(X))
     normalize = data.draw(st.sampled_from(["casefold", None, str.upper]))
     lists = {"city": data.draw(LISTS), "firm": data.draw(LISTS)}
-    functions = phrases(lists, normalize=normalize)
     own = dict.fromkeys(lists, str.upper)
     templates = data.draw(st.lists(st.lists(MARKS, min_size=1, max_size=3, unique=True).map(tuple), unique=True))
-    field = 0 if data.draw(st.booleans()) and make("a", "N") == ("a", "N") else "w"
-    options = {} if field == 0 else options
-    templates = [tuple((field if name == "w" else name, offset) for name, offset in one) for one in templates]
-    extractor = SequenceFeatureExtractor([(("city", 0),), *templates], {"low": (field, "lower")} | functions, **options)
+    functions = {name: ("w", phrases(found, normalize=normalize)) for name, found in lists.items()}
+    functions["low"] = "w", "lower"
+    extractor = SequenceFeatureExtractor([(("city", 0),), *templates], functions, **options)
     model = fit(make_pipeline(extractor, HighOrderCRF(**data.draw(parameters(y)))), X, y)
     if model is None:
         return
@@ -201,9 +198,8 @@ def test_drawn_phrases(tmp_path_factory, data):
 
 def test_phrases_of_functions_and_what_is_refused(tmp_path):
     X, y = [["in", "New", "York"], ["York"]], [["A", "B", "B"], ["B"]]
-    templates = partial(SequenceFeatureExtractor, [("w", 0), ("city", 0)])
-    functions = phrases({"city": ["new york"]}, normalize=str.lower)
-    model = make_pipeline(templates(functions), HighOrderCRF()).fit(X, y)
+    templates = SequenceFeatureExtractor([("w", 0)], {"city": phrases(["new york"], normalize=str.lower)})
+    model = make_pipeline(templates, HighOrderCRF()).fit(X, y)
     path = tmp_path / "cities.hocrf"
     assert export_tagger(model, path, dtype="float64", X=X).largest_difference < 1e-12
     with pytest.raises(ValueError, match="needs your function 'str.lower': functions={'city'"):
@@ -211,11 +207,12 @@ def test_phrases_of_functions_and_what_is_refused(tmp_path):
     with pytest.raises(ValueError, match="does not need"):
         Tagger(path, functions={"city": str.lower, "low": str.lower})
     assert_same(Tagger(path, functions={"city": str.lower}), model, [*X, ["NEW", "york", "in"], []], None)
-    zero = make_pipeline(templates(phrases({"city": [["a\0b"]]})), HighOrderCRF()).fit(X, y)
+    zero = SequenceFeatureExtractor([("w", 0)], {"city": phrases([["a\0b"]])})
+    zero = make_pipeline(zero, HighOrderCRF()).fit(X, y)
     with pytest.raises(ValueError, match="no phrases with the character 0, as in the list 'city'"):
         export_tagger(zero, path)
     twice = make_pipeline(SequenceFeatureExtractor(), SequenceFeatureExtractor(), HighOrderCRF())
-    with pytest.raises(ValueError, match="one transformer before the model at most, not Seq"):
+    with pytest.raises(ValueError, match="one transformer before the model at most, not SequenceFeatureExtractor, Seq"):
         export_tagger(twice.fit(X, y), path)
 
 

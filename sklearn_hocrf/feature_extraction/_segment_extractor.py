@@ -111,14 +111,15 @@ class SegmentFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None): 
         Whether the text of a segment makes an indicator, ``identity=<text>``. Only texts of training segments get one.
         True means the first text field of the raw tokens, or the first field if there is no text field; None is the
         same as False.
-    functions : callable or sequence of callables, default=()
+    functions : callable, sequence of callables, or dict of them by name, default=()
         ``function(tokens, starts, stops)`` is called once for each sequence, with the borders of all its candidate
-        segments as arrays of shape (n_segments,), and returns an array of that shape, which is named after the
-        function, or a dict of named arrays. Numbers and bools are real values, a text becomes an indicator
-        ``name=text``; None and masked entries add no feature. Features that do not occur in training segments are
-        ignored. `tokens` is an array of shape (T,), of float64 (nan if missing) or of texts (None if missing); tokens
-        of several fields are a dict of such arrays. ``cumsum`` and similar operations are much faster than loops.
-        Define functions in an importable module: with lambdas, the fitted transformer cannot be pickled.
+        segments as arrays of shape (n_segments,). It returns an array of that shape, which is named after the function
+        or by its key in a dict, or a dict of named arrays. Numbers and bools are real values, a text becomes an
+        indicator ``name=text``; None and masked entries add no feature. Features that do not occur in training segments
+        are ignored. `tokens` is an array of shape (T,), of float64 (nan if missing) or of texts (None if missing);
+        tokens of several fields are a dict of such arrays. ``cumsum`` and similar operations are much faster than
+        loops. :func:`phrases` makes functions for lists of phrases. Define functions in an importable module: with
+        lambdas, the fitted transformer cannot be pickled.
     min_count : int, default=1
         Texts (`identity`) and features of functions that occur in fewer training segments are dropped.
     scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
@@ -195,7 +196,7 @@ class SegmentFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None): 
         length: str | tuple[str, ...] | None = None,
         max_length: int | None = None,
         identity: Any = False,
-        functions: Callable | Sequence[Callable] = (),
+        functions: Callable | Sequence[Callable] | Mapping[str, Callable] = (),
         min_count: int = 1,
         scheme: str = "auto",
     ) -> None:

@@ -19,19 +19,23 @@ from ._token_functions import warn_if_local
 __all__ = ["FunctionRows", "check_functions"]
 
 
-def check_functions(functions) -> tuple[Callable, ...]:
-    """Return the parameter ``functions`` as a tuple."""
+def check_functions(functions) -> tuple[tuple[str, Callable], ...]:
+    """Return the names and the functions of the parameter ``functions``."""
     functions = (functions,) if callable(functions) else functions
-    if isinstance(functions, (str, bytes, Mapping)) or not np.iterable(functions):
-        raise TypeError(f"functions must be a function or a sequence of functions, got {functions!r}")
-    for i, function in enumerate(functions):
+    if isinstance(functions, (str, bytes)) or not np.iterable(functions):
+        raise TypeError(f"functions must be a function, or a sequence or dict of functions, got {functions!r:.80}")
+    named = functions.items() if isinstance(functions, Mapping) else ((None, function) for function in functions)
+    checked = []
+    for i, (name, function) in enumerate(named):
+        what = f"functions[{i if name is None else name!r}]"
         if not callable(function):
             raise TypeError(
-                f"functions[{i}] = {function!r} must be callable: function(tokens, starts, stops) -> array or dict of "
+                f"{what} = {function!r:.80} must be callable: function(tokens, starts, stops) -> array or dict of "
                 "arrays"
             )
-        warn_if_local(function, f"functions[{i}]")
-    return tuple(functions)
+        warn_if_local(function, what)
+        checked.append((_own_name(function) if name is None else name, function))
+    return tuple(checked)
 
 
 class FunctionRows:
@@ -39,8 +43,8 @@ class FunctionRows:
 
     Parameters
     ----------
-    functions : tuple of callable
-        ``function(tokens, starts, stops)`` returns an array or a dict of arrays.
+    functions : tuple of (str, callable)
+        ``function(tokens, starts, stops)`` returns an array, which gets the name, or a dict of arrays.
     fields : list
         Fields of the tokens.
     names : FeatureNames
@@ -118,8 +122,8 @@ def _added_up(functions, tokens, n, starts, stops) -> Iterator[tuple[str, np.nda
     """Yield name, positions of segments and nonzero values of the features of a sequence; equal names are added."""
     parts: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {}
     own_names: set[str] = set()
-    for function in functions:
-        for name, places, values in _call(function, tokens, n, (starts, stops), own_names):
+    for own_name, function in functions:
+        for name, places, values in _call(own_name, function, tokens, n, (starts, stops), own_names):
             parts.setdefault(name, []).append((places, values))
     for name, of_name in parts.items():
         total = np.zeros(len(starts))
@@ -140,19 +144,18 @@ def _own_name(function) -> str:
     return getattr(function, "__name__", type(function).__name__)
 
 
-def _call(function, tokens, n, bounds, own_names) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
+def _call(own_name, function, tokens, n, bounds, own_names) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
     """Yield name, positions of segments and values of the features that a function returns for one sequence.
 
     ``own_names`` are the names of earlier functions that named their arrays; the name of this function is added if it
     names its array.
     """
-    own_name = _own_name(function)
     where = f"the segment function {own_name!r}, sequence {n}"
     try:
         result = function(tokens, *bounds)
         if not isinstance(result, Mapping):
             if own_name in own_names:
-                raise ValueError(f"two functions have the name {own_name!r}: return a dict {{name: array}} instead")
+                raise ValueError(f"two functions have the name {own_name!r}: name them in a dict {{name: function}}")
             own_names.add(own_name)
             result = {own_name: result}
         arrays = {key: np.ma.asarray(values) for key, values in result.items()}

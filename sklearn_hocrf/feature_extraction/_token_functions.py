@@ -8,8 +8,8 @@ attribute per distinct value), a number (a real-valued attribute), a bool (an in
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import chain, pairwise
-from typing import Any, overload
+from itertools import chain, islice, pairwise
+from typing import Any
 
 import numpy as np
 
@@ -101,8 +101,7 @@ def _field_and_function(spec, default_field):
         return field, function, function
     if not callable(function):
         raise TypeError(f"token_features: {function!r} must be a callable or the name of a token function")
-    name = "phrases" if isinstance(function, Phrases) else getattr(function, "__name__", type(function).__name__)
-    return field, function, name
+    return field, function, getattr(function, "__name__", type(function).__name__)
 
 
 class Phrases:
@@ -116,24 +115,36 @@ class Phrases:
         What is done to tokens before they are compared.
     """
 
+    __name__ = "phrases"  # of the features, if the user gives no other
+
     def __init__(self, words: Iterable[tuple[str, ...]], normalize: str | Callable[[str], str] | None):
         self.words, self.normalize = dict.fromkeys(words), normalize  # a set that keeps the order
         self._longest = longest_by_first(self.words)
-
-    def __call__(self, tokens: Iterable[str | None]) -> list[str | None]:
-        """Return the marks of the tokens of one sequence."""
-        normal = _normalizer(self.normalize)
-        return phrase_marks([None if token is None else normal(token) for token in tokens], self.words, self._longest)
 
     def column(self, column: Any, offsets: np.ndarray, name: str) -> TokenColumn:
         """Return the marks of a column of texts; ``name`` is that of the token feature."""
         if not is_text(column):
             raise ValueError(f"the token feature {name!r} marks phrases in texts, but its field holds numbers")
-        normal = _normalizer(self.normalize)
-        normalised = [*map(normal, column.values.tolist()), None]
-        words = [normalised[code] for code in column.codes.tolist()]
+        words = np.array([*self._normalised(column.values), None], dtype=object)[column.codes].tolist()
         sequences = (words[start:stop] for start, stop in pairwise(offsets.tolist()))
         return text_column(list(chain.from_iterable(phrase_marks(own, self.words, self._longest) for own in sequences)))
+
+    def __call__(self, tokens: Any, starts: np.ndarray, stops: np.ndarray) -> np.ndarray:
+        """Return which segments of a sequence are phrases: a function for a :class:`SegmentFeatureExtractor`."""
+        columns = list(tokens.values()) if isinstance(tokens, Mapping) else [tokens]
+        texts = next((column for column in columns if column.dtype == object), None)
+        if texts is None:
+            raise ValueError("the tokens are numbers, but phrases are texts")
+        words, found = self._normalised(texts), [-1]
+        for start, word in enumerate(words):
+            most = min(self._longest.get(word, 0), len(words) - start)
+            ends = range(start + 1, start + most + 1)
+            found += [start * len(words) + end for end in ends if tuple(words[start:end]) in self.words]
+        return np.isin(starts * len(words) + stops, found)
+
+    def _normalised(self, texts: Iterable[str | None]) -> list[Any]:
+        normal = _normalizer(self.normalize)
+        return [None if text is None else normal(text) for text in texts]
 
     def __repr__(self) -> str:
         options = "" if self.normalize == "casefold" else f", normalize={self.normalize!r}"
@@ -148,7 +159,7 @@ class Phrases:
 
     def __setstate__(self, state: dict) -> None:
         texts = iter(unpack_texts(state["words"]))
-        words = [tuple(next(texts) for _ in range(n)) for n in state["n_words"].tolist()]
+        words = [tuple(islice(texts, n)) for n in state["n_words"].tolist()]
         self.__init__(words, state["normalize"])  # type: ignore[misc]
 
 
@@ -156,17 +167,9 @@ def _normalizer(normalize) -> Callable[[str], str]:
     return str.casefold if isinstance(normalize, str) else normalize or str
 
 
-@overload
 def phrases(
-    lists: Mapping[str, Iterable[Any]], *, normalize: str | Callable[[str], str] | None = "casefold"
-) -> dict[str, Phrases]: ...
-
-
-@overload
-def phrases(lists: Iterable[Any], *, normalize: str | Callable[[str], str] | None = "casefold") -> Phrases: ...
-
-
-def phrases(lists: Any, *, normalize: str | Callable[[str], str] | None = "casefold") -> Phrases | dict[str, Phrases]:
+    phrases: Iterable[str | Sequence[str]], *, normalize: str | Callable[[str], str] | None = "casefold"
+) -> Phrases:
     """Make a token function that marks the tokens inside phrases of a list, such as names of cities or journals.
 
     Its values are "B", "I" and "E" at the first, inner and last token of a phrase, "S" at a phrase of one token, and
@@ -175,70 +178,61 @@ def phrases(lists: Any, *, normalize: str | Callable[[str], str] | None = "casef
 
     Parameters
     ----------
-    lists : iterable of phrases, or mapping of str to such iterables
-        A phrase is a text, which is split at white space, or a list or tuple of tokens, for texts whose tokens are not
-        separated by white space. Lists of a mapping do not compete with each other.
+    phrases : iterable of str or sequences of str
+        A text is split at white space. A list or tuple of tokens is for texts whose tokens are not separated by white
+        space.
     normalize : "casefold", callable or None, default="casefold"
         Applied to each distinct token and to each word of the phrases before they are compared; a callable gets and
         returns a str. None means no change.
 
     Returns
     -------
-    function : token function, or dict of them
-        For `token_features` of a :class:`SequenceFeatureExtractor`; for a mapping, a dict with its keys. Called with
-        the tokens of one sequence, a function returns their marks.
+    function : token function
+        An element of `token_features` of a :class:`SequenceFeatureExtractor`. In `functions` of a
+        :class:`SegmentFeatureExtractor` it tells whether segments are phrases, by the first text field of the tokens.
 
     Raises
     ------
     TypeError
-        If a list is not iterable, or if a phrase is not a text or a list of texts.
+        If `phrases` is a text or not iterable, or if a phrase is not a text or a list of texts.
     ValueError
-        If a phrase has no words, if a mapping is empty, or if `normalize` is another text.
+        If a phrase has no words, or if `normalize` is another text.
 
     See Also
     --------
     SegmentLogOddsEncoder : Learns from y how often a phrase was a segment.
 
-    Notes
-    -----
-    Nothing is learned from the tokens, and a token costs little more than reading it.
-
     Examples
     --------
-    >>> from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor, phrases
-    >>> city = phrases(["Oslo", "New York", "New York City"])
-    >>> city(["in", "new", "york", "and", "Oslo"])
-    [None, 'B', 'E', None, 'S']
-    >>> features = SequenceFeatureExtractor(
-    ...     [("w", 0), (("city", 0), ("city", 1))], token_features={"city": city}
+    >>> from sklearn_hocrf.feature_extraction import (
+    ...     SegmentFeatureExtractor,
+    ...     SequenceFeatureExtractor,
+    ...     phrases,
     ... )
-    >>> features.fit([["in", "new", "york", "and", "Oslo"]])
-    SequenceFeatureExtractor(templates=[('w', 0), (('city', 0), ('city', 1))],
-                             token_features={'city': phrases(<3 phrases>)})
-    >>> features.get_feature_names_out()[-2:].tolist()
-    ['city[0]|city[1]=B|E', 'city[0]|city[1]=S|__EOS__']
+    >>> city = phrases(["Oslo", "New York", "New York City"])
+    >>> X = [["in", "new", "york", "and", "Oslo"]]
+    >>> tokens = SequenceFeatureExtractor(
+    ...     [("w", 0), ("city", 0), (("city", 0), ("city", 1))],
+    ...     token_features={"city": city},
+    ... )
+    >>> tokens.fit(X).get_feature_names_out()[5:].tolist()
+    ['city[0]=B', 'city[0]=E', 'city[0]=S', 'city[0]|city[1]=B|E', 'city[0]|city[1]=S|__EOS__']
+    >>> segments = SegmentFeatureExtractor(functions={"city": city}, scheme="bio")
+    >>> segments.fit(X, [["O", "B", "I", "O", "B"]]).get_feature_names_out().tolist()
+    ['city']
     """
     if not (normalize is None or normalize == "casefold" or callable(normalize)):
         raise ValueError(f"normalize must be 'casefold', a function or None, got {short(normalize)}")
-    if not isinstance(lists, Mapping):
-        return Phrases(_words_of(lists, normalize, "phrases"), normalize)
-    if not lists:
-        raise ValueError("phrases is empty: give at least one list of phrases by its name")
-    return {name: Phrases(_words_of(own, normalize, f"phrases[{name!r}]"), normalize) for name, own in lists.items()}
-
-
-def _words_of(given, normalize, where) -> list[tuple[str, ...]]:
-    """Return the normalised words of each phrase of a list."""
-    if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
-        raise TypeError(f"{where} must be an iterable of phrases, got {given!r:.80}")
+    if isinstance(phrases, (str, bytes)) or not isinstance(phrases, Iterable):
+        raise TypeError(f"phrases must be an iterable of phrases, got {short(phrases)}")
     found: list[Sequence[str]] = []
-    for i, phrase in enumerate(given):
+    for i, phrase in enumerate(phrases):
         words = phrase.split() if isinstance(phrase, str) else phrase
         if not isinstance(words, (list, tuple)) or not all(isinstance(word, str) for word in words):
-            raise TypeError(f"{where}[{i}] must be a text or a list of texts, got {short(phrase)}")
+            raise TypeError(f"phrases[{i}] must be a text or a list of texts, got {short(phrase)}")
         if not words:
-            raise ValueError(f"{where}[{i}] has no words")
+            raise ValueError(f"phrases[{i}] has no words")
         found.append(words)
     normal = _normalizer(normalize)
     normal_of = {word: normal(word) for word in dict.fromkeys(chain.from_iterable(found))}
-    return [tuple(map(normal_of.__getitem__, words)) for words in found]
+    return Phrases((tuple(map(normal_of.__getitem__, words)) for words in found), normalize)

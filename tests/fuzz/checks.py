@@ -1370,43 +1370,42 @@ def check_phrases(case):
     own = {"upper": str.upper}.get(case.normalize, case.normalize)
     normal = {"casefold": str.casefold, None: str}.get(own, own)
     make = {
-        "texts": lambda text: text,
         "tuples": lambda text: (text, "N"),
         "dicts": lambda text: {"w": text, "p": "N"},
-        "columns": lambda text: text,
         "batch": lambda text: (text, "N"),
-    }[case.form]
+    }.get(case.form, lambda text: text)
     X = [[make(text) for text in s] for s in case.sequences]
-    options = {"fields": ["w", "p"]} if case.form == "batch" else {}
+    names = {"texts": ["w"], "columns": ["w"], "tuples": [0, 1]}.get(case.form, ["w", "p"])
     if case.form == "columns":
         X = [np.array(s, dtype=object) for s in X]
-    names = {"texts": ["w"], "columns": ["w"], "tuples": [0, 1]}.get(case.form, ["w", "p"])
-    has_texts = any(text is not None for s in case.sequences for text in s)
-    wrong = not all(words for found in split.values() for words in found) or not has_texts
-    wrong |= not lists or any(name in names for name in lists)
+    wrong = not all(words for found in split.values() for words in found)
+    wrong |= any(name in names for name in lists) or not any(map(len, X))
     with Unchanged(X, lists):
         try:
-            functions = {name: (names[0], function) for name, function in phrases(lists, normalize=own).items()}
-            extractor = SequenceFeatureExtractor([(name, 0) for name in lists], functions, **options)
-            batch = extractor.fit_transform(X)
+            functions = {name: phrases(found, normalize=own) for name, found in lists.items()}
+            options = {"fields": ["w", "p"]} if case.form == "batch" else {}
+            extractor = SequenceFeatureExtractor([], functions, **options)
+            table = extractor.fit_transform(X).toarray()
         except DOCUMENTED as error:
             require(wrong, "good phrases were refused", str(error))
             return refusal(error)
     require(not wrong, "what is no list of phrases was taken")
-    table = pd.DataFrame(batch.toarray(), columns=extractor.get_feature_names_out())
+    made = [Counter() for _ in range(len(table))]
+    for name, column in zip(extractor.get_feature_names_out().tolist(), table.T, strict=True):
+        for t in np.flatnonzero(column).tolist():
+            made[t][name] += column[t]
+    expected = [Counter() for _ in table]
+    starts = np.cumsum([0, *map(len, case.sequences)]).tolist()
     for name, found in split.items():
         known = {tuple(map(normal, words)) for words in found}
-        columns = {mark: table[f"{name}[0]={mark}"] for mark in "BIES" if f"{name}[0]={mark}" in table}
-        for n, s in enumerate(case.sequences):
-            words, expected, t = [None if text is None else normal(text) for text in s], [], 0
+        for start, s in zip(starts, case.sequences, strict=False):
+            words, t = [None if text is None else normal(text) for text in s], 0
             while t < len(s):
-                sizes = [k for k in range(1, len(s) - t + 1) if tuple(words[t : t + k]) in known]
-                k = max(sizes, default=0)
-                expected += [None] if not k else ["S"] if k == 1 else ["B", *"I" * (k - 2), "E"]
+                k = max((k for k in range(1, len(s) - t + 1) if tuple(words[t : t + k]) in known), default=0)
+                for i, mark in enumerate([] if not k else ["S"] if k == 1 else ["B", *"I" * (k - 2), "E"], start + t):
+                    expected[i][f"{name}[0]={mark}"] = 1
                 t += max(k, 1)
-            places = range(batch.offsets[n], batch.offsets[n + 1])
-            marks = [next((mark for mark, column in columns.items() if column[t]), None) for t in places]
-            require(marks == expected, "other marks", marks, expected, name)
+    require(made == expected, "other marks", made, expected)
     return RIGHT
 
 

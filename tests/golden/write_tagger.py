@@ -48,10 +48,10 @@ def main():
     attributes = [[{"w": token["w"], "n": token["n"], "sub": {"x": ["a", "b"]}} for token in tokens] for tokens in rows]
     columns = [[[word, word[-1:]] for word in words] for words in X]
     strings = SequenceFeatureExtractor(["U1:%x[0,0]", "u:%X[-1,0]/%x[5,1]", "*:%x[ +1,1]%", "*"])
-    names = {"city": ["York", "new york", "KYOTO"], "company": [["York", "&", "Co"], "Berg"]}
+    names = {"city": phrases(["York", "new york", "KYOTO"]), "company": phrases([["York", "&", "Co"], "Berg"])}
     marks = [("w", 0), ("city", 0), ("company", -1), (("city", 0), ("company", 1))]
     models = {
-        "phrases": (make_pipeline(SequenceFeatureExtractor(marks, phrases(names)), HighOrderCRF(2)), X, y),
+        "phrases": (make_pipeline(SequenceFeatureExtractor(marks, names), HighOrderCRF(2)), X, y),
         "names": (make_pipeline(SequenceFeatureExtractor(affixes=1), HighOrderCRF(constraints="bio")), X, y),
         "orders": (
             make_pipeline(

@@ -1,0 +1,314 @@
+"""Attributes by name: feature dicts and lists of names as they are, and templates of CRF++ and Wapiti."""
+
+import pickle
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from internals import Vocabulary, read_attributes
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.utils import get_tags
+
+from sklearn_hocrf import HighOrderCRF, make_pipeline
+from sklearn_hocrf.datasets import load_conll
+from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SegmentLogOddsEncoder, SequenceFeatureExtractor
+from sklearn_hocrf.tagger import Tagger, export_tagger
+
+DICTS = [
+    [{"w": "in", "n": 2.0, "b": True}, {"w": "the", "more": {"p": "x", "q": ["r", "s"]}}, {}],
+    [],
+    [{"w": "the", "b": False, "n": -1}],
+]
+LISTS = [[["w:in", "b"], ["w:the", "b", "b"]], [[]]]
+
+
+@pytest.mark.parametrize("X", [DICTS, LISTS])
+@pytest.mark.parametrize("min_count", [1, 2])
+def test_they_are_the_attributes_of_the_estimators(X, min_count):
+    vectorizer = SequenceFeatureExtractor("attributes", min_count=min_count)
+    batch = vectorizer.fit_transform(X)
+    model = HighOrderCRF(max_iter=0)
+    with pytest.warns(ConvergenceWarning):
+        model.fit([s for s in X if s], [["P"] * len(s) if n else ["Q"] * len(s) for n, s in enumerate(X) if s])
+    names = model.feature_names_in_.tolist()
+    tokens = [token for sequence in X for token in sequence]
+    expected = read_attributes(X, Vocabulary(zip(names, range(len(names)), strict=True)), grow=False).toarray()
+    kept = (expected != 0).sum(axis=0) >= min_count
+    assert vectorizer.get_feature_names_out().tolist() == np.array(names)[kept].tolist()
+    assert batch.feature_names.tolist() == vectorizer.get_feature_names_out().tolist()
+    assert vectorizer.n_features_out_ == batch.n_features
+    np.testing.assert_array_equal(batch.toarray(), expected[:, kept])
+    assert batch.n_tokens == len(tokens)
+    later = vectorizer.transform(X[::-1])
+    np.testing.assert_array_equal(later[::-1].toarray(), batch.toarray())
+    assert later.feature_names is batch.feature_names
+    assert vectorizer.transform([[["unseen"]], []]).toarray().tolist() == [[0.0] * batch.n_features]
+
+
+def test_fields_are_kept_as_columns():
+    vectorizer = SequenceFeatureExtractor("attributes", fields=["w", "n"])
+    batch = vectorizer.fit_transform(DICTS)
+    codes, values = batch.columns["w"]
+    assert np.append(values, None)[codes].tolist() == ["in", "the", None, "the"]
+    np.testing.assert_array_equal(batch.columns["n"], [2.0, np.nan, np.nan, -1.0])
+    assert list(SequenceFeatureExtractor("attributes", fields=["w"]).fit_transform(DICTS).columns) == ["w"]
+    batch = vectorizer.transform([[{"w": "new"}, {"n": 3}]])
+    assert batch.columns["w"].values.tolist() == ["new"]
+    with pytest.raises(ValueError, match="field 'w' held text in fit, but holds numbers"):
+        vectorizer.transform([[{"w": 1}]])
+    with pytest.raises(ValueError, match=r"sequence 1, position 0: the token \['w:a'\] is a list, but the first"):
+        SequenceFeatureExtractor("attributes", fields=["w"]).fit([[{"w": "a"}], [["w:a"]]])
+    with pytest.raises(TypeError, match="sequence 0, position 1: field 'w' is"):
+        SequenceFeatureExtractor("attributes", fields=["w"]).fit([[{"w": "a"}, {"w": ["b", "c"]}]])
+
+
+@pytest.mark.parametrize(
+    ("X", "error", "message"),
+    [
+        ([["in"]], TypeError, "sequence 0, position 0 .* SequenceFeatureExtractor"),
+        ("in", TypeError, "X is the str"),
+        ([[{"w": object()}]], TypeError, "sequence 0, position 0"),
+        ([[{"w": np.inf}]], ValueError, "sequence 0, position 0"),
+        ([np.ones((2, 2))], TypeError, "rows of numbers"),
+        (np.ones((2, 2)), TypeError, "rows of numbers"),
+        (SequenceFeatureExtractor().fit_transform([["a", "b"]]), TypeError, "is already a SequenceBatch"),
+        ([], ValueError, "no tokens"),
+        ([[]], ValueError, "no tokens"),
+    ],
+)
+def test_what_is_refused(X, error, message):
+    with pytest.raises(error, match=message):
+        SequenceFeatureExtractor("attributes").fit(X)
+    with pytest.raises(NotFittedError):
+        SequenceFeatureExtractor("attributes").transform(X)
+
+
+def test_a_field_that_no_training_token_has_is_told():
+    with pytest.raises(ValueError, match="fields names 'word', but no token has a value for it"):
+        SequenceFeatureExtractor("attributes", fields=["w", "word"]).fit(DICTS)
+    later = SequenceFeatureExtractor("attributes", fields=["w"]).fit([[{"w": "a"}, {}]]).transform([[{"n": 1.0}]])
+    assert later.columns["w"].codes.tolist() == [-1]
+
+
+@pytest.mark.parametrize("templates", ["attributes", ["U:%x[0,0]"]])
+@pytest.mark.parametrize(
+    "parameter", [{"token_features": ["lower"]}, {"affixes": 2}, {"bias": True}, {"n_features": 8}, {"padding": "drop"}]
+)
+def test_parameters_of_no_use_are_refused(templates, parameter):
+    (name,) = parameter
+    with pytest.raises(ValueError, match=f"^{name}=.* is not possible here"):
+        SequenceFeatureExtractor(templates, **parameter).fit([["a"]] if name == "padding" else DICTS)
+
+
+def test_templates_append_to_attributes():
+    steps = SequenceFeatureExtractor("attributes", fields=["w"]), SequenceFeatureExtractor([("w", -1)])
+    names = make_pipeline(*steps).fit(DICTS).get_feature_names_out().tolist()
+    assert names[-3:] == ["w[-1]=in", "w[-1]=the", "w[-1]=__BOS__"]
+    assert names[:-3] == steps[0].get_feature_names_out().tolist()
+
+
+def test_attributes_in_scikit_learn():
+    vectorizer = SequenceFeatureExtractor("attributes", min_count=2, fields=["w"]).fit(DICTS)
+    copy = pickle.loads(pickle.dumps(vectorizer))
+    np.testing.assert_array_equal(copy.transform(DICTS).toarray(), vectorizer.transform(DICTS).toarray())
+    assert clone(vectorizer).get_params() == vectorizer.get_params()
+    assert get_tags(vectorizer).input_tags.dict
+    with pytest.raises(ValueError, match="min_count"):
+        SequenceFeatureExtractor("attributes", min_count=0).fit(DICTS)
+
+
+def test_segment_features_go_after_it():
+    y = [["P", "P", "Q"], [], ["Q"]]
+    steps = (
+        SequenceFeatureExtractor("attributes", fields=["w"]),
+        SegmentFeatureExtractor("n", begin="w:", identity="w"),
+        SegmentLogOddsEncoder(),
+    )
+    names = make_pipeline(*steps).fit(DICTS, y).get_feature_names_out().tolist()
+    assert names == ["n", "begin:w:in", "begin:w:the", "identity=the", "identity=in the", "log_odds"]
+
+
+# --- templates of CRF++ and Wapiti ----------------------------------------------------------------------------------
+
+X = [[("He", "PRP"), ("reckons", "VBZ"), ("the", "DT"), ("deficit", "NN")], [("In", "IN")]]
+Y = [["B-NP", "B-VP", "B-NP", "I-NP"], ["B-PP"]]
+
+
+def names_of(templates, sequence, style="auto"):
+    """Return the strings of each token, read back from the batch, in order."""
+    made = SequenceFeatureExtractor(templates, padding="mark" if style == "auto" else style).fit([sequence])
+    names, batch = made.get_feature_names_out(), made.transform([sequence])
+    rows = [batch.indices[first:stop] for first, stop in zip(batch.indptr[:-1], batch.indptr[1:], strict=True)]
+    return [sorted(names[row].tolist()) for row in rows]
+
+
+def plain(templates, sequence, left, right):
+    """The strings of each token, by replacing macros one by one."""
+
+    def text(t, macro):
+        place = t + int(macro[2])
+        if place < 0:
+            return left(-place)
+        if place >= len(sequence):
+            return right(place - len(sequence) + 1)
+        value = sequence[place][int(macro[3])]
+        return value.lower() if macro[1] == "X" else value
+
+    def expand(t, template):
+        return re.sub(r"%([xX])\[ *([-+]?\d+) *, *(\d+) *\]", lambda macro: text(t, macro), template)
+
+    bare = {"B", "b", "*", "U", "u"}
+    return [
+        sorted({expand(t, template) for template in templates if template not in bare}) for t in range(len(sequence))
+    ]
+
+
+def crfpp(sign):
+    return lambda distance: f"_B{sign}{distance}"
+
+
+def wapiti(sign):
+    return lambda distance: f"_x{sign}{distance if distance < 5 else '#'}"
+
+
+PLACE = st.builds(
+    "%{}[{},{}]".format, st.sampled_from("xX"), st.sampled_from(["-6", "-1", "0", " 0", "+1", "2"]), st.integers(0, 1)
+)
+BODY = st.lists(st.one_of(PLACE, st.sampled_from(["/", "01:", "a"])), max_size=4).map("".join)
+CELL = st.sampled_from(["A", "b", "", "%", "É", "_B-1"])
+SEQUENCE = st.lists(st.tuples(CELL, CELL), min_size=1, max_size=5)
+
+
+@given(st.lists(st.builds(str.__add__, st.sampled_from("UB"), BODY), min_size=1, max_size=4), SEQUENCE)
+def test_strings_of_crfpp(templates, sequence):
+    if all(len(template) == 1 for template in templates):
+        return  # no features
+    assert names_of(templates, sequence) == plain(templates, sequence, crfpp("-"), crfpp("+"))
+
+
+@given(st.lists(st.builds(str.__add__, st.sampled_from("u*b"), BODY), min_size=1, max_size=4), SEQUENCE)
+def test_strings_of_wapiti(templates, sequence):
+    if all(len(template) == 1 for template in templates):
+        return
+    assert names_of(templates, sequence) == plain(templates, sequence, wapiti("-"), wapiti("+"))
+
+
+def test_equal_strings_are_one_feature():
+    """Without identifiers, the words at two places are a bag."""
+    batch = SequenceFeatureExtractor(["U:%x[0,0]", "U:%x[1,0]"]).fit_transform([[("a",), ("a",)]])
+    assert batch.toarray().tolist() == [[0.0, 2.0], [1.0, 1.0]]  # "U:_B+1" and "U:a"
+
+
+@pytest.mark.parametrize(
+    ("templates", "max_order", "feature_order"),
+    [
+        (["U:%x[0,0]"], 0, 0),
+        (["U:%x[0,0]", "B"], 1, 0),
+        (["U:%x[0,0]", "*"], 1, 0),
+        (["U:%x[0,0]", "B:%x[0,1]"], 1, {"B": (1,)}),
+        (["u:%x[0,0]", "*:%x[0,1]", "b:%x[0,0]"], 1, {"*": 1, "b": (1,)}),
+    ],
+)
+def test_pairs_of_labels(templates, max_order, feature_order):
+    made = SequenceFeatureExtractor(templates)
+    assert (made.max_order, made.feature_order) == (max_order, feature_order)
+    crf = HighOrderCRF(made.max_order, feature_order=made.feature_order)
+    pipe = make_pipeline(made, crf).fit(X, Y)
+    assert pipe.predict(X) == Y
+    names, orders = pipe[0].get_feature_names_out(), [len(pattern) - 1 for pattern in pipe[-1].patterns_]
+    rows, columns = pipe[-1].coef_.nonzero()
+    for row, column in zip(rows, columns, strict=True):
+        expected = {"u": {0}, "b": {1}, "*": {0, 1}}[names[column][0].lower()]
+        assert orders[row] in expected
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("X01:%x[0,0]", "a template of CRF.* or Wapiti begins with U, B or [*]"),
+        ("U01:%x[0]", r"line 3: .*this is not a place such as %x\[-1,0\]"),
+        ("U01:%x[@1,0]", "this is not a place"),
+        ("U01:%y[1,0]", "this is not a place"),
+        ('U01:%t[0,0,"^a"]', "line 3: %t.* tests are not supported"),
+        ('*:%m[-1,0,"a$"]', "tests are not supported"),
+    ],
+)
+def test_lines_that_are_refused_are_named(tmp_path, line, message):
+    path = tmp_path / "template"
+    path.write_text(f"# words\n\n{line}\nB\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=message) as error:
+        SequenceFeatureExtractor.from_file(path)
+    assert str(error.value).startswith(f"{path}, line 3: ")
+
+
+def test_files_are_read(tmp_path):
+    path = tmp_path / "template"
+    path.write_text("# Unigram\nU00:%x[ -1,0]\n  U01:%x[0, 1]  \n\n# Bigram\nB\n", encoding="utf-8")
+    templates = ["U00:%x[ -1,0]", "U01:%x[0, 1]", "B"]
+    made = SequenceFeatureExtractor.from_file(path, min_count=2, style="wapiti")
+    assert made.get_params() == SequenceFeatureExtractor(templates, min_count=2, padding="wapiti").get_params()
+
+
+@pytest.mark.parametrize(
+    ("X", "error", "message"),
+    [
+        ([[("a",)]], ValueError, r"the tokens have the columns \[0\], but the templates read 2 columns"),
+        ([[("a", "b"), ("a", 1)]], ValueError, "sequence 0, position 1: field 1 is 1"),
+        ([[("a", 2), ("a", 1)]], TypeError, "templates of CRF.* read texts, but the field 1 holds numbers"),
+        ([[("a", "b"), ("a", None)]], ValueError, "sequence 0, position 1: the field 1 is missing"),
+        ([[("a", "b")], "ab"], ValueError, "sequence 1 is the text 'ab'"),
+        ("ab", TypeError, "X must be a list of sequences"),
+    ],
+)
+def test_tokens_that_are_refused_are_named(X, error, message):
+    with pytest.raises(error, match=message):
+        SequenceFeatureExtractor(["U:%x[0,1]"]).fit(X)
+
+
+def test_parts_of_the_data_give_the_fit_of_the_whole():
+    made = SequenceFeatureExtractor(["U:%x[0,0]", "B:%x[-1,1]"])
+    counts = made.merge(made.fit_partition(X[:1]), made.fit_partition(X[1:]))
+    names = made.fit(X).get_feature_names_out().tolist()
+    assert made.finish(counts).get_feature_names_out().tolist() == names
+    assert made.transform(X).lengths.tolist() == [4, 1]
+
+
+def test_words_are_tokens_of_one_column():
+    assert names_of(["U:%x[0,0]"], ["a", "b"]) == [["U:a"], ["U:b"]]
+
+
+CONLL = "He PRP B-NP\nruns VBZ B-VP\n\nShe PRP B-NP\n"
+
+
+@pytest.mark.parametrize("columns", [None, ["word", "pos", "tag"]])
+@pytest.mark.parametrize("form", ["dicts", "tuples", "lists", "texts"])
+def test_they_read_what_load_conll_returns(tmp_path, columns, form):
+    """Tokens of every form give the same features, in fit, in parts and in a file of a tagger."""
+    (tmp_path / "data.txt").write_text(CONLL, encoding="utf-8")
+    (tmp_path / "template").write_text("U00:%x[0,0]\nU01:%x[-1,0]/%x[0,1]\nB\n", encoding="utf-8")
+    dicts, y = load_conll(tmp_path / "data.txt", columns=columns, target="tag" if columns else None, return_X_y=True)
+    make = {"dicts": dict, "tuples": lambda d: tuple(d.values()), "lists": lambda d: list(d.values())}
+    X = [[make.get(form, lambda d: next(iter(d.values())))(token) for token in tokens] for tokens in dicts]
+    names = ["U00:He", "U00:She", "U00:runs", "U01:He/VBZ", "U01:_B-1/PRP"]
+    made = SequenceFeatureExtractor.from_file(tmp_path / "template")
+    if form == "texts":
+        made, names = SequenceFeatureExtractor(["U00:%x[0,0]", "B"]), names[:3]
+    model = make_pipeline(made, HighOrderCRF(made.max_order, feature_order=made.feature_order)).fit(X, y)
+    assert model[0].get_feature_names_out().tolist() == names
+    counts = made.merge(made.fit_partition(X[:1]), made.fit_partition(X[1:]))
+    assert clone(made).finish(counts).get_feature_names_out().tolist() == names
+    assert export_tagger(model, tmp_path / "model", dtype="float64", X=X).n_different_labels == 0
+    assert [Tagger(tmp_path / "model").tag(tokens) for tokens in X] == model.predict(X) == y
+
+
+def test_only_these_templates_have_orders():
+    with pytest.raises(AttributeError, match="only templates of CRF"):
+        _ = SequenceFeatureExtractor().max_order
+    assert not hasattr(SequenceFeatureExtractor("attributes"), "feature_order")
+    with pytest.raises(ValueError, match="padding='wapiti' is for templates of CRF"):
+        SequenceFeatureExtractor(padding="wapiti").fit(X)
+    with pytest.raises(TypeError, match="templates must be an iterable of .*, 'attributes' or None, got 'names'"):
+        SequenceFeatureExtractor("names").fit(X)
