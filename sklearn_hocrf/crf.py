@@ -174,11 +174,12 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
     max_iter : int, default=500
         Maximum number of iterations; for "sgd", of epochs.
     tol : float, default=3e-3
-        Tolerance of the solver, see docs/guide/training.md. Training stops when the bound on the
-        distance from the optimum is at most ``tol**2`` of the objective, 0.001 % by default; if some weights have no
-        penalty, so that no bound is available, when the norm of the gradient is at most ``tol * max(1, norm of the
-        weights)``. "sgd" stops after five consecutive epochs that each fail to lower the objective by a fraction ``10 *
-        tol**2``.
+        Tolerance of the solver, see docs/guide/training.md. Training stops when the bound on the distance from the
+        optimum is at most ``tol**2`` of the objective, 0.001 % by default; with ``l1_reg`` also when an estimate of it
+        from the shortest subgradient is at most ``tol``, which leaves most fits as close. If some weights have no
+        penalty, so that no bound is available, it stops when the norm of the gradient is at most ``tol * max(1, norm of
+        the weights)``. "sgd" stops after five consecutive epochs that each fail to lower the objective by a fraction
+        ``10 * tol**2``.
     warm_start : bool, default=False
         Whether fit starts from the weights of the previous fit, matched by pattern and feature; new weights start at 0.
     n_jobs : int or None, default=None

@@ -129,12 +129,13 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
     segment_length : int, inf, (least, most), dict or None, default=None
         Number of tokens of a segment: the most, or a pair of the least and the most, for all labels, or a dict of these
         by label. None, also as the most, and a label that is missing from a dict, means at most the length of the
-        longest training segment of the label, see Notes. A training segment beyond the limits is an error. Training
-        time is proportional to the most (with inf, to the longest sequence). If the most of "runs" is 1 for all labels,
-        given or from the data, each token is a segment, neighbours may have equal labels, and the model is a
-        :class:`HighOrderCRF`. The first and the last segment of a sequence may be shorter than the least: a recording
-        may begin and end in the middle of one. The prediction methods raise an error for a sequence that cannot be
-        segmented in this way. The label "O" of "bio" and "bioes" always has length 1.
+        longest training segment of the label, see Notes. A training segment beyond the limits is an error;
+        docs/guide/segments.md shows how to leave out or cut such segments. Training time is proportional to the most
+        (with inf, to the longest sequence). If the most of "runs" is 1 for all labels, given or from the data, each
+        token is a segment, neighbours may have equal labels, and the model is a :class:`HighOrderCRF`. The first and
+        the last segment of a sequence may be shorter than the least: a recording may begin and end in the middle of
+        one. The prediction methods raise an error for a sequence that cannot be segmented in this way. The label "O" of
+        "bio" and "bioes" always has length 1.
     sigma_reg : float or mapping, default=1.0
         Standard deviation of the Gaussian prior: the penalty is the sum of w^2 / (2 sigma^2). ``inf`` means no
         penalty. A mapping assigns one value to each group of weights. Its keys are
@@ -216,11 +217,12 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
     max_iter : int, default=500
         Maximum number of iterations; for "sgd", of epochs.
     tol : float, default=3e-3
-        Tolerance of the solver, see docs/guide/training.md. Training stops when the bound on the
-        distance from the optimum is at most ``tol**2`` of the objective, 0.001 % by default; if some weights have no
-        penalty, so that no bound is available, when the norm of the gradient is at most ``tol * max(1, norm of the
-        weights)``. "sgd" stops after five consecutive epochs that each fail to lower the objective by a fraction ``10 *
-        tol**2``.
+        Tolerance of the solver, see docs/guide/training.md. Training stops when the bound on the distance from the
+        optimum is at most ``tol**2`` of the objective, 0.001 % by default; with ``l1_reg`` also when an estimate of it
+        from the shortest subgradient is at most ``tol``, which leaves most fits as close. If some weights have no
+        penalty, so that no bound is available, it stops when the norm of the gradient is at most ``tol * max(1, norm of
+        the weights)``. "sgd" stops after five consecutive epochs that each fail to lower the objective by a fraction
+        ``10 * tol**2``.
     warm_start : bool, default=False
         Whether fit starts from the weights of the previous fit, matched by pattern and feature; new weights start at 0.
     n_jobs : int or None, default=None

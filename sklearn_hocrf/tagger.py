@@ -45,6 +45,7 @@ import re
 import threading
 import unicodedata
 from collections.abc import Callable, Collection, Mapping, Sequence
+from decimal import Decimal
 from functools import partial
 from importlib import import_module
 from itertools import groupby, pairwise
@@ -656,9 +657,9 @@ class _Names:
             name, amount = prefix + _name(key, t), 1.0
             if value is False:  # as many are
                 continue
-            if isinstance(value, str):
-                name = f"{name}:{value}"
-            elif isinstance(value, (bool, int, float, Real, np.bool_)):  # the first ones are found sooner
+            if isinstance(value, (str, bytes)):
+                name = f"{name}:{_name(value, t)}"
+            elif isinstance(value, (bool, int, float, Real, np.bool_, Decimal)):  # the first ones are found sooner
                 amount = _finite(value, "position {}, attribute {!r}", t, name)
             elif isinstance(value, Mapping):
                 if depth > 100:
@@ -675,7 +676,8 @@ class _Names:
 
     def _collect_names(self, prefix, names, t, found, values):
         """Add the same of a list of names."""
-        if not isinstance(names, (list, tuple, set, frozenset, np.ndarray)):
+        is_text = isinstance(names, (str, bytes))
+        if is_text or not isinstance(names, Collection) or len(getattr(names, "shape", (0,))) != 1:
             raise TypeError(f"position {t}: {prefix!r:.60} has {names!r:.60}, where names or numbers belong")
         known = [number for name in names if (number := self.numbers.get(prefix + _name(name, t))) is not None]
         found += known
@@ -742,6 +744,11 @@ class _Strings(_Names):
 
 
 def _name(name, t):
+    if isinstance(name, bytes):
+        try:
+            return str(name, "utf-8")
+        except UnicodeDecodeError:
+            raise ValueError(f"position {t}: {name!r:.60} is not UTF-8") from None
     if not isinstance(name, str):
         raise TypeError(f"position {t}: an attribute name must be a str, got {name!r:.60}")
     return name

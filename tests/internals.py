@@ -76,6 +76,7 @@ from sklearn_hocrf._solvers import (
     shortest_subgradient,
     zero_of_slope,
 )
+from sklearn_hocrf._solvers._common import reached_tolerance
 from sklearn_hocrf._solvers._quasi_newton import LBFGSMemory, Point
 from sklearn_hocrf._structure.automaton import build_automaton
 from sklearn_hocrf._structure.label_parts import LabelParts

@@ -54,7 +54,7 @@ def public_names():
     return names
 
 
-@pytest.mark.parametrize("row", table(), ids=lambda row: row.call[:60])
+@pytest.mark.parametrize("row", list(table()), ids=lambda row: row.call[:60])
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_refusal(row, tmp_path):
     names = public_names() | vars(importlib.import_module(row.module)) | {"tmp_path": tmp_path}

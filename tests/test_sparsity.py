@@ -3,11 +3,12 @@
 import copy
 import itertools
 import pickle
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from cases import by_order
-from internals import LBFGS, OWLQN, LBFGSMemory, Point, RowBlock, WeightLayout
+from internals import L2, LBFGS, OWLQN, ElasticNet, LBFGSMemory, Point, RowBlock, WeightLayout, reached_tolerance
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
@@ -53,7 +54,41 @@ def nonzero_weights(crf):
     )
 
 
+def small_problem(seed):
+    """Return sequences with dense features of which some are 0, and their labels."""
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(1, 7, size=int(rng.integers(4, 20)))
+    x = [rng.normal(size=(n, 8)) * (rng.random((1, 8)) < 0.6) for n in lengths]
+    return x, [(rows[:, :3] + rng.gumbel(size=(len(rows), 3))).argmax(1).tolist() for rows in x]
+
+
 # --- the optimum ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sigma", [np.inf, 1000.0, 1.0])
+def test_training_ends_near_the_optimum_without_a_gaussian_penalty(sigma):
+    for seed in range(12):
+        x, y = small_problem(seed)
+        crf = HighOrderCRF(sigma_reg=sigma, l1_reg=0.05, all_pairs=True, patterns="all")
+        found = crf.fit(x, y).objective_history_[-1]
+        best = clone(crf).set_params(tol=1e-6, max_iter=20_000).fit(x, y).objective_history_[-1]
+        assert found <= best * (1 + 1e-4), seed
+
+
+def test_the_shortest_subgradient_ends_training_of_convex_objectives_only():
+    convex, other = SimpleNamespace(is_convex=True), SimpleNamespace(is_convex=False)
+    w, gradient = np.array([3.0, -4.0]), np.array([0.06, 0.08])
+    lasso, both = ElasticNet(0.0, 1.0), ElasticNet(1.0, 1.0)
+    assert reached_tolerance(convex, lasso, w, 10.0, gradient) == pytest.approx(2 * 0.1 * 5 / 10)
+    assert reached_tolerance(other, lasso, w, 10.0, gradient) == pytest.approx(0.1 / 5)
+    assert reached_tolerance(convex, L2(0.0), w, 10.0, gradient) == pytest.approx(0.1 / 5)
+    for objective in convex, other:  # the bound of the Gaussian penalty is the smaller one here
+        assert reached_tolerance(objective, both, w, 10.0, gradient) == pytest.approx((0.005 / 10) ** 0.5)
+    assert reached_tolerance(convex, ElasticNet(1e-9, 1.0), w, 10.0, gradient) == pytest.approx(0.1)
+    assert reached_tolerance(other, ElasticNet(1e-9, 1.0), w, 10.0, gradient) > 100
+    for penalty in lasso, both:
+        assert reached_tolerance(convex, penalty, w, 0.0, gradient) == np.inf
+        assert reached_tolerance(convex, penalty, w, 0.0, 0 * gradient) == 0
 
 
 @pytest.mark.parametrize(("c1", "c2"), [(0.1, 0.0), (1.0, 0.0), (0.3, 0.5)])

@@ -12,6 +12,7 @@ import sys
 import threading
 import tracemalloc
 import zipfile
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -249,6 +250,24 @@ def test_drawn_attributes(tmp_path_factory, data):
     model = fit(model, X, y)
     if model is not None:
         assert_same(tagger_of(model, tmp_path_factory.getbasetemp()), model, X, y)
+
+
+def test_bytes_and_collections(tmp_path):
+    texts = [{"sun": "né", "n": 1.5, "d": {"k": ["x", "y"]}}, ["a", "b"], ["b"]]
+    mixed = [
+        {b"sun": "né".encode(), "n": Decimal("1.5"), "d": {b"k": {b"x": 1, "y": 2}.keys()}},
+        {"a": 1, "b": 2}.keys(),
+        np.array([b"b"]),
+    ]
+    y = ["A", "B", "C"]
+    tagger = tagger_of(HighOrderCRF().fit([texts], [y]), tmp_path)
+    np.testing.assert_array_equal(tagger.marginals(mixed), tagger.marginals(texts))
+    for token in {b"\xff": 1}, {"sun": b"\xff"}, [b"\xff"], {"d": {"k": [b"\xff"]}}:
+        with pytest.raises(ValueError, match="position 1: .*xff' is not UTF-8"):
+            tagger.tag([["a"], token])
+    for token in b"ab", "ab", {"d": np.ones((2, 2))}, 3:
+        with pytest.raises(TypeError, match="(?s)position 1: .*where names or numbers belong"):
+            tagger.tag([["a"], token])
 
 
 STRINGS = st.sampled_from(["in", "In", "", "%s", "É", "_B-1", "_x+1", "\ud800"])

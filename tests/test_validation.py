@@ -7,6 +7,8 @@ import pickle
 import subprocess
 import sys
 import warnings
+from collections import deque
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -205,6 +207,49 @@ def test_feature_dicts_are_read_as_python_crfsuite_reads_them():
     for row, item in zip(rows, pycrfsuite.ItemSequence(ITEMS).items(), strict=True):
         expected = {name: value for name, value in item.items() if value}
         assert {name: row[i] for i, name in enumerate(data.features.names) if row[i]} == expected
+
+
+def test_bytes_are_text_and_every_collection_holds_names():
+    texts = [{"sun": "né", "n": 1.5, "nested": {"k": "v", "list": ["x", "y"]}, "keys": ["p", "q"]}, ["a", "b"], ["c"]]
+    mixed = [
+        {
+            b"sun": "né".encode(),
+            "n": Decimal("1.5"),
+            b"nested": {b"k": b"v", "list": np.array([b"x", b"y"])},
+            "keys": {b"p": 1, "q": 2}.keys(),
+        },
+        {"b": 1, "a": 2}.keys(),
+        deque([b"c"]),
+    ]
+    (rows, data), (other_rows, other) = stacked([texts[:2], texts[2:]]), stacked([mixed[:2], mixed[2:]])
+    np.testing.assert_array_equal(rows, other_rows)
+    assert list(data.features.names) == list(other.features.names)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        batch, _ = read_sequences(HighOrderStub(data.features), [mixed])
+    np.testing.assert_array_equal(batch.toarray(), rows)
+
+
+def test_keys_that_are_bytes_are_those_of_training():
+    tokens = {word: [{word: "a", "n": 1}, {word: "b", "n": 1}] for word in ("w", b"w")}
+    features = [check_training_data(STUB, [X, X[:1]], Y).features for X in tokens.values()]
+    assert [f.vocabulary.complete for f in features] == [("n", "w")] * 2
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        read_sequences(HighOrderStub(features[0]), [[{b"w": b"a", b"n": 1}]])
+
+
+@pytest.mark.parametrize("tags", [[b"B-A", b"I-A"], [b"B", b"I", b"O"]])
+def test_tags_that_are_bytes_are_no_labels_without_a_scheme(tags):
+    X = [[["a"]] * len(tags)]
+    for call in (
+        lambda: HighOrderSemiCRF().fit(X, [tags]),
+        lambda: HighOrderCRF().fit(X, [tags]).predict_segments(X),
+        lambda: segment_f1_score([tags], [tags]),
+    ):
+        with pytest.raises(TypeError, match=r"label b'B.*tags are str: decode"):
+            call()
+    assert HighOrderCRF().fit(X, [tags]).predict(X) == [tags]
 
 
 def test_attribute_lists_are_sets_of_indicators_and_repeats_add_up():
@@ -524,6 +569,11 @@ BAD_SEQUENCES = [
     ([[{"a": 1}, None], [{}]], TypeError, r"sequence 0, position 1 of X is None"),
     ([[{"a": 1}, {3: 1}], [{}]], TypeError, r"name must be a str, but sequence 0, position 1 of X has 3 \(int\)"),
     ([[["a"], ["b", 3]], [[]]], TypeError, r"name must be a str, but sequence 0, position 1 of X has 3 \(int\)"),
+    ([[{"a": 1}, b"b"], ["c"]], TypeError, r"sequence 0, position 1 of X is the bytes b'b'"),
+    ([[["a"], [b"\xff"]], [[]]], ValueError, r"sequence 0, position 1 of X: b'.*' is not UTF-8 \(byte 0\)"),
+    ([[{}, {}], [{b"a\xff": 1}]], ValueError, r"sequence 1, position 0 of X: b'.*' is not UTF-8 \(byte 1\)"),
+    ([[{}, {}], [{"a": b"\xe9"}]], ValueError, r"sequence 1, position 0 of X: b'.*' is not UTF-8.*latin-1"),
+    ([[{}, {"a": np.ones((2, 2))}], [{}]], TypeError, r"sequence 0, position 1 of X: attribute 'a' has the value"),
     ([[{"a": [1, 2]}, {}], [{}]], TypeError, r"name must be a str, but sequence 0, position 0 of X has 1 \(int\)"),
     ([[{}, {}], [{"a": None}]], TypeError, r"sequence 1, position 0 of X: attribute 'a' has the value None"),
     ([[{}, {"a": {"b": object}}], [{}]], TypeError, r"sequence 0, position 1 of X: attribute 'b' has the value"),

@@ -19,6 +19,7 @@ __all__ = [
     "short",
     "to_float",
     "unmasked",
+    "without_columns",
 ]
 
 NAMES_ELSEWHERE = "IOBES is 'bioes', IOB2 'bio', IOB 'iob1'"  # of schemes
@@ -135,6 +136,37 @@ def no_label(label, where, name="y", takes_holes=True) -> ValueError:
 def unmasked(array) -> np.ndarray | list:
     """Return an array of labels without its mask; if entries are masked, lists with None in their place."""
     return array.tolist() if np.ma.is_masked(array) else np.asarray(array)
+
+
+def without_columns(data):
+    """Return data with columns and cells of polars and pyarrow, themselves or as elements, replaced by Python objects.
+
+    One-dimensional arrays and Series of objects become lists, too; other arrays and Series stay.
+
+    Examples
+    --------
+    >>> import polars  # pip install polars
+    >>> from sklearn_hocrf._data.checks import without_columns
+    >>> (
+    ...     without_columns(polars.Series([["a", "b"]])),
+    ...     without_columns([polars.Series([1, 2])]),
+    ... )
+    ([['a', 'b']], [[1, 2]])
+    """
+    data = _plain(data)
+    if isinstance(data, (list, tuple)) and not set(map(type, data)) <= {list, tuple}:
+        return [_plain(element) for element in data]
+    return data
+
+
+def _plain(value):
+    kind = getattr(getattr(value, "dtype", None), "kind", None)
+    if len(getattr(value, "shape", (0,))) != 1 or kind not in (None, "O"):
+        return value
+    if kind == "O":
+        return list(value)
+    convert = next((name for name in ("to_pylist", "as_py", "to_list") if hasattr(value, name)), None)
+    return getattr(value, convert)() if convert else value
 
 
 def number_weights(sample_weight):

@@ -131,6 +131,7 @@ def guessed_scheme(labels) -> str:
     ... )
     ('bioes', 'bmes', 'runs')
     """
+    _refuse_bytes(labels)
     tags = [label for label in labels if label != OUTSIDE]
     for scheme, letters in PREFIXES.items():
         are_tags = bool(tags) and all(split_tag(tag, scheme) is not None for tag in tags)
@@ -198,6 +199,14 @@ def goes_on(before: TagTable, after: TagTable) -> np.ndarray:
     """Return where a tag continues the segment of the tag before it; bool, of the broadcast shape of both."""
     is_open = (before.prefix == B) | (before.prefix == I)
     return (before.label == after.label) & is_open & ((after.prefix == I) | (after.prefix == E))
+
+
+def _refuse_bytes(labels):
+    """Raise if labels are tags but for their type; as labels without a scheme they would give other segments."""
+    texts = [str(label, "utf-8", "replace") for label in labels if isinstance(label, bytes)]
+    if texts and guessed_scheme(texts) != "runs":
+        tag = min(label for label in labels if isinstance(label, bytes))
+        raise TypeError(f"the label {short(tag)} is bytes, but tags are str: decode them first, `tag.decode()`")
 
 
 def legal_tags(tags: TagTable, scheme) -> tuple[np.ndarray, np.ndarray]:

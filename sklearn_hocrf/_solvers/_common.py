@@ -123,17 +123,26 @@ def goal_of_norm(norm: float, reached: float, tol: float) -> float:
     return norm * tol / reached if reached else norm
 
 
-def reached_tolerance(penalty: Any, w: np.ndarray, value: float, gradient: np.ndarray) -> float:
+def reached_tolerance(objective: Any, penalty: Any, w: np.ndarray, value: float, gradient: np.ndarray) -> float:
     """Return the ``tol`` at which training ends for a gradient, or shortest subgradient, of an objective and a penalty.
 
     If the objective is convex, the distance from the minimum is at most ``tol**2`` of the value. The norm of the
     gradient bounds it only together with the precisions of the penalty: with low precisions, the minimum may be far
-    away although the gradient is small. The norm alone is used if there is no bound.
+    away although the gradient is small. With absolute values in the penalty, training also ends where the distance is
+    at most about ``tol`` of the value: it is at most the norm of the subgradient times the way to the minimum, which
+    is about as far from 0 as ``w``, so that the way is at most ``2 * norm(w)``. Then most values are far closer. The
+    norm alone is used if there is no bound.
     """
-    gap = penalty.gap(gradient)
-    if np.isfinite(gap):
-        return 0.0 if gap == 0 else float(np.sqrt(gap / abs(value)) if value else np.inf)
-    return float(np.linalg.norm(gradient) / max(1.0, float(np.linalg.norm(w))))
+    gap, norm, length = penalty.gap(gradient), float(np.linalg.norm(gradient)), max(1.0, float(np.linalg.norm(w)))
+    if norm == 0:
+        return 0.0
+    has_bound, is_sparse = np.isfinite(gap), objective.is_convex and penalty.strengths(len(w)).any()
+    if not has_bound and not is_sparse:
+        return norm / length
+    if value == 0:
+        return np.inf
+    reached = float(np.sqrt(gap / abs(value))) if has_bound else np.inf
+    return min(reached, 2.0 * norm * length / abs(value)) if is_sparse else reached
 
 
 @cache

@@ -61,9 +61,9 @@ class QuasiNewton(Solver, metaclass=ABCMeta):
         ``attempt`` maps weights to a point, or to None if numbers overflow.
         """
 
-    def _reached(self, penalty, point) -> float:
+    def _reached(self, objective, penalty, point) -> float:
         """Return the tolerance for which a point is close enough to the minimum."""
-        return reached_tolerance(penalty, point.w, point.value, point.steepest)
+        return reached_tolerance(objective, penalty, point.w, point.value, point.steepest)
 
     def solve(self, objective: Any, penalty: Any, w0: np.ndarray, curvature: LBFGSMemory | None = None) -> SolverReport:
         """Minimise ``objective + penalty`` from ``w0``.
@@ -111,7 +111,7 @@ class QuasiNewton(Solver, metaclass=ABCMeta):
         del w0  # which frees its memory if the caller does not keep it
         history, message, stopped = [point.value], "no iteration is allowed", False
         while True:
-            norm, reached = float(np.linalg.norm(point.steepest)), self._reached(penalty, point)
+            norm, reached = float(np.linalg.norm(point.steepest)), self._reached(objective, penalty, point)
             if len(history) > 1 and self.callback is not None:
                 gap = gap_above_minimum(objective, penalty, point.steepest)
                 goal = goal_of_norm(norm, reached, self.tol)

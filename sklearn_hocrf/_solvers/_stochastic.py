@@ -250,7 +250,7 @@ class SGD(Solver):
         result = report()._replace(gradient_norm=norm, gap=gap, message=message)
         if watch.n_since >= self.n_iter_no_change:
             result = result._replace(converged=True, message="converged")
-            if not (gap <= _FAR * value or reached_tolerance(penalty, watch.best, value, gradient) <= self.tol):
+            if not (gap <= _FAR * value or reached_tolerance(train, penalty, watch.best, value, gradient) <= self.tol):
                 result = self._judge(result, train, penalty, watch.n_best)
         return chosen(result._replace(stopped=stopped and not result.converged))
 

@@ -3,14 +3,16 @@
     {"word": "Rome", "title": True, "length": 4}   ->   word:Rome = 1, title = 1, length = 4
     ["word:Rome", "title"]                         ->   word:Rome = 1, title = 1
 
-The rules are the same as for python-crfsuite's ``ItemSequence``: a str value becomes part of the name, a list (tuple,
-set) holds several of them, a nested dict prefixes the names of its own attributes.
+The rules are the same as for python-crfsuite's ``ItemSequence``: a str value becomes part of the name, a list (set,
+``dict.keys()``, ...) holds several of them, a nested dict prefixes the names of its own attributes. bytes are text in
+UTF-8.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from decimal import Decimal
 from itertools import count, repeat
 from numbers import Number, Real
 
@@ -35,7 +37,6 @@ __all__ = [
 
 SEPARATOR = ":"
 MAX_DEPTH = 100  # of dicts in dicts
-_COLLECTIONS = (list, tuple, set, frozenset)
 
 
 class Vocabulary(dict):
@@ -72,7 +73,7 @@ def looks_like_rows(X, *, default) -> bool:
     """Return whether the sequences are rows of numbers rather than attributes; ``default`` if all are empty."""
     for n, sequence in enumerate(X):
         if len(getattr(sequence, "shape", ())) == 2:
-            return True
+            return not (isinstance(sequence, np.ndarray) and sequence.dtype.kind in "SU")
         if type(sequence) is not list:  # calling this for each sequence would cost more than the usual check
             refuse_non_sequence(sequence, n)
         for token in sequence:
@@ -133,7 +134,7 @@ def read_attributes(X, vocabulary, *, grow) -> SequenceBatch:
         lengths.append(len(sequence))
     if grow:
         vocabulary.update(names)
-        vocabulary.complete = tuple(sorted(complete or ()))
+        vocabulary.complete = tuple(sorted(_decoded(complete or ())))
     return _batch(lengths, widths, ids, odd, odd_values, vocabulary, is_sorted=not grow)
 
 
@@ -178,8 +179,13 @@ def _lost_keys(X, keys) -> list:
             if not lost:
                 return []
             n_tokens += 1
-            lost -= token.keys() if isinstance(token, Mapping) else lost
+            lost -= _decoded(token) if isinstance(token, Mapping) else lost
     return sorted(lost) if n_tokens else []
+
+
+def _decoded(keys) -> set:
+    """Return keys of feature dicts, which have been checked, as texts."""
+    return {str(key, "utf-8") if isinstance(key, bytes) else key for key in keys}
 
 
 def _refuse_tuple(token, n, t):
@@ -196,43 +202,55 @@ def _attribute_names(token, n, t):
     if type(token) is not list:
         token = _collection(token, n, t)
     if set(map(type, token)) - {str}:
-        for name in token:
-            _check_name(name, n, t)
+        return [_text(name, n, t) for name in token]
     return token
 
 
 def _collection(token, n, t):
     """Return a token that should be a list of attribute names as a collection, or raise."""
-    if isinstance(token, np.ndarray) and token.ndim == 1:
-        token = token.tolist()
     if isinstance(token, (str, bytes)):
         raise TypeError(
-            f"sequence {n}, position {t} of X is the str {short(token)}, but a token must be a dict or a list of "
-            "attribute names. For raw tokens put a SequenceFeatureExtractor before the estimator; if X is one "
-            "sequence, wrap it: `[X]`"
+            f"sequence {n}, position {t} of X is the {type(token).__name__} {short(token)}, but a token must be a dict "
+            "or a list of attribute names. For raw tokens put a SequenceFeatureExtractor before the estimator; if X is "
+            "one sequence, wrap it: `[X]`"
         )
-    if not isinstance(token, _COLLECTIONS):
+    if not _is_collection(token):
         raise TypeError(
             f"sequence {n}, position {t} of X is {short(token)} ({type(token).__name__}), but a token must be a dict "
             "or a list of attribute names"
         )
-    return token
+    return token.tolist() if isinstance(token, np.ndarray) else token
 
 
-def _check_name(name, n, t):
-    if not isinstance(name, str):
+def _is_collection(value) -> bool:
+    """Return whether a value can hold attribute names; a table has two axes, a number of numpy none."""
+    return isinstance(value, Collection) and len(getattr(value, "shape", (0,))) == 1
+
+
+def _text(name, n, t) -> str:
+    """Return an attribute name, or a part of one, as a str."""
+    if isinstance(name, str):
+        return name
+    if not isinstance(name, bytes):
         raise TypeError(
             f"an attribute name must be a str, but sequence {n}, position {t} of X has {short(name)} "
             f"({type(name).__name__})"
         )
+    try:
+        return str(name, "utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"sequence {n}, position {t} of X: {short(name)} is not UTF-8 (byte {error.start}): decode bytes of "
+            'another encoding first, as value.decode("latin-1") does'
+        ) from None
 
 
 def _attributes_of(key, value, n, t, depth=0):
     """Yield the (name, amount) pairs of one entry of a feature dict."""
-    _check_name(key, n, t)
-    if isinstance(value, str):
-        yield key + SEPARATOR + value, 1.0
-    elif isinstance(value, (Real, np.bool_)):
+    key = _text(key, n, t)
+    if isinstance(value, (str, bytes)):
+        yield key + SEPARATOR + _text(value, n, t), 1.0
+    elif isinstance(value, (Real, np.bool_, Decimal)):
         yield key, _finite(value, key, n, t)
     elif isinstance(value, Mapping):
         if depth > MAX_DEPTH:
@@ -243,7 +261,7 @@ def _attributes_of(key, value, n, t, depth=0):
         for inner_key, inner in value.items():
             for name, amount in _attributes_of(inner_key, inner, n, t, depth + 1):
                 yield key + SEPARATOR + name, amount
-    elif isinstance(value, _COLLECTIONS):
+    elif _is_collection(value):
         for name in _attribute_names(value, n, t):
             yield key + SEPARATOR + name, 1.0
     else:

@@ -12,7 +12,7 @@ from sklearn.utils.validation import validate_data
 
 from .._data.arrays import joined_ranges
 from .._data.batch import SequenceBatch, cut_sequences
-from .._data.checks import number_weights, refuse_infinite_sum, short
+from .._data.checks import number_weights, refuse_infinite_sum, short, without_columns
 from .._data.segments import LengthBlock, TokenBlock
 from .._data.texts import pack_texts, unpack_texts
 from ._attributes import (
@@ -192,7 +192,7 @@ def read_training_sequences(estimator, X, sample_weight=None) -> TrainingSequenc
     sample_weight : array-like of shape (n_sequences,), default=None
         One weight per sequence.
     """
-    X = without_series(X)
+    X = without_columns(X)
     form = input_form(X)
     batch, features = _read_training_sequences(estimator, X, form)
     weight, is_used = _check_training_batch(batch, sample_weight)
@@ -211,7 +211,7 @@ def read_more_sequences(estimator, X, sample_weight=None) -> TrainingSequences:
 
     New attribute names get the next free numbers. The parameters are the same as for :func:`read_training_sequences`.
     """
-    X = without_series(X)
+    X = without_columns(X)
     form, features = input_form(X), estimator._features
     vocabulary = None
     if form == "sequences" and features.vocabulary is not None and not isinstance(X, SequenceBatch):
@@ -245,19 +245,6 @@ def check_sequence_weight(sample_weight, n_sequences):
         raise ValueError("Sample weights must contain at least one non-zero number.")
     refuse_infinite_sum(weight)
     return weight
-
-
-def without_series(X):
-    """Return X with series that have no numpy dtype (polars) replaced by lists."""
-    if _is_foreign_series(X):
-        return X.to_list()
-    if isinstance(X, (list, tuple)) and any(map(_is_foreign_series, X)):
-        return [sequence.to_list() if _is_foreign_series(sequence) else sequence for sequence in X]
-    return X
-
-
-def _is_foreign_series(value) -> bool:
-    return hasattr(value, "to_list") and not hasattr(getattr(value, "dtype", None), "kind")
 
 
 def input_form(X) -> str:
@@ -339,7 +326,7 @@ def read_sequences(estimator, X) -> tuple[SequenceBatch, str]:
     ``estimator._features`` is the :class:`FeatureSpace` of its training data.
     """
     features, name = estimator._features, type(estimator).__name__
-    X = without_series(X)
+    X = without_columns(X)
     form = input_form(X)
     if isinstance(X, SequenceBatch):
         _refuse_segment_features(X, estimator)

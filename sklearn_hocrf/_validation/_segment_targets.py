@@ -62,6 +62,8 @@ __all__ = [
     "read_segments",
 ]
 
+LONG_ONES = "; raise the limit, or leave out or cut such sequences as in docs/guide/segments.md"
+
 
 class SegmentTargets(NamedTuple):
     """Training segmentations.   L labels."""
@@ -205,7 +207,7 @@ def read_segment_targets(
         longest, shortest = earlier.longest, earlier.shortest
         reading = reading._replace(as_lists=earlier.as_lists, bare_tags=earlier.bare_tags, is_bio=False)
         if not has_most:
-            hint = ": None means the longest in the first call of partial_fit"
+            hint = f": None means the longest in the first call of partial_fit{LONG_ONES}"
             _refuse_longer(segments, longest, labels, _offsets(lengths, kept), hint)
     else:
         shortest, longest = _shortest_and_longest(limits, len(labels), *reading.lengths)
@@ -451,7 +453,7 @@ def _shortest_and_longest(limits, n_labels, codes, lengths) -> tuple[np.ndarray 
     return shortest if (shortest > 1).any() else None, longest
 
 
-def _refuse_longer(segments, longest, labels, offsets, hint=""):
+def _refuse_longer(segments, longest, labels, offsets, hint=LONG_ONES):
     """Raise if a training segment is longer than its label allows."""
     is_long = segments.lengths > longest[segments.codes]
     _refuse_lengths(segments, is_long, "segment_length allows", longest, labels, offsets, hint)

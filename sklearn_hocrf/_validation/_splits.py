@@ -5,15 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.utils import indexable
 
-from .._data.checks import short
+from .._data.checks import short, without_columns
 
 __all__ = ["indexable_sequences", "splits_of"]
 
 
 def indexable_sequences(X: Any, y: Any, *others: Any) -> list:
     """Return data with one entry per sequence, or raise: scikit-learn's ``indexable`` with clearer messages.
+
+    Columns of polars and pyarrow become lists, sparse matrices of other formats CSR matrices.
 
     Raises
     ------
@@ -22,7 +25,10 @@ def indexable_sequences(X: Any, y: Any, *others: Any) -> list:
     ValueError
         If the data differ in length.
     """
+    X, y = without_columns(X), without_columns(y)
     for name, data in (("X", X), ("y", y)):
+        if issparse(data):
+            continue  # indexable makes CSR matrices
         if hasattr(data, "__iter__") and not hasattr(data, "__getitem__"):
             raise TypeError(
                 f"{name} is a {type(data).__name__}, which cannot be split into folds: pass a list of it, or of a "

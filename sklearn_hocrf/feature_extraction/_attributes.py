@@ -9,6 +9,7 @@ import numpy as np
 
 from .._data.arrays import offsets_of
 from .._data.batch import SequenceBatch
+from .._data.checks import without_columns
 from .._validation._attributes import (
     Vocabulary,
     looks_like_rows,
@@ -16,7 +17,7 @@ from .._validation._attributes import (
     read_known_attributes,
     sort_vocabulary,
 )
-from .._validation._inputs import input_form, without_series
+from .._validation._inputs import input_form
 from .._validation._messages import refuse_non_sequence
 from ._columns import TokenTable, read_tokens
 from ._names import ConstantNames
@@ -28,7 +29,7 @@ def read_attribute_tokens(X, fields) -> TokenTable:
     """Return X, feature dicts or lists of names, as the tokens of a table with the columns of some keys of dicts."""
     if isinstance(X, SequenceBatch):
         raise TypeError("X is already a SequenceBatch; feature dicts or lists of attribute names are expected")
-    X = without_series(X)
+    X = without_columns(X)
     if input_form(X) != "sequences" or looks_like_rows(X, default=False):
         raise TypeError(
             "X has rows of numbers, which are features as they are; templates='attributes' is for feature dicts and "

@@ -19,7 +19,7 @@ from scipy import sparse
 
 from .._data.arrays import freeze, offsets_of
 from .._data.batch import SequenceBatch
-from .._data.checks import is_missing, short, to_float
+from .._data.checks import is_missing, short, to_float, without_columns
 from .._data.columns import TokenColumn
 from .._data.labels import position_name
 from .._validation import warn_user
@@ -132,6 +132,7 @@ def read_tokens(X, fields=None) -> TokenTable:
 
 def _check_sequences(X) -> list:
     """Return X as a list of lists, tuples or arrays; numeric sequences stay arrays of shape (T, n_columns)."""
+    X = without_columns(X)
     if isinstance(X, (str, bytes, Mapping)) or not isinstance(X, Iterable):
         raise TypeError(
             f"X must be a list of sequences of tokens, got {type(X).__name__}; a single sequence is [tokens], "

@@ -151,7 +151,7 @@ def _operator(size, times):
 class _ByNorm(LBFGS):
     """L-BFGS that stops by the norm of the gradient only: the fold estimates the error of the score itself."""
 
-    def _reached(self, penalty, point) -> float:
+    def _reached(self, objective, penalty, point) -> float:
         return float(np.linalg.norm(point.gradient) / max(1.0, float(np.linalg.norm(point.w))))
 
 

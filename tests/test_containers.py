@@ -1,0 +1,165 @@
+"""Every container of sequences at every place that takes X or y gives what lists give."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from sklearn.model_selection import KFold, cross_val_score
+
+from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
+from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
+from sklearn_hocrf.metrics import (
+    error_table,
+    extract_segments,
+    log_likelihood_scorer,
+    segment_f1_score,
+    segment_f1_scorer,
+    sequence_accuracy_score,
+)
+from sklearn_hocrf.model_selection import (
+    CalibratedSequenceLabeler,
+    ConformalSequenceLabeler,
+    PenaltySearchCV,
+    cross_val_predict,
+)
+
+RANDOM = np.random.default_rng(0)
+WORDS = [RANDOM.choice(["w0", "w1", "w2"], size=n).tolist() for n in (3, 2, 4, 2, 3, 4, 4, 3, 4, 3)]
+Y = [["A" if word == "w0" else "B" for word in words] for words in WORDS]
+NAMES = [[[word, "b"] for word in words] for words in WORDS]
+ROWS = [[[float(word[1]), 1.0] for word in words] for words in WORDS]
+TABLE, TARGETS = RANDOM.integers(0, 3, (30, 4)).astype(float), np.arange(30) % 3
+CRF = HighOrderCRF(tol=1e-6)
+FITTED: dict = {}
+
+
+def fitted(X):
+    """Return the model of lists, or of the table."""
+    key = "table" if X is TABLE else "names" if X is NAMES else "rows"
+    if key not in FITTED:
+        FITTED[key] = HighOrderCRF(tol=1e-6).fit(X, TARGETS if X is TABLE else Y)
+    return FITTED[key]
+
+
+def objects(cells):
+    array = np.empty(len(cells), dtype=object)
+    for i, cell in enumerate(cells):
+        array[i] = cell
+    return array
+
+
+def polars_series(cells):
+    return pytest.importorskip("polars").Series(cells)
+
+
+def arrow_array(cells):
+    return pytest.importorskip("pyarrow").array(cells)
+
+
+def chunked_array(cells):
+    return pytest.importorskip("pyarrow").chunked_array([cells[:1], cells[1:]])
+
+
+def with_index(cells):
+    return pd.Series(cells, index=range(5, 5 + len(cells)))
+
+
+COLUMNS = [tuple, objects, with_index, polars_series, arrow_array, chunked_array]
+PLACES = {  # of the lists, X and y
+    "fit": lambda lists, X, y: CRF.fit(X, y).predict(lists),
+    "partial_fit": lambda lists, X, y: HighOrderCRF(solver="sgd", random_state=0).partial_fit(X, y).predict(lists),
+    "segments": lambda lists, X, y: HighOrderSemiCRF().fit(X, y).predict(lists),
+    "predict": lambda lists, X, y: fitted(lists).predict(X),
+    "marginals": lambda lists, X, y: fitted(lists).predict_marginals(X),
+    "known": lambda lists, X, y: fitted(lists).predict(X, known=y),
+    "score": lambda lists, X, y: fitted(lists).score(X, y),
+    "log_likelihood": lambda lists, X, y: fitted(lists).log_likelihood(X, y),
+    "search": lambda lists, X, y: PenaltySearchCV(CRF, cv=2, max_steps=1).fit(X, y).predict(lists),
+    "calibrated": lambda lists, X, y: CalibratedSequenceLabeler(CRF, cv=2).fit(X, y).predict(lists),
+    "conformal": lambda lists, X, y: ConformalSequenceLabeler(fitted(lists)).fit(X, y).predict(lists),
+    "cross_val_predict": lambda lists, X, y: cross_val_predict(CRF, X, y, cv=2),
+    "cross_val_score": lambda lists, X, y: cross_val_score(CRF, X, y, cv=KFold(2), error_score="raise"),
+}
+SCORES = {
+    "sequences": lambda lists, X, y: sequence_accuracy_score(y, Y),
+    "segments": lambda lists, X, y: segment_f1_score(Y, y),
+    "extracted": lambda lists, X, y: extract_segments(y),
+    "errors": lambda lists, X, y: str(error_table(NAMES, y, Y)),
+    "f1 of a model": lambda lists, X, y: segment_f1_scorer(fitted(lists), X, y),
+    "likelihood of a model": lambda lists, X, y: log_likelihood_scorer(fitted(lists), X, y),
+}
+EXTRACTORS = {
+    "fit": lambda lists, X, y: SequenceFeatureExtractor().fit(X).transform(lists).toarray(),
+    "transform": lambda lists, X, y: SequenceFeatureExtractor().fit(lists).transform(X).toarray(),
+}
+
+
+def assert_same(found, expected):
+    if isinstance(expected, (list, tuple)) or getattr(getattr(expected, "dtype", None), "kind", "") == "O":
+        assert len(found) == len(expected)
+        for one, other in zip(found, expected, strict=True):
+            assert_same(one, other)
+    else:
+        np.testing.assert_array_equal(found, expected)
+
+
+def check(place, lists, X, y, expected_y):
+    """Compare a place with lists, and with another container of X or of y; its errors are those of the lists."""
+    expected = place(lists, lists, expected_y)
+    assert_same(place(lists, X, expected_y), expected)
+    assert_same(place(lists, lists, y), expected)
+
+
+@pytest.mark.parametrize("inner", [False, True], ids=["whole", "each"])
+@pytest.mark.parametrize("make", COLUMNS)
+@pytest.mark.parametrize(
+    ("kind", "place"), [(k, p) for k in ("names", "rows") for p in PLACES] + [("names", s) for s in SCORES]
+)
+def test_columns_of_sequences(kind, place, make, inner):
+    def column(sequences):
+        return list(map(make, sequences)) if inner else make(sequences)
+
+    lists = {"names": NAMES, "rows": ROWS}[kind]
+    check(PLACES.get(place) or SCORES[place], lists, column(lists), column(Y), Y)
+
+
+@pytest.mark.parametrize("inner", [False, True], ids=["whole", "each"])
+@pytest.mark.parametrize("make", [*COLUMNS, np.array])
+@pytest.mark.parametrize("place", EXTRACTORS)
+def test_columns_of_tokens(place, make, inner):
+    if make is np.array and not inner:
+        pytest.skip("sequences of several lengths are no array")
+    X = list(map(make, WORDS)) if inner else make(WORDS)
+    assert_same(EXTRACTORS[place](WORDS, X, None), EXTRACTORS[place](WORDS, WORDS, None))
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_arrays_of_each_sequence(place):
+    for lists in NAMES, ROWS:
+        check(PLACES[place], lists, list(map(np.array, lists)), list(map(np.array, Y)), Y)
+
+
+@pytest.mark.parametrize("kind", ["array", "matrix"])
+@pytest.mark.parametrize("form", ["csr", "csc", "coo", "bsr", "dia", "dok", "lil"])
+def test_sparse_tables_and_sequences(form, kind):
+    make = getattr(sparse, f"{form}_{kind}")
+    for place in PLACES.values():
+        assert_same(place(TABLE, make(TABLE), TARGETS), place(TABLE, TABLE, TARGETS))
+        assert_same(place(ROWS, [make(rows) for rows in ROWS], Y), place(ROWS, ROWS, Y))
+
+
+@pytest.mark.parametrize("make", [list, *COLUMNS])
+def test_columns_of_labels_of_a_table(make):
+    for place in PLACES.values():
+        assert_same(place(TABLE, TABLE, make(TARGETS.tolist())), place(TABLE, TABLE, TARGETS))
+
+
+@pytest.mark.parametrize("estimator", [HighOrderCRF(), HighOrderSemiCRF()])
+@pytest.mark.parametrize("make", [list, *COLUMNS])
+def test_flat_rows_are_refused_by_name(estimator, make):
+    rows, y = [[0.0, 1.0, 1.0], [1.0, 0.0], [0.0, 1.0]], [["a", "b", "b"], ["b", "a"], ["a", "b"]]
+    for X in make(rows), make(list(map(np.array, rows))) if make not in (arrow_array, chunked_array) else make(rows):
+        with pytest.raises(ValueError, match=r"ragged rows: row 1 of X .*every token is a row: `\[\[\[x\]"):
+            estimator.fit(X, y)
+    with pytest.raises(TypeError, match="sequence 1, position 0 of X is 1.0 .*must be a row of numbers"):
+        estimator.fit([[[0.0], [1.0], [1.0]], objects([1.0, 0.0]), [[0.0], [1.0]]], y)
