@@ -2,6 +2,7 @@
 
 import io
 import math
+import re
 
 import numpy as np
 import pytest
@@ -53,6 +54,13 @@ def test_no_fit_is_lost_because_nobody_reads_its_progress(clock, monkeypatch, st
     search = PenaltySearchCV(HighOrderCRF(max_iter=3), max_steps=1, cv=2, verbose=1)
     assert crf.n_iter_ == 3
     assert search.fit(X, Y).best_estimator_.n_iter_ == 3
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning", "ignore::UserWarning")
+def test_the_first_line_of_a_search_tells_the_time_left(capsys):
+    PenaltySearchCV(HighOrderCRF(max_iter=3), orders=[0, 1], max_steps=2, cv=2, verbose=1).fit(X, Y)
+    first = capsys.readouterr().err.splitlines()[0]
+    assert re.match(r"PenaltySearchCV: order 0, step 1 of at most 2, score .*, about .* left if all steps", first)
 
 
 def test_last_lines_come_early_but_not_in_numbers(clock):

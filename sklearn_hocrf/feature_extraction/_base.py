@@ -1,4 +1,4 @@
-"""Base classes of the transformers."""
+"""Base class of the transformers."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from .._persistence import VersionMixin
 from .._validation._callbacks import CallbacksMixin, fit_task
 from .._validation._sklearn import fit_context
 
-__all__ = ["CountingTransformer", "SequenceTransformer", "fit_task"]
+__all__ = ["CountingTransformer", "fit_task"]
 
 
-class SequenceTransformer(VersionMixin, CallbacksMixin, TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
-    """Base class of the transformers, whose output is a batch and cannot be turned into a data frame."""
+class CountingTransformer(VersionMixin, CallbacksMixin, TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
+    """Base class of the transformers, which learn by counting and can be fitted part by part; they return batches."""
 
     def set_output(self, *, transform: str | None = None) -> Self:
         """Reject data frames as output, because they cannot hold sequences.
@@ -47,10 +47,6 @@ class SequenceTransformer(VersionMixin, CallbacksMixin, TransformerMixin, BaseEs
             "turn into a data frame: do not call set_output; toarray() of the batch is a table of all tokens, with the "
             "columns get_feature_names_out()"
         )
-
-
-class CountingTransformer(SequenceTransformer, auto_wrap_output_keys=None):  # type: ignore[call-arg]
-    """Base class of the transformers that learn by counting, so that they can be fitted part by part."""
 
     @abstractmethod
     def _count_partition(self, X, y) -> Any:

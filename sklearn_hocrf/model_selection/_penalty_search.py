@@ -20,7 +20,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from .._estimator.base import BaseSequenceLabeler
 from .._estimator.callbacks import CallbacksMixin, SearchTasks
 from .._estimator.course import Course
-from .._estimator.progress import tell
+from .._estimator.progress import duration, tell
 from .._persistence import VersionMixin
 from .._settings import check
 from .._solvers import SearchEnd, minimize_in_box, one_blas_thread
@@ -125,7 +125,7 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
     n_jobs : int or None, default=None
         Number of folds evaluated in parallel, each in a thread. Results do not depend on it.
     verbose : int, default=0
-        If nonzero, write a line to stderr after each step.
+        If nonzero, write a line to stderr after each step, from the first one on with the time left at this pace.
 
     Attributes
     ----------
@@ -380,6 +380,7 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
         log_start = np.clip(np.log(groups.start(final.sigma_reg, layout, whole, start)), *log_bounds)
         folds = [make_fold(final, part, whole.targets, groups) for part in parts]
         steps: list[_Step] = []
+        begun = time.perf_counter()
 
         def ask(log_sigma, **options):
             with Parallel(n_jobs=self.n_jobs, require="sharedmem") as parallel:  # folds keep their state
@@ -392,7 +393,7 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
             step, gradient = ask(log_sigma, tol=max(self.tol, LOOSEST * SHRINKING ** len(steps)))
             steps.append(step)
             if self.verbose:
-                self._write(steps)
+                self._write(steps, time.perf_counter() - begun)
             if tasks.end_step():
                 raise SearchEnd
             return -step.score, -gradient
@@ -405,10 +406,14 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
         _settle(steps, evaluate_precisely)
         return steps
 
-    def _write(self, steps: list[_Step]) -> None:
-        step = steps[-1]
+    def _write(self, steps: list[_Step], seconds: float) -> None:
+        """Write a line about the last step of an order, and what all steps that are allowed would take."""
+        step, orders = steps[-1], self._orders()
         sigma = ", ".join(f"{column_name(key)} {value:.3g}" for key, value in step.sigma.items())
-        tell(f"PenaltySearchCV: order {step.order}, step {len(steps)}, score {step.score:.6f}, sigma: {sigma}")
+        n_left = self.max_steps * (len(orders) - orders.index(step.order)) - len(steps)
+        left = f"about {duration(seconds / len(steps) * n_left)} left if all steps are needed"
+        where = f"order {step.order}, step {len(steps)} of at most {self.max_steps}"
+        tell(f"PenaltySearchCV: {where}, score {step.score:.6f}, sigma: {sigma}, {duration(seconds)}, {left}")
 
     def _warn_of_steps(self, steps: list[_Step]) -> None:
         for key, sigma in steps[_best_index(steps)].sigma.items():
