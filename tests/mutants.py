@@ -165,7 +165,7 @@ def outcome(mutant, root, data):
         except subprocess.TimeoutExpired:
             return "killed", where, f"no end in {SECONDS} s"
         failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
-        if done.returncode not in (0, 1, 2):
+        if done.returncode not in (0, 1, 2) and not failed:  # a file that fails at its import is killed, too
             return "unclear", where, done.stdout[-300:] + done.stderr[-300:]
         return "killed" if done.returncode else "survives", where, (failed or [f"{len(tests)} tests"])[0][:120]
     finally:

@@ -190,21 +190,6 @@ def test_candidates_are_found_in_portions(number, monkeypatch):
     assert max(asked) <= 30 + 3 * 4
 
 
-@pytest.mark.parametrize(
-    ("method", "options"),
-    [
-        ("predict_nbest", {"n": 0}),
-        ("predict_nbest", {"n": 2.5}),
-        ("predict_nbest", {"accept": "x"}),
-        ("sample", {"n_samples": 0}),
-        ("entropy", {"level": "x"}),
-    ],
-)
-def test_bad_options(method, options):
-    with pytest.raises(ValueError, match=f"{next(iter(options))} must be"):
-        getattr(model_of(0), method)(X, **options)
-
-
 def test_through_a_pipeline():
     raw = [["the", "old", "man"], ["the", "man"]]
     pipe = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF()).fit(raw, [TAGS[0], TAGS[2]])

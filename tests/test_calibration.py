@@ -14,8 +14,7 @@ from sklearn.calibration import calibration_curve
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import brier_score_loss
-from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, LeaveOneOut, PredefinedSplit, cross_val_score
-from sklearn.pipeline import Pipeline
+from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, PredefinedSplit, cross_val_score
 from sklearn.pipeline import make_pipeline as sklearn_make_pipeline
 
 from sklearn_hocrf import Constraints, HighOrderCRF, HighOrderSemiCRF, make_pipeline
@@ -263,29 +262,6 @@ def test_impossible_sequences_are_left_out():
         CalibratedSequenceLabeler(model).fit([NEW[0], *NEW], strange, sample_weight=weight)
 
 
-@pytest.mark.parametrize(
-    ("calibrated", "error", "message"),
-    [
-        (CalibratedSequenceLabeler(KFold(2)), ValueError, "'estimator' parameter"),
-        (CalibratedSequenceLabeler(Pipeline([])), TypeError, "estimator must be a HighOrderCRF"),
-        (CalibratedSequenceLabeler(WEAK, method="isotonic"), ValueError, "'method' parameter"),
-        (CalibratedSequenceLabeler(WEAK, cv=13), ValueError, "held-out part of split 11 has 1 sequences"),
-        (CalibratedSequenceLabeler(WEAK, cv=LeaveOneOut()), ValueError, "held-out part of split 0 has 1 sequences"),
-        (
-            CalibratedSequenceLabeler(WEAK, cv=[([0], range(24))]),
-            ValueError,
-            "training part of split 0 has 1 sequences",
-        ),
-        (CalibratedSequenceLabeler(WEAK, cv=[]), ValueError, "no splits"),
-        (CalibratedSequenceLabeler(FrozenEstimator(WEAK)), NotFittedError, "HighOrderCRF"),
-    ],
-)
-def test_errors(calibrated, error, message):
-    with pytest.raises(error, match=message):
-        calibrated.fit(X, Y)
-    assert not hasattr(calibrated, "temperature_")
-
-
 def test_errors_of_data():
     calibrated = CalibratedSequenceLabeler(WEAK)
     with pytest.raises(ValueError, match="y to be passed"):
@@ -473,38 +449,6 @@ def test_labels_of_any_kind():
 
 
 SEGMENT = [("start", int), ("stop", int), ("label", "U1"), ("probability", float)]
-
-
-@pytest.mark.parametrize(
-    ("y_pred", "error", "message"),
-    [
-        ([[]], ValueError, "y_true has 2 sequences, but y_pred has 1"),
-        ([[(0, 1, "a", 1.5)], []], ValueError, r"probability 1.5 of y_pred \(sequence 0, position 0\) is not in"),
-        ([[], [(0, 1, "a", -0.1)]], ValueError, r"probability -0.1 of y_pred \(sequence 1, position 0\) is not in"),
-        ([[(0, 1, "a", np.nan)], []], ValueError, "nan.* is not in"),
-        ([[(0, 1, "a", "1")], []], TypeError, "probability '1' .* is not a number"),
-        ([[(0, 1, "a")], []], TypeError, "is not a segment with a probability"),
-        (
-            [[(0, 1, "a", 0.5), (0, 4, "b", 0.5)], []],
-            ValueError,
-            r"\(0, 4, 'b'\) \(sequence 0, position 1\), but .* 3 tokens",
-        ),
-        ([[(1, 1, "a", 0.5)], []], ValueError, "0 <= start < stop must hold"),
-        ([[(0.5, 1, "a", 0.5)], []], TypeError, "must be integers"),
-        ([[(0, 1, "a", 0.5), (0, 1, "a", 0.25)], []], ValueError, r"twice \(sequence 0, position 1\)"),
-        ([["aaa"], []], TypeError, "is not a segment with a probability"),
-        ("ab", TypeError, "must be a list of sequences of segments"),
-        (
-            [np.zeros(1, [("start", int), ("stop", int), ("label", "U1")]), []],
-            TypeError,
-            "lacks the field 'probability'",
-        ),
-    ],
-)
-def test_misuse_of_outcomes(y_pred, error, message):
-    with pytest.raises(error, match=message) as caught:
-        segment_outcomes([["a", "a", "b"], ["b"]], y_pred)
-    assert len(str(caught.value)) < 250
 
 
 def test_scheme_of_outcomes():

@@ -243,13 +243,6 @@ def test_layouts_keep_what_is_forbidden(questions):
         )
 
 
-@pytest.mark.parametrize("run", [(0,), (0, 9), (0, -1), (0, "a")])
-def test_layouts_refuse_runs_of_other_labels(run):
-    layout = chain_questions(3).model.layout
-    with pytest.raises(ValueError, match="a forbidden run must have two or more labels"):
-        layout.replaced(forbidden=[run])
-
-
 # --- tag schemes ------------------------------------------------------------------------------------------------------
 
 NAMES = ["a", "b", "O"]
@@ -508,12 +501,6 @@ def test_sequences_keep_their_numbers_and_those_of_weight_0_may_break_constraint
         fit([y[0], y[1], ["O", "I-a"]], "bio", [0.0, 1.0, 2.0])
 
 
-def test_segments_that_break_constraints_are_named_by_their_first_token():
-    X = [[["w"]] * 5]
-    with pytest.raises(ValueError, match="sequence 0, position 3: 'b' after 'a' is forbidden"):
-        HighOrderSemiCRF(constraints=Constraints([("a", "b")])).fit(X, [["a", "a", "a", "b", "b"]])
-
-
 @pytest.mark.parametrize(
     ("constraints", "message"),
     [
@@ -548,51 +535,6 @@ def test_given_patterns_that_are_forbidden():
     ):
         fit([["a", "c"], ["b", "a"]], constraints, patterns=[("a", "c"), ("c", "a", "b")], max_order=2)
     assert ("a", "b") not in fit([["a", "c"], ["b", "a"]], constraints, patterns="all").patterns_
-
-
-def test_tag_schemes_are_not_for_segments():
-    with pytest.raises(ValueError, match="applies to token tags. HighOrderSemiCRF labels segments"):
-        HighOrderSemiCRF(constraints="bio", scheme="bio").fit([[["w"]]], [["O"]])
-
-
-def test_sequences_without_any_possible_labelling():
-    crf = fit([["a", "b"], ["a", "b", "c", "b"]], Constraints(start=["a"], end=["b"]))
-    with pytest.raises(ValueError, match="sequence 1: the model forbids every labelling of it"):
-        crf.predict([[["w"]] * 2, [["w"]]])
-    with pytest.raises(ValueError, match="sequence 1: the model forbids every labelling of it"):
-        crf.predict_marginals([[["w"]] * 2, [["w"]]])
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        (
-            {"segment_length": (2, None)},
-            r"segment \(2, 3, 'b'\) of sequence 0 of y has 1 tokens, but segment_length requires 2",
-        ),
-        (
-            {"segment_length": {"c": (2, None)}},
-            "segment_length names the label 'c', which the training data do not have",
-        ),
-        ({"segment_length": {"a": (0, None)}}, r"segment_length maps labels to an integer >= 1.*got 'a': \(0, None\)"),
-        ({"segment_length": {"a": (math.inf, None)}}, r"segment_length maps labels .*got 'a': \(inf, None\)"),
-        ({"segment_length": {"a": (3, 2)}}, r"segment_length maps labels .*got 'a': \(3, 2\)"),
-        ({"segment_length": {"a": (1, 2, 3)}}, r"segment_length maps labels .*got 'a': \(1, 2, 3\)"),
-        ({"segment_length": (0, None)}, r"segment_length must be an integer >= 1, inf or a pair.*got \(0, None\)"),
-        ({"segment_length": (True, 3)}, r"segment_length must be .*got \(True, 3\)"),
-        ({"segment_length": (3, 2)}, r"segment_length must be .*got \(3, 2\)"),
-        ({"segment_length": (2,)}, r"segment_length must be .*got \(2,\)"),
-        ({"segment_length": [1, 2]}, "The 'segment_length' parameter"),
-    ],
-)
-def test_lowest_lengths_that_are_none(settings, message):
-    with pytest.raises(ValueError, match=message):
-        HighOrderSemiCRF(**settings).fit([[["w"]] * 4, [["w"]] * 2], [["a", "a", "b", "a"], ["a", "a"]])
-
-
-def test_lowest_length_of_outside_is_1():
-    with pytest.raises(ValueError, match="every O token is a segment of length 1"):
-        HighOrderSemiCRF(scheme="bio", segment_length={"O": (2, None)}).fit([[["w"]]], [["O"]])
 
 
 def test_constraints_are_parameters_as_others_are():

@@ -219,29 +219,6 @@ def test_patterns_can_be_observed_all_or_given():
     assert HighOrderCRF(max_order=0, patterns=[]).fit(X, Y).patterns_ == [("A",), ("D",), ("N",)]
 
 
-@pytest.mark.parametrize(
-    ("patterns", "message"),
-    [
-        ([("A", "X")], r"pattern \('A', 'X'\) has the label 'X'"),
-        ([("A", "N", "A")], r"pattern \('A', 'N', 'A'\) has order 2, but max_order is 1"),
-        ([()], "one or more labels"),
-        (["AN"], "tuple of one or more labels, got 'AN'"),
-        ([("A", ["N"])], r"has the label \['N'\]"),
-        (iter([("A", "N")]), "patterns is a list_iterator, which can be read only once"),
-        ("seen", "patterns must be"),
-        (3, "'patterns' parameter of HighOrderCRF"),
-    ],
-)
-def test_bad_patterns(patterns, message):
-    with pytest.raises(ValueError, match=message):
-        HighOrderCRF(patterns=patterns).fit(X, Y)
-
-
-def test_too_many_patterns_are_refused():
-    with pytest.raises(ValueError, match="1,?000,?000|million|patterns"):
-        HighOrderCRF(patterns="all", max_order=30).fit(X, Y)
-
-
 def test_pattern_marginals_refuse_what_is_no_pattern(fitted):
     with pytest.raises(ValueError, match="has the label 'X'"):
         fitted.pattern_marginals(X, [("A", "X")])
@@ -279,19 +256,6 @@ def test_feature_order():
     assert orders_by_feature(HighOrderCRF(feature_order={"": (1,)}, **parameters).fit(X, Y)) == dict.fromkeys(
         names, {1}
     )
-
-
-def test_feature_order_by_name_needs_names():
-    with pytest.raises(ValueError, match="selects features by name, but X has no feature names"):
-        HighOrderCRF(feature_order={"a": 1}).fit(ROWS, Y)
-
-
-@pytest.mark.parametrize("orders", [-1, (), (0, -1), "1", 1.5, [1], None, True])
-def test_bad_feature_order(orders):
-    with pytest.raises(ValueError, match="feature_order maps name prefixes"):
-        HighOrderCRF(feature_order={"a": orders}).fit(X, Y)
-    with pytest.raises(ValueError, match="feature_order maps name prefixes"):
-        HighOrderCRF(feature_order={3: 1}).fit(X, Y)
 
 
 def test_supported_pairs_are_those_seen_in_training():
@@ -422,38 +386,6 @@ def test_warm_start_without_names_matches_features_by_number():
     assert crf.n_features_in_ == 4
     cold = HighOrderCRF().fit(wider, Y)
     np.testing.assert_allclose(crf.objective_history_[-1], cold.objective_history_[-1], rtol=1e-6)
-
-
-@pytest.mark.parametrize(
-    "parameters",
-    [
-        {"max_order": -1},
-        {"max_order": 1.5},
-        {"sigma_reg": 0},
-        {"sigma_reg": -1.0},
-        {"sigma_reg": np.nan},
-        {"sigma_reg": "strong"},
-        {"sigma_reg": {}},
-        {"sigma_reg": by_order(1.0, 0.0)},
-        {"sigma_reg": by_order(1.0, None)},
-        {"sigma_reg": [1.0, 2.0]},
-        {"feature_order": -1},
-        {"feature_order": (0, 1)},
-        {"min_count": -1},
-        {"fit_intercept": "yes"},
-        {"all_pairs": 3},
-        {"max_iter": -1},
-        {"tol": -1e-3},
-        {"warm_start": "no"},
-        {"n_jobs": 1.5},
-        {"verbose": -1},
-        {"random_state": "seed"},
-    ],
-)
-def test_bad_parameters(parameters):
-    (name,) = parameters
-    with pytest.raises(ValueError, match=name):
-        HighOrderCRF(**parameters).fit(X, Y)
 
 
 # --- quality ----------------------------------------------------------------------------------------------------------

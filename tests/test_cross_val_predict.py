@@ -7,8 +7,7 @@ import pytest
 from sklearn import config_context
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import UnsetMetadataPassedError
-from sklearn.model_selection import GroupKFold, KFold, PredefinedSplit, ShuffleSplit
-from sklearn.model_selection import cross_val_predict as sklearn_cross_val_predict
+from sklearn.model_selection import GroupKFold, KFold, PredefinedSplit
 
 from sklearn_hocrf import HighOrderCRF, make_pipeline
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
@@ -67,18 +66,6 @@ def test_masks_and_iterables_are_splits():
     assert cross_val_predict(Recorder(), X, Y, cv=masks) == cross_val_predict(Recorder(), X, Y, cv=iter(numbers))
 
 
-@pytest.mark.parametrize("cv", [ShuffleSplit(3, random_state=0), [([0, 1], [2, 3])], [([0], range(7)), ([0], [3])]])
-def test_what_is_no_partition_is_refused_as_in_sklearn(cv):
-    for predict in (cross_val_predict, sklearn_cross_val_predict):
-        with pytest.raises(ValueError, match="^cross_val_predict only works for partitions$"):
-            predict(Recorder(), X, Y, cv=cv)
-
-
-def test_numbers_beyond_the_sequences_are_no_partition():
-    with pytest.raises(ValueError, match="split 0 of cv has the number 7, but there are 7 sequences"):
-        cross_val_predict(Recorder(), X, Y, cv=[([0], [7, *range(6)])])
-
-
 def test_groups_and_weights():
     groups = [0, 0, 1, 1, 2, 2, 2]
     weights = np.arange(7.0)
@@ -113,24 +100,6 @@ def test_labels_that_a_fold_has_not_seen_have_probability_0():
     assert [rows.shape for rows in marginals] == [(len(sequence), 3) for sequence in X]
     np.testing.assert_array_equal(marginals[2], [[0.5, 0.5, 0]] * 3)
     np.testing.assert_array_equal(marginals[0], [[1 / 3] * 3])
-
-
-@pytest.mark.parametrize(
-    ("method", "error", "message"),
-    [
-        ("total", TypeError, r"total must return a list or an array, not \d \(int\)"),
-        ("lose", ValueError, r"lose returned \d results for \d sequences"),
-        ("absent", AttributeError, "absent"),
-    ],
-)
-def test_bad_methods(method, error, message):
-    with pytest.raises(error, match=message):
-        cross_val_predict(Recorder(), X, Y, cv=2, method=method)
-
-
-def test_different_numbers_of_sequences():
-    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
-        cross_val_predict(Recorder(), X, Y[1:])
 
 
 def test_a_model_and_its_methods():

@@ -123,42 +123,6 @@ def test_invented_references_have_each_field_at_most_once():
         assert fields[:2] == ["author", "title"]
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"n_sequences": 0}, "n_sequences"),
-        ({"length": 0}, "length"),
-        ({"order": -1}, "order"),
-        ({"n_labels": 1}, "n_labels"),
-        ({"n_successors": 6}, "n_successors"),
-        ({"n_features": 0}, "n_features"),
-        ({"noise": -0.1}, "noise"),
-        ({"order": 9}, "1953125 contexts"),
-    ],
-)
-def test_markov_parameters_out_of_range(parameters, message):
-    with pytest.raises(ValueError, match=message):
-        make_markov_sequences(**parameters)
-
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"n_train": 0}, "n_train"),
-        ({"n_test": 0}, "n_test"),
-        ({"min_length": 5, "max_length": 4}, "max_length"),
-        ({"noise": -1}, "noise"),
-        ({"n_successors": (11,)}, "n_successors == 11, must be <= 10"),
-        ({"n_successors": (3, 4)}, "n_successors == 4, must be <= 3"),
-        ({"n_successors": (2, 0)}, "n_successors == 0, must be >= 1"),
-        ({"n_successors": (2,) * 7}, "10000000 contexts"),
-    ],
-)
-def test_digit_word_parameters_out_of_range(parameters, message):
-    with pytest.raises(ValueError, match=message):
-        make_digit_words(**parameters)
-
-
 @pytest.mark.parametrize("n_successors", [(), (4,), (5, 3, 2), (10, 10, 2)])
 def test_digits_follow_a_nested_chain(n_successors):
     _, _, y_train, y_test = make_digit_words(3000, 1, n_successors=n_successors, noise=0, random_state=1)
@@ -244,23 +208,6 @@ def test_blanks_are_spaces_and_tabs_only(tmp_path):
     assert load_cora_references(path) == ([["a\u00a0b", "\u2028"], ["c"]], [["X", "Y"], ["Z"]])
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"columns": "word"}, "sequence of names"),
-        ({"columns": ["word", "pos"]}, r"train, line 1: expected 2 columns, found 3: 'Rates NNS B-NP'"),
-        ({"columns": ["word", "word", "chunk"]}, "two columns have the same name"),
-        ({"columns": [None, None, "chunk"]}, "no column is left"),
-        ({"columns": [None, None, None]}, "not among the columns"),
-        ({"target": "chunk"}, r"target='chunk' is not among the columns \['0', '1', '2'\]"),
-    ],
-)
-def test_conll_parameters_that_do_not_fit(tmp_path, parameters, message):
-    path = write(tmp_path / "train", CHUNKS)
-    with pytest.raises(ValueError, match=message):
-        load_conll(path, **parameters)
-
-
 def test_find_data(tmp_path, monkeypatch):
     (tmp_path / "set").mkdir()
     (tmp_path / "set" / "a.txt").write_text("a X\n")
@@ -287,12 +234,6 @@ def test_broken_files(tmp_path):
     (tmp_path / "latin").write_bytes("ma\u00f1ana X\n".encode("latin-1"))
     with pytest.raises(ValueError, match="latin, line 1: not utf-8 text"):
         load_conll(tmp_path / "latin")
-
-
-def test_ragged_line_is_named(tmp_path):
-    path = write(tmp_path / "ref.train", "A author\n\nCau author\n1992\n", crlf=True)
-    with pytest.raises(ValueError, match="ref.train, line 4: expected 2 columns, found 1: '1992'"):
-        load_conll(path, ["word", "tag"])
 
 
 def test_conll_encoding(tmp_path):

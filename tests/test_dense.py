@@ -259,21 +259,6 @@ def test_batches_are_cut_and_copied():
     assert repr(batch) == "SequenceBatch(3 sequences, 5 tokens, 4 features)"
 
 
-@pytest.mark.parametrize(
-    ("dense", "message"),
-    [
-        (([1, 3], np.zeros((4, 2))), r"shape \(4, 2\), not \(5, 2\)"),
-        (([1, 3], np.zeros((5, 3))), r"shape \(5, 3\), not \(5, 2\)"),
-        (([3, 1], np.zeros((5, 2))), "must be in ascending order"),
-        (([1, 4], np.zeros((5, 2))), r"must lie in \[0, 4\)"),
-        (([1, 2], np.zeros((5, 2))), "must not have sparse entries"),
-    ],
-)
-def test_dense_columns_that_do_not_fit(dense, message):
-    with pytest.raises(ValueError, match=message):
-        mixed()._replace(dense=DenseColumns(*dense))
-
-
 # -------------------------------------------------------------------------------------------------------------- fields
 
 
@@ -357,18 +342,6 @@ def test_broken_arrays(bad, error, message):
     assert not hasattr(extractor, "templates_")
     with pytest.raises(error, match=message):
         extractor.fit(TOKENS).transform(tokens)
-
-
-def test_arrays_other_than_in_fit():
-    extractor = SequenceFeatureExtractor([("v", 0), ("w", 0)]).fit(TOKENS)
-    with pytest.raises(ValueError, match=r"sequence 1, position 0: field 'v' holds an array of 2 numbers, .* 3 in fit"):
-        extractor.transform([[], [token("a", 1, 2)]])
-    with pytest.raises(ValueError, match="field 'v' held arrays in fit"):
-        extractor.transform([[{"w": "a", "v": "text"}]])
-    with pytest.raises(ValueError, match="field 'w' holds an array of 1 numbers, but held no arrays in fit"):
-        extractor.transform([[{"w": np.ones(1), "v": None}]])
-    with pytest.raises(ValueError, match="array without numbers"):
-        SequenceFeatureExtractor([("v", 0)]).fit([[token("a")]])
 
 
 def test_templates_that_arrays_do_not_fit():

@@ -130,29 +130,6 @@ def test_texts_of_tokens():
     assert SegmentsDisplay.from_predictions(batch, Y).texts == X
 
 
-@pytest.mark.parametrize(
-    ("tokens", "field", "message"),
-    [
-        ([["a"], [{"w": "b"}]], "w", "field='w', but the token 'a' (sequence 0, position 0) has no fields"),
-        ([[{"w": "a"}, {"v": "b"}]], "w", "the token {'v': 'b'} (sequence 0, position 1) has no field 'w'"),
-        ([[("a", "P"), ("b",)]], 1, "the token ('b',) (sequence 0, position 1) has no field 1"),
-        ([[["a"]]], "w", "the token ['a'] (sequence 0, position 0) has no field 'w'"),
-        ([[{"w": "a"}]], ["w"], "the token {'w': 'a'} (sequence 0, position 0) has no field ['w']"),
-        ([[0.5]], 0, "field=0, but the token 0.5 (sequence 0, position 0) has no fields"),
-    ],
-)
-def test_fields_that_tokens_lack(tokens, field, message):
-    with pytest.raises(ValueError, match=re.escape(message)):
-        SegmentsDisplay.from_predictions(tokens, [[]] * len(tokens), field=field)
-    with pytest.raises(ValueError, match=re.escape(message)):
-        error_table(tokens, [[]] * len(tokens), [[]] * len(tokens), field=field)
-
-
-def test_fields_that_batches_lack():
-    with pytest.raises(ValueError, match="field='nope' is not one of the batch's columns"):
-        SegmentsDisplay.from_predictions(SequenceFeatureExtractor().fit_transform(X), Y, field="nope")
-
-
 @pytest.mark.parametrize("labels", [[b"four", b"type"], [(1, 2, 3, 4), "x"], ["four", "type"]])
 def test_labels_that_are_no_segments(labels):
     display = SegmentsDisplay.from_predictions([["a", "b"]], [labels])
@@ -165,40 +142,12 @@ def test_iterators(tagger):
     assert repr(explain(tagger, iter(X), 1, 0)) == repr(explain(tagger, X, 1, 0))
 
 
-@pytest.mark.parametrize("y", [None, 3, "ab", [None], [3]])
-def test_what_is_no_labels(y):
-    with pytest.raises(TypeError, match="y_pred.*labels or segments"):
-        SegmentsDisplay.from_predictions([["a"]], y)
-
-
 def test_probabilities_are_numbers():
     with pytest.raises(TypeError, match=r"'p' \(sequence 0, position 1\) is not a number"):
         SegmentsDisplay.from_predictions(X[:1], [[(0, 1, "A", 0.5), (1, 2, "A", "p")]])
     with pytest.raises(ValueError, match="nan .sequence 0, position 0. is not finite"):
         SegmentsDisplay(X[:1], [[(0, 1, "A", np.nan)]])
     assert SegmentsDisplay(X[:1], [[(0, 1, "A", None)]]).segments == [[(0, 1, "A", None)]]
-
-
-@pytest.mark.parametrize(
-    ("segments", "scheme", "message"),
-    [
-        ([[(0, 2, "A"), (1, 3, "B")]], "auto", r"overlap.*sequence 0"),
-        ([[(0, 5, "A")]], "auto", r"sequence 0, position 0.*4 tokens"),
-        ([[(2, 1, "A")]], "segments", "0 <= start < stop"),
-        ([], "auto", "y_pred has 0 sequences, but X has 1"),
-        ([["A", "B"]], "auto", "2 labels in sequence 0, but X has 4 tokens"),
-    ],
-)
-def test_wrong_segments(segments, scheme, message):
-    with pytest.raises(ValueError, match=message):
-        SegmentsDisplay.from_predictions(X[:1], segments, scheme=scheme)
-    with pytest.raises(ValueError, match=message.replace("y_pred", "y_true")):
-        SegmentsDisplay.from_predictions(X[:1], [[]], segments, scheme=scheme)
-
-
-def test_wrong_scheme():
-    with pytest.raises(ValueError, match="scheme must be one of 'auto'"):
-        SegmentsDisplay.from_predictions(X[:1], [[]], scheme="bie")
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,6 @@
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.ensemble import BaggingClassifier
-from sklearn.inspection import permutation_importance
 from sklearn.metrics import make_scorer
 from sklearn.model_selection import (
     GridSearchCV,
@@ -17,8 +15,6 @@ from sklearn.model_selection import (
     cross_validate,
     train_test_split,
 )
-from sklearn.pipeline import make_union
-from sklearn.preprocessing import StandardScaler
 from sklearn.utils import resample
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, make_pipeline, metrics
@@ -38,25 +34,6 @@ def pipe():
 
 
 # --- batches are no tables --------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "use",
-    [
-        lambda batch: np.asarray(batch),
-        lambda batch: np.hstack([batch, batch]),
-        lambda batch: make_union(SequenceFeatureExtractor(), SequenceFeatureExtractor([("w", -1)])).fit_transform(X),
-        lambda batch: StandardScaler(with_mean=False).fit(batch),
-        lambda batch: BaggingClassifier(HighOrderCRF(), 2).fit(batch, Y),
-        lambda batch: permutation_importance(HighOrderCRF().fit(batch, Y), batch, Y),
-    ],
-)
-def test_tools_for_tables_name_what_to_use(use):
-    batch = SequenceFeatureExtractor().fit_transform(X)
-    with pytest.raises(
-        TypeError, match=r"chain transformers instead of using FeatureUnion.* stack tokens.* toarray\(\)"
-    ):
-        use(batch)
 
 
 def test_chained_extractors_are_a_union():

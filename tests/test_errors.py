@@ -144,24 +144,6 @@ def test_tokens():
         error_table(X, y_true, y_pred, probability=[[0.1, 0.2, 0.3]])
 
 
-@pytest.mark.parametrize(
-    ("arguments", "options", "message"),
-    [
-        (([["a"]], [["A"]], [["A"], ["A"]]), {}, "y_pred has 2 sequences, but X has 1"),
-        (([["a"]], [["A", "A"]], [["A"]]), {}, "y_true has 2 labels in sequence 0, but X has 1 tokens"),
-        (
-            ([["a"]], [["A"]], [[(0, 2, "A", 0.5)]]),
-            {},
-            "y_pred has the segment .* in sequence 0, beyond the 1 tokens of X",
-        ),
-        (([["a"]], [["A"]], [["A"]]), {"scheme": "bie"}, "scheme must be one of"),
-    ],
-)
-def test_wrong_input(arguments, options, message):
-    with pytest.raises(ValueError, match=message):
-        error_table(*arguments, **options)
-
-
 def test_tables_are_lists():
     errors = error_table([["<i>"]], [["A"]], [["B"]])
     assert isinstance(errors, list)
@@ -204,35 +186,6 @@ def test_as_many_labels_as_tokens(scheme, count):
     for name, y in (("y_true", (wrong, right)), ("y_pred", (right, wrong))):
         with pytest.raises(ValueError, match=f"{name} has {count} labels in sequence 1, but X has 2 tokens"):
             error_table(X, *y, scheme=scheme)
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ([np.full((2, 3), 0.25)], "sequence 0, position 0"),
-        ([np.full((2, 4), 0.25)], "sequence 0, position 0"),
-        ([[(0, 1, "A", 0.5), (1, 2, "A")]], "sequence 0, position 1"),
-        ([[(0, 1, "A", "p")]], "sequence 0, position 0"),
-        ([[(0, 1, "A", float("nan"))]], r"nan \(sequence 0, position 0\) is not finite"),
-        ([[(1, 0, "A", 0.5)]], "sequence 0, position 0.*0 <= start < stop"),
-        ([[(0, 1, ["A"], 0.5)]], "sequence 0, position 0"),
-        ([[0.5, None]], "sequence 0, position 0"),
-        ([[0.5]], "sequence 0.* has shape"),
-        ([[0.5, 0.5, 0.5]], "sequence 0.* has shape"),
-        ([[0.5, float("inf")]], "sequence 0.* position 1, which is not finite"),
-        ([[0.5, 0.5]] * 2, "probability has 2 sequences, but y_pred has 1"),
-    ],
-)
-def test_wrong_probabilities(given, message):
-    with pytest.raises(ValueError, match=message):
-        error_table([["a", "b"]], [["A", "B"]], [["B", "A"]], probability=given)
-
-
-def test_marginals_of_tokens_are_refused():
-    X, y = [["Ann", "met"], ["Bob"]], [["B-P", "O"], ["B-P"]]
-    pipe = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF()).fit(X, y)
-    with pytest.raises(ValueError, match="predict_segments"):
-        error_table(X, y, [["O", "O"], ["O"]], scheme="bio", probability=pipe.predict_marginals(X))
 
 
 def test_few_probabilities():

@@ -23,11 +23,8 @@ from internals import (
     Channel,
     FeatureMap,
     LengthBlock,
-    PatternTable,
     SegmentLayout,
     SegmentRules,
-    SequenceBatch,
-    TokenColumn,
     WeightLayout,
     base,
     given_patterns,
@@ -201,37 +198,6 @@ def test_layouts_that_are_right_are_made():
         assert len(segments((BAG, BEGIN, WHOLE, channel)).channels) == 4
 
 
-@pytest.mark.parametrize("name", ["pair_feature", "pair_pattern", "bias_pattern", "extra_columns"])
-@pytest.mark.parametrize("wrong", [[0, 1, 9], [-1, 0, 1], [0.0, 1.0, 0.5], [[0, 1, 1]]])
-def test_layouts_refuse_indices_that_point_outside(name, wrong):
-    with pytest.raises(ValueError, match="must"):
-        chain(**{name: np.array(wrong)})
-
-
-@pytest.mark.parametrize(
-    "parts",
-    [
-        {"pair_feature": np.array([0, 1])},
-        {"bias_pattern": np.array([2, 0])},
-        {"features": FEATURES._replace(attribute=np.array([0, 3]))},
-        {"features": FEATURES._replace(channel=np.array([0, 1]))},
-        {"features": FEATURES._replace(channel=np.array([0]))},
-        {"features": FEATURES._replace(sort_key=np.array([["a"]]))},
-        {"patterns": PATTERNS._replace(labels=PATTERNS.labels + 1)},
-        {"patterns": PATTERNS._replace(labels=PATTERNS.labels[::-1])},
-        {"patterns": PATTERNS._replace(labels=PATTERNS.labels[:-1])},
-        {"patterns": PATTERNS._replace(labels=PATTERNS.labels[:, 1:])},
-        {"patterns": PATTERNS._replace(lengths=PATTERNS.lengths[::-1])},
-        {"patterns": PATTERNS._replace(lengths=PATTERNS.lengths + 1)},
-        {"patterns": PatternTable(np.repeat(PATTERNS.labels, 2, axis=0), np.repeat(PATTERNS.lengths, 2))},
-        {"patterns": PatternTable(np.empty((0, 1), np.int32), np.empty(0, np.int32))},
-    ],
-)
-def test_layouts_refuse_what_does_not_fit(parts):
-    with pytest.raises(ValueError, match="."):
-        chain(**parts)
-
-
 @pytest.mark.parametrize(
     "parts",
     [
@@ -265,13 +231,6 @@ def test_layouts_refuse_what_does_not_fit(parts):
 def test_segment_layouts_refuse_what_does_not_fit(parts):
     with pytest.raises(ValueError, match="."):
         segments(**parts)
-
-
-@pytest.mark.parametrize("codes", [[0, 2], [-2, 0], [0]])
-def test_batches_refuse_columns_that_point_outside(codes):
-    column = TokenColumn(np.array(codes, np.int32), np.array(["a", "b"], dtype=object))
-    with pytest.raises(ValueError, match="column 'w'"):
-        SequenceBatch([0, 2], [0, 1, 2], [0, 0], None, 1, columns={"w": column})
 
 
 def test_weights_must_be_as_many_as_there_are(crf):

@@ -301,23 +301,6 @@ def test_scores_and_searches():
     assert search.fit(X, y).best_score_ < 0
 
 
-@pytest.mark.parametrize(
-    ("y", "message"),
-    [
-        ([[None] * 3, None], "y has no known labels"),
-        ([[{"x", "y"}] * 3, None], "y has only holes: no token or segment has a known label"),
-        ([["x", set(), "y"], None], r"y has an empty set \(sequence 0, position 1\)"),
-        ([["x", None, "x"], None], "y must have at least 2 distinct labels.*'x'"),
-        ([["x", None, 3], None], r"sortable together, but 3 \(sequence 0, position 2\)"),
-        ([["x", None, float("nan")], None], r"y contains NaN \(sequence 0, position 2\)"),
-    ],
-)
-def test_what_cannot_be_learned_from(y, message):
-    X = [[["a"], ["b"], ["c"]], [["b"], ["a"]]]
-    with pytest.raises((ValueError, TypeError), match=message):
-        HighOrderCRF().fit(X, y)
-
-
 def test_nothing_agrees():
     X = [[["a"], ["b"], ["c"], ["d"]]] * 3
     y = [["B-x", "I-x", "O", "O"], None, ["O", "B-x", "I-x", "I-x"]]
@@ -345,12 +328,3 @@ def test_segments_with_gaps_everywhere_are_no_segments_outside():
     X = [[["a"], ["b"], ["c"]], [["b"], ["a"]]]
     with pytest.warns(UserWarning, match=r"no sequence of y is tiled by its segments: .* fill them with segments"):
         HighOrderSemiCRF(scheme="segments", segment_length=2).fit(X, [[(0, 1, "x")], [(1, 2, "y")]])
-
-
-@pytest.mark.parametrize("method", ["fit", "partial_fit"])
-def test_sequences_that_nothing_agrees_with_keep_their_numbers(method):
-    constraints = Constraints(forbid=[("a", "b", "a"), ("a", "a", "a")])
-    crf = HighOrderCRF(solver="sgd", constraints=constraints)
-    X, y = [[["v"], ["w"], ["v"]]] * 3, [["a", "b", "b"], ["b", "b", "a"], ["a", None, "a"]]
-    with pytest.raises(ValueError, match="^sequence 2: no labelling agrees with y and the constraints; .* is 2$"):
-        getattr(crf, method)(X, y, sample_weight=[0, 1, 1])

@@ -156,38 +156,6 @@ def test_what_is_no_knowledge(known, error, message):
             method([[["a"], ["b"], ["c"]]], known=known)
 
 
-@pytest.mark.parametrize(
-    ("scheme", "known", "message"),
-    [
-        ("bio", [None, "I-z", None, None], r"unknown label 'z' of known \(sequence 1, position 1\)"),
-        ("bio", [None, "X-x", None, None], r"'X-x' of known \(sequence 1, position 1\) is not a tag of scheme='bio'"),
-        ("bio", [(0, 1, "x")], r'known contains \(start, stop, label\): scheme="segments"\?'),
-        (
-            "bio",
-            [None, {"I-x", "O"}, None, None],
-            r"known has the set .* \(sequence 1, position 1\): segments of some",
-        ),
-        ("bio", ["B-y", "I-y", "I-y", None], "sequence 1: no labelling agrees with 'known'.*none left is 2$"),
-        ("bio", [None, None, "I-y", "I-y"], "sequence 1: no labelling agrees with 'known'.*none left is 3$"),
-        ("bioes", [None, {"B-x", "E-x"}, None, None], r"known has the set .* \(sequence 1, position 1\): segments of"),
-        ("runs", ["O", "O", None, None], "sequence 1: no labelling agrees with 'known'.* left is 1$"),
-        ("segments", [(0, 3, "y")], "sequence 1: no labelling agrees with 'known'.* none left is 2$"),
-        ("segments", [(0, 2, "x"), (1, 3, "y")], r"\(0, 2, 'x'\) and \(1, 3, 'y'\) of sequence 1 of known overlap"),
-        ("segments", [(3, 5, "x")], r"segment \(3, 5, 'x'\) of sequence 1 of known ends beyond its 4 tokens"),
-        ("segments", [(3, 4, "z")], r"unknown label 'z' of known \(sequence 1, position 0\)"),
-        ("segments", [(3, 3, "x")], r"known has the segment \(3, 3, 'x'\) \(sequence 1, position 0\), but 0 <= start"),
-    ],
-)
-def test_what_is_no_knowledge_of_segments(scheme, known, message):
-    rng = np.random.default_rng(10)
-    estimator = random_segments(rng, scheme)
-    X = [random_words(rng, 2), random_words(rng, 4)]
-    methods = ("predict", "predict_segments", "predict_nbest", "sample", "entropy")
-    for method in methods:
-        with pytest.raises(ValueError, match=message):
-            getattr(estimator, method)(X, known=[None, known])
-
-
 # --- pipelines and cross-validation -----------------------------------------------------------------------------------
 
 SENTENCES = [["the", "old", "man"], ["the", "man", "walks"], ["old", "men", "walk"], ["the", "men", "walk"]]

@@ -334,15 +334,6 @@ def test_lattices_of_many_sequences():
     np.testing.assert_allclose(whole.model(w).expectations(whole.plan).counts, expected.counts, atol=1e-12)
 
 
-@pytest.mark.parametrize(
-    "parts",
-    [LabelParts([0, 1, 2], [0, 2], 2), LabelParts([0, 1], [0], 1), LabelParts([0, 2, 1, 2, 2, 2, 2], [0, 1], 2)],
-)
-def test_parts_that_point_nowhere_are_refused(parts):
-    with pytest.raises(ValueError, match="parts"):
-        some_pair("chain").shared.layout.replaced(parts=parts)
-
-
 # ------------------------------------------------------------------------------------------------------- estimators
 
 RNG = np.random.default_rng(0)
@@ -549,50 +540,12 @@ def test_explanations_add_up(estimator):
 
 
 @both
-@pytest.mark.parametrize(
-    ("parts", "error", "message"),
-    [
-        (lambda label: label, TypeError, r"an iterable of parts for each label, got 'N\|Gen\|Pl' for the label"),
-        (lambda label: None, TypeError, "got None for the label"),
-        ({"X": "X"}, TypeError, "got 'X' for the label 'X'"),
-        (lambda label: {"Case": "Gen"}, TypeError, "got a mapping, {'Case': 'Gen'}, for the label .*give its items"),
-        ({"X": {"Case": "Gen"}}, TypeError, "got a mapping"),
-        ({"X": iter("X")}, ValueError, "'X' a .*iterator, which can be read only once"),
-        (lambda label: [[label]], TypeError, r"the part \['N\|Gen\|Pl'\] of the label 'N\|Gen\|Pl' is not hashable"),
-        (lambda label: [None], ValueError, r"the label 'N\|Gen\|Pl' has a part that is missing, None"),
-        (lambda label: [float("nan")], ValueError, "missing, nan"),
-        (lambda label: ["a", 1], TypeError, "sortable together, but 'a' and 1 are not"),
-        ({"y": ["a"]}, ValueError, r"contains none of the labels \['N.*its keys are \['y'\]"),
-        (["a"], ValueError, "label_parts"),
-        ("N", ValueError, "label_parts"),
-        (lambda label: ["x" * 10**6, 1], TypeError, "sortable together"),
-    ],
-)
-def test_bad_parts_are_refused(estimator, parts, error, message):
-    crf = estimator(label_parts=parts)
-    with pytest.raises(error, match=message) as caught:
-        crf.fit(X, Y)
-    assert len(str(caught.value)) < 400
-    assert not hasattr(crf, "coef_")
-
-
-@both
 def test_errors_of_functions_come_through(estimator):
     def fails(label):
         raise KeyError(label)
 
     with pytest.raises(KeyError, match="N"):
         estimator(label_parts=fails).fit(X, Y)
-
-
-@both
-def test_weights_of_parts_without_a_penalty_are_named(estimator):
-    x = [
-        [[name for name in row if tag != "X" or name != "on"] for row, tag in zip(rows, tags, strict=True)]
-        for rows, tags in zip(X, Y, strict=True)
-    ]
-    with pytest.raises(ValueError, match="has no key for the weight of the feature"):
-        estimator(label_parts=split, sigma_reg={("patterns", 0): 1.0, ("patterns", 1): 1.0}).fit(x, Y)
 
 
 def test_one_segment_label():

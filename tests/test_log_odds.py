@@ -196,31 +196,6 @@ def test_fields():
     assert odds("p", dicts) == odds(1)
 
 
-@pytest.mark.parametrize(
-    ("parameters", "y", "error", "message"),
-    [
-        ({"smoothing": 0.0}, Y, ValueError, "smoothing"),
-        ({"kind": "odds"}, Y, ValueError, "kind"),
-        ({"kind": ("odds",)}, Y, ValueError, "kind must be one of"),
-        ({"kind": ()}, Y, ValueError, "kind must be one of"),
-        ({"kind": ("log_odds", "log_odds")}, Y, ValueError, "kind must be one of"),
-        ({"kind": 1}, Y, ValueError, "kind"),
-        ({"max_length": 0}, Y, ValueError, "max_length"),
-        ({"per_label": 2}, Y, ValueError, "per_label"),
-        ({"scheme": "iob"}, Y, ValueError, "scheme"),
-        ({"field": "p"}, Y, ValueError, r"field names the field 'p', but the tokens have the fields \['w'\]"),
-        ({}, None, ValueError, "SegmentLogOddsEncoder requires y"),
-        ({}, Y[:2], ValueError, "X has 6 sequences, y has 2"),
-        ({}, [["P"], *Y[1:]], ValueError, "sequence 0 has 5 tokens in X, but 1 labels in y"),
-        ({"scheme": "bio"}, Y, ValueError, "'[PQ]' of y .* is not a tag"),
-        ({"scheme": "segments"}, [[(0, 2, "P"), (3, 5, "P")], *SEGMENTS[1:]], ValueError, r"gap \[2, 3\)"),
-    ],
-)
-def test_input_that_does_not_fit(parameters, y, error, message):
-    with pytest.raises(error, match=message):
-        SegmentLogOddsEncoder(**parameters).fit(X, y)
-
-
 def test_other_input_than_in_fit():
     extractor = SegmentLogOddsEncoder()
     with pytest.raises(NotFittedError):

@@ -195,34 +195,6 @@ def test_features_without_names():
     assert explanation.log_odds_paths == pytest.approx(sum(row.contribution for row in explanation.table))
 
 
-@pytest.mark.parametrize(
-    ("arguments", "error", "message"),
-    [
-        ({"sequence": 2}, ValueError, "sequence=2 is out of range"),
-        ({"sequence": -1}, ValueError, "sequence=-1"),
-        ({"sequence": 0.5}, TypeError, "must be an integer"),
-        ({"position": 3}, ValueError, "position=3 is out of range: there are 3"),
-        ({"position": 1, "against": "w"}, ValueError, "'w' is not one of the classes"),
-        ({"position": 1, "against": ["x"]}, ValueError, "not one of the classes"),
-        ({"against": ["x"]}, ValueError, "1 label"),
-    ],
-)
-def test_wrong_questions(arguments, error, message):
-    with pytest.raises(error, match=message):
-        explain(random_chain(np.random.default_rng(0)), [[["a"], ["b"], ["c"]], []], **arguments)
-
-
-def test_wrong_segments():
-    crf = random_segments(np.random.default_rng(0), "segments")
-    words = [["a"]] * 4
-    with pytest.raises(ValueError, match="does not contain position 3"):
-        explain(crf, [words], 0, 3, against=(0, 3, "x"))
-    with pytest.raises(ValueError, match="segments have one of"):
-        explain(crf, [words], 0, 3, against=(3, 4, "w"))
-    with pytest.raises(ValueError, match="no labelling that the model allows"):
-        explain(crf, [words], 0, 3, against=(0, 4, "x"))
-
-
 def test_segments_as_lists():
     crf = random_segments(np.random.default_rng(0), "segments")
     words = [["a"]] * 4
@@ -233,13 +205,6 @@ def test_segments_as_lists():
     assert explanations[1].against == other
     with pytest.raises(ValueError, match="does not contain position 3"):
         explain(crf, [words], 0, 3, against=[0, 3, "x"])
-
-
-def test_where_there_is_no_choice():
-    crf = HighOrderSemiCRF(scheme="segments", segment_length=1).fit([[["a"], ["b"]]], [[(0, 1, "x"), (1, 2, "x")]])
-    for position in (None, 0):
-        with pytest.raises(ValueError, match="nothing to explain"):
-            explain(crf, [[["a"], ["b"]]], 0, position)
 
 
 # --- weights ----------------------------------------------------------------------------------------------------------
@@ -287,28 +252,6 @@ def test_names_of_a_pipeline():
     scaled = {row[:3]: row.weight * calibrated.temperature_ for row in weights(calibrated, top=None)}
     fitted = make_pipeline(SequenceFeatureExtractor([("w", 0), ("w", -1)]), HighOrderCRF()).fit(X * 2, [*y, *y])
     assert scaled == pytest.approx({row[:3]: row.weight for row in weights(fitted, top=None)})
-
-
-@pytest.mark.parametrize(
-    ("options", "error", "message"),
-    [
-        ({"label": "w"}, ValueError, "unknown label='w'"),
-        ({"feature": "w"}, ValueError, "feature='w' matches none of the 4 features"),
-        ({"feature": 9}, ValueError, "feature=9"),
-        ({"feature": 0.5}, TypeError, "feature must be a name"),
-        ({"order": 3}, ValueError, "orders 0 to 2"),
-        ({"order": []}, ValueError, "orders 0 to 2"),
-        ({"order": 1.0}, TypeError, "order must be an integer.*1.0"),
-        ({"order": True}, TypeError, "order must be an integer.*True"),
-        ({"order": [0, 1.0]}, TypeError, "order must be an integer"),
-        ({"order": "1"}, TypeError, "order must be an integer.*'1'"),
-        ({"top": 0}, ValueError, "top must be"),
-        ({"sign": "-"}, ValueError, "sign must be one of 'both'"),
-    ],
-)
-def test_wrong_choices_of_weights(options, error, message):
-    with pytest.raises(error, match=message):
-        weights(random_chain(np.random.default_rng(0)), **options)
 
 
 def test_templates_of_names():

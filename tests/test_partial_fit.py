@@ -409,14 +409,6 @@ def test_hashed_features_are_appended():
     np.testing.assert_array_equal(both.toarray()[:, : batch.n_features], batch.toarray())
 
 
-def test_parameters_that_hashing_excludes():
-    with pytest.raises(ValueError, match="min_count=2 needs a vocabulary"):
-        hashed(min_count=2).fit(TEXTS)
-    for n_features in (0, True, 2.5, 2**31):
-        with pytest.raises(ValueError, match="n_features"):
-            hashed(n_features=n_features).transform(TEXTS)
-
-
 def test_a_stream_of_raw_tokens(estimator):
     """Neither the extractor nor the estimator has seen the tokens of later batches."""
     extractor = SequenceFeatureExtractor([(("w", 0),), (("w", -1), ("w", 0))], n_features=2**10)

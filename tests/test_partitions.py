@@ -179,31 +179,6 @@ def test_numbers_arrays_and_batches():
         words.merge(*counts)
 
 
-def test_parts_that_do_not_fit_together():
-    extractor = SequenceFeatureExtractor()
-    texts, numbers = extractor.fit_partition([["a"]]), extractor.fit_partition([[1.0]])
-    with pytest.raises(ValueError, match="'text' in one partition and 'number' in another"):
-        extractor.merge(texts, numbers)
-    with pytest.raises(ValueError, match="text in one partition and numbers in another"):
-        extractor.merge(extractor.fit_partition([[("a",)]]), extractor.fit_partition([[(1.0,)]]))
-    with pytest.raises(ValueError, match=r"fields \[0\] in one partition"):
-        extractor.merge(extractor.fit_partition([[("a",)]]), extractor.fit_partition([[("a", "b")]]))
-    vectors = [extractor.fit_partition([[{"v": np.ones(n)}]]) for n in (2, 3)]
-    with pytest.raises(ValueError, match="arrays of 2 and of 3"):
-        extractor.merge(*vectors)
-    first, second = extractor.fit_partition([[{"p": "a", "w": "a"}]]), extractor.fit_partition([[{"w": "b"}]])
-    with pytest.raises(ValueError, match="'lower' is for the field 'p' in one partition and for 'w' in another"):
-        extractor.merge(first, second)
-    plain = SequenceFeatureExtractor(token_features=None)
-    counts = plain.merge(plain.fit_partition([[{"w": "a", "p": "b"}]]), plain.fit_partition([[{"w": "b"}]]))
-    with pytest.raises(ValueError, match="was not counted in every partition.*give templates"):
-        plain.finish(counts)
-    assert not hasattr(plain, "fields_")
-    empty = plain.fit_partition([[], []])
-    with pytest.raises(ValueError, match="no tokens"):
-        plain.finish(plain.merge(empty, plain.fit_partition([])))
-
-
 # ---- segments
 
 SEGMENTED = st.lists(
@@ -301,20 +276,3 @@ def test_segments_of_a_batch_keep_its_features():
     whole, parted = odds().fit(first, y), fit_by_parts(odds(), first, y, [1], [])
     assert whole.get_feature_names_out().tolist() == parted.get_feature_names_out().tolist()
     assert_same_segments(whole.transform(first), parted.transform(first))
-
-
-def test_segments_that_cannot_be_counted_by_parts():
-    X, y = [["a", "b"], ["a"]], [["x", "y"], ["x"]]
-    with pytest.raises(ValueError, match="requires max_length when it is fitted by partitions"):
-        SegmentLogOddsEncoder().fit_partition(X, y)
-    dicts = [[{"w": "a", "p": "b"}], [{"w": "b"}]]
-    extractor = SegmentFeatureExtractor((), functions=halves, scheme="bio")
-    parts = [extractor.fit_partition([x], [["B-x"]]) for x in dicts]
-    with pytest.raises(ValueError, match="functions of segments get the fields"):
-        extractor.merge(*parts)
-    extractor = SegmentFeatureExtractor(length="capped")
-    with pytest.raises(ValueError, match="at least 2 distinct labels"):
-        extractor.finish(extractor.fit_partition([["a"]], [["x"]]))
-    odds = SegmentLogOddsEncoder(max_length=3).fit(X, y)
-    with pytest.raises(ValueError, match="segments with the label 'z'"):
-        odds.transform_partition([["a"]], [["z"]])

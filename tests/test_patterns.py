@@ -118,12 +118,6 @@ def test_all(n_labels, max_order):
     check_table(all_patterns(n_labels, max_order), expected)
 
 
-def test_all_refuses_more_than_a_million():
-    for max_order in 4, 400, 100_000:
-        with pytest.raises(ValueError, match=rf"1,000,000 patterns of 26 labels up to max_order={max_order};"):
-            all_patterns(26, max_order)
-
-
 @given(st.integers(1, 4), st.data())
 def test_given(n_labels, draw):
     patterns = draw.draw(

@@ -671,43 +671,6 @@ def test_refused_models(parameters, reason):
         PenaltySearchCV(HighOrderCRF(**parameters), cv=3).fit(X, Y)
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"estimator": "crf"}, "estimator"),
-        ({"estimator": Pipeline([("a", "passthrough"), ("b", "passthrough")])}, "HighOrderCRF"),
-        ({"bounds": (1.0, 0.5)}, "bounds"),
-        ({"bounds": (0.0, 1.0)}, "bounds"),
-        ({"bounds": (1.0,)}, "bounds"),
-        ({"orders": []}, "orders"),
-        ({"orders": [1, -1]}, "orders"),
-        ({"penalty_groups": "orders"}, "penalty_groups"),
-        ({"penalty_groups": []}, "penalty_groups"),
-        ({"penalty_groups": [("features", 0)]}, "patterns"),
-        ({"penalty_groups": [None, None]}, "penalty_groups"),
-        ({"penalty_groups": [("w", 0), "w_0", None]}, "penalty_groups"),
-        ({"estimator": Pipeline([])}, "estimator"),
-        ({"estimator": HighOrderCRF(objective="foo")}, "objective"),
-        ({"estimator": HighOrderCRF(fit_intercept="no")}, "fit_intercept"),
-        ({"estimator": HighOrderCRF(tol=-1)}, "tol"),
-        ({"cv": []}, "cv"),
-        ({"cv": [([0, 1], [])]}, "held-out part of split 0"),
-        ({"cv": [([0, 1], [2.5])]}, "split 0 of cv must have numbers of sequences, or masks"),
-        ({"cv": [([0, 1], [2]), ([0, 99], [2])]}, "split 1 of cv has the number 99, but there are 18 sequences"),
-        ({"cv": [([True, False], [2])]}, "split 0 of cv must have numbers of sequences, or masks of 18"),
-        ({"cv": "grouped"}, "cv"),
-        ({"bounds": (1e-160, 1e-155)}, "bounds"),
-        ({"max_steps": 0}, "max_steps"),
-        ({"tol": 0}, "tol"),
-    ],
-)
-def test_refused_parameters(parameters, message):
-    search = PenaltySearchCV(**{"estimator": HighOrderCRF(), "cv": 3, **parameters})
-    with pytest.raises((ValueError, TypeError), match=message):
-        search.fit(X, Y)
-    assert not hasattr(search, "best_params_")
-
-
 def test_bad_data_is_named():
     with pytest.raises(ValueError, match="sequence 1"):
         PenaltySearchCV(HighOrderCRF(), cv=2).fit(X[:4], [Y[0], Y[1][:-1], Y[2], Y[3]])

@@ -234,20 +234,3 @@ def test_lists_count_from_the_beginning_of_each_sequence():
 def test_segments_that_are_read():
     assert schemes.read_segment([np.int64(0), 2, "X"], "here", "y") == (0, 2, "X")
     assert type(schemes.read_segment((np.int32(0), 2, "X"), "here", "y")[0]) is int
-
-
-@pytest.mark.parametrize(
-    ("segment", "error", "message"),
-    [
-        ("BIO", TypeError, r"'BIO' of y \(here\) is not a segment"),
-        ((0, 1), TypeError, r"\(0, 1\) of y \(here\) is not a segment"),
-        (3, TypeError, "is not a segment"),
-        ((0.0, 1, "X"), TypeError, "start and stop must be integers"),
-        ((False, 1, "X"), TypeError, "start and stop must be integers"),
-        ((2, 2, "X"), ValueError, "0 <= start < stop must hold"),
-        ((-1, 2, "X"), ValueError, "0 <= start < stop must hold"),
-    ],
-)
-def test_segments_that_are_none(segment, error, message):
-    with pytest.raises(error, match=message):
-        schemes.read_segment(segment, "here", "y")

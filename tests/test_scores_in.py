@@ -122,41 +122,6 @@ def test_threads_give_the_same_bits():
         np.testing.assert_array_equal(a, b)
 
 
-@pytest.mark.parametrize(
-    ("scores", "y", "patterns", "lengths", "message"),
-    [
-        ([0.0, 1.0], [0], {}, None, r"scores must have the shape \(n_tokens, n_labels\), got \(2,\)"),
-        ([[0.0, np.nan]], [0], {}, None, "got nan for label 1 at token 0"),
-        ([[0.0, np.inf]], [0], {}, None, "got inf for label 1 at token 0"),
-        ([[0.0, 1.0]], [2], {}, None, "label 2 at token 0, but labels are 0 to 1"),
-        ([[0.0, 1.0]], [0.0], {}, None, "y must be 1 integers"),
-        ([[0.0, 1.0]], [0, 1], {}, None, "y must be 1 integers"),
-        ([[0.0, 1.0]], [0], {(2,): 1.0}, None, r"\(2,\) is not a tuple of labels from 0 to 1"),
-        ([[0.0, 1.0]], [0], {(): 1.0}, None, r"\(\) is not a tuple"),
-        ([[0.0, 1.0]], [0], {(0,): -np.inf}, None, "must be a finite number, or -inf for two or more labels"),
-        ([[0.0, 1.0]], [0], {(0, 1): np.nan}, None, "must be a finite number"),
-        ([[0.0, 1.0]], [0], {}, [2], "lengths must be numbers of tokens that sum to 1"),
-        ([[0.0, 1.0], [0.0, 1.0]], [0, 1], {(0, 1): -np.inf}, [2], "sequence 0: its labels y are forbidden"),
-        ([[0.0, 1.0], [-np.inf, 1.0]], [0, 0], {}, [1, 1], "sequence 1: its labels y are forbidden"),
-    ],
-)
-def test_what_is_refused(scores, y, patterns, lengths, message):
-    with pytest.raises(ValueError, match=message):
-        sequence_log_likelihood(scores, y, patterns, lengths)
-
-
-def test_other_refusals():
-    with pytest.raises(TypeError, match="patterns must be a mapping"):
-        sequence_log_likelihood([[0.0, 1.0]], [0], [(0, 1)])
-    with pytest.raises(ValueError, match="sequence_weight must be 1 finite numbers"):
-        sequence_log_likelihood([[0.0, 1.0]], [0], {}, sequence_weight=[1.0, 2.0])
-    every = {(a, b): -np.inf for a in (0, 1) for b in (0, 1)}
-    with pytest.raises(ValueError, match="sequence 1: the model forbids every labelling"):
-        predict_from_scores(np.zeros((3, 2)), every, [1, 2])
-    with pytest.raises(ValueError, match="sequence 1: the model forbids every labelling"):
-        predict_from_scores([[0.0, 1.0], [-np.inf, -np.inf]], {}, [1, 1])
-
-
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "guide" / "scores.md"
 
 

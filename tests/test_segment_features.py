@@ -130,45 +130,6 @@ def test_exactly_the_possible_tag_ngrams_have_channels(scheme):
     assert set(PRESETS[scheme, "unigrams"]) == set(letters)
 
 
-@pytest.mark.parametrize(
-    ("parameters", "error", "message"),
-    [
-        ({"tags": {"IB": True}}, ValueError, r"'IB', which is not a tag n-gram for tag_scheme='bio'. Use 'B' or"),
-        ({"tags": {"BE": True}}, ValueError, "'BE', which is not a tag"),
-        ({"tags": {"BIEE": True}, "tag_scheme": "bioes"}, ValueError, "'BIEE', .* 'E' alone"),
-        ({"tags": {3: True}}, ValueError, "3, which is not a tag"),
-        ({"tags": {"": True}}, ValueError, "'', which is not a tag"),
-        ({"tags": "trigrams"}, ValueError, "'trigrams'"),
-        ({"tags": ["B"]}, TypeError, "tags must be None"),
-        ({"tags": {"B": 1}}, TypeError, r"tags\['B'\] must be True, the beginning"),
-        ({"begin": 1}, TypeError, "begin must be True"),
-        ({"bag": (1,)}, TypeError, "bag must be True"),
-        ({"tag_scheme": "iob"}, ValueError, "tag_scheme"),
-        ({"length": "short"}, ValueError, "length"),
-        ({"length": ("gamma", "short")}, ValueError, "length must be None"),
-        ({"length": ("indicator", "capped")}, ValueError, "same features twice"),
-        ({"length": ("gamma", "gamma")}, ValueError, "same features twice"),
-        ({"length": "indicator"}, ValueError, "requires y"),
-        ({"max_length": 0}, ValueError, "max_length"),
-        ({"min_count": 0}, ValueError, "min_count"),
-        ({"scheme": "iob"}, ValueError, "scheme"),
-        ({"identity": True}, ValueError, "requires y"),
-        ({"identity": "word"}, ValueError, r"identity names the field 'word', but the tokens have the fields \[0, 1\]"),
-        ({"identity": (0, 0)}, ValueError, "different fields"),
-        ({"identity": ()}, ValueError, "at least one"),
-        ({"functions": len}, ValueError, "requires y"),
-        ({"functions": "len"}, TypeError, "functions must be"),
-        ({"functions": ["len"]}, TypeError, r"functions\[0\] = 'len' must be callable: function\(tokens, starts"),
-        ({"functions": {"n": "len"}}, TypeError, r"functions\['n'\] = 'len' must be callable"),
-    ],
-)
-def test_parameters_that_do_not_fit(parameters, error, message):
-    extractor = SegmentFeatureExtractor(**parameters)
-    with pytest.raises(error, match=message):
-        extractor.fit(TOKENS)
-    assert not hasattr(extractor, "n_features_out_")
-
-
 def test_a_beginning_that_no_name_has_is_told():
     with pytest.warns(UserWarning, match=r"begin: no token feature has a name that begins with 'v\[0\]'") as record:
         SegmentFeatureExtractor(begin=("0", "v[0]")).fit(TOKENS)
@@ -181,11 +142,6 @@ def test_a_beginning_that_no_name_has_is_told():
 
 
 # ---- lengths
-
-
-def test_max_length_without_length_is_an_error():
-    with pytest.raises(ValueError, match='max_length=3 has no effect without length: did you mean length="capped"'):
-        SegmentFeatureExtractor(max_length=3).fit(TOKENS)
 
 
 def length_values(kinds, longest, length):
@@ -586,23 +542,6 @@ def test_errors_of_functions_say_where():
 # ---- X of other forms
 
 
-@pytest.mark.parametrize(
-    ("train", "later", "message"),
-    [
-        ([["a"]], [[1.0]], r"tokens of the form 'number', but in fit they had the form 'text'"),
-        ([[("a", "b")]], [[("a",)]], r"fields \[0\], but those in fit had \[0, 1\]"),
-        ([[("a", "b")]], [[("a", 2)]], "field 1 held text in fit, but holds numbers now"),
-        ([[("a", "b")]], [[{0: "a", 1: "b"}]], "form 'dict'"),
-        (TOKENS, WORDS, "0 features, but had"),
-        (SequenceBatch([0, 1], [0, 0], [], None, 0, None, {"w": np.ones(1)}), [[1.0]], "raw sequences, but fit had"),
-    ],
-)
-def test_other_tokens_than_in_fit(train, later, message):
-    extractor = SegmentFeatureExtractor(length="gamma").fit(train)
-    with pytest.raises(ValueError, match=message):
-        extractor.transform(later)
-
-
 def test_raw_tokens_have_columns_and_no_features_of_their_own():
     batch = SegmentFeatureExtractor(identity=True).fit_transform(WORDS, Y)
     assert batch.n_attributes == 0
@@ -639,11 +578,6 @@ def test_what_an_estimator_would_take_for_token_features_is_not_dropped_in_silen
 def test_raw_texts_and_tuples_are_no_reason_to_warn(X):
     with warnings.catch_warnings(action="error"):
         SegmentFeatureExtractor(length="capped", max_length=2).fit(X)
-
-
-def test_attribute_lists_of_different_lengths_are_told_of_attributes():
-    with pytest.raises(ValueError, match="sequence 0, position 1.*templates='attributes'"):
-        SegmentFeatureExtractor(length="gamma").fit([[["a", "b"], ["c"]]])
 
 
 def test_sequences_without_tokens():

@@ -283,68 +283,9 @@ def test_features_of_length_keep_unlimited_segments_short():
     assert pipe.fit(WORDS, Y["runs"]).predict(WORDS) == Y["runs"]
 
 
-@pytest.mark.parametrize(
-    ("scheme", "given", "message"),
-    [
-        (
-            "segments",
-            1,
-            r"segment \(0, 2, 'P'\) of sequence 0 of y has 2 tokens, but segment_length allows 1 for the label 'P'; "
-            "raise the limit, or leave out or cut such sequences as in docs/guide/segments.md",
-        ),
-        ("runs", {"P": 1, "O": 2}, r"segment \(0, 2, 'P'\) of sequence 0 of y has 2 tokens"),
-        ("bio", {"P": 1}, r"segment \(0, 2, 'P'\) of sequence 0 of y has 2 tokens"),
-        ("bioes", {"O": 2}, r"segment_length\['O'\] is 2, but every O token is a segment of length 1"),
-        ("runs", {"Q": 2}, "segment_length names the label 'Q', which the training data do not have"),
-        ("runs", {"P": 0}, r"segment_length maps labels to an integer >= 1, inf or a pair \(least, most\); got 'P': 0"),
-        ("runs", {"P": 2.5}, "segment_length maps labels"),
-        ("runs", {"P": None}, "segment_length maps labels"),
-        ("runs", {"P": True}, "segment_length maps labels"),
-        ("runs", {"P": "2"}, "segment_length maps labels"),
-        ("runs", {"P": -np.inf}, "segment_length maps labels"),
-        ("runs", {"P": np.nan}, "segment_length maps labels"),
-        ("runs", 0, "'segment_length' parameter"),
-        ("runs", 2.0, "'segment_length' parameter"),
-        ("runs", "long", "'segment_length' parameter"),
-        ("BIO", None, "'scheme' parameter"),
-    ],
-)
-def test_bad_lengths(scheme, given, message):
-    with pytest.raises(ValueError, match=message):
-        HighOrderSemiCRF(scheme=scheme, segment_length=given).fit(X, Y.get(scheme, SEGMENTS))
-
-
-@pytest.mark.parametrize("scheme", ["runs", "bio", "bioes"])
-@pytest.mark.parametrize("n_tokens", [3, 2])
-def test_segments_are_not_taken_for_labels_of_tokens(scheme, n_tokens):
-    y = [[(0, 1, "A"), (1, n_tokens, "B")]]
-    with pytest.raises(ValueError, match=r'y contains \(start, stop, label\): scheme="segments"\?'):
-        HighOrderSemiCRF(scheme=scheme).fit([[["a"]] * n_tokens], y)
-    crf = HighOrderSemiCRF(scheme=scheme).fit([[["a"], ["b"]]], [["B-a", "O"] if scheme == "bio" else ["S", "O"]])
-    with pytest.raises(ValueError, match='scheme="segments"'):
-        crf.score([[["a"]] * n_tokens], y)
-
-
-@pytest.mark.parametrize(("tag", "scheme"), [("B-", "bio"), ("I-", "bioes")])
-def test_tags_with_an_empty_label_are_refused(tag, scheme):
-    with pytest.raises(ValueError, match=f"'{tag}' of y .sequence 1, position 1. is not a tag of scheme='{scheme}'"):
-        HighOrderSemiCRF(scheme=scheme).fit(THREE, [["S-P" if scheme == "bioes" else "B-P"] * 3, ["O", tag, "O"]])
-
-
 def test_labels_that_are_tuples_are_labels_of_tokens():
     y = [[(0, 1, "A"), (0, 1, "A"), (0, 2, "B")]]
     assert HighOrderSemiCRF().fit([[["a"], ["a"], ["b"]]], y).predict([[["a"], ["b"]]]) == [[(0, 1, "A"), (0, 2, "B")]]
-
-
-@pytest.mark.parametrize("parameter", ["max_order", "segment_length"])
-def test_bools_are_no_numbers(parameter):
-    with pytest.raises(ValueError, match=f"{parameter} must be an integer.*got True"):
-        HighOrderSemiCRF(**{parameter: True}).fit(X, Y["runs"])
-
-
-def test_the_too_long_segment_has_the_number_of_its_sequence_though_others_are_left_out():
-    with pytest.raises(ValueError, match=r"segment \(0, 2, 'P'\) of sequence 2 of y has 2 tokens"):
-        HighOrderSemiCRF(scheme="segments", segment_length=1).fit(X, SEGMENTS, sample_weight=[0, 1, 1, 1])
 
 
 # --- other parameters -------------------------------------------------------------------------------------------------
@@ -456,27 +397,6 @@ def test_batches_with_features_of_segments():
     every = labellings_of(crf, 4)
     log_p = crf.log_likelihood(batch[[3] * len(every)], [written(segments, "runs") for segments in every])
     np.testing.assert_allclose(logsumexp(log_p), 0, atol=1e-10)
-
-
-def test_batches_need_the_features_of_fit():
-    batch = batch_with_blocks()
-    crf = HighOrderSemiCRF().fit(batch, Y["runs"])
-    plain = SequenceBatch.from_csr(sparse.csr_array(np.ones((2, 6))), [0, 2])
-    for other in (plain, [np.ones((2, 6))], np.ones((1, 2, 6))):
-        with pytest.raises(ValueError, match="does not have the segment features that HighOrderSemiCRF was fitted on"):
-            crf.predict(other)
-    with pytest.raises(ValueError, match="does not have the segment features"):
-        HighOrderSemiCRF().fit([np.ones((len(labels), 6)) for labels in Y["runs"]], Y["runs"]).predict(batch)
-    with pytest.raises(ValueError, match="X has attribute names|segment features"):
-        crf.predict(X)
-
-
-def test_the_crf_refuses_features_of_segments():
-    batch = batch_with_blocks()
-    with pytest.raises(ValueError, match="HighOrderCRF has no segments: use HighOrderSemiCRF"):
-        HighOrderCRF().fit(batch, Y["runs"])
-    with pytest.raises(ValueError, match="use HighOrderSemiCRF"):
-        HighOrderCRF().fit([np.ones((len(y), 6)) for y in Y["runs"]], Y["runs"]).predict(batch)
 
 
 @pytest.mark.parametrize("tag_scheme", ["bio", "bioes"])

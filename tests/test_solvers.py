@@ -343,12 +343,6 @@ class Picky(Objective):
         return 1.0, np.ones(len(w))
 
 
-@pytest.mark.parametrize(("solver", "penalty"), [(LBFGS, L2(1.0)), (OWLQN, ElasticNet(1.0, 0.1))])
-def test_errors_of_the_function_are_not_hidden(solver, penalty):
-    with pytest.raises(ValueError, match="w must be 0"):
-        solver().solve(Picky(), penalty, np.zeros(3))
-
-
 class Scripted(Objective):
     """A function along one weight whose values and slopes are given by the order of the calls."""
 

@@ -334,30 +334,6 @@ def test_warm_start_from_a_smaller_model(estimator):
 
 
 @both_estimators
-@pytest.mark.parametrize(
-    "parameters",
-    [
-        {"l1_reg": -1},
-        {"l1_reg": np.nan},
-        {"l1_reg": np.inf},
-        {"l1_reg": by_order(1.0, np.inf)},
-        {"l1_reg": by_order(0.0, -1.0)},
-        {"l1_reg": {}},
-        {"l1_reg": [1.0]},
-        {"l1_reg": {None: "a"}},
-        {"l1_reg": None},
-        {"solver": "owlqn"},
-        {"solver": None},
-        {"solver": object()},
-        {"solver": LBFGS},
-    ],
-)
-def test_bad_parameters(estimator, parameters):
-    with pytest.raises(ValueError, match=next(iter(parameters))):
-        estimator(**parameters).fit(X, Y)
-
-
-@both_estimators
 def test_settings_of_lbfgs_also_apply_with_an_l1_penalty(estimator):
     told = []
     solver = LBFGS(tol=1e-6, max_iter=2000, callback=told.append)

@@ -109,12 +109,6 @@ def test_the_scheme_is_that_of_the_constraints_or_of_the_labels(labels, constrai
     assert repr(shown[0]) == repr(shown[1])
 
 
-def test_labels_of_which_some_look_like_tags():
-    crf = HighOrderCRF().fit([[["x"], ["y"], ["z"]]], [["B-PER", "PER", "O"]])
-    with pytest.raises(ValueError, match=r"the label 'B-PER' looks like a tag, but .* \('PER' is not a tag\): name"):
-        crf.predict_segments([[["x"]]])
-
-
 @pytest.mark.parametrize("scheme", ["bio", "bioes", "runs"])
 @pytest.mark.parametrize("seed", range(4))
 def test_probabilities_of_segmentations(seed, scheme):
@@ -146,11 +140,3 @@ def test_a_threshold_gives_probabilities_in_any_case(estimator):
     likely = {(n, *row[:3]) for n, table in enumerate(crf.predict_segments(X, threshold=0.5)) for row in table.tolist()}
     apart = sorted(likely)
     assert all(one[0] < other[0] or one[2] <= other[1] for one, other in itertools.pairwise(apart))
-
-
-@pytest.mark.parametrize("threshold", [-0.1, 1.5, np.nan, "0.5", True])
-@pytest.mark.parametrize("estimator", [HighOrderCRF, HighOrderSemiCRF])
-def test_bad_thresholds(estimator, threshold):
-    crf = estimator().fit(*random_data(0, ["a", "b"]))
-    with pytest.raises(ValueError, match=r"threshold must be a probability, a number in \[0, 1\], or None"):
-        crf.predict_segments([[["Ann"]]], threshold=threshold)

@@ -25,7 +25,6 @@ from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline as sklearn_pipeline
-from sklearn.preprocessing import FunctionTransformer
 from test_named_attributes import BODY
 
 import sklearn_hocrf
@@ -409,21 +408,6 @@ def test_refused(tmp_path, name):
         export_tagger(clone(model).fit(X, y), tmp_path / "model.hocrf")
     assert len(str(raised.value)) < 200
     assert not list(tmp_path.iterdir())
-
-
-def test_refused_input(tmp_path):
-    X, y = [np.array([[1.0, 2.0]]), np.array([[0.5, 1.0]])], [["A"], ["B"]]
-    for model in HighOrderCRF(), sklearn_pipeline(FunctionTransformer(), HighOrderCRF()):
-        with pytest.raises(ValueError, match="a tagger reads tokens"):
-            export_tagger(model.fit(X, y), tmp_path / "model.hocrf")
-    vectors = [[{"w": "a", "v": np.ones(2)}], [{"w": "b", "v": np.zeros(2)}]]
-    with pytest.raises(ValueError, match="no fields of arrays"):
-        export_tagger(make_pipeline(SequenceFeatureExtractor(), HighOrderCRF()).fit(vectors, y), tmp_path / "m")
-    two = sklearn_pipeline(SequenceFeatureExtractor(), SequenceFeatureExtractor([("w", 1)]), HighOrderCRF())
-    with pytest.raises(ValueError, match="one transformer"):
-        export_tagger(two.fit([["a"], ["b"]], y), tmp_path / "m")
-    with pytest.raises(ValueError, match="dtype"):
-        export_tagger(HighOrderCRF().fit([[["a"]], [["b"]]], y), tmp_path / "m", dtype="float16")
 
 
 def test_questions_that_make_no_sense(tmp_path):

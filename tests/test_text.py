@@ -182,34 +182,6 @@ def test_functions_and_patterns_find_tokens_and_sentences():
     assert [tokens.sentence for tokens in (first, second, third)] == [0, 1, 0]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "error", "message"),
-    [
-        (("text",), TypeError, r"for one text: \[text\]"),
-        ((["a", None],), TypeError, r"texts\[1\] must be a str, got None \(NoneType\)"),
-        ((["a"], "("), ValueError, "pattern is not a regular expression"),
-        ((["a"], 3), TypeError, r"pattern must be a regular expression or a function, got 3 \(int\)"),
-        ((["", "a b"], r"\w*"), ValueError, r"text 0: the token \(0, 0\) is empty"),
-        ((["abc"], lambda text: [(0, 2), (1, 3)]), ValueError, r"text 0: the token \(1, 3\) .*overlaps"),
-        ((["abc"], lambda text: [(0, 4)]), ValueError, r"text 0: the token \(0, 4\) .*not in 0 \.\. 3"),
-        ((["abc"], lambda text: [(0.0, 1.0)]), TypeError, "not integers"),
-    ],
-)
-def test_bad_texts_and_patterns(arguments, error, message):
-    with pytest.raises(error, match=message):
-        tokenize(*arguments)
-
-
-@pytest.mark.parametrize("offsets", [[(0, 0)], [(1, 3), (0, 1)], [(0, 9)], [0, 1], [(0, 2), (1, 3)], [(-1, 1)]])
-def test_bad_offsets(offsets):
-    with pytest.raises(ValueError, match="offsets"):
-        TokenizedText("abc", offsets)
-    with pytest.raises(TypeError, match="offsets must be integers"):
-        TokenizedText("abc", [(0.0, 1.0)])
-    with pytest.raises(TypeError, match="text must be a str"):
-        TokenizedText(b"abc", offsets)
-
-
 # ------------------------------------------------------------------------------------------------------ there and back
 
 
@@ -265,59 +237,6 @@ def test_misaligned_spans_beside_brute_force(text, data):
 TOKENIZED = tokenize(["Please ship the order to me at last", "I,  you"])
 
 
-@pytest.mark.parametrize(
-    ("spans", "options", "error", "message"),
-    [
-        (
-            [[], [(0, 2, "A"), (4, 6, "B")]],
-            {},
-            ValueError,
-            "text 1: span (4, 6, 'B') cuts the token 'you' (4, 7); misaligned=\"expand\" takes the whole token",
-        ),
-        (
-            [[(8, 15, "ORD")], []],
-            {},
-            ValueError,
-            "text 0: span (8, 15, 'ORD') cuts the token 'ship' (7, 11); misaligned=\"expand\" takes the whole token",
-        ),
-        (
-            [[], [(2, 4, "A")]],
-            {},
-            ValueError,
-            "text 1: span (2, 4, 'A') has no token; misaligned=\"drop\" omits it",
-        ),
-        ([[], [(3, 7, "A")]], {}, ValueError, "text 1: span (3, 7, 'A') begins or ends between tokens;"),
-        ([[], [(0, 2, "A"), (1, 2, "B")]], {}, ValueError, "text 1: the spans (0, 2, 'A') and (1, 2, 'B') overlap"),
-        ([[], [(0, 2, "A"), (0, 2, "A")]], {}, ValueError, "overlap"),
-        (
-            [[(7, 9, "A"), (9, 11, "B")], []],
-            {"misaligned": "expand"},
-            ValueError,
-            "text 0: the spans (7, 9, 'A') and (9, 11, 'B'), expanded, overlap in the token 'ship' (7, 11)",
-        ),
-        ([[], [(4, 8, "A")]], {}, ValueError, "text 1: span (4, 8, 'A') ends after the text, which has 7 characters"),
-        ([[], [(4, 4, "A")]], {}, ValueError, "spans has the segment (4, 4, 'A') (text 1), but 0 <= start < stop"),
-        ([[], [(0, 1)]], {}, TypeError, "(0, 1) of spans (text 1) is not a segment (start, stop, label)"),
-        ([[], [(0, 1, 7)]], {}, TypeError, "text 1: span (0, 1, 7) has a label that is not a string"),
-        ([[], [(0, 1, None)]], {"scheme": "runs"}, ValueError, "text 1: span (0, 1, None) has no label"),
-        ([[], [(0, 1, "O")]], {}, ValueError, "has the label 'O'"),
-        ([[], [(0, 1, "")]], {}, ValueError, "has the label ''"),
-        ([[]], {}, ValueError, "spans has 1 lists, but tokenized has 2 texts"),
-        ([[], "A"], {}, TypeError, "text 1: spans must be a list of (start, stop, label), got 'A'"),
-        ([[], []], {"scheme": "bilo"}, ValueError, "scheme must be one of 'runs', 'bio'"),
-        (
-            [[], []],
-            {"misaligned": "strict"},
-            ValueError,
-            "misaligned must be one of 'raise', 'expand', 'contract', 'drop'",
-        ),
-    ],
-)
-def test_bad_spans(spans, options, error, message):
-    with pytest.raises(error, match=re.escape(message)):
-        tags_from_spans(TOKENIZED, spans, **options)
-
-
 def test_spans_over_the_end_of_a_sentence():
     tokenized = tokenize(["a b\nc d"], sentences=".+")
     with pytest.raises(ValueError, match=r"text 0: span \(2, 5, 'A'\) crosses the end of a sentence"):
@@ -325,37 +244,6 @@ def test_spans_over_the_end_of_a_sentence():
     spans = [[(2, 5, "A"), (6, 7, "B")]]
     assert tags_from_spans(tokenized, spans, misaligned="drop") == [["O", "O"], ["O", "B-B"]]
     assert tags_from_spans(tokenized, [[(2, 3, "A"), (4, 5, "A")]], "runs") == [["O", "A"], ["A", "O"]]
-
-
-def test_tokens_that_are_no_tokenized_texts():
-    with pytest.raises(TypeError, match=r"a single one: pass \[tokenized\]"):
-        tags_from_spans(TOKENIZED[0], [[]])
-    with pytest.raises(TypeError, match=r"tokenized\[0\] must be a TokenizedText"):
-        spans_from_tags([["a"]], [["O"]])
-
-
-@pytest.mark.parametrize(
-    ("y", "options", "message"),
-    [
-        ([["O"] * 8], {}, "y has 1 sequences, but tokenized has 2"),
-        ([["O"] * 8, ["O"]], {}, r"y\[1\] \(sequence 1\) has 1 labels, but tokenized\[1\] has 3 tokens"),
-        ([["O"] * 8, ["O", "X", "O"]], {"scheme": "bio"}, "'X' of y"),
-        (
-            [[], [(2, 4, "A")]],
-            {"scheme": "segments"},
-            r"has the segment \(2, 4, 'A'\), but tokenized\[1\] has 3 tokens",
-        ),
-        (
-            [["O"] * 8, ["B-A", "O", "O"]],
-            {"probability": [[], [0.5, 1]]},
-            r"probability\[1\] \(sequence 1\) has shape \(2,\)",
-        ),
-        ([["O"] * 8, ["O"] * 3], {"probability": [[]]}, "probability has 1 sequences, but y has 2"),
-    ],
-)
-def test_bad_labels(y, options, message):
-    with pytest.raises(ValueError, match=message):
-        spans_from_tags(TOKENIZED, y, **options)
 
 
 def test_probabilities_of_segments():
@@ -406,20 +294,6 @@ def test_runs_and_segments_of_tags():
     assert convert_tags(tags, "bio", "segments") == tiles
     assert convert_tags([["PER", "PER", "O", "O", "LOC"]], "runs", "bioes") == [["B-PER", "E-PER", "O", "O", "S-LOC"]]
     assert convert_tags(np.array([["I-X", "O"]]), "bio", "bio") == [["B-X", "O"]]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (([["B-X"]], "segments", "bio"), "source must be one of 'runs', 'bio'"),
-        (([["B-X"]], "bio", "conll"), "target must be one of"),
-        (([["B-X"], ["O", "Z-X"]], "bio", "bioes"), "'Z-X' .*sequence 1, position 1"),
-        (([["B-X", None]], "bio", "bioes"), "sequence 0, position 1"),
-    ],
-)
-def test_conversions_that_are_none(arguments, message):
-    with pytest.raises((TypeError, ValueError), match=message):
-        convert_tags(*arguments)
 
 
 def test_spans_of_tags_whose_scheme_is_guessed():

@@ -1,6 +1,5 @@
 """Every form of X and y becomes the right batch, and every trap is an error that says where."""
 
-import copy
 import enum
 import math
 import os
@@ -37,7 +36,6 @@ from scipy import sparse
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
 from sklearn_hocrf.metrics import segment_f1_score, token_accuracy_score
-from sklearn_hocrf.model_selection import CalibratedSequenceLabeler, PenaltySearchCV, cross_val_predict
 from sklearn_hocrf.text import convert_tags
 
 
@@ -421,13 +419,6 @@ def test_a_long_label_does_not_make_all_labels_long():
         assert len(str(raised.value)) < 160
 
 
-def test_unknown_labels():
-    with pytest.raises(ValueError, match=r"unknown label 'C' \(sequence 1, position 1\)"):
-        encode_labels(["A", "B", "C"], np.array(["A", "B"]), [0, 1, 3])
-    with pytest.raises(TypeError, match=r"hashable, but \[\] \(sequence 1, position 0\)"):
-        encode_labels(["A", []], np.array(["A", "B"]), [0, 1, 2])
-
-
 # --- segmentations ----------------------------------------------------------------------------------------------------
 
 LENGTHS = np.array([4, 2])
@@ -518,23 +509,6 @@ BAD_SEGMENTATIONS = [
     ("runs", [["P"] * 4, ["P"] * 2], ValueError, "at least 2 distinct labels"),
     ("runs", [["P"] * 4, ["P", float("nan")]], ValueError, r"NaN \(sequence 1, position 1\)"),
 ]
-
-
-def test_bad_labels_have_the_number_of_their_sequence_though_others_are_left_out():
-    kept = np.array([False, True])
-    for scheme, y in (("runs", [["P"] * 4, ["P", []]]), ("segments", [FIRST, [(0, 1, "P"), (1, 2, [])]])):
-        with pytest.raises(TypeError, match=r"hashable, but \[\] \(sequence 1, position 1\)"):
-            read_training(y, scheme, kept)
-    with pytest.raises(TypeError, match=r"hashable, but \[\] \(sequence 1, position 0\)"):
-        check_training_data(STUB, DENSE, [["A", "B"], [[]]], [0, 1])
-
-
-@pytest.mark.parametrize("scheme", ["segments", "bio"])
-def test_unknown_labels_of_segments(scheme):
-    y = {"segments": [FIRST, [(0, 2, "Q")]], "bio": [RIGHT, ["B-Q", "I-Q"]]}[scheme]
-    options = {"scheme": scheme, "singles": False}
-    with pytest.raises(ValueError, match=r"unknown label 'Q' \(sequence 1, position 0\)"):
-        read_segments(y, LENGTHS, "sequences", "HighOrderStub", np.array(["O", "P"]), unknown="raise", **options)
 
 
 # --- traps of X -------------------------------------------------------------------------------------------------------
@@ -885,18 +859,6 @@ def test_one_sample_weight_for_all_is_a_finite_number(weight):
     assert len(str(caught.value)) < 200
 
 
-@pytest.mark.parametrize("value", [np.datetime64("2000-01-01"), np.float64(3.0), np.array("text")])
-def test_a_single_value_is_no_X(value):
-    with pytest.raises(ValueError, match="^Expected 2D array, got scalar array instead: X is the single value"):
-        HighOrderCRF().fit(value, ["A"])
-
-
-@pytest.mark.parametrize("first", [-1, math.nan, 0.5])
-def test_rows_of_one_length_that_hold_rows_are_named(first):
-    with pytest.raises(TypeError, match=r"^sequence 1, position 0, feature 0 of X is \[\] \(list\), not a number"):
-        HighOrderCRF().fit([[first], [[]], [[]]], [["A"], ["B"], ["A"]])
-
-
 WRONG = """
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
@@ -930,28 +892,6 @@ def test_messages_do_not_depend_on_the_seed_of_hashes():
     assert len(messages.splitlines()) == 4
 
 
-@pytest.mark.parametrize(
-    ("X", "where"),
-    [
-        (np.full((3, 2), 1j), "X"),
-        (np.full((1, 3, 2), 1j), "X"),
-        (sparse.csr_array(np.full((3, 2), 1j)), "X"),
-        ([[1j, 2], [2, 3], [1, 1]], "X"),
-        ([np.ones((1, 2)), np.full((2, 2), 1j)], "sequence 1 of X"),
-        ([sparse.csr_array(np.full((3, 2), 1j))], "sequence 0 of X"),
-        ([[[1j, 2], [2, 3], [1, 1]]], "sequence 0 of X"),
-    ],
-)
-def test_complex_numbers(X, where):
-    y = {1: [["a", "b", "a"]], 2: [["a"], ["b", "a"]]}.get(
-        X.shape[0] if hasattr(X, "shape") else len(X), ["a", "b", "a"]
-    )
-    with pytest.raises(
-        ValueError, match=f"^Complex data not supported: {where} has the type complex128; take real and"
-    ):
-        HighOrderCRF().fit(X, y)
-
-
 def test_labels_of_one_type_that_cannot_be_sorted():
     tag = enum.Enum("tag", "NOUN VERB")
     X, y = [[["a"], ["b"]], [["a"]]], [[tag.NOUN, tag.NOUN], [tag.VERB]]
@@ -964,20 +904,6 @@ def test_labels_of_one_type_that_cannot_be_sorted():
     )
     with pytest.raises(TypeError, match=message):
         token_accuracy_score(y, y)
-
-
-def test_no_jobs():
-    X, y = [[["a"], ["b"]], [["a"]]], [["A", "B"], ["A"]]
-    crf = HighOrderCRF(max_iter=1, tol=1e9).fit(X, y)
-    for ask in (
-        lambda: HighOrderCRF(n_jobs=0).fit(X, y),
-        lambda: copy.copy(crf).set_params(n_jobs=0).predict_marginals(X),
-        lambda: PenaltySearchCV(crf, n_jobs=0).fit(X, y),
-        lambda: CalibratedSequenceLabeler(crf, n_jobs=0).fit(X, y),
-        lambda: cross_val_predict(crf, X, y, cv=2, n_jobs=0),
-    ):
-        with pytest.raises(ValueError, match=r"n_jobs.* must be an int.*[gG]ot 0"):
-            ask()
 
 
 @pytest.mark.parametrize("name", ["iobes", "IOBES"])

@@ -20,11 +20,10 @@ from .._data.segments import BAG, BEGIN, END_OF_SEGMENT, INSIDE, LENGTH_KINDS, L
 from .._validation import read_partition_targets, read_segment_targets, warn_user
 from .._validation._sklearn import Interval, StrOptions, fit_context
 from ._base import CountingTransformer, fit_task
-from ._identity import IdentityRows, SegmentTexts
 from ._input_space import TOKEN_FEATURES_FIRST, InputSpace, has_tokens, kept_blocks, text_field, token_form
 from ._merging import merge_codes
 from ._names import names_of_blocks
-from ._segment_functions import FunctionRows, check_functions
+from ._segment_rows import FunctionRows, IdentityRows, SegmentTexts, check_functions
 from ._tags import TAG_SCHEMES, check_tags
 from ._tries import TokenCodes
 
