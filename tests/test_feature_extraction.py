@@ -794,3 +794,15 @@ def test_hints_for_common_mistakes():
         SequenceFeatureExtractor().fit(np.array([["the", "man"], ["a", "dog"]]))
     with pytest.raises(TypeError, match=r"text\.split\(\)"):
         SequenceFeatureExtractor().fit("the man")
+
+
+@pytest.mark.parametrize(
+    ("templates", "functions"),
+    [(["U:%x[0,1]"], None), ([(("missing", 0),)], None), (None, {"low": ("missing", "lower")})],
+)
+def test_a_refused_fit_leaves_no_attribute(templates, functions):
+    extractor = SequenceFeatureExtractor(templates, token_features=functions)
+    before = dict(vars(extractor))
+    with pytest.raises(ValueError, match="column|field"):
+        extractor.fit([["a"]])
+    assert vars(extractor) == before

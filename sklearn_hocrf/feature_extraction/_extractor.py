@@ -450,6 +450,12 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
     @fit_task
     def _learn(self, X):
         """Set the fitted attributes; return the columns of the tokens and the rows of their attributes."""
+        fresh = copy(self)
+        learned = fresh._learn_anew(X)
+        self.__dict__.update(fresh.__dict__)  # at the end, so that an error changes nothing
+        return learned
+
+    def _learn_anew(self, X):
         self._check_parameters()
         table = self._read(X)
         complete = complete_fields(table.columns, table.columns)
