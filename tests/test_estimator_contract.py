@@ -2,6 +2,7 @@
 
 import copy
 import importlib
+import inspect
 import pickle
 import pkgutil
 from collections import Counter
@@ -14,11 +15,14 @@ from sklearn.base import is_classifier
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score, cross_validate, train_test_split
 from sklearn.pipeline import make_pipeline
+from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import check_estimator
 from sklearn.utils.fixes import parse_version
 
+import sklearn_hocrf
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
+from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SegmentLogOddsEncoder, SequenceFeatureExtractor
+from sklearn_hocrf.model_selection import CalibratedSequenceLabeler, ConformalSequenceLabeler, PenaltySearchCV
 
 pytestmark = pytest.mark.filterwarnings("error:X is a plain table")  # nothing here is one recording
 
@@ -92,6 +96,46 @@ def test_all_checks_of_scikit_learn_pass_and_none_is_skipped(estimator):
         assert len(results) == 50
     else:
         assert len(results) >= 45
+
+
+WEIGHTS = "folds of weighted sequences are not those of repeated ones"
+PUBLIC = {  # every public estimator and transformer: an instance (None if it needs fitted models), checks that fail
+    "CalibratedSequenceLabeler": (CalibratedSequenceLabeler(HighOrderCRF(max_iter=5)), {}),
+    "ConformalSequenceLabeler": (None, {}),
+    "HighOrderCRF": (HighOrderCRF(), {}),
+    "HighOrderSemiCRF": (HighOrderSemiCRF(), {}),
+    "PenaltySearchCV": (
+        PenaltySearchCV(HighOrderCRF(max_iter=5)),
+        {f"check_sample_weight_equivalence_on_{kind}_data": WEIGHTS for kind in ("dense", "sparse")},
+    ),
+    "SegmentFeatureExtractor": (SegmentFeatureExtractor(), {}),
+    "SegmentLogOddsEncoder": (SegmentLogOddsEncoder(), {}),
+    "SequenceFeatureExtractor": (SequenceFeatureExtractor(), {}),
+}
+
+
+def public_estimators():
+    """Return the public classes that fit, by name."""
+    names = [m.name for m in pkgutil.iter_modules(sklearn_hocrf.__path__) if m.name[0] != "_" and m.name != "dask"]
+    modules = [sklearn_hocrf, *(importlib.import_module(f"sklearn_hocrf.{name}") for name in names)]
+    members = [getattr(module, name) for module in modules for name in getattr(module, "__all__", ())]
+    return {each.__name__: each for each in members if inspect.isclass(each) and hasattr(each, "fit")}
+
+
+def test_no_public_estimator_is_left_out():
+    assert public_estimators().keys() == PUBLIC.keys()
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_tags_say_what_goes_in_and_the_checks_for_them_pass(name):
+    instance, known = PUBLIC[name]
+    tags = get_tags(ConformalSequenceLabeler(HighOrderCRF()) if instance is None else instance)
+    is_transformer = hasattr(public_estimators()[name], "transform")
+    assert (tags.no_validation, tags.input_tags.string) == (is_transformer, is_transformer)
+    assert (tags.input_tags.two_d_array, tags.input_tags.sparse) == (not is_transformer, not is_transformer)
+    if instance is not None:
+        results = check_estimator(instance, on_skip=None, on_fail=None, expected_failed_checks=known)
+        assert not [(each["check_name"], each["exception"]) for each in results if each["status"] == "failed"]
 
 
 def test_it_has_the_tags_of_a_classifier_but_is_none(estimator):
