@@ -42,6 +42,8 @@ class Task(NamedTuple):
 class Given:
     """What has been trained."""
 
+    max_iter = 0
+
     def __init__(self, report):
         self.report = report
 
