@@ -15,7 +15,6 @@ from cases import (
     is_possible,
     random_case,
     reschedule,
-    to_batch,
     to_chain_model,
 )
 from hypothesis import given, settings
@@ -275,57 +274,11 @@ def bound(request):
     return lambda v, **options: model.hessian_vector_product(plan, v, **options), some_direction(model)
 
 
-def test_symmetric_and_semidefinite(bound):
-    slopes, u = bound
-    v = np.random.default_rng(1).normal(size=len(u))
-    along_u, along_v = slopes(u), slopes(v)
-    assert v @ along_u == pytest.approx(u @ along_v, rel=1e-10)
-    assert u @ along_u > 0
-    for number in np.random.default_rng(2).choice(len(u), 10):
-        one = np.zeros(len(u))
-        one[number] = 1.0
-        assert one @ slopes(one) >= -1e-12
-
-
-def test_linear_in_the_direction(bound):
-    slopes, u = bound
-    v = np.random.default_rng(3).normal(size=len(u))
-    assert_close(slopes(2 * u - 3 * v), 2 * slopes(u) - 3 * slopes(v), 1e-11)
-    assert not slopes(np.zeros(len(u))).any()
-
-
 def test_any_number_of_threads_gives_the_same_bits(bound):
     slopes, v = bound
     expected = slopes(v)
     for n_jobs in (1, 2, 3):
         np.testing.assert_array_equal(slopes(v, n_jobs=n_jobs), expected)
-
-
-@pytest.mark.parametrize("make", [chain_model, segment_model])
-def test_weights_of_sequences(make):
-    model, batch = make(10, [9, 3, 14, 1, 6])
-    weight, direction = np.array([1.0, 0.0, 2.0, 0.0, 0.5]), some_direction(model)
-    product = model.hessian_vector_product(plan_of(model, batch), direction, weight)
-    parts = [model.hessian_vector_product(plan_of(model, one), direction) for one in batch]
-    assert_close(product, sum(c * part for c, part in zip(weight, parts, strict=True)), 1e-11)
-
-
-@pytest.mark.parametrize("make", [chain_model, segment_model])
-def test_no_data(make):
-    model, _ = make(11, [3])
-    empty = to_batch([[], []], 2)
-    if make is segment_model:
-        model, empty = make(11, [0, 0], "plain")
-    assert not model.hessian_vector_product(plan_of(model, empty), some_direction(model)).any()
-
-
-def test_nothing_is_changed():
-    model, batch = segment_model(12, [5, 12, 3])
-    direction = some_direction(model)
-    kept = direction.copy(), model.weights.copy()
-    model.hessian_vector_product(plan_of(model, batch), direction)
-    np.testing.assert_array_equal(direction, kept[0])
-    np.testing.assert_array_equal(model.weights, kept[1])
 
 
 @pytest.mark.needs_jit

@@ -141,7 +141,6 @@ def test_the_intercept_of_tokens_is_the_weight_of_the_length(intercept):
         {"solver": "sgd", "max_iter": 20, "random_state": 0},
         {"l1_reg": 0.3},
         {"objective": "local_feature_matching", "max_iter": 20},
-        {"patterns": "auto"},
         {"feature_order": {"length": (0, 1)}},
     ],
     ids=str,

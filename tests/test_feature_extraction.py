@@ -426,21 +426,6 @@ def test_tags_and_output():
     assert (tags.input_tags.two_d_array, tags.input_tags.string, tags.requires_fit) == (False, True, True)
 
 
-def test_names_are_made_on_demand():
-    extractor = SequenceFeatureExtractor().fit(X_WORDS)
-    names = extractor._feature_names
-    array = extractor.get_feature_names_out()
-    assert len(names) == len(array) == extractor.n_features_out_
-    assert [names[i] for i in range(len(names))] == array.tolist() == list(names)
-    assert names[-1] == array[-1]
-    assert names[1:3].tolist() == array[1:3].tolist()
-    with pytest.raises(IndexError):
-        names[len(names)]
-    array[0] = "mine"
-    assert extractor.get_feature_names_out()[0] != "mine"
-    assert np.array_equal(extractor.transform(X_WORDS).feature_names, extractor.get_feature_names_out())
-
-
 # ---- errors
 
 
@@ -617,14 +602,6 @@ def test_chunking_template_has_the_published_number_of_weights(conll2000):
     _, codes = np.unique(labels, return_inverse=True)
     label_of_entry = np.repeat(codes, np.diff(batch.indptr))
     assert len(np.unique(batch.indices.astype(np.int64) * (codes.max() + 1) + label_of_entry)) == 452_755 - 145
-
-
-def test_chunking_template_equals_dicts_of_attributes(conll2000):
-    X = conll2000[0][:500]
-    extractor = SequenceFeatureExtractor(CHUNKING, fields=["w", "p"], padding="drop")
-    attributes = attributes_of(extractor.fit_transform(X), extractor.get_feature_names_out())
-    as_dicts = ([{"w": w, "p": p} for w, p in s] for s in X)
-    assert attributes == [token for s in as_dicts for token in reference_attributes(s, CHUNKING, "drop")]
 
 
 def test_rows_of_a_data_frame_are_tokens():

@@ -6,7 +6,6 @@ import pickle
 import shutil
 import subprocess
 import sys
-import threading
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -34,7 +33,7 @@ from internals import (
 from internals import batch as batch_module
 from scipy import sparse
 
-from sklearn_hocrf import TRUSTED_TYPES, HighOrderCRF, HighOrderSemiCRF
+from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf.feature_extraction import (
     SegmentFeatureExtractor,
     SequenceFeatureExtractor,
@@ -577,19 +576,6 @@ def test_training_from_files_has_the_same_bits(folder):
         assert all(name.endswith(".npy") for name in names)  # scratch files have no names
 
 
-def test_models_trained_from_files_are_saved(folder):
-    sio = pytest.importorskip("skops.io")
-    X, y = labelled(np.random.default_rng(4))
-    SequenceFeatureExtractor([("w", 0)]).fit_transform(X).save(folder)
-    batch = SequenceBatch.load(folder)
-    more = SequenceFeatureExtractor([("w", 1)]).fit(batch)
-    model = HighOrderCRF(max_iter=20).fit(more.transform(batch), y)
-    for load in (lambda m: pickle.loads(pickle.dumps(m)), lambda m: sio.loads(sio.dumps(m), trusted=TRUSTED_TYPES)):
-        again, transformed = load(model), load(more).transform(batch)
-        for left, right in zip(again.predict(transformed), model.predict(more.transform(batch)), strict=True):
-            np.testing.assert_array_equal(left, right)
-
-
 def test_dense_columns_from_files(folder):
     rng = np.random.default_rng(1)
     X = [rng.normal(size=(n, 3)).astype(np.float32) for n in (4, 7, 2)]
@@ -689,16 +675,6 @@ def test_reading_order(lengths, piece):
 def test_first_seen_goes_by_the_order_of_reading():
     batch = SequenceBatch([0, 1, 3], [0, 2, 3, 5], [4, 0, 2, 0, 3], None, 6)
     assert first_seen(batch).tolist() == [1, 5, 0, 2, 3, 5]  # the second sequence is longer
-
-
-def test_threads_share_scratch_files(folder):
-    """Training with several threads from files has the bits of one thread."""
-    X, y = labelled(np.random.default_rng(3))
-    SequenceFeatureExtractor([("w", 0)]).fit_transform(X).save(folder)
-    mapped = SequenceBatch.load(folder)
-    one, two = (HighOrderCRF(n_jobs=n).fit(mapped, y) for n in (1, 2))
-    np.testing.assert_array_equal(one.coef_.toarray(), two.coef_.toarray())
-    assert threading.active_count() < 20
 
 
 @pytest.mark.parametrize("weighted", [False, True])

@@ -132,79 +132,6 @@ def test_objective_and_gradient_equal_enumeration(drawn):
             assert derivatives.get(key, 0.0) == pytest.approx(exact, rel=1e-9, abs=1e-10)
 
 
-@pytest.mark.parametrize("all_pairs", [False, True])
-@pytest.mark.parametrize("feature_orders", [((0,), (0,)), ((0,), (0, 1), (2,))], ids=["order_0", "conjoined"])
-@pytest.mark.parametrize("scale", [0.0, 1.0, 5.0])
-def test_gradient_equals_central_differences(feature_orders, all_pairs, scale):
-    weights = np.array([1.0, 2.0, 0.5, 1.0, 0.0, 3.0])
-    layout, objective = prepare(training_case(feature_orders=feature_orders), weights, all_pairs=all_pairs)
-    w = scale * np.random.default_rng(1).normal(size=layout.n_weights)
-    _, gradient = objective.value_gradient(w)
-    numeric = np.empty_like(w)
-    step = 1e-5
-    for k in range(len(w)):
-        e = np.zeros_like(w)
-        e[k] = step
-        numeric[k] = (objective.value(w + e) - objective.value(w - e)) / (2 * step)
-    assert np.linalg.norm(gradient - numeric) < 1e-6 * np.linalg.norm(gradient)
-
-
-def test_objective_at_zero_counts_labellings():
-    case = training_case()
-    layout, objective = prepare(case)
-    n_tokens = sum(map(len, case.sequences))
-    assert objective.value(np.zeros(layout.n_weights)) == pytest.approx(n_tokens * math.log(3), rel=1e-14)
-
-
-def test_weight_two_is_the_sequence_twice_and_zero_is_absence():
-    case = training_case()
-    weights = np.array([2.0, 1.0, 0.0, 1.0, 2.0, 0.0])
-    chosen = [0, 0, 1, 3, 4, 4]
-    repeated = case._replace(sequences=[case.sequences[n] for n in chosen], labels=[case.labels[n] for n in chosen])
-    for min_count in 1, 2:
-        layout, objective = prepare(case, weights, min_count=min_count)
-        other, same = prepare(repeated, min_count=min_count)
-        w = np.random.default_rng(2).normal(size=layout.n_weights)
-        np.testing.assert_array_equal(other.order_of_weight, layout.order_of_weight)
-        value, gradient = objective.value_gradient(w)
-        expected_value, expected_gradient = same.value_gradient(w)
-        assert value == pytest.approx(expected_value, rel=1e-12)
-        np.testing.assert_allclose(gradient, expected_gradient, rtol=1e-9, atol=1e-11)
-
-
-def test_splitting_the_data_adds_the_objectives():
-    case = training_case()
-    layout, objective = prepare(case, all_pairs=True)
-    w = np.random.default_rng(3).normal(size=layout.n_weights)
-    parts = [
-        NegativeLogLikelihood().bind(
-            Problem(
-                CHAIN, layout, to_batch(case.sequences[part], len(case.feature_orders)), to_codes(case.labels[part])
-            )
-        )
-        for part in (slice(0, 2), slice(2, None))
-    ]
-    values, gradients = zip(*(part.value_gradient(w) for part in parts), strict=True)
-    value, gradient = objective.value_gradient(w)
-    assert value == pytest.approx(sum(values), rel=1e-12)
-    np.testing.assert_allclose(gradient, sum(gradients), rtol=1e-9, atol=1e-11)
-
-
-@pytest.mark.parametrize("feature_orders", [((0,), (0,)), ((0,), (0, 1), (2,))], ids=["order_0", "conjoined"])
-def test_every_n_jobs_gives_the_same_bits(feature_orders):
-    lengths = np.random.default_rng(4).integers(0, 25, 90)
-    case = training_case(lengths=lengths, feature_orders=feature_orders)
-    results = []
-    for n_jobs in (1, 2, 3):
-        layout, objective = prepare(case, n_jobs=n_jobs)
-        w = np.random.default_rng(5).normal(size=layout.n_weights)
-        results.append((*objective.value_gradient(w), objective.value(w)))
-    for value, gradient, again in results[1:]:
-        assert value == results[0][0]
-        np.testing.assert_array_equal(gradient, results[0][1])
-        assert again == results[0][2]
-
-
 @pytest.mark.parametrize("feature_orders", [((0,), (0,)), ((0,), (0, 1), (2,))], ids=["order_0", "conjoined"])
 def test_extreme_weights_give_finite_gradients(feature_orders):
     case = training_case(lengths=(40, 3, 17), feature_orders=feature_orders)
@@ -219,13 +146,6 @@ def test_extreme_weights_give_finite_gradients(feature_orders):
     )
     assert value == pytest.approx(expected, rel=1e-11)
     assert np.isfinite(gradient).all()
-
-
-def test_l2_penalty():
-    precision = np.array([1.0, 4.0, 0.0])
-    value, gradient = L2(precision).value_gradient(np.array([1.0, -2.0, 5.0]))
-    assert value == 0.5 * (1 + 16)
-    np.testing.assert_array_equal(gradient, [1.0, -8.0, 0.0])
 
 
 def precision_of(layout, sigma_by_order):
@@ -277,27 +197,6 @@ def test_lbfgs_refuses_what_overflows():
     for penalty in L2(np.full(layout.n_weights, 1e200)), L2(np.ones(layout.n_weights)):
         with pytest.raises(ValueError, match="floating point numbers cannot represent"), np.errstate(over="ignore"):
             LBFGS().solve(objective, penalty, start)
-
-
-def test_lbfgs_starts_where_it_is_told():
-    layout, objective = prepare(training_case())
-    penalty = L2(np.ones(layout.n_weights))
-    report = LBFGS(tol=1e-6, max_iter=500).solve(objective, penalty, np.zeros(layout.n_weights))
-    again = LBFGS(tol=1e-6, max_iter=500).solve(objective, penalty, report.w)
-    assert again.converged
-    assert again.n_iter == 0
-    np.testing.assert_array_equal(again.w, report.w)
-
-
-def test_empty_sequences_add_nothing():
-    case = training_case(lengths=(4, 0, 3))
-    without = Case(case.model, case.feature_orders, case.sequences[::2], case.labels[::2])
-    (layout, objective), (other, same) = prepare(case), prepare(without)
-    assert layout.n_weights == other.n_weights
-    w = np.random.default_rng(8).normal(size=layout.n_weights)
-    value, gradient = objective.value_gradient(w)
-    assert value == pytest.approx(same.value(w), rel=1e-14)
-    np.testing.assert_allclose(gradient, same.value_gradient(w)[1], rtol=1e-12, atol=1e-14)
 
 
 @pytest.mark.needs_jit

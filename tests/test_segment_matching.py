@@ -158,18 +158,6 @@ def test_gradient_of_segmentations_of_all_kinds(options):
     assert_gradient(matching, some_weights(layout, scale=0.5))
 
 
-def test_every_weight_moves_the_value_as_the_gradient_says():
-    case = make_case(3, [6, 4], "all", "conjoined")
-    layout, matching = prepare(case, all_pairs=False)
-    w, step = some_weights(layout), 1e-5
-    gradient = matching.value_gradient(w)[1]
-    differences = [
-        (matching.value_gradient(w + unit)[0] - matching.value_gradient(w - unit)[0]) / (2 * step)
-        for unit in step * np.eye(len(w))
-    ]
-    assert np.linalg.norm(gradient - differences) < 1e-7 * np.linalg.norm(gradient)
-
-
 @pytest.mark.slow
 def test_sequences_that_need_log_space(monkeypatch):
     calls = []

@@ -1,10 +1,11 @@
-"""A service on a tagger: the lines in its documentation, and answers under load while model files are replaced."""
+"""A service on a tagger: the lines in its documentation, and model files that are replaced while they are read."""
 
 import json
 import socket
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPConnection
 from pathlib import Path
 
@@ -16,7 +17,6 @@ from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 from sklearn_hocrf.tagger import Tagger, export_tagger
 
 CHECKOUT = Path(__file__).resolve().parents[1]
-BENCHMARKS = CHECKOUT / "tests" / "benchmarks"
 BLOCKER = """if True:
     import sys
     class Blocker:
@@ -73,17 +73,20 @@ def test_the_documented_service(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory is read from /proc")
-def test_load(monkeypatch, capsys):
-    """Clients in threads of another process: all are answered, by the old model or the new one."""
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    try:
-        import bench_service
+def test_files_that_are_replaced_while_threads_read_them(tmp_path):
+    """Each answer is that of the old model or of the new one."""
+    X, y = make_name_sentences(60, random_state=0)
+    pipes = [make_pipeline(SequenceFeatureExtractor(), HighOrderCRF(max_iter=9)).fit(X[:n], y[:n]) for n in (60, 5)]
+    allowed, path = list(zip(*(pipe.predict(X) for pipe in pipes), strict=True)), tmp_path / "names.hocrf"
+    export_tagger(pipes[0], path)
 
-        rows = bench_service.main(["--requests", "320", "--clients", "4"])
-    finally:
-        for path in BENCHMARKS.glob("[!_]*.py"):
-            sys.modules.pop(path.stem, None)
-    assert [row[0] for row in rows] == ["pipeline", "tagger", "tagger, replaced"]
-    assert [row[1:3] for row in rows] == [[320, 0]] * 3
-    assert int(capsys.readouterr().out.rpartition("replaced ")[2].split()[0]) > 0
+    def tag(number):
+        return number, Tagger(path).tag(X[number % len(X)])
+
+    with ThreadPoolExecutor(4) as pool:
+        answers = pool.map(tag, range(600))
+        for turn in range(20):
+            export_tagger(pipes[1 - turn % 2], path)
+        found = {(n % len(X), allowed[n % len(X)].index(labels)) for n, labels in answers}  # none but these two
+    assert {model for _, model in found} == {0, 1}
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["names.hocrf"]
