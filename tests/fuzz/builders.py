@@ -9,6 +9,8 @@ import pandas as pd
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
+from sklearn_hocrf.training import SGD
+
 # --- X --------------------------------------------------------------------------------------------------------------
 
 
@@ -206,6 +208,8 @@ def same(a, b):
         return names and same(a.to_numpy(), b.to_numpy())
     if isinstance(a, BaseEstimator):
         return same(a.get_params(), b.get_params())
+    if isinstance(a, SGD):
+        return same(vars(a), vars(b))
     if isinstance(a, Mapping):
         return len(a) == len(b) and all(same(x, y) for x, y in zip(a.items(), b.items(), strict=True))
     if isinstance(a, (list, tuple)):

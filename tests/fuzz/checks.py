@@ -133,6 +133,7 @@ class Training(NamedTuple):
     repeats: bool
     orders: list  # for each feature the orders of the patterns that it goes with
     token_labels: list
+    has_token_weights: bool = True  # False: the length of a segment is a feature, and so the weight of its tokens
 
 
 def chain(segmentation):
@@ -171,7 +172,7 @@ def expected_weights(training, p, given_patterns):
     if p["all_pairs"]:
         pairs = {(f, z) for f in range(len(training.orders)) for z in patterns}
     pairs = {(f, z) for f, z in pairs if len(z) - 1 in training.orders[f]}
-    if training.n_labels > 1 and p["fit_intercept"]:
+    if training.n_labels > 1 and p["fit_intercept"] and training.has_token_weights:
         pairs |= {(TOKENS, (y,)) for y, most in enumerate(training.longest) if most > 1}
     return patterns, pairs
 
@@ -207,11 +208,15 @@ def check_optimum(estimator, training, p, labels, number, converged):
         precisions.append(precision)
     require_close(estimator.objective_history_[-1], value, "objective_history_ is not the objective", 1e-7, 1e-7)
     steepest, precisions = plain.shortest_subgradient(w, g, np.array(strength)), np.array(precisions)
-    if precisions.all():  # the distance from the optimum is at most this
-        left, most = 0.5 * float(steepest @ (steepest / precisions)), estimator.tol**2 * value
-    else:
-        left, most = float(np.linalg.norm(steepest)), estimator.tol * max(1.0, float(np.linalg.norm(w)))
-    require(not converged or left <= 1.001 * most + 1e-7, "not the optimum, and no warning", left, most)
+    size, longest = float(np.linalg.norm(steepest)), max(1.0, float(np.linalg.norm(w)))
+    rules = []  # the distance from the optimum, or an estimate of it, and the most that training leaves of it
+    if precisions.all():
+        rules.append((0.5 * float(steepest @ (steepest / precisions)), estimator.tol**2 * value))
+    if any(strength):
+        rules.append((2.0 * size * longest, estimator.tol * value))
+    rules = rules or [(size, estimator.tol * longest)]
+    ended = any(left <= 1.001 * most + 1e-7 for left, most in rules)
+    require(not converged or ended, "not the optimum, and no warning", rules)
     return model
 
 
@@ -573,10 +578,10 @@ def training_of(reading, values, gold, times, weights, p, features):
     tokens = [[y for u, v, y in s for _ in range(u, v)] for s in gold]
     orders = feature_orders(p["feature_order"], features, p["max_order"])
     lengths = [s[-1][1] for s in gold]
-    labels = len(reading.labels)
-    return Training(
-        Data(lengths, values, gold), times, weights, labels, reading.longest, reading.repeats, orders, tokens
-    )
+    data, labels = Data(lengths, values, gold), len(reading.labels)
+    has_token_weights = not any(name == "length" and 0 in own for name, own in zip(features, orders, strict=True))
+    shapes = reading.longest, reading.repeats
+    return Training(data, times, weights, labels, *shapes, orders, tokens, has_token_weights)
 
 
 def test_parts(parts, reading, scheme):

@@ -269,11 +269,11 @@ def watch(arguments):
 def again(path):
     """Check the case of a finding's file."""
     from fuzz.checks import judge
-    from fuzz.strategies import CASES
+    from fuzz.strategies import CASES, SGD
 
     saved = {}
     exec(Path(path).read_text(), saved)
-    case = eval(saved["CASE"], {**CASES, "nan": nan, "inf": inf})
+    case = eval(saved["CASE"], {**CASES, "SGD": SGD, "nan": nan, "inf": inf})
     print(case)
     print(judge(saved["NAME"], case))
 
