@@ -220,7 +220,7 @@ def test_absolute_values_make_it_sparse():
 
 
 def test_refusals():
-    with pytest.raises(ValueError, match="solver='sgd' exclude each other: local feature matching is trained on all"):
+    with pytest.raises(ValueError, match="does not go with solver='sgd', which takes a few"):
         HighOrderCRF(objective="local_feature_matching", solver="sgd").fit(None, None)
     assert LocalFeatureMatching().starting_objective().__class__ is NegativeLogLikelihood
     assert NegativeLogLikelihood().starting_objective() is None

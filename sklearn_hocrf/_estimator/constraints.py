@@ -76,8 +76,9 @@ class Constraints(BaseEstimator):
     >>> constraints = Constraints(
     ...     allow=[(left, right) for left in steps for right in steps if left <= right]
     ... )
-    >>> HighOrderCRF(constraints=constraints).fit(X, y).predict([[["fry"], ["wash"]]])
-    [['1 wash', '2 cut']]
+    >>> crf = HighOrderCRF(constraints=constraints).fit(X, y)
+    >>> crf.log_likelihood([[["fry"], ["wash"]]], [["3 fry", "1 wash"]])
+    array([-inf])
     """
 
     __module__ = "sklearn_hocrf"  # where users import it from: files of models name this place

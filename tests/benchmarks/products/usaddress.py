@@ -6,10 +6,9 @@
 chosen inside each training part as protocol.py says: with the product's features, and with a dozen lines of further
 ones, the best of a chain of order 3, a semi-CRF of order 3 whose features are those of the first and the last token of
 a segment and its length, and both together. This list was set by cross-validation inside the training part of fold 0 of
-shuffle 0. Prints what protocol.print_results says, by address;
-repeated labels (the product's RepeatedLabelError) before and after ``predict_nbest(accept=)``; sizes of files; and
-addresses a second from feature dicts. Needs python-crfsuite, and usaddress (SKLEARN_HOCRF_DATA or ../shared/data).
---quick: two folds of a third of the data. --keep: a folder for results, which are read where they exist.
+shuffle 0. Prints what protocol.print_results says, by address; repeated labels (the product's RepeatedLabelError)
+before and after ``predict_nbest(accept=)``; sizes of files; addresses a second from feature dicts. Needs python-crfsuite
+and usaddress. --quick: two folds of a third of the data. --keep: a folder for results, read where they exist.
 """
 
 import json
@@ -124,10 +123,8 @@ def main(arguments=None):
     y, dicts = [row["labels"] for row in rows], [row["features"] for row in rows]
     added = [[d | more(row["tokens"], t) for t, d in enumerate(row["features"])] for row in rows]
     # one vocabulary for all folds: the weights of what a training part lacks stay 0
-    X = {
-        name: SequenceFeatureExtractor("attributes").fit_transform(data)
-        for name, data in {"own": dicts, "more": added}.items()
-    }
+    X = {"own": dicts, "more": added}
+    X = {name: SequenceFeatureExtractor("attributes").fit_transform(data) for name, data in X.items()}
     borders = SegmentFeatureExtractor(bag=(), begin=True, end=True, length="capped", max_length=10)
     X |= {f"{name}, segments": borders.fit_transform(batch) for name, batch in X.items()}
     fresh = []
