@@ -7,7 +7,7 @@ chosen inside each training part as protocol.py says: with the product's feature
 ones, the best of a chain of order 3, a semi-CRF of order 3 whose features are those of the first and the last token of
 a segment and its length, and both together. This list was set by cross-validation inside the training part of fold 0 of
 shuffle 0. Prints what protocol.print_results says, by address; repeated labels (the product's RepeatedLabelError)
-before and after ``predict_nbest(accept=)``; sizes of files; addresses a second from feature dicts. Needs python-crfsuite
+before and after ``predict_nbest(accept=)``; file sizes; addresses a second from feature dicts. Needs python-crfsuite
 and usaddress. --quick: two folds of a third of the data. --keep: a folder for results, read where they exist.
 """
 
