@@ -7,13 +7,13 @@ exact, and both are scikit-learn estimators.
 =======================================  ===============================================================================
 :mod:`sklearn_hocrf.crf`                 labels of tokens
 :mod:`sklearn_hocrf.semicrf`             labels of segments
-:mod:`sklearn_hocrf.feature_extraction`  transformers that make features, batches
+:mod:`sklearn_hocrf.feature_extraction`  transformers that make features
 :mod:`sklearn_hocrf.training`            settings of solvers, early stopping, scores of other models
 :mod:`sklearn_hocrf.model_selection`     learned penalties, cross-validated predictions, calibration, conformal sets
 :mod:`sklearn_hocrf.metrics`             scores, scorers, reports, tables of errors, significance tests
 :mod:`sklearn_hocrf.inspection`          weights, explanations, segments in coloured text
 :mod:`sklearn_hocrf.text`                texts to tokens, spans to tags, and back
-:mod:`sklearn_hocrf.datasets`            readers of files and data frames, generated data
+:mod:`sklearn_hocrf.datasets`            readers of files, generated data
 :mod:`sklearn_hocrf.tagger`              models as small files, which are read with numpy alone
 :mod:`sklearn_hocrf.dask`                training and prediction on a cluster: ``pip install 'sklearn_hocrf[dask]'``
 =======================================  ===============================================================================

@@ -350,7 +350,7 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
 
         It gives the same labels and the same marginals, and accepts the same X: sequences of feature dicts, or of lists
         of attribute names. It offers everything that a fitted estimator does: ``predict_nbest``, ``known``,
-        ``segment_marginals``, pickle, skops. If several labellings have the same score, CRFsuite may return a different
+        ``predict_segments``, pickle, skops. If several labellings have the same score, CRFsuite may return a different
         one.
 
         The features of CRFsuite are pairs of an attribute and a label, and pairs of neighbouring labels; it has no

@@ -65,7 +65,6 @@ MAY_IMPORT = {
         "_version",
         "_persistence",
         "_data",
-        "settings",
         "training",
         "model_selection",
         "_pipeline",

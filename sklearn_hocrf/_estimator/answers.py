@@ -27,7 +27,7 @@ class Candidate(NamedTuple):
 
     labels: Any  # as returned by predict
     score: float  # log potential
-    log_probability: float  # given ``known``; nan if the model has no probabilities
+    log_probability: float  # given ``known``
 
 
 class AnswersMixin(Hooks):
@@ -44,9 +44,8 @@ class AnswersMixin(Hooks):
     ) -> list[list[Candidate]]:
         """Return the n most probable labellings of each sequence, best first.
 
-        They are exact and all different. The first is the result of :meth:`predict`. The least confident sequences,
-        which are the most informative to label next, are those with the smallest difference of the first two log
-        probabilities:
+        They are exact and all different. The first is the result of :meth:`predict`. A sequence is uncertain if the
+        first two log probabilities are close:
 
         >>> from sklearn_hocrf import HighOrderCRF
         >>> X = [[["the"], ["old"], ["man"]], [["the"], ["man"]]]
@@ -76,7 +75,7 @@ class AnswersMixin(Hooks):
         -------
         candidates : list of lists of Candidate
             Named tuples ``(labels, score, log_probability)``; ``score`` is the logarithm of the potential, and
-            ``log_probability``, given ``known``, is nan if the model has no probabilities.
+            ``log_probability`` is given ``known``.
 
         Raises
         ------
@@ -111,8 +110,6 @@ class AnswersMixin(Hooks):
         with fitted._naming_the_impossible(model, batch, mask):
             plan = model.plan(batch, mask, fitted.n_jobs)
             log_z = model.log_partition(batch, fitted.n_jobs, plan=plan)
-        if not hasattr(fitted, "sample"):  # there are no probabilities
-            log_z[:] = np.nan
         found: list[list[Candidate]] = [[] for _ in range(len(batch))]
         asked, waiting = n, np.arange(len(batch))
         while len(waiting):

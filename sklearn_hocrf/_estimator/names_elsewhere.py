@@ -30,7 +30,7 @@ PARAMETERS = {
     ),
     **dict.fromkeys(("pa_type", "c", "error_sensitive", "averaging", "variance", "gamma"), _NOTHING),
 }
-FIT = {"X_dev": "callback.EarlyStopping(X_dev, y_dev)", "y_dev": "callback.EarlyStopping(X_dev, y_dev)"}
+FIT = {"X_dev": "training.EarlyStopping(X_dev, y_dev)", "y_dev": "training.EarlyStopping(X_dev, y_dev)"}
 ATTRIBUTES = {
     "state_features_": "coef_, or inspection.weights(crf, order=0)",
     "transition_features_": "pattern_coef_ with patterns_, or inspection.weights(crf, order=1)",

@@ -279,8 +279,8 @@ def segment_outcomes(
         Token labels (lists or arrays of shape (n_tokens,)), or lists of (start, stop, label).
     y_pred : list of sequences of segments
         For each sequence a structured array with fields ``start``, ``stop``, ``label`` and ``probability``, as
-        ``segment_marginals`` returns it, or a list of (start, stop, label, probability). Any segments may be given: all
-        with a positive probability, or only the segments of the best labelling.
+        ``predict_segments(X, threshold=0)`` returns it, or a list of (start, stop, label, probability). Any segments
+        may be given: all with a positive probability, or only the segments of the best labelling.
     scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
         How labels of ``y_true`` encode segments, see :func:`extract_segments`.
     strict : bool, default=False

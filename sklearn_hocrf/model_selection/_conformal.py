@@ -46,7 +46,7 @@ class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin,
     Parameters
     ----------
     estimator : HighOrderCRF, HighOrderSemiCRF, Pipeline, search, CalibratedSequenceLabeler or FrozenEstimator
-        A *fitted* model with probabilities, which is not fitted again. ``clone`` copies it unfitted, unless it is in a
+        A *fitted* model, which is not fitted again. ``clone`` copies it unfitted, unless it is in a
         :class:`~sklearn.frozen.FrozenEstimator`.
     alpha : float, default=0.1
         Highest probability of a miss, or the highest expected share of misses, in (0, 1).
@@ -75,8 +75,8 @@ class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin,
     Raises
     ------
     ValueError
-        By ``fit``: if there are fewer than 1 / ``alpha`` - 1 sequences, if labels have holes, if the model has no
-        probabilities, or, for segments, if too many true segments have probability 0.
+        By ``fit``: if there are fewer than 1 / ``alpha`` - 1 sequences, if labels have holes, or,
+        for segments, if too many true segments have probability 0.
     sklearn.exceptions.NotFittedError
         By ``fit``: if the estimator is not fitted.
 
