@@ -52,7 +52,7 @@ def test_attributes(name):
 @pytest.mark.parametrize("arguments", [{"X_dev": X, "y_dev": Y}, {"y_dev": Y}, (X, Y)])
 def test_held_out_data_of_fit(arguments):
     args, options = (arguments, {}) if isinstance(arguments, tuple) else ((), arguments)
-    with pytest.raises(TypeError, match=r"callback\.EarlyStopping\(X_dev, y_dev\)"):
+    with pytest.raises(TypeError, match=r"training\.EarlyStopping\(X_dev, y_dev\)"):
         HighOrderCRF().fit(X, Y, *args, **options)
     assert list(inspect.signature(HighOrderCRF.fit).parameters) == ["self", "X", "y", "sample_weight"]
 
