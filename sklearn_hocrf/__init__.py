@@ -90,7 +90,8 @@ else:
     def __getattr__(name):
         """Import what is asked for at its first use: a tagger needs numpy alone, and subpackages take their time."""
         if name not in {*__all__, "crf", "dask", "semicrf"}:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+            hint = "; here: HighOrderCRF (docs/guide/migration.md has all names)" if name == "CRF" else ""
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
         try:
             module = import_module(f".{_PLACES.get(name, name)}", __name__)
         except ImportError as error:

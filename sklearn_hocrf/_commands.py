@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from itertools import count
 from typing import Any, NamedTuple
+from zipfile import BadZipFile
 
 __all__ = ["COMMANDS", "add_commands", "run"]
 
@@ -230,14 +231,17 @@ def _export(options) -> None:
     try:
         import skops.io
     except ImportError:
-        raise BadFile("skops is not installed: pip install skops") from None
+        raise BadFile("skops is not installed: pip install 'sklearn_hocrf[skops]'") from None
     from ._files import output_file
     from ._persistence import TRUSTED_TYPES
     from .tagger import export_tagger
 
     output_file(options.output, options.model)
-    n_bytes = export_tagger(skops.io.load(options.model, trusted=TRUSTED_TYPES), options.output).n_bytes
-    print(f"{options.output}: {n_bytes / 1e6:.1f} MB", file=sys.stderr)
+    try:
+        model = skops.io.load(options.model, trusted=TRUSTED_TYPES)
+    except (BadZipFile, KeyError):  # another file, such as a tagger or a pickle, or another archive
+        raise BadFile(f"{options.model}: this is no file that skops has written") from None
+    print(f"{options.output}: {export_tagger(model, options.output).n_bytes / 1e3:.0f} kB", file=sys.stderr)
 
 
 def _sequences(stream: Any, name: str, n_columns: int) -> Iterator[list[Line]]:

@@ -16,6 +16,8 @@ from sklearn_hocrf.tagger import Tagger, export_tagger
 X, Y = make_name_sentences(120, random_state=0)
 LINES = ["\n".join(f"{w}\t{len(w)}\t{tag}" for w, tag in zip(*pair, strict=True)) for pair in zip(X, Y, strict=True)]
 
+EMPTY_ARCHIVE = b"PK\x05\x06" + bytes(18)  # a zip file without members
+
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
@@ -66,6 +68,15 @@ def test_evaluation_reports_by_label(files, capsys):
     assert main(["evaluate", str(files[2]), str(files[1])]) == 0
     out = capsys.readouterr().out
     assert all(name in out for name in ("PER", "LOC", "ORG", "token accuracy", "sequence accuracy"))
+
+
+def test_other_files_are_no_models_of_skops(files, tmp_path, capsys):
+    pytest.importorskip("skops")
+    path = tmp_path / "model.skops"
+    for content in (b"HOCRF", EMPTY_ARCHIVE):
+        path.write_bytes(content)
+        assert main(["export", str(path), "-o", str(tmp_path / "model.hocrf")]) == 2
+        assert "this is no file that skops has written" in capsys.readouterr().err
 
 
 def test_models_of_skops_are_exported(files, tmp_path, capsys):

@@ -47,6 +47,15 @@ class Logistic(Objective):
         return float(np.logaddexp(0, -margin).sum()), -self.signed.T @ (1 / (1 + np.exp(margin)))
 
 
+class Picky(Objective):
+    """A function that is known at one point only; refusals.txt asks it."""
+
+    def value_gradient(self, w):
+        if w.any():
+            raise ValueError("w must be 0")
+        return 1.0, np.ones(len(w))
+
+
 def soft(x, threshold):
     return np.sign(x) * np.maximum(np.abs(x) - threshold, 0)
 
