@@ -53,6 +53,8 @@ def test_answers_are_those_of_all_labellings(name, number):
     close(crf.pattern_marginals(X, patterns)[0], every.pattern_table(patterns, p), 10 * slack)
     assert crf.pattern_marginals(X, [])[0].shape == (len(every.words), 0)
     close(crf.entropy(X)[0], -sum(p[p > 0] * every.log_p[p > 0]), 100 * slack)
+    table = np.asarray(crf.predict_marginals(X)[0])
+    close(crf.entropy(X, level="token")[0], -(table * np.log(np.maximum(table, 1e-300))).sum(axis=1), 100 * slack)
     candidates = crf.predict_nbest(X, 7)[0]
     close([one.log_probability for one in candidates], np.sort(every.log_p)[::-1][:7], 100 * slack)
     found = [every.y.index(one.labels) for one in candidates]
