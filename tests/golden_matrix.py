@@ -113,7 +113,7 @@ ATTRIBUTES = {
     "weights of parts": ["part_coef_"],
     "history": ["objective_history_"],
     "structure": ["patterns_", "classes_", "segment_labels_", "label_parts_", "n_features_in_", "n_parameters_"],
-    "report": ["n_iter_", "n_passes_", "optimality_gap_", "pattern_search_history_", "pruning_recall_"],
+    "report": ["n_iter_", "n_passes_", "optimality_gap_", "pruning_recall_"],
 }
 AROUND = ["temperature_", "best_score_", "best_params_"]  # of what is around a model
 

@@ -41,9 +41,7 @@ class Progress(NamedTuple):
     value: float  # objective plus penalty
     gradient_norm: float  # Euclidean; of the shortest subgradient if there is no gradient; nan for solvers without
     gap: float  # upper bound on value - minimum
-    report: Any = (
-        None  # a function that returns the current SolverReport, to be called in the callback; None in streams
-    )
+    report: Any = None  # a function that returns the SolverReport so far; None in streams
     goal: float = np.nan  # gradient norm at which training ends, or gap for solvers without; nan: another rule
 
 
