@@ -630,8 +630,6 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         ------
         ValueError
             If the threshold is not in [0, 1].
-        AttributeError
-            If probabilities are asked of a model without them.
 
         Examples
         --------

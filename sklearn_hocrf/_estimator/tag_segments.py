@@ -109,8 +109,6 @@ class TagSegmentsMixin(Hooks):
         ------
         ValueError
             If the threshold is not in [0, 1], or if a label is not a tag of the scheme.
-        AttributeError
-            If probabilities are asked of a model without them.
 
         Notes
         -----
