@@ -477,6 +477,12 @@ MENDS = "text.convert_tags(y, "
             '"bioes", "bioes") repairs such tags, and HighOrderSemiCRF(scheme="bioes") also reads such tags',
         ),
         (
+            [["O", "B-a"], ["B-a", "I-a"]],
+            "bioes",
+            "sequence 0, position 1: 'B-a' at the end of a sequence is forbidden by constraints=\"bioes\"; no label "
+            f'marks the end of a segment, so the tags may be those of constraints="bio"; {MENDS}"bio", "bioes") makes',
+        ),
+        (
             [["a", "b", "a", "b", "c"], ["c", "a"]],
             Constraints([("a", "b", "c")]),
             "sequence 0, position 4: the run of labels ('a', 'b', 'c') is forbidden by constraints=Constraints(forbid=",
