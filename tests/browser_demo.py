@@ -1,6 +1,6 @@
 """The model of the page "Try it", in a real browser: the labels and probabilities of ``Tagger``, to 1e-6.
 
-    python tests/browser_demo.py     # needs chromium; usaddress in SKLEARN_HOCRF_DATA, or it says that it is absent
+python tests/browser_demo.py     # needs chromium; usaddress in SKLEARN_HOCRF_DATA, or it says that it is absent
 """
 
 import base64

@@ -1,6 +1,6 @@
 """Train the model of the page "Try it" and write it as a script, which works from file:// too.
 
-    python docs/_static/demo/make_model.py     # needs SKLEARN_HOCRF_DATA with usaddress/train.jsonl.gz
+python docs/_static/demo/make_model.py     # needs SKLEARN_HOCRF_DATA with usaddress/train.jsonl.gz
 """
 
 import base64
