@@ -23,7 +23,7 @@
       const { segments, nbest } = tagger.tag(tokens), names = [...new Set(tagger.names)];
       const fields = segments.map(({ start: a, stop: b, name, probability }) => {
         const field = element("span", "", { className: "demo-field" });
-        field.style.setProperty("--hue", Math.round((360 * names.indexOf(name)) / names.length));
+        field.style.setProperty("--hue", Math.round(137.5 * names.indexOf(name)) % 360); // neighbours differ
         field.append(element("b", tokens.slice(a, b).join(" ")), element("small", `${name}, ${percent(probability)}`));
         return field;
       });
