@@ -11,7 +11,7 @@ BUDGET = {
     "parameters of HighOrderSemiCRF": 20,
     "reasons why two features refuse each other": 10,
     "code lines of the package": 25_900,
-    "files of the package": 180,
+    "files of the package": 181,
     "code lines of tests and benchmarks": 30_950,
 }
 
