@@ -71,7 +71,7 @@ def _content(fitted, transformers, dtype, compress) -> bytes:
         if not fits:
             raise ValueError(f"a tagger has labels that are texts or numbers, not {label!r:.60}")
     arrays = _automaton(fitted, columns)
-    borders = fitted.record.borders
+    borders = fitted.state.borders
     arrays["borders"] = np.ones((2, len(labels)), np.uint8) if borders is None else borders.astype(np.uint8)
     arrays["always"] = np.zeros((3, weights.shape[1]))
     features = _features(fitted, transformers, weights, arrays)
@@ -140,7 +140,7 @@ def _refuse_kinds(fitted) -> None:
     """Raise a ValueError for models that a tagger cannot have."""
     if fitted.labels_segments:
         raise ValueError("a tagger is for HighOrderCRF: models of whole segments need the features of all of them")
-    if fitted.record.level_zero is not None:
+    if fitted.state.level_zero is not None:
         raise ValueError("a tagger keeps all labels, so pruning, which would need a second model, is not for it")
 
 
@@ -156,8 +156,8 @@ def _columns(fitted) -> tuple[dict, sparse.csr_array]:
 
     The first columns are those of the labels. Weights of their parts are added to them.
     """
-    layout, n_labels = fitted.record.layout, len(fitted.labels)
-    rows = layout.row_coef(fitted.record.weights)
+    layout, n_labels = fitted.state.layout, len(fitted.labels)
+    rows = layout.row_coef(fitted.state.weights)
     of_labels = rows[:n_labels]
     n_patterns = len(layout.patterns.lengths)
     if layout.parts.n_parts:
@@ -177,8 +177,8 @@ def _columns(fitted) -> tuple[dict, sparse.csr_array]:
 
 def _automaton(fitted, column_of_pattern) -> dict:
     """Return the arrays of states and arcs; states shortest first."""
-    layout = fitted.record.layout
-    automaton, scores = layout.automaton, weighted_arcs(layout, fitted.record.weights)._asdict()["arc_score"]
+    layout = fitted.state.layout
+    automaton, scores = layout.automaton, weighted_arcs(layout, fitted.state.weights)._asdict()["arc_score"]
     if automaton.n_states * automaton.n_labels > MAX_CELLS:
         raise ValueError(
             f"a tagger has at most {MAX_CELLS} pairs of a state and a label, but the patterns of the model have "
@@ -214,7 +214,7 @@ def _automaton(fitted, column_of_pattern) -> dict:
 def _features(fitted, transformers, weights, arrays) -> dict:
     """Return the description of features, and add their arrays."""
     arrays.update(key=np.empty(0, np.uint8), joined=np.empty(0, np.uint8))
-    space = fitted.record.features
+    space = fitted.state.features
     if not transformers and space.vocabulary is not None:
         return _names(list(space.vocabulary), weights, arrays)
     if len(transformers) > 1:

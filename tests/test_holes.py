@@ -12,11 +12,11 @@ from internals import (
     BAG,
     CHAIN,
     SEGMENTS,
+    FitSteps,
     LengthBlock,
     Mask,
     NegativeLogLikelihood,
     Problem,
-    read_training_sequences,
 )
 from registry import LETTERS, SCHEMES, hide, hide_tag, written
 from segment_cases import random_segment_case, to_segment_batch, to_segment_layout, to_segments, to_weights, token_block
@@ -72,8 +72,8 @@ LIMITS = {scheme: {"x": 3, "y": 3} for scheme in LETTERS}
 
 
 def problem_of(estimator, X, y, sample_weight=None):
-    data = estimator._read_training_data(y, read_training_sequences(estimator, X, sample_weight))
-    return estimator._build_problem(data)
+    steps = FitSteps(estimator)
+    return steps.problem(steps.read(X, y, sample_weight))
 
 
 # --- value and gradient -----------------------------------------------------------------------------------------------
@@ -172,7 +172,7 @@ def test_the_objective_is_the_log_likelihood_of_what_is_known(scheme):
         problem = problem_of(estimator, X, y, weight)
         assert 0 < problem.is_hidden.sum() < len(X)
         objective = NegativeLogLikelihood().bind(problem)
-        estimator._keep(estimator._fitted._replace(weights=w))
+        estimator._state._replace(weights=w).set_on(estimator)
         assert objective.value(w) == pytest.approx(-weight @ estimator.log_likelihood(X, y), rel=1e-12)
         assert not objective.is_convex
         assert_gradient(objective, w, rng, 2)

@@ -18,6 +18,7 @@ from internals import (
     INSIDE,
     ChainMatching,
     ChainModel,
+    FitSteps,
     SegmentMatching,
     SegmentModel,
     SegmentPlan,
@@ -34,7 +35,6 @@ from segment_cases import (
     token_block,
 )
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_hocrf import HighOrderSemiCRF
 from sklearn_hocrf.datasets import make_markov_sequences
@@ -251,10 +251,6 @@ def test_training_starts_from_maximum_likelihood_and_gets_better():
 
 
 def keep_problem(model, X, y):
-    """Return the training problem of a fitted model, by fitting a copy of it that has no time to move."""
-    problems, other = [], clone(model).set_params(max_iter=1)
-    build = other._build_problem
-    other._build_problem = lambda *data: problems.append(build(*data)) or problems[-1]
-    with pytest.warns(ConvergenceWarning):
-        other.fit(X, y)
-    return problems[0]
+    """Return the training problem of a fitted model."""
+    steps = FitSteps(clone(model))
+    return steps.problem(steps.read(X, y, None))
