@@ -12,7 +12,7 @@ BUDGET = {
     "reasons why two features refuse each other": 10,
     "code lines of the package": 25_900,
     "files of the package": 180,
-    "code lines of tests and benchmarks": 30_950,
+    "code lines of tests and benchmarks": 31_010,
 }
 
 
