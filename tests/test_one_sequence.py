@@ -186,7 +186,7 @@ def test_tables_are_made_once_and_go_with_the_fit(model):
 
 
 def test_large_tables_are_not_kept(monkeypatch):
-    monkeypatch.setattr("sklearn_hocrf._estimator.fitted.MOST_KEPT", 10)
+    monkeypatch.setattr("sklearn_hocrf._estimator.fitted_state.MOST_KEPT", 10)
     crf = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF(1, max_iter=3)).fit(X, Y)
     assert crf.predict(X) == [crf.predict([sequence])[0] for sequence in X]
     assert tables_of(crf) is None

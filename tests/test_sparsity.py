@@ -37,7 +37,7 @@ def assert_same_answers(one, other, x, y):
     assert one.predict(x) == other.predict(x)
     for ours, theirs in zip(one.predict_marginals(x), other.predict_marginals(x), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-12)
-    pairs = list(itertools.product(one.classes_.tolist(), repeat=2))
+    pairs = list(itertools.product(one._state.targets.labels.tolist(), repeat=2))
     for ours, theirs in zip(one.pattern_marginals(x, pairs), other.pattern_marginals(x, pairs), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-12)
     np.testing.assert_allclose(one.log_likelihood(x, y), other.log_likelihood(x, y), rtol=1e-12, atol=1e-12)

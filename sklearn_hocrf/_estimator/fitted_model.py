@@ -57,10 +57,10 @@ class FittedModel:
     """
 
     def __init__(self, estimator: Any) -> None:
-        self.estimator = copy.copy(estimator)  # before the test, because another thread may fit the estimator
-        if "_state" not in vars(self.estimator):
-            check_is_fitted(self.estimator)  # raises the error
-        self.state: FittedState = vars(self.estimator)["_state"]
+        self.estimator = snapshot = estimator.__copy__()  # before the test: another thread may fit the estimator
+        if not hasattr(snapshot, "_state"):
+            check_is_fitted(snapshot)  # raises the error
+        self.state: FittedState = snapshot._state
         self.targets: Any = self.state.targets
         self.labels = self.targets.labels
         self.family: Family = estimator._family
