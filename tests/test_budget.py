@@ -11,8 +11,8 @@ BUDGET = {
     "parameters of HighOrderSemiCRF": 20,
     "reasons why two features refuse each other": 10,
     "code lines of the package": 25_900,
-    "files of the package": 180,
-    "code lines of tests and benchmarks": 31_010,
+    "files of the package": 181,
+    "code lines of tests and benchmarks": 31_000,
 }
 
 
