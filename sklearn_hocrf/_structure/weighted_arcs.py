@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from .._data.arrays import freeze, freeze_all, group_offsets, joined_ranges
 from .._kernels import chain
 from .automaton import PatternAutomaton, automaton_with_arcs, build_automaton, with_last_arcs
-from .patterns import PatternTable, Runs, checked_forbidden
+from .patterns import SEGMENTS, PatternTable, Runs, checked_forbidden, has_equal_neighbours
 from .sum_network import SumNetwork, build_sum_network
 
 __all__ = [
@@ -63,6 +63,8 @@ def compile_patterns(patterns: PatternTable, forbidden: Runs = ()) -> CompiledPa
     """
     patterns = PatternTable(*patterns).checked()
     runs = _without_longer(checked_forbidden(forbidden, patterns.n_labels))
+    if patterns.history == SEGMENTS and any(map(has_equal_neighbours, runs)):
+        raise ValueError("forbidden runs of three or more segments must not have equal neighbours")
     if runs:
         automaton, network, forbidden_arcs = _closed(*automaton_with_arcs(patterns, runs, patterns.n_labels))
     else:
