@@ -12,13 +12,12 @@ from internals import (
     BAG,
     CHAIN,
     SEGMENTS,
-    FitSteps,
     LengthBlock,
     Mask,
     NegativeLogLikelihood,
     Problem,
 )
-from registry import LETTERS, SCHEMES, hide, hide_tag, written
+from registry import LETTERS, SCHEMES, hide, hide_tag, problem_of, written
 from segment_cases import random_segment_case, to_segment_batch, to_segment_layout, to_segments, to_weights, token_block
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
@@ -69,11 +68,6 @@ def with_holes(rng, scheme, **options):
 
 LENGTHS = (token_block(BAG, range(2)), LengthBlock("capped", 3))
 LIMITS = {scheme: {"x": 3, "y": 3} for scheme in LETTERS}
-
-
-def problem_of(estimator, X, y, sample_weight=None):
-    steps = FitSteps(estimator)
-    return steps.problem(steps.read(X, y, sample_weight))
 
 
 # --- value and gradient -----------------------------------------------------------------------------------------------

@@ -13,7 +13,6 @@ from internals import (
     CHAIN,
     CandidateFinder,
     Candidates,
-    FitSteps,
     LatticeModel,
     LatticePlan,
     Mask,
@@ -24,6 +23,7 @@ from internals import (
     train_level_zero,
 )
 from mask_cases import chain_questions, close, feasible
+from registry import problem_of
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
@@ -483,11 +483,6 @@ def test_sparse_weights_and_tied_ones(data):
     names = tied.feature_names_in_.tolist()
     left, right = ([names.index(f"{t}{name}") for name in names if name[0] != "t"] for t in ("", "t"))
     np.testing.assert_array_equal(tied.coef_.toarray()[:, left], tied.coef_.toarray()[:, right])
-
-
-def problem_of(estimator, X, y):
-    steps = FitSteps(estimator)
-    return steps.problem(steps.read(X, y, None))
 
 
 # --- holes ------------------------------------------------------------------------------------------------------------
