@@ -35,16 +35,17 @@ from sklearn_hocrf._estimator import (
     answers,
     base,
     callbacks,
+    fitted_model,
     fitting,
     names_elsewhere,
     patterns,
-    predictions,
     progress,
     pruning,
 )
 from sklearn_hocrf._estimator.answers import AnswersMixin
 from sklearn_hocrf._estimator.compatibility import CIRCUMSTANCES, FEATURES, REFUSALS
-from sklearn_hocrf._estimator.course import Course
+from sklearn_hocrf._estimator.fit_steps import FitSteps
+from sklearn_hocrf._estimator.fitted_model import FittedModel
 from sklearn_hocrf._estimator.predictions import PredictionsMixin
 from sklearn_hocrf._estimator.progress import Forecast, duration, lines_of, write_line
 from sklearn_hocrf._estimator.pruning import prune_runs

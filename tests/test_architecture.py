@@ -165,7 +165,7 @@ def print_violations(name, source):
     ]
 
 
-PRIVATE_ROOMS = {"_estimator", "crf", "semicrf"}  # they share the private members of estimators: FittedModel, Course
+PRIVATE_ROOMS = {"_estimator", "crf", "semicrf"}  # they share the private members of estimators: FittedModel, FitSteps
 OWN = {"self", "cls", "fresh", "np", "numba", "os"}
 
 
