@@ -1,7 +1,7 @@
 """The reader of files of models: what :mod:`sklearn_hocrf.tagger` is without the writer.
 
-It imports numpy and the standard library alone, and nothing of this package: it may be copied into the code of a product
-(BSD-3-Clause). docs/guide/tagger_file.md describes the files.
+It imports numpy and the standard library alone, and may be copied into the code of a product (BSD-3-Clause). The files
+are described in docs/guide/tagger_file.md.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from decimal import Decimal
 from functools import partial
 from importlib import import_module
-from itertools import groupby, pairwise
+from itertools import groupby, pairwise, repeat
 from numbers import Real
+from operator import getitem
 from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
@@ -35,6 +36,7 @@ FORMER_ENTRIES = {"decoding": "viterbi", "no_probabilities": None}  # of headers
 SMALL_FILE = 1 << 24  # read whole, not mapped
 MAX_PACKED, MAX_RATIO = 1 << 28, 128  # bytes of a body that is packed, and of it for one byte of the file
 CACHE_BYTES = 1 << 23  # of each field, for what is known of its values
+MOST_VALUES, MOST_FORMS = 1 << 15, 1 << 9  # of a key of feature dicts, and of such dicts, that are kept
 TINY = 1e-250  # sums of weights below it are taken again, on a scale of their own
 TYPES = {"<f4", "<f8", "|u1", "<u2", "<u4", "<u8"}
 ARRAYS = {  # kind of numbers, dimensions
@@ -534,6 +536,88 @@ class _Weights:
         return np.bincount(cell, weight, n_rows * self.n_columns).reshape(n_rows, self.n_columns)
 
 
+class _Values(dict):
+    """Numbers of the attributes of one key of feature dicts, by value; -1 for none. A pair has an amount, too."""
+
+    def __init__(self, numbers, name):
+        self.get_number, self.name = numbers.get, name
+
+    def __missing__(self, value):
+        if type(value) is str:
+            number = self.get_number(f"{self.name}:{value}", -1)
+        elif type(value) not in (bool, int, float) or not math.isfinite(value):
+            raise TypeError
+        else:
+            number = self.get_number(self.name, -1) if value else -1
+            if value != 1 and number >= 0:
+                return number, float(value)
+        if len(self) == MOST_VALUES:
+            self.clear()
+        self[value] = number
+        return number
+
+
+class AttributeTables:
+    """Numbers of the attributes of feature dicts, found by key and value: a name is joined once, not for each token.
+
+    A dict is looked up by its form, the tuple of its keys, which says where each value is looked up. Any number of
+    threads may use one of these.
+    """
+
+    def __init__(self, numbers: Mapping, prefix: str = "", depth: int = 0) -> None:
+        self.numbers, self.prefix, self.depth = numbers, prefix, depth
+        self.forms: dict = {}  # by keys: what comes before dicts in dicts, what comes after the last one
+        self.values: dict = {}  # by key
+        self.inner: dict = {}  # by key
+
+    def add(self, token: Any, found: list) -> bool:
+        """Add the numbers of the attributes of a token, in their order; return False for what others must read."""
+        before = len(found)
+        try:
+            self._add(token, found)
+        except (TypeError, OverflowError):  # not hashable, or of another type
+            del found[before:]
+            return False
+        return True
+
+    def _add(self, token, found):
+        if type(token) is not dict:
+            raise TypeError
+        keys = (*token,)
+        pieces, rest, tables = self.forms.get(keys) or self._form(keys, token)
+        values = token.values()
+        if pieces:
+            values = [*values]
+            for first, part, inner, place in pieces:
+                found.extend(map(getitem, first, values[part]))
+                inner._add(values[place], found)
+            values = values[rest]
+        found.extend(map(getitem, tables, values))
+
+    def _form(self, keys, token):
+        if set(map(type, keys)) - {str} or len(self.forms) >= MOST_FORMS or self.depth > 9:
+            raise TypeError
+        pieces, tables, start = [], [], 0
+        for place, (key, value) in enumerate(token.items()):
+            name = self.prefix + key
+            if type(value) is dict:
+                inner = self.inner.setdefault(key, AttributeTables(self.numbers, f"{name}:", self.depth + 1))
+                pieces.append((tables, slice(start, place), inner, place))
+                tables, start = [], place + 1
+            else:
+                tables.append(self.values.setdefault(key, _Values(self.numbers, name)))
+        return self.forms.setdefault(keys, (pieces, slice(start, None), tables))
+
+
+def numbers_and_amounts(found: list) -> tuple[np.ndarray, np.ndarray | None]:
+    """Return numbers, some of them in pairs with an amount, as an array, and all amounts; None if all are 1."""
+    try:
+        return np.fromiter(found, np.int32, len(found)), None
+    except TypeError:
+        pairs = [one if type(one) is tuple else (one, 1.0) for one in found]
+        return np.array([number for number, _ in pairs], np.int32), np.array([amount for _, amount in pairs])
+
+
 class _Names:
     """Attributes of tokens that are feature dicts or lists of names."""
 
@@ -545,27 +629,29 @@ class _Names:
             raise ValueError(f"functions={list(functions)!r:.80}, but the model has none")
         self.weights, texts = weights, _Texts(arrays)
         self.numbers = texts.take(weights.n_attributes)
+        self.tables = AttributeTables(self.numbers)
         _require(texts.n_taken == len(texts.offsets) - 1, "there are too many texts")
 
     def scores(self, tokens):
         """Return the scores of the tokens; (T, C)."""
         found: list = []
-        values: list = []
         counts = [0]
         for t, token in enumerate(tokens):
             if isinstance(token, Mapping):
-                self._collect("", token, t, 0, found, values)
+                if not self.tables.add(token, found):
+                    self._collect("", token, t, 0, found)
             else:
                 if isinstance(token, tuple):
                     raise TypeError(f"position {t}: a token must be a dict or a list of names, got {token!r:.60}")
-                self._collect_names("", token, t, found, values)
+                self._collect_names("", token, t, found)
             counts.append(len(found))
-        attribute, row = np.array(found, np.intp), np.repeat(np.arange(len(tokens)), np.diff(counts))
-        return self.weights.sums(attribute - 1, row, np.array(values), len(tokens))
+        number, amount = numbers_and_amounts(found)
+        known, row = (number > 0).nonzero()[0], np.repeat(np.arange(len(tokens)), np.diff(counts))
+        amount = None if amount is None else amount[known]
+        return self.weights.sums(number[known] - 1, row[known], amount, len(tokens))
 
-    def _collect(self, prefix, entries, t, depth, found, values):
-        """Add the numbers and values of the known attributes of a feature dict."""
-        get = self.numbers.get
+    def _collect(self, prefix, entries, t, depth, found):
+        """Add the numbers of the known attributes of a feature dict, in pairs with their amounts."""
         for key, value in entries.items():
             name, amount = prefix + _name(key, t), 1.0
             if value is False:  # as many are
@@ -577,24 +663,22 @@ class _Names:
             elif isinstance(value, Mapping):
                 if depth > 100:
                     raise ValueError(f"position {t}: attribute {name!r:.60} is too deep")
-                self._collect(f"{name}:", value, t, depth + 1, found, values)
+                self._collect(f"{name}:", value, t, depth + 1, found)
                 continue
             else:
-                self._collect_names(f"{name}:", value, t, found, values)
+                self._collect_names(f"{name}:", value, t, found)
                 continue
-            number = get(name)
-            if number is not None:
-                found.append(number)
-                values.append(amount)
+            if name in self.numbers:
+                found.append((self.numbers[name], amount))
 
-    def _collect_names(self, prefix, names, t, found, values):
-        """Add the same of a list of names."""
+    def _collect_names(self, prefix, names, t, found):
+        """Add the numbers of a list of names."""
         is_text = isinstance(names, (str, bytes))
         if is_text or not isinstance(names, Collection) or len(getattr(names, "shape", (0,))) != 1:
             raise TypeError(f"position {t}: {prefix!r:.60} has {names!r:.60}, where names or numbers belong")
-        known = [number for name in names if (number := self.numbers.get(prefix + _name(name, t))) is not None]
-        found += known
-        values += [1.0] * len(known)
+        if prefix or type(names) is not list or set(map(type, names)) - {str}:
+            names = [prefix + _name(name, t) for name in names]
+        found.extend(map(self.numbers.get, names, repeat(-1)))
 
 
 class _Strings(_Names):

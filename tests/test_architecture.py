@@ -42,7 +42,7 @@ MAY_IMPORT = {
     "_display": {"_kernels", "_data"},
     "_penalties": set(),
     "_solvers": {"_kernels", "_settings"},  # sums of vectors, which are no more of a CRF than BLAS
-    "_validation": CORE,
+    "_validation": CORE | {"_tagger"},  # which reads feature dicts in the same way
     "feature_extraction": CORE | {"_validation", "_persistence", "_tagger"},  # some extractors learn from y, too
     "metrics": CORE | {"_validation", "_display"},
     "datasets": CORE | {"_validation"},
