@@ -121,10 +121,11 @@ def run(options: argparse.Namespace) -> int:
 def _fit(options) -> None:
     from ._files import output_file
     from ._pipeline import make_pipeline
+    from ._tagger import PREFIXES
     from .crf import HighOrderCRF
     from .datasets import load_conll
     from .feature_extraction import SequenceFeatureExtractor
-    from .tagger import PREFIXES, export_tagger
+    from .tagger import export_tagger
 
     _check_scheme("--constraints", options.constraints, PREFIXES)
     output_file(options.output, options.file, options.templates)
@@ -225,8 +226,8 @@ def _writer(tagger: Any, form: Form, options: argparse.Namespace) -> Callable[[l
 
 def _evaluate(options) -> None:
     from . import metrics
+    from ._tagger import PREFIXES, Tagger
     from .datasets import load_conll
-    from .tagger import PREFIXES, Tagger
 
     if sys.stdout is None:
         raise BadFile("standard output is closed")

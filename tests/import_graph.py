@@ -8,6 +8,7 @@ than its start, which happens on a circle only. Imports within a room are looked
 """
 
 import ast
+import re
 import sys
 from graphlib import CycleError, TopologicalSorter
 from itertools import groupby
@@ -34,6 +35,8 @@ def imports_of(path, root):
             imports |= {(*filter(None, parts), alias.name) for alias in node.names}
         elif isinstance(node, ast.Import):
             imports |= {tuple(alias.name.split(".")[1:]) for alias in node.names if alias.name.split(".")[0] == NAME}
+        elif isinstance(node, ast.Call) and re.fullmatch(rf"import_module\('{NAME}\.[\w.]+'\)", ast.unparse(node)):
+            imports |= {tuple(node.args[0].value.split(".")[1:])}
     return imports
 
 

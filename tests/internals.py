@@ -35,16 +35,17 @@ from sklearn_hocrf._estimator import (
     answers,
     base,
     callbacks,
+    fitted_model,
     fitting,
     names_elsewhere,
     patterns,
-    predictions,
     progress,
     pruning,
 )
 from sklearn_hocrf._estimator.answers import AnswersMixin
 from sklearn_hocrf._estimator.compatibility import CIRCUMSTANCES, FEATURES, REFUSALS
-from sklearn_hocrf._estimator.course import Course
+from sklearn_hocrf._estimator.fit_steps import FitSteps
+from sklearn_hocrf._estimator.fitted_model import FittedModel
 from sklearn_hocrf._estimator.predictions import PredictionsMixin
 from sklearn_hocrf._estimator.progress import Forecast, duration, lines_of, write_line
 from sklearn_hocrf._estimator.pruning import prune_runs
@@ -93,7 +94,7 @@ from sklearn_hocrf._structure.segment_layout import SegmentLayout, SegmentLayout
 from sklearn_hocrf._structure.sum_network import _pairs_with_arcs_below, build_sum_network
 from sklearn_hocrf._structure.tied_weights import tie_weights
 from sklearn_hocrf._structure.weight_groups import match_prefixes, weight_groups
-from sklearn_hocrf._structure.weighted_arcs import compile_patterns
+from sklearn_hocrf._structure.weighted_arcs import compile_patterns, log_spread, weighted_arcs
 from sklearn_hocrf._validation import (
     FeatureSpace,
     _callbacks,
@@ -107,7 +108,7 @@ from sklearn_hocrf._validation import (
     read_training_sequences,
     warn_user,
 )
-from sklearn_hocrf._validation._attributes import Vocabulary, read_attributes
+from sklearn_hocrf._validation._attributes import Vocabulary, read_attributes, sort_vocabulary
 from sklearn_hocrf._validation._delegation import model_and_input, model_inside
 from sklearn_hocrf._warm_up import WarmUp, compiled, kernels
 from sklearn_hocrf.datasets import _lines

@@ -16,9 +16,8 @@ from internals import (
     Mask,
     NegativeLogLikelihood,
     Problem,
-    read_training_sequences,
 )
-from registry import LETTERS, SCHEMES, hide, hide_tag, written
+from registry import LETTERS, SCHEMES, hide, hide_tag, problem_of, written
 from segment_cases import random_segment_case, to_segment_batch, to_segment_layout, to_segments, to_weights, token_block
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
@@ -71,11 +70,6 @@ LENGTHS = (token_block(BAG, range(2)), LengthBlock("capped", 3))
 LIMITS = {scheme: {"x": 3, "y": 3} for scheme in LETTERS}
 
 
-def problem_of(estimator, X, y, sample_weight=None):
-    data = estimator._read_training_data(y, read_training_sequences(estimator, X, sample_weight))
-    return estimator._build_problem(data)
-
-
 # --- value and gradient -----------------------------------------------------------------------------------------------
 
 
@@ -86,8 +80,9 @@ def fits_all(known, labels):
 def test_value_against_the_sum_over_all_labellings():
     rng = np.random.default_rng(0)
     for max_order in (0, 1, 2, 3, 4):
-        for _ in range(6):
-            case = random_case(rng, 3, [1, 3, 4, 5], max_order, 6 * (max_order > 0), 1.5, [(0,), (0, max_order)])
+        for i in range(6):
+            n_patterns, orders, history = 6 * (max_order > 0), [(0,), (0, max_order)], ("tokens", "segments")[i % 2]
+            case = random_case(rng, 3, [1, 3, 4, 5], max_order, n_patterns, 1.5, orders, history=history)
             layout, w = to_layout(case)
             batch, sets, codes = to_batch(case.sequences, 2), [], []
             for labels in case.labels:
@@ -172,7 +167,7 @@ def test_the_objective_is_the_log_likelihood_of_what_is_known(scheme):
         problem = problem_of(estimator, X, y, weight)
         assert 0 < problem.is_hidden.sum() < len(X)
         objective = NegativeLogLikelihood().bind(problem)
-        estimator._keep(estimator._fitted._replace(weights=w))
+        estimator._state._replace(weights=w).set_on(estimator)
         assert objective.value(w) == pytest.approx(-weight @ estimator.log_likelihood(X, y), rel=1e-12)
         assert not objective.is_convex
         assert_gradient(objective, w, rng, 2)

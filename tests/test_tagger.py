@@ -28,10 +28,11 @@ from sklearn.pipeline import make_pipeline as sklearn_pipeline
 from test_named_attributes import BODY
 
 import sklearn_hocrf
-from sklearn_hocrf import Constraints, HighOrderCRF, HighOrderSemiCRF, _export, make_pipeline, tagger
+from sklearn_hocrf import Constraints, HighOrderCRF, HighOrderSemiCRF, _export, _tagger, make_pipeline
 from sklearn_hocrf.datasets import load_conll, make_name_sentences
 from sklearn_hocrf.feature_extraction import (
     SequenceFeatureExtractor,
+    _tagger_features,
     phrases,
 )
 from sklearn_hocrf.feature_extraction import _token_functions as token_functions
@@ -40,7 +41,7 @@ from sklearn_hocrf.tagger import Tagger, export_tagger
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # models are not trained to their optimum
 CLOSE = {"rtol": 1e-12, "atol": 1e-12}
-MODULE = Path(tagger.__file__)
+MODULE = Path(_tagger.__file__)
 X_NAMES, Y_NAMES = make_name_sentences(60, random_state=0)
 
 
@@ -152,9 +153,9 @@ def test_drawn_templates(tmp_path_factory, data):
         return
     own = {"half": abs} if functions else {}
     X_new = data.draw(sequences(tokens_of(NEW_TEXTS), 0))
-    limit = data.draw(st.sampled_from([_export.LARGEST_PREFIX, 1, 200]))
+    limit = data.draw(st.sampled_from([_tagger_features.LARGEST_PREFIX, 1, 200]))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_export, "LARGEST_PREFIX", limit)  # first columns of templates are joined
+        patch.setattr(_tagger_features, "LARGEST_PREFIX", limit)  # first columns of templates are joined
         found = tagger_of(model, tmp_path_factory.getbasetemp(), functions=own)
     X_new = [tokens for tokens in X_new if answers(model, tokens)]
     assert_same(found, model, X_new)
@@ -368,13 +369,13 @@ def test_own_functions(tmp_path):
 
 
 def test_functions_with_names_are_those_of_the_package():
-    for name in [*tagger.FUNCTIONS, "prefix1", "prefix12", "suffix3"]:
+    for name in [*_tagger.FUNCTIONS, "prefix1", "prefix12", "suffix3"]:
         for text in ["", "a", "Ab-1", "ÉTÉ", "(!)", "ǅ", "²", "x" * 20, "中文", "\ud800"]:
-            assert tagger.named_function(name)(text) == token_functions.token_function(name)(text)
-    assert tagger.named_function("prefix12")("x" * 20) == "x" * 12
-    assert tagger.named_function("suffix3")("house") == "use"
-    assert tagger.named_function("suffix3")("a") == "a"
-    assert tagger.named_function("prefix0") is tagger.named_function("nothing") is None
+            assert _tagger.named_function(name)(text) == token_functions.token_function(name)(text)
+    assert _tagger.named_function("prefix12")("x" * 20) == "x" * 12
+    assert _tagger.named_function("suffix3")("house") == "use"
+    assert _tagger.named_function("suffix3")("a") == "a"
+    assert _tagger.named_function("prefix0") is _tagger.named_function("nothing") is None
 
 
 def test_models_inside_of_others(tmp_path):
@@ -465,7 +466,7 @@ def test_pythons_without_lzma(tmp_path, monkeypatch):
 
 
 def test_threads_and_small_caches(tmp_path, monkeypatch):
-    monkeypatch.setattr(tagger, "CACHE_BYTES", 1)
+    monkeypatch.setattr(_tagger, "CACHE_BYTES", 1)
     model = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF(max_iter=9)).fit(X_NAMES, Y_NAMES)
     found, (X, _) = tagger_of(model, tmp_path), make_name_sentences(400, random_state=1)
     expected_labels, wrong = [list(labels) for labels in model.predict(X)], []
