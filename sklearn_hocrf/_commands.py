@@ -150,8 +150,6 @@ def _fit(options) -> None:
 
 
 def _tag(options) -> None:
-    from .tagger import Tagger
-
     if options.file is not None:
         raise BadFile(f"lines come from standard input: hocrf tag {options.model} < {options.file}")
     for name, stream in ("input", sys.stdin), ("output", sys.stdout):
@@ -159,7 +157,7 @@ def _tag(options) -> None:
             raise BadFile(f"standard {name} is closed")
     if _are_one_file(sys.stdin, sys.stdout):
         raise BadFile("standard input and standard output are one file")
-    tagger = Tagger(options.model)
+    tagger = _read(options.model)
     form = _form(tagger)
     write = _writer(tagger, form, options)
     sys.stdin.reconfigure(encoding="utf-8-sig", errors="surrogateescape")  # type: ignore[union-attr]
@@ -170,6 +168,15 @@ def _tag(options) -> None:
         except ValueError as error:
             raise BadFile(f"standard input, lines {lines[0].number} to {lines[-1].number}: {error}") from None
         print(answer, flush=True)  # who waits for an answer gets it
+
+
+def _read(path: str) -> Any:
+    from ._tagger import Tagger
+
+    try:
+        return Tagger(path)
+    except ValueError as error:
+        raise BadFile(f"{path}: {error}") from None
 
 
 def _are_one_file(source: Any, target: Any) -> bool:
@@ -226,13 +233,13 @@ def _writer(tagger: Any, form: Form, options: argparse.Namespace) -> Callable[[l
 
 def _evaluate(options) -> None:
     from . import metrics
-    from ._tagger import PREFIXES, Tagger
+    from ._tagger import PREFIXES
     from .datasets import load_conll
 
     if sys.stdout is None:
         raise BadFile("standard output is closed")
     _check_scheme("--scheme", options.scheme, ["runs", *PREFIXES])
-    tagger = Tagger(options.model)
+    tagger = _read(options.model)
     scheme = options.scheme or tagger.scheme
     if scheme is None:
         raise BadFile("some labels of the model look like tags, but not all are tags of one scheme: name the --scheme")

@@ -10,7 +10,7 @@ from internals import names_elsewhere
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
-from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, make_pipeline, metrics
+from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, make_pipeline
 
 X, Y = [[["a"], ["b"]], [["b"]]], [["A", "B"], ["B"]]
 CRFSUITE = """algorithm min_freq all_possible_states all_possible_transitions c1 c2 max_iterations num_memories epsilon
@@ -60,23 +60,6 @@ def test_attributes_of_pipelines(name):
             getattr(pipe, name)
     with pytest.raises(AttributeError, match="object has no attribute 'nonsense'"):
         pipe.nonsense  # noqa: B018
-
-
-@pytest.mark.parametrize(
-    ("name", "ours"),
-    {
-        "flat_f1_score": r"sklearn\.metrics\.f1_score of flattened lists, or segment_f1_score",
-        "flat_recall_score": r"sklearn\.metrics\.recall_score of flattened lists, or segment_f1_score",
-        "flat_classification_report": r"sklearn\.metrics\.classification_report .*, or segment_classification_report",
-        "flat_accuracy_score": "token_accuracy_score",
-    }.items(),
-)
-def test_scores(name, ours):
-    assert not hasattr(metrics, name)
-    with pytest.raises(AttributeError, match=rf"metrics. has no attribute '{name}', a name of .*; here: {ours} \(docs"):
-        getattr(metrics, name)
-    with pytest.raises(AttributeError, match="'sklearn_hocrf.metrics' has no attribute 'nonsense'$"):
-        metrics.nonsense  # noqa: B018
 
 
 @pytest.mark.parametrize("arguments", [{"X_dev": X, "y_dev": Y}, {"y_dev": Y}, (X, Y)])
