@@ -252,24 +252,23 @@ class _HeldOut(NamedTuple):
     weight: np.ndarray  # (n,)   0 for ignored sequences
     n_impossible: int  # number of sequences of probability 0, which are ignored
     scale: float  # size of the scores, to compare rounding errors with
-    n_jobs: int | None
 
     @classmethod
     def of(cls, estimator, X, y, weight) -> _HeldOut:
         """Read sequences for a fitted estimator."""
         fitted, X = FittedModel.and_input(estimator, X)
         labelled, model = fitted.read_labelled(X, y, unknown="ignore"), fitted.model()
-        log_likelihood = labelled.log_likelihood(model, fitted.n_jobs)
+        log_likelihood = labelled.log_likelihood(model)
         weight = np.ones(len(log_likelihood)) if weight is None else weight
         is_impossible = (log_likelihood == -np.inf) & (weight > 0)
         weight = np.where(is_impossible, 0.0, weight)
-        log_z = model.log_partition(labelled.batch, fitted.n_jobs, labelled.plan)
-        return cls(model, labelled, weight, int(is_impossible.sum()), float(weight @ np.abs(log_z)), fitted.n_jobs)
+        log_z = model.on(labelled.plan).log_z()
+        return cls(model, labelled, weight, int(is_impossible.sum()), float(weight @ np.abs(log_z)))
 
     def slope(self, factor: float) -> float:
         """Return the derivative of the log-likelihood with respect to a factor of all weights."""
         model = type(self.model)(self.model.layout, factor * self.model.weights)
-        slope = self.labelled.slope(model, self.model, self.n_jobs)
+        slope = self.labelled.slope(model, self.model)
         return float(self.weight @ np.where(self.weight > 0, slope, 0.0))
 
 
