@@ -17,13 +17,7 @@ __all__ = ["COMMANDS", "add_commands", "at_least", "run"]
 
 MAX_LINE = 2**20  # characters, as for load_conll
 # options by the parameters that messages of estimators name
-OPTIONS = {
-    r"\bmax_order\b": "--order",
-    r"\bsigma_reg\b": "--sigma",
-    r"\bl1_reg\b": "--l1",
-    r"\bmax_iter\b": "--max-iter",
-    r'\bconstraints="(\w+)"': r"--constraints \1",
-}
+OPTIONS = {"max_order": "--order", "sigma_reg": "--sigma", "l1_reg": "--l1", "max_iter": "--max-iter"}
 
 
 class BadFile(Exception):
@@ -99,9 +93,8 @@ def run(options: argparse.Namespace) -> int:
     """Do what a command says, and return the exit code: 2 for files and arguments that are not valid."""
 
     def tell(message: Any, *_: Any, **__: Any) -> None:
-        text = str(message)
-        for name, option in OPTIONS.items():
-            text = re.sub(name, option, text)
+        text = re.sub(r'\bconstraints="(\w+)"', r"--constraints \1", str(message))
+        text = re.sub(rf"\b({'|'.join(OPTIONS)})\b", lambda name: OPTIONS[name[0]], text)
         print(f"hocrf {options.command}: {text}", file=sys.stderr)
 
     with warnings.catch_warnings():

@@ -120,10 +120,8 @@ def load_conll(
     sequences = _read_columns(path, lines, n_columns, separator, comment)
     if columns is None:
         if len(sequences[0][0]) == 1:
-            raise ValueError(
-                f"{path}: lines have one column, such as {short(sequences[0][0][0], 80)}, but the label is the last of "
-                "two or more"
-            )
+            cell = short(sequences[0][0][0], 80)
+            raise ValueError(f"{path}: lines have one column, such as {cell}, but the label is the last of two or more")
         columns = [str(number) for number in range(len(sequences[0][0]))]
     kept = [(number, name) for number, name in enumerate(columns) if name is not None]
     names = [name for _, name in kept]

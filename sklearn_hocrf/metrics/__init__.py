@@ -63,8 +63,8 @@ if not TYPE_CHECKING:  # type checkers know the names that exist
         """Answer to names of sklearn-crfsuite, as estimators do."""
         hint, score = "", name.removeprefix("flat_")
         if score != name:
-            ours = {"classification_report": "segment_classification_report"}.get(score, "segment_f1_score")
-            there = f"sklearn.metrics.{score} of flattened lists, or {ours}"
-            there = "token_accuracy_score" if score == "accuracy_score" else there
-            hint = f", a name of sklearn-crfsuite; here: {there} (docs/guide/migration.md has all names)"
+            segments = "segment_classification_report" if "report" in name else "segment_f1_score"
+            ours = f"sklearn.metrics.{score} of flattened lists, or {segments}"
+            ours = "token_accuracy_score" if score == "accuracy_score" else ours
+            hint = f", a name of sklearn-crfsuite; here: {ours} (docs/guide/migration.md has all names)"
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
