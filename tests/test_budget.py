@@ -10,7 +10,7 @@ BUDGET = {
     "parameters of HighOrderCRF": 19,
     "parameters of HighOrderSemiCRF": 20,
     "reasons why two features refuse each other": 10,
-    "code lines of the package": 25_910,
+    "code lines of the package": 25_930,
     "files of the package": 182,
     "code lines of tests and benchmarks": 31_540,
 }
