@@ -29,7 +29,7 @@ from .._solvers import SolverReport, TrainingState
 from .._structure.automaton import PatternAutomaton
 from .._structure.layout import LayoutBuilder, LayoutFrame, WeightLayout
 from .._structure.pairs import PairRule
-from .._structure.patterns import PatternTable
+from .._structure.patterns import TOKENS, PatternTable
 from .._validation import (
     FeatureSpace,
     Known,
@@ -257,7 +257,7 @@ class BaseSequenceLabeler(
     def _read_training_data(self, y: Any, sequences: TrainingSequences, fixed: Any = None) -> TrainingData:
         """Return training sequences with their targets, which violate no constraint; ``fixed`` as for the targets."""
         targets = self._read_training_targets(y, sequences, fixed)
-        rules = compile_constraints(self.constraints, targets.labels)
+        rules = compile_constraints(self.constraints, targets.labels, self._history)
         parts = compile_label_parts(self.label_parts, targets.labels)
         data = sequences.with_targets(targets, rules, parts).with_runs()
         if data.runs is not None and self._family is SEGMENTS:
@@ -269,7 +269,7 @@ class BaseSequenceLabeler(
             return data
         origin = np.repeat(data.batch.offsets[:-1], np.diff(offsets))
         runs = LabelRuns(codes, offsets, targets.starts - origin, sequences.numbers)
-        refuse_breaches(rules, self.constraints, targets.labels, runs)
+        refuse_breaches(rules, self.constraints, targets.labels, runs, self._history)
         return data
 
     def _check_holes(self, data: TrainingData) -> None:
@@ -366,6 +366,11 @@ class BaseSequenceLabeler(
             known=targets.known,
         )
 
+    @property
+    def _history(self) -> str:
+        """What the labels of patterns are those of; the positions of a semi-CRF are segments already."""
+        return getattr(self, "history", TOKENS)
+
     def _check_parameters(self) -> None:
         """Check what ``_parameter_constraints`` cannot express."""
         check_parameters(self.get_params(deep=False))
@@ -389,7 +394,8 @@ class BaseSequenceLabeler(
     def _observed(self, data: TrainingData) -> ObservedPatterns:
         """Return the label patterns of training data."""
         codes, offsets = self._family.label_sequences(data.targets.labelling, data.batch)
-        return ObservedPatterns.of_labels(codes, offsets, len(data.targets.labels), data.sequence_weight)
+        n_labels = len(data.targets.labels)
+        return ObservedPatterns.of_labels(codes, offsets, n_labels, data.sequence_weight, self._history)
 
     def _select_patterns(self, patterns: Any, data: TrainingData, observed: ObservedPatterns) -> PatternTable:
         """Return the label patterns of the model; ``patterns`` replaces the parameter unless it is None."""

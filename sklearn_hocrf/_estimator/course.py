@@ -61,6 +61,11 @@ class Course:
         """The minimum number of labels."""
         return self.estimator._least_labels
 
+    @property
+    def history(self) -> str:
+        """What the labels of patterns are those of."""
+        return self.estimator._history
+
     def observed(self, data: TrainingData) -> ObservedPatterns:
         """Return the label patterns of training data."""
         return self.estimator._observed(data)

@@ -170,6 +170,8 @@ class PartialFitMixin(Hooks):
             raise ValueError(
                 f"constraints={short(self.constraints)} differ from the first call: they are fixed from then on"
             )
+        if self._history != self._layout.patterns.history:
+            raise ValueError(f"history={self._history!r} differs from the first call: it is fixed from then on")
         if not data.parts.equal(self.label_parts_, self._layout.parts):
             raise ValueError(
                 f"label_parts={short(self.label_parts)} assigns different parts than in the first call: they are fixed "

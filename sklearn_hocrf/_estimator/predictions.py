@@ -209,7 +209,9 @@ class PredictionsMixin(Hooks):
             As in :meth:`predict`.
         patterns : iterable of tuples of labels
             Patterns of any length, with or without a weight in the model. For
-            :class:`~sklearn_hocrf.HighOrderSemiCRF`, patterns of segment labels, of consecutive segments.
+            :class:`~sklearn_hocrf.HighOrderSemiCRF`, patterns of segment labels, of consecutive segments. With
+            ``history="segments"``, a pattern occurs at the first token of its last segment; a single label at all of
+            its tokens, and a pair of equal labels at each token that stays in a segment.
         known : list of label sequences, or array-like, default=None
             As in :meth:`predict_marginals`.
 
@@ -245,7 +247,7 @@ class PredictionsMixin(Hooks):
                [0.8 , 0.5 ]])
         """
         fitted = self._as_fitted()
-        codes = pattern_codes(list(patterns), fitted._labels)
+        codes = pattern_codes(list(patterns), fitted._labels, fitted._layout.patterns.history)
         batch, form = read_sequences(fitted, X)
         mask = fitted._mask(batch, form, known)
         with fitted._asked(batch, mask) as model:
