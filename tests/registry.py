@@ -426,7 +426,7 @@ class Labellings:
 
     def given(self, agrees):
         """Return the probability of each labelling, given those that agree."""
-        return np.where(agrees, np.exp(self.log_p - np.logaddexp.reduce(self.log_p[agrees])), 0.0)
+        return np.exp(np.where(agrees, self.log_p - np.logaddexp.reduce(self.log_p[agrees]), -np.inf))
 
     def draw_known(self, rng):
         """Return what is known of a labelling drawn at random, and which labellings agree with it."""
