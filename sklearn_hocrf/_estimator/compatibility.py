@@ -64,6 +64,7 @@ def _values(given: Any) -> list:
 
 FEATURES: dict[str, tuple[Callable[[FitRequest], Any], str]] = {  # whether it is requested, and how messages name it
     "pruning": (lambda request: request["pruning"] is not None, "pruning={pruning!r}"),
+    "segment history": (lambda request: request["history"] == "segments", "history={history!r}"),
     "features of several labels": (
         lambda request: any(map(np.any, _values(request["feature_order"]))),
         "feature_order={request.feature_order}",
@@ -116,6 +117,8 @@ REFUSALS = (
         "score features by label",
     ),
     Refusal("pruning", "local feature matching", _LIKELIHOOD),
+    Refusal("pruning", "segment history", "{name} does not go with {other_name}: its lattices are of labels of tokens"),
+    Refusal("segment history", "local feature matching", _LIKELIHOOD),
     Refusal(
         "L1",
         "a stochastic solver of steps that do not adapt",
