@@ -55,6 +55,7 @@ MAY_IMPORT = {
     "semicrf": CORE | LEARNING | TOOLS | {"_validation", "_persistence", "_settings", "_estimator"},
     "model_selection": CORE | LEARNING | {"_validation", "_persistence", "_settings", "_estimator", "metrics"},
     "_pipeline": ESTIMATORS | {"_validation"},
+    "_stacked": CORE | {"_validation", "_persistence", "crf"},
     "dask": CORE | {"_estimator", "_validation", "_objectives", "_persistence", "_settings"},
     "_tagger": set(),  # numpy alone: it may be copied elsewhere
     "_export": CORE | {"_validation", "_estimator", "_files", "_tagger"},
@@ -69,6 +70,7 @@ MAY_IMPORT = {
         "training",
         "model_selection",
         "_pipeline",
+        "_stacked",
         "text",
         "dask",
         "tagger",
@@ -92,7 +94,9 @@ OWNERS = {
     "distributed": {"dask"},
     "matplotlib": {"inspection"},  # of the extra "plot": imported when something is drawn
 }
-SKLEARN = TOOLS | ESTIMATORS | {"inspection", "_validation", "model_selection", "_pipeline", "_crfsuite", "dask"}
+SKLEARN = (
+    TOOLS | ESTIMATORS | {"inspection", "_validation", "model_selection", "_pipeline", "_stacked", "_crfsuite", "dask"}
+)
 SKLEARN_NAMES = {  # room below these -> all that it may take from scikit-learn
     "_persistence": {"sklearn.exceptions.InconsistentVersionWarning"},
     "_solvers": {"sklearn.utils.check_random_state"},
