@@ -15,8 +15,7 @@ from ._data.texts import pack_texts
 from ._estimator.fitted_model import FittedModel
 from ._files import claimed, output_file, replace
 from ._structure.weighted_arcs import weighted_arcs
-from ._validation._delegation import TaggerFeatures, steps_inside
-from .tagger import (
+from ._tagger import (
     ALIGNMENT,
     ARRAYS,
     MAGIC,
@@ -30,6 +29,7 @@ from .tagger import (
     Exported,
     Tagger,
 )
+from ._validation._delegation import TaggerFeatures, steps_inside
 
 __all__ = ["export"]
 

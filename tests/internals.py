@@ -108,7 +108,7 @@ from sklearn_hocrf._validation import (
     read_training_sequences,
     warn_user,
 )
-from sklearn_hocrf._validation._attributes import Vocabulary, read_attributes
+from sklearn_hocrf._validation._attributes import Vocabulary, read_attributes, sort_vocabulary
 from sklearn_hocrf._validation._delegation import model_and_input, model_inside
 from sklearn_hocrf._warm_up import WarmUp, compiled, kernels
 from sklearn_hocrf.datasets import _lines
