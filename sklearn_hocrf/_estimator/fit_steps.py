@@ -22,6 +22,7 @@ from .._structure.layout import LayoutBuilder, LayoutFrame, WeightLayout
 from .._structure.pairs import PairRule
 from .._structure.patterns import PatternTable
 from .._validation import TrainingData, TrainingSequences, read_training_sequences, warn_user
+from .._validation._sklearn import check_declared
 from .callbacks import FitTasks
 from .compatibility import FitRequest, refuse
 from .constraints import LabelRuns, compile_constraints, refuse_breaches, without_forbidden_patterns
@@ -82,7 +83,7 @@ class FitSteps:
 
     def check(self) -> None:
         """Raise an error for parameters that ``fit`` rejects."""
-        self.estimator._validate_params()
+        check_declared(self.estimator)
         check_parameters(self.parameters, self.name)
 
     def refuse(self, circumstance: str) -> None:
@@ -95,10 +96,6 @@ class FitSteps:
         return choose_training(self.parameters, self.name)
 
     # --- data ---------------------------------------------------------------------------------------------------------
-
-    def check_classes(self, classes: ArrayLike) -> np.ndarray:
-        """Return the possible labels of patterns, sorted, from the parameter ``classes``, which has the form of y."""
-        return self.targets.check_classes(self.estimator, classes)
 
     def read(self, X: Any, y: Any, sample_weight: ArrayLike | None, fixed: Any = None) -> TrainingData:
         """Return validated training data; labels and maximum lengths come from ``fixed`` targets, if given."""
@@ -125,15 +122,6 @@ class FitSteps:
         runs = LabelRuns(codes, offsets, targets.starts - origin, sequences.numbers)
         refuse_breaches(rules, constraints, targets.labels, runs)
         return data
-
-    def label_set(self, y: Any, sequences: TrainingSequences) -> np.ndarray:
-        """Return the labels of a part of the training data, sorted."""
-        return self.targets.label_set(self.estimator, y, sequences)
-
-    @property
-    def least_labels(self) -> int:
-        """The number of labels that training data must have."""
-        return self.targets.least_labels(self.estimator)
 
     def has_holes(self, y: Any, sequences: TrainingSequences) -> bool:
         """Return whether y has unknown labels."""

@@ -170,7 +170,7 @@ class DaskSequenceLabeler(WithoutClient, VersionMixin, BaseEstimator):
         described: Description | None = partitions.total(describe, Description.merged)
         if described is None:
             raise ValueError("X has no sequences of positive weight: fit needs at least one")
-        labels = sorted_labels(described.labels, [0, len(described.labels)], steps.least_labels)
+        labels = sorted_labels(described.labels, [0, len(described.labels)], steps.targets.least_labels(local))
         features = described.features
         rules = compile_constraints(local.constraints, labels)
         parts = compile_label_parts(local.label_parts, labels)
