@@ -69,6 +69,7 @@ def _trains_by(criterion: str) -> Callable[[FitRequest], bool]:
 
 FEATURES: dict[str, tuple[Callable[[FitRequest], Any], str]] = {  # whether it is requested, and how messages name it
     "pruning": (lambda request: request["pruning"] is not None, "pruning={pruning!r}"),
+    "segment history": (lambda request: request["history"] == "segments", "history={history!r}"),
     "features of several labels": (
         lambda request: any(map(np.any, _values(request["feature_order"]))),
         "feature_order={request.feature_order}",
@@ -133,6 +134,7 @@ REFUSALS = (
         "{name} does not go with {other_name}, which pairs features with patterns of several labels, because lattices "
         "score features by label",
     ),
+    Refusal("pruning", "segment history", "{name} does not go with {other_name}: its lattices are of labels of tokens"),
     Refusal(
         "L1",
         "a stochastic solver of steps that do not adapt",

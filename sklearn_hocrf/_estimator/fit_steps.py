@@ -20,7 +20,7 @@ from .._penalties import Penalty
 from .._solvers import SolverReport
 from .._structure.layout import LayoutBuilder, LayoutFrame, WeightLayout
 from .._structure.pairs import PairRule
-from .._structure.patterns import PatternTable
+from .._structure.patterns import TOKENS, PatternTable
 from .._validation import TrainingData, TrainingSequences, read_training_sequences, warn_user
 from .._validation._sklearn import check_declared
 from .callbacks import FitTasks
@@ -55,6 +55,7 @@ class FitSteps:
         self.family: Family = estimator._family
         self.targets: Any = estimator._targets  # a class
         self.intercepts = estimator.fit_intercept and estimator._intercepts
+        self.history: str = getattr(estimator, "history", TOKENS)  # the positions of a semi-CRF are segments already
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> None:
         """Take all steps, in order, and set the fitted attributes."""
@@ -108,7 +109,7 @@ class FitSteps:
         """
         targets = self.targets.read(self.estimator, y, sequences, fixed)
         constraints = self.estimator.constraints
-        rules = compile_constraints(constraints, targets.labels)
+        rules = compile_constraints(constraints, targets.labels, self.history)
         parts = compile_label_parts(self.estimator.label_parts, targets.labels)
         data = sequences.with_targets(targets, rules, parts).with_runs()
         if data.runs is not None and self.family is SEGMENTS:
@@ -120,7 +121,7 @@ class FitSteps:
             return data
         origin = np.repeat(data.batch.offsets[:-1], np.diff(offsets))
         runs = LabelRuns(codes, offsets, targets.starts - origin, sequences.numbers)
-        refuse_breaches(rules, constraints, targets.labels, runs)
+        refuse_breaches(rules, constraints, targets.labels, runs, self.history)
         return data
 
     def has_holes(self, y: Any, sequences: TrainingSequences) -> bool:
@@ -142,7 +143,8 @@ class FitSteps:
     def observed(self, data: TrainingData) -> ObservedPatterns:
         """Return the label patterns of training data."""
         codes, offsets = self.family.label_sequences(data.targets.labelling, data.batch)
-        return ObservedPatterns.of_labels(codes, offsets, len(data.targets.labels), data.sequence_weight)
+        n_labels = len(data.targets.labels)
+        return ObservedPatterns.of_labels(codes, offsets, n_labels, data.sequence_weight, self.history)
 
     def select_patterns(self, data: TrainingData, observed: ObservedPatterns, patterns: Any = None) -> PatternTable:
         """Return the label patterns of the model; ``patterns`` replaces the parameter unless it is None."""

@@ -153,7 +153,7 @@ class LocalFeatureMatching(Objective):
     """
 
     name = "local_feature_matching"
-    excludes = "pruning", "a stochastic solver", "parts", "holes", "learned penalties"
+    excludes = "pruning", "segment history", "a stochastic solver", "parts", "holes", "learned penalties"
     is_convex = False
 
     def starting_objective(self) -> Objective:
