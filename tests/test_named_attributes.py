@@ -334,15 +334,18 @@ def test_tables_of_known_attributes_say_the_same_as_joined_names(X, most_values,
         found = [read_attributes(X, of_tables, grow=False) for _ in range(2)][1]
         assert all(len(values) <= most_values for values in of_tables.tables.values.values())
         patch.setattr(_tagger.AttributeTables, "add", lambda *_: False)
+        patch.setattr("sklearn_hocrf._validation._attributes._add_known", lambda *_: False)
         expected = read_attributes(X, Vocabulary(known), grow=False)
     for name in ("offsets", "indptr", "indices", "values"):
         np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
 
 
-@pytest.mark.parametrize("value", [np.nan, 10**400, -np.inf, None, {"a": np.nan}])
-def test_tables_refuse_nothing_themselves(value):
+@pytest.mark.parametrize(
+    "wrong", [*({"a": v} for v in (np.nan, 10**400, -np.inf, None, {"a": np.nan})), [["a"]], ["a", 1]]
+)
+def test_tables_refuse_nothing_themselves(wrong):
     """What is wrong is read, and named, in the other way."""
-    vocabulary, rows = Vocabulary({"a": 0}), [[{"a": 1}, {"a": 2.0}], [{"a": value}]]
+    vocabulary, rows = Vocabulary({"a": 0}), [[{"a": 1}, {"a": 2.0}], [wrong]]
     for _ in range(2):
         with pytest.raises((ValueError, TypeError), match="sequence 1, position 0"):
             read_attributes(rows, vocabulary, grow=False)
