@@ -5,13 +5,14 @@ import threading
 import tracemalloc
 
 import numpy as np
-import oracle
 import pytest
-from cases import Case, Counter, cases, golden_case, is_possible, random_case, reschedule, to_chain_model
+import segment_oracle as so
+from cases import Counter, cases, chain_case, golden_case, random_case, reschedule, to_chain_model
 from hypothesis import given
 from internals import SequenceBatch, chain_log
 from internals import chain as scaled_kernels
 from scipy import sparse
+from segment_cases import is_possible
 
 ORDERS = pytest.mark.parametrize("feature_orders", [[(0,), (0,)], [(0,), (0, 1), (2,)]], ids=["order_0", "conjoined"])
 
@@ -34,7 +35,7 @@ def emission_case(n_labels, patterns, scores):
     patterns = {(y,): 0.0 for y in range(n_labels)} | patterns
     features = {(f, (y,)): float(f == y) for f in range(n_labels) for y in range(n_labels)}
     rows = [{y: float(score) for y, score in enumerate(line) if score} for line in scores]
-    return Case(oracle.Model(n_labels, patterns, features), [(0,)] * n_labels, [rows], [(0,) * len(rows)])
+    return chain_case(so.chain(n_labels, patterns, features), [(0,)] * n_labels, [rows], [(0,) * len(rows)])
 
 
 @pytest.fixture
@@ -70,20 +71,18 @@ def test_forbidden_arcs_need_no_twin(twin_passes):
     chain, batch = to_chain_model(case)
     actual = answers(chain, batch)
     assert twin_passes.calls == 0
-    np.testing.assert_allclose(
-        actual[0], [oracle.dynamic_program(case.model, s)[0] for s in case.sequences], rtol=1e-12
-    )
+    np.testing.assert_allclose(actual[0], [so.dynamic_program(case.model, s)[0] for s in case.sequences], rtol=1e-12)
 
 
 def test_the_twin_works_on_suspect_sequences_only(twin_passes):
     """Emission scores are the suspects here: the same model scales the other sequences of the block."""
     extreme = emission_case(2, {(0, 1): -600.0, (1, 0): -600.0}, [(0, -400)] * 3 + [(-400, 150)] * 3)
     calm = emission_case(2, {}, [(0, 1), (2, 0)] * 3)
-    case = extreme._replace(sequences=calm.sequences * 5 + extreme.sequences, labels=[(0,) * 6] * 6)
+    case = chain_case(extreme.model, extreme.feature_orders, calm.rows * 5 + extreme.rows, [(0,) * 6] * 6)
     chain, batch = to_chain_model(case)
     log_z = chain.log_partition(batch)
     assert twin_passes.calls == 1
-    np.testing.assert_allclose(log_z, [oracle.log_partition(case.model, s) for s in case.sequences], rtol=1e-12)
+    np.testing.assert_allclose(log_z, [so.log_partition(case.model, s) for s in case.sequences], rtol=1e-12)
 
 
 NO_SWITCH = {(a, b): -math.inf for a in range(3) for b in range(3) if a != b}
@@ -104,7 +103,7 @@ UNDERFLOWS = {
 @pytest.mark.parametrize("name", UNDERFLOWS)
 def test_accumulated_underflow(name):
     case = UNDERFLOWS[name]
-    expected = oracle.dynamic_program(case.model, case.sequences[0])
+    expected = so.dynamic_program(case.model, case.sequences[0])
     chain, batch = to_chain_model(case)
     log_z, marginals, counts, best = answers(chain, batch)
     assert log_z[0] == pytest.approx(expected.log_partition, rel=1e-12)
@@ -119,11 +118,12 @@ def test_huge_factors_of_arcs_out_of_reach_are_not_used(bias):
     patterns = {(0,): 0.0, (1,): 0.0, (0, 0): bias, (1, 0): 0.0, (1, 1): bias}
     features = {(0, z): 2 * bias if z == (1, 0) else 0.0 for z in patterns if len(z) == 2}
     rows = [{0: 1.0}, {}, {}]
-    case = Case(oracle.Model(2, patterns, features), [(1,)], [rows], [(0, 0, 0)])
+    case = chain_case(so.chain(2, patterns, features), [(1,)], [rows], [(0, 0, 0)])
     chain, batch = to_chain_model(case)
     _, marginals, counts, _ = answers(chain, batch)
-    np.testing.assert_allclose(marginals, oracle.marginals(case.model, rows), atol=1e-12)
-    expected, _ = oracle.expected_counts(case.model, rows)
+    probability = so.distribution(case.model, case.sequences[0])
+    np.testing.assert_allclose(marginals, so.token_marginals(probability, 2, 3), atol=1e-12)
+    expected, _ = so.expected_counts(case.model, case.sequences[0])
     np.testing.assert_allclose(chain.layout.pattern_coef(counts), [expected[z] for z in patterns], atol=1e-12)
     assert chain.pattern_marginals(batch, [(1, 0)])[0, 0] == 0
 
@@ -138,9 +138,9 @@ def test_golden_underflow_takes_the_twin(twin_passes):
 def test_exponentials_are_exact_to_the_last_digits():
     """One token and two labels: log Z = log(1 + exp(x)) shows the kernel's own exp over its whole range."""
     gaps = np.concatenate([np.linspace(-40, 40, 301), np.linspace(-643, -40, 50)])
-    model = oracle.Model(2, {(0,): 0.0, (1,): 0.0}, {(0, (0,)): 1.0})
+    model = so.chain(2, {(0,): 0.0, (1,): 0.0}, {(0, (0,)): 1.0})
     sequences = [[{0: float(gap)}] if gap else [{}] for gap in gaps]
-    chain, batch = to_chain_model(Case(model, [(0,)], sequences, [(0,)] * len(gaps)))
+    chain, batch = to_chain_model(chain_case(model, [(0,)], sequences, [(0,)] * len(gaps)))
     marginals = chain.marginals(batch)
     odds = marginals[:, 0] / marginals[:, 1]
     np.testing.assert_allclose(odds, np.exp(gaps), rtol=1e-13)

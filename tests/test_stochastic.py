@@ -55,7 +55,7 @@ ADAPTIVE = partial(SGD, adaptive=True)
 
 def chain_objective(case, **options):
     layout, weights = to_layout(case)
-    batch = to_batch(case.sequences, len(case.feature_orders))
+    batch = to_batch(case.rows, case.n_attributes)
     return NegativeLogLikelihood().bind(Problem(CHAIN, layout, batch, to_codes(case.labels), **options)), weights
 
 
