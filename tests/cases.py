@@ -15,6 +15,7 @@ from segment_cases import (
     SegmentCase,
     draw_model,
     draw_patterns,
+    has_repeat,
     random_segment_case,
     to_batch,
     to_weights,
@@ -40,18 +41,19 @@ def chain_case(model, feature_orders, rows, labels):
 
 
 @st.composite
-def cases(draw, weights=MODERATE, forbid=False, bias_only=False, n_sequences=3, min_length=0):
+def cases(draw, weights=MODERATE, forbid=False, bias_only=False, n_sequences=3, min_length=0, history="tokens"):
     """Draw a model of order 0 to 4 and sequences of up to 5 tokens, with at most 256 labellings each.
 
     Weights of patterns with two or more labels may be -inf (``forbid``). Features are conjoined with single labels
-    (``bias_only``), or with patterns of any orders.
+    (``bias_only``), or with patterns of any orders. ``history`` None is either.
     """
+    history = history or draw(st.sampled_from(["tokens", "segments"]))
     n_labels = draw(st.integers(2, 4))
-    patterns = draw_patterns(draw, n_labels, draw(st.integers(0, 4)))
+    patterns = of_history(draw_patterns(draw, n_labels, draw(st.integers(0, 4))), history)
     highest = max(map(len, patterns)) - 1
     orders = st.just((0,)) if bias_only else st.sets(st.integers(0, highest), min_size=1).map(sorted).map(tuple)
     feature_orders = draw(st.lists(orders, max_size=3))
-    model = draw_model(draw, so.chain(n_labels, patterns, {}), feature_orders, weights, forbid)
+    model = draw_model(draw, so.chain(n_labels, patterns, {}, history), feature_orders, weights, forbid)
     longest = 5 if n_labels < 4 else 4
     row = st.dictionaries(st.integers(0, len(feature_orders) - 1), VALUES) if feature_orders else st.just({})
     sequence = st.lists(row, min_size=min_length, max_size=longest)
@@ -61,12 +63,20 @@ def cases(draw, weights=MODERATE, forbid=False, bias_only=False, n_sequences=3, 
     return chain_case(model, feature_orders, rows, labels)
 
 
-def random_case(rng, n_labels, lengths, max_order, n_patterns, scale, feature_orders, forbidden=0.0):
+def of_history(patterns, history):
+    """Return the patterns that can occur: those of three or more segments have no equal neighbours."""
+    if history == "tokens":
+        return patterns
+    return [z for z in patterns if len(z) < 3 or not has_repeat(z)]
+
+
+def random_case(rng, n_labels, lengths, max_order, n_patterns, scale, feature_orders, forbidden=0.0, history="tokens"):
     """Return a random case of sequences that may be long."""
     longer = {tuple(rng.integers(0, n_labels, rng.integers(2, max_order + 2)).tolist()) for _ in range(n_patterns)}
-    options = {"patterns": longer if max_order else (), "scale": scale, "forbidden": forbidden}
+    options = {"patterns": of_history(longer if max_order else (), history), "scale": scale, "forbidden": forbidden}
     options |= {"longest": (1,) * n_labels, "n_attributes": len(feature_orders)}
-    return random_segment_case(rng, lengths, None, feature_orders, **options)
+    case = random_segment_case(rng, lengths, None, feature_orders, **options)
+    return case._replace(model=case.model._replace(history=history))
 
 
 def to_codes(labels):
@@ -85,7 +95,7 @@ def build_layout(
 
 def to_layout(case, **options):
     """Return the layout of all weights of a case, and their values."""
-    patterns = given_patterns(case.model.patterns, case.model.n_labels)
+    patterns = given_patterns(case.model.patterns, case.model.n_labels, case.model.history)
     options = {"all_pairs": True, "fit_intercept": True, **options}
     batch = to_batch(case.rows, case.n_attributes)
     layout = build_layout(batch, to_codes(case.labels), patterns, feature_orders=case.feature_orders, **options)

@@ -13,6 +13,7 @@ from segment_cases import from_segments, has_repeat, random_segment_case, to_seg
 
 
 def draw_chain(rng, n_sequences, **options):
+    options["history"] = str(rng.choice(["tokens", "segments"]))
     n_labels, max_order = int(rng.integers(2, 5)), int(rng.integers(0, 5))
     lengths = rng.integers(0, 6 if n_labels < 4 else 5, n_sequences).tolist()
     scale, orders = float(rng.choice([1.0, 5.0])), [(0,), (0, 1)] if max_order and rng.random() < 0.5 else [(0,)]
@@ -90,7 +91,7 @@ def as_segmentations(labelled, batch):
 
 def check_answers(model, batch, mask, possible, patterns):
     """Compare marginals, ends of patterns and the best labellings with enumeration."""
-    n_labels = model.layout.patterns.n_labels
+    n_labels, history = model.layout.patterns.n_labels, getattr(model.layout.patterns, "history", "tokens")
     marginals, ends = model.marginals(batch, mask=mask), model.pattern_marginals(batch, patterns, mask=mask)
     wanted, wanted_ends = np.zeros((batch.n_tokens, n_labels)), np.zeros((batch.n_tokens, len(patterns)))
     best = as_segmentations(model.decode(batch, mask=mask), batch)
@@ -99,7 +100,7 @@ def check_answers(model, batch, mask, possible, patterns):
         for segmentation, score in scores.items():
             for i, (u, v, y) in enumerate(segmentation):
                 wanted[first + u : first + v, y] += math.exp(score - total)
-                ending = so.patterns_ending(segmentation, i)
+                ending = so.patterns_ending(segmentation, i, history)
                 wanted_ends[first + v - 1] += math.exp(score - total) * np.array([z in ending for z in patterns])
         assert scores[decoded] >= max(scores.values()) - 1e-9
     assert close(marginals, wanted)

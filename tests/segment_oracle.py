@@ -1,7 +1,7 @@
 """High-order CRFs and semi-CRFs by enumeration: so slow and plain that it is obviously right.
 
 Nothing here comes from sklearn_hocrf. A segmentation is a tuple of segments ``(u, v, y)``, tokens u .. v - 1 with label
-y, that tile the sequence. A model is six plain things, a sequence is its length and the values of its features:
+y, that tile the sequence. A model is seven plain things, a sequence is its length and the values of its features:
 
     n_labels : int                              labels are 0 .. n_labels - 1
     longest  : (length, ...)                    longest segment of each label; math.inf where there is no limit
@@ -9,6 +9,7 @@ y, that tile the sequence. A model is six plain things, a sequence is its length
     patterns : {pattern: weight}                pattern = tuple of labels of neighbouring segments, the newest last
     features : {(feature, pattern): weight}     counts value-of-feature times, for each segment that ends the pattern
     shortest : (length, ...)                    shortest segment of each label inside a sequence; () for no limits
+    history  : "tokens" or "segments"           of a CRF: whether labels of patterns are those of tokens or of runs
     length   : int                              tokens
     values   : {(feature, u, v): value}         zeros left out; or a function of feature, u and v
 
@@ -16,6 +17,7 @@ A weight of -inf forbids its pattern. A CRF is a semi-CRF whose segments have le
 ``tokenwise`` say so. ``dynamic_program`` answers for sequences too long to enumerate; it is tested against enumeration.
 """
 
+import itertools
 import math
 from typing import Any, NamedTuple
 
@@ -29,6 +31,7 @@ class Model(NamedTuple):
     patterns: dict
     features: dict
     shortest: tuple = ()
+    history: str = "tokens"
 
 
 class Sequence(NamedTuple):
@@ -42,9 +45,9 @@ class Sequence(NamedTuple):
         return self.values(feature, u, v) if callable(self.values) else self.values.get((feature, u, v), 0.0)
 
 
-def chain(n_labels, patterns, features):
+def chain(n_labels, patterns, features, history="tokens"):
     """Return the model of a high-order CRF."""
-    return Model(n_labels, (1,) * n_labels, True, patterns, features)
+    return Model(n_labels, (1,) * n_labels, True, patterns, features, (), history)
 
 
 def tokens(rows):
@@ -92,9 +95,21 @@ def is_allowed(model, length, segmentation):
     )
 
 
-def patterns_ending(segmentation, i):
-    """Return the patterns that end with segment number i: its label, the last two labels, the last three, ..."""
-    labels = tuple(y for _, _, y in segmentation[: i + 1])
+def patterns_ending(segmentation, i, history="tokens"):
+    """Return the patterns that end with segment number i: its label, the last two labels, the last three, ...
+
+    Where the history is that of segments, a single label occurs at each token of a run of it, (y, y) at each token that
+    has the label of the one before it, and all others at the first token of the last of their runs.
+    """
+    return patterns_of(tuple(y for _, _, y in segmentation[: i + 1]), history)
+
+
+def patterns_of(labels, history="tokens"):
+    """Return the patterns that end with the last of some labels."""
+    if history == "segments":
+        if labels[-1:] == labels[-2:-1]:
+            return [(labels[-1], labels[-1]), (labels[-1],)]
+        labels = tuple(y for y, _ in itertools.groupby(labels))
     return [labels[start:] for start in range(len(labels))]
 
 
@@ -118,7 +133,7 @@ def score(model, sequence, segmentation, features=None):
 def active(model, features, sequence, u, v, labels):
     """Return what the patterns add that end with a segment, the last of those with the given labels."""
     terms = []
-    for z in (labels[start:] for start in range(len(labels))):
+    for z in patterns_of(labels, model.history):
         terms.append(model.patterns.get(z, 0.0))
         terms += [weight * sequence.value(f, u, v) for f, weight in features.get(z, ())]
     return terms
@@ -198,12 +213,13 @@ def segment_marginals(distribution):
     return {segment: math.fsum(terms) for segment, terms in terms_of_segment.items()}
 
 
-def pattern_marginals(distribution, length, patterns):
+def pattern_marginals(distribution, length, patterns, history="tokens"):
     """Return P(a segment that ends the pattern ends with token t), as a list over t of lists over ``patterns``."""
 
     def ends(segmentation, pattern, t):
         return any(
-            v == t + 1 and pattern in patterns_ending(segmentation, i) for i, (_, v, _) in enumerate(segmentation)
+            v == t + 1 and pattern in patterns_ending(segmentation, i, history)
+            for i, (_, v, _) in enumerate(segmentation)
         )
 
     return [
@@ -220,7 +236,7 @@ def best_segmentations(model, sequence, tolerance=1e-9):
 
 def counts(model, sequence, segmentation):
     """Return how often each weight is active in a segmentation, as (pattern counts, feature counts)."""
-    ending = [(u, v, patterns_ending(segmentation, i)) for i, (u, v, _) in enumerate(segmentation)]
+    ending = [(u, v, patterns_ending(segmentation, i, model.history)) for i, (u, v, _) in enumerate(segmentation)]
     of_patterns = {z: math.fsum(z in patterns for _, _, patterns in ending) for z in model.patterns}
     of_features = {
         (f, z): math.fsum(sequence.value(f, u, v) for u, v, patterns in ending if z in patterns)
@@ -272,7 +288,8 @@ def dynamic_program(model, sequence):
             for history in forward[u]:
                 weight = total(active(model, features, sequence, u, v, (*history, y)))
                 if weight > -math.inf and (model.repeats or history[-1:] != (y,)):
-                    following = (*history, y)[-memory:]
+                    stays = model.history == "segments" and history[-1:] == (y,)
+                    following = history if stays else (*history, y)[-memory:]
                     edges[u].append((history, following, v, weight))
                     into[v].setdefault(following, []).append(forward[u][history] + weight)
                     best[v][following] = max(best[v].get(following, -math.inf), best[u][history] + weight)

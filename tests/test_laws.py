@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import segment_cases as sc
 import segment_oracle as so
-from cases import cases, chain_case, golden_case, random_case, reschedule, to_chain_model, to_codes
+from cases import cases, chain_case, golden_case, of_history, random_case, reschedule, to_chain_model, to_codes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from internals import (
@@ -61,6 +61,9 @@ CHAIN_KINDS = {
     "forbidden_and_extreme": cases(EXTREME, forbid=True),
     "edge_of_underflow_order_0": cases(EDGE, forbid=True, bias_only=True),
     "edge_of_underflow": cases(EDGE, forbid=True),
+    "segments": cases(MODERATE, history="segments"),
+    "segments_forbidden_and_extreme": cases(EXTREME, forbid=True, history="segments"),
+    "segments_edge_of_underflow": cases(EDGE, forbid=True, bias_only=True, n_sequences=12, history="segments"),
 }
 SEGMENT_KINDS = {
     "moderate": segment_cases(MODERATE),
@@ -173,7 +176,8 @@ def test_every_answer_equals_enumeration(kind, data):
 def check_every_answer(data, cases, to_model):
     case = data.draw(cases.filter(is_possible))
     label = st.integers(0, case.model.n_labels - 1)
-    asked = [*case.model.patterns, *data.draw(st.lists(st.lists(label, min_size=1, max_size=4).map(tuple), max_size=3))]
+    unknown = data.draw(st.lists(st.lists(label, min_size=1, max_size=4).map(tuple), max_size=3))
+    asked = [*case.model.patterns, *of_history(unknown, case.model.history)]
     tags = data.draw(st.lists(st.tuples(label, st.sampled_from(list(CHANNELS.values()))), min_size=1, max_size=4))
     model, batch = to_model(case)
     close(model.log_partition(batch), [so.log_partition(case.model, s) for s in case.sequences])
@@ -196,7 +200,8 @@ def check_marginals(case, model, batch, asked, tags):
     of_patterns = model.pattern_marginals(batch, asked)
     assert of_patterns.shape == (batch.n_tokens, len(asked))
     assert ((of_patterns >= 0) & (of_patterns <= 1)).all()
-    close(of_patterns.tolist(), flat(so.pattern_marginals(p, length, asked) for length, p in distributions))
+    history = case.model.history
+    close(of_patterns.tolist(), flat(so.pattern_marginals(p, length, asked, history) for length, p in distributions))
     if isinstance(model, ChainModel):
         return
     of_tags = model.tag_marginals(batch, tags)
@@ -838,19 +843,22 @@ def test_golden_underflow_beside_other_sequences():
 @pytest.mark.parametrize("feature_orders", [[(0,), (0,)], [(0,), (0, 1), (2,)]], ids=["order_0", "conjoined"])
 @pytest.mark.parametrize("scale", [1.0, 30.0, 1000.0])
 @pytest.mark.parametrize("forbidden", [0.0, 0.2])
-def test_longer_chains_in_blocks(feature_orders, scale, forbidden):
+@pytest.mark.parametrize("history", ["tokens", "segments"])
+def test_longer_chains_in_blocks(feature_orders, scale, forbidden, history):
     """Nineteen sequences of all lengths up to 60: full blocks, the rest of one, and lengths that differ in a block."""
     rng = np.random.default_rng([int(scale), len(feature_orders)])
     lengths = rng.integers(0, 60, 19)
-    check_chain_against_recursion(random_case(rng, 3, lengths, 2, 6, scale, feature_orders, forbidden))
+    check_chain_against_recursion(random_case(rng, 3, lengths, 2, 9, scale, feature_orders, forbidden, history))
 
 
 @pytest.mark.needs_jit
 @pytest.mark.parametrize("scale", [1.0, 1000.0])
 @pytest.mark.parametrize("feature_orders", [[(0,)], [(0,), (1,)]], ids=["order_0", "conjoined"])
-def test_long_chains(feature_orders, scale):
+@pytest.mark.parametrize("history", ["tokens", "segments"])
+def test_long_chains(feature_orders, scale, history):
     rng = np.random.default_rng(int(scale))
-    check_chain_against_recursion(random_case(rng, 2, [3000, 2, 1031], 2, 5, scale, feature_orders))
+    case = random_case(rng, 2, [3000, 2, 1031], 2, 5, scale, feature_orders, history=history)
+    check_chain_against_recursion(case)
 
 
 # ------------------------------------------------------------------------------------------------ what is not possible
