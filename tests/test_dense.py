@@ -343,13 +343,6 @@ def test_broken_arrays(bad, error, message):
         extractor.fit(TOKENS).transform(tokens)
 
 
-def test_templates_that_arrays_do_not_fit():
-    with pytest.raises(ValueError, match="joins a field of arrays"):
-        SequenceFeatureExtractor([(("v", 0), ("w", 0))]).fit(TOKENS)
-    with pytest.raises(ValueError, match="which holds arrays"):
-        SequenceFeatureExtractor([("f", 0)], token_features={"f": ("v", len)}).fit(TOKENS)
-
-
 def test_arrays_beside_other_transformers():
     """Behind dense columns texts are added, and features of segments made: all stay dense."""
     chain = make_pipeline(SequenceFeatureExtractor([("v", 0)], fields=["v", "w"]), SequenceFeatureExtractor([("w", 0)]))
