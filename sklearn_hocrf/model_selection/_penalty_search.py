@@ -19,7 +19,7 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from .._estimator.base import BaseSequenceLabeler
 from .._estimator.callbacks import CallbacksMixin, SearchTasks
-from .._estimator.course import Course
+from .._estimator.fit_steps import FitSteps
 from .._estimator.progress import duration, tell
 from .._persistence import VersionMixin
 from .._settings import check
@@ -352,7 +352,7 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
     def _refuse_no_weights(self, whole: TrainingData) -> None:
         """Raise a ValueError if the final refit has no weights; models of lower orders have fewer weights."""
         order = max(self._orders())
-        if self.refit and not Course(clone(self._final).set_params(max_order=order)).layout(whole).n_weights:
+        if self.refit and not FitSteps(clone(self._final).set_params(max_order=order)).layout(whole).n_weights:
             raise ValueError(
                 f"PenaltySearchCV has no penalties to learn: with max_order={order} the model has no weights, because "
                 f"its X has no features and fit_intercept={self._final.fit_intercept}"
@@ -374,7 +374,7 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
     def _search(self, order, whole, parts: list[Split], start: dict, tasks: SearchTasks) -> list[_Step]:
         """Return the steps for one order; ``start`` contains the penalties of the groups at the previous order."""
         final = clone(self._final).set_params(max_order=order)
-        layout = Course(final).layout(whole)
+        layout = FitSteps(final).layout(whole)
         groups = WeightGroups.of(layout, whole, self.penalty_groups, order)
         log_bounds = tuple(np.log(np.asarray(self.bounds, dtype=np.float64)))
         log_start = np.clip(np.log(groups.start(final.sigma_reg, layout, whole, start)), *log_bounds)

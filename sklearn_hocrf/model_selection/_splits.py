@@ -15,7 +15,7 @@ from sklearn.pipeline import Pipeline
 
 from .._data.batch import SequenceBatch
 from .._data.segments import Segments
-from .._estimator.course import Course
+from .._estimator.fit_steps import FitSteps
 from .._validation import TrainingData, warn_user
 from .._validation._sklearn import safe_indexing
 from ._fold import Fold
@@ -65,7 +65,7 @@ def training_data(estimator: Any, X: Any, y: Any, weight: np.ndarray | None) -> 
     if isinstance(estimator, Pipeline):
         final = estimator.steps[-1][1]
         X = clone(estimator[:-1]).fit_transform(X, y) if len(estimator.steps) > 1 else X
-    return _read(Course(final), X, y, weight)
+    return _read(FitSteps(final), X, y, weight)
 
 
 def make_fold(estimator: Any, split: Split, targets: Any, groups: WeightGroups) -> Fold:
@@ -86,31 +86,30 @@ def make_fold(estimator: Any, split: Split, targets: Any, groups: WeightGroups) 
 
 
 def _make_fold(estimator, split, targets, groups) -> Fold:
-    course = Course(estimator)
-    data = _read(course, split.X, split.y, split.weight, targets)
-    layout = course.layout(data)
-    training = course.problem(layout, data)
+    steps = FitSteps(estimator)
+    data = _read(steps, split.X, split.y, split.weight, targets)
+    layout = steps.layout(data)
+    training = steps.pose(layout, data)
     # the held-out part is read as by a fitted estimator; its weights do not matter
-    more = {"borders": data.rules.borders, "part_names": data.parts.names}
-    fitted = course.end(layout, np.zeros(layout.n_weights), data.targets, data.features, **more)
+    fitted = steps.end(data, layout, np.zeros(layout.n_weights))
     batch, form = fitted.read(split.X_test)
     truth = fitted.read_truth(split.y_test, batch, form)
     mask = fitted.mask(batch, form)
-    training, held_out = course.prune(training, training.on(batch, truth, split.weight_test, mask))
+    training, held_out = steps.prune(training, training.on(batch, truth, split.weight_test, mask))
     is_pruned = held_out.candidates is not None  # and the candidates meet the constraints
     weight = np.repeat(held_out.sequence_weight, batch.lengths)
 
     def accuracy(w):
         given = {"plan": held_out.plan} if is_pruned else {"mask": mask}
         decoded = held_out.model(w).decode(batch, fitted.n_jobs, **given)
-        return float(np.average(fitted.are_right(decoded, truth), weights=weight))
+        return float(np.average(fitted.targets.are_right(decoded, truth), weights=weight))
 
     of_weights = groups.of_weights(layout, data)
     return Fold(training, held_out, of_weights, len(groups.keys), accuracy, estimator.max_iter)
 
 
-def _read(course, X, y, weight, fixed=None) -> TrainingData:
-    data = course.read(X, y, weight, fixed)
+def _read(steps, X, y, weight, fixed=None) -> TrainingData:
+    data = steps.read(X, y, weight, fixed)
     if data.runs is not None:
         raise ValueError(
             "y has holes, which make the likelihood non-convex, but the gradient of the score requires the minimum: "
