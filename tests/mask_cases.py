@@ -92,9 +92,9 @@ def as_segmentations(labelled, batch):
 def check_answers(model, batch, mask, possible, patterns):
     """Compare marginals, ends of patterns and the best labellings with enumeration."""
     n_labels, history = model.layout.patterns.n_labels, getattr(model.layout.patterns, "history", "tokens")
-    marginals, ends = model.marginals(batch, mask=mask), model.pattern_marginals(batch, patterns, mask=mask)
+    marginals, ends = model.given(batch, mask).marginals(), model.given(batch, mask).pattern_marginals(patterns)
     wanted, wanted_ends = np.zeros((batch.n_tokens, n_labels)), np.zeros((batch.n_tokens, len(patterns)))
-    best = as_segmentations(model.decode(batch, mask=mask), batch)
+    best = as_segmentations(model.given(batch, mask).decode(), batch)
     for first, scores, decoded in zip(batch.offsets.tolist(), possible, best, strict=False):
         total = so.log_sum_exp(scores.values())
         for segmentation, score in scores.items():

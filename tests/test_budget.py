@@ -10,9 +10,9 @@ BUDGET = {
     "parameters of HighOrderCRF": 19,
     "parameters of HighOrderSemiCRF": 20,
     "reasons why two features refuse each other": 10,
-    "code lines of the package": 25_970,
-    "files of the package": 181,
-    "code lines of tests and benchmarks": 29_900,
+    "code lines of the package": 25_910,
+    "files of the package": 182,
+    "code lines of tests and benchmarks": 30_200,
 }
 
 

@@ -94,7 +94,7 @@ both_families = pytest.mark.parametrize("questions", [chain_questions, segment_q
 def test_answers(questions, seed):
     asked = questions(seed)
     model, batch, mask = asked.model, asked.batch, asked.mask
-    log_z = model.log_partition(batch, plan=model.plan(batch, mask))
+    log_z = model.given(batch, mask).log_z()
     total = np.array([so.log_sum_exp(scores.values()) for scores in asked.possible])
     assert (abs(log_z - total) <= 1e-13 * np.maximum(1.0, abs(total))).all()
     check_answers(model, batch, mask, asked.possible, [(0,), (1, 0), (0, 1, 0), *model.layout.forbidden])
@@ -108,7 +108,7 @@ def test_derivatives(questions, seed):
     problem, w = asked.problem(), asked.model.weights
     objective = NegativeLogLikelihood().bind(problem)
     value, gradient = objective.value_gradient(w)
-    truth = asked.model.log_score(asked.batch, asked.truth)
+    truth = asked.model.given(asked.batch).log_score(asked.truth)
     wanted = sum(so.log_sum_exp(scores.values()) for scores in asked.possible) - truth.sum()
     assert abs(value - wanted) <= 1e-11 * max(1.0, abs(wanted))
     direction = np.random.default_rng(seed).normal(size=len(w))
@@ -151,7 +151,7 @@ def test_scaled_passes_take_constraints(questions, monkeypatch):
     monkeypatch.setattr(MarginalPass, "forward", forward)
     for seed in range(10):
         asked = questions(seed)
-        asked.model.marginals(asked.batch, mask=asked.mask)
+        asked.model.given(asked.batch, asked.mask).marginals()
         n_sequences += int((asked.batch.lengths > 0).sum())
     assert n_sequences > 20
     assert not redone

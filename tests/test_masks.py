@@ -15,8 +15,8 @@ SEEDS = range(12)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_answers_are_those_of_enumeration(questions, seed):
     model, batch, mask, possible = questions(seed)
-    plan = model.plan(batch).masked(mask, may_be_impossible=True)
-    for got, scores in zip(model.log_partition(batch, plan=plan), possible, strict=True):
+    plan = model.given(batch).plan.masked(mask, may_be_impossible=True)
+    for got, scores in zip(model.on(plan).log_z(), possible, strict=True):
         wanted = so.log_sum_exp(scores.values())
         assert got == wanted or abs(got - wanted) <= 1e-13 * max(1.0, abs(wanted))
     check_answers(*feasible(model, batch, mask, possible), [(0,), (1, 0), (0, 0), (0, 1, 0)])
@@ -25,7 +25,7 @@ def test_answers_are_those_of_enumeration(questions, seed):
 @pytest.mark.parametrize("seed", SEEDS)
 def test_segments(seed):
     model, batch, mask, possible = feasible(*segment_questions(seed))
-    table, probability = model.segment_marginals(batch, 0.0, mask=mask)
+    table, probability = model.given(batch, mask).segment_marginals(0.0)
     wanted = {}
     for first, scores in zip(batch.offsets.tolist(), possible, strict=False):
         total = so.log_sum_exp(scores.values())
@@ -52,7 +52,7 @@ def test_scaled_passes_take_masks(questions, monkeypatch):
     n_sequences = 0
     for seed in range(10):
         model, batch, mask, _ = feasible(*questions(seed))
-        model.marginals(batch, mask=mask)
+        model.given(batch, mask).marginals()
         n_sequences += len(batch)
     assert n_sequences > 20
     assert not redone
@@ -61,15 +61,16 @@ def test_scaled_passes_take_masks(questions, monkeypatch):
 @both_families
 def test_threads_do_not_change_bits(questions):
     model, batch, mask, _ = feasible(*questions(3))
-    assert np.array_equal(model.marginals(batch, mask=mask), model.marginals(batch, n_jobs=2, mask=mask))
+    assert np.array_equal(model.given(batch, mask).marginals(), model.given(batch, mask, n_jobs=2).marginals())
 
 
 def test_impossible_sequences_are_named():
     model, batch, mask, possible = next(q for q in map(chain_questions, range(400)) if not all(q[3]))
     first = next(s for s, scores in enumerate(possible) if not scores)
-    for ask in model.marginals, model.decode:
+    posterior = model.given(batch, mask)
+    for ask in posterior.marginals, posterior.decode:
         with pytest.raises(ValueError, match=f"sequence {first}: the model forbids every labelling"):
-            ask(batch, mask=mask)
+            ask()
 
 
 def test_conjunction():
