@@ -78,7 +78,7 @@ def read_part(local: BaseSequenceLabeler, X: Any, y: Any, sample_weight: Any = N
     steps = FitSteps(local)
     if steps.has_holes(y, sequences):
         raise ValueError(_HOLES)
-    return ReadPart(sequences, y, steps.label_set(y, sequences))
+    return ReadPart(sequences, y, steps.targets.label_set(local, y, sequences))
 
 
 class Description(NamedTuple):
