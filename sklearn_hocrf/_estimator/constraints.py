@@ -12,7 +12,7 @@ from .._data.checks import short
 from .._data.labels import label_codes
 from .._data.schemes import E, I, legal_tags, split_tag
 from .._structure.patterns import SEGMENTS, PatternTable, contain_any, given_patterns
-from .._structure.weighted_arcs import compile_patterns, label_arcs
+from .._structure.weighted_arcs import arcs_of_labels, compile_patterns
 from .patterns import refuse_equal_neighbours
 from .tags import read_tags
 
@@ -208,12 +208,12 @@ def without_forbidden_patterns(
         codes = patterns.tuples()[int(np.argmax(never))]
         pattern = tuple(labels.tolist()[code] for code in codes)
         raise ValueError(
-            f"patterns: {short(pattern)} can never occur, because constraints={_text(constraints)} forbids it"
+            f"patterns: {short(pattern)} can never occur, because constraints={_rule_text(constraints)} forbids it"
         )
     return patterns.subset(~never)
 
 
-def _text(constraints: Any) -> str:
+def _rule_text(constraints: Any) -> str:
     return f'"{constraints}"' if isinstance(constraints, str) else " ".join(short(constraints).split())
 
 
@@ -254,7 +254,7 @@ def refuse_breaches(rules: Rules, constraints: Any, labels: np.ndarray, runs: La
         what = f"{last} after {short(names[0], 40)}" if len(names) == 2 else f"the run of labels {short(tuple(names))}"
     raise ValueError(
         f"sequence {runs.number[sequence]}, position {runs.position[token]}: {what} is forbidden by "
-        f"constraints={_text(constraints)}{_reading(constraints, names[-1], where)}"
+        f"constraints={_rule_text(constraints)}{_reading(constraints, names[-1], where)}"
     )
 
 
@@ -282,7 +282,7 @@ def _forbidden_run(rules: Rules, n_labels: int, runs: LabelRuns, history: str) -
     automaton, is_forbidden = compiled.automaton, np.zeros(compiled.automaton.n_arcs, dtype=bool)
     is_forbidden[compiled.forbidden_arcs] = True
     codes = np.where(runs.codes < 0, n_labels, runs.codes)  # unknown labels get a code that no rule forbids
-    arcs = label_arcs(automaton, runs.offsets, codes)
+    arcs = arcs_of_labels(automaton, runs.offsets, codes)
     ends = np.flatnonzero(is_forbidden[arcs])
     if not len(ends):
         return []
