@@ -146,7 +146,7 @@ class SGD(Solver):
     at the end, which bounds the distance from the optimum. If training stops with a bound of more than 5 %, up to a
     hundred iterations of L-BFGS estimate the distance. They do not change the weights.
 
-    Steps that do not adapt are compiled as a whole if labels have no holes and all weights of features have one
+    Steps that do not adapt are compiled as a whole if no labels are missing and all weights of features have one
     penalty; all others are taken one by one.
 
     References
