@@ -106,7 +106,7 @@ def is_missing(value) -> bool:
     >>> from sklearn_hocrf._data.checks import is_missing
     >>> [
     ...     is_missing(value)
-    ...     for value in (None, float("nan"), np.datetime64("NaT"), "nan", 0)
+    ...     for value in (None, float("nan"), np.datetime64("NaT", "s"), "nan", 0)
     ... ]
     [True, True, True, False, False]
     """
