@@ -571,7 +571,7 @@ class _Values(dict):
             number = self.get_number(self.name, -1) if value else -1
             if value != 1 and number >= 0:
                 return number, float(value)
-        if len(self) == MOST_VALUES:
+        if len(self) >= MOST_VALUES:  # other threads may have added to it
             self.clear()
         self[value] = number
         return number

@@ -428,11 +428,11 @@ def test_steps_on_segments_that_scaled_passes_cannot_do_are_done_singly():
     assert_whole_epochs_are_their_steps(objective, some, 0.5, 4, n_done=lambda steps: any(n < of for n, of in steps))
 
 
-@pytest.mark.parametrize("kind", ["holes", "groups of pairs", "long"])
+@pytest.mark.parametrize("kind", ["missing labels", "groups of pairs", "long"])
 def test_what_is_done_step_by_step(kind):
     objective, w = some_objective("chain", schedule=Schedule(cut_size=2000) if kind == "long" else None)
     precision = np.where(np.arange(len(w)) % 2, 1.0, 2.0) if kind == "groups of pairs" else np.ones(len(w))
-    if kind == "holes":
+    if kind == "missing labels":
         problem = objective.problem
         known = Mask.free(problem.batch.n_tokens, 6)
         truth = problem.truth.copy()

@@ -149,7 +149,7 @@ class SGD(Solver):
     If each step is on all sequences, as there are at most ``batch_size``, and the function ends higher than it was,
     training goes on from its lowest value with half the step size; not with ``validation_fraction`` or ``adaptive``.
 
-    Steps that do not adapt are compiled as a whole if labels have no holes and all weights of features have one
+    Steps that do not adapt are compiled as a whole if no labels are missing and all weights of features have one
     penalty; all others are taken one by one.
 
     References
