@@ -74,6 +74,10 @@ class Course:
         """Return the layout of the weights."""
         return self.estimator._build_layout(data)
 
+    def last_weights(self, layout: Any, data: TrainingData) -> np.ndarray:
+        """Return the weights of the fitted estimator under another layout; 0 where it has none."""
+        return self.estimator._last_weights(layout, data)
+
     def problem(self, layout: Any, data: TrainingData) -> Problem:
         """Return the data under a layout."""
         return self.estimator._pose_problem(layout, data)

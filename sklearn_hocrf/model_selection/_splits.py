@@ -16,6 +16,8 @@ from sklearn.pipeline import Pipeline
 from .._data.batch import SequenceBatch
 from .._data.segments import Segments
 from .._estimator.course import Course
+from .._estimator.fitted_model import FittedModel
+from .._estimator.fitting import Prior
 from .._validation import TrainingData, warn_user
 from .._validation._sklearn import safe_indexing
 from ._fold import Fold
@@ -68,7 +70,27 @@ def training_data(estimator: Any, X: Any, y: Any, weight: np.ndarray | None) -> 
     return _read(Course(final), X, y, weight)
 
 
-def make_fold(estimator: Any, split: Split, targets: Any, groups: WeightGroups) -> Fold:
+class _Origin(NamedTuple):
+    """What a fold was made from, for the fold of the same split at another order."""
+
+    course: Course
+    layout: Any
+    data: TrainingData
+    read: tuple  # the held-out batch, and its form
+
+    def end(self, weights: np.ndarray) -> FittedModel:
+        """Return the model with some weights."""
+        data = self.data
+        more = {"borders": data.rules.borders, "part_names": data.parts.names}
+        return self.course.end(self.layout, weights, data.targets, data.features, **more)
+
+    def last_weights(self, weights: np.ndarray, layout: Any, data: TrainingData) -> np.ndarray:
+        """Return weights under the layout of another order."""
+        self.end(weights)
+        return self.course.last_weights(layout, data)
+
+
+def make_fold(estimator: Any, split: Split, targets: Any, groups: WeightGroups, earlier: Fold | None = None) -> Fold:
     """Return the fold of a model.
 
     Parameters
@@ -79,21 +101,23 @@ def make_fold(estimator: Any, split: Split, targets: Any, groups: WeightGroups) 
     targets : TokenTargets or SegmentTargets
         The targets of all data: their labels, and maximum lengths of segments, also apply to the fold.
     groups : WeightGroups
+    earlier : Fold or None
+        The fold of the split at another order, whose data are not read again, and from whose weights training starts.
     """
     with warnings.catch_warnings():  # the same warnings were given for all data
         warnings.simplefilter("ignore", UserWarning)
-        return _make_fold(clone(estimator), split, targets, groups)
+        return _make_fold(clone(estimator), split, targets, groups, earlier)
 
 
-def _make_fold(estimator, split, targets, groups) -> Fold:
+def _make_fold(estimator, split, targets, groups, earlier) -> Fold:
     course = Course(estimator)
-    data = _read(course, split.X, split.y, split.weight, targets)
+    data = earlier.origin.data if earlier else _read(course, split.X, split.y, split.weight, targets)
     layout = course.layout(data)
     training = course.problem(layout, data)
     # the held-out part is read as by a fitted estimator; its weights do not matter
-    more = {"borders": data.rules.borders, "part_names": data.parts.names}
-    fitted = course.end(layout, np.zeros(layout.n_weights), data.targets, data.features, **more)
-    batch, form = fitted.read(split.X_test)
+    origin = _Origin(course, layout, data, ())
+    fitted = origin.end(np.zeros(layout.n_weights))
+    batch, form = earlier.origin.read if earlier else fitted.read(split.X_test)
     truth = fitted.read_truth(split.y_test, batch, form)
     mask = fitted.mask(batch, form)
     training, held_out = course.prune(training, training.on(batch, truth, split.weight_test, mask))
@@ -105,8 +129,18 @@ def _make_fold(estimator, split, targets, groups) -> Fold:
         decoded = held_out.model(w).decode(batch, fitted.n_jobs, **given)
         return float(np.average(fitted.are_right(decoded, truth), weights=weight))
 
-    of_weights = groups.of_weights(layout, data)
-    return Fold(training, held_out, of_weights, len(groups.keys), accuracy, estimator.max_iter)
+    prior = Prior(1.0, estimator.l1_reg).penalty(layout, data.features.names, data.targets.labels)
+    return Fold(
+        training,
+        held_out,
+        groups.of_weights(layout, data),
+        len(groups.keys),
+        accuracy,
+        estimator.max_iter,
+        prior.strengths(layout.n_weights),
+        earlier and earlier.origin.last_weights(earlier.weights, layout, data),
+        origin._replace(read=(batch, form)),
+    )
 
 
 def _read(course, X, y, weight, fixed=None) -> TrainingData:
