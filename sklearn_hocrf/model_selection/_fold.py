@@ -42,6 +42,7 @@ MOST_PRODUCTS = 60  # of the Hessian with vectors, for one linear system; the ne
 MOST_CORRECTION = 0.02
 FINER, MOST_TRAININGS = 0.3, 6
 USEFUL = 0.99
+NORM = 30.0  # a gradient of a thirtieth of the tolerance, relative to the weights, is small enough, too
 
 
 class FoldStep(NamedTuple):
@@ -211,17 +212,22 @@ def _operator(size, times):
     return LinearOperator((size, size), matvec=times, dtype=np.float64)
 
 
-class _ByNorm:
-    """A solver that stops by the norm of the (sub)gradient only: the fold estimates the error of the score itself."""
+class _ByDistance:
+    """A solver that stops by the distance from the minimum, or where penalties are too weak to bound it, by the norm.
+
+    The second order of the score is of the size of this distance, and the fold corrects for the first order.
+    """
 
     def _reached(self, objective, penalty, point) -> float:
-        return float(np.linalg.norm(point.steepest) / max(1.0, float(np.linalg.norm(point.w))))
+        gap = np.sqrt(penalty.gap(point.steepest) / max(abs(point.value), np.finfo(float).tiny))
+        norm = np.linalg.norm(point.steepest) / max(1.0, float(np.linalg.norm(point.w)))
+        return min(float(gap), NORM * float(norm))
 
 
-class _Smooth(_ByNorm, LBFGS): ...
+class _Smooth(_ByDistance, LBFGS): ...
 
 
-class _Sparse(_ByNorm, OWLQN): ...
+class _Sparse(_ByDistance, OWLQN): ...
 
 
 class _PrunedLikelihood:

@@ -36,14 +36,14 @@ from ._splits import Split, make_fold, split_data, training_data, warn_of_folds
 __all__ = ["PenaltySearchCV"]
 
 N_FOLDS = 5
-LOOSEST = 1e-2  # tolerance of training in the first step
-SHRINKING = 0.7  # factor of the tolerance from step to step, down to ``tol``
+LOOSEST = 0.1  # tolerance of training in the first step
+SHRINKING = 0.7  # factor of the tolerance from step to step, down to the root of ``tol``
 LEAST_GAIN = 0.5  # of a step, relative to ``tol`` times the score
 PATH = 1.0, 0.1, 0.01, 0.001, 0.0  # of l1, in units of a useful one
 LOOSE = 0.3  # residual along the path, which needs no gradients
 WIDEST_L1 = np.log(1e6)  # of the search from where it starts
 UTMOST_BOUNDS = 1e-100, 1e100  # of sigma: its square must be finite and positive
-PRECISE = 0.3  # tolerance of training for the best step, in units of ``tol``
+PRECISE = 0.5  # tolerance of training for the best step, in units of the root of ``tol``
 
 
 class _Step(NamedTuple):
@@ -385,7 +385,7 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
     def _orders(self) -> list[int]:
         return [self._final.max_order] if self.orders is None else [int(order) for order in self.orders]
 
-    def _search(self, order, whole, parts: list[Split], earlier, start, tasks) -> _OrderSearch:
+    def _search(self, order, whole, parts, earlier, start, tasks) -> _OrderSearch:
         """Return the ended search for an order; ``earlier`` and ``start`` are folds and best step of the order before."""
         final = clone(self._final).set_params(max_order=order)
         layout = Course(final).layout(whole)
@@ -483,7 +483,7 @@ class _OrderSearch:
     def evaluate_precisely(self, step: _Step) -> _Step:
         """Return a step at the same penalties, whose score is accurate to the tolerance of the search."""
         tol, before = self._search.tol, [fold.score for fold in step.folds]
-        return self._evaluate(self._point(step), before, tol=PRECISE * tol, error=tol)[0]
+        return self._evaluate(self._point(step), before, tol=PRECISE * tol**0.5, error=tol)[0]
 
     def _point(self, step):
         kinds = [(step.sigma, 1.0), (step.l1, 0.0)][: 2 if step.l1 else 1]
@@ -492,7 +492,7 @@ class _OrderSearch:
 
     def _take(self, point, tol, **options):
         """Evaluate a point as the next step, and return its gradient, or end the search."""
-        step, gradient = self._evaluate(point, tol=max(self._search.tol, tol), **options)
+        step, gradient = self._evaluate(point, tol=max(self._search.tol**0.5, tol), **options)
         self.steps.append(step)
         if self._search.verbose:
             self._write(time.perf_counter() - self._begun)
