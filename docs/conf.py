@@ -5,7 +5,10 @@ With the environment variable DOCS_OFFLINE set, links to the pages of other libr
 """
 
 import base64
+import importlib
+import inspect
 import json
+import operator
 import os
 import re
 import shutil
@@ -23,6 +26,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.intersphinx",
+    "sphinx.ext.linkcode",
     "sphinx.ext.mathjax",
     "sphinx-mathjax-offline",
     "numpydoc",
@@ -47,13 +51,20 @@ intersphinx_mapping = {} if offline else {name: (url, None) for name, url in lib
 nitpick_ignore_regex = [("py:.*", rf"re|({'|'.join(libraries)})\..*")]  # names of other libraries come and go
 
 html_theme, html_title = "pydata_sphinx_theme", f"sklearn_hocrf {release}"
+REPOSITORY = "https://github.com/sklearn-hocrf/sklearn-hocrf"
+html_baseurl, html_favicon = "https://sklearn-hocrf.github.io/sklearn-hocrf/", "_static/favicon.svg"
+html_context = {"github_user": "sklearn-hocrf", "github_repo": "sklearn-hocrf", "github_version": "main"}
+html_context["doc_path"] = "docs"
 html_theme_options = {
     "navigation_with_keys": False,
     "show_prev_next": True,
-    "secondary_sidebar_items": ["page-toc"],
+    "secondary_sidebar_items": ["page-toc", "edit-this-page"],
+    "use_edit_page_button": True,
+    "icon_links": [{"name": "GitHub", "url": REPOSITORY, "icon": "fa-brands fa-github"}],
     "footer_start": ["copyright"],
     "footer_end": [],
 }
+html_sidebars: dict[str, list] = {page: [] for page in ("start", "demo", "404")}  # pages without neighbours
 html_copy_source, html_show_sourcelink = False, False
 autodoc_typehints, autodoc_member_order = "none", "bysource"
 toc_object_entries_show_parents = "hide"
@@ -103,6 +114,31 @@ def adapt_docstring(app, what, name, obj, options, lines):
             lines[number] = re.sub(r"docs/([\w/]+)\.md", r":doc:`/\1`", line)
 
 
+def source_link(domain, info):
+    """Return where the source of a public name is, for the links [source]."""
+    module = importlib.import_module(info["module"])
+    try:
+        found = inspect.unwrap(operator.attrgetter(info["fullname"])(module))
+        path, (lines, first) = Path(inspect.getfile(found)), inspect.getsourcelines(found)
+    except (AttributeError, TypeError, OSError):
+        return None
+    if HERE.parent not in path.parents:
+        return None
+    place = path.relative_to(HERE.parent).as_posix()
+    return f"{REPOSITORY}/blob/main/{place}#L{first}-L{first + len(lines) - 1}"
+
+
+linkcode_resolve = source_link
+
+
+def write_sitemap(app, error):
+    """List all pages for search engines."""
+    if error is None and app.builder.format == "html":
+        pages = "".join(f"<url><loc>{html_baseurl}{page}.html</loc></url>" for page in sorted(app.env.found_docs))
+        head = '<?xml version="1.0" encoding="UTF-8"?><urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">'
+        Path(app.outdir, "sitemap.xml").write_text(f"{head}{pages}</urlset>", encoding="utf-8")
+
+
 def keep_tags(app, doctree):
     r"""Leave equations of several lines as they are: Sphinx would put them into a split, which allows no ``\tag``."""
     for node in doctree.findall(math_block):
@@ -117,3 +153,4 @@ def setup(app):
     app.connect("source-read", link_notebooks)
     app.connect("autodoc-skip-member", skip_inherited)
     app.connect("autodoc-process-docstring", adapt_docstring, priority=600)  # after numpydoc
+    app.connect("build-finished", write_sitemap)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from importlib.util import find_spec
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -15,19 +15,13 @@ from ._data.texts import pack_texts
 from ._estimator.fitted_model import FittedModel
 from ._files import claimed, output_file, replace
 from ._structure.weighted_arcs import weighted_arcs
-from ._validation._delegation import steps_inside
-from .feature_extraction import SequenceFeatureExtractor
-from .feature_extraction._extractor import fitted_templates
-from .feature_extraction._plan import are_strings
-from .feature_extraction._string_templates import StringTemplates
-from .feature_extraction._token_functions import Phrases
+from ._validation._delegation import TaggerFeatures, steps_inside
 from .tagger import (
     ALIGNMENT,
     ARRAYS,
     MAGIC,
     MAX_CELLS,
     MAX_HEADER,
-    MAX_KEY,
     MAX_NUMBER,
     MAX_PACKED,
     MAX_RATIO,
@@ -39,8 +33,6 @@ from .tagger import (
 
 __all__ = ["export"]
 
-LARGEST_PREFIX = 1 << 52  # keys of the first columns of a template, before these are joined to one
-
 
 def export(
     model: Any, path: str | os.PathLike, dtype: str = "float32", compress: bool | None = None, X: Any = None
@@ -51,18 +43,18 @@ def export(
     fitted = FittedModel.inside(model)
     *transformers, _ = steps_inside(model)
     target = output_file(path)
-    content = _content(fitted, transformers, dtype, compress)
+    content, functions = _content(fitted, transformers, dtype, compress)
     with claimed(target) as new:
         try:
             new.write_bytes(content)
             replace(new, target)
         finally:
             new.unlink(missing_ok=True)
-    return Exported(len(content)) if X is None else _compare(model, X, len(content), content, transformers)
+    return Exported(len(content)) if X is None else _compare(model, X, content, functions)
 
 
-def _content(fitted, transformers, dtype, compress) -> bytes:
-    """Return the bytes of a file."""
+def _content(fitted, transformers, dtype, compress) -> tuple[bytes, dict]:
+    """Return the bytes of a file, and the functions of the user that its reader needs."""
     _refuse_kinds(fitted)
     columns, weights = _columns(fitted)
     labels = fitted.labels.tolist()
@@ -73,15 +65,21 @@ def _content(fitted, transformers, dtype, compress) -> bytes:
     arrays = _automaton(fitted, columns)
     borders = fitted.record.borders
     arrays["borders"] = np.ones((2, len(labels)), np.uint8) if borders is None else borders.astype(np.uint8)
+    features = _features(fitted, transformers, np.diff(weights.indptr) > 0)
+    always = [place for place, _ in features.always]
     arrays["always"] = np.zeros((3, weights.shape[1]))
-    features = _features(fitted, transformers, weights, arrays)
+    arrays["always"][always] = weights[[attribute for _, attribute in features.always]].toarray()
+    chosen = weights[features.attributes]
+    arrays.update(n_weights=np.diff(chosen.indptr), column=chosen.indices, weight=chosen.data)
+    arrays.update(key=features.key, joined=features.joined)
+    arrays["text"], arrays["n_text"] = pack_texts(features.texts)
     header = {
         "labels": labels,
         "scheme": _scheme(fitted),
         "n_columns": weights.shape[1],
-        "features": features,
+        "features": features.entry,
     }
-    return _pack(header, arrays, dtype, compress)
+    return _pack(header, arrays, dtype, compress), features.functions
 
 
 def _pack(header, arrays, dtype, compress) -> bytes:
@@ -211,219 +209,28 @@ def _automaton(fitted, column_of_pattern) -> dict:
 # --- the features -----------------------------------------------------------------------------------------------------
 
 
-def _features(fitted, transformers, weights, arrays) -> dict:
-    """Return the description of features, and add their arrays."""
-    arrays.update(key=np.empty(0, np.uint8), joined=np.empty(0, np.uint8))
+def _features(fitted, transformers, kept) -> TaggerFeatures:
+    """Return what the transformer, or the model itself, says of the attributes; ``kept``: whether they have weights."""
     space = fitted.record.features
     if not transformers and space.vocabulary is not None:
-        return _names(list(space.vocabulary), weights, arrays)
+        return TaggerFeatures.of_names(list(space.vocabulary), kept)
     if len(transformers) > 1:
         names = ", ".join(type(transformer).__name__ for transformer in transformers)
         raise ValueError(f"a tagger has one transformer before the model at most, not {names}")
-    if not transformers or not isinstance(transformers[0], SequenceFeatureExtractor):
+    if not transformers or not hasattr(transformers[0], "__tagger_features__"):
         what = type(transformers[0]).__name__ if transformers else "numbers, or a SequenceBatch"
         raise ValueError(f"a tagger reads tokens, feature dicts and lists of names, but the model gets {what}")
-    (extractor,) = transformers
-    if space.n_features != getattr(extractor, "n_features_out_", None):
-        raise ValueError(f"the model was not fitted on the features of {type(extractor).__name__}")
-    if fitted_templates(extractor).has_earlier:
-        raise ValueError("the extractor adds to features of a SequenceBatch, which a tagger cannot read")
-    is_string = are_strings(extractor.templates)
-    if not is_string and extractor.templates != "attributes":
-        return _Templates(extractor).features(weights, arrays)
-    found = _names(extractor.get_feature_names_out().tolist(), weights, arrays)
-    return _strings(extractor) if is_string else found
-
-
-def _names(names, weights, arrays) -> dict:
-    kept = np.flatnonzero(np.diff(weights.indptr))
-    _add_weights(weights[kept], arrays)
-    _add_texts([names[i] for i in kept.tolist()], arrays)
-    return {"kind": "names"}
-
-
-def _strings(extractor) -> dict:
-    """Return the templates of CRF++ or Wapiti as a tagger describes them."""
-    compiled, templates = StringTemplates(extractor.templates, extractor.padding), []
-    for line in compiled.making:
-        parts: list = [line.texts[0]]
-        for place, text in zip(line.places, line.texts[1:], strict=True):
-            parts += [list(place), text]
-        templates.append(parts)
-    fields = list(map(_name, extractor.fields_[: compiled.n_columns]))
-    named = {} if fields == list(range(len(fields))) else {"fields": fields}
-    return {"kind": "strings", "templates": templates, "outside": compiled.style, **named}
-
-
-def _add_weights(weights, arrays):
-    arrays.update(n_weights=np.diff(weights.indptr), column=weights.indices, weight=weights.data)
-
-
-def _add_texts(texts, arrays):
-    arrays["text"], arrays["n_text"] = pack_texts(texts)
-
-
-class _Joined(NamedTuple):
-    """Columns that stand for the first columns of templates, where there would be too many keys."""
-
-    entries: list  # of the header
-    keys: list  # of ndarray
-
-
-class _Templates:
-    """A fitted extractor as a tagger describes it."""
-
-    def __init__(self, extractor):
-        self.extractor, self.fitted = extractor, fitted_templates(extractor)
-        functions = extractor.token_features_.items()
-        self.phrases = {name: (field, own) for name, (field, own) in functions if isinstance(own, Phrases)}
-        self.place = {name: i for i, name in enumerate([*extractor.fields_, *self.phrases])}
-        if extractor.n_features is not None:
-            raise ValueError("a tagger finds attributes by their values, so hashing (n_features) is not for it")
-        if self.fitted.array_fields:
-            raise ValueError(f"a tagger has no fields of arrays, such as {self.fitted.array_fields[0]!r:.60}")
-        self.tables = self.fitted.vocabularies.tables
-        self.names = list(self.tables)
-        self.number = {name: i for i, name in enumerate(self.names)}
-        self.joined, self.texts = _Joined([], []), []
-
-    def features(self, weights, arrays) -> dict:
-        """Return the description of features, and add their arrays."""
-        kept = np.diff(weights.indptr) > 0
-        chosen = self._chosen(weights, kept, arrays)
-        codes = [own.codes(rows) for own, rows in zip(self.fitted.vocabularies.all, chosen, strict=True)]
-        columns, numbers = self._columns(codes)
-        radices = [4 if column["numeric"] else column["values"] + 3 for column in columns]
-        templates, keys, first = [], [np.empty(0, np.int64)], 0
-        for own, of_parts in zip(self.fitted.vocabularies.all, codes, strict=True):
-            parts = [[self.number[field], offset] for field, offset in own.template]
-            new = [numbers[column][code] for (column, _), code in zip(parts, of_parts, strict=True)]
-            parts, new = self._join(parts, new, radices)
-            templates.append(parts)
-            key, size = _keys(parts, new, radices)
-            keys.append(first + key)
-            first += size
-        if first >= MAX_KEY:
-            raise ValueError("the templates have too many columns with too many values for a tagger")
-        key = np.concatenate(keys)
-        order = np.argsort(key)
-        arrays["key"] = np.diff(key[order], prepend=0)
-        rows = np.flatnonzero(kept[: sum(map(len, self.fitted.vocabularies.all))])
-        _add_weights(weights[rows[order]], arrays)
-        phrases = self._phrases()
-        _add_texts(self.texts, arrays)
-        arrays["joined"] = np.concatenate([np.empty(0, np.int64), *self.joined.keys])
-        entries = {"columns": columns, "joined": self.joined.entries, "templates": templates}
-        flags = {"by_position": self.fitted.by_position, "marks": self.extractor.padding == "mark"}
-        return {"kind": "templates", "fields": self._fields(), **flags, **entries, **phrases}
-
-    def _phrases(self) -> dict:
-        """Return the entry of phrases, whose texts are added."""
-        entries = []
-        for name, (field, own) in self.phrases.items():
-            if any("\0" in word for words in own.words for word in words):
-                raise ValueError(f"a tagger has no phrases with the character 0, as in the list {name!r:.60}")
-            self.texts += ["\0".join(words) for words in own.words]
-            of_user = callable(own.normalize)
-            normalize = _called(own.normalize) if of_user else own.normalize
-            lists = [[_name(name), len(own.words)]]
-            entries.append({"field": self.place[field], "normalize": normalize, "own": of_user, "lists": lists})
-        return {"phrases": entries} if entries else {}
-
-    def _chosen(self, weights, kept, arrays) -> list:
-        """Return which attributes of each template have weights; add those of the others to the arrays."""
-        chosen, start = [], 0
-        for own in self.fitted.vocabularies.all:
-            chosen.append(np.flatnonzero(kept[start : start + len(own)]))
-            start += len(own)
-        place = {"bias": 0, "__BOS__": 1, "__EOS__": 2}
-        for row, name in enumerate(self.fitted.always, start=start):
-            if row < weights.shape[0]:
-                arrays["always"][place[name]] = weights[[row]].toarray()[0]
-        return chosen
-
-    def _fields(self) -> list:
-        complete, fields = set(self.extractor.complete_fields_), []
-        for name in self.place:
-            numeric = name not in self.fitted.text_fields and name not in self.phrases
-            fields.append({"name": _name(name), "numeric": numeric, "complete": name in complete})
-        return fields
-
-    def _columns(self, codes):
-        """Return the columns of the header, and the number of each code of their values; those in no key have 0."""
-        columns, numbers = [], []
-        for name, table in self.tables.items():
-            field, function = self.extractor.token_features_.get(name, (name, None))
-            if name in self.phrases:
-                field, function = name, None
-            own = function is not None and not isinstance(function, str)
-            used = np.zeros(table.size, bool)
-            for template, of_parts in zip(self.fitted.vocabularies.all, codes, strict=True):
-                for (part, _), code in zip(template.template, of_parts, strict=True):
-                    if part == name:
-                        used[code[code < table.size]] = True
-            used |= table.labels is None
-            number = np.append(np.cumsum(used), used.sum() + np.array([1, 2]))
-            columns.append(
-                {
-                    "field": self.place[field],
-                    "name": _name(name),
-                    "function": _called(function) if own else function,
-                    "own": own,
-                    "numeric": table.labels is None,
-                    "values": 0 if table.labels is None else int(used.sum()),
-                }
-            )
-            numbers.append(number)
-            self.texts += [] if table.labels is None else [table.labels[i] for i in np.flatnonzero(used).tolist()]
-        return columns, numbers
-
-    def _join(self, parts, codes, radices):
-        """Return the parts of a template and their codes; the first ones are joined where keys would be too large."""
-        size = radices[parts[0][0]]
-        for i in range(1, len(parts)):
-            size *= radices[parts[i][0]]
-            if size > LARGEST_PREFIX and i > 1:
-                key, _ = _keys(parts[:i], codes[:i], radices)
-                known, place = np.unique(key, return_inverse=True)
-                self.joined.entries.append({"parts": parts[:i], "n_keys": len(known)})
-                self.joined.keys.append(np.diff(known, prepend=0))
-                radices.append(len(known) + 1)
-                column = len(self.tables) + len(self.joined.entries) - 1
-                return self._join([[column, 0], *parts[i:]], [place + 1, *codes[i:]], radices)
-        return parts, codes
-
-
-def _called(function) -> str:
-    """Return the name of a function of the user, for messages."""
-    return getattr(function, "__qualname__", type(function).__name__)
-
-
-def _name(name):
-    if not isinstance(name, (str, int)) or isinstance(name, bool):
-        raise ValueError(f"a tagger has names of fields that are texts or integers, not {name!r:.60}")
-    return name
-
-
-def _keys(parts, codes, radices):
-    """Return keys in mixed radix, and how many there could be."""
-    key, size = np.zeros(len(codes[0]), np.int64), 1
-    for (column, _), code in zip(parts, codes, strict=True):
-        key = key * radices[column] + code
-        size *= radices[column]
-    return key, size
+    (transformer,) = transformers
+    if space.n_features != getattr(transformer, "n_features_out_", None):
+        raise ValueError(f"the model was not fitted on the features of {type(transformer).__name__}")
+    return transformer.__tagger_features__(kept)
 
 
 # --- comparison -------------------------------------------------------------------------------------------------------
 
 
-def _compare(model, X, n_bytes, content, transformers) -> Exported:
+def _compare(model, X, content, functions) -> Exported:
     """Return how the answers of a file differ from those of the estimator."""
-    functions: dict[str, Any] = {}
-    for transformer in transformers:
-        for name, (_, function) in getattr(transformer, "token_features_", {}).items():
-            own = function.normalize if isinstance(function, Phrases) else function
-            functions |= {name: own} if callable(own) else {}
     tagger, fitted = Tagger(content, functions=functions), FittedModel.and_input(model, X)
     estimator, batch = fitted[0].estimator, fitted[1]
     predicted = estimator.predict(batch)
@@ -433,4 +240,4 @@ def _compare(model, X, n_bytes, content, transformers) -> Exported:
         n_different += sum(one != other for one, other in zip(tagger.tag(tokens), list(labels), strict=True))
     pairs = zip(X, estimator.predict_marginals(batch), strict=True)
     largest = max((float(np.abs(tagger.marginals(x) - of_x).max(initial=0.0)) for x, of_x in pairs), default=0.0)
-    return Exported(n_bytes, largest, n_different, n_tokens)
+    return Exported(len(content), largest, n_different, n_tokens)

@@ -82,55 +82,36 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
     regression for each token. Training maximises the log-likelihood of the training labels minus a Gaussian penalty.
     The problem is convex, so the optimum is unique, and ``optimality_gap_`` bounds how far above it the fit ended.
 
+    **Start with** ``max_order`` (how far the model looks back), ``sigma_reg`` and ``l1_reg`` (the penalty),
+    ``constraints`` (for BIO tags and the like) and ``n_jobs`` (threads). Read more in docs/guide/order.md.
+
     Parameters
     ----------
     max_order : int, default=1
         Highest order of the label patterns: a pattern has at most ``max_order + 1`` labels.
     sigma_reg : float or mapping, default=1.0
-        Standard deviation of the Gaussian prior: the penalty is the sum of w^2 / (2 sigma^2). ``inf`` means no
-        penalty. A mapping assigns one value to each group of weights. Its keys are
-
-        * ``("features", k)``: the weights of pairs of a feature and a pattern of order k,
-        * ``("patterns", k)``: the weights of patterns of order k themselves,
-        * ``"prefix"`` and ``("prefix", k)``: the weights of pairs of all orders, or of order k, whose feature has a
-          name that begins with the prefix; tuples that begin with "features" or "patterns" always mean the above,
-        * None: all other weights.
-
-        The longest prefix that has a key for the order decides, ``("prefix", k)`` before ``"prefix"``; prefixes come
-        before ``("features", k)``:
-
-        >>> from sklearn_hocrf import HighOrderCRF
-        >>> X = [[["w=the", "cap"], ["w=old"], ["w=man"]], [["w=the", "cap"], ["w=man"]]]
-        >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
-        >>> crf = HighOrderCRF(
-        ...     sigma_reg={"w=": 0.5, ("features", 0): 2.0, ("patterns", 1): 10.0, None: 1.0}
-        ... )
-        >>> crf.fit(X, y).predict([[["w=the"], ["w=man"]]])
-        [['DET', 'NOUN']]
-
-        Keys of orders that the model lacks are ignored. A weight that no key covers is an error.
+        Standard deviation of the Gaussian prior: the penalty is the sum of w^2 / (2 sigma^2), so smaller values are
+        stronger. ``inf`` means no penalty. A mapping assigns a value to each group of weights, by the keys
+        ``("features", k)`` and ``("patterns", k)`` for order k, a prefix of the features' names, and None for all
+        other weights; docs/guide/training.md has an example and all keys.
     l1_reg : float or mapping, default=0.0
         Strength of the L1 penalty (CRFsuite's c1), which adds the sum of l1_reg * abs(w). A mapping has values for
         groups of weights, as for ``sigma_reg``. An L1 penalty makes many weights exactly 0; patterns and pairs without
         weights are removed from the fitted model, see Notes.
     constraints : {"bio", "bioes", "bilou", "bmes", "iob1"}, Constraints or None, default=None
-        Which labels may follow each other. A labelling that violates a constraint has probability 0, in training and in
-        prediction. A training sequence that violates one is an error.
-
-        * The name of a tagging scheme: labels are tags, and only tag sequences that are valid in the scheme are
-          possible. :class:`HighOrderSemiCRF` describes the schemes. The strict form of "iob1" uses B only directly
-          after a segment of the same label.
-        * :class:`~sklearn_hocrf.Constraints`: forbidden runs of labels, or allowed pairs, and the labels with
-          which a sequence may begin and end.
+        Which labels may follow each other. A label sequence that violates a constraint has probability 0, and is an
+        error in training. The name of a tagging scheme allows its valid tag sequences only; "iob1" uses B only directly
+        after a segment of the same label. :class:`~sklearn_hocrf.Constraints` forbids runs of labels, or lists the
+        allowed pairs, and the labels with which a sequence may begin and end.
 
     patterns : {"observed", "all"} or iterable of tuples of labels, default="observed"
         "observed" selects the patterns that occur in the training labels, "all" every possible pattern (an error above
-        a million). An iterable selects the given patterns and all single labels. To find out which patterns matter, use
-        ``l1_reg``: patterns whose weights become 0 leave the model.
+        a million). An iterable selects the given patterns and all single labels. ``l1_reg`` removes patterns whose
+        weights become 0.
     min_count : float, default=1
-        Observed patterns of two or more labels, and (pattern, feature) pairs, with a lower count in the training data
-        get no weight. Counts are weighted by ``sample_weight``. A value of at most 1 keeps everything that occurs in a
-        sequence of positive weight. Given patterns are not counted, nor are pairs if ``all_pairs=True``.
+        Observed patterns of two or more labels, and (pattern, feature) pairs, that occur less often in the training
+        data get no weight. Counts are weighted by ``sample_weight``; given patterns are not counted, nor are pairs if
+        ``all_pairs=True``.
     feature_order : int or dict, default=0
         Orders of the patterns that are paired with features. An int k means orders 0 to k. A dict maps prefixes of
         feature names to an int k or to a tuple of exact orders. The longest matching prefix decides; features without a
@@ -141,59 +122,45 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
     fit_intercept : bool, default=True
         Whether each single label has an intercept. It is penalised like the other weights.
     label_parts : callable, mapping or None, default=None
-        The parts of labels: a function of a label that returns them, or a mapping of labels to them. ``"NOUN|Gen|Sg"``
-        has the parts NOUN, Gen and Sg, ``"B-PER"`` has B and PER. A part has a weight with each feature of a token (or
-        of a segment), which counts for every label with this part: shared weights let rare labels borrow strength from
-        frequent ones. The label itself keeps its own weights. Parts that occur in only one label are redundant, and are
-        left out. Labels that are missing from a mapping have no parts. Parts must be hashable and mutually comparable,
-        but need not be strings. Penalties, ``min_count`` and ``all_pairs`` treat a part like a single label. Not
-        for "local_feature_matching".
+        The parts of labels: a function of a label that returns them, or a mapping of labels to them; for instance,
+        ``"NOUN|Gen|Sg"`` has the parts NOUN, Gen and Sg. A feature then has a weight with each part, in addition to its
+        weight with the label, so that rare labels borrow strength from frequent ones. Parts must be hashable and
+        mutually comparable; those of a single label are left out. Not for "local_feature_matching". See
+        docs/guide/many_labels.md.
     pruning : int or None, default=None
-        For hundreds of labels and more: how many of them each token keeps. None keeps all, and so does a number that is
-        not below the number of labels. Before training, a model of order 0 with the same features, and the same parts
-        of labels if any, is trained by a few epochs of stochastic gradient descent. Its most probable labels of a token
-        are the token's candidates; in training, the true label is added. The time of training and prediction then does
-        not depend on the number of labels, and a label that a token does not keep has probability 0. It requires the
-        likelihood and ``feature_order=0``, and does not work with ``partial_fit``. See Notes.
+        For hundreds of labels and more: how many of them each token keeps, chosen by a model of order 0 before
+        training. All other labels have probability 0 at the token. None keeps all. It requires the likelihood and
+        ``feature_order=0``, and does not work with ``partial_fit``. See docs/guide/many_labels.md.
     objective : {"likelihood", "local_feature_matching"}, default="likelihood"
-        The function to minimise, without the penalty:
+        The function to minimise, without the penalty, summed over sequences:
 
-        * "likelihood": the negative log-likelihood; if y has holes, of the known labels.
+        * "likelihood": the negative log-likelihood; if labels are missing, that of the known ones.
         * "local_feature_matching": the squared distance between observed and expected features, position by position
-          (for :class:`HighOrderSemiCRF`, candidate segment by candidate segment). It is not convex. Training starts
-          from the weights of maximum likelihood, which are found first with the same penalty and solver; the reported
-          iterations and passes are counted in the second stage only. With ``warm_start``, later fits start from the
-          weights of the previous fit instead.
+          or candidate segment by candidate segment. It is not convex: unless ``warm_start`` provides weights, training
+          starts from those of maximum likelihood, and reports the iterations of the second stage only.
 
-        Both are weighted sums over sequences.
     solver : {"auto", "lbfgs", "sgd"}, LBFGS or SGD, default="auto"
-        The optimisation algorithm: "lbfgs", and thus "auto", is L-BFGS, or OWL-QN if any ``l1_reg`` > 0; "sgd" takes a
-        step after every few sequences, without ``l1_reg``, and only for "likelihood". They are short for
-        :class:`~sklearn_hocrf.training.LBFGS` and :class:`~sklearn_hocrf.training.SGD`, which have more settings, and
-        ignore ``max_iter``, ``tol`` and ``verbose``; ``SGD(adaptive=True)`` supports ``l1_reg``.
+        The optimisation algorithm. "auto" and "lbfgs" are L-BFGS, or OWL-QN if any ``l1_reg`` > 0. "sgd" takes a step
+        after every few sequences, without ``l1_reg``, and only for "likelihood". Instances of
+        :class:`~sklearn_hocrf.training.LBFGS` and :class:`~sklearn_hocrf.training.SGD` have more settings, and ignore
+        ``max_iter``, ``tol`` and ``verbose``; ``SGD(adaptive=True)`` supports ``l1_reg``.
     max_iter : int, default=500
         Maximum number of iterations; for "sgd", of epochs.
     tol : float, default=3e-3
-        Tolerance of the solver, see docs/guide/training.md. Training stops when the bound on the distance from the
-        optimum is at most ``tol**2`` of the objective, 0.001 % by default; with ``l1_reg`` also when an estimate of it
-        from the shortest subgradient is at most ``tol``, which leaves most fits as close. If some weights have no
-        penalty, so that no bound is available, it stops when the norm of the gradient is at most ``tol * max(1, norm of
-        the weights)``. "sgd" stops after five consecutive epochs that each fail to lower the objective by a fraction
-        ``10 * tol**2``.
+        Tolerance of the solver. Training stops when the objective is guaranteed to be at most a fraction ``tol**2``
+        above the optimum; 0.03 is enough for searches. docs/guide/training.md has the rules with ``l1_reg``, without a
+        penalty, and for "sgd".
     warm_start : bool, default=False
         Whether fit starts from the weights of the previous fit, matched by pattern and feature; new weights start at 0.
     n_jobs : int or None, default=None
         Number of threads. None means 1 unless in a :obj:`joblib.parallel_config` context, -1 means all processors.
         Results do not depend on it.
     verbose : int or bool, default=0
-        Whether to write the progress of training to stderr, at most once per second and at the end: the objective, the
-        norm of the gradient, the bound on the distance from the optimum, and the elapsed time. "about 20 s left"
-        extrapolates the gradient, and is mostly right to within a factor of two after a third of the iterations;
-        without a trend, "at most" refers to ``max_iter``. A line reports when the objective has decreased by less than
-        0.1 % in ten iterations, after which predictions hardly change.
+        Whether to write the progress of training to stderr, at most once per second: the objective, the norm of the
+        gradient, the bound on the distance from the optimum, the elapsed time, and an estimate of the time left.
     random_state : int, RandomState instance or None, default=None
         Determines the order of the sequences in "sgd", and in the choice of labels by ``pruning``, where None means the
-        same order in each fit; L-BFGS is deterministic.
+        same order in each fit.
 
     Attributes
     ----------
@@ -221,22 +188,20 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Names of the features, if X has any: sorted attribute names, columns of a data frame, names of a batch.
     n_iter_ : int
-        Number of iterations. If a callback has stopped training, the fitted attributes belong to the iteration that
-        produced the weights.
+        Number of iterations, up to the one that produced the weights.
     intercept_ : ndarray of shape (n_labels,)
         Weight of each label itself: the first elements of ``pattern_coef_``.
     n_parameters_ : int
         Number of weights, without those that an L1 penalty has made 0.
     n_passes_ : int or float
-        Number of passes over the data, as counted by the solver. Each evaluation of the objective, of its gradient or
-        of both is one pass, and so is each sweep of stochastic steps.
+        Number of passes over the data: evaluations of the objective and its gradient, or sweeps of stochastic steps.
     objective_history_ : ndarray of shape (n_iter_ + 1,)
         Values of the minimised function, from the start to the fitted weights: the negative log-likelihood in nats, or
         another ``objective``, summed over sequences, plus the penalty.
     optimality_gap_ : float
         Upper bound on the difference between the last value and the optimum: max(sigma)^2 * norm(gradient)^2 / 2, or
-        inf if some sigma is inf. With ``l1_reg``, the shortest subgradient replaces the gradient. For
-        "local_feature_matching", and if y had holes, it is inf.
+        inf if some sigma is inf, for "local_feature_matching", and if labels were missing. With ``l1_reg``, the
+        shortest subgradient replaces the gradient.
     pruning_recall_ : float
         The fraction of tokens that keep their true label, in a tenth of the training sequences before level 0 was
         trained on them; nan if there is only one sequence. Defined only if ``pruning`` leaves labels out.
@@ -251,19 +216,9 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
     The estimator is not a :class:`~sklearn.base.ClassifierMixin`, because its targets are sequences. It works in
     :class:`~sklearn.pipeline.Pipeline`, :class:`~sklearn.model_selection.GridSearchCV` and similar tools.
 
-    With ``pruning``, training and all queries are exact, conditional on every label being a candidate, and training is
-    a convex problem. The candidates are a fixed number of labels and not those above a threshold [4]_, because the
-    probabilities of a model of order 0 on its own training data are near 0 and 1: a threshold would leave training
-    tokens hardly any label but the true one. A token with a set of possible labels in y keeps all of them in addition,
-    and a token without a label also one where the constraints demand it. Of the states of the pattern automaton (the
-    last labels, as far as patterns remember them), each token keeps twice as many as candidates, and a labelling that
-    needs another state has probability 0, too [5]_. When states are dropped, which only happens from order 2 on,
-    explanations and segment probabilities are unavailable.
-
-    With ``l1_reg``, the fitted model consists of the nonzero weights. Patterns of two or more labels without nonzero
-    weights are removed from ``patterns_`` and from the automaton, and prediction stores no (pattern, feature) pairs
-    with weight 0. All predictions equal those of the model with its zeros. Single labels are kept, as are the names and
-    numbers of features. With ``l1_reg`` and ``sigma_reg=inf``, the optimum need not be unique.
+    With ``l1_reg``, the fitted model consists of the nonzero weights, and of the single labels and the names of all
+    features; its predictions equal those of the model with its zeros. With ``l1_reg`` and ``sigma_reg=inf``, the
+    optimum need not be unique.
 
     References
     ----------
@@ -271,8 +226,6 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
     .. [2] Cuong, Ye, Lee and Chieu, "Conditional random field with high-order dependencies for sequence labeling and
        segmentation", JMLR 15, 2014.
     .. [3] Andrew and Gao, "Scalable training of L1-regularized log-linear models", ICML 2007.
-    .. [4] Mueller, Schmid and Schuetze, "Efficient higher-order CRFs for morphological tagging", EMNLP 2013.
-    .. [5] Weiss and Taskar, "Structured prediction cascades", AISTATS 2010.
 
     Examples
     --------

@@ -102,6 +102,10 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
     Training maximises the log-likelihood of the training segmentations minus a Gaussian penalty. The problem is convex,
     so the optimum is unique, and ``optimality_gap_`` bounds how far above it the fit ended.
 
+    **Start with** ``max_order`` (how many segments the model looks back), ``scheme`` (how y represents segments),
+    ``segment_length`` (the longest segment), ``sigma_reg`` (the penalty) and ``n_jobs`` (threads). Read more in
+    docs/guide/segments.md.
+
     Parameters
     ----------
     max_order : int, default=1
@@ -137,28 +141,10 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         one. The prediction methods raise an error for a sequence that cannot be segmented in this way. The label "O" of
         "bio" and "bioes" always has length 1.
     sigma_reg : float or mapping, default=1.0
-        Standard deviation of the Gaussian prior: the penalty is the sum of w^2 / (2 sigma^2). ``inf`` means no
-        penalty. A mapping assigns one value to each group of weights. Its keys are
-
-        * ``("features", k)``: the weights of pairs of a feature and a pattern of order k,
-        * ``("patterns", k)``: the weights of patterns of order k themselves,
-        * ``"prefix"`` and ``("prefix", k)``: the weights of pairs of all orders, or of order k, whose feature has a
-          name that begins with the prefix; tuples that begin with "features" or "patterns" always mean the above,
-        * None: all other weights.
-
-        The longest prefix that has a key for the order decides, ``("prefix", k)`` before ``"prefix"``; prefixes come
-        before ``("features", k)``:
-
-        >>> from sklearn_hocrf import HighOrderCRF
-        >>> X = [[["w=the", "cap"], ["w=old"], ["w=man"]], [["w=the", "cap"], ["w=man"]]]
-        >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
-        >>> crf = HighOrderCRF(
-        ...     sigma_reg={"w=": 0.5, ("features", 0): 2.0, ("patterns", 1): 10.0, None: 1.0}
-        ... )
-        >>> crf.fit(X, y).predict([[["w=the"], ["w=man"]]])
-        [['DET', 'NOUN']]
-
-        Keys of orders that the model lacks are ignored. A weight that no key covers is an error.
+        Standard deviation of the Gaussian prior: the penalty is the sum of w^2 / (2 sigma^2), so smaller values are
+        stronger. ``inf`` means no penalty. A mapping assigns a value to each group of weights, by the keys
+        ``("features", k)`` and ``("patterns", k)`` for order k, a prefix of the features' names, and None for all
+        other weights; docs/guide/training.md has an example and all keys.
     l1_reg : float or mapping, default=0.0
         Strength of the L1 penalty (CRFsuite's c1), which adds the sum of l1_reg * abs(w). A mapping has values for
         groups of weights, as for ``sigma_reg``. An L1 penalty makes many weights exactly 0; patterns and pairs without
@@ -191,52 +177,41 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         feature ``length`` (``length="gamma"`` of the extractor) have none for tokens, because both would
         count the same.
     label_parts : callable, mapping or None, default=None
-        The parts of labels: a function of a label that returns them, or a mapping of labels to them. ``"NOUN|Gen|Sg"``
-        has the parts NOUN, Gen and Sg, ``"B-PER"`` has B and PER. A part has a weight with each feature of a token (or
-        of a segment), which counts for every label with this part: shared weights let rare labels borrow strength from
-        frequent ones. The label itself keeps its own weights. Parts that occur in only one label are redundant, and are
-        left out. Labels that are missing from a mapping have no parts. Parts must be hashable and mutually comparable,
-        but need not be strings. Penalties, ``min_count`` and ``all_pairs`` treat a part like a single label. Not
-        for "local_feature_matching".
+        The parts of labels: a function of a label that returns them, or a mapping of labels to them; for instance,
+        ``"NOUN|Gen|Sg"`` has the parts NOUN, Gen and Sg. A feature then has a weight with each part, in addition to its
+        weight with the label, so that rare labels borrow strength from frequent ones. Parts must be hashable and
+        mutually comparable; those of a single label are left out. Not for "local_feature_matching". See
+        docs/guide/many_labels.md.
     objective : {"likelihood", "local_feature_matching"}, default="likelihood"
-        The function to minimise, without the penalty:
+        The function to minimise, without the penalty, summed over sequences:
 
-        * "likelihood": the negative log-likelihood; if y has holes, of the known labels.
+        * "likelihood": the negative log-likelihood; if labels are missing, that of the known ones.
         * "local_feature_matching": the squared distance between observed and expected features, position by position
-          (for :class:`HighOrderSemiCRF`, candidate segment by candidate segment). It is not convex. Training starts
-          from the weights of maximum likelihood, which are found first with the same penalty and solver; the reported
-          iterations and passes are counted in the second stage only. With ``warm_start``, later fits start from the
-          weights of the previous fit instead.
+          or candidate segment by candidate segment. It is not convex: unless ``warm_start`` provides weights, training
+          starts from those of maximum likelihood, and reports the iterations of the second stage only.
 
-        Both are weighted sums over sequences.
     solver : {"auto", "lbfgs", "sgd"}, LBFGS or SGD, default="auto"
-        The optimisation algorithm: "lbfgs", and thus "auto", is L-BFGS, or OWL-QN if any ``l1_reg`` > 0; "sgd" takes a
-        step after every few sequences, without ``l1_reg``, and only for "likelihood". They are short for
-        :class:`~sklearn_hocrf.training.LBFGS` and :class:`~sklearn_hocrf.training.SGD`, which have more settings, and
-        ignore ``max_iter``, ``tol`` and ``verbose``; ``SGD(adaptive=True)`` supports ``l1_reg``.
+        The optimisation algorithm. "auto" and "lbfgs" are L-BFGS, or OWL-QN if any ``l1_reg`` > 0. "sgd" takes a step
+        after every few sequences, without ``l1_reg``, and only for "likelihood". Instances of
+        :class:`~sklearn_hocrf.training.LBFGS` and :class:`~sklearn_hocrf.training.SGD` have more settings, and ignore
+        ``max_iter``, ``tol`` and ``verbose``; ``SGD(adaptive=True)`` supports ``l1_reg``.
     max_iter : int, default=500
         Maximum number of iterations; for "sgd", of epochs.
     tol : float, default=3e-3
-        Tolerance of the solver, see docs/guide/training.md. Training stops when the bound on the distance from the
-        optimum is at most ``tol**2`` of the objective, 0.001 % by default; with ``l1_reg`` also when an estimate of it
-        from the shortest subgradient is at most ``tol``, which leaves most fits as close. If some weights have no
-        penalty, so that no bound is available, it stops when the norm of the gradient is at most ``tol * max(1, norm of
-        the weights)``. "sgd" stops after five consecutive epochs that each fail to lower the objective by a fraction
-        ``10 * tol**2``.
+        Tolerance of the solver. Training stops when the objective is guaranteed to be at most a fraction ``tol**2``
+        above the optimum; 0.03 is enough for searches. docs/guide/training.md has the rules with ``l1_reg``, without a
+        penalty, and for "sgd".
     warm_start : bool, default=False
         Whether fit starts from the weights of the previous fit, matched by pattern and feature; new weights start at 0.
     n_jobs : int or None, default=None
         Number of threads. None means 1 unless in a :obj:`joblib.parallel_config` context, -1 means all processors.
         Results do not depend on it.
     verbose : int or bool, default=0
-        Whether to write the progress of training to stderr, at most once per second and at the end: the objective, the
-        norm of the gradient, the bound on the distance from the optimum, and the elapsed time. "about 20 s left"
-        extrapolates the gradient, and is mostly right to within a factor of two after a third of the iterations;
-        without a trend, "at most" refers to ``max_iter``. A line reports when the objective has decreased by less than
-        0.1 % in ten iterations, after which predictions hardly change.
+        Whether to write the progress of training to stderr, at most once per second: the objective, the norm of the
+        gradient, the bound on the distance from the optimum, the elapsed time, and an estimate of the time left.
     random_state : int, RandomState instance or None, default=None
         Determines the order of the sequences in "sgd", and in the choice of labels by ``pruning``, where None means the
-        same order in each fit; L-BFGS is deterministic.
+        same order in each fit.
 
     Attributes
     ----------
@@ -273,22 +248,20 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Names of the features, if X has any: sorted attribute names, columns of a data frame, names of a batch.
     n_iter_ : int
-        Number of iterations. If a callback has stopped training, the fitted attributes belong to the iteration that
-        produced the weights.
+        Number of iterations, up to the one that produced the weights.
     intercept_ : ndarray of shape (n_labels,)
         Weight of each label itself: the first elements of ``pattern_coef_``.
     n_parameters_ : int
         Number of weights, without those that an L1 penalty has made 0.
     n_passes_ : int or float
-        Number of passes over the data, as counted by the solver. Each evaluation of the objective, of its gradient or
-        of both is one pass, and so is each sweep of stochastic steps.
+        Number of passes over the data: evaluations of the objective and its gradient, or sweeps of stochastic steps.
     objective_history_ : ndarray of shape (n_iter_ + 1,)
         Values of the minimised function, from the start to the fitted weights: the negative log-likelihood in nats, or
         another ``objective``, summed over sequences, plus the penalty.
     optimality_gap_ : float
         Upper bound on the difference between the last value and the optimum: max(sigma)^2 * norm(gradient)^2 / 2, or
-        inf if some sigma is inf. With ``l1_reg``, the shortest subgradient replaces the gradient. For
-        "local_feature_matching", and if y had holes, it is inf.
+        inf if some sigma is inf, for "local_feature_matching", and if labels were missing. With ``l1_reg``, the
+        shortest subgradient replaces the gradient.
 
     See Also
     --------

@@ -1,5 +1,6 @@
 """Tiny models for the tests: drawn by hypothesis, in plain Python, and their translation to the package."""
 
+import itertools
 import json
 import math
 from dataclasses import replace
@@ -43,14 +44,15 @@ class Case(NamedTuple):
 
 
 @st.composite
-def cases(draw, weights=MODERATE, forbid=False, bias_only=False, n_sequences=3, min_length=0):
+def cases(draw, weights=MODERATE, forbid=False, bias_only=False, n_sequences=3, min_length=0, history="tokens"):
     """Draw a model of order 0 to 4 and sequences of up to 5 tokens, with at most 256 labellings each.
 
     Weights of patterns with two or more labels may be -inf (``forbid``). Features are conjoined with single labels
-    (``bias_only``), or with patterns of any orders.
+    (``bias_only``), or with patterns of any orders. ``history`` None is either.
     """
+    history = history or draw(st.sampled_from(["tokens", "segments"]))
     n_labels = draw(st.integers(2, 4))
-    patterns = draw_patterns(draw, n_labels, draw(st.integers(0, 4)))
+    patterns = of_history(draw_patterns(draw, n_labels, draw(st.integers(0, 4))), history)
     highest = max(map(len, patterns)) - 1
     orders = st.just((0,)) if bias_only else st.sets(st.integers(0, highest), min_size=1).map(sorted).map(tuple)
     feature_orders = draw(st.lists(orders, max_size=3))
@@ -59,6 +61,7 @@ def cases(draw, weights=MODERATE, forbid=False, bias_only=False, n_sequences=3, 
         n_labels,
         {z: draw(pattern_weight if len(z) > 1 else weights) for z in patterns},
         {(f, z): draw(weights) for f, k in enumerate(feature_orders) for z in patterns if len(z) - 1 in k},
+        history,
     )
     longest = 5 if n_labels < 4 else 4
     row = st.dictionaries(st.integers(0, len(feature_orders) - 1), VALUES) if feature_orders else st.just({})
@@ -78,10 +81,18 @@ def draw_patterns(draw, n_labels, max_order):
     return [(y,) for y in range(n_labels)] + sorted(longer, key=lambda z: (len(z), z))
 
 
-def random_case(rng, n_labels, lengths, max_order, n_patterns, scale, feature_orders, forbidden=0.0):
+def of_history(patterns, history):
+    """Return the patterns that can occur: those of three or more segments have no equal neighbours."""
+    if history == "tokens":
+        return patterns
+    return [z for z in patterns if len(z) < 3 or all(a != b for a, b in itertools.pairwise(z))]
+
+
+def random_case(rng, n_labels, lengths, max_order, n_patterns, scale, feature_orders, forbidden=0.0, history="tokens"):
     """Return a random case of sequences that may be long."""
     longer = {tuple(rng.integers(0, n_labels, rng.integers(2, max_order + 2)).tolist()) for _ in range(n_patterns)}
-    patterns = {(y,): 0.0 for y in range(n_labels)} | dict.fromkeys(longer if max_order else (), 0.0)
+    longer = dict.fromkeys(of_history(longer if max_order else (), history), 0.0)
+    patterns = {(y,): 0.0 for y in range(n_labels)} | longer
     for z in patterns:
         patterns[z] = -math.inf if len(z) > 1 and rng.random() < forbidden else scale * rng.normal()
     features = {
@@ -95,7 +106,7 @@ def random_case(rng, n_labels, lengths, max_order, n_patterns, scale, feature_or
         for length in lengths
     ]
     labels = [tuple(rng.integers(0, n_labels, length).tolist()) for length in lengths]
-    return Case(oracle.Model(n_labels, patterns, features), feature_orders, sequences, labels)
+    return Case(oracle.Model(n_labels, patterns, features, history), feature_orders, sequences, labels)
 
 
 def is_possible(case):
@@ -129,7 +140,7 @@ def build_layout(
 
 def to_layout(case, **options):
     """Return the layout of all weights of a case, and their values."""
-    patterns = given_patterns(case.model.patterns, case.model.n_labels)
+    patterns = given_patterns(case.model.patterns, case.model.n_labels, case.model.history)
     options = {"all_pairs": True, "fit_intercept": True, **options}
     batch = to_batch(case.sequences, len(case.feature_orders))
     layout = build_layout(batch, to_codes(case.labels), patterns, feature_orders=case.feature_orders, **options)

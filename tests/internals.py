@@ -93,7 +93,7 @@ from sklearn_hocrf._structure.segment_layout import SegmentLayout, SegmentLayout
 from sklearn_hocrf._structure.sum_network import _pairs_with_arcs_below, build_sum_network
 from sklearn_hocrf._structure.tied_weights import tie_weights
 from sklearn_hocrf._structure.weight_groups import match_prefixes, weight_groups
-from sklearn_hocrf._structure.weighted_arcs import compile_patterns
+from sklearn_hocrf._structure.weighted_arcs import compile_patterns, log_spread, weighted_arcs
 from sklearn_hocrf._validation import (
     FeatureSpace,
     _callbacks,

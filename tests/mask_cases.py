@@ -45,7 +45,9 @@ def chain_questions(seed):
     max_order = int(rng.integers(0, 5))
     scale = float(rng.choice([1.0, 5.0]))
     orders = [(0,), (0, 1)] if max_order and rng.random() < 0.5 else [(0,)]
-    case = random_case(rng, n_labels, lengths, max_order, 6 if max_order else 0, scale, orders, forbidden=0.2)
+    history = ("tokens", "segments")[seed % 2]
+    n_patterns = 6 if max_order else 0
+    case = random_case(rng, n_labels, lengths, max_order, n_patterns, scale, orders, 0.2, history)
     model, batch = to_chain_model(case)
     mask = draw_mask(rng, batch.n_tokens, n_labels)
     mask.begins[batch.offsets[:-1][batch.lengths > 0]] = 0

@@ -5,9 +5,12 @@ Nothing here comes from sklearn_hocrf. A model is three plain things, a sequence
     n_labels : int                                      labels are 0 .. n_labels - 1
     patterns : {pattern: weight}                        pattern = tuple of labels, the last one is the newest
     features : {(feature, pattern): weight}             the weight counts value-of-feature times, where the pattern ends
+    history  : "tokens" or "segments"                   whether the labels of patterns are those of tokens or of runs
     rows     : [{feature: value}, ...]                  one dict per position, zeros left out
 
-A pattern occurs *at t* if it ends at t and lies inside the sequence. A weight of -inf forbids its pattern.
+A pattern of tokens occurs *at t* if it ends at t and lies inside the sequence. One of segments, which are runs of equal
+labels, occurs at the first token of its last segment; a single label at each of its tokens, and (y, y) at each token
+that has the label of the one before it. A weight of -inf forbids its pattern.
 """
 
 import itertools
@@ -21,6 +24,7 @@ class Model(NamedTuple):
     n_labels: int
     patterns: dict
     features: dict
+    history: str = "tokens"
 
 
 def labellings(n_labels, n_positions):
@@ -28,18 +32,26 @@ def labellings(n_labels, n_positions):
     return itertools.product(range(n_labels), repeat=n_positions)
 
 
-def occurs(pattern, labels, t):
-    """Say whether ``pattern`` ends at position ``t`` of ``labels``."""
-    start = t + 1 - len(pattern)
-    return start >= 0 and tuple(labels[start : t + 1]) == tuple(pattern)
+def patterns_at(labels, t, history="tokens"):
+    """Return all patterns that occur at position ``t`` of ``labels``, shortest last."""
+    if history == "tokens":
+        return [tuple(labels[start : t + 1]) for start in range(t + 1)]
+    if t > 0 and labels[t] == labels[t - 1]:
+        return [(labels[t], labels[t]), (labels[t],)]
+    segments = tuple(y for y, _ in itertools.groupby(labels[: t + 1]))
+    return [segments[start:] for start in range(len(segments))]
+
+
+def occurs(pattern, labels, t, history="tokens"):
+    """Say whether ``pattern`` occurs at position ``t`` of ``labels``."""
+    return tuple(pattern) in patterns_at(labels, t, history)
 
 
 def score(model, rows, labels):
     """Return the log-potential of one labelling: the sum of all weights that are active in it."""
     terms = []
     for t, row in enumerate(rows):
-        for start in range(t + 1):
-            pattern = tuple(labels[start : t + 1])
+        for pattern in patterns_at(labels, t, model.history):
             terms.append(model.patterns.get(pattern, 0.0))
             for feature, value in row.items():
                 terms.append(model.features.get((feature, pattern), 0.0) * value)
@@ -75,7 +87,7 @@ def pattern_marginals(model, rows, patterns):
     """Return P(pattern ends at t) as a list over t of lists over ``patterns``."""
     probability = distribution(model, rows)
     return [
-        [math.fsum(p for labels, p in probability.items() if occurs(z, labels, t)) for z in patterns]
+        [math.fsum(p for labels, p in probability.items() if occurs(z, labels, t, model.history)) for z in patterns]
         for t in range(len(rows))
     ]
 
@@ -95,9 +107,10 @@ def best_paths(model, rows, tolerance=1e-9):
 def counts(model, rows, labels):
     """Return how often each weight is active in a labelling, as (pattern counts, feature counts)."""
     positions = range(len(rows))
-    of_patterns = {z: math.fsum(occurs(z, labels, t) for t in positions) for z in model.patterns}
+    found = [patterns_at(labels, t, model.history) for t in positions]
+    of_patterns = {z: math.fsum(z in found[t] for t in positions) for z in model.patterns}
     of_features = {
-        (f, z): math.fsum(rows[t].get(f, 0.0) * occurs(z, labels, t) for t in positions) for f, z in model.features
+        (f, z): math.fsum(rows[t].get(f, 0.0) * (z in found[t]) for t in positions) for f, z in model.features
     }
     return of_patterns, of_features
 
@@ -134,7 +147,7 @@ class Answers(NamedTuple):
 
 
 def dynamic_program(model, rows):
-    """Answer for sequences too long to enumerate: log-space recursions over the last ``max_order`` labels, densely."""
+    """Answer for sequences too long to enumerate: log-space recursions over the last labels, densely."""
     patterns = [*model.patterns, *(z for _, z in model.features)]
     memory = max(map(len, patterns), default=1) - 1
 
@@ -144,6 +157,8 @@ def dynamic_program(model, rows):
             for y in range(model.n_labels):
                 word = (*history, y)
                 suffixes = [word[i:] for i in range(len(word))]
+                if model.history == "segments" and history[-1:] == (y,):
+                    word, suffixes = history, [(y, y), (y,)]
                 terms = [model.patterns.get(z, 0.0) for z in suffixes]
                 terms += [model.features.get((f, z), 0.0) * value for f, value in rows[t].items() for z in suffixes]
                 yield history, word[max(0, len(word) - memory) :], -math.inf if -math.inf in terms else math.fsum(terms)

@@ -6,14 +6,16 @@ import time
 
 import numpy as np
 import pytest
-from cases import draw_patterns
+from cases import draw_patterns, of_history
 from hypothesis import given
 from hypothesis import strategies as st
 from internals import (
+    PatternTable,
     _pairs_with_arcs_below,
     all_patterns,
     build_automaton,
     build_sum_network,
+    compile_patterns,
     given_patterns,
     observed_patterns,
 )
@@ -21,19 +23,33 @@ from internals import (
 
 @st.composite
 def pattern_sets(draw):
-    """Draw (n_labels, patterns): single labels and up to 8 longer patterns, which often share prefixes and suffixes."""
-    n_labels = draw(st.integers(1, 4))
-    return n_labels, draw_patterns(draw, n_labels, draw(st.integers(0, 5)))
+    """Draw (n_labels, patterns, history): up to 8 longer patterns, which often share prefixes and suffixes."""
+    n_labels, history = draw(st.integers(1, 4)), draw(st.sampled_from(["tokens", "segments"]))
+    return n_labels, of_history(draw_patterns(draw, n_labels, draw(st.integers(0, 5))), history), history
 
 
 class NaiveAutomaton:
     """States, arcs, failure links and arc resolution, word by word as docs/develop/theory.md defines them."""
 
-    def __init__(self, n_labels, patterns):
-        self.n_labels = n_labels
+    def __init__(self, n_labels, patterns, history="tokens"):
+        self.n_labels, self.history = n_labels, history
         self.patterns = set(patterns)
         self.states = {z[:i] for z in patterns for i in range(len(z))} | {(y,) for y in range(n_labels)}
         self.arcs = {(p, y) for p in self.states for y in range(n_labels) if (*p, y) in self.states | self.patterns}
+        if history == "segments":
+            self.arcs |= {(p, p[-1]) for p in self.states if len(p) > 1}
+
+    def read(self, state, y):
+        """Return the state after a label."""
+        return self.longest_suffix(state if self.stays(state, y) else (*state, y))
+
+    def stays(self, state, y):
+        return self.history == "segments" and state[-1:] == (y,)
+
+    def active(self, state, y):
+        """Return the patterns that occur at the token that has a label, longest first."""
+        word = (y, y) if self.stays(state, y) else (*state, y)
+        return [word[i:] for i in range(len(word)) if word[i:] in self.patterns]
 
     def longest_suffix(self, word):
         """Return the longest suffix of ``word``, itself included, that is a state."""
@@ -63,9 +79,9 @@ def words_of_states(automaton):
     return [words[p] for p in range(automaton.n_states)]
 
 
-def build(n_labels, patterns):
+def build(n_labels, patterns, history="tokens"):
     """Return the table, the automaton, and the words of its states and arcs."""
-    table = given_patterns(patterns, n_labels)
+    table = given_patterns(patterns, n_labels, history)
     automaton = build_automaton(table, n_labels)
     states = words_of_states(automaton)
     arcs = [
@@ -83,7 +99,7 @@ def test_states_arcs_and_links(drawn):
     assert len(set(arcs)) == len(arcs)
     assert set(arcs) == naive.arcs
     assert [states[f] for f in automaton.fail] == [naive.fail(p) for p in states]
-    assert [states[q] for q in automaton.arc_target] == [naive.longest_suffix((*p, y)) for p, y in arcs]
+    assert [states[q] for q in automaton.arc_target] == [naive.read(p, y) for p, y in arcs]
     assert automaton.state_length.tolist() == [len(p) for p in states]
     assert automaton.state_label.tolist() == [p[-1] if p else -1 for p in states]
     assert automaton.arc_length.tolist() == [len(p) + 1 for p, _ in arcs]
@@ -106,7 +122,7 @@ def test_patterns_and_arcs_refer_to_each_other(drawn):
             if automaton.arc_pattern[a] >= 0:
                 seen.append(patterns[automaton.arc_pattern[a]])
             a = automaton.arc_suffix[a]
-        assert seen == [word[i:] for i in range(len(word)) if word[i:] in patterns]
+        assert seen == NaiveAutomaton(*drawn).active(word[:-1], word[-1])
 
 
 @given(pattern_sets())
@@ -116,9 +132,8 @@ def test_resolved_arc_holds_all_that_the_transition_can_ask(drawn):
     for q in naive.states:
         for y in range(naive.n_labels):
             p, _ = naive.resolve(q, y)
-            assert naive.longest_suffix((*q, y)) == naive.longest_suffix((*p, y))
-            suffixes = {z for z in naive.patterns if (*q, y)[-len(z) :] == z}
-            assert suffixes == {z for z in naive.patterns if (*p, y)[-len(z) :] == z}
+            assert naive.read(q, y) == naive.read(p, y)
+            assert naive.active(q, y) == naive.active(p, y)
 
 
 @given(pattern_sets())
@@ -204,6 +219,16 @@ def test_sum_network_arrays_are_what_kernels_expect():
         assert array.dtype == np.int32, name
         assert array.flags.c_contiguous, name
         assert not array.flags.writeable, name
+
+
+def test_runs_of_labels_that_are_no_patterns_of_segments():
+    never = PatternTable(np.array([[-1, -1, 0], [0, 0, 0]], np.int32), np.array([1, 3], np.int32), "segments")
+    with pytest.raises(ValueError, match="equal neighbours"):
+        compile_patterns(never)
+    with pytest.raises(ValueError, match="forbidden runs of three or more segments"):
+        compile_patterns(given_patterns((), 2, "segments"), [(0, 1, 1)])
+    with pytest.raises(ValueError, match="history of label patterns"):
+        compile_patterns(given_patterns((), 2, "words"))
 
 
 @pytest.mark.slow

@@ -10,9 +10,9 @@ BUDGET = {
     "parameters of HighOrderCRF": 19,
     "parameters of HighOrderSemiCRF": 20,
     "reasons why two features refuse each other": 10,
-    "code lines of the package": 25_900,
-    "files of the package": 180,
-    "code lines of tests and benchmarks": 30_950,
+    "code lines of the package": 25_970,
+    "files of the package": 181,
+    "code lines of tests and benchmarks": 31_120,
 }
 
 

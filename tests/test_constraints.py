@@ -9,7 +9,7 @@ import numpy as np
 import oracle
 import pytest
 import segment_oracle as so
-from cases import random_case, to_batch, to_layout
+from cases import of_history, random_case, to_batch, to_layout
 from internals import (
     BAG,
     BEGIN,
@@ -65,15 +65,16 @@ def draw_rules(rng, n_labels):
     return sorted(runs), None if rng.random() < 0.3 else borders
 
 
-def is_legal(labels, runs, borders):
-    if any(labels[i : i + len(run)] == run for run in runs for i in range(len(labels))):
+def is_legal(labels, runs, borders, history="tokens"):
+    if any(oracle.occurs(run, labels, t, history) for run in runs for t in range(len(labels))):
         return False
     return borders is None or not labels or bool(borders[0][labels[0]] and borders[1][labels[-1]])
 
 
 def without_forbidden(model, runs):
     """Return a model without the patterns that contain a forbidden run."""
-    patterns = {z: w for z, w in model.patterns.items() if is_legal(z, runs, None)}
+    history = getattr(model, "history", "tokens")
+    patterns = {z: w for z, w in model.patterns.items() if is_legal(z, runs, None, history)}
     features = {(f, z): w for (f, z), w in model.features.items() if z in patterns}
     return model._replace(patterns=patterns, features=features)
 
@@ -83,15 +84,17 @@ def chain_questions(seed):
     n_labels, max_order = int(rng.integers(2, 5)), int(rng.integers(0, 5))
     lengths = rng.integers(0, 6 if n_labels < 4 else 5, 6).tolist()
     orders = [(0,), (0, 1)] if max_order and rng.random() < 0.5 else [(0,)]
-    case = random_case(rng, n_labels, lengths, max_order, 6 if max_order else 0, float(rng.choice([1.0, 5.0])), orders)
+    n_patterns, scale, history = 6 if max_order else 0, float(rng.choice([1.0, 5.0])), ("tokens", "segments")[seed % 2]
+    case = random_case(rng, n_labels, lengths, max_order, n_patterns, scale, orders, history=history)
     runs, borders = draw_rules(rng, n_labels)
+    runs = of_history(runs, history)
     if rng.random() < 0.5:  # as the estimators have it
         case = case._replace(model=without_forbidden(case.model, runs))
     possible = [
         {
             labels: oracle.score(case.model, rows, labels)
             for labels in oracle.labellings(n_labels, len(rows))
-            if is_legal(labels, runs, borders)
+            if is_legal(labels, runs, borders, history)
         }
         for rows in case.sequences
     ]
@@ -151,7 +154,7 @@ FAMILIES = pytest.mark.parametrize("questions", [chain_questions, segment_questi
 def test_answers(questions, seed):
     asked = questions(seed)
     model, batch, mask = asked.model, asked.batch, asked.mask
-    n_labels = model.layout.patterns.n_labels
+    n_labels, history = model.layout.patterns.n_labels, model.layout.patterns.history
     patterns = [(0,), (1, 0), (0, 1, 0), *model.layout.forbidden]
     log_z = model.log_partition(batch, plan=model.plan(batch, mask))
     marginals, ends = model.marginals(batch, mask=mask), model.pattern_marginals(batch, patterns, mask=mask)
@@ -167,7 +170,7 @@ def test_answers(questions, seed):
             for i, (u, v, y) in enumerate(segments):
                 wanted[u:v, y] += math.exp(score - total)
                 for p, pattern in enumerate(patterns):
-                    wanted_ends[v - 1, p] += math.exp(score - total) * oracle.occurs(pattern, labels, i)
+                    wanted_ends[v - 1, p] += math.exp(score - total) * oracle.occurs(pattern, labels, i, history)
         assert close(marginals[first : first + length], wanted)
         assert close(ends[first : first + length], wanted_ends)
         decoded = best[s] if asked.family is SEGMENTS else best[first : first + length].tolist()

@@ -36,14 +36,16 @@ def test_patterns(data, cuts, max_order, min_count, draw):
     n_labels, labellings = data
     n = len(labellings)
     weight = np.array(draw.draw(st.lists(WEIGHTS, min_size=n, max_size=n)))
-    whole = observed_patterns(*flat(labellings), n_labels, max_order, min_count, weight)
+    history = draw.draw(st.sampled_from(["tokens", "segments"]))
+    whole = observed_patterns(*flat(labellings), n_labels, max_order, min_count, weight, history)
     parts = [
-        count_patterns(*flat(labellings[part]), n_labels, max_order, 1, weight[part]).compact() for part in cut(n, cuts)
+        count_patterns(*flat(labellings[part]), n_labels, max_order, 1, weight[part], history).compact()
+        for part in cut(n, cuts)
     ]
     merged = reduce(lambda one, other: one.merged(other), parts)
     announced = []
     table = merged.frequent(n_labels, min_count, lambda *sizes: announced.append(sizes))
-    assert table.tuples() == whole.tuples()
+    assert (table.tuples(), table.history) == (whole.tuples(), history)
     assert announced == [(len(whole.lengths), whole.lengths.max())]
     assert sum(map(np.size, merged.counts)) == sum(map(len, merged.ends))
     assert len(merged.codes) == sum((order + 2) * len(ends) for order, ends in enumerate(merged.ends))

@@ -139,8 +139,10 @@ def test_pages_have_no_placeholders():
 def test_readme_is_short():
     readme = (CHECKOUT / "README.md").read_text(encoding="utf-8")
     assert len(readme.splitlines()) <= 120
-    for link in re.findall(r"\]\((?!http|#)([^)#]+)", readme) + re.findall(r'src(?:set)?="([^"]+)"', readme):
-        assert (CHECKOUT / link).exists(), link
+    for link in re.findall(r"\]\(([^)#]+)", readme) + re.findall(r'src(?:set)?="([^"]+)"', readme):
+        raw = link.removeprefix("https://raw.githubusercontent.com/sklearn-hocrf/sklearn-hocrf/main/")
+        path = re.sub(r"https://sklearn-hocrf.github.io/sklearn-hocrf/(.+)\.html", r"docs/\1.md", raw)
+        assert path.startswith("http") or (CHECKOUT / path).exists(), link
 
 
 @pytest.mark.parametrize("name", [m for _, m, _ in pkgutil.iter_modules(sklearn_hocrf.__path__) if m[0] != "_"])

@@ -86,8 +86,9 @@ def fits_all(known, labels):
 def test_value_against_the_sum_over_all_labellings():
     rng = np.random.default_rng(0)
     for max_order in (0, 1, 2, 3, 4):
-        for _ in range(6):
-            case = random_case(rng, 3, [1, 3, 4, 5], max_order, 6 * (max_order > 0), 1.5, [(0,), (0, max_order)])
+        for i in range(6):
+            n_patterns, orders, history = 6 * (max_order > 0), [(0,), (0, max_order)], ("tokens", "segments")[i % 2]
+            case = random_case(rng, 3, [1, 3, 4, 5], max_order, n_patterns, 1.5, orders, history=history)
             layout, w = to_layout(case)
             batch, sets, codes = to_batch(case.sequences, 2), [], []
             for labels in case.labels:

@@ -7,9 +7,22 @@ import tracemalloc
 import numpy as np
 import oracle
 import pytest
-from cases import Case, Counter, cases, golden_case, is_possible, random_case, reschedule, to_chain_model
+from cases import (
+    Case,
+    Counter,
+    build_layout,
+    cases,
+    golden_case,
+    is_possible,
+    of_history,
+    random_case,
+    reschedule,
+    to_chain_model,
+    to_layout,
+)
 from hypothesis import given
-from internals import SequenceBatch, chain_log
+from hypothesis import strategies as st
+from internals import ChainModel, SequenceBatch, chain_log, log_spread, observed_patterns, weighted_arcs
 from internals import chain as scaled_kernels
 from scipy import sparse
 
@@ -95,22 +108,103 @@ UNDERFLOWS = {
     "step_by_step": emission_case(
         2, NO_SWITCH_2 := {(0, 1): -math.inf, (1, 0): -math.inf}, [(0, -9)] * 99 + [(-950, 0)]
     ),
+    "change_of_mind": emission_case(2, NO_SWITCH_2, [(0, -9)] * 99 + [(-9, 0)] * 200),  # log Z = -891
     "and_back": emission_case(2, NO_SWITCH_2, [(0, -600), (-600, 0)] * 4),
     "weak_arcs": emission_case(2, {(0, 1): -630.0, (1, 0): -630.0}, [(0, -300), (-300, 0), (-600, 0), (0, 0)]),
     "dead_end": emission_case(3, {(0, 0, 0): -math.inf, (0, 1): -900.0, (0, 2): -901.0}, [(0, -900, -900)] * 5),
 }
 
 
+@pytest.mark.parametrize("cut_size", [1 << 22, 1], ids=["whole", "cut"])
+@pytest.mark.parametrize("history", ["tokens", "segments"])
 @pytest.mark.parametrize("name", UNDERFLOWS)
-def test_accumulated_underflow(name):
+def test_accumulated_underflow(name, history, cut_size):
     case = UNDERFLOWS[name]
+    patterns = {z: case.model.patterns[z] for z in of_history(case.model.patterns, history)}
+    case = case._replace(model=case.model._replace(patterns=patterns, history=history))
     expected = oracle.dynamic_program(case.model, case.sequences[0])
     chain, batch = to_chain_model(case)
+    chain = reschedule(chain, cut_size=cut_size)
     log_z, marginals, counts, best = answers(chain, batch)
     assert log_z[0] == pytest.approx(expected.log_partition, rel=1e-12)
     np.testing.assert_allclose(marginals, expected.marginals, atol=1e-12)
     assert best[0] == pytest.approx(expected.best_score, rel=1e-12)
     assert np.isfinite(counts).all()
+
+
+ONWARD = {(0, 2): -math.inf, (1, 0): -math.inf, (2, 0): -math.inf, (2, 1): -math.inf}
+OF_TWO = {(0, 1, 2): 1.0, (1, 0, 2): -2.0, (2, 1, 0): 0.5, (2, 2): 3.0}
+LEFT_BEHIND = {  # patterns, and the scores of the labels at the tokens of two recordings
+    "without return": (ONWARD, 9.0),
+    "no pattern of many labels": (OF_TWO | {(0, 1, 0, 2): 1.0}, 300.0),
+    "both": (ONWARD | {(0, 1, 2): 1.5, (1, 1): 2.0}, 30.0),
+}
+
+
+@pytest.mark.parametrize("cut_size", [1 << 22, 1], ids=["whole", "cut"])
+@pytest.mark.parametrize("name", LEFT_BEHIND)
+def test_histories_of_segments_left_behind_need_no_twin(name, cut_size, twin_passes):
+    """States whose shares are below 1e-200 for hundreds of tokens, and that no later token needs."""
+    patterns, score = LEFT_BEHIND[name]
+    scores = [tuple(score * (y == z) for z in range(3)) for y in (0, 1, 2) for _ in range(300)]
+    case = emission_case(3, patterns, scores)
+    rows = case.sequences[0]
+    case = case._replace(model=case.model._replace(history="segments"), sequences=[rows, rows[200:700], [], rows[:4]])
+    case = case._replace(labels=[(0,) * len(rows) for rows in case.sequences])
+    chain, batch = to_chain_model(case)
+    chain = reschedule(chain, cut_size=cut_size)
+    expected = answers(chain, batch)
+    direction = np.random.default_rng(0).normal(size=chain.layout.n_weights)
+    product = chain.hessian_vector_product(chain.plan(batch), direction)
+    assert twin_passes.calls == 0
+    chain.scales = False
+    assert_same(answers(chain, batch), expected)
+    again = chain.hessian_vector_product(chain.plan(batch), direction)
+    # a sum over the tokens, whose derivatives are differences of sums over the tokens before and after them
+    np.testing.assert_allclose(again, product, atol=1e-16 * score * len(rows) ** 2)
+    assert twin_passes.calls > 0
+
+
+@pytest.mark.needs_jit
+@pytest.mark.parametrize("is_closed", [False, True])
+def test_long_recordings_stay_in_the_scaled_pass(is_closed, twin_passes):
+    """Segments of 200 to 2,000 tokens, drawn from the patterns; one sequence of 30,000 tokens, and thirty."""
+    rng, labels = np.random.default_rng(8), [0]
+    while len(labels) < 30_000:
+        others = [y for y in range(4) if y != labels[-1] and not (is_closed and y == (labels[-1] + 2) % 4)]
+        labels += [int(rng.choice(others))] * int(rng.integers(200, 2001))
+    codes = np.array(labels[:30_000], np.int32)
+    patterns = observed_patterns(codes, np.array([0, len(codes)]), 4, 3, history="segments")
+    scores = rng.normal(3.0 * np.eye(4)[codes], 2.0)
+    batch = SequenceBatch.from_csr(sparse.csr_array(scores), [0, len(codes)])
+    forbidden = [(y, (y + 2) % 4) for y in range(4)] if is_closed else []
+    layout = build_layout(batch, codes, patterns, all_pairs=True, forbidden=forbidden)
+    weights = rng.normal(size=layout.n_weights)
+    weights[: layout.n_pairs] = (layout.pair_pattern == layout.pair_feature).astype(float)
+    chain = ChainModel(layout, weights)
+    for offsets in [0, len(codes)], np.linspace(0, len(codes), 31).astype(int):
+        part = SequenceBatch.from_csr(batch.tocsr(), offsets)
+        expected = answers(chain, part)
+        assert twin_passes.calls == 0
+        twin = ChainModel(layout, weights)
+        twin.scales = False
+        assert_same(answers(twin, part), expected)
+        twin_passes.calls = 0
+
+
+@given(cases(history=None, bias_only=True), st.integers(1, 4))
+def test_the_spread_of_continuations(case, n_more):
+    """No history makes all continuations together better than another one does by more than the bound."""
+    layout, weights = to_layout(case)
+    n_labels, model = case.model.n_labels, case.model
+    rest = list(oracle.labellings(n_labels, min(n_more, 8 - n_labels)))
+
+    def beta(before):
+        own = oracle.score(model, [{}] * len(before), before)
+        return oracle.log_sum_exp(oracle.score(model, [{}] * len(before + z), before + z) - own for z in rest)
+
+    betas = [beta(before) for n in range(4) for before in oracle.labellings(n_labels, n)]
+    assert max(betas) - min(betas) <= log_spread(layout, weighted_arcs(layout, weights)) + 1e-9
 
 
 @pytest.mark.parametrize("bias", [600.0, 640.0])

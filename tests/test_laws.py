@@ -12,6 +12,7 @@ from cases import (
     cases,
     golden_case,
     is_possible,
+    of_history,
     random_case,
     reschedule,
     to_chain_model,
@@ -31,6 +32,9 @@ KINDS = {
     "forbidden_and_extreme": cases(EXTREME, forbid=True),
     "edge_of_underflow": cases(EDGE, forbid=True, bias_only=True),
     "edge_of_underflow_conjoined": cases(EDGE, forbid=True),
+    "segments": cases(MODERATE, history="segments"),
+    "segments_forbidden_and_extreme": cases(EXTREME, forbid=True, history="segments"),
+    "segments_edge_of_underflow": cases(EDGE, forbid=True, bias_only=True, n_sequences=12, history="segments"),
 }
 
 
@@ -47,7 +51,7 @@ def flat(lists):
 def test_every_answer_equals_enumeration(kind, data):
     case = data.draw(KINDS[kind].filter(is_possible))
     unknown = data.draw(st.lists(st.lists(st.integers(0, case.model.n_labels - 1), min_size=1, max_size=4).map(tuple)))
-    asked = [*case.model.patterns, *unknown]
+    asked = [*case.model.patterns, *of_history(unknown, case.model.history)]
     chain, batch = to_chain_model(case)
     close(chain.log_partition(batch), [oracle.log_partition(case.model, rows) for rows in case.sequences])
     marginals = chain.marginals(batch)
@@ -116,19 +120,22 @@ def check_against_recursion(case):
 @pytest.mark.parametrize("feature_orders", [[(0,), (0,)], [(0,), (0, 1), (2,)]], ids=["order_0", "conjoined"])
 @pytest.mark.parametrize("scale", [1.0, 30.0, 1000.0])
 @pytest.mark.parametrize("forbidden", [0.0, 0.2])
-def test_longer_sequences_in_blocks(feature_orders, scale, forbidden):
+@pytest.mark.parametrize("history", ["tokens", "segments"])
+def test_longer_sequences_in_blocks(feature_orders, scale, forbidden, history):
     """Nineteen sequences of all lengths up to 60: full blocks, the rest of one, and lengths that differ in a block."""
     rng = np.random.default_rng([int(scale), len(feature_orders)])
     lengths = rng.integers(0, 60, 19)
-    check_against_recursion(random_case(rng, 3, lengths, 2, 6, scale, feature_orders, forbidden))
+    check_against_recursion(random_case(rng, 3, lengths, 2, 9, scale, feature_orders, forbidden, history))
 
 
 @pytest.mark.needs_jit
 @pytest.mark.parametrize("scale", [1.0, 1000.0])
 @pytest.mark.parametrize("feature_orders", [[(0,)], [(0,), (1,)]], ids=["order_0", "conjoined"])
-def test_long_sequences(feature_orders, scale):
+@pytest.mark.parametrize("history", ["tokens", "segments"])
+def test_long_sequences(feature_orders, scale, history):
     rng = np.random.default_rng(int(scale))
-    check_against_recursion(random_case(rng, 2, [3000, 2, 1031], 2, 5, scale, feature_orders))
+    lengths = [3000, 2, 1031]
+    check_against_recursion(random_case(rng, 2, lengths, 2, 5, scale, feature_orders, history=history))
 
 
 @pytest.mark.parametrize("feature_orders", [[(0,)] * 4, [(0,), (1,), (0, 2), (0,)]], ids=["order_0", "conjoined"])

@@ -24,8 +24,8 @@ def test_chain(seed):
     model, batch, mask, possible = chain_questions(seed)
     check_log_partition(model, batch, mask, possible)
     model, batch, mask, possible = feasible(model, batch, mask, possible)
-    n_labels = mask.allowed.shape[1]
-    patterns = [(0,), (1, 0), (0, 1, 0)]
+    n_labels, history = mask.allowed.shape[1], model.layout.patterns.history
+    patterns = [(0,), (1, 0), (0, 0), (0, 1, 0)]
     marginals, ends = model.marginals(batch, mask=mask), model.pattern_marginals(batch, patterns, mask=mask)
     best = model.decode(batch, mask=mask)
     for first, scores in zip(batch.offsets.tolist(), possible, strict=False):
@@ -35,7 +35,7 @@ def test_chain(seed):
             for t, y in enumerate(labels):
                 wanted[t, y] += math.exp(score - total)
                 for i, pattern in enumerate(patterns):
-                    wanted_ends[t, i] += math.exp(score - total) * oracle.occurs(pattern, labels, t)
+                    wanted_ends[t, i] += math.exp(score - total) * oracle.occurs(pattern, labels, t, history)
         assert close(marginals[first : first + length], wanted)
         assert close(ends[first : first + length], wanted_ends)
         assert scores[tuple(best[first : first + length].tolist())] >= max(scores.values()) - 1e-9

@@ -33,6 +33,17 @@ def test_a_pattern_occurs_where_it_ends(pattern, where):
     assert [t for t in range(4) if oracle.occurs(pattern, (0, 0, 1, 0), t)] == where
 
 
+def test_patterns_of_segments_occur_at_their_first_token_and_staying_at_the_others():
+    def where(pattern):
+        return [t for t in range(6) if oracle.occurs(pattern, (0, 0, 1, 1, 1, 0), t, "segments")]
+
+    assert where((0,)) == [0, 1, 5]
+    assert (where((0, 0)), where((1, 1))) == ([1], [3, 4])
+    assert (where((0, 1)), where((0, 1, 0)), where((1, 0))) == ([2], [5], [5])
+    model = oracle.Model(2, {(0,): 1.0, (0, 0): 10.0, (0, 1, 0): 100.0}, {("a", (1, 1)): 1000.0}, "segments")
+    assert oracle.score(model, [{"a": t} for t in range(6)], (0, 0, 1, 1, 1, 0)) == 3 + 10 + 100 + 7000
+
+
 def test_score_by_hand():
     model = oracle.Model(2, {(0,): 1.0, (0, 1): 10.0}, {("a", (1,)): 100.0, ("b", (0, 0)): 1000.0})
     rows = [{"b": 3.0}, {"a": 0.5}, {"a": -1.0}, {"b": 2.0}]
@@ -122,6 +133,7 @@ def test_published_numbers_to_their_printed_digits(name, digits):
         oracle.Model(2, {(0,): -0.4}, {("a", (1,)): 1.5}),
         oracle.Model(3, {(0, 1): 1.0, (2, 2, 2): -0.5, (1, 0): -INF}, {("a", (1,)): 0.7, ("b", (0, 1)): 2.0}),
         oracle.Model(2, {(0, 1): -1000.0, (1, 0, 0): 1000.0, (1, 0, 1, 0): -INF}, {("b", (1, 1, 1)): -400.0}),
+        oracle.Model(3, {(0, 1): 1.0, (2, 0, 2): -0.5, (1, 0): -INF, (2, 2): 0.6}, {("a", (1, 1)): 0.7}, "segments"),
     ],
 )
 def test_dynamic_program_equals_enumeration(model):

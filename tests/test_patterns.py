@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
+from cases import of_history
 from hypothesis import given
 from hypothesis import strategies as st
 from internals import all_patterns, given_patterns, observed_patterns
@@ -23,9 +24,13 @@ def by_order(patterns):
     return sorted(patterns, key=lambda z: (len(z), z))
 
 
-def naive_observed(labellings, n_labels, max_order, min_count, weights):
+def naive_observed(labellings, n_labels, max_order, min_count, weights, history="tokens"):
     count = {}
     for labels, weight in zip(labellings, weights, strict=True):
+        if history == "segments":
+            for z in itertools.pairwise(labels) if max_order else ():
+                count[z] = count.get(z, 0.0) + weight * (z[0] == z[1])
+            labels = [y for y, _ in itertools.groupby(labels)]
         for length in range(1, max_order + 2):
             for start in range(len(labels) - length + 1):
                 z = tuple(labels[start : start + length])
@@ -61,14 +66,15 @@ def test_observed(data, max_order, min_count):
     check_table(observed_patterns(*flat(labellings), n_labels, max_order, min_count=min_count), expected)
 
 
-@given(labelled(), st.integers(0, 3), st.integers(1, 3), st.data())
-def test_observed_counts_are_weighted(data, max_order, min_count, draw):
+@given(labelled(), st.integers(0, 3), st.integers(1, 3), st.sampled_from(["tokens", "segments"]), st.data())
+def test_observed_counts_are_weighted(data, max_order, min_count, history, draw):
     n_labels, labellings = data
     weights = draw.draw(st.lists(WEIGHTS, min_size=len(labellings), max_size=len(labellings)))
     table = observed_patterns(
-        *flat(labellings), n_labels, max_order, min_count=min_count, sequence_weight=np.array(weights)
+        *flat(labellings), n_labels, max_order, min_count, sequence_weight=np.array(weights), history=history
     )
-    check_table(table, naive_observed(labellings, n_labels, max_order, min_count, weights))
+    check_table(table, naive_observed(labellings, n_labels, max_order, min_count, weights, history))
+    assert table.checked().history == history
 
 
 @given(labelled(), st.integers(0, 3))
@@ -95,7 +101,7 @@ def test_sizes_are_announced_before_the_table_is_made(monkeypatch):
     table = observed_patterns(*flat([[0, 1, 0, 1]]), 2, 5, announce=lambda *sizes: announced.append(sizes))
     assert announced == [table.labels.shape] == [(2 + 2 + 2 + 1, 4)]
     monkeypatch.setattr(
-        "sklearn_hocrf._structure.patterns._stack", lambda tables: pytest.fail("the table comes too soon")
+        "sklearn_hocrf._structure.patterns._stack", lambda *tables: pytest.fail("the table comes too soon")
     )
 
     def refuse(n_patterns, longest):
@@ -116,6 +122,7 @@ def test_observed_orders_whose_count_of_patterns_leaves_64_bits():
 def test_all(n_labels, max_order):
     expected = [z for k in range(max_order + 1) for z in itertools.product(range(n_labels), repeat=k + 1)]
     check_table(all_patterns(n_labels, max_order), expected)
+    check_table(all_patterns(n_labels, max_order, "segments"), of_history(expected, "segments"))
 
 
 @given(st.integers(1, 4), st.data())

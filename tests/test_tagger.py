@@ -32,6 +32,7 @@ from sklearn_hocrf import Constraints, HighOrderCRF, HighOrderSemiCRF, _export, 
 from sklearn_hocrf.datasets import load_conll, make_name_sentences
 from sklearn_hocrf.feature_extraction import (
     SequenceFeatureExtractor,
+    _tagger_features,
     phrases,
 )
 from sklearn_hocrf.feature_extraction import _token_functions as token_functions
@@ -152,9 +153,9 @@ def test_drawn_templates(tmp_path_factory, data):
         return
     own = {"half": abs} if functions else {}
     X_new = data.draw(sequences(tokens_of(NEW_TEXTS), 0))
-    limit = data.draw(st.sampled_from([_export.LARGEST_PREFIX, 1, 200]))
+    limit = data.draw(st.sampled_from([_tagger_features.LARGEST_PREFIX, 1, 200]))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_export, "LARGEST_PREFIX", limit)  # first columns of templates are joined
+        patch.setattr(_tagger_features, "LARGEST_PREFIX", limit)  # first columns of templates are joined
         found = tagger_of(model, tmp_path_factory.getbasetemp(), functions=own)
     X_new = [tokens for tokens in X_new if answers(model, tokens)]
     assert_same(found, model, X_new)

@@ -16,6 +16,8 @@ from .._data.masks import Mask
 from .._data.segments import BEGIN, Segments, sorted_segments
 from .._kernels import chain, chain_log, choices, feature_matching, label_parts, token_scores
 from .._structure.layout import WeightLayout
+from .._structure.patterns import TOKENS
+from .._structure.weighted_arcs import log_spread
 from .answers import LikelyTagSegments, WeighedTagSegments
 from .model import LaneModel, TokenModel
 from .passes import SMALL_STEP, DecodePass, MarginalPass
@@ -96,15 +98,46 @@ class ChainPass(MarginalPass):
         chain.forward(lane_kind, self.weighted_arcs, tile, _scratch(self, tile), tables, carry, log_scale, suspect)
         return tables.alpha[-len(carry) :], tables.inverse_scale[-1]
 
+    def _settle(self, task: Task, checkpoints: list, alive: np.ndarray, doubtful: np.ndarray) -> np.ndarray:
+        if self.layout.patterns.history == TOKENS:
+            safe = np.zeros_like(doubtful)
+        elif log_spread(self.layout, self.weighted_arcs) <= np.log(chain.LARGEST_BETA * chain.SMALLEST_TOTAL):
+            return alive | doubtful
+        else:
+            safe = doubtful & (self._largest_beta(task, checkpoints, alive | doubtful) <= chain.LARGEST_BETA)
+        if len(task.tiles) == 1:
+            self._forward_again(task.tiles[0], checkpoints[0], alive | safe)
+        return alive | safe
+
+    def _largest_beta(self, task: Task, checkpoints: list, alive: np.ndarray) -> np.ndarray:
+        """Return the largest beta of each lane, by a backward pass that counts nothing."""
+        largest, n_states = np.zeros(alive.shape), self.layout.automaton.n_states
+        beta, unused = self._with_derivatives(np.ones((n_states, alive.shape[1]))), np.zeros_like(largest)
+        for tile, carry in zip(task.tiles[::-1], checkpoints[::-1], strict=True):
+            self._forward_again(tile, carry, alive)
+            tables = self._backward_tile(tile, unused, beta, np.zeros_like(self._arcs(self._columns(tile))))
+            firsts = (tile.rows[:-1] + np.arange(len(tile.length)) + 1) * n_states
+            within = tables.alpha[:, : alive.shape[1]]  # the first rows of each block are alpha before it
+            largest = np.maximum(largest, np.maximum.reduceat(within, firsts))
+        return largest
+
+    def _forward_again(self, tile: Tile, carry: np.ndarray, alive: np.ndarray) -> None:
+        """Fill the tables of a tile for the backward pass."""
+        again = np.zeros(alive.shape), np.where(alive, 0.0, 1.0)
+        self._forward_tile(tile, carry, *map(self._with_derivatives, again))
+
+    def _backward_tile(self, tile: Tile, weight: np.ndarray, beta: np.ndarray, arcs: np.ndarray) -> chain.ChainTables:
+        tables, lane_kind = self._tile_tables(tile), self._lane_kind(tile)
+        structure = self.weighted_arcs, tile, _scratch(self, tile), tables
+        chain.backward(lane_kind, *structure, self._with_derivatives(weight), beta, arcs)
+        return tables
+
     def _backward(self, task: Task, checkpoints: list, alive: np.ndarray, weight: np.ndarray) -> None:
         beta = self._with_derivatives(np.ones((self.layout.automaton.n_states, weight.shape[1])))
         for tile, carry in zip(task.tiles[::-1], checkpoints[::-1], strict=True):
             if len(task.tiles) > 1:  # the tables contain the last tile
-                again = np.zeros_like(weight), np.where(alive, 0.0, 1.0)
-                self._forward_tile(tile, carry, *map(self._with_derivatives, again))
-            structure = self.weighted_arcs, tile, _scratch(self, tile), self._tile_tables(tile)
-            arcs = self._arcs(self._columns(tile))
-            chain.backward(self._lane_kind(tile), *structure, self._with_derivatives(weight), beta, arcs)
+                self._forward_again(tile, carry, alive)
+            self._backward_tile(tile, weight, beta, self._arcs(self._columns(tile)))
             self.receiver.receive(self, tile, weight)
 
     def _forward_log(self, sequence: int) -> tuple[Task, list[np.ndarray]]:

@@ -238,6 +238,10 @@ class MarginalPass(BasePass):
     def _forward(self, task: Task, log_z: np.ndarray, suspect: np.ndarray) -> list:
         """Run the scaled forward pass of a task, write log Z and the lanes where it failed; return checkpoints."""
 
+    def _settle(self, task: Task, checkpoints: list, alive: np.ndarray, doubtful: np.ndarray) -> np.ndarray:
+        """Return the lanes that are right, some of the doubtful ones among them, with their tables of _forward."""
+        return alive
+
     @abstractmethod
     def _backward(self, task: Task, checkpoints: list, alive: np.ndarray, weight: np.ndarray) -> None:
         """Run the scaled backward pass of a task, and pass on the marginals of each tile."""
@@ -319,6 +323,9 @@ class MarginalPass(BasePass):
         checkpoints = self._forward(task, log_z, suspect) if self.model.scales else []
         lanes = filled.shape[1]
         alive = filled & (suspect[:, :lanes] == 0)
+        doubtful = filled & (suspect[:, :lanes] == chain.DOUBTFUL)
+        if doubtful.any():
+            alive = self._settle(task, checkpoints, alive, doubtful)
         self.log_z[task.sequences[alive]] = log_z[:, :lanes][alive]
         if self.slope is not None:
             self.slope[task.sequences[alive]] = log_z[:, lanes:][alive]

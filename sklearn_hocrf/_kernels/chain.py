@@ -12,10 +12,11 @@ vector addition. With ``w`` the arc weights, ``x`` the exponentiated scores of l
     marginals   P(arc a is used at j) = m_a(j) b_a(j)                                                    (12)
 
 with beta(T) = 1 / total of alpha(T). A state with negligible mass may still be the only survivor at a later position,
-so a lane in which any reachable alpha falls below 1e-200 of its row is reported as *suspect* and processed again by the
-log-space twin (``chain_log``). Labels with score -inf are impossible: they get the weight 0, and the states that they
-would lead to are not reachable. Beta needs no such check: alpha . beta = 1 at every position, so values that underflow
-in beta had a negligible posterior probability.
+so a lane in which any reachable alpha falls below 1e-200 of its row is reported as *doubtful*. No reachable alpha falls
+below LEAST_SHARE, so that alpha > 0 says which states can be reached; a doubtful lane is right if beta is at most
+LARGEST_BETA in all of them. *Suspect* lanes are processed again by the log-space twin (``chain_log``). Labels with
+score -inf are impossible: they get the weight 0, and the states that they would lead to are not reachable. What
+underflows in beta had a negligible posterior probability, because alpha . beta = 1 at every position.
 
 Decoding (15) runs the same transposed network in the (max, +) semiring, on log scores, where nothing can underflow. The
 automaton is deterministic, so the best labelling needs no back-pointers: ``beta(j, p)`` is the best score of the
@@ -35,7 +36,19 @@ from typing import NamedTuple
 import numpy as np
 
 from ._jit import njit
-from ._network import HUGE, LOWEST_LOG, SMALLEST_TOTAL, TINY, largest_adjoints, resolve, sum_adjoints, sum_network
+from ._network import (
+    DOUBTFUL,
+    HUGE,
+    LARGEST_BETA,
+    LEAST_SHARE,
+    LOWEST_LOG,
+    SMALLEST_TOTAL,
+    TINY,
+    largest_adjoints,
+    resolve,
+    sum_adjoints,
+    sum_network,
+)
 from ._vectors import (
     FOLDED,
     LANES,
@@ -54,7 +67,10 @@ from ._vectors import (
 )
 
 __all__ = [
+    "DOUBTFUL",
     "FOLDED",
+    "LARGEST_BETA",
+    "SMALLEST_TOTAL",
     "LANES",
     "ChainScratch",
     "ChainTables",
@@ -171,7 +187,8 @@ def forward(lane_kind, weighted_arcs, tile, scratch, tables, carry, log_scale, s
     tables : ``ChainTables``   scores and varying from ``exponentiate``, alpha and inverse_scale out; the first L
         columns of a row of scores are divided by the total of the row before
     carry : (P, W)   alpha in front of each block, of total 1
-    log_scale : (B, W)   increased by log Z of each lane        suspect : (B, W)   set to 1 as ``exponentiate`` does
+    log_scale : (B, W)   increased by log Z of each lane        suspect : (B, W)   set to 1 as ``exponentiate`` does,
+        and to DOUBTFUL
     """
     n_states, n_varying, n_labels = len(weighted_arcs.fail), len(weighted_arcs.varying_arc), weighted_arcs.n_labels
     scores, varying, alpha, inverse_scale = tables
@@ -183,6 +200,7 @@ def forward(lane_kind, weighted_arcs, tile, scratch, tables, carry, log_scale, s
     for arc in range(weighted_arcs.into[n_states]):
         plain = plain and weighted_arcs.arc_score[arc] > -np.inf
     zero, infinite, never = fill(0.0, lane_kind), fill(np.inf, lane_kind), fill(-np.inf, lane_kind)
+    least = fill(LEAST_SHARE, lane_kind)
     for block in range(len(tile.length)):
         for state in range(n_states):
             before = load(carry, state, lane_kind)
@@ -229,10 +247,11 @@ def forward(lane_kind, weighted_arcs, tile, scratch, tables, carry, log_scale, s
                 product = multiply(
                     weighted, load(scores, row * n_columns + weighted_arcs.state_label[state], lane_kind)
                 )
+                low = smallest(where_positive(mass, product, infinite), low)
+                product = largest(product, where_positive(mass, least, zero))
                 store(alpha, after + state, product)
                 store(next_values, state, product)
                 total = add(total, product)
-                low = smallest(where_positive(mass, product, infinite), low)
             values, next_values = next_values, values
             store(totals, 0, total)
             store(lows, 0, low)
@@ -241,10 +260,11 @@ def forward(lane_kind, weighted_arcs, tile, scratch, tables, carry, log_scale, s
                     inverse_scale[row, column] = 0.0
                 if row - tile.rows[block] < tile.length[block, lane]:
                     # a row of very small or large total would leave the backward pass no room
-                    safe = SMALLEST_TOTAL <= totals[0, lane] <= 1.0 / SMALLEST_TOTAL
-                    if not (safe and lows[0, lane] >= TINY * max(1.0, totals[0, lane])):
+                    if not SMALLEST_TOTAL <= totals[0, lane] <= 1.0 / SMALLEST_TOTAL:
                         suspect[block, lane] = 1.0
-                    if suspect[block, lane] == 0.0:
+                    elif lows[0, lane] < TINY * max(1.0, totals[0, lane]):
+                        suspect[block, lane] = max(DOUBTFUL, suspect[block, lane])
+                    if suspect[block, lane] < 1.0:
                         scale = 1.0 / totals[0, lane]
                         inverse_scale[row, lane] = scale
                         log_scale[block, lane] += np.log(totals[0, lane])
@@ -253,7 +273,7 @@ def forward(lane_kind, weighted_arcs, tile, scratch, tables, carry, log_scale, s
                             log_scale[block, derivative] += scale * totals[0, derivative]
         first, stop = (tile.rows[block] + block) * n_states, (tile.rows[block + 1] + block + 1) * n_states
         for lane in range(n_lanes):
-            if suspect[block, lane] > 0.0:  # no mass: the lane drops out of the backward pass
+            if suspect[block, lane] == 1.0:  # no mass: the lane drops out of the backward pass
                 for place in range(first, stop):
                     for column in range(lane, scores.shape[1], n_lanes):
                         alpha[place, column] = 0.0

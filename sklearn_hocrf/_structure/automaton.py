@@ -4,6 +4,10 @@ States are the empty pattern, every label and every proper prefix of a pattern (
 edges of the trie of all patterns, so an arc *is* a prefix of a pattern, and every pattern has exactly one arc. After
 reading some labels the automaton is in the state that is their longest suffix among the states (Aho and Corasick,
 1975).
+
+Where patterns are of segments, the labels that it has read are those of segments. Each state of two or more labels has
+a *loop*, an arc that reads its last label once more and stays in it; what it is worth is staying, the pair of equal
+labels, or the label alone if it is never seen to stay. So the cost does not depend on the lengths of segments.
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._data.arrays import freeze, freeze_all, group_offsets
-from .patterns import PatternTable, given_patterns
+from .patterns import SEGMENTS, PatternTable, given_patterns
 
 __all__ = ["PatternAutomaton", "automaton_with_arcs", "build_automaton", "with_last_arcs"]
 
@@ -89,6 +93,17 @@ def build_automaton(patterns: PatternTable, n_labels: int) -> PatternAutomaton:
     target = np.arange(len(parent))
     while not is_state[target].all():
         target = np.where(is_state[target], target, longest_suffix[target])
+    if patterns.history == SEGMENTS:
+        pairs = 1 + np.flatnonzero(label[1:] == label[parent[1:]])
+        # all longer states that end with y lose no mass to the arc of staying in y if each has a loop, and only one
+        assert (length[pairs] == 2).all()
+        assert not is_state[pairs].any()
+        looping = np.flatnonzero(is_state & (length > 1))
+        stay = 1 + np.arange(n_labels)  # nodes of single labels
+        stay[label[pairs]] = pairs
+        longest_suffix = np.append(longest_suffix, stay[label[looping]])
+        parent, target = np.append(parent, looping), np.append(target, looping)
+        label, length = np.append(label, label[looping]), np.append(length, length[looping] + 1)
 
     # number the states by (last label, length, trie order), the arcs by (target, length)
     states = np.flatnonzero(is_state)
@@ -128,7 +143,7 @@ def automaton_with_arcs(
     Returns the automaton, and which arcs end with one of the runs.
     """
     given = patterns.tuples()
-    table = given_patterns([*given, *runs], n_labels)
+    table = given_patterns([*given, *runs], n_labels, patterns.history)
     row = {pattern: number for number, pattern in enumerate(table.tuples())}
     automaton = build_automaton(table, n_labels)
     ends = np.zeros(automaton.n_arcs, dtype=bool)

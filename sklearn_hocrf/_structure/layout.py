@@ -253,7 +253,7 @@ class WeightLayout:
 
     def of_order_zero(self) -> Self:
         """Return the layout of the pairs with single labels and parts, which must be all, and of all single labels."""
-        singles = given_patterns((), self.automaton.n_labels)
+        singles = given_patterns((), self.automaton.n_labels, self.patterns.history)
         return self.with_biases(singles, np.arange(self.automaton.n_labels), forbidden=())
 
     def with_biases(self, patterns: PatternTable, bias_pattern: np.ndarray, forbidden: Runs | None = None) -> Self:
@@ -445,7 +445,8 @@ class WeightLayout:
         their places. For segments, a column at BEGIN counts its pattern at the first token of the last segment, and one
         at END_OF_SEGMENT at its last token.
         """
-        patterns = given_patterns([*self.patterns.tuples(), *(z for z, _ in columns)], self.automaton.n_labels)
+        given = [*self.patterns.tuples(), *(z for z, _ in columns)]
+        patterns = given_patterns(given, self.automaton.n_labels, self.patterns.history)
         row = {pattern: number for number, pattern in enumerate(patterns.tuples())}
         n_rows = len(row) + self.parts.n_parts
         new_row = np.array([*(row[pattern] for pattern in self.patterns.tuples()), *range(len(row), n_rows)])

@@ -2,20 +2,29 @@
 
 A pattern of length ``k + 1`` has order ``k``. Patterns are rows of label codes, sorted by length and then by codes; the
 single labels always come first, whether they occur or not.
+
+With the history "segments", a pattern is of segments, the maximal runs of equal labels: no two neighbours are equal,
+and it occurs at the token that begins the last segment. A pair of equal labels stands for *staying* in a segment: it
+occurs at each token that continues one, and is the only longer pattern that does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 from numbers import Integral
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from .._data.arrays import PIECE, freeze, freeze_indices, offsets_of
+from .._data.schemes import segments_of_labels
 
 __all__ = [
+    "HISTORIES",
+    "SEGMENTS",
+    "TOKENS",
     "PatternCounts",
     "PatternTable",
     "Runs",
@@ -24,12 +33,14 @@ __all__ = [
     "contain_any",
     "count_patterns",
     "given_patterns",
+    "has_equal_neighbours",
     "is_frequent",
     "observed_patterns",
     "pairs_of_equals",
     "without_forbidden",
 ]
 
+HISTORIES = TOKENS, SEGMENTS = "tokens", "segments"
 _MOST_PATTERNS = 1_000_000
 Runs: TypeAlias = Iterable[tuple[int, ...]]  # of label codes
 
@@ -39,6 +50,7 @@ class PatternTable(NamedTuple):
 
     labels: np.ndarray  # (Z, longest) int32   label codes, right-aligned, -1 on the left of shorter ones
     lengths: np.ndarray  # (Z,) int32   number of labels, at least 1
+    history: str = TOKENS  # whether the labels are those of tokens or of segments
 
     def tuples(self) -> list[tuple[int, ...]]:
         """Return the patterns as tuples of label codes."""
@@ -57,7 +69,9 @@ class PatternTable(NamedTuple):
         lengths = freeze_indices(self.lengths, longest + 1, "lengths of label patterns", start=1)
         if not longest or len(labels) != len(lengths) or lengths.max(initial=0) != longest:
             raise ValueError(f"label patterns of shape {labels.shape} do not match {len(lengths)} lengths")
-        table = PatternTable(freeze(labels, np.int32), lengths)
+        if self.history not in HISTORIES:
+            raise ValueError(f"the history of label patterns must be one of {HISTORIES}, got {self.history!r:.60}")
+        table = PatternTable(freeze(labels, np.int32), lengths, self.history)
         is_label = np.arange(longest) >= longest - lengths[:, None]
         if (labels < np.where(is_label, 0, -1)).any() or (labels >= np.where(is_label, table.n_labels, 0)).any():
             raise ValueError(
@@ -66,12 +80,14 @@ class PatternTable(NamedTuple):
         steps = np.diff(np.column_stack([lengths, labels]), axis=0)  # the first nonzero step decides
         if (steps[np.arange(len(steps)), (steps != 0).argmax(axis=1)] <= 0).any():
             raise ValueError("label patterns must be sorted, by length and then by labels, without duplicates")
+        if self.history == SEGMENTS and (is_label[:, :-1] & (labels[:, 1:] == labels[:, :-1]))[lengths > 2].any():
+            raise ValueError("patterns of three or more segments must not have equal neighbours")
         return table
 
     def subset(self, kept: np.ndarray) -> PatternTable:
         """Return the patterns that a mask of shape (Z,) keeps."""
         lengths = self.lengths[kept]
-        return PatternTable(np.ascontiguousarray(self.labels[kept][:, -lengths.max() :]), lengths)
+        return PatternTable(np.ascontiguousarray(self.labels[kept][:, -lengths.max() :]), lengths, self.history)
 
 
 class PatternCounts(NamedTuple):
@@ -84,13 +100,16 @@ class PatternCounts(NamedTuple):
     codes: np.ndarray  # (N,) int32   label codes
     ends: list[np.ndarray]  # by order, from 1: the last token of some occurrence of each pattern
     counts: list[np.ndarray]  # by order: weighted counts
+    history: str = TOKENS
 
     def rows(self, order: int) -> np.ndarray:
         """Return the labels of the patterns of an order, sorted; shape (n_patterns, order + 1)."""
         return self.codes[self.ends[order - 1][:, None] + np.arange(-order, 1)]
 
     @classmethod
-    def of_tables(cls, tables: Sequence[np.ndarray], counts: Iterable[np.ndarray]) -> PatternCounts:
+    def of_tables(
+        cls, tables: Sequence[np.ndarray], counts: Iterable[np.ndarray], history: str = TOKENS
+    ) -> PatternCounts:
         """Return the patterns in tables by order, from 1, each with sorted rows."""
         stops = offsets_of([table.size for table in tables])[1:]
         ends = [
@@ -98,12 +117,12 @@ class PatternCounts(NamedTuple):
             for stop, length, table in zip(stops, range(2, len(tables) + 2), tables, strict=True)
         ]
         codes = np.concatenate([np.empty(0, np.int32), *(table.ravel() for table in tables)])
-        return cls(codes, ends, list(counts))
+        return cls(codes, ends, list(counts), history)
 
     def compact(self) -> PatternCounts:
         """Return the same without the tokens outside the examples, to be sent to another process."""
         orders = range(1, len(self.ends) + 1)
-        return self.of_tables([self.rows(order) for order in orders], self.counts)
+        return self.of_tables([self.rows(order) for order in orders], self.counts, self.history)
 
     def merged(self, other: PatternCounts) -> PatternCounts:
         """Return the patterns of both, with the sums of the counts."""
@@ -115,7 +134,7 @@ class PatternCounts(NamedTuple):
             tables.append(table)
             weights = np.concatenate([part.counts[order - 1] for part in parts])
             counts.append(np.bincount(place.ravel(), weights=weights, minlength=len(table)))
-        return self.of_tables(tables, counts)
+        return self.of_tables(tables, counts, self.history)
 
     def frequent(
         self, n_labels: int, min_count: float = 1, announce: Callable[[int, int], None] | None = None
@@ -137,7 +156,7 @@ class PatternCounts(NamedTuple):
             announce(n_labels + sum(int(chosen.sum()) for chosen in kept), 1 + n_orders)
         frequent = self._replace(ends=[ends[chosen] for ends, chosen in zip(self.ends, kept, strict=True)])
         longer = map(frequent.rows, range(1, n_orders + 1))
-        return _stack([np.arange(n_labels, dtype=np.int32)[:, None], *longer])
+        return _stack([np.arange(n_labels, dtype=np.int32)[:, None], *longer], self.history)
 
 
 def count_patterns(
@@ -147,6 +166,7 @@ def count_patterns(
     max_order: int,
     min_count: float = 1,
     sequence_weight: np.ndarray | None = None,
+    history: str = TOKENS,
 ) -> PatternCounts:
     """Count the patterns of two or more labels in training labels, up to ``max_order``.
 
@@ -164,11 +184,20 @@ def count_patterns(
         cannot occur more often. For counts that will be merged it is 1.
     sequence_weight : ndarray of shape (n_sequences,) or None
         How often each sequence counts; a sequence of weight 0 is ignored.
+    history : {"tokens", "segments"}
+        With "segments", pairs are counted in tokens, where equal labels are staying, and longer patterns in segments.
 
     Returns
     -------
     PatternCounts
     """
+    if history == SEGMENTS:
+        pairs = count_patterns(codes, offsets, n_labels, min(max_order, 1), min_count, sequence_weight)
+        segments = segments_of_labels(codes, offsets)
+        longer = count_patterns(segments.codes, segments.offsets, n_labels, max_order, min_count, sequence_weight)
+        later = [len(codes) + ends for ends in longer.ends[1:]]
+        both = np.concatenate([codes, segments.codes])
+        return PatternCounts(both, pairs.ends + later, pairs.counts + longer.counts[1:], SEGMENTS)
     lengths = np.diff(offsets)
     weight = None if sequence_weight is None else np.repeat(sequence_weight, lengths)
     begins = np.zeros(len(codes), dtype=bool)
@@ -200,10 +229,11 @@ def observed_patterns(
     max_order: int,
     min_count: float = 1,
     sequence_weight: np.ndarray | None = None,
+    history: str = TOKENS,
     announce: Callable[[int, int], None] | None = None,
 ) -> PatternTable:
     """Return the patterns that occur in training labels; see :func:`count_patterns`, and ``frequent`` of its result."""
-    counts = count_patterns(codes, offsets, n_labels, max_order, min_count, sequence_weight)
+    counts = count_patterns(codes, offsets, n_labels, max_order, min_count, sequence_weight, history)
     return counts.frequent(n_labels, min_count, announce)
 
 
@@ -222,7 +252,7 @@ def _count_keys(keys: np.ndarray, n_keys: int, weight: np.ndarray | None) -> tup
     return number, counts, place[is_key]
 
 
-def all_patterns(n_labels: int, max_order: int) -> PatternTable:
+def all_patterns(n_labels: int, max_order: int, history: str = TOKENS) -> PatternTable:
     """Return all patterns over ``n_labels`` labels up to ``max_order``.
 
     Raises
@@ -230,27 +260,36 @@ def all_patterns(n_labels: int, max_order: int) -> PatternTable:
     ValueError
         If there are more than a million.
     """
-    total = 0
-    for length in range(1, max_order + 2):
-        total += n_labels**length
+    total, n_next = n_labels, n_labels - (history == SEGMENTS)
+    for length in range(2, max_order + 2):
+        total += n_labels * (n_labels if length == 2 else n_next ** (length - 1))
         if total > _MOST_PATTERNS:
             raise ValueError(
                 f"patterns='all' makes more than {_MOST_PATTERNS:,} patterns of {n_labels} labels up to "
                 f'max_order={max_order}; use patterns="observed" or a lower max_order'
             )
-    tables = [
-        np.stack(np.unravel_index(np.arange(n_labels**length), (n_labels,) * length), axis=1).astype(np.int32)
-        for length in range(1, max_order + 2)
-    ]
-    return _stack(tables)
+    rows = labels = np.arange(n_labels, dtype=np.int32)[:, None]
+    tables = [labels]
+    for length in range(2, max_order + 2):
+        rows = np.hstack([np.repeat(rows, n_labels, axis=0), np.tile(labels, (len(rows), 1))])
+        tables.append(rows)
+        if history == SEGMENTS:
+            rows = rows[rows[:, -2] != rows[:, -1]]
+            tables[-1] = rows if length > 2 else tables[-1]
+    return _stack([table for table in tables if len(table)], history)
 
 
-def given_patterns(patterns: Iterable[Sequence[int]], n_labels: int) -> PatternTable:
+def given_patterns(patterns: Iterable[Sequence[int]], n_labels: int, history: str = TOKENS) -> PatternTable:
     """Return the table of the given tuples of label codes; single labels are added, duplicates dropped."""
     by_length: dict[int, set] = {1: {(y,) for y in range(n_labels)}}
     for pattern in patterns:
         by_length.setdefault(len(pattern), set()).add(tuple(pattern))
-    return _stack([np.array(sorted(by_length[n]), dtype=np.int32) for n in sorted(by_length)])
+    return _stack([np.array(sorted(by_length[n]), dtype=np.int32) for n in sorted(by_length)], history)
+
+
+def has_equal_neighbours(run: Sequence[Any]) -> bool:
+    """Return whether a run of three or more labels cannot be one of segments, which differ from their neighbours."""
+    return len(run) > 2 and any(left == right for left, right in pairwise(run))
 
 
 def without_forbidden(patterns: PatternTable, forbidden: Iterable[Sequence[int]]) -> PatternTable:
@@ -301,7 +340,7 @@ def is_frequent(counts: np.ndarray, min_count: float) -> np.ndarray:
     return counts >= min_count if min_count > 1 else counts > 0
 
 
-def _stack(tables: Sequence[np.ndarray]) -> PatternTable:
+def _stack(tables: Sequence[np.ndarray], history: str) -> PatternTable:
     """Stack blocks of patterns of equal length in one right-aligned table."""
     longest = max(table.shape[1] for table in tables)
     labels = np.full((sum(map(len, tables)), longest), -1, dtype=np.int32)
@@ -312,4 +351,4 @@ def _stack(tables: Sequence[np.ndarray]) -> PatternTable:
         labels[rows, longest - table.shape[1] :] = table
         lengths[rows] = table.shape[1]
         first = rows.stop
-    return PatternTable(labels, lengths)
+    return PatternTable(labels, lengths, history)

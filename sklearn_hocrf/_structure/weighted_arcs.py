@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from .._data.arrays import freeze, freeze_all, group_offsets, joined_ranges
 from .._kernels import chain
 from .automaton import PatternAutomaton, automaton_with_arcs, build_automaton, with_last_arcs
-from .patterns import PatternTable, Runs, checked_forbidden
+from .patterns import SEGMENTS, PatternTable, Runs, checked_forbidden, has_equal_neighbours
 from .sum_network import SumNetwork, build_sum_network
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
     "arcs_with_suffix",
     "compile_patterns",
     "label_arcs",
+    "log_spread",
     "suffix_patterns",
     "weighted_arcs",
 ]
@@ -62,6 +63,8 @@ def compile_patterns(patterns: PatternTable, forbidden: Runs = ()) -> CompiledPa
     """
     patterns = PatternTable(*patterns).checked()
     runs = _without_longer(checked_forbidden(forbidden, patterns.n_labels))
+    if patterns.history == SEGMENTS and any(map(has_equal_neighbours, runs)):
+        raise ValueError("forbidden runs of three or more segments must not have equal neighbours")
     if runs:
         automaton, network, forbidden_arcs = _closed(*automaton_with_arcs(patterns, runs, patterns.n_labels))
     else:
@@ -234,6 +237,20 @@ def weighted_arcs(layout: ArcLayout, weights: np.ndarray, direction: np.ndarray 
         freeze(derivative, np.float64),
         freeze(derivative * arc_weight, np.float64),
     )
+
+
+def log_spread(layout: ArcLayout, arcs: WeightedArcs) -> float:
+    """Return a bound of the logarithm of max beta / min beta over all states, at any position; inf if there is none.
+
+    Two states that read the same labels have the same emissions, and use arcs of different scores for at most as many
+    tokens as patterns have labels: after that they are the same state, or stay in segments of the same label.
+    """
+    if layout.n_varying or len(layout.compiled.forbidden_arcs):
+        return np.inf
+    high, low = np.full(arcs.n_labels, -np.inf), np.full(arcs.n_labels, np.inf)
+    np.maximum.at(high, arcs.arc_label, arcs.arc_score)
+    np.minimum.at(low, arcs.arc_label, arcs.arc_score)
+    return float((high - low).max() * layout.compiled.patterns.labels.shape[1])
 
 
 def label_arcs(automaton: PatternAutomaton, offsets: ArrayLike, codes: np.ndarray) -> np.ndarray:

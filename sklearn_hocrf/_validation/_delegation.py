@@ -5,9 +5,9 @@ Not imported by ``_validation/__init__.py``, so that importing the estimators do
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from inspect import getattr_static
-from typing import Any, ClassVar, overload
+from typing import Any, ClassVar, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,7 +19,28 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._data.batch import Sequences
 
-__all__ = ["MethodsOfModel", "method_of_model", "model_and_input", "model_inside", "steps_inside"]
+__all__ = ["MethodsOfModel", "TaggerFeatures", "method_of_model", "model_and_input", "model_inside", "steps_inside"]
+
+
+class TaggerFeatures(NamedTuple):
+    """How a tagger, see ``tagger``, makes attributes: what ``__tagger_features__`` of a transformer returns.
+
+    That method gets a bool array: which attributes have weights. Others need not be in the file.
+    """
+
+    entry: dict  # "features" of the header
+    attributes: np.ndarray  # those of the file, in its order
+    texts: list  # of the file
+    key: np.ndarray = np.empty(0, np.uint8)
+    joined: np.ndarray = np.empty(0, np.uint8)
+    always: Sequence = ()  # pairs: row of the array of that name, attribute
+    functions: dict = {}  # of the user, by name
+
+    @classmethod
+    def of_names(cls, names, kept) -> TaggerFeatures:
+        """Return the description of attributes that the tokens themselves name."""
+        attributes = np.flatnonzero(kept)
+        return cls({"kind": "names"}, attributes, [names[i] for i in attributes.tolist()])
 
 
 def method_of_model(estimator: Any, name: str) -> Callable:

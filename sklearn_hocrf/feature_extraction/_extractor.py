@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from copy import copy
 from numbers import Integral
 from os import PathLike
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from scipy import sparse
@@ -41,7 +41,10 @@ from ._string_templates import STYLES, StringTemplates, read_lines
 from ._templates import BOS, EOS, TemplateVocabularies, Window, check_kind, check_templates
 from ._token_functions import Phrases, as_function, named_functions
 
-__all__ = ["FittedTemplates", "SequenceFeatureExtractor", "fitted_templates"]
+if TYPE_CHECKING:
+    from .._validation._delegation import TaggerFeatures
+
+__all__ = ["SequenceFeatureExtractor"]
 
 
 class TokenCounts(NamedTuple):
@@ -446,6 +449,33 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
 
     # --- learning -----------------------------------------------------------------------------------------------------
 
+    def __tagger_features__(self, kept) -> TaggerFeatures:
+        """Return how a tagger makes the attributes; see :class:`TaggerFeatures`."""
+        from . import _tagger_features as description  # of a file that few write
+
+        if len(self._input.feature_names):
+            raise ValueError("the extractor adds to features of a SequenceBatch, which a tagger cannot read")
+        if self._has_names():
+            names = self.get_feature_names_out().tolist()
+            if isinstance(self.templates, str):
+                return description.TaggerFeatures.of_names(names, kept)
+            return description.features_of_strings(self._strings(), self.fields_, names, kept)
+        if self.n_features is not None:
+            raise ValueError("a tagger finds attributes by their values, so hashing (n_features) is not for it")
+        if self._array_widths:
+            raise ValueError(f"a tagger has no fields of arrays, such as {next(iter(self._array_widths))!r:.60}")
+        fitted = description.FittedTemplates(
+            self._vocabularies,
+            self._names_of_always(),
+            self.token_features_,
+            self.fields_,
+            self._text_fields,
+            self.complete_fields_,
+            by_position=self.fields is not None or self.fields_ == list(range(len(self.fields_))),
+            marks=self.padding == "mark",
+        )
+        return description.features_of_templates(fitted, kept)
+
     @fit_context(prefer_skip_nested_validation=True)
     @fit_task
     def _learn(self, X):
@@ -786,30 +816,6 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
             return None
         values = self._arrays.values(table.columns, Window(table.offsets, mark=False))
         return DenseColumns(np.arange(n_features - n_dense, n_features), values)
-
-
-class FittedTemplates(NamedTuple):
-    """What a fitted :class:`SequenceFeatureExtractor` makes of tokens, for those who do the same without it."""
-
-    vocabularies: TemplateVocabularies
-    always: list  # names of the attributes after those of templates: bias, and those of the first and the last token
-    text_fields: set
-    by_position: bool  # tokens may be tuples
-    has_earlier: bool  # there are features of an earlier transformer before
-    array_fields: list
-
-
-def fitted_templates(extractor: SequenceFeatureExtractor) -> FittedTemplates:
-    """Return what a fitted extractor makes of tokens."""
-    names = extractor.fields_
-    return FittedTemplates(
-        extractor._vocabularies,
-        extractor._names_of_always(),
-        extractor._text_fields,
-        extractor.fields is not None or names == list(range(len(names))),
-        len(extractor._input.feature_names) > 0,
-        list(extractor._array_widths),
-    )
 
 
 def _check_fields(fields):

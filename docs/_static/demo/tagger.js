@@ -1,0 +1,338 @@
+// A reader of the files of sklearn_hocrf.tagger.export_tagger, for browsers and node; no library, no build step.
+// docs/guide/tagger_file.md describes the format. Files must be written with compress=False: browsers cannot read .xz.
+"use strict";
+
+const HOCRF = (() => {
+  const TYPES = {
+    "|u1": Uint8Array, "<u2": Uint16Array, "<u4": Uint32Array, "<u8": BigUint64Array, "<f4": Float32Array,
+    "<f8": Float64Array,
+  };
+  const PREFIXES = { bio: "BIO", bioes: "BIOES", bilou: "BIOLU", bmes: "BMOES", iob1: "BIO" };
+
+  function require(condition, what) {
+    if (!condition) throw new Error(what);
+  }
+
+  // --- functions of tokens, as Python has them ------------------------------------------------------------------
+
+  const IS_DIGIT = /[\p{Nd}\u00B2\u00B3\u00B9\u2070\u2074-\u2079\u2080-\u2089\u2460-\u2468]/u;
+  const characters = (text) => [...text]; // of code points, as in Python
+  const every = (pattern) => (text) => text !== "" && characters(text).every((one) => pattern.test(one));
+  const isUpper = (text) => /\p{Uppercase}/u.test(text) && !/\p{Lowercase}|\p{Lt}/u.test(text);
+
+  function isTitle(text) {
+    let cased = false, found = false;
+    for (const one of characters(text)) {
+      if (/\p{Uppercase}|\p{Lt}/u.test(one)) {
+        if (cased) return false;
+        cased = found = true;
+      } else if (/\p{Lowercase}/u.test(one)) {
+        if (!cased) return false;
+        found = true;
+      } else cased = false;
+    }
+    return found;
+  }
+
+  const classOf = (one) => (isUpper(one) ? "X" : /\p{L}/u.test(one) ? "x" : IS_DIGIT.test(one) ? "d" : one);
+  const longShape = (text) => characters(text).map(classOf);
+  const FUNCTIONS = {
+    lower: (text) => text.toLowerCase(),
+    shape: (text) => longShape(text).filter((one, i, all) => one !== all[i - 1]).join(""),
+    long_shape: (text) => longShape(text).join(""),
+    is_alpha: every(/\p{L}/u),
+    is_digit: every(IS_DIGIT),
+    is_lower: (text) => /\p{Lowercase}/u.test(text) && !/\p{Uppercase}|\p{Lt}/u.test(text),
+    is_punctuation: every(/\p{P}/u),
+    is_title: isTitle,
+    is_upper: isUpper,
+    has_digit: (text) => IS_DIGIT.test(text),
+    has_hyphen: (text) => text.includes("-"),
+    length: (text) => characters(text).length,
+  };
+
+  function namedFunction(name) {
+    if (name === null) return (text) => text;
+    const affix = /^(prefix|suffix)([1-9]\d*)$/.exec(name);
+    if (affix && affix[1] === "prefix") return (text) => characters(text).slice(0, Number(affix[2])).join("");
+    if (affix) return (text) => characters(text).slice(-Number(affix[2])).join("");
+    require(FUNCTIONS[name], `the model needs the function ${name}, which only its author has`);
+    return FUNCTIONS[name];
+  }
+
+  // --- the file ---------------------------------------------------------------------------------------------------
+
+  function readFile(buffer) {
+    const bytes = new Uint8Array(buffer);
+    const magic = [72, 79, 67, 82, 70, 0, 0, 1];
+    require(magic.every((byte, i) => bytes[i] === byte), "This is not a file of export_tagger.");
+    const size = Number(new DataView(buffer).getBigUint64(8, true));
+    const header = JSON.parse(new TextDecoder().decode(bytes.subarray(16, 16 + size)));
+    require(header.packed === null, "The file is compressed: export the model with compress=False.");
+    const body = Math.ceil((16 + size) / 64) * 64;
+    const arrays = {};
+    for (const [name, [type, shape, offset]] of Object.entries(header.arrays)) {
+      const length = shape.reduce((a, b) => a * b, 1);
+      const values = new TYPES[type](buffer, body + offset, length);
+      arrays[name] = type === "<u8" && !["key", "joined"].includes(name) ? Array.from(values, Number) : values;
+    }
+    return [header, arrays];
+  }
+
+  function offsetsOf(counts) {
+    const offsets = [0];
+    for (const n of counts) offsets.push(offsets[offsets.length - 1] + Number(n));
+    return offsets;
+  }
+
+  // Numbers of attributes (or of joined columns) by key: keys may be larger than 2^53
+  function tableOf(differences) {
+    const table = new Map();
+    let key = 0n;
+    differences.forEach((difference, number) => table.set((key += BigInt(difference)), number));
+    return table;
+  }
+
+  // --- features: templates over the texts of tokens ---------------------------------------------------------------
+
+  class Templates {
+    constructor(features, arrays, take) {
+      require(!features.phrases, "The model has lists of phrases, which this page does not read.");
+      require(features.fields.length === 1, "The tokens have several columns, which cannot be typed here.");
+      require(!features.fields[0].numeric, "The tokens of the model are numbers, which cannot be typed here.");
+      this.marks = features.marks;
+      this.columns = features.columns.map((entry) => ({
+        apply: namedFunction(entry.function),
+        codes: entry.numeric ? null : new Map(take(entry.values).map((text, i) => [text, i + 1])),
+      }));
+      let first = 0, start = 0n;
+      this.joined = features.joined.map(({ parts, n_keys }) => {
+        return { parts, start: 0n, table: tableOf(arrays.joined.subarray(first, (first += n_keys))) };
+      });
+      const own = this.columns.map(({ codes }) => (codes === null ? 4 : codes.size + 3));
+      this.radices = [...own, ...features.joined.map(({ n_keys }) => n_keys + 1)].map(BigInt);
+      const size = (parts) => parts.reduce((product, [column]) => product * this.radices[column], 1n);
+      this.templates = features.templates.map((parts) => ({ parts, start: (start += size(parts)) - size(parts) }));
+      this.attributes = tableOf(arrays.key);
+    }
+
+    // Code and number of a column at a place, which may be outside of the sequence
+    cell(column, tokens, t) {
+      const { codes, apply } = this.columns[column], last = codes === null ? 1 : codes.size;
+      if (t < 0 || t >= tokens.length) return [this.marks ? last + (t < 0 ? 1 : 2) : 0, 1];
+      const value = apply(tokens[t]);
+      return codes === null ? [Number(value) === 0 ? 0 : 1, Number(value)] : [codes.get(value) || 0, 1];
+    }
+
+    // Calls add(t, attribute, value) for all attributes of the tokens that the model knows
+    each(tokens, add) {
+      tokens.forEach((_, t) => {
+        const cells = new Map(); // what has been computed at this token
+        const at = (column, offset) => {
+          const place = `${column} ${offset}`;
+          if (!cells.has(place)) cells.set(place, this.cell(column, tokens, t + offset));
+          return cells.get(place);
+        };
+        const keyOf = ({ parts, start }) => {
+          let key = 0n, number = 1;
+          for (const [column, offset] of parts) {
+            const isOwn = column < this.columns.length;
+            const [code, factor] = isOwn ? at(column, offset) : joined[column - this.columns.length];
+            key = key * this.radices[column] + BigInt(code);
+            number *= factor;
+          }
+          return [start + key, number];
+        };
+        const joined = [];
+        for (const template of this.joined) {
+          const [key, number] = keyOf(template);
+          joined.push([template.table.has(key) ? template.table.get(key) + 1 : 0, number]);
+        }
+        for (const template of this.templates) {
+          const [key, number] = keyOf(template), attribute = this.attributes.get(key);
+          if (attribute !== undefined) add(t, attribute, number);
+        }
+      });
+    }
+  }
+
+  // --- the model --------------------------------------------------------------------------------------------------
+
+  function largest(row) {
+    let most = -Infinity;
+    for (let i = 0; i < row.length; i++) if (row[i] > most) most = row[i];
+    return most;
+  }
+
+  function logSum(row) {
+    const shift = largest(row);
+    let sum = 0;
+    for (let i = 0; i < row.length; i++) sum += Math.exp(row[i] - shift);
+    return shift === -Infinity ? shift : shift + Math.log(sum);
+  }
+
+  const addTo = (table, key, value) => table.set(key, (table.get(key) || 0) + value);
+
+  class Tagger {
+    constructor(buffer) {
+      const [header, arrays] = readFile(buffer), { features } = header;
+      require(features.kind === "templates", "The model reads feature dicts or columns, which cannot be typed here.");
+      Object.assign(this, { labels: header.labels, scheme: header.scheme, nColumns: header.n_columns });
+      Object.assign(this, { borders: arrays.borders, always: arrays.always, target: arrays.target });
+      const text = characters(new TextDecoder().decode(arrays.text)), bounds = offsetsOf(arrays.n_text);
+      let taken = 0;
+      const take = (n) => Array.from({ length: n }, () => text.slice(bounds[taken], bounds[++taken]).join(""));
+      this.features = new Templates(features, arrays, take);
+      this.weights = { starts: offsetsOf(arrays.n_weights), column: arrays.column, weight: arrays.weight };
+      this.readAutomaton(arrays);
+      this.readSegments();
+    }
+
+    readAutomaton({ fail, source, label, target, score, closed, n_moved, moved }) {
+      const starts = offsetsOf(n_moved), arcs = Array.from(fail, () => new Int32Array(this.labels.length).fill(-1));
+      label.forEach((y, arc) => (arcs[source[arc]][y] = arc));
+      for (let q = 1; q < arcs.length; q++) { // lengths ascend: the state that q fails to is complete
+        arcs[q].forEach((arc, y) => (arcs[q][y] = arc < 0 ? arcs[fail[q]][y] : arc));
+      }
+      this.last = new Int32Array(arcs.length).fill(-1); // label of each state
+      target.forEach((state, arc) => (this.last[state] = label[arc]));
+      this.arcs = arcs;
+      this.arcScore = Float64Array.from(score, (value, arc) => (closed[arc] ? -Infinity : value));
+      this.moved = Array.from(n_moved, (_, arc) => moved.subarray(starts[arc], starts[arc + 1]));
+    }
+
+    // What labels say about segments: names, and which label goes on with the segment of another one
+    readSegments() {
+      const { labels, scheme } = this, isTag = scheme !== null && scheme !== "runs";
+      const place = labels.map((tag) => (isTag ? PREFIXES[scheme].indexOf(tag[0]) : 1));
+      this.names = labels.map((tag, y) => (place[y] === 2 ? null : isTag ? tag.slice(2) || "_" : String(tag)));
+      const continues = (a, b) => [0, 1].includes(place[a]) && [1, 3].includes(place[b]);
+      this.goesOn = labels.map((_, a) => labels.map((__, b) => this.names[a] === this.names[b] && continues(a, b)));
+    }
+
+    // Scores of all columns at each token
+    scores(tokens) {
+      const { nColumns: C, always, weights, borders } = this, L = this.labels.length, end = tokens.length - 1;
+      const scores = tokens.map((_, t) => Float64Array.from({ length: C }, (__, c) =>
+        always[c] + (t === 0 ? always[C + c] : 0) + (t === end ? always[2 * C + c] : 0)));
+      this.features.each(tokens, (t, attribute, value) => {
+        for (let i = weights.starts[attribute]; i < weights.starts[attribute + 1]; i++) {
+          scores[t][weights.column[i]] += value * weights.weight[i];
+        }
+      });
+      for (let y = 0; y < L; y++) {
+        if (!borders[y]) scores[0][y] = -Infinity;
+        if (!borders[L + y]) scores[end][y] = -Infinity;
+      }
+      return scores;
+    }
+
+    // For each token and state: a score of all labels from there on, the rest combined by logSum or largest
+    backward(scores, combine) {
+      const tables = [];
+      let after = new Float64Array(this.arcs.length);
+      for (let t = scores.length - 1; t >= 0; t--) {
+        const own = this.arcScore.map((score, arc) => {
+          const state = this.target[arc];
+          let total = score + scores[t][this.last[state]] + after[state];
+          for (const column of this.moved[arc]) total += scores[t][column];
+          return total;
+        });
+        const rows = this.arcs.map((arcs) => Float64Array.from(arcs).map((arc) => own[arc]));
+        tables.unshift(rows);
+        after = Float64Array.from(rows, combine);
+      }
+      return tables;
+    }
+
+    next(state, y) {
+      return this.target[this.arcs[state][y]];
+    }
+
+    // For each token: [state before it, its label, their probability]
+    forward(tables) {
+      let mass = new Map([[0, 1]]);
+      return tables.map((rows) => {
+        const flow = this.flow(rows, mass, () => true);
+        mass = new Map();
+        for (const [state, y, p] of flow) addTo(mass, this.next(state, y), p);
+        return flow;
+      });
+    }
+
+    // Where the mass of states goes by the labels that are allowed
+    flow(rows, mass, allowed) {
+      const flow = [];
+      for (const [state, p] of mass) {
+        const logZ = logSum(rows[state]);
+        rows[state].forEach((score, y) => {
+          const share = p * Math.exp(score - logZ);
+          if (share > 1e-15 && allowed(state, y)) flow.push([state, y, share]);
+        });
+      }
+      return flow;
+    }
+
+    // The n labellings of highest score: each leaves an earlier one, at some token, for another label
+    nbest(tables, n, logZ) {
+      const found = [], waiting = [{ regret: 0, prefix: [] }], highest = largest(tables[0][0]);
+      while (waiting.length && found.length < n) {
+        waiting.sort((a, b) => a.regret - b.regret || b.prefix.length - a.prefix.length);
+        const { regret, prefix } = waiting.shift(), codes = [...prefix];
+        let state = codes.reduce((q, y) => this.next(q, y), 0);
+        for (let t = codes.length; t < tables.length; t++) {
+          const row = tables[t][state], best = row.indexOf(largest(row));
+          row.forEach((score, y) => {
+            if (y === best || score === -Infinity) return;
+            waiting.push({ regret: regret + row[best] - score, prefix: [...codes, y] });
+          });
+          codes.push(best);
+          state = this.next(state, best);
+        }
+        const labels = codes.map((y) => this.labels[y]);
+        found.push({ codes, labels, probability: Math.exp(highest - regret - logZ) });
+      }
+      return found;
+    }
+
+    // Start, stop, name and probability of the segments of a labelling
+    segments(tables, flows, codes) {
+      const { goesOn, names } = this, found = [];
+      codes.forEach((y, t) => {
+        if (t && goesOn[codes[t - 1]][y]) found[found.length - 1].stop = t + 1;
+        else found.push({ start: t, stop: t + 1, name: names[y] });
+      });
+      for (const segment of found) segment.probability = this.segmentProbability(tables, flows, segment);
+      return found.filter(({ name }) => name !== null);
+    }
+
+    // Of all labellings that have a segment with this start, stop and name
+    segmentProbability(tables, flows, { start, stop, name }) {
+      const goes = (state, y) => state !== 0 && this.goesOn[this.last[state]][y];
+      const total = (flow) => flow.reduce((sum, [, , p]) => sum + p, 0);
+      let flow = flows[start].filter(([state, y]) => this.names[y] === name && !goes(state, y));
+      for (let t = start + 1; t <= stop; t++) {
+        const mass = new Map();
+        for (const [state, y, p] of flow) addTo(mass, this.next(state, y), p);
+        if (t === tables.length) break;
+        flow = this.flow(tables[t], mass, t < stop ? goes : (state, y) => !goes(state, y));
+      }
+      return Math.min(total(flow), 1);
+    }
+
+    // Marginals, segments with their probabilities, and the n best labellings of one sequence
+    tag(tokens, n = 5) {
+      if (!tokens.length) return { tokens, marginals: [], segments: [], nbest: [] };
+      const scores = this.scores(tokens), sums = this.backward(scores, logSum), logZ = logSum(sums[0][0]);
+      require(logZ > -Infinity, "The constraints of the model allow no labels here.");
+      const flows = this.forward(sums), marginals = tokens.map(() => this.labels.map(() => 0));
+      flows.forEach((flow, t) => flow.forEach(([, y, p]) => (marginals[t][y] += p)));
+      const nbest = this.nbest(this.backward(scores, largest), n, logZ);
+      return { tokens, marginals, nbest, segments: this.segments(sums, flows, nbest[0].codes) };
+    }
+  }
+
+  return { Tagger };
+})();
+
+if (typeof module !== "undefined") module.exports = HOCRF;
