@@ -31,7 +31,7 @@ from .._validation._sklearn import N_JOBS, Interval, StrOptions, fit_context
 from .._validation._splits import indexable_sequences, splits_of
 from ._fold import Fold, FoldStep
 from ._groups import WeightGroups, check_keys, check_searchable, column_name
-from ._splits import Split, make_fold, split_data, training_data, warn_of_folds
+from ._splits import make_fold, split_data, training_data, warn_of_folds
 
 __all__ = ["PenaltySearchCV"]
 
@@ -93,7 +93,7 @@ class _Step(NamedTuple):
 
 
 class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimatorMixin, BaseEstimator):
-    """Learn one ``sigma_reg`` for each group of weights by cross-validation, along exact gradients.
+    """Learn ``sigma_reg`` and ``l1_reg`` of each group of weights by cross-validation, along exact gradients.
 
     The search maximises the mean log-likelihood of held-out tokens over the penalties of all groups at once. It follows
     the gradient, which requires one linear system per fold for all groups together [1]_, so that many groups cost
@@ -107,27 +107,33 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
     ----------
     estimator : HighOrderCRF, HighOrderSemiCRF or Pipeline
         The model, or a pipeline that ends in one; the other steps are fitted to each training part. Its
-        ``sigma_reg`` is the start of the search.
+        ``sigma_reg`` is the start of the search. Its ``l1_reg`` is kept, unless it is learned.
     cv : "shuffled", int, cross-validation generator, iterable or None, default="shuffled"
         "shuffled" means five folds with a fixed seed: of sequences, or of groups if ``groups`` are passed to ``fit``.
         Other values are as in :class:`~sklearn.model_selection.GridSearchCV`, where an int k means ``KFold(k)``, which
         does not shuffle. The folds must mimic what will be new at prediction time: penalties that suit known words, for
         example, may not suit new ones.
     penalty_groups : "order" or list of keys, default="order"
-        Groups of weights that have a common ``sigma_reg``. "order": the features and the weights of the patterns
+        Groups of weights that have common penalties. "order": the features and the weights of the patterns
         themselves, by the order of the pattern. Otherwise keys of ``sigma_reg`` as a mapping, see
         :class:`~sklearn_hocrf.HighOrderCRF`, which must cover all weights.
     orders : list of int, default=None
-        Values of ``max_order`` to try, each starting from the best penalties for the previous one. None means the
-        ``max_order`` of the estimator.
+        Values of ``max_order`` to try, each starting from the best penalties and the weights for the previous one. A
+        lower order is chosen if the folds gain at most a standard error by a higher one. None means the ``max_order``
+        of the estimator.
     bounds : tuple of float, default=(0.01, 100)
         Minimum and maximum ``sigma_reg``.
+    learn_l1 : bool, default=False
+        Whether to learn ``l1_reg`` of each group, too; 0 where the scores are best without. Try it if there are more
+        attributes than tokens. It takes two to three times as long.
     max_steps : int, default=20
         Maximum number of steps for each order.
+    max_time : float, default=None
+        Seconds after which no further step begins, and the best penalties so far are used. None means no limit.
     tol : float, default=1e-3
-        Relative tolerance of the best score. It is also the tolerance of training in the last steps; the first steps
-        train less precisely. The search stops when each of two successive steps gains less than half of this share of
-        the score, or when the second one would according to the gradient.
+        Relative tolerance of the best score. Weights are trained to its square root in the last steps, and less
+        precisely in the first ones. The search stops when each of two successive steps gains less than half of this
+        share of the score, or when the second one would according to the gradient.
     refit : bool, default=True
         Whether to fit the estimator to all data with the best penalties.
     n_jobs : int or None, default=None
@@ -140,17 +146,20 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
     best_estimator_ : estimator
         The estimator with the best parameters, fitted to all data; only with ``refit``.
     best_params_ : dict
-        The best parameters, named as in GridSearchCV: ``sigma_reg``, a mapping, if there are weights, and ``max_order``
-        if ``orders`` are given; in a pipeline, prefixed with the name of the last step.
+        The best parameters, named as in GridSearchCV: ``sigma_reg``, a mapping, if there are weights, ``l1_reg``
+        likewise if it is learned, and ``max_order`` if ``orders`` are given; in a pipeline, prefixed with the name of
+        the last step.
     best_score_ : float
         Mean over the folds of the log-likelihood per held-out token, in nats.
     best_index_ : int
-        Index of the step with the best score, which is not necessarily the last one.
+        Index of the best step, which is not necessarily the last one. With ``orders``, its score may be lower than that
+        of a higher order.
     cv_results_ : dict of arrays of shape (n_steps,)
         As in GridSearchCV: ``params``, ``param_sigma_reg``, ``split0_test_score`` ..., ``mean_test_score``,
         ``std_test_score``, ``rank_test_score``. In addition ``max_order``; ``sigma_<group>`` and ``gradient_<group>``,
         the derivative of the mean score with respect to log sigma, for each group (``sigma_features_0``,
-        ``sigma_patterns_1``, ...; nan if an order lacks the group); ``token_accuracy``, the mean over the folds;
+        ``sigma_patterns_1``, ...; nan if an order lacks the group), and if it is learned ``param_l1_reg``,
+        ``l1_<group>`` and ``gradient_l1_<group>``; ``token_accuracy``, the mean over the folds;
         ``n_passes`` over training parts and ``seconds``, both summed over the folds.
     n_splits_ : int
         Number of folds.
@@ -179,18 +188,24 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
     that this one chooses. The score of a sequence is then log(0.99 p + 0.01 q), where p is the probability of its
     labels, which is 0 if one of them is not kept, and q their probability according to level 0.
 
-    The weights of a fold are trained by L-BFGS for any ``solver``, starting from the weights of the previous step. They
-    are determined only to a tolerance, which shrinks from step to step; scores are corrected for this to first order.
-    At the end the best step is evaluated precisely, as are all steps that are better than it after that, so that
-    ``best_score_`` is accurate for its parameters. The other steps are only as precise as the search needs: their
-    gradients are off by some percent. Unsupported settings raise an error: an L1 penalty, a ``penalty`` object,
-    infinite ``sigma_reg``, criteria without Hessian products, stochastic solvers and patterns chosen by training. Each
-    fold stores up to 128 MiB of curvature information of L-BFGS.
+    The weights of a fold are trained by L-BFGS, or OWL-QN, for any ``solver``, starting from the weights of the
+    previous step. They are determined only to a tolerance, which shrinks from step to step; scores are corrected for
+    this to first order. At the end the best step is evaluated precisely, as are all steps that are better than it after
+    that, so that ``best_score_`` is accurate for its parameters. The other steps are only as precise as the search
+    needs: their gradients are off by some percent. Unsupported settings raise an error: infinite ``sigma_reg``,
+    criteria without Hessian products, and stochastic solvers. Each fold stores up to 128 MiB of curvature information
+    of L-BFGS.
+
+    With an L1 penalty, the derivatives are those of the weights that are not 0 [3]_. They jump where a weight becomes
+    0, so that steps count by their scores alone. ``learn_l1`` first lowers one value for all groups from step to step,
+    until the score falls. From the best one it follows the gradient. At the end each group is tried without.
 
     References
     ----------
     .. [1] Foo, Do and Ng, "Efficient multiple hyperparameter learning for log-linear models", NIPS 2007.
     .. [2] Pedregosa, "Hyperparameter optimization with approximate gradient", ICML 2016.
+    .. [3] Bertrand, Klopfenstein, Blondel, Vaiter, Gramfort and Salmon, "Implicit differentiation of Lasso-type models
+       for hyperparameter optimization", ICML 2020.
 
     Examples
     --------
@@ -216,7 +231,7 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
         "penalty_groups": [str, list, tuple],
         "orders": ["array-like", None],
         "bounds": [tuple, list],
-        "l1_reg": [StrOptions({"fixed", "learn"})],
+        "learn_l1": ["boolean"],
         "max_time": [Interval(Real, 0, None, closed="neither"), None],
         "max_steps": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="neither")],
@@ -233,7 +248,7 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
         penalty_groups: Any = "order",
         orders: Sequence[int] | None = None,
         bounds: tuple[float, float] = (0.01, 100.0),
-        l1_reg: str = "fixed",
+        learn_l1: bool = False,
         max_steps: int = 20,
         max_time: float | None = None,
         tol: float = 1e-3,
@@ -246,7 +261,7 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
         self.penalty_groups = penalty_groups
         self.orders = orders
         self.bounds = bounds
-        self.l1_reg = l1_reg
+        self.learn_l1 = learn_l1
         self.max_steps = max_steps
         self.max_time = max_time
         self.tol = tol
@@ -386,7 +401,7 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
         return [self._final.max_order] if self.orders is None else [int(order) for order in self.orders]
 
     def _search(self, order, whole, parts, earlier, start, tasks) -> _OrderSearch:
-        """Return the ended search for an order; ``earlier`` and ``start`` are folds and best step of the order before."""
+        """Return the ended search of an order; ``earlier`` and ``start`` are folds and best step of the last one."""
         final = clone(self._final).set_params(max_order=order)
         layout = Course(final).layout(whole)
         groups = WeightGroups.of(layout, whole, self.penalty_groups, order)
@@ -395,10 +410,10 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
         sigma, l1 = ({}, {}) if start is None else (start.sigma, start.l1)
         log_sigma = np.clip(np.log(groups.start(final.sigma_reg, layout, whole, sigma)), *np.log(self.bounds))
         with suppress(SearchEnd):
-            if self.l1_reg == "fixed":
-                search.descend(log_sigma)
-            else:
+            if self.learn_l1:
                 search.learn_l1(log_sigma, np.nan_to_num(groups.nearest(l1), nan=max(l1.values())) if l1 else None)
+            else:
+                search.descend(log_sigma)
         if not tasks.is_late:
             _settle(search.steps, search.evaluate_precisely)
         return search
