@@ -195,8 +195,8 @@ def _writer(tagger: Any, form: Form, options: argparse.Namespace) -> Callable[[l
 
 def _evaluate(options) -> None:
     from . import metrics
+    from ._tagger import PREFIXES, Tagger
     from .datasets import load_conll
-    from .tagger import PREFIXES, Tagger
 
     if sys.stdout is None:
         raise BadFile("standard output is closed")

@@ -20,11 +20,13 @@ from sklearn.exceptions import NotFittedError
 
 from ._data.checks import short
 from ._data.labels import sorted_labels
-from ._estimator.course import Course
+from ._estimator.constraints import Rules
+from ._estimator.fit_steps import FitSteps
+from ._estimator.label_parts import compile_label_parts
 from ._structure.layout import WeightLayout
 from ._structure.pairs import FeatureMap
 from ._structure.patterns import given_patterns
-from ._validation import FeatureSpace, TokenTargets
+from ._validation import FeatureSpace, TokenTargets, TrainingData
 from ._validation._attributes import Vocabulary
 
 __all__ = ["crfsuite_estimator"]
@@ -140,7 +142,9 @@ def _fitted(crf: Any, weights: CRFsuiteWeights, origin: str) -> Any:
     names[:] = attributes
     targets = TokenTargets(np.empty(0, dtype=np.int32), classes, as_lists=True)
     features = FeatureSpace(len(names), names, Vocabulary.of_names(attributes, ()), is_table=False)
-    Course(crf).end(layout, vector, targets, features)
+    parts = compile_label_parts(None, classes)
+    data = TrainingData(None, targets, None, features, Rules(), parts)  # type: ignore[arg-type]
+    FitSteps(crf).end(data, layout, vector)
     return crf
 
 

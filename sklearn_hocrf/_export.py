@@ -15,8 +15,7 @@ from ._data.texts import pack_texts
 from ._estimator.fitted_model import FittedModel
 from ._files import claimed, output_file, replace
 from ._structure.weighted_arcs import weighted_arcs
-from ._validation._delegation import TaggerFeatures, steps_inside
-from .tagger import (
+from ._tagger import (
     ALIGNMENT,
     ARRAYS,
     MAGIC,
@@ -30,6 +29,7 @@ from .tagger import (
     Exported,
     Tagger,
 )
+from ._validation._delegation import TaggerFeatures, steps_inside
 
 __all__ = ["export"]
 
@@ -63,7 +63,7 @@ def _content(fitted, transformers, dtype, compress) -> tuple[bytes, dict]:
         if not fits:
             raise ValueError(f"a tagger has labels that are texts or numbers, not {label!r:.60}")
     arrays = _automaton(fitted, columns)
-    borders = fitted.record.borders
+    borders = fitted.state.borders
     arrays["borders"] = np.ones((2, len(labels)), np.uint8) if borders is None else borders.astype(np.uint8)
     features = _features(fitted, transformers, np.diff(weights.indptr) > 0)
     always = [place for place, _ in features.always]
@@ -138,7 +138,7 @@ def _refuse_kinds(fitted) -> None:
     """Raise a ValueError for models that a tagger cannot have."""
     if fitted.labels_segments:
         raise ValueError("a tagger is for HighOrderCRF: models of whole segments need the features of all of them")
-    if fitted.record.level_zero is not None:
+    if fitted.state.level_zero is not None:
         raise ValueError("a tagger keeps all labels, so pruning, which would need a second model, is not for it")
 
 
@@ -154,8 +154,8 @@ def _columns(fitted) -> tuple[dict, sparse.csr_array]:
 
     The first columns are those of the labels. Weights of their parts are added to them.
     """
-    layout, n_labels = fitted.record.layout, len(fitted.labels)
-    rows = layout.row_coef(fitted.record.weights)
+    layout, n_labels = fitted.state.layout, len(fitted.labels)
+    rows = layout.row_coef(fitted.state.weights)
     of_labels = rows[:n_labels]
     n_patterns = len(layout.patterns.lengths)
     if layout.parts.n_parts:
@@ -175,8 +175,8 @@ def _columns(fitted) -> tuple[dict, sparse.csr_array]:
 
 def _automaton(fitted, column_of_pattern) -> dict:
     """Return the arrays of states and arcs; states shortest first."""
-    layout = fitted.record.layout
-    automaton, scores = layout.automaton, weighted_arcs(layout, fitted.record.weights)._asdict()["arc_score"]
+    layout = fitted.state.layout
+    automaton, scores = layout.automaton, weighted_arcs(layout, fitted.state.weights)._asdict()["arc_score"]
     if automaton.n_states * automaton.n_labels > MAX_CELLS:
         raise ValueError(
             f"a tagger has at most {MAX_CELLS} pairs of a state and a label, but the patterns of the model have "
@@ -211,7 +211,7 @@ def _automaton(fitted, column_of_pattern) -> dict:
 
 def _features(fitted, transformers, kept) -> TaggerFeatures:
     """Return what the transformer, or the model itself, says of the attributes; ``kept``: whether they have weights."""
-    space = fitted.record.features
+    space = fitted.state.features
     if not transformers and space.vocabulary is not None:
         return TaggerFeatures.of_names(list(space.vocabulary), kept)
     if len(transformers) > 1:

@@ -25,7 +25,7 @@ TRUSTED_TYPES = (
     "sklearn_hocrf._data.segments.LengthBlock",
     "sklearn_hocrf._data.segments.Segments",
     "sklearn_hocrf._data.segments.TokenBlock",
-    "sklearn_hocrf._estimator.fitted.Fitted",
+    "sklearn_hocrf._estimator.fitted_state.FittedState",
     "sklearn_hocrf._inference.candidates.LevelZero",
     "sklearn_hocrf._pipeline.SequencePipeline",
     "sklearn_hocrf._solvers._stochastic.TrainingState",

@@ -53,17 +53,7 @@ from ._estimator.parameters import PARAMETER_CONSTRAINTS
 from ._estimator.tag_segments import TagSegmentsMixin
 from ._inference.families import CHAIN
 from ._solvers import LBFGS, SGD
-from ._structure.layout import LayoutBuilder, WeightLayout
-from ._validation import (
-    Reader,
-    check_classes,
-    has_holes,
-    read_known_tokens,
-    read_label_codes,
-    read_labels,
-    read_token_labels,
-    read_token_targets,
-)
+from ._validation import TokenTargets
 from ._validation._sklearn import Interval
 
 __all__ = ["HighOrderCRF"]
@@ -248,7 +238,7 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
     """
 
     _family = CHAIN
-    _layout_class = WeightLayout
+    _targets = TokenTargets
     _parameter_constraints: dict = {
         **PARAMETER_CONSTRAINTS,
         "pruning": [Interval(Integral, 1, None, closed="left"), None],
@@ -371,41 +361,3 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         from ._crfsuite import crfsuite_estimator
 
         return crfsuite_estimator(cls, model, encoding)
-
-    def _read_training_targets(self, y, sequences, fixed=None):
-        name = type(self).__name__
-        lengths = sequences.batch.lengths
-        return read_token_targets(y, lengths, sequences.form, name, sequences.is_used, fixed, takes_holes=True)
-
-    def _read_label_set(self, y, sequences):
-        name = type(self).__name__
-        return read_token_labels(y, sequences.batch.lengths, sequences.form, name, sequences.is_used)
-
-    def _check_classes(self, classes):
-        return check_classes(classes)
-
-    def _target_attributes(self, targets):
-        return {"classes_": targets.labels}
-
-    def _make_builder(self, targets, frame, rule):
-        return LayoutBuilder(frame, rule, self.fit_intercept)
-
-    def _read_truth(self, y, batch, form, unknown):
-        return read_label_codes(y, batch.lengths, form, type(self).__name__, self.classes_, unknown=unknown)
-
-    def _token_codes(self, decoded):
-        return decoded
-
-    def _are_right(self, decoded, truth):
-        return decoded == truth
-
-    def _has_holes(self, y, batch, form):
-        return has_holes(read_labels(y, batch.lengths, form, type(self).__name__)[0])
-
-    def _read_known(self, known, batch, form, what="known", unknown="raise"):
-        reader = Reader(self.classes_, unknown)
-        return read_known_tokens(known, batch.lengths, form, type(self).__name__, reader, what)
-
-    def _class_marginals(self, batch, mask):
-        with self._asked(batch, mask) as model:
-            return model.marginals(batch, n_jobs=self.n_jobs, mask=mask)

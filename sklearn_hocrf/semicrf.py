@@ -41,42 +41,16 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from ._data.batch import Sequences
-from ._data.labels import sorted_labels
-from ._data.schemes import (
-    OUTSIDE,
-    PREFIXES,
-    SCHEMES,
-    TagTable,
-    join_tag,
-    possible_tags,
-    segment_lists,
-    tag_channels,
-    tag_numbers,
-    tags_of_segments,
-    token_features,
-    token_labels,
-)
-from ._data.segments import NO_LIMIT
+from ._data.schemes import SCHEMES, segment_lists
 from ._estimator.base import BaseSequenceLabeler
 from ._estimator.constraints import Constraints
-from ._estimator.parameters import PARAMETER_CONSTRAINTS, check_segment_length
+from ._estimator.fitted_model import FittedModel
+from ._estimator.parameters import PARAMETER_CONSTRAINTS
 from ._estimator.tag_segments import check_threshold
 from ._estimator.tags import segment_tables
 from ._inference.families import SEGMENTS
 from ._solvers import LBFGS, SGD
-from ._structure.patterns import pairs_of_equals, without_forbidden
-from ._structure.segment_layout import SegmentLayout, SegmentLayoutBuilder, SegmentLimits
-from ._validation import (
-    Reader,
-    check_segment_classes,
-    have_segment_holes,
-    read_known_segments,
-    read_segment_labels,
-    read_segment_targets,
-    read_segments,
-    read_sequences,
-    refuse_metrics_of_labels,
-)
+from ._validation import SegmentTargets
 from ._validation._sklearn import Interval, Options, StrOptions
 
 __all__ = ["HighOrderSemiCRF"]
@@ -347,9 +321,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
     }
     _takes_segment_features = True
     _family = SEGMENTS
-    _layout_class = SegmentLayout
-    _private_attributes = ("_tags", "_outside")
-    _intercepts: bool | str = True  # both; in subclasses "segment", as published semi-CRFs have it, or "token"
+    _targets = SegmentTargets
 
     def __init__(
         self,
@@ -396,99 +368,13 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         self.verbose = verbose
         self.random_state = random_state
 
-    # --- fit ----------------------------------------------------------------------------------------------------------
-
-    def _check_parameters(self):
-        super()._check_parameters()
-        check_segment_length(self.segment_length)
-        if isinstance(self.constraints, str):
-            raise ValueError(
-                f"constraints={self.constraints!r} applies to token tags. {type(self).__name__} labels segments, so "
-                "its tags are always valid; constrain the segment labels instead"
-            )
-
-    def _read_training_targets(self, y, sequences, fixed=None):
-        return read_segment_targets(
-            y,
-            sequences.batch.lengths,
-            sequences.form,
-            type(self).__name__,
-            sequences.is_used,
-            scheme=self.scheme,
-            segment_length=self.segment_length,
-            takes_holes=True,
-            fixed=fixed,
-        )
-
-    def _read_label_set(self, y, sequences):
-        name, data = type(self).__name__, (sequences.batch.lengths, sequences.form)
-        return read_segment_labels(y, *data, name, sequences.is_used, scheme=self.scheme)
-
-    def _check_classes(self, classes):
-        return check_segment_classes(classes, self.scheme)
-
-    def _select_patterns(self, patterns, data, observed):
-        table = super()._select_patterns(patterns, data, observed)
-        return table if data.targets.repeats else without_forbidden(table, pairs_of_equals(len(data.targets.labels)))
-
-    def _make_builder(self, targets, frame, rule):
-        limits = SegmentLimits(targets.longest, targets.repeats, targets.shortest)
-        return SegmentLayoutBuilder(limits, frame, rule, self.fit_intercept and self._intercepts)
-
-    def _target_attributes(self, targets):
-        labels, scheme = targets.labels.tolist(), targets.scheme
-        outside = labels.index(OUTSIDE) if scheme in PREFIXES and OUTSIDE in labels else -1
-        classes, tag_table = targets.labels, None
-        shortest = np.ones(len(labels), np.int64) if targets.shortest is None else targets.shortest
-        if scheme in PREFIXES:
-            tags = possible_tags(scheme, targets.longest.tolist(), outside)
-            pairs = zip(tags.prefix.tolist(), tags.label.tolist(), strict=True)
-            names = [join_tag(prefix, labels[label], targets.bare_tags, scheme) for prefix, label in pairs]
-            order = sorted(range(len(names)), key=names.__getitem__)
-            tag_table = TagTable(tags.prefix[order], tags.label[order])
-            classes = sorted_labels(names, [0, len(names)], at_least=1)
-        longest = [float("inf") if most == NO_LIMIT else most for most in targets.longest.tolist()]
-        return {
-            "classes_": classes,
-            "segment_labels_": targets.labels,
-            "segment_length_": dict(zip(labels, zip(shortest.tolist(), longest, strict=True), strict=True)),
-            "_tags": tag_table,
-            "_outside": outside,
-        }
-
-    def _attributes_of(self, learned):
-        token_intercept = learned.layout.token_coef(learned.weights)
-        return {**super()._attributes_of(learned), "token_intercept_": token_intercept}
-
-    @property
-    def _least_labels(self):
-        return 2 if self.scheme in ("auto", "runs") else 1
-
     @property
     def scheme_(self) -> str:
         """How labels encode segments."""
-        fitted: Any = self._fitted
-        return fitted.targets.scheme
+        targets: Any = self._state.targets
+        return targets.scheme
 
     # --- predictions --------------------------------------------------------------------------------------------------
-
-    def _token_codes(self, decoded):
-        if self._tags is None:
-            return token_labels(decoded)
-        return tag_numbers(tags_of_segments(decoded, self.scheme_, self._outside), self._tags)
-
-    def _class_marginals(self, batch, mask):
-        if self._tags is None:
-            with self._asked(batch, mask) as model:
-                return model.marginals(batch, n_jobs=self.n_jobs, mask=mask)
-        with self._asked(batch, mask) as model:
-            table = model.tag_marginals(batch, tag_channels(self._tags, self.scheme_), n_jobs=self.n_jobs, mask=mask)
-        return np.divide(table, table.sum(axis=1, keepdims=True), out=table)
-
-    def _as_predicted(self, labelling, offsets) -> list:
-        if self.scheme_ == "segments":
-            return segment_lists(labelling, offsets, self.segment_labels_.tolist())
-        return super()._as_predicted(labelling, offsets)
 
     @overload
     def predict(self, X: Sequences, *, known: Any = None) -> list[Any]: ...
@@ -547,11 +433,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         ... )
         [['B-PER', 'O', 'B-PER', 'B-PER']]
         """
-        fitted = self._as_fitted()
-        if fitted.scheme_ == "segments":
-            refuse_metrics_of_labels()
-            return fitted.predict_segments(X, known=known)
-        return super(HighOrderSemiCRF, fitted).predict(X, known=known)
+        return super().predict(X, known=known)
 
     @overload
     def predict_segments(
@@ -628,52 +510,15 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         3 4 PER 0.6
         """
         check_threshold(threshold)
-        fitted = self._as_fitted()
-        batch, form = read_sequences(fitted, X)
-        mask = fitted._mask(batch, form, known)
+        fitted = FittedModel(self)
+        labels, outside = fitted.labels, fitted.targets.outside
+        batch, _, mask = fitted.read_masked(X, known)
         if threshold is not None:
-            with fitted._asked(batch, mask) as model:
+            with fitted.asked(batch, mask) as model:
                 segments, probability = model.segment_marginals(batch, threshold, n_jobs=fitted.n_jobs, mask=mask)
-            probability = probability[segments.codes != fitted._outside]
-            return segment_tables(batch, segments.without(fitted._outside), probability, fitted.segment_labels_)
-        plan = fitted._plan(batch, mask) if with_probability else None
-        segments = fitted._decode(batch, mask, plan).without(fitted._outside)
+            return segment_tables(batch, segments.without(outside), probability[segments.codes != outside], labels)
+        plan = fitted.plan(batch, mask) if with_probability else None
+        segments = fitted.decode(batch, mask, plan).without(outside)
         if not with_probability:
-            return segment_lists(segments, batch.offsets, fitted.segment_labels_.tolist())
-        with fitted._asked(batch, mask) as model:
-            probability = model.segment_probabilities(batch, segments, n_jobs=fitted.n_jobs, mask=mask, plan=plan)
-        return segment_tables(batch, segments, probability, fitted.segment_labels_)
-
-    # --- quality ------------------------------------------------------------------------------------------------------
-
-    def _read_truth(self, y, batch, form, unknown):
-        return read_segments(
-            y,
-            batch.lengths,
-            form,
-            type(self).__name__,
-            self.segment_labels_,
-            scheme=self.scheme_,
-            singles=self.scheme_ == "runs" and self._fitted.targets.repeats,
-            unknown=unknown,
-        )
-
-    def _has_holes(self, y, batch, form):
-        scheme = self.scheme_ if hasattr(self, "_fitted") else self.scheme
-        return have_segment_holes(y, batch.lengths, form, type(self).__name__, scheme)
-
-    def _read_known(self, known, batch, form, what="known", unknown="raise"):
-        return read_known_segments(
-            known,
-            batch.lengths,
-            form,
-            type(self).__name__,
-            Reader(self.segment_labels_, unknown),
-            what,
-            scheme=self.scheme_,
-            longest=self._fitted.targets.longest,
-        )
-
-    def _are_right(self, decoded, truth):
-        features = (token_features(segments, self.scheme_, self._outside) for segments in (decoded, truth))
-        return np.equal(*features).all(axis=0)
+            return segment_lists(segments, batch.offsets, labels.tolist())
+        return segment_tables(batch, segments, fitted.segment_probabilities(batch, segments, mask, plan), labels)

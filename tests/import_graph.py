@@ -8,6 +8,7 @@ than its start, which happens on a circle only. Imports within a room are looked
 """
 
 import ast
+import re
 import sys
 from graphlib import CycleError, TopologicalSorter
 from itertools import groupby
@@ -34,6 +35,8 @@ def imports_of(path, root):
             imports |= {(*filter(None, parts), alias.name) for alias in node.names}
         elif isinstance(node, ast.Import):
             imports |= {tuple(alias.name.split(".")[1:]) for alias in node.names if alias.name.split(".")[0] == NAME}
+        elif isinstance(node, ast.Call) and re.fullmatch(rf"import_module\('{NAME}\.[\w.]+'\)", ast.unparse(node)):
+            imports |= {tuple(node.args[0].value.split(".")[1:])}
     return imports
 
 
@@ -83,13 +86,6 @@ def module_circle(graph):
     return circle and " -> ".join(".".join(parts) for parts in circle)
 
 
-def as_one(graph, kept, other):
-    """Return the graph with a module in the place of two, for one that calls the other by a late import of its name."""
-    one = {parts: {kept if target == other else target for target in targets} for parts, targets in graph.items()}
-    one[kept] = (one[kept] | one.pop(other)) - {kept}
-    return one
-
-
 def floors_of(rooms):
     """Return the floor of each room, from 0; of rooms without circles."""
     floor = {}
@@ -127,8 +123,7 @@ def report(top):
         print(f"floors {max(floor.values()) + 1}, circles of rooms 0, upward arrows {len(upward)}")
         for height, group in groupby(sorted(rooms, key=floor.get, reverse=True), key=floor.get):
             print(f"  {height:2d}  " + ", ".join(sorted(group)))
-    late = module_circle(as_one(graph, ("tagger",), ("_export",)))
-    print("circles of modules:", module_circle(graph) or late or 0)
+    print("circles of modules:", module_circle(graph) or 0)
     functions = list(functions_of(root))
     kernels = [one for one in functions if "_kernels" in one[2]]
     for title, chosen in (("package", functions), ("kernels", kernels)):

@@ -35,16 +35,17 @@ from sklearn_hocrf._estimator import (
     answers,
     base,
     callbacks,
+    fitted_model,
     fitting,
     names_elsewhere,
     patterns,
-    predictions,
     progress,
     pruning,
 )
 from sklearn_hocrf._estimator.answers import AnswersMixin
 from sklearn_hocrf._estimator.compatibility import CIRCUMSTANCES, FEATURES, REFUSALS
-from sklearn_hocrf._estimator.course import Course
+from sklearn_hocrf._estimator.fit_steps import FitSteps
+from sklearn_hocrf._estimator.fitted_model import FittedModel
 from sklearn_hocrf._estimator.predictions import PredictionsMixin
 from sklearn_hocrf._estimator.progress import Forecast, duration, lines_of, write_line
 from sklearn_hocrf._estimator.pruning import prune_runs
@@ -107,7 +108,7 @@ from sklearn_hocrf._validation import (
     read_training_sequences,
     warn_user,
 )
-from sklearn_hocrf._validation._attributes import Vocabulary, read_attributes
+from sklearn_hocrf._validation._attributes import Vocabulary, read_attributes, sort_vocabulary
 from sklearn_hocrf._validation._delegation import model_and_input, model_inside
 from sklearn_hocrf._warm_up import WarmUp, compiled, kernels
 from sklearn_hocrf.datasets import _lines

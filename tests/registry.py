@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import segment_oracle as so
 from fuzz import definitions
-from internals import SequenceBatch, read_training_sequences
+from internals import FitSteps, SequenceBatch
 
 from sklearn_hocrf import Constraints, HighOrderCRF, HighOrderSemiCRF, make_pipeline
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
@@ -294,14 +294,14 @@ def asked(name):
     """Return the estimator with random weights, which are large in kinds of log space; not to be changed."""
     estimator = copy.deepcopy(fitted(name))
     w = KINDS[name].scale * np.random.default_rng(0).normal(size=len(estimator._weights))
-    estimator._keep(estimator._fitted._replace(weights=w))
+    estimator._state._replace(weights=w).set_on(estimator)
     return estimator
 
 
 def problem_of(estimator, X, y, sample_weight=None):
     """Return the training problem of data, before any weight is removed from its layout."""
-    data = estimator._read_training_data(y, read_training_sequences(estimator, X, sample_weight))
-    return estimator._build_problem(data)
+    steps = FitSteps(estimator)
+    return steps.problem(steps.read(X, y, sample_weight))
 
 
 def kept(estimator):

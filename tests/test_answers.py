@@ -7,7 +7,7 @@ import subprocess
 import numpy as np
 import oracle
 import pytest
-from internals import answers
+from internals import FittedModel, answers
 from mask_cases import chain_questions, feasible, segment_questions
 from segment_cases import from_segments
 
@@ -175,13 +175,13 @@ def test_candidates_are_found_in_portions(number, monkeypatch):
     crf, many = model_of(number), [X[i % 3] for i in range(14)]
     whole = crf.predict_nbest(many, 4)
     asked = []
-    original = type(crf._build_model()).best_labellings
+    original = type(FittedModel(crf).model()).best_labellings
 
     def best_labellings(self, batch, n_best, **options):
         asked.append(batch.n_tokens * n_best)
         return original(self, batch, n_best, **options)
 
-    monkeypatch.setattr(type(crf._build_model()), "best_labellings", best_labellings)
+    monkeypatch.setattr(type(FittedModel(crf).model()), "best_labellings", best_labellings)
     monkeypatch.setattr(answers, "_MOST_LABELS", 30)
     assert [[c[:2] for c in found] for found in crf.predict_nbest(many, 4)] == [
         [c[:2] for c in found] for found in whole

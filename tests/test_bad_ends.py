@@ -7,7 +7,7 @@ import pytest
 from cases import given_penalty
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from internals import L2, NegativeLogLikelihood, read_training_sequences
+from internals import L2, FitSteps, NegativeLogLikelihood
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
@@ -146,7 +146,7 @@ def test_the_first_and_the_last_stage_warn():
 def test_a_negative_log_likelihood_is_never_below_0():
     X, y = separable()
     crf, _ = fit(X, y)
-    objective = NegativeLogLikelihood().bind(crf._build_problem(_data(crf, X, y)))
+    objective = NegativeLogLikelihood().bind(FitSteps(crf).problem(_data(crf, X, y)))
     for factor in 1.0, 1e8, 1e16, 1e28:
         w = factor * crf._weights
         assert objective.value(w) >= 0
@@ -156,8 +156,7 @@ def test_a_negative_log_likelihood_is_never_below_0():
 
 
 def _data(crf, X, y):
-    sequences = read_training_sequences(crf, X)
-    return crf._read_training_data(y, sequences)
+    return FitSteps(crf).read(X, y, None)
 
 
 def test_a_first_stage_that_stops_early_is_warned_about():

@@ -69,9 +69,9 @@ def allowed(model, X, Y):
 
 def divided(model, temperature):
     """Return a copy of a fitted model with its weights divided."""
-    learned = model._fitted
+    learned = model._state
     other = pickle.loads(pickle.dumps(model))
-    other._keep(learned._replace(weights=learned.weights / temperature))
+    learned._replace(weights=learned.weights / temperature).set_on(other)
     return other
 
 
@@ -326,9 +326,9 @@ def test_clone_and_parameters():
 
 def test_stream_of_partial_fit_does_not_go_on():
     model = HighOrderCRF(solver="sgd").partial_fit(X, Y, classes=["B-P", "B-Q", "I-P", "I-Q", "O"])
-    assert model._fitted.stream is not None
+    assert model._state.stream is not None
     calibrated = CalibratedSequenceLabeler(FrozenEstimator(model)).fit(NEW, NEW_Y)
-    assert calibrated.calibrated_estimator_._fitted.stream is None
+    assert calibrated.calibrated_estimator_._state.stream is None
     calibrated.calibrated_estimator_.partial_fit(X, Y)
 
 

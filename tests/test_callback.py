@@ -14,7 +14,7 @@ import pytest
 import sklearn
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from internals import _callbacks, callbacks
+from internals import FitSteps, _callbacks, callbacks
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.metrics import make_scorer
@@ -208,8 +208,8 @@ class Modest(Recorder):
 @new
 @pytest.mark.parametrize("asked", [[], [Modest()], [Modest(), Recorder()]])
 def test_models_are_made_for_callbacks_that_ask(monkeypatch, asked):
-    made, learned = [], HighOrderCRF._report_learned
-    monkeypatch.setattr(HighOrderCRF, "_report_learned", lambda *args: made.append(args) or learned(*args))
+    made, state = [], FitSteps.state
+    monkeypatch.setattr(FitSteps, "state", lambda *args: made.append(args) or state(*args))
     crf = HighOrderCRF().set_callbacks(*asked).fit(X, Y)
     assert len(made) == 1 + (crf.n_iter_ if len(asked) == 2 else 0)
 
@@ -248,7 +248,7 @@ def fail(_):
 
 def solver_with(crf, callback):
     """Return the solver of a model with a callback of its own."""
-    solver = crf._choose_training().solver
+    solver = FitSteps(crf).choose_training().solver
     return callbacks.with_callback(solver if isinstance(solver, SGD) else LBFGS(solver.tol, solver.max_iter), callback)
 
 

@@ -6,8 +6,8 @@ import math
 import numpy as np
 import pytest
 from internals import LengthBlock, NegativeLogLikelihood, Problem
+from registry import problem_of
 from segment_cases import WITH_INTERCEPTS
-from test_holes import problem_of
 
 from sklearn_hocrf import HighOrderSemiCRF, make_pipeline
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor

@@ -22,13 +22,14 @@ from internals import (
     WHOLE,
     Channel,
     FeatureMap,
+    FittedModel,
     LengthBlock,
     SegmentLayout,
     SegmentRules,
     WeightLayout,
     base,
+    fitted_model,
     given_patterns,
-    predictions,
 )
 from sklearn.exceptions import ConvergenceWarning, InconsistentVersionWarning
 
@@ -105,7 +106,7 @@ def test_every_way_of_copying_gives_the_same_model(crf, way, tmp_path):
 
 def test_files_hold_nothing_that_is_made_of_something_else(crf):
     state = crf.fit(X, TAGS).__getstate__()
-    assert state.keys() == {*crf.get_params(), "_fitted", "_sklearn_hocrf_version"}
+    assert state.keys() == {*crf.get_params(), "_state", "_sklearn_hocrf_version"}
     assert "PatternAutomaton" not in str(skops.io.get_untrusted_types(data=skops.io.dumps(crf)))
 
 
@@ -125,13 +126,13 @@ def test_parameters_set_after_fit_do_not_change_what_is_loaded():
 
 def change(crf, **parts):
     """Return the state of a fitted estimator with parts of the record replaced."""
-    return {**crf.__getstate__(), "_fitted": crf._fitted._replace(**parts)}
+    return {**crf.__getstate__(), "_state": crf._state._replace(**parts)}
 
 
 def test_records_whose_parts_do_not_fit_are_refused(crf):
-    fitted = crf.fit(X, TAGS)._fitted
-    other = copy.copy(crf).fit(OTHER_X, OTHER_TAGS)._fitted
-    twin = (HighOrderSemiCRF if isinstance(crf, HighOrderCRF) else HighOrderCRF)().fit(OTHER_X, TAGS_OF_RUNS)._fitted
+    fitted = crf.fit(X, TAGS)._state
+    other = copy.copy(crf).fit(OTHER_X, OTHER_TAGS)._state
+    twin = (HighOrderSemiCRF if isinstance(crf, HighOrderCRF) else HighOrderCRF)().fit(OTHER_X, TAGS_OF_RUNS)._state
     empty = object.__new__(type(fitted.layout))
     for parts in (
         *({name: getattr(other, name)} for name in ("layout", "targets")),
@@ -154,7 +155,7 @@ def test_records_whose_parts_do_not_fit_are_refused(crf):
 @pytest.mark.parametrize("name", ["w", "sums", "squares", "step", "n_seen", "mass"])
 def test_states_of_streams_are_checked(name):
     crf = HighOrderCRF(solver="sgd", random_state=0).partial_fit(X, TAGS)
-    wrong = copy.copy(crf._fitted.stream)
+    wrong = copy.copy(crf._state.stream)
     value = getattr(wrong, name)
     setattr(wrong, name, value[:-1] if isinstance(value, np.ndarray) else -1)
     with pytest.raises(ValueError, match="the state of the solver"):
@@ -234,7 +235,7 @@ def test_segment_layouts_refuse_what_does_not_fit(parts):
 
 
 def test_weights_must_be_as_many_as_there_are(crf):
-    model = crf.fit(X, TAGS)._build_model()
+    model = FittedModel(crf.fit(X, TAGS)).model()
     with pytest.raises(ValueError, match=f"there are {model.layout.n_weights} weights"):
         type(model)(model.layout, model.weights[:-1])
 
@@ -312,8 +313,8 @@ def test_interrupts_leave_the_old_model_or_the_new_one(crf, method):
     getattr(new, method)(*arguments)
     possible = [(answers(model), model.n_features_in_, model.n_iter_, model.classes_.tolist()) for model in (old, new)]
     assert possible[0] != possible[1]
-    labeler = base.BaseSequenceLabeler
-    codes = {f.__code__ for f in (labeler._keep, labeler._attributes_of, labeler.fit.__wrapped__, crf.set_params)}
+    state, fit = type(old._state), base.BaseSequenceLabeler.fit.__wrapped__
+    codes = {f.__code__ for f in (state.set_on, state.attributes, fit, crf.set_params)}
     number, states = 1, []
     while True:
         model = copy.copy(old)
@@ -348,7 +349,7 @@ def test_predictions_beside_refits_are_old_or_new_ones(crf):
     def refit():
         while not stop.is_set():
             for state in states:
-                shared._keep(state["_fitted"])
+                state["_state"].set_on(shared)
 
     def predict():
         for _ in range(60):
@@ -377,14 +378,14 @@ def test_predictions_beside_refits_are_old_or_new_ones(crf):
 def test_answers_in_progress_are_those_of_the_model_that_was_asked(crf, monkeypatch):
     """A refit between any two steps of predict."""
     crf.fit(X, TAGS)
-    expected, read = crf.predict(X), predictions.read_sequences
+    expected, read = crf.predict(X), fitted_model.read_sequences
 
     def read_and_refit(estimator, given):
         result = read(estimator, given)
         crf.fit(OTHER_X, OTHER_TAGS)
         return result
 
-    monkeypatch.setattr(predictions, "read_sequences", read_and_refit)
+    monkeypatch.setattr(fitted_model, "read_sequences", read_and_refit)
     assert crf.predict(X) == expected
 
 

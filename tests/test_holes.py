@@ -16,9 +16,8 @@ from internals import (
     Mask,
     NegativeLogLikelihood,
     Problem,
-    read_training_sequences,
 )
-from registry import LETTERS, SCHEMES, hide, hide_tag, written
+from registry import LETTERS, SCHEMES, hide, hide_tag, problem_of, written
 from segment_cases import random_segment_case, to_segment_batch, to_segment_layout, to_segments, to_weights, token_block
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
@@ -69,11 +68,6 @@ def with_holes(rng, scheme, **options):
 
 LENGTHS = (token_block(BAG, range(2)), LengthBlock("capped", 3))
 LIMITS = {scheme: {"x": 3, "y": 3} for scheme in LETTERS}
-
-
-def problem_of(estimator, X, y, sample_weight=None):
-    data = estimator._read_training_data(y, read_training_sequences(estimator, X, sample_weight))
-    return estimator._build_problem(data)
 
 
 # --- value and gradient -----------------------------------------------------------------------------------------------
@@ -173,7 +167,7 @@ def test_the_objective_is_the_log_likelihood_of_what_is_known(scheme):
         problem = problem_of(estimator, X, y, weight)
         assert 0 < problem.is_hidden.sum() < len(X)
         objective = NegativeLogLikelihood().bind(problem)
-        estimator._keep(estimator._fitted._replace(weights=w))
+        estimator._state._replace(weights=w).set_on(estimator)
         assert objective.value(w) == pytest.approx(-weight @ estimator.log_likelihood(X, y), rel=1e-12)
         assert not objective.is_convex
         assert_gradient(objective, w, rng, 2)

@@ -26,7 +26,7 @@ def random_words(rng, length):
 
 
 def with_random_weights(estimator, rng, scale=1.5):
-    estimator._keep(estimator._fitted._replace(weights=scale * rng.normal(size=len(estimator._weights))))
+    estimator._state._replace(weights=scale * rng.normal(size=len(estimator._weights))).set_on(estimator)
     return estimator
 
 

@@ -34,7 +34,7 @@ class Enumeration:
 def token_intercepts(estimator):
     """Return the weights of tokens by pattern."""
     intercepts = getattr(estimator, "token_intercept_", [])
-    return {(label,): float(w) for label, w in zip(estimator._labels.tolist(), intercepts, strict=False)}
+    return {(label,): float(w) for label, w in zip(estimator._state.targets.labels.tolist(), intercepts, strict=False)}
 
 
 class Paths:

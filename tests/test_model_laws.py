@@ -193,7 +193,7 @@ def test_the_objective_is_the_log_likelihood(name):
         return
     if crf.__dict__.get("pruning") is None:
         w = some_weights(objective, KINDS[name].scale)
-        crf._keep(crf._fitted._replace(weights=w))
+        crf._state._replace(weights=w).set_on(crf)
         value = -weight @ crf.log_likelihood(KINDS[name].X(), KINDS[name].y())
         assert objective.value(w) == pytest.approx(value, rel=1e-11)
         assert objective.value_gradient(w)[0] == pytest.approx(value, rel=1e-11)

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from internals import Vocabulary, read_attributes
+from internals import Vocabulary, read_attributes, sort_vocabulary
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils import get_tags
 
-from sklearn_hocrf import HighOrderCRF, make_pipeline
+from sklearn_hocrf import HighOrderCRF, _tagger, make_pipeline
 from sklearn_hocrf.datasets import load_conll
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SegmentLogOddsEncoder, SequenceFeatureExtractor
 from sklearn_hocrf.tagger import Tagger, export_tagger
@@ -312,3 +312,41 @@ def test_only_these_templates_have_orders():
         SequenceFeatureExtractor(padding="wapiti").fit(X)
     with pytest.raises(TypeError, match="templates must be an iterable of .*, 'attributes' or None, got 'names'"):
         SequenceFeatureExtractor("names").fit(X)
+
+
+VALUES = st.sampled_from(
+    [True, False, 0, 1, 2, -1.5, 1.0, "x", "", "1", b"x", np.bool_(True), np.float64(2), ["x", "y"]]
+)
+KEYS = st.sampled_from(["a", "b", "a:x", b"a"])
+TOKENS = st.dictionaries(
+    KEYS, VALUES | st.dictionaries(KEYS, VALUES | st.just({"a": {"a": "x"}}), max_size=3), max_size=4
+)
+
+
+@given(st.lists(st.lists(TOKENS, max_size=3), min_size=1), st.sampled_from([1, 2, 1 << 15]), st.sampled_from([1, 512]))
+def test_tables_of_known_attributes_say_the_same_as_joined_names(X, most_values, most_forms):
+    _, vocabulary = sort_vocabulary(read_attributes(X, grown := Vocabulary(), grow=True), grown)
+    known = {name: number for number, name in enumerate(list(vocabulary)[::2])}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_tagger, "MOST_VALUES", most_values)
+        patch.setattr(_tagger, "MOST_FORMS", most_forms)
+        of_tables = Vocabulary(known)
+        found = [read_attributes(X, of_tables, grow=False) for _ in range(2)][1]
+        assert all(len(values) <= most_values for values in of_tables.tables.values.values())
+        patch.setattr(_tagger.AttributeTables, "add", lambda *_: False)
+        expected = read_attributes(X, Vocabulary(known), grow=False)
+    for name in ("offsets", "indptr", "indices", "values"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
+
+
+@pytest.mark.parametrize("value", [np.nan, 10**400, -np.inf, None, {"a": np.nan}])
+def test_tables_refuse_nothing_themselves(value):
+    """What is wrong is read, and named, in the other way."""
+    vocabulary, rows = Vocabulary({"a": 0}), [[{"a": 1}, {"a": 2.0}], [{"a": value}]]
+    for _ in range(2):
+        with pytest.raises((ValueError, TypeError), match="sequence 1, position 0"):
+            read_attributes(rows, vocabulary, grow=False)
+    nested: dict = {}
+    nested["a"] = nested
+    with pytest.raises(ValueError, match="contains itself"):
+        read_attributes([[nested]], vocabulary, grow=False)

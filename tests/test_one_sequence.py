@@ -168,7 +168,7 @@ def test_codes_of_texts_are_forgotten_where_there_are_many(monkeypatch):
 
 
 def tables_of(model):
-    return model[-1]._fitted.made.model
+    return model[-1]._state.tables.model
 
 
 def test_tables_are_made_once_and_go_with_the_fit(model):
@@ -186,7 +186,7 @@ def test_tables_are_made_once_and_go_with_the_fit(model):
 
 
 def test_large_tables_are_not_kept(monkeypatch):
-    monkeypatch.setattr("sklearn_hocrf._estimator.fitted.MOST_KEPT", 10)
+    monkeypatch.setattr("sklearn_hocrf._estimator.fitted_state.MOST_KEPT", 10)
     crf = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF(1, max_iter=3)).fit(X, Y)
     assert crf.predict(X) == [crf.predict([sequence])[0] for sequence in X]
     assert tables_of(crf) is None
@@ -241,7 +241,7 @@ def test_no_work_grows_with_the_number_of_weights(question):
         crf = make_pipeline(SequenceFeatureExtractor(), copy.deepcopy(estimator)).fit(many, labels)
         ask = partial(getattr(crf, question.split()[0]), many[:1], **options)
         ask()
-        layout = crf[-1]._fitted.layout
+        layout = crf[-1]._state.layout
         layout.dense_table = layout.coef = layout.bias_of_pattern = layout.with_columns = None  # not to be called
         counts[n_words], peaks[n_words] = calls_of(ask), peak_of(ask)
     assert abs(counts[5000] - counts[50]) <= 40  # segments are as many as are predicted

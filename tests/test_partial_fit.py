@@ -124,7 +124,7 @@ def test_steps_fall_when_the_number_of_sequences_is_given():
         before = crf.pattern_coef_ if hasattr(crf, "pattern_coef_") else 0
         crf.partial_fit(X, Y)
         moved.append(np.linalg.norm(crf.pattern_coef_ - before))
-    assert crf._fitted.stream.n_seen == 12 * 120
+    assert crf._state.stream.n_seen == 12 * 120
     assert moved[-1] < 0.2 * moved[1]
 
 

@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from internals import WeightGroups, make_fold, pruning, split_data, training_data
+from internals import FitSteps, WeightGroups, make_fold, pruning, split_data, training_data
 from sklearn.base import clone
 
 from sklearn_hocrf import Constraints, HighOrderCRF
@@ -46,7 +46,7 @@ def levels(monkeypatch):
 def fold_of(crf, X=X, Y=Y, train=TRAIN, test=TEST):
     """Return the groups of weights, and the fold of a split."""
     whole = training_data(crf, X, Y, None)
-    groups = WeightGroups.of(clone(crf)._build_layout(whole), whole, "order", crf.max_order)
+    groups = WeightGroups.of(FitSteps(clone(crf)).layout(whole), whole, "order", crf.max_order)
     return groups, make_fold(clone(crf), split_data(crf, X, Y, None, 0, train, test), whole.targets, groups)
 
 
@@ -76,7 +76,7 @@ def test_the_score_is_the_likelihood_of_a_mixture(n_states, limit_states):
     crf = clone(pruned).set_params(sigma_reg=sigma).fit(X[:16], Y[:16])
     log_p = crf.log_likelihood(X[16:], Y[16:])
     assert 0 < np.isneginf(log_p).sum() < 8
-    q = log_q(crf._fitted.level_zero, X[16:], Y[16:], crf.classes_, crf.feature_names_in_)
+    q = log_q(crf._state.level_zero, X[16:], Y[16:], crf.classes_, crf.feature_names_in_)
     assert step.score == pytest.approx(np.log(0.99 * np.exp(log_p) + 0.01 * np.exp(q)).sum() / 64, rel=1e-6)
     assert step.accuracy == crf.score(X[16:], Y[16:])
 
@@ -94,7 +94,7 @@ def test_the_gradient_is_that_of_the_score(constraints):
 def test_level_zero_sees_the_training_part_alone(levels):
     held_out = fold_of(CRF)[1]._held_out.problem
     clone(CRF).fit(X[:16], Y[:16])
-    of_all = clone(CRF).fit(X, Y)._fitted.level_zero
+    of_all = clone(CRF).fit(X, Y)._state.level_zero
     (arguments, level), (_, of_part), _ = levels
     assert len(arguments[1]) == 16
     assert level.weights.tobytes() == of_part.weights.tobytes()
@@ -110,7 +110,7 @@ def test_each_fold_trains_its_own_level_zero(levels):
     search = PenaltySearchCV(clone(CRF).set_params(tol=1e-2), cv=3, max_steps=2).fit(X, Y)
     assert [len(arguments[1]) for arguments, _ in levels] == [16, 16, 16, 24]
     assert len({arguments[2].tobytes() for arguments, _ in levels}) == 4
-    assert search.best_estimator_._fitted.level_zero.weights.tobytes() == levels[-1][1].weights.tobytes()
+    assert search.best_estimator_._state.level_zero.weights.tobytes() == levels[-1][1].weights.tobytes()
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
     assert search.score(X, Y) > 0.8
 

@@ -20,10 +20,10 @@ from internals import (
     Problem,
     prune_runs,
     pruning,
-    read_training_sequences,
     train_level_zero,
 )
 from mask_cases import chain_questions, close, feasible
+from registry import problem_of
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
@@ -340,7 +340,7 @@ def test_level_zero_learns_and_is_deterministic():
 def test_random_state_orders_the_sequences_of_level_zero(data):
     def level_zero(random_state):
         crf = HighOrderCRF(1, pruning=3, max_iter=1, random_state=random_state)
-        return crf.fit(*data[:2])._fitted.level_zero.weights.tobytes()
+        return crf.fit(*data[:2])._state.level_zero.weights.tobytes()
 
     with pytest.warns(ConvergenceWarning):
         found = [level_zero(state) for state in (None, None, 1, 1, 2, np.random.RandomState(2))]
@@ -483,11 +483,6 @@ def test_sparse_weights_and_tied_ones(data):
     names = tied.feature_names_in_.tolist()
     left, right = ([names.index(f"{t}{name}") for name in names if name[0] != "t"] for t in ("", "t"))
     np.testing.assert_array_equal(tied.coef_.toarray()[:, left], tied.coef_.toarray()[:, right])
-
-
-def problem_of(estimator, X, y):
-    data = estimator._read_training_data(y, read_training_sequences(estimator, X))
-    return estimator._build_problem(data)
 
 
 # --- holes ------------------------------------------------------------------------------------------------------------

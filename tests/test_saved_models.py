@@ -76,7 +76,7 @@ def test_steps_share_names_after_loading():
     model, X = models()["texts"]
     again = reloaded(model)
     batch = again[:-1].transform(X)
-    assert batch.feature_names is again[-1]._fitted.features.names
+    assert batch.feature_names is again[-1]._state.features.names
 
 
 def test_keys_of_training_tokens_are_saved():

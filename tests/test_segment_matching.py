@@ -23,6 +23,7 @@ from internals import (
     SegmentPlan,
     segment_log,
 )
+from registry import problem_of
 from segment_cases import (
     LENGTHS,
     WHOLE,
@@ -34,7 +35,6 @@ from segment_cases import (
     token_block,
 )
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_hocrf import HighOrderSemiCRF
 from sklearn_hocrf.datasets import make_markov_sequences
@@ -242,19 +242,9 @@ def test_training_starts_from_maximum_likelihood_and_gets_better():
     likelihood = HighOrderSemiCRF(**settings).fit(X, y)
     crf = HighOrderSemiCRF(**settings, objective="local_feature_matching").fit(X, y)
     assert crf.objective_history_[-1] < 0.95 * crf.objective_history_[0]
-    problem = keep_problem(crf, X, y)
+    problem = problem_of(clone(crf), X, y)
     for model, expected in (likelihood, crf.objective_history_[0]), (crf, crf.objective_history_[-1]):
         value = problem.matching.value_gradient(model._weights)[0] + 0.5 * np.sum(model._weights**2)
         assert value == pytest.approx(expected, rel=1e-5)
     gradient = problem.matching.value_gradient(crf._weights)[1] + crf._weights
     assert gradient @ gradient / 2 <= 1e-12 * crf.objective_history_[-1]
-
-
-def keep_problem(model, X, y):
-    """Return the training problem of a fitted model, by fitting a copy of it that has no time to move."""
-    problems, other = [], clone(model).set_params(max_iter=1)
-    build = other._build_problem
-    other._build_problem = lambda *data: problems.append(build(*data)) or problems[-1]
-    with pytest.warns(ConvergenceWarning):
-        other.fit(X, y)
-    return problems[0]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from sklearn_hocrf import HighOrderCRF, make_pipeline, tagger
+from sklearn_hocrf import HighOrderCRF, _tagger, make_pipeline
 from sklearn_hocrf.datasets import make_name_sentences
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 from sklearn_hocrf.tagger import Tagger, export_tagger
@@ -56,7 +56,7 @@ def test_the_documented_service(tmp_path):
     X, y = make_name_sentences(60, random_state=0)
     model = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF(constraints="bio", max_iter=9)).fit(X, y)
     export_tagger(model, tmp_path / "names.hocrf")
-    (tmp_path / "tagger.py").write_bytes(Path(tagger.__file__).read_bytes())
+    (tmp_path / "tagger.py").write_bytes(Path(_tagger.__file__).read_bytes())
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     program = lines_of_service()

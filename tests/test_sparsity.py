@@ -37,7 +37,7 @@ def assert_same_answers(one, other, x, y):
     assert one.predict(x) == other.predict(x)
     for ours, theirs in zip(one.predict_marginals(x), other.predict_marginals(x), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-12)
-    pairs = list(itertools.product(one._labels.tolist(), repeat=2))
+    pairs = list(itertools.product(one._state.targets.labels.tolist(), repeat=2))
     for ours, theirs in zip(one.pattern_marginals(x, pairs), other.pattern_marginals(x, pairs), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-12)
     np.testing.assert_allclose(one.log_likelihood(x, y), other.log_likelihood(x, y), rtol=1e-12, atol=1e-12)
@@ -260,10 +260,10 @@ def test_random_weights_survive_pruning(estimator, share):
     layout = crf._layout
     weights = np.random.default_rng(0).normal(size=layout.n_weights)
     weights[np.random.default_rng(1).random(layout.n_weights) > share] = 0.0
-    crf._keep(crf._fitted._replace(weights=weights))
+    crf._state._replace(weights=weights).set_on(crf)
     pruned = copy.copy(crf)
     smaller, kept = layout.pruned(weights)
-    pruned._keep(crf._fitted._replace(layout=smaller, weights=kept))
+    crf._state._replace(layout=smaller, weights=kept).set_on(pruned)
     assert pruned._layout.n_weights == np.count_nonzero(weights)
     assert_same_answers(pruned, crf, UNSEEN, UNSEEN_Y)
 

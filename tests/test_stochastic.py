@@ -747,7 +747,7 @@ def test_a_solver_does_not_take_over_the_state_of_another_kind(words, solvers):
     first, second = (solver(random_state=0, step_size=0.01) for solver in solvers)
     streamed = HighOrderCRF(solver=first).partial_fit(X, y)
     alone = pickle.loads(pickle.dumps(streamed))
-    alone._fitted = alone._fitted._replace(stream=None)  # its weights alone
+    alone._state = alone._state._replace(stream=None)  # its weights alone
     histories = [crf.set_params(solver=second).partial_fit(X, y).objective_history_ for crf in (streamed, alone)]
     np.testing.assert_array_equal(*histories)
     assert histories[0][1] < histories[0][0]

@@ -28,7 +28,7 @@ from sklearn.pipeline import make_pipeline as sklearn_pipeline
 from test_named_attributes import BODY
 
 import sklearn_hocrf
-from sklearn_hocrf import Constraints, HighOrderCRF, HighOrderSemiCRF, _export, make_pipeline, tagger
+from sklearn_hocrf import Constraints, HighOrderCRF, HighOrderSemiCRF, _export, _tagger, make_pipeline
 from sklearn_hocrf.datasets import load_conll, make_name_sentences
 from sklearn_hocrf.feature_extraction import (
     SequenceFeatureExtractor,
@@ -41,7 +41,7 @@ from sklearn_hocrf.tagger import Tagger, export_tagger
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # models are not trained to their optimum
 CLOSE = {"rtol": 1e-12, "atol": 1e-12}
-MODULE = Path(tagger.__file__)
+MODULE = Path(_tagger.__file__)
 X_NAMES, Y_NAMES = make_name_sentences(60, random_state=0)
 
 
@@ -369,13 +369,13 @@ def test_own_functions(tmp_path):
 
 
 def test_functions_with_names_are_those_of_the_package():
-    for name in [*tagger.FUNCTIONS, "prefix1", "prefix12", "suffix3"]:
+    for name in [*_tagger.FUNCTIONS, "prefix1", "prefix12", "suffix3"]:
         for text in ["", "a", "Ab-1", "ÉTÉ", "(!)", "ǅ", "²", "x" * 20, "中文", "\ud800"]:
-            assert tagger.named_function(name)(text) == token_functions.token_function(name)(text)
-    assert tagger.named_function("prefix12")("x" * 20) == "x" * 12
-    assert tagger.named_function("suffix3")("house") == "use"
-    assert tagger.named_function("suffix3")("a") == "a"
-    assert tagger.named_function("prefix0") is tagger.named_function("nothing") is None
+            assert _tagger.named_function(name)(text) == token_functions.token_function(name)(text)
+    assert _tagger.named_function("prefix12")("x" * 20) == "x" * 12
+    assert _tagger.named_function("suffix3")("house") == "use"
+    assert _tagger.named_function("suffix3")("a") == "a"
+    assert _tagger.named_function("prefix0") is _tagger.named_function("nothing") is None
 
 
 def test_models_inside_of_others(tmp_path):
@@ -466,7 +466,7 @@ def test_pythons_without_lzma(tmp_path, monkeypatch):
 
 
 def test_threads_and_small_caches(tmp_path, monkeypatch):
-    monkeypatch.setattr(tagger, "CACHE_BYTES", 1)
+    monkeypatch.setattr(_tagger, "CACHE_BYTES", 1)
     model = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF(max_iter=9)).fit(X_NAMES, Y_NAMES)
     found, (X, _) = tagger_of(model, tmp_path), make_name_sentences(400, random_state=1)
     expected_labels, wrong = [list(labels) for labels in model.predict(X)], []

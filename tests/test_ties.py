@@ -10,6 +10,7 @@ from internals import (
     L2,
     SEGMENTS,
     ElasticNet,
+    FitSteps,
     LBFGSMemory,
     NegativeLogLikelihood,
     Problem,
@@ -200,15 +201,9 @@ def test_segmenters_are_the_same():
 
 def tied_weights(batch, y, params):
     """Return the ties of a segmenter's training."""
-    kept = []
-
-    class Kept(HighOrderSemiCRF):
-        def _build_problem(self, data):
-            kept.append(super()._build_problem(data))
-            return kept[0]
-
-    Kept(**params).fit(batch, y)
-    return tie_weights(kept[0].layout, kept[0].batch)
+    steps = FitSteps(HighOrderSemiCRF(**params))
+    problem = steps.problem(steps.read(batch, y, None))
+    return tie_weights(problem.layout, problem.batch)
 
 
 def test_penalties_of_variables():

@@ -18,6 +18,7 @@ from internals import (
     LBFGS,
     OWLQN,
     ElasticNet,
+    FitSteps,
     SequenceBatch,
     TokenBlock,
     match_prefixes,
@@ -256,7 +257,7 @@ def test_a_weight_that_no_key_covers(name, mapping, named):
     with pytest.raises(ValueError, match=f"{name} has no key for the weight of .*{named}"):
         crf.fit([[["w=old", "end=d", "bias"], ["w=man", "bias"]]], [["A", "N"]])
     assert not called
-    assert not hasattr(crf, "_fitted")
+    assert not hasattr(crf, "_state")
 
 
 @BOTH
@@ -317,7 +318,7 @@ def test_values_at_the_bounds():
         HighOrderCRF(sigma_reg={}).fit(X, Y)
     free = HighOrderCRF(sigma_reg={("patterns", 0): np.inf, None: 1}, l1_reg={None: 0}).fit(X, Y)
     assert free.optimality_gap_ == np.inf
-    assert type(HighOrderCRF(l1_reg={None: 0})._choose_training().prior.penalty(free._layout)) is L2
+    assert type(FitSteps(HighOrderCRF(l1_reg={None: 0})).choose_training().prior.penalty(free._layout)) is L2
 
 
 @BOTH
@@ -362,7 +363,7 @@ def test_files(estimator, is_fitted, way):
     assert list(restored.sigma_reg) == list(mapping)
     assert restored.l1_reg == crf.l1_reg
     if is_fitted:
-        assert restored._fitted.trained_with == crf._fitted.trained_with
-        assert restored._fitted.trained_with["sigma_reg"] == mapping
+        assert restored._state.trained_with == crf._state.trained_with
+        assert restored._state.trained_with["sigma_reg"] == mapping
         np.testing.assert_array_equal(restored._weights, crf._weights)
         assert restored.predict(X) == crf.predict(X)

@@ -14,8 +14,8 @@ from .._data.batch import Sequences
 from .._inference.answers import BestLabellings
 from .._inference.model import Model
 from .._settings import check, is_integer
-from .._validation import read_sequences, warn_user
-from .hooks import Hooks
+from .._validation import warn_user
+from .fitted_model import FittedModel
 
 __all__ = ["AnswersMixin", "Candidate"]
 
@@ -30,7 +30,7 @@ class Candidate(NamedTuple):
     log_probability: float  # given ``known``
 
 
-class AnswersMixin(Hooks):
+class AnswersMixin:
     """Methods that return several labellings of a sequence, or the uncertainty of labellings."""
 
     def predict_nbest(
@@ -104,10 +104,10 @@ class AnswersMixin(Hooks):
         check(
             is_integer(max_candidates) and max_candidates >= 1, "max_candidates", "a positive integer", max_candidates
         )
-        fitted: Any = self._as_fitted()
-        batch, form = read_sequences(fitted, X)
-        mask, model = fitted._mask(batch, form, known), fitted._build_model()
-        with fitted._naming_the_impossible(model, batch, mask):
+        fitted = FittedModel(self)
+        batch, _, mask = fitted.read_masked(X, known)
+        model = fitted.model()
+        with fitted.naming_the_impossible(model, batch, mask):
             plan = model.plan(batch, mask, fitted.n_jobs)
             log_z = model.log_partition(batch, fitted.n_jobs, plan=plan)
         found: list[list[Candidate]] = [[] for _ in range(len(batch))]
@@ -119,7 +119,7 @@ class AnswersMixin(Hooks):
                 if len(numbers) < len(batch):
                     tokens = joined_ranges(batch.offsets[numbers], batch.offsets[numbers + 1])
                     part, part_mask, part_plan = batch[numbers], mask and mask.part(tokens), None
-                with fitted._naming_the_impossible(model, part, part_mask):
+                with fitted.naming_the_impossible(model, part, part_mask):
                     options = {"n_jobs": fitted.n_jobs, "mask": part_mask, "plan": part_plan}
                     best = model.best_labellings(part, asked, **options)
                 candidates = _candidates(fitted, model, part.offsets, best, log_z[numbers])
@@ -174,10 +174,9 @@ class AnswersMixin(Hooks):
         """
         check(is_integer(n_samples) and n_samples >= 1, "n_samples", "an integer of at least 1", n_samples)
         seed = int(check_random_state(random_state).randint(2**31))
-        fitted: Any = self._as_fitted()
-        batch, form = read_sequences(fitted, X)
-        mask = fitted._mask(batch, form, known)
-        with fitted._asked(batch, mask) as model:
+        fitted = FittedModel(self)
+        batch, _, mask = fitted.read_masked(X, known)
+        with fitted.asked(batch, mask) as model:
             tables = model.draw(batch, n_samples, seed, n_jobs=fitted.n_jobs, mask=mask)
         samples = _labellings(fitted, model, batch.offsets, *(table.T for table in tables))
         return [samples[number :: len(batch)] for number in range(len(batch))]
@@ -219,12 +218,11 @@ class AnswersMixin(Hooks):
         array([0.96, 0.96])
         """
         check(level in ("sequence", "token"), "level", "'sequence' or 'token'", level)
-        fitted: Any = self._as_fitted()
-        batch, form = read_sequences(fitted, X)
-        mask = fitted._mask(batch, form, known)
+        fitted = FittedModel(self)
+        batch, form, mask = fitted.read_masked(X, known)
         if level == "token":
-            return fitted._reshape(_entropy_of_rows(fitted._class_marginals(batch, mask)), batch, form)
-        with fitted._asked(batch, mask) as model:
+            return fitted.reshape(_entropy_of_rows(fitted.class_marginals(batch, mask)), batch, form)
+        with fitted.asked(batch, mask) as model:
             return model.entropy(batch, n_jobs=fitted.n_jobs, mask=mask)
 
 
@@ -236,7 +234,7 @@ def _portions(sequences: np.ndarray, lengths: np.ndarray, n_best: int) -> list[n
 
 
 def _candidates(
-    fitted: Any, model: Model, offsets: np.ndarray, best: BestLabellings, log_z: np.ndarray
+    fitted: FittedModel, model: Model, offsets: np.ndarray, best: BestLabellings, log_z: np.ndarray
 ) -> list[list[Candidate]]:
     """Return the best labellings of each sequence for users."""
     n_sequences, score = len(offsets) - 1, best.score - best.regret
@@ -247,10 +245,10 @@ def _candidates(
     return [rows[number::n_sequences][:n] for number, n in enumerate(n_found)]
 
 
-def _labellings(fitted: Any, model: Model, offsets: np.ndarray, codes: np.ndarray, lengths: np.ndarray) -> list:
+def _labellings(fitted: FittedModel, model: Model, offsets: np.ndarray, codes: np.ndarray, lengths: np.ndarray) -> list:
     """Return labellings of all sequences, shape (n, N), one after the other, as :meth:`predict` returns them."""
     every = np.append((offsets[:-1] + offsets[-1] * np.arange(len(codes))[:, None]).ravel(), codes.size)
-    return fitted._as_predicted(model.labelling(every, codes.ravel(), lengths.ravel()), every)
+    return fitted.targets.as_predicted(model.labelling(every, codes.ravel(), lengths.ravel()), every)
 
 
 def _warn_of_short(short: list[int], n: int, found: list[list[Candidate]], asked: int) -> None:

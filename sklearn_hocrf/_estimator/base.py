@@ -1,74 +1,37 @@
-"""Base class of the sequence labellers: parameters and the course of ``fit``.
+"""Base class of the sequence labellers: ``fit``, fitted attributes, and the state in files.
 
-A subclass defines the family of its models, what its targets are and how they look per token, and what builds its
-structure (``_make_builder``). Everything is computed in local variables; the estimator changes only at the end of a
-successful fit.
+A subclass says what its targets are, and to which family its models belong. The steps of ``fit`` are in
+:class:`FitSteps`. Everything is computed in local variables; the estimator changes only at the end of a successful fit.
 """
 
 from __future__ import annotations
 
-from abc import ABCMeta, abstractmethod
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils import ClassifierTags
 
-from .._data.batch import SequenceBatch
-from .._data.masks import Mask, both
-from .._inference.families import CHAIN, SEGMENTS, Family
-from .._inference.impossible import naming_the_impossible
-from .._objectives import Problem
-from .._penalties import Penalty
+from .._inference.families import Family
 from .._persistence import VersionMixin, with_lists, with_mappings
-from .._solvers import SolverReport, TrainingState
 from .._structure.automaton import PatternAutomaton
-from .._structure.layout import LayoutBuilder, LayoutFrame, WeightLayout
-from .._structure.pairs import PairRule
-from .._structure.patterns import PatternTable
-from .._validation import (
-    FeatureSpace,
-    Known,
-    TrainingData,
-    TrainingSequences,
-    read_training_sequences,
-    warn_user,
-)
+from .._validation import FeatureSpace, read_training_sequences
 from .._validation._sklearn import fit_context
 from .answers import AnswersMixin
-from .callbacks import STARTING, CallbacksMixin, FitTasks, without_tasks
-from .compatibility import Asked, refuse
-from .constraints import (
-    LabelRuns,
-    compile_constraints,
-    refuse_breaches,
-    without_forbidden_patterns,
-)
-from .fitted import Fitted
-from .fitting import (
-    Prior,
-    Training,
-    choose_training,
-    warn_not_converged,
-    without_zeros,
-)
-from .label_parts import compile_label_parts
+from .callbacks import CallbacksMixin, FitTasks, without_tasks
+from .fit_steps import FitSteps
+from .fitted_model import FittedModel
+from .fitted_state import FittedState
+from .fitting import warn_not_converged
 from .names_elsewhere import NamesElsewhere, answering
-from .parameters import MAPPINGS, PARAMETER_CONSTRAINTS, check_parameters, resolve_feature_orders
+from .parameters import MAPPINGS, PARAMETER_CONSTRAINTS
 from .partial_fit import PartialFitMixin
-from .patterns import ObservedPatterns, pattern_labels, select_patterns
-from .predictions import PredictionsMixin, border_mask
+from .predictions import PredictionsMixin
 from .progress import lines_of
-from .pruning import prune, prune_runs
 
 __all__ = ["BaseSequenceLabeler"]
-
-_FEW_KNOWN = 0.1  # share of the tokens below which there is a warning
-_CRITERION = ("objective", "sigma_reg", "l1_reg", "constraints")  # what is minimised
 
 
 class BaseSequenceLabeler(
@@ -79,7 +42,6 @@ class BaseSequenceLabeler(
     PartialFitMixin,
     CallbacksMixin,
     BaseEstimator,
-    metaclass=ABCMeta,
 ):
     """Fit, predict and score of a penalised sequence model; see :class:`~sklearn_hocrf.HighOrderCRF`.
 
@@ -89,66 +51,9 @@ class BaseSequenceLabeler(
     _parameter_constraints: dict = PARAMETER_CONSTRAINTS
     _takes_segment_features = False
     _family: Family
-    _layout_class: type
-    _private_attributes: tuple = ()  # set from the targets, in addition to attributes that end in "_"
-    _least_labels = 2  # number of labels that training data must have
-
-    # --- hooks --------------------------------------------------------------------------------------------------------
-
-    @abstractmethod
-    def _read_training_targets(self, y: Any, sequences: TrainingSequences, fixed: Any = None) -> Any:
-        """Return the targets of training sequences, with ``labels`` and ``as_lists``.
-
-        ``fixed`` is as for :func:`read_token_targets`.
-        """
-
-    @abstractmethod
-    def _read_label_set(self, y: Any, sequences: TrainingSequences) -> np.ndarray:
-        """Return the labels of training sequences, which may be a part of the training data, sorted."""
-
-    @abstractmethod
-    def _check_classes(self, classes: ArrayLike) -> np.ndarray:
-        """Return the possible labels of patterns, sorted, from the parameter ``classes``, which has the form of y."""
-
-    @abstractmethod
-    def _target_attributes(self, targets: Any) -> dict:
-        """Return ``classes_`` and all other fitted attributes that depend on the targets."""
-
-    @abstractmethod
-    def _make_builder(self, targets: Any, frame: LayoutFrame, rule: PairRule) -> LayoutBuilder:
-        """Return the builder of the weight layout.
-
-        ``targets`` may lack the data, ``frame`` is a LayoutFrame, ``rule`` a PairRule.
-        """
-
-    @abstractmethod
-    def _read_truth(self, y: Any, batch: SequenceBatch, form: str, unknown: str) -> Any:
-        """Return user-given labellings in the form of the model's predictions."""
-
-    @abstractmethod
-    def _has_holes(self, y: Any, batch: SequenceBatch, form: str) -> bool:
-        """Return whether y has unknown labels."""
-
-    @abstractmethod
-    def _token_codes(self, decoded: Any) -> np.ndarray:
-        """Return the decoded class of each token as an index into ``classes_``; shape (N,)."""
-
-    @abstractmethod
-    def _are_right(self, decoded: Any, truth: Any) -> np.ndarray:
-        """Return for each token whether its decoded class is correct; bool of shape (N,)."""
-
-    @abstractmethod
-    def _read_known(
-        self, known: Any, batch: SequenceBatch, form: str, what: str = "known", unknown: str = "raise"
-    ) -> Known:
-        """Return the constraints that labels with holes, called ``what`` in messages, impose on a batch.
-
-        ``unknown="ignore"`` treats labels that the model does not know as impossible.
-        """
-
-    @abstractmethod
-    def _class_marginals(self, batch: SequenceBatch, mask: Mask | None) -> np.ndarray:
-        """Return the probabilities of ``classes_`` at each token, given a mask; shape (N, n_classes)."""
+    _targets: type[Any]  # how y is read, and what predictions look like
+    _intercepts: bool | str = True  # of segments and of their tokens; in subclasses "segment" or "token" alone
+    _state: FittedState
 
     # --- fit ----------------------------------------------------------------------------------------------------------
 
@@ -232,245 +137,26 @@ class BaseSequenceLabeler(
         >>> HighOrderCRF().fit(X, y).predict(X)
         [['DET', 'NOUN', 'NOUN'], ['DET', 'NOUN']]
         """
-        training = self._choose_training()
+        steps = FitSteps(self)
+        training = steps.choose_training()
         sequences = read_training_sequences(self, X, sample_weight)
-        data = self._read_training_data(y, sequences)
-        self._check_holes(data)
+        data = steps.read_targets(y, sequences)
+        steps.check_holes(data)
         is_warm = self.warm_start and hasattr(self, "coef_")
-        tasks = FitTasks(self, training.solver, self._n_stages(training, data, is_warm), X, y, sample_weight)
-        problem = self._build_problem(data)
-        start = self._last_weights(problem.layout, data) if is_warm else np.broadcast_to(0.0, problem.n_weights)
-        penalty = self._choose_penalty(training.prior, problem.layout, data)
-        stages = self._train(training, problem, penalty, data, start, is_warm, tasks)
-        learned = self._report_learned(data, problem, penalty, stages[-1])
-        self._keep(tasks.best(learned))
+        tasks = FitTasks(self, training.solver, steps.n_stages(training, data, is_warm), X, y, sample_weight)
+        problem = steps.problem(data)
+        start = np.broadcast_to(0.0, problem.n_weights)
+        if is_warm:
+            start = FittedModel(self).last_weights(problem.layout, data)
+        penalty = steps.penalty(training.prior, problem.layout, data)
+        stages = steps.train(training, problem, penalty, data, start, is_warm, tasks.watch)
+        tasks.best(steps.state(data, problem, penalty, stages[-1])).set_on(self)
         tasks.end()
         lines_of(training.solver).end(stages[-1])
-        warn_not_converged(type(self).__name__, training.solver, stages)
+        warn_not_converged(steps.name, training.solver, stages)
         return self
 
-    def _n_stages(self, training: Training, data: TrainingData, is_warm: bool) -> int:
-        """Return the number of times that the solver is called."""
-        n_objectives = len(training.objectives(is_warm))
-        return n_objectives if data.runs is None or is_warm else 2 * n_objectives
-
-    def _read_training_data(self, y: Any, sequences: TrainingSequences, fixed: Any = None) -> TrainingData:
-        """Return training sequences with their targets, which violate no constraint; ``fixed`` as for the targets."""
-        targets = self._read_training_targets(y, sequences, fixed)
-        rules = compile_constraints(self.constraints, targets.labels)
-        parts = compile_label_parts(self.label_parts, targets.labels)
-        data = sequences.with_targets(targets, rules, parts).with_runs()
-        if data.runs is not None and self._family is SEGMENTS:
-            return data  # segments with gaps between them are not neighbours
-        codes, offsets = self._family.label_sequences(targets.labelling, data.batch)
-        if data.runs is None:
-            sequences.warn_of_one_recording(codes)
-        if not rules.forbidden and rules.borders is None:
-            return data
-        origin = np.repeat(data.batch.offsets[:-1], np.diff(offsets))
-        runs = LabelRuns(codes, offsets, targets.starts - origin, sequences.numbers)
-        refuse_breaches(rules, self.constraints, targets.labels, runs)
-        return data
-
-    def _check_holes(self, data: TrainingData) -> None:
-        """Raise a ValueError if y has holes that this training does not support; warn if y has few known labels."""
-        if data.runs is None:
-            return
-        self._refuse("holes")
-        n_known, n_tokens = data.runs.batch.n_tokens, data.batch.n_tokens
-        if n_known < _FEW_KNOWN * n_tokens:
-            warn_user(f"only {n_known} of {n_tokens} tokens are labelled, which is less than a tenth")
-
-    def _check_possible(self, problem: Problem, numbers: np.ndarray | None) -> None:
-        """Raise a ValueError for the first sequence without a labelling that agrees with y; numbers are those in X."""
-        if problem.known is None:
-            return
-        mask = both(problem.support, problem.known)
-        is_free = self._family is CHAIN and not len(problem.layout.compiled.forbidden_arcs)
-        if is_free and mask is not None and mask.allowed.any(axis=1).all():
-            return  # any labels may be neighbours
-        model = problem.model(np.zeros(problem.n_weights))
-        what = "y, segment_length" if self._family is SEGMENTS else "y"
-        with naming_the_impossible(model, problem.batch, mask, problem.support, what=what, numbers=numbers):
-            model.log_partition(problem.batch, self.n_jobs, problem.plan.masked(mask))
-
-    def _train(
-        self,
-        training: Training,
-        problem: Problem,
-        penalty: Any,
-        data: TrainingData,
-        start: np.ndarray,
-        is_warm: bool,
-        tasks: FitTasks,
-    ) -> list[SolverReport]:
-        """Return the solver's reports of all stages of training.
-
-        If y has holes, the first stages train on the labels that are known for certain.
-        """
-        learned = partial(self._report_learned, data, problem, penalty)
-        stages, lines = [], lines_of(training.solver)
-        if data.runs is not None and not is_warm:
-            lines.part = STARTING
-            of_runs = prune_runs(self._pose_problem(problem.layout, data.runs), problem)
-            stages = training.run(of_runs, penalty, start, is_warm, tasks.watch(learned, STARTING))
-            start, lines.part = stages[-1].w, ""
-        return stages + training.run(problem, penalty, start, is_warm, tasks.watch(learned))
-
-    def _build_problem(self, data: TrainingData) -> Problem:
-        """Return validated training data under the layout of their weights."""
-        problem = self._pose_problem(self._build_layout(data), data)
-        self._check_possible(problem, data.numbers)
-        return self._prune(problem)
-
-    def _prune(self, problem: Problem) -> Problem:
-        """Return a problem over the labels that ``pruning`` leaves; the same one without it."""
-        return prune(problem, getattr(self, "pruning", None), self.random_state)
-
-    def _build_layout(self, data: TrainingData, like: WeightLayout | None = None, patterns: Any = None) -> WeightLayout:
-        """Return the layout of the weights for validated training data.
-
-        With ``like``, a layout, its patterns are used. Otherwise ``patterns`` replaces the parameter.
-        """
-        data = data.labelled
-        table = like.patterns if like is not None else self._select_patterns(patterns, data, self._observed(data))
-        builder = self._layout_builder(data, table, like)
-        counts = builder.count(data.batch, data.targets.labelling, data.sequence_weight)
-        return builder.build(counts)
-
-    def _layout_builder(
-        self, data: TrainingData, patterns: PatternTable, like: WeightLayout | None = None
-    ) -> LayoutBuilder:
-        """Return the builder of the weight layout, for label patterns and ``data``, whose sequences are not used.
-
-        ``like`` is a layout of the same patterns.
-        """
-        orders = resolve_feature_orders(self.feature_order, self.max_order, data.features.names)
-        rule = PairRule(orders, self.min_count, self.all_pairs)
-        frame = LayoutFrame.of(patterns, data.rules.forbidden, data.parts.codes)
-        return self._make_builder(data.targets, frame if like is None else LayoutFrame.like(like), rule)
-
-    def _pose_problem(self, layout: WeightLayout, data: TrainingData) -> Problem:
-        """Return validated training data under a layout."""
-        targets = data.targets
-        # runs of known labels may begin and end in the middle of sequences
-        support = border_mask(data.batch, data.rules.borders) if data.source is None else None
-        return Problem(
-            self._family,
-            layout,
-            data.batch,
-            targets.labelling,
-            sequence_weight=data.sequence_weight,
-            n_jobs=self.n_jobs,
-            support=support,
-            known=targets.known,
-        )
-
-    def _check_parameters(self) -> None:
-        """Check what ``_parameter_constraints`` cannot express."""
-        check_parameters(self.get_params(deep=False))
-
-    def _refuse(self, circumstance: str) -> None:
-        """Raise a ValueError for settings that exclude a circumstance."""
-        refuse(Asked(self.get_params(deep=False), type(self).__name__, circumstance))
-
-    def _choose_training(self) -> Training:
-        """Check the parameters and return the :class:`Training` that they specify."""
-        self._check_parameters()
-        return choose_training(self.get_params(deep=False), type(self).__name__)
-
-    def _choose_penalty(self, prior: Prior, layout: WeightLayout, data: TrainingData) -> Penalty:
-        """Return the penalty on the weights for training data; warn of prefixes that match no feature name."""
-        names = data.features.names
-        penalty = prior.penalty(layout, names, data.targets.labels)
-        prior.warn_of_unused_prefixes(names)
-        return penalty
-
-    def _observed(self, data: TrainingData) -> ObservedPatterns:
-        """Return the label patterns of training data."""
-        codes, offsets = self._family.label_sequences(data.targets.labelling, data.batch)
-        return ObservedPatterns.of_labels(codes, offsets, len(data.targets.labels), data.sequence_weight)
-
-    def _select_patterns(self, patterns: Any, data: TrainingData, observed: ObservedPatterns) -> PatternTable:
-        """Return the label patterns of the model; ``patterns`` replaces the parameter unless it is None."""
-        given, labels = self.patterns if patterns is None else patterns, data.targets.labels
-        table = select_patterns(given, labels, observed, self.max_order, self.min_count)
-        is_given = not isinstance(given, str)
-        return without_forbidden_patterns(data.rules, self.constraints, table, labels, is_given)
-
-    def _last_weights(self, layout: WeightLayout, data: TrainingData) -> np.ndarray:
-        """Return the weights of the last fit, matched by pattern and feature; 0 for new ones."""
-        rows = _matching(pattern_labels(layout.patterns, data.targets.labels), self.patterns_)
-        columns = _matching(*_feature_keys(data.features, self._features))
-        parts = _matching(data.parts.names.tolist(), self.label_parts_.tolist())
-        coef = rows @ self.coef_ @ columns.T, parts @ self.part_coef_ @ columns.T
-        token_coef = rows[: len(data.targets.labels), : len(self._labels)] @ self._layout.token_coef(self._weights)
-        return layout.weights(rows @ self.pattern_coef_, *coef, token_coef)
-
-    def _report_learned(self, data: TrainingData, problem: Problem, penalty: Any, report: SolverReport) -> Fitted:
-        """Return the record of the model that a solver reports."""
-        layout, weights = without_zeros(penalty, problem.layout, report.w)
-        learned = self._learned(data, layout, weights, report)
-        return learned._replace(level_zero=problem.level_zero).checked(self._layout_class)
-
-    def _learned(
-        self,
-        data: TrainingData,
-        layout: WeightLayout,
-        weights: np.ndarray,
-        report: SolverReport,
-        stream: TrainingState | None = None,
-    ) -> Fitted:
-        """Return the record of the fitted model."""
-        learned = Fitted(
-            layout,
-            weights,
-            data.targets.without_data(),
-            data.features,
-            report.n_iter,
-            report.n_passes,
-            report.history,
-            report.gap,
-            self._trained_with(),
-            stream,
-            data.rules.borders,
-            part_names=data.parts.names,
-        )
-        return learned.checked(self._layout_class)
-
-    def _trained_with(self) -> dict:
-        """Return the parameters that define the minimised function, for the record of the fitted model."""
-        # copies of mappings, because the user may change the originals
-        given = {name: getattr(self, name) for name in _CRITERION}
-        return {name: dict(value) if isinstance(value, Mapping) else value for name, value in given.items()}
-
-    def _keep(self, learned: Fitted) -> None:
-        """Set all fitted attributes at once, so that no interrupt or other thread sees a mixture of models."""
-        attributes = self._attributes_of(learned)
-        before = self.__dict__.copy()
-        self.__dict__.update(attributes)
-        del before  # kept the replaced values alive, so that none is destroyed in the middle of the update
-
-    def _attributes_of(self, learned: Fitted) -> dict:
-        layout, weights = learned.layout, learned.weights
-        coef, part_coef = layout.coef(weights), layout.part_coef(weights)
-        if learned.stream is not None:
-            coef.eliminate_zeros()
-            part_coef.eliminate_zeros()
-        return {
-            "_fitted": learned,
-            **self._target_attributes(learned.targets),
-            "n_features_in_": learned.features.n_features,
-            "patterns_": pattern_labels(layout.patterns, learned.targets.labels),
-            "pattern_coef_": layout.pattern_coef(weights),
-            "coef_": coef,
-            "label_parts_": learned.part_names,
-            "part_coef_": part_coef,
-            "n_iter_": learned.n_iter,
-            "n_passes_": learned.n_passes,
-            "objective_history_": learned.history,
-            "optimality_gap_": learned.gap,
-        }
+    # --- files --------------------------------------------------------------------------------------------------------
 
     def __copy__(self) -> Self:
         twin = object.__new__(type(self))
@@ -478,61 +164,45 @@ class BaseSequenceLabeler(
         return twin
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the parameters and the fitted record, without the attributes that can be derived from it."""
-        state = without_tasks(super().__getstate__())
-        state = {name: value for name, value in state.items() if not self._is_made(name)}
-        if "_fitted" in state:
-            learned = state["_fitted"]
-            state["_fitted"] = learned._replace(
-                trained_with=with_lists(learned.trained_with, MAPPINGS), features=learned.features.packed(), made=None
-            )
-        return with_lists(state, MAPPINGS)
+        """Return the parameters and the state, without the attributes that can be derived from it."""
+        own = _without_derived(without_tasks(super().__getstate__()))
+        if "_state" in own:
+            state = own["_state"]
+            trained_with = with_lists(state.trained_with, MAPPINGS)
+            own["_state"] = state._replace(trained_with=trained_with, features=state.features.packed(), tables=None)
+        return with_lists(own, MAPPINGS)
 
-    def __setstate__(self, state: Mapping[str, Any]) -> None:
-        state = with_mappings({name: value for name, value in state.items() if not self._is_made(name)}, MAPPINGS)
-        learned = state.pop("_fitted", None)
-        super().__setstate__(state)
-        if learned is not None:
-            learned = Fitted(*learned)
-            if isinstance(learned.trained_with, dict):
-                learned = learned._replace(trained_with=with_mappings(learned.trained_with, MAPPINGS))
-            self._keep(learned.checked(self._layout_class))
+    def __setstate__(self, own: Mapping[str, Any]) -> None:
+        own = with_mappings(_without_derived(own), MAPPINGS)
+        state = own.pop("_state", None)
+        super().__setstate__(own)
+        if state is not None:
+            state = FittedState(*state)
+            if isinstance(state.trained_with, dict):
+                state = state._replace(trained_with=with_mappings(state.trained_with, MAPPINGS))
+            state.checked(self._targets).set_on(self)
 
-    def _is_made(self, name: str) -> bool:
-        return name in self._private_attributes or (name.endswith("_") and not name.startswith("_"))
-
-    def _divided_by(self, temperature: float) -> Self:
-        """Return the fitted estimator with its weights divided, as a copy that shares the rest."""
-        divided, learned = self._as_fitted(), self._fitted
-        total = float(learned.temperature * temperature)
-        # the state of partial_fit belongs to the old weights
-        learned = learned._replace(weights=learned.weights / temperature, temperature=total, stream=None)
-        divided._keep(learned.checked(divided._layout_class))
-        return divided
-
-    def _build_model(self) -> Any:
-        """Return the fitted model that decodes batches and gives their marginals."""
-        return self._fitted.model(self._family)
+    # --- fitted attributes --------------------------------------------------------------------------------------------
 
     @property
     def pruning_recall_(self) -> float:
         """The fraction of held-out tokens that keep their label; defined only if ``pruning`` left labels out."""
-        fitted = getattr(self, "_fitted", None)
-        if fitted is None or fitted.level_zero is None:
+        state = getattr(self, "_state", None)
+        if state is None or state.level_zero is None:
             raise AttributeError(f"{type(self).__name__} has no pruning_recall_: its tokens keep all labels")
-        return fitted.level_zero.recall
+        return state.level_zero.recall
 
     @property
     def intercept_(self) -> np.ndarray:
         """The weights of the labels themselves, of shape (n_labels,)."""
-        if not hasattr(self, "_fitted"):
+        if not hasattr(self, "_state"):
             raise AttributeError(f"{type(self).__name__} has no intercept_: it is not fitted")
-        return self.pattern_coef_[: len(self._labels)]
+        return self.pattern_coef_[: len(self._state.targets.labels)]
 
     @property
     def n_parameters_(self) -> int:
         """The number of weights of the fitted model."""
-        if not hasattr(self, "_fitted"):
+        if not hasattr(self, "_state"):
             raise AttributeError(f"{type(self).__name__} has no n_parameters_: it is not fitted")
         return self._layout.n_weights
 
@@ -543,19 +213,15 @@ class BaseSequenceLabeler(
 
     @property
     def _layout(self) -> Any:
-        return self._fitted.layout
+        return self._state.layout
 
     @property
     def _weights(self) -> np.ndarray:
-        return self._fitted.weights
+        return self._state.weights
 
     @property
     def _features(self) -> FeatureSpace:
-        return self._fitted.features
-
-    @property
-    def _labels(self) -> np.ndarray:
-        return self._fitted.targets.labels
+        return self._state.features
 
     @property
     def feature_names_in_(self) -> np.ndarray:
@@ -575,18 +241,6 @@ class BaseSequenceLabeler(
         return tags
 
 
-def _feature_keys(new: FeatureSpace, old: FeatureSpace) -> tuple[Sequence, Sequence]:
-    """Return keys of the features of two fits: names if both have them, otherwise indices."""
-    if new.names is not None and old.names is not None:
-        return new.names, old.names
-    if new.n_features == old.n_features:
-        return range(new.n_features), range(old.n_features)
-    return range(new.n_features), [None] * old.n_features
-
-
-def _matching(new: Sequence, old: Sequence) -> sparse.csr_array:
-    """Return the 0/1 matrix of shape (len(new), len(old)) that marks equal keys."""
-    number = {key: i for i, key in enumerate(old)}
-    pairs = [(i, number[key]) for i, key in enumerate(new) if key in number]
-    rows, columns = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
-    return sparse.csr_array((np.ones(len(pairs)), (rows, columns)), shape=(len(new), len(old)))
+def _without_derived(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the attributes of an estimator without those that its state determines."""
+    return {name: value for name, value in attributes.items() if name.startswith("_") or not name.endswith("_")}

@@ -19,7 +19,7 @@ import numpy as np
 from .._solvers import STOPPED, Progress, SolverReport
 from .._validation import read_sequences, read_training_sequences
 from .._validation._callbacks import CallbacksMixin, without_tasks
-from .fitted import Fitted
+from .fitted_state import FittedState
 from .fitting import Watch, with_callback
 from .progress import STARTING
 
@@ -141,13 +141,13 @@ class FitTasks(_Tasks):
         self._estimator, self._is_flat = estimator, n_stages == 1
         super().__init__(estimator, solver.max_iter if self._is_flat else n_stages, *data)
 
-    def watch(self, learned: Callable[[SolverReport], Fitted], name: str = TRAINING) -> Watch | None:
+    def watch(self, state: Callable[[SolverReport], FittedState], name: str = TRAINING) -> Watch | None:
         """Return a function that runs a stage of training; None without callbacks.
 
         Parameters
         ----------
-        learned : callable
-            Returns the record of the model in a solver's report.
+        state : callable
+            Returns the state of the model in a solver's report.
         name : str
             Name of the task of the last stage that the function runs.
         """
@@ -155,52 +155,50 @@ class FitTasks(_Tasks):
             return None
 
         def run(train: Callable[[Any], SolverReport], solver: Any, is_last: bool) -> SolverReport:
-            return self._run_stage(train, solver, learned, name if is_last else STARTING)
+            return self._run_stage(train, solver, state, name if is_last else STARTING)
 
         return run
 
     def _run_stage(
-        self, train: Callable[[Any], SolverReport], solver: Any, learned: Callable[[SolverReport], Fitted], name: str
+        self, train: Callable[[Any], SolverReport], solver: Any, state: Callable[[SolverReport], FittedState], name: str
     ) -> SolverReport:
         if self.is_stopped:
             return train(_without_iterations(solver))._replace(stopped=True, message=STOPPED)
         if self._is_flat:
-            return train(self._watched(solver, self._root, learned))
+            return train(self._watched(solver, self._root, state))
         context = self._begin(self._root, name, solver.max_iter)
 
         # the gap of a criterion other than the model's does not apply to the model
-        def learned_here(report: SolverReport) -> Fitted:
-            return learned(report if name == TRAINING else report._replace(gap=np.inf))
+        def state_here(report: SolverReport) -> FittedState:
+            return state(report if name == TRAINING else report._replace(gap=np.inf))
 
-        report = train(self._watched(solver, context, learned_here))
-        self.is_stopped = self._end(context, partial(learned_here, report))
+        report = train(self._watched(solver, context, state_here))
+        self.is_stopped = self._end(context, partial(state_here, report))
         return report
 
-    def _watched(self, solver: Any, context: Any, learned: Callable[[SolverReport], Fitted]) -> Any:
+    def _watched(self, solver: Any, context: Any, state: Callable[[SolverReport], FittedState]) -> Any:
         """Return a solver that calls the callbacks after each iteration."""
         own = solver.callback
 
         def tell(progress: Progress) -> bool:
             own_stops = own is not None and bool(own(progress))
             task = self._begin(context, ITERATION)
-            return self._end(task, lambda: learned(progress.report())) or own_stops
+            return self._end(task, lambda: state(progress.report())) or own_stops
 
         return with_callback(solver, tell)
 
-    def _end(self, context: Any, learned: Callable[[], Fitted]) -> bool:
-        """End a task, and return whether a callback stops the following tasks; ``learned`` returns the model so far."""
-        return context.call_on_fit_task_end(
-            **self._arguments, reconstruction_attributes=lambda: self._estimator._attributes_of(learned())
-        )
+    def _end(self, context: Any, state: Callable[[], FittedState]) -> bool:
+        """End a task, and return whether a callback stops the following tasks; ``state`` returns the model so far."""
+        return context.call_on_fit_task_end(**self._arguments, reconstruction_attributes=lambda: state().attributes())
 
-    def best(self, learned: Fitted) -> Fitted:
-        """Return the record of the model that a callback chooses instead of the last one, if any."""
+    def best(self, state: FittedState) -> FittedState:
+        """Return the state of the model that a callback chooses instead of the last one, if any."""
         for callback in self._callbacks:
             choose = getattr(callback, "_best_estimator", None)
             best = None if choose is None else choose(self._estimator)
             if best is not None:
-                return best._fitted._replace(n_passes=learned.n_passes)
-        return learned
+                return best._state._replace(n_passes=state.n_passes)
+        return state
 
     def end(self) -> None:
         """End the task of the whole fit."""
@@ -221,7 +219,7 @@ def check_held_out(estimator: Any, X: Any, X_held_out: Any, y_held_out: Any) -> 
     first = read_training_sequences(estimator, X[:1])
     if first.form != "table":
         reader = copy.copy(estimator)
-        reader._fitted = SimpleNamespace(features=first.features._replace(vocabulary=first.vocabulary))
+        reader._state = SimpleNamespace(features=first.features._replace(vocabulary=first.vocabulary))
         read_sequences(reader, X_held_out)
     n_x, n_y = (data.shape[0] if hasattr(data, "shape") else len(data) for data in (X_held_out, y_held_out))
     if n_x != n_y:

@@ -16,12 +16,12 @@ import numpy as np
 from .._data.checks import short
 from .._solvers import SGD
 
-__all__ = ["CIRCUMSTANCES", "FEATURES", "REFUSALS", "Asked", "Refusal", "has_l1", "refuse"]
+__all__ = ["CIRCUMSTANCES", "FEATURES", "REFUSALS", "FitRequest", "Refusal", "has_l1", "refuse"]
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What a training, or a query to a trained model, requests.
+class FitRequest:
+    """A request to fit a model, or to use it in a circumstance.
 
     Parameters
     ----------
@@ -62,26 +62,26 @@ def _values(given: Any) -> list:
     return list(given.values()) if isinstance(given, Mapping) else [given]
 
 
-FEATURES: dict[str, tuple[Callable[[Asked], Any], str]] = {  # whether it is asked for, and how messages name it
-    "pruning": (lambda asked: asked["pruning"] is not None, "pruning={pruning!r}"),
+FEATURES: dict[str, tuple[Callable[[FitRequest], Any], str]] = {  # whether it is requested, and how messages name it
+    "pruning": (lambda request: request["pruning"] is not None, "pruning={pruning!r}"),
     "features of several labels": (
-        lambda asked: any(map(np.any, _values(asked["feature_order"]))),
-        "feature_order={asked.feature_order}",
+        lambda request: any(map(np.any, _values(request["feature_order"]))),
+        "feature_order={request.feature_order}",
     ),
-    "parts": (lambda asked: asked["label_parts"] is not None, "label_parts"),
-    "L1": (lambda asked: has_l1(asked["l1_reg"]), "l1_reg={l1_reg!r}"),
-    "no penalty": (lambda asked: bool(np.isinf(_values(asked["sigma_reg"])).any()), "sigma_reg={sigma_reg!r}"),
+    "parts": (lambda request: request["label_parts"] is not None, "label_parts"),
+    "L1": (lambda request: has_l1(request["l1_reg"]), "l1_reg={l1_reg!r}"),
+    "no penalty": (lambda request: bool(np.isinf(_values(request["sigma_reg"])).any()), "sigma_reg={sigma_reg!r}"),
     "frequent features": (
-        lambda asked: asked["min_count"] > 1 and not asked["all_pairs"],
+        lambda request: request["min_count"] > 1 and not request["all_pairs"],
         "min_count={min_count!r}",
     ),
     "local feature matching": (
-        lambda asked: asked["objective"] == "local_feature_matching",
+        lambda request: request["objective"] == "local_feature_matching",
         "objective={objective!r}",
     ),
-    "a stochastic solver": (lambda asked: asked.is_stochastic, "solver={solver!r}"),
+    "a stochastic solver": (lambda request: request.is_stochastic, "solver={solver!r}"),
     "a stochastic solver of steps that do not adapt": (
-        lambda asked: asked.is_stochastic and not getattr(asked["solver"], "adaptive", False),
+        lambda request: request.is_stochastic and not getattr(request["solver"], "adaptive", False),
         "solver={solver!r}",
     ),
 }
@@ -98,14 +98,14 @@ class Refusal(NamedTuple):
 
     feature: str
     other: str
-    message: str  # a format string, filled with the parameters, ``asked``, and ``name`` and ``other_name`` of both
+    message: str  # a format string, filled with the parameters, ``request``, and ``name`` and ``other_name`` of both
 
 
 _LIKELIHOOD = "{name} needs objective='likelihood', but {other_name} is another criterion"
 _OF_LIKELIHOOD = "{other_name} needs objective='likelihood', but {name} is another criterion"
 _ALL_DATA = "{name} depends on all training data, which partial_fit does not have: use fit"
 _ALL_AT_ONCE = "{name} does not go with {other_name}, which takes a few sequences at a time: use solver='lbfgs'"
-_LEARNED = "PenaltySearchCV cannot learn the penalties of this {asked.name}: {name} "
+_LEARNED = "PenaltySearchCV cannot learn the penalties of this {request.name}: {name} "
 
 # for a fit, or a circumstance, the first row that applies is raised
 REFUSALS = (
@@ -142,17 +142,17 @@ REFUSALS = (
 )
 
 
-def refuse(asked: Asked) -> None:
+def refuse(request: FitRequest) -> None:
     """Raise a ValueError for the first row of :data:`REFUSALS` that applies.
 
     With a circumstance, only its rows count.
     """
     names = CIRCUMSTANCES | {feature: text for feature, (_, text) in FEATURES.items()}
-    given = {"asked": asked, **asked.parameters}
+    given = {"request": request, **request.parameters}
     for feature, other, message in REFUSALS:
-        if (other in CIRCUMSTANCES) != bool(asked.circumstance):
+        if (other in CIRCUMSTANCES) != bool(request.circumstance):
             continue
-        is_other = other == asked.circumstance if asked.circumstance else FEATURES[other][0](asked)
-        if is_other and FEATURES[feature][0](asked):
+        is_other = other == request.circumstance if request.circumstance else FEATURES[other][0](request)
+        if is_other and FEATURES[feature][0](request):
             both = {"name": names[feature].format(**given), "other_name": names[other].format(**given)}
             raise ValueError(message.format(**both, **given))

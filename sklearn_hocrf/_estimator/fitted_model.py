@@ -1,23 +1,32 @@
-"""Access to fitted estimators for the rest of the package."""
+"""Questions to fitted estimators: their own methods ask here, and so does the rest of the package."""
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
+from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
+from .._data.arrays import offsets_of
 from .._data.batch import SequenceBatch
-from .._data.masks import Mask
+from .._data.masks import Mask, both
 from .._data.segments import Segments
-from .._inference.families import SEGMENTS
+from .._inference.families import SEGMENTS, Family
+from .._inference.impossible import naming_the_impossible
 from .._inference.labelled import LabelledBatch
 from .._inference.model import Model
-from .._validation import TrainingData, read_sequences
+from .._structure.layout import WeightLayout
+from .._validation import FeatureSpace, TrainingData, check_sequence_weight, read_sequences
 from .._validation._delegation import model_and_input, model_inside
-from .fitted import Fitted
+from .fitted_state import FittedState
+from .patterns import pattern_labels
 
-__all__ = ["FittedModel"]
+__all__ = ["FittedModel", "border_mask"]
 
 
 class FittedModel:
@@ -31,9 +40,11 @@ class FittedModel:
     Attributes
     ----------
     estimator : HighOrderCRF or HighOrderSemiCRF
-        A shallow copy of the estimator, for its public attributes.
-    record : Fitted
+        A shallow copy of the estimator, for its parameters and fitted attributes.
+    state : FittedState
         The result of fit: layout, weights, features and the rest.
+    targets : TokenTargets or SegmentTargets
+        Those of the state.
     labels : ndarray of shape (L,)
         The labels of the patterns.
     labels_segments : bool
@@ -46,10 +57,16 @@ class FittedModel:
     """
 
     def __init__(self, estimator: Any) -> None:
-        self.estimator = estimator._as_fitted()
-        self.record: Fitted = self.estimator._fitted
-        self.labels = self.record.targets.labels
-        self.labels_segments = self.estimator._family is SEGMENTS
+        self.estimator = snapshot = estimator.__copy__()  # before the test: another thread may fit the estimator
+        if not hasattr(snapshot, "_state"):
+            check_is_fitted(snapshot)  # raises the error
+        self.state: FittedState = snapshot._state
+        self.targets: Any = self.state.targets
+        self.labels = self.targets.labels
+        self.family: Family = estimator._family
+        self.labels_segments = self.family is SEGMENTS
+        self.name = type(estimator).__name__
+        self.n_jobs: int | None = self.estimator.n_jobs
 
     @classmethod
     def inside(cls, estimator: Any) -> Self:
@@ -65,20 +82,6 @@ class FittedModel:
         return cls(model), X
 
     @property
-    def n_jobs(self) -> int | None:
-        return self.estimator.n_jobs
-
-    @property
-    def tags(self) -> Any:
-        """The classes of tokens as tags of segments, or None."""
-        return getattr(self.estimator, "_tags", None)
-
-    @property
-    def outside(self) -> int:
-        """The number of the label "O" of tags, or -1."""
-        return self.estimator._outside
-
-    @property
     def scheme(self) -> str:
         """The form in which labels give segments."""
         return self.estimator.scheme_
@@ -89,70 +92,169 @@ class FittedModel:
         """Return X as a batch, and its form."""
         return read_sequences(self.estimator, X)
 
+    def read_masked(self, X: Any, known: Any) -> tuple[SequenceBatch, str, Mask | None]:
+        """Return X as a batch, its form, and the mask of the labellings that are allowed, given known labels."""
+        batch, form = self.read(X)
+        return batch, form, self.mask(batch, form, known)
+
+    def has_holes(self, y: Any, batch: SequenceBatch, form: str) -> bool:
+        """Return whether y has unknown labels."""
+        return self.targets.have_holes(y, batch, form, self.name, self.targets.scheme)
+
+    def read_truth(self, y: Any, batch: SequenceBatch, form: str, unknown: str = "raise") -> Any:
+        """Return labels of a batch as a labelling; unknown labels are an error, or with "ignore" coded as -1."""
+        return self.targets.read_truth(y, batch, form, self.name, unknown)
+
     def read_labelled(self, X: Any, y: Any, unknown: str) -> LabelledBatch:
-        """Return sequences with their labels, which may have holes; ``unknown`` as for labels in `_validation`."""
-        return self.estimator._read_labelled(X, y, unknown)
+        """Return sequences with their labels, which may have holes; ``unknown`` as for :meth:`read_truth`."""
+        batch, form, mask = self.read_masked(X, None)
+        model = self.model()
+        plan = model.plan(batch, mask, self.n_jobs)
+        if self.has_holes(y, batch, form):
+            known = self.targets.read_known(y, batch, form, self.name, "y", unknown)
+            event = plan.masked(both(mask, known.mask), may_be_impossible=True)
+            return LabelledBatch(batch, plan, None, event, known.is_impossible)
+        truth = self.read_truth(y, batch, form, unknown)
+        is_impossible = np.zeros(len(batch), dtype=bool)
+        if mask is not None:
+            is_impossible = ~_are_possible(mask, batch.offsets, model.label_codes(truth))
+        return LabelledBatch(batch, plan, truth, None, is_impossible)
 
-    def read_truth(self, y: Any, batch: SequenceBatch, form: str) -> Any:
-        """Return labels of a batch as a labelling; unknown labels are an error."""
-        return self.estimator._read_truth(y, batch, form, unknown="raise")
-
-    def are_right(self, decoded: Any, truth: Any) -> np.ndarray:
-        """Return for each token whether its decoded class is correct; shape (N,)."""
-        return self.estimator._are_right(decoded, truth)
-
-    def count_right(self, X: Any, y: Any, sample_weight: Any = None) -> tuple[float, float]:
+    def count_right(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> tuple[float, float]:
         """Return the weighted number of correctly predicted tokens, and of all tokens."""
-        return self.estimator._count_right(X, y, sample_weight)
+        batch, form = self.read(X)
+        if self.has_holes(y, batch, form):
+            raise ValueError(
+                "y has holes, but the accuracy needs the label of each token; log_likelihood takes holes, and so does "
+                "metrics.log_likelihood_scorer"
+            )
+        truth = self.read_truth(y, batch, form, unknown="ignore")
+        weight = check_sequence_weight(sample_weight, len(batch))
+        token_weight = np.ones(batch.n_tokens) if weight is None else np.repeat(weight, batch.lengths)
+        if not token_weight.any():
+            return 0.0, 0.0
+        decoded = self.decode(batch, self.mask(batch, form))
+        return float(token_weight @ self.targets.are_right(decoded, truth)), float(token_weight.sum())
 
-    def last_weights(self, layout: Any, data: TrainingData) -> np.ndarray:
-        """Return the weights under another layout, matched by pattern and feature; 0 for new ones."""
-        return self.estimator._last_weights(layout, data)
+    def mask(self, batch: SequenceBatch, form: str = "sequences", known: Any = None) -> Mask | None:
+        """Return the mask of the labellings that the constraints and known labels allow; None allows all."""
+        mask = None if known is None else self.mask_of(known, batch, "known", form)
+        return both(border_mask(batch, self.state.borders), mask)
 
-    def mask(self, batch: SequenceBatch, form: str = "sequences") -> Mask | None:
-        """Return the mask of the labellings that the constraints allow; None allows all."""
-        return self.estimator._mask(batch, form)
-
-    def mask_of(self, known: Any, batch: SequenceBatch, what: str) -> Mask:
+    def mask_of(self, known: Any, batch: SequenceBatch, what: str, form: str = "sequences") -> Mask:
         """Return the mask of the labellings that agree with ``known``, called ``what`` in messages."""
-        return self.estimator._read_known(known, batch, "sequences", what).mask
+        return self.targets.read_known(known, batch, form, self.name, what).mask
 
-    def as_predicted(self, labelling: Any, offsets: np.ndarray) -> list:
-        """Return a labelling by sequence, in the form of predictions."""
-        return self.estimator._as_predicted(labelling, offsets)
-
-    def token_codes(self, labelling: Any) -> np.ndarray:
-        """Return the index in ``classes_`` of each token's class, or -1 for an unknown one; shape (N,)."""
-        return self.estimator._token_codes(labelling)
+    def reshape(self, rows: np.ndarray, batch: SequenceBatch, form: str) -> Any:
+        """Reshape one row per token to the form of X."""
+        if form == "table":
+            return rows
+        if form == "grid":
+            length = int(batch.lengths[0]) if len(batch) else 0
+            return rows.reshape(len(batch), length, *rows.shape[1:])
+        return [rows[start:stop] for start, stop in zip(batch.offsets[:-1], batch.offsets[1:], strict=True)]
 
     # --- questions ----------------------------------------------------------------------------------------------------
 
     def model(self) -> Model:
         """Return the model that computes probabilities and best labellings."""
-        return self.estimator._build_model()
+        return self.state.model(self.family)
 
-    def decode(self, batch: SequenceBatch, mask: Mask | None) -> Any:
+    def naming_the_impossible(
+        self, model: Model, batch: SequenceBatch, mask: Mask | None
+    ) -> AbstractContextManager[None]:
+        """Return a context whose errors name the sequence and position where no labelling agrees with a mask."""
+        return naming_the_impossible(model, batch, mask, border_mask(batch, self.state.borders))
+
+    @contextmanager
+    def asked(self, batch: SequenceBatch, mask: Mask | None) -> Iterator[Model]:
+        """Yield the model for queries about a batch under a mask; raise an error if no labelling agrees with it."""
+        model = self.model()
+        with self.naming_the_impossible(model, batch, mask):
+            yield model
+
+    def plan(self, batch: SequenceBatch, mask: Mask | None) -> Any:
+        """Return the plan of a batch, for several questions about it."""
+        with self.asked(batch, mask) as model:
+            return model.plan(batch, mask, self.n_jobs)
+
+    def decode(self, batch: SequenceBatch, mask: Mask | None, plan: Any = None) -> Any:
         """Return the best labelling that a mask allows; errors name the place where it allows none."""
-        with self.estimator._asked(batch, mask) as model:
-            return model.decode(batch, n_jobs=self.estimator.n_jobs, mask=mask)
+        with self.asked(batch, mask) as model:
+            return model.decode(batch, n_jobs=self.n_jobs, mask=mask, plan=plan)
 
     def marginals(self, batch: SequenceBatch, mask: Mask | None) -> np.ndarray:
         """Return the probability of each label at each token; shape (N, L)."""
-        with self.estimator._asked(batch, mask) as model:
-            return model.marginals(batch, n_jobs=self.estimator.n_jobs, mask=mask)
+        with self.asked(batch, mask) as model:
+            return model.marginals(batch, n_jobs=self.n_jobs, mask=mask)
 
-    def segment_probabilities(self, batch: SequenceBatch, segments: Segments, mask: Mask | None) -> np.ndarray:
+    def class_marginals(self, batch: SequenceBatch, mask: Mask | None) -> np.ndarray:
+        """Return the probabilities of ``classes_`` at each token; shape (N, n_classes)."""
+        channels = self.targets.tag_channels()
+        if channels is None:
+            return self.marginals(batch, mask)
+        with self.asked(batch, mask) as model:
+            table = model.tag_marginals(batch, channels, n_jobs=self.n_jobs, mask=mask)
+        return np.divide(table, table.sum(axis=1, keepdims=True), out=table)
+
+    def segment_probabilities(
+        self, batch: SequenceBatch, segments: Segments, mask: Mask | None, plan: Any = None
+    ) -> np.ndarray:
         """Return the probability of each segment."""
-        with self.estimator._asked(batch, mask) as model:
-            return model.segment_probabilities(batch, segments, n_jobs=self.estimator.n_jobs, mask=mask)
+        with self.asked(batch, mask) as model:
+            return model.segment_probabilities(batch, segments, n_jobs=self.n_jobs, mask=mask, plan=plan)
 
     def best_labellings(self, batch: SequenceBatch, n: int, mask: Mask | None) -> Any:
         """Return the n best labellings of each sequence."""
-        with self.estimator._asked(batch, mask) as model:
-            return model.best_labellings(batch, n, n_jobs=self.estimator.n_jobs, mask=mask)
+        with self.asked(batch, mask) as model:
+            return model.best_labellings(batch, n, n_jobs=self.n_jobs, mask=mask)
 
     # --- training -----------------------------------------------------------------------------------------------------
 
+    def last_weights(self, layout: WeightLayout, data: TrainingData) -> np.ndarray:
+        """Return the weights under another layout, matched by pattern and feature; 0 for new ones."""
+        old, state, labels = self.estimator, self.state, data.targets.labels
+        rows = _matching(pattern_labels(layout.patterns, labels), old.patterns_)
+        columns = _matching(*_feature_keys(data.features, state.features))
+        parts = _matching(data.parts.names.tolist(), old.label_parts_.tolist())
+        coef = rows @ old.coef_ @ columns.T, parts @ old.part_coef_ @ columns.T
+        token_coef = rows[: len(labels), : len(self.labels)] @ state.layout.token_coef(state.weights)
+        return layout.weights(rows @ old.pattern_coef_, *coef, token_coef)
+
     def divided_by(self, temperature: float) -> Any:
         """Return the fitted estimator with its weights divided, as a copy that shares the rest."""
-        return self.estimator._divided_by(temperature)
+        state, divided = self.state, copy.copy(self.estimator)
+        total = float(state.temperature * temperature)
+        # the state of partial_fit belongs to the old weights
+        state = state._replace(weights=state.weights / temperature, temperature=total, stream=None)
+        state.checked(type(self.targets)).set_on(divided)
+        return divided
+
+
+def border_mask(batch: SequenceBatch, borders: np.ndarray | None) -> Mask | None:
+    """Return the mask of the labels with which sequences may begin and end; None allows all."""
+    return None if borders is None else Mask.of_borders(batch.offsets, borders)
+
+
+def _are_possible(mask: Mask, offsets: np.ndarray, codes: np.ndarray) -> np.ndarray:
+    """Return which sequences have labels that a mask allows at each token; -1 is not a label."""
+    is_allowed = mask.allowed[np.arange(len(codes)), codes] & (codes >= 0)
+    n_forbidden = offsets_of(~is_allowed)
+    return n_forbidden[offsets[1:]] == n_forbidden[offsets[:-1]]
+
+
+def _feature_keys(new: FeatureSpace, old: FeatureSpace) -> tuple[Sequence, Sequence]:
+    """Return keys of the features of two fits: names if both have them, otherwise indices."""
+    if new.names is not None and old.names is not None:
+        return new.names, old.names
+    if new.n_features == old.n_features:
+        return range(new.n_features), range(old.n_features)
+    return range(new.n_features), [None] * old.n_features
+
+
+def _matching(new: Sequence, old: Sequence) -> sparse.csr_array:
+    """Return the 0/1 matrix of shape (len(new), len(old)) that marks equal keys."""
+    number = {key: i for i, key in enumerate(old)}
+    pairs = [(i, number[key]) for i, key in enumerate(new) if key in number]
+    rows, columns = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+    return sparse.csr_array((np.ones(len(pairs)), (rows, columns)), shape=(len(new), len(old)))

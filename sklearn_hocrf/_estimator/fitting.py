@@ -18,7 +18,7 @@ from .._structure.layout import WeightLayout
 from .._structure.tied_weights import Ties, tie_weights
 from .._structure.weight_groups import match_prefixes, prefix_of_key, unmatched, weight_groups
 from .._validation import warn_user
-from .compatibility import Asked, has_l1, refuse
+from .compatibility import FitRequest, has_l1, refuse
 from .progress import STARTING, ProgressLines, lines_of
 
 __all__ = [
@@ -146,7 +146,7 @@ def choose_training(parameters: Mapping[str, Any], name: str) -> Training:
     name : str
         Name of the estimator, for progress output.
     """
-    refuse(Asked(parameters, name))
+    refuse(FitRequest(parameters, name))
     prior = Prior(parameters["sigma_reg"], parameters["l1_reg"])
     return Training(OBJECTIVES[parameters["objective"]](), prior, _choose_solver(parameters, prior.has_l1, name))
 

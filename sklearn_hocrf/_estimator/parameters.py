@@ -24,7 +24,6 @@ __all__ = [
     "PARAMETER_CONSTRAINTS",
     "check_parameters",
     "check_patterns",
-    "check_segment_length",
     "is_group_key",
     "resolve_feature_orders",
 ]
@@ -55,13 +54,15 @@ GROUP_KEYS = '("features", k), ("patterns", k), "prefix", ("prefix", k) with an 
 MAPPINGS = ("sigma_reg", "l1_reg", "label_parts")  # parameters that may be mappings whose keys are not strings
 
 
-def check_parameters(parameters: Mapping[str, Any]) -> None:
+def check_parameters(parameters: Mapping[str, Any], estimator: str) -> None:
     """Check what ``PARAMETER_CONSTRAINTS`` cannot express.
 
     Parameters
     ----------
     parameters : dict
         All parameters of an estimator by name, as ``get_params(deep=False)`` returns them.
+    estimator : str
+        Name of the estimator, for messages.
 
     Raises
     ------
@@ -78,6 +79,13 @@ def check_parameters(parameters: Mapping[str, Any]) -> None:
     check_label_parts(parameters["label_parts"])
     if isinstance(parameters["feature_order"], dict):
         _check_orders_of_prefixes(parameters["feature_order"])
+    if "segment_length" in parameters:
+        _check_segment_length(parameters["segment_length"])
+        if isinstance(parameters["constraints"], str):
+            raise ValueError(
+                f"constraints={parameters['constraints']!r} applies to token tags. {estimator} labels segments, so its "
+                "tags are always valid; constrain the segment labels instead"
+            )
 
 
 def _check_reg(name: str, reg: Any, check: Callable[[Any], None]) -> None:
@@ -147,7 +155,7 @@ def _is_order(value: Any) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 0
 
 
-def check_segment_length(segment_length: Any) -> None:
+def _check_segment_length(segment_length: Any) -> None:
     """Check the limits of the lengths of segments, which apply to all labels or are given by label."""
     if isinstance(segment_length, dict):
         for label, limits in segment_length.items():

@@ -15,11 +15,13 @@ from numpy.typing import ArrayLike
 from .._data.checks import short
 from .._solvers import SGD, TrainingState
 from .._structure.layout import WeightLayout
-from .._validation import TrainingData, read_more_sequences, read_training_sequences
+from .._validation import TrainingData, read_more_sequences
 from .._validation._sklearn import available_if, fit_context
 from .constraints import Rules
+from .fit_steps import FitSteps
+from .fitted_model import FittedModel
+from .fitted_state import FittedState
 from .fitting import warn_not_converged
-from .hooks import Hooks
 from .parameters import check_patterns
 
 __all__ = ["PartialFitMixin"]
@@ -35,8 +37,8 @@ def _can_stream(estimator: Any) -> bool:
     )
 
 
-class PartialFitMixin(Hooks):
-    """``partial_fit`` for estimators with the hooks of ``BaseSequenceLabeler``."""
+class PartialFitMixin:
+    """``partial_fit`` of both estimators."""
 
     @available_if(_can_stream)
     @fit_context(prefer_skip_nested_validation=True)
@@ -116,68 +118,66 @@ class PartialFitMixin(Hooks):
         ... )
         [['DET', 'NOUN']]
         """
-        self._check_stream_parameters(patterns)
-        training = self._choose_training()
-        if hasattr(self, "_fitted"):
-            data, layout, places = self._read_next(X, y, classes, patterns, sample_weight)
-            start, state = self._last_point(training.solver, layout, places)
+        check_patterns(patterns)
+        steps = FitSteps(self)
+        steps.refuse("stream")
+        training = steps.choose_training()
+        before = FittedModel(self) if hasattr(self, "_state") else None
+        if before is not None:
+            data, layout, places = _read_next(steps, before, X, y, classes, patterns, sample_weight)
+            start, state = _last_point(before.state, training.solver, layout, places)
         else:
-            data = self._read_first(X, y, classes, sample_weight)
-            layout = self._build_layout(data, patterns=patterns)
+            data = steps.read(X, y, sample_weight, None if classes is None else steps.check_classes(classes))
+            layout = steps.layout(data, patterns=patterns)
             start, state = np.zeros(layout.n_weights), None
-        self._check_holes(data)
-        penalty, problem = self._choose_penalty(training.prior, layout, data), self._pose_problem(layout, data)
-        self._check_possible(problem, data.numbers)
+        steps.check_holes(data)
+        penalty, problem = steps.penalty(training.prior, layout, data), steps.pose(layout, data)
+        steps.check_possible(problem, data.numbers)
         report, state = training.run_one_pass(problem, penalty, start, state)
-        self._keep(self._learned(data, layout, report.w, report, stream=state))
-        warn_not_converged(type(self).__name__, training.solver, [report])
+        steps.state_of(data, layout, report.w, report, stream=state).set_on(self)
+        warn_not_converged(steps.name, training.solver, [report])
         return self
 
-    def _last_point(
-        self, solver: SGD, layout: WeightLayout, places: np.ndarray | None
-    ) -> tuple[np.ndarray, TrainingState | None]:
-        """Return the starting weights under a layout, and the state of the solver for it, or None."""
-        state = self._fitted.stream
-        if state is not None and state.is_adaptive != bool(solver.adaptive):  # steps of another kind cannot use it
-            state = None
-        if places is None:
-            return self._weights.copy(), state
-        start = np.zeros(layout.n_weights)
-        start[places] = self._weights
-        return start, None if state is None else state.moved(places, layout.n_weights)
 
-    def _check_stream_parameters(self, patterns: Any) -> None:
-        check_patterns(patterns)
-        self._refuse("stream")
+def _last_point(
+    last: FittedState, solver: SGD, layout: WeightLayout, places: np.ndarray | None
+) -> tuple[np.ndarray, TrainingState | None]:
+    """Return the starting weights under a layout, and the state of the solver for it, or None."""
+    state = last.stream
+    if state is not None and state.is_adaptive != bool(solver.adaptive):  # steps of another kind cannot use it
+        state = None
+    if places is None:
+        return last.weights.copy(), state
+    start = np.zeros(layout.n_weights)
+    start[places] = last.weights
+    return start, None if state is None else state.moved(places, layout.n_weights)
 
-    def _read_first(self, X: Any, y: Any, classes: ArrayLike | None, sample_weight: ArrayLike | None) -> TrainingData:
-        """Return the training data of the first call."""
-        fixed = None if classes is None else self._check_classes(classes)
-        sequences = read_training_sequences(self, X, sample_weight)
-        return self._read_training_data(y, sequences, fixed)
 
-    def _read_next(
-        self, X: Any, y: Any, classes: ArrayLike | None, patterns: Any, sample_weight: ArrayLike | None
-    ) -> tuple[TrainingData, WeightLayout, np.ndarray | None]:
-        """Return the training data of a later call, their layout, and the places of the old weights in it, or None."""
-        if classes is not None and self._check_classes(classes).tolist() != self._labels.tolist():
-            raise ValueError(
-                f"classes differ from those of the first call, {self._labels.tolist()!r}: they are fixed from then on"
-            )
-        sequences = read_more_sequences(self, X, sample_weight)
-        data = self._read_training_data(y, sequences, self._fitted.targets)
-        if not data.rules.equal(Rules(self._layout.forbidden, self._fitted.borders)):
-            raise ValueError(
-                f"constraints={short(self.constraints)} differ from the first call: they are fixed from then on"
-            )
-        if not data.parts.equal(self.label_parts_, self._layout.parts):
-            raise ValueError(
-                f"label_parts={short(self.label_parts)} assigns different parts than in the first call: they are fixed "
-                "from then on"
-            )
-        if patterns is not None and not isinstance(patterns, str):
-            singles = {(label,) for label in self._labels.tolist()}
-            if {tuple(pattern) for pattern in patterns} | singles != set(self.patterns_):
-                raise ValueError("patterns differ from those of the first call: they are fixed from then on")
-        new = self._build_layout(data, like=self._layout)
-        return data, *self._layout.joined(new)
+def _read_next(
+    steps: FitSteps,
+    before: FittedModel,
+    X: Any,
+    y: Any,
+    classes: ArrayLike | None,
+    patterns: Any,
+    sample_weight: ArrayLike | None,
+) -> tuple[TrainingData, WeightLayout, np.ndarray | None]:
+    """Return the training data of a later call, their layout, and the places of the old weights in it, or None."""
+    estimator, last, labels = steps.estimator, before.state, before.labels.tolist()
+    if classes is not None and steps.check_classes(classes).tolist() != labels:
+        raise ValueError(f"classes differ from those of the first call, {labels!r}: they are fixed from then on")
+    data = steps.read_targets(y, read_more_sequences(estimator, X, sample_weight), last.targets)
+    if not data.rules.equal(Rules(last.layout.forbidden, last.borders)):
+        raise ValueError(
+            f"constraints={short(estimator.constraints)} differ from the first call: they are fixed from then on"
+        )
+    if not data.parts.equal(last.part_names, last.layout.parts):
+        raise ValueError(
+            f"label_parts={short(estimator.label_parts)} assigns different parts than in the first call: they are "
+            "fixed from then on"
+        )
+    if patterns is not None and not isinstance(patterns, str):
+        singles = {(label,) for label in labels}
+        if {tuple(pattern) for pattern in patterns} | singles != set(before.estimator.patterns_):
+            raise ValueError("patterns differ from those of the first call: they are fixed from then on")
+    return data, *last.layout.joined(steps.layout(data, like=last.layout))

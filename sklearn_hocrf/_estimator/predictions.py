@@ -2,66 +2,22 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterable
 from typing import Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import check_is_fitted
 
-from .._data.arrays import offsets_of
-from .._data.batch import SequenceBatch, Sequences
-from .._data.labels import decode_labels
-from .._data.masks import Mask, both
-from .._inference.impossible import naming_the_impossible
-from .._inference.labelled import LabelledBatch
-from .._inference.model import Model
-from .._validation import check_sequence_weight, read_sequences, refuse_metrics_of_labels
-from .hooks import Hooks
+from .._data.batch import Sequences
+from .._validation import refuse_metrics_of_labels
+from .fitted_model import FittedModel
 from .patterns import pattern_codes
 
-__all__ = ["PredictionsMixin", "border_mask"]
+__all__ = ["PredictionsMixin"]
 
 
-class PredictionsMixin(Hooks):
-    """Predictions of both estimators; the hooks are those of the base class."""
-
-    def _mask(self, batch: SequenceBatch, form: str, known: Any = None) -> Mask | None:
-        """Return the mask of the labellings allowed by the constraints and by known labels; None allows all."""
-        known = None if known is None else self._read_known(known, batch, form).mask
-        return both(border_mask(batch, self._fitted.borders), known)
-
-    def _plan(self, batch: SequenceBatch, mask: Mask | None) -> Any:
-        """Return the plan of a batch, for several questions about it."""
-        with self._asked(batch, mask) as model:
-            return model.plan(batch, mask, self.n_jobs)
-
-    def _decode(self, batch: SequenceBatch, mask: Mask | None, plan: Any = None) -> Any:
-        """Return the most probable labelling, given a mask."""
-        with self._asked(batch, mask) as model:
-            return model.decode(batch, n_jobs=self.n_jobs, mask=mask, plan=plan)
-
-    @contextmanager
-    def _asked(self, batch: SequenceBatch, mask: Mask | None) -> Iterator[Model]:
-        """Yield the model for queries about a batch under a mask; raise an error if no labelling agrees with it."""
-        model = self._build_model()
-        with self._naming_the_impossible(model, batch, mask):
-            yield model
-
-    def _naming_the_impossible(
-        self, model: Model, batch: SequenceBatch, mask: Mask | None
-    ) -> AbstractContextManager[None]:
-        """Return a context whose errors name the sequence and position where no labelling agrees with a mask."""
-        return naming_the_impossible(model, batch, mask, border_mask(batch, self._fitted.borders))
-
-    def _as_fitted(self) -> Any:
-        """Return a shallow copy, whose predictions come from one model even if another thread fits this estimator."""
-        fitted = copy.copy(self)
-        if "_fitted" not in vars(fitted):
-            check_is_fitted(fitted)  # says so
-        return fitted
+class PredictionsMixin:
+    """Predictions of both estimators."""
 
     # --- predictions --------------------------------------------------------------------------------------------------
 
@@ -110,15 +66,15 @@ class PredictionsMixin(Hooks):
         >>> crf.predict([[["the"], ["old"], ["house"]]], known=[[None, "NOUN", {"ADJ", "DET"}]])
         [['DET', 'NOUN', 'DET']]
         """
-        fitted = self._as_fitted()
-        batch, form = read_sequences(fitted, X)
-        as_lists = fitted._fitted.targets.as_lists
-        if as_lists and form == "sequences":
+        fitted = FittedModel(self)
+        batch, form, mask = fitted.read_masked(X, known)
+        targets, has_lists = fitted.targets, form == "sequences" or fitted.targets.scheme == "segments"
+        if targets.as_lists and has_lists:
             refuse_metrics_of_labels()
-        codes = fitted._token_codes(fitted._decode(batch, fitted._mask(batch, form, known)))
-        if form != "sequences":
-            return fitted._reshape(fitted.classes_[codes], batch, form)
-        return decode_labels(codes, fitted.classes_, batch.offsets, as_lists=as_lists)
+        labelling = fitted.decode(batch, mask)
+        if has_lists:
+            return targets.as_predicted(labelling, batch.offsets)
+        return fitted.reshape(targets.classes[targets.token_codes(labelling)], batch, form)
 
     @overload
     def predict_marginals(self, X: Sequences, *, known: Any = None) -> list[np.ndarray]: ...
@@ -164,9 +120,9 @@ class PredictionsMixin(Hooks):
         array([[0.38, 0.  , 0.62],
                [0.64, 0.16, 0.2 ]])
         """
-        fitted = self._as_fitted()
-        batch, form = read_sequences(fitted, X)
-        return fitted._reshape(fitted._class_marginals(batch, fitted._mask(batch, form, known)), batch, form)
+        fitted = FittedModel(self)
+        batch, form, mask = fitted.read_masked(X, known)
+        return fitted.reshape(fitted.class_marginals(batch, mask), batch, form)
 
     @overload
     def predict_proba(self, X: Sequences, *, known: Any = None) -> list[np.ndarray]: ...
@@ -244,27 +200,12 @@ class PredictionsMixin(Hooks):
         array([[0.22, 0.  ],
                [0.8 , 0.5 ]])
         """
-        fitted = self._as_fitted()
-        codes = pattern_codes(list(patterns), fitted._labels)
-        batch, form = read_sequences(fitted, X)
-        mask = fitted._mask(batch, form, known)
-        with fitted._asked(batch, mask) as model:
+        fitted = FittedModel(self)
+        codes = pattern_codes(list(patterns), fitted.labels)
+        batch, form, mask = fitted.read_masked(X, known)
+        with fitted.asked(batch, mask) as model:
             marginals = model.pattern_marginals(batch, codes, n_jobs=fitted.n_jobs, mask=mask)
-        return fitted._reshape(marginals, batch, form)
-
-    def _as_predicted(self, labelling: Any, offsets: np.ndarray) -> list:
-        """Return a labelling by sequence, as :meth:`predict` returns it for lists of sequences."""
-        as_lists = self._fitted.targets.as_lists
-        return decode_labels(self._token_codes(labelling), self.classes_, offsets, as_lists=as_lists)
-
-    def _reshape(self, rows: np.ndarray, batch: SequenceBatch, form: str) -> Any:
-        """Reshape one row per token to the form of X."""
-        if form == "table":
-            return rows
-        if form == "grid":
-            length = int(batch.lengths[0]) if len(batch) else 0
-            return rows.reshape(len(batch), length, *rows.shape[1:])
-        return [rows[start:stop] for start, stop in zip(batch.offsets[:-1], batch.offsets[1:], strict=True)]
+        return fitted.reshape(marginals, batch, form)
 
     # --- quality ------------------------------------------------------------------------------------------------------
 
@@ -313,27 +254,10 @@ class PredictionsMixin(Hooks):
         ... )
         0.75
         """
-        right, total = self._count_right(X, y, sample_weight)
+        right, total = FittedModel(self).count_right(X, y, sample_weight)
         if not total:
             raise ValueError("X has no tokens of positive weight, so the accuracy is undefined")
         return right / total
-
-    def _count_right(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> tuple[float, float]:
-        """Return the weighted number of correctly predicted tokens, and of all tokens."""
-        fitted = self._as_fitted()
-        batch, form = read_sequences(fitted, X)
-        if fitted._has_holes(y, batch, form):
-            raise ValueError(
-                "y has holes, but the accuracy needs the label of each token; log_likelihood takes holes, and so does "
-                "metrics.log_likelihood_scorer"
-            )
-        truth = fitted._read_truth(y, batch, form, unknown="ignore")
-        weight = check_sequence_weight(sample_weight, len(batch))
-        token_weight = np.ones(batch.n_tokens) if weight is None else np.repeat(weight, batch.lengths)
-        if not token_weight.any():
-            return 0.0, 0.0
-        decoded = fitted._decode(batch, fitted._mask(batch, form))
-        return float(token_weight @ fitted._are_right(decoded, truth)), float(token_weight.sum())
 
     def log_likelihood(self, X: Any, y: Any, *, unknown: str = "raise") -> np.ndarray:
         """Return log P(y given x) of each sequence, without the penalty.
@@ -389,35 +313,8 @@ class PredictionsMixin(Hooks):
         >>> crf.log_likelihood(X[:1] * 2, [y[0], ["B-PER", "I-PER", "I-PER", "O"]]).round(2)
         array([-2.1, -inf])
         """
-        fitted = self._as_fitted()
+        fitted = FittedModel(self)
         if unknown not in ("raise", "impossible"):
             raise ValueError(f"unknown must be 'raise' or 'impossible', got {unknown!r:.80}")
-        labelled = fitted._read_labelled(X, y, unknown="raise" if unknown == "raise" else "ignore")
-        return labelled.log_likelihood(fitted._build_model(), fitted.n_jobs)
-
-    def _read_labelled(self, X: Any, y: Any, unknown: str) -> LabelledBatch:
-        """Return sequences with their labels, which may have holes."""
-        batch, form = read_sequences(self, X)
-        model, mask = self._build_model(), self._mask(batch, form)
-        plan = model.plan(batch, mask, self.n_jobs)
-        if self._has_holes(y, batch, form):
-            known = self._read_known(y, batch, form, "y", unknown)
-            event = plan.masked(both(mask, known.mask), may_be_impossible=True)
-            return LabelledBatch(batch, plan, None, event, known.is_impossible)
-        truth = self._read_truth(y, batch, form, unknown=unknown)
-        is_impossible = np.zeros(len(batch), dtype=bool)
-        if mask is not None:
-            is_impossible = ~_are_possible(mask, batch.offsets, model.label_codes(truth))
-        return LabelledBatch(batch, plan, truth, None, is_impossible)
-
-
-def border_mask(batch: SequenceBatch, borders: np.ndarray | None) -> Mask | None:
-    """Return the mask of the labels with which sequences may begin and end; None allows all."""
-    return None if borders is None else Mask.of_borders(batch.offsets, borders)
-
-
-def _are_possible(mask: Mask, offsets: np.ndarray, codes: np.ndarray) -> np.ndarray:
-    """Return which sequences have labels that a mask allows at each token; -1 is not a label."""
-    is_allowed = mask.allowed[np.arange(len(codes)), codes] & (codes >= 0)
-    n_forbidden = offsets_of(~is_allowed)
-    return n_forbidden[offsets[1:]] == n_forbidden[offsets[:-1]]
+        labelled = fitted.read_labelled(X, y, unknown="raise" if unknown == "raise" else "ignore")
+        return labelled.log_likelihood(fitted.model(), fitted.n_jobs)

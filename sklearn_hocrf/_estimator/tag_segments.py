@@ -15,8 +15,7 @@ from .._data.schemes import (
     split_tag,
 )
 from .._settings import check, is_number
-from .._validation import read_sequences
-from .hooks import Hooks
+from .fitted_model import FittedModel
 from .tags import SEGMENT_SCHEMES, SegmentTags, each_its_own, read_segment_tags, segment_tables
 
 __all__ = ["TagSegmentsMixin", "check_threshold"]
@@ -28,7 +27,7 @@ def check_threshold(threshold: Any) -> None:
     check(is_valid, "threshold", "a probability, a number in [0, 1], or None", threshold)
 
 
-class TagSegmentsMixin(Hooks):
+class TagSegmentsMixin:
     """Segments of :class:`~sklearn_hocrf.HighOrderCRF`."""
 
     @overload
@@ -139,26 +138,25 @@ class TagSegmentsMixin(Hooks):
         3 4 PER 0.6
         """
         check_threshold(threshold)
-        fitted: Any = self._as_fitted()
+        fitted = FittedModel(self)
         tags = _tags_of(fitted, scheme)
-        batch, form = read_sequences(fitted, X)
-        mask = fitted._mask(batch, form, known)
+        batch, _, mask = fitted.read_masked(X, known)
         if threshold is not None:
-            with fitted._asked(batch, mask) as model:
+            with fitted.asked(batch, mask) as model:
                 segments, probability = model.segment_marginals(
                     batch, threshold, tags.tags, n_jobs=fitted.n_jobs, mask=mask
                 )
             return segment_tables(batch, segments, probability, tags.names)
-        plan = fitted._plan(batch, mask) if with_probability else None
-        codes = fitted._decode(batch, mask, plan)
+        plan = fitted.plan(batch, mask) if with_probability else None
+        codes = fitted.decode(batch, mask, plan)
         if tags.scheme == "runs":
             segments = segments_of_labels(codes, batch.offsets)
         else:
             segments = segments_of_tags(tags.table.prefix[codes], tags.table.label[codes], batch.offsets).without(-1)
         if not with_probability:
             return segment_lists(segments, batch.offsets, tags.names.tolist())
-        with fitted._asked(batch, mask) as model:
-            options = {"n_jobs": fitted.n_jobs, "mask": mask, "plan": plan}
+        with fitted.asked(batch, mask) as model:
+            options: Any = {"n_jobs": fitted.n_jobs, "mask": mask, "plan": plan}
             probability = model.segment_probabilities(batch, segments, tags.tags, **options)
         return segment_tables(batch, segments, probability, tags.names)
 
@@ -166,24 +164,24 @@ class TagSegmentsMixin(Hooks):
     def scheme_(self) -> str:
         """How labels encode segments: the scheme of the constraints, or guessed from the labels."""
         fitted: Any = self
-        constraints = fitted._fitted.trained_with.get("constraints")
+        constraints = fitted._state.trained_with.get("constraints")
         return constraints if isinstance(constraints, str) else guessed_scheme(fitted.classes_.tolist())
 
 
-def _tags_of(fitted: Any, scheme: str) -> SegmentTags:
+def _tags_of(fitted: FittedModel, scheme: str) -> SegmentTags:
     """Return the labels of a fitted model as tags of segments."""
     check_choice("scheme", scheme, SEGMENT_SCHEMES)
-    made = fitted._fitted.made
-    if scheme not in made.tags:
-        made.tags[scheme] = _read_tags(fitted, scheme)
-    return made.tags[scheme]
+    tables: Any = fitted.state.tables
+    if scheme not in tables.tags:
+        tables.tags[scheme] = _read_tags(fitted, scheme)
+    return tables.tags[scheme]
 
 
-def _read_tags(fitted: Any, scheme: str) -> SegmentTags:
+def _read_tags(fitted: FittedModel, scheme: str) -> SegmentTags:
     if scheme == "auto":
-        scheme = fitted.scheme_
-        _refuse_mixture(fitted.classes_.tolist(), scheme)
-    return each_its_own(fitted.classes_) if scheme == "runs" else read_segment_tags(fitted.classes_, scheme, "scheme")
+        scheme = fitted.scheme
+        _refuse_mixture(fitted.labels.tolist(), scheme)
+    return each_its_own(fitted.labels) if scheme == "runs" else read_segment_tags(fitted.labels, scheme, "scheme")
 
 
 def _refuse_mixture(labels: list, scheme: str) -> None:

@@ -19,45 +19,26 @@ from ._inputs import (
     read_sequences,
     read_training_sequences,
 )
-from ._known import Known, Reader, has_holes, have_segment_holes, read_known_segments, read_known_tokens
+from ._known import Known
 from ._messages import refuse_metrics_of_labels
-from ._segment_targets import (
-    SegmentTargets,
-    check_segment_classes,
-    read_partition_targets,
-    read_segment_labels,
-    read_segment_targets,
-    read_segments,
-)
-from ._targets import check_classes, read_labels
-from ._token_targets import TokenTargets, read_label_codes, read_token_labels, read_token_targets
+from ._segment_targets import SegmentTargets, read_partition_targets, read_segment_targets, read_segments
+from ._token_targets import TokenTargets, read_token_targets
 from ._warnings import scheme_of_labels, warn_user
 
 __all__ = [
     "FeatureSpace",
     "Known",
-    "Reader",
     "SegmentTargets",
     "TokenTargets",
     "TrainingData",
     "TrainingSequences",
-    "check_classes",
-    "check_segment_classes",
     "check_sequence_weight",
-    "has_holes",
-    "have_segment_holes",
-    "read_known_segments",
-    "read_known_tokens",
-    "read_label_codes",
-    "read_labels",
     "read_more_sequences",
     "read_partition_targets",
-    "read_segment_labels",
     "read_segment_targets",
     "read_segments",
     "read_sequences",
     "refuse_metrics_of_labels",
-    "read_token_labels",
     "read_token_targets",
     "read_training_sequences",
     "scheme_of_labels",

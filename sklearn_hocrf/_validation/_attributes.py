@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Mapping
 from decimal import Decimal
+from functools import cached_property
 from itertools import count, repeat
 from numbers import Number, Real
 
@@ -23,6 +24,7 @@ from .._data.arrays import freeze, offsets_of
 from .._data.batch import SequenceBatch
 from .._data.checks import short, to_float
 from .._kernels.attributes import sort_numbers
+from .._tagger import AttributeTables, numbers_and_amounts
 from ._messages import refuse_infinite_values, refuse_non_sequence
 from ._warnings import warn_user
 
@@ -49,6 +51,11 @@ class Vocabulary(dict):
     """
 
     complete: tuple = ()
+
+    @cached_property
+    def tables(self) -> AttributeTables:
+        """The numbers by key and value, for a vocabulary that does not grow any more."""
+        return AttributeTables(self)
 
     def like(self, numbers) -> Vocabulary:
         """Return a vocabulary with other numbers, learned from the same tokens."""
@@ -103,16 +110,18 @@ def read_attributes(X, vocabulary, *, grow) -> SequenceBatch:
         If a token, a name or a value is invalid; the message names sequence and position.
     """
     names = defaultdict(count().__next__) if grow else vocabulary  # a new name gets the next number
-    ids: list[int] = []
-    lengths, widths, odd, odd_values = [], [], [], []  # odd: entries whose value is not 1
-    number = names.__getitem__
+    ids: list = []  # in pairs with values that are not 1
+    lengths, widths = [], []
+    number, tables = names.__getitem__, None if grow else vocabulary.tables
     complete = None  # keys that all dicts so far have had
     for n, sequence in enumerate(X):
         if type(sequence) is not list:  # calling this for each sequence would cost more than the usual check
             refuse_non_sequence(sequence, n)
         for t, token in enumerate(sequence):
             before, is_list = len(ids), type(token) is list  # the other checks take longer
-            if not is_list and isinstance(token, Mapping):
+            if type(token) is dict and tables is not None and tables.add(token, ids):
+                pass
+            elif not is_list and isinstance(token, Mapping):
                 if grow and (complete is None or not complete <= token.keys()):
                     complete = set(token) if complete is None else complete & token.keys()
                 for key, value in token.items():
@@ -120,10 +129,7 @@ def read_attributes(X, vocabulary, *, grow) -> SequenceBatch:
                         ids.append(number(key + SEPARATOR + value))
                         continue
                     for name, amount in _attributes_of(key, value, n, t):
-                        if amount != 1.0:
-                            odd.append(len(ids))
-                            odd_values.append(amount)
-                        ids.append(number(name))
+                        ids.append(number(name) if amount == 1.0 else (number(name), amount))
             else:
                 complete = set()
                 if not is_list:
@@ -135,7 +141,10 @@ def read_attributes(X, vocabulary, *, grow) -> SequenceBatch:
     if grow:
         vocabulary.update(names)
         vocabulary.complete = tuple(sorted(_decoded(complete or ())))
-    return _batch(lengths, widths, ids, odd, odd_values, vocabulary, is_sorted=not grow)
+    offsets, indptr, (numbers, values) = offsets_of(lengths), offsets_of(widths), numbers_and_amounts(ids)
+    if grow:
+        return SequenceBatch(offsets, indptr, numbers, values, len(vocabulary))
+    return _canonical(offsets, indptr, numbers, values, len(vocabulary), None)
 
 
 def read_known_attributes(X, vocabulary) -> SequenceBatch:
@@ -278,17 +287,6 @@ def _finite(value, key, n, t):
         where = f"sequence {n}, position {t}, attribute {short(key)}"
         raise ValueError(f"Input X contains {what}: {where} is {short(value)}")
     return amount
-
-
-def _batch(lengths, widths, ids, odd, odd_values, vocabulary, *, is_sorted):
-    values = None
-    if odd:
-        values = np.ones(len(ids))
-        values[odd] = odd_values
-    offsets, indptr, ids = offsets_of(lengths), offsets_of(widths), np.array(ids, dtype=np.int32)
-    if not is_sorted:
-        return SequenceBatch(offsets, indptr, ids, values, len(vocabulary))
-    return _canonical(offsets, indptr, ids, values, len(vocabulary), None)
 
 
 def _canonical(offsets, indptr, ids, values, n_features, names):

@@ -44,7 +44,6 @@ __all__ = [
     "listed_segments",
     "name_in_tag",
     "read_known_segments",
-    "read_known_tokens",
     "segment_rows",
     "segments_between",
     "split_entry",
@@ -198,19 +197,6 @@ def _labels_of(entry, i, name_of):
 # --- tokens -----------------------------------------------------------------------------------------------------------
 
 
-def read_known_tokens(y, lengths, form, name, reader: Reader, what) -> Known:
-    """Return the known labels of tokens.
-
-    Parameters
-    ----------
-    y, lengths, form, name, what
-        As in :func:`~sklearn_hocrf._validation._targets.read_labels`.
-    reader : Reader
-    """
-    labels, _ = read_labels(y, lengths, form, name, what)
-    return known_of_tokens(read_entries(labels, offsets_of(lengths), what), reader)
-
-
 def known_of_tokens(entries: Entries, reader: Reader) -> Known:
     """Return the known labels of tokens, given the entries of y."""
     allowed = _allowed(entries, reader)
@@ -248,8 +234,9 @@ def read_known_segments(y, lengths, form, name, reader: Reader, what, *, scheme,
 
     Parameters
     ----------
-    y, lengths, form, name, reader, what
-        As in :func:`read_known_tokens`.
+    y, lengths, form, name, what
+        As in :func:`~sklearn_hocrf._validation._targets.read_labels`.
+    reader : Reader
     scheme : {"runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}
     longest : ndarray of shape (L,)
         Highest length of a segment, by label.

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
 from .._data.arrays import offsets_of
 from .._data.checks import short
-from .._data.labels import SEEN, encode_labels, sorted_labels
+from .._data.labels import SEEN, decode_labels, encode_labels, sorted_labels
 from .._data.masks import Mask
 from .._data.schemes import (
     OUTSIDE,
@@ -17,16 +18,27 @@ from .._data.schemes import (
     B,
     I,
     O,
+    TagTable,
     guessed_scheme,
+    join_tag,
     looks_like_segments,
+    possible_tags,
+    segment_lists,
     segments_of_labels,
     segments_of_tags,
     segments_of_tokens,
     split_tag,
+    tag_channels,
+    tag_numbers,
+    tags_of_segments,
+    token_features,
     token_labels,
 )
 from .._data.segments import NO_LIMIT, Segments, are_short
+from .._structure.patterns import pairs_of_equals, without_forbidden
+from .._structure.segment_layout import SegmentLayout, SegmentLayoutBuilder, SegmentLimits
 from ._known import (
+    Known,
     Reader,
     all_labels,
     borders_of_runs,
@@ -37,6 +49,7 @@ from ._known import (
     listed_segments,
     name_in_tag,
     read_entries,
+    read_known_segments,
     segment_rows,
     segments_between,
     split_entry,
@@ -55,9 +68,7 @@ from ._warnings import scheme_of_labels, warn_user
 
 __all__ = [
     "SegmentTargets",
-    "check_segment_classes",
     "read_partition_targets",
-    "read_segment_labels",
     "read_segment_targets",
     "read_segments",
 ]
@@ -66,7 +77,10 @@ LONG_ONES = "; raise the limit, or leave out or cut such sequences as in docs/gu
 
 
 class SegmentTargets(NamedTuple):
-    """Training segmentations.   L labels."""
+    """Segmentations: how y is read, and what a model's segmentation is in its form.   L labels.
+
+    The methods are those of :class:`TokenTargets`, where they are described.
+    """
 
     segments: Segments
     labels: np.ndarray  # (L,)         labels of segments, sorted
@@ -77,6 +91,65 @@ class SegmentTargets(NamedTuple):
     scheme: str  # form in which y gives the segments
     shortest: np.ndarray | None = None  # (L,) int64   lowest length of a segment, by label; None: 1
     known: Mask | None = None  # segmentations that agree with y, if it has holes; ``segments`` are the known ones
+
+    # --- training -----------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def read(cls, estimator, y, sequences, fixed=None) -> SegmentTargets:
+        return read_segment_targets(
+            y,
+            sequences.batch.lengths,
+            sequences.form,
+            type(estimator).__name__,
+            sequences.is_used,
+            scheme=estimator.scheme,
+            segment_length=estimator.segment_length,
+            takes_holes=True,
+            fixed=fixed,
+        )
+
+    @classmethod
+    def label_set(cls, estimator, y, sequences) -> np.ndarray:
+        data = y, sequences.batch.lengths, sequences.form, type(estimator).__name__
+        scheme, kept = estimator.scheme, sequences.is_used
+        if scheme == "auto":
+            scheme = _scheme_of(*data, in_parts=True)
+        if scheme != "runs":
+            return _read(*data, scheme, kept=kept).labels
+        if sequences.form != "table":
+            refuse_segments(*data[:2], data[3], scheme)
+        return read_token_labels(*data, kept)
+
+    @classmethod
+    def check_classes(cls, estimator, classes) -> np.ndarray:
+        scheme = estimator.scheme
+        if scheme not in PREFIXES:
+            labels = check_classes(classes, cls.least_labels(estimator) if scheme != "auto" else 1)
+            if scheme == "auto":
+                _refuse_tags_of_parts(labels.tolist())
+            return labels
+        tags = check_classes(classes, at_least=1)
+        names = set()
+        for tag in tags.tolist():
+            part = split_tag(tag, scheme)
+            if part is None or (part[1] == OUTSIDE and part[0] != O):
+                raise ValueError(f"classes: {short(tag)} is not a tag of scheme={scheme!r}")
+            names.add(part[1])
+        return check_classes(sorted(names), at_least=1)
+
+    @classmethod
+    def least_labels(cls, estimator) -> int:
+        return 2 if estimator.scheme in ("auto", "runs") else 1
+
+    @classmethod
+    def have_holes(cls, y, batch, form, name, scheme) -> bool:
+        return have_segment_holes(y, batch.lengths, form, name, scheme)
+
+    def possible(self, patterns):
+        return patterns if self.repeats else without_forbidden(patterns, pairs_of_equals(len(self.labels)))
+
+    def builder(self, frame, rule, intercepts) -> SegmentLayoutBuilder:
+        return SegmentLayoutBuilder(SegmentLimits(self.longest, self.repeats, self.shortest), frame, rule, intercepts)
 
     @property
     def labelling(self) -> Segments:
@@ -117,6 +190,65 @@ class SegmentTargets(NamedTuple):
         runs = Segments(offsets, new_start, new_start + segments.lengths, segments.codes)
         return self._replace(segments=runs, known=None)
 
+    # --- fitted models ------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def layout_class(cls) -> type[SegmentLayout]:
+        return SegmentLayout
+
+    @property
+    def outside(self) -> int:
+        """The code of the label "O" of tags, or -1."""
+        labels = self.labels.tolist()
+        return labels.index(OUTSIDE) if self.scheme in PREFIXES and OUTSIDE in labels else -1
+
+    @property
+    def classes(self) -> np.ndarray:
+        return self.labels if self.scheme not in PREFIXES else self._tag_classes()[0].copy()
+
+    @property
+    def tags(self) -> TagTable | None:
+        return None if self.scheme not in PREFIXES else self._tag_classes()[1]
+
+    def _tag_classes(self) -> tuple[np.ndarray, TagTable]:
+        return _tag_classes(
+            self.scheme, tuple(self.labels.tolist()), tuple(self.longest.tolist()), self.outside, self.bare_tags
+        )
+
+    def tag_channels(self):
+        tags = self.tags
+        return None if tags is None else tag_channels(tags, self.scheme)
+
+    def attributes(self) -> dict:
+        labels, shortest = self.labels.tolist(), [1] * len(self.labels)
+        shortest = shortest if self.shortest is None else self.shortest.tolist()
+        longest = [float("inf") if most == NO_LIMIT else most for most in self.longest.tolist()]
+        limits = dict(zip(labels, zip(shortest, longest, strict=True), strict=True))
+        return {"classes_": self.classes, "segment_labels_": self.labels, "segment_length_": limits}
+
+    def read_truth(self, y, batch, form, name, unknown) -> Segments:
+        options = {"scheme": self.scheme, "singles": self.scheme == "runs" and self.repeats, "unknown": unknown}
+        return read_segments(y, batch.lengths, form, name, self.labels, **options)
+
+    def read_known(self, known, batch, form, name, what="known", unknown="raise") -> Known:
+        options = {"scheme": self.scheme, "longest": self.longest}
+        return read_known_segments(known, batch.lengths, form, name, Reader(self.labels, unknown), what, **options)
+
+    def token_codes(self, labelling) -> np.ndarray:
+        tags = self.tags
+        if tags is None:
+            return token_labels(labelling)
+        return tag_numbers(tags_of_segments(labelling, self.scheme, self.outside), tags)
+
+    def are_right(self, decoded, truth) -> np.ndarray:
+        features = (token_features(segments, self.scheme, self.outside) for segments in (decoded, truth))
+        return np.equal(*features).all(axis=0)
+
+    def as_predicted(self, labelling, offsets) -> list:
+        if self.scheme == "segments":
+            return segment_lists(labelling, offsets, self.labels.tolist())
+        return decode_labels(self.token_codes(labelling), self.classes, offsets, as_lists=self.as_lists)
+
     def check(self, n_labels):
         """Raise a ValueError unless these are targets without data, with ``n_labels`` labels."""
         check_known_labels(self.labels, n_labels)
@@ -125,6 +257,16 @@ class SegmentTargets(NamedTuple):
         flags = self.repeats, self.as_lists, self.bare_tags
         if self.scheme not in SCHEMES or not all(isinstance(flag, bool) for flag in flags):
             raise ValueError(f"not a scheme and properties of targets: {short((self.scheme, *flags))}")
+
+
+@lru_cache(maxsize=16)  # each prediction asks
+def _tag_classes(scheme, labels, longest, outside, bare_tags) -> tuple[np.ndarray, TagTable]:
+    """Return the possible tags of tokens, sorted, and the prefix and label of each."""
+    tags = possible_tags(scheme, longest, outside)
+    pairs = zip(tags.prefix.tolist(), tags.label.tolist(), strict=True)
+    names = [join_tag(prefix, labels[label], bare_tags, scheme) for prefix, label in pairs]
+    order = sorted(range(len(names)), key=names.__getitem__)
+    return sorted_labels(names, [0, len(names)], at_least=1), TagTable(tags.prefix[order], tags.label[order])
 
 
 class _Reading(NamedTuple):
@@ -143,24 +285,6 @@ class _Reading(NamedTuple):
     def lengths(self) -> tuple[np.ndarray, np.ndarray]:
         """Labels and lengths of segments, or of pieces of them."""
         return (self.segments.codes, self.segments.lengths) if self.pieces is None else self.pieces
-
-
-def check_segment_classes(classes, scheme) -> np.ndarray:
-    """Return all possible labels of segments from the parameter ``classes``: labels, or tags if the scheme has tags."""
-    if scheme == "auto":
-        classes = check_classes(classes, at_least=1)
-        _refuse_tags_of_parts(classes.tolist())
-        return classes
-    if scheme not in PREFIXES:
-        return check_classes(classes, at_least=2 if scheme == "runs" else 1)
-    tags = check_classes(classes, at_least=1)
-    labels = set()
-    for tag in tags.tolist():
-        part = split_tag(tag, scheme)
-        if part is None or (part[1] == OUTSIDE and part[0] != O):
-            raise ValueError(f"classes: {short(tag)} is not a tag of scheme={scheme!r}")
-        labels.add(part[1])
-    return check_classes(sorted(labels), at_least=1)
 
 
 def read_segment_targets(
@@ -273,17 +397,6 @@ def read_partition_targets(y, lengths, name, *, scheme) -> SegmentTargets:
     if scheme == "runs":
         labels = sorted_labels(read_labels(y, lengths, "sequences", name)[0], offsets_of(lengths), at_least=1)
     return read_segment_targets(y, lengths, "sequences", name, scheme=scheme, fixed=labels)
-
-
-def read_segment_labels(y, lengths, form, name, kept=None, *, scheme) -> np.ndarray:
-    """Return the labels of segments of a part of the training data, sorted; as for :func:`read_segment_targets`."""
-    if scheme == "auto":
-        scheme = _scheme_of(y, lengths, form, name, in_parts=True)
-    if scheme != "runs":
-        return _read(y, lengths, form, name, scheme, kept=kept).labels
-    if form != "table":
-        refuse_segments(y, lengths, name, scheme)
-    return read_token_labels(y, lengths, form, name, kept)
 
 
 def read_segments(y, lengths, form, name, labels, *, scheme, singles, unknown) -> Segments:

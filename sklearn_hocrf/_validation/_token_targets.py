@@ -2,26 +2,69 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._data.arrays import offsets_of
-from .._data.labels import encode_labels, sorted_labels
+from .._data.labels import decode_labels, encode_labels, sorted_labels
 from .._data.masks import Mask
-from ._known import Reader, all_labels, has_holes, known_of_tokens, read_entries
-from ._targets import FIXED, check_known_labels, leave_out, read_labels
+from .._data.schemes import TagTable
+from .._structure.layout import LayoutBuilder, WeightLayout
+from ._known import Known, Reader, all_labels, has_holes, known_of_tokens, read_entries
+from ._targets import FIXED, check_classes, check_known_labels, leave_out, read_labels
 
-__all__ = ["TokenTargets", "read_label_codes", "read_token_labels", "read_token_targets"]
+__all__ = ["TokenTargets", "read_token_labels", "read_token_targets"]
 
 
 class TokenTargets(NamedTuple):
-    """Training labels, one per token.   N tokens, L labels."""
+    """Labels, one per token: how y is read, and what a model's labelling is in its form.   N tokens, L labels.
+
+    :class:`SegmentTargets` has the same methods. The parameters of estimators for which they read y have been checked.
+    """
 
     codes: np.ndarray  # (N,) int32    label of each token, an index into ``labels``; -1 where it is not known
     labels: np.ndarray  # (L,)         the labels as in y, sorted
     as_lists: bool  # y was made of lists, so predictions are lists, too
     known: Mask | None = None  # the labellings that agree with y, where it has holes
+
+    # --- training -----------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def read(cls, estimator, y, sequences, fixed=None) -> TokenTargets:
+        """Return the targets of training sequences; ``fixed`` as for :func:`read_token_targets`."""
+        name, lengths = type(estimator).__name__, sequences.batch.lengths
+        return read_token_targets(y, lengths, sequences.form, name, sequences.is_used, fixed, takes_holes=True)
+
+    @classmethod
+    def label_set(cls, estimator, y, sequences) -> np.ndarray:
+        """Return the labels of training sequences, which may be a part of the training data, sorted."""
+        return read_token_labels(
+            y, sequences.batch.lengths, sequences.form, type(estimator).__name__, sequences.is_used
+        )
+
+    @classmethod
+    def check_classes(cls, estimator, classes) -> np.ndarray:
+        """Return the possible labels of patterns, sorted, from the parameter ``classes``, which has the form of y."""
+        return check_classes(classes)
+
+    @classmethod
+    def least_labels(cls, estimator) -> int:
+        """Return the number of labels that training data must have."""
+        return 2
+
+    @classmethod
+    def have_holes(cls, y, batch, form, name, scheme) -> bool:
+        """Return whether y has unknown labels."""
+        return has_holes(read_labels(y, batch.lengths, form, name)[0])
+
+    def possible(self, patterns):
+        """Return the patterns that labellings may contain."""
+        return patterns
+
+    def builder(self, frame, rule, intercepts) -> LayoutBuilder:
+        """Return the builder of the weight layout; ``frame`` is a LayoutFrame, ``rule`` a PairRule."""
+        return LayoutBuilder(frame, rule, intercepts)
 
     @property
     def labelling(self) -> np.ndarray:
@@ -53,6 +96,60 @@ class TokenTargets(NamedTuple):
     def of_runs(self, starts, stops, tokens) -> TokenTargets:
         """Return the targets of runs of tokens, as separate sequences."""
         return self._replace(codes=self.codes[tokens], known=None)
+
+    # --- fitted models ------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def layout_class(cls) -> type[WeightLayout]:
+        """Return the class of layouts."""
+        return WeightLayout
+
+    @property
+    def scheme(self) -> str:
+        """The form in which y gives the labels."""
+        return "tokens"
+
+    @property
+    def classes(self) -> np.ndarray:
+        """The classes of tokens."""
+        return self.labels
+
+    @property
+    def tags(self) -> TagTable | None:
+        """The classes of tokens as tags of segments, or None."""
+        return None
+
+    def tag_channels(self) -> Any:
+        """Return the channels of segment features that count the tags of tokens; None if the classes are labels."""
+
+    def attributes(self) -> dict:
+        """Return ``classes_`` and all other fitted attributes that depend on the targets."""
+        return {"classes_": self.labels}
+
+    def read_truth(self, y, batch, form, name, unknown) -> np.ndarray:
+        """Return user-given labellings in the form of the model's; ``unknown="ignore"`` codes unknown labels as -1."""
+        flat, _ = read_labels(y, batch.lengths, form, name)
+        return encode_labels(flat, self.labels, offsets_of(batch.lengths), unknown=unknown)
+
+    def read_known(self, known, batch, form, name, what="known", unknown="raise") -> Known:
+        """Return the constraints that labels with holes, called ``what`` in messages, impose on a batch.
+
+        ``unknown="ignore"`` treats labels that the model does not know as impossible.
+        """
+        labels, _ = read_labels(known, batch.lengths, form, name, what)
+        return known_of_tokens(read_entries(labels, offsets_of(batch.lengths), what), Reader(self.labels, unknown))
+
+    def token_codes(self, labelling) -> np.ndarray:
+        """Return the class of each token in a labelling, an index into ``classes``; (N,)."""
+        return labelling
+
+    def are_right(self, decoded, truth) -> np.ndarray:
+        """Return for each token whether its decoded class is correct; (N,)."""
+        return decoded == truth
+
+    def as_predicted(self, labelling, offsets) -> list:
+        """Return a labelling by sequence, in the form of y."""
+        return decode_labels(labelling, self.labels, offsets, as_lists=self.as_lists)
 
     def check(self, n_labels):
         """Raise a ValueError unless these are targets without data, with ``n_labels`` labels."""
@@ -100,9 +197,3 @@ def read_token_labels(y, lengths, form, name, kept=None) -> np.ndarray:
     labels, _ = read_labels(y, lengths, form, name)
     labels, offsets = leave_out(labels, lengths, kept)
     return sorted_labels(labels, offsets, at_least=1)
-
-
-def read_label_codes(y, lengths, form, name, labels, *, unknown) -> np.ndarray:
-    """Return the label codes (N,) of y for a fitted estimator; ``unknown="ignore"`` codes unknown labels as -1."""
-    flat, _ = read_labels(y, lengths, form, name)
-    return encode_labels(flat, labels, offsets_of(lengths), unknown=unknown)

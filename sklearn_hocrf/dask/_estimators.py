@@ -14,7 +14,7 @@ from sklearn.exceptions import NotFittedError
 from .._data.labels import sorted_labels
 from .._estimator.base import BaseSequenceLabeler
 from .._estimator.constraints import compile_constraints
-from .._estimator.course import Course
+from .._estimator.fit_steps import FitSteps
 from .._estimator.fitted_model import FittedModel
 from .._estimator.fitting import Training, choose_training, warn_not_converged
 from .._estimator.label_parts import compile_label_parts
@@ -141,10 +141,10 @@ class DaskSequenceLabeler(WithoutClient, VersionMixin, BaseEstimator):
         parts = sources(X=X, y=y, sample_weight=sample_weight)
         partitions = Partitions(find_client(self.client), parts)
         try:
-            learned, report = self._train(local, training, partitions)
+            state, report = self._train(local, training, partitions)
         finally:
             partitions.release()
-        Course(local).keep(learned)
+        state.set_on(local)
         self.estimator_ = local
         lines_of(training.solver).end(report[-1])
         warn_not_converged(type(local).__name__, training.solver, report)
@@ -152,17 +152,17 @@ class DaskSequenceLabeler(WithoutClient, VersionMixin, BaseEstimator):
 
     def _choose_training(self, local) -> Training:
         """Check the parameters, and return the training that they specify."""
-        course = Course(local)
-        course.check()
-        course.refuse("cluster")
+        steps = FitSteps(local)
+        steps.check()
+        steps.refuse("cluster")
         if getattr(local, "_skl_callbacks", None):
             raise ValueError("callbacks of scikit-learn do not work on a cluster: use callbacks of solvers")
         training = choose_training(local.get_params(deep=False), type(local).__name__)
         return training._replace(objective=ClusterObjective(training.objective))
 
     def _train(self, local, training, partitions):
-        """Return the record of the fitted model, and the reports of the stages of training."""
-        course = Course(local)
+        """Return the state of the fitted model, and the reports of the stages of training."""
+        steps = FitSteps(local)
         remote = Kept(copy.copy(local).set_params(**_ON_CLIENT))
         lines = lines_of(training.solver)
         lines.write(f"workers read {len(partitions)} partitions")
@@ -170,7 +170,7 @@ class DaskSequenceLabeler(WithoutClient, VersionMixin, BaseEstimator):
         described: Description | None = partitions.total(describe, Description.merged)
         if described is None:
             raise ValueError("X has no sequences of positive weight: fit needs at least one")
-        labels = sorted_labels(described.labels, [0, len(described.labels)], course.least_labels)
+        labels = sorted_labels(described.labels, [0, len(described.labels)], steps.least_labels)
         features = described.features
         rules = compile_constraints(local.constraints, labels)
         parts = compile_label_parts(local.label_parts, labels)
@@ -178,15 +178,15 @@ class DaskSequenceLabeler(WithoutClient, VersionMixin, BaseEstimator):
         surveyed: Survey = partitions.total(survey, Survey.merged, remote)
         data = TrainingData(None, surveyed.targets, None, features, rules, parts)  # type: ignore[arg-type]
         observed = ObservedPatterns(surveyed.n_positions, lambda *_: surveyed.patterns)
-        builder = course.layout_builder(data, observed)
+        builder = steps.layout_builder(data, steps.select_patterns(data, observed))
         layout = builder.build(partitions.total(count_features, _merged, Kept(builder)))
         setting = Setting(remote.value, layout)
         problem = ClusterProblem(partitions, setting, surveyed.n_sequences, lines.write)
-        penalty = course.penalty(training.prior, layout, data)
+        penalty = steps.penalty(training.prior, layout, data)
         before = getattr(self, "estimator_", None) if local.warm_start else None
         start = np.zeros(layout.n_weights) if before is None else FittedModel(before).last_weights(layout, data)
         stages = training.run(problem, penalty, start, is_warm=before is not None)
-        return course.report(data, problem, penalty, stages[-1]), stages
+        return steps.state(data, problem, penalty, stages[-1]), stages
 
     def _local(self) -> BaseSequenceLabeler:
         """Return an unfitted estimator with the parameters of the given one."""

@@ -13,7 +13,7 @@ import numpy as np
 from .._data.checks import number_weights, short
 from .._data.labels import flatten_labels, sorted_labels
 from .._estimator.base import BaseSequenceLabeler
-from .._estimator.course import Course
+from .._estimator.fit_steps import FitSteps
 from .._structure.layout import FeatureCounts, LayoutBuilder, WeightLayout
 from .._structure.patterns import PatternCounts
 from .._validation import FeatureSpace, TrainingData, TrainingSequences, read_training_sequences
@@ -75,9 +75,10 @@ def read_part(local: BaseSequenceLabeler, X: Any, y: Any, sample_weight: Any = N
             raise ValueError(f"X has no sequences, y has {len(y)}")
         return None
     sequences = read_training_sequences(local, X, sample_weight)
-    if Course(local).has_holes(y, sequences):
+    steps = FitSteps(local)
+    if steps.has_holes(y, sequences):
         raise ValueError(_HOLES)
-    return ReadPart(sequences, y, Course(local).label_set(y, sequences))
+    return ReadPart(sequences, y, steps.label_set(y, sequences))
 
 
 class Description(NamedTuple):
@@ -158,7 +159,7 @@ class Part:
     def bound(self) -> Any:
         """The criterion, bound to the data."""
         setting: Any = self.setting
-        problem = Course(setting.local).problem(setting.layout, self.data)
+        problem = FitSteps(setting.local).pose(setting.layout, self.data)
         return setting.criterion.bind(problem)
 
     def __reduce__(self):
@@ -177,7 +178,7 @@ class Part:
 
 def prepare(local: BaseSequenceLabeler, agreed: Agreement, part: ReadPart) -> Part:
     """Return a partition with the labels and features that all partitions have."""
-    data = Course(local).read_targets(part.y, part.sequences, agreed.labels)
+    data = FitSteps(local).read_targets(part.y, part.sequences, agreed.labels)
     features = agreed.features
     if features.vocabulary is not None:
         data = data.numbered_by(features)
@@ -207,7 +208,7 @@ class Survey(NamedTuple):
 def survey(local: BaseSequenceLabeler, part: Part) -> Survey:
     """Return the counts from the labels of a partition."""
     data, patterns = part.data, None
-    observed = Course(local).observed(data)
+    observed = FitSteps(local).observed(data)
     if isinstance(local.patterns, str) and local.patterns == "observed":
         patterns = observed.counted(local.max_order, 1).compact()
     targets = data.targets.without_data()

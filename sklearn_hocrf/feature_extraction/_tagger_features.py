@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from .._data.arrays import offsets_of
+from .._tagger import MAX_KEY
 from .._validation._delegation import TaggerFeatures
-from ..tagger import MAX_KEY
 from ._string_templates import StringTemplates
 from ._templates import BOS, EOS, TemplateVocabularies
 from ._token_functions import Phrases

@@ -1,6 +1,6 @@
 """Token functions: functions of the text of one token, and phrases of lists.
 
-Those with names, and the search for phrases, are written in ``tagger``, which may import nothing of this package.
+Those with names, and the search for phrases, are written in ``_tagger``, which may import nothing of this package.
 Functions are called once per distinct text, not once per token, so plain Python is fast enough. They return a str (one
 attribute per distinct value), a number (a real-valued attribute), a bool (an indicator) or None (no attribute).
 """
@@ -16,8 +16,8 @@ import numpy as np
 from .._data.checks import short
 from .._data.columns import TokenColumn
 from .._data.texts import pack_texts, unpack_texts
+from .._tagger import FUNCTIONS, longest_by_first, named_function, phrase_marks
 from .._validation import warn_user
-from ..tagger import FUNCTIONS, longest_by_first, named_function, phrase_marks
 from ._columns import is_text, text_column
 
 __all__ = [

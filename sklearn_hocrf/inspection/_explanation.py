@@ -223,8 +223,8 @@ def explain(
         position=position,
         label=None if position is None else contest.name(contest.best, position),
         against=None if position is None else contest.name(other, position),
-        labels=fitted.as_predicted(contest.best, batch.offsets)[0],
-        labels_against=fitted.as_predicted(other, batch.offsets)[0],
+        labels=fitted.targets.as_predicted(contest.best, batch.offsets)[0],
+        labels_against=fitted.targets.as_predicted(other, batch.offsets)[0],
         log_odds_paths=contest.score(contest.best) - contest.score(other),
         log_odds_marginal=_marginal(contest, other, position) if asks_marginal else None,
         table=_table(contest, other),
@@ -257,7 +257,7 @@ class _Counts(NamedTuple):
 
 def _table(contest: Contest, other: Any) -> Table:
     """Return the weights in which the best labelling differs from another one."""
-    fitted, layout = contest.fitted, contest.fitted.record.layout
+    fitted, layout = contest.fitted, contest.fitted.state.layout
     units = [contest.units(labelling) for labelling in (contest.best, other)]
     borders = np.intersect1d(units[0].start, units[1].start)
     best, competing = (_counts(contest, one, borders) for one in units)
@@ -270,7 +270,7 @@ def _table(contest: Contest, other: Any) -> Table:
     kept = np.abs(value) > _ROUNDING * size
     rest, feature = np.divmod(keys[kept], n_features)
     block, pattern = np.divmod(rest, layout.n_rows)
-    weight = _weights_of(layout, fitted.record.weights, pattern, feature)
+    weight = _weights_of(layout, fitted.state.weights, pattern, feature)
     stops = np.append(borders[1:], contest.n_tokens)
     places = [borders[block], stops[block]] if contest.labels_segments else [borders[block]]
     return _rows(fitted, places, pattern, feature, value[kept], weight)
@@ -278,7 +278,7 @@ def _table(contest: Contest, other: Any) -> Table:
 
 def _counts(contest: Contest, units: Units, borders: np.ndarray) -> _Counts:
     """Return how often each weight counts between borders."""
-    layout, batch = contest.fitted.record.layout, contest.batch
+    layout, batch = contest.fitted.state.layout, contest.batch
     offsets = np.array([0, len(units.start)])
     arcs = label_arcs(layout.automaton, offsets, units.codes)
     block = np.searchsorted(borders, units.start, side="right") - 1

@@ -138,7 +138,7 @@ class Contest:
             raise ValueError(
                 f"against={short(against)} is not one of the classes, which are {short(classes.tolist(), _LABELS)}"
             )
-        mask, tags = self._free(), fitted.tags
+        mask, tags = self._free(), fitted.targets.tags
         label = code if tags is None else int(tags.label[code])
         mask.allowed[position] &= np.arange(mask.allowed.shape[1]) == label
         if tags is None:

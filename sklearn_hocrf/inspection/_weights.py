@@ -115,17 +115,17 @@ def weights(
     if top is not None and (not isinstance(top, Integral) or isinstance(top, bool) or top < 1):
         raise ValueError(f"top must be a positive integer or None, got {top!r:.80}")
     fitted = FittedModel.inside(estimator)
-    layout, names = fitted.record.layout, feature_names(fitted)
+    layout, names = fitted.state.layout, feature_names(fitted)
     number = np.full(layout.n_weights, len(names) + 1)  # without a feature
     number[: layout.first_bias] = len(names)
     number[: layout.n_pairs] = layout.pair_feature
-    pattern, values = layout.row_of_weight, fitted.record.weights
+    pattern, values = layout.row_of_weight, fitted.state.weights
     chosen = values != 0 if sign == "both" else (values > 0 if sign == "positive" else values < 0)
     chosen &= _of_label(fitted, label)[pattern] & _of_feature(names, feature, len(layout.token_labels) > 0)[number]
     chosen &= _of_order(layout.order_of_weight, order)
     chosen = np.flatnonzero(chosen)
     chosen = chosen[np.argsort(-np.abs(values[chosen]), kind="stable")][:top]
-    vocabulary = fitted.record.features.vocabulary
+    vocabulary = fitted.state.features.vocabulary
     keys = () if vocabulary is None else vocabulary.complete
     names += [EACH_TOKEN, None]
     rows, patterns = [], row_names(fitted)
@@ -137,7 +137,7 @@ def weights(
 
 def _of_label(fitted: FittedModel, label: Any) -> np.ndarray:
     """Return which patterns end with a label, and which parts it has."""
-    layout = fitted.record.layout
+    layout = fitted.state.layout
     if label is None:
         return np.ones(layout.n_rows, bool)
     chosen = np.array([pattern[-1] == label for pattern in fitted.estimator.patterns_], dtype=bool)
@@ -186,7 +186,7 @@ def _of_order(orders: np.ndarray, order: Any) -> np.ndarray:
 
 def feature_names(fitted: FittedModel) -> list:
     """Return the names of a model's features, or their numbers where they have none."""
-    features = fitted.record.features
+    features = fitted.state.features
     return list(range(features.n_features)) if features.names is None else list(features.names)
 
 

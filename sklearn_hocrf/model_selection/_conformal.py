@@ -279,7 +279,7 @@ def _threshold(misses: _Misses, alpha: float) -> float:
 
 
 def _misses_of_tokens(fitted, labelled) -> _Misses:
-    codes = fitted.token_codes(labelled.truth)
+    codes = fitted.targets.token_codes(labelled.truth)
     tables = fitted.estimator.predict_marginals(labelled.batch)
     marginals = np.concatenate([np.zeros((0, len(fitted.estimator.classes_))), *tables])
     true = np.where(codes < 0, 0.0, marginals[np.arange(len(codes)), codes])

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from .._estimator.course import Course
+from .._estimator.fit_steps import FitSteps
 from .._estimator.fitting import Prior, values_by_group
 from .._estimator.parameters import GROUP_KEYS, is_group_key
 from .._settings import check
@@ -114,6 +114,6 @@ def check_keys(given: Any) -> None:
 
 def check_searchable(estimator: Any) -> None:
     """Raise an error unless the penalties of a model can be learned along gradients."""
-    course = Course(estimator)
-    course.check()
-    course.refuse("learned penalties")
+    steps = FitSteps(estimator)
+    steps.check()
+    steps.refuse("learned penalties")

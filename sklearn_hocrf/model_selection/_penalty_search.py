@@ -20,7 +20,7 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from .._estimator.base import BaseSequenceLabeler
 from .._estimator.callbacks import CallbacksMixin, SearchTasks
-from .._estimator.course import Course
+from .._estimator.fit_steps import FitSteps
 from .._estimator.progress import duration, tell
 from .._persistence import VersionMixin
 from .._settings import check
@@ -381,7 +381,7 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
     def _refuse_no_weights(self, whole: TrainingData) -> None:
         """Raise a ValueError if the final refit has no weights; models of lower orders have fewer weights."""
         order = max(self._orders())
-        if self.refit and not Course(clone(self._final).set_params(max_order=order)).layout(whole).n_weights:
+        if self.refit and not FitSteps(clone(self._final).set_params(max_order=order)).layout(whole).n_weights:
             raise ValueError(
                 f"PenaltySearchCV has no penalties to learn: with max_order={order} the model has no weights, because "
                 f"its X has no features and fit_intercept={self._final.fit_intercept}"
@@ -403,7 +403,7 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
     def _search(self, order, whole, parts, earlier, start, tasks) -> _OrderSearch:
         """Return the ended search of an order; ``earlier`` and ``start`` are folds and best step of the last one."""
         final = clone(self._final).set_params(max_order=order)
-        layout = Course(final).layout(whole)
+        layout = FitSteps(final).layout(whole)
         groups = WeightGroups.of(layout, whole, self.penalty_groups, order)
         folds = [make_fold(final, part, whole.targets, groups, fold) for part, fold in zip(parts, earlier, strict=True)]
         search = _OrderSearch(self, order, groups, folds, tasks)

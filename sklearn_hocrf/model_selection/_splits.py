@@ -15,8 +15,7 @@ from sklearn.pipeline import Pipeline
 
 from .._data.batch import SequenceBatch
 from .._data.segments import Segments
-from .._estimator.course import Course
-from .._estimator.fitted_model import FittedModel
+from .._estimator.fit_steps import FitSteps
 from .._estimator.fitting import Prior
 from .._validation import TrainingData, warn_user
 from .._validation._sklearn import safe_indexing
@@ -67,27 +66,20 @@ def training_data(estimator: Any, X: Any, y: Any, weight: np.ndarray | None) -> 
     if isinstance(estimator, Pipeline):
         final = estimator.steps[-1][1]
         X = clone(estimator[:-1]).fit_transform(X, y) if len(estimator.steps) > 1 else X
-    return _read(Course(final), X, y, weight)
+    return _read(FitSteps(final), X, y, weight)
 
 
 class _Origin(NamedTuple):
     """What a fold was made from, for the fold of the same split at another order."""
 
-    course: Course
+    steps: FitSteps
     layout: Any
     data: TrainingData
     read: tuple  # the held-out batch, and its form
 
-    def end(self, weights: np.ndarray) -> FittedModel:
-        """Return the model with some weights."""
-        data = self.data
-        more = {"borders": data.rules.borders, "part_names": data.parts.names}
-        return self.course.end(self.layout, weights, data.targets, data.features, **more)
-
-    def last_weights(self, weights: np.ndarray, layout: Any, data: TrainingData) -> np.ndarray:
-        """Return weights under the layout of another order."""
-        self.end(weights)
-        return self.course.last_weights(layout, data)
+    def start(self, weights: np.ndarray, layout: Any) -> np.ndarray:
+        """Return the weights of the fold under the layout of another order."""
+        return self.steps.end(self.data, self.layout, weights).last_weights(layout, self.data)
 
 
 def make_fold(estimator: Any, split: Split, targets: Any, groups: WeightGroups, earlier: Fold | None = None) -> Fold:
@@ -110,24 +102,23 @@ def make_fold(estimator: Any, split: Split, targets: Any, groups: WeightGroups, 
 
 
 def _make_fold(estimator, split, targets, groups, earlier) -> Fold:
-    course = Course(estimator)
-    data = earlier.origin.data if earlier else _read(course, split.X, split.y, split.weight, targets)
-    layout = course.layout(data)
-    training = course.problem(layout, data)
+    steps = FitSteps(estimator)
+    data = earlier.origin.data if earlier else _read(steps, split.X, split.y, split.weight, targets)
+    layout = steps.layout(data)
+    training = steps.pose(layout, data)
     # the held-out part is read as by a fitted estimator; its weights do not matter
-    origin = _Origin(course, layout, data, ())
-    fitted = origin.end(np.zeros(layout.n_weights))
+    fitted = steps.end(data, layout, np.zeros(layout.n_weights))
     batch, form = earlier.origin.read if earlier else fitted.read(split.X_test)
     truth = fitted.read_truth(split.y_test, batch, form)
     mask = fitted.mask(batch, form)
-    training, held_out = course.prune(training, training.on(batch, truth, split.weight_test, mask))
+    training, held_out = steps.prune(training, training.on(batch, truth, split.weight_test, mask))
     is_pruned = held_out.candidates is not None  # and the candidates meet the constraints
     weight = np.repeat(held_out.sequence_weight, batch.lengths)
 
     def accuracy(w):
         given = {"plan": held_out.plan} if is_pruned else {"mask": mask}
         decoded = held_out.model(w).decode(batch, fitted.n_jobs, **given)
-        return float(np.average(fitted.are_right(decoded, truth), weights=weight))
+        return float(np.average(fitted.targets.are_right(decoded, truth), weights=weight))
 
     prior = Prior(1.0, estimator.l1_reg).penalty(layout, data.features.names, data.targets.labels)
     return Fold(
@@ -138,13 +129,13 @@ def _make_fold(estimator, split, targets, groups, earlier) -> Fold:
         accuracy,
         estimator.max_iter,
         prior.strengths(layout.n_weights),
-        earlier and earlier.origin.last_weights(earlier.weights, layout, data),
-        origin._replace(read=(batch, form)),
+        earlier and earlier.origin.start(earlier.weights, layout),
+        _Origin(steps, layout, data, (batch, form)),
     )
 
 
-def _read(course, X, y, weight, fixed=None) -> TrainingData:
-    data = course.read(X, y, weight, fixed)
+def _read(steps, X, y, weight, fixed=None) -> TrainingData:
+    data = steps.read(X, y, weight, fixed)
     if data.runs is not None:
         raise ValueError(
             "y has holes, which make the likelihood non-convex, but the gradient of the score requires the minimum: "

@@ -112,7 +112,7 @@ class Latency:
     def track_kept(self):
         """Return the memory of what is kept for single sentences, relative to that of the weights."""
         self.pipe.predict(self.X[:1])
-        model, templates = self.pipe[-1]._fitted.made.model, self.pipe[0]._vocabularies.compiled({}).templates
+        model, templates = self.pipe[-1]._state.tables.model, self.pipe[0]._vocabularies.compiled({}).templates
         n_bytes = sum(table.nbytes for table in templates) - templates.key.nbytes  # the vocabularies' own
         return (model.n_bytes + n_bytes) / model.weights.nbytes
 

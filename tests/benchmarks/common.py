@@ -19,6 +19,7 @@ from threadpoolctl import threadpool_limits
 
 from sklearn_hocrf._data.batch import SequenceBatch
 from sklearn_hocrf._estimator import fitting
+from sklearn_hocrf._estimator.fit_steps import FitSteps
 from sklearn_hocrf._objectives import NegativeLogLikelihood
 from sklearn_hocrf.metrics import randomization_test
 
@@ -190,13 +191,15 @@ def _time(number, method, at_least, clock):
 
 def keep_problem(model):
     """Return a list that has the training problem once the model is fitted."""
-    problems, build = [], model._build_problem
+    problems, pose = [], FitSteps.problem
 
-    def build_and_keep(*data):
-        problems[:] = [build(*data)]
-        return problems[0]
+    def pose_and_keep(steps, *data):
+        problem = pose(steps, *data)
+        if steps.estimator is model:
+            problems[:] = [problem]
+        return problem
 
-    model._build_problem = build_and_keep
+    FitSteps.problem = pose_and_keep
     return problems
 
 

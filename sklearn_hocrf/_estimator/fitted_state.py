@@ -1,4 +1,4 @@
-"""The record of a fitted model: everything that is saved, and everything that predictions depend on."""
+"""The state of a fitted model: everything that is saved, and everything that predictions depend on."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ from .._solvers import TrainingState
 from .._structure.layout import WeightLayout
 from .._structure.segment_layout import SegmentLayout
 from .._validation import FeatureSpace, SegmentTargets, TokenTargets
+from .patterns import pattern_labels
 from .pruning import checked_level_zero
 from .tags import SegmentTags
 
-__all__ = ["Fitted"]
+__all__ = ["FittedState"]
 
 MOST_KEPT = 1 << 26  # bytes of tables that are kept beside the weights
 
 
-class Made:
-    """What is made of a record at the first question, and kept as long as the record; copies and files have none.
+class CachedTables:
+    """What the first question to a model computes, kept as long as its state; copies and files have none.
 
     Attributes
     ----------
@@ -42,10 +43,10 @@ class Made:
         self.tags: dict[str, SegmentTags] = {}
 
     def __reduce__(self) -> tuple:
-        return Made, ()
+        return CachedTables, ()
 
 
-class Fitted(NamedTuple):
+class FittedState(NamedTuple):
     """The result of fit, from which all fitted attributes are derived."""
 
     layout: WeightLayout
@@ -62,30 +63,61 @@ class Fitted(NamedTuple):
     level_zero: LevelZero | None = None  # which labels tokens may have; None: all
     part_names: np.ndarray | None = None  # (S,)   of the parts of labels; None: there are none
     temperature: float = 1.0  # what calibration has divided the weights of training by
-    made: Made | None = None  # set by ``checked``
+    tables: CachedTables | None = None  # set by ``checked``
 
     def model(self, family: Family) -> Model:
         """Return the model with the weights, which is kept unless its tables are large."""
-        kept = self.made and self.made.model
-        if kept and kept.weights is self.weights:  # records may be copied with other weights
+        kept = self.tables and self.tables.model
+        if kept and kept.weights is self.weights:  # states may be copied with other weights
             return kept
         if self.level_zero is not None:
             model = LATTICE.model(self.layout, self.weights, self.level_zero.finder())
         else:
             model = family.model(self.layout, self.weights)
-        if self.made is not None and model.n_bytes <= MOST_KEPT:
-            self.made.model = model
+        if self.tables is not None and model.n_bytes <= MOST_KEPT:
+            self.tables.model = model
         return model
 
-    def checked(self, layout_class: type) -> Fitted:
-        """Return the record with read-only weights, or raise a ValueError if its parts do not fit together.
+    def attributes(self) -> dict[str, Any]:
+        """Return all fitted attributes of an estimator in this state."""
+        layout, weights = self.layout, self.weights
+        coef, part_coef = layout.coef(weights), layout.part_coef(weights)
+        if self.stream is not None:
+            coef.eliminate_zeros()
+            part_coef.eliminate_zeros()
+        of_segments = {"token_intercept_": layout.token_coef(weights)} if isinstance(layout, SegmentLayout) else {}
+        return {
+            "_state": self,
+            **self.targets.attributes(),
+            "n_features_in_": self.features.n_features,
+            "patterns_": pattern_labels(layout.patterns, self.targets.labels),
+            "pattern_coef_": layout.pattern_coef(weights),
+            "coef_": coef,
+            "label_parts_": self.part_names,
+            "part_coef_": part_coef,
+            "n_iter_": self.n_iter,
+            "n_passes_": self.n_passes,
+            "objective_history_": self.history,
+            "optimality_gap_": self.gap,
+            **of_segments,
+        }
+
+    def set_on(self, estimator: Any) -> None:
+        """Set all fitted attributes at once, so that no interrupt or other thread sees a mixture of models."""
+        attributes = self.attributes()
+        before = estimator.__dict__.copy()
+        estimator.__dict__.update(attributes)
+        del before  # kept the replaced values alive, so that none is destroyed in the middle of the update
+
+    def checked(self, targets_class: type[Any]) -> FittedState:
+        """Return the state with read-only weights, or raise a ValueError if its parts do not fit together.
 
         Parameters
         ----------
-        layout_class : type
-            Required class of the layout, which checks its own parts when it is created.
+        targets_class : type
+            Required class of the targets. That of the layout checks its own parts when it is created.
         """
-        layout, targets = self.layout, self.targets
+        layout, targets, layout_class = self.layout, self.targets, targets_class.layout_class()
         if type(layout) is not layout_class or not hasattr(layout, "n_weights"):
             raise ValueError(f"the layout of the weights is a {type(layout).__name__}, not a {layout_class.__name__}")
         weights = _numbers(self.weights, "weights", layout.n_weights)
@@ -95,7 +127,6 @@ class Fitted(NamedTuple):
             raise ValueError(f"the features are a {type(self.features).__name__}, not a FeatureSpace")
         features = self.features.unpacked()
         features.check(layout.n_features)
-        targets_class = SegmentTargets if layout_class is SegmentLayout else TokenTargets
         if not isinstance(targets, targets_class):
             raise ValueError(f"the targets are {type(targets).__name__}, not {targets_class.__name__}")
         targets.check(layout.patterns.n_labels)
@@ -122,7 +153,7 @@ class Fitted(NamedTuple):
             borders=borders,
             level_zero=level_zero,
             part_names=part_names,
-            made=Made(),
+            tables=CachedTables(),
         )
 
     def _check_stream(self) -> None:

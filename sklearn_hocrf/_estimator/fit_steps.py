@@ -1,0 +1,287 @@
+"""The steps of fit: ``fit`` takes them in order, and so do other parts of the package that train an estimator.
+
+Only :meth:`FitSteps.end` changes the estimator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .._data.masks import both
+from .._inference.families import CHAIN, SEGMENTS, Family
+from .._inference.impossible import naming_the_impossible
+from .._objectives import Problem
+from .._penalties import Penalty
+from .._solvers import SolverReport
+from .._structure.layout import LayoutBuilder, LayoutFrame, WeightLayout
+from .._structure.pairs import PairRule
+from .._structure.patterns import PatternTable
+from .._validation import TrainingData, TrainingSequences, read_training_sequences, warn_user
+from .compatibility import FitRequest, refuse
+from .constraints import LabelRuns, compile_constraints, refuse_breaches, without_forbidden_patterns
+from .fitted_model import FittedModel, border_mask
+from .fitted_state import FittedState
+from .fitting import Prior, Training, choose_training, without_zeros
+from .label_parts import compile_label_parts
+from .parameters import check_parameters, resolve_feature_orders
+from .patterns import ObservedPatterns, select_patterns
+from .progress import STARTING, lines_of
+from .pruning import prune, prune_held_out, prune_runs
+
+__all__ = ["FitSteps"]
+
+_FEW_KNOWN = 0.1  # share of the tokens below which there is a warning
+_CRITERION = ("objective", "sigma_reg", "l1_reg", "constraints")  # what is minimised
+# runs the training of a stage, given what returns the state of a model that a solver reports, and the stage's name
+Watching = Callable[..., Any]
+
+
+class FitSteps:
+    """The steps of a fit.
+
+    Parameters
+    ----------
+    estimator : HighOrderCRF or HighOrderSemiCRF
+        Its parameters are read; its fitted attributes are not.
+    """
+
+    def __init__(self, estimator: Any) -> None:
+        self.estimator, self.name = estimator, type(estimator).__name__
+        self.family: Family = estimator._family
+        self.targets: Any = estimator._targets  # a class
+        self.intercepts = estimator.fit_intercept and estimator._intercepts
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """All parameters of the estimator by name."""
+        return self.estimator.get_params(deep=False)
+
+    # --- parameters ---------------------------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Raise an error for parameters that ``fit`` rejects."""
+        self.estimator._validate_params()
+        check_parameters(self.parameters, self.name)
+
+    def refuse(self, circumstance: str) -> None:
+        """Raise a ValueError for parameters that cannot be combined with a circumstance, as in ``compatibility``."""
+        refuse(FitRequest(self.parameters, self.name, circumstance))
+
+    def choose_training(self) -> Training:
+        """Check what ``PARAMETER_CONSTRAINTS`` cannot express, and return the training that the parameters specify."""
+        check_parameters(self.parameters, self.name)
+        return choose_training(self.parameters, self.name)
+
+    # --- data ---------------------------------------------------------------------------------------------------------
+
+    def check_classes(self, classes: ArrayLike) -> np.ndarray:
+        """Return the possible labels of patterns, sorted, from the parameter ``classes``, which has the form of y."""
+        return self.targets.check_classes(self.estimator, classes)
+
+    def read(self, X: Any, y: Any, sample_weight: ArrayLike | None, fixed: Any = None) -> TrainingData:
+        """Return validated training data; labels and maximum lengths come from ``fixed`` targets, if given."""
+        return self.read_targets(y, read_training_sequences(self.estimator, X, sample_weight), fixed)
+
+    def read_targets(self, y: Any, sequences: TrainingSequences, fixed: Any = None) -> TrainingData:
+        """Return training sequences with their targets, which violate no constraint.
+
+        ``fixed`` are targets of earlier data, or all possible labels.
+        """
+        targets = self.targets.read(self.estimator, y, sequences, fixed)
+        constraints = self.estimator.constraints
+        rules = compile_constraints(constraints, targets.labels)
+        parts = compile_label_parts(self.estimator.label_parts, targets.labels)
+        data = sequences.with_targets(targets, rules, parts).with_runs()
+        if data.runs is not None and self.family is SEGMENTS:
+            return data  # segments with gaps between them are not neighbours
+        codes, offsets = self.family.label_sequences(targets.labelling, data.batch)
+        if data.runs is None:
+            sequences.warn_of_one_recording(codes)
+        if not rules.forbidden and rules.borders is None:
+            return data
+        origin = np.repeat(data.batch.offsets[:-1], np.diff(offsets))
+        runs = LabelRuns(codes, offsets, targets.starts - origin, sequences.numbers)
+        refuse_breaches(rules, constraints, targets.labels, runs)
+        return data
+
+    def label_set(self, y: Any, sequences: TrainingSequences) -> np.ndarray:
+        """Return the labels of a part of the training data, sorted."""
+        return self.targets.label_set(self.estimator, y, sequences)
+
+    @property
+    def least_labels(self) -> int:
+        """The number of labels that training data must have."""
+        return self.targets.least_labels(self.estimator)
+
+    def has_holes(self, y: Any, sequences: TrainingSequences) -> bool:
+        """Return whether y has unknown labels."""
+        scheme = getattr(self.estimator, "scheme", None)
+        return self.targets.have_holes(y, sequences.batch, sequences.form, self.name, scheme)
+
+    def check_holes(self, data: TrainingData) -> None:
+        """Raise a ValueError if y has holes that this training does not support; warn if y has few known labels."""
+        if data.runs is None:
+            return
+        self.refuse("holes")
+        n_known, n_tokens = data.runs.batch.n_tokens, data.batch.n_tokens
+        if n_known < _FEW_KNOWN * n_tokens:
+            warn_user(f"only {n_known} of {n_tokens} tokens are labelled, which is less than a tenth")
+
+    # --- structure ----------------------------------------------------------------------------------------------------
+
+    def observed(self, data: TrainingData) -> ObservedPatterns:
+        """Return the label patterns of training data."""
+        codes, offsets = self.family.label_sequences(data.targets.labelling, data.batch)
+        return ObservedPatterns.of_labels(codes, offsets, len(data.targets.labels), data.sequence_weight)
+
+    def select_patterns(self, data: TrainingData, observed: ObservedPatterns, patterns: Any = None) -> PatternTable:
+        """Return the label patterns of the model; ``patterns`` replaces the parameter unless it is None."""
+        estimator, labels = self.estimator, data.targets.labels
+        given = estimator.patterns if patterns is None else patterns
+        table = select_patterns(given, labels, observed, estimator.max_order, estimator.min_count)
+        is_given = not isinstance(given, str)
+        table = without_forbidden_patterns(data.rules, estimator.constraints, table, labels, is_given)
+        return data.targets.possible(table)
+
+    def layout_builder(
+        self, data: TrainingData, patterns: PatternTable, like: WeightLayout | None = None
+    ) -> LayoutBuilder:
+        """Return the builder of the weight layout, for data that may lack the sequences.
+
+        ``like`` is a layout of the same patterns.
+        """
+        estimator = self.estimator
+        orders = resolve_feature_orders(estimator.feature_order, estimator.max_order, data.features.names)
+        rule = PairRule(orders, estimator.min_count, estimator.all_pairs)
+        frame = LayoutFrame.of(patterns, data.rules.forbidden, data.parts.codes)
+        return data.targets.builder(frame if like is None else LayoutFrame.like(like), rule, self.intercepts)
+
+    def layout(self, data: TrainingData, like: WeightLayout | None = None, patterns: Any = None) -> WeightLayout:
+        """Return the layout of the weights.
+
+        With ``like``, a layout, its patterns are used. Otherwise ``patterns`` replaces the parameter.
+        """
+        data = data.labelled
+        table = like.patterns if like is not None else self.select_patterns(data, self.observed(data), patterns)
+        builder = self.layout_builder(data, table, like)
+        return builder.build(builder.count(data.batch, data.targets.labelling, data.sequence_weight))
+
+    # --- training -----------------------------------------------------------------------------------------------------
+
+    def problem(self, data: TrainingData, layout: WeightLayout | None = None) -> Problem:
+        """Return the data under the layout of their weights, over the labels that ``pruning`` leaves."""
+        problem = self.pose(self.layout(data) if layout is None else layout, data)
+        self.check_possible(problem, data.numbers)
+        return self._prune(problem)
+
+    def pose(self, layout: WeightLayout, data: TrainingData) -> Problem:
+        """Return the data under a layout."""
+        # runs of known labels may begin and end in the middle of sequences
+        support = border_mask(data.batch, data.rules.borders) if data.source is None else None
+        return Problem(
+            self.family,
+            layout,
+            data.batch,
+            data.targets.labelling,
+            sequence_weight=data.sequence_weight,
+            n_jobs=self.estimator.n_jobs,
+            support=support,
+            known=data.targets.known,
+        )
+
+    def check_possible(self, problem: Problem, numbers: np.ndarray | None) -> None:
+        """Raise a ValueError for the first sequence without a labelling that agrees with y; numbers are those in X."""
+        if problem.known is None:
+            return
+        mask = both(problem.support, problem.known)
+        is_free = self.family is CHAIN and not len(problem.layout.compiled.forbidden_arcs)
+        if is_free and mask is not None and mask.allowed.any(axis=1).all():
+            return  # any labels may be neighbours
+        model = problem.model(np.zeros(problem.n_weights))
+        what = "y, segment_length" if self.family is SEGMENTS else "y"
+        with naming_the_impossible(model, problem.batch, mask, problem.support, what=what, numbers=numbers):
+            model.log_partition(problem.batch, self.estimator.n_jobs, problem.plan.masked(mask))
+
+    def _prune(self, problem: Problem) -> Problem:
+        return prune(problem, getattr(self.estimator, "pruning", None), self.estimator.random_state)
+
+    def prune(self, training: Problem, held_out: Problem) -> tuple[Problem, Problem]:
+        """Return both over the labels that ``pruning`` leaves, which are chosen without the held-out labels."""
+        training = self._prune(training)
+        level_zero = training.level_zero
+        return training, held_out if level_zero is None else prune_held_out(held_out, level_zero)
+
+    def penalty(self, prior: Prior, layout: WeightLayout, data: TrainingData) -> Penalty:
+        """Return the penalty on the weights of a layout; warn of prefixes that match no feature name."""
+        names = data.features.names
+        penalty = prior.penalty(layout, names, data.targets.labels)
+        prior.warn_of_unused_prefixes(names)
+        return penalty
+
+    def n_stages(self, training: Training, data: TrainingData, is_warm: bool) -> int:
+        """Return the number of times that the solver is called."""
+        n_objectives = len(training.objectives(is_warm))
+        return n_objectives if data.runs is None or is_warm else 2 * n_objectives
+
+    def train(
+        self,
+        training: Training,
+        problem: Problem,
+        penalty: Any,
+        data: TrainingData,
+        start: np.ndarray,
+        is_warm: bool,
+        watch: Watching,
+    ) -> list[SolverReport]:
+        """Return the solver's reports of all stages of training.
+
+        If y has holes, the first stages train on the labels that are known for certain.
+        """
+        state = partial(self.state, data, problem, penalty)
+        stages, lines = [], lines_of(training.solver)
+        if data.runs is not None and not is_warm:
+            lines.part = STARTING
+            of_runs = prune_runs(self.pose(problem.layout, data.runs), problem)
+            stages = training.run(of_runs, penalty, start, is_warm, watch(state, STARTING))
+            start, lines.part = stages[-1].w, ""
+        return stages + training.run(problem, penalty, start, is_warm, watch(state))
+
+    # --- result -------------------------------------------------------------------------------------------------------
+
+    def state(self, data: TrainingData, problem: Any, penalty: Any, report: SolverReport) -> FittedState:
+        """Return the state of the model that a solver reports."""
+        layout, weights = without_zeros(penalty, problem.layout, report.w)
+        return self.state_of(data, layout, weights, report, level_zero=problem.level_zero)
+
+    def state_of(
+        self, data: TrainingData, layout: WeightLayout, weights: np.ndarray, report: SolverReport, **more: Any
+    ) -> FittedState:
+        """Return the state of a fitted model; ``more`` are other fields of it."""
+        # copies of mappings, because the user may change the originals
+        given = {name: getattr(self.estimator, name) for name in _CRITERION}
+        state = FittedState(
+            layout,
+            weights,
+            data.targets.without_data(),
+            data.features,
+            report.n_iter,
+            report.n_passes,
+            report.history,
+            report.gap,
+            {name: dict(value) if isinstance(value, Mapping) else value for name, value in given.items()},
+            borders=data.rules.borders,
+            part_names=data.parts.names,
+            **more,
+        )
+        return state.checked(self.targets)
+
+    def end(self, data: TrainingData, layout: WeightLayout, weights: np.ndarray) -> FittedModel:
+        """Set the fitted attributes for weights that do not come from a solver, and data that may lack sequences."""
+        report = SolverReport(weights, 0, np.array([np.nan]), np.nan, np.inf, True, "", n_passes=0)
+        self.state_of(data, layout, weights, report).set_on(self.estimator)
+        return FittedModel(self.estimator)

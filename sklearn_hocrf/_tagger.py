@@ -1,0 +1,1343 @@
+"""The reader of files of models: what :mod:`sklearn_hocrf.tagger` is without the writer.
+
+It imports numpy and the standard library alone, and may be copied into the code of a product (BSD-3-Clause). The files
+are described in docs/guide/tagger_file.md.
+"""
+
+from __future__ import annotations
+
+import heapq
+import json
+import math
+import mmap as mapping
+import os
+import re
+import threading
+import unicodedata
+from collections.abc import Callable, Collection, Mapping, Sequence
+from decimal import Decimal
+from functools import partial
+from importlib import import_module
+from itertools import groupby, pairwise, repeat
+from numbers import Real
+from operator import getitem
+from typing import Any, Literal, NamedTuple, overload
+
+import numpy as np
+
+__all__ = ["Exported", "Labelling", "Tagger"]
+
+MAGIC, ALIGNMENT = b"HOCRF\0\0\1", 64
+MAX_HEADER, MAX_DEPTH, MAX_NUMBER = 1 << 24, 8, 1 << 53
+MAX_CELLS = 1 << 24  # states times labels: tables of 128 MB
+MAX_KEY = 1 << 62
+MAX_WEIGHT, MAX_SCORE = 1e100, 1e200  # sums of such scores are finite
+FORMER_ENTRIES = {"decoding": "viterbi", "no_probabilities": None}  # of headers, with the values that still work
+SMALL_FILE = 1 << 24  # read whole, not mapped
+MAX_PACKED, MAX_RATIO = 1 << 28, 128  # bytes of a body that is packed, and of it for one byte of the file
+CACHE_BYTES = 1 << 23  # of each field, for what is known of its values
+MOST_VALUES, MOST_FORMS = 1 << 15, 1 << 9  # of a key of feature dicts, and of such dicts, that are kept
+TINY = 1e-250  # sums of weights below it are taken again, on a scale of their own
+TYPES = {"<f4", "<f8", "|u1", "<u2", "<u4", "<u8"}
+ARRAYS = {  # kind of numbers, dimensions
+    **dict.fromkeys(("fail", "length", "source", "label", "target", "closed", "n_moved", "moved"), ("u", 1)),
+    **dict.fromkeys(("n_weights", "column", "n_text", "text", "key", "joined"), ("u", 1)),
+    "score": ("f", 1), "weight": ("f", 1), "borders": ("u", 2), "always": ("f", 2),
+}  # fmt: skip
+PREFIXES = {"bio": "BIO", "bioes": "BIOES", "bilou": "BIOLU", "bmes": "BMOES", "iob1": "BIO"}
+
+
+class Labelling(NamedTuple):
+    """One of the best labellings of a sequence. See :meth:`Tagger.nbest`."""
+
+    labels: list
+    score: float  # log potential
+    log_probability: float
+
+
+class Exported(NamedTuple):
+    """What :func:`export_tagger` has written, and how its answers differ from the estimator's. See there."""
+
+    n_bytes: int
+    largest_difference: float | None = None  # of a probability of a label; None without data
+    n_different_labels: int | None = None
+    n_tokens: int | None = None
+
+
+# --- functions of tokens, by which SequenceFeatureExtractor makes features --------------------------------------------
+
+
+def _character_class(character):
+    if character.isupper():
+        return "X"
+    if character.isalpha():
+        return "x"
+    return "d" if character.isdigit() else character
+
+
+def _long_shape(text):
+    return "".join(map(_character_class, text))
+
+
+def _shape(text):
+    return "".join(character for character, _ in groupby(_long_shape(text)))
+
+
+def _is_punctuation(text):
+    return bool(text) and all(unicodedata.category(character).startswith("P") for character in text)
+
+
+def _has_digit(text):
+    return any(map(str.isdigit, text))
+
+
+def _has_hyphen(text):
+    return "-" in text
+
+
+def _affix(text, part):
+    return text[part]
+
+
+FUNCTIONS: dict[str, Callable] = {
+    "lower": str.lower,
+    "shape": _shape,
+    "long_shape": _long_shape,
+    "is_alpha": str.isalpha,
+    "is_digit": str.isdigit,
+    "is_lower": str.islower,
+    "is_punctuation": _is_punctuation,
+    "is_title": str.istitle,
+    "is_upper": str.isupper,
+    "has_digit": _has_digit,
+    "has_hyphen": _has_hyphen,
+    "length": len,
+}
+
+
+def longest_by_first(phrases: Collection[tuple[str, ...]]) -> dict[str, int]:
+    """Return the length of the longest phrase that begins with each word."""
+    longest: dict[str, int] = {}
+    for words in phrases:
+        longest[words[0]] = max(longest.get(words[0], 0), len(words))
+    return longest
+
+
+def phrase_marks(words: list, phrases: Collection[tuple[str, ...]], longest: Mapping) -> list:
+    """Return B, I, E or S for the words of phrases, else None: the longest phrase at each place, from the left."""
+    marks: list = [None] * len(words)
+    t = 0
+    while t < len(words):
+        n = min(longest.get(words[t], 0), len(words) - t)
+        while n and tuple(words[t : t + n]) not in phrases:
+            n -= 1
+        if n:
+            marks[t : t + n] = ["S"] if n == 1 else ["B", *"I" * (n - 2), "E"]
+        t += max(n, 1)
+    return marks
+
+
+def named_function(name: str) -> Callable | None:
+    """Return the function of a name, None if there is none; ``prefix4`` and the like carry their length in the name."""
+    affix = re.fullmatch(r"(prefix|suffix)([1-9][0-9]{0,8})", name)
+    if affix is None:
+        return FUNCTIONS.get(name)
+    length = int(affix[2])
+    return partial(_affix, part=slice(length) if affix[1] == "prefix" else slice(-length, None))
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+def _require(condition, what):
+    if not condition:
+        raise ValueError(f"no file of a tagger, or a damaged one: {what}")
+
+
+def _distinct_keys(pairs):
+    table = dict(pairs)
+    _require(len(table) == len(pairs), "the header has a key twice")
+    return table
+
+
+def _parse_number(text):
+    number = math.inf
+    if len(text) < 400 and text.strip("-")[:1].isdigit():
+        number = float(text) if any(mark in text for mark in ".eE") else int(text)
+    _require(abs(number) <= MAX_NUMBER, f"the header has the number {text:.30}")
+    return number
+
+
+def _parse_header(content) -> dict:
+    """Return the object of a header; nothing in it is deep, large or there twice."""
+    text, depth = str(content, "utf-8"), 0
+    for bracket in re.findall(r"[\[\]{}]", re.sub(r'"[^"\\]*(?:\\.[^"\\]*)*"', "", text, flags=re.DOTALL)):
+        depth += 1 if bracket in "[{" else -1
+        _require(depth <= MAX_DEPTH, f"the header is nested deeper than {MAX_DEPTH}")
+    hooks: dict[str, Any] = {name: _parse_number for name in ("parse_int", "parse_float", "parse_constant")}
+    header = json.loads(text, object_pairs_hook=_distinct_keys, **hooks)
+    _require(isinstance(header, dict), "the header is no object")
+    return header
+
+
+def _get(table, key, kind, what="the header"):
+    """Return an entry of an object of the header, which must be of a type, or one of several."""
+    _require(isinstance(table, dict) and key in table, f"{what} lacks {key}")
+    value = table[key]
+    exact = isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
+    _require(exact and not (kind is int and value < 0), f"{key} of {what} is {value!r:.60}")
+    return value
+
+
+def _aligned(n_bytes):
+    return -(-n_bytes // ALIGNMENT) * ALIGNMENT
+
+
+def _unpacked(stream, n_bytes):
+    """Return the content of an .xz stream, which has so many bytes. No more memory is taken."""
+    lzma = import_module("lzma")  # not every Python has it
+    _require(0 <= n_bytes <= min(MAX_PACKED, MAX_RATIO * len(stream)), f"a body of {n_bytes} bytes")
+    reader = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=2 * SMALL_FILE)
+    try:
+        content = reader.decompress(stream, n_bytes + 1)
+    except (lzma.LZMAError, EOFError) as error:
+        raise ValueError(f"no file of a tagger, or a damaged one: {error}") from None
+    _require(len(content) == n_bytes and reader.eof and not reader.unused_data, "the length of the body")
+    return content
+
+
+def _read_arrays(content, header) -> dict:
+    """Return the arrays of a body, views of its content, after all that the header says of them is checked."""
+    table = _get(header, "arrays", dict)
+    _require(table.keys() == ARRAYS.keys(), f"the arrays are {sorted(table)!r:.200}")
+    arrays, ranges = {}, []
+    for name, entry in table.items():
+        _require(isinstance(entry, list) and len(entry) == 3, f"array {name} is not a type, a shape and an offset")
+        dtype, shape, offset = entry
+        kind, n_dimensions = ARRAYS[name]
+        _require(isinstance(dtype, str) and dtype in TYPES and dtype[1] == kind, f"array {name} is of {dtype!r:.30}")
+        sizes = [*shape, offset] if isinstance(shape, list) else [None]
+        _require(all(type(size) is int and size >= 0 for size in sizes), f"shape or offset of array {name}")
+        _require(len(shape) == n_dimensions and offset % ALIGNMENT == 0, f"shape or offset of array {name}")
+        n_bytes = math.prod(shape) * int(dtype[2])
+        _require(offset + n_bytes <= len(content), f"array {name} is not within the file")
+        ranges.append((offset, offset + n_bytes))
+        arrays[name] = np.frombuffer(content, dtype, math.prod(shape), offset).reshape(shape)
+    _require(all(stop <= start for (_, stop), (start, _) in pairwise(sorted(ranges))), "arrays overlap")
+    for name in ("score", "weight", "always"):
+        largest = float(np.abs(arrays[name]).max(initial=0.0))
+        _require(largest <= MAX_WEIGHT, f"array {name} has the number {largest}")
+    return arrays
+
+
+def _offsets(counts, what, total) -> np.ndarray:
+    """Return where the parts of some lengths begin, and the end of the last; they make up the whole."""
+    _require(len(counts) == 0 or int(counts.max()) <= total, what)
+    offsets = np.zeros(len(counts) + 1, np.int64)
+    np.cumsum(counts.astype(np.int64), out=offsets[1:])
+    _require(offsets[-1] == total and (np.diff(offsets) >= 0).all(), what)
+    return offsets
+
+
+def _below(array, stop, what) -> np.ndarray:
+    """Return an array of indices for numpy, all of them below a number."""
+    _require(array.size == 0 or int(array.max()) < stop, f"{what} is out of range")
+    return array.astype(np.intp)
+
+
+class _Texts:
+    """The texts of a file."""
+
+    def __init__(self, arrays):
+        self.joined = arrays["text"].tobytes().decode("utf-8", "surrogatepass")
+        self.offsets = _offsets(arrays["n_text"], "lengths of texts", len(self.joined))
+        self.n_taken = 0
+
+    def take(self, n):
+        """Return the numbers, from 1 on, of the next texts."""
+        _require(n <= len(self.offsets) - 1 - self.n_taken, "there are too few texts")
+        bounds = self.offsets[self.n_taken : self.n_taken + n + 1].tolist()
+        self.n_taken += n
+        numbers = {self.joined[start:stop]: number for number, (start, stop) in enumerate(pairwise(bounds), start=1)}
+        _require(len(numbers) == n, "a text is there twice")
+        return numbers
+
+
+# --- labels -----------------------------------------------------------------------------------------------------------
+
+
+class _Automaton:
+    """The pattern automaton as tables.   L labels, S states, A arcs.
+
+    ``arcs`` (L, S) are those that states take for labels, ``target`` (S, L) are the next states.
+    """
+
+    def __init__(self, arrays, n_labels, n_columns):
+        fail, length = arrays["fail"], arrays["length"]
+        n_states = len(fail)
+        _require(n_labels < n_states == len(length) and n_states * n_labels <= MAX_CELLS, "the number of states")
+        length, fail = length.astype(np.int64), _below(fail, n_states, "fail")
+        ordered = (np.diff(length) >= 0).all() and length[0] == 0 and length[-1] <= 10_000
+        _require(ordered and (length[1 : n_labels + 1] == 1).all(), "the lengths of states")
+        _require((length[n_labels + 1 :] > 1).all() and (length[fail[1:]] < length[1:]).all(), "links of states")
+        source, target = (_below(arrays[name], n_states, name) for name in ("source", "target"))
+        label = _below(arrays["label"], n_labels, "label")
+        parts = [source, target, label, arrays["score"], arrays["closed"], arrays["n_moved"]]
+        _require(len(set(map(len, parts))) == 1 and (target > 0).all(), "the arcs")
+        self.last = np.zeros(n_states, np.intp)  # label of each state
+        self.last[target] = label
+        known = (self.last[target] == label).all() and (self.last[1 : n_labels + 1] == np.arange(n_labels)).all()
+        _require(known and len(np.unique(source * n_labels + label)) == len(source), "the arcs")
+        table, of_source = np.empty((n_states, n_labels), np.intp), length[source]
+        _require((of_source == 0).sum() == n_labels, "the arcs of the first state")
+        for size in np.unique(length).tolist():  # fail leads to shorter states
+            states, own = length == size, of_source == size
+            table[states] = table[fail[states]] if size else 0
+            table[source[own], label[own]] = np.flatnonzero(own)
+        closed = _below(arrays["closed"], 2, "closed").astype(bool)
+        self.arc_score = np.where(closed, -np.inf, arrays["score"].astype(np.float64))
+        self.arc_target, self.arcs, self.target = target, np.ascontiguousarray(table.T), target[table]
+        self.n_states, self.is_first_order = n_states, n_states == n_labels + 1
+        self.scores = self.arc_score[table]  # (S, L)
+        self._read_moves(arrays, n_columns)
+
+    def _read_moves(self, arrays, n_columns):
+        """Read which columns are added to the scores of arcs."""
+        columns, counts = _below(arrays["moved"], n_columns, "moved"), arrays["n_moved"]
+        offsets = _offsets(counts, "columns of arcs", len(columns))
+        self.moved = np.flatnonzero(counts)  # arcs
+        self.moved_columns, self.moved_starts = columns, offsets[self.moved]
+        self.moves = np.zeros(len(counts), np.intp)  # number of the move of each arc, from 1 on; 0 for none
+        self.moves[self.moved] = np.arange(1, len(self.moved) + 1)
+
+
+class _Pass:
+    """The scores of one sequence, and what is computed of them.   T tokens, L labels, S states, A arcs."""
+
+    def __init__(self, automaton, scores, borders):
+        self.automaton, n_labels, self.moves = automaton, borders.shape[1], None
+        self.labels = scores[:, :n_labels].copy()
+        self.labels[0, ~borders[0]] = self.labels[-1, ~borders[1]] = -np.inf
+        self.arc_score, self.table = automaton.arc_score, automaton.scores
+        if len(automaton.moved):
+            self.moves = np.zeros((len(scores), len(automaton.moved) + 1))
+            np.add.reduceat(scores[:, automaton.moved_columns], automaton.moved_starts, axis=1, out=self.moves[:, 1:])
+
+    def _arcs(self, t, after):
+        """Return the scores of all arcs at a token, with those of their targets."""
+        scores = after.take(self.automaton.arc_target, mode="clip")
+        scores += self.arc_score
+        if self.moves is not None:
+            scores[self.automaton.moved] += self.moves[t, 1:]
+        return scores
+
+    def best(self):
+        """Return the highest score; keep the best scores from each state on, the label that leads to it included."""
+        automaton, beta = self.automaton, np.zeros(self.automaton.n_states)
+        self.after = self.labels.take(automaton.last, axis=1)  # (T, S)
+        by_label = np.ascontiguousarray(self.table.T) if automaton.is_first_order and self.moves is None else None
+        for t in range(len(self.labels) - 1, -1, -1):
+            after = self.after[t]
+            after += beta
+            if by_label is not None:  # labels alone say which state is next
+                cells = by_label + after[1:, None]
+            else:
+                cells = self._arcs(t, after).take(automaton.arcs, mode="clip")
+            beta = np.maximum.reduce(cells, axis=0)
+        return _possible(beta[0])
+
+    def choices(self, t, state):
+        """Return the scores of all labels that may come next, with those of what follows; (L,)."""
+        automaton = self.automaton
+        scores = self.after[t].take(automaton.target[state], mode="clip")
+        scores += self.table[state]
+        if self.moves is not None:
+            scores += self.moves[t].take(automaton.moves.take(automaton.arcs[:, state]))
+        return scores
+
+    def decode(self):
+        """Return the codes of the best labels; ties go to the lowest."""
+        self.best()
+        codes, state = [], 0
+        if self.automaton.is_first_order and self.moves is None:
+            for after in self.after[:, 1:]:
+                code = int((self.table[state] + after).argmax())
+                codes.append(code)
+                state = code + 1
+            return codes
+        for t in range(len(self.labels)):
+            code = int(self.choices(t, state).argmax())
+            codes.append(code)
+            state = self.automaton.target[state, code]
+        return codes
+
+    def weights(self, t, after):
+        """Return weights of all labels in all states, (L, S), their sums (S,), and the logarithms of their scales."""
+        scores = self._arcs(t, after)
+        shift = scores.max()
+        if shift > -np.inf:
+            cells = np.exp(scores - shift).take(self.automaton.arcs, mode="clip")
+            sums = cells.sum(axis=0)
+            if sums.min() > TINY:
+                return cells, sums, shift
+        cells = scores.take(self.automaton.arcs)
+        shift = cells.max(axis=0)
+        shift[shift == -np.inf] = 0.0
+        cells = np.exp(cells - shift)
+        return cells, cells.sum(axis=0), shift
+
+    def total(self):
+        """Return the logarithm of the sum over all labellings; keep the sums from each state on, as `best`."""
+        beta, self.after = np.zeros(self.automaton.n_states), self.labels.take(self.automaton.last, axis=1)
+        with np.errstate(divide="ignore"):
+            for t in range(len(self.labels) - 1, -1, -1):
+                self.after[t] += beta
+                _, sums, shift = self.weights(t, self.after[t])
+                beta = np.log(sums) + shift
+        return _possible(beta[0])
+
+    def forward(self):
+        """Return for each token the probability of each state before it, and that of a label then."""
+        self.total()
+        mass = np.zeros(self.automaton.n_states)
+        mass[0] = 1.0
+        for t in range(len(self.labels)):
+            cells, sums, _ = self.weights(t, self.after[t])
+            cells /= np.where(sums > 0.0, sums, 1.0)
+            yield mass, cells
+            mass = self.move(cells * mass)
+
+    def move(self, flow):
+        """Return the sums of what flows into each state; ``flow`` (L, S)."""
+        return np.bincount(self.automaton.target.ravel(), flow.T.ravel(), self.automaton.n_states)
+
+    def marginals(self):
+        """Return the probability of each label at each token; (T, L)."""
+        return np.array([cells @ mass for mass, cells in self.forward()])
+
+    def score(self, codes):
+        """Return the score of a labelling."""
+        state, total, self.after = 0, 0.0, self.labels.take(self.automaton.last, axis=1)
+        for t, code in enumerate(codes):
+            total += float(self.choices(t, state)[code])
+            state = self.automaton.target[state, code]
+        return total
+
+    def best_labellings(self, n):
+        """Return the codes and scores of the n best labellings, best first.
+
+        Each leaves an earlier one, at some token, for a label that is not the best in its state.
+        """
+        highest, target, length = self.best(), self.automaton.target, len(self.labels)
+        found: list = []
+        waiting = [(0.0, 0, -1, -1)]
+        while waiting and len(found) < n:
+            regret, minus_stop, code, parent = heapq.heappop(waiting)
+            codes = [] if parent < 0 else [*found[parent][0][: -minus_stop - 1], code]
+            found.append((codes, highest - regret))
+            first, state = len(codes), 0
+            for earlier in codes:
+                state = target[state, earlier]
+            losses = np.full((length - first, target.shape[1]), np.inf)
+            for t, row in enumerate(losses, start=first):
+                scores = self.choices(t, state)
+                best = int(scores.argmax())
+                row[:] = scores[best] - scores
+                row[best] = np.inf
+                codes.append(best)
+                state = target[state, best]
+            flat = losses.ravel()
+            some = np.flatnonzero(flat < np.inf)
+            if len(some) > n:
+                some = some[np.argpartition(flat[some], n - 1)[:n]]
+            for cell in some.tolist():
+                t, label = divmod(cell, target.shape[1])
+                heapq.heappush(waiting, (regret + float(flat[cell]), -(first + t) - 1, label, len(found) - 1))
+        return found
+
+
+def _possible(score):
+    """Return the score of all continuations, unless there are none."""
+    if score == -np.inf:
+        raise ValueError("the constraints of the model allow no labelling of a sequence of this length")
+    return float(score)
+
+
+class _Segments:
+    """What labels say about segments."""
+
+    def __init__(self, labels, scheme):
+        self.names: list = list(labels)
+        if scheme == "runs":
+            self.goes_on = np.eye(len(labels), dtype=bool)
+            return
+        letters = PREFIXES[scheme]
+        tags = [re.fullmatch(rf"([{letters}])(?:-(.+))?", str(label), re.DOTALL) for label in labels]
+        good = [tag is not None and (tag[1] != "O" or tag[2] is None) for tag in tags]
+        _require(all(good), f"a label is no tag of {scheme}")
+        place = np.array([letters.index(tag[1]) for tag in tags if tag])  # begin, inside, outside, end, single
+        self.names = [None if tag[1] == "O" else tag[2] or "_" for tag in tags if tag]
+        same = np.array([[one == other for other in self.names] for one in self.names])
+        self.goes_on = same & np.isin(place, (0, 1))[:, None] & np.isin(place, (1, 3))
+
+    def of(self, codes):
+        """Return start, stop and label of the segments of a sequence."""
+        begins = [t for t, code in enumerate(codes) if not t or not self.goes_on[codes[t - 1], code]]
+        bounds = pairwise([*begins, len(codes)])
+        return [(u, v, self.names[codes[u]]) for u, v in bounds if self.names[codes[u]] is not None]
+
+    def probabilities(self, chain, segments):
+        """Return the probabilities of segments: of all labellings that have them, with these borders and labels."""
+        last = chain.automaton.last
+        of_label = {label: np.array([name == label for name in self.names]) for _, _, label in segments}
+        by_start, found, flow, stop = {start: (stop, label) for start, stop, label in segments}, [], None, 0
+        goes_on = np.ascontiguousarray(self.goes_on.T)[:, last]  # (L, S)
+        for t, (mass, cells) in enumerate(chain.forward()):
+            if flow is not None and t == stop:
+                found.append(float((cells * ~goes_on).sum(axis=0) @ flow))
+                flow = None
+            if t in by_start:
+                stop, label = by_start[t]
+                begins = of_label[label][:, None] & (~goes_on if t else True)
+                flow = chain.move(cells * begins * mass)
+            elif flow is not None:
+                flow = chain.move(cells * goes_on * flow)
+        if flow is not None:
+            found.append(float(flow.sum()))
+        return [min(probability, 1.0) for probability in found]
+
+
+# --- features ---------------------------------------------------------------------------------------------------------
+
+
+class _Weights:
+    """The weights of attributes.   V attributes, C columns."""
+
+    def __init__(self, arrays, n_columns):
+        self.column, self.weight = arrays["column"], arrays["weight"]
+        _require(len(self.column) == len(self.weight), "columns do not go with weights")
+        _require(len(self.column) == 0 or int(self.column.max()) < n_columns, "column is out of range")
+        self.starts = _offsets(arrays["n_weights"], "weights of attributes", len(self.weight))
+        self.n_columns, self.n_attributes = n_columns, len(arrays["n_weights"])
+
+    def sums(self, attribute, row, value, n_rows):
+        """Return the sums of the weights of attributes, each for a row and times a value or 1; (n_rows, C)."""
+        if not len(attribute):
+            return np.zeros((n_rows, self.n_columns))
+        first = self.starts[attribute]
+        count = self.starts[attribute + 1] - first
+        stop = count.cumsum()
+        chosen = np.repeat(first - stop + count, count)
+        chosen += np.arange(len(chosen))
+        cell = np.repeat(row * self.n_columns, count) + self.column[chosen]
+        weight = self.weight[chosen]
+        if value is not None:
+            weight = weight * np.repeat(value, count)
+        return np.bincount(cell, weight, n_rows * self.n_columns).reshape(n_rows, self.n_columns)
+
+
+class _Values(dict):
+    """Numbers of the attributes of one key of feature dicts, by value; -1 for none. A pair has an amount, too."""
+
+    def __init__(self, numbers, name):
+        self.get_number, self.name = numbers.get, name
+
+    def __missing__(self, value):
+        if type(value) is str:
+            number = self.get_number(f"{self.name}:{value}", -1)
+        elif type(value) not in (bool, int, float) or not math.isfinite(value):
+            raise TypeError
+        else:
+            number = self.get_number(self.name, -1) if value else -1
+            if value != 1 and number >= 0:
+                return number, float(value)
+        if len(self) == MOST_VALUES:
+            self.clear()
+        self[value] = number
+        return number
+
+
+class AttributeTables:
+    """Numbers of the attributes of feature dicts, found by key and value: a name is joined once, not for each token.
+
+    A dict is looked up by its form, the tuple of its keys, which says where each value is looked up. Any number of
+    threads may use one of these.
+    """
+
+    def __init__(self, numbers: Mapping, prefix: str = "", depth: int = 0) -> None:
+        self.numbers, self.prefix, self.depth = numbers, prefix, depth
+        self.forms: dict = {}  # by keys: what comes before dicts in dicts, what comes after the last one
+        self.values: dict = {}  # by key
+        self.inner: dict = {}  # by key
+
+    def add(self, token: Any, found: list) -> bool:
+        """Add the numbers of the attributes of a token, in their order; return False for what others must read."""
+        before = len(found)
+        try:
+            self._add(token, found)
+        except (TypeError, OverflowError):  # not hashable, or of another type
+            del found[before:]
+            return False
+        return True
+
+    def _add(self, token, found):
+        if type(token) is not dict:
+            raise TypeError
+        keys = (*token,)
+        pieces, rest, tables = self.forms.get(keys) or self._form(keys, token)
+        values = token.values()
+        if pieces:
+            values = [*values]
+            for first, part, inner, place in pieces:
+                found.extend(map(getitem, first, values[part]))
+                inner._add(values[place], found)
+            values = values[rest]
+        found.extend(map(getitem, tables, values))
+
+    def _form(self, keys, token):
+        if set(map(type, keys)) - {str} or len(self.forms) >= MOST_FORMS or self.depth > 9:
+            raise TypeError
+        pieces, tables, start = [], [], 0
+        for place, (key, value) in enumerate(token.items()):
+            name = self.prefix + key
+            if type(value) is dict:
+                inner = self.inner.setdefault(key, AttributeTables(self.numbers, f"{name}:", self.depth + 1))
+                pieces.append((tables, slice(start, place), inner, place))
+                tables, start = [], place + 1
+            else:
+                tables.append(self.values.setdefault(key, _Values(self.numbers, name)))
+        return self.forms.setdefault(keys, (pieces, slice(start, None), tables))
+
+
+def numbers_and_amounts(found: list) -> tuple[np.ndarray, np.ndarray | None]:
+    """Return numbers, some of them in pairs with an amount, as an array, and all amounts; None if all are 1."""
+    try:
+        return np.fromiter(found, np.int32, len(found)), None
+    except TypeError:
+        pairs = [one if type(one) is tuple else (one, 1.0) for one in found]
+        return np.array([number for number, _ in pairs], np.int32), np.array([amount for _, amount in pairs])
+
+
+class _Names:
+    """Attributes of tokens that are feature dicts or lists of names."""
+
+    fields: list | None = None
+
+    def __init__(self, features, arrays, weights, functions):
+        _require(features.keys() == {"kind"} and not len(arrays["joined"]) and not len(arrays["key"]), "features")
+        if functions:
+            raise ValueError(f"functions={list(functions)!r:.80}, but the model has none")
+        self.weights, texts = weights, _Texts(arrays)
+        self.numbers = texts.take(weights.n_attributes)
+        self.tables = AttributeTables(self.numbers)
+        _require(texts.n_taken == len(texts.offsets) - 1, "there are too many texts")
+
+    def scores(self, tokens):
+        """Return the scores of the tokens; (T, C)."""
+        found: list = []
+        counts = [0]
+        for t, token in enumerate(tokens):
+            if isinstance(token, Mapping):
+                if not self.tables.add(token, found):
+                    self._collect("", token, t, 0, found)
+            else:
+                if isinstance(token, tuple):
+                    raise TypeError(f"position {t}: a token must be a dict or a list of names, got {token!r:.60}")
+                self._collect_names("", token, t, found)
+            counts.append(len(found))
+        number, amount = numbers_and_amounts(found)
+        known, row = (number > 0).nonzero()[0], np.repeat(np.arange(len(tokens)), np.diff(counts))
+        amount = None if amount is None else amount[known]
+        return self.weights.sums(number[known] - 1, row[known], amount, len(tokens))
+
+    def _collect(self, prefix, entries, t, depth, found):
+        """Add the numbers of the known attributes of a feature dict, in pairs with their amounts."""
+        for key, value in entries.items():
+            name, amount = prefix + _name(key, t), 1.0
+            if value is False:  # as many are
+                continue
+            if isinstance(value, (str, bytes)):
+                name = f"{name}:{_name(value, t)}"
+            elif isinstance(value, (bool, int, float, Real, np.bool_, Decimal)):  # the first ones are found sooner
+                amount = _finite(value, "position {}, attribute {!r}", t, name)
+            elif isinstance(value, Mapping):
+                if depth > 100:
+                    raise ValueError(f"position {t}: attribute {name!r:.60} is too deep")
+                self._collect(f"{name}:", value, t, depth + 1, found)
+                continue
+            else:
+                self._collect_names(f"{name}:", value, t, found)
+                continue
+            if name in self.numbers:
+                found.append((self.numbers[name], amount))
+
+    def _collect_names(self, prefix, names, t, found):
+        """Add the numbers of a list of names."""
+        is_text = isinstance(names, (str, bytes))
+        if is_text or not isinstance(names, Collection) or len(getattr(names, "shape", (0,))) != 1:
+            raise TypeError(f"position {t}: {prefix!r:.60} has {names!r:.60}, where names or numbers belong")
+        if prefix or type(names) is not list or set(map(type, names)) - {str}:
+            names = [prefix + _name(name, t) for name in names]
+        found.extend(map(self.numbers.get, names, repeat(-1)))
+
+
+class _Strings(_Names):
+    """Attributes that templates of CRF++ or Wapiti make of columns of texts."""
+
+    def __init__(self, features, arrays, weights, functions):
+        _require(features.keys() - {"fields"} == {"kind", "templates", "outside"}, "features")
+        super().__init__({"kind": "names"}, arrays, weights, functions)
+        self.outside = _get(features, "outside", str)
+        _require(self.outside in ("crf++", "wapiti"), "outside")
+        self.templates = list(map(self._template, _get(features, "templates", list)))  # formats, and their places
+        self.places = dict.fromkeys(place for _, places in self.templates for place in places)
+        self.fields = list(range(1 + max((column for _, column, _ in self.places), default=0)))
+        if "fields" in features:  # names of the columns, for tokens that are dicts
+            names = _get(features, "fields", list)
+            _require(len(names) == len(self.fields) and all(isinstance(name, (str, int)) for name in names), "fields")
+            self.fields = names
+
+    def _template(self, entry):
+        _require(isinstance(entry, list) and len(entry) % 2 == 1, "a template")
+        texts, places = entry[::2], entry[1::2]
+        _require(all(isinstance(text, str) for text in texts), "a template")
+        good = (isinstance(p, list) and list(map(type, p)) == [int, int, bool] and 0 <= p[1] < 1 << 20 for p in places)
+        _require(all(good) and all(abs(place[0]) < 1 << 31 for place in places), "a place of a template")
+        return "%s".join(text.replace("%", "%%") for text in texts), [tuple(place) for place in places]
+
+    def scores(self, tokens):
+        """Return the scores of the tokens; (T, C)."""
+        rows, length = [self._row(token, t) for t, token in enumerate(tokens)], len(tokens)
+        known = {place: self._texts(rows, *place) for place in self.places}
+        found: list = []
+        for form, places in self.templates:
+            parts = zip(*(known[place] for place in places), strict=True) if places else [()] * length
+            found += [self.numbers.get(form % part, 0) for part in parts]
+        number = np.array(found, np.intp)
+        place = number.nonzero()[0]
+        return self.weights.sums(number[place] - 1, place % length, None, length)
+
+    def _row(self, token, t):
+        columns = (token,) if isinstance(token, str) else token
+        if isinstance(token, Mapping):
+            columns = tuple(map(token.get, self.fields))
+        if not isinstance(columns, (list, tuple)) or not all(isinstance(column, str) for column in columns):
+            raise TypeError(f"position {t}: a token must be texts in columns, got {token!r:.60}")
+        if len(columns) < len(self.fields):
+            raise ValueError(f"position {t}: a token has {len(columns)} columns, but templates read {len(self.fields)}")
+        return columns
+
+    def _texts(self, rows, offset, column, lower):
+        """Return what a place stands for at each token."""
+        texts, length = [], len(rows)
+        for t in range(offset, offset + length):
+            if 0 <= t < length:
+                texts.append(rows[t][column].lower() if lower else rows[t][column])
+            else:
+                sign, distance = ("-", -t) if t < 0 else ("+", t - length + 1)
+                far = self.outside == "wapiti" and distance > 4
+                texts.append(f"_{'x' if self.outside == 'wapiti' else 'B'}{sign}{'#' if far else distance}")
+        return texts
+
+
+def _name(name, t):
+    if isinstance(name, bytes):
+        try:
+            return str(name, "utf-8")
+        except UnicodeDecodeError:
+            raise ValueError(f"position {t}: {name!r:.60} is not UTF-8") from None
+    if not isinstance(name, str):
+        raise TypeError(f"position {t}: an attribute name must be a str, got {name!r:.60}")
+    return name
+
+
+def _finite(value, what, *names):
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise ValueError(f"{what.format(*names):.90} is {value!r:.60}; numbers must be finite")
+    return number
+
+
+class _Table:
+    """Which attributes have which keys."""
+
+    def __init__(self, differences, n_keys):
+        ascends = len(differences) == n_keys and differences.sum(dtype=np.float64) < MAX_KEY
+        _require(ascends and (differences[1:] > 0).all(), "keys")
+        self.keys = np.append(np.cumsum(differences, dtype=np.int64), np.iinfo(np.int64).max)  # the last is of none
+
+    def find(self, keys):
+        """Return the places in an array of keys that are those of attributes, and the attributes."""
+        attribute = self.keys.searchsorted(keys)
+        place = (self.keys.take(attribute) == keys).nonzero()[0]
+        return place, attribute[place]
+
+
+class _Known(NamedTuple):
+    """What is known of values of a field.   M of them; the first ones are: none, and what is before and after."""
+
+    rows: dict  # by value
+    codes: np.ndarray  # (M, J)   in each column of the field that is joined to others
+    numbers: np.ndarray  # (M, J)
+    scores: np.ndarray  # (M * O, C)   of all templates of one column, at each of the O offsets that they have
+
+
+class _Field:
+    """One field of tokens, and the columns that are made of it."""
+
+    def __init__(self, entry, marks):
+        self.name, self.marks = _get(entry, "name", (str, int), "a field"), marks
+        self.numeric, self.complete = (_get(entry, key, bool, "a field") for key in ("numeric", "complete"))
+        self.columns: list = []  # name, function, codes of its texts or None for numbers
+        self.singles: list = []  # templates of one column: own column, offset, first key
+        self.joined: list = []  # own columns that are joined to others
+        self.lock = threading.Lock()
+
+    def finish(self, table, weights):
+        """Take the tables of attributes, when all columns and templates are known."""
+        self.table, self.weights = table, weights
+        self.offsets = np.array(sorted({offset for _, offset, _ in self.singles}), dtype=np.intp)
+        slot = {offset: number for number, offset in enumerate(self.offsets.tolist())}
+        self.single_columns = np.array([column for column, _, _ in self.singles], np.intp)
+        self.single_slots = np.array([slot[offset] for _, offset, _ in self.singles], np.intp)
+        self.first_keys = np.array([key for _, _, key in self.singles], np.int64)
+        self.known = self._empty(0)
+
+    def rows(self, values) -> tuple[_Known, list]:
+        """Return what is known of values, and the row of each."""
+        known = self.known
+        rows = list(map(known.rows.get, values))
+        if None not in rows:
+            return known, rows
+        with self.lock:
+            new = [value for value in dict.fromkeys(values) if value not in self.known.rows]
+            if len(self.known.rows) + 2 + len(new) > len(self.known.codes):
+                new = [value for value in dict.fromkeys(values) if value is not None]
+                self.known = self._empty(len(new))
+            self._add(self.known, new)
+            return self.known, list(map(self.known.rows.get, values))
+
+    def _empty(self, least) -> _Known:
+        n_joined, width = len(self.joined), len(self.offsets) * self.weights.n_columns
+        size = max(min(CACHE_BYTES // (8 * width + 16 * n_joined + 100), 1 << 15), 64, 2 * least) + 3
+        scores = np.zeros((size * len(self.offsets), self.weights.n_columns))
+        known = _Known({None: 0}, np.zeros((size, n_joined), np.int64), np.ones((size, n_joined)), scores)
+        if self.marks:
+            last = np.array([1 if codes is None else len(codes) for *_, codes in self.columns], np.int64)
+            self._set(known, 1, np.array([[1], [2]]) + last, np.ones((2, len(last))))
+        return known
+
+    def _add(self, known, values):
+        """Make the columns of new values; the dict comes last, as others read it meanwhile."""
+        first, shape = len(known.rows) + 2, (len(values), len(self.columns))
+        codes, numbers = np.zeros(shape, np.int64), np.ones(shape)
+        for row, given in enumerate(values):
+            if not self.numeric and isinstance(given, float) and math.isnan(given):
+                continue  # missing
+            value = self._checked(given)
+            for column, (name, function, known_codes) in enumerate(self.columns):
+                result = value if function is None else function(value)
+                codes[row, column], numbers[row, column] = _encoded(result, known_codes, name)
+        self._set(known, first, codes, numbers)
+        known.rows.update(zip(values, range(first, first + len(values)), strict=True))
+
+    def _checked(self, value):
+        if self.numeric != isinstance(value, (Real, np.bool_)) or not (self.numeric or isinstance(value, str)):
+            was = "numbers" if self.numeric else "text"
+            raise ValueError(f"field {self.name!r:.60} held {was} in fit, but holds {value!r:.60} now")
+        return _finite(value, "field {!r}", self.name) if self.numeric else value
+
+    def _set(self, known, first, codes, numbers):
+        """Set what is known of values from a row on, by their codes and numbers in all columns; (n, D)."""
+        n_rows, n_slots = len(codes), len(self.offsets)
+        known.codes[first : first + n_rows] = codes[:, self.joined]
+        known.numbers[first : first + n_rows] = numbers[:, self.joined]
+        keys = self.first_keys + codes[:, self.single_columns]
+        place, attribute = self.table.find(keys.ravel())
+        row, single = np.divmod(place, max(len(self.singles), 1))
+        cell = row * n_slots + self.single_slots[single]
+        value = numbers[row, self.single_columns[single]]
+        sums = self.weights.sums(attribute, cell, value, n_rows * n_slots)
+        known.scores[first * n_slots : (first + n_rows) * n_slots] = sums
+
+
+def _encoded(value, codes, name):
+    """Return the code and the number of a value of a column; ``codes`` are those of its texts."""
+    if value is None:
+        return 0, 1.0
+    if isinstance(value, str) != (codes is not None) or not isinstance(value, (str, Real, np.bool_)):
+        was = "numbers" if codes is None else "text"
+        raise ValueError(f"the column {name!r:.60} held {was} in fit, but holds {value!r:.60} now")
+    if codes is not None:
+        return codes.get(value, 0), 1.0
+    number = _finite(value, "the column {!r}", name)
+    return int(number != 0), number
+
+
+class _Parts:
+    """Templates of several columns, of which keys are made for all tokens at once.   K templates of at most M parts."""
+
+    def __init__(self, templates, radices, first_keys):
+        shape = max(map(len, templates)), len(templates)
+        self.rows, self.shifts = np.full(shape, -1, np.intp), np.zeros(shape, np.intp)  # the last row is blank
+        self.strides, self.first_keys = np.zeros((*shape, 1), np.int64), np.array(first_keys, np.int64)[:, None]
+        for k, template in enumerate(templates):
+            stride = 1
+            for part in range(len(template) - 1, -1, -1):
+                self.rows[part, k], self.shifts[part, k] = template[part]
+                self.strides[part, k] = stride
+                stride *= radices[template[part][0]]
+
+    def numbered(self, rows, blank):
+        """Give the columns their rows in the table of codes; no column has the blank one."""
+        self.rows = np.append(rows, blank)[self.rows]
+        return self
+
+    def cells(self, width, pad, length):
+        """Return where the parts of all templates at all tokens are in a table, (M, K, T)."""
+        first = self.rows * width + np.clip(self.shifts, -pad, pad) + pad
+        return first[:, :, None] + np.arange(length)
+
+    def keys(self, codes, cells):
+        """Return the keys of all templates at all tokens; (K, T)."""
+        parts = codes.take(cells)
+        parts *= self.strides
+        keys = parts.sum(axis=0)
+        keys += self.first_keys
+        return keys
+
+
+class _Phrases:
+    """The phrases of lists, by which tokens are marked."""
+
+    def __init__(self, entry, fields, functions):
+        called = _get(entry, "normalize", (str, type(None)), "phrases")
+        self.place, self.own = _get(entry, "field", int, "phrases"), _get(entry, "own", bool, "phrases")
+        self.lists: dict = {}  # phrases, and the length of the longest one by its first word
+        for pair in _get(entry, "lists", list, "phrases"):
+            _require(isinstance(pair, list) and len(pair) == 2, "a list of phrases")
+            name, size = pair
+            _require(isinstance(name, (str, int)) and type(size) is int and size >= 0, "a list of phrases")
+            _require(name not in self.lists, "a list of phrases is there twice")
+            self.lists[name] = size
+        _require(self.lists and self.place < len(fields), "phrases")
+        _require(fields[self.place] not in self.lists, "phrases")
+        self.key = next(iter(self.lists))
+        if self.own:
+            if self.key not in functions:
+                raise ValueError(f"the model needs your function {called!r:.60}: functions={{{self.key!r:.60}: ...}}")
+            self.normal = functions[self.key]
+        else:
+            _require(called in (None, "casefold"), f"there is no function {called!r:.40}")
+            self.normal = str.casefold if called else str
+
+    def read(self, texts):
+        """Take the texts of all phrases."""
+        for name, size in self.lists.items():
+            phrases = {tuple(text.split("\0")) for text in texts.take(size)}
+            self.lists[name] = phrases, longest_by_first(phrases)
+
+    def marks(self, values) -> list:
+        """Return the marks of the values of a field by each list."""
+        words = [self.normal(value) if isinstance(value, str) else None for value in values]
+        return [phrase_marks(words, *of_list) for of_list in self.lists.values()]
+
+
+class _Templates:
+    """Attributes that templates make of the fields of tokens."""
+
+    def __init__(self, features, arrays, weights, functions):
+        keys = {"kind", "fields", "by_position", "marks", "columns", "joined", "templates"}
+        _require(features.keys() - {"phrases"} == keys, "features")
+        functions = dict(functions or {})
+        self.weights, texts = weights, _Texts(arrays)
+        self.by_position, marks = (_get(features, key, bool) for key in ("by_position", "marks"))
+        self.sources = [_Field(entry, marks) for entry in _get(features, "fields", list)]
+        self.fields = [source.name for source in self.sources]
+        _require(self.fields and len(set(self.fields)) == len(self.fields), "fields")
+        entries = _get(features, "phrases", list) if "phrases" in features else []
+        self.phrases = [_Phrases(entry, self.fields, functions) for entry in entries]
+        names = [name for one in self.phrases for name in one.lists]
+        self.fields = self.fields[: len(self.fields) - len(names)]
+        _require(self.fields and [source.name for source in self.sources] == self.fields + names, "lists of phrases")
+        self.places: list = []  # field, and own column, of each column
+        radices = self._read_columns(_get(features, "columns", list), texts, functions)
+        self.numeric = [self.sources[i].columns[j][2] is None for i, j in self.places]
+        for one in self.phrases:
+            one.read(texts)
+        _require(texts.n_taken == len(texts.offsets) - 1, "there are too many texts")
+        self._read_joined(_get(features, "joined", list), arrays["joined"], radices)
+        self._read_templates(_get(features, "templates", list), radices)
+        self.table = _Table(arrays["key"], weights.n_attributes)
+        for field in self.sources:
+            field.finish(self.table, weights)
+
+    def _read_columns(self, entries, texts, functions):
+        """Give the columns to their fields; return their radices."""
+        own, radices = set(), []
+        for entry in entries:
+            name, n_values = _get(entry, "name", (str, int), "a column"), _get(entry, "values", int, "a column")
+            place = _get(entry, "field", int, "a column")
+            called = _get(entry, "function", (str, type(None)), "a column")
+            _require(place < len(self.sources), "the field of a column")
+            function: Callable | None = None if called is None else named_function(called)
+            if _get(entry, "own", bool, "a column"):
+                own.add(name)
+                if name not in functions:
+                    raise ValueError(f"the model needs your function {called!r:.60}: functions={{{name!r:.60}: ...}}")
+                function = functions[name]
+            elif called is not None and self.sources[place].numeric:
+                function = None  # they are functions of texts
+            _require((called is None) == (function is None), f"there is no function {called!r:.40}")
+            numeric = _get(entry, "numeric", bool, "a column")
+            self.places.append((place, len(self.sources[place].columns)))
+            self.sources[place].columns.append((name, function, None if numeric else texts.take(n_values)))
+            radices.append(4 if numeric else n_values + 3)
+        own |= {one.key for one in self.phrases if one.own}
+        if unknown := set(functions) - own:
+            raise ValueError(f"functions has {sorted(map(str, unknown))!r:.80}, which the model does not need")
+        return radices
+
+    def _parts_of(self, entry, radices, first):
+        """Return a template as pairs of a column and an offset, and where its keys end that begin with ``first``."""
+        _require(isinstance(entry, list) and entry and len(entry) <= 1000, "a template")
+        stop, parts = 1, []
+        for part in entry:
+            _require(isinstance(part, list) and len(part) == 2 and all(type(i) is int for i in part), "a template")
+            column, offset = part
+            _require(0 <= column < len(radices) and abs(offset) < 1 << 31, "a template")
+            _require(offset == 0 or column < len(self.places), "a joined column has no neighbours")
+            stop *= radices[column]
+            _require(first + stop <= MAX_KEY, "keys are too large")
+            parts.append((column, offset))
+        return parts, first + stop
+
+    def _read_joined(self, entries, keys, radices):
+        self.joined, start = [], 0
+        for entry in entries:
+            parts, _ = self._parts_of(_get(entry, "parts", list), radices, 0)
+            stop = start + _get(entry, "n_keys", int)
+            self.joined.append((parts, _Table(keys[start:stop], stop - start)))
+            radices.append(stop - start + 1)
+            start = stop
+        _require(start == len(keys), "keys of joined columns")
+
+    def _read_templates(self, entries, radices):
+        """Give templates of one column to its field, and join the others."""
+        several, first_keys, first = [], [], 0
+        for entry in entries:
+            parts, stop = self._parts_of(entry, radices, first)
+            (column, offset), *others = parts
+            if others or column >= len(self.places):
+                several.append(parts)
+                first_keys.append(first)
+            else:
+                place, own = self.places[column]
+                self.sources[place].singles.append((own, offset, first))
+            first = stop
+        pairs = [pair for parts in (*several, *(parts for parts, _ in self.joined)) for pair in parts]
+        offsets = [offset for _, offset in pairs] + [single[1] for field in self.sources for single in field.singles]
+        self.reach = max(map(abs, offsets), default=0)
+        used = sorted({column for column, _ in pairs if column < len(self.places)})
+        self.has_values = any(self.numeric[column] for column in used)
+        place, row = np.zeros(len(radices), np.intp), 0  # rows in the table of codes: those of a field are neighbours
+        for number, field in enumerate(self.sources):
+            for column in used:
+                if self.places[column][0] == number:
+                    field.joined.append(self.places[column][1])
+                    place[column] = row
+                    row += 1
+        place[len(self.places) :] = np.arange(row, row + len(self.joined))
+        self.n_rows = row
+        self.several = _Parts(several, radices, first_keys).numbered(place, row + len(self.joined)) if several else None
+        self.joiners = [(_Parts([p], radices, [0]).numbered(place, row + len(self.joined)), k) for p, k in self.joined]
+        self.cells: dict = {}  # by length: where in the tables things are; of lengths that were met
+
+    def _cells(self, length):
+        """Return how far templates reach, and the cells of the parts of templates, of sequences of a length."""
+        if length not in self.cells:
+            pad, positions = min(self.reach, length), np.arange(length)[:, None]
+            windows = [positions + np.clip(field.offsets, -pad, pad) + pad for field in self.sources]
+            parts = [own for own, _ in self.joiners] + ([self.several] if self.several else [])
+            cells = [own.cells(length + 2 * pad, pad, length) for own in parts]
+            if length > 256 or len(self.cells) > 256:
+                return pad, windows, cells
+            self.cells[length] = pad, windows, cells
+        return self.cells[length]
+
+    def scores(self, tokens):
+        """Return the scores of the tokens; (T, C)."""
+        length, n_rows = len(tokens), self.n_rows + len(self.joined) + 1
+        pad, windows, cells = self._cells(length)
+        codes = np.zeros((n_rows, length + 2 * pad), np.int64)
+        numbers = np.ones(codes.shape) if self.has_values else None
+        scores, row, first = np.zeros((length, self.weights.n_columns)), np.full(length + 2 * pad, 2, np.intp), 0
+        row[:pad] = 1
+        given = list(self._values(tokens))
+        for one in self.phrases:
+            given += one.marks(given[one.place])
+        for field, window, values in zip(self.sources, windows, given, strict=True):
+            known, row[pad : pad + length] = field.rows(values)
+            n_slots, stop = window.shape[1], first + len(field.joined)
+            if n_slots:
+                chosen = row.take(window)
+                chosen *= n_slots
+                chosen += np.arange(n_slots)
+                scores += known.scores.take(chosen, axis=0).sum(axis=1)
+            if stop > first:
+                codes[first:stop] = known.codes.take(row, axis=0).T
+                if numbers is not None:
+                    numbers[first:stop] = known.numbers.take(row, axis=0).T
+            first = stop
+        return scores if self.several is None else scores + self._of_several(codes, numbers, pad, cells)
+
+    def _of_several(self, codes, numbers, pad, cells):
+        """Return the scores of the templates of several columns."""
+        length = codes.shape[1] - 2 * pad
+        for row, (parts, table), own in zip(range(self.n_rows, len(codes)), self.joiners, cells, strict=False):
+            place, joined = table.find(parts.keys(codes, own)[0])
+            codes[row, pad + place] = joined + 1
+            if numbers is not None:
+                numbers[row, pad : pad + length] = numbers.take(own).prod(axis=0)[0]
+        place, attribute = self.table.find(self.several.keys(codes, cells[-1]).ravel())
+        value = None if numbers is None else numbers.take(cells[-1]).prod(axis=0).ravel()[place]
+        return self.weights.sums(attribute, place % length, value, length)
+
+    def _values(self, tokens) -> list:
+        """Return the values of each field."""
+        kinds = set(map(type, tokens))
+        if all(issubclass(kind, Mapping) for kind in kinds):
+            for field in self.sources:
+                if field.complete and not any(field.name in token for token in tokens):
+                    raise ValueError(f"the field {field.name!r:.60} is missing, which every training token had")
+            return [[token.get(name) for token in tokens] for name in self.fields]
+        if all(issubclass(kind, (tuple, list, np.ndarray)) for kind in kinds) and self.by_position:
+            tokens = [token.tolist() if isinstance(token, np.ndarray) else token for token in tokens]
+            if set(map(len, tokens)) != {len(self.fields)}:
+                raise ValueError(f"tokens must have {len(self.fields)} columns, as in fit")
+            return list(zip(*tokens, strict=True))
+        if len(self.fields) > 1 or not all(issubclass(kind, (str, Real, np.bool_)) for kind in kinds):
+            raise ValueError(
+                f"tokens are not of the form of fit, with the fields {self.fields!r:.80}: {tokens[0]!r:.60}"
+            )
+        return [tokens]
+
+
+# --- the tagger -------------------------------------------------------------------------------------------------------
+
+
+class Tagger:
+    """A model in a file of :func:`export_tagger`: labels, probabilities and segments, one sequence at a time.
+
+    Any number of threads may ask one tagger.
+
+    Parameters
+    ----------
+    path : str, path or bytes
+        Name of the file, or its content.
+    mmap : bool or None, default=None
+        Whether the file is mapped into memory, which processes share, rather than read. A file that is mapped must not
+        be overwritten in place, and on Windows not replaced. None stands for files above 16 MiB. Of a compressed file
+        nothing is shared.
+    functions : dict or None, default=None
+        The model's token features that are functions of yours, by the name of the token feature, and your ``normalize``
+        of :func:`~sklearn_hocrf.feature_extraction.phrases`, by the name of the token feature.
+
+    Attributes
+    ----------
+    labels : list
+        All labels, in the order of ``classes_`` of the estimator.
+    fields : list or None
+        Names of the fields of tokens; numbers where tokens have columns. None for feature dicts and lists of names.
+    scheme : {"bio", "bioes", "bilou", "bmes", "iob1", "runs"} or None
+        How labels describe segments; None if some labels look like tags, but not all are tags of one scheme.
+
+    Raises
+    ------
+    ValueError
+        If the file is not one of a tagger, or damaged, or if functions are missing.
+
+    Examples
+    --------
+    See docs/guide/production.md.
+    """
+
+    def __init__(
+        self, path: str | os.PathLike | bytes, mmap: bool | None = None, functions: Mapping[str, Callable] | None = None
+    ) -> None:
+        self._source = path, mmap, functions
+        content = path if isinstance(path, bytes) else _read(path, mmap)
+        _require(len(content) >= 16 and content[:8] == MAGIC, "it does not begin as one of format 1")
+        size = int.from_bytes(content[8:16], "little")
+        _require(size <= min(MAX_HEADER, len(content) - 16), f"a header of {size} bytes")
+        header, body = _parse_header(content[16 : 16 + size]), memoryview(content)[_aligned(16 + size) :]
+        for name, value in FORMER_ENTRIES.items():
+            _require(header.pop(name, value) == value, f"{name}, which is not supported: export the model again")
+        entries = {"labels", "scheme", "n_columns", "features", "packed", "arrays"}
+        _require(header.keys() == entries, f"the header has {sorted(header)!r:.200}")
+        packed = _get(header, "packed", (int, type(None)))
+        arrays = _read_arrays(body if packed is None else _unpacked(body, packed), header)
+        self.labels: list = _get(header, "labels", list)
+        n_labels, n_columns = len(self.labels), _get(header, "n_columns", int)
+        _require(all(isinstance(label, (str, int, float)) for label in self.labels), "labels")
+        self._code_of = {label: code for code, label in enumerate(self.labels)}
+        _require(0 < n_labels == len(self._code_of) and n_labels <= n_columns < 1 << 31, "labels")
+        self.scheme: str | None = _get(header, "scheme", (str, type(None)))
+        _require(self.scheme in (*PREFIXES, "runs", None), "scheme")
+        self._segments = None if self.scheme is None else _Segments(self.labels, self.scheme)
+        shapes = arrays["borders"].shape, arrays["always"].shape
+        _require(shapes == ((2, n_labels), (3, n_columns)), "borders or always")
+        self._borders, self._always = arrays["borders"] != 0, arrays["always"].astype(np.float64)
+        self._automaton = _Automaton(arrays, n_labels, n_columns)
+        weights, features = _Weights(arrays, n_columns), _get(header, "features", dict)
+        kinds: dict[str, Any] = {"names": _Names, "strings": _Strings, "templates": _Templates}
+        _require((kind := _get(features, "kind", str)) in kinds, "features")
+        self._features = kinds[kind](features, arrays, weights, functions)
+        self.fields: list | None = self._features.fields
+
+    def __reduce__(self):
+        return Tagger, self._source
+
+    def _chain(self, tokens) -> _Pass:
+        scores = self._features.scores(tokens)
+        scores += self._always[0]
+        scores[0] += self._always[1]
+        scores[-1] += self._always[2]
+        if not np.abs(scores).max() <= MAX_SCORE:
+            raise ValueError("a number of the tokens is so large that the scores of labels are not finite")
+        return _Pass(self._automaton, scores, self._borders)
+
+    @overload
+    def tag(self, tokens: Sequence, with_probability: Literal[False] = False) -> list: ...
+    @overload
+    def tag(self, tokens: Sequence, with_probability: Literal[True]) -> list[tuple[Any, float]]: ...
+    def tag(self, tokens: Sequence, with_probability: bool = False) -> list:
+        """Return the label of each token.
+
+        Parameters
+        ----------
+        tokens : list
+            One sequence, in the form that the estimator was trained on.
+        with_probability : bool, default=False
+            Whether the result has pairs (label, probability).
+
+        Returns
+        -------
+        labels : list
+        """
+        tokens = _sequence(tokens)
+        if not len(tokens):
+            return []
+        chain = self._chain(tokens)
+        if not with_probability:
+            return [self.labels[code] for code in chain.decode()]
+        marginals = chain.marginals()
+        return [(self.labels[code], float(row[code])) for code, row in zip(chain.decode(), marginals, strict=True)]
+
+    def marginals(self, tokens: Sequence) -> np.ndarray:
+        """Return the probability of each label at each token.
+
+        Parameters
+        ----------
+        tokens : list
+            As in :meth:`tag`.
+
+        Returns
+        -------
+        marginals : ndarray of shape (n_tokens, n_labels)
+        """
+        tokens = _sequence(tokens)
+        return self._chain(tokens).marginals() if len(tokens) else np.zeros((0, len(self.labels)))
+
+    def segments(self, tokens: Sequence, with_probability: bool = False) -> list[tuple]:
+        """Return the segments that the labels describe.
+
+        Parameters
+        ----------
+        tokens : list
+            As in :meth:`tag`.
+        with_probability : bool, default=False
+            Whether the result has their probabilities, too.
+
+        Returns
+        -------
+        segments : list of (start, stop, label) or (start, stop, label, probability)
+        """
+        if self._segments is None:
+            raise ValueError("some labels look like tags of segments, but not all are tags of one scheme")
+        tokens = _sequence(tokens)
+        if not len(tokens):
+            return []
+        chain = self._chain(tokens)
+        segments = self._segments.of(chain.decode())
+        if not with_probability:
+            return segments
+        probabilities = self._segments.probabilities(chain, segments)
+        return [(*segment, probability) for segment, probability in zip(segments, probabilities, strict=True)]
+
+    def log_probability(self, tokens: Sequence, labels: Sequence) -> float:
+        """Return the logarithm of the probability of a labelling; -inf if it is impossible.
+
+        Parameters
+        ----------
+        tokens : list
+            As in :meth:`tag`.
+        labels : list of labels, one for each token
+            The labelling in question.
+
+        Returns
+        -------
+        log_probability : float
+        """
+        tokens = _sequence(tokens)
+        if len(labels) != len(tokens):
+            raise ValueError(f"there are {len(labels)} labels for {len(tokens)} tokens")
+        for label in labels:
+            if label not in self._code_of:
+                raise ValueError(f"{label!r:.60} is no label of the model")
+        if not len(tokens):
+            return 0.0
+        chain = self._chain(tokens)
+        return min(chain.score([self._code_of[label] for label in labels]) - chain.total(), 0.0)
+
+    def nbest(self, tokens: Sequence, n: int = 10) -> list[Labelling]:
+        """Return the n labellings of highest score, best first; fewer if there are fewer.
+
+        Parameters
+        ----------
+        tokens : list
+            As in :meth:`tag`.
+        n : int, default=10
+            Largest number of labellings.
+
+        Returns
+        -------
+        labellings : list of Labelling
+            Named tuples ``(labels, score, log_probability)``.
+        """
+        if n < 1:
+            raise ValueError(f"n must be at least 1, got {n!r:.30}")
+        tokens = _sequence(tokens)
+        if not len(tokens):
+            return [Labelling([], 0.0, 0.0)]
+        chain = self._chain(tokens)
+        log_z = chain.total()
+        found = chain.best_labellings(n)
+        return [Labelling([self.labels[c] for c in codes], score, min(score - log_z, 0.0)) for codes, score in found]
+
+
+def _read(path, mmap):
+    """Return the content of a file, or a map of it."""
+    with open(path, "rb") as file:
+        if mmap is None:
+            mmap = os.fstat(file.fileno()).st_size > SMALL_FILE
+        return mapping.mmap(file.fileno(), 0, access=mapping.ACCESS_READ) if mmap else file.read()
+
+
+def _sequence(tokens) -> Sequence:
+    if isinstance(tokens, (str, bytes, Mapping)):
+        raise TypeError(f"a sequence is a list of tokens, got {tokens!r:.60}")
+    return tokens if isinstance(tokens, (list, tuple)) else list(tokens)
