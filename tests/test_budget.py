@@ -12,7 +12,7 @@ BUDGET = {
     "reasons why two features refuse each other": 10,
     "code lines of the package": 25_970,
     "files of the package": 181,
-    "code lines of tests and benchmarks": 31_170,
+    "code lines of tests and benchmarks": 31_250,
 }
 
 
