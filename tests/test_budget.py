@@ -9,10 +9,10 @@ BUDGET = {
     "modules of public names": 10,
     "parameters of HighOrderCRF": 19,
     "parameters of HighOrderSemiCRF": 20,
-    "reasons why two features refuse each other": 10,
-    "code lines of the package": 25_970,
+    "reasons why two features refuse each other": 9,
+    "code lines of the package": 26_140,
     "files of the package": 181,
-    "code lines of tests and benchmarks": 31_250,
+    "code lines of tests and benchmarks": 31_420,
 }
 
 
