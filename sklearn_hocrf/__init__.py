@@ -44,6 +44,7 @@ __all__ = [
     "HighOrderCRF",
     "HighOrderSemiCRF",
     "SequenceBatch",
+    "StackedSequenceLabeler",
     "TRUSTED_TYPES",
     "__version__",
     "datasets",
@@ -75,6 +76,7 @@ if TYPE_CHECKING:
     from ._estimator.constraints import Constraints
     from ._persistence import TRUSTED_TYPES
     from ._pipeline import make_pipeline
+    from ._stacked import StackedSequenceLabeler
     from .crf import HighOrderCRF
     from .semicrf import HighOrderSemiCRF
 else:
@@ -83,6 +85,7 @@ else:
         "HighOrderCRF": "crf",
         "HighOrderSemiCRF": "semicrf",
         "SequenceBatch": "_data.batch",
+        "StackedSequenceLabeler": "_stacked",
         "TRUSTED_TYPES": "_persistence",
         "make_pipeline": "_pipeline",
     }

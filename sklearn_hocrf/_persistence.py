@@ -21,6 +21,7 @@ _KEY = "_sklearn_hocrf_version"
 # is loaded, all indices used by kernels. User-defined functions are not included.
 TRUSTED_TYPES = (
     "sklearn_hocrf.Constraints",
+    "sklearn_hocrf.StackedSequenceLabeler",
     "sklearn_hocrf._data.segments.Channel",
     "sklearn_hocrf._data.segments.LengthBlock",
     "sklearn_hocrf._data.segments.Segments",

@@ -512,13 +512,12 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         check_threshold(threshold)
         fitted = FittedModel(self)
         labels, outside = fitted.labels, fitted.targets.outside
-        batch, _, mask = fitted.read_masked(X, known)
+        posterior, _ = fitted.ask(X, known)
+        batch = posterior.batch
         if threshold is not None:
-            with fitted.asked(batch, mask) as model:
-                segments, probability = model.segment_marginals(batch, threshold, n_jobs=fitted.n_jobs, mask=mask)
+            segments, probability = posterior.segment_marginals(threshold)
             return segment_tables(batch, segments.without(outside), probability[segments.codes != outside], labels)
-        plan = fitted.plan(batch, mask) if with_probability else None
-        segments = fitted.decode(batch, mask, plan).without(outside)
+        segments = posterior.decode().without(outside)
         if not with_probability:
             return segment_lists(segments, batch.offsets, labels.tolist())
-        return segment_tables(batch, segments, fitted.segment_probabilities(batch, segments, mask, plan), labels)
+        return segment_tables(batch, segments, posterior.segment_probabilities(segments), labels)

@@ -30,7 +30,7 @@ module imports numpy and the standard library alone; `_tagger.py`, its reader, m
 5 8 ORG True
 
 A file holds no code; loading a damaged or malicious one raises a ValueError. :class:`Exported` is what
-:func:`export_tagger` returns, :class:`Labelling` a labelling of ``Tagger.nbest``.
+:func:`export_tagger` returns.
 
 User guide: docs/guide/production.md, also for a service in a few lines; docs/guide/tagger_file.md describes the files.
 """
@@ -42,7 +42,7 @@ from typing import Any, Literal
 
 from ._tagger import Exported, Labelling, Tagger
 
-__all__ = ["Exported", "Labelling", "Tagger", "export_tagger"]
+__all__ = ["Exported", "Tagger", "export_tagger"]
 
 for _public in (Exported, Labelling, Tagger):
     _public.__module__ = __name__  # unless the reader is copied

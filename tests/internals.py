@@ -59,7 +59,8 @@ from sklearn_hocrf._inference.feature_matching import ChainMatching, SegmentMatc
 from sklearn_hocrf._inference.lattice import LatticeModel, LatticePlan
 from sklearn_hocrf._inference.minibatches import shuffled_minibatches
 from sklearn_hocrf._inference.passes import MarginalPass
-from sklearn_hocrf._inference.schedule import Plan, Schedule, Workspace, _deal, add_up, for_each_chunk, threads_for
+from sklearn_hocrf._inference.posterior import ImpossibleSequence, LanePosterior
+from sklearn_hocrf._inference.schedule import Schedule, SharedWork, Workspace, _deal, threads_for
 from sklearn_hocrf._inference.segment import SegmentModel, SegmentPlan
 from sklearn_hocrf._kernels import chain, chain_log, rounded, segment, segment_log, segment_scores, token_scores
 from sklearn_hocrf._kernels._vectors import LANES, empty_table

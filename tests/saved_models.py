@@ -3,7 +3,16 @@
 import warnings
 from functools import cache
 
-from sklearn_hocrf import Constraints, HighOrderCRF, HighOrderSemiCRF, make_pipeline, training
+from sklearn.linear_model import LogisticRegression
+
+from sklearn_hocrf import (
+    Constraints,
+    HighOrderCRF,
+    HighOrderSemiCRF,
+    StackedSequenceLabeler,
+    make_pipeline,
+    training,
+)
 from sklearn_hocrf.feature_extraction import (
     SegmentFeatureExtractor,
     SegmentLogOddsEncoder,
@@ -57,6 +66,7 @@ def estimators():
     return models | {
         "CRF on dicts": (chain(max_order=2), DICTS),
         "CRF on rows": (chain(), ROWS),
+        "stacked": (StackedSequenceLabeler(LogisticRegression(), chain(), cv=2), ROWS),
         "default extractor": (make_pipeline(SequenceFeatureExtractor(), chain()), WORDS),
         "functions": (
             make_pipeline(SequenceFeatureExtractor(token_features=[(0, "lower"), "prefix2", "is_title"]), chain()),

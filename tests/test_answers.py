@@ -7,7 +7,7 @@ import subprocess
 import numpy as np
 import oracle
 import pytest
-from internals import FittedModel, answers
+from internals import LanePosterior, answers
 from mask_cases import chain_questions, feasible, segment_questions
 from segment_cases import from_segments
 
@@ -32,7 +32,7 @@ def all_scores_equal(model):
 
 
 def check_best(model, batch, mask, possible, n_best):
-    best = model.best_labellings(batch, n_best, mask=mask)
+    best = model.given(batch, mask).best_labellings(n_best)
     first = labellings_of(model, batch, best.codes[0], best.lengths[0])
     found = [labellings_of(model, batch, *pair) for pair in zip(best.codes, best.lengths, strict=True)]
     for s, scores in enumerate(possible):
@@ -49,7 +49,7 @@ def check_best(model, batch, mask, possible, n_best):
 
 
 def labellings_of_decoded(model, batch, mask):
-    decoded = model.decode(batch, mask=mask)
+    decoded = model.given(batch, mask).decode()
     if isinstance(decoded, np.ndarray):
         return [tuple(part.tolist()) for part in np.split(decoded, batch.offsets[1:-1])]
     return from_segments(decoded, batch.offsets)
@@ -76,7 +76,7 @@ def test_entropy(questions, seed, strength):
     if not len(batch):
         return
     model = type(model)(model.layout, strength * model.weights)
-    got = model.entropy(batch, mask=mask)
+    got = model.given(batch, mask).entropy()
     for entropy, scores in zip(got, possible, strict=True):
         wanted = exact_entropy([strength * s for s in scores.values()])
         assert entropy >= 0.0
@@ -101,7 +101,7 @@ def test_samples(questions, seed, strength):
     model = type(model)(model.layout, strength * model.weights)
     possible = [{z: strength * s for z, s in scores.items()} for scores in possible]
     n_drawn = 2000
-    codes, lengths = model.draw(batch, n_drawn, seed, mask=mask)
+    codes, lengths = model.given(batch, mask).draw(n_drawn, seed)
     drawn = [labellings_of(model, batch, *pair) for pair in zip(codes.T, lengths.T, strict=True)]
     for s, scores in enumerate(possible):
         counts: dict = {}
@@ -121,11 +121,11 @@ def test_samples(questions, seed, strength):
 @FAMILIES
 def test_threads_do_not_change_bits(questions):
     model, batch, mask, _ = feasible(*questions(3))
-    one, two = (model.best_labellings(batch, 5, n_jobs=n, mask=mask) for n in (1, 2))
+    one, two = (model.given(batch, mask, n_jobs=n).best_labellings(5) for n in (1, 2))
     assert all(np.array_equal(a, b) for a, b in zip(one, two, strict=True))
-    one, two = (model.draw(batch, 5, 7, n_jobs=n, mask=mask) for n in (1, 2))
+    one, two = (model.given(batch, mask, n_jobs=n).draw(5, 7) for n in (1, 2))
     assert all(np.array_equal(a, b) for a, b in zip(one, two, strict=True))
-    assert np.array_equal(*(model.entropy(batch, n_jobs=n, mask=mask) for n in (1, 2)))
+    assert np.array_equal(*(model.given(batch, mask, n_jobs=n).entropy() for n in (1, 2)))
 
 
 # ----------------------------------------------------------------------------------------------------------- estimators
@@ -175,13 +175,13 @@ def test_candidates_are_found_in_portions(number, monkeypatch):
     crf, many = model_of(number), [X[i % 3] for i in range(14)]
     whole = crf.predict_nbest(many, 4)
     asked = []
-    original = type(FittedModel(crf).model()).best_labellings
+    original = LanePosterior.best_labellings
 
-    def best_labellings(self, batch, n_best, **options):
-        asked.append(batch.n_tokens * n_best)
-        return original(self, batch, n_best, **options)
+    def best_labellings(self, n_best):
+        asked.append(self.batch.n_tokens * n_best)
+        return original(self, n_best)
 
-    monkeypatch.setattr(type(FittedModel(crf).model()), "best_labellings", best_labellings)
+    monkeypatch.setattr(LanePosterior, "best_labellings", best_labellings)
     monkeypatch.setattr(answers, "_MOST_LABELS", 30)
     assert [[c[:2] for c in found] for found in crf.predict_nbest(many, 4)] == [
         [c[:2] for c in found] for found in whole

@@ -156,9 +156,9 @@ def test_answers(questions, seed):
     model, batch, mask = asked.model, asked.batch, asked.mask
     n_labels, history = model.layout.patterns.n_labels, model.layout.patterns.history
     patterns = [(0,), (1, 0), (0, 1, 0), *model.layout.forbidden]
-    log_z = model.log_partition(batch, plan=model.plan(batch, mask))
-    marginals, ends = model.marginals(batch, mask=mask), model.pattern_marginals(batch, patterns, mask=mask)
-    best = model.decode(batch, mask=mask)
+    log_z = model.given(batch, mask).log_z()
+    marginals, ends = model.given(batch, mask).marginals(), model.given(batch, mask).pattern_marginals(patterns)
+    best = model.given(batch, mask).decode()
     best = from_segments(best, batch.offsets) if asked.family is SEGMENTS else best
     for s, (first, scores) in enumerate(zip(batch.offsets[:-1].tolist(), asked.possible, strict=True)):
         total, length = oracle.log_sum_exp(scores.values()), int(batch.lengths[s])
@@ -185,7 +185,7 @@ def test_derivatives(questions, seed):
     problem, w = asked.problem(), asked.model.weights
     objective = NegativeLogLikelihood().bind(problem)
     value, gradient = objective.value_gradient(w)
-    truth = asked.model.log_score(asked.batch, asked.truth)
+    truth = asked.model.given(asked.batch).log_score(asked.truth)
     wanted = sum(oracle.log_sum_exp(scores.values()) for scores in asked.possible) - truth.sum()
     assert abs(value - wanted) <= 1e-11 * max(1.0, abs(wanted))
     direction = np.random.default_rng(seed).normal(size=len(w))
@@ -228,7 +228,7 @@ def test_scaled_passes_take_constraints(questions, monkeypatch):
     monkeypatch.setattr(MarginalPass, "forward", forward)
     for seed in range(10):
         asked = questions(seed)
-        asked.model.marginals(asked.batch, mask=asked.mask)
+        asked.model.given(asked.batch, asked.mask).marginals()
         n_sequences += int((asked.batch.lengths > 0).sum())
     assert n_sequences > 20
     assert not redone

@@ -78,16 +78,16 @@ def check_answers(family, model, batches, truth, weight):
     n_labels = model.layout.automaton.n_labels
 
     def answers(batch):
-        plan = model.plan(batch)
-        expectations = model.expectations(plan, weight)
+        plan = model.given(batch).plan
+        expectations = model.on(plan).expectations(weight)
         yield expectations.log_z
         yield expectations.counts
-        yield model.hessian_vector_product(plan, direction, weight)
-        yield model.log_partition_and_slope(plan, direction)[1]
-        yield model.marginals(batch)
-        yield model.pattern_marginals(batch, [(0, n_labels - 1)])
-        yield model.log_score(batch, truth)
-        yield model.entropy(batch)
+        yield model.on(plan).hessian_vector_product(direction, weight)
+        yield model.on(plan).log_z_and_slope(direction)[1]
+        yield model.given(batch).marginals()
+        yield model.given(batch).pattern_marginals([(0, n_labels - 1)])
+        yield model.given(batch).log_score(truth)
+        yield model.given(batch).entropy()
         problem = Problem(family, model.layout, batch, truth, sequence_weight=weight)
         yield problem.empirical_counts()
         if len(batch):
@@ -143,13 +143,11 @@ def test_long_sequences_cut_by_position(width, dtype):
     dense = SequenceBatch.from_table(values, offsets)
     assert dense.dense.values.dtype == dtype
     model = reschedule(ChainModel(layout, weights), cut_size=4000, tile_sizes=(2000, 4000))
-    expected, found = (model.expectations(model.plan(batch)) for batch in (as_sparse(dense), dense))
+    expected, found = (model.given(batch).expectations() for batch in (as_sparse(dense), dense))
     assert_allclose(found.log_z, expected.log_z, rtol=1e-12)
     assert_allclose(found.counts, expected.counts, **CLOSE)
-    assert all(
-        np.array_equal(*pair) for pair in zip(found, model.expectations(model.plan(dense), n_jobs=2), strict=True)
-    )
-    assert_array_equal(model.decode(dense), model.decode(as_sparse(dense)))
+    assert all(np.array_equal(*pair) for pair in zip(found, model.given(dense, n_jobs=2).expectations(), strict=True))
+    assert_array_equal(model.given(dense).decode(), model.given(as_sparse(dense)).decode())
 
 
 # ---------------------------------------------------------------------------------------------------------- estimators

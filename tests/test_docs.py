@@ -23,7 +23,7 @@ TOP = (
     "SequenceBatch",
     "TRUSTED_TYPES",
     "__version__",
-    "SequenceBatch",
+    "StackedSequenceLabeler",
     "make_pipeline",
 )  # documented where users import them from
 

@@ -13,6 +13,7 @@ import sklearn
 from internals import _kernels
 from sklearn.base import is_classifier
 from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score, cross_validate, train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.utils import get_tags
@@ -20,7 +21,7 @@ from sklearn.utils.estimator_checks import check_estimator
 from sklearn.utils.fixes import parse_version
 
 import sklearn_hocrf
-from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
+from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, StackedSequenceLabeler
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SegmentLogOddsEncoder, SequenceFeatureExtractor
 from sklearn_hocrf.model_selection import CalibratedSequenceLabeler, ConformalSequenceLabeler, PenaltySearchCV
 
@@ -111,6 +112,7 @@ PUBLIC = {  # every public estimator and transformer: an instance (None if it ne
     "SegmentFeatureExtractor": (SegmentFeatureExtractor(), {}),
     "SegmentLogOddsEncoder": (SegmentLogOddsEncoder(), {}),
     "SequenceFeatureExtractor": (SequenceFeatureExtractor(), {}),
+    "StackedSequenceLabeler": (StackedSequenceLabeler(LogisticRegression(), HighOrderCRF(max_iter=5), cv=2), {}),
 }
 
 

@@ -31,10 +31,10 @@ ORDERS = pytest.mark.parametrize("feature_orders", [[(0,), (0,)], [(0,), (0, 1),
 
 def answers(chain, batch):
     """Return log Z, marginals, expected counts and the scores of the best labels."""
-    plan = chain.plan(batch)
-    expected = chain.expectations(plan)
-    np.testing.assert_allclose(expected.log_z, chain.log_partition(batch), rtol=1e-14)
-    return expected.log_z, chain.marginals(batch), expected.counts, chain.log_score(batch, chain.decode(batch))
+    posterior = chain.given(batch)
+    expected, best = posterior.expectations(), posterior.decode()
+    np.testing.assert_allclose(expected.log_z, posterior.log_z(), rtol=1e-14)
+    return expected.log_z, posterior.marginals(), expected.counts, posterior.log_score(best)
 
 
 def assert_same(actual, expected, rtol=1e-10):
@@ -94,7 +94,7 @@ def test_the_twin_works_on_suspect_sequences_only(twin_passes):
     calm = emission_case(2, {}, [(0, 1), (2, 0)] * 3)
     case = extreme._replace(sequences=calm.sequences * 5 + extreme.sequences, labels=[(0,) * 6] * 6)
     chain, batch = to_chain_model(case)
-    log_z = chain.log_partition(batch)
+    log_z = chain.given(batch).log_z()
     assert twin_passes.calls == 1
     np.testing.assert_allclose(log_z, [oracle.log_partition(case.model, s) for s in case.sequences], rtol=1e-12)
 
@@ -155,11 +155,11 @@ def test_histories_of_segments_left_behind_need_no_twin(name, cut_size, twin_pas
     chain = reschedule(chain, cut_size=cut_size)
     expected = answers(chain, batch)
     direction = np.random.default_rng(0).normal(size=chain.layout.n_weights)
-    product = chain.hessian_vector_product(chain.plan(batch), direction)
+    product = chain.given(batch).hessian_vector_product(direction)
     assert twin_passes.calls == 0
     chain.scales = False
     assert_same(answers(chain, batch), expected)
-    again = chain.hessian_vector_product(chain.plan(batch), direction)
+    again = chain.given(batch).hessian_vector_product(direction)
     # a sum over the tokens, whose derivatives are differences of sums over the tokens before and after them
     np.testing.assert_allclose(again, product, atol=1e-16 * score * len(rows) ** 2)
     assert twin_passes.calls > 0
@@ -219,13 +219,13 @@ def test_huge_factors_of_arcs_out_of_reach_are_not_used(bias):
     np.testing.assert_allclose(marginals, oracle.marginals(case.model, rows), atol=1e-12)
     expected, _ = oracle.expected_counts(case.model, rows)
     np.testing.assert_allclose(chain.layout.pattern_coef(counts), [expected[z] for z in patterns], atol=1e-12)
-    assert chain.pattern_marginals(batch, [(1, 0)])[0, 0] == 0
+    assert chain.given(batch).pattern_marginals([(1, 0)])[0, 0] == 0
 
 
 def test_golden_underflow_takes_the_twin(twin_passes):
     golden, case = golden_case("underflow")
     chain, batch = to_chain_model(case)
-    assert chain.log_partition(batch)[0] == pytest.approx(golden["log_partition_printed"], rel=1e-14)
+    assert chain.given(batch).log_z()[0] == pytest.approx(golden["log_partition_printed"], rel=1e-14)
     assert twin_passes.calls == 1
 
 
@@ -235,10 +235,10 @@ def test_exponentials_are_exact_to_the_last_digits():
     model = oracle.Model(2, {(0,): 0.0, (1,): 0.0}, {(0, (0,)): 1.0})
     sequences = [[{0: float(gap)}] if gap else [{}] for gap in gaps]
     chain, batch = to_chain_model(Case(model, [(0,)], sequences, [(0,)] * len(gaps)))
-    marginals = chain.marginals(batch)
+    marginals = chain.given(batch).marginals()
     odds = marginals[:, 0] / marginals[:, 1]
     np.testing.assert_allclose(odds, np.exp(gaps), rtol=1e-13)
-    np.testing.assert_allclose(chain.log_partition(batch), np.logaddexp(0, gaps), rtol=1e-14, atol=2e-16)
+    np.testing.assert_allclose(chain.given(batch).log_z(), np.logaddexp(0, gaps), rtol=1e-14, atol=2e-16)
 
 
 @ORDERS
@@ -251,14 +251,14 @@ def test_cut_sequences_equal_whole_ones(feature_orders, scale, cut_size):
     case = random_case(rng, 3, lengths, 2, 8, scale, feature_orders)
     chain, batch = to_chain_model(case)
     whole = answers(chain, batch)
-    pattern_marginals = chain.pattern_marginals(batch, [(0, 1), (2, 2, 1)])
-    codes = chain.decode(batch)
+    pattern_marginals = chain.given(batch).pattern_marginals([(0, 1), (2, 2, 1)])
+    codes = chain.given(batch).decode()
     chain = reschedule(chain, cut_size=cut_size)
-    tasks = [task for chunk in chain.plan(batch).chunks for task in chunk]
+    tasks = [task for chunk in chain.given(batch).plan.chunks for task in chunk]
     assert max(len(task.tiles) for task in tasks) > 1
     assert_same(answers(chain, batch), whole)
-    np.testing.assert_allclose(chain.pattern_marginals(batch, [(0, 1), (2, 2, 1)]), pattern_marginals, atol=1e-12)
-    np.testing.assert_array_equal(chain.decode(batch), codes)
+    np.testing.assert_allclose(chain.given(batch).pattern_marginals([(0, 1), (2, 2, 1)]), pattern_marginals, atol=1e-12)
+    np.testing.assert_array_equal(chain.given(batch).decode(), codes)
 
 
 @ORDERS
@@ -281,17 +281,18 @@ def test_memory_of_a_very_long_sequence():
     assert n_tokens * n_states * scaled_kernels.LANES * 8 > 1e9
     batch = SequenceBatch.from_csr(sparse.csr_array(rng.normal(size=(n_tokens, 1))), [0, n_tokens])
     tracemalloc.start()
-    marginals = chain.marginals(batch)
-    codes = chain.decode(batch)
+    marginals = chain.given(batch).marginals()
+    codes = chain.given(batch).decode()
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 150e6
     np.testing.assert_allclose(marginals.sum(axis=1), 1.0, rtol=1e-12)
     other = rng.integers(0, 3, n_tokens).astype(np.int32)
-    assert chain.log_score(batch, other)[0] < chain.log_score(batch, codes)[0] < chain.log_partition(batch)[0]
+    posterior = chain.given(batch)
+    assert posterior.log_score(other)[0] < posterior.log_score(codes)[0] < posterior.log_z()[0]
     # far ends do not feel each other: a stretch in the middle has the same marginals on its own
     middle = SequenceBatch.from_csr(batch.tocsr()[60_000:61_000], [0, 1000])
-    np.testing.assert_allclose(chain.marginals(middle)[300:-300], marginals[60_300:60_700], atol=1e-9)
+    np.testing.assert_allclose(chain.given(middle).marginals()[300:-300], marginals[60_300:60_700], atol=1e-9)
 
 
 @pytest.mark.needs_jit
@@ -302,22 +303,23 @@ def test_the_twin_keeps_its_digits_on_long_sequences():
     chain, _ = to_chain_model(random_case(rng, 3, [0], 3, 30, 300.0, [(0,), (1,)]))
     rows = sparse.csr_array(rng.normal(size=(n_tokens, 2)))
     batch = SequenceBatch.from_csr(rows, [0, n_tokens])
-    expectations = chain.expectations(chain.plan(batch))
+    expectations = chain.given(batch).expectations()
     assert expectations.log_z[0] > 8e6
     assert chain.layout.pattern_coef(expectations.counts)[:3].sum() == pytest.approx(n_tokens, rel=1e-13)
     middle = SequenceBatch.from_csr(rows[9000:10_000], [0, 1000])
-    np.testing.assert_allclose(chain.marginals(middle)[300:-300], chain.marginals(batch)[9300:9700], atol=1e-12)
+    part, whole = chain.given(middle).marginals(), chain.given(batch).marginals()
+    np.testing.assert_allclose(part[300:-300], whole[9300:9700], atol=1e-12)
 
 
 @pytest.mark.needs_jit
 def test_two_python_threads_at_once():
     rng = np.random.default_rng(5)
     chain, batch = to_chain_model(random_case(rng, 3, rng.integers(1, 60, 100), 2, 8, 1.0, [(0,), (1,)]))
-    expected = chain.marginals(batch)
+    expected = chain.given(batch).marginals()
     answers_of_threads = [None] * 4
 
     def work(i):
-        answers_of_threads[i] = chain.marginals(batch, n_jobs=2)
+        answers_of_threads[i] = chain.given(batch, n_jobs=2).marginals()
 
     threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
     for thread in threads:

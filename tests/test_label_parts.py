@@ -90,15 +90,12 @@ def check_pair(pair, w, tol=1e-9):
     """Compare what a model with parts answers with the answers of the plain one."""
     batch, options = pair.shared.batch, {"rtol": tol, "atol": tol}
     expanded = pair.expand(w)
-    ours, plain = pair.shared.model(w), pair.plain.model(expanded)
-    plan, plain_plan = pair.shared.plan, pair.plain.plan
+    ours, plain = pair.shared.posterior(w), pair.plain.posterior(expanded)
     weight = np.random.default_rng(1).uniform(0.5, 2, len(batch))
-    np.testing.assert_allclose(ours.log_partition(batch), plain.log_partition(batch), **options)
-    np.testing.assert_allclose(ours.marginals(batch), plain.marginals(batch), **options)
-    np.testing.assert_allclose(
-        ours.log_score(batch, pair.shared.truth), plain.log_score(batch, pair.shared.truth), **options
-    )
-    expected, of_plain = ours.expectations(plan, weight), plain.expectations(plain_plan, weight)
+    np.testing.assert_allclose(ours.log_z(), plain.log_z(), **options)
+    np.testing.assert_allclose(ours.marginals(), plain.marginals(), **options)
+    np.testing.assert_allclose(ours.log_score(pair.shared.truth), plain.log_score(pair.shared.truth), **options)
+    expected, of_plain = ours.expectations(weight), plain.expectations(weight)
     np.testing.assert_allclose(expected.counts, pair.fold(of_plain.counts), **options)
     np.testing.assert_allclose(
         pair.shared.layout.empirical_counts(batch, pair.shared.truth, weight),
@@ -106,13 +103,13 @@ def check_pair(pair, w, tol=1e-9):
         **options,
     )
     direction = pair.draw_weights(2)
-    product = plain.hessian_vector_product(plain_plan, pair.expand(direction), weight)
-    np.testing.assert_allclose(ours.hessian_vector_product(plan, direction, weight), pair.fold(product), **options)
+    product = plain.hessian_vector_product(pair.expand(direction), weight)
+    np.testing.assert_allclose(ours.hessian_vector_product(direction, weight), pair.fold(product), **options)
     some = pair.shared.layout.patterns.tuples()[-1:]
-    np.testing.assert_allclose(ours.pattern_marginals(batch, some), plain.pattern_marginals(batch, some), **options)
-    best, of_plain = ours.best_labellings(batch, 2), plain.best_labellings(batch, 2)
+    np.testing.assert_allclose(ours.pattern_marginals(some), plain.pattern_marginals(some), **options)
+    best, of_plain = ours.best_labellings(2), plain.best_labellings(2)
     np.testing.assert_allclose(best.score, of_plain.score, **options)
-    np.testing.assert_allclose(ours.entropy(batch), plain.entropy(batch), rtol=tol, atol=1e-7)
+    np.testing.assert_allclose(ours.entropy(), plain.entropy(), rtol=tol, atol=1e-7)
 
 
 # --------------------------------------------------------------------------------------------------- the plain model
@@ -163,8 +160,8 @@ def test_sequences_cut_by_position():
     pair = some_pair("chain", lengths=(60, 3))
     w = pair.draw_weights(scale=0.5)
     cut = Problem(CHAIN, pair.shared.layout, pair.shared.batch, pair.shared.truth, schedule=Schedule(cut_size=256))
-    expected = pair.shared.model(w).expectations(pair.shared.plan).counts
-    np.testing.assert_allclose(cut.model(w).expectations(cut.plan).counts, expected, rtol=1e-9, atol=1e-9)
+    expected = pair.shared.posterior(w).expectations().counts
+    np.testing.assert_allclose(cut.posterior(w).expectations().counts, expected, rtol=1e-9, atol=1e-9)
 
 
 @kinds
@@ -175,7 +172,7 @@ def test_masks(kind):
     mask.allowed[3] = np.arange(n_labels) == 1
     ours, plain = pair.shared.model(w), pair.plain.model(pair.expand(w))
     batch = pair.shared.batch
-    np.testing.assert_allclose(ours.marginals(batch, mask=mask), plain.marginals(batch, mask=mask), atol=1e-12)
+    np.testing.assert_allclose(ours.given(batch, mask).marginals(), plain.given(batch, mask).marginals(), atol=1e-12)
 
 
 @kinds
@@ -183,18 +180,18 @@ def test_layouts_that_change_keep_the_weights(kind):
     pair = some_pair(kind)
     layout, w, batch = pair.shared.layout, pair.draw_weights(), pair.shared.batch
     w[np.random.default_rng(5).random(len(w)) < 0.4] = 0.0
-    expected = pair.shared.model(w).log_partition(batch)
+    expected = pair.shared.model(w).given(batch).log_z()
     pruned, kept = layout.pruned(w)
     assert pruned.n_weights == len(kept) == np.count_nonzero(w)
-    np.testing.assert_allclose(pair.shared.under(pruned).model(kept).log_partition(batch), expected, rtol=1e-12)
+    np.testing.assert_allclose(pair.shared.under(pruned).model(kept).given(batch).log_z(), expected, rtol=1e-12)
     for same in (pickle.loads(pickle.dumps(layout)), copy.copy(layout), layout.with_columns([((0, 2), BEGIN)])[0]):
-        np.testing.assert_allclose(pair.shared.under(same).model(w).log_partition(batch), expected, rtol=1e-12)
+        np.testing.assert_allclose(pair.shared.under(same).model(w).given(batch).log_z(), expected, rtol=1e-12)
     ties = tie_weights(layout, batch)
     u = np.random.default_rng(6).normal(size=len(ties.root))
     root = np.concatenate([u[: ties.layout.n_pairs] * ties.root[: ties.layout.n_pairs], u[ties.layout.n_pairs :]])
     np.testing.assert_allclose(
-        pair.shared.under(ties.layout).model(root).log_partition(batch),
-        pair.shared.model(ties.widen(u)).log_partition(batch),
+        pair.shared.under(ties.layout).model(root).given(batch).log_z(),
+        pair.shared.model(ties.widen(u)).given(batch).log_z(),
         rtol=1e-9,
     )
 
@@ -210,14 +207,14 @@ def test_other_patterns_keep_the_weights():
     again = pickle.loads(pickle.dumps(fewer))
     np.testing.assert_array_equal(again.part_coef(kept).toarray(), base.part_coef(w).toarray())
     np.testing.assert_allclose(
-        pair.shared.under(again).model(kept).log_partition(pair.shared.batch),
-        pair.shared.under(fewer).model(kept).log_partition(pair.shared.batch),
+        pair.shared.under(again).model(kept).given(pair.shared.batch).log_z(),
+        pair.shared.under(fewer).model(kept).given(pair.shared.batch).log_z(),
         rtol=1e-12,
     )
     wider = fewer.with_biases(base.patterns, base.bias_pattern)
     np.testing.assert_allclose(
-        pair.shared.under(wider).model(w).log_partition(pair.shared.batch),
-        pair.shared.model(w).log_partition(pair.shared.batch),
+        pair.shared.under(wider).model(w).given(pair.shared.batch).log_z(),
+        pair.shared.model(w).given(pair.shared.batch).log_z(),
         rtol=1e-12,
     )
 
@@ -309,13 +306,15 @@ def check_lattices(pair, w, ours, plain):
     model, other = ours.model(w), plain.model(pair.expand(w))
     options = {"rtol": 1e-7, "atol": 1e-7}
     weight = np.random.default_rng(1).uniform(0.5, 2, ours.n_sequences)
-    expected, of_plain = model.expectations(ours.plan, weight), other.expectations(plain.plan, weight)
+    expected, of_plain = model.on(ours.plan).expectations(weight), other.on(plain.plan).expectations(weight)
     np.testing.assert_allclose(expected.log_z, of_plain.log_z, **options)
     np.testing.assert_allclose(expected.counts, pair.fold(of_plain.counts), **options)
     np.testing.assert_allclose(ours.empirical_counts(), pair.fold(plain.empirical_counts()), **options)
     np.testing.assert_allclose(ours.empirical_counts(), pair.shared.empirical_counts(), **options)
-    np.testing.assert_allclose(model.lattice_marginals(ours.plan)[0], other.lattice_marginals(plain.plan)[0], **options)
-    log_z = model.log_partition(ours.batch, plan=ours.plan)
+    np.testing.assert_allclose(
+        model.on(ours.plan).lattice_marginals()[0], other.on(plain.plan).lattice_marginals()[0], **options
+    )
+    log_z = model.on(ours.plan).log_z()
     np.testing.assert_allclose(log_z, of_plain.log_z, **options)
 
 
@@ -326,12 +325,12 @@ def test_lattices_of_many_sequences():
     w, candidates = pair.draw_weights(), few_candidates(pair)
     ours, plain = pair.shared.over(candidates), pair.plain.over(candidates)
     check_lattices(pair, w, ours, plain)
-    one, two = (ours.model(w).expectations(ours.plan, n_jobs=n).counts for n in (1, 2))
+    one, two = (ours._with(n_jobs=n).posterior(w).expectations().counts for n in (1, 2))
     np.testing.assert_array_equal(one, two)
     every = Candidates.of_counts(np.full(ours.batch.n_tokens, 6), np.tile(np.arange(6), ours.batch.n_tokens))
     whole = pair.shared.over(every)
-    expected = pair.shared.model(w).expectations(pair.shared.plan)
-    np.testing.assert_allclose(whole.model(w).expectations(whole.plan).counts, expected.counts, atol=1e-12)
+    expected = pair.shared.posterior(w).expectations()
+    np.testing.assert_allclose(whole.posterior(w).expectations().counts, expected.counts, atol=1e-12)
 
 
 # ------------------------------------------------------------------------------------------------------- estimators

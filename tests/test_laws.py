@@ -1,6 +1,8 @@
 """Whole models against the enumeration oracle, and laws that every answer obeys."""
 
 import math
+import pickle
+from operator import methodcaller
 
 import numpy as np
 import oracle
@@ -20,6 +22,7 @@ from cases import (
 )
 from hypothesis import given
 from hypothesis import strategies as st
+from internals import ImpossibleSequence
 
 # scaled numbers near the end of their range: exp(-644) is about 1e-280
 EDGE = st.sampled_from([0.0, 150.0, -150.0, 300.0, -300.0, 400.0, -400.0, -460.0, -576.0, -640.0, 640.0])
@@ -53,45 +56,45 @@ def test_every_answer_equals_enumeration(kind, data):
     unknown = data.draw(st.lists(st.lists(st.integers(0, case.model.n_labels - 1), min_size=1, max_size=4).map(tuple)))
     asked = [*case.model.patterns, *of_history(unknown, case.model.history)]
     chain, batch = to_chain_model(case)
-    close(chain.log_partition(batch), [oracle.log_partition(case.model, rows) for rows in case.sequences])
-    marginals = chain.marginals(batch)
+    close(chain.given(batch).log_z(), [oracle.log_partition(case.model, rows) for rows in case.sequences])
+    marginals = chain.given(batch).marginals()
     assert marginals.shape == (batch.n_tokens, case.model.n_labels)
     close(marginals.tolist(), flat(oracle.marginals(case.model, rows) for rows in case.sequences))
     close(marginals.sum(axis=1), 1.0, atol=1e-14)
     assert ((marginals >= 0) & (marginals <= 1)).all()
-    of_patterns = chain.pattern_marginals(batch, asked)
+    of_patterns = chain.given(batch).pattern_marginals(asked)
     assert of_patterns.shape == (batch.n_tokens, len(asked))
     assert ((of_patterns >= 0) & (of_patterns <= 1)).all()
     close(of_patterns.tolist(), flat(oracle.pattern_marginals(case.model, rows, asked) for rows in case.sequences))
-    scores = chain.log_score(batch, to_codes(case.labels))
+    scores = chain.given(batch).log_score(to_codes(case.labels))
     pairs = list(zip(case.sequences, case.labels, strict=True))
     close(scores, [oracle.score(case.model, rows, labels) for rows, labels in pairs])
     check_best_paths(case, chain, batch)
 
 
 def check_best_paths(case, chain, batch):
-    codes = chain.decode(batch)
+    codes = chain.given(batch).decode()
     assert codes.shape == (batch.n_tokens,)
     assert codes.dtype == np.int32
     best = [oracle.best_paths(case.model, rows) for rows in case.sequences]
     for n, (_, paths) in enumerate(best):
         assert tuple(codes[batch.offsets[n] : batch.offsets[n + 1]].tolist()) in paths
-    close(chain.log_score(batch, codes), [score for score, _ in best])
+    close(chain.given(batch).log_score(codes), [score for score, _ in best])
 
 
 @pytest.mark.parametrize("name", ["jmlr_appendix_b", "jmlr_appendix_b_unconditional", "underflow"])
 def test_golden(name):
     golden, case = golden_case(name)
     chain, batch = to_chain_model(case)
-    close(chain.log_partition(batch), [golden["log_partition"]])
+    close(chain.given(batch).log_z(), [golden["log_partition"]])
     asked = [*case.single_labels, *(tuple(z) for z in golden["asked"])]
-    close(chain.pattern_marginals(batch, asked), golden["marginals"])
-    close(chain.marginals(batch), [line[: case.model.n_labels] for line in golden["marginals"]])
-    assert chain.decode(batch).tolist() == golden["best_paths"][0]
+    close(chain.given(batch).pattern_marginals(asked), golden["marginals"])
+    close(chain.given(batch).marginals(), [line[: case.model.n_labels] for line in golden["marginals"]])
+    assert chain.given(batch).decode().tolist() == golden["best_paths"][0]
     # printed digits
-    assert chain.log_partition(batch)[0] == pytest.approx(golden["log_partition_printed"], abs=5e-4)
+    assert chain.given(batch).log_z()[0] == pytest.approx(golden["log_partition_printed"], abs=5e-4)
     if "marginals_printed" in golden:
-        assert chain.pattern_marginals(batch, asked).round(2).tolist() == golden["marginals_printed"]
+        assert chain.given(batch).pattern_marginals(asked).round(2).tolist() == golden["marginals_printed"]
 
 
 def test_golden_underflow_beside_other_sequences():
@@ -101,18 +104,18 @@ def test_golden_underflow_beside_other_sequences():
     sequences = [rows[:4], rows, rows[::-1], rows * 40, rows[3:], [], rows]
     chain, batch = to_chain_model(case._replace(sequences=sequences, labels=[(0,) * len(s) for s in sequences]))
     expected = [oracle.dynamic_program(case.model, s) for s in sequences]
-    close(chain.log_partition(batch), [answer.log_partition for answer in expected])
-    close(chain.marginals(batch), flat(answer.marginals for answer in expected))
-    close(chain.log_score(batch, chain.decode(batch)), [answer.best_score for answer in expected])
+    close(chain.given(batch).log_z(), [answer.log_partition for answer in expected])
+    close(chain.given(batch).marginals(), flat(answer.marginals for answer in expected))
+    close(chain.given(batch).log_score(chain.given(batch).decode()), [answer.best_score for answer in expected])
 
 
 def check_against_recursion(case):
     """Compare with the dense log-space recursion, for sequences too long to enumerate."""
     expected = [oracle.dynamic_program(case.model, rows) for rows in case.sequences]
     chain, batch = to_chain_model(case)
-    close(chain.log_partition(batch), [answer.log_partition for answer in expected])
-    np.testing.assert_allclose(chain.marginals(batch), flat(answer.marginals for answer in expected), atol=1e-8)
-    close(chain.log_score(batch, chain.decode(batch)), [answer.best_score for answer in expected])
+    close(chain.given(batch).log_z(), [answer.log_partition for answer in expected])
+    np.testing.assert_allclose(chain.given(batch).marginals(), flat(answer.marginals for answer in expected), atol=1e-8)
+    close(chain.given(batch).log_score(chain.given(batch).decode()), [answer.best_score for answer in expected])
     return chain, batch
 
 
@@ -144,14 +147,14 @@ def test_every_n_jobs_gives_the_same_bits(feature_orders):
     case = random_case(rng, 3, rng.integers(0, 30, 70), 2, 6, 1.5, feature_orders)
     chain, batch = to_chain_model(case)
     for answer in (
-        chain.log_partition,
-        chain.marginals,
-        chain.decode,
-        lambda b, n_jobs: chain.pattern_marginals(b, [(0, 1), (2, 2, 2)], n_jobs=n_jobs),
+        methodcaller("log_z"),
+        methodcaller("marginals"),
+        methodcaller("decode"),
+        lambda posterior: posterior.pattern_marginals([(0, 1), (2, 2, 2)]),
     ):
-        one = answer(batch, n_jobs=1)
+        one = answer(chain.given(batch, n_jobs=1))
         for n_jobs in (None, 2, 3):
-            np.testing.assert_array_equal(answer(batch, n_jobs=n_jobs), one)
+            np.testing.assert_array_equal(answer(chain.given(batch, n_jobs=n_jobs)), one)
 
 
 @pytest.mark.parametrize("cut_size", [1 << 22, 1], ids=["whole", "cut"])
@@ -163,11 +166,10 @@ def test_a_sequence_without_any_possible_labelling_is_named(emission, cut_size):
     case = Case(model, [(0,)], sequences, [(0,) * len(rows) for rows in sequences])
     chain, batch = to_chain_model(case)
     chain = reschedule(chain, cut_size=cut_size)
-    close(chain.log_score(batch, to_codes(case.labels)), [emission, 0.0, 0.0, -math.inf, emission])
-    for question in chain.log_partition, chain.marginals, chain.decode:
-        with pytest.raises(ValueError, match="sequence 3"):
-            question(batch)
-    with pytest.raises(ValueError, match="sequence 3"):
-        chain.pattern_marginals(batch, [(0, 1)])
+    close(chain.given(batch).log_score(to_codes(case.labels)), [emission, 0.0, 0.0, -math.inf, emission])
+    for question, *of in ["log_z"], ["marginals"], ["decode"], ["pattern_marginals", [(0, 1)]]:
+        with pytest.raises(ImpossibleSequence, match="sequence 3") as raised:
+            methodcaller(question, *of)(chain.given(batch))
+        assert raised.value.sequence == pickle.loads(pickle.dumps(raised.value)).sequence == 3
     possible = batch[[0, 1, 2, 4]]
-    close(chain.log_partition(possible), [np.logaddexp(emission, 0), 0.0, math.log(2), np.logaddexp(emission, 0)])
+    close(chain.given(possible).log_z(), [np.logaddexp(emission, 0), 0.0, math.log(2), np.logaddexp(emission, 0)])

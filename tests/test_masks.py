@@ -13,8 +13,8 @@ SEEDS = range(12)
 
 
 def check_log_partition(model, batch, mask, possible):
-    plan = model.plan(batch).masked(mask, may_be_impossible=True)
-    for got, scores in zip(model.log_partition(batch, plan=plan), possible, strict=True):
+    plan = model.given(batch).plan.masked(mask, may_be_impossible=True)
+    for got, scores in zip(model.on(plan).log_z(), possible, strict=True):
         wanted = oracle.log_sum_exp(scores.values())
         assert got == wanted or abs(got - wanted) <= 1e-13 * max(1.0, abs(wanted))
 
@@ -26,8 +26,8 @@ def test_chain(seed):
     model, batch, mask, possible = feasible(model, batch, mask, possible)
     n_labels, history = mask.allowed.shape[1], model.layout.patterns.history
     patterns = [(0,), (1, 0), (0, 0), (0, 1, 0)]
-    marginals, ends = model.marginals(batch, mask=mask), model.pattern_marginals(batch, patterns, mask=mask)
-    best = model.decode(batch, mask=mask)
+    marginals, ends = model.given(batch, mask).marginals(), model.given(batch, mask).pattern_marginals(patterns)
+    best = model.given(batch, mask).decode()
     for first, scores in zip(batch.offsets.tolist(), possible, strict=False):
         total, length = oracle.log_sum_exp(scores.values()), len(next(iter(scores)))
         wanted, wanted_ends = np.zeros((length, n_labels)), np.zeros((length, len(patterns)))
@@ -47,12 +47,12 @@ def test_segments(seed):
     check_log_partition(model, batch, mask, possible)
     model, batch, mask, possible = feasible(model, batch, mask, possible)
     n_labels = mask.allowed.shape[1]
-    marginals = model.marginals(batch, mask=mask)
-    table, probability = model.segment_marginals(batch, 0.0, mask=mask)
+    marginals = model.given(batch, mask).marginals()
+    table, probability = model.given(batch, mask).segment_marginals(0.0)
     listed = {
         key: p for key, p in zip(zip(table.start, table.stop, table.codes, strict=True), probability, strict=True)
     }
-    best = from_segments(model.decode(batch, mask=mask), batch.offsets)
+    best = from_segments(model.given(batch, mask).decode(), batch.offsets)
     for first, scores, decoded in zip(batch.offsets.tolist(), possible, best, strict=False):
         total, length = oracle.log_sum_exp(scores.values()), sum(v - u for u, v, _ in next(iter(scores)))
         wanted, wanted_segments = np.zeros((length, n_labels)), {}
@@ -81,7 +81,7 @@ def test_scaled_passes_take_masks(questions, monkeypatch):
     n_sequences = 0
     for seed in range(10):
         model, batch, mask, _ = feasible(*questions(seed))
-        model.marginals(batch, mask=mask)
+        model.given(batch, mask).marginals()
         n_sequences += len(batch)
     assert n_sequences > 20
     assert not redone
@@ -90,16 +90,16 @@ def test_scaled_passes_take_masks(questions, monkeypatch):
 @pytest.mark.parametrize("questions", [chain_questions, segment_questions])
 def test_threads_do_not_change_bits(questions):
     model, batch, mask, _ = feasible(*questions(3))
-    assert np.array_equal(model.marginals(batch, mask=mask), model.marginals(batch, n_jobs=2, mask=mask))
+    assert np.array_equal(model.given(batch, mask).marginals(), model.given(batch, mask, n_jobs=2).marginals())
 
 
 def test_impossible_sequences_are_named():
     model, batch, mask, possible = next(q for q in map(chain_questions, range(40)) if not all(q[3]))
     first = next(s for s, scores in enumerate(possible) if not scores)
     with pytest.raises(ValueError, match=f"sequence {first}: the model forbids every labelling"):
-        model.marginals(batch, mask=mask)
+        model.given(batch, mask).marginals()
     with pytest.raises(ValueError, match=f"sequence {first}: the model forbids every labelling"):
-        model.decode(batch, mask=mask)
+        model.given(batch, mask).decode()
 
 
 def test_conjunction():

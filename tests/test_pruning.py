@@ -92,10 +92,11 @@ def test_lattices_agree_with_enumeration(seed):
     model, plan, possible = questions
     batch, offsets = plan.batch, plan.batch.offsets
     log_z = np.array([oracle.log_sum_exp(scores.values()) for scores in possible])
-    np.testing.assert_allclose(model.log_partition(batch, plan=plan), log_z, rtol=1e-12, atol=1e-12)
-    np.testing.assert_allclose(model.expectations(plan).log_z, log_z, rtol=1e-12, atol=1e-12)
-    marginals, codes, entropy = model.marginals(batch), model.decode(batch), model.entropy(batch)
-    best = model.best_labellings(batch, 4)
+    np.testing.assert_allclose(model.on(plan).log_z(), log_z, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(model.on(plan).expectations().log_z, log_z, rtol=1e-12, atol=1e-12)
+    posterior = model.given(batch)
+    marginals, codes, entropy = posterior.marginals(), posterior.decode(), posterior.entropy()
+    best = posterior.best_labellings(4)
     for s, (scores, total) in enumerate(zip(possible, log_z, strict=True)):
         own, n_labels = slice(*offsets[s : s + 2]), model.layout.patterns.n_labels
         probability = {labels: math.exp(score - total) for labels, score in scores.items()}
@@ -151,14 +152,14 @@ def test_all_candidates_are_the_whole_model(case):
     whole, batch = to_chain_model(case)
     candidates = of_mask(Mask.free(batch.n_tokens, case.model.n_labels))
     model = LatticeModel(whole.layout, whole.weights, Fixed(candidates))
-    plan, every = model.plan(batch), whole.plan(batch)
-    wanted, got = whole.expectations(every), model.expectations(plan)
+    over, every = model.given(batch), whole.given(batch)
+    wanted, got = every.expectations(), over.expectations()
     np.testing.assert_allclose(got.log_z, wanted.log_z, rtol=1e-12, atol=1e-12)
     # a probability is exp of a difference of scores, each of which is rounded: of 10,000, by 2e-12
     rounding = max(1e-12, 4 * np.finfo(float).eps * np.abs(wanted.log_z).max())
     np.testing.assert_allclose(got.counts, wanted.counts, rtol=rounding, atol=rounding)
-    np.testing.assert_allclose(model.marginals(batch), whole.marginals(batch), rtol=10 * rounding, atol=rounding)
-    scores = model.log_score(batch, model.decode(batch)), whole.log_score(batch, whole.decode(batch))
+    np.testing.assert_allclose(over.marginals(), every.marginals(), rtol=10 * rounding, atol=rounding)
+    scores = over.log_score(over.decode()), every.log_score(every.decode())
     np.testing.assert_allclose(*scores, rtol=1e-12, atol=1e-12)
 
 
@@ -169,28 +170,23 @@ def test_larger_lattices_agree_with_masks(seed, max_order, forbidden):
     lengths = [1, 40, 0, 3, 17, *rng.integers(1, 9, 30)]
     case = random_case(rng, 12, lengths, max_order, 60 if max_order else 0, 1.0, [(0,)] * 5, forbidden)
     whole, batch = to_chain_model(case)
-    codes = whole.decode(batch)
+    codes = whole.given(batch).decode()
     candidates = draw_candidates(rng, codes, 12)
     model, mask = LatticeModel(whole.layout, whole.weights, Fixed(candidates)), candidates.mask(12)
-    plan = model.plan(batch)
-    wanted, got = whole.expectations(whole.plan(batch, mask)), model.expectations(plan)
+    over, every = model.given(batch), whole.given(batch, mask)
+    wanted, got = every.expectations(), over.expectations()
     np.testing.assert_allclose(got.log_z, wanted.log_z, rtol=1e-11)
     np.testing.assert_allclose(got.counts, wanted.counts, rtol=1e-9, atol=1e-11)
-    np.testing.assert_allclose(model.entropy(batch), whole.entropy(batch, mask=mask), rtol=1e-8, atol=1e-10)
-    np.testing.assert_array_equal(model.decode(batch), whole.decode(batch, mask=mask))
-    ours, theirs = model.best_labellings(batch, 20), whole.best_labellings(batch, 20, mask=mask)
+    np.testing.assert_allclose(over.entropy(), every.entropy(), rtol=1e-8, atol=1e-10)
+    np.testing.assert_array_equal(over.decode(), every.decode())
+    ours, theirs = over.best_labellings(20), every.best_labellings(20)
     np.testing.assert_allclose(ours.regret, theirs.regret, rtol=1e-8, atol=1e-10)
     patterns = [(1,), (2, 3), (0, 1, 2)]
-    np.testing.assert_allclose(
-        model.pattern_marginals(batch, patterns), whole.pattern_marginals(batch, patterns, mask=mask), atol=1e-12
-    )
-    direction = rng.normal(size=len(whole.weights))
-    np.testing.assert_allclose(
-        model.hessian_vector_product(plan, np.where(np.isfinite(whole.weights), direction, 0)),
-        whole.hessian_vector_product(whole.plan(batch, mask), np.where(np.isfinite(whole.weights), direction, 0)),
-    )
+    np.testing.assert_allclose(over.pattern_marginals(patterns), every.pattern_marginals(patterns), atol=1e-12)
+    direction = np.where(np.isfinite(whole.weights), rng.normal(size=len(whole.weights)), 0)
+    np.testing.assert_allclose(over.hessian_vector_product(direction), every.hessian_vector_product(direction))
     for n_jobs in 2, 3:
-        again = model.expectations(plan, n_jobs=n_jobs)
+        again = model.given(batch, n_jobs=n_jobs).expectations()
         assert again.counts.tobytes() == got.counts.tobytes()
         assert again.log_z.tobytes() == got.log_z.tobytes()
 
@@ -199,16 +195,16 @@ def test_what_scaling_cannot_represent_goes_through_logarithms():
     _, case = golden_case("underflow")
     whole, batch = to_chain_model(case)
     model = LatticeModel(whole.layout, whole.weights, Fixed(of_mask(Mask.free(batch.n_tokens, case.model.n_labels))))
-    assert model.log_partition(batch)[0] == pytest.approx(oracle.log_partition(case.model, case.sequences[0]))
+    assert model.given(batch).log_z()[0] == pytest.approx(oracle.log_partition(case.model, case.sequences[0]))
 
 
 def test_samples_have_the_probabilities_of_labellings():
     questions = next(q for q in map(lattice_questions, range(100)) if q is not None and max(map(len, q[2])) > 5)
     model, plan, possible = questions
     n_drawn = 20_000
-    codes, lengths = model.draw(plan.batch, n_drawn, seed=0)
+    codes, lengths = model.given(plan.batch).draw(n_drawn, seed=0)
     assert lengths.shape == (0, n_drawn)
-    assert np.array_equal(codes, model.draw(plan.batch, n_drawn, seed=0, n_jobs=2)[0])
+    assert np.array_equal(codes, model.given(plan.batch, n_jobs=2).draw(n_drawn, seed=0)[0])
     for s, scores in enumerate(possible):
         drawn = [tuple(row) for row in codes[plan.batch.offsets[s] : plan.batch.offsets[s + 1]].T.tolist()]
         total = oracle.log_sum_exp(scores.values())
@@ -222,7 +218,7 @@ def test_the_lattice_of_a_mask_is_a_part_of_that_without():
     rng = np.random.default_rng(0)
     n_labels = model.layout.patterns.n_labels
     mask = Mask(rng.random((plan.n_tokens, n_labels)) < 0.7, np.zeros(plan.n_tokens, np.int8))
-    log_z = model.log_partition(plan.batch, plan=plan.masked(mask, may_be_impossible=True))
+    log_z = model.on(plan.masked(mask, may_be_impossible=True)).log_z()
     for s, scores in enumerate(possible):
         first = plan.batch.offsets[s]
         left = [v for z, v in scores.items() if all(mask.allowed[first + t, y] for t, y in enumerate(z))]
@@ -230,7 +226,7 @@ def test_the_lattice_of_a_mask_is_a_part_of_that_without():
         assert log_z[s] == wanted == -math.inf or log_z[s] == pytest.approx(wanted, rel=1e-12, abs=1e-12)
     none = Mask(np.zeros_like(mask.allowed), mask.begins)
     with pytest.raises(ValueError, match="the model forbids every labelling"):
-        model.log_partition(plan.batch, plan=plan.masked(none))
+        model.on(plan.masked(none)).log_z()
 
 
 def paths(lattice, sequence):
@@ -259,19 +255,14 @@ def test_a_limit_of_states_leaves_out_labellings(seed, n_states):
     plan = LatticePlan(whole.layout, batch, drawn.with_labels(codes), n_states)
     assert plan.is_limited
 
-    class Planned(LatticeModel):
-        def plan(self, batch, mask=None):
-            return plan
-
-    model, direction = Planned(whole.layout, whole.weights), rng.normal(size=len(whole.weights))
-    marginals = model.marginals(batch)
-    patterns = [(0,), (1, 2), (0, 1, 2), (2, 2)]
-    ends = model.pattern_marginals(batch, patterns)
-    log_z, slope = model.log_partition_and_slope(plan, direction)
+    model, direction = LatticeModel(whole.layout, whole.weights), rng.normal(size=len(whole.weights))
+    posterior, patterns = model.on(plan), [(0,), (1, 2), (0, 1, 2), (2, 2)]
+    marginals, ends = posterior.marginals(), posterior.pattern_marginals(patterns)
+    log_z, slope = posterior.log_z_and_slope(direction)
     other = to_chain_model(case)[0]
     along = type(other)(other.layout, direction)
     some = Mask(rng.random((batch.n_tokens, 3)) < 0.6, np.zeros(batch.n_tokens, np.int8))
-    within = model.log_partition(batch, plan=plan.masked(some, may_be_impossible=True))
+    within = model.on(plan.masked(some, may_be_impossible=True)).log_z()
     for s, rows in enumerate(case.sequences):
         left, own = paths(plan.lattice, s), slice(*batch.offsets[s : s + 2])
         assert case.labels[s] in left
@@ -286,15 +277,15 @@ def test_a_limit_of_states_leaves_out_labellings(seed, n_states):
             np.testing.assert_allclose(row, [sum(v for z, v in p.items() if z[t] == y) for y in range(3)], atol=1e-12)
             wanted = [sum(v for z, v in p.items() if oracle.occurs(pattern, z, t)) for pattern in patterns]
             np.testing.assert_allclose(ends[own][t], wanted, atol=1e-12)
-        moved = {z: float(along.log_score(batch[[s]], np.array(z, np.int32))[0]) for z in left}
+        moved = {z: float(along.given(batch[[s]]).log_score(np.array(z, np.int32))[0]) for z in left}
         assert slope[s] == pytest.approx(sum(p[z] * moved[z] for z in left), abs=1e-10)
         for z in itertools.product(range(3), repeat=len(rows)):
             codes[own] = z
-            assert model.log_score(batch, codes)[s] == pytest.approx(scores.get(z, -np.inf))
+            assert posterior.log_score(codes)[s] == pytest.approx(scores.get(z, -np.inf))
         allowed = [score for z, score in scores.items() if some.allowed[own][np.arange(len(z)), list(z)].all()]
         assert within[s] == pytest.approx(oracle.log_sum_exp(allowed) if allowed else -np.inf)
     with pytest.raises(ValueError, match="this method needs all states"):
-        model.hessian_vector_product(plan, direction)
+        posterior.hessian_vector_product(direction)
 
 
 # --- candidates -------------------------------------------------------------------------------------------------------
@@ -426,6 +417,18 @@ def test_explanations_compare_what_is_possible(data, limit_states):
     limited = HighOrderCRF(3, pruning=3).fit(*data[:2])
     with pytest.raises(ValueError, match="this method needs all states"):
         explain(limited, X_test, 0, 0)
+
+
+@pytest.mark.parametrize("word", ["a", "b", "c"])
+def test_explanations_of_lattices_meet_constraints_at_borders(word):
+    """The best labels without the constraints leave only one labelling of these, or none."""
+    X = [[["a"], ["b"], ["b"]], [["a"], ["b"]], [["c"]], [["c"], ["a"], ["b"]], [["b"]]]
+    y = [["B-P", "I-P", "E-P"], ["B-P", "E-P"], ["O"], ["O", "B-P", "E-P"], ["S-P"]]
+    crf = HighOrderCRF(constraints="bioes", pruning=2, random_state=0).fit(X, y)
+    best, second = crf.predict_nbest([[[word]]], 3)[0]
+    explanation = explain(crf, [[[word]]], 0, 0)
+    assert explanation.labels_against == second.labels
+    assert explanation.log_odds_paths == pytest.approx(best.score - second.score)
 
 
 @pytest.mark.parametrize("max_order", [1, 3])
@@ -588,7 +591,7 @@ def test_candidates_of_tokens_with_holes(data, constrained, n_states, limit_stat
     assert problem.hidden.plan.is_possible.all()
     hidden = problem.hidden
     probability, listed = (
-        hidden.model(np.zeros(hidden.n_weights)).lattice_marginals(hidden.plan)[0],
+        hidden.posterior(np.zeros(hidden.n_weights)).lattice_marginals()[0],
         hidden.plan.candidates,
     )
     is_out = ~hidden.support.allowed[listed.tokens, listed.labels]

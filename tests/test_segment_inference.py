@@ -29,16 +29,16 @@ def test_large_weights_do_not_lift_scores_that_exp_cuts_off(gain):
     case = lifted_case(gain)
     model, batch = to_segment_model(case)
     sequence = case.sequences[0]
-    assert model.log_partition(batch)[0] == pytest.approx(so.log_partition(case.model, sequence), rel=1e-12)
+    assert model.given(batch).log_z()[0] == pytest.approx(so.log_partition(case.model, sequence), rel=1e-12)
     expected = so.token_marginals(so.distribution(case.model, sequence), 2, 3)
-    np.testing.assert_allclose(model.marginals(batch), expected, atol=1e-12)
+    np.testing.assert_allclose(model.given(batch).marginals(), expected, atol=1e-12)
 
 
 @pytest.mark.needs_jit
 def test_thresholds_of_any_type_use_the_same_machine_code():
     model, batch = to_segment_model(lifted_case((1.0, 1.0)))
-    model.segment_marginals(batch, 0.5)
+    model.given(batch).segment_marginals(0.5)
     compiled = len(segment_scores.count_likely.signatures), len(segment_scores.list_likely.signatures)
     for threshold in (0, np.float32(0.5), np.int64(1)):
-        model.segment_marginals(batch, threshold)
+        model.given(batch).segment_marginals(threshold)
     assert (len(segment_scores.count_likely.signatures), len(segment_scores.list_likely.signatures)) == compiled

@@ -59,11 +59,11 @@ def mixed_case(seed, lengths, blocks="tags", orders=((0, 1, 2),), **options):
 
 def answers(model, batch):
     """Return log Z, marginals, expected counts, probable segments and the scores of the best segments."""
-    expected = model.expectations(model.plan(batch))
-    np.testing.assert_allclose(expected.log_z, model.log_partition(batch), rtol=1e-14)
-    _, probability = model.segment_marginals(batch, 1e-3)
-    best = model.log_score(batch, model.decode(batch))
-    return expected.log_z, model.marginals(batch), expected.counts, probability, best
+    expected = model.given(batch).expectations()
+    np.testing.assert_allclose(expected.log_z, model.given(batch).log_z(), rtol=1e-14)
+    _, probability = model.given(batch).segment_marginals(1e-3)
+    best = model.given(batch).log_score(model.given(batch).decode())
+    return expected.log_z, model.given(batch).marginals(), expected.counts, probability, best
 
 
 def assert_same(actual, expected, atol=1e-11):
@@ -117,7 +117,7 @@ def test_forbidden_arcs_and_limits_need_no_twin(repeats, twin_passes):
         forbidden=0.3,
     )
     model, batch = to_segment_model(case)
-    model.marginals(batch)
+    model.given(batch).marginals()
     assert twin_passes.calls == 0
 
 
@@ -130,7 +130,7 @@ def test_the_twin_works_on_suspect_sequences_only(twin_passes):
     calm = [{1: 1.0}, {0: 2.0}] * 3
     case = case._replace(model=model, feature_orders=[(0,)] * 2, rows=[calm] * 5 + [extreme])
     semi_crf, batch = to_segment_model(case)
-    log_z = semi_crf.log_partition(batch)
+    log_z = semi_crf.given(batch).log_z()
     assert twin_passes.calls == 1
     np.testing.assert_allclose(log_z, [so.log_partition(model, s) for s in case.sequences], rtol=1e-12)
 
@@ -145,10 +145,10 @@ def test_long_segments_need_no_twin(twin_passes):
     case = case._replace(model=model, feature_orders=[(0,)] * 2, rows=[rows], words=[["a"] * 1200], segmentations=[()])
     case = case._replace(segmentations=[tuple((u, u + 300, u // 300 % 2) for u in range(0, 1200, 300))])
     semi_crf, batch = to_segment_model(case)
-    marginals = semi_crf.marginals(batch)
+    marginals = semi_crf.given(batch).marginals()
     assert twin_passes.calls == 0
     np.testing.assert_allclose(marginals.sum(axis=1), 1.0, rtol=1e-12)
-    assert from_segments(semi_crf.decode(batch), batch.offsets) == [case.segmentations[0]]
+    assert from_segments(semi_crf.given(batch).decode(), batch.offsets) == [case.segmentations[0]]
 
 
 @pytest.mark.needs_jit
@@ -156,13 +156,13 @@ def test_the_twin_keeps_its_digits_on_long_sequences():
     """log Z is about 5e6 here: differences of numbers of that size would leave marginals of nine digits."""
     case = mixed_case(4, [6000], "tags", ((0, 1),), scale=300.0)
     model, batch = to_segment_model(case)
-    layout, expected = model.layout, model.expectations(SegmentPlan(model.layout, batch))
+    layout, expected = model.layout, model.on(SegmentPlan(model.layout, batch)).expectations()
     assert expected.log_z[0] > 5e6
     n_segments = layout.pattern_coef(expected.counts)[:3].sum()
-    begins = model.tag_marginals(batch, [(y, BEGIN) for y in range(3)]).sum()
+    begins = model.given(batch).tag_marginals([(y, BEGIN) for y in range(3)]).sum()
     assert n_segments == pytest.approx(begins, rel=1e-9)
-    np.testing.assert_allclose(model.marginals(batch).sum(axis=1), 1.0, rtol=1e-13)
-    segments_found, probability = model.segment_marginals(batch, 1e-12)
+    np.testing.assert_allclose(model.given(batch).marginals().sum(axis=1), 1.0, rtol=1e-13)
+    segments_found, probability = model.given(batch).segment_marginals(1e-12)
     assert probability @ segments_found.lengths == pytest.approx(6000, rel=1e-9)
 
 
@@ -186,20 +186,20 @@ def test_sequences_alone_and_side_by_side_agree(blocks, scale):
     lengths = np.random.default_rng(6).integers(0, 18, 21)
     model, batch = to_segment_model(mixed_case(6, lengths, blocks, scale=scale))
     expected = answers(model, batch)
-    tags = model.tag_marginals(batch, [(0, BEGIN), (1, INSIDE)])
+    tags = model.given(batch).tag_marginals([(0, BEGIN), (1, INSIDE)])
     model = reschedule(model, lone_size=0)
-    plan = model.plan(batch)
+    plan = model.given(batch).plan
     assert {task.sequences.shape[1] for chunk in plan.chunks for task in chunk} == {1}
     assert_same(answers(model, batch), expected)
-    np.testing.assert_allclose(model.tag_marginals(batch, [(0, BEGIN), (1, INSIDE)]), tags, atol=1e-11)
+    np.testing.assert_allclose(model.given(batch).tag_marginals([(0, BEGIN), (1, INSIDE)]), tags, atol=1e-11)
 
 
 def test_a_weight_of_zero_leaves_a_sequence_out_of_the_counts():
     case = mixed_case(7, [9, 3, 14, 1, 6], "whole")
     model, batch = to_segment_model(case)
     weight = np.array([1.0, 0.0, 2.0, 0.0, 0.5])
-    expectations = model.expectations(SegmentPlan(model.layout, batch), weight)
-    parts = [model.expectations(SegmentPlan(model.layout, one)) for one in batch]
+    expectations = model.on(SegmentPlan(model.layout, batch)).expectations(weight)
+    parts = [model.on(SegmentPlan(model.layout, one)).expectations() for one in batch]
     np.testing.assert_allclose(
         expectations.counts, sum(c * p.counts for c, p in zip(weight, parts, strict=True)), atol=1e-11
     )
@@ -230,7 +230,7 @@ def test_memory_of_a_long_sequence_with_many_states_and_long_segments():
     objective = NegativeLogLikelihood().bind(
         Problem(SEGMENTS, model.layout, batch, to_segments(case.segmentations, batch.offsets))
     )
-    assert peak_of(lambda: model.log_partition(batch)) < 1.5 * tables
+    assert peak_of(lambda: model.given(batch).log_z()) < 1.5 * tables
     assert peak_of(lambda: objective.value_gradient(model.weights)) < 1.5 * tables
 
 
@@ -239,8 +239,8 @@ def test_memory_of_a_sequence_grows_with_its_length_only():
     def peak(length, longest):
         case = mixed_case(9, [length], "tags", longest=longest)
         model, batch = to_segment_model(case)
-        model.marginals(batch)
-        return peak_of(lambda: model.marginals(batch))
+        model.given(batch).marginals()
+        return peak_of(lambda: model.given(batch).marginals())
 
     short, long = peak(1000, (20, 5, 1)), peak(4000, (20, 5, 1))
     assert long < 5 * short
@@ -287,8 +287,8 @@ def test_no_kernel_is_compiled_again_for_other_data():
         model, own = to_segment_model(case)
         batch = own if batch is None else batch
         answers(model, batch)
-        model.pattern_marginals(batch, asked)
-        model.tag_marginals(batch, [(0, BEGIN), (0, CHANNELS["I|:"])])
+        model.given(batch).pattern_marginals(asked)
+        model.given(batch).tag_marginals([(0, BEGIN), (0, CHANNELS["I|:"])])
         model.scales = False
         answers(model, batch)
         objective = NegativeLogLikelihood().bind(
@@ -319,11 +319,11 @@ def test_no_kernel_is_compiled_again_for_other_data():
 @pytest.mark.needs_jit
 def test_two_python_threads_at_once():
     model, batch = to_segment_model(mixed_case(16, np.random.default_rng(16).integers(1, 40, 60), "whole"))
-    expected = model.marginals(batch)
+    expected = model.given(batch).marginals()
     answers_of_threads = [None] * 4
 
     def work(i):
-        answers_of_threads[i] = model.marginals(batch, n_jobs=2)
+        answers_of_threads[i] = model.given(batch, n_jobs=2).marginals()
 
     threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
     for thread in threads:
@@ -356,7 +356,7 @@ def test_answers_do_not_change_what_they_are_given():
     model = SegmentModel(layout, weights)
     first = answers(model, batch)
     NegativeLogLikelihood().bind(Problem(SEGMENTS, layout, batch, gold)).value_gradient(weights)
-    model.log_score(batch, gold)
+    model.given(batch).log_score(gold)
     np.testing.assert_array_equal(weights, before)
     for one, two in zip(gold, kept, strict=True):
         np.testing.assert_array_equal(one, two)

@@ -1,6 +1,7 @@
 """Whole semi-CRFs against the enumeration oracle, and laws that every answer obeys."""
 
 import math
+from operator import methodcaller
 
 import numpy as np
 import oracle
@@ -145,8 +146,8 @@ def test_every_answer_equals_enumeration(kind, data):
     asked = [*case.model.patterns, *data.draw(st.lists(st.lists(label, min_size=1, max_size=4).map(tuple), max_size=3))]
     tags = data.draw(st.lists(st.tuples(label, st.sampled_from(list(CHANNELS.values()))), min_size=1, max_size=4))
     model, batch = to_segment_model(case)
-    close(model.log_partition(batch), [so.log_partition(case.model, s) for s in case.sequences])
-    scores = model.log_score(batch, to_segments(case.segmentations, batch.offsets))
+    close(model.given(batch).log_z(), [so.log_partition(case.model, s) for s in case.sequences])
+    scores = model.given(batch).log_score(to_segments(case.segmentations, batch.offsets))
     pairs = list(zip(case.sequences, case.segmentations, strict=True))
     close(scores, [so.score(case.model, sequence, segmentation) for sequence, segmentation in pairs])
     check_marginals(case, model, batch, asked, tags)
@@ -159,14 +160,14 @@ def check_marginals(case, model, batch, asked, tags):
         (len(rows), so.distribution(case.model, s)) for rows, s in zip(case.rows, case.sequences, strict=True)
     ]
     n_labels = case.model.n_labels
-    marginals = model.marginals(batch)
+    marginals = model.given(batch).marginals()
     assert marginals.shape == (batch.n_tokens, n_labels)
     close(marginals.tolist(), flat(so.token_marginals(p, n_labels, length) for length, p in distributions))
-    of_patterns = model.pattern_marginals(batch, asked)
+    of_patterns = model.given(batch).pattern_marginals(asked)
     assert of_patterns.shape == (batch.n_tokens, len(asked))
     assert ((of_patterns >= 0) & (of_patterns <= 1)).all()
     close(of_patterns.tolist(), flat(so.pattern_marginals(p, length, asked) for length, p in distributions))
-    of_tags = model.tag_marginals(batch, tags)
+    of_tags = model.given(batch).tag_marginals(tags)
     assert of_tags.shape == (batch.n_tokens, len(tags))
     expected = []
     for length, p in distributions:
@@ -179,7 +180,7 @@ def check_marginals(case, model, batch, asked, tags):
 
 
 def check_segment_marginals(case, model, batch, distributions, threshold):
-    segments, probability = model.segment_marginals(batch, threshold)
+    segments, probability = model.given(batch).segment_marginals(threshold)
     returned = from_segments(segments, batch.offsets)
     assert returned == [tuple(sorted(part)) for part in returned], "sorted by start, stop, label"
     assert probability.shape == (len(segments.start),)
@@ -193,12 +194,12 @@ def check_segment_marginals(case, model, batch, distributions, threshold):
 
 
 def check_best(case, model, batch):
-    decoded = model.decode(batch)
+    decoded = model.given(batch).decode()
     best = [so.best_segmentations(case.model, sequence) for sequence in case.sequences]
     for n, (segmentation, (top, ties)) in enumerate(zip(from_segments(decoded, batch.offsets), best, strict=True)):
         score = so.score(case.model, case.sequences[n], segmentation)
         assert segmentation in ties, f"sequence {n}: {segmentation} scores {score}, but {sorted(ties)} score {top}"
-    close(model.log_score(batch, decoded), [score for score, _ in best])
+    close(model.given(batch).log_score(decoded), [score for score, _ in best])
 
 
 @settings(max_examples=20)
@@ -283,7 +284,7 @@ def test_every_feature_kind_equals_enumeration(features, orders, repeats):
         rng, (5, 1, 4, 2), FEATURES[features], ORDERS[orders], longest=(INF, 4), repeats=repeats, patterns=patterns
     )
     model, batch = to_segment_model(case)
-    close(model.log_partition(batch), [so.log_partition(case.model, s) for s in case.sequences])
+    close(model.given(batch).log_z(), [so.log_partition(case.model, s) for s in case.sequences])
     check_best(case, model, batch)
     layout, objective = objective_of(case)
     check_objective(case, case.model, layout, objective, to_weights(case, layout), np.ones(len(case.rows)))
@@ -294,11 +295,11 @@ def test_every_feature_kind_equals_enumeration(features, orders, repeats):
 
 def check_probabilities(model, batch, threshold=1e-300, atol=1e-12):
     """Token marginals are probabilities, and the sums of the segments that cover the token; segments tile it."""
-    marginals = model.marginals(batch)
+    marginals = model.given(batch).marginals()
     assert (marginals >= 0).all()
     assert (marginals <= 1).all()
     close(marginals.sum(axis=1), 1.0, atol=1e-14)
-    segments, probability = model.segment_marginals(batch, threshold)
+    segments, probability = model.given(batch).segment_marginals(threshold)
     assert (probability >= threshold).all()
     assert (probability <= 1).all()
     cover = np.zeros((batch.n_tokens + 1, marginals.shape[1]))
@@ -307,7 +308,7 @@ def check_probabilities(model, batch, threshold=1e-300, atol=1e-12):
     np.add.at(cover, (segments.stop, segments.codes), -probability)
     np.testing.assert_allclose(cover[:-1].cumsum(axis=0), marginals, atol=atol, err_msg="sums of segment marginals")
     tags = [(y, BEGIN) for y in range(marginals.shape[1])] + [(y, INSIDE) for y in range(marginals.shape[1])]
-    of_tags = model.tag_marginals(batch, tags)
+    of_tags = model.given(batch).tag_marginals(tags)
     assert (of_tags >= 0).all()
     assert (of_tags <= 1).all()
     begin, inside = np.split(of_tags, 2, axis=1)
@@ -316,16 +317,16 @@ def check_probabilities(model, batch, threshold=1e-300, atol=1e-12):
     firsts = batch.offsets[:-1][batch.lengths > 0]
     np.testing.assert_allclose(begin[firsts].sum(axis=1), 1.0, atol=atol)
     lasts = batch.offsets[1:][batch.lengths > 0] - 1
-    ends = model.pattern_marginals(batch, [(y,) for y in range(marginals.shape[1])])
+    ends = model.given(batch).pattern_marginals([(y,) for y in range(marginals.shape[1])])
     np.testing.assert_allclose(ends[lasts].sum(axis=1), 1.0, atol=atol)
     return marginals
 
 
 def same_answers(model, batch, other, other_batch):
-    close(other.log_partition(other_batch), model.log_partition(batch))
-    close(other.marginals(other_batch), model.marginals(batch))
-    scores = model.log_score(batch, model.decode(batch))
-    close(other.log_score(other_batch, other.decode(other_batch)), scores)
+    close(other.given(other_batch).log_z(), model.given(batch).log_z())
+    close(other.given(other_batch).marginals(), model.given(batch).marginals())
+    scores = model.given(batch).log_score(model.given(batch).decode())
+    close(other.given(other_batch).log_score(other.given(other_batch).decode()), scores)
 
 
 @pytest.mark.parametrize("features", ["plain", "all"])
@@ -339,16 +340,16 @@ def test_every_n_jobs_gives_the_same_bits(features, orders):
     for n_jobs in (1, None, 2, 3):
         _, objective = objective_of(case, n_jobs=n_jobs)
         value, gradient = objective.value_gradient(model.weights)
-        segments, probability = model.segment_marginals(batch, 1e-3, n_jobs=n_jobs)
+        segments, probability = model.given(batch, n_jobs=n_jobs).segment_marginals(1e-3)
         answers.append(
             [
-                model.log_partition(batch, n_jobs=n_jobs),
-                model.marginals(batch, n_jobs=n_jobs),
-                model.pattern_marginals(batch, [(0, 1), (2, 1, 0)], n_jobs=n_jobs),
-                model.tag_marginals(batch, tags, n_jobs=n_jobs),
+                model.given(batch, n_jobs=n_jobs).log_z(),
+                model.given(batch, n_jobs=n_jobs).marginals(),
+                model.given(batch, n_jobs=n_jobs).pattern_marginals([(0, 1), (2, 1, 0)]),
+                model.given(batch, n_jobs=n_jobs).tag_marginals(tags),
                 *segments,
                 probability,
-                *model.decode(batch, n_jobs=n_jobs),
+                *model.given(batch, n_jobs=n_jobs).decode(),
                 value,
                 gradient,
                 objective.value(model.weights),
@@ -400,14 +401,14 @@ def test_segments_of_length_one_are_the_chain(feature_orders, scale, forbidden):
     case = SegmentCase(semi, crf.feature_orders, None, len(feature_orders), crf.sequences, words, segmentations)
     chain, batch = to_chain_model(crf)
     model, same_batch = to_segment_model(case)
-    close(model.log_partition(same_batch), chain.log_partition(batch))
-    close(model.marginals(same_batch), chain.marginals(batch))
+    close(model.given(same_batch).log_z(), chain.given(batch).log_z())
+    close(model.given(same_batch).marginals(), chain.given(batch).marginals())
     asked = [(0,), (0, 1), (2, 2, 1), (1, 1, 1, 1)]
-    close(model.pattern_marginals(same_batch, asked), chain.pattern_marginals(batch, asked))
-    decoded = model.decode(same_batch)
+    close(model.given(same_batch).pattern_marginals(asked), chain.given(batch).pattern_marginals(asked))
+    decoded = model.given(same_batch).decode()
     np.testing.assert_array_equal(decoded.lengths, 1)
-    close(chain.log_score(batch, decoded.codes), chain.log_score(batch, chain.decode(batch)))
-    close(model.log_score(same_batch, decoded), chain.log_score(batch, decoded.codes))
+    close(chain.given(batch).log_score(decoded.codes), chain.given(batch).log_score(chain.given(batch).decode()))
+    close(model.given(same_batch).log_score(decoded), chain.given(batch).log_score(decoded.codes))
     if not forbidden:
         objective = NegativeLogLikelihood().bind(Problem(CHAIN, chain.layout, batch, to_codes(crf.labels)))
         segments = to_segments(segmentations, batch.offsets)
@@ -453,11 +454,14 @@ def test_runs_without_limit_are_the_crf_of_order_one(lengths, scale):
     crf = Case(oracle.Model(3, singles | patterns, features), [(0, 1)] * 2, rows, [(0,) * n for n in lengths])
     chain, tokens = to_chain_model(crf)
     model, batch = to_segment_model(runs_case(3, patterns, features, rows, 2))
-    close(model.log_partition(batch), chain.log_partition(tokens))
-    close(model.marginals(batch), chain.marginals(tokens))
-    close(model.pattern_marginals(batch, [(0, 1)]).sum(axis=0), chain.pattern_marginals(tokens, [(0, 1)]).sum(axis=0))
-    decoded = model.decode(batch)
-    np.testing.assert_array_equal(np.repeat(decoded.codes, decoded.lengths), chain.decode(tokens))
+    close(model.given(batch).log_z(), chain.given(tokens).log_z())
+    close(model.given(batch).marginals(), chain.given(tokens).marginals())
+    close(
+        model.given(batch).pattern_marginals([(0, 1)]).sum(axis=0),
+        chain.given(tokens).pattern_marginals([(0, 1)]).sum(axis=0),
+    )
+    decoded = model.given(batch).decode()
+    np.testing.assert_array_equal(np.repeat(decoded.codes, decoded.lengths), chain.given(tokens).decode())
 
 
 @every_order
@@ -480,7 +484,7 @@ def test_tag_features_equal_their_expansion_into_segment_features(orders, repeat
     other = SegmentModel(layout, weights)
     same_answers(model, batch, other, other_batch)
     tags = [(0, BEGIN), (2, CHANNELS["II:"]), (1, CHANNELS["B|:"])]
-    close(other.tag_marginals(other_batch, tags), model.tag_marginals(batch, tags))
+    close(other.given(other_batch).tag_marginals(tags), model.given(batch).tag_marginals(tags))
     _, gradient = (
         NegativeLogLikelihood().bind(Problem(SEGMENTS, model.layout, batch, segments)).value_gradient(model.weights)
     )
@@ -498,7 +502,7 @@ def test_features_that_are_there_twice():
     model = model._replace(features={(f, (y,)): weights[f, y] for f in range(3) for y in range(4)})
     case = SegmentCase(model, [(0,)] * 3, blocks, 2, rows, words, gold)
     semi, batch = to_segment_model(case)
-    close(semi.log_partition(batch), [so.log_partition(model, case.sequences[0])])
+    close(semi.given(batch).log_z(), [so.log_partition(model, case.sequences[0])])
     check_best(case, semi, batch)
     layout, objective = objective_of(case)
     check_objective(case, model, layout, objective, to_weights(case, layout), np.ones(1))
@@ -515,7 +519,7 @@ def test_limits_beyond_the_sequence_are_no_limits(features):
     # one token less leaves out one segmentation
     free = unlimited._replace(model=so.Model(3, (14, 3, 14), True, dict.fromkeys(unlimited.model.patterns, 0.0), {}))
     fewer = free._replace(model=free.model._replace(longest=(13, 3, 14)))
-    counts = [np.exp(to_segment_model(case)[0].log_partition(batch)[-1]) for case in (free, fewer)]
+    counts = [np.exp(to_segment_model(case)[0].given(batch).log_z()[-1]) for case in (free, fewer)]
     assert counts[0] - counts[1] == pytest.approx(1, rel=1e-5)
 
 
@@ -530,8 +534,8 @@ def test_whole_segment_features_are_asked_for_within_the_limit_only():
     rng = np.random.default_rng(15)
     case = random_segment_case(rng, (20, 7), (RowBlock(Watch(), {}),), longest=(4, 2))
     model, batch = to_segment_model(case)
-    model.marginals(batch)
-    model.decode(batch)
+    model.given(batch).marginals()
+    model.given(batch).decode()
     objective_of(case)[1].value_gradient(model.weights)
     assert Watch.longest == 4
 
@@ -566,12 +570,12 @@ def test_accumulated_underflow_in_runs(name):
     calm = emission_rows([[0, 1], [2, 0], [0, 0]])
     case = runs_case(n_labels, patterns, features, [calm, rows, calm, [], rows[:2]], n_labels)
     model, batch = to_segment_model(case)
-    log_z = model.log_partition(batch)
+    log_z = model.given(batch).log_z()
     assert log_z[1] == pytest.approx(expected.log_partition, rel=1e-12)
     assert log_z[0] == pytest.approx(so.log_partition(case.model, case.sequences[0]), rel=1e-12)
     marginals = check_probabilities(model, batch)
     np.testing.assert_allclose(marginals[3 : 3 + len(rows)], expected.marginals, atol=1e-12)
-    best = model.log_score(batch, model.decode(batch))
+    best = model.given(batch).log_score(model.given(batch).decode())
     assert best[1] == pytest.approx(expected.best_score, rel=1e-12)
 
 
@@ -606,9 +610,9 @@ def one_sequence(model, blocks, feature_orders, rows):
 def check_by_enumeration(case):
     model, batch = to_segment_model(case)
     p = so.distribution(case.model, case.sequences[0])
-    close(model.log_partition(batch), [so.log_partition(case.model, case.sequences[0])])
+    close(model.given(batch).log_z(), [so.log_partition(case.model, case.sequences[0])])
     np.testing.assert_allclose(
-        model.marginals(batch), so.token_marginals(p, case.model.n_labels, len(case.rows[0])), atol=1e-10
+        model.given(batch).marginals(), so.token_marginals(p, case.model.n_labels, len(case.rows[0])), atol=1e-10
     )
     check_best(case, model, batch)
     layout, objective = objective_of(case)
@@ -662,7 +666,7 @@ def test_scores_that_are_cut_off_do_not_add_to_small_ones(gain):
     rows = [{}, {}, {0: 1.0, 4: 1.0}, {1: 1.0}, {2: 1.0}, {3: 1.0}]
     case = one_sequence(model, blocks, [(1, 2, 3)] * 4 + [(0,)] * 3, rows)
     semi, batch = to_segment_model(case)
-    close(semi.log_partition(batch), [so.log_partition(model, case.sequences[0])])
+    close(semi.given(batch).log_z(), [so.log_partition(model, case.sequences[0])])
 
 
 @pytest.mark.parametrize(("border", "whole"), [(35.0, 110.0), (70.0, 70.0), (110.0, 35.0)])
@@ -686,7 +690,7 @@ def test_scores_that_are_cut_off_do_not_come_back_step_by_step(border, whole):
     gold = [tuple((t, t + 1, y) for t, y in enumerate(word))]
     case = SegmentCase(model, [*orders, (0,)], blocks, 6, [rows], [["a"] * 6], gold)
     semi, batch = to_segment_model(case)
-    close(semi.log_partition(batch), [so.log_partition(model, case.sequences[0])])
+    close(semi.given(batch).log_z(), [so.log_partition(model, case.sequences[0])])
 
 
 @pytest.mark.parametrize("bias", [600.0, 640.0])
@@ -719,10 +723,10 @@ def test_extreme_weights_give_finite_gradients(features, orders):
 def check_against_recursion(case, atol=1e-8):
     """Compare with dense log-space recursions, for sequences too long to enumerate."""
     model, batch = to_segment_model(case)
-    log_z = model.log_partition(batch)
+    log_z = model.given(batch).log_z()
     marginals = np.split(check_probabilities(model, batch, atol=atol), batch.offsets[1:-1])
-    best = model.log_score(batch, model.decode(batch))
-    segments, probability = model.segment_marginals(batch, 1e-6)
+    best = model.given(batch).log_score(model.given(batch).decode())
+    segments, probability = model.given(batch).segment_marginals(1e-6)
     parts = np.split(probability, segments.offsets[1:-1])
     asked = from_segments(segments, batch.offsets)
     for n, sequence in enumerate(case.sequences):
@@ -738,7 +742,7 @@ def check_against_recursion(case, atol=1e-8):
     layout, objective = objective_of(case)
     w, direction = to_weights(case, layout), np.random.default_rng(7).normal(size=layout.n_weights)
     value, gradient = objective.value_gradient(w)
-    scores = model.log_score(batch, to_segments(case.segmentations, batch.offsets))
+    scores = model.given(batch).log_score(to_segments(case.segmentations, batch.offsets))
     assert value == pytest.approx(log_z.sum() - scores.sum(), rel=1e-10)
     ends = [objective.value(w + step * direction) for step in (1e-5, -1e-5)]
     size = max(1.0, np.abs(gradient).max())
@@ -781,7 +785,7 @@ def test_scores_of_what_is_not_allowed():
     case = mixed_case(21, (4, 2, 3), "all", repeats=False, patterns=[(0, 1)], longest=(2, 3, 1))
     model, batch = to_segment_model(case)
     asked = [((0, 3, 0), (3, 4, 1)), ((0, 1, 1), (1, 2, 1)), ((0, 1, 0), (1, 3, 1))]
-    scores = model.log_score(batch, to_segments(asked, batch.offsets))
+    scores = model.given(batch).log_score(to_segments(asked, batch.offsets))
     assert scores[:2].tolist() == [-INF, -INF]
     assert scores[2] == pytest.approx(so.score(case.model, case.sequences[2], asked[2]), rel=1e-12)
 
@@ -796,18 +800,18 @@ def test_a_sequence_without_any_possible_segmentation_is_named(weight):
     case = SegmentCase(model, [(0,)], None, 1, rows, [["a"] * len(s) for s in rows], gold)
     semi, batch = to_segment_model(case)
     one = np.logaddexp(weight, 0)
-    close(semi.log_score(batch, to_segments(gold, batch.offsets)), [weight, 0, 0, -INF, weight])
+    close(semi.given(batch).log_score(to_segments(gold, batch.offsets)), [weight, 0, 0, -INF, weight])
     for question in (
-        semi.log_partition,
-        semi.marginals,
-        semi.decode,
-        lambda b: semi.segment_marginals(b, 1e-6),
-        lambda b: semi.pattern_marginals(b, [(0, 1)]),
-        lambda b: semi.tag_marginals(b, [(0, BEGIN)]),
+        methodcaller("log_z"),
+        methodcaller("marginals"),
+        methodcaller("decode"),
+        methodcaller("segment_marginals", 1e-6),
+        methodcaller("pattern_marginals", [(0, 1)]),
+        methodcaller("tag_marginals", [(0, BEGIN)]),
     ):
         with pytest.raises(ValueError, match="sequence 3"):
-            question(batch)
-    close(semi.log_partition(batch[[0, 1, 2, 4]]), [one, 0, math.log(2), one])
+            question(semi.given(batch))
+    close(semi.given(batch[[0, 1, 2, 4]]).log_z(), [one, 0, math.log(2), one])
 
 
 def test_lengths_alone_can_make_a_sequence_impossible():
@@ -817,6 +821,6 @@ def test_lengths_alone_can_make_a_sequence_impossible():
     semi, batch = to_segment_model(
         case._replace(rows=rows[:2], words=case.words[:2], segmentations=case.segmentations[:2])
     )
-    close(semi.log_partition(batch), [0, 0])
+    close(semi.given(batch).log_z(), [0, 0])
     with pytest.raises(ValueError, match="sequence 2"):
-        semi.log_partition(to_segment_batch(case))
+        semi.given(to_segment_batch(case)).log_z()

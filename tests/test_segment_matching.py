@@ -53,7 +53,7 @@ def prepare(case, sequence_weight=None, schedule=None, **options):
     layout = to_segment_layout(case, batch, sequence_weight=sequence_weight, **options)
     truth = to_segments(case.segmentations, batch.offsets)
     sequence_weight = np.ones(len(batch)) if sequence_weight is None else sequence_weight
-    return layout, SegmentMatching(SegmentModel, layout, batch, truth, sequence_weight, schedule)
+    return layout, SegmentMatching(SegmentModel, SegmentPlan(layout, batch, schedule), truth, sequence_weight)
 
 
 def make_case(seed, lengths, features="all", orders="conjoined", **options):
@@ -188,8 +188,8 @@ def test_segments_of_one_token_equal_the_chain():
     layout, matching = prepare(case, weight)
     chain_layout, _ = to_chain_layout(chain_case)
     assert chain_layout.patterns.tuples() == layout.patterns.tuples()
-    data = to_batch(chain_case.sequences, 2), to_codes(chain_case.labels)
-    chain = ChainMatching(ChainModel, chain_layout, *data, weight)
+    plan = ChainModel.plan_class(chain_layout, to_batch(chain_case.sequences, 2))
+    chain = ChainMatching(ChainModel, plan, to_codes(chain_case.labels), weight)
     w = some_weights(chain_layout)
     coefficients = chain_layout.pattern_coef(w), chain_layout.coef(w)
     expected = chain.value_gradient(w)

@@ -158,15 +158,15 @@ def test_random_settings_agree_with_enumeration(case):
 
 def check_answers(case):
     model, batch = SegmentModel(case.layout, case.w), case.batch
-    log_z = model.log_partition(batch)
-    marginals = np.split(model.marginals(batch), batch.offsets[1:-1])
-    likely, probability = model.segment_marginals(batch, 1e-300)
+    log_z = model.given(batch).log_z()
+    marginals = np.split(model.given(batch).marginals(), batch.offsets[1:-1])
+    likely, probability = model.given(batch).segment_marginals(1e-300)
     likely, probability = from_segments(likely, batch.offsets), np.split(probability, likely.offsets[1:-1])
-    best = from_segments(model.decode(batch), batch.offsets)
+    best = from_segments(model.given(batch).decode(), batch.offsets)
     for n, sequence in enumerate(case.sequences):
         table = so.scores(case.model, sequence)
         one = batch[np.full(len(table), n)]
-        scores = model.log_score(one, to_segments(list(table), one.offsets))
+        scores = model.given(one).log_score(to_segments(list(table), one.offsets))
         close(scores, list(table.values()))
         close(np.exp(scores - log_z[n]).sum(), 1.0)
         expected = so.segment_marginals(so.distribution(case.model, sequence))
@@ -197,7 +197,7 @@ def check_training(case):
         by_sequence[touched] += problem.minibatches.value_gradient(w, np.array([n]), touched)[1]
     close(by_sequence, gradient)
     direction, step = rng.normal(size=len(w)), 1e-5
-    slope = problem.model(w).hessian_vector_product(problem.plan, direction)
+    slope = problem.posterior(w).hessian_vector_product(direction)
     change = objective.value_gradient(w + step * direction)[1] - objective.value_gradient(w - step * direction)[1]
     np.testing.assert_allclose(slope, change / (2 * step), rtol=1e-5, atol=1e-7)
     matching, pace = problem.matching.value_gradient(w)
@@ -209,13 +209,13 @@ def check_training(case):
 def check_layouts(case):
     """Copies, layouts without zeros, of tied weights and of more columns, and joined ones are of the same model."""
     layout, batch, w = case.layout, case.batch, case.w
-    log_z = SegmentModel(layout, w).log_partition(batch)
-    close(SegmentModel(pickle.loads(pickle.dumps(layout)), w).log_partition(batch), log_z)
+    log_z = SegmentModel(layout, w).given(batch).log_z()
+    close(SegmentModel(pickle.loads(pickle.dumps(layout)), w).given(batch).log_z(), log_z)
     wider, _ = layout.with_columns([((0, 1), BAG), ((0, 1), BAG), ((1,), INSIDE)])
-    close(SegmentModel(wider, w).log_partition(batch), log_z)
+    close(SegmentModel(wider, w).given(batch).log_z(), log_z)
     zeros = np.where(np.random.default_rng(1).random(len(w)) < 0.5, 0.0, w)
-    expected = SegmentModel(layout, zeros).log_partition(batch)
-    close(SegmentModel(*layout.pruned(zeros)).log_partition(batch), expected)
+    expected = SegmentModel(layout, zeros).given(batch).log_z()
+    close(SegmentModel(*layout.pruned(zeros)).given(batch).log_z(), expected)
     fewer = layout.with_pairs(
         layout.pair_feature[zeros[: layout.n_pairs] != 0], layout.pair_pattern[zeros[: layout.n_pairs] != 0]
     )
@@ -230,8 +230,8 @@ def check_layouts(case):
     u = np.random.default_rng(2).normal(size=len(ties.root))
     close(ties.narrow(ties.widen(u)), u)
     close(
-        SegmentModel(ties.layout, u * ties.root).log_partition(batch),
-        SegmentModel(layout, ties.widen(u)).log_partition(batch),
+        SegmentModel(ties.layout, u * ties.root).given(batch).log_z(),
+        SegmentModel(layout, ties.widen(u)).given(batch).log_z(),
     )
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from internals import LANES, LentMemory, Plan, Schedule, Workspace, add_up, empty_aligned, empty_table, freeze
+from internals import LANES, LentMemory, Schedule, SharedWork, Workspace, empty_aligned, empty_table, freeze
 from numba import njit
 from numpy.testing import assert_array_equal
 
@@ -19,11 +19,11 @@ N_CHUNKS = 12
 TERMS = np.random.default_rng(0).normal(size=(N_CHUNKS, 1000)) * 10.0 ** np.arange(N_CHUNKS)[:, None]
 
 
-class NumberedPlan(Plan):
+class NumberedPlan(SharedWork):
     """A plan whose chunks are numbers."""
 
-    def __init__(self):
-        super(Plan, self).__init__(Schedule())
+    def __init__(self, n_jobs=None):
+        super().__init__(Schedule(), n_jobs)
         self.chunks = list(range(N_CHUNKS))
 
 
@@ -37,11 +37,11 @@ def in_order():
 @pytest.mark.parametrize("n_jobs", [1, 2, 5])
 def test_chunks_are_added_in_order(n_jobs):
     """Sums in another order have other bits; here later chunks come first."""
-    plan, came = NumberedPlan(), [threading.Event() for _ in range(N_CHUNKS + 1)]
+    plan, came = NumberedPlan(n_jobs), [threading.Event() for _ in range(N_CHUNKS + 1)]
     came[N_CHUNKS].set()
     assert (TERMS[::-1].sum(axis=0) != in_order()).any()
 
-    def work(chunk):
+    def work(chunk, _):
         if n_jobs > 1 and chunk % 2 == 0:
             came[chunk + 1].wait(30)  # the other threads go on
         table = plan.memory.zeros(1000)
@@ -50,7 +50,7 @@ def test_chunks_are_added_in_order(n_jobs):
         return (table,)
 
     for _ in range(3):
-        assert_array_equal(add_up(work, plan, n_jobs)[0], in_order())
+        assert_array_equal(plan.add_up(work)[0], in_order())
         for event in came[:N_CHUNKS]:
             event.clear()
 
@@ -58,14 +58,14 @@ def test_chunks_are_added_in_order(n_jobs):
 def test_memory_is_used_again_and_what_is_returned_is_not():
     plan, made = NumberedPlan(), []
 
-    def work(chunk):
+    def work(chunk, workspace):
         table = plan.memory.zeros(1000)
         assert not table.any()
         made.append(table.__array_interface__["data"][0])
         table += TERMS[chunk]
         return table, np.ones(3)
 
-    first, second = add_up(work, plan), add_up(work, plan)
+    first, second = plan.add_up(work), plan.add_up(work)
     assert first[0] is not second[0]
     assert_array_equal(first[0], second[0], strict=True)
     assert len(set(made)) == 3  # two sums and the chunk that is added to them
@@ -75,11 +75,10 @@ def test_memory_is_used_again_and_what_is_returned_is_not():
 def test_an_error_leaves_the_plan_as_it_was():
     plan = NumberedPlan()
 
-    def work(chunk):
+    def work(chunk, workspace):
         table = plan.memory.zeros(1000)
         table += TERMS[chunk]
-        with plan.workspace() as memory:
-            memory("tables", 3)
+        workspace("tables", 3)
         if fails and threading.current_thread() is threading.main_thread():
             failed.set()
             raise ValueError("of a chunk")
@@ -88,13 +87,13 @@ def test_an_error_leaves_the_plan_as_it_was():
         return (table,)
 
     for n_jobs in 1, 3, 1:
-        fails, failed = True, threading.Event()
+        fails, failed, plan.n_jobs = True, threading.Event(), n_jobs
         with pytest.raises(ValueError, match="of a chunk"):
-            add_up(work, plan, n_jobs)
+            plan.add_up(work)
         fails = False
         with plan.workspace() as memory:  # as minibatches take it, which are no evaluation
             memory("tables", 3)
-        assert_array_equal(add_up(work, plan, n_jobs)[0], in_order())
+        assert_array_equal(plan.add_up(work)[0], in_order())
 
 
 @pytest.mark.parametrize(
@@ -198,6 +197,6 @@ def test_threads_do_not_get_the_same_memory():
 
 
 def test_no_chunks_have_no_sum():
-    plan = NumberedPlan()
+    plan = NumberedPlan(2)
     plan.chunks = []
-    assert add_up(lambda chunk: (np.ones(1),), plan, 2) is None
+    assert plan.add_up(lambda *_: (np.ones(1),)) is None

@@ -9,10 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
-from .._data.arrays import joined_ranges
 from .._data.batch import Sequences
 from .._inference.answers import BestLabellings
-from .._inference.model import Model
+from .._inference.posterior import Posterior
 from .._settings import check, is_integer
 from .._validation import warn_user
 from .fitted_model import FittedModel
@@ -105,24 +104,15 @@ class AnswersMixin:
             is_integer(max_candidates) and max_candidates >= 1, "max_candidates", "a positive integer", max_candidates
         )
         fitted = FittedModel(self)
-        batch, _, mask = fitted.read_masked(X, known)
-        model = fitted.model()
-        with fitted.naming_the_impossible(model, batch, mask):
-            plan = model.plan(batch, mask, fitted.n_jobs)
-            log_z = model.log_partition(batch, fitted.n_jobs, plan=plan)
+        posterior, _ = fitted.ask(X, known)
+        batch, log_z = posterior.batch, posterior.log_z()
         found: list[list[Candidate]] = [[] for _ in range(len(batch))]
         asked, waiting = n, np.arange(len(batch))
         while len(waiting):
             short = []
             for numbers in _portions(waiting, batch.lengths, asked):
-                part, part_mask, part_plan = batch, mask, plan
-                if len(numbers) < len(batch):
-                    tokens = joined_ranges(batch.offsets[numbers], batch.offsets[numbers + 1])
-                    part, part_mask, part_plan = batch[numbers], mask and mask.part(tokens), None
-                with fitted.naming_the_impossible(model, part, part_mask):
-                    options = {"n_jobs": fitted.n_jobs, "mask": part_mask, "plan": part_plan}
-                    best = model.best_labellings(part, asked, **options)
-                candidates = _candidates(fitted, model, part.offsets, best, log_z[numbers])
+                part = posterior if len(numbers) == len(batch) else posterior.part(numbers)
+                candidates = _candidates(fitted, part, part.best_labellings(asked), log_z[numbers])
                 for place, sequence in enumerate(numbers.tolist()):
                     accepted = [c for c in candidates[place] if accept is None or accept(c.labels)]
                     found[sequence] = accepted[:n]
@@ -175,11 +165,10 @@ class AnswersMixin:
         check(is_integer(n_samples) and n_samples >= 1, "n_samples", "an integer of at least 1", n_samples)
         seed = int(check_random_state(random_state).randint(2**31))
         fitted = FittedModel(self)
-        batch, _, mask = fitted.read_masked(X, known)
-        with fitted.asked(batch, mask) as model:
-            tables = model.draw(batch, n_samples, seed, n_jobs=fitted.n_jobs, mask=mask)
-        samples = _labellings(fitted, model, batch.offsets, *(table.T for table in tables))
-        return [samples[number :: len(batch)] for number in range(len(batch))]
+        posterior, _ = fitted.ask(X, known)
+        samples = _labellings(fitted, posterior, *(table.T for table in posterior.draw(n_samples, seed)))
+        n_sequences = len(posterior.batch)
+        return [samples[number::n_sequences] for number in range(n_sequences)]
 
     @overload
     def entropy(self, X: Any, *, level: Literal["sequence"] = "sequence", known: Any = None) -> np.ndarray: ...
@@ -219,11 +208,10 @@ class AnswersMixin:
         """
         check(level in ("sequence", "token"), "level", "'sequence' or 'token'", level)
         fitted = FittedModel(self)
-        batch, form, mask = fitted.read_masked(X, known)
-        if level == "token":
-            return fitted.reshape(_entropy_of_rows(fitted.class_marginals(batch, mask)), batch, form)
-        with fitted.asked(batch, mask) as model:
-            return model.entropy(batch, n_jobs=fitted.n_jobs, mask=mask)
+        posterior, form = fitted.ask(X, known)
+        if level == "sequence":
+            return posterior.entropy()
+        return fitted.reshape(_entropy_of_rows(fitted.class_marginals(posterior)), posterior.batch, form)
 
 
 def _portions(sequences: np.ndarray, lengths: np.ndarray, n_best: int) -> list[np.ndarray]:
@@ -234,21 +222,22 @@ def _portions(sequences: np.ndarray, lengths: np.ndarray, n_best: int) -> list[n
 
 
 def _candidates(
-    fitted: FittedModel, model: Model, offsets: np.ndarray, best: BestLabellings, log_z: np.ndarray
+    fitted: FittedModel, posterior: Posterior, best: BestLabellings, log_z: np.ndarray
 ) -> list[list[Candidate]]:
     """Return the best labellings of each sequence for users."""
-    n_sequences, score = len(offsets) - 1, best.score - best.regret
+    n_sequences, score = len(log_z), best.score - best.regret
     log_probability = np.minimum(score - log_z, 0.0)
-    labellings = _labellings(fitted, model, offsets, best.codes, best.lengths)
+    labellings = _labellings(fitted, posterior, best.codes, best.lengths)
     rows = list(map(Candidate, labellings, score.ravel().tolist(), log_probability.ravel().tolist()))
     n_found = (best.regret < np.inf).sum(axis=0).tolist()
     return [rows[number::n_sequences][:n] for number, n in enumerate(n_found)]
 
 
-def _labellings(fitted: FittedModel, model: Model, offsets: np.ndarray, codes: np.ndarray, lengths: np.ndarray) -> list:
+def _labellings(fitted: FittedModel, posterior: Posterior, codes: np.ndarray, lengths: np.ndarray) -> list:
     """Return labellings of all sequences, shape (n, N), one after the other, as :meth:`predict` returns them."""
+    offsets = posterior.batch.offsets
     every = np.append((offsets[:-1] + offsets[-1] * np.arange(len(codes))[:, None]).ravel(), codes.size)
-    return fitted.targets.as_predicted(model.labelling(every, codes.ravel(), lengths.ravel()), every)
+    return fitted.targets.as_predicted(posterior.model.labelling(every, codes.ravel(), lengths.ravel()), every)
 
 
 def _warn_of_short(short: list[int], n: int, found: list[list[Candidate]], asked: int) -> None:

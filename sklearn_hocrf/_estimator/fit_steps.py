@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from .._data.masks import both
 from .._inference.families import CHAIN, SEGMENTS, Family
-from .._inference.impossible import naming_the_impossible
+from .._inference.posterior import Evidence
 from .._objectives import Problem
 from .._penalties import Penalty
 from .._solvers import SolverReport
@@ -204,8 +204,8 @@ class FitSteps:
             return  # any labels may be neighbours
         model = problem.model(np.zeros(problem.n_weights))
         what = "y, segment_length" if self.family is SEGMENTS else "y"
-        with naming_the_impossible(model, problem.batch, mask, problem.support, what=what, numbers=numbers):
-            model.log_partition(problem.batch, self.estimator.n_jobs, problem.plan.masked(mask))
+        evidence = Evidence(problem.known, what, numbers)
+        model.given(problem.batch, problem.support, evidence=evidence).on(problem.plan.masked(mask)).log_z()
 
     def _prune(self, problem: Problem) -> Problem:
         return prune(problem, getattr(self.estimator, "pruning", None), self.estimator.random_state)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -15,11 +14,10 @@ from sklearn.utils.validation import check_is_fitted
 from .._data.arrays import offsets_of
 from .._data.batch import SequenceBatch
 from .._data.masks import Mask, both
-from .._data.segments import Segments
 from .._inference.families import SEGMENTS, Family
-from .._inference.impossible import naming_the_impossible
 from .._inference.labelled import LabelledBatch
 from .._inference.model import Model
+from .._inference.posterior import Evidence, Posterior
 from .._structure.layout import WeightLayout
 from .._validation import FeatureSpace, TrainingData, check_sequence_weight, read_sequences
 from .._validation._delegation import model_and_input, model_inside
@@ -92,10 +90,10 @@ class FittedModel:
         """Return X as a batch, and its form."""
         return read_sequences(self.estimator, X)
 
-    def read_masked(self, X: Any, known: Any) -> tuple[SequenceBatch, str, Mask | None]:
-        """Return X as a batch, its form, and the mask of the labellings that are allowed, given known labels."""
+    def ask(self, X: Any, known: Any = None) -> tuple[Posterior, str]:
+        """Return the posterior of X, given the constraints and known labels, and the form of X."""
         batch, form = self.read(X)
-        return batch, form, self.mask(batch, form, known)
+        return self.given(batch, form, known), form
 
     def has_holes(self, y: Any, batch: SequenceBatch, form: str) -> bool:
         """Return whether y has unknown labels."""
@@ -107,18 +105,17 @@ class FittedModel:
 
     def read_labelled(self, X: Any, y: Any, unknown: str) -> LabelledBatch:
         """Return sequences with their labels, which may have holes; ``unknown`` as for :meth:`read_truth`."""
-        batch, form, mask = self.read_masked(X, None)
-        model = self.model()
-        plan = model.plan(batch, mask, self.n_jobs)
+        posterior, form = self.ask(X)
+        batch, plan, support = posterior.batch, posterior.plan, posterior.support
         if self.has_holes(y, batch, form):
             known = self.targets.read_known(y, batch, form, self.name, "y", unknown)
-            event = plan.masked(both(mask, known.mask), may_be_impossible=True)
-            return LabelledBatch(batch, plan, None, event, known.is_impossible)
+            event = plan.masked(both(support, known.mask), may_be_impossible=True)
+            return LabelledBatch(plan, None, event, known.is_impossible)
         truth = self.read_truth(y, batch, form, unknown)
         is_impossible = np.zeros(len(batch), dtype=bool)
-        if mask is not None:
-            is_impossible = ~_are_possible(mask, batch.offsets, model.label_codes(truth))
-        return LabelledBatch(batch, plan, truth, None, is_impossible)
+        if support is not None:
+            is_impossible = ~_are_possible(support, batch.offsets, posterior.model.label_codes(truth))
+        return LabelledBatch(plan, truth, None, is_impossible)
 
     def count_right(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> tuple[float, float]:
         """Return the weighted number of correctly predicted tokens, and of all tokens."""
@@ -133,13 +130,8 @@ class FittedModel:
         token_weight = np.ones(batch.n_tokens) if weight is None else np.repeat(weight, batch.lengths)
         if not token_weight.any():
             return 0.0, 0.0
-        decoded = self.decode(batch, self.mask(batch, form))
+        decoded = self.given(batch, form).decode()
         return float(token_weight @ self.targets.are_right(decoded, truth)), float(token_weight.sum())
-
-    def mask(self, batch: SequenceBatch, form: str = "sequences", known: Any = None) -> Mask | None:
-        """Return the mask of the labellings that the constraints and known labels allow; None allows all."""
-        mask = None if known is None else self.mask_of(known, batch, "known", form)
-        return both(border_mask(batch, self.state.borders), mask)
 
     def mask_of(self, known: Any, batch: SequenceBatch, what: str, form: str = "sequences") -> Mask:
         """Return the mask of the labellings that agree with ``known``, called ``what`` in messages."""
@@ -160,54 +152,18 @@ class FittedModel:
         """Return the model that computes probabilities and best labellings."""
         return self.state.model(self.family)
 
-    def naming_the_impossible(
-        self, model: Model, batch: SequenceBatch, mask: Mask | None
-    ) -> AbstractContextManager[None]:
-        """Return a context whose errors name the sequence and position where no labelling agrees with a mask."""
-        return naming_the_impossible(model, batch, mask, border_mask(batch, self.state.borders))
+    def given(self, batch: SequenceBatch, form: str = "sequences", known: Any = None) -> Posterior:
+        """Return the posterior of a batch, given the constraints and known labels."""
+        evidence = None if known is None else Evidence(self.mask_of(known, batch, "known", form))
+        return self.model().given(batch, border_mask(batch, self.state.borders), self.n_jobs, evidence)
 
-    @contextmanager
-    def asked(self, batch: SequenceBatch, mask: Mask | None) -> Iterator[Model]:
-        """Yield the model for queries about a batch under a mask; raise an error if no labelling agrees with it."""
-        model = self.model()
-        with self.naming_the_impossible(model, batch, mask):
-            yield model
-
-    def plan(self, batch: SequenceBatch, mask: Mask | None) -> Any:
-        """Return the plan of a batch, for several questions about it."""
-        with self.asked(batch, mask) as model:
-            return model.plan(batch, mask, self.n_jobs)
-
-    def decode(self, batch: SequenceBatch, mask: Mask | None, plan: Any = None) -> Any:
-        """Return the best labelling that a mask allows; errors name the place where it allows none."""
-        with self.asked(batch, mask) as model:
-            return model.decode(batch, n_jobs=self.n_jobs, mask=mask, plan=plan)
-
-    def marginals(self, batch: SequenceBatch, mask: Mask | None) -> np.ndarray:
-        """Return the probability of each label at each token; shape (N, L)."""
-        with self.asked(batch, mask) as model:
-            return model.marginals(batch, n_jobs=self.n_jobs, mask=mask)
-
-    def class_marginals(self, batch: SequenceBatch, mask: Mask | None) -> np.ndarray:
+    def class_marginals(self, posterior: Posterior) -> np.ndarray:
         """Return the probabilities of ``classes_`` at each token; shape (N, n_classes)."""
         channels = self.targets.tag_channels()
         if channels is None:
-            return self.marginals(batch, mask)
-        with self.asked(batch, mask) as model:
-            table = model.tag_marginals(batch, channels, n_jobs=self.n_jobs, mask=mask)
+            return posterior.marginals()
+        table = posterior.tag_marginals(channels)
         return np.divide(table, table.sum(axis=1, keepdims=True), out=table)
-
-    def segment_probabilities(
-        self, batch: SequenceBatch, segments: Segments, mask: Mask | None, plan: Any = None
-    ) -> np.ndarray:
-        """Return the probability of each segment."""
-        with self.asked(batch, mask) as model:
-            return model.segment_probabilities(batch, segments, n_jobs=self.n_jobs, mask=mask, plan=plan)
-
-    def best_labellings(self, batch: SequenceBatch, n: int, mask: Mask | None) -> Any:
-        """Return the n best labellings of each sequence."""
-        with self.asked(batch, mask) as model:
-            return model.best_labellings(batch, n, n_jobs=self.n_jobs, mask=mask)
 
     # --- training -----------------------------------------------------------------------------------------------------
 

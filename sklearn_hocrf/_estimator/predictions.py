@@ -67,11 +67,11 @@ class PredictionsMixin:
         [['DET', 'NOUN', 'DET']]
         """
         fitted = FittedModel(self)
-        batch, form, mask = fitted.read_masked(X, known)
+        posterior, form = fitted.ask(X, known)
         targets, has_lists = fitted.targets, form == "sequences" or fitted.targets.scheme == "segments"
         if targets.as_lists and has_lists:
             refuse_metrics_of_labels()
-        labelling = fitted.decode(batch, mask)
+        batch, labelling = posterior.batch, posterior.decode()
         if has_lists:
             return targets.as_predicted(labelling, batch.offsets)
         return fitted.reshape(targets.classes[targets.token_codes(labelling)], batch, form)
@@ -121,8 +121,8 @@ class PredictionsMixin:
                [0.64, 0.16, 0.2 ]])
         """
         fitted = FittedModel(self)
-        batch, form, mask = fitted.read_masked(X, known)
-        return fitted.reshape(fitted.class_marginals(batch, mask), batch, form)
+        posterior, form = fitted.ask(X, known)
+        return fitted.reshape(fitted.class_marginals(posterior), posterior.batch, form)
 
     @overload
     def predict_proba(self, X: Sequences, *, known: Any = None) -> list[np.ndarray]: ...
@@ -202,10 +202,8 @@ class PredictionsMixin:
         """
         fitted = FittedModel(self)
         codes = pattern_codes(list(patterns), fitted.labels)
-        batch, form, mask = fitted.read_masked(X, known)
-        with fitted.asked(batch, mask) as model:
-            marginals = model.pattern_marginals(batch, codes, n_jobs=fitted.n_jobs, mask=mask)
-        return fitted.reshape(marginals, batch, form)
+        posterior, form = fitted.ask(X, known)
+        return fitted.reshape(posterior.pattern_marginals(codes), posterior.batch, form)
 
     # --- quality ------------------------------------------------------------------------------------------------------
 
@@ -317,4 +315,4 @@ class PredictionsMixin:
         if unknown not in ("raise", "impossible"):
             raise ValueError(f"unknown must be 'raise' or 'impossible', got {unknown!r:.80}")
         labelled = fitted.read_labelled(X, y, unknown="raise" if unknown == "raise" else "ignore")
-        return labelled.log_likelihood(fitted.model(), fitted.n_jobs)
+        return labelled.log_likelihood(fitted.model())

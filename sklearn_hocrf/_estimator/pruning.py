@@ -62,7 +62,7 @@ def prune_runs(runs: Problem, pruned: Problem) -> Problem:
 def prune_held_out(held_out: Problem, level_zero: LevelZero) -> Problem:
     """Return held-out data over the candidates of level 0, which has not seen their labels: these are not added."""
     model = LatticeModel(held_out.layout, np.zeros(held_out.n_weights), level_zero.finder(), held_out.schedule)
-    plan = model.plan(held_out.batch, held_out.support)
+    plan = model.given(held_out.batch, held_out.support, held_out.n_jobs).plan
     pruned = held_out.over(plan.candidates, level_zero)
     pruned.plan = plan  # which has more states where the constraints leave no labelling of fewer
     return pruned
@@ -81,7 +81,7 @@ def _completed(problem: Problem, known: Mask, level_zero: LevelZero) -> np.ndarr
     if len(broken):
         tokens = joined_ranges(offsets[broken], offsets[broken + 1])
         model = ChainModel(constrained, level_zero.weights)
-        codes[tokens] = model.decode(problem.batch[broken], problem.n_jobs, known.part(tokens))
+        codes[tokens] = model.given(problem.batch[broken], known.part(tokens), problem.n_jobs).decode()
     return codes
 
 

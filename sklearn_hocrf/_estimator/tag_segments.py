@@ -140,25 +140,19 @@ class TagSegmentsMixin:
         check_threshold(threshold)
         fitted = FittedModel(self)
         tags = _tags_of(fitted, scheme)
-        batch, _, mask = fitted.read_masked(X, known)
+        posterior, _ = fitted.ask(X, known)
+        batch = posterior.batch
         if threshold is not None:
-            with fitted.asked(batch, mask) as model:
-                segments, probability = model.segment_marginals(
-                    batch, threshold, tags.tags, n_jobs=fitted.n_jobs, mask=mask
-                )
+            segments, probability = posterior.segment_marginals(threshold, tags.tags)
             return segment_tables(batch, segments, probability, tags.names)
-        plan = fitted.plan(batch, mask) if with_probability else None
-        codes = fitted.decode(batch, mask, plan)
+        codes = posterior.decode()
         if tags.scheme == "runs":
             segments = segments_of_labels(codes, batch.offsets)
         else:
             segments = segments_of_tags(tags.table.prefix[codes], tags.table.label[codes], batch.offsets).without(-1)
         if not with_probability:
             return segment_lists(segments, batch.offsets, tags.names.tolist())
-        with fitted.asked(batch, mask) as model:
-            options: Any = {"n_jobs": fitted.n_jobs, "mask": mask, "plan": plan}
-            probability = model.segment_probabilities(batch, segments, tags.tags, **options)
-        return segment_tables(batch, segments, probability, tags.names)
+        return segment_tables(batch, segments, posterior.segment_probabilities(segments, tags.tags), tags.names)
 
     @property
     def scheme_(self) -> str:

@@ -9,9 +9,9 @@ import numpy as np
 from .._data.batch import SequenceBatch
 from .._kernels import choices, tag_segments
 from .passes import DecodePass, MarginalPass, Receiver
-from .schedule import Plan, Task, Tile
+from .schedule import Task, Tile
 
-__all__ = ["BestLabellings", "Entropies", "LikelyTagSegments", "Samples", "SearchPass", "WeighedTagSegments"]
+__all__ = ["BestLabellings", "Entropies", "LikelyTagSegments", "Samples", "WeighedTagSegments", "search"]
 
 
 class BestLabellings(NamedTuple):
@@ -31,24 +31,15 @@ class BestLabellings(NamedTuple):
         return cls(np.zeros(len(batch)), regret, np.zeros(shape, np.int32), np.ones(shape, np.int32))
 
 
-class SearchPass:
-    """Find the best labellings of the tasks of one chunk, using the tables of Viterbi decoding."""
-
-    def __init__(self, decoding: DecodePass, best: BestLabellings) -> None:
-        self.decoding, self.best = decoding, best
-
-    def run(self, task: Task) -> None:
-        """Process a task."""
-        (tile,), decoding = task.tiles, self.decoding
+def search(decoding: DecodePass, chunk: list[Task], best: BestLabellings) -> tuple:
+    """Find the best labellings of the tasks of a chunk, using the tables of Viterbi decoding."""
+    for task in chunk:
+        (tile,) = task.tiles
         tables = decoding.choice_tables(tile)
         decoding.store_best(task, tables.beta)
-        _, regret, codes, lengths = self.best
         structure = decoding.weighted_arcs, decoding.index, tile, task.sequences
-        choices.best_labellings(*structure, tables, codes, lengths, regret)
-
-    def sums(self) -> tuple:
-        """Return the sums: none."""
-        return ()
+        choices.best_labellings(*structure, tables, best.codes, best.lengths, best.regret)
+    return ()
 
 
 class Samples(Receiver):
@@ -58,7 +49,7 @@ class Samples(Receiver):
         self.codes, self.lengths, self.seed = codes, lengths, seed
 
     def receive(self, backward: MarginalPass, tile: Tile, weight: np.ndarray) -> None:
-        sequences = _sequences(backward.plan, tile, weight)
+        sequences = backward.sequences(tile, weight)
         rng = np.random.default_rng([self.seed, int(sequences.max()), int(backward.is_log)])
         uniform = rng.random((int(tile.rows[-1]) * sequences.shape[1], self.codes.shape[1]))
         structure = backward.weighted_arcs, backward.index, tile, sequences
@@ -72,7 +63,7 @@ class Entropies(Receiver):
         self.entropy = entropy
 
     def receive(self, backward: MarginalPass, tile: Tile, weight: np.ndarray) -> None:
-        structure = backward.weighted_arcs, backward.index, tile, _sequences(backward.plan, tile, weight)
+        structure = backward.weighted_arcs, backward.index, tile, backward.sequences(tile, weight)
         choices.entropies(*structure, backward.continuations(tile), self.entropy)
 
 
@@ -83,7 +74,7 @@ class LikelyTagSegments(Receiver):
         self.tags, self.threshold, self.likely = tags, threshold, likely
 
     def receive(self, backward: MarginalPass, tile: Tile, weight: np.ndarray) -> None:
-        structure = backward.weighted_arcs, tile, _sequences(backward.plan, tile, weight)
+        structure = backward.weighted_arcs, tile, backward.sequences(tile, weight)
         found = tag_segments.list_segments(*structure, backward.continuations(tile), self.tags, self.threshold)
         start, stop, codes = found[:, :3].T.astype(np.int64)
         self.likely.append((start, stop, codes.astype(np.int32), found[:, 3]))
@@ -96,12 +87,6 @@ class WeighedTagSegments(Receiver):
         self.tags, self.segments, self.probability = tags, segments, probability
 
     def receive(self, backward: MarginalPass, tile: Tile, weight: np.ndarray) -> None:
-        structure = backward.weighted_arcs, tile, _sequences(backward.plan, tile, weight)
+        structure = backward.weighted_arcs, tile, backward.sequences(tile, weight)
         tables = backward.continuations(tile)
         tag_segments.weigh_segments(*structure, tables, self.tags, self.segments, self.probability)
-
-
-def _sequences(plan: Plan, tile: Tile, weight: np.ndarray) -> np.ndarray:
-    """Return the numbers of the sequences of a tile, -1 for lanes that are empty or left out."""
-    sequences = np.searchsorted(plan.offsets, tile.first_token, side="right") - 1
-    return np.where(weight > 0, sequences, -1)

@@ -11,31 +11,27 @@ from typing import Any
 
 import numpy as np
 
-from .._data.batch import SequenceBatch
-from .._data.masks import Mask
 from .._data.segments import BEGIN, Segments, sorted_segments
 from .._kernels import chain, chain_log, choices, feature_matching, label_parts, token_scores
-from .._structure.layout import WeightLayout
 from .._structure.patterns import TOKENS
 from .._structure.weighted_arcs import log_spread
 from .answers import LikelyTagSegments, WeighedTagSegments
-from .model import LaneModel, TokenModel
+from .model import TokenModel
 from .passes import SMALL_STEP, DecodePass, MarginalPass
-from .schedule import Plan, Schedule, Task, Tile, lanes_of
+from .posterior import LanePosterior
+from .schedule import Plan, Task, Tile, lanes_of
 
-__all__ = ["ChainDecodePass", "ChainModel", "ChainPass", "ChainPlan"]
+__all__ = ["ChainModel", "ChainPlan", "ChainPosterior"]
 
 
 class ChainPlan(Plan):
     """Plan of a batch, for high-order CRFs of one layout."""
 
-    def __init__(
-        self, layout: WeightLayout, batch: SequenceBatch, schedule: Schedule | None = None, n_jobs: int | None = None
-    ) -> None:
-        super().__init__(layout, batch, schedule, n_jobs)
+    def _read(self) -> None:
+        layout = self.layout
         self.part_columns = layout.part_links if layout.parts.n_parts else None
         self.row_size = layout.automaton.n_states + layout.pairs.n_columns + self.n_varying + 1
-        self._deal_out(self.row_size + len(layout.network.terms))
+        self.work_per_token = self.row_size + len(layout.network.terms)
 
 
 class ChainPass(MarginalPass):
@@ -235,52 +231,35 @@ def _scratch(chain_pass: ChainPass | ChainDecodePass, tile: Tile) -> chain.Chain
     return chain.ChainScratch(values, adjoints, memory[n_values : 2 * n_values])
 
 
-class ChainModel(LaneModel, TokenModel):
-    """A high-order CRF with given weights; its labellings are label codes of the tokens, of shape (N,), int32."""
+class ChainPosterior(LanePosterior):
+    """The posterior of a high-order CRF; its labellings are label codes of the tokens, of shape (N,), int32."""
 
-    plan_class, pass_class, decode_pass_class = ChainPlan, ChainPass, ChainDecodePass
+    pass_class, decode_pass_class = ChainPass, ChainDecodePass
 
-    def marginals(self, batch: SequenceBatch, n_jobs: int | None = None, mask: Mask | None = None) -> np.ndarray:
-        table = self.column_marginals(batch, self.layout.automaton.n_labels, n_jobs, mask)
+    def marginals(self) -> np.ndarray:
+        table = self.column_marginals(self.model.layout.automaton.n_labels)
         np.clip(table, 0.0, None, out=table)
         return np.divide(table, table.sum(axis=1, keepdims=True), out=table)
 
-    def pattern_marginals(
-        self,
-        batch: SequenceBatch,
-        patterns: Sequence[Sequence[int]],
-        n_jobs: int | None = None,
-        mask: Mask | None = None,
-    ) -> np.ndarray:
+    def pattern_marginals(self, patterns: Sequence[Sequence[int]]) -> np.ndarray:
         # the patterns become score columns of weight 0 in a copy of the model: they change no scores but are counted
-        layout, columns = self.layout.with_columns([(tuple(pattern), BEGIN) for pattern in patterns])
-        marginals = self._with_layout(layout).column_marginals(batch, layout.pairs.n_columns, n_jobs, mask)
+        layout, columns = self.model.layout.with_columns([(tuple(pattern), BEGIN) for pattern in patterns])
+        marginals = self.under(layout).column_marginals(layout.pairs.n_columns)
         return np.clip(marginals[:, columns], 0.0, 1.0)
 
-    def segment_marginals(
-        self,
-        batch: SequenceBatch,
-        threshold: float,
-        tags: Any = None,
-        n_jobs: int | None = None,
-        mask: Mask | None = None,
-    ) -> tuple[Segments, np.ndarray]:
+    def segment_marginals(self, threshold: float, tags: Any = None) -> tuple[Segments, np.ndarray]:
         likely: list = []
-        plan, log_z = self._whole_plan(batch, mask), np.zeros(len(batch))
-        self._run_all(plan, n_jobs, lambda: LikelyTagSegments(tags, float(threshold), likely), log_z)
-        return sorted_segments(batch, likely)
+        self.whole.run(lambda: LikelyTagSegments(tags, float(threshold), likely))
+        return sorted_segments(self.batch, likely)
 
-    def segment_probabilities(
-        self,
-        batch: SequenceBatch,
-        segments: Segments,
-        tags: Any = None,
-        n_jobs: int | None = None,
-        mask: Mask | None = None,
-        plan: Any = None,
-    ) -> np.ndarray:
-        table, probability = np.zeros((batch.n_tokens, 2), np.int64), np.zeros(batch.n_tokens)
+    def segment_probabilities(self, segments: Segments, tags: Any = None) -> np.ndarray:
+        table, probability = np.zeros((self.batch.n_tokens, 2), np.int64), np.zeros(self.batch.n_tokens)
         table[segments.start] = np.stack([segments.stop, segments.codes], axis=1)
-        plan, log_z = self._whole_plan(batch, mask, plan), np.zeros(len(batch))
-        self._run_all(plan, n_jobs, lambda: WeighedTagSegments(tags, table, probability), log_z)
+        self.whole.run(lambda: WeighedTagSegments(tags, table, probability))
         return np.minimum(probability[segments.start], 1.0)
+
+
+class ChainModel(TokenModel):
+    """A high-order CRF with given weights."""
+
+    plan_class, posterior_class = ChainPlan, ChainPosterior

@@ -23,15 +23,14 @@ import numpy as np
 
 from .._data.arrays import freeze
 from .._data.batch import SequenceBatch, TokenFeatures
-from .._data.masks import Mask
 from .._data.segments import BEGIN, WHOLE, Labelling, Segments
 from .._kernels import feature_matching, segment_feature_matching, segment_scores, token_scores
 from .._structure.layout import WeightLayout
 from .._structure.segment_layout import SegmentLayout
 from .._structure.weighted_arcs import label_arcs, suffix_patterns
-from .model import LaneModel
+from .model import Model
 from .passes import SMALL_STEP, ExpectedCounts, Moves, Receiver
-from .schedule import Plan, Schedule, Task, Tile, add_up, lane_kind_of
+from .schedule import Plan, Task, Tile, Workspace, lane_kind_of
 from .segment import SegmentPlan
 
 __all__ = ["ChainMatching", "Matching", "SegmentMatching"]
@@ -44,39 +43,30 @@ class Matching(metaclass=ABCMeta):
     ----------
     model_class : type
         Class of the models.
-    layout : WeightLayout or SegmentLayout
-        The layout of the weights.
-    batch : SequenceBatch
-        The sequences.
+    plan : ChainPlan or SegmentPlan
+        The plan of the sequences, under the layout of the weights.
     truth : ndarray or Segments
         The true labelling of the sequences.
     sequence_weight : ndarray of shape (n_sequences,)
         Weight of each sequence.
-    schedule : Schedule or None
-        How the batch is cut.
-    support : Mask or None
-        The possible labellings; None means all.
     """
 
     n_columns: int  # of the table of r
 
     def __init__(
         self,
-        model_class: type[LaneModel],
-        layout: WeightLayout,
-        batch: SequenceBatch,
+        model_class: type[Model],
+        plan: Plan,
         truth: Labelling,
         sequence_weight: np.ndarray,
-        schedule: Schedule | None = None,
-        support: Mask | None = None,
     ) -> None:
-        self.model_class, self.sequence_weight = model_class, sequence_weight
-        self.layout = self._with_pattern_columns(layout)
-        self.plan = model_class.plan_class(self.layout, batch, schedule).masked(support)
+        self.model_class, self.sequence_weight, batch = model_class, sequence_weight, plan.batch
+        self.layout = self._with_pattern_columns(plan.layout)
+        self.plan = plan.under(self.layout)
         self.features = _squared_features(self.layout, batch)
         self.ones = freeze(np.ones(self.layout.n_pairs), np.float64)
         self.dense_ones = freeze(self.layout.dense_table(self.ones), np.float64)
-        self.place, self.n_places = _places(self.plan, batch.n_tokens)
+        self.place, self.n_places = self.plan.places()
         self._read(batch, truth)
 
     @abstractmethod
@@ -98,29 +88,27 @@ class Matching(metaclass=ABCMeta):
         token_scores.score_rows(self.features, self.layout.pairs, *weights, tile, scores)
         return scores
 
-    def value_gradient(self, w: np.ndarray, n_jobs: int | None = None) -> tuple[float, np.ndarray]:
+    def value_gradient(self, w: np.ndarray) -> tuple[float, np.ndarray]:
         """Return f(w) and its gradient; shape (n_weights,)."""
-        model, plan, weight = self.model_class(self.layout, w), self.plan, self.sequence_weight
-        at_rest, log_z = model.at_rest(), np.zeros(plan.n_sequences)
+        model, weight = self.model_class(self.layout, w), self.sequence_weight
+        posterior, at_rest = model.on(self.plan), model.moving(np.zeros(self.layout.n_weights))
+        log_z, make_pass = np.zeros(self.plan.n_sequences), posterior.pass_class
 
-        def work(chunk: list[Task]) -> tuple:
-            with plan.workspace() as workspace:
-                moves = Moves(self.place, workspace("residuals", self.n_places, self.n_columns))
-                residuals, counts = _Residuals(self, moves.table), ExpectedCounts(model, plan)
-                plain = model.pass_class(workspace, model, plan, log_z, weight, receiver=residuals)
-                dual = model.pass_class(
-                    workspace, model, plan, log_z, weight, receiver=counts, direction=at_rest, moves=moves
-                )
-                for task in chunk:
-                    moves.table[:] = 0.0
-                    plain.run(task)
-                    dual.run(task)
-                return (np.array([residuals.value]), *dual.sums())
+        def work(chunk: list[Task], workspace: Workspace) -> tuple:
+            moves = Moves(self.place, workspace("residuals", self.n_places, self.n_columns))
+            residuals, counts = _Residuals(self, moves.table), ExpectedCounts(posterior)
+            plain = make_pass(workspace, posterior, log_z, weight, receiver=residuals)
+            dual = make_pass(workspace, posterior, log_z, weight, receiver=counts, direction=at_rest, moves=moves)
+            for task in chunk:
+                moves.table[:] = 0.0
+                plain.run(task)
+                dual.run(task)
+            return (np.array([residuals.value]), *dual.sums())
 
-        sums = add_up(work, plan, n_jobs)
+        sums = self.plan.add_up(work)
         if sums is None:  # there is no data
             return 0.0, np.zeros(self.layout.n_weights)
-        return float(sums[0][0]), 2 / SMALL_STEP * model.counts(plan, sums[1:])
+        return float(sums[0][0]), 2 / SMALL_STEP * posterior.counts(sums[1:])
 
 
 class _Residuals(Receiver):
@@ -201,17 +189,6 @@ def _squared_features(layout: WeightLayout, batch: SequenceBatch) -> TokenFeatur
     matrix.sum_duplicates()
     matrix.data **= 2
     return layout.rows(SequenceBatch.from_csr(matrix, batch.offsets))
-
-
-def _places(plan: Plan, n_tokens: int) -> tuple[np.ndarray, int]:
-    """Return the place of each token among those of its task, and the highest number of places."""
-    place, most = np.zeros(n_tokens, np.int64), 0
-    for task in (task for chunk in plan.chunks for task in chunk):
-        sequences = task.sequences[task.sequences >= 0]
-        tokens = np.concatenate([np.arange(*plan.offsets[n : n + 2]) for n in sequences])
-        place[tokens] = np.arange(len(tokens))
-        most = max(most, len(tokens))
-    return freeze(place, np.int64), most
 
 
 def _true_segments(layout: WeightLayout, batch: SequenceBatch, truth: Segments) -> TrueSegments:

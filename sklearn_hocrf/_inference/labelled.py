@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._data.batch import SequenceBatch
 from .._data.segments import Labelling
 from .model import Model
-from .schedule import Plan
 
 __all__ = ["LabelledBatch"]
 
@@ -20,29 +19,28 @@ class LabelledBatch(NamedTuple):
     ``truth`` is set if there are no holes, otherwise ``event``.
     """
 
-    batch: SequenceBatch
-    plan: Plan  # all labellings that constraints allow
+    plan: Any  # all labellings that constraints allow
     truth: Labelling | None
-    event: Plan | None  # the labellings that agree with the labels
+    event: Any  # the plan of the labellings that agree with the labels
     is_impossible: np.ndarray  # (n,) bool   whether labels are forbidden for any weights
 
-    def log_likelihood(self, model: Model, n_jobs: int | None) -> np.ndarray:
+    @property
+    def batch(self) -> SequenceBatch:
+        return self.plan.batch
+
+    def log_likelihood(self, model: Model) -> np.ndarray:
         """Return the log-likelihood of each sequence under a model; shape (n,)."""
-        score = np.where(self.is_impossible, -np.inf, self._score(model, n_jobs))
-        difference = score - model.log_partition(self.batch, n_jobs, self.plan)
+        posterior = model.on(self.plan)
+        score = posterior.log_score(self.truth) if self.event is None else model.on(self.event).log_z()
+        difference = np.where(self.is_impossible, -np.inf, score) - posterior.log_z()
         return np.minimum(difference, 0.0)  # rounding errors must not lead to a probability above 1
 
-    def _score(self, model: Model, n_jobs: int | None) -> np.ndarray:
-        if self.event is None:
-            return model.log_score(self.batch, self.truth, self.plan)
-        return model.log_partition(self.batch, n_jobs, self.event)
-
-    def slope(self, model: Model, direction: Model, n_jobs: int | None) -> np.ndarray:
+    def slope(self, model: Model, direction: Model) -> np.ndarray:
         """Return the derivative of each log-likelihood along a direction of the weights; shape (n,).
 
         It is valid for sequences whose log-likelihood is finite, and arbitrary for others.
         """
-        expected = model.log_partition_and_slope(self.plan, direction.weights, n_jobs)[1]
+        expected = model.on(self.plan).log_z_and_slope(direction.weights)[1]
         if self.event is None:
-            return direction.log_score(self.batch, self.truth, self.plan) - expected
-        return model.log_partition_and_slope(self.event, direction.weights, n_jobs)[1] - expected
+            return direction.on(self.plan).log_score(self.truth) - expected
+        return model.on(self.event).log_z_and_slope(direction.weights)[1] - expected

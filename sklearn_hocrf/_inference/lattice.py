@@ -24,12 +24,12 @@ from .._structure.layout import WeightLayout
 from .._structure.weighted_arcs import label_arcs
 from .answers import BestLabellings
 from .candidates import CandidateFinder, Candidates
-from .chain import ChainModel
-from .model import Expectations, TokenModel
-from .passes import refuse_impossible
-from .schedule import Schedule, SharedWork, Workspace, add_up
+from .chain import ChainModel, ChainPosterior
+from .model import TokenModel
+from .posterior import Expectations, Posterior
+from .schedule import Schedule, SharedWork, Workspace
 
-__all__ = ["LatticeModel", "LatticePlan"]
+__all__ = ["LatticeModel", "LatticePlan", "LatticePosterior"]
 
 
 class LatticePlan(SharedWork):
@@ -45,6 +45,8 @@ class LatticePlan(SharedWork):
         Maximum number of states of the automaton after each token; None means all.
     schedule : Schedule or None
         Determines the number of chunks.
+    n_jobs : int or None
+        Number of threads, as in joblib.
 
     Attributes
     ----------
@@ -57,6 +59,7 @@ class LatticePlan(SharedWork):
         Whether sequences without any labelling have a log Z of -inf instead of raising an error.
     """
 
+    mask = None  # candidates are those that it allows
     may_be_impossible = False
 
     def __init__(
@@ -66,8 +69,9 @@ class LatticePlan(SharedWork):
         candidates: Candidates,
         n_states: Any = None,
         schedule: Schedule | None = None,
+        n_jobs: int | None = None,
     ) -> None:
-        super().__init__(Schedule() if schedule is None else schedule)
+        super().__init__(Schedule() if schedule is None else schedule, n_jobs)
         self.layout, self.batch, self.candidates, self.n_states = layout, batch, candidates, n_states
         self.n_sequences, self.n_tokens = len(batch), batch.n_tokens
         self.lattice, self.is_limited = build_lattice(layout, batch, candidates, n_states)
@@ -89,7 +93,7 @@ class LatticePlan(SharedWork):
         """Return the plan of the labellings of the lattice that a mask allows."""
         if mask is None or not self.is_limited:
             candidates = self.candidates if mask is None else self.candidates.allowed_by(mask)
-            plan = LatticePlan(self.layout, self.batch, candidates, self.n_states, self.schedule)
+            plan = LatticePlan(self.layout, self.batch, candidates, self.n_states, self.schedule, self.n_jobs)
         else:  # a limit on fewer candidates would keep states that this lattice lacks
             plan = self._of(
                 _without_candidates(self.lattice, ~mask.allowed[self.candidates.tokens, self.lattice.labels])
@@ -100,7 +104,7 @@ class LatticePlan(SharedWork):
     def _of(self, lattice_: lattice.Lattice) -> LatticePlan:
         """Return the same plan of another lattice of its candidates."""
         plan = copy.copy(self)
-        SharedWork.__init__(plan, self.schedule)
+        SharedWork.__init__(plan, self.schedule, self.n_jobs)
         plan.lattice, plan.is_possible = lattice_, _has_labellings(lattice_)
         plan._deal_out()
         return plan
@@ -128,7 +132,7 @@ class LatticePlan(SharedWork):
         return np.concatenate([counts, self.layout.sum_over_suffixes(used)])
 
     @cached_property
-    def mask(self) -> Mask:
+    def candidate_mask(self) -> Mask:
         """The mask that restricts the model of all labels to this lattice."""
         return self.candidates.mask(self.layout.patterns.n_labels)
 
@@ -258,6 +262,174 @@ def _candidate_scores(lists: lattice.Lattice, pair_weights: np.ndarray) -> np.nd
     return terms
 
 
+class LatticePosterior(Posterior):
+    """The posterior of a high-order CRF over the lattice of a batch."""
+
+    def _make_plan(self) -> LatticePlan:
+        """Return the lattice: for each token, the best labels that the mask allows.
+
+        A sequence without a labelling among them gets twice as many, and so on until it has one.
+        """
+        if self.model.finder is None:
+            raise ValueError("this model has no finder of candidate labels: it needs a plan")
+        finder, layout, batch = self.model.finder, self.model.layout, self.batch
+        options = self.model.schedule, self.n_jobs
+        n_labels, n_best = layout.patterns.n_labels, np.full(len(batch), finder.n_candidates)
+        plan = LatticePlan(layout, batch, finder.find(batch, self.mask), finder.n_states, *options)
+        while not plan.is_possible.all():
+            short = np.flatnonzero(~plan.is_possible)
+            if n_best[short[0]] >= n_labels:
+                self.refuse_impossible(short, np.full(len(short), -np.inf))
+            n_best[short] = np.minimum(2 * n_best[short], n_labels)
+            n_states = None
+            if finder.n_states is not None:
+                growth = np.where(n_best < n_labels, n_best // finder.n_candidates, layout.automaton.n_states)
+                n_states = np.repeat(finder.n_states * growth, batch.lengths)
+            candidates = finder.find(batch, self.mask, np.repeat(n_best, batch.lengths))
+            plan = LatticePlan(layout, batch, candidates, n_states, *options)
+        return plan
+
+    # --- answered by kernels ------------------------------------------------------------------------------------------
+
+    def expectations(self, sequence_weight: np.ndarray | None = None) -> Expectations:
+        weight = freeze(np.ones(len(self.batch)) if sequence_weight is None else sequence_weight, np.float64)
+        layout, log_z, nothing = self.model.layout, np.zeros(len(self.batch)), np.empty(0)
+
+        def work(*of: Any) -> tuple[np.ndarray, np.ndarray]:
+            sums = np.zeros(layout.n_pairs), np.zeros(layout.automaton.n_arcs)
+            lattice.expect(*of, log_z, lattice.Sums(weight, *sums, nothing))
+            return sums
+
+        sums = self._run(work)
+        self._check(log_z)
+        if sums is None:
+            return Expectations(log_z, np.zeros(layout.n_weights))
+        return Expectations(log_z, np.concatenate([sums[0], layout.sum_over_suffixes(sums[1])]))
+
+    def log_z(self) -> np.ndarray:
+        log_z = np.zeros(len(self.batch))
+        self._run(lambda *of: lattice.partition(*of, log_z))
+        self._check(log_z)
+        return log_z
+
+    def lattice_marginals(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the probabilities of candidates and of steps; shapes (M,) and (E,)."""
+        plan, nothing = self.plan, np.empty(0)
+        marginals, steps = np.zeros(len(plan.candidates.labels)), np.zeros(len(plan.lattice.arc))
+        starts, offsets = plan.candidates.starts, plan.batch.offsets
+        log_z, ones = np.zeros(plan.n_sequences), freeze(np.ones(plan.n_sequences), np.float64)
+
+        def work(lists: lattice.Lattice, numbers: lattice.Weights, chunk: tuple[int, int], tables: Any) -> None:
+            lattice.expect(lists, numbers, chunk, tables, log_z, lattice.Sums(ones, nothing, nothing, steps))
+            own = slice(starts[offsets[chunk[0]]], starts[offsets[chunk[1]]])
+            marginals[own] = tables.scores[own]
+
+        self._run(work)
+        self._check(log_z)
+        return marginals, steps
+
+    def marginals(self) -> np.ndarray:
+        candidates = self.plan.candidates
+        table = np.zeros((self.batch.n_tokens, self.model.layout.patterns.n_labels))
+        table[candidates.tokens, candidates.labels] = self.lattice_marginals()[0]
+        return np.divide(table, table.sum(axis=1, keepdims=True), out=table)
+
+    def pattern_marginals(self, patterns: Sequence[Sequence[int]]) -> np.ndarray:
+        table = np.empty((self.batch.n_tokens, len(patterns)))
+        lengths = np.array([len(pattern) for pattern in patterns], np.int64)
+        codes = np.zeros((len(patterns), max(lengths, default=1)), np.int32)
+        for row, pattern in zip(codes, patterns, strict=True):
+            row[: len(pattern)] = pattern
+        lattice.patterns_ending(self.plan.lattice, self.lattice_marginals()[1], codes, lengths, table)
+        return table
+
+    def log_z_and_slope(self, direction: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        log_z, lists = self.log_z(), self.plan.lattice
+        moving = LatticeModel(self.model.layout, direction)
+        candidates, steps = self.lattice_marginals()
+        terms = candidates * _candidate_scores(lists, moving.pair_weights)
+        of_steps = np.where(steps > 0, steps * moving.weighted_arcs.arc_score[lists.arc], 0.0)
+        slope = np.zeros(len(log_z))
+        for numbers, places in ((terms, lists.starts), (of_steps, lists.steps)):
+            sequences = np.repeat(np.arange(len(log_z)), np.diff(places[self.batch.offsets]))
+            slope += np.bincount(sequences, numbers, len(log_z))
+        return log_z, slope
+
+    def decode(self) -> np.ndarray:
+        best, codes = np.zeros(len(self.batch)), np.empty(self.batch.n_tokens, np.int32)
+        self._run(lambda *of: lattice.decode(*of, best, codes))
+        self._check(best)
+        return codes
+
+    def best_labellings(self, n_best: int) -> BestLabellings:
+        best = BestLabellings.empty(n_best, self.batch)
+        self._run(lambda *of: lattice.best_labellings(*of, best.score, best.codes, best.regret))
+        self._check(best.score)
+        return best
+
+    def draw(self, n_drawn: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        codes = np.zeros((self.batch.n_tokens, n_drawn), np.int32)
+        self.log_z()
+        uniform = np.random.default_rng(seed).random(codes.shape)
+        self._run(lambda *of: lattice.draw(*of, uniform, codes))
+        return codes, np.ones((0, n_drawn), np.int32)
+
+    def entropy(self) -> np.ndarray:
+        log_z, entropy = np.zeros(len(self.batch)), np.zeros(len(self.batch))
+        self._run(lambda *of: lattice.entropies(*of, log_z, entropy))
+        self._check(log_z)
+        return entropy
+
+    def log_score(self, labelling: np.ndarray) -> np.ndarray:
+        is_pruned, scores = ~self.plan.contains(labelling), super().log_score(labelling)
+        scores[np.diff(offsets_of(is_pruned)[self.batch.offsets]) > 0] = -np.inf
+        return scores
+
+    def _run(self, work: Callable[..., tuple | None]) -> tuple | None:
+        """Return the sums of the results of ``work``.
+
+        It is called with the lattice, the weights, each chunk and the memory of a thread.
+        """
+        plan, numbers = self.plan, self.model.numbers
+        return plan.add_up(lambda chunk, workspace: work(plan.lattice, numbers, chunk, plan.tables(workspace)) or ())
+
+    def _check(self, scores: np.ndarray) -> None:
+        """Raise an error unless the log Z or best scores of all sequences are valid."""
+        bad = ~np.isfinite(scores)
+        if self.plan.may_be_impossible:
+            bad &= scores != -np.inf
+        self.refuse_impossible(np.flatnonzero(bad), scores[bad])
+
+    # --- answered by the model of all labels, given the candidates ----------------------------------------------------
+
+    @property
+    def exact(self) -> ChainPosterior:
+        """The posterior of the model of all labels over the labellings of the lattice."""
+        plan = self.plan
+        if plan.is_limited:  # it drops more than labels, which no mask can express
+            raise ValueError(
+                "this method needs all states that the candidates lead to, but pruning has dropped some: train with "
+                "a larger number in pruning, or with a lower max_order"
+            )
+        exact = self.model.exact.given(self.batch, plan.candidate_mask, self.n_jobs)
+        return exact.on(exact.plan.masked(exact.mask, True)) if plan.may_be_impossible else exact
+
+    def hessian_vector_product(self, direction: np.ndarray, sequence_weight: np.ndarray | None = None) -> np.ndarray:
+        return self.exact.hessian_vector_product(direction, sequence_weight)
+
+    def segment_marginals(self, threshold: float, tags: Tags | None = None) -> tuple[Segments, np.ndarray]:
+        return self.exact.segment_marginals(threshold, tags)
+
+    def segment_probabilities(self, segments: Segments, tags: Tags | None = None) -> np.ndarray:
+        return self.exact.segment_probabilities(segments, tags)
+
+    def is_possible(self) -> np.ndarray:
+        return self.model.exact.given(self.batch, self.mask).is_possible()
+
+    def narrowed(self) -> LatticePosterior:
+        return self.model.given(self.batch, self.exact.mask, self.n_jobs)
+
+
 class LatticeModel(TokenModel):
     """A high-order CRF whose labellings are paths through lattices.
 
@@ -272,7 +444,7 @@ class LatticeModel(TokenModel):
         Determines the number of chunks.
     """
 
-    plan_class = LatticePlan
+    plan_class, posterior_class = LatticePlan, LatticePosterior
 
     def __init__(
         self,
@@ -292,215 +464,3 @@ class LatticeModel(TokenModel):
     def exact(self) -> ChainModel:
         """The model of all labels."""
         return ChainModel(self.layout, self.weights)
-
-    def plan(self, batch: SequenceBatch, mask: Mask | None = None, n_jobs: int | None = None) -> LatticePlan:
-        """Return the lattice of a batch: for each token, the best labels that a mask allows.
-
-        A sequence without a labelling among them gets twice as many, and so on until it has one.
-        """
-        if self.finder is None:
-            raise ValueError("this model has no finder of candidate labels: it needs a plan")
-        finder, n_labels, lengths = self.finder, self.layout.patterns.n_labels, batch.lengths
-        n_best = np.full(len(batch), finder.n_candidates)
-        plan = LatticePlan(self.layout, batch, finder.find(batch, mask), finder.n_states, self.schedule)
-        while not plan.is_possible.all():
-            short = np.flatnonzero(~plan.is_possible)
-            if n_best[short[0]] >= n_labels:
-                refuse_impossible(short, np.full(len(short), -np.inf))
-            n_best[short] = np.minimum(2 * n_best[short], n_labels)
-            n_states = None
-            if finder.n_states is not None:
-                growth = np.where(n_best < n_labels, n_best // finder.n_candidates, self.layout.automaton.n_states)
-                n_states = np.repeat(finder.n_states * growth, lengths)
-            candidates = finder.find(batch, mask, np.repeat(n_best, lengths))
-            plan = LatticePlan(self.layout, batch, candidates, n_states, self.schedule)
-        return plan
-
-    # --- answered by kernels ------------------------------------------------------------------------------------------
-
-    def expectations(
-        self, plan: Any, sequence_weight: np.ndarray | None = None, n_jobs: int | None = None
-    ) -> Expectations:
-        weight = np.ones(plan.n_sequences) if sequence_weight is None else sequence_weight
-        log_z = np.zeros(plan.n_sequences)
-        n_arcs, nothing = self.layout.automaton.n_arcs, np.empty(0)
-
-        def work(chunk: tuple[int, int], tables: lattice.Tables) -> tuple[np.ndarray, np.ndarray]:
-            sums = np.zeros(self.layout.n_pairs), np.zeros(n_arcs)
-            lattice.expect(plan.lattice, self.numbers, chunk, tables, log_z, lattice.Sums(weight, *sums, nothing))
-            return sums
-
-        weight = freeze(weight, np.float64)
-        sums = self._run(plan, n_jobs, work)
-        self._check(plan, log_z)
-        if sums is None:
-            return Expectations(log_z, np.zeros(self.layout.n_weights))
-        return Expectations(log_z, np.concatenate([sums[0], self.layout.sum_over_suffixes(sums[1])]))
-
-    def log_partition(self, batch: SequenceBatch, n_jobs: int | None = None, plan: Any = None) -> np.ndarray:
-        plan = self.plan(batch) if plan is None else plan
-        log_z = np.zeros(plan.n_sequences)
-        self._run(plan, n_jobs, lambda *of: lattice.partition(plan.lattice, self.numbers, *of, log_z))
-        self._check(plan, log_z)
-        return log_z
-
-    def lattice_marginals(self, plan: LatticePlan, n_jobs: int | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Return the probabilities of candidates and of steps; shapes (M,) and (E,)."""
-        marginals, steps = np.zeros(len(plan.candidates.labels)), np.zeros(len(plan.lattice.arc))
-        starts, offsets, nothing = plan.candidates.starts, plan.batch.offsets, np.empty(0)
-        log_z, ones = np.zeros(plan.n_sequences), freeze(np.ones(plan.n_sequences), np.float64)
-
-        def work(chunk: tuple[int, int], tables: lattice.Tables) -> None:
-            sums = lattice.Sums(ones, nothing, nothing, steps)
-            lattice.expect(plan.lattice, self.numbers, chunk, tables, log_z, sums)
-            own = slice(starts[offsets[chunk[0]]], starts[offsets[chunk[1]]])
-            marginals[own] = tables.scores[own]
-
-        self._run(plan, n_jobs, work)
-        self._check(plan, log_z)
-        return marginals, steps
-
-    def marginals(self, batch: SequenceBatch, n_jobs: int | None = None, mask: Mask | None = None) -> np.ndarray:
-        plan = self.plan(batch, mask)
-        table = np.zeros((batch.n_tokens, self.layout.patterns.n_labels))
-        table[plan.candidates.tokens, plan.candidates.labels] = self.lattice_marginals(plan, n_jobs)[0]
-        return np.divide(table, table.sum(axis=1, keepdims=True), out=table)
-
-    def pattern_marginals(
-        self,
-        batch: SequenceBatch,
-        patterns: Sequence[Sequence[int]],
-        n_jobs: int | None = None,
-        mask: Mask | None = None,
-    ) -> np.ndarray:
-        plan, table = self.plan(batch, mask), np.empty((batch.n_tokens, len(patterns)))
-        lengths = np.array([len(pattern) for pattern in patterns], np.int64)
-        codes = np.zeros((len(patterns), max(lengths, default=1)), np.int32)
-        for row, pattern in zip(codes, patterns, strict=True):
-            row[: len(pattern)] = pattern
-        lattice.patterns_ending(plan.lattice, self.lattice_marginals(plan, n_jobs)[1], codes, lengths, table)
-        return table
-
-    def log_partition_and_slope(
-        self, plan: Any, direction: np.ndarray, n_jobs: int | None = None
-    ) -> tuple[np.ndarray, np.ndarray]:
-        log_z = self.log_partition(plan.batch, n_jobs, plan)
-        moving = LatticeModel(self.layout, direction)
-        candidates, steps = self.lattice_marginals(plan, n_jobs)
-        terms = candidates * _candidate_scores(plan.lattice, moving.pair_weights)
-        of_steps = np.where(steps > 0, steps * moving.weighted_arcs.arc_score[plan.lattice.arc], 0.0)
-        slope = np.zeros(len(log_z))
-        for numbers, places in ((terms, plan.lattice.starts), (of_steps, plan.lattice.steps)):
-            sequences = np.repeat(np.arange(len(log_z)), np.diff(places[plan.batch.offsets]))
-            slope += np.bincount(sequences, numbers, len(log_z))
-        return log_z, slope
-
-    def decode(
-        self, batch: SequenceBatch, n_jobs: int | None = None, mask: Mask | None = None, plan: Any = None
-    ) -> np.ndarray:
-        plan = self.plan(batch, mask) if plan is None else plan
-        return self._decode(plan, plan.lattice, self.numbers, n_jobs)
-
-    def _decode(
-        self, plan: LatticePlan, lists: lattice.Lattice, numbers: lattice.Weights, n_jobs: int | None
-    ) -> np.ndarray:
-        """Return the best labellings under the given scores; by default, the scores of the plan."""
-        best, codes = np.zeros(plan.n_sequences), np.empty(plan.n_tokens, np.int32)
-        self._run(plan, n_jobs, lambda *of: lattice.decode(lists, numbers, *of, best, codes))
-        self._check(plan, best)
-        return codes
-
-    def best_labellings(
-        self, batch: SequenceBatch, n_best: int, n_jobs: int | None = None, mask: Mask | None = None, plan: Any = None
-    ) -> BestLabellings:
-        plan = self.plan(batch, mask) if plan is None else plan
-        best = BestLabellings.empty(n_best, batch)
-        out = best.score, best.codes, best.regret
-        self._run(plan, n_jobs, lambda *of: lattice.best_labellings(plan.lattice, self.numbers, *of, *out))
-        self._check(plan, best.score)
-        return best
-
-    def draw(
-        self, batch: SequenceBatch, n_drawn: int, seed: int, n_jobs: int | None = None, mask: Mask | None = None
-    ) -> tuple[np.ndarray, np.ndarray]:
-        plan, codes = self.plan(batch, mask), np.zeros((batch.n_tokens, n_drawn), np.int32)
-        self.log_partition(batch, n_jobs, plan)
-        uniform = np.random.default_rng(seed).random(codes.shape)
-        self._run(plan, n_jobs, lambda *of: lattice.draw(plan.lattice, self.numbers, *of, uniform, codes))
-        return codes, np.ones((0, n_drawn), np.int32)
-
-    def entropy(self, batch: SequenceBatch, n_jobs: int | None = None, mask: Mask | None = None) -> np.ndarray:
-        plan, log_z, entropy = self.plan(batch, mask), np.zeros(len(batch)), np.zeros(len(batch))
-        self._run(plan, n_jobs, lambda *of: lattice.entropies(plan.lattice, self.numbers, *of, log_z, entropy))
-        self._check(plan, log_z)
-        return entropy
-
-    def log_score(self, batch: SequenceBatch, labelling: np.ndarray, plan: Any = None) -> np.ndarray:
-        plan = self.plan(batch) if plan is None else plan
-        is_pruned = ~plan.contains(labelling)
-        scores = super().log_score(batch, labelling)
-        scores[np.diff(offsets_of(is_pruned)[batch.offsets]) > 0] = -np.inf
-        return scores
-
-    def _run(self, plan: LatticePlan, n_jobs: int | None, work: Callable[[Any, Any], Any]) -> tuple | None:
-        """Return the sums of the results of ``work``, which is called with each chunk and the memory of a thread."""
-
-        def with_memory(chunk: tuple[int, int]) -> tuple:
-            with plan.workspace() as workspace:
-                return work(chunk, plan.tables(workspace)) or ()
-
-        return add_up(with_memory, plan, n_jobs)
-
-    def _check(self, plan: LatticePlan, scores: np.ndarray) -> None:
-        """Raise an error unless the log Z or best scores of all sequences are valid."""
-        bad = ~np.isfinite(scores)
-        if plan.may_be_impossible:
-            bad &= scores != -np.inf
-        refuse_impossible(np.flatnonzero(bad), scores[bad])
-
-    # --- answered by the model of all labels, given the candidates ----------------------------------------------------
-
-    def hessian_vector_product(
-        self, plan: Any, direction: np.ndarray, sequence_weight: np.ndarray | None = None, n_jobs: int | None = None
-    ) -> np.ndarray:
-        self._check_states(plan)
-        whole = self.exact.plan(plan.batch).masked(plan.mask, plan.may_be_impossible)
-        return self.exact.hessian_vector_product(whole, direction, sequence_weight, n_jobs)
-
-    def segment_marginals(
-        self,
-        batch: SequenceBatch,
-        threshold: float,
-        tags: Tags | None = None,
-        n_jobs: int | None = None,
-        mask: Mask | None = None,
-    ) -> tuple[Segments, np.ndarray]:
-        return self.exact.segment_marginals(batch, threshold, tags, n_jobs, self.narrowed(batch, mask))
-
-    def segment_probabilities(
-        self,
-        batch: SequenceBatch,
-        segments: Segments,
-        tags: Tags | None = None,
-        n_jobs: int | None = None,
-        mask: Mask | None = None,
-        plan: Any = None,
-    ) -> np.ndarray:
-        narrowed = self.narrowed(batch, mask, plan)
-        return self.exact.segment_probabilities(batch, segments, tags, n_jobs, narrowed)
-
-    def impossible(self, batch: SequenceBatch, mask: Mask) -> np.ndarray:
-        return self.exact.impossible(batch, mask)
-
-    def narrowed(self, batch: SequenceBatch, mask: Mask | None = None, plan: Any = None) -> Mask:
-        plan = self.plan(batch, mask) if plan is None else plan
-        self._check_states(plan)
-        return plan.mask
-
-    def _check_states(self, plan: LatticePlan) -> None:
-        """Raise a ValueError if a lattice drops more than labels, which no mask can express."""
-        if plan.is_limited:
-            raise ValueError(
-                "this method needs all states that the candidates lead to, but pruning has dropped some: train with "
-                "a larger number in pruning, or with a lower max_order"
-            )

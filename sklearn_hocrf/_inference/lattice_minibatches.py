@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from .._data.arrays import freeze, joined_ranges
-from .._data.batch import SequenceBatch
 from .._kernels import lattice
 from .._structure.weighted_arcs import label_arcs
 from .lattice import LatticeModel, LatticePlan
@@ -26,7 +25,6 @@ class LatticeMinibatches(MinibatchSource):
         Class of the models.
     plan : LatticePlan
         The plan of the whole batch.
-    batch : SequenceBatch
     truth : ndarray of shape (N,), int32
         True labels, which are among the candidates.
     sequence_weight : ndarray of shape (n_sequences,)
@@ -39,19 +37,18 @@ class LatticeMinibatches(MinibatchSource):
         self,
         model_class: type[LatticeModel],
         plan: LatticePlan,
-        batch: SequenceBatch,
         truth: np.ndarray,
         sequence_weight: np.ndarray,
         hidden: Hidden | None = None,
     ) -> None:
         self._model_class, self.layout, self._plan, self._hidden = model_class, plan.layout, plan, hidden
-        self.sequence_weight, self._offsets = freeze(sequence_weight, np.float64), batch.offsets
-        self._truth_arcs = label_arcs(self.layout.automaton, batch.offsets, np.maximum(truth, 0))
+        self.sequence_weight, self._offsets = freeze(sequence_weight, np.float64), plan.batch.offsets
+        self._truth_arcs = label_arcs(self.layout.automaton, self._offsets, np.maximum(truth, 0))
         self._is_labelled = truth >= 0  # where a label is not known, none is among the places
         self._places = np.zeros(len(truth), np.int64)
         self._places[self._is_labelled] = plan.candidates.places(truth)
         self._biases = np.arange(self.layout.first_bias, self.layout.n_weights)
-        self._gradient, self._log_z = np.zeros(self.layout.n_pairs), np.zeros(len(batch))
+        self._gradient, self._log_z = np.zeros(self.layout.n_pairs), np.zeros(plan.n_sequences)
         self._tables = plan.tables(Workspace())
         self._agreeing = None if hidden is None else (hidden.plan.lattice, hidden.plan.tables(Workspace()))
 

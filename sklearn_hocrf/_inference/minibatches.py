@@ -22,7 +22,7 @@ from .._kernels import descent, minibatches, segment_descent
 from .._structure.label_parts import endings
 from .._structure.layout import WeightLayout
 from .._structure.weighted_arcs import WeightedArcs, arc_order, label_arcs
-from .model import LaneModel
+from .model import Model
 from .schedule import TOKENS_PER_CALL
 
 __all__ = ["ChainMinibatches", "Hidden", "MinibatchSource", "Minibatches", "SegmentMinibatches", "shuffled_minibatches"]
@@ -104,7 +104,6 @@ class Minibatches(MinibatchSource):
         Class of the models.
     plan : ChainPlan or SegmentPlan
         The plan of the whole batch.
-    batch : SequenceBatch
     truth : ndarray or Segments
         The true labelling of the batch.
     sequence_weight : ndarray of shape (n_sequences,)
@@ -115,15 +114,14 @@ class Minibatches(MinibatchSource):
 
     def __init__(
         self,
-        model_class: type[LaneModel],
+        model_class: type[Model],
         plan: Any,
-        batch: SequenceBatch,
         truth: Labelling,
         sequence_weight: np.ndarray,
         hidden: Hidden | None = None,
     ) -> None:
         self._model_class, self.layout, self.sequence_weight = model_class, plan.layout, sequence_weight
-        self._plan, self._hidden = plan.without_dense_table(), hidden
+        self._whole_plan, self._plan, self._hidden = plan, plan.without_dense_table(), hidden
         if hidden is not None:
             self._agreeing, self._less = hidden.plan.without_dense_table(), -sequence_weight
         self._truth_arcs = self._arcs_of(truth)
@@ -133,11 +131,11 @@ class Minibatches(MinibatchSource):
         self._seen, self._touched = np.zeros(n_pairs, dtype=np.bool_), np.empty(n_pairs, dtype=np.int64)
         self._gradient, self._log_z = np.zeros(first_bias), np.zeros(plan.n_sequences)
         features = self._plan.token_features
-        self._entries_of_tokens = features.place, _stops(batch, features), features.indptr[plan.offsets]
+        self._entries_of_tokens = features.place, _stops(plan.batch, features), features.indptr[plan.offsets]
 
     @abstractmethod
     def _arcs_of(self, truth: Any) -> _Entries:
-        """Return the arcs that the labels of each sequence use."""
+        """Return the arcs that the labels of each sequence use; prepare what else the family needs."""
 
     def pairs(self, sequences: np.ndarray) -> np.ndarray:
         """Return the pairs that some sequences touch, each once; shape (M,), int64."""
@@ -157,7 +155,7 @@ class Minibatches(MinibatchSource):
     def value_gradient(self, w: np.ndarray, sequences: np.ndarray, touched: np.ndarray) -> tuple[float, np.ndarray]:
         model = self._model_class(self.layout, w, self._no_table)
         plan, weight, gradient = self._plan, self.sequence_weight, self._gradient
-        arcs, lengths = model.add_expectations(plan, sequences, weight, gradient, self._log_z)
+        arcs, lengths = model.on(plan).add_expectations(sequences, weight, gradient, self._log_z)
         plan.add_length_counts(lengths, gradient)
         value = float(weight[sequences] @ self._log_z[sequences])
         if self._hidden is not None:
@@ -172,17 +170,17 @@ class Minibatches(MinibatchSource):
         gradient[pairs] = 0.0
         return value - score, derivatives
 
-    def _subtract_hidden(self, model: LaneModel, sequences: np.ndarray, arcs: np.ndarray) -> float:
+    def _subtract_hidden(self, model: Model, sequences: np.ndarray, arcs: np.ndarray) -> float:
         """Subtract the expected counts of sequences given their known labels, and return the sum of their log Z."""
         if not len(sequences):
             return 0.0
-        counts = model.add_expectations(self._agreeing, sequences, self._less, self._gradient, self._log_z)
+        counts = model.on(self._agreeing).add_expectations(sequences, self._less, self._gradient, self._log_z)
         arcs += counts[0]
         self._plan.add_length_counts(counts[1], self._gradient)
         return float(self.sequence_weight[sequences] @ self._log_z[sequences])
 
     @abstractmethod
-    def _subtract_truth(self, model: LaneModel, sequences: np.ndarray) -> float:
+    def _subtract_truth(self, model: Model, sequences: np.ndarray) -> float:
         """Subtract the pairs that the labels count from the gradient, and return the sum of their weights."""
 
     def descend(self, batches: list[np.ndarray], course: Any) -> int:
@@ -258,18 +256,6 @@ class Minibatches(MinibatchSource):
 class ChainMinibatches(Minibatches):
     """Minibatches of sequences with one label per token."""
 
-    def __init__(
-        self,
-        model_class: type[LaneModel],
-        plan: Any,
-        batch: SequenceBatch,
-        truth: np.ndarray,
-        sequence_weight: np.ndarray,
-        hidden: Hidden | None = None,
-    ) -> None:
-        super().__init__(model_class, plan, batch, truth, sequence_weight, hidden)
-        self._whole_plan = plan
-
     def _can_descend(self) -> bool:
         return super()._can_descend() and self.layout.places_are_distinct
 
@@ -289,7 +275,7 @@ class ChainMinibatches(Minibatches):
         codes = np.maximum(truth, 0)  # sequences with holes are not used
         return _Entries(offsets, label_arcs(self.layout.automaton, offsets, codes), np.empty(0))
 
-    def _subtract_truth(self, model: LaneModel, sequences: np.ndarray) -> float:
+    def _subtract_truth(self, model: Model, sequences: np.ndarray) -> float:
         return minibatches.subtract_labels(
             self._plan.token_features,
             self.layout.pairs,
@@ -306,23 +292,13 @@ class ChainMinibatches(Minibatches):
 class SegmentMinibatches(Minibatches):
     """Minibatches of segmented sequences."""
 
-    def __init__(
-        self,
-        model_class: type[LaneModel],
-        plan: Any,
-        batch: SequenceBatch,
-        truth: Segments,
-        sequence_weight: np.ndarray,
-        hidden: Hidden | None = None,
-    ) -> None:
-        super().__init__(model_class, plan, batch, truth, sequence_weight, hidden)
-        self._truth_pairs = _pairs_of_segments(self.layout, batch, truth, self._truth_arcs.numbers)
+    def _arcs_of(self, truth: Segments) -> _Entries:
+        plan, layout = self._plan, self.layout
+        arcs = label_arcs(layout.automaton, truth.offsets, truth.codes)
+        self._truth_pairs = _pairs_of_segments(layout, plan.batch, truth, arcs)
         candidates = plan.candidates
         starts = candidates.indptr[candidates.token_starts[plan.offsets]]
         self._entries_of_candidates = candidates.first, candidates.stop, starts
-
-    def _arcs_of(self, truth: Segments) -> _Entries:
-        arcs = label_arcs(self.layout.automaton, truth.offsets, truth.codes)
         return _Entries(freeze(truth.offsets, np.int64), arcs, np.empty(0))
 
     def _entries(self) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
@@ -358,7 +334,7 @@ class SegmentMinibatches(Minibatches):
     def pairs(self, sequences: np.ndarray) -> np.ndarray:
         return np.concatenate([super().pairs(sequences), self._plan.length_weights])
 
-    def _subtract_truth(self, model: LaneModel, sequences: np.ndarray) -> float:
+    def _subtract_truth(self, model: Model, sequences: np.ndarray) -> float:
         return minibatches.subtract_entries(
             *self._truth_pairs, sequences, self.sequence_weight, model.pair_weights, self._gradient
         )

@@ -7,7 +7,7 @@ of sequences side by side; sequences for which scaling fails are processed in lo
 from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +16,7 @@ from .._data.arrays import freeze
 from .._kernels import chain, choices, dense_columns, label_parts, masks, token_scores
 from .._structure.dense_columns import DenseProduct
 from .._structure.weighted_arcs import weighted_arcs
-from .schedule import Plan, Task, Tile, Workspace, add_up, lane_kind_of, lanes_of
+from .schedule import Task, Tile, Workspace, lane_kind_of, lanes_of
 
 __all__ = [
     "SMALL_STEP",
@@ -27,8 +27,6 @@ __all__ = [
     "MarginalPass",
     "Moves",
     "Receiver",
-    "refuse_impossible",
-    "run_all",
 ]
 
 SMALL_STEP = 2.0**-66  # of derivatives: kernels in log space take complex steps, whose squares must vanish next to 1
@@ -41,47 +39,6 @@ class Moves(NamedTuple):
     table: np.ndarray  # (n_places, C)   derivatives of the scores of columns or, for segments, of cells
 
 
-def run_all(plan: Plan, n_jobs: int | None, make_pass: Callable[[Workspace], Any]) -> tuple | None:
-    """Run a pass over each chunk.
-
-    Parameters
-    ----------
-    plan : Plan
-    n_jobs : int or None
-        Number of threads, as in joblib.
-    make_pass : callable
-        Returns the pass of a chunk, given the workspace of a thread.
-
-    Returns
-    -------
-    sums : tuple of ndarray or None
-        The total sums of the passes; None without data.
-    """
-
-    def work(chunk: list[Task]) -> tuple:
-        with plan.workspace() as workspace:
-            chunk_pass = make_pass(workspace)
-            for task in chunk:
-                chunk_pass.run(task)
-            return chunk_pass.sums()
-
-    return add_up(work, plan, n_jobs)
-
-
-def refuse_impossible(sequences: Sequence | np.ndarray, scores: Sequence | np.ndarray) -> None:
-    """Raise an error unless each sequence has a finite score: its log Z, or the score of its best labelling."""
-    bad = np.flatnonzero(~np.isfinite(scores))
-    if not len(bad):
-        return
-    first = bad[np.argmin(np.asarray(sequences)[bad])]
-    if np.asarray(scores)[first] == -np.inf:
-        raise ValueError(f"sequence {sequences[first]}: the model forbids every labelling of it")
-    raise ValueError(
-        f"sequence {sequences[first]}: its scores are beyond floating point numbers; its feature values, or the "
-        "weights, are too large"
-    )
-
-
 class BasePass(metaclass=ABCMeta):
     """A pass over the tasks of one chunk.
 
@@ -89,18 +46,17 @@ class BasePass(metaclass=ABCMeta):
     ----------
     workspace : Workspace
         Memory for the tables of one tile.
-    model : Model
-        The model whose scores they contain.
-    plan : Plan
-        The plan of the batch.
+    posterior : LanePosterior
+        The model whose scores they contain, and the plan of the batch.
     direction : Model or None
         Direction of derivatives: its weights, times ``SMALL_STEP``, by which readers of derivatives divide. Tables have
         a column for each lane; with a direction they contain dual numbers, and have another column for each lane's
         derivatives.
     """
 
-    def __init__(self, workspace: Workspace, model: Any, plan: Any, direction: Any = None) -> None:
-        self.workspace, self.model, self.plan, self.layout = workspace, model, plan, model.layout
+    def __init__(self, workspace: Workspace, posterior: Any, direction: Any = None) -> None:
+        self.workspace, self.posterior, model = workspace, posterior, posterior.model
+        self.model, self.plan, self.layout = model, posterior.plan, model.layout
         self.n_parts = 1 if direction is None else 2
         self.weighted_arcs = self.log_weighted_arcs = model.weighted_arcs
         self.pair_weights, self.dense_weights = (model.pair_weights, model.pair_weights), model.dense_table
@@ -128,6 +84,12 @@ class BasePass(metaclass=ABCMeta):
     @abstractmethod
     def run(self, task: Task) -> None:
         """Process a task."""
+
+    def over(self, chunk: list[Task]) -> tuple:
+        """Process the tasks of a chunk, and return the sums."""
+        for task in chunk:
+            self.run(task)
+        return self.sums()
 
     def sums(self) -> tuple:
         """Return the sums over all tasks."""
@@ -198,7 +160,7 @@ class MarginalPass(BasePass):
 
     Parameters
     ----------
-    workspace, model, plan, direction
+    workspace, posterior, direction
         As in :class:`BasePass`.
     log_z : ndarray of shape (n_sequences,)
         Out.
@@ -217,8 +179,7 @@ class MarginalPass(BasePass):
     def __init__(
         self,
         workspace: Workspace,
-        model: Any,
-        plan: Any,
+        posterior: Any,
         log_z: np.ndarray,
         sequence_weight: np.ndarray | None = None,
         *,
@@ -227,7 +188,7 @@ class MarginalPass(BasePass):
         moves: Moves | None = None,
         slope: np.ndarray | None = None,
     ) -> None:
-        super().__init__(workspace, model, plan, direction)
+        super().__init__(workspace, posterior, direction)
         self.log_z, self.sequence_weight, self.moves = log_z, sequence_weight, moves
         self.receiver: Any = receiver  # None is never used: there are then no backward passes
         self.slope = slope
@@ -337,7 +298,7 @@ class MarginalPass(BasePass):
         if self.slope is not None:
             self.slope[sequence] = log_z.imag
         if not (self.plan.may_be_impossible and log_z.real == -np.inf):
-            refuse_impossible([sequence], [log_z.real])
+            self.posterior.refuse_impossible([sequence], [log_z.real])
 
     def _weight(self, sequences: np.ndarray) -> np.ndarray:
         if self.sequence_weight is None:
@@ -347,6 +308,11 @@ class MarginalPass(BasePass):
     def _in_log_space(self, table: np.ndarray) -> np.ndarray:
         """Return a table of one lane for kernels in log space, which represent dual numbers as complex numbers."""
         return table if self.n_parts == 1 else table.view(np.complex128)
+
+    def sequences(self, tile: Tile, weight: np.ndarray) -> np.ndarray:
+        """Return the numbers of the sequences of a tile, -1 for lanes that are empty or left out."""
+        sequences = np.searchsorted(self.plan.offsets, tile.first_token, side="right") - 1
+        return np.where(weight > 0, sequences, -1)
 
     def _with_derivatives(self, table: np.ndarray) -> np.ndarray:
         """Return a table whose derivatives, if any, are 0."""
@@ -392,15 +358,15 @@ class ExpectedCounts(Receiver):
 
     Parameters
     ----------
-    model : Model
-    plan : Plan
-        The plan whose memory is used.
+    posterior : LanePosterior
+        The model, and the plan whose memory is used.
     gradient : ndarray of shape (first_bias,) or None
         The array to which the counts of pairs are added; by default zeros of shape (n_weights,), with room for the
         counts of biases.
     """
 
-    def __init__(self, model: Any, plan: Plan, gradient: np.ndarray | None = None) -> None:
+    def __init__(self, posterior: Any, gradient: np.ndarray | None = None) -> None:
+        model, plan = posterior.model, posterior.plan
         self.gradient = plan.memory.zeros(model.layout.n_weights) if gradient is None else gradient
         self.of_pairs = self.gradient[: model.layout.first_bias]
         self.dense = plan.memory.zeros(*model.dense_table.shape)
@@ -430,7 +396,7 @@ class DecodePass(BasePass):
 
     Parameters
     ----------
-    workspace, model, plan
+    workspace, posterior
         As in :class:`BasePass`.
     codes, lengths : ndarray of shape (N,), int32
         Out: label codes of the tokens; for segments, lengths of the segments that start with each token, else 0.
@@ -443,15 +409,14 @@ class DecodePass(BasePass):
     def __init__(
         self,
         workspace: Workspace,
-        model: Any,
-        plan: Any,
+        posterior: Any,
         codes: np.ndarray,
         lengths: np.ndarray,
         *,
         best: np.ndarray | None = None,
         add_costs: Callable[[Any, Tile], None] | None = None,
     ) -> None:
-        super().__init__(workspace, model, plan)
+        super().__init__(workspace, posterior)
         self.codes, self.lengths, self.best, self.add_costs = codes, lengths, best, add_costs
 
     @abstractmethod
@@ -463,6 +428,6 @@ class DecodePass(BasePass):
         tile, filled = task.tiles[0], task.sequences >= 0
         firsts = (tile.rows[:-1] + np.arange(len(tile.length))) * self.layout.automaton.n_states
         scores = beta[firsts][filled]
-        refuse_impossible(task.sequences[filled], scores)
+        self.posterior.refuse_impossible(task.sequences[filled], scores)
         if self.best is not None:
             self.best[task.sequences[filled]] = scores

@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import copy
 import math
+from abc import ABCMeta, abstractmethod
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from itertools import chain as joined
 from itertools import pairwise
 from threading import Event, Lock
@@ -35,7 +35,7 @@ from joblib.parallel import (
     get_active_backend,
 )
 
-from .._data.arrays import LentMemory, empty_aligned, freeze_all, offsets_of, reading_order
+from .._data.arrays import LentMemory, empty_aligned, freeze, freeze_all, joined_ranges, offsets_of, reading_order
 from .._data.batch import SequenceBatch, TokenFeatures
 from .._data.masks import Mask
 from .._kernels import chain
@@ -51,8 +51,6 @@ __all__ = [
     "Task",
     "Tile",
     "Workspace",
-    "add_up",
-    "for_each_chunk",
     "lane_kind_of",
     "lanes_of",
     "threads_for",
@@ -60,6 +58,7 @@ __all__ = [
 
 _BACKENDS_OF_THIS_MACHINE = LokyBackend, MultiprocessingBackend, SequentialBackend, ThreadingBackend
 _TOKENS_OF_THREAD = 20_000  # fewer are read in 5 ms
+_LONE_SIZE = 1 << 26  # sequences run alone if a block of them would take more than 512 MiB
 TOKENS_PER_CALL = 1 << 14  # of kernels that run whole epochs: Python handles an interrupt (Ctrl-C) between calls
 
 
@@ -163,6 +162,8 @@ class SharedWork:
     Parameters
     ----------
     schedule : Schedule
+    n_jobs : int or None
+        Number of threads, as in joblib.
 
     Attributes
     ----------
@@ -179,8 +180,8 @@ class SharedWork:
     calls_are_long = False
     halt = Event()
 
-    def __init__(self, schedule: Schedule) -> None:
-        self.schedule = schedule
+    def __init__(self, schedule: Schedule, n_jobs: int | None = None) -> None:
+        self.schedule, self.n_jobs = schedule, n_jobs
         self._spare_workspaces: list[Workspace] = []
         self.memory = LentMemory()  # of sums
         self._threads: dict[int, ThreadPoolExecutor] = {}  # pools by number of threads; they end with the plan
@@ -202,8 +203,58 @@ class SharedWork:
             self._threads[n_threads] = ThreadPoolExecutor(n_threads)
         return self._threads[n_threads]
 
+    def add_up(self, work: Callable[[Any, Workspace], tuple]) -> tuple | None:
+        """Return the sums of the arrays in the tuples ``work(chunk, workspace)``, by place; None without chunks.
 
-class Plan(SharedWork):
+        Chunks are added in order, so that the number of threads does not change the bits, each as soon as those before
+        it have been added: few arrays are in memory at a time, and threads that go on compute meanwhile.
+        """
+        sums, numbers = _Sums(), iter(range(len(self.chunks)))  # shared: each thread takes the next number
+        halt = self.halt = Event()
+
+        def work_through() -> None:
+            for number in numbers:
+                if halt.is_set():
+                    return
+                with self.workspace() as workspace:
+                    sums.add(number, work(self.chunks[number], workspace))
+
+        self._in_threads(work_through)
+        return sums.totals
+
+    def _in_threads(self, work_through: Callable[[], None]) -> None:
+        """Call a function in ``n_jobs`` threads, including the caller's.
+
+        joblib determines the number of threads; its own pool checks for results only every 10 ms, longer than many
+        gradients take. If kernel calls take long, the caller's thread does no work: Python handles an interrupt
+        (Ctrl-C) only there, and between calls.
+        """
+        n_chunks, n_jobs, halt = len(self.chunks), self.n_jobs, self.halt
+        n_threads = n_chunks if n_chunks < 2 and n_jobs != 0 else min(threads_for(n_jobs), n_chunks)
+        self.memory.most_kept = n_threads + 3  # one for each thread, the sum, an earlier sum in use, and weights
+        if n_threads <= 1 and not (n_chunks and self.calls_are_long):
+            work_through()
+            return
+        n_helpers = n_threads if self.calls_are_long else n_threads - 1
+        helpers: list = []
+        try:
+            for _ in range(n_helpers):
+                helpers.append(self.threads(n_helpers).submit(work_through))
+            if not self.calls_are_long:
+                work_through()
+            while wait(helpers, timeout=self.schedule.poll_interval).not_done:
+                pass  # some systems do not interrupt a wait without end
+        except BaseException as error:
+            halt.set()  # the helpers end when they next need memory, or another chunk
+            self.halt = Event()
+            if isinstance(error, Exception):
+                wait(helpers)
+            raise
+        for helper in helpers:
+            helper.result()  # raises what the thread raised
+
+
+class Plan(SharedWork, metaclass=ABCMeta):
     """How a batch is cut into tasks, which are distributed to chunks; and state kept between evaluations.
 
     A subclass reads the features of its family of models, and estimates the work on them.
@@ -217,7 +268,7 @@ class Plan(SharedWork):
     schedule : Schedule or None
         How to cut; by default, the best schedule found for the family.
     n_jobs : int or None
-        Number of threads that read the features.
+        Number of threads, as in joblib.
 
     Attributes
     ----------
@@ -225,8 +276,8 @@ class Plan(SharedWork):
         Places of the weights of the tokens' sparse features, for kernels.
     dense : DenseProduct or None
         The tokens' dense features, and the places of their weights.
-    row_size : int
-        Approximate number of floating point numbers in the tables for one position of one lane.
+    row_size, work_per_token : int
+        Approximate number of floating point numbers in the tables for one position of one lane, and of operations.
     part_columns : PartLinks or None
         The parts of labels by score column, whose scores are added to the scores of labels at each token; None: no
         parts.
@@ -238,6 +289,7 @@ class Plan(SharedWork):
 
     default_schedule: ClassVar[Schedule] = Schedule()
     row_size: int
+    work_per_token: int
     part_columns: PartLinks | None = None
     mask: Mask | None = None
     may_be_impossible = False
@@ -249,27 +301,33 @@ class Plan(SharedWork):
         schedule: Schedule | None = None,
         n_jobs: int | None = None,
     ) -> None:
-        super().__init__(self.default_schedule if schedule is None else schedule)
+        super().__init__(self.default_schedule if schedule is None else schedule, n_jobs)
         self.layout, self.batch = layout, batch
         self.offsets, self.lengths = batch.offsets, batch.lengths
         self.n_sequences, self.n_tokens = len(batch), batch.n_tokens
-        self.token_features: TokenFeatures = layout.rows(batch, for_ranges=partial(self._for_ranges, n_jobs))
+        self.token_features: TokenFeatures = layout.rows(batch, for_ranges=self._for_ranges)
         self.dense: DenseProduct | None = layout.dense_product(batch)
         self.n_varying = layout.n_varying
+        self._read()
+        self._deal_out()
 
-    def _for_ranges(self, n_jobs: int | None, work: Callable[[int, int], None], n_tokens: int) -> None:
+    @abstractmethod
+    def _read(self) -> None:
+        """Read what the family of models needs beside the features of tokens, and set the sizes."""
+
+    def _for_ranges(self, work: Callable[[int, int], None], n_tokens: int) -> None:
         """Call ``work`` with the ends of a range of tokens, in each of some threads."""
         most = 1 + n_tokens // _TOKENS_OF_THREAD
-        n_threads = 1 if most == 1 else min(threads_for(n_jobs), most)
+        n_threads = 1 if most == 1 else min(threads_for(self.n_jobs), most)
         if n_threads == 1:
             work(0, n_tokens)
         else:
             ends = np.linspace(0, n_tokens, n_threads + 1).astype(int).tolist()
             list(self.threads(n_threads).map(work, ends[:-1], ends[1:]))
 
-    def _deal_out(self, work_per_token: int) -> None:
-        """Make the chunks, given the approximate number of operations per token."""
-        schedule, work = self.schedule, len(self.batch.indices) + self.n_tokens * work_per_token
+    def _deal_out(self) -> None:
+        """Make the chunks."""
+        schedule, work = self.schedule, len(self.batch.indices) + self.n_tokens * self.work_per_token
         work += 0 if self.dense is None else self.dense.values.size
         worth = work // (schedule.work_per_weight * max(self.layout.n_weights, 1))
         n_chunks = min(max(int(worth), schedule.least_chunks), schedule.most_chunks)
@@ -394,6 +452,16 @@ class Plan(SharedWork):
         tiles = Tile(*freeze_all((rows, first, length, length - 1), np.int64))
         return block_starts, in_lanes, tiles
 
+    def places(self) -> tuple[np.ndarray, int]:
+        """Return the place of each token among those of its task, and the highest number of places."""
+        place, most = np.zeros(self.n_tokens, np.int64), 0
+        for task in joined.from_iterable(self.chunks):
+            sequences = task.sequences[task.sequences >= 0]
+            tokens = joined_ranges(self.offsets[sequences], self.offsets[sequences + 1])
+            place[tokens] = np.arange(len(tokens))
+            most = max(most, len(tokens))
+        return freeze(place, np.int64), most
+
     def add_length_counts(self, lengths: np.ndarray, gradient: np.ndarray) -> None:
         """Add the contributions of segment lengths to the counts of pairs; chains have none."""
 
@@ -401,10 +469,23 @@ class Plan(SharedWork):
         """Return the weighted count of each weight's feature in a labelling of the batch; shape (n_weights,)."""
         return self.layout.empirical_counts(self.batch, labelling, sequence_weight, self.token_features)
 
+    def under(self, layout: Any) -> Self:
+        """Return the plan of the same batch under another layout."""
+        return type(self)(layout, self.batch, self.schedule, self.n_jobs).masked(self.mask, self.may_be_impossible)
+
     def masked(self, mask: Mask | None, may_be_impossible: bool = False) -> Self:
         """Return the plan of the same batch with the labellings restricted by a mask."""
         plan = copy.copy(self)
         plan.mask, plan.may_be_impossible = mask and mask.frozen(), may_be_impossible
+        return plan
+
+    def uncut(self) -> Self:
+        """Return the plan without sequences that are cut by position, for passes that need whole ones."""
+        if not self.is_cut:
+            return self
+        plan = copy.copy(self)
+        plan.schedule = replace(self.schedule, cut_size=math.inf, lone_size=min(self.schedule.lone_size, _LONE_SIZE))
+        plan._deal_out()
         return plan
 
     def without_dense_table(self) -> Self:
@@ -451,60 +532,6 @@ def threads_for(n_jobs: int | None = None) -> int:
         return effective_n_jobs(n_jobs)
     with parallel_config(backend="threading", n_jobs=1):
         return effective_n_jobs(n_jobs)
-
-
-def for_each_chunk(work: Callable[[int, Any], None], plan: SharedWork, n_jobs: int | None = None) -> None:
-    """Call ``work`` with the number of each chunk and the chunk, in ``n_jobs`` threads, including the caller's.
-
-    joblib determines the number of threads; its own pool checks for results only every 10 ms, longer than many
-    gradients take. If kernel calls take long, the caller's thread does no work: Python handles an interrupt (Ctrl-C)
-    only there, and between calls.
-    """
-    chunks = plan.chunks
-    n_threads = len(chunks) if len(chunks) < 2 and n_jobs != 0 else min(threads_for(n_jobs), len(chunks))
-    numbers = iter(range(len(chunks)))  # shared: each thread takes the next number
-
-    halt = plan.halt = Event()
-    plan.memory.most_kept = n_threads + 3  # one for each thread, the sum, an earlier sum in use, and weights
-
-    def work_through() -> None:
-        for number in numbers:
-            if halt.is_set():
-                return
-            work(number, chunks[number])
-
-    if n_threads <= 1 and not (chunks and plan.calls_are_long):
-        work_through()
-        return
-    n_helpers = n_threads if plan.calls_are_long else n_threads - 1
-    helpers: list = []
-    try:
-        for _ in range(n_helpers):
-            helpers.append(plan.threads(n_helpers).submit(work_through))
-        if not plan.calls_are_long:
-            work_through()
-        interval = plan.schedule.poll_interval
-        while wait(helpers, timeout=interval).not_done:  # some systems do not interrupt a wait without end
-            pass
-    except BaseException as error:
-        halt.set()  # the helpers end when they next need memory, or another chunk
-        plan.halt = Event()
-        if isinstance(error, Exception):
-            wait(helpers)
-        raise
-    for helper in helpers:
-        helper.result()  # raises what the thread raised
-
-
-def add_up(work: Callable[[Any], tuple], plan: SharedWork, n_jobs: int | None = None) -> tuple | None:
-    """Return the sums of the arrays in the tuples ``work(chunk)``, position by position; None without chunks.
-
-    Chunks are added in order, so that the number of threads does not change the bits, each as soon as those before it
-    have been added: few arrays are in memory at a time, and threads that go on compute meanwhile.
-    """
-    sums = _Sums()
-    for_each_chunk(lambda number, chunk: sums.add(number, work(chunk)), plan, n_jobs)
-    return sums.totals
 
 
 class _Sums:

@@ -17,7 +17,6 @@ from scipy import sparse
 
 from .._data.arrays import freeze
 from .._data.batch import SequenceBatch
-from .._data.masks import Mask
 from .._data.schemes import token_labels
 from .._data.segments import END_OF_SEGMENT, Channel, Segments, sorted_segments
 from .._kernels import (
@@ -32,11 +31,12 @@ from .._kernels import (
 )
 from .._kernels.tag_segments import Tags
 from .._structure.segment_layout import SegmentLayout
-from .model import LaneModel
+from .model import Model
 from .passes import SMALL_STEP, BasePass, DecodePass, MarginalPass, Receiver
+from .posterior import LanePosterior
 from .schedule import Plan, Schedule, Task, Tile
 
-__all__ = ["SegmentDecodePass", "SegmentModel", "SegmentPass", "SegmentPlan"]
+__all__ = ["SegmentModel", "SegmentPlan", "SegmentPosterior"]
 
 
 class SegmentPlan(Plan):
@@ -52,10 +52,8 @@ class SegmentPlan(Plan):
         long_call=1 << 24,  # about 50 ms
     )
 
-    def __init__(
-        self, layout: SegmentLayout, batch: SequenceBatch, schedule: Schedule | None = None, n_jobs: int | None = None
-    ) -> None:
-        super().__init__(layout, batch, schedule, n_jobs)
+    def _read(self) -> None:
+        layout, batch = self.layout, self.batch
         self.candidates = layout.candidate_features(batch)
         self.segment_index = layout.segment_index(int(batch.lengths.max(initial=0)))
         self.scored_parts = layout.scored_parts(self.segment_index) if layout.parts.n_parts else None
@@ -65,7 +63,7 @@ class SegmentPlan(Plan):
         self.n_counted_lengths = self.n_cells if len(self.length_entries.cell) else 0
         n_states = layout.automaton.n_states
         self.row_size = 3 * n_states + 2 * self.n_spans + layout.pairs.n_columns + self.n_varying + self.n_cells
-        self._deal_out(4 * self.row_size)
+        self.work_per_token = 4 * self.row_size
 
     @cached_property
     def length_weights(self) -> np.ndarray:
@@ -286,74 +284,45 @@ class _WeighedSegments(Receiver):
         segment_scores.take_given(*query, self.probability)
 
 
-class SegmentModel(LaneModel):
-    """A high-order semi-Markov CRF with given weights; its labellings are :class:`Segments`."""
+class SegmentPosterior(LanePosterior):
+    """The posterior of a high-order semi-Markov CRF; its labellings are :class:`Segments`."""
 
-    plan_class, pass_class, decode_pass_class = SegmentPlan, SegmentPass, SegmentDecodePass
-    has_lengths = True
+    pass_class, decode_pass_class = SegmentPass, SegmentDecodePass
 
-    def marginals(self, batch: SequenceBatch, n_jobs: int | None = None, mask: Mask | None = None) -> np.ndarray:
-        table = self.column_marginals(batch, self.layout.automaton.n_labels, n_jobs, mask)
+    def marginals(self) -> np.ndarray:
+        table = self.column_marginals(self.model.layout.automaton.n_labels)
         np.clip(table, 0.0, 1.0, out=table)
         return np.divide(table, table.sum(axis=1, keepdims=True), out=table)
 
-    def pattern_marginals(
-        self,
-        batch: SequenceBatch,
-        patterns: Sequence[Sequence[int]],
-        n_jobs: int | None = None,
-        mask: Mask | None = None,
-    ) -> np.ndarray:
-        return self._marginals_of(batch, [(tuple(pattern), END_OF_SEGMENT) for pattern in patterns], n_jobs, mask)
+    def pattern_marginals(self, patterns: Sequence[Sequence[int]]) -> np.ndarray:
+        return self._marginals_of([(tuple(pattern), END_OF_SEGMENT) for pattern in patterns])
 
-    def tag_marginals(
-        self,
-        batch: SequenceBatch,
-        tags: Sequence[tuple[int, Channel]],
-        n_jobs: int | None = None,
-        mask: Mask | None = None,
-    ) -> np.ndarray:
-        return self._marginals_of(batch, [((label,), channel) for label, channel in tags], n_jobs, mask)
+    def tag_marginals(self, tags: Sequence[tuple[int, Channel]]) -> np.ndarray:
+        return self._marginals_of([((label,), channel) for label, channel in tags])
 
-    def _marginals_of(
-        self,
-        batch: SequenceBatch,
-        columns: Sequence[tuple[tuple[int, ...], Channel]],
-        n_jobs: int | None,
-        mask: Mask | None,
-    ) -> np.ndarray:
+    def _marginals_of(self, columns: Sequence[tuple[tuple[int, ...], Channel]]) -> np.ndarray:
         """Return the expected value of score columns at each token, which need not have any weights."""
-        layout, numbers = self.layout.with_columns(columns)
-        marginals = self._with_layout(layout).column_marginals(batch, layout.pairs.n_columns, n_jobs, mask)
+        layout, numbers = self.model.layout.with_columns(columns)
+        marginals = self.under(layout).column_marginals(layout.pairs.n_columns)
         return np.clip(marginals[:, numbers], 0.0, 1.0)
 
-    def segment_marginals(
-        self,
-        batch: SequenceBatch,
-        threshold: float,
-        tags: Tags | None = None,
-        n_jobs: int | None = None,
-        mask: Mask | None = None,
-    ) -> tuple[Segments, np.ndarray]:
+    def segment_marginals(self, threshold: float, tags: Tags | None = None) -> tuple[Segments, np.ndarray]:
         likely: list = []
-        plan, log_z = self.plan(batch, mask, n_jobs), np.zeros(len(batch))
-        self._run_all(plan, n_jobs, lambda: _LikelySegments(threshold, likely), log_z)
-        return sorted_segments(batch, likely)
+        self.run(lambda: _LikelySegments(threshold, likely))
+        return sorted_segments(self.batch, likely)
 
-    def segment_probabilities(
-        self,
-        batch: SequenceBatch,
-        segments: Segments,
-        tags: Tags | None = None,
-        n_jobs: int | None = None,
-        mask: Mask | None = None,
-        plan: Any = None,
-    ) -> np.ndarray:
-        table, probability = np.zeros((batch.n_tokens, 2), np.int64), np.zeros(batch.n_tokens)
+    def segment_probabilities(self, segments: Segments, tags: Tags | None = None) -> np.ndarray:
+        table, probability = np.zeros((self.batch.n_tokens, 2), np.int64), np.zeros(self.batch.n_tokens)
         table[segments.stop - 1] = np.stack([segments.lengths, segments.codes], axis=1)
-        plan, log_z = self.plan(batch, mask, n_jobs) if plan is None else plan, np.zeros(len(batch))
-        self._run_all(plan, n_jobs, lambda: _WeighedSegments(table, probability), log_z)
+        self.run(lambda: _WeighedSegments(table, probability))
         return np.minimum(probability[segments.stop - 1], 1.0)
+
+
+class SegmentModel(Model):
+    """A high-order semi-Markov CRF with given weights."""
+
+    plan_class, posterior_class = SegmentPlan, SegmentPosterior
+    has_lengths = True
 
     def label_codes(self, labelling: Segments) -> np.ndarray:
         return token_labels(labelling)
@@ -362,7 +331,7 @@ class SegmentModel(LaneModel):
         start = np.flatnonzero(lengths)
         return Segments(np.searchsorted(start, offsets), start, start + lengths[start], codes[start])
 
-    def _log_scores(self, batch: SequenceBatch, labelling: Segments) -> tuple[np.ndarray, np.ndarray]:
+    def log_scores(self, batch: SequenceBatch, labelling: Segments) -> tuple[np.ndarray, np.ndarray]:
         known = labelling._replace(codes=np.maximum(labelling.codes, 0))
         scores = self.layout.segment_scores(batch, known, self.weights, self.weighted_arcs)
         scores[labelling.codes < 0] = -np.inf

@@ -85,18 +85,15 @@ class NegativeLogLikelihood(Objective):
 
     def value(self, w: np.ndarray) -> float:
         """Return f(w), by a forward pass only."""
-        problem = self.problem
-        model, hidden = problem.model(w), self._hidden
-        log_z = model.log_partition(problem.batch, problem.n_jobs, plan=problem.plan)
+        log_z, hidden = self.problem.posterior(w).log_z(), self._hidden
         if hidden is None:
             return self._value(log_z, w)
-        agreeing = model.log_partition(hidden.batch, hidden.n_jobs, plan=hidden.plan)
-        return self._value(log_z, w, float(hidden.sequence_weight @ agreeing))
+        return self._value(log_z, w, float(hidden.sequence_weight @ hidden.posterior(w).log_z()))
 
     def value_gradient(self, w: np.ndarray) -> tuple[float, np.ndarray]:
         """Return f(w) and its gradient, by one forward and backward pass, and another one over sequences with holes."""
         problem = self.problem
-        expected = problem.model(w).expectations(problem.plan, problem.sequence_weight, problem.n_jobs)
+        expected = problem.posterior(w).expectations(problem.sequence_weight)
         score, gradient = 0.0, expected.counts
         gradient -= self._empirical
         if self._hidden is not None:
@@ -108,7 +105,7 @@ class NegativeLogLikelihood(Objective):
     def _expected_of_hidden(self, w):
         """Return the expectations for the sequences with holes, given their known labels."""
         hidden = self._hidden
-        return hidden.model(w).expectations(hidden.plan, hidden.sequence_weight, hidden.n_jobs)
+        return hidden.posterior(w).expectations(hidden.sequence_weight)
 
     def hessp(self, w: np.ndarray, v: np.ndarray) -> np.ndarray:
         """Return the product of the Hessian at ``w`` and a vector, by one forward and backward pass on dual numbers.
@@ -116,8 +113,7 @@ class NegativeLogLikelihood(Objective):
         The Hessian is the sum over sequences of c_n times the covariance of the feature counts. It does not depend on
         the labels.
         """
-        problem = self.problem
-        return problem.model(w).hessian_vector_product(problem.plan, v, problem.sequence_weight, problem.n_jobs)
+        return self.problem.posterior(w).hessian_vector_product(v, self.problem.sequence_weight)
 
     def part(self, sequences: np.ndarray) -> Self:
         """Return the objective of some sequences only; ``sequences`` is an array of indices."""
@@ -163,4 +159,4 @@ class LocalFeatureMatching(Objective):
 
     def value_gradient(self, w: np.ndarray) -> tuple[float, np.ndarray]:
         """Return f(w) and its gradient, by a plain forward and backward pass and one on dual numbers."""
-        return self.problem.matching.value_gradient(w, self.problem.n_jobs)
+        return self.problem.matching.value_gradient(w)

@@ -85,7 +85,7 @@ class Problem:
         """The division of the batch into tasks."""
         if self.candidates is not None:
             n_states = None if self.level_zero is None else self.level_zero.most_states(self.candidates)
-            plan = LatticePlan(self.layout, self.batch, self.candidates, n_states, self.schedule)
+            plan = LatticePlan(self.layout, self.batch, self.candidates, n_states, self.schedule, self.n_jobs)
         else:
             plan = self.family.model.plan_class(self.layout, self.batch, self.schedule, self.n_jobs)
         return plan if self.support is None else plan.masked(self.support)
@@ -112,6 +112,10 @@ class Problem:
         table = self.layout.dense_table(w, self.plan.memory.empty)
         return self.family.model(self.layout, w, table, self.schedule)
 
+    def posterior(self, w: np.ndarray) -> Any:
+        """Return the :class:`Posterior` of the batch with the weights ``w``."""
+        return self.model(w).on(self.plan)
+
     @cached_property
     def sparse(self) -> Problem:
         """The problem with dense columns among the sparse rows, for methods that process sequences one by one."""
@@ -124,11 +128,10 @@ class Problem:
         """Values and gradients of a few sequences at a time."""
         if self.sparse is not self:
             return self.sparse.minibatches
-        data = self.batch, self.truth, self.sequence_weight
         hidden = None
         if self.is_hidden.any():
             hidden = Hidden(self.is_hidden, self.plan.masked(both(self.support, self.known)))
-        return self.family.minibatches(self.family.model, self.plan, *data, hidden)
+        return self.family.minibatches(self.family.model, self.plan, self.truth, self.sequence_weight, hidden)
 
     def separated_by(self, w: np.ndarray) -> bool:
         """Return whether ``w`` gives the truth of each sequence of positive weight more than half of the probability.
@@ -140,22 +143,20 @@ class Problem:
 
     def largest_log_z(self, w: np.ndarray) -> float:
         """Return the largest absolute value of a log partition function."""
-        return float(np.abs(self.model(w).log_partition(self.batch, self.n_jobs, plan=self.plan)).max(initial=0.0))
+        return float(np.abs(self.posterior(w).log_z()).max(initial=0.0))
 
     def gives_most_to_truth(self, w: np.ndarray) -> bool:
         """Return whether ``w`` itself gives the truth of each sequence more than half of the probability."""
-        model = self.model(w)
-        log_z = model.log_partition(self.batch, self.n_jobs, plan=self.plan)
-        log_probability = (self._log_scores(model) - log_z)[self.sequence_weight > 0]
+        log_probability = (self._log_scores(w) - self.posterior(w).log_z())[self.sequence_weight > 0]
         return bool((log_probability > -np.log(2)).all())
 
-    def _log_scores(self, model) -> np.ndarray:
+    def _log_scores(self, w: np.ndarray) -> np.ndarray:
         """Return the log potentials of the known labels of each sequence."""
         if self.hidden is None:
-            return model.log_score(self.batch, self.truth, self.plan)
+            return self.posterior(w).log_score(self.truth)
         scores, seen = np.empty(self.n_sequences), self.part(np.flatnonzero(~self.is_hidden))
-        scores[~self.is_hidden] = model.log_score(seen.batch, seen.truth, seen.plan)
-        scores[self.is_hidden] = model.log_partition(self.hidden.batch, self.n_jobs, self.hidden.plan)
+        scores[~self.is_hidden] = seen.posterior(w).log_score(seen.truth)
+        scores[self.is_hidden] = self.hidden.posterior(w).log_z()
         return scores
 
     def part(self, sequences: np.ndarray) -> Problem:
@@ -200,8 +201,7 @@ class Problem:
     @cached_property
     def matching(self) -> Matching:
         """The comparison of each position, or candidate segment, with the expectations of a model."""
-        data = self.sparse.batch, self.truth, self.sequence_weight
-        return self.family.matching(self.family.model, self.layout, *data, self.schedule, self.support)
+        return self.family.matching(self.family.model, self.sparse.plan, self.truth, self.sequence_weight)
 
     def empirical_counts(self) -> np.ndarray:
         """Return how often each weight's feature occurs in the labelled data, weighted; shape (n_weights,).

@@ -13,7 +13,7 @@ from .._data.arrays import offsets_of
 from .._data.batch import SequenceBatch
 from .._data.columns import DenseColumns
 from .._data.masks import Mask
-from .._inference.chain import ChainModel
+from .._inference.chain import ChainModel, ChainPosterior
 from .._settings import is_integer, is_number
 from .._structure.layout import WeightLayout
 from .._structure.pairs import FeatureMap
@@ -98,19 +98,18 @@ def sequence_log_likelihood(
            [-0.423,  0.423],
            [ 0.281, -0.281]])
     """
-    problem = _read(scores, patterns, lengths)
-    model, batch, mask = problem.model, problem.batch, problem.mask
+    problem = _read(scores, patterns, lengths, n_jobs)
+    posterior, batch = problem.posterior, problem.posterior.batch
     codes = _checked_codes(y, problem)
     weight = _checked_weight(sequence_weight, len(batch))
-    score, plan = model.log_score(batch, codes), model.plan(batch, mask)
-    _refuse_impossible(score, codes, problem)
-    expected = model.expectations(plan, weight, n_jobs)
-    counts = (plan.empirical_counts(codes, weight) - expected.counts)[problem.place]
-    truth = codes[:, None] == np.arange(model.layout.automaton.n_labels)
-    marginals = model.marginals(batch, n_jobs=n_jobs, mask=mask)
+    score = posterior.log_score(codes)
+    _refuse_impossible(score, codes, posterior)
+    expected = posterior.expectations(weight)
+    counts = (posterior.plan.empirical_counts(codes, weight) - expected.counts)[problem.place]
+    truth = codes[:, None] == np.arange(posterior.model.layout.automaton.n_labels)
     return ScoredLikelihood(
         np.minimum(score - expected.log_z, 0.0),
-        np.repeat(weight, batch.lengths)[:, None] * (truth - marginals),
+        np.repeat(weight, batch.lengths)[:, None] * (truth - posterior.marginals()),
         np.where(problem.is_forbidden, 0.0, counts),
     )
 
@@ -153,21 +152,18 @@ def predict_from_scores(
     ... )
     array([1, 1, 0], dtype=int32)
     """
-    problem = _read(scores, patterns, lengths)
-    return problem.model.decode(problem.batch, n_jobs=n_jobs, mask=problem.mask)
+    return _read(scores, patterns, lengths, n_jobs).posterior.decode()
 
 
 class _Scored(NamedTuple):
     """Scores of labels as a batch, whose dense features they are.   N tokens, L labels, P patterns."""
 
-    model: ChainModel
-    batch: SequenceBatch
-    mask: Mask | None
+    posterior: ChainPosterior
     place: np.ndarray  # (P,)   where the weight of each pattern is; arbitrary for forbidden ones
     is_forbidden: np.ndarray  # (P,) bool
 
 
-def _read(scores, patterns, lengths) -> _Scored:
+def _read(scores, patterns, lengths, n_jobs) -> _Scored:
     table = np.asarray(scores, dtype=np.float64)
     if table.ndim != 2 or table.shape[1] < 1:
         raise ValueError(f"scores must have the shape (n_tokens, n_labels), got {table.shape}")
@@ -189,7 +185,7 @@ def _read(scores, patterns, lengths) -> _Scored:
     offsets = offsets_of(_checked_lengths(lengths, n_tokens))
     nothing = np.zeros(n_tokens + 1, np.int64), np.zeros(0, np.int32)
     batch = SequenceBatch(offsets, *nothing, None, n_labels, dense=values)
-    return _Scored(ChainModel(layout, vector), batch, mask, place, is_forbidden)
+    return _Scored(ChainModel(layout, vector).given(batch, mask, n_jobs), place, is_forbidden)
 
 
 @lru_cache(maxsize=8)  # training asks again with other weights of the same patterns
@@ -232,21 +228,21 @@ def _checked_lengths(lengths, n_tokens) -> np.ndarray:
 
 def _checked_codes(y, problem) -> np.ndarray:
     """Return the labels of all tokens."""
-    codes, n_labels = np.asarray(y), problem.model.layout.automaton.n_labels
-    if codes.shape != (problem.batch.n_tokens,) or (codes.size and codes.dtype.kind not in "iu"):
-        raise ValueError(f"y must be {problem.batch.n_tokens} integers, one for each row of scores")
+    codes, n_labels = np.asarray(y), problem.posterior.model.layout.automaton.n_labels
+    if codes.shape != (problem.posterior.batch.n_tokens,) or (codes.size and codes.dtype.kind not in "iu"):
+        raise ValueError(f"y must be {problem.posterior.batch.n_tokens} integers, one for each row of scores")
     wrong = np.flatnonzero((codes < 0) | (codes >= n_labels))
     if len(wrong):
         raise ValueError(f"y has the label {codes[wrong[0]]} at token {wrong[0]}, but labels are 0 to {n_labels - 1}")
     return codes.astype(np.int32)
 
 
-def _refuse_impossible(score, codes, problem) -> None:
+def _refuse_impossible(score, codes, posterior) -> None:
     """Raise a ValueError if labels are forbidden by patterns, which ``score`` shows, or by a score of -inf."""
     impossible = score == -np.inf
-    if problem.mask is not None:
-        tokens = np.flatnonzero(~problem.mask.allowed[np.arange(len(codes)), codes])
-        impossible[np.searchsorted(problem.batch.offsets, tokens, side="right") - 1] = True
+    if posterior.mask is not None:
+        tokens = np.flatnonzero(~posterior.mask.allowed[np.arange(len(codes)), codes])
+        impossible[np.searchsorted(posterior.batch.offsets, tokens, side="right") - 1] = True
     if impossible.any():
         number = int(np.argmax(impossible))
         raise ValueError(f"sequence {number}: its labels y are forbidden by patterns or by a score of -inf")

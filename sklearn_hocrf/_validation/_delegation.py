@@ -6,7 +6,7 @@ Not imported by ``_validation/__init__.py``, so that importing the estimators do
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from inspect import getattr_static
+from inspect import getattr_static, signature
 from typing import Any, ClassVar, NamedTuple, overload
 
 import numpy as np
@@ -19,7 +19,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._data.batch import Sequences
 
-__all__ = ["MethodsOfModel", "TaggerFeatures", "method_of_model", "model_and_input", "model_inside", "steps_inside"]
+__all__ = [
+    "MethodsOfModel",
+    "TaggerFeatures",
+    "method_of_model",
+    "model_and_input",
+    "model_inside",
+    "name_of_weight",
+    "steps_inside",
+]
 
 
 class TaggerFeatures(NamedTuple):
@@ -83,8 +91,19 @@ def model_inside(estimator: Any) -> Any:
     if _is_search(estimator):
         return model_inside(getattr(estimator, "best_estimator_", estimator.estimator))
     if isinstance(estimator, MethodsOfModel):
-        return model_inside(getattr(estimator, estimator._answering, estimator.estimator))
+        return model_inside(estimator._whole())
     return estimator
+
+
+def name_of_weight(estimator: Any) -> str | None:
+    """Return the name of the parameter of ``fit`` for weights, in pipelines that of the last step, or None."""
+    if isinstance(estimator, Pipeline):
+        step, last = estimator.steps[-1]
+        name = name_of_weight(last)
+        return name and f"{step}__{name}"
+    if "sample_weight" in signature(estimator.fit).parameters:
+        return "sample_weight"
+    return name_of_weight(estimator.estimator) if hasattr(estimator, "estimator") else None
 
 
 def steps_inside(estimator: Any) -> list:
@@ -97,7 +116,8 @@ def steps_inside(estimator: Any) -> list:
     if _is_search(estimator):
         return steps_inside(estimator.best_estimator_)
     if isinstance(estimator, MethodsOfModel):
-        return steps_inside(getattr(estimator, estimator._answering))
+        reading = [getattr(estimator, estimator._reading)] if estimator._reading else []
+        return reading + steps_inside(estimator._whole())
     return [estimator]
 
 
@@ -110,7 +130,7 @@ def model_and_input(estimator: Any, X: Any) -> tuple[Any, Any]:
     if _is_search(estimator):
         return model_and_input(estimator.best_estimator_, X)
     if isinstance(estimator, MethodsOfModel):
-        return model_and_input(getattr(estimator, estimator._answering), X)
+        return model_and_input(estimator._whole(), estimator._given(X))
     return estimator, X
 
 
@@ -152,24 +172,36 @@ def _of_best(search, name):
 class MethodsOfModel:
     """Give a meta-estimator the methods of the model inside; list this mixin before ``BaseEstimator``.
 
-    ``_answering`` is the name of the attribute with the fitted estimator that answers.
+    ``_answering`` is the name of the attribute with the fitted estimator that answers, ``_reading`` that of the one
+    that gets X, if it is another one.
     """
 
     _answering: ClassVar[str]
+    _reading: ClassVar[str] = ""
     estimator: Any
 
     def __getattr__(self, name: str) -> Any:
         """Return a method of the estimator that answers, or of the model at its end."""
         if name.startswith("_") or name.endswith("_") or name == "partial_fit" or "estimator" not in self.__dict__:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        answering = self.__dict__.get(self._answering)
-        whole = self.estimator if answering is None else answering
-        final = model_inside(whole)
+        final = model_inside(self._whole())
         is_constructor = isinstance(getattr_static(type(final), name, None), classmethod)
         if is_constructor or not (callable(getattr(type(final), name, None)) or callable(getattr(final, name, None))):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        method = method_of_model(whole, name)  # raises its own AttributeError if the model lacks it
-        return self._refusing(name) if answering is None else method
+        method = method_of_model(self._whole(), name)  # raises its own AttributeError if the model lacks it
+        return self._passed_on(method) if self._answering in self.__dict__ else self._refusing(name)
+
+    def _whole(self) -> Any:
+        """Return the fitted estimator that answers; before fit, the one that is to be fitted."""
+        return self.__dict__.get(self._answering, self.estimator)
+
+    def _given(self, X: Any) -> Any:
+        """Return what the estimator that answers gets for X."""
+        return X
+
+    def _passed_on(self, method: Callable) -> Callable:
+        """Return a method of the estimator that answers as one of this estimator."""
+        return method
 
     def _refusing(self, name: str) -> Callable:
         """Return a method that raises a NotFittedError."""
@@ -229,12 +261,12 @@ class MethodsOfModel:
     @property
     def n_features_in_(self) -> int:
         """Number of features that the estimator inside has seen."""
-        return getattr(self, self._answering).n_features_in_
+        return getattr(self, self._reading or self._answering).n_features_in_
 
     @property
     def feature_names_in_(self) -> np.ndarray:
         """Names of the features that the estimator inside has seen."""
-        return getattr(self, self._answering).feature_names_in_
+        return getattr(self, self._reading or self._answering).feature_names_in_
 
     def __sklearn_is_fitted__(self) -> bool:
         return self._answering in self.__dict__

@@ -19,7 +19,7 @@ from ._messages import (
     refuse_text,
 )
 
-__all__ = ["check_table", "refuse_not_finite", "stack_grid", "stack_rows"]
+__all__ = ["check_table", "refuse_complex", "refuse_not_finite", "stack_grid", "stack_rows"]
 
 MAX_FEATURES = np.iinfo(np.int32).max  # numbers of features are int32
 
@@ -33,7 +33,7 @@ def check_table(X, estimator, **options):
         _refuse_ragged_table(X)
     if sparse.issparse(X):
         refuse_broken(X)
-        _refuse_complex(X)
+        refuse_complex(X)
     else:
         refuse_masked(X)
         try:
@@ -41,7 +41,7 @@ def check_table(X, estimator, **options):
         except ValueError:  # rows of one length that contain more than numbers
             _refuse_nested_table(X)
             raise
-        _refuse_complex(array)
+        refuse_complex(array)
         try:
             refuse_text(array)
         except TypeError as error:
@@ -62,7 +62,7 @@ def check_table(X, estimator, **options):
     return matrix
 
 
-def _refuse_complex(array, sequence=None):
+def refuse_complex(array, sequence=None):
     """Raise if an array or a sparse matrix has complex numbers; scikit-learn's checks require the first words."""
     if array.dtype.kind == "c":
         where = "" if sequence is None else f"sequence {sequence} of "
@@ -139,7 +139,7 @@ def _row_block(sequence, n):
     """Return one sequence as an array or sparse matrix of shape (T, n_features), or None if it has no tokens."""
     if sparse.issparse(sequence):
         refuse_broken(sequence, f"sequence {n} of X")
-        _refuse_complex(sequence, n)
+        refuse_complex(sequence, n)
         return sparse.csr_array(sequence)
     refuse_non_sequence(sequence, n)
     refuse_masked(sequence, n)
@@ -155,7 +155,7 @@ def _row_block(sequence, n):
     if block.ndim != 2:
         _refuse_ragged(sequence, n)
         raise ValueError(f"sequence {n} of X has {block.ndim} dimensions, but must have 2: position and feature")
-    _refuse_complex(block, n)
+    refuse_complex(block, n)
     return block if block.dtype.kind in "biufc" else _numbers(block, n)
 
 

@@ -46,8 +46,8 @@ class Contest:
     def __init__(self, fitted: FittedModel, batch: SequenceBatch) -> None:
         self.fitted, self.batch, self.model = fitted, batch, fitted.model()
         self.labels_segments = fitted.labels_segments
-        self.mask = self.model.narrowed(batch, fitted.mask(batch))
-        self.best = fitted.decode(batch, self.mask)
+        self.posterior = fitted.given(batch).narrowed()
+        self.best = self.posterior.decode()
 
     @property
     def n_tokens(self) -> int:
@@ -55,7 +55,7 @@ class Contest:
 
     def score(self, labelling: Any) -> float:
         """Return the log potential of a labelling."""
-        return float(self.model.log_score(self.batch, labelling)[0])
+        return float(self.posterior.log_score(labelling)[0])
 
     def units(self, labelling: Any) -> Units:
         """Return the units of a labelling."""
@@ -77,9 +77,9 @@ class Contest:
         if self.labels_segments:
             chosen = slice(unit, unit + 1)
             segment = Segments(np.array([0, 1]), units.start[chosen], units.stop[chosen], units.codes[chosen])
-            probability = self.fitted.segment_probabilities(self.batch, segment, self.mask)[0]
+            probability = self.posterior.segment_probabilities(segment)[0]
         else:
-            probability = self.fitted.marginals(self.batch, self.mask)[position, units.codes[unit]]
+            probability = self.posterior.marginals()[position, units.codes[unit]]
         with np.errstate(divide="ignore"):
             return float(np.log(probability))
 
@@ -99,7 +99,7 @@ class Contest:
         return self._different(None if conditions is None else self._best_under(conditions), what)
 
     def _second(self) -> Any:
-        best = self.fitted.best_labellings(self.batch, 2, self.mask)
+        best = self.posterior.best_labellings(2)
         if not best.regret[1, 0] < np.inf:
             raise ValueError("the model allows only one labelling of the sequence, so there is nothing to explain")
         return self.model.labelling(self.batch.offsets, best.codes[1], best.lengths[1])
@@ -177,11 +177,8 @@ class Contest:
 
     def _best_under(self, mask: Mask) -> Any:
         """Return the best labelling that a mask allows, or None."""
-        allowed = both(self.mask, mask)
-        plan = self.model.plan(self.batch).masked(allowed, may_be_impossible=True)
-        if self.model.log_partition(self.batch, plan=plan)[0] == -np.inf:
-            return None
-        return self.model.decode(self.batch, mask=allowed)
+        posterior = self.model.given(self.batch, both(self.posterior.mask, mask))
+        return posterior.decode() if posterior.is_possible()[0] else None
 
     def _different(self, labelling: Any, what: str) -> Any:
         if labelling is None:

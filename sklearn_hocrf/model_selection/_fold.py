@@ -241,20 +241,19 @@ class _PrunedLikelihood:
     def __init__(self, problem: Problem, level_zero: LevelZero) -> None:
         self.problem = problem
         batch, truth, plan = problem.batch, problem.truth, problem.plan
-        first = ChainModel(level_zero.layout, level_zero.weights)
-        self._other = np.log(SHARE) + first.log_score(batch, truth) - first.log_partition(batch, problem.n_jobs)
+        first = ChainModel(level_zero.layout, level_zero.weights).given(batch, n_jobs=problem.n_jobs)
+        self._other = np.log(SHARE) + first.log_score(truth) - first.log_z()
         self._codes = np.where(  # where p is 0 the counts get no weight, but must be of candidates
             plan.candidates.contain(truth), truth, plan.candidates.labels[plan.candidates.starts[:-1]]
         )
 
     def value_gradient(self, w: np.ndarray) -> tuple[float, np.ndarray]:
-        problem = self.problem
-        model, batch, plan = problem.model(w), problem.batch, problem.plan
-        log_p = model.log_score(batch, problem.truth, plan) - model.log_partition(batch, problem.n_jobs, plan)
+        problem, posterior = self.problem, self.problem.posterior(w)
+        log_p = posterior.log_score(problem.truth) - posterior.log_z()
         log_mixture = np.logaddexp(np.log1p(-SHARE) + log_p, self._other)
         weight = problem.sequence_weight * np.exp(np.log1p(-SHARE) + log_p - log_mixture)
-        expected = model.expectations(plan, weight, problem.n_jobs).counts
-        gradient = expected - plan.empirical_counts(self._codes, weight)
+        expected = posterior.expectations(weight).counts
+        gradient = expected - problem.plan.empirical_counts(self._codes, weight)
         return -float(problem.sequence_weight @ log_mixture), gradient
 
 

@@ -36,14 +36,14 @@ from ._splits import make_fold, split_data, training_data, warn_of_folds
 __all__ = ["PenaltySearchCV"]
 
 N_FOLDS = 5
-LOOSEST = 0.1  # tolerance of training in the first step
+LOOSEST = 0.05  # tolerance of training in the first step
 SHRINKING = 0.7  # factor of the tolerance from step to step, down to the root of ``tol``
 LEAST_GAIN = 0.5  # of a step, relative to ``tol`` times the score
 PATH = 1.0, 0.1, 0.01, 0.001, 0.0  # of l1, in units of a useful one
 LOOSE = 0.3  # residual along the path, which needs no gradients
 WIDEST_L1 = np.log(1e6)  # of the search from where it starts
 UTMOST_BOUNDS = 1e-100, 1e100  # of sigma: its square must be finite and positive
-PRECISE = 0.5  # tolerance of training for the best step, in units of the root of ``tol``
+PRECISE = 0.3  # tolerance of training for the best step, in units of the root of ``tol``
 
 
 class _Step(NamedTuple):

@@ -110,14 +110,12 @@ def _make_fold(estimator, split, targets, groups, earlier) -> Fold:
     fitted = steps.end(data, layout, np.zeros(layout.n_weights))
     batch, form = earlier.origin.read if earlier else fitted.read(split.X_test)
     truth = fitted.read_truth(split.y_test, batch, form)
-    mask = fitted.mask(batch, form)
-    training, held_out = steps.prune(training, training.on(batch, truth, split.weight_test, mask))
-    is_pruned = held_out.candidates is not None  # and the candidates meet the constraints
+    support = fitted.given(batch, form).support
+    training, held_out = steps.prune(training, training.on(batch, truth, split.weight_test, support))
     weight = np.repeat(held_out.sequence_weight, batch.lengths)
 
     def accuracy(w):
-        given = {"plan": held_out.plan} if is_pruned else {"mask": mask}
-        decoded = held_out.model(w).decode(batch, fitted.n_jobs, **given)
+        decoded = held_out.posterior(w).decode()
         return float(np.average(fitted.targets.are_right(decoded, truth), weights=weight))
 
     prior = Prior(1.0, estimator.l1_reg).penalty(layout, data.features.names, data.targets.labels)

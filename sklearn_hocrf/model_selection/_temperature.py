@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from inspect import signature
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -23,7 +22,7 @@ from .._inference.model import Model
 from .._persistence import VersionMixin
 from .._solvers import zero_of_slope
 from .._validation import check_sequence_weight, warn_user
-from .._validation._delegation import MethodsOfModel, model_inside
+from .._validation._delegation import MethodsOfModel, model_inside, name_of_weight
 from .._validation._sklearn import (
     N_JOBS,
     HasMethods,
@@ -205,7 +204,7 @@ class CalibratedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin
             return routed.splitter.split, routed.estimator.fit
         of_splitter = {"groups": params.pop("groups")} if "groups" in params else {}
         if sample_weight is not None:
-            params[_name_of_weight(self.estimator)] = sample_weight
+            params[name_of_weight(self.estimator) or "sample_weight"] = sample_weight
         return of_splitter, params
 
     def _held_out(self, X, y, weight, of_splitter, of_fit) -> list[_HeldOut]:
@@ -252,24 +251,23 @@ class _HeldOut(NamedTuple):
     weight: np.ndarray  # (n,)   0 for ignored sequences
     n_impossible: int  # number of sequences of probability 0, which are ignored
     scale: float  # size of the scores, to compare rounding errors with
-    n_jobs: int | None
 
     @classmethod
     def of(cls, estimator, X, y, weight) -> _HeldOut:
         """Read sequences for a fitted estimator."""
         fitted, X = FittedModel.and_input(estimator, X)
         labelled, model = fitted.read_labelled(X, y, unknown="ignore"), fitted.model()
-        log_likelihood = labelled.log_likelihood(model, fitted.n_jobs)
+        log_likelihood = labelled.log_likelihood(model)
         weight = np.ones(len(log_likelihood)) if weight is None else weight
         is_impossible = (log_likelihood == -np.inf) & (weight > 0)
         weight = np.where(is_impossible, 0.0, weight)
-        log_z = model.log_partition(labelled.batch, fitted.n_jobs, labelled.plan)
-        return cls(model, labelled, weight, int(is_impossible.sum()), float(weight @ np.abs(log_z)), fitted.n_jobs)
+        log_z = model.on(labelled.plan).log_z()
+        return cls(model, labelled, weight, int(is_impossible.sum()), float(weight @ np.abs(log_z)))
 
     def slope(self, factor: float) -> float:
         """Return the derivative of the log-likelihood with respect to a factor of all weights."""
         model = type(self.model)(self.model.layout, factor * self.model.weights)
-        slope = self.labelled.slope(model, self.model, self.n_jobs)
+        slope = self.labelled.slope(model, self.model)
         return float(self.weight @ np.where(self.weight > 0, slope, 0.0))
 
 
@@ -313,7 +311,9 @@ def _divided(estimator: Any, temperature: float) -> Any:
         name, last = estimator.steps[-1]
         divided.steps = [*estimator.steps[:-1], (name, _divided(last, temperature))]
         return divided
-    inner = "estimator" if isinstance(estimator, FrozenEstimator) else "best_estimator_"
+    inner = (
+        "estimator" if isinstance(estimator, FrozenEstimator) else getattr(estimator, "_answering", "best_estimator_")
+    )
     setattr(divided, inner, _divided(getattr(estimator, inner), temperature))
     return divided
 
@@ -327,16 +327,6 @@ def check_labeler(estimator: Any) -> BaseSequenceLabeler:
             f"one, got {estimator!r:.200}"
         )
     return model
-
-
-def _name_of_weight(estimator) -> str:
-    """Return the name of the parameter of an estimator's ``fit`` for the weights of sequences."""
-    if isinstance(estimator, Pipeline):
-        name, last = estimator.steps[-1]
-        return f"{name}__{_name_of_weight(last)}"
-    if "sample_weight" in signature(estimator.fit).parameters or not hasattr(estimator, "estimator"):
-        return "sample_weight"
-    return _name_of_weight(estimator.estimator)
 
 
 def _refuse_few(part: np.ndarray, weight: np.ndarray | None, what: str) -> None:

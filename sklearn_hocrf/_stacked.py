@@ -1,0 +1,420 @@
+"""A classifier of tokens, and above it a sequence model whose features are the scores of the classifier."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import wraps
+from inspect import signature
+from numbers import Real
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import sparse
+from sklearn import get_config
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import check_cv
+from sklearn.utils import get_tags
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils.validation import check_is_fitted
+
+from ._data.arrays import joined_ranges, offsets_of
+from ._data.batch import SequenceBatch
+from ._data.checks import short, without_columns
+from ._persistence import VersionMixin
+from ._validation import check_sequence_weight, read_token_targets, warn_user
+from ._validation._delegation import MethodsOfModel, name_of_weight
+from ._validation._inputs import input_form
+from ._validation._messages import refuse_non_sequence
+from ._validation._rows import check_table, refuse_complex
+from ._validation._sklearn import N_JOBS, HasMethods, Interval, StrOptions, fit_context, safe_indexing
+from ._validation._splits import indexable_sequences, splits_of
+from .crf import HighOrderCRF
+
+__all__ = ["StackedSequenceLabeler"]
+
+METHODS = ("predict_proba", "decision_function")  # of classifiers, as "auto" prefers them
+
+
+class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, BaseEstimator):
+    """Stack a sequence model on the scores of a classifier of tokens.
+
+    The classifier sees one token at a time. Its scores of the classes are the features of the sequence model, which
+    adds what is known of labels that follow each other, as patterns of any order and constraints. To learn how far
+    scores can be trusted, the sequence model is trained on scores of classifiers that have not seen the sequence in
+    question [1]_: there is one for each fold of whole sequences. Afterwards the classifier is fitted to all data.
+
+    This pays where features are many and examples few, as in texts, and where a classifier of another kind (boosted
+    trees, a neural network) fits the data better than weights that are linear in the features. Compare it with the
+    sequence model on the features themselves by cross-validation, because that is often as good or better.
+
+    Parameters
+    ----------
+    estimator : classifier or Pipeline
+        It gets the tokens of all sequences as the rows of a table, or as a list, and must have ``predict_proba`` or
+        ``decision_function``. Features of neighbouring tokens have to be in the rows already.
+    final_estimator : HighOrderCRF, HighOrderSemiCRF, Pipeline, search or None, default=None
+        The sequence model. None means ``HighOrderCRF()``. The names of its features are "score=" and the class.
+    cv : int, cross-validation generator, iterable or "prefit", default=5
+        The folds: of sequences, never of tokens; ``groups`` of them can be passed to :meth:`fit`. An int k means
+        ``KFold(k)``, or, for a plain table of tokens, ``StratifiedKFold(k)``. "prefit" means that the classifier is
+        fitted already, and so does a :class:`~sklearn.frozen.FrozenEstimator`: it is used as it is, with its own
+        classes. The sequences passed to :meth:`fit` must then not be those that it was trained on, because on them it
+        is more certain than it will be on others, and the sequence model would trust it too much.
+    stack_method : {"auto", "predict_proba", "decision_function"}, default="auto"
+        The method that gives the scores; "auto" is the first of the two that the classifier has. Probabilities p become
+        ``log(max(p, eps))``; decision functions are used as they are, one column for two classes.
+    passthrough : bool or array-like of str or int, default=False
+        Whether the sequence model also gets the features of the tokens, after the scores: all, or those with these
+        names or numbers. A ``sigma_reg`` of the scores alone has the key "score=".
+    eps : float, default=0.001
+        The lowest probability: smaller ones are as good as this one.
+    n_jobs : int or None, default=None
+        Number of splits processed in parallel, each in a thread. Results do not depend on it.
+
+    Attributes
+    ----------
+    estimator_ : classifier or Pipeline
+        The classifier, fitted to all tokens whose labels are known.
+    final_estimator_ : estimator
+        The fitted sequence model.
+    stack_method_ : str
+        The method of the classifier that gives the scores.
+    classes_ : ndarray of shape (n_classes,)
+        As in :class:`~sklearn_hocrf.HighOrderCRF`.
+    n_features_in_ : int
+        Number of features that the classifier has seen, if it tells.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Their names, if the classifier has seen a data frame.
+
+    Raises
+    ------
+    TypeError
+        By ``fit``: if the classifier has no method that gives scores.
+    ValueError
+        By ``fit``: for invalid data, or if a sequence is not in exactly one test part of `cv`.
+
+    Warns
+    -----
+    UserWarning
+        By ``fit``: if the training part of a fold lacks a label, which then gets the lowest score there; if
+        ``sample_weight`` is given, but the classifier does not take it.
+
+    See Also
+    --------
+    sklearn.ensemble.StackingClassifier : The same for tables, with several classifiers.
+    sklearn_hocrf.training.predict_from_scores : Decode scores with given, not learned, scores of label patterns.
+
+    Notes
+    -----
+    All methods of the fitted sequence model that take X are available, with the X of this estimator:
+    ``predict_marginals``, ``predict_nbest``, ``log_likelihood``, ``predict_segments`` and so on.
+
+    ``y`` may have holes: tokens without a label are left out when the classifier is fitted, but have scores.
+    ``sample_weight`` has one weight per sequence, which counts for each of its tokens.
+
+    References
+    ----------
+    .. [1] Wolpert, "Stacked generalization", Neural Networks 5, 1992, 241-259.
+
+    Examples
+    --------
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> from sklearn_hocrf import StackedSequenceLabeler
+    >>> from sklearn_hocrf.datasets import make_digit_words
+    >>> X, X_test, y, y_test = make_digit_words(60, random_state=0)
+    >>> forest = RandomForestClassifier(20, random_state=0)
+    >>> stacked = StackedSequenceLabeler(forest).fit(X, y)
+    >>> stacked.predict(X_test[:1]), stacked.predict_marginals(X_test)[0].shape
+    """
+
+    __module__ = "sklearn_hocrf"  # where users import it from: files of models name this place
+    _answering, _reading = "final_estimator_", "estimator_"
+    _parameter_constraints: dict = {
+        "estimator": [HasMethods("fit")],
+        "final_estimator": [None, HasMethods("fit")],
+        "cv": ["cv_object", StrOptions({"prefit"})],
+        "stack_method": [StrOptions({"auto", *METHODS})],
+        "passthrough": ["boolean", "array-like"],
+        "eps": [Interval(Real, 0, 1, closed="neither")],
+        "n_jobs": N_JOBS,
+    }
+
+    def __init__(
+        self,
+        estimator: Any,
+        final_estimator: Any = None,
+        *,
+        cv: Any = 5,
+        stack_method: str = "auto",
+        passthrough: Any = False,
+        eps: float = 1e-3,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.estimator = estimator
+        self.final_estimator = final_estimator
+        self.cv = cv
+        self.stack_method = stack_method
+        self.passthrough = passthrough
+        self.eps = eps
+        self.n_jobs = n_jobs
+
+    @fit_context(prefer_skip_nested_validation=False)  # the estimators inside are not validated yet
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None, **params: Any) -> Self:
+        """Fit the classifiers of the folds, the sequence model on their scores, and the classifier to all data.
+
+        Parameters
+        ----------
+        X : list of sequences, SequenceBatch, array-like or sparse matrix
+            The sequences, with tokens that the classifier takes: rows of numbers, data frames, or, for a pipeline that
+            begins with a vectoriser, texts or dicts. A plain 2-D X has one sequence in each row.
+        y : list of label sequences, or array-like
+            As in :meth:`~sklearn_hocrf.HighOrderCRF.fit`.
+        sample_weight : array-like of shape (n_sequences,), default=None
+            One weight per sequence. Sequences of weight 0 are left out.
+        **params : dict
+            ``groups`` for the splitter. With metadata routing, everything that the splitter and both estimators
+            request; metadata of the classifier have one entry
+            per sequence, which is repeated for its tokens.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+        """
+        X, y = indexable_sequences(X, y)
+        tokens = _Tokens.of(X)
+        form, lengths = tokens.form, np.diff(tokens.offsets)
+        weight = check_sequence_weight(sample_weight, len(lengths))
+        of_splitter, of_classifier, of_final = self._routed(sample_weight, params, lengths)
+        is_used = np.ones(len(lengths), bool) if weight is None else weight > 0
+        targets = read_token_targets(y, lengths, form, type(self).__name__, kept=is_used, takes_holes=True)
+        codes = np.full(tokens.offsets[-1], -1)
+        codes[np.repeat(is_used, lengths)] = targets.codes
+        if self.cv == "prefit" or isinstance(self.estimator, FrozenEstimator):
+            check_is_fitted(self.estimator)
+            classifier, scoring = self.estimator, self._scoring(self.estimator.classes_)
+            scores = scoring.of(classifier, tokens.rows)
+        else:
+            scoring = self._scoring(targets.labels)
+            training = _Training(self.estimator, tokens, codes, targets.labels, of_classifier)
+            cv = check_cv(self.cv, y, classifier=form == "table" and targets.known is None)
+            scores = self._out_of_fold(training, scoring, splits_of(cv, X, y, **of_splitter))
+            classifier = training.fitted(np.arange(len(is_used)))
+        final = clone(self._unfitted_final())
+        scoring = scoring._replace(n_columns=scores.shape[1])
+        final.fit(scoring.columns(tokens, scores), y, **of_final)
+        fitted = {"estimator_": classifier, "final_estimator_": final, "stack_method_": scoring.method}
+        self.__dict__.update(fitted, _scored_by=scoring._asdict())
+        return self
+
+    def _scoring(self, labels: np.ndarray) -> _Scoring:
+        """Return how scores become columns; ``labels`` are the classes of the columns."""
+        asked = METHODS if self.stack_method == "auto" else (self.stack_method,)
+        method = next((name for name in asked if hasattr(self.estimator, name)), None)
+        if method is None:
+            raise TypeError(f"estimator {short(self.estimator)} has no {' or '.join(asked)}, which gives the scores")
+        return _Scoring(method, self.eps, labels, self.passthrough)
+
+    def _out_of_fold(self, training: _Training, scoring: _Scoring, splits: list) -> np.ndarray:
+        """Return the scores of all tokens, each by a classifier that has not seen its sequence."""
+        tested = np.concatenate([test for _, test in splits])
+        if not np.array_equal(np.sort(tested), np.arange(len(training.tokens.offsets) - 1)):
+            raise ValueError("each sequence must be in the test part of exactly one split of cv")
+        for number, (train, _) in enumerate(splits):
+            for label in training.lacking(train)[:1]:
+                warn_user(
+                    f"the training part of split {number} lacks {short(label)}, which gets the lowest score there"
+                )
+
+        def score(train, test):
+            tokens = safe_indexing(training.tokens.rows, training.tokens.positions(test))
+            return scoring.of(training.fitted(train), tokens)
+
+        with Parallel(n_jobs=self.n_jobs, require="sharedmem") as parallel:
+            of_folds = list(parallel(delayed(score)(*split) for split in splits))
+        scores = np.concatenate(of_folds)
+        scores[training.tokens.positions(tested)] = scores.copy()
+        return scores
+
+    def _routed(self, sample_weight, params, lengths) -> tuple[dict, dict, dict]:
+        """Return the options of ``split``, of the classifier's ``fit``, by token, and of the final estimator's."""
+        if get_config()["enable_metadata_routing"]:
+            routed = process_routing(self, "fit", sample_weight=sample_weight, **params)
+            of_splitter, of_classifier, of_final = (
+                routed.splitter.split,
+                routed.estimator.fit,
+                routed.final_estimator.fit,
+            )
+        else:
+            of_splitter, of_classifier, of_final = params, {}, {}
+            if sample_weight is not None:
+                of_final[name_of_weight(self._unfitted_final()) or "sample_weight"] = sample_weight
+                if name := name_of_weight(self.estimator):
+                    of_classifier[name] = sample_weight
+                else:
+                    warn_user(f"{short(self.estimator)} takes no sample_weight: only the final estimator is weighted")
+        by_token = {name: np.repeat(np.asarray(values), lengths) for name, values in of_classifier.items()}
+        return of_splitter, by_token, of_final
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Return the metadata that both estimators and the splitter request.
+
+        Returns
+        -------
+        routing : MetadataRouter
+        """
+        to_fit, to_all = MethodMapping().add(caller="fit", callee="fit"), MethodMapping()
+        for name in ("fit", "predict", "predict_proba", "score"):
+            to_all.add(caller=name, callee=name)
+        router = MetadataRouter(owner=self).add_self_request(self)
+        router.add(estimator=self.estimator, method_mapping=to_fit)
+        router.add(final_estimator=self._unfitted_final(), method_mapping=to_all)
+        return router.add(splitter=self.cv, method_mapping=MethodMapping().add(caller="fit", callee="split"))
+
+    # --- the methods of the final estimator ---------------------------------------------------------------------------
+
+    def _unfitted_final(self) -> Any:
+        return HighOrderCRF() if self.final_estimator is None else self.final_estimator
+
+    def _whole(self) -> Any:
+        return self.__dict__.get(self._answering, self._unfitted_final())
+
+    def _given(self, X: Any) -> Any:
+        tokens, scoring = _Tokens.of(X), _Scoring(**self._scored_by)
+        return scoring.columns(tokens, scoring.of(self.estimator_, tokens.rows))
+
+    def _passed_on(self, method: Callable) -> Callable:
+        if "X" not in signature(method).parameters:
+            return method
+        return wraps(method)(lambda X, *args, **options: method(self._given(X), *args, **options))
+
+    def __sklearn_tags__(self) -> Any:
+        tags, inner = get_tags(self._unfitted_final()), get_tags(self.estimator)
+        tags.input_tags = inner.input_tags
+        tags.input_tags.three_d_array = True
+        return tags
+
+
+class _Tokens(NamedTuple):
+    """The tokens of all sequences, one after another, as a classifier takes them.   N tokens, n sequences."""
+
+    rows: Any  # array, sparse matrix or data frame with N rows, or list of N tokens
+    offsets: np.ndarray  # (n + 1,)
+    form: str  # of X: "table", "grid" or "sequences"
+    names: Any  # of the features, or None
+
+    @classmethod
+    def of(cls, X: Any) -> _Tokens:
+        """Read X in any form."""
+        X = without_columns(X)
+        form = input_form(X)
+        if getattr(X, "dtype", None) is not None:
+            refuse_complex(X)
+        if isinstance(X, SequenceBatch):
+            is_dense = X.dense is not None and len(X.dense.attributes) == X.n_attributes
+            return cls(X.toarray() if is_dense else X.tocsr(), X.offsets, form, X.feature_names)
+        if form == "table":
+            return cls(X, np.arange(_n_tokens(X) + 1), form, getattr(X, "columns", None))
+        X = list(X)
+        for n, sequence in enumerate(X):
+            refuse_non_sequence(sequence, n)
+        rows = _stacked([sequence for sequence in X if _n_tokens(sequence)])
+        return cls(rows, offsets_of(list(map(_n_tokens, X))), form, getattr(rows, "columns", None))
+
+    def positions(self, sequences: np.ndarray) -> np.ndarray:
+        """Return the numbers of the tokens of some sequences."""
+        return joined_ranges(self.offsets[sequences], self.offsets[sequences + 1])
+
+
+def _n_tokens(sequence: Any) -> int:
+    return sequence.shape[0] if hasattr(sequence, "shape") else len(sequence)
+
+
+def _stacked(full: list) -> Any:
+    """Return the tokens of sequences that are not empty, one after another."""
+    first = full[0] if full else []
+    if sparse.issparse(first):
+        return sparse.vstack(full, format="csr")
+    if hasattr(first, "columns"):  # of pandas or polars, each of which has a function of this name
+        return sys.modules[type(first).__module__.partition(".")[0]].concat(full)
+    return np.concatenate(full) if hasattr(first, "shape") else [token for one in full for token in one]
+
+
+class _Training(NamedTuple):
+    """What classifiers are fitted on.   N tokens."""
+
+    estimator: Any
+    tokens: _Tokens
+    codes: np.ndarray  # (N,)   numbers of labels; -1 where a token has no known label, or no weight
+    labels: np.ndarray  # (L,)
+    params: dict  # of fit, by token
+
+    def fitted(self, sequences: np.ndarray) -> Any:
+        """Return the classifier of some sequences."""
+        at = self._labelled(sequences)
+        params = {name: values[at] for name, values in self.params.items()}
+        return clone(self.estimator).fit(safe_indexing(self.tokens.rows, at), self.labels[self.codes[at]], **params)
+
+    def lacking(self, sequences: np.ndarray) -> np.ndarray:
+        """Return the labels that some sequences lack."""
+        return np.delete(self.labels, self.codes[self._labelled(sequences)])
+
+    def _labelled(self, sequences):
+        at = self.tokens.positions(sequences)
+        return at[self.codes[at] >= 0]
+
+
+class _Scoring(NamedTuple):
+    """How the scores of a classifier become columns.   N tokens, K classes."""
+
+    method: str
+    eps: float
+    labels: np.ndarray  # (K,)   the classes of the columns
+    passthrough: Any
+    n_columns: int = 0  # of scores; 1 for the decision function of two classes
+
+    def of(self, classifier: Any, rows: Any) -> np.ndarray:
+        """Return the scores of tokens, of shape (N, columns)."""
+        if not _n_tokens(rows):
+            return np.zeros((0, self.n_columns))
+        values = np.asarray(getattr(classifier, self.method)(rows), dtype=np.float64)
+        if self.method == "predict_proba":
+            values = np.log(np.maximum(values, self.eps))
+        elif values.ndim == 1:
+            values = values[:, None] if len(self.labels) == 2 else np.column_stack([-values, values])
+        if len(classifier.classes_) == len(self.labels):
+            return values
+        lowest = np.log(self.eps) if self.method == "predict_proba" else values.min()
+        spread = np.full((len(values), len(self.labels)), lowest)
+        spread[:, np.searchsorted(self.labels, classifier.classes_)] = values
+        return spread
+
+    def columns(self, tokens: _Tokens, scores: np.ndarray) -> Any:
+        """Return the X of the final estimator, in the form of the X of tokens."""
+        table, names = scores, [f"score={label}" for label in self.labels[-self.n_columns :]]
+        if self.passthrough is not False:
+            features, passed = self._passed(tokens)
+            is_sparse, names = sparse.issparse(features), names + passed
+            table = sparse.hstack([scores, features], "csr") if is_sparse else np.hstack([scores, features])
+        if tokens.form == "table":
+            return table
+        if tokens.form == "grid":
+            return table.reshape(len(tokens.offsets) - 1, -1, table.shape[1])
+        return SequenceBatch.from_table(table, tokens.offsets, names)
+
+    def _passed(self, tokens: _Tokens) -> tuple[Any, list[str]]:
+        """Return the features that pass, and their names."""
+        rows = tokens.rows if hasattr(tokens.rows, "shape") else check_table(tokens.rows, None)
+        every = range(rows.shape[1])
+        names = [f"x{i}" for i in every] if tokens.names is None else list(tokens.names)
+        if self.passthrough is True:
+            return check_table(rows, None), names
+        number = dict(zip(names, every, strict=True))
+        at = [number.get(which, which) for which in self.passthrough]
+        if unknown := [which for which in at if which not in every]:
+            raise ValueError(f"passthrough has {short(unknown[0])}, which is no feature of X")
+        return check_table(safe_indexing(rows, at, axis=1), None), [names[i] for i in at]

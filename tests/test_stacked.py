@@ -1,0 +1,269 @@
+"""A classifier of tokens below a sequence model: equal to the steps done by hand, in every form of X."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, StratifiedKFold, cross_val_predict
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline as sklearn_make_pipeline
+from sklearn.svm import LinearSVC
+
+from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, SequenceBatch, StackedSequenceLabeler, make_pipeline
+from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
+from sklearn_hocrf.inspection import weights
+from sklearn_hocrf.model_selection import CalibratedSequenceLabeler, ConformalSequenceLabeler
+from sklearn_hocrf.tagger import export_tagger
+
+RNG = np.random.default_rng(0)
+LENGTHS = RNG.integers(2, 9, 18)
+OFFSETS = np.r_[0, np.cumsum(LENGTHS)]
+FLAT_Y = RNG.choice(["a", "b", "c"], OFFSETS[-1])
+ROWS = np.eye(3)[np.unique(FLAT_Y, return_inverse=True)[1]] + RNG.normal(size=(OFFSETS[-1], 3))
+OWNER = np.repeat(np.arange(18), LENGTHS)
+NAMES = ["u", "v", "w"]
+TEXTS = [" ".join(name for name, value in zip(NAMES, row, strict=True) if value > 0.5) + " ." for row in ROWS]
+TOKEN_FOLDS = [(np.flatnonzero(OWNER % 3 != k), np.flatnonzero(OWNER % 3 == k)) for k in range(3)]
+FOLDS = [(np.flatnonzero(np.arange(18) % 3 != k), np.arange(k, 18, 3)) for k in range(3)]
+LOGISTIC = LogisticRegression()
+ONE_WORD = {"token_pattern": r"\w"}
+
+
+def cut(flat):
+    return [flat[start:stop] for start, stop in zip(OFFSETS, OFFSETS[1:], strict=False)]
+
+
+def frames():
+    pandas = pytest.importorskip("pandas", reason="pandas is absent")
+    return cut(pandas.DataFrame(ROWS, columns=NAMES))
+
+
+X, Y = cut(ROWS), [labels.tolist() for labels in cut(FLAT_Y)]
+FORMS = {
+    "arrays": lambda: X,
+    "lists": lambda: [rows.tolist() for rows in X],
+    "sparse": lambda: [sparse.csr_array(rows) for rows in X],
+    "batch": lambda: SequenceBatch.from_table(ROWS, OFFSETS),
+    "frames": frames,
+    "frames of polars": lambda: cut(pytest.importorskip("polars", reason="absent").DataFrame(ROWS, schema=NAMES)),
+}
+
+
+def by_hand(estimator=LOGISTIC, rows=ROWS, y=FLAT_Y, method="predict_proba"):
+    """Return the scores out of folds, and the fitted classifier, by scikit-learn alone."""
+    scores = cross_val_predict(estimator, rows, y, cv=TOKEN_FOLDS, method=method)
+    return scores, clone(estimator).fit(rows, y)
+
+
+def logs(probabilities, eps=1e-3):
+    return np.log(np.maximum(probabilities, eps))
+
+
+def assert_is(stacked, columns, of_test, y=Y, sequences=None):
+    """Check a stacked model of order 1 against one whose columns were made by hand."""
+    final = HighOrderCRF().fit(cut(columns), y)
+    np.testing.assert_allclose(stacked.final_estimator_.coef_.toarray(), final.coef_.toarray(), rtol=1e-9, atol=1e-12)
+    expected = final.predict_marginals(cut(of_test))
+    for one, other in zip(stacked.predict_marginals(X if sequences is None else sequences), expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_it_is_the_model_of_scores_out_of_folds(form):
+    sequences = FORMS[form]()
+    stacked = StackedSequenceLabeler(LOGISTIC, cv=FOLDS, eps=0.05).fit(sequences, Y)
+    scores, classifier = by_hand()
+    assert_is(stacked, logs(scores, 0.05), logs(classifier.predict_proba(ROWS), 0.05), sequences=sequences)
+    assert stacked.classes_.tolist() == ["a", "b", "c"]
+    assert (stacked.n_features_in_, stacked.stack_method_) == (3, "predict_proba")
+    assert stacked.final_estimator_.feature_names_in_.tolist() == ["score=a", "score=b", "score=c"]
+    assert hasattr(stacked, "feature_names_in_") == form.startswith("frames")
+    assert stacked.score(sequences, Y) == np.mean(np.concatenate(stacked.predict(sequences)) == FLAT_Y)
+    assert stacked.predict(sequences[:0]) == []
+
+
+def test_texts_with_a_pipeline():
+    pipe = sklearn_make_pipeline(CountVectorizer(**ONE_WORD), LOGISTIC)
+    stacked = StackedSequenceLabeler(pipe, cv=FOLDS).fit(cut(TEXTS), Y)
+    scores, classifier = by_hand(pipe, TEXTS)
+    assert_is(stacked, logs(scores), logs(classifier.predict_proba(TEXTS)), sequences=cut(TEXTS))
+    assert [len(labels) for labels in stacked.predict([[], TEXTS[:2]])] == [0, 2]
+    assert not hasattr(stacked, "n_features_in_")
+
+
+def test_tables_and_grids():
+    table = StackedSequenceLabeler(LOGISTIC, cv=3).fit(ROWS, FLAT_Y)
+    scores = cross_val_predict(LOGISTIC, ROWS, FLAT_Y, cv=StratifiedKFold(3), method="predict_proba")
+    final = HighOrderCRF().fit(logs(scores), FLAT_Y)
+    np.testing.assert_allclose(table.final_estimator_.coef_.toarray(), final.coef_.toarray(), rtol=1e-9)
+    assert table.predict_proba(ROWS).shape == (len(ROWS), 3)
+    grid, labels = ROWS[:80].reshape(16, 5, 3), FLAT_Y[:80].reshape(16, 5)
+    one, other = (StackedSequenceLabeler(LOGISTIC, cv=3).fit(x, labels) for x in (grid, list(grid)))
+    np.testing.assert_allclose(one.predict_proba(grid), np.array(other.predict_proba(list(grid))), rtol=1e-9)
+
+
+def test_decision_functions_are_used_as_they_are():
+    svc = LinearSVC()
+    scores, classifier = by_hand(svc, method="decision_function")
+    stacked = StackedSequenceLabeler(svc, cv=FOLDS).fit(X, Y)
+    assert_is(stacked, scores, classifier.decision_function(ROWS))
+    two = np.where(FLAT_Y == "c", "b", FLAT_Y)
+    scores, classifier = by_hand(svc, y=two, method="decision_function")
+    stacked = StackedSequenceLabeler(LogisticRegression(), stack_method="decision_function", cv=FOLDS).fit(X, cut(two))
+    assert stacked.final_estimator_.feature_names_in_.tolist() == ["score=b"]
+    stacked = StackedSequenceLabeler(svc, cv=FOLDS).fit(X, cut(two))
+    assert_is(stacked, scores[:, None], classifier.decision_function(ROWS)[:, None], cut(two))
+
+
+@pytest.mark.parametrize(
+    ("classifier", "floor"), [(LOGISTIC, np.log(1e-3)), (LinearSVC(), None)], ids=["probabilities", "decisions"]
+)
+def test_a_label_that_a_fold_lacks_gets_the_lowest_score(monkeypatch, classifier, floor):
+    seen = []
+    monkeypatch.setattr(HighOrderCRF, "fit", lambda self, X, y: seen.append(X))
+    y = FLAT_Y.copy()
+    y[OWNER % 3 == 0] = "d"
+    with pytest.warns(UserWarning, match="the training part of split 0 lacks 'd', which gets the lowest score"):
+        StackedSequenceLabeler(classifier, cv=FOLDS).fit(X, cut(y))
+    scores = seen[0].toarray()[OWNER % 3 == 0]
+    assert scores.shape[1] == 4
+    assert (scores[:, 3] == (scores[:, :3].min() if floor is None else floor)).all()
+    y[(OWNER % 3 != 0) & (y == "c")] = "b"
+    with pytest.warns(UserWarning, match="lacks 'd'"):
+        StackedSequenceLabeler(classifier, cv=FOLDS).fit(X, cut(y))
+    scores = seen[1].toarray()[OWNER % 3 == 0]
+    if floor is None:  # the decision function of two classes, of more in all
+        np.testing.assert_array_equal(scores[:, 0], -scores[:, 1])
+
+
+def test_tokens_without_labels_are_scored_but_teach_no_classifier():
+    is_known = RNG.random(len(FLAT_Y)) < 0.7
+    holes = [np.where(known, labels, None).tolist() for known, labels in zip(cut(is_known), Y, strict=True)]
+    scores = np.empty((len(ROWS), 3))
+    for train, test in TOKEN_FOLDS:
+        train = train[is_known[train]]
+        scores[test] = clone(LOGISTIC).fit(ROWS[train], FLAT_Y[train]).predict_proba(ROWS[test])
+    classifier = clone(LOGISTIC).fit(ROWS[is_known], FLAT_Y[is_known])
+    stacked = StackedSequenceLabeler(LOGISTIC, cv=FOLDS).fit(X, holes)
+    assert_is(stacked, logs(scores), logs(classifier.predict_proba(ROWS)), holes)
+
+
+def test_weights_of_sequences_count_for_their_tokens():
+    weight = np.tile([1.0, 2.0, 0.0], 6)
+    cv = [(np.arange(9), np.arange(9, 18)), (np.arange(9, 18), np.arange(9))]
+    weighted = StackedSequenceLabeler(LOGISTIC, cv=cv).fit(X, Y, sample_weight=weight)
+    copies = np.repeat(np.arange(18), weight.astype(int))
+    of_copies = [tuple(np.flatnonzero(np.isin(copies, part)) for part in split) for split in cv]
+    repeated = StackedSequenceLabeler(LOGISTIC, cv=of_copies).fit([X[n] for n in copies], [Y[n] for n in copies])
+    for one, other in zip(weighted.predict_marginals(X), repeated.predict_marginals(X), strict=True):
+        np.testing.assert_allclose(one, other, atol=2e-3)  # both solvers stop a little before the optimum
+    with pytest.warns(UserWarning, match=r"KNeighborsClassifier\(\) takes no sample_weight: only the final"):
+        StackedSequenceLabeler(KNeighborsClassifier()).fit(X, Y, sample_weight=weight)
+    with warnings.catch_warnings(action="error"):
+        StackedSequenceLabeler(sklearn_make_pipeline(LOGISTIC)).fit(X, Y, sample_weight=weight)
+
+
+def test_groups_and_metadata():
+    groups = np.arange(18) % 6
+    plain = StackedSequenceLabeler(LOGISTIC, cv=GroupKFold(3)).fit(X, Y, groups=groups)
+    splits = list(GroupKFold(3).split(X, groups=groups))
+    same = StackedSequenceLabeler(LOGISTIC, cv=splits).fit(X, Y)
+    np.testing.assert_array_equal(plain.final_estimator_.pattern_coef_, same.final_estimator_.pattern_coef_)
+    weight = np.arange(1.0, 19)
+    expected = StackedSequenceLabeler(LOGISTIC, cv=splits).fit(X, Y, sample_weight=weight)
+    with config_context(enable_metadata_routing=True):
+        classifier = clone(LOGISTIC).set_fit_request(sample_weight=True)
+        final = HighOrderCRF().set_fit_request(sample_weight=True).set_score_request(sample_weight=True)
+        routed = StackedSequenceLabeler(classifier, final, cv=GroupKFold(3))
+        routed.fit(X, Y, groups=groups, sample_weight=weight)
+    np.testing.assert_array_equal(routed.final_estimator_.pattern_coef_, expected.final_estimator_.pattern_coef_)
+
+
+@pytest.mark.parametrize("wrap", [clone, FrozenEstimator])
+def test_a_fitted_classifier_is_used_with_its_own_classes(wrap):
+    classifier = LogisticRegression().fit(ROWS, np.where(FLAT_Y == "a", "rare", np.where(ROWS[:, 0] > 0, "x", "z")))
+    inner, cv = (classifier, "prefit") if wrap is clone else (FrozenEstimator(classifier), 5)
+    stacked = StackedSequenceLabeler(inner, cv=cv).fit(X, Y)
+    columns = logs(classifier.predict_proba(ROWS))
+    assert_is(stacked, columns, columns)
+    assert stacked.estimator_ is inner
+
+
+def test_passthrough_of_all_and_of_some_features():
+    scores, classifier = by_hand()
+    of_test = logs(classifier.predict_proba(ROWS))
+    for passed, of, columns in (
+        (True, "lists", [0, 1, 2]),
+        ([2, 0], "arrays", [2, 0]),
+        (["w", "u"], "frames", [2, 0]),
+    ):
+        sequences = FORMS[of]()
+        stacked = StackedSequenceLabeler(LOGISTIC, cv=FOLDS, passthrough=passed).fit(sequences, Y)
+        extra = ROWS[:, columns]
+        assert_is(stacked, np.hstack([logs(scores), extra]), np.hstack([of_test, extra]), sequences=sequences)
+        names = [NAMES[i] if of == "frames" else f"x{i}" for i in columns]
+        assert stacked.final_estimator_.feature_names_in_.tolist()[3:] == names
+    pipe = make_pipeline(SequenceFeatureExtractor(), StackedSequenceLabeler(LOGISTIC, passthrough=True))
+    names = pipe.fit(cut(TEXTS), Y)[-1].final_estimator_.feature_names_in_
+    assert names[:3].tolist() == ["score=a", "score=b", "score=c"]
+    assert len(names) > 3
+    chosen = StackedSequenceLabeler(LOGISTIC, passthrough=names[-1:])
+    assert chosen.fit(pipe[0].transform(cut(TEXTS)), Y).final_estimator_.n_features_in_ == 4
+
+
+def test_every_method_of_the_sequence_model():
+    final = HighOrderCRF(2)
+    stacked = StackedSequenceLabeler(GaussianNB(), final, cv=FOLDS)
+    with pytest.raises(NotFittedError, match="before using predict_nbest"):
+        stacked.predict_nbest(X)
+    with pytest.raises(NotFittedError):
+        stacked.predict(X)
+    absent = "classes_", "n_features_in_", "partial_fit", "decision_function"
+    assert not [name for name in absent if hasattr(stacked, name)]
+    stacked.fit(X, Y)
+    columns = cut(logs(stacked.estimator_.predict_proba(ROWS)))
+    inside = stacked.final_estimator_
+    assert inside.max_order == 2
+    assert not hasattr(final, "classes_")
+    assert stacked.predict_nbest(X, 2) == inside.predict_nbest(columns, 2)
+    assert stacked.sample(X, 2, random_state=0) == inside.sample(columns, 2, random_state=0)
+    np.testing.assert_array_equal(stacked.log_likelihood(X, Y), inside.log_likelihood(columns, Y))
+    known = [["a"] + [None] * (len(labels) - 1) for labels in Y]
+    assert all(labels[0] == "a" for labels in stacked.predict(X, known=known))
+    in_pipe = make_pipeline(stacked).fit(X, Y)
+    assert in_pipe.predict_nbest(X, 2) == stacked.predict_nbest(X, 2)
+    assert len(weights(stacked)) == len(weights(inside)) > 0
+
+
+def test_inside_and_around_other_tools(tmp_path):
+    stacked = StackedSequenceLabeler(LOGISTIC, HighOrderSemiCRF(), cv=3)
+    grid = {"estimator__C": [0.1, 1.0], "final_estimator__max_order": [0, 1]}
+    search = GridSearchCV(stacked, grid, cv=KFold(2)).fit(X, Y)
+    assert search.best_estimator_.predict(X) == search.predict(X)
+    with warnings.catch_warnings(action="ignore"):  # a sequence has segments that a fold lacks
+        calibrated = CalibratedSequenceLabeler(stacked, cv=2).fit(X, Y)
+    inside = calibrated.calibrated_estimator_
+    plain = clone(stacked).fit(X, Y)
+    assert calibrated.predict(X) == plain.predict(X)
+    scale = inside.final_estimator_.pattern_coef_ * calibrated.temperature_
+    np.testing.assert_allclose(scale, plain.final_estimator_.pattern_coef_)
+    sets = ConformalSequenceLabeler(plain, alpha=0.2).fit(X, Y).predict_set(X)
+    assert [len(one) for one in sets] == LENGTHS.tolist()
+    for files in pickle, pytest.importorskip("skops.io", reason="skops is absent"):
+        data = files.dumps(plain)
+        loaded = files.loads(data, **({} if files is pickle else {"trusted": files.get_untrusted_types(data=data)}))
+        assert loaded.predict_nbest(X, 2) == plain.predict_nbest(X, 2)
+    with pytest.raises(ValueError, match="but the model gets LogisticRegression"):
+        export_tagger(StackedSequenceLabeler(LOGISTIC, cv=3).fit(X, Y), tmp_path / "model")
+    for n_jobs in 1, 2:
+        again = StackedSequenceLabeler(LOGISTIC, HighOrderSemiCRF(), cv=3, n_jobs=n_jobs).fit(X, Y)
+        np.testing.assert_array_equal(again.log_likelihood(X, Y), plain.log_likelihood(X, Y))
