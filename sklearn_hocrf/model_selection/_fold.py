@@ -34,7 +34,7 @@ __all__ = ["Fold", "FoldStep"]
 
 STEP = 1e-3  # largest change of a weight in differences of gradients, whose relative error is then about its square
 SHARE = 0.01  # of level 0 in the held-out likelihood with pruning
-RESIDUAL = 0.03  # of the linear system, relative to its right side
+RESIDUAL = 0.01  # of the linear system, relative to its right side
 MOST_PAIRS = 100  # of curvature on the support, two copies of each
 MOST_PRODUCTS = 60  # of the Hessian with vectors, for one linear system; the next step continues from its solution
 # The loss is corrected to first order for incomplete training. If the correction exceeds this share of the loss, the

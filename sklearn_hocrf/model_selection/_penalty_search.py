@@ -37,13 +37,13 @@ __all__ = ["PenaltySearchCV"]
 
 N_FOLDS = 5
 LOOSEST = 0.05  # tolerance of training in the first step
-SHRINKING = 0.7  # factor of the tolerance from step to step, down to the root of ``tol``
+SHRINKING, FINEST = 0.5, 0.1  # factor of the tolerance from step to step, down to this part of the root of ``tol``
 LEAST_GAIN = 0.5  # of a step, relative to ``tol`` times the score
 PATH = 1.0, 0.1, 0.01, 0.001, 0.0  # of l1, in units of a useful one
 LOOSE = 0.3  # residual along the path, which needs no gradients
 WIDEST_L1 = np.log(1e6)  # of the search from where it starts
 UTMOST_BOUNDS = 1e-100, 1e100  # of sigma: its square must be finite and positive
-PRECISE = 0.3  # tolerance of training for the best step, in units of the root of ``tol``
+PRECISE = 0.05  # tolerance of training for the best step, in units of the root of ``tol``
 
 
 class _Step(NamedTuple):
@@ -131,7 +131,7 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
     max_time : float, default=None
         Seconds after which no further step begins, and the best penalties so far are used. None means no limit.
     tol : float, default=1e-3
-        Relative tolerance of the best score. Weights are trained to its square root in the last steps, and less
+        Relative tolerance of the best score. Weights are trained to a tenth of its square root in the last steps, and less
         precisely in the first ones. The search stops when each of two successive steps gains less than half of this
         share of the score, or when the second one would according to the gradient.
     refit : bool, default=True
@@ -507,7 +507,7 @@ class _OrderSearch:
 
     def _take(self, point, tol, **options):
         """Evaluate a point as the next step, and return its gradient, or end the search."""
-        step, gradient = self._evaluate(point, tol=max(self._search.tol**0.5, tol), **options)
+        step, gradient = self._evaluate(point, tol=max(FINEST * self._search.tol**0.5, tol), **options)
         self.steps.append(step)
         if self._search.verbose:
             self._write(time.perf_counter() - self._begun)
