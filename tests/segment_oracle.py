@@ -16,6 +16,7 @@ A weight of -inf forbids its pattern. Only ``dynamic_program``, which answers fo
 numpy; it is tested against enumeration.
 """
 
+import itertools
 import math
 from typing import Any, NamedTuple
 
@@ -31,6 +32,7 @@ class Model(NamedTuple):
     patterns: dict
     features: dict
     shortest: tuple = ()
+    history: str = "tokens"
 
 
 class Sequence(NamedTuple):
@@ -74,9 +76,14 @@ def is_allowed(model, length, segmentation):
     )
 
 
-def patterns_ending(segmentation, i):
-    """Return the patterns that end with segment number i: its label, the last two labels, the last three, ..."""
+def patterns_ending(segmentation, i, history="tokens"):
+    """Return the patterns that end with segment number i: its label, the last two labels, the last three, ...
+
+    If segments are tokens, ``history`` may be that of runs of equal labels, as in ``oracle``.
+    """
     labels = tuple(y for _, _, y in segmentation[: i + 1])
+    if history == "segments":
+        labels = labels[-2:] if labels[-1:] == labels[-2:-1] else tuple(y for y, _ in itertools.groupby(labels))
     return [labels[start:] for start in range(len(labels))]
 
 
@@ -95,7 +102,7 @@ def score(model, sequence, segmentation, features=None):
     features = by_pattern(model) if features is None else features
     terms = []
     for i, (u, v, _) in enumerate(segmentation):
-        for z in patterns_ending(segmentation, i):
+        for z in patterns_ending(segmentation, i, model.history):
             terms.append(model.patterns.get(z, 0.0))
             terms += [weight * sequence.value(f, u, v) for f, weight in features.get(z, ())]
     return -math.inf if -math.inf in terms else math.fsum(terms)

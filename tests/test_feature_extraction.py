@@ -117,7 +117,7 @@ def test_equals_reference(train, test, templates, options, min_count, table_fact
 
 
 def test_numbers_too_many_for_one_key(monkeypatch):
-    monkeypatch.setattr(_templates, "MAX_KEY", 30)  # every pair has to be renumbered
+    monkeypatch.setattr(_templates, "LARGEST_KEY", 30)  # every pair has to be renumbered
     train = [[{"w": c, "p": c} for c in word] for word in ("abcab", "cba", "bbaca")]
     test = [[{"w": c, "p": c} for c in word] for word in ("cabba", "ddab")]
     templates = [(("w", -1), ("w", 0), ("p", 1), ("w", 2)), (("w", 0), ("p", 0), ("w", 1))]

@@ -512,7 +512,7 @@ def test_equal_differences_tie_in_spite_of_rounding():
 def test_swaps_do_not_depend_on_how_many_are_drawn_at_a_time(monkeypatch):
     args = TRUE, SYSTEM_A, SYSTEM_B, metrics.segment_f1_score
     whole = metrics.randomization_test(*args, random_state=2)
-    monkeypatch.setattr("sklearn_hocrf.metrics._randomization.BLOCK", 7 * len(TRUE))
+    monkeypatch.setattr("sklearn_hocrf.metrics._randomization.SWAPS_AT_A_TIME", 7 * len(TRUE))
     assert metrics.randomization_test(*args, random_state=2) == whole
     assert metrics.randomization_test(*args, random_state=np.random.RandomState(2)) == whole
 

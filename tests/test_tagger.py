@@ -118,6 +118,7 @@ def parameters(draw, y):
     constraints = draw(st.sampled_from([None, Constraints(allow=allow, start=start, end=end), Constraints(runs)]))
     return {
         "max_order": draw(st.integers(0, 4)),
+        "history": draw(st.sampled_from(["tokens", "segments"])),
         "feature_order": draw(st.sampled_from([0, 0, 1, 2])),
         "label_parts": draw(st.sampled_from([None, lambda label: label.split("|")])),
         "constraints": constraints,

@@ -38,7 +38,7 @@ __all__ = [
 FIT = "fit"
 ITERATION = "iteration"
 TRAINING = "training"  # of the weights of the model
-STEP = "step"  # of a search for parameters
+SEARCH_STEP = "step"  # of a search for parameters
 REFIT = "refit with best parameters"
 
 
@@ -103,7 +103,8 @@ class SearchTasks(_Tasks):
 
     def end_step(self) -> bool:
         """End a step, and return whether a callback or the time stops the search for this order."""
-        is_stopped = bool(self._callbacks) and self._begin(self._order, STEP).call_on_fit_task_end(**self._arguments)
+        task = self._begin(self._order, SEARCH_STEP) if self._callbacks else None
+        is_stopped = task is not None and task.call_on_fit_task_end(**self._arguments)
         self.ends_order = is_stopped or self.is_late
         return self.ends_order
 
