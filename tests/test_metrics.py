@@ -375,12 +375,6 @@ def test_nothing_to_score(zero_division, expected, average):
 
 
 def test_accuracy_of_nothing_is_an_error():
-    with pytest.raises(ValueError, match="no tokens"):
-        metrics.token_accuracy_score([[]], [[]])
-    with pytest.raises(ValueError, match="no sequences"):
-        metrics.sequence_accuracy_score([], [])
-    with pytest.raises(ValueError, match="no tokens with a weight"):
-        metrics.token_accuracy_score([["A"], []], [["A"], []], sample_weight=[0, 1])
     assert metrics.sequence_accuracy_score([[]], [[]]) == 1
 
 
@@ -532,10 +526,6 @@ def test_bad_systems_are_named():
     with pytest.raises(ValueError, match="y_true has 10 sequences, but y_pred has 9") as error:
         metrics.randomization_test(TRUE, SYSTEM_A, SYSTEM_B[1:], metrics.segment_f1_score)
     assert error.value.__notes__ == ["y_pred is y_pred_b"]
-    with pytest.raises(ValueError, match="10 sequences"):
-        metrics.randomization_test(TRUE, SYSTEM_A, SYSTEM_B[1:], lambda true, predicted: 0.0)
-    with pytest.raises(ValueError, match="no sequences"):
-        metrics.randomization_test([], [], [], metrics.segment_f1_score)
 
 
 # --- segments without their scheme ----------------------------------------------------------------------------------

@@ -561,12 +561,6 @@ def test_golden_files(name):
         assert_allclose([s[1:] for s in own["nbest"]], [s[1:] for s in answers["nbest"]], **CLOSE)
 
 
-def test_files_that_ask_for_another_decoding():
-    """Files of earlier versions name their decoding: the best labelling is read, tokens one by one are not."""
-    with pytest.raises(ValueError, match="decoding, which is not supported: export the model again"):
-        Tagger(GOLDEN / "tagger-decoding-1.hocrf")
-
-
 @pytest.mark.parametrize("name", golden_models())
 def test_changed_files(name):
     """A changed file is a ValueError, or gives answers; see ``mutate_tagger.py``."""
