@@ -16,7 +16,7 @@ import threading
 import unicodedata
 from collections.abc import Callable, Collection, Mapping, Sequence
 from decimal import Decimal
-from functools import partial
+from functools import cached_property, partial
 from importlib import import_module
 from itertools import groupby, pairwise, repeat
 from numbers import Real
@@ -37,6 +37,7 @@ SMALL_FILE = 1 << 24  # read whole, not mapped
 MAX_PACKED, MAX_RATIO = 1 << 28, 128  # bytes of a body that is packed, and of it for one byte of the file
 CACHE_BYTES = 1 << 23  # of each field, for what is known of its values
 MOST_VALUES, MOST_FORMS = 1 << 15, 1 << 9  # of a key of feature dicts, and of such dicts, that are kept
+FEW_LABELS = 5  # whose arcs are compared together, by measurement with 29
 TINY = 1e-250  # sums of weights below it are taken again, on a scale of their own
 TYPES = {"<f4", "<f8", "|u1", "<u2", "<u4", "<u8"}
 ARRAYS = {  # kind of numbers, dimensions
@@ -301,6 +302,23 @@ class _Automaton:
         self.scores = self.arc_score[table]  # (S, L)
         self._read_moves(arrays, n_columns)
 
+    @cached_property
+    def few(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the arcs for a few labels at a time, of all states that differ in them, and their places by state.
+
+        Most states take the arcs of shorter ones for most labels, so there are far fewer such cells than in ``arcs``.
+        """
+        cells, places, n_cells = [], [], 0
+        for start in range(0, len(self.arcs), FEW_LABELS):
+            rows = self.arcs[start : start + FEW_LABELS]
+            key = np.zeros_like(rows[0])
+            for row in rows:
+                _, state, key = np.unique(key * len(self.arc_target) + row, return_index=True, return_inverse=True)
+            cells.append(rows[np.minimum(np.arange(FEW_LABELS), len(rows) - 1)][:, state])
+            places.append(n_cells + key)
+            n_cells += len(state)
+        return np.concatenate(cells, axis=1), np.array(places)
+
     def _read_moves(self, arrays, n_columns):
         """Read which columns are added to the scores of arcs."""
         columns, counts = _below(arrays["moved"], n_columns, "moved"), arrays["n_moved"]
@@ -342,7 +360,8 @@ class _Pass:
             if by_label is not None:  # labels alone say which state is next
                 cells = by_label + after[1:, None]
             else:
-                cells = self._arcs(t, after).take(automaton.arcs, mode="clip")
+                few, places = automaton.few
+                cells = np.maximum.reduce(self._arcs(t, after).take(few, mode="clip"), axis=0).take(places, mode="clip")
             beta = np.maximum.reduce(cells, axis=0)
         return _possible(beta[0])
 

@@ -12,7 +12,7 @@ BUDGET = {
     "reasons why two features refuse each other": 10,
     "code lines of the package": 26_130,
     "files of the package": 182,
-    "code lines of tests and benchmarks": 30_470,
+    "code lines of tests and benchmarks": 30_550,
 }
 
 

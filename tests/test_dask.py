@@ -97,6 +97,7 @@ CHAINS = {
     },
     "l1": {"l1_reg": 0.5, "sigma_reg": 0.5},
     "all patterns": {"sigma_reg": 0.3, "patterns": "all"},
+    "segments": {"max_order": 3, "history": "segments", "min_count": 2, "sigma_reg": 0.3},
     "matching": {"objective": "local_feature_matching", "sigma_reg": 0.2},
 }
 

@@ -42,7 +42,7 @@ MOST_PRODUCTS = 60  # of the Hessian with vectors, for one linear system; the ne
 MOST_CORRECTION = 0.02
 FINER, MOST_TRAININGS = 0.3, 6
 USEFUL = 0.99
-NORM = 30.0  # a gradient of a thirtieth of the tolerance, relative to the weights, is small enough, too
+NORM = 3.0  # a gradient of a third of the tolerance, relative to the weights, is small enough, too
 
 
 class FoldStep(NamedTuple):
