@@ -537,7 +537,7 @@ def test_collections_are_checked_before_any_work(X, y, message):
 
 
 BAD = {
-    "missing label": (X, [*y[:21], [None] * len(y[21]), *y[22:]], "partition 4: .*holes"),
+    "missing label": (X, [*y[:21], [None] * len(y[21]), *y[22:]], "partition 4: .*missing labels"),
     "missing number": (
         X,
         [*y[:21], ["A", -100, *y[21]][: len(y[21])], *y[22:]],
