@@ -33,7 +33,7 @@ from typing import Any
 
 from sklearn_hocrf._commands import COMMANDS, add_commands, run
 
-SECONDS_BETWEEN_LINES = 10  # of the counter
+SECONDS_BETWEEN_COUNTS = 10  # of the counter
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -60,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.command in COMMANDS:
             return run(options)
         if options.command == "warm-up":
-            return prepare()
+            return compile_everything()
         show(options)
     except BrokenPipeError:  # who reads the output has read enough
         pass
@@ -80,7 +80,7 @@ def _let_go(stream: Any) -> None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-def prepare() -> int:
+def compile_everything() -> int:
     """Compile all kernels, print a line, and return the exit code."""
     from sklearn_hocrf._warm_up import warm_up
 
@@ -104,7 +104,7 @@ class Counter:
 
     def __call__(self, n_done: int, n_models: int, n_kernels: int) -> None:
         is_terminal, now = sys.stderr.isatty(), time.monotonic()
-        if not is_terminal and now < self.last + SECONDS_BETWEEN_LINES:
+        if not is_terminal and now < self.last + SECONDS_BETWEEN_COUNTS:
             return
         self.last = now
         end = "\r" if is_terminal and n_done < n_models else "\n"  # overwritten by the next output

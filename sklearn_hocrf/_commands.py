@@ -15,7 +15,7 @@ from zipfile import BadZipFile
 
 __all__ = ["COMMANDS", "add_commands", "run"]
 
-MAX_LINE = 2**20  # characters, as for load_conll
+LONGEST_LINE = 2**20  # characters, as for load_conll
 # options by the parameters that messages of estimators name
 OPTIONS = {"max_order": "--order", "sigma_reg": "--sigma", "l1_reg": "--l1", "max_iter": "--max-iter"}
 
@@ -24,7 +24,7 @@ class BadFile(Exception):
     """A file that cannot be read; the message names the file and the line."""
 
 
-class Line(NamedTuple):
+class InputLine(NamedTuple):
     """A token."""
 
     number: int
@@ -41,7 +41,7 @@ class Form(NamedTuple):
 
 def add_commands(commands: Any) -> None:
     """Add the parsers of the commands."""
-    fit = _add(commands, "fit", "train a model on a file with a token per line, whose last column is the label")
+    fit = _add_command(commands, "fit", "train a model on a file with a token per line, whose last column is the label")
     fit.add_argument("file", help="training data; an empty line ends a sequence")
     fit.add_argument("-o", "--output", required=True, help="the model, for `hocrf tag`")
     fit.add_argument("--order", type=int, help="highest order of label patterns (default: 1, or that of the templates)")
@@ -50,23 +50,23 @@ def add_commands(commands: Any) -> None:
     fit.add_argument("--max-iter", type=int, default=500, help="highest number of iterations (default: %(default)s)")
     fit.add_argument("--templates", metavar="FILE", help="features: a template file of CRF++ or Wapiti")
     fit.add_argument("--constraints", help="scheme of the tags that may follow each other, such as bio")
-    tag = _add(commands, "tag", "add a column of labels to lines of standard input")
+    tag = _add_command(commands, "tag", "add a column of labels to lines of standard input")
     tag.add_argument("model", help="a file that `hocrf fit` or export_tagger has written")
     what = tag.add_mutually_exclusive_group()
     what.add_argument("--probability", action="store_true", help="add a column with the label's probability")
     what.add_argument("--nbest", type=int, metavar="N", help="write the N best labellings, each after a line with # ")
     what.add_argument("--segments", action="store_true", help="write start, stop, label, probability and text instead")
-    evaluate = _add(commands, "evaluate", "report precision, recall and F1 by label of segments")
+    evaluate = _add_command(commands, "evaluate", "report precision, recall and F1 by label of segments")
     evaluate.add_argument("model", help="a file that `hocrf fit` or export_tagger has written")
     evaluate.add_argument("file", help="test data, like the training data")
     by = "how labels describe segments: runs, bio, bioes, bilou, bmes or iob1 (default: as the model says)"
     evaluate.add_argument("--scheme", help=by)
-    export = _add(commands, "export", "write a model of skops into a file for `hocrf tag`")
+    export = _add_command(commands, "export", "write a model of skops into a file for `hocrf tag`")
     export.add_argument("model", help="a file that skops has written")
     export.add_argument("-o", "--output", required=True, help="the file to write")
 
 
-def _add(commands, name, what) -> argparse.ArgumentParser:
+def _add_command(commands, name, what) -> argparse.ArgumentParser:
     return commands.add_parser(name, help=what, description=what[0].upper() + what[1:] + ".")
 
 
@@ -163,7 +163,7 @@ def _form(tagger: Any) -> Form:
     raise BadFile(f"the model reads the fields {', '.join(map(str, fields)):.200}, but a line has columns by number")
 
 
-def _writer(tagger: Any, form: Form, options: argparse.Namespace) -> Callable[[list[Line]], Iterable[str]]:
+def _writer(tagger: Any, form: Form, options: argparse.Namespace) -> Callable[[list[InputLine]], Iterable[str]]:
     """Return the function that makes the lines of output of a sequence."""
 
     def tokens(lines):
@@ -244,19 +244,19 @@ def _export(options) -> None:
     print(f"{options.output}: {export_tagger(model, options.output).n_bytes / 1e3:.0f} kB", file=sys.stderr)
 
 
-def _sequences(stream: Any, name: str, n_columns: int) -> Iterator[list[Line]]:
+def _sequences(stream: Any, name: str, n_columns: int) -> Iterator[list[InputLine]]:
     """Yield the sequences of a stream, one at a time.
 
     A line with fewer columns than the model reads is an error, and one with another number than the lines before.
     """
-    lines: list[Line] = []
+    lines: list[InputLine] = []
     width = None
     for number in count(1):
-        if not (text := stream.readline(MAX_LINE + 1)):
+        if not (text := stream.readline(LONGEST_LINE + 1)):
             break
         place = f"{name}, line {number}"
-        if len(text) > MAX_LINE and not text.endswith("\n"):
-            raise BadFile(f"{place}: more than {MAX_LINE} characters")
+        if len(text) > LONGEST_LINE and not text.endswith("\n"):
+            raise BadFile(f"{place}: more than {LONGEST_LINE} characters")
         text = text.rstrip("\r\n")
         if not text.isascii() and (bad := re.search("[\udc80-\udcff]", text)):
             raise BadFile(f"{place}, character {bad.start() + 1}: the byte {ord(bad[0]) - 0xDC00:#x} is not UTF-8")
@@ -271,7 +271,7 @@ def _sequences(stream: Any, name: str, n_columns: int) -> Iterator[list[Line]]:
         if len(columns) < n_columns:
             raise BadFile(f"{place}: {len(columns)} columns, but the model reads {n_columns}")
         width = len(columns)
-        lines.append(Line(number, text, columns))
+        lines.append(InputLine(number, text, columns))
     if lines:
         yield lines
 

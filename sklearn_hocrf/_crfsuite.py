@@ -36,9 +36,9 @@ HEADER = np.dtype(
     [("magic", "S4"), ("size", "<u4"), ("kind", "S4"), ("version", "<u4"), ("n_features", "<u4"), ("n_labels", "<u4")]
     + [(name, "<u4") for name in ("n_attributes", "features", "labels", "attributes", "of_labels", "of_attributes")]
 )
-CHUNK = np.dtype([("magic", "S4"), ("size", "<u4"), ("count", "<u4")])
+CHUNK_HEADER = np.dtype([("magic", "S4"), ("size", "<u4"), ("count", "<u4")])
 FEATURE = np.dtype([("kind", "<u4"), ("source", "<u4"), ("target", "<u4"), ("weight", "<f8")])
-NAMES = np.dtype(
+NAME_OFFSETS = np.dtype(
     [("magic", "S4"), ("size", "<u4"), ("flag", "<u4"), ("order", "<u4"), ("count", "<u4"), ("places", "<u4")]
 )
 RECORD = np.dtype([("number", "<u4"), ("size", "<u4")])
@@ -47,7 +47,7 @@ VERSION = 100
 OF_ATTRIBUTE, OF_LABEL = 0, 1  # kinds of features: (attribute, label) and (label, next label)
 
 
-class Weights(NamedTuple):
+class ReadWeights(NamedTuple):
     """The weights of pairs."""
 
     source: np.ndarray  # int64
@@ -60,8 +60,8 @@ class CRFsuiteWeights(NamedTuple):
 
     labels: list[str]
     attributes: list[str]
-    state: Weights  # by the numbers of attribute and label
-    transition: Weights  # by the numbers of a label and the next one
+    state: ReadWeights  # by the numbers of attribute and label
+    transition: ReadWeights  # by the numbers of a label and the next one
 
 
 def crfsuite_estimator(kind: Any, model: Any, encoding: str) -> Any:
@@ -118,13 +118,13 @@ def _weights_of_tagger(tagger: Any) -> CRFsuiteWeights:
     )
 
 
-def _coordinates(weights: dict, sources: dict, targets: dict) -> Weights:
+def _coordinates(weights: dict, sources: dict, targets: dict) -> ReadWeights:
     """Return the numbers of the names of pairs, and their weights."""
     rows, columns = (
         np.array([number[pair[place]] for pair in weights], dtype=np.int64)
         for place, number in enumerate((sources, targets))
     )
-    return Weights(rows, columns, np.array(list(weights.values()), dtype=np.float64))
+    return ReadWeights(rows, columns, np.array(list(weights.values()), dtype=np.float64))
 
 
 def _fitted(crf: Any, weights: CRFsuiteWeights, origin: str) -> Any:
@@ -153,7 +153,10 @@ def _lay_out(weights: CRFsuiteWeights, labels: list[str], attributes: list[str])
 
     Repeated pairs count repeatedly, as in CRFsuite.
     """
-    label_number, attribute_number = _places(weights.labels, labels), _places(weights.attributes, attributes)
+    label_number, attribute_number = (
+        _offsets_of_names(weights.labels, labels),
+        _offsets_of_names(weights.attributes, attributes),
+    )
     attribute, label = attribute_number[weights.state.source], label_number[weights.state.target]
     before, after = label_number[weights.transition.source], label_number[weights.transition.target]
     n_labels, n_attributes = len(labels), len(attributes)
@@ -172,7 +175,7 @@ def _lay_out(weights: CRFsuiteWeights, labels: list[str], attributes: list[str])
     return layout, layout.weights(pattern_coef, coef)
 
 
-def _places(names: list[str], in_order: list[str]) -> np.ndarray:
+def _offsets_of_names(names: list[str], in_order: list[str]) -> np.ndarray:
     """Return the position of each name among the sorted names."""
     place = {name: number for number, name in enumerate(in_order)}
     return np.array([place[name] for name in names], dtype=np.int64)
@@ -211,12 +214,12 @@ class _File(NamedTuple):
             self.refuse(f"the {what} at {start} would end after {len(self.content)} bytes, the end of the file")
         return np.frombuffer(self.content, dtype, count, start)
 
-    def features(self, start: int, n_attributes: int, n_labels: int) -> list[Weights]:
+    def features(self, start: int, n_attributes: int, n_labels: int) -> list[ReadWeights]:
         """Return the weights of both kinds."""
-        chunk = self.read(CHUNK, start, 1, "features")[0]
+        chunk = self.read(CHUNK_HEADER, start, 1, "features")[0]
         if chunk["magic"] != b"FEAT":
             self.refuse(f"the features begin with {short(chunk['magic'])}")
-        table = self.read(FEATURE, start + CHUNK.itemsize, int(chunk["count"]), "features")
+        table = self.read(FEATURE, start + CHUNK_HEADER.itemsize, int(chunk["count"]), "features")
         if not np.isfinite(table["weight"]).all():
             self.refuse("some weights are not finite")
         found = []
@@ -224,14 +227,14 @@ class _File(NamedTuple):
             some = table[table["kind"] == kind]
             if (some["source"] >= n_sources).any() or (some["target"] >= n_labels).any():
                 self.refuse(f"some features are not of the {n_attributes} attributes and {n_labels} labels")
-            found.append(Weights(some["source"].astype(np.int64), some["target"].astype(np.int64), some["weight"]))
+            found.append(ReadWeights(some["source"].astype(np.int64), some["target"].astype(np.int64), some["weight"]))
         if sum(len(weights.weight) for weights in found) < len(table):
             self.refuse("some features are of an unknown kind")
         return found
 
     def names(self, start: int, count: int, what: str, encoding: str) -> list[str]:
         """Return the names in a database, by number."""
-        head = self.read(NAMES, start, 1, what)[0]
+        head = self.read(NAME_OFFSETS, start, 1, what)[0]
         if head["magic"] != b"CQDB" or head["count"] < count:
             self.refuse(f"it does not have {count} names of {what}")
         places = self.read(OFFSET, start + int(head["places"]), count, what)

@@ -19,7 +19,7 @@ class Penalty:
     strength: np.ndarray | None = None
 
     def __init__(self, precision: ArrayLike) -> None:
-        self.precision = _values(precision)
+        self.precision = _group_values(precision)
 
     def smooth_value_gradient(self, w: np.ndarray) -> tuple[float, np.ndarray]:
         """Return the value and the gradient of the smooth part at ``w``."""
@@ -121,14 +121,14 @@ class ElasticNet(Penalty):
 
     def __init__(self, precision: ArrayLike, strength: ArrayLike) -> None:
         super().__init__(precision)
-        self.strength = _values(strength)
+        self.strength = _group_values(strength)
 
     def value(self, w: np.ndarray) -> float:
         """Return the penalty of ``w``."""
         return self.smooth_value_gradient(w)[0] + float(np.sum(self.strength * np.abs(w)))
 
 
-def _values(given: ArrayLike) -> np.ndarray:
+def _group_values(given: ArrayLike) -> np.ndarray:
     """Return a parameter, one value for each weight or one for all, as an array."""
     return np.atleast_1d(np.asarray(given, dtype=np.float64))
 

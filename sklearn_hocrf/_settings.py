@@ -30,9 +30,9 @@ class Settings:
         for name, parameter in signature(type(self)).parameters.items():
             named = parameter.kind not in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
             if named and hasattr(self, name):
-                value, default = _plain(getattr(self, name)), _plain(parameter.default)
+                value, default = _plain_value(getattr(self, name)), _plain_value(parameter.default)
                 if type(value) is not type(default) or not np.array_equal(value, default):
-                    shown.append(f"{name}={_text(value)}")
+                    shown.append(f"{name}={_parameter_text(value)}")
         return f"{type(self).__name__}({', '.join(shown)})"
 
 
@@ -54,13 +54,13 @@ def check(valid: bool, name: str, expected: str, value: Any) -> None:
         raise ValueError(f"{name} must be {expected}, got {text}")
 
 
-def _plain(value: Any) -> Any:
+def _plain_value(value: Any) -> Any:
     """Convert numpy numbers to Python numbers."""
     single = isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.shape == (1,))
     return value.item() if single else value
 
 
-def _text(value: Any) -> str:
+def _parameter_text(value: Any) -> str:
     if isinstance(value, np.ndarray):
         return f"array({np.array2string(value, separator=', ', threshold=_MANY)})"
     # the repr of a method or a partial may contain whatever it is bound to

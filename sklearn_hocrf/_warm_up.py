@@ -159,7 +159,7 @@ def use(model, X, y):
     model.pattern_marginals(X, [y[0][:2]])
 
 
-def search(model, X, y):
+def search_penalties(model, X, y):
     """Search for penalties, which takes products with the Hessian."""
     PenaltySearchCV(model, cv=2, max_steps=1, refit=False).fit(X, y)
 
@@ -193,7 +193,7 @@ def chains(X, y, orders, feature_orders):
             for form in X, doubled:
                 yield partial(use, HighOrderCRF(**params), form, y)
         for form in X, doubled:
-            yield partial(search, HighOrderCRF(2, feature_order=feature_order, n_jobs=2), form, y)
+            yield partial(search_penalties, HighOrderCRF(2, feature_order=feature_order, n_jobs=2), form, y)
 
 
 def segments(X, y, orders, feature_orders):
@@ -210,7 +210,7 @@ def segments(X, y, orders, feature_orders):
             for form in forms[1:]:
                 yield partial(use, HighOrderSemiCRF(**params), form, y)
         for form in forms[1:]:
-            yield partial(search, HighOrderSemiCRF(2, feature_order=feature_order, n_jobs=2), form, y)
+            yield partial(search_penalties, HighOrderSemiCRF(2, feature_order=feature_order, n_jobs=2), form, y)
 
 
 def parts(X, y, orders, *_):
@@ -256,7 +256,7 @@ def extremes(X, y):
     """Yield uses of a sequence long enough to be processed alone, and of features too large except in log space."""
     for model in HighOrderCRF, HighOrderSemiCRF:
         yield partial(use_extreme, model(2, feature_order=1, max_iter=2), X, y)
-        yield partial(search, model(2, feature_order=1, max_iter=2), X, y)
+        yield partial(search_penalties, model(2, feature_order=1, max_iter=2), X, y)
 
 
 def use_extreme(model, X, y):

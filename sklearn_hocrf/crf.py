@@ -53,8 +53,9 @@ from ._estimator.parameters import PARAMETER_CONSTRAINTS
 from ._estimator.tag_segments import TagSegmentsMixin
 from ._inference.families import CHAIN
 from ._solvers import LBFGS, SGD
+from ._structure.patterns import HISTORIES
 from ._validation import TokenTargets
-from ._validation._sklearn import Interval
+from ._validation._sklearn import Interval, StrOptions
 
 __all__ = ["HighOrderCRF"]
 
@@ -79,6 +80,12 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
     ----------
     max_order : int, default=1
         Highest order of the label patterns: a pattern has at most ``max_order + 1`` labels.
+    history : {"tokens", "segments"}, default="tokens"
+        What the labels of a pattern are those of: neighbouring tokens, or neighbouring segments of any length, which
+        are runs of equal labels. A pattern of segments counts at the first token of its last segment, and a pair of
+        equal labels at each token that stays in a segment. Order 1 is the same for both. "segments" is for long
+        segments, and does not work with ``pruning``, "local_feature_matching" and the names of tagging schemes. See
+        docs/guide/order.md.
     sigma_reg : float or mapping, default=1.0
         Standard deviation of the Gaussian prior: the penalty is the sum of w^2 / (2 sigma^2), so smaller values are
         stronger. ``inf`` means no penalty. A mapping assigns a value to each group of weights, by the keys
@@ -160,7 +167,8 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         How labels encode segments: the scheme that ``constraints`` name, or else the one of which all labels are tags,
         or else "runs".
     patterns_ : list of tuples of labels
-        The label patterns, by order. The single labels come first, in the order of ``classes_``.
+        The label patterns, by order. The single labels come first, in the order of ``classes_``. With
+        ``history="segments"``, a pair of equal labels stands for staying in a segment.
     pattern_coef_ : ndarray of shape (n_patterns,)
         Weight of each pattern; 0 for single labels if ``fit_intercept=False``.
     coef_ : scipy.sparse.csr_array of shape (n_patterns, n_features_in_)
@@ -239,8 +247,10 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
 
     _family = CHAIN
     _targets = TokenTargets
+    history = "tokens"  # of files that were written before there were others
     _parameter_constraints: dict = {
         **PARAMETER_CONSTRAINTS,
+        "history": [StrOptions(set(HISTORIES))],
         "pruning": [Interval(Integral, 1, None, closed="left"), None],
     }
 
@@ -248,6 +258,7 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         self,
         max_order: int = 1,
         *,
+        history: str = "tokens",
         sigma_reg: float | Mapping[Any, float] = 1.0,
         l1_reg: float | Mapping[Any, float] = 0.0,
         constraints: str | Constraints | None = None,
@@ -268,6 +279,7 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
         self.max_order = max_order
+        self.history = history
         self.sigma_reg = sigma_reg
         self.l1_reg = l1_reg
         self.constraints = constraints

@@ -1,23 +1,27 @@
-"""Tiny models for the tests: drawn by hypothesis, in plain Python, and their translation to the package."""
+"""Tiny CRFs for the tests, as cases whose segments have length 1, and their translation to the package."""
 
-import itertools
 import json
-import math
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
 from unittest import mock
 
 import numpy as np
-import oracle
+import segment_oracle as so
 from hypothesis import strategies as st
-from internals import ChainModel, LayoutBuilder, LayoutFrame, PairRule, SequenceBatch, fitting, given_patterns
-from scipy import sparse
+from internals import ChainModel, LayoutBuilder, LayoutFrame, PairRule, fitting, given_patterns
+from segment_cases import (
+    MODERATE,
+    VALUES,
+    SegmentCase,
+    draw_model,
+    draw_patterns,
+    has_repeat,
+    random_segment_case,
+    to_batch,
+    to_weights,
+)
 
 GOLDEN = Path(__file__).parent / "golden"
-MODERATE = st.floats(-3, 3, allow_subnormal=False)
-EXTREME = st.one_of(MODERATE, st.sampled_from([-1e3, 1e3, -400.0, 150.0]))
-VALUES = st.sampled_from([1.0, 1.0, 2.0, -0.5, 0.25])
 
 
 def given_penalty(penalty):
@@ -30,17 +34,10 @@ def untied():
     return mock.patch.object(fitting, "_WORTH_TYING", -1.0)
 
 
-class Case(NamedTuple):
-    """A model and the data it is asked about."""
-
-    model: oracle.Model  # its features are 0 .. n_features - 1
-    feature_orders: list  # one tuple of orders per feature
-    sequences: list  # of lists of rows
-    labels: list  # one labelling per sequence
-
-    @property
-    def single_labels(self):
-        return [(y,) for y in range(self.model.n_labels)]
+def chain_case(model, feature_orders, rows, labels):
+    """Return a model whose features are 0 .. n_features - 1 and its data: rows {feature: value}, labels of tokens."""
+    words, gold = [["a"] * len(sequence) for sequence in rows], [so.tokenwise(sequence) for sequence in labels]
+    return SegmentCase(model, feature_orders, None, len(feature_orders), rows, words, gold)
 
 
 @st.composite
@@ -56,72 +53,30 @@ def cases(draw, weights=MODERATE, forbid=False, bias_only=False, n_sequences=3, 
     highest = max(map(len, patterns)) - 1
     orders = st.just((0,)) if bias_only else st.sets(st.integers(0, highest), min_size=1).map(sorted).map(tuple)
     feature_orders = draw(st.lists(orders, max_size=3))
-    pattern_weight = st.one_of(weights, st.just(-math.inf)) if forbid else weights
-    model = oracle.Model(
-        n_labels,
-        {z: draw(pattern_weight if len(z) > 1 else weights) for z in patterns},
-        {(f, z): draw(weights) for f, k in enumerate(feature_orders) for z in patterns if len(z) - 1 in k},
-        history,
-    )
+    model = draw_model(draw, so.chain(n_labels, patterns, {}, history), feature_orders, weights, forbid)
     longest = 5 if n_labels < 4 else 4
     row = st.dictionaries(st.integers(0, len(feature_orders) - 1), VALUES) if feature_orders else st.just({})
     sequence = st.lists(row, min_size=min_length, max_size=longest)
-    sequences = draw(st.lists(sequence, min_size=1, max_size=n_sequences))
+    rows = draw(st.lists(sequence, min_size=1, max_size=n_sequences))
     label = st.integers(0, n_labels - 1)
-    labels = [tuple(draw(st.lists(label, min_size=len(rows), max_size=len(rows)))) for rows in sequences]
-    return Case(model, feature_orders, sequences, labels)
-
-
-def draw_patterns(draw, n_labels, max_order):
-    """Draw patterns as a list of tuples: the single labels, then others, with intermediate lengths missing or not."""
-    label = st.integers(0, n_labels - 1)
-    longer = (
-        draw(st.sets(st.lists(label, min_size=2, max_size=max_order + 1).map(tuple), max_size=8)) if max_order else ()
-    )
-    return [(y,) for y in range(n_labels)] + sorted(longer, key=lambda z: (len(z), z))
+    labels = [tuple(draw(st.lists(label, min_size=len(sequence), max_size=len(sequence)))) for sequence in rows]
+    return chain_case(model, feature_orders, rows, labels)
 
 
 def of_history(patterns, history):
     """Return the patterns that can occur: those of three or more segments have no equal neighbours."""
     if history == "tokens":
         return patterns
-    return [z for z in patterns if len(z) < 3 or all(a != b for a, b in itertools.pairwise(z))]
+    return [z for z in patterns if len(z) < 3 or not has_repeat(z)]
 
 
 def random_case(rng, n_labels, lengths, max_order, n_patterns, scale, feature_orders, forbidden=0.0, history="tokens"):
     """Return a random case of sequences that may be long."""
     longer = {tuple(rng.integers(0, n_labels, rng.integers(2, max_order + 2)).tolist()) for _ in range(n_patterns)}
-    longer = dict.fromkeys(of_history(longer if max_order else (), history), 0.0)
-    patterns = {(y,): 0.0 for y in range(n_labels)} | longer
-    for z in patterns:
-        patterns[z] = -math.inf if len(z) > 1 and rng.random() < forbidden else scale * rng.normal()
-    features = {
-        (f, z): scale * rng.normal()
-        for f, orders in enumerate(feature_orders)
-        for z in patterns
-        if len(z) - 1 in orders
-    }
-    sequences = [
-        [{f: rng.normal() for f in range(len(feature_orders)) if rng.random() < 0.5} for _ in range(length)]
-        for length in lengths
-    ]
-    labels = [tuple(rng.integers(0, n_labels, length).tolist()) for length in lengths]
-    return Case(oracle.Model(n_labels, patterns, features, history), feature_orders, sequences, labels)
-
-
-def is_possible(case):
-    """Say whether every sequence has a labelling that is not forbidden."""
-    return all(oracle.log_partition(case.model, rows) > -math.inf for rows in case.sequences)
-
-
-def to_batch(sequences, n_features):
-    """Return sequences of rows ``{feature: value}`` as a SequenceBatch."""
-    rows = [sorted(row.items()) for sequence in sequences for row in sequence]
-    data = [value for row in rows for _, value in row]
-    indices = [feature for row in rows for feature, _ in row]
-    indptr = np.cumsum([0, *map(len, rows)])
-    offsets = np.cumsum([0, *map(len, sequences)])
-    return SequenceBatch.from_csr(sparse.csr_array((data, indices, indptr), shape=(len(rows), n_features)), offsets)
+    options = {"patterns": of_history(longer if max_order else (), history), "scale": scale, "forbidden": forbidden}
+    options |= {"longest": (1,) * n_labels, "n_attributes": len(feature_orders)}
+    case = random_segment_case(rng, lengths, None, feature_orders, **options)
+    return case._replace(model=case.model._replace(history=history))
 
 
 def to_codes(labels):
@@ -142,22 +97,15 @@ def to_layout(case, **options):
     """Return the layout of all weights of a case, and their values."""
     patterns = given_patterns(case.model.patterns, case.model.n_labels, case.model.history)
     options = {"all_pairs": True, "fit_intercept": True, **options}
-    batch = to_batch(case.sequences, len(case.feature_orders))
+    batch = to_batch(case.rows, case.n_attributes)
     layout = build_layout(batch, to_codes(case.labels), patterns, feature_orders=case.feature_orders, **options)
-    row_of = {z: i for i, z in enumerate(patterns.tuples())}
-    pattern_coef = np.zeros(len(row_of))
-    for z, weight in case.model.patterns.items():
-        pattern_coef[row_of[z]] = weight
-    coef = np.zeros((len(row_of), len(case.feature_orders)))
-    for (feature, z), weight in case.model.features.items():
-        coef[row_of[z], feature] = weight
-    return layout, layout.weights(pattern_coef, sparse.csr_array(coef))
+    return layout, to_weights(case, layout)
 
 
-def to_chain_model(case):
+def to_chain_model(case, **options):
     """Return the case as (ChainModel, SequenceBatch)."""
-    layout, weights = to_layout(case)
-    return ChainModel(layout, weights), to_batch(case.sequences, len(case.feature_orders))
+    layout, weights = to_layout(case, **options)
+    return ChainModel(layout, weights), to_batch(case.rows, case.n_attributes)
 
 
 def reschedule(model, **changes):
@@ -176,7 +124,9 @@ def golden_case(name):
     features = {(code[f], tuple(z)): w for f, z, w in golden["features"]}
     orders = [tuple(sorted({len(z) - 1 for g, z in features if g == f})) for f in range(len(names))]
     rows = [{code[f]: value for f, value in row.items()} for row in golden["rows"]]
-    return golden, Case(oracle.Model(golden["n_labels"], patterns, features), orders, [rows], [golden["best_paths"][0]])
+    return golden, chain_case(
+        so.chain(golden["n_labels"], patterns, features), orders, [rows], golden["best_paths"][:1]
+    )
 
 
 class Counter:

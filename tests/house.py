@@ -4,7 +4,9 @@ python tests/house.py [FOLDER] [-v]     # of this checkout, or of another one; -
 """
 
 import ast
+import importlib
 import sys
+import warnings
 from collections import defaultdict
 from pathlib import Path
 
@@ -64,6 +66,36 @@ def long_functions(found):
             yield place
 
 
+def journey(root):
+    """Return the modules and the calls from one into another in a plain fit, until its solver is called.
+
+    A first fit has compiled all kernels. The modules of the package are those of ``root``.
+    """
+    sys.path.insert(0, str(root.resolve()))
+    model = importlib.import_module("sklearn_hocrf").HighOrderCRF(max_order=2, max_iter=1)
+    data = [[["the"], ["old"], ["man"]], [["the"], ["man"]]], [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
+    modules, crossings = {}, []
+
+    def module(frame):
+        while frame and "sklearn_hocrf/" not in frame.f_code.co_filename:
+            frame = frame.f_back  # a library that calls back
+        return frame and frame.f_code.co_filename
+
+    def note(frame, event, _):
+        here, before = frame.f_code.co_filename, module(frame.f_back)
+        if frame.f_code.co_name == "solve":
+            sys.setprofile(None)
+        elif event == "call" and here == module(frame):
+            modules[here] = modules.get(here, 0) + 1
+            crossings.extend([f"{before} -> {here}"] * (before not in (None, here)))
+
+    with warnings.catch_warnings(action="ignore"):
+        model.fit(*data)
+        sys.setprofile(note)
+        model.fit(*data)
+    return sorted(modules), crossings
+
+
 COUNTS = {
     "signatures with n_jobs, mask or plan (below 30)": parameters_handed,
     "names defined in more than one file (at most 40)": names_defined_twice,
@@ -78,3 +110,5 @@ if __name__ == "__main__":
     for title, count in COUNTS.items():
         places = list(count(package))
         print(f"{len(places):4}  {title}", *(places if "-v" in sys.argv else []), sep="\n        ")
+    for title, places in zip(("modules (40)", "crossings (170)"), journey(Path(folder)), strict=True):
+        print(f"{len(places):4}  {title} of a plain fit before its solver")

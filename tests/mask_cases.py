@@ -1,34 +1,79 @@
-"""Small models, their data and masks, with all labellings that a mask lets through, by enumeration."""
+"""Small models of both families, their data and masks, with all labellings that a mask lets through, by enumeration."""
 
 import math
+from functools import partial
+from itertools import pairwise
 
 import numpy as np
-import oracle
+import pytest
 import segment_oracle as so
 from cases import random_case, to_chain_model
-from internals import BAG, BEGIN, LengthBlock, Mask
-from segment_cases import has_repeat, random_segment_case, to_segment_model, token_block
+from internals import BAG, BEGIN, LengthBlock, Mask, Segments
+from segment_cases import from_segments, has_repeat, random_segment_case, to_segment_model, token_block
 
 
-def draw_mask(rng, n_tokens, n_labels):
-    """Draw a mask; about every third token is free, and each token is allowed some label."""
-    allowed = rng.random((n_tokens, n_labels)) < rng.choice([0.3, 0.7, 1.0], (n_tokens, 1))
-    allowed[np.arange(n_tokens), rng.integers(0, n_labels, n_tokens)] = True
-    return Mask(allowed, rng.choice([-1, 0, 0, 0, 1], n_tokens).astype(np.int8))
+def draw_chain(rng, n_sequences, **options):
+    options["history"] = str(rng.choice(["tokens", "segments"]))
+    n_labels, max_order = int(rng.integers(2, 5)), int(rng.integers(0, 5))
+    lengths = rng.integers(0, 6 if n_labels < 4 else 5, n_sequences).tolist()
+    scale, orders = float(rng.choice([1.0, 5.0])), [(0,), (0, 1)] if max_order and rng.random() < 0.5 else [(0,)]
+    return random_case(rng, n_labels, lengths, max_order, 6 if max_order else 0, scale, orders, **options)
 
 
-def is_let_through(mask, segmentation, first):
+def draw_segments(rng, n_sequences, **options):
+    n_labels, repeats = int(rng.integers(2, 4)), bool(rng.random() < 0.7)
+    blocks = (token_block(BAG, [0]), token_block(BEGIN, [1]), LengthBlock("gamma", 0)) if rng.random() < 0.5 else None
+    patterns = {tuple(rng.integers(0, n_labels, rng.integers(2, 5)).tolist()) for _ in range(rng.integers(0, 7))}
+    longest = rng.choice([1, 2, 3, math.inf] if repeats else [2, 3, math.inf], n_labels).tolist()
+    options |= {"longest": longest, "repeats": repeats, "scale": float(rng.choice([1.0, 5.0]))}
+    options["shortest"] = np.minimum(rng.integers(1, 3, n_labels), longest).astype(int) if rng.random() < 0.6 else ()
+    options["patterns"] = [z for z in sorted(patterns) if repeats or not has_repeat(z)]
+    orders = ((0, 1),) if rng.random() < 0.5 else ((0,),)
+    return random_segment_case(rng, rng.integers(0, 6, n_sequences).tolist(), blocks, orders, **options)
+
+
+FAMILIES = {"chain": (draw_chain, to_chain_model), "segments": (draw_segments, to_segment_model)}
+
+
+def masked(family, seed):
+    """Return a model, its batch, a mask, and {segmentation: score} of what is possible in each sequence."""
+    rng, (draw, to_model) = np.random.default_rng(seed), FAMILIES[family]
+    case = draw(rng, 5, forbidden=0.2)
+    model, batch = to_model(case)
+    # about every third token is free, and each token is allowed some label
+    allowed = rng.random((batch.n_tokens, case.model.n_labels)) < rng.choice([0.3, 0.7, 1.0], (batch.n_tokens, 1))
+    allowed[np.arange(batch.n_tokens), rng.integers(0, case.model.n_labels, batch.n_tokens)] = True
+    mask = Mask(allowed, rng.choice([-1, 0, 0, 0, 1], batch.n_tokens).astype(np.int8))
+    mask.begins[batch.offsets[:-1][batch.lengths > 0]] = 0 if family == "chain" else rng.choice([0, 1])
+    begins = mask.begins if family == "segments" else np.zeros_like(mask.begins)  # which a chain does not read
+    possible = [
+        {
+            z: s
+            for z, s in so.scores(case.model, data).items()
+            if s > -math.inf and is_let_through(allowed, begins, z, first)
+        }
+        for first, data in zip(batch.offsets[:-1].tolist(), case.sequences, strict=True)
+    ]
+    return model, batch, mask, possible
+
+
+def is_let_through(allowed, begins, segmentation, first):
     """Say whether a mask lets a segmentation through; its sequence begins with token ``first``."""
-    starts = {u for u, _, _ in segmentation}
-    labels = all(mask.allowed[first + t, y] for u, v, y in segmentation for t in range(u, v))
-    n_tokens = segmentation[-1][1] if segmentation else 0
-    return labels and all(
-        (t in starts) == (mask.begins[first + t] > 0) for t in range(n_tokens) if mask.begins[first + t]
-    )
+    starts = {first + u for u, _, _ in segmentation}
+    has_labels = all(allowed[first + u : first + v, y].all() for u, v, y in segmentation)
+    tokens = range(first, first + (segmentation[-1][1] if segmentation else 0))
+    return has_labels and all((t in starts) == (begins[t] > 0) for t in tokens if begins[t])
 
 
-def as_segments(labels):
-    return tuple((t, t + 1, y) for t, y in enumerate(labels))
+chain_questions, segment_questions = (partial(masked, family) for family in FAMILIES)
+both_families = pytest.mark.parametrize("questions", [chain_questions, segment_questions], ids=FAMILIES)
+
+
+def feasible(model, batch, mask, possible):
+    """Return the same questions about the sequences that have any possible labelling."""
+    kept = np.array([s for s, scores in enumerate(possible) if scores], dtype=np.int64)
+    tokens = np.concatenate([np.arange(batch.offsets[s], batch.offsets[s + 1]) for s in kept] or [[]]).astype(int)
+    return model, batch[kept], mask.part(tokens), [possible[s] for s in kept]
 
 
 def close(got, wanted):
@@ -37,62 +82,26 @@ def close(got, wanted):
     return np.all(np.abs(got - wanted) <= 1e-10 * wanted + 1e-15)
 
 
-def chain_questions(seed):
-    """Return a model, its batch, a mask, and {labelling: score} of what is possible in each sequence."""
-    rng = np.random.default_rng(seed)
-    n_labels = int(rng.integers(2, 5))
-    lengths = rng.integers(0, 6 if n_labels < 4 else 5, 5).tolist()
-    max_order = int(rng.integers(0, 5))
-    scale = float(rng.choice([1.0, 5.0]))
-    orders = [(0,), (0, 1)] if max_order and rng.random() < 0.5 else [(0,)]
-    history = ("tokens", "segments")[seed % 2]
-    n_patterns = 6 if max_order else 0
-    case = random_case(rng, n_labels, lengths, max_order, n_patterns, scale, orders, 0.2, history)
-    model, batch = to_chain_model(case)
-    mask = draw_mask(rng, batch.n_tokens, n_labels)
-    mask.begins[batch.offsets[:-1][batch.lengths > 0]] = 0
-    possible = []
-    for first, rows in zip(batch.offsets.tolist(), case.sequences, strict=False):
-        scores = {z: oracle.score(case.model, rows, z) for z in oracle.labellings(n_labels, len(rows))}
-        free = mask._replace(begins=np.zeros_like(mask.begins))
-        possible.append(
-            {z: s for z, s in scores.items() if s > -math.inf and is_let_through(free, as_segments(z), first)}
-        )
-    return model, batch, mask, possible
+def as_segmentations(labelled, batch):
+    """Return label codes, or Segments, as one segmentation per sequence."""
+    if isinstance(labelled, Segments):
+        return from_segments(labelled, batch.offsets)
+    return [so.tokenwise(labelled[a:b].tolist()) for a, b in pairwise(batch.offsets.tolist())]
 
 
-def segment_questions(seed):
-    """The same for segments; keys are segmentations."""
-    rng = np.random.default_rng(seed)
-    n_labels, repeats = int(rng.integers(2, 4)), bool(rng.random() < 0.7)
-    blocks = None
-    if rng.random() < 0.5:
-        blocks = (token_block(BAG, [0]), token_block(BEGIN, [1]), LengthBlock("gamma", 0))
-    patterns = {tuple(rng.integers(0, n_labels, rng.integers(2, 5)).tolist()) for _ in range(rng.integers(0, 7))}
-    patterns = [z for z in sorted(patterns) if repeats or not has_repeat(z)]
-    case = random_segment_case(
-        rng,
-        rng.integers(0, 6, 4).tolist(),
-        blocks,
-        ((0, 1),) if rng.random() < 0.5 else ((0,),),
-        longest=rng.choice([1, 2, 3, math.inf] if repeats else [2, 3, math.inf], n_labels).tolist(),
-        repeats=repeats,
-        patterns=patterns,
-        scale=float(rng.choice([1.0, 5.0])),
-        forbidden=0.2,
-    )
-    model, batch = to_segment_model(case)
-    mask = draw_mask(rng, batch.n_tokens, case.model.n_labels)
-    mask.begins[batch.offsets[:-1][batch.lengths > 0]] = rng.choice([0, 1])
-    possible = []
-    for first, sequence in zip(batch.offsets.tolist(), case.sequences, strict=False):
-        scores = so.scores(case.model, sequence)
-        possible.append({z: s for z, s in scores.items() if s > -math.inf and is_let_through(mask, z, first)})
-    return model, batch, mask, possible
-
-
-def feasible(model, batch, mask, possible):
-    """Return the same questions about the sequences that have any possible labelling."""
-    kept = np.array([s for s, scores in enumerate(possible) if scores], dtype=np.int64)
-    tokens = np.concatenate([np.arange(batch.offsets[s], batch.offsets[s + 1]) for s in kept] or [[]]).astype(int)
-    return model, batch[kept], mask.part(tokens), [possible[s] for s in kept]
+def check_answers(model, batch, mask, possible, patterns):
+    """Compare marginals, ends of patterns and the best labellings with enumeration."""
+    n_labels, history = model.layout.patterns.n_labels, getattr(model.layout.patterns, "history", "tokens")
+    marginals, ends = model.given(batch, mask).marginals(), model.given(batch, mask).pattern_marginals(patterns)
+    wanted, wanted_ends = np.zeros((batch.n_tokens, n_labels)), np.zeros((batch.n_tokens, len(patterns)))
+    best = as_segmentations(model.given(batch, mask).decode(), batch)
+    for first, scores, decoded in zip(batch.offsets.tolist(), possible, best, strict=False):
+        total = so.log_sum_exp(scores.values())
+        for segmentation, score in scores.items():
+            for i, (u, v, y) in enumerate(segmentation):
+                wanted[first + u : first + v, y] += math.exp(score - total)
+                ending = so.patterns_ending(segmentation, i, history)
+                wanted_ends[first + v - 1] += math.exp(score - total) * np.array([z in ending for z in patterns])
+        assert scores[decoded] >= max(scores.values()) - 1e-9
+    assert close(marginals, wanted)
+    assert close(ends, wanted_ends)

@@ -22,6 +22,7 @@ PAGE = Path(__file__).resolve().parents[1] / "docs" / "guide" / "matrix.md"
 # parameters that make an estimator have a feature of the table
 GIVEN = {
     "pruning": {"pruning": 1},
+    "segment history": {"history": "segments"},
     "features of several labels": {"feature_order": 1},
     "parts": {"label_parts": {"A": ["x"], "B": ["x"]}},
     "L1": {"l1_reg": 0.1},
@@ -32,7 +33,7 @@ GIVEN = {
     "a stochastic solver of steps that do not adapt": {"solver": "sgd"},
 }
 MAIN = [
-    *("pruning", "features of several labels", "parts", "L1", "no penalty", "frequent features"),
+    *("pruning", "segment history", "features of several labels", "parts", "L1", "no penalty", "frequent features"),
     *("local feature matching", "a stochastic solver", "a stochastic solver of steps that do not adapt"),
 ]
 ALSO = {  # features that go with one of the main ones

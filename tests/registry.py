@@ -193,6 +193,16 @@ def follow_rules(labels):
     return labels[0] in RULES.start and all(labels[i : i + 3] not in RULES.forbid for i in range(len(labels)))
 
 
+NO_STAY = Constraints(forbid=[("B-P", "B-P"), ("O", "I-P"), ("I-P", "B-Q", "O")], end=["O", "B-P", "I-P", "B-Q", "I-Q"])
+
+
+def follow_segments(labels):
+    """Say whether runs of labels, and neighbours of equal labels, meet ``NO_STAY``."""
+    runs = [label for label, _ in itertools.groupby(labels)]
+    found = {*itertools.pairwise(labels), *zip(runs, runs[1:], runs[2:], strict=False)}
+    return found.isdisjoint(NO_STAY.forbid)
+
+
 class Kind(NamedTuple):
     """An estimator, and the words and segments that it is trained on."""
 
@@ -255,6 +265,16 @@ KINDS = {
     "holes": Kind(crf(2, constraints="bio"), holes=True, legal=follow_tags, without=("search", "hessp")),
     "pruned holes": Kind(crf(2, pruning=3, label_parts=parts_of), holes=True, without=("search", *PRUNED)),
     "log space": Kind(crf(2, feature_order=1), scale=200.0),
+    "history": Kind(crf(3, history="segments", feature_order=PAIRS, all_pairs=True)),
+    "history of parts": Kind(
+        crf(2, history="segments", constraints=NO_STAY, label_parts=parts_of),
+        holes=True,
+        legal=follow_segments,
+        without=("search", "hessp"),
+    ),
+    "history of groups": Kind(crf(2, history="segments", sigma_reg=GROUPS)),
+    "history of l1": Kind(crf(2, history="segments", l1_reg=0.3, feature_order=1, patterns="all"), "table"),
+    "history in log space": Kind(crf(2, history="segments", constraints=NO_STAY), legal=follow_segments, scale=200.0),
     "hashed": Kind(crf(), "hashed"),
     "mapped": Kind(crf(2), "mapped"),
     "no intercept": Kind(crf(2, fit_intercept=False, patterns="all")),
@@ -352,7 +372,8 @@ def model_of(estimator):
     longest, shortest = limits_of(estimator)
     repeats = getattr(estimator, "scheme", None) != "runs"
     patterns = dict(zip(rows, estimator.pattern_coef_.tolist(), strict=True))
-    return so.Model(len(labels), longest, repeats, patterns, features, shortest)
+    history = getattr(estimator, "history", "tokens")
+    return so.Model(len(labels), longest, repeats, patterns, features, shortest, history)
 
 
 def sequence_of(kind, estimator, words):
@@ -405,7 +426,7 @@ class Labellings:
 
     def given(self, agrees):
         """Return the probability of each labelling, given those that agree."""
-        return np.where(agrees, np.exp(self.log_p - np.logaddexp.reduce(self.log_p[agrees])), 0.0)
+        return np.exp(np.where(agrees, self.log_p - np.logaddexp.reduce(self.log_p[agrees]), -np.inf))
 
     def draw_known(self, rng):
         """Return what is known of a labelling drawn at random, and which labellings agree with it."""
@@ -445,11 +466,12 @@ class Labellings:
     def pattern_table(self, patterns, probability):
         """Return the probability that a segment ends at each token that ends each pattern."""
         answer = np.zeros((len(self.words), len(patterns)))
+        history = getattr(self.estimator, "history", "tokens")
         for segments, p in zip(self.segments, probability, strict=True):
-            labels = tuple(label for *_, label in segments)
             for i, (_, stop, _) in enumerate(segments):
+                ending = so.patterns_ending(segments, i, history)
                 for column, z in enumerate(patterns):
-                    answer[stop - 1, column] += p * (labels[max(0, i + 1 - len(z)) : i + 1] == z)
+                    answer[stop - 1, column] += p * (z in ending)
         return answer
 
 

@@ -60,6 +60,7 @@ def estimators():
         "constraints": {"constraints": Constraints(forbid=[("O", "I-PER")])},
         "scheme": {"constraints": "bio", "max_order": 2},
         "pruning": {"pruning": 2, "max_order": 2},
+        "segments": {"history": "segments", "max_order": 3},
         "parts": {"label_parts": {"B-PER": ["B", "PER"], "I-PER": ["I", "PER"]}},
     }
     models = {f"CRF, {name}": (chain(**params), NAMES) for name, params in own.items()}

@@ -1,4 +1,6 @@
-"""Tiny semi-CRFs for the tests: drawn by hypothesis, in plain Python, and their translation to the package.
+"""Tiny models for the tests: drawn by hypothesis, in plain Python, and their translation to the package as semi-CRFs.
+
+A CRF is a case whose segments have length 1; ``cases`` draws these, and translates them to chains.
 
 Features are listed as the package's own blocks, but what they are worth in a segment is computed here, token by token,
 from the definition of channels. The weight of each token of a segment is that of one more feature, after all others,
@@ -10,7 +12,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import segment_oracle as so
-from cases import MODERATE, VALUES, to_batch
 from hypothesis import assume
 from hypothesis import strategies as st
 from internals import (
@@ -40,6 +41,10 @@ from internals import (
 from scipy import sparse
 
 from sklearn_hocrf import HighOrderSemiCRF
+
+MODERATE = st.floats(-3, 3, allow_subnormal=False)
+EXTREME = st.one_of(MODERATE, st.sampled_from([-1e3, 1e3, -400.0, 150.0]))
+VALUES = st.sampled_from([1.0, 1.0, 2.0, -0.5, 0.25])
 
 # by prefix of the features' names: tag n-grams of BIO and BIOES inside a segment, across its last border, and others
 CHANNELS = {
@@ -151,6 +156,11 @@ class SegmentCase(NamedTuple):
     rows: list  # a list of {attribute: value} per sequence
     words: list  # a list of str per sequence
     segmentations: list  # one per sequence
+
+    @property
+    def labels(self):
+        """The labels of the segments of each sequence; of its tokens, where all segments have length 1."""
+        return [tuple(y for _, _, y in segmentation) for segmentation in self.segmentations]
 
     @property
     def sequences(self):
@@ -269,16 +279,13 @@ def segment_cases(draw, weights=MODERATE, forbid=False, n_sequences=4, blocks=No
     highest = max(map(len, patterns)) - 1
     orders = st.sets(st.integers(0, highest), min_size=1).map(sorted).map(tuple)
     feature_orders = [draw(orders) for _ in features_of(blocks, n_attributes)]
-    pattern_weight = st.one_of(weights, st.just(-math.inf)) if forbid else weights
-    model = so.Model(
-        n_labels,
-        longest,
-        repeats,
-        {z: draw(pattern_weight if len(z) > 1 else weights) for z in patterns},
-        {(f, z): draw(weights) for f, k in enumerate(feature_orders) for z in patterns if len(z) - 1 in k}
-        | {(len(feature_orders), (y,)): draw(weights) for y in with_token_weights(longest, blocks, feature_orders)},
-        shortest,
+    model = draw_model(
+        draw, so.Model(n_labels, longest, repeats, patterns, {}, shortest), feature_orders, weights, forbid
     )
+    of_tokens = {
+        (len(feature_orders), (y,)): draw(weights) for y in with_token_weights(longest, blocks, feature_orders)
+    }
+    model = model._replace(features=model.features | of_tokens)
     row = st.dictionaries(st.integers(0, n_attributes - 1), VALUES)
     rows = draw(st.lists(st.lists(row, max_size=MOST_TOKENS[n_labels]), min_size=1, max_size=n_sequences))
     words = [draw(st.lists(st.sampled_from(WORDS), min_size=len(s), max_size=len(s))) for s in rows]
@@ -288,11 +295,22 @@ def segment_cases(draw, weights=MODERATE, forbid=False, n_sequences=4, blocks=No
     return SegmentCase(model, feature_orders, blocks, n_attributes, rows, words, segmentations)
 
 
-def draw_patterns(draw, n_labels, max_order, repeats):
+def draw_model(draw, model, feature_orders, weights, forbid):
+    """Draw the weights of the patterns of a model, those of several labels perhaps -inf, and of their features."""
+    pattern_weight = st.one_of(weights, st.just(-math.inf)) if forbid else weights
+    return model._replace(
+        patterns={z: draw(pattern_weight if len(z) > 1 else weights) for z in model.patterns},
+        features={
+            (f, z): draw(weights) for f, k in enumerate(feature_orders) for z in model.patterns if len(z) - 1 in k
+        },
+    )
+
+
+def draw_patterns(draw, n_labels, max_order, repeats=True):
     """Draw patterns as a list of tuples: the single labels, then others, with intermediate lengths missing or not."""
     label = st.integers(0, n_labels - 1)
     longer = (
-        draw(st.sets(st.lists(label, min_size=2, max_size=max_order + 1).map(tuple), max_size=6)) if max_order else ()
+        draw(st.sets(st.lists(label, min_size=2, max_size=max_order + 1).map(tuple), max_size=8)) if max_order else ()
     )
     kept = [z for z in longer if repeats or not has_repeat(z)]
     return [(y,) for y in range(n_labels)] + sorted(kept, key=lambda z: (len(z), z))
@@ -360,6 +378,16 @@ def random_segmentation(rng, model, length):
 def is_possible(case):
     """Say whether every sequence has a segmentation that is not forbidden."""
     return all(so.log_partition(case.model, sequence) > -math.inf for sequence in case.sequences)
+
+
+def to_batch(sequences, n_features):
+    """Return sequences of rows ``{feature: value}`` as a SequenceBatch."""
+    rows = [sorted(row.items()) for sequence in sequences for row in sequence]
+    data = [value for row in rows for _, value in row]
+    indices = [feature for row in rows for feature, _ in row]
+    indptr = np.cumsum([0, *map(len, rows)])
+    offsets = np.cumsum([0, *map(len, sequences)])
+    return SequenceBatch.from_csr(sparse.csr_array((data, indices, indptr), shape=(len(rows), n_features)), offsets)
 
 
 def to_segment_batch(case):
@@ -454,9 +482,9 @@ def to_weights(case, layout):
     return layout.weights(pattern_coef, sparse.csr_array(coef[:, :-1]), token_coef=token_coef)
 
 
-def to_segment_model(case):
+def to_segment_model(case, **options):
     """Return the case as (SegmentModel, SequenceBatch)."""
-    layout = to_segment_layout(case)
+    layout = to_segment_layout(case, **options)
     return SegmentModel(layout, to_weights(case, layout)), to_segment_batch(case)
 
 

@@ -1,7 +1,7 @@
-"""High-order semi-CRFs by enumeration: so slow and plain that it is obviously right.
+"""High-order CRFs and semi-CRFs by enumeration: so slow and plain that it is obviously right.
 
 Nothing here comes from sklearn_hocrf. A segmentation is a tuple of segments ``(u, v, y)``, tokens u .. v - 1 with label
-y, that tile the sequence. A model is six plain things, a sequence is its length and the values of its features:
+y, that tile the sequence. A model is seven plain things, a sequence is its length and the values of its features:
 
     n_labels : int                              labels are 0 .. n_labels - 1
     longest  : (length, ...)                    longest segment of each label; math.inf where there is no limit
@@ -9,17 +9,17 @@ y, that tile the sequence. A model is six plain things, a sequence is its length
     patterns : {pattern: weight}                pattern = tuple of labels of neighbouring segments, the newest last
     features : {(feature, pattern): weight}     counts value-of-feature times, for each segment that ends the pattern
     shortest : (length, ...)                    shortest segment of each label inside a sequence; () for no limits
+    history  : "tokens" or "segments"           of a CRF: whether labels of patterns are those of tokens or of runs
     length   : int                              tokens
     values   : {(feature, u, v): value}         zeros left out; or a function of feature, u and v
 
-A weight of -inf forbids its pattern. Only ``dynamic_program``, which answers for sequences too long to enumerate, uses
-numpy; it is tested against enumeration.
+A weight of -inf forbids its pattern. A CRF is a semi-CRF whose segments have length 1: ``chain``, ``tokens`` and
+``tokenwise`` say so. ``dynamic_program`` answers for sequences too long to enumerate; it is tested against enumeration.
 """
 
+import itertools
 import math
 from typing import Any, NamedTuple
-
-import numpy as np
 
 
 class Model(NamedTuple):
@@ -31,6 +31,7 @@ class Model(NamedTuple):
     patterns: dict
     features: dict
     shortest: tuple = ()
+    history: str = "tokens"
 
 
 class Sequence(NamedTuple):
@@ -44,17 +45,37 @@ class Sequence(NamedTuple):
         return self.values(feature, u, v) if callable(self.values) else self.values.get((feature, u, v), 0.0)
 
 
+def chain(n_labels, patterns, features, history="tokens"):
+    """Return the model of a high-order CRF."""
+    return Model(n_labels, (1,) * n_labels, True, patterns, features, (), history)
+
+
+def tokens(rows):
+    """Return a sequence for a high-order CRF: a list of one {feature: value} per position."""
+    return Sequence(len(rows), {(f, t, t + 1): x for t, row in enumerate(rows) for f, x in row.items()})
+
+
+def tokenwise(labels):
+    """Return a labelling of tokens as a segmentation."""
+    return tuple((t, t + 1, y) for t, y in enumerate(labels))
+
+
 def segmentations(model, length, start=0, before=None):
     """Yield every allowed segmentation of tokens ``start .. length - 1`` after a segment of label ``before``."""
     if start == length:
         yield ()
+    for v, y in pieces(model, length, start):
+        if model.repeats or y != before:
+            for rest in segmentations(model, length, v, y):
+                yield ((start, v, y), *rest)
+
+
+def pieces(model, length, u):
+    """Yield (v, y) of all segments from token u whose lengths are allowed."""
     for y in range(model.n_labels):
-        if y == before and not model.repeats:
-            continue
-        for v in range(start + 1, length + 1):
-            if v - start <= model.longest[y] and not is_short(model, length, start, v, y):
-                for rest in segmentations(model, length, v, y):
-                    yield ((start, v, y), *rest)
+        for v in range(u + 1, int(min(u + model.longest[y], length)) + 1):
+            if not is_short(model, length, u, v, y):
+                yield v, y
 
 
 def is_short(model, length, u, v, y):
@@ -74,9 +95,21 @@ def is_allowed(model, length, segmentation):
     )
 
 
-def patterns_ending(segmentation, i):
-    """Return the patterns that end with segment number i: its label, the last two labels, the last three, ..."""
-    labels = tuple(y for _, _, y in segmentation[: i + 1])
+def patterns_ending(segmentation, i, history="tokens"):
+    """Return the patterns that end with segment number i: its label, the last two labels, the last three, ...
+
+    Where the history is that of segments, a single label occurs at each token of a run of it, (y, y) at each token that
+    has the label of the one before it, and all others at the first token of the last of their runs.
+    """
+    return patterns_of(tuple(y for _, _, y in segmentation[: i + 1]), history)
+
+
+def patterns_of(labels, history="tokens"):
+    """Return the patterns that end with the last of some labels."""
+    if history == "segments":
+        if labels[-1:] == labels[-2:-1]:
+            return [(labels[-1], labels[-1]), (labels[-1],)]
+        labels = tuple(y for y, _ in itertools.groupby(labels))
     return [labels[start:] for start in range(len(labels))]
 
 
@@ -92,12 +125,21 @@ def score(model, sequence, segmentation, features=None):
     """Return the log-potential of a segmentation: all weights that are active in it; -inf if it is forbidden."""
     if not is_allowed(model, sequence.length, segmentation):
         return -math.inf
-    features = by_pattern(model) if features is None else features
+    features, labels = by_pattern(model) if features is None else features, tuple(y for _, _, y in segmentation)
+    parts = [active(model, features, sequence, u, v, labels[: i + 1]) for i, (u, v, _) in enumerate(segmentation)]
+    return total([term for part in parts for term in part])
+
+
+def active(model, features, sequence, u, v, labels):
+    """Return what the patterns add that end with a segment, the last of those with the given labels."""
     terms = []
-    for i, (u, v, _) in enumerate(segmentation):
-        for z in patterns_ending(segmentation, i):
-            terms.append(model.patterns.get(z, 0.0))
-            terms += [weight * sequence.value(f, u, v) for f, weight in features.get(z, ())]
+    for z in patterns_of(labels, model.history):
+        terms.append(model.patterns.get(z, 0.0))
+        terms += [weight * sequence.value(f, u, v) for f, weight in features.get(z, ())]
+    return terms
+
+
+def total(terms):
     return -math.inf if -math.inf in terms else math.fsum(terms)
 
 
@@ -171,12 +213,13 @@ def segment_marginals(distribution):
     return {segment: math.fsum(terms) for segment, terms in terms_of_segment.items()}
 
 
-def pattern_marginals(distribution, length, patterns):
+def pattern_marginals(distribution, length, patterns, history="tokens"):
     """Return P(a segment that ends the pattern ends with token t), as a list over t of lists over ``patterns``."""
 
     def ends(segmentation, pattern, t):
         return any(
-            v == t + 1 and pattern in patterns_ending(segmentation, i) for i, (_, v, _) in enumerate(segmentation)
+            v == t + 1 and pattern in patterns_ending(segmentation, i, history)
+            for i, (_, v, _) in enumerate(segmentation)
         )
 
     return [
@@ -193,7 +236,7 @@ def best_segmentations(model, sequence, tolerance=1e-9):
 
 def counts(model, sequence, segmentation):
     """Return how often each weight is active in a segmentation, as (pattern counts, feature counts)."""
-    ending = [(u, v, patterns_ending(segmentation, i)) for i, (u, v, _) in enumerate(segmentation)]
+    ending = [(u, v, patterns_ending(segmentation, i, model.history)) for i, (u, v, _) in enumerate(segmentation)]
     of_patterns = {z: math.fsum(z in patterns for _, _, patterns in ending) for z in model.patterns}
     of_features = {
         (f, z): math.fsum(sequence.value(f, u, v) for u, v, patterns in ending if z in patterns)
@@ -223,93 +266,45 @@ def gradient(model, sequence, segmentation):
 
 
 class Answers(NamedTuple):
-    """What ``dynamic_program`` returns.   T tokens, L labels, D longest segment."""
+    """What ``dynamic_program`` returns."""
 
     log_partition: float
     best_score: float
-    marginals: np.ndarray  # (T, L)   of tokens
-    segments: np.ndarray  # (T, D, L)   of segments [u, u + d + 1)
-    transitions: np.ndarray  # (T, L + 1, L)   P(label a before token t and a segment of label b from t); a = L: none
+    marginals: list  # of tokens: over positions of lists over labels
+    segments: dict  # {(u, v, y): probability}
 
 
 def dynamic_program(model, sequence):
-    """Answer for sequences too long to enumerate, with patterns of order 0 and 1: dense recursions in log space."""
-    return recursions(first_order_scores(model, sequence))
-
-
-def first_order_scores(model, sequence):
-    """Return the score of a segment of d + 1 tokens and label b from token u, after label a; -inf where forbidden.
-
-    Shape (T, D, L + 1, L); a = L means that no label comes before.
-    """
-    n_labels, n_tokens = model.n_labels, sequence.length
-    n_lengths = int(min(max(model.longest), n_tokens))
-    table = np.full((n_tokens, n_lengths, n_labels + 1, n_labels), -np.inf)
-    for d in range(n_lengths):
-        table[: n_tokens - d, d] = 0.0
-    for z, weight in model.patterns.items():
-        table[:, :, *_cells(z)] += weight
-    for feature in sorted({f for f, _ in model.features}):
-        values = np.zeros((n_tokens, n_lengths, 1, 1))
-        for u in range(n_tokens):
-            for d in range(min(n_lengths, n_tokens - u)):
-                values[u, d] = sequence.value(feature, u, u + d + 1)
-        for (f, z), weight in model.features.items():
-            if f == feature:
-                table[:, :, *_cells(z)] += weight * values
-    for y in range(n_labels):
-        if model.longest[y] < n_lengths:
-            table[:, model.longest[y] :, :, y] = -np.inf
-        for u in range(n_tokens):
-            for d in range(min(n_lengths, n_tokens - u)):
-                if is_short(model, n_tokens, u, u + d + 1, y):
-                    table[u, d, :, y] = -np.inf
-        if not model.repeats:
-            table[:, :, y, y] = -np.inf
-    table[1:, :, n_labels] = -np.inf  # a label stands before every segment but the first
-    table[:1, :, :n_labels] = -np.inf
-    return table
-
-
-def _cells(pattern):
-    """Return which labels before and which labels a pattern of one or two labels asks for, as slices."""
-    before = slice(pattern[0], pattern[0] + 1) if len(pattern) == 2 else slice(None)
-    return before, slice(pattern[-1], pattern[-1] + 1)
-
-
-def recursions(table):
-    """Answer for the scores of ``first_order_scores``."""
-    n_tokens, n_lengths, _, n_labels = table.shape
-    alpha = np.full((n_tokens + 1, n_labels + 1), -np.inf)  # segments end in front of token v, the last has label a
-    best = alpha.copy()
-    alpha[0, n_labels] = best[0, n_labels] = 0.0
-    for v in range(1, n_tokens + 1):
-        starts = np.arange(max(0, v - n_lengths), v)
-        steps = table[starts, v - 1 - starts]
-        alpha[v, :n_labels] = _log_sum(steps + alpha[starts, :, None], (0, 1))
-        best[v, :n_labels] = (steps + best[starts, :, None]).max(axis=(0, 1))
-    beta = np.full((n_tokens + 1, n_labels + 1), -np.inf)
-    beta[n_tokens] = 0.0
-    for u in range(n_tokens - 1, -1, -1):
-        stops = np.arange(u + 1, min(n_tokens, u + n_lengths) + 1)
-        steps = table[u, stops - u - 1]
-        beta[u] = _log_sum(steps + beta[stops, None, :n_labels], (0, 2))
-    log_z = beta[0, n_labels]
-    segments = np.zeros((n_tokens, n_lengths, n_labels))
-    transitions = np.zeros((n_tokens, n_labels + 1, n_labels))
-    marginals = np.zeros((n_tokens, n_labels))
-    for u in range(n_tokens):
-        stops = np.arange(u + 1, min(n_tokens, u + n_lengths) + 1)
-        joint = np.exp(table[u, stops - u - 1] + alpha[u, :, None] + beta[stops, None, :n_labels] - log_z)
-        segments[u, : len(stops)] = joint.sum(axis=1)
-        transitions[u] = joint.sum(axis=0)
-        longer = segments[u, : len(stops)][::-1].cumsum(axis=0)[::-1]
-        marginals[u : u + len(stops)] += longer
-    return Answers(float(log_z), float(best[n_tokens].max()), marginals, segments, transitions)
-
-
-def _log_sum(terms, axis):
-    top = terms.max(axis=axis)
-    shift = np.where(top > -np.inf, top, 0.0)
-    with np.errstate(divide="ignore"):
-        return np.log(np.exp(terms - np.expand_dims(shift, axis)).sum(axis=axis)) + shift
+    """Answer for sequences too long to enumerate: recursions in log space over the labels of the last segments."""
+    n_tokens, features = sequence.length, by_pattern(model)
+    memory = max([1, *(len(z) - 1 for z in (*model.patterns, *features))])
+    into, best = [{} for _ in range(n_tokens + 1)], [{} for _ in range(n_tokens + 1)]  # scores at borders, by history
+    into[0][()], best[0][()] = [0.0], 0.0
+    forward, edges = [], []
+    for u in range(n_tokens + 1):
+        forward.append({history: log_sum_exp(terms) for history, terms in into[u].items()})
+        edges.append([])
+        for v, y in pieces(model, n_tokens, u):
+            for history in forward[u]:
+                weight = total(active(model, features, sequence, u, v, (*history, y)))
+                if weight > -math.inf and (model.repeats or history[-1:] != (y,)):
+                    stays = model.history == "segments" and history[-1:] == (y,)
+                    following = history if stays else (*history, y)[-memory:]
+                    edges[u].append((history, following, v, weight))
+                    into[v].setdefault(following, []).append(forward[u][history] + weight)
+                    best[v][following] = max(best[v].get(following, -math.inf), best[u][history] + weight)
+    log_z = log_sum_exp(forward[-1].values())
+    backward, segments = [{} for _ in forward], {}
+    backward[-1] = dict.fromkeys(forward[-1], 0.0)
+    table = [[0.0] * model.n_labels for _ in range(n_tokens)]
+    for u in reversed(range(n_tokens)):
+        out = {}
+        for history, following, v, weight in edges[u]:
+            rest = weight + backward[v].get(following, -math.inf)
+            out.setdefault(history, []).append(rest)
+            segment, p = (u, v, following[-1]), math.exp(forward[u][history] + rest - log_z)
+            segments[segment] = segments.get(segment, 0.0) + p
+            for t in range(u, v):
+                table[t][following[-1]] += p
+        backward[u] = {history: log_sum_exp(terms) for history, terms in out.items()}
+    return Answers(log_z, max(best[-1].values()), table, segments)

@@ -5,25 +5,15 @@ import shutil
 import subprocess
 
 import numpy as np
-import oracle
 import pytest
+import segment_oracle as so
 from internals import LanePosterior, answers
-from mask_cases import chain_questions, feasible, segment_questions
-from segment_cases import from_segments
+from mask_cases import as_segmentations, both_families, feasible
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, make_pipeline
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 
 SEEDS = range(12)
-FAMILIES = pytest.mark.parametrize("questions", [chain_questions, segment_questions])
-
-
-def labellings_of(model, batch, codes, lengths):
-    """Return labellings of all sequences as the enumeration has them."""
-    labelling = model.labelling(batch.offsets, codes, lengths)
-    if isinstance(labelling, np.ndarray):
-        return [tuple(part.tolist()) for part in np.split(labelling, batch.offsets[1:-1])]
-    return from_segments(labelling, batch.offsets)
 
 
 def all_scores_equal(model):
@@ -33,8 +23,8 @@ def all_scores_equal(model):
 
 def check_best(model, batch, mask, possible, n_best):
     best = model.given(batch, mask).best_labellings(n_best)
-    first = labellings_of(model, batch, best.codes[0], best.lengths[0])
-    found = [labellings_of(model, batch, *pair) for pair in zip(best.codes, best.lengths, strict=True)]
+    labelled = [model.labelling(batch.offsets, *pair) for pair in zip(best.codes, best.lengths, strict=True)]
+    found = [as_segmentations(one, batch) for one in labelled]
     for s, scores in enumerate(possible):
         n_found = int(np.isfinite(best.regret[:, s]).sum())
         assert n_found == min(n_best, len(scores))
@@ -45,17 +35,10 @@ def check_best(model, batch, mask, possible, n_best):
         assert np.allclose(
             best.score[s] - best.regret[:n_found, s], wanted, rtol=0, atol=1e-12 * max(1, abs(wanted[0]))
         )
-    assert first == labellings_of_decoded(model, batch, mask)
+    assert found[0] == as_segmentations(model.given(batch, mask).decode(), batch)
 
 
-def labellings_of_decoded(model, batch, mask):
-    decoded = model.given(batch, mask).decode()
-    if isinstance(decoded, np.ndarray):
-        return [tuple(part.tolist()) for part in np.split(decoded, batch.offsets[1:-1])]
-    return from_segments(decoded, batch.offsets)
-
-
-@FAMILIES
+@both_families
 @pytest.mark.parametrize("seed", SEEDS)
 def test_best_labellings(questions, seed):
     model, batch, mask, possible = feasible(*questions(seed))
@@ -68,7 +51,7 @@ def test_best_labellings(questions, seed):
     check_best(flat, batch, mask, ties, 7)
 
 
-@FAMILIES
+@both_families
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("strength", [1.0, 20.0])
 def test_entropy(questions, seed, strength):
@@ -91,7 +74,7 @@ def exact_entropy(scores):
     return math.log1p(rest) + math.fsum(math.exp(s - top) * (top - s) for s in others) / (1.0 + rest)
 
 
-@FAMILIES
+@both_families
 @pytest.mark.parametrize("strength", [1.0, 20.0])
 @pytest.mark.parametrize("seed", range(5))
 def test_samples(questions, seed, strength):
@@ -102,13 +85,14 @@ def test_samples(questions, seed, strength):
     possible = [{z: strength * s for z, s in scores.items()} for scores in possible]
     n_drawn = 2000
     codes, lengths = model.given(batch, mask).draw(n_drawn, seed)
-    drawn = [labellings_of(model, batch, *pair) for pair in zip(codes.T, lengths.T, strict=True)]
+    labelled = [model.labelling(batch.offsets, *pair) for pair in zip(codes.T, lengths.T, strict=True)]
+    drawn = [as_segmentations(one, batch) for one in labelled]
     for s, scores in enumerate(possible):
         counts: dict = {}
         for labellings in drawn:
             counts[labellings[s]] = counts.get(labellings[s], 0) + 1
         assert set(counts) <= set(scores)
-        total = oracle.log_sum_exp(scores.values())
+        total = so.log_sum_exp(scores.values())
         expected = {z: n_drawn * math.exp(score - total) for z, score in scores.items()}
         rare = [z for z, count in expected.items() if count < 20]
         pooled = [(counts.get(z, 0), count) for z, count in expected.items() if count >= 20]
@@ -118,7 +102,7 @@ def test_samples(questions, seed, strength):
             assert abs(got - wanted) <= 5 * error
 
 
-@FAMILIES
+@both_families
 def test_threads_do_not_change_bits(questions):
     model, batch, mask, _ = feasible(*questions(3))
     one, two = (model.given(batch, mask, n_jobs=n).best_labellings(5) for n in (1, 2))

@@ -10,12 +10,10 @@ from cases import draw_patterns, of_history
 from hypothesis import given
 from hypothesis import strategies as st
 from internals import (
-    PatternTable,
     _pairs_with_arcs_below,
     all_patterns,
     build_automaton,
     build_sum_network,
-    compile_patterns,
     given_patterns,
     observed_patterns,
 )
@@ -219,16 +217,6 @@ def test_sum_network_arrays_are_what_kernels_expect():
         assert array.dtype == np.int32, name
         assert array.flags.c_contiguous, name
         assert not array.flags.writeable, name
-
-
-def test_runs_of_labels_that_are_no_patterns_of_segments():
-    never = PatternTable(np.array([[-1, -1, 0], [0, 0, 0]], np.int32), np.array([1, 3], np.int32), "segments")
-    with pytest.raises(ValueError, match="equal neighbours"):
-        compile_patterns(never)
-    with pytest.raises(ValueError, match="forbidden runs of three or more segments"):
-        compile_patterns(given_patterns((), 2, "segments"), [(0, 1, 1)])
-    with pytest.raises(ValueError, match="history of label patterns"):
-        compile_patterns(given_patterns((), 2, "words"))
 
 
 @pytest.mark.slow

@@ -1,12 +1,10 @@
 """The benchmarks run, and what they compare with gives the same answers."""
 
 import importlib
-import inspect
 import os
 import sys
 from collections import Counter
 from concurrent.futures.process import BrokenProcessPool
-from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -36,7 +34,7 @@ def small_objective():
     rng = np.random.default_rng(0)
     case = random_case(rng, 3, [7, 1, 5, 0, 9], 3, 12, 1.0, [(0,), (0,)])
     layout, weights = to_layout(case)
-    batch = to_batch(case.sequences, len(case.feature_orders))
+    batch = to_batch(case.rows, case.n_attributes)
     return NegativeLogLikelihood().bind(Problem(CHAIN, layout, batch, to_codes(case.labels))), weights
 
 
@@ -137,23 +135,6 @@ def test_passes_are_counted(load, capsys):
     load("bench_passes").main(["--quick", "--tasks", "references"])
     printed = capsys.readouterr().out
     assert "references, order 1, L1" in printed or "skipped: anystyle" in printed
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_asv_can_run_classes(load, name):
-    module = load(name)
-    for member in vars(module).values():
-        if not inspect.isclass(member) or member.__module__ != name or member.__name__.startswith("_"):
-            continue
-        methods = [text for text in dir(member) if text.startswith(("time_", "peakmem_", "track_"))]
-        if methods:
-            case = member()
-            params = getattr(case, "params", [])
-            grid = params if params and isinstance(params[0], (list, tuple)) else [params] if params else []
-            assert len(getattr(case, "param_names", [])) == len(grid)
-            values = [*([None] if hasattr(case, "setup_cache") else []), *next(product(*grid))]
-            for method in [*methods, *(["setup"] if hasattr(case, "setup") else [])]:
-                inspect.signature(getattr(case, method)).bind(*values)
 
 
 class Toy:

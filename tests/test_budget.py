@@ -7,12 +7,12 @@ from budget import ROOT, budget
 BUDGET = {
     "public names": 53,
     "modules of public names": 10,
-    "parameters of HighOrderCRF": 19,
+    "parameters of HighOrderCRF": 20,
     "parameters of HighOrderSemiCRF": 20,
-    "reasons why two features refuse each other": 10,
-    "code lines of the package": 25_910,
+    "reasons why two features refuse each other": 11,
+    "code lines of the package": 25_950,
     "files of the package": 182,
-    "code lines of tests and benchmarks": 31_540,
+    "code lines of tests and benchmarks": 30_300,
 }
 
 

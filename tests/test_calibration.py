@@ -11,7 +11,6 @@ from scipy.special import log_softmax
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.calibration import calibration_curve
-from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import brier_score_loss
 from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, PredefinedSplit, cross_val_score
@@ -249,14 +248,6 @@ def test_impossible_sequences_are_left_out():
 
 def test_errors_of_data():
     calibrated = CalibratedSequenceLabeler(WEAK)
-    with pytest.raises(ValueError, match="y to be passed"):
-        calibrated.fit(X, None)
-    with pytest.raises(ValueError, match="inconsistent numbers"):
-        calibrated.fit(X, Y[1:])
-    with pytest.raises(ValueError, match="the data to calibrate on have 1 sequences"):
-        CalibratedSequenceLabeler(FrozenEstimator(clone(WEAK).fit(X, Y))).fit(X[:1], Y[:1])
-    with pytest.raises(NotFittedError, match="before using predict_marginals"):
-        calibrated.predict_marginals(X)
     with pytest.raises(AttributeError, match="no attribute 'decision_function'"):
         calibrated.decision_function  # noqa: B018
     with pytest.raises(AttributeError, match="no attribute 'partial_fit'"):

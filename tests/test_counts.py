@@ -63,7 +63,7 @@ def check_layouts(one, other):
 
 @given(cases(), CUTS, st.integers(1, 2), st.booleans(), st.sampled_from([None, 0]), st.data())
 def test_chains(case, cuts, min_count, all_pairs, dense, draw):
-    batch, codes = to_batch(case.sequences, len(case.feature_orders)), to_codes(case.labels)
+    batch, codes = to_batch(case.rows, case.n_attributes), to_codes(case.labels)
     n = len(batch)
     weight = np.array(draw.draw(st.lists(WEIGHTS, min_size=n, max_size=n)))
     patterns = given_patterns(case.model.patterns, case.model.n_labels)

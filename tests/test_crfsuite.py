@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
 
 import sklearn_hocrf
 from sklearn_hocrf import HighOrderCRF, make_pipeline
@@ -361,16 +360,6 @@ def test_only_the_class_makes_models():
 
 
 # ------------------------------------------------------------------------------------------------------------- refusals
-
-
-def test_what_is_no_model(tmp_path):
-    with pytest.raises(NotFittedError, match="not fitted"):
-        HighOrderCRF.from_crfsuite(peer())
-    with pytest.raises(FileNotFoundError):
-        HighOrderCRF.from_crfsuite(tmp_path / "absent")
-    for thing in None, 3, b"bytes", HighOrderCRF():
-        with pytest.raises(TypeError, match="path of a model file"):
-            HighOrderCRF.from_crfsuite(thing)
 
 
 def test_one_label(tmp_path):

@@ -103,7 +103,7 @@ def check_answers(family, model, batches, truth, weight):
 @settings(max_examples=15)
 @given(cases(min_length=1), some, dtypes)
 def test_chains_are_the_same(case, draws, dtype):
-    batch = to_batch(case.sequences, len(case.feature_orders))
+    batch = to_batch(case.rows, case.n_attributes)
     n = batch.n_attributes
     attributes = draws.draw(st.sets(st.integers(0, n - 1))) if n else []
     dense, codes = densified(batch, attributes, dtype), to_codes(case.labels)
@@ -138,8 +138,8 @@ def test_long_sequences_cut_by_position(width, dtype):
     rng = np.random.default_rng(width)
     case = random_case(rng, 3, [1300, 1, *rng.integers(1, 40, 40)], 2, 30, 0.3, [(0, 2), *[(0, 1)] * (width - 1)])
     layout, weights = to_layout(case)
-    values = np.concatenate([rng.normal(size=(len(rows), width)) for rows in case.sequences]).astype(dtype)
-    offsets = np.cumsum([0, *map(len, case.sequences)])
+    values = np.concatenate([rng.normal(size=(len(rows), width)) for rows in case.rows]).astype(dtype)
+    offsets = np.cumsum([0, *map(len, case.rows)])
     dense = SequenceBatch.from_table(values, offsets)
     assert dense.dense.values.dtype == dtype
     model = reschedule(ChainModel(layout, weights), cut_size=4000, tile_sizes=(2000, 4000))
@@ -339,13 +339,6 @@ def test_broken_arrays(bad, error, message):
     assert not hasattr(extractor, "templates_")
     with pytest.raises(error, match=message):
         extractor.fit(TOKENS).transform(tokens)
-
-
-def test_templates_that_arrays_do_not_fit():
-    with pytest.raises(ValueError, match="joins a field of arrays"):
-        SequenceFeatureExtractor([(("v", 0), ("w", 0))]).fit(TOKENS)
-    with pytest.raises(ValueError, match="which holds arrays"):
-        SequenceFeatureExtractor([("f", 0)], token_features={"f": ("v", len)}).fit(TOKENS)
 
 
 def test_arrays_beside_other_transformers():

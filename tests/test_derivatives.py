@@ -3,30 +3,13 @@
 import math
 
 import numpy as np
-import oracle
 import pytest
 import segment_oracle as so
-from cases import (
-    EXTREME,
-    Case,
-    Counter,
-    cases,
-    golden_case,
-    is_possible,
-    random_case,
-    reschedule,
-    to_chain_model,
-)
+from cases import Counter, cases, chain_case, golden_case, random_case, reschedule, to_chain_model
 from hypothesis import given, settings
 from internals import chain, chain_log, segment, segment_log, segment_scores, token_scores
 from scipy import sparse
-from segment_cases import (
-    FEATURES,
-    random_segment_case,
-    segment_cases,
-    to_segment_model,
-)
-from segment_cases import is_possible as has_segmentation
+from segment_cases import EXTREME, FEATURES, is_possible, random_segment_case, segment_cases, to_segment_model
 
 PATTERNS = [(0, 1), (1, 0), (2, 0), (0, 1, 0), (1, 2, 0)]
 CHAINS = {  # orders of the features' patterns
@@ -96,20 +79,20 @@ def to_vector(layout, of_patterns, of_features):
     return layout.weights(pattern_coef, sparse.csr_array(coef[:, :-1]), token_coef=token_coef)
 
 
-def covariance(layout, module, model, sequence):
+def covariance(layout, model, sequence):
     """Return the covariance matrix of the counts of one sequence."""
-    probability = module.distribution(model, sequence)
-    counts = np.array([to_vector(layout, *module.counts(model, sequence, one)) for one in probability])
+    probability = so.distribution(model, sequence)
+    counts = np.array([to_vector(layout, *so.counts(model, sequence, one)) for one in probability])
     p = np.array([*probability.values()])
     counts -= p @ counts
     return counts.T @ (p[:, None] * counts)
 
 
-def assert_enumerated(model, batch, module, case, rtol):
+def assert_enumerated(model, batch, case, rtol):
     """Compare the derivatives along some directions with the covariance; each sequence has a weight of its own."""
     sequence_weight = 1.0 + 0.5 * np.arange(len(case.sequences))
     matrix = sum(
-        weight * covariance(model.layout, module, case.model, sequence)
+        weight * covariance(model.layout, case.model, sequence)
         for weight, sequence in zip(sequence_weight, case.sequences, strict=True)
     )
     plan = plan_of(model, batch)
@@ -122,26 +105,26 @@ def assert_enumerated(model, batch, module, case, rtol):
 
 @given(cases(forbid=True, history=None).filter(is_possible))
 def test_chains_equal_enumeration(case):
-    assert_enumerated(*to_chain_model(case), oracle, case, 1e-10)
+    assert_enumerated(*to_chain_model(case), case, 1e-10)
 
 
-@given(segment_cases(forbid=True).filter(has_segmentation))
+@given(segment_cases(forbid=True).filter(is_possible))
 def test_segments_equal_enumeration(case):
-    assert_enumerated(*to_segment_model(case), so, case, 1e-10)
+    assert_enumerated(*to_segment_model(case), case, 1e-10)
 
 
 @settings(max_examples=20)
 @given(cases(EXTREME, forbid=True).filter(is_possible))
 def test_chains_of_extreme_weights_equal_enumeration(case):
     """Some are done in log space."""
-    assert_enumerated(*to_chain_model(case), oracle, case, 1e-8)
+    assert_enumerated(*to_chain_model(case), case, 1e-8)
 
 
 @pytest.mark.slow
 @settings(max_examples=20)
-@given(segment_cases(EXTREME, forbid=True).filter(has_segmentation))
+@given(segment_cases(EXTREME, forbid=True).filter(is_possible))
 def test_segments_of_extreme_weights_equal_enumeration(case):
-    assert_enumerated(*to_segment_model(case), so, case, 1e-8)
+    assert_enumerated(*to_segment_model(case), case, 1e-8)
 
 
 # --------------------------------------------------------------------------------------------------------- differences
@@ -236,10 +219,10 @@ def test_sequences_that_need_log_space(module, monkeypatch):
 def test_underflow_is_seen():
     _, case = golden_case("underflow")
     calm = [[{}] * 6] * 5
-    case = Case(case.model, case.feature_orders, calm + case.sequences, [(0,) * 6] * 6)
+    case = chain_case(case.model, case.feature_orders, calm + case.rows, [(0,) * 6] * 6)
     model, batch = to_chain_model(case)
     plan, direction = plan_of(model, batch), some_direction(model)
-    matrix = sum(covariance(model.layout, oracle, case.model, sequence) for sequence in case.sequences)
+    matrix = sum(covariance(model.layout, case.model, sequence) for sequence in case.sequences)
     assert_close(model.on(plan).hessian_vector_product(direction), matrix @ direction, 1e-9)
 
 

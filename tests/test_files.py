@@ -32,7 +32,7 @@ def test_line_ends_and_byte_order_marks(tmp_path, monkeypatch, end, bom, zipped)
     content = WORDS.replace("\n", end).encode("utf-8-sig" if bom else "utf-8")
     path = write(tmp_path / "file", gzip.compress(content) if zipped else content)
     for chunk in (1, 2, 3, 2**16):  # line ends and characters on the border of two chunks
-        monkeypatch.setattr(_lines, "CHUNK", chunk)
+        monkeypatch.setattr(_lines, "CHARACTERS_AT_A_TIME", chunk)
         assert load_conll(path, return_X_y=True) == expected
 
 
@@ -64,7 +64,7 @@ def test_only_line_ends_end_lines(tmp_path):
 @pytest.mark.parametrize("chunk", [1, 7, 2**16])
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-16-be", "gb18030", "ascii", "utf-8-sig"])
 def test_text_of_another_encoding_is_named_by_its_line(tmp_path, monkeypatch, encoding, chunk):
-    monkeypatch.setattr(_lines, "CHUNK", chunk)
+    monkeypatch.setattr(_lines, "CHARACTERS_AT_A_TIME", chunk)
     wrong = {"utf-16": b"\x00\xd8", "utf-16-be": b"\xd8\x00"}.get(encoding, b"\xff")  # half of a surrogate pair
     after = "" if encoding == "utf-16" else "a X\n"
     content = (

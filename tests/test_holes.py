@@ -1,24 +1,13 @@
 """Training where some labels are not known: the marginal likelihood, its gradient, and what its maximum is worth."""
 
-import math
 import warnings
 
 import numpy as np
-import oracle
 import pytest
-import segment_oracle
-from cases import random_case, to_batch, to_layout
 from internals import (
-    BAG,
-    CHAIN,
-    SEGMENTS,
-    LengthBlock,
-    Mask,
     NegativeLogLikelihood,
-    Problem,
 )
 from registry import LETTERS, SCHEMES, hide, hide_tag, problem_of, written
-from segment_cases import random_segment_case, to_segment_batch, to_segment_layout, to_segments, to_weights, token_block
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 from test_known import random_words
@@ -66,47 +55,10 @@ def with_holes(rng, scheme, **options):
     return HighOrderSemiCRF(2, scheme=scheme, segment_length=LIMITS.get(scheme, 4), **options), X, y
 
 
-LENGTHS = (token_block(BAG, range(2)), LengthBlock("capped", 3))
 LIMITS = {scheme: {"x": 3, "y": 3} for scheme in LETTERS}
 
 
 # --- value and gradient -----------------------------------------------------------------------------------------------
-
-
-def fits_all(known, labels):
-    return all(y in allowed for allowed, y in zip(known, labels, strict=True))
-
-
-def test_value_against_the_sum_over_all_labellings():
-    rng = np.random.default_rng(0)
-    for max_order in (0, 1, 2, 3, 4):
-        for i in range(6):
-            n_patterns, orders, history = 6 * (max_order > 0), [(0,), (0, max_order)], ("tokens", "segments")[i % 2]
-            case = random_case(rng, 3, [1, 3, 4, 5], max_order, n_patterns, 1.5, orders, history=history)
-            layout, w = to_layout(case)
-            batch, sets, codes = to_batch(case.sequences, 2), [], []
-            for labels in case.labels:
-                hidden = [{y} if rng.random() < 0.4 else {y, *rng.integers(0, 3, 2).tolist()} for y in labels]
-                sets += hidden
-                codes += [next(iter(known)) if len(known) == 1 else -1 for known in hidden]
-            allowed = np.array([[y in known for y in range(3)] for known in sets])
-            mask = Mask(allowed, np.zeros(len(sets), np.int8))
-            weight = rng.uniform(0.5, 2, len(batch))
-            truth = np.array(codes, np.int32)
-            objective = NegativeLogLikelihood().bind(
-                Problem(CHAIN, layout, batch, truth, sequence_weight=weight, known=mask)
-            )
-            expected, largest = 0.0, 1.0
-            for n, rows in enumerate(case.sequences):
-                known = sets[batch.offsets[n] : batch.offsets[n + 1]]
-                every = oracle.labellings(3, len(rows))
-                log_z = oracle.log_partition(case.model, rows)
-                inside = [oracle.score(case.model, rows, y) for y in every if fits_all(known, y)]
-                expected += weight[n] * (log_z - oracle.log_sum_exp(inside))
-                largest = max(largest, abs(log_z))
-            assert objective.value(w) == pytest.approx(expected, rel=0, abs=1e-12 * largest)
-            assert objective.value_gradient(w)[0] == pytest.approx(expected, rel=0, abs=1e-12 * largest)
-            assert_gradient(objective, w, rng)
 
 
 def assert_gradient(objective, w, rng, n_directions=4, step=1e-5):
@@ -116,43 +68,6 @@ def assert_gradient(objective, w, rng, n_directions=4, step=1e-5):
         direction = rng.normal(size=len(w))
         ends = [objective.value_gradient(w + sign * step * direction)[0] for sign in (1, -1)]
         assert gradient @ direction == pytest.approx((ends[0] - ends[1]) / (2 * step), rel=1e-6, abs=1e-7)
-
-
-def test_value_against_the_sum_over_all_segmentations():
-    rng = np.random.default_rng(1)
-    for max_order in (0, 1, 2):
-        for repeats in (False, True):
-            longer = [(0, 1), (1, 2), (2, 0), (0, 1, 2)][: 2 * max_order]
-            options = {"longest": (2, 3, math.inf), "repeats": repeats, "patterns": longer}
-            case = random_segment_case(rng, [3, 4, 5], LENGTHS, **options)
-            batch, layout = to_segment_batch(case), to_segment_layout(case)
-            w = to_weights(case, layout)
-            offsets = batch.offsets
-            allowed = rng.random((batch.n_tokens, 3)) < 0.5
-            begins = np.zeros(batch.n_tokens, np.int8)
-            for n, segmentation in enumerate(case.segmentations):  # which agree, so that something does
-                for u, v, y in segmentation:
-                    first = offsets[n] + u
-                    allowed[first : offsets[n] + v, y] = True
-                    begins[first : offsets[n] + v] = [1, *[-1] * (v - u - 1)]
-            begins[rng.random(len(begins)) < 0.6] = 0
-            nothing = to_segments([[] for _ in case.segmentations], offsets)
-            problem = Problem(SEGMENTS, layout, batch, nothing, known=Mask(allowed, begins))
-            objective = NegativeLogLikelihood().bind(problem)
-            expected = 0.0
-            for n, sequence in enumerate(case.sequences):
-                part = slice(offsets[n], offsets[n + 1])
-                scores = segment_oracle.scores(case.model, sequence)
-                inside = [s for y, s in scores.items() if agrees(y, allowed[part], begins[part])]
-                expected += segment_oracle.log_sum_exp(scores.values()) - segment_oracle.log_sum_exp(inside)
-            assert objective.value(w) == pytest.approx(expected, rel=0, abs=1e-11)
-            assert_gradient(objective, w, rng)
-
-
-def agrees(segmentation, allowed, begins):
-    first = {u for u, _, _ in segmentation}
-    has_labels = all(allowed[u:v, y].all() for u, v, y in segmentation)
-    return has_labels and all((t in first) == (flag > 0) for t, flag in enumerate(begins) if flag)
 
 
 @pytest.mark.parametrize("scheme", [None, *SCHEMES, "iob1"])

@@ -1,19 +1,19 @@
 """The two sum-product kernels against each other, at the limits of floating point, and on sequences cut by position."""
 
+import itertools
 import math
 import threading
 import tracemalloc
 
 import numpy as np
-import oracle
 import pytest
+import segment_oracle as so
 from cases import (
-    Case,
     Counter,
     build_layout,
     cases,
+    chain_case,
     golden_case,
-    is_possible,
     of_history,
     random_case,
     reschedule,
@@ -25,6 +25,7 @@ from hypothesis import strategies as st
 from internals import ChainModel, SequenceBatch, chain_log, log_spread, observed_patterns, weighted_arcs
 from internals import chain as scaled_kernels
 from scipy import sparse
+from segment_cases import is_possible
 
 ORDERS = pytest.mark.parametrize("feature_orders", [[(0,), (0,)], [(0,), (0, 1), (2,)]], ids=["order_0", "conjoined"])
 
@@ -47,7 +48,7 @@ def emission_case(n_labels, patterns, scores):
     patterns = {(y,): 0.0 for y in range(n_labels)} | patterns
     features = {(f, (y,)): float(f == y) for f in range(n_labels) for y in range(n_labels)}
     rows = [{y: float(score) for y, score in enumerate(line) if score} for line in scores]
-    return Case(oracle.Model(n_labels, patterns, features), [(0,)] * n_labels, [rows], [(0,) * len(rows)])
+    return chain_case(so.chain(n_labels, patterns, features), [(0,)] * n_labels, [rows], [(0,) * len(rows)])
 
 
 @pytest.fixture
@@ -83,20 +84,18 @@ def test_forbidden_arcs_need_no_twin(twin_passes):
     chain, batch = to_chain_model(case)
     actual = answers(chain, batch)
     assert twin_passes.calls == 0
-    np.testing.assert_allclose(
-        actual[0], [oracle.dynamic_program(case.model, s)[0] for s in case.sequences], rtol=1e-12
-    )
+    np.testing.assert_allclose(actual[0], [so.dynamic_program(case.model, s)[0] for s in case.sequences], rtol=1e-12)
 
 
 def test_the_twin_works_on_suspect_sequences_only(twin_passes):
     """Emission scores are the suspects here: the same model scales the other sequences of the block."""
     extreme = emission_case(2, {(0, 1): -600.0, (1, 0): -600.0}, [(0, -400)] * 3 + [(-400, 150)] * 3)
     calm = emission_case(2, {}, [(0, 1), (2, 0)] * 3)
-    case = extreme._replace(sequences=calm.sequences * 5 + extreme.sequences, labels=[(0,) * 6] * 6)
+    case = chain_case(extreme.model, extreme.feature_orders, calm.rows * 5 + extreme.rows, [(0,) * 6] * 6)
     chain, batch = to_chain_model(case)
     log_z = chain.given(batch).log_z()
     assert twin_passes.calls == 1
-    np.testing.assert_allclose(log_z, [oracle.log_partition(case.model, s) for s in case.sequences], rtol=1e-12)
+    np.testing.assert_allclose(log_z, [so.log_partition(case.model, s) for s in case.sequences], rtol=1e-12)
 
 
 NO_SWITCH = {(a, b): -math.inf for a in range(3) for b in range(3) if a != b}
@@ -122,7 +121,7 @@ def test_accumulated_underflow(name, history, cut_size):
     case = UNDERFLOWS[name]
     patterns = {z: case.model.patterns[z] for z in of_history(case.model.patterns, history)}
     case = case._replace(model=case.model._replace(patterns=patterns, history=history))
-    expected = oracle.dynamic_program(case.model, case.sequences[0])
+    expected = so.dynamic_program(case.model, case.sequences[0])
     chain, batch = to_chain_model(case)
     chain = reschedule(chain, cut_size=cut_size)
     log_z, marginals, counts, best = answers(chain, batch)
@@ -148,9 +147,9 @@ def test_histories_of_segments_left_behind_need_no_twin(name, cut_size, twin_pas
     patterns, score = LEFT_BEHIND[name]
     scores = [tuple(score * (y == z) for z in range(3)) for y in (0, 1, 2) for _ in range(300)]
     case = emission_case(3, patterns, scores)
-    rows = case.sequences[0]
-    case = case._replace(model=case.model._replace(history="segments"), sequences=[rows, rows[200:700], [], rows[:4]])
-    case = case._replace(labels=[(0,) * len(rows) for rows in case.sequences])
+    rows, model = case.rows[0], case.model._replace(history="segments")
+    sequences = [rows, rows[200:700], [], rows[:4]]
+    case = chain_case(model, case.feature_orders, sequences, [(0,) * len(s) for s in sequences])
     chain, batch = to_chain_model(case)
     chain = reschedule(chain, cut_size=cut_size)
     expected = answers(chain, batch)
@@ -197,13 +196,15 @@ def test_the_spread_of_continuations(case, n_more):
     """No history makes all continuations together better than another one does by more than the bound."""
     layout, weights = to_layout(case)
     n_labels, model = case.model.n_labels, case.model
-    rest = list(oracle.labellings(n_labels, min(n_more, 8 - n_labels)))
+    rest = list(itertools.product(range(n_labels), repeat=min(n_more, 8 - n_labels)))
+
+    def score(labels):
+        return so.score(model, so.tokens([{}] * len(labels)), so.tokenwise(labels))
 
     def beta(before):
-        own = oracle.score(model, [{}] * len(before), before)
-        return oracle.log_sum_exp(oracle.score(model, [{}] * len(before + z), before + z) - own for z in rest)
+        return so.log_sum_exp(score(before + z) - score(before) for z in rest)
 
-    betas = [beta(before) for n in range(4) for before in oracle.labellings(n_labels, n)]
+    betas = [beta(before) for n in range(4) for before in itertools.product(range(n_labels), repeat=n)]
     assert max(betas) - min(betas) <= log_spread(layout, weighted_arcs(layout, weights)) + 1e-9
 
 
@@ -213,11 +214,12 @@ def test_huge_factors_of_arcs_out_of_reach_are_not_used(bias):
     patterns = {(0,): 0.0, (1,): 0.0, (0, 0): bias, (1, 0): 0.0, (1, 1): bias}
     features = {(0, z): 2 * bias if z == (1, 0) else 0.0 for z in patterns if len(z) == 2}
     rows = [{0: 1.0}, {}, {}]
-    case = Case(oracle.Model(2, patterns, features), [(1,)], [rows], [(0, 0, 0)])
+    case = chain_case(so.chain(2, patterns, features), [(1,)], [rows], [(0, 0, 0)])
     chain, batch = to_chain_model(case)
     _, marginals, counts, _ = answers(chain, batch)
-    np.testing.assert_allclose(marginals, oracle.marginals(case.model, rows), atol=1e-12)
-    expected, _ = oracle.expected_counts(case.model, rows)
+    probability = so.distribution(case.model, case.sequences[0])
+    np.testing.assert_allclose(marginals, so.token_marginals(probability, 2, 3), atol=1e-12)
+    expected, _ = so.expected_counts(case.model, case.sequences[0])
     np.testing.assert_allclose(chain.layout.pattern_coef(counts), [expected[z] for z in patterns], atol=1e-12)
     assert chain.given(batch).pattern_marginals([(1, 0)])[0, 0] == 0
 
@@ -232,9 +234,9 @@ def test_golden_underflow_takes_the_twin(twin_passes):
 def test_exponentials_are_exact_to_the_last_digits():
     """One token and two labels: log Z = log(1 + exp(x)) shows the kernel's own exp over its whole range."""
     gaps = np.concatenate([np.linspace(-40, 40, 301), np.linspace(-643, -40, 50)])
-    model = oracle.Model(2, {(0,): 0.0, (1,): 0.0}, {(0, (0,)): 1.0})
+    model = so.chain(2, {(0,): 0.0, (1,): 0.0}, {(0, (0,)): 1.0})
     sequences = [[{0: float(gap)}] if gap else [{}] for gap in gaps]
-    chain, batch = to_chain_model(Case(model, [(0,)], sequences, [(0,)] * len(gaps)))
+    chain, batch = to_chain_model(chain_case(model, [(0,)], sequences, [(0,)] * len(gaps)))
     marginals = chain.given(batch).marginals()
     odds = marginals[:, 0] / marginals[:, 1]
     np.testing.assert_allclose(odds, np.exp(gaps), rtol=1e-13)

@@ -129,33 +129,6 @@ def test_unknown_labels_of_events():
     assert found[0] == found[2] > -np.inf == found[1]
 
 
-@pytest.mark.parametrize(
-    ("known", "error", "message"),
-    [
-        ([["x", set(), None]], ValueError, r"known has an empty set \(sequence 0, position 1\)"),
-        ([["x", frozenset(), None]], ValueError, r"known has an empty set \(sequence 0, position 1\)"),
-        ([["x", "other", None]], ValueError, r"unknown label 'other' of known \(sequence 0, position 1\)"),
-        ([["x", {"x", "other"}, None]], ValueError, r"unknown label 'other' of known \(sequence 0, position 1\)"),
-        ([["x", None]], ValueError, r"sequence 0 has 3 tokens in X, but 2 labels in known"),
-        ([["x", None, None], None], ValueError, r"X has 1 sequences, known has 2"),
-        ([[None, ["x"], None]], TypeError, r"hashable, but \['x'\] \(sequence 0, position 1\) is a list"),
-        ([[None, None, float("nan")]], ValueError, r"known contains NaN \(sequence 0, position 2\)"),
-        ([[None, -100, None]], ValueError, r"known has the label -100 \(sequence 0, position 1\): is it Hugging"),
-        ([[None, -100, None]], ValueError, "each token needs a label, or None if it is unknown"),
-        ([[None, ["a", "b"], None]], TypeError, r"\(sequence 0, position 1\) is a list; use a set if the label is "),
-        ([[None, {None, "x"}, None]], ValueError, r"known has the label None \(sequence 0, position 1\)"),
-        ("xyz", TypeError, r"known is the str 'xyz'"),
-        (["xyz"], TypeError, r"known\[0\] \(sequence 0\) is the str 'xyz'"),
-        ({"x"}, TypeError, "known must be a list of label sequences or an array, not a set"),
-    ],
-)
-def test_what_is_no_knowledge(known, error, message):
-    estimator = random_chain(np.random.default_rng(9))
-    for method in (estimator.predict, estimator.predict_marginals, estimator.predict_proba):
-        with pytest.raises(error, match=message):
-            method([[["a"], ["b"], ["c"]]], known=known)
-
-
 # --- pipelines and cross-validation -----------------------------------------------------------------------------------
 
 SENTENCES = [["the", "old", "man"], ["the", "man", "walks"], ["old", "men", "walk"], ["the", "men", "walk"]]
@@ -217,7 +190,3 @@ def test_known_labels_and_constraints_together():
         assert crf.log_likelihood([X[0]], [known])[0] == pytest.approx(expected, rel=1e-12)
         assert crf.predict([X[0]], known=[known]) == [possible[int(np.where(agrees, log_p, -np.inf).argmax())]]
     assert crf.log_likelihood([X[0]], [["D", "D", None]])[0] == -np.inf
-    with pytest.raises(ValueError, match="sequence 1: no labelling agrees with 'known' and the constraints; .* is 1$"):
-        crf.predict(X[:2], known=[None, ["D", "D", None]])
-    with pytest.raises(ValueError, match="sequence 1: no labelling agrees with 'known' and the constraints; .* is 0$"):
-        crf.predict_proba(X[:2], known=[None, [{"N", "V"}, "D", "D"]])

@@ -61,7 +61,7 @@ class Pair:
     def __init__(self, kind, case, parts, **options):
         self.kind, self.case, self.parts = kind, case, parts
         if kind == "chain":
-            family, batch = CHAIN, to_batch(case.sequences, len(case.feature_orders))
+            family, batch = CHAIN, to_batch(case.rows, case.n_attributes)
             truth, layouts = to_codes(case.labels), [to_layout(case, parts=p)[0] for p in (parts, None)]
         else:
             family, batch = SEGMENTS, to_segment_batch(case)
@@ -225,7 +225,7 @@ def level_zero_with_parts(seed, lengths=(9, 1, 0, 4, 17, 6)):
     case = random_case(rng, 13, lengths, 2, 20, 1.0, [(0,)] * 6)
     sets = [set(np.flatnonzero(row).tolist()) for row in rng.random((13, 9)) < 0.3]
     parts = to_parts([set(), *sets[1:]], 9)
-    layout, batch = to_layout(case, parts=parts)[0].of_order_zero(), to_batch(case.sequences, 6)
+    layout, batch = to_layout(case, parts=parts)[0].of_order_zero(), to_batch(case.rows, 6)
     return layout, batch, batch.tocsr().toarray(), parts.matrix().toarray(), rng
 
 

@@ -1,85 +1,822 @@
-"""Whole models against the enumeration oracle, and laws that every answer obeys."""
+"""Whole models of both families against the enumeration oracle, and laws that every answer obeys."""
 
 import math
 import pickle
-from operator import methodcaller
 
 import numpy as np
-import oracle
 import pytest
-from cases import (
-    EXTREME,
-    MODERATE,
-    Case,
-    cases,
-    golden_case,
-    is_possible,
-    of_history,
-    random_case,
-    reschedule,
-    to_chain_model,
-    to_codes,
-)
-from hypothesis import given
+import segment_cases as sc
+import segment_oracle as so
+from cases import cases, chain_case, golden_case, of_history, random_case, reschedule, to_chain_model, to_codes
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from internals import ImpossibleSequence
+from internals import (
+    BAG,
+    BEGIN,
+    CHAIN,
+    INSIDE,
+    SEGMENTS,
+    ChainModel,
+    ImpossibleSequence,
+    NegativeLogLikelihood,
+    Problem,
+    RowBlock,
+    SegmentModel,
+    SequenceBatch,
+    segment_features,
+)
+from mask_cases import as_segmentations
+from segment_cases import (
+    CHANNELS,
+    EXTREME,
+    LENGTHS,
+    MODERATE,
+    WHOLE,
+    ChannelMaker,
+    SegmentCase,
+    WholeMaker,
+    channel_tokens,
+    from_segments,
+    has_repeat,
+    is_possible,
+    random_segment_case,
+    segment_cases,
+    spread,
+    to_segment_batch,
+    to_segment_layout,
+    to_segment_model,
+    to_segments,
+    to_weights,
+    token_block,
+)
 
+INF = math.inf
 # scaled numbers near the end of their range: exp(-644) is about 1e-280
 EDGE = st.sampled_from([0.0, 150.0, -150.0, 300.0, -300.0, 400.0, -400.0, -460.0, -576.0, -640.0, 640.0])
-KINDS = {
+CHAIN_KINDS = {
     "moderate": cases(MODERATE),
-    "bias_only_patterns": cases(MODERATE, bias_only=True, n_sequences=12),
+    "order_0": cases(MODERATE, bias_only=True, n_sequences=12),
     "extreme": cases(EXTREME),
-    "extreme_bias_only_patterns": cases(EXTREME, bias_only=True, n_sequences=12),
+    "extreme_order_0": cases(EXTREME, bias_only=True, n_sequences=12),
     "forbidden": cases(MODERATE, forbid=True),
     "forbidden_and_extreme": cases(EXTREME, forbid=True),
-    "edge_of_underflow": cases(EDGE, forbid=True, bias_only=True),
-    "edge_of_underflow_conjoined": cases(EDGE, forbid=True),
+    "edge_of_underflow_order_0": cases(EDGE, forbid=True, bias_only=True),
+    "edge_of_underflow": cases(EDGE, forbid=True),
     "segments": cases(MODERATE, history="segments"),
     "segments_forbidden_and_extreme": cases(EXTREME, forbid=True, history="segments"),
     "segments_edge_of_underflow": cases(EDGE, forbid=True, bias_only=True, n_sequences=12, history="segments"),
 }
+SEGMENT_KINDS = {
+    "moderate": segment_cases(MODERATE),
+    "forbidden": segment_cases(MODERATE, forbid=True),
+    "extreme": segment_cases(EXTREME, forbid=True),
+    "edge_of_underflow": segment_cases(EDGE, forbid=True),
+    "unlimited": segment_cases(MODERATE, limits=st.just(INF)),
+    "many_sequences": segment_cases(MODERATE, n_sequences=12, max_order=1),
+}
+OTHERS = (token_block(BAG, [0]), token_block(BEGIN, [0, 1]), token_block(CHANNELS["I|:"], [1]), LENGTHS[2], WHOLE)
+FEATURES = sc.FEATURES | {"all": OTHERS}
+ORDERS = {"order_0": ((0,),), "conjoined": ((0, 1, 2),)}
+every_feature = pytest.mark.parametrize("features", FEATURES)
+every_order = pytest.mark.parametrize("orders", ORDERS)
 
 
-def close(actual, expected, atol=1e-10):
-    np.testing.assert_allclose(actual, expected, rtol=1e-10, atol=atol)
+def close(actual, expected, atol=1e-10, rtol=1e-10):
+    np.testing.assert_allclose(actual, expected, rtol=rtol, atol=atol)
 
 
 def flat(lists):
     return [item for inner in lists for item in inner]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+def all_segments(case):
+    """Return every segment of every sequence of a case, as (sequence, u, v)."""
+    return [
+        (n, u, v) for n, rows in enumerate(case.rows) for u in range(len(rows)) for v in range(u + 1, len(rows) + 1)
+    ]
+
+
+def random_patterns(rng, n_labels, lengths, repeats=True):
+    """Return distinct patterns of the given lengths."""
+    patterns = {tuple(rng.integers(0, n_labels, n).tolist()) for n in lengths}
+    return sorted(z for z in patterns if repeats or not has_repeat(z))
+
+
+def mixed_case(seed, lengths, features="all", orders="conjoined", **options):
+    """Return a case with three labels, patterns of orders 1 and 2 and labels of different longest segments."""
+    rng = np.random.default_rng(seed)
+    options = {"longest": (5, 3, 1), "patterns": random_patterns(rng, 3, [2] * 4 + [3] * 4), **options}
+    return random_segment_case(rng, lengths, FEATURES[features], ORDERS[orders], **options)
+
+
+def objective_of(case, sequence_weight=None, n_jobs=None, **options):
+    """Return the layout and the objective of a case's data."""
+    layout = to_segment_layout(case, sequence_weight=sequence_weight, **options)
+    batch = to_segment_batch(case)
+    segments = to_segments(case.segmentations, batch.offsets)
+    return layout, NegativeLogLikelihood().bind(
+        Problem(SEGMENTS, layout, batch, segments, sequence_weight=sequence_weight, n_jobs=n_jobs)
+    )
+
+
+# ---------------------------------------------------------------------------------------------- against the definition
+
+
+@given(segment_cases())
+def test_segment_features_equal_the_definition(case):
+    batch, asked = to_segment_batch(case), all_segments(case)
+    sequence, u, v = np.array(asked, dtype=np.int64).reshape(-1, 3).T
+    first = batch.offsets[sequence]
+    actual = segment_features(batch, first + u, first + v).toarray()
+    values = [sequence.values for sequence in case.sequences]
+    expected = [[values[n](f, u, v) for f in range(batch.n_features)] for n, u, v in asked]
+    close(actual, np.reshape(expected, actual.shape), atol=1e-14)
+
+
+def test_channels_by_hand():
+    """Five tokens; which of them each channel sees in all of them, and in the middle three."""
+    seen = {name: (channel_tokens(c, 0, 5, 5), channel_tokens(c, 1, 4, 5)) for name, c in CHANNELS.items()}
+    assert seen["bag:"] == ([0, 1, 2, 3, 4], [1, 2, 3])
+    assert seen["begin:"] == ([0], [1])
+    assert seen["end:"] == ([4], [3])
+    assert seen["inside:"] == ([1, 2, 3, 4], [2, 3])
+    assert seen["BI:"] == ([1], [2])
+    assert seen["II:"] == ([2, 3, 4], [3])
+    assert seen["|:"] == ([], [4])
+    assert seen["B|:"] == ([], [])
+    assert seen["I|:"] == ([], [4])
+    assert seen["bioes I:"] == ([1, 2, 3], [2])
+    assert seen["bioes II:"] == ([2, 3], [])
+    assert seen["bioes IE:"] == ([4], [3])
+    assert seen["border of 2 to 3:"] == ([], [4])
+    assert channel_tokens(CHANNELS["B|:"], 2, 3, 5) == [3]
+    assert channel_tokens(CHANNELS["bioes S:"], 2, 3, 5) == [2]
+    assert channel_tokens(CHANNELS["inside:"], 2, 3, 5) == []
+
+
+def labelled(model, segmentations, batch):
+    """Return segmentations as a model takes them: label codes of tokens, or Segments."""
+    if isinstance(model, ChainModel):
+        return to_codes([[y for _, _, y in segmentation] for segmentation in segmentations])
+    return to_segments(segmentations, batch.offsets)
+
+
+@pytest.mark.parametrize("kind", CHAIN_KINDS)
+@given(data=st.data())
+def test_every_answer_of_chains_equals_enumeration(kind, data):
+    check_every_answer(data, CHAIN_KINDS[kind], to_chain_model)
+
+
+@pytest.mark.parametrize("kind", SEGMENT_KINDS)
+@settings(max_examples=12)
 @given(data=st.data())
 def test_every_answer_equals_enumeration(kind, data):
-    case = data.draw(KINDS[kind].filter(is_possible))
-    unknown = data.draw(st.lists(st.lists(st.integers(0, case.model.n_labels - 1), min_size=1, max_size=4).map(tuple)))
+    check_every_answer(data, SEGMENT_KINDS[kind], to_segment_model)
+
+
+def check_every_answer(data, cases, to_model):
+    case = data.draw(cases.filter(is_possible))
+    label = st.integers(0, case.model.n_labels - 1)
+    unknown = data.draw(st.lists(st.lists(label, min_size=1, max_size=4).map(tuple), max_size=3))
     asked = [*case.model.patterns, *of_history(unknown, case.model.history)]
-    chain, batch = to_chain_model(case)
-    close(chain.given(batch).log_z(), [oracle.log_partition(case.model, rows) for rows in case.sequences])
-    marginals = chain.given(batch).marginals()
-    assert marginals.shape == (batch.n_tokens, case.model.n_labels)
-    close(marginals.tolist(), flat(oracle.marginals(case.model, rows) for rows in case.sequences))
-    close(marginals.sum(axis=1), 1.0, atol=1e-14)
-    assert ((marginals >= 0) & (marginals <= 1)).all()
-    of_patterns = chain.given(batch).pattern_marginals(asked)
+    tags = data.draw(st.lists(st.tuples(label, st.sampled_from(list(CHANNELS.values()))), min_size=1, max_size=4))
+    model, batch = to_model(case)
+    close(model.given(batch).log_z(), [so.log_partition(case.model, s) for s in case.sequences])
+    scores = model.given(batch).log_score(labelled(model, case.segmentations, batch))
+    pairs = list(zip(case.sequences, case.segmentations, strict=True))
+    close(scores, [so.score(case.model, sequence, segmentation) for sequence, segmentation in pairs])
+    check_marginals(case, model, batch, asked, tags)
+    check_probabilities(model, batch)
+    check_best(case, model, batch)
+
+
+def check_marginals(case, model, batch, asked, tags):
+    distributions = [
+        (len(rows), so.distribution(case.model, s)) for rows, s in zip(case.rows, case.sequences, strict=True)
+    ]
+    n_labels = case.model.n_labels
+    marginals = model.given(batch).marginals()
+    assert marginals.shape == (batch.n_tokens, n_labels)
+    close(marginals.tolist(), flat(so.token_marginals(p, n_labels, length) for length, p in distributions))
+    of_patterns = model.given(batch).pattern_marginals(asked)
     assert of_patterns.shape == (batch.n_tokens, len(asked))
     assert ((of_patterns >= 0) & (of_patterns <= 1)).all()
-    close(of_patterns.tolist(), flat(oracle.pattern_marginals(case.model, rows, asked) for rows in case.sequences))
-    scores = chain.given(batch).log_score(to_codes(case.labels))
-    pairs = list(zip(case.sequences, case.labels, strict=True))
-    close(scores, [oracle.score(case.model, rows, labels) for rows, labels in pairs])
-    check_best_paths(case, chain, batch)
+    history = case.model.history
+    close(of_patterns.tolist(), flat(so.pattern_marginals(p, length, asked, history) for length, p in distributions))
+    if isinstance(model, ChainModel):
+        return
+    of_tags = model.given(batch).tag_marginals(tags)
+    assert of_tags.shape == (batch.n_tokens, len(tags))
+    expected = []
+    for length, p in distributions:
+        positions = [(y, lambda u, v, c=c, n=length: channel_tokens(c, u, v, n)) for y, c in tags]
+        expected += so.position_marginals(p, length, positions)
+    # a channel of several tokens of one segment never counts a token twice, but two segments may have a border at one
+    close(of_tags.tolist(), expected)
+    for threshold in 1e-6, 0.3:
+        check_segment_marginals(case, model, batch, distributions, threshold)
 
 
-def check_best_paths(case, chain, batch):
-    codes = chain.given(batch).decode()
-    assert codes.shape == (batch.n_tokens,)
-    assert codes.dtype == np.int32
-    best = [oracle.best_paths(case.model, rows) for rows in case.sequences]
-    for n, (_, paths) in enumerate(best):
-        assert tuple(codes[batch.offsets[n] : batch.offsets[n + 1]].tolist()) in paths
-    close(chain.given(batch).log_score(codes), [score for score, _ in best])
+def check_segment_marginals(case, model, batch, distributions, threshold):
+    segments, probability = model.given(batch).segment_marginals(threshold)
+    returned = from_segments(segments, batch.offsets)
+    assert returned == [tuple(sorted(part)) for part in returned], "sorted by start, stop, label"
+    assert probability.shape == (len(segments.start),)
+    parts = np.split(probability, segments.offsets[1:-1])
+    for n, ((_, p), asked, probabilities) in enumerate(zip(distributions, returned, parts, strict=True)):
+        expected = so.segment_marginals(p)
+        close(probabilities, [expected[segment] for segment in asked])
+        left_out = {s: x for s, x in expected.items() if x > threshold + 1e-9 and s not in asked}
+        assert not left_out, f"sequence {n}, threshold {threshold}: these segments are missing: {left_out}"
+        assert (probabilities >= threshold).all()
+
+
+def check_best(case, model, batch):
+    decoded = model.given(batch).decode()
+    best = [so.best_segmentations(case.model, sequence) for sequence in case.sequences]
+    for n, (segmentation, (top, ties)) in enumerate(zip(as_segmentations(decoded, batch), best, strict=True)):
+        score = so.score(case.model, case.sequences[n], segmentation)
+        assert segmentation in ties, f"sequence {n}: {segmentation} scores {score}, but {sorted(ties)} score {top}"
+    close(model.given(batch).log_score(decoded), [score for score, _ in best])
+
+
+@settings(max_examples=20)
+@given(
+    st.one_of(segment_cases(), segment_cases(EXTREME)),
+    st.lists(st.sampled_from([0.0, 0.5, 1.0, 2.0]), min_size=4, max_size=4),
+    st.booleans(),
+    st.sampled_from([False, True, "segment", "token"]),
+)
+def test_objective_and_gradient_equal_enumeration(case, sequence_weight, all_pairs, fit_intercept):
+    weight = np.array(sequence_weight[: len(case.rows)])
+    layout, objective = objective_of(case, weight, all_pairs=all_pairs, fit_intercept=fit_intercept)
+    pairs = set(case.model.features) if all_pairs else supported_pairs(case, weight)
+    pairs = {pair for pair in pairs if pair[0] < layout.n_features}
+    pairs |= tokens_with_weights(case, fit_intercept, pairs)
+    biases = {z for z in case.model.patterns if fit_intercept in (True, "segment") or len(z) > 1}
+    weighted = spread(layout, np.ones(layout.n_weights))
+    assert weighted[0].keys() == biases
+    assert weighted[1].keys() == pairs
+    orders = spread(layout, layout.order_of_weight + 1.0)
+    assert orders == ({z: len(z) for z in biases}, {(f, z): len(z) for f, z in pairs})
+    w = to_weights(case, layout)
+    coef = layout.pattern_coef(w), layout.coef(w)
+    np.testing.assert_array_equal(layout.weights(*coef, token_coef=layout.token_coef(w)), w)
+    model = case.model._replace(
+        patterns={z: x for z, x in case.model.patterns.items() if z in biases},
+        features={pair: x for pair, x in case.model.features.items() if pair in pairs},
+    )
+    check_objective(case, model, layout, objective, w, weight)
+
+
+def tokens_with_weights(case, fit_intercept, pairs):
+    """Return the weights of tokens as pairs; without those of segments, also of labels of length 1.
+
+    The weight of a label's length would be the same weight again.
+    """
+    if fit_intercept not in (True, "token") or case.model.n_labels == 1:
+        return set()
+    least = 1 if fit_intercept == "token" else 2
+    features = sc.features_of(case.blocks, case.n_attributes) if case.blocks else []
+    lengths = [f for f, (block, number) in enumerate(features) if getattr(block, "kind", "") == "gamma" and not number]
+    labels = [y for y, most in enumerate(case.model.longest) if most >= least]
+    return {(len(case.feature_orders), (y,)) for y in labels if not {(f, (y,)) for f in lengths} & pairs}
+
+
+def supported_pairs(case, weight):
+    """Return the pairs that training data holds: feature in a segment that ends the pattern, even if values cancel."""
+    supported = set()
+    for sequence, segmentation, c in zip(case.sequences, case.segmentations, weight, strict=True):
+        for i, (u, v, _) in enumerate(segmentation):
+            ending = so.patterns_ending(segmentation, i)
+            for f, z in case.model.features:
+                if c > 0 and z in ending and sequence.values.is_supported(f, u, v):
+                    supported.add((f, z))
+    return supported
+
+
+def check_objective(case, model, layout, objective, w, weight):
+    before = w.copy()
+    value, gradient = objective.value_gradient(w)
+    np.testing.assert_array_equal(w, before)
+    assert gradient.shape == (layout.n_weights,)
+    data = list(zip(case.sequences, case.segmentations, weight, strict=True))
+    expected = math.fsum(c * so.negative_log_likelihood(model, s, gold) for s, gold, c in data)
+    scale = max(map(abs, w), default=1.0)
+    assert value == pytest.approx(expected, rel=1e-10, abs=1e-10 * max(scale, 1.0))
+    assert objective.value(w) == pytest.approx(value, rel=1e-12, abs=1e-12 * max(scale, 1.0))
+    per_sequence = [so.gradient(model, s, gold) for s, gold, _ in data]
+    for part, derivatives in enumerate(spread(layout, gradient)):
+        for key in model[part + 3]:
+            exact = math.fsum(c * g[part][key] for c, g in zip(weight, per_sequence, strict=True))
+            assert derivatives.get(key, 0.0) == pytest.approx(exact, rel=1e-9, abs=1e-10), f"derivative of {key}"
+
+
+@every_feature
+@pytest.mark.parametrize(("orders", "repeats"), [("order_0", True), ("conjoined", False)])
+def test_every_feature_kind_equals_enumeration(features, orders, repeats):
+    """Each channel, kind of length feature and feature of whole segments by itself, with a fixed model."""
+    rng = np.random.default_rng(3)
+    patterns = random_patterns(rng, 2, [2] * 4 + [3] * 3, repeats)
+    case = random_segment_case(
+        rng, (5, 1, 4, 2), FEATURES[features], ORDERS[orders], longest=(INF, 4), repeats=repeats, patterns=patterns
+    )
+    model, batch = to_segment_model(case)
+    close(model.given(batch).log_z(), [so.log_partition(case.model, s) for s in case.sequences])
+    check_best(case, model, batch)
+    layout, objective = objective_of(case)
+    check_objective(case, case.model, layout, objective, to_weights(case, layout), np.ones(len(case.rows)))
+
+
+# ------------------------------------------------------------------------------------------------------------ symmetry
+
+
+def check_probabilities(model, batch, threshold=1e-300, atol=1e-12):
+    """Token marginals are probabilities, and the sums of the segments that cover the token; segments tile it."""
+    marginals = model.given(batch).marginals()
+    assert (marginals >= 0).all()
+    assert (marginals <= 1).all()
+    close(marginals.sum(axis=1), 1.0, atol=1e-14)
+    if isinstance(model, ChainModel):
+        return marginals
+    segments, probability = model.given(batch).segment_marginals(threshold)
+    assert (probability >= threshold).all()
+    assert (probability <= 1).all()
+    cover = np.zeros((batch.n_tokens + 1, marginals.shape[1]))
+    np.add.at(cover, (segments.start, segments.codes), probability)
+    begins = cover[:-1].sum(axis=1)
+    np.add.at(cover, (segments.stop, segments.codes), -probability)
+    np.testing.assert_allclose(cover[:-1].cumsum(axis=0), marginals, atol=atol, err_msg="sums of segment marginals")
+    tags = [(y, BEGIN) for y in range(marginals.shape[1])] + [(y, INSIDE) for y in range(marginals.shape[1])]
+    of_tags = model.given(batch).tag_marginals(tags)
+    assert (of_tags >= 0).all()
+    assert (of_tags <= 1).all()
+    begin, inside = np.split(of_tags, 2, axis=1)
+    np.testing.assert_allclose(begin + inside, marginals, atol=atol, err_msg="B and I against tokens")
+    np.testing.assert_allclose(begin.sum(axis=1), begins, atol=atol, err_msg="B against segments that begin")
+    firsts = batch.offsets[:-1][batch.lengths > 0]
+    np.testing.assert_allclose(begin[firsts].sum(axis=1), 1.0, atol=atol)
+    lasts = batch.offsets[1:][batch.lengths > 0] - 1
+    ends = model.given(batch).pattern_marginals([(y,) for y in range(marginals.shape[1])])
+    np.testing.assert_allclose(ends[lasts].sum(axis=1), 1.0, atol=atol)
+    return marginals
+
+
+def same_answers(model, batch, other, other_batch):
+    close(other.given(other_batch).log_z(), model.given(batch).log_z())
+    close(other.given(other_batch).marginals(), model.given(batch).marginals())
+    scores = model.given(batch).log_score(model.given(batch).decode())
+    close(other.given(other_batch).log_score(other.given(other_batch).decode()), scores)
+
+
+CHAINS = {"chain": [(0,)] * 4, "conjoined_chain": [(0,), (1,), (0, 2), (0,)]}
+
+
+@pytest.mark.parametrize("features", ["plain", "all", *CHAINS])
+@every_order
+def test_every_n_jobs_gives_the_same_bits(features, orders):
+    rng, extra = np.random.default_rng(7), {}
+    if features in CHAINS:
+        case = random_case(rng, 3, rng.integers(0, 30, 70), 2, 6, 1.5, CHAINS[features])
+        (model, batch), family = to_chain_model(case), CHAIN
+    else:
+        case = mixed_case(7, rng.integers(0, 25, 40), features, orders)
+        (model, batch), family = to_segment_model(case), SEGMENTS
+        extra = {"segment_marginals": [1e-3], "tag_marginals": [[(0, BEGIN), (1, INSIDE)]]}
+    asked = {"log_z": [], "marginals": [], "pattern_marginals": [[(0, 1), (2, 1, 0)]], "decode": [], **extra}
+    answers = []
+    for n_jobs in (1, None, 2, 3):
+        problem = Problem(family, model.layout, batch, labelled(model, case.segmentations, batch), n_jobs=n_jobs)
+        objective = NegativeLogLikelihood().bind(problem)
+        value, gradient = objective.value_gradient(model.weights)
+        found = [getattr(model.given(batch, n_jobs=n_jobs), name)(*more) for name, more in asked.items()]
+        answers.append(pickle.dumps([found, value, gradient, objective.value(model.weights)]))
+    assert len(set(answers)) == 1
+
+
+# ------------------------------------------------------------------------------------------------------- training data
+
+
+def test_rare_pairs_have_no_weight():
+    blocks = (token_block(BEGIN, [0]), LENGTHS[0])
+    model = so.Model(2, (INF, INF), True, dict.fromkeys([(0,), (1,), (0, 0), (0, 1)], 0.0), {})
+    rows = [[{0: 1.0}, {0: -0.5}, {}, {0: 2.0}], [{}, {0: 1.0}]]
+    segmentations = [((0, 1, 0), (1, 3, 0), (3, 4, 1)), ((0, 1, 0), (1, 2, 1))]
+    words = [["a"] * len(s) for s in rows]
+    case = SegmentCase(model, [(0, 1), (0,), (0,)], blocks, 1, rows, words, segmentations)
+    once = {(0, (0,)), (0, (1,)), (0, (0, 0)), (0, (0, 1)), (1, (0,)), (1, (1,)), (2, (0,))}
+    assert kept_pairs(case) == once
+    assert kept_pairs(case, min_count=2) == {(0, (0,)), (0, (1,)), (0, (0, 1)), (1, (0,)), (1, (1,))}
+    assert kept_pairs(case, min_count=3) == set()
+    only_first = np.array([1.0, 0.0])
+    assert kept_pairs(case, sequence_weight=only_first) == once
+    assert kept_pairs(case, min_count=2, sequence_weight=only_first) == {(0, (0,))}
+    assert len(kept_pairs(case, all_pairs=True)) == 4 + 2 + 2
+
+
+def kept_pairs(case, **options):
+    layout = to_segment_layout(case, **{"all_pairs": False, "fit_intercept": "segment", **options})
+    return set(spread(layout, np.ones(layout.n_weights))[1])
+
+
+# ----------------------------------------------------------------------------------------------------- special models
+
+
+@pytest.mark.parametrize("feature_orders", [[(0,), (0,)], [(0,), (0, 1), (2,)]], ids=["order_0", "conjoined"])
+@pytest.mark.parametrize("scale", [1.0, 1000.0])
+@pytest.mark.parametrize("forbidden", [0.0, 0.2])
+def test_segments_of_length_one_are_the_chain(feature_orders, scale, forbidden):
+    rng = np.random.default_rng([10, int(scale)])
+    lengths = [*rng.integers(0, 40, 17), 300, 1]
+    crf = random_case(rng, 3, lengths, 2, 8, scale, feature_orders, forbidden)
+    chain, batch = to_chain_model(crf)
+    model, same_batch = to_segment_model(crf)
+    close(model.given(same_batch).log_z(), chain.given(batch).log_z())
+    close(model.given(same_batch).marginals(), chain.given(batch).marginals())
+    asked = [(0,), (0, 1), (2, 2, 1), (1, 1, 1, 1)]
+    close(model.given(same_batch).pattern_marginals(asked), chain.given(batch).pattern_marginals(asked))
+    decoded = model.given(same_batch).decode()
+    np.testing.assert_array_equal(decoded.lengths, 1)
+    close(chain.given(batch).log_score(decoded.codes), chain.given(batch).log_score(chain.given(batch).decode()))
+    close(model.given(same_batch).log_score(decoded), chain.given(batch).log_score(decoded.codes))
+    if not forbidden:
+        objective = NegativeLogLikelihood().bind(Problem(CHAIN, chain.layout, batch, to_codes(crf.labels)))
+        segments = to_segments(crf.segmentations, batch.offsets)
+        value, gradient = (
+            NegativeLogLikelihood()
+            .bind(Problem(SEGMENTS, model.layout, same_batch, segments))
+            .value_gradient(model.weights)
+        )
+        expected, expected_gradient = objective.value_gradient(chain.weights)
+        assert value == pytest.approx(expected, rel=1e-10)
+        for derivatives, other in zip(
+            spread(model.layout, gradient), spread(chain.layout, expected_gradient), strict=True
+        ):
+            keys = derivatives.keys() | other.keys()
+            close([derivatives.get(k, 0.0) for k in keys], [other.get(k, 0.0) for k in keys])
+
+
+def runs_case(n_labels, patterns, features, rows, n_attributes):
+    """Return the semi-CRF over maximal runs that equals a CRF with weights for label pairs and bags of attributes."""
+    blocks = tuple(token_block(channel, [a]) for channel in (BAG, BEGIN) for a in range(n_attributes))
+    moved = {(f if len(z) == 1 else n_attributes + f, z): w for (f, z), w in features.items()}
+    singles = dict.fromkeys([(y,) for y in range(n_labels)], 0.0)
+    model = so.Model(n_labels, (INF,) * n_labels, False, singles | patterns, moved)
+    gold = [((0, len(s), 0),) if s else () for s in rows]
+    words = [["a"] * len(s) for s in rows]
+    orders = [(0,)] * n_attributes + [(1,)] * n_attributes
+    return SegmentCase(model, orders, blocks, n_attributes, rows, words, gold)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "scale"),
+    [((0, 40, 1, 13, 7), 1.0), ((60, 3), 300.0), pytest.param((2500, 30), 2.0, marks=pytest.mark.needs_jit)],
+)
+def test_runs_without_limit_are_the_crf_of_order_one(lengths, scale):
+    """Each labelling is one segmentation into runs; only weights of unequal neighbours know borders."""
+    rng = np.random.default_rng(12)
+    pairs = [(a, b) for a in range(3) for b in range(3) if a != b]
+    patterns = {z: scale * rng.normal() for z in pairs}
+    features = {(f, (y,)): scale * rng.normal() for f in range(2) for y in range(3)}
+    features |= {(f, z): scale * rng.normal() for f in range(2) for z in pairs}
+    rows = [[{f: rng.normal() for f in range(2)} for _ in range(n)] for n in lengths]
+    singles = dict.fromkeys([(y,) for y in range(3)], 0.0)
+    crf = so.chain(3, singles | patterns, features)
+    chain, tokens = to_chain_model(chain_case(crf, [(0, 1)] * 2, rows, [(0,) * n for n in lengths]))
+    model, batch = to_segment_model(runs_case(3, patterns, features, rows, 2))
+    close(model.given(batch).log_z(), chain.given(tokens).log_z())
+    close(model.given(batch).marginals(), chain.given(tokens).marginals())
+    close(
+        model.given(batch).pattern_marginals([(0, 1)]).sum(axis=0),
+        chain.given(tokens).pattern_marginals([(0, 1)]).sum(axis=0),
+    )
+    decoded = model.given(batch).decode()
+    np.testing.assert_array_equal(np.repeat(decoded.codes, decoded.lengths), chain.given(tokens).decode())
+
+
+@every_order
+@pytest.mark.parametrize("repeats", [True, False])
+def test_tag_features_equal_their_expansion_into_segment_features(orders, repeats):
+    rng = np.random.default_rng(13)
+    blocks = tuple(token_block(channel, [0, 1]) for channel in CHANNELS.values())
+    patterns = random_patterns(rng, 3, [2] * 4 + [3] * 3, repeats)
+    case = random_segment_case(
+        rng, (14, 1, 6, 0, 25), blocks, ORDERS[orders], longest=(6, 1, 4), repeats=repeats, patterns=patterns, scale=0.5
+    )
+    model, batch = to_segment_model(case)
+    dense = batch.toarray()
+    expanded = (RowBlock(ChannelMaker(blocks), {a: dense[:, a] for a in range(2)}),)
+    arrays = batch.offsets, batch.indptr, batch.indices, batch.values, batch.n_attributes, None, batch.columns
+    other_batch = SequenceBatch(*arrays, expanded)
+    segments = to_segments(case.segmentations, batch.offsets)
+    layout = to_segment_layout(case, batch=other_batch)
+    weights = to_weights(case, layout)
+    other = SegmentModel(layout, weights)
+    same_answers(model, batch, other, other_batch)
+    tags = [(0, BEGIN), (2, CHANNELS["II:"]), (1, CHANNELS["B|:"])]
+    close(other.given(other_batch).tag_marginals(tags), model.given(batch).tag_marginals(tags))
+    _, gradient = (
+        NegativeLogLikelihood().bind(Problem(SEGMENTS, model.layout, batch, segments)).value_gradient(model.weights)
+    )
+    _, expected = NegativeLogLikelihood().bind(Problem(SEGMENTS, layout, other_batch, segments)).value_gradient(weights)
+    for derivatives, part in zip(spread(model.layout, gradient), spread(layout, expected), strict=True):
+        assert derivatives == pytest.approx(part, rel=1e-9, abs=1e-10)
+
+
+def test_features_that_are_there_twice():
+    """Each has a weight of its own, and their weights add up."""
+    model = so.Model(4, (2,) * 4, True, {(y,): 0.0 for y in range(4)}, {})
+    rows, words, gold = [[{1: 2.0}, {0: 1.0, 1: 1.0}]], [["a", "a"]], [((0, 2, 0),)]
+    blocks = token_block(BAG, [1]), token_block(BAG, [0, 1])
+    weights = np.random.default_rng(15).normal(size=(3, 4))
+    model = model._replace(features={(f, (y,)): weights[f, y] for f in range(3) for y in range(4)})
+    case = SegmentCase(model, [(0,)] * 3, blocks, 2, rows, words, gold)
+    semi, batch = to_segment_model(case)
+    close(semi.given(batch).log_z(), [so.log_partition(model, case.sequences[0])])
+    check_best(case, semi, batch)
+    layout, objective = objective_of(case)
+    check_objective(case, model, layout, objective, to_weights(case, layout), np.ones(1))
+
+
+@pytest.mark.parametrize("features", ["plain", "all"])
+def test_limits_beyond_the_sequence_are_no_limits(features):
+    lengths = (9, 1, 5, 0, 14)
+    unlimited = mixed_case(14, lengths, features, longest=(INF, 3, INF))
+    model, batch = to_segment_model(unlimited)
+    for longest in [(14, 3, 14), (1000, 3, INF)]:
+        limited = unlimited._replace(model=unlimited.model._replace(longest=longest))
+        same_answers(model, batch, to_segment_model(limited)[0], batch)
+    # one token less leaves out one segmentation
+    free = unlimited._replace(model=so.Model(3, (14, 3, 14), True, dict.fromkeys(unlimited.model.patterns, 0.0), {}))
+    fewer = free._replace(model=free.model._replace(longest=(13, 3, 14)))
+    counts = [np.exp(to_segment_model(case)[0].given(batch).log_z()[-1]) for case in (free, fewer)]
+    assert counts[0] - counts[1] == pytest.approx(1, rel=1e-5)
+
+
+def test_whole_segment_features_are_asked_for_within_the_limit_only():
+    class Watch(WholeMaker):
+        longest = 0
+
+        def rows(self, columns, offsets, token_data, start, stop):
+            Watch.longest = max(Watch.longest, int((stop - start).max(initial=0)))
+            return super().rows(columns, offsets, token_data, start, stop)
+
+    rng = np.random.default_rng(15)
+    case = random_segment_case(rng, (20, 7), (RowBlock(Watch(), {}),), longest=(4, 2))
+    model, batch = to_segment_model(case)
+    model.given(batch).marginals()
+    model.given(batch).decode()
+    objective_of(case)[1].value_gradient(model.weights)
+    assert Watch.longest == 4
+
+
+# ------------------------------------------------------------------------------------------- extremes, long and empty
+
+NO_SWITCH = {(a, b): -INF for a in range(3) for b in range(3) if a != b}
+UNDERFLOWS = {  # (labels, weights of switches, emission scores by token)
+    "golden": (2, {(0, 1): -1000.0, (1, 0): -1000.0}, [[0, -400]] * 3 + [[-400, 150]] * 3),
+    "small_row": (3, NO_SWITCH, [[0, -576, -460], [-400, 0, -400], [-600, -600, 0], [-600, -600, 0]]),
+    "step_by_step": (2, {(0, 1): -INF, (1, 0): -INF}, [[0, -9]] * 99 + [[-950, 0]]),
+    "and_back": (2, {(0, 1): -INF, (1, 0): -INF}, [[0, -600], [-600, 0]] * 4),
+    "weak_arcs": (2, {(0, 1): -630.0, (1, 0): -630.0}, [[0, -300], [-300, 0], [-600, 0], [0, 0]]),
+    "far_away": (2, {(0, 1): -700.0, (1, 0): -700.0}, [[0, -30]] * 40 + [[-30, 0]] * 60),
+    "one_huge_token": (2, {(0, 1): 900.0, (1, 0): -900.0}, [[0, 0]] * 30 + [[1000, -1000]] + [[0, 0]] * 30),
+}
+
+
+def emission_rows(scores):
+    return [{y: float(x) for y, x in enumerate(line) if x} for line in scores]
+
+
+@pytest.mark.parametrize("name", UNDERFLOWS)
+def test_accumulated_underflow_in_runs(name):
+    n_labels, patterns, scores = UNDERFLOWS[name]
+    features = {(f, (y,)): float(f == y) for f in range(n_labels) for y in range(n_labels)}
+    rows = emission_rows(scores)
+    singles = dict.fromkeys([(y,) for y in range(n_labels)], 0.0)
+    expected = so.dynamic_program(so.chain(n_labels, singles | patterns, features), so.tokens(rows))
+    if name == "golden":
+        assert expected.log_partition == pytest.approx(-550, rel=1e-12)
+    calm = emission_rows([[0, 1], [2, 0], [0, 0]])
+    case = runs_case(n_labels, patterns, features, [calm, rows, calm, [], rows[:2]], n_labels)
+    model, batch = to_segment_model(case)
+    log_z = model.given(batch).log_z()
+    assert log_z[1] == pytest.approx(expected.log_partition, rel=1e-12)
+    assert log_z[0] == pytest.approx(so.log_partition(case.model, case.sequences[0]), rel=1e-12)
+    marginals = check_probabilities(model, batch)
+    np.testing.assert_allclose(marginals[3 : 3 + len(rows)], expected.marginals, atol=1e-12)
+    best = model.given(batch).log_score(model.given(batch).decode())
+    assert best[1] == pytest.approx(expected.best_score, rel=1e-12)
+
+
+LENGTH_WEIGHTS = {
+    "only_two": (-1000.0, 0.0, -1000.0),
+    "two_by_far": (0.0, 900.0, 0.0),
+    "three_or_nothing": (-700.0, -700.0, 0.0),
+    "rising": (-300.0, 0.0, 310.0),
+}
+
+
+@pytest.mark.parametrize("name", LENGTH_WEIGHTS)
+@pytest.mark.parametrize("length", [1, 2, 7, 100, 101])
+def test_extreme_weights_of_lengths(name, length):
+    """The mass at the borders that the winner uses may be far below that of its neighbours."""
+    weights = LENGTH_WEIGHTS[name]
+    features = {(d, (y,)): w for d, w in enumerate(weights) for y in range(2)}
+    model = so.Model(2, (3, 2), True, {(0,): 0.0, (1,): 0.5, (0, 1): -400.0, (1, 0): 300.0}, features)
+    rows, words = [[{}] * length, [{}] * 3], [["a"] * length, ["a"] * 3]
+    blocks = (LENGTHS[0]._replace(longest=3),)
+    gold = [tuple((t, t + 1, 0) for t in range(n)) for n in (length, 3)]
+    check_against_recursion(SegmentCase(model, [(0,)] * 3, blocks, 0, rows, words, gold), atol=1e-10)
+
+
+def one_sequence(model, blocks, feature_orders, rows):
+    """Return a case of one sequence, with label 0 throughout."""
+    n_attributes = 1 + max(int(block.attributes.max()) for block in blocks)
+    gold = tuple((t, t + 1, 0) for t in range(len(rows)))
+    return SegmentCase(model, feature_orders, blocks, n_attributes, [rows], [["a"] * len(rows)], [gold])
+
+
+def check_by_enumeration(case):
+    model, batch = to_segment_model(case)
+    p = so.distribution(case.model, case.sequences[0])
+    close(model.given(batch).log_z(), [so.log_partition(case.model, case.sequences[0])])
+    np.testing.assert_allclose(
+        model.given(batch).marginals(), so.token_marginals(p, case.model.n_labels, len(case.rows[0])), atol=1e-10
+    )
+    check_best(case, model, batch)
+    layout, objective = objective_of(case)
+    check_objective(case, case.model, layout, objective, to_weights(case, layout), np.ones(1))
+
+
+@pytest.mark.parametrize(
+    ("border", "whole", "own", "after"),
+    [
+        (600, 0, -1000, 200),
+        (620, 0, -1000, 150),
+        (500, 0, -1000, 300),
+        (640, 0, -1300, 60),
+        (300, 0, -900, 150),
+        (170, 170, -1000, 170),
+        (400, 170, -1000, 170),
+        (150, 150, -1000, 400),
+        (0, 179, -800, 640),
+    ],
+)
+def test_scores_that_are_cut_off_do_not_come_back(border, whole, own, after):
+    """A hopeless segment of label 1 after a border that is worth a lot, and before another one.
+
+    Factors that are in range by themselves must not lift what is too small to be held.
+    """
+    blocks = token_block(BEGIN, [0, 1]), token_block(BAG, [2, 0])
+    patterns = {(0,): 0.0, (1,): 0.0, (0, 1): 0.0, (1, 0): 0.0}
+    features = {(0, (0, 1)): border, (0, (1, 0)): 0.0, (1, (0, 1)): 0.0, (1, (1, 0)): after}
+    features |= {(2, (0,)): 0.0, (2, (1,)): own, (3, (0, 1)): whole, (3, (1, 0)): 0.0}
+    model = so.Model(2, (3, 1), True, patterns, {pair: float(w) for pair, w in features.items()})
+    check_by_enumeration(one_sequence(model, blocks, [(1,), (1,), (0,), (1,)], [{}, {0: 1.0, 2: 1.0}, {1: 1.0}]))
+
+
+@pytest.mark.parametrize("gain", [100.0, 140.0, 150.0, 160.0, 170.0, 180.0, 200.0, 400.0])
+def test_scores_that_are_cut_off_do_not_add_to_small_ones(gain):
+    """Label 1 ends in front of token 3 with exp(-455), or exp(gain - 900); three more gains may make it win."""
+    blocks = (
+        token_block(BEGIN, [0, 1, 2, 3]),
+        token_block(CHANNELS["bioes S:"], [4]),
+        token_block(CHANNELS["bioes E:"], [4]),
+        token_block(CHANNELS["bioes B:"], [4]),
+    )
+    allowed = [(0, 0), (0, 1), (1, 2), (2, 3), (3, 2), (1, 2, 3), (1, 2, 3, 2)]
+    patterns = dict.fromkeys([(0,), (1,), (2,), (3,)], 0.0)
+    patterns |= {(a, b): -INF for a in range(4) for b in range(4)} | dict.fromkeys(allowed, 0.0)
+    gains = {(0, (0, 1)), (1, (1, 2)), (2, (1, 2, 3)), (3, (1, 2, 3, 2))}
+    features = {(f, z): gain * ((f, z) in gains) for f in range(4) for z in patterns if len(z) > 1}
+    own = {4: -900.0, 5: -455.0, 6: -2000.0}
+    features |= {(f, (y,)): weight * (y == 1) for f, weight in own.items() for y in range(4)}
+    model = so.Model(4, (INF, 2, 1, 1), True, patterns, features)
+    rows = [{}, {}, {0: 1.0, 4: 1.0}, {1: 1.0}, {2: 1.0}, {3: 1.0}]
+    case = one_sequence(model, blocks, [(1, 2, 3)] * 4 + [(0,)] * 3, rows)
+    semi, batch = to_segment_model(case)
+    close(semi.given(batch).log_z(), [so.log_partition(model, case.sequences[0])])
+
+
+@pytest.mark.parametrize(("border", "whole"), [(35.0, 110.0), (70.0, 70.0), (110.0, 35.0)])
+def test_scores_that_are_cut_off_do_not_come_back_step_by_step(border, whole):
+    """A hopeless segment, then small gains of borders and of whole segments, at each of five borders."""
+    word = (0, 1, 2, 3, 2, 3)
+    gainers = [word[: n + 1] for n in range(1, 6)]
+    blocks = token_block(BEGIN, range(5)), token_block(BAG, range(5)), token_block(BAG, [5])
+    patterns = {(y,): 0.0 for y in range(4)} | dict.fromkeys(gainers, 0.0)
+    patterns |= {(a, b): -INF for a in range(4) for b in range(4)} | dict.fromkeys(
+        [(0, 1), (1, 2), (2, 3), (3, 2)], 0.0
+    )
+    orders = [(n,) for n in range(1, 6)] * 2
+    gains = dict(enumerate([border] * 5 + [whole] * 5))
+    features = {
+        (f, z): gains[f] * (z == gainers[f % 5]) for f in range(10) for z in patterns if len(z) - 1 in orders[f]
+    }
+    features |= {(10, (y,)): -1000.0 if y == 1 else 0.0 for y in range(4)}
+    model = so.Model(4, (INF, 1, 1, 1), False, patterns, features)
+    rows = [{}, {0: 1.0, 5: 1.0}, {1: 1.0}, {2: 1.0}, {3: 1.0}, {4: 1.0}]
+    gold = [tuple((t, t + 1, y) for t, y in enumerate(word))]
+    case = SegmentCase(model, [*orders, (0,)], blocks, 6, [rows], [["a"] * 6], gold)
+    semi, batch = to_segment_model(case)
+    close(semi.given(batch).log_z(), [so.log_partition(model, case.sequences[0])])
+
+
+@pytest.mark.parametrize("bias", [600.0, 640.0])
+@pytest.mark.parametrize("channel", ["begin:", "bag:"])
+@pytest.mark.parametrize("longest", [1, 3])
+def test_huge_factors_of_arcs_out_of_reach_are_not_used(bias, channel, longest):
+    """At the first token no label comes before: the arc (1, 0), with the highest score of all, has no mass there."""
+    patterns = {(0,): 0.0, (1,): 0.0, (0, 0): bias, (1, 0): 0.0, (1, 1): bias}
+    features = {(0, z): 2 * bias if z == (1, 0) else 0.0 for z in patterns if len(z) == 2}
+    model = so.Model(2, (longest, longest), True, patterns, features)
+    check_by_enumeration(one_sequence(model, (token_block(CHANNELS[channel], [0]),), [(1,)], [{0: 1.0}, {}, {}]))
+
+
+@pytest.mark.parametrize("features", ["plain", "all", "whole", "length_gamma_0"])
+@every_order
+def test_extreme_weights_give_finite_gradients(features, orders):
+    case = mixed_case(16, (40, 3, 17), features, orders)
+    layout, objective = objective_of(case)
+    w = np.random.default_rng(6).choice([-1e3, 1e3, 0.0, 1.0], size=layout.n_weights)
+    value, gradient = objective.value_gradient(w)
+    assert np.isfinite(value)
+    assert np.isfinite(gradient).all()
+    step = 1e-4
+    direction = np.random.default_rng(7).normal(size=len(w))
+    # far from ties the objective is linear around w
+    numeric = (objective.value(w + step * direction) - objective.value(w - step * direction)) / (2 * step)
+    assert gradient @ direction == pytest.approx(numeric, rel=1e-4, abs=1e-4)
+
+
+def check_chain_against_recursion(case, atol=1e-8):
+    """Compare with recursions in log space, for sequences too long to enumerate; return what these say."""
+    model, batch = to_chain_model(case)
+    return check_model_against_recursion(case, model, batch, atol)
+
+
+def check_model_against_recursion(case, model, batch, atol):
+    expected = [so.dynamic_program(case.model, sequence) for sequence in case.sequences]
+    close(model.given(batch).log_z(), [answers.log_partition for answers in expected])
+    close(model.given(batch).log_score(model.given(batch).decode()), [answers.best_score for answers in expected])
+    wanted = np.reshape(flat(answers.marginals for answers in expected), (batch.n_tokens, case.model.n_labels))
+    np.testing.assert_allclose(check_probabilities(model, batch, atol=atol), wanted, atol=atol)
+    return expected
+
+
+def check_against_recursion(case, atol=1e-8):
+    model, batch = to_segment_model(case)
+    expected = check_model_against_recursion(case, model, batch, atol)
+    segments, probability = model.given(batch).segment_marginals(1e-6)
+    parts, asked = np.split(probability, segments.offsets[1:-1]), from_segments(segments, batch.offsets)
+    for answers, part, found in zip(expected, parts, asked, strict=True):
+        np.testing.assert_allclose(part, [answers.segments[segment] for segment in found], atol=atol)
+        assert abs(len(found) - sum(p >= 1e-6 for p in answers.segments.values())) <= 0.01 * len(found)
+    log_z = model.given(batch).log_z()
+    layout, objective = objective_of(case)
+    w, direction = to_weights(case, layout), np.random.default_rng(7).normal(size=layout.n_weights)
+    value, gradient = objective.value_gradient(w)
+    scores = model.given(batch).log_score(to_segments(case.segmentations, batch.offsets))
+    assert value == pytest.approx(log_z.sum() - scores.sum(), rel=1e-10)
+    ends = [objective.value(w + step * direction) for step in (1e-5, -1e-5)]
+    size = max(1.0, np.abs(gradient).max())
+    assert gradient @ direction == pytest.approx((ends[0] - ends[1]) / 2e-5, rel=1e-5, abs=1e-5 * size)
+
+
+@pytest.mark.needs_jit
+@pytest.mark.parametrize(("features", "scale"), [("plain", 0.3), ("all", 1.0), ("plain", 300.0)])
+def test_long_sequences(features, scale):
+    rng = np.random.default_rng(17)
+    blocks = FEATURES[features]
+    patterns = [(a, b) for a in range(3) for b in range(3) if a != 2]
+    lengths = (1001, 1, 30, 0, 331)
+    case = random_segment_case(rng, lengths, blocks, [(0, 1)], longest=(8, 3, 1), patterns=patterns, scale=scale)
+    check_against_recursion(case)
+
+
+@pytest.mark.needs_jit
+@pytest.mark.parametrize("scale", [1.0, 300.0])
+def test_long_segments_without_limit(scale):
+    """Long sequences of long segments: nothing underflows, however long a segment is."""
+    rng = np.random.default_rng(18)
+    blocks = (token_block(BAG, [0]), token_block(INSIDE, [1]), LENGTHS[3])
+    case = random_segment_case(
+        rng, (200, 5, 90), blocks, longest=(INF, 40), repeats=False, patterns=[(0, 1), (1, 0)], scale=scale
+    )
+    check_against_recursion(case)
+
+
+@pytest.mark.needs_jit
+@pytest.mark.parametrize("features", ["plain", "all"])
+def test_lanes_of_very_unequal_lengths(features):
+    case = mixed_case(
+        19, (1, 700, 2, 0, 3, 1, 90, 5, 4, 33, 0, 1), features, longest=(7, 3, 2), patterns=[(0, 1), (2, 0)]
+    )
+    check_against_recursion(case)
+
+
+# -------------------------------------------------------------------------------------------------------------- chains
 
 
 @pytest.mark.parametrize("name", ["jmlr_appendix_b", "jmlr_appendix_b_unconditional", "underflow"])
@@ -87,7 +824,7 @@ def test_golden(name):
     golden, case = golden_case(name)
     chain, batch = to_chain_model(case)
     close(chain.given(batch).log_z(), [golden["log_partition"]])
-    asked = [*case.single_labels, *(tuple(z) for z in golden["asked"])]
+    asked = [*((y,) for y in range(case.model.n_labels)), *(tuple(z) for z in golden["asked"])]
     close(chain.given(batch).pattern_marginals(asked), golden["marginals"])
     close(chain.given(batch).marginals(), [line[: case.model.n_labels] for line in golden["marginals"]])
     assert chain.given(batch).decode().tolist() == golden["best_paths"][0]
@@ -100,23 +837,10 @@ def test_golden(name):
 def test_golden_underflow_beside_other_sequences():
     """The twin takes over for the one sequence, not for its neighbours in the block, and not at their expense."""
     _, case = golden_case("underflow")
-    rows = case.sequences[0]
+    rows = case.rows[0]
     sequences = [rows[:4], rows, rows[::-1], rows * 40, rows[3:], [], rows]
-    chain, batch = to_chain_model(case._replace(sequences=sequences, labels=[(0,) * len(s) for s in sequences]))
-    expected = [oracle.dynamic_program(case.model, s) for s in sequences]
-    close(chain.given(batch).log_z(), [answer.log_partition for answer in expected])
-    close(chain.given(batch).marginals(), flat(answer.marginals for answer in expected))
-    close(chain.given(batch).log_score(chain.given(batch).decode()), [answer.best_score for answer in expected])
-
-
-def check_against_recursion(case):
-    """Compare with the dense log-space recursion, for sequences too long to enumerate."""
-    expected = [oracle.dynamic_program(case.model, rows) for rows in case.sequences]
-    chain, batch = to_chain_model(case)
-    close(chain.given(batch).log_z(), [answer.log_partition for answer in expected])
-    np.testing.assert_allclose(chain.given(batch).marginals(), flat(answer.marginals for answer in expected), atol=1e-8)
-    close(chain.given(batch).log_score(chain.given(batch).decode()), [answer.best_score for answer in expected])
-    return chain, batch
+    case = chain_case(case.model, case.feature_orders, sequences, [(0,) * len(s) for s in sequences])
+    check_chain_against_recursion(case, 1e-10)
 
 
 @pytest.mark.needs_jit
@@ -124,52 +848,66 @@ def check_against_recursion(case):
 @pytest.mark.parametrize("scale", [1.0, 30.0, 1000.0])
 @pytest.mark.parametrize("forbidden", [0.0, 0.2])
 @pytest.mark.parametrize("history", ["tokens", "segments"])
-def test_longer_sequences_in_blocks(feature_orders, scale, forbidden, history):
+def test_longer_chains_in_blocks(feature_orders, scale, forbidden, history):
     """Nineteen sequences of all lengths up to 60: full blocks, the rest of one, and lengths that differ in a block."""
     rng = np.random.default_rng([int(scale), len(feature_orders)])
     lengths = rng.integers(0, 60, 19)
-    check_against_recursion(random_case(rng, 3, lengths, 2, 9, scale, feature_orders, forbidden, history))
+    check_chain_against_recursion(random_case(rng, 3, lengths, 2, 9, scale, feature_orders, forbidden, history))
 
 
 @pytest.mark.needs_jit
 @pytest.mark.parametrize("scale", [1.0, 1000.0])
 @pytest.mark.parametrize("feature_orders", [[(0,)], [(0,), (1,)]], ids=["order_0", "conjoined"])
 @pytest.mark.parametrize("history", ["tokens", "segments"])
-def test_long_sequences(feature_orders, scale, history):
+def test_long_chains(feature_orders, scale, history):
     rng = np.random.default_rng(int(scale))
-    lengths = [3000, 2, 1031]
-    check_against_recursion(random_case(rng, 2, lengths, 2, 5, scale, feature_orders, history=history))
+    case = random_case(rng, 2, [3000, 2, 1031], 2, 5, scale, feature_orders, history=history)
+    check_chain_against_recursion(case)
 
 
-@pytest.mark.parametrize("feature_orders", [[(0,)] * 4, [(0,), (1,), (0, 2), (0,)]], ids=["order_0", "conjoined"])
-def test_every_n_jobs_gives_the_same_bits(feature_orders):
-    rng = np.random.default_rng(7)
-    case = random_case(rng, 3, rng.integers(0, 30, 70), 2, 6, 1.5, feature_orders)
-    chain, batch = to_chain_model(case)
-    for answer in (
-        methodcaller("log_z"),
-        methodcaller("marginals"),
-        methodcaller("decode"),
-        lambda posterior: posterior.pattern_marginals([(0, 1), (2, 2, 2)]),
-    ):
-        one = answer(chain.given(batch, n_jobs=1))
-        for n_jobs in (None, 2, 3):
-            np.testing.assert_array_equal(answer(chain.given(batch, n_jobs=n_jobs)), one)
+# ------------------------------------------------------------------------------------------------ what is not possible
 
 
+def test_scores_of_what_is_not_allowed():
+    case = mixed_case(21, (4, 2, 3), "all", repeats=False, patterns=[(0, 1)], longest=(2, 3, 1))
+    model, batch = to_segment_model(case)
+    asked = [((0, 3, 0), (3, 4, 1)), ((0, 1, 1), (1, 2, 1)), ((0, 1, 0), (1, 3, 1))]
+    scores = model.given(batch).log_score(to_segments(asked, batch.offsets))
+    assert scores[:2].tolist() == [-INF, -INF]
+    assert scores[2] == pytest.approx(so.score(case.model, case.sequences[2], asked[2]), rel=1e-12)
+
+
+@pytest.mark.parametrize("is_chain", [False, True])
 @pytest.mark.parametrize("cut_size", [1 << 22, 1], ids=["whole", "cut"])
-@pytest.mark.parametrize("emission", [1.0, 1e4], ids=["scaled", "twin"])
-def test_a_sequence_without_any_possible_labelling_is_named(emission, cut_size):
-    patterns = {(0,): 0.0, (1,): 0.0} | dict.fromkeys([(0, 0), (0, 1), (1, 0), (1, 1)], -math.inf)
-    sequences = [[{0: 1.0}], [], [{}], [{}, {0: 1.0}, {}], [{0: 1.0}]]
-    model = oracle.Model(2, patterns, {(0, (0,)): emission, (0, (1,)): 0.0})
-    case = Case(model, [(0,)], sequences, [(0,) * len(rows) for rows in sequences])
-    chain, batch = to_chain_model(case)
-    chain = reschedule(chain, cut_size=cut_size)
-    close(chain.given(batch).log_score(to_codes(case.labels)), [emission, 0.0, 0.0, -math.inf, emission])
-    for question, *of in ["log_z"], ["marginals"], ["decode"], ["pattern_marginals", [(0, 1)]]:
+@pytest.mark.parametrize("weight", [1.0, 1e4], ids=["scaled", "log_space"])
+def test_a_sequence_without_any_possible_labelling_is_named(weight, cut_size, is_chain):
+    """Two labels, and no way from one to the other; segments of two tokens at most, or no pair of labels at all."""
+    pairs = [(0, 1), (1, 0), *([(0, 0), (1, 1)] if is_chain else [])]
+    patterns, features = {(0,): 0.0, (1,): 0.0} | dict.fromkeys(pairs, -INF), {(0, (0,)): weight, (0, (1,)): 0.0}
+    rows = [[{0: 1.0}], [], [{}], [{}, {0: 1.0}, {}], [{0: 1.0}]]
+    case = chain_case(so.chain(2, patterns, features), [(0,)], rows, [(0,) * len(s) for s in rows])
+    if not is_chain:
+        gold = [((0, 1, 0),), (), ((0, 1, 0),), ((0, 2, 0), (2, 3, 1)), ((0, 1, 0),)]
+        case = case._replace(model=case.model._replace(longest=(2, 2), repeats=False), segmentations=gold)
+    model, batch = (to_chain_model if is_chain else to_segment_model)(case)
+    model, one = reschedule(model, cut_size=cut_size) if is_chain else model, np.logaddexp(weight, 0)
+    close(model.given(batch).log_score(labelled(model, case.segmentations, batch)), [weight, 0, 0, -INF, weight])
+    asked = {"log_z": [], "marginals": [], "decode": [], "pattern_marginals": [[(0, 1)]]}
+    asked |= {} if is_chain else {"segment_marginals": [1e-6], "tag_marginals": [[(0, BEGIN)]]}
+    for question, options in asked.items():
         with pytest.raises(ImpossibleSequence, match="sequence 3") as raised:
-            methodcaller(question, *of)(chain.given(batch))
+            getattr(model.given(batch), question)(*options)
         assert raised.value.sequence == pickle.loads(pickle.dumps(raised.value)).sequence == 3
-    possible = batch[[0, 1, 2, 4]]
-    close(chain.given(possible).log_z(), [np.logaddexp(emission, 0), 0.0, math.log(2), np.logaddexp(emission, 0)])
+    close(model.given(batch[[0, 1, 2, 4]]).log_z(), [one, 0, math.log(2), one])
+
+
+def test_lengths_alone_can_make_a_sequence_impossible():
+    model = so.Model(1, (2,), False, {(0,): 0.0}, {})
+    rows = [[{}], [{}, {}], [{}, {}, {}]]
+    case = SegmentCase(model, [(0,)], None, 1, rows, [["a"] * len(s) for s in rows], [((0, 1, 0),), ((0, 2, 0),), ()])
+    semi, batch = to_segment_model(
+        case._replace(rows=rows[:2], words=case.words[:2], segmentations=case.segmentations[:2])
+    )
+    close(semi.given(batch).log_z(), [0, 0])
+    with pytest.raises(ValueError, match="sequence 2"):
+        semi.given(to_segment_batch(case)).log_z()

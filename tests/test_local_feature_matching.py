@@ -3,9 +3,9 @@
 import math
 
 import numpy as np
-import oracle
 import pytest
-from cases import build_layout, cases, random_case, to_batch, to_codes
+import segment_oracle as so
+from cases import build_layout, cases, chain_case, random_case, to_batch, to_codes
 from hypothesis import given
 from hypothesis import strategies as st
 from internals import CHAIN, LocalFeatureMatching, NegativeLogLikelihood, Problem, Schedule, given_patterns
@@ -20,7 +20,7 @@ WEIGHTS = st.sampled_from([0.0, 0.5, 1.0, 2.0])
 
 def prepare(case, sequence_weight=None, n_jobs=None, schedule=None, **options):
     """Return the layout and the objective of a case's data."""
-    batch, codes = to_batch(case.sequences, len(case.feature_orders)), to_codes(case.labels)
+    batch, codes = to_batch(case.rows, case.n_attributes), to_codes(case.labels)
     patterns = given_patterns(case.model.patterns, case.model.n_labels)
     orders = {"feature_orders": case.feature_orders, "sequence_weight": sequence_weight}
     layout = build_layout(batch, codes, patterns, **orders, **options)
@@ -39,17 +39,15 @@ def weights_in_words(layout, w):
 def naive_value(layout, w, case, sequence_weight):
     """Return the objective by its definition: weight by weight, position by position, over all labellings."""
     biases, pairs = weights_in_words(layout, w)
-    model = oracle.Model(case.model.n_labels, biases, pairs)
+    model = so.chain(case.model.n_labels, biases, pairs)
     terms = []
-    for rows, labels, weight in zip(case.sequences, case.labels, sequence_weight, strict=True):
-        if not rows:
-            continue
-        probability = oracle.distribution(model, rows)
+    for rows, gold, weight in zip(case.rows, case.segmentations, sequence_weight, strict=True):
+        probability = so.distribution(model, so.tokens(rows))
         for t, row in enumerate(rows):
             features = [(z, 1.0) for z in biases] + [(z, row.get(f, 0.0)) for f, z in pairs]
             for z, value in features:
-                expected = math.fsum(p * value for other, p in probability.items() if oracle.occurs(z, other, t))
-                terms.append(weight * (value * oracle.occurs(z, labels, t) - expected) ** 2)
+                expected = math.fsum(p * value for other, p in probability.items() if z in so.patterns_ending(other, t))
+                terms.append(weight * (value * (z in so.patterns_ending(gold, t)) - expected) ** 2)
     return math.fsum(terms)
 
 
@@ -107,11 +105,9 @@ def assert_gradient(objective, w, step=1e-5, tolerance=1e-6):
 
 def test_gradient_of_nested_patterns_of_one_label():
     # (0), (0, 0), (0, 0, 0): each is a suffix of the next
-    model = oracle.Model(2, dict.fromkeys([(0,), (1,), (0, 0), (0, 0, 0)], 0.0), {})
+    model = so.chain(2, dict.fromkeys([(0,), (1,), (0, 0), (0, 0, 0)], 0.0), {})
     rows = [[{0: 2.0}, {0: -1.0}, {}, {0: 0.5}], [{}, {0: 1.0}]]
-    case = training_case()._replace(
-        model=model, feature_orders=[(0, 1, 2)], sequences=rows, labels=[(0, 0, 0, 1), (1, 0)]
-    )
+    case = chain_case(model, [(0, 1, 2)], rows, [(0, 0, 0, 1), (1, 0)])
     layout, objective = prepare(case, all_pairs=True)
     w = np.random.default_rng(2).normal(size=layout.n_weights)
     assert objective.value_gradient(w)[0] == pytest.approx(naive_value(layout, w, case, [1.0, 1.0]), rel=1e-12)
@@ -145,10 +141,8 @@ def test_perfect_predictions_leave_nothing():
     layout, objective = prepare(training_case(ORDERS["order_0"]))
     value = objective.value_gradient(np.zeros(layout.n_weights))[0]
     assert value > 1
-    model = oracle.Model(2, {(0,): 0.0, (1,): 0.0}, {})
-    case = training_case()._replace(
-        model=model, feature_orders=[(0,)], sequences=[[{0: 1.0}, {0: -1.0}]], labels=[(0, 1)]
-    )
+    model = so.chain(2, {(0,): 0.0, (1,): 0.0}, {})
+    case = chain_case(model, [(0,)], [[{0: 1.0}, {0: -1.0}]], [(0, 1)])
     layout, objective = prepare(case, all_pairs=True)
     patterns = layout.patterns.tuples()
     w = np.where(np.array([patterns[z] for z in layout.pair_pattern]).ravel() == 0, 30.0, -30.0)

@@ -4,19 +4,20 @@ import math
 import tracemalloc
 
 import numpy as np
-import oracle
 import pytest
-from cases import Case, build_layout, cases, random_case, to_batch, to_codes
+import segment_oracle as so
+from cases import build_layout, cases, chain_case, random_case, to_batch, to_codes
 from hypothesis import given
 from hypothesis import strategies as st
 from internals import CHAIN, L2, LBFGS, NegativeLogLikelihood, Problem, given_patterns
+from segment_cases import spread
 
 SEQUENCE_WEIGHTS = st.sampled_from([0.0, 0.5, 1.0, 2.0])  # exact in binary: counts can be compared with thresholds
 
 
 def prepare(case, sequence_weight=None, n_jobs=None, **options):
     """Return the layout and the objective of a case's data."""
-    batch, codes = to_batch(case.sequences, len(case.feature_orders)), to_codes(case.labels)
+    batch, codes = to_batch(case.rows, case.n_attributes), to_codes(case.labels)
     patterns = given_patterns(case.model.patterns, case.model.n_labels)
     layout = build_layout(
         batch, codes, patterns, feature_orders=case.feature_orders, sequence_weight=sequence_weight, **options
@@ -37,25 +38,16 @@ def naive_pairs(case, sequence_weight, all_pairs, min_count):
     if all_pairs:
         return set(allowed)
     seen = dict.fromkeys(allowed, 0.0)
-    for rows, labels, weight in zip(case.sequences, case.labels, sequence_weight, strict=True):
+    for rows, labels, weight in zip(case.rows, case.labels, sequence_weight, strict=True):
         for t, row in enumerate(rows):
             for f, z in allowed:
-                seen[f, z] += weight * (f in row and oracle.occurs(z, labels, t))
+                seen[f, z] += weight * (f in row and z == labels[max(0, t + 1 - len(z)) : t + 1])
     threshold = min_count if min_count > 1 else 0
     return {pair for pair, count in seen.items() if count > 0 and count >= threshold}
 
 
 def naive_biases(case, fit_intercept):
     return {z for z in case.model.patterns if fit_intercept or len(z) > 1}
-
-
-def spread(layout, w):
-    """Return a vector of weights or derivatives as ({pattern: value}, {(feature, pattern): value}), zeros left out."""
-    patterns = layout.patterns.tuples()
-    coef = layout.coef(w).tocoo()
-    of_patterns = {patterns[z]: x for z, x in enumerate(layout.pattern_coef(w)) if x}
-    of_pairs = {(int(f), patterns[z]): x for z, f, x in zip(coef.row, coef.col, coef.data, strict=True) if x}
-    return of_patterns, of_pairs
 
 
 @st.composite
@@ -90,9 +82,9 @@ def test_which_weights_there_are(drawn):
 
 @pytest.mark.parametrize(("min_count", "kept"), [(1, {(0,), (1,), (0, 0), (0, 1)}), (2, {(0,)}), (3, set())])
 def test_pairs_seen_just_often_enough_are_kept(min_count, kept):
-    model = oracle.Model(3, dict.fromkeys([(0,), (1,), (2,), (0, 0), (0, 1)], 0.0), {})
+    model = so.chain(3, dict.fromkeys([(0,), (1,), (2,), (0, 0), (0, 1)], 0.0), {})
     rows = [{0: 1.0}, {0: -0.5}, {0: 2.0}]
-    case = Case(model, [(0, 1)], [rows, [{}, {0: 1.0}]], [(0, 0, 1), (0, 1)])
+    case = chain_case(model, [(0, 1)], [rows, [{}, {0: 1.0}]], [(0, 0, 1), (0, 1)])
     layout, _ = prepare(case, np.array([1.0, 0.0]), min_count=min_count)
     assert spread(layout, np.ones(layout.n_weights))[1].keys() == {(0, z) for z in kept}
 
@@ -120,14 +112,14 @@ def test_objective_and_gradient_equal_enumeration(drawn):
     np.testing.assert_array_equal(w, before)
     assert gradient.shape == (layout.n_weights,)
     assert gradient.dtype == np.float64
-    model = oracle.Model(case.model.n_labels, *spread(layout, w))
-    data = list(zip(case.sequences, case.labels, weights, strict=True))
-    expected = math.fsum(c * oracle.negative_log_likelihood(model, rows, labels) for rows, labels, c in data)
+    model = so.chain(case.model.n_labels, *spread(layout, w))
+    data = list(zip(case.sequences, case.segmentations, weights, strict=True))
+    expected = math.fsum(c * so.negative_log_likelihood(model, sequence, gold) for sequence, gold, c in data)
     assert value == pytest.approx(expected, rel=1e-10, abs=1e-10)
     assert objective.value(w) == pytest.approx(value, rel=1e-12, abs=1e-12)
-    per_sequence = [oracle.gradient(model, rows, labels) for rows, labels, _ in data]
+    per_sequence = [so.gradient(model, sequence, gold) for sequence, gold, _ in data]
     for part, derivatives in enumerate(spread(layout, gradient)):
-        for key in model[part + 1]:
+        for key in model[part + 3]:
             exact = math.fsum(c * g[part][key] for c, g in zip(weights, per_sequence, strict=True))
             assert derivatives.get(key, 0.0) == pytest.approx(exact, rel=1e-9, abs=1e-10)
 
@@ -139,10 +131,10 @@ def test_extreme_weights_give_finite_gradients(feature_orders):
     rng = np.random.default_rng(6)
     w = rng.choice([-1e3, 1e3, 0.0, 1.0], size=layout.n_weights)
     value, gradient = objective.value_gradient(w)
-    model = oracle.Model(3, *spread(layout, w))
+    model = so.chain(3, *spread(layout, w))
     expected = math.fsum(
-        oracle.dynamic_program(model, rows).log_partition - oracle.score(model, rows, labels)
-        for rows, labels in zip(case.sequences, case.labels, strict=True)
+        so.dynamic_program(model, sequence).log_partition - so.score(model, sequence, gold)
+        for sequence, gold in zip(case.sequences, case.segmentations, strict=True)
     )
     assert value == pytest.approx(expected, rel=1e-11)
     assert np.isfinite(gradient).all()

@@ -130,34 +130,6 @@ def test_one_that_is_loaded_is_the_same():
         assert list(skops.io.loads(file.getvalue(), trusted=list(TRUSTED_TYPES)).words) == [("a",)]
 
 
-@pytest.mark.parametrize(
-    ("given", "error", "message"),
-    [
-        ("New York", TypeError, "phrases must be an iterable of phrases, got 'New York'"),
-        (3, TypeError, "phrases must be an iterable of phrases"),
-        (["a", " "], ValueError, r"phrases\[1\] has no words"),
-        (["a", 3], TypeError, r"phrases\[1\] must be a text or a list of texts, got 3"),
-        ([["a", None]], TypeError, r"phrases\[0\] must be a text or a list of texts"),
-    ],
-)
-def test_phrases_that_are_refused(given, error, message):
-    with pytest.raises(error, match=message):
-        phrases(given)
-    with pytest.raises(ValueError, match="normalize must be 'casefold', a function or None, got 'lower'"):
-        phrases(["a"], normalize="lower")
-
-
-def test_tokens_that_are_refused():
-    one = phrases(["a"])
-    with pytest.raises(ValueError, match="'x' is for the field 'w'; the tokens have the fields"):
-        SequenceFeatureExtractor([], {"x": ("w", one)}).fit([[("a", "b")]])
-    with pytest.raises(ValueError, match="the token feature 'y' marks phrases in texts, but its field holds numbers"):
-        SequenceFeatureExtractor([], {"y": ("x", one)}).fit([[1.0, 2.0]])
-    with pytest.raises(ValueError, match="'x' is the name of a field"):
-        SequenceFeatureExtractor([], {"x": one}).fit([[{"w": "a", "x": "b"}]])
-    with pytest.raises(ValueError, match="the tokens are numbers, but phrases are texts"):
-        SegmentFeatureExtractor((), functions=one).fit([[1.0, 2.0]], [["A", "B"]])
-    with pytest.raises(ValueError, match="two functions have the name 'phrases'"):
-        SegmentFeatureExtractor((), functions=[one, phrases(["b"])]).fit([["a", "b"]], [["A", "B"]])
+def test_functions_that_cannot_be_pickled_are_told():
     with pytest.warns(UserWarning, match="'x' is a lambda"):
         SequenceFeatureExtractor([], {"x": phrases(["a"], normalize=lambda text: text)}).fit([["a"]])

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from sklearn import config_context
 from sklearn.base import BaseEstimator, TransformerMixin, clone
-from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score, cross_validate
 from sklearn.pipeline import Pipeline
 from sklearn.pipeline import make_pipeline as sklearn_make_pipeline
@@ -103,16 +102,6 @@ def test_steps_that_do_nothing(before):
     pipe = SequencePipeline([*steps, ("crf", HighOrderCRF())]).fit(data, Y)
     given = clone(before[0]).fit_transform(data) if data is X else data
     assert_same(pipe.predict_marginals(data), HighOrderCRF().fit(given, Y).predict_marginals(given))
-
-
-def test_before_fit():
-    for before in ([], ["passthrough"], [SequenceFeatureExtractor()]):
-        with pytest.raises(NotFittedError):
-            make_pipeline(*before, HighOrderCRF()).predict_marginals(DICTS)
-    batch = SequenceFeatureExtractor().fit_transform(X)
-    fitted_inside = GridSearchCV(HighOrderCRF().fit(batch, Y), {"max_order": [1]}, cv=2)
-    with pytest.raises(NotFittedError):
-        make_pipeline(fitted_inside).predict_marginals(batch)
 
 
 def test_a_search_as_last_step():

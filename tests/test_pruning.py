@@ -4,9 +4,9 @@ import itertools
 import math
 
 import numpy as np
-import oracle
 import pytest
-from cases import EXTREME, cases, golden_case, is_possible, random_case, to_batch, to_chain_model, to_codes
+import segment_oracle as so
+from cases import cases, golden_case, random_case, to_batch, to_chain_model, to_codes
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from internals import (
@@ -24,6 +24,7 @@ from internals import (
 )
 from mask_cases import chain_questions, close, feasible
 from registry import problem_of
+from segment_cases import EXTREME, is_possible
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
@@ -70,6 +71,12 @@ class Fixed:
         return self.candidates if mask is None else self.candidates.allowed_by(mask)
 
 
+def scores_of(case):
+    """Return {labelling: score} of each sequence."""
+    every = [so.scores(case.model, sequence) for sequence in case.sequences]
+    return [{tuple(y for _, _, y in z): score for z, score in scores.items()} for scores in every]
+
+
 def lattice_questions(seed):
     """Return a model over lattices, its plan, and {labelling: score} of what is possible in each sequence; or None."""
     model, batch, mask, possible = feasible(*chain_questions(seed))
@@ -77,7 +84,8 @@ def lattice_questions(seed):
         return None
     candidates = of_mask(mask)
     over = LatticeModel(model.layout, model.weights, Fixed(candidates))
-    return over, LatticePlan(model.layout, batch, candidates), possible
+    labelled = [{tuple(y for _, _, y in z): score for z, score in scores.items()} for scores in possible]
+    return over, LatticePlan(model.layout, batch, candidates), labelled
 
 
 # --- lattices ---------------------------------------------------------------------------------------------------------
@@ -91,7 +99,7 @@ def test_lattices_agree_with_enumeration(seed):
         return
     model, plan, possible = questions
     batch, offsets = plan.batch, plan.batch.offsets
-    log_z = np.array([oracle.log_sum_exp(scores.values()) for scores in possible])
+    log_z = np.array([so.log_sum_exp(scores.values()) for scores in possible])
     np.testing.assert_allclose(model.on(plan).log_z(), log_z, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(model.on(plan).expectations().log_z, log_z, rtol=1e-12, atol=1e-12)
     posterior = model.given(batch)
@@ -130,11 +138,10 @@ def test_gradients_are_those_of_the_values(case, seed):
     value, gradient = objective.value_gradient(w)
     lists = np.split(candidates.labels, candidates.starts[1:-1])
     expected = 0.0
-    for s, (rows, labels) in enumerate(zip(case.sequences, case.labels, strict=True)):
+    for s, (scores, gold) in enumerate(zip(scores_of(case), case.labels, strict=True)):
         own = [set(some.tolist()) for some in lists[batch.offsets[s] : batch.offsets[s + 1]]]
-        every = oracle.labellings(case.model.n_labels, len(rows))
-        scores = [oracle.score(case.model, rows, z) for z in every if all(map(set.__contains__, own, z))]
-        expected += weight[s] * (oracle.log_sum_exp(scores) - oracle.score(case.model, rows, labels))
+        inside = [score for z, score in scores.items() if all(map(set.__contains__, own, z))]
+        expected += weight[s] * (so.log_sum_exp(inside) - scores[gold])
     assert value == pytest.approx(expected, rel=1e-10, abs=1e-10)
     assert objective.value(w) == pytest.approx(value, rel=1e-12, abs=1e-12)
     step = 1e-5
@@ -195,7 +202,7 @@ def test_what_scaling_cannot_represent_goes_through_logarithms():
     _, case = golden_case("underflow")
     whole, batch = to_chain_model(case)
     model = LatticeModel(whole.layout, whole.weights, Fixed(of_mask(Mask.free(batch.n_tokens, case.model.n_labels))))
-    assert model.given(batch).log_z()[0] == pytest.approx(oracle.log_partition(case.model, case.sequences[0]))
+    assert model.given(batch).log_z()[0] == pytest.approx(so.log_partition(case.model, case.sequences[0]))
 
 
 def test_samples_have_the_probabilities_of_labellings():
@@ -207,7 +214,7 @@ def test_samples_have_the_probabilities_of_labellings():
     assert np.array_equal(codes, model.given(plan.batch, n_jobs=2).draw(n_drawn, seed=0)[0])
     for s, scores in enumerate(possible):
         drawn = [tuple(row) for row in codes[plan.batch.offsets[s] : plan.batch.offsets[s + 1]].T.tolist()]
-        total = oracle.log_sum_exp(scores.values())
+        total = so.log_sum_exp(scores.values())
         for labels, score in scores.items():
             p = math.exp(score - total)
             assert abs(drawn.count(labels) / n_drawn - p) < 5 * math.sqrt(p * (1 - p) / n_drawn) + 1e-9
@@ -222,7 +229,7 @@ def test_the_lattice_of_a_mask_is_a_part_of_that_without():
     for s, scores in enumerate(possible):
         first = plan.batch.offsets[s]
         left = [v for z, v in scores.items() if all(mask.allowed[first + t, y] for t, y in enumerate(z))]
-        wanted = oracle.log_sum_exp(left)
+        wanted = so.log_sum_exp(left)
         assert log_z[s] == wanted == -math.inf or log_z[s] == pytest.approx(wanted, rel=1e-12, abs=1e-12)
     none = Mask(np.zeros_like(mask.allowed), mask.begins)
     with pytest.raises(ValueError, match="the model forbids every labelling"):
@@ -263,27 +270,26 @@ def test_a_limit_of_states_leaves_out_labellings(seed, n_states):
     along = type(other)(other.layout, direction)
     some = Mask(rng.random((batch.n_tokens, 3)) < 0.6, np.zeros(batch.n_tokens, np.int8))
     within = model.on(plan.masked(some, may_be_impossible=True)).log_z()
-    for s, rows in enumerate(case.sequences):
+    for s, every in enumerate(scores_of(case)):
         left, own = paths(plan.lattice, s), slice(*batch.offsets[s : s + 2])
         assert case.labels[s] in left
         assert len(left) == len(set(left))
-        assert not rows or all(
-            len(range(*plan.lattice.nodes[t : t + 2])) <= n_states + 1 for t in range(own.start, own.stop)
-        )
-        scores = {labels: oracle.score(case.model, rows, labels) for labels in left}
-        assert log_z[s] == pytest.approx(oracle.log_sum_exp(scores.values()), rel=1e-12, abs=1e-12)
+        n_nodes = np.diff(plan.lattice.nodes)[own]
+        assert (n_nodes <= n_states + 1).all()
+        scores = {labels: every[labels] for labels in left}
+        assert log_z[s] == pytest.approx(so.log_sum_exp(scores.values()), rel=1e-12, abs=1e-12)
         p = {labels: math.exp(score - log_z[s]) for labels, score in scores.items()}
         for t, row in enumerate(marginals[own]):
             np.testing.assert_allclose(row, [sum(v for z, v in p.items() if z[t] == y) for y in range(3)], atol=1e-12)
-            wanted = [sum(v for z, v in p.items() if oracle.occurs(pattern, z, t)) for pattern in patterns]
+            wanted = [sum(v for z, v in p.items() if z[max(0, t + 1 - len(y)) : t + 1] == y) for y in patterns]
             np.testing.assert_allclose(ends[own][t], wanted, atol=1e-12)
         moved = {z: float(along.given(batch[[s]]).log_score(np.array(z, np.int32))[0]) for z in left}
         assert slope[s] == pytest.approx(sum(p[z] * moved[z] for z in left), abs=1e-10)
-        for z in itertools.product(range(3), repeat=len(rows)):
+        for z in every:
             codes[own] = z
             assert posterior.log_score(codes)[s] == pytest.approx(scores.get(z, -np.inf))
         allowed = [score for z, score in scores.items() if some.allowed[own][np.arange(len(z)), list(z)].all()]
-        assert within[s] == pytest.approx(oracle.log_sum_exp(allowed) if allowed else -np.inf)
+        assert within[s] == pytest.approx(so.log_sum_exp(allowed) if allowed else -np.inf)
     with pytest.raises(ValueError, match="this method needs all states"):
         posterior.hessian_vector_product(direction)
 
@@ -515,13 +521,11 @@ def test_the_likelihood_of_holes_against_enumeration(case, seed):
     objective, w = NegativeLogLikelihood().bind(problem), whole.weights
     value, gradient = objective.value_gradient(w)
     left, expected, size = candidates.mask(n_labels).allowed, 0.0, 1.0
-    for s, rows in enumerate(case.sequences):
+    for s, scores in enumerate(scores_of(case)):
         tokens = np.arange(*batch.offsets[s : s + 2])
-        every = [list(z) for z in oracle.labellings(n_labels, len(rows))]
-        scores = [oracle.score(case.model, rows, z) for z in every if left[tokens, z].all()]
-        agreeing = [oracle.score(case.model, rows, z) for z in every if (left & allowed)[tokens, z].all()]
-        log_z = oracle.log_sum_exp(scores)
-        expected += weight[s] * (log_z - oracle.log_sum_exp(agreeing))
+        log_z = so.log_sum_exp(score for z, score in scores.items() if left[tokens, list(z)].all())
+        agreeing = [score for z, score in scores.items() if (left & allowed)[tokens, list(z)].all()]
+        expected += weight[s] * (log_z - so.log_sum_exp(agreeing))
         size = max(size, abs(log_z))
     assert value == pytest.approx(expected, rel=1e-9, abs=1e-11 * size)
     assert objective.value(w) == pytest.approx(value, rel=1e-9, abs=1e-11 * size)

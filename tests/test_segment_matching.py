@@ -176,20 +176,13 @@ def test_sequences_that_need_log_space(monkeypatch):
 
 
 def test_segments_of_one_token_equal_the_chain():
-    chain_case = random_case(np.random.default_rng(5), 3, [7, 1, 12, 4], 2, 8, 1.0, [(0, 1), (0, 1)])
-    longer = [z for z in chain_case.model.patterns if len(z) > 1]
-    case = make_case(5, [7, 1, 12, 4], "plain", longest=(1, 1, 1), patterns=longer)
-    case = case._replace(
-        rows=chain_case.sequences,
-        feature_orders=chain_case.feature_orders,
-        segmentations=[tuple((t, t + 1, y) for t, y in enumerate(labels)) for labels in chain_case.labels],
-    )
+    case = random_case(np.random.default_rng(5), 3, [7, 1, 12, 4], 2, 8, 1.0, [(0, 1), (0, 1)])
     weight = np.array([1.0, 0.5, 2.0, 1.0])
     layout, matching = prepare(case, weight)
-    chain_layout, _ = to_chain_layout(chain_case)
+    chain_layout, _ = to_chain_layout(case)
     assert chain_layout.patterns.tuples() == layout.patterns.tuples()
-    plan = ChainModel.plan_class(chain_layout, to_batch(chain_case.sequences, 2))
-    chain = ChainMatching(ChainModel, plan, to_codes(chain_case.labels), weight)
+    plan = ChainModel.plan_class(chain_layout, to_batch(case.rows, 2))
+    chain = ChainMatching(ChainModel, plan, to_codes(case.labels), weight)
     w = some_weights(chain_layout)
     coefficients = chain_layout.pattern_coef(w), chain_layout.coef(w)
     expected = chain.value_gradient(w)

@@ -1,9 +1,11 @@
-"""The semi-CRF oracle itself: closed forms, numbers by hand, and the CRF oracle where all segments have length 1."""
+"""The oracle itself: closed forms, numbers by hand, and published ones."""
 
+import itertools
+import json
 import math
+from pathlib import Path
 
 import numpy as np
-import oracle
 import pytest
 import segment_oracle as so
 
@@ -30,7 +32,7 @@ def test_runs_are_the_labellings(n_labels, length):
     """Without repeats every labelling of the tokens is one segmentation, and every segmentation is one labelling."""
     segmentations = list(so.segmentations(free(n_labels, repeats=False), length))
     labellings = {tuple(y for u, v, y in s for _ in range(u, v)) for s in segmentations}
-    assert labellings == set(oracle.labellings(n_labels, length))
+    assert labellings == set(itertools.product(range(n_labels), repeat=length))
     assert len(segmentations) == n_labels**length
 
 
@@ -158,45 +160,52 @@ def test_empty_sequences_have_one_segmentation():
     assert so.gradient(model, empty, ()) == ({(0,): 0.0}, {("a", (1,)): 0.0})
 
 
-CRFS = [
-    oracle.Model(3, {}, {}),
-    oracle.Model(2, {(0,): -0.4}, {("a", (1,)): 1.5}),
-    oracle.Model(3, {(0, 1): 1.0, (2, 2, 2): -0.5, (1, 0): -INF}, {("a", (1,)): 0.7, ("b", (0, 1)): 2.0}),
-    oracle.Model(2, {(0, 1): -1000.0, (1, 0, 0): 1000.0, (1, 0, 1, 0): -INF}, {("b", (1, 1, 1)): -400.0}),
-]
-ROWS = [[], [{"a": 1.0}], [{}, {"a": 2.0, "b": -1.0}, {"b": 0.5}, {}, {"a": -1.0}]]
+def test_chain_of_order_one_equals_its_matrix_product():
+    model = so.chain(2, {(0,): 0.3, (1, 0): -0.7, (1, 1): 0.2}, {})
+    step = [[math.exp(0.3), 1.0], [math.exp(0.3 - 0.7), math.exp(0.2)]]
+    mass = [math.exp(0.3), 1.0]
+    for _ in range(3):
+        mass = [sum(mass[i] * step[i][j] for i in range(2)) for j in range(2)]
+    sequence = so.tokens([{}] * 4)
+    assert so.log_partition(model, sequence) == pytest.approx(math.log(sum(mass)), rel=1e-14)
+    last = so.token_marginals(so.distribution(model, sequence), 2, 4)[-1]
+    assert last == pytest.approx([m / sum(mass) for m in mass], rel=1e-14)
 
 
-@pytest.mark.parametrize("crf", CRFS)
-@pytest.mark.parametrize("rows", ROWS)
-def test_segments_of_length_one_are_the_crf(crf, rows):
-    model = so.Model(crf.n_labels, (1,) * crf.n_labels, True, crf.patterns, crf.features)
-    sequence = so.Sequence(len(rows), {(f, t, t + 1): x for t, row in enumerate(rows) for f, x in row.items()})
+def test_scores_of_tokens_by_hand():
+    model = so.chain(2, {(0,): 1.0, (0, 1): 10.0}, {("a", (1,)): 100.0, ("b", (0, 0)): 1000.0})
+    sequence = so.tokens([{"b": 3.0}, {"a": 0.5}, {"a": -1.0}, {"b": 2.0}])
+    assert so.score(model, sequence, so.tokenwise((0, 1, 0, 0))) == 1 + (10 + 50) + 1 + (1 + 2000)
+    assert so.score(model, sequence, so.tokenwise((1, 1, 1, 1))) == 0 + 50 - 100 + 0
+    assert len(so.scores(model, sequence)) == 2**4
 
-    def tokenwise(labels):
-        return tuple((t, t + 1, y) for t, y in enumerate(labels))
 
-    expected = oracle.distribution(crf, rows)
-    p = so.distribution(model, sequence)
-    assert p == pytest.approx({tokenwise(labels): x for labels, x in expected.items()}, abs=1e-14)
-    assert so.log_partition(model, sequence) == pytest.approx(oracle.log_partition(crf, rows), rel=1e-14)
-    assert so.token_marginals(p, crf.n_labels, len(rows)) == [
-        pytest.approx(line, abs=1e-14) for line in oracle.marginals(crf, rows)
-    ]
-    asked = [(0,), (0, 1), (1, 0, 0), (1, 1, 1, 1)]
-    assert so.pattern_marginals(p, len(rows), asked) == [
-        pytest.approx(line, abs=1e-14) for line in oracle.pattern_marginals(crf, rows, asked)
-    ]
-    top, paths = oracle.best_paths(crf, rows)
-    assert so.best_segmentations(model, sequence) == (pytest.approx(top), {tokenwise(labels) for labels in paths})
-    labels = (1, 0, 0, 1, 1)[: len(rows)]
-    assert so.negative_log_likelihood(model, sequence, tokenwise(labels)) == pytest.approx(
-        oracle.negative_log_likelihood(crf, rows, labels), abs=1e-12
-    )
-    for found, part in zip(
-        so.gradient(model, sequence, tokenwise(labels)), oracle.gradient(crf, rows, labels), strict=True
-    ):
-        assert found == pytest.approx(part, abs=1e-12)
+def test_log_sum_exp_treats_forbidden_and_huge_terms():
+    assert so.log_sum_exp([]) == so.log_sum_exp([-INF, -INF]) == -INF
+    assert so.log_sum_exp([-INF, 5.0]) == 5.0
+    assert so.log_sum_exp([1e4, 1e4]) == pytest.approx(1e4 + math.log(2), rel=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("name", "digits"), [("jmlr_appendix_b", 3), ("jmlr_appendix_b_unconditional", 4), ("underflow", 9)]
+)
+def test_published_numbers_to_their_printed_digits(name, digits):
+    golden = json.loads((Path(__file__).parent / "golden" / f"{name}.json").read_text(encoding="utf-8"))
+    features = {(f, tuple(z)): w for f, z, w in golden["features"]}
+    model = so.chain(golden["n_labels"], {tuple(z): w for z, w in golden["patterns"]}, features)
+    sequence = so.tokens(golden["rows"])
+    log_z = so.log_partition(model, sequence)
+    assert round(log_z, digits) == golden["log_partition_printed"]
+    asked = [(y,) for y in range(model.n_labels)] + [tuple(z) for z in golden["asked"]]
+    marginals = so.pattern_marginals(so.distribution(model, sequence), sequence.length, asked)
+    if "marginals_printed" in golden:
+        assert [[round(p, 2) for p in line] for line in marginals] == golden["marginals_printed"]
+    # and the file holds what its script writes
+    assert log_z == pytest.approx(golden["log_partition"], rel=1e-14)
+    assert [p for line in marginals for p in line] == pytest.approx(sum(golden["marginals"], []), rel=1e-12)
+    best, paths = so.best_segmentations(model, sequence)
+    assert best == golden["best_score"]
+    assert paths == {so.tokenwise(path) for path in golden["best_paths"]}
 
 
 def test_gradient_equals_central_differences():
@@ -217,39 +226,26 @@ def test_gradient_equals_central_differences():
             assert derivative == pytest.approx((moved(step) - moved(-step)) / (2 * step), rel=1e-7, abs=1e-9)
 
 
-FIRST_ORDER = [
+MODELS = [
     so.Model(3, (INF, 2, 1), True, {}, {}),
     so.Model(1, (3,), True, {(0,): -0.7, (0, 0): 0.3}, {("a", (0,)): 0.5}),
     so.Model(2, (4, INF), False, {(0,): 0.3, (0, 1): -1.0}, {("a", (1,)): 1.5, ("b", (1, 0)): -0.5}),
     so.Model(3, (3, 4, INF), True, {(0, 1): -0.4}, {("a", (1,)): 0.8}, (2, 3, 1)),
     so.Model(3, (1, 2, INF), True, {(0, 0): -INF, (2, 1): 500.0}, {("b", (2,)): -400.0, ("a", (1, 1)): 300.0}),
+    so.chain(2, {(0,): -0.4}, {("a", (1,)): 1.5}),
+    so.chain(3, {(0, 1): 1.0, (2, 2, 2): -0.5, (1, 0): -INF}, {("a", (1,)): 0.7, ("b", (0, 1)): 2.0}),
+    so.chain(2, {(0, 1): -1000.0, (1, 0, 0): 1000.0, (1, 0, 1, 0): -INF}, {("b", (1, 1, 1)): -400.0}),
 ]
 
 
-@pytest.mark.parametrize("model", FIRST_ORDER)
-@pytest.mark.parametrize("length", [1, 2, 5])
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("length", [0, 1, 2, 5])
 def test_dynamic_program_equals_enumeration(model, length):
     sequence = so.Sequence(length, lambda f, u, v: {"a": v - u - 1.5, "b": math.sin(3 * u + v)}[f])
-    found = so.dynamic_program(model, sequence)
-    p = so.distribution(model, sequence)
+    found, p = so.dynamic_program(model, sequence), so.distribution(model, sequence)
     assert found.log_partition == pytest.approx(so.log_partition(model, sequence), rel=1e-12)
     assert found.best_score == pytest.approx(so.best_segmentations(model, sequence)[0], rel=1e-12)
-    np.testing.assert_allclose(found.marginals, so.token_marginals(p, model.n_labels, length), atol=1e-12)
-    segments = {(u, u + d + 1, y): x for (u, d, y), x in np.ndenumerate(found.segments) if x > 0}
+    for line, expected in zip(found.marginals, so.token_marginals(p, model.n_labels, length), strict=True):
+        assert line == pytest.approx(expected, abs=1e-12)
+    segments = {s: x for s, x in found.segments.items() if x > 0}
     assert segments == pytest.approx({s: x for s, x in so.segment_marginals(p).items() if x > 0}, abs=1e-12)
-    pairs = [(a, b) for a in range(model.n_labels) for b in range(model.n_labels)]
-    expected = [
-        [so.probability(p, lambda s, t=t, a=a, b=b: (a, b) in _borders(s).get(t, ())) for a, b in pairs]
-        for t in range(length)
-    ]
-    np.testing.assert_allclose(found.transitions[:, :-1].reshape(length, -1), expected, atol=1e-12)
-    np.testing.assert_allclose(found.transitions[0, -1], [x[0] for x in _first(p, model.n_labels)], atol=1e-12)
-
-
-def _borders(segmentation):
-    """Return {token: [(label before, label from there)]}."""
-    return {b[0]: [(a[2], b[2])] for a, b in zip(segmentation, segmentation[1:], strict=False)}
-
-
-def _first(p, n_labels):
-    return [[so.probability(p, lambda s, y=y: s[0][2] == y)] for y in range(n_labels)]

@@ -118,6 +118,7 @@ def parameters(draw, y):
     constraints = draw(st.sampled_from([None, Constraints(allow=allow, start=start, end=end), Constraints(runs)]))
     return {
         "max_order": draw(st.integers(0, 4)),
+        "history": draw(st.sampled_from(["tokens", "segments"])),
         "feature_order": draw(st.sampled_from([0, 0, 1, 2])),
         "label_parts": draw(st.sampled_from([None, lambda label: label.split("|")])),
         "constraints": constraints,
@@ -558,12 +559,6 @@ def test_golden_files(name):
         assert [segment[:3] for segment in own["segments"]] == [segment[:3] for segment in answers["segments"]]
         assert [labels for labels, *_ in own["nbest"]] == [labels for labels, *_ in answers["nbest"]]
         assert_allclose([s[1:] for s in own["nbest"]], [s[1:] for s in answers["nbest"]], **CLOSE)
-
-
-def test_files_that_ask_for_another_decoding():
-    """Files of earlier versions name their decoding: the best labelling is read, tokens one by one are not."""
-    with pytest.raises(ValueError, match="decoding, which is not supported: export the model again"):
-        Tagger(GOLDEN / "tagger-decoding-1.hocrf")
 
 
 @pytest.mark.parametrize("name", golden_models())

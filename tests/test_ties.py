@@ -32,11 +32,9 @@ from sklearn_hocrf.training import LBFGS
 def doubled(case, sources):
     """Return a case with more features: number ``n + i`` is the same as ``sources[i]``."""
     n = len(case.feature_orders)
-    more = [
-        [row | {n + i: row[f] for i, f in enumerate(sources) if f in row} for row in rows] for rows in case.sequences
-    ]
+    more = [[row | {n + i: row[f] for i, f in enumerate(sources) if f in row} for row in rows] for rows in case.rows]
     orders = case.feature_orders + [case.feature_orders[f] for f in sources]
-    return case._replace(sequences=more, feature_orders=orders)
+    return case._replace(rows=more, feature_orders=orders, n_attributes=len(orders))
 
 
 def kinds(layout, batch):
@@ -79,7 +77,7 @@ def test_chains(case, data):
     n = len(case.feature_orders)
     case = doubled(case, data.draw(st.lists(st.integers(0, n - 1), max_size=4)) if n else [])
     layout, _ = to_layout(case)
-    batch = to_batch(case.sequences, len(case.feature_orders))
+    batch = to_batch(case.rows, case.n_attributes)
     ties = check(layout, batch, Problem(CHAIN, layout, batch, to_codes(case.labels)))
     if (layout.pair_feature >= n).any():
         assert len(ties.root) < layout.n_weights

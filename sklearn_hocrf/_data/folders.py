@@ -88,7 +88,7 @@ class _GrowingArray:
         self._file.close()
 
 
-class _Writer:
+class _FolderWriter:
     """Write batches of the same form, one after the other, into a folder."""
 
     def __init__(self, folder: Path, with_dense: Callable) -> None:
@@ -265,7 +265,7 @@ def write_folder(folder, batches: Iterable, with_dense: Callable, overwrite: boo
     try:
         with claimed(folder / ARRAYS) as arrays:
             arrays.mkdir()
-            _write(_Writer(arrays, with_dense), arrays, batches)
+            _write(_FolderWriter(arrays, with_dense), arrays, batches)
     finally:
         _remove_arrays(folder)
         if is_new:
@@ -371,14 +371,14 @@ def read_folder(folder, mmap_mode, make: Callable):
     for _ in range(_MOST_READS):
         header = read_header(folder)
         try:
-            return _read_batch(folder, header, mmap_mode, make)
+            return _read_folder(folder, header, mmap_mode, make)
         except (ValueError, OSError):
             if read_header(folder).generation == header.generation:
                 raise
     raise RuntimeError(f"{folder} was overwritten during each of {_MOST_READS} reads: load it again later")
 
 
-def _read_batch(folder, header, mmap_mode, make):
+def _read_folder(folder, header, mmap_mode, make):
     """Return the batch of a header."""
     reader = _Reader(folder, header, mmap_mode)
     n_sequences, n_tokens, n_attributes = header[1:4]

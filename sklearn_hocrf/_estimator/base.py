@@ -1,7 +1,6 @@
 """Base class of the sequence labellers: ``fit``, fitted attributes, and the state in files.
 
-A subclass says what its targets are, and to which family its models belong. The steps of ``fit`` are in
-:class:`FitSteps`. Everything is computed in local variables; the estimator changes only at the end of a successful fit.
+A subclass says what its targets are, and to which family its models belong.
 """
 
 from __future__ import annotations
@@ -17,19 +16,16 @@ from sklearn.utils import ClassifierTags
 from .._inference.families import Family
 from .._persistence import VersionMixin, with_lists, with_mappings
 from .._structure.automaton import PatternAutomaton
-from .._validation import FeatureSpace, read_training_sequences
+from .._validation import FeatureSpace
 from .._validation._sklearn import fit_context
 from .answers import AnswersMixin
-from .callbacks import CallbacksMixin, FitTasks, without_tasks
+from .callbacks import CallbacksMixin, without_tasks
 from .fit_steps import FitSteps
-from .fitted_model import FittedModel
 from .fitted_state import FittedState
-from .fitting import warn_not_converged
 from .names_elsewhere import NamesElsewhere, answering
 from .parameters import MAPPINGS, PARAMETER_CONSTRAINTS
 from .partial_fit import PartialFitMixin
 from .predictions import PredictionsMixin
-from .progress import lines_of
 
 __all__ = ["BaseSequenceLabeler"]
 
@@ -137,23 +133,7 @@ class BaseSequenceLabeler(
         >>> HighOrderCRF().fit(X, y).predict(X)
         [['DET', 'NOUN', 'NOUN'], ['DET', 'NOUN']]
         """
-        steps = FitSteps(self)
-        training = steps.choose_training()
-        sequences = read_training_sequences(self, X, sample_weight)
-        data = steps.read_targets(y, sequences)
-        steps.check_holes(data)
-        is_warm = self.warm_start and hasattr(self, "coef_")
-        tasks = FitTasks(self, training.solver, steps.n_stages(training, data, is_warm), X, y, sample_weight)
-        problem = steps.problem(data)
-        start = np.broadcast_to(0.0, problem.n_weights)
-        if is_warm:
-            start = FittedModel(self).last_weights(problem.layout, data)
-        penalty = steps.penalty(training.prior, problem.layout, data)
-        stages = steps.train(training, problem, penalty, data, start, is_warm, tasks.watch)
-        tasks.best(steps.state(data, problem, penalty, stages[-1])).set_on(self)
-        tasks.end()
-        lines_of(training.solver).end(stages[-1])
-        warn_not_converged(steps.name, training.solver, stages)
+        FitSteps(self).fit(X, y, sample_weight)
         return self
 
     # --- files --------------------------------------------------------------------------------------------------------

@@ -36,7 +36,7 @@ __all__ = [
 FIT = "fit"
 ITERATION = "iteration"
 TRAINING = "training"  # of the weights of the model
-STEP = "step"  # of a search for parameters
+SEARCH_STEP = "step"  # of a search for parameters
 REFIT = "refit with best parameters"
 
 
@@ -94,7 +94,7 @@ class SearchTasks(_Tasks):
 
     def end_step(self) -> bool:
         """End a step, and return whether a callback stops the search for this order."""
-        return bool(self._callbacks) and self._begin(self._order, STEP).call_on_fit_task_end(**self._arguments)
+        return bool(self._callbacks) and self._begin(self._order, SEARCH_STEP).call_on_fit_task_end(**self._arguments)
 
     def refit(self, best: Any, fit: Callable[[], Any]) -> None:
         """Call a function that fits the best estimator: a task, whose details callbacks may request."""

@@ -7,13 +7,14 @@ constraints of segments are refused by the parameters themselves.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._data.checks import short
+from .._objectives import OBJECTIVES
 from .._solvers import SGD
 
 __all__ = ["CIRCUMSTANCES", "FEATURES", "REFUSALS", "FitRequest", "Refusal", "has_l1", "refuse"]
@@ -62,8 +63,13 @@ def _values(given: Any) -> list:
     return list(given.values()) if isinstance(given, Mapping) else [given]
 
 
+def _trains_by(criterion: str) -> Callable[[FitRequest], bool]:
+    return lambda request: request["objective"] == criterion
+
+
 FEATURES: dict[str, tuple[Callable[[FitRequest], Any], str]] = {  # whether it is requested, and how messages name it
     "pruning": (lambda request: request["pruning"] is not None, "pruning={pruning!r}"),
+    "segment history": (lambda request: request["history"] == "segments", "history={history!r}"),
     "features of several labels": (
         lambda request: any(map(np.any, _values(request["feature_order"]))),
         "feature_order={request.feature_order}",
@@ -75,15 +81,16 @@ FEATURES: dict[str, tuple[Callable[[FitRequest], Any], str]] = {  # whether it i
         lambda request: request["min_count"] > 1 and not request["all_pairs"],
         "min_count={min_count!r}",
     ),
-    "local feature matching": (
-        lambda request: request["objective"] == "local_feature_matching",
-        "objective={objective!r}",
-    ),
     "a stochastic solver": (lambda request: request.is_stochastic, "solver={solver!r}"),
     "a stochastic solver of steps that do not adapt": (
         lambda request: request.is_stochastic and not getattr(request["solver"], "adaptive", False),
         "solver={solver!r}",
     ),
+}
+FEATURES |= {
+    name.replace("_", " "): (_trains_by(name), "objective={objective!r}")
+    for name, kind in OBJECTIVES.items()
+    if kind.excludes
 }
 CIRCUMSTANCES = {  # and how messages name them
     "holes": "y with holes",
@@ -107,23 +114,32 @@ _ALL_DATA = "{name} depends on all training data, which partial_fit does not hav
 _ALL_AT_ONCE = "{name} does not go with {other_name}, which takes a few sequences at a time: use solver='lbfgs'"
 _LEARNED = "PenaltySearchCV cannot learn the penalties of this {request.name}: {name} "
 
+
+def _of_criteria() -> Iterator[Refusal]:
+    """Yield what the training criteria say that they do not go with."""
+    for name, kind in OBJECTIVES.items():
+        for other in kind.excludes:
+            pair, message = (name.replace("_", " "), other), _OF_LIKELIHOOD
+            if other not in CIRCUMSTANCES:
+                pair, message = (pair, _ALL_AT_ONCE) if other == "a stochastic solver" else (pair[::-1], _LIKELIHOOD)
+            yield Refusal(*pair, message)
+
+
 # for a fit, or a circumstance, the first row that applies is raised
 REFUSALS = (
+    *_of_criteria(),
     Refusal(
         "pruning",
         "features of several labels",
         "{name} does not go with {other_name}, which pairs features with patterns of several labels, because lattices "
         "score features by label",
     ),
-    Refusal("pruning", "local feature matching", _LIKELIHOOD),
+    Refusal("pruning", "segment history", "{name} does not go with {other_name}: its lattices are of labels of tokens"),
     Refusal(
         "L1",
         "a stochastic solver of steps that do not adapt",
         "{name} does not go with {other_name}: use solver='lbfgs' or solver=SGD(adaptive=True)",
     ),
-    Refusal("local feature matching", "a stochastic solver", _ALL_AT_ONCE),
-    Refusal("parts", "local feature matching", _LIKELIHOOD),
-    Refusal("local feature matching", "holes", _OF_LIKELIHOOD),
     Refusal("pruning", "stream", _ALL_DATA),
     Refusal("frequent features", "stream", _ALL_DATA),
     Refusal("pruning", "cluster", "{name} does not work on a cluster: use pruning=None"),
@@ -132,7 +148,6 @@ REFUSALS = (
         "cluster",
         "{name} does not work on a cluster, because it takes a few sequences at a time: use solver='lbfgs'",
     ),
-    Refusal("local feature matching", "learned penalties", _OF_LIKELIHOOD),
     Refusal("L1", "learned penalties", _LEARNED + "> 0 has no derivatives where weights are 0"),
     Refusal("no penalty", "learned penalties", _LEARNED + "has no logarithm to start from"),
     Refusal(

@@ -11,8 +11,9 @@ from sklearn.base import BaseEstimator
 from .._data.checks import short
 from .._data.labels import label_codes
 from .._data.schemes import E, I, legal_tags, split_tag
-from .._structure.patterns import PatternTable, contain_any, given_patterns
-from .._structure.weighted_arcs import compile_patterns, label_arcs
+from .._structure.patterns import SEGMENTS, PatternTable, contain_any, given_patterns
+from .._structure.weighted_arcs import arcs_of_labels, compile_patterns
+from .patterns import refuse_equal_neighbours
 from .tags import read_tags
 
 __all__ = [
@@ -49,6 +50,8 @@ class Constraints(BaseEstimator):
     Notes
     -----
     For :class:`~sklearn_hocrf.HighOrderSemiCRF`, labels are segment labels, and neighbours are neighbouring segments.
+    So they are for ``HighOrderCRF(history="segments")``, where a pair of equal labels is a token that stays in a
+    segment: ``("REM", "REM")`` forbids segments of REM of more than one token.
     Forbidden runs of at most ``max_order + 1`` labels cost no time; longer ones make the automaton remember more
     labels, as patterns of that order do. Each run takes about a kilobyte of memory.
 
@@ -139,7 +142,7 @@ def check_constraints(constraints: Any) -> None:
         constraints.check()
 
 
-def compile_constraints(constraints: str | Constraints | None, labels: np.ndarray) -> Rules:
+def compile_constraints(constraints: str | Constraints | None, labels: np.ndarray, history: str) -> Rules:
     """Return the constraints on the labels of a model as rules over label codes.
 
     Parameters
@@ -148,16 +151,21 @@ def compile_constraints(constraints: str | Constraints | None, labels: np.ndarra
         The parameter of the estimators, checked.
     labels : ndarray of shape (L,)
         The labels.
+    history : {"tokens", "segments"}
+        Whether runs are of the labels of tokens or of segments.
 
     Raises
     ------
     ValueError
-        For labels that the model does not have, or that are not tags of the scheme.
+        For labels that the model does not have, or that are not tags of the scheme, and for runs that cannot occur.
     """
     if constraints is None:
         return Rules()
     if isinstance(constraints, str):
         return _rules(*legal_tags(read_tags(labels, constraints, "constraints")[0], constraints))
+    if history == SEGMENTS:
+        for run in constraints.forbid:
+            refuse_equal_neighbours("forbid of Constraints:", run)
     return _rules_of_labels(constraints, labels)
 
 
@@ -200,12 +208,12 @@ def without_forbidden_patterns(
         codes = patterns.tuples()[int(np.argmax(never))]
         pattern = tuple(labels.tolist()[code] for code in codes)
         raise ValueError(
-            f"patterns: {short(pattern)} can never occur, because constraints={_text(constraints)} forbids it"
+            f"patterns: {short(pattern)} can never occur, because constraints={_rule_text(constraints)} forbids it"
         )
     return patterns.subset(~never)
 
 
-def _text(constraints: Any) -> str:
+def _rule_text(constraints: Any) -> str:
     return f'"{constraints}"' if isinstance(constraints, str) else " ".join(short(constraints).split())
 
 
@@ -221,7 +229,7 @@ class LabelRuns(NamedTuple):
     number: np.ndarray  # (n_sequences,)   number of each sequence in y
 
 
-def refuse_breaches(rules: Rules, constraints: Any, labels: np.ndarray, runs: LabelRuns) -> None:
+def refuse_breaches(rules: Rules, constraints: Any, labels: np.ndarray, runs: LabelRuns, history: str) -> None:
     """Raise a ValueError for the first training labels that violate a constraint.
 
     Parameters
@@ -231,20 +239,22 @@ def refuse_breaches(rules: Rules, constraints: Any, labels: np.ndarray, runs: La
         The source of the rules, for the message.
     labels : ndarray of shape (L,)
     runs : LabelRuns
+    history : {"tokens", "segments"}
+        Whether the runs of the rules are of the labels in ``runs``, or of the segments of equal labels.
     """
-    breaches = [*_forbidden_run(rules, len(labels), runs), *_forbidden_border(rules, runs)]
+    breaches = [*_forbidden_run(rules, len(labels), runs, history), *_forbidden_border(rules, runs)]
     if not breaches:
         return
-    token, first, where = min(breaches)
+    token, tokens, where = min(breaches)
     sequence = int(np.searchsorted(runs.offsets, token, side="right")) - 1
-    names = [labels.tolist()[code] for code in runs.codes[first : token + 1].tolist()]
+    names = [labels.tolist()[code] for code in runs.codes[tokens].tolist()]
     last = short(names[-1], 40)
     what = f"{last} {where}"
     if not where:
         what = f"{last} after {short(names[0], 40)}" if len(names) == 2 else f"the run of labels {short(tuple(names))}"
     raise ValueError(
         f"sequence {runs.number[sequence]}, position {runs.position[token]}: {what} is forbidden by "
-        f"constraints={_text(constraints)}{_reading(constraints, names[-1], where)}"
+        f"constraints={_rule_text(constraints)}{_reading(constraints, names[-1], where)}"
     )
 
 
@@ -264,22 +274,28 @@ def _reading(constraints: Any, tag: Any, where: str) -> str:
 _AT_START, _AT_END = "at the start of a sequence", "at the end of a sequence"
 
 
-def _forbidden_run(rules: Rules, n_labels: int, runs: LabelRuns) -> list:
-    """Return the last and the first token or segment of the first forbidden run, if any."""
+def _forbidden_run(rules: Rules, n_labels: int, runs: LabelRuns, history: str) -> list:
+    """Return the last token or segment of the first forbidden run, if any, and those with its labels."""
     if not rules.forbidden:
         return []
-    compiled = compile_patterns(given_patterns((), n_labels + 1), rules.forbidden)
+    compiled = compile_patterns(given_patterns((), n_labels + 1, history), rules.forbidden)
     automaton, is_forbidden = compiled.automaton, np.zeros(compiled.automaton.n_arcs, dtype=bool)
     is_forbidden[compiled.forbidden_arcs] = True
     codes = np.where(runs.codes < 0, n_labels, runs.codes)  # unknown labels get a code that no rule forbids
-    arcs = label_arcs(automaton, runs.offsets, codes)
+    arcs = arcs_of_labels(automaton, runs.offsets, codes)
     ends = np.flatnonzero(is_forbidden[arcs])
     if not len(ends):
         return []
     arc = arcs[ends[0]]
     while is_forbidden[automaton.arc_suffix[arc]]:
         arc = automaton.arc_suffix[arc]
-    return [(int(ends[0]), int(ends[0] - automaton.arc_length[arc] + 1), "")]
+    tokens = [int(ends[0])]
+    while len(tokens) < automaton.arc_length[arc]:
+        before = tokens[0] - 1
+        while history == SEGMENTS and len(tokens) > 1 and codes[before] == codes[tokens[0]]:
+            before -= 1  # of the same segment
+        tokens.insert(0, before)
+    return [(tokens[-1], tokens, "")]
 
 
 def _forbidden_border(rules: Rules, runs: LabelRuns) -> list:
@@ -290,5 +306,5 @@ def _forbidden_border(rules: Rules, runs: LabelRuns) -> list:
     borders = runs.offsets[:-1][has_labels], runs.offsets[1:][has_labels] - 1
     for is_allowed, tokens, where in zip(rules.borders, borders, (_AT_START, _AT_END), strict=True):
         is_right = np.append(is_allowed, True)[runs.codes[tokens]]  # -1 is not known
-        found += [(token, token, where) for token in tokens[~is_right][:1].tolist()]
+        found += [(token, [token], where) for token in tokens[~is_right][:1].tolist()]
     return found

@@ -1,11 +1,11 @@
-"""The steps of fit: ``fit`` takes them in order, and so do other parts of the package that train an estimator.
+"""The steps of fit, in order, and one by one for other parts of the package that train an estimator.
 
-Only :meth:`FitSteps.end` changes the estimator.
+Everything is computed in local variables; the estimator changes only at the end of a successful fit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -20,13 +20,15 @@ from .._penalties import Penalty
 from .._solvers import SolverReport
 from .._structure.layout import LayoutBuilder, LayoutFrame, WeightLayout
 from .._structure.pairs import PairRule
-from .._structure.patterns import PatternTable
+from .._structure.patterns import TOKENS, PatternTable
 from .._validation import TrainingData, TrainingSequences, read_training_sequences, warn_user
+from .._validation._sklearn import check_declared
+from .callbacks import FitTasks
 from .compatibility import FitRequest, refuse
 from .constraints import LabelRuns, compile_constraints, refuse_breaches, without_forbidden_patterns
 from .fitted_model import FittedModel, border_mask
 from .fitted_state import FittedState
-from .fitting import Prior, Training, choose_training, without_zeros
+from .fitting import Prior, Training, choose_training, warn_not_converged, without_zeros
 from .label_parts import compile_label_parts
 from .parameters import check_parameters, resolve_feature_orders
 from .patterns import ObservedPatterns, select_patterns
@@ -37,8 +39,6 @@ __all__ = ["FitSteps"]
 
 _FEW_KNOWN = 0.1  # share of the tokens below which there is a warning
 _CRITERION = ("objective", "sigma_reg", "l1_reg", "constraints")  # what is minimised
-# runs the training of a stage, given what returns the state of a model that a solver reports, and the stage's name
-Watching = Callable[..., Any]
 
 
 class FitSteps:
@@ -47,7 +47,7 @@ class FitSteps:
     Parameters
     ----------
     estimator : HighOrderCRF or HighOrderSemiCRF
-        Its parameters are read; its fitted attributes are not.
+        Its parameters are read; fitted attributes only for a warm start.
     """
 
     def __init__(self, estimator: Any) -> None:
@@ -55,6 +55,25 @@ class FitSteps:
         self.family: Family = estimator._family
         self.targets: Any = estimator._targets  # a class
         self.intercepts = estimator.fit_intercept and estimator._intercepts
+        self.history: str = getattr(estimator, "history", TOKENS)  # the positions of a semi-CRF are segments already
+
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> None:
+        """Take all steps, in order, and set the fitted attributes."""
+        estimator, training = self.estimator, self.choose_training()
+        data = self.read(X, y, sample_weight)
+        self.check_holes(data)
+        is_warm = estimator.warm_start and hasattr(estimator, "coef_")
+        tasks = FitTasks(estimator, training.solver, self.n_stages(training, data, is_warm), X, y, sample_weight)
+        problem = self.problem(data)
+        start = np.broadcast_to(0.0, problem.n_weights)
+        if is_warm:
+            start = FittedModel(estimator).last_weights(problem.layout, data)
+        penalty = self.penalty(training.prior, problem.layout, data)
+        stages = self.train(training, problem, penalty, data, start, is_warm, tasks)
+        tasks.best(self.state(data, problem, penalty, stages[-1])).set_on(estimator)
+        tasks.end()
+        lines_of(training.solver).end(stages[-1])
+        warn_not_converged(self.name, training.solver, stages)
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -65,7 +84,7 @@ class FitSteps:
 
     def check(self) -> None:
         """Raise an error for parameters that ``fit`` rejects."""
-        self.estimator._validate_params()
+        check_declared(self.estimator)
         check_parameters(self.parameters, self.name)
 
     def refuse(self, circumstance: str) -> None:
@@ -79,10 +98,6 @@ class FitSteps:
 
     # --- data ---------------------------------------------------------------------------------------------------------
 
-    def check_classes(self, classes: ArrayLike) -> np.ndarray:
-        """Return the possible labels of patterns, sorted, from the parameter ``classes``, which has the form of y."""
-        return self.targets.check_classes(self.estimator, classes)
-
     def read(self, X: Any, y: Any, sample_weight: ArrayLike | None, fixed: Any = None) -> TrainingData:
         """Return validated training data; labels and maximum lengths come from ``fixed`` targets, if given."""
         return self.read_targets(y, read_training_sequences(self.estimator, X, sample_weight), fixed)
@@ -94,7 +109,7 @@ class FitSteps:
         """
         targets = self.targets.read(self.estimator, y, sequences, fixed)
         constraints = self.estimator.constraints
-        rules = compile_constraints(constraints, targets.labels)
+        rules = compile_constraints(constraints, targets.labels, self.history)
         parts = compile_label_parts(self.estimator.label_parts, targets.labels)
         data = sequences.with_targets(targets, rules, parts).with_runs()
         if data.runs is not None and self.family is SEGMENTS:
@@ -106,17 +121,8 @@ class FitSteps:
             return data
         origin = np.repeat(data.batch.offsets[:-1], np.diff(offsets))
         runs = LabelRuns(codes, offsets, targets.starts - origin, sequences.numbers)
-        refuse_breaches(rules, constraints, targets.labels, runs)
+        refuse_breaches(rules, constraints, targets.labels, runs, self.history)
         return data
-
-    def label_set(self, y: Any, sequences: TrainingSequences) -> np.ndarray:
-        """Return the labels of a part of the training data, sorted."""
-        return self.targets.label_set(self.estimator, y, sequences)
-
-    @property
-    def least_labels(self) -> int:
-        """The number of labels that training data must have."""
-        return self.targets.least_labels(self.estimator)
 
     def has_holes(self, y: Any, sequences: TrainingSequences) -> bool:
         """Return whether y has unknown labels."""
@@ -137,7 +143,8 @@ class FitSteps:
     def observed(self, data: TrainingData) -> ObservedPatterns:
         """Return the label patterns of training data."""
         codes, offsets = self.family.label_sequences(data.targets.labelling, data.batch)
-        return ObservedPatterns.of_labels(codes, offsets, len(data.targets.labels), data.sequence_weight)
+        n_labels = len(data.targets.labels)
+        return ObservedPatterns.of_labels(codes, offsets, n_labels, data.sequence_weight, self.history)
 
     def select_patterns(self, data: TrainingData, observed: ObservedPatterns, patterns: Any = None) -> PatternTable:
         """Return the label patterns of the model; ``patterns`` replaces the parameter unless it is None."""
@@ -236,7 +243,7 @@ class FitSteps:
         data: TrainingData,
         start: np.ndarray,
         is_warm: bool,
-        watch: Watching,
+        tasks: FitTasks,
     ) -> list[SolverReport]:
         """Return the solver's reports of all stages of training.
 
@@ -247,9 +254,9 @@ class FitSteps:
         if data.runs is not None and not is_warm:
             lines.part = STARTING
             of_runs = prune_runs(self.pose(problem.layout, data.runs), problem)
-            stages = training.run(of_runs, penalty, start, is_warm, watch(state, STARTING))
+            stages = training.run(of_runs, penalty, start, is_warm, tasks.watch(state, STARTING))
             start, lines.part = stages[-1].w, ""
-        return stages + training.run(problem, penalty, start, is_warm, watch(state))
+        return stages + training.run(problem, penalty, start, is_warm, tasks.watch(state))
 
     # --- result -------------------------------------------------------------------------------------------------------
 

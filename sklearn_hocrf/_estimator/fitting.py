@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from .._data.checks import short
-from .._objectives import LocalFeatureMatching, NegativeLogLikelihood, Objective, Problem, Tied
+from .._objectives import OBJECTIVES, Objective, Problem, Tied
 from .._penalties import L2, ElasticNet, Penalty
 from .._solvers import LBFGS, OWLQN, SGD, Progress, Solver, SolverReport, TrainingState, one_blas_thread
 from .._structure.layout import WeightLayout
@@ -22,7 +22,6 @@ from .compatibility import FitRequest, has_l1, refuse
 from .progress import STARTING, ProgressLines, lines_of
 
 __all__ = [
-    "OBJECTIVES",
     "Prior",
     "Training",
     "choose_training",
@@ -32,10 +31,6 @@ __all__ = [
     "without_zeros",
 ]
 
-OBJECTIVES: dict[str, type[Objective]] = {
-    "likelihood": NegativeLogLikelihood,
-    "local_feature_matching": LocalFeatureMatching,
-}
 # (training by a solver, solver, is_last)
 Watch = Callable[[Callable[[Any], SolverReport], Solver, bool], SolverReport]
 # the largest change of a score, from a tolerance to the optimum, of all models of docs/develop/design.md

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 __all__ = ["NamesElsewhere", "answering"]
 
-_NOTHING = "there is no such setting, and none is needed"
+_NO_SETTING = "there is no such setting, and none is needed"
 PARAMETERS = {
     "algorithm": 'solver="lbfgs" or "sgd"',
     "c1": "l1_reg, the same number",
@@ -28,9 +28,9 @@ PARAMETERS = {
     **dict.fromkeys(
         (f"calibration_{name}" for name in ("eta", "rate", "samples", "candidates", "max_trials")), "solver"
     ),
-    **dict.fromkeys(("pa_type", "c", "error_sensitive", "averaging", "variance", "gamma"), _NOTHING),
+    **dict.fromkeys(("pa_type", "c", "error_sensitive", "averaging", "variance", "gamma"), _NO_SETTING),
 }
-FIT = {"X_dev": "training.EarlyStopping(X_dev, y_dev)", "y_dev": "training.EarlyStopping(X_dev, y_dev)"}
+FIT_PARAMETERS = {"X_dev": "training.EarlyStopping(X_dev, y_dev)", "y_dev": "training.EarlyStopping(X_dev, y_dev)"}
 ATTRIBUTES = {
     "state_features_": "coef_, or inspection.weights(crf, order=0)",
     "transition_features_": "pattern_coef_ with patterns_, or inspection.weights(crf, order=1)",
@@ -43,7 +43,7 @@ ATTRIBUTES = {
     "predict_single": "predict([x])[0]",
     "predict_marginals_single": "predict_marginals([x])[0], an array whose columns are classes_",
 }
-_Method = TypeVar("_Method", bound=Callable)
+_Fit = TypeVar("_Fit", bound=Callable)
 
 
 def _answer(owner: str, names: Iterable[str], table: dict[str, str]) -> str | None:
@@ -57,12 +57,12 @@ def _answer(owner: str, names: Iterable[str], table: dict[str, str]) -> str | No
     return None
 
 
-def answering(fit: _Method) -> _Method:
+def answering(fit: _Fit) -> _Fit:
     """Return the method ``fit`` such that it answers to held-out data, as sklearn-crfsuite's takes."""
 
     @wraps(fit)
     def method(self: Any, *args: Any, **options: Any) -> Any:
-        if answer := _answer(f"{type(self).__name__}.fit", ["X_dev"] if len(args) > 3 else options, FIT):
+        if answer := _answer(f"{type(self).__name__}.fit", ["X_dev"] if len(args) > 3 else options, FIT_PARAMETERS):
             raise TypeError(answer)
         return fit(self, *args, **options)
 

@@ -127,7 +127,8 @@ class PartialFitMixin:
             data, layout, places = _read_next(steps, before, X, y, classes, patterns, sample_weight)
             start, state = _last_point(before.state, training.solver, layout, places)
         else:
-            data = steps.read(X, y, sample_weight, None if classes is None else steps.check_classes(classes))
+            fixed = None if classes is None else steps.targets.check_classes(self, classes)
+            data = steps.read(X, y, sample_weight, fixed)
             layout = steps.layout(data, patterns=patterns)
             start, state = np.zeros(layout.n_weights), None
         steps.check_holes(data)
@@ -164,13 +165,15 @@ def _read_next(
 ) -> tuple[TrainingData, WeightLayout, np.ndarray | None]:
     """Return the training data of a later call, their layout, and the places of the old weights in it, or None."""
     estimator, last, labels = steps.estimator, before.state, before.labels.tolist()
-    if classes is not None and steps.check_classes(classes).tolist() != labels:
+    if classes is not None and steps.targets.check_classes(estimator, classes).tolist() != labels:
         raise ValueError(f"classes differ from those of the first call, {labels!r}: they are fixed from then on")
     data = steps.read_targets(y, read_more_sequences(estimator, X, sample_weight), last.targets)
     if not data.rules.equal(Rules(last.layout.forbidden, last.borders)):
         raise ValueError(
             f"constraints={short(estimator.constraints)} differ from the first call: they are fixed from then on"
         )
+    if steps.history != last.layout.patterns.history:
+        raise ValueError(f"history={steps.history!r} differs from the first call: it is fixed from then on")
     if not data.parts.equal(last.part_names, last.layout.parts):
         raise ValueError(
             f"label_parts={short(estimator.label_parts)} assigns different parts than in the first call: they are "

@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._data.checks import short
 from .._data.labels import label_codes
-from .._structure.patterns import PatternCounts, PatternTable, all_patterns, count_patterns, given_patterns
+from .._structure.patterns import (
+    SEGMENTS,
+    PatternCounts,
+    PatternTable,
+    all_patterns,
+    count_patterns,
+    given_patterns,
+    has_equal_neighbours,
+)
 from .._validation import warn_user
 
-__all__ = ["ObservedPatterns", "pattern_codes", "pattern_labels", "select_patterns", "warn_of_size"]
+__all__ = [
+    "ObservedPatterns",
+    "pattern_codes",
+    "pattern_labels",
+    "refuse_equal_neighbours",
+    "select_patterns",
+    "warn_of_size",
+]
 
 _MANY_LABELS = 1_000_000  # in all patterns together; warn if there are more
 _BYTES_OF_ARC, _BYTES_OF_LABEL, _SECONDS_OF_ARC = 850, 8, 2e-8  # roughly; seconds for one position
@@ -23,17 +38,23 @@ class ObservedPatterns(NamedTuple):
 
     n_positions: int  # tokens or segments of the data
     counted: Callable[[int, float], PatternCounts]  # of the highest order, and the lowest count
+    history: str  # whether patterns are of the labels of these positions, or of their segments
 
     @classmethod
     def of_labels(
-        cls, codes: np.ndarray, offsets: np.ndarray, n_labels: int, sequence_weight: np.ndarray | None = None
+        cls,
+        codes: np.ndarray,
+        offsets: np.ndarray,
+        n_labels: int,
+        sequence_weight: np.ndarray | None,
+        history: str,
     ) -> ObservedPatterns:
         """Return the patterns in label codes of tokens or segments."""
 
         def count(max_order: int, min_count: float) -> PatternCounts:
-            return count_patterns(codes, offsets, n_labels, max_order, min_count, sequence_weight)
+            return count_patterns(codes, offsets, n_labels, max_order, min_count, sequence_weight, history)
 
-        return cls(len(codes), count)
+        return cls(len(codes), count, history)
 
 
 def select_patterns(
@@ -71,15 +92,15 @@ def select_patterns(
 
         return observed.counted(max_order, min_count).frequent(len(labels), min_count, warn)
     if isinstance(patterns, str) and patterns == "all":
-        table = all_patterns(len(labels), max_order)
+        table = all_patterns(len(labels), max_order, observed.history)
         warn_of_size(len(table.lengths), table.labels.shape[1], observed.n_positions)
         return table
     given = list(patterns)
-    codes_of_given = pattern_codes(given, labels)
+    codes_of_given = pattern_codes(given, labels, observed.history)
     longest = max(given, key=len, default=())
     if len(longest) > max_order + 1:
         raise ValueError(f"pattern {short(longest)} has order {len(longest) - 1}, but max_order is {max_order}")
-    return given_patterns(codes_of_given, len(labels))
+    return given_patterns(codes_of_given, len(labels), observed.history)
 
 
 def warn_of_size(n_patterns: int, longest: int, n_positions: int) -> None:
@@ -102,13 +123,22 @@ def pattern_labels(patterns: PatternTable, labels: np.ndarray) -> list[tuple]:
     return [tuple(names[code] for code in pattern) for pattern in patterns.tuples()]
 
 
-def pattern_codes(patterns: Iterable, labels: np.ndarray) -> list[tuple]:
+def refuse_equal_neighbours(what: str, run: Sequence) -> None:
+    """Raise a ValueError for three or more labels that segments cannot have."""
+    if has_equal_neighbours(run):
+        raise ValueError(
+            f"{what} {short(run)} cannot occur with history='segments', where neighbouring segments have different "
+            "labels; a pair of equal labels is staying in a segment"
+        )
+
+
+def pattern_codes(patterns: Iterable, labels: np.ndarray, history: str) -> list[tuple]:
     """Return patterns, given as tuples of the user's labels, as tuples of codes.
 
     Raises
     ------
     ValueError
-        For a pattern that is not a tuple of one or more of the labels.
+        For a pattern that is not a tuple of one or more of the labels, or cannot occur with this history.
     """
     code_of = label_codes(labels)
     codes = []
@@ -120,5 +150,7 @@ def pattern_codes(patterns: Iterable, labels: np.ndarray) -> list[tuple]:
                 raise ValueError(
                     f"pattern {short(pattern)} has the label {short(label)}, which is not in the training data"
                 )
+        if history == SEGMENTS:
+            refuse_equal_neighbours("pattern", pattern)
         codes.append(tuple(code_of[label] for label in pattern))
     return codes

@@ -165,7 +165,9 @@ class PredictionsMixin:
             As in :meth:`predict`.
         patterns : iterable of tuples of labels
             Patterns of any length, with or without a weight in the model. For
-            :class:`~sklearn_hocrf.HighOrderSemiCRF`, patterns of segment labels, of consecutive segments.
+            :class:`~sklearn_hocrf.HighOrderSemiCRF`, patterns of segment labels, of consecutive segments. With
+            ``history="segments"``, a pattern occurs at the first token of its last segment; a single label at all of
+            its tokens, and a pair of equal labels at each token that stays in a segment.
         known : list of label sequences, or array-like, default=None
             As in :meth:`predict_marginals`.
 
@@ -201,7 +203,7 @@ class PredictionsMixin:
                [0.8 , 0.5 ]])
         """
         fitted = FittedModel(self)
-        codes = pattern_codes(list(patterns), fitted.labels)
+        codes = pattern_codes(list(patterns), fitted.labels, fitted.state.layout.patterns.history)
         posterior, form = fitted.ask(X, known)
         return fitted.reshape(posterior.pattern_marginals(codes), posterior.batch, form)
 

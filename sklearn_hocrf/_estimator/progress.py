@@ -78,7 +78,7 @@ class ProgressLines:
             self._is_said = abs(self._values[0] - self._values[-1]) < self.share * abs(self._values[-1])
             if self._is_said:
                 self._remark = f"within 0.1 % of the value {self.window} iterations ago: scores hardly change now"
-        parts = [f"iteration {progress.n_iter}", *_numbers(progress), self.seconds(), self._left(), self._remark]
+        parts = [f"iteration {progress.n_iter}", *_shown_numbers(progress), self.seconds(), self._left(), self._remark]
         if self.write(", ".join(filter(None, parts))):
             self._remark = ""
 
@@ -89,7 +89,7 @@ class ProgressLines:
     def end(self, report: SolverReport) -> None:
         """Write how training ended."""
         last = Progress(report.n_iter, float(report.history[-1]), report.gradient_norm, report.gap)
-        parts = [f"{report.n_iter} iterations", *_numbers(last), self.seconds(), report.message]
+        parts = [f"{report.n_iter} iterations", *_shown_numbers(last), self.seconds(), report.message]
         self.write(", ".join(parts), is_last=True)
 
     def seconds(self) -> str:
@@ -102,7 +102,7 @@ class ProgressLines:
         return f"{'at most' if is_bound else 'about'} {duration(seconds)}{what} left" if np.isfinite(seconds) else ""
 
 
-def _numbers(progress: Progress) -> list[str]:
+def _shown_numbers(progress: Progress) -> list[str]:
     parts = [f"objective {progress.value:.6f}"]
     if np.isfinite(progress.gradient_norm):
         parts.append(f"gradient norm {progress.gradient_norm:.3g}")

@@ -17,7 +17,7 @@ from .._objectives import Problem
 from .._settings import is_integer
 from .._structure.layout import WeightLayout
 from .._structure.patterns import given_patterns
-from .._structure.weighted_arcs import label_arcs
+from .._structure.weighted_arcs import arcs_of_labels
 
 __all__ = ["checked_level_zero", "prune", "prune_held_out", "prune_runs", "prune_training"]
 
@@ -76,7 +76,7 @@ def _completed(problem: Problem, known: Mask, level_zero: LevelZero) -> np.ndarr
     offsets, n_labels = problem.batch.offsets, problem.layout.patterns.n_labels
     codes = level_zero.finder().find(problem.batch, known, np.ones(problem.batch.n_tokens, np.int64)).labels.copy()
     constrained = problem.layout.with_biases(given_patterns((), n_labels), np.arange(n_labels))
-    is_out = np.isin(label_arcs(constrained.automaton, offsets, codes), constrained.compiled.forbidden_arcs)
+    is_out = np.isin(arcs_of_labels(constrained.automaton, offsets, codes), constrained.compiled.forbidden_arcs)
     broken = np.flatnonzero(np.diff(offsets_of(is_out)[offsets]))
     if len(broken):
         tokens = joined_ranges(offsets[broken], offsets[broken + 1])

@@ -139,7 +139,7 @@ class TagSegmentsMixin:
         """
         check_threshold(threshold)
         fitted = FittedModel(self)
-        tags = _tags_of(fitted, scheme)
+        tags = _tag_table(fitted, scheme)
         posterior, _ = fitted.ask(X, known)
         batch = posterior.batch
         if threshold is not None:
@@ -162,7 +162,7 @@ class TagSegmentsMixin:
         return constraints if isinstance(constraints, str) else guessed_scheme(fitted.classes_.tolist())
 
 
-def _tags_of(fitted: FittedModel, scheme: str) -> SegmentTags:
+def _tag_table(fitted: FittedModel, scheme: str) -> SegmentTags:
     """Return the labels of a fitted model as tags of segments."""
     check_choice("scheme", scheme, SEGMENT_SCHEMES)
     tables: Any = fitted.state.tables

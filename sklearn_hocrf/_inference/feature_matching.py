@@ -27,7 +27,7 @@ from .._data.segments import BEGIN, WHOLE, Labelling, Segments
 from .._kernels import feature_matching, segment_feature_matching, segment_scores, token_scores
 from .._structure.layout import WeightLayout
 from .._structure.segment_layout import SegmentLayout
-from .._structure.weighted_arcs import label_arcs, suffix_patterns
+from .._structure.weighted_arcs import arcs_of_labels, suffix_patterns
 from .model import Model
 from .passes import SMALL_STEP, ExpectedCounts, Moves, Receiver
 from .schedule import Plan, Task, Tile, Workspace, lane_kind_of
@@ -129,7 +129,7 @@ class ChainMatching(Matching):
 
     def _read(self, batch: SequenceBatch, truth: np.ndarray) -> None:
         self.n_columns = self.layout.pairs.n_columns
-        self.arcs = label_arcs(self.layout.automaton, batch.offsets, truth)
+        self.arcs = arcs_of_labels(self.layout.automaton, batch.offsets, truth)
         self.bias = freeze(np.isin(self.layout.column_pattern, self.layout.bias_pattern), np.float64)
 
     def compare(self, backward: Any, tile: Tile, weight: np.ndarray, residuals: np.ndarray) -> float:
@@ -193,7 +193,7 @@ def _squared_features(layout: WeightLayout, batch: SequenceBatch) -> TokenFeatur
 
 def _true_segments(layout: WeightLayout, batch: SequenceBatch, truth: Segments) -> TrueSegments:
     """Return the true segments and the patterns that end with each."""
-    arcs = label_arcs(layout.automaton, truth.offsets, truth.codes)
+    arcs = arcs_of_labels(layout.automaton, truth.offsets, truth.codes)
     length = np.zeros(batch.n_tokens, np.int64)
     length[truth.stop - 1] = truth.lengths
     tokens, patterns = [], []

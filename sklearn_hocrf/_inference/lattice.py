@@ -21,7 +21,7 @@ from .._kernels import lattice
 from .._kernels.tag_segments import Tags
 from .._structure.label_parts import Endings
 from .._structure.layout import WeightLayout
-from .._structure.weighted_arcs import label_arcs
+from .._structure.weighted_arcs import arcs_of_labels
 from .answers import BestLabellings
 from .candidates import CandidateFinder, Candidates
 from .chain import ChainModel, ChainPosterior
@@ -117,7 +117,7 @@ class LatticePlan(SharedWork):
             state = np.empty(len(lists.candidate), np.int32)
             state[lists.target] = automaton.arc_target[lists.arc]
             tokens = np.repeat(np.arange(self.n_tokens), np.diff(lists.nodes))
-            wanted = automaton.arc_target[label_arcs(automaton, self.batch.offsets, np.maximum(codes, 0))]
+            wanted = automaton.arc_target[arcs_of_labels(automaton, self.batch.offsets, np.maximum(codes, 0))]
             is_kept = np.zeros(self.n_tokens, bool)
             is_kept[tokens[state[1:] == wanted[tokens]]] = True
             found &= is_kept
@@ -128,7 +128,9 @@ class LatticePlan(SharedWork):
         weight, counts = np.repeat(sequence_weight, self.batch.lengths), np.zeros(self.layout.n_pairs)
         lattice.count_labels(self.lattice, self.candidates.places(codes), weight, counts)
         automaton = self.layout.automaton
-        used = np.bincount(label_arcs(automaton, self.batch.offsets, codes), weights=weight, minlength=automaton.n_arcs)
+        used = np.bincount(
+            arcs_of_labels(automaton, self.batch.offsets, codes), weights=weight, minlength=automaton.n_arcs
+        )
         return np.concatenate([counts, self.layout.sum_over_suffixes(used)])
 
     @cached_property

@@ -8,7 +8,7 @@ import numpy as np
 
 from .._data.arrays import freeze, joined_ranges
 from .._kernels import lattice
-from .._structure.weighted_arcs import label_arcs
+from .._structure.weighted_arcs import arcs_of_labels
 from .lattice import LatticeModel, LatticePlan
 from .minibatches import Hidden, MinibatchSource
 from .schedule import Workspace
@@ -43,7 +43,7 @@ class LatticeMinibatches(MinibatchSource):
     ) -> None:
         self._model_class, self.layout, self._plan, self._hidden = model_class, plan.layout, plan, hidden
         self.sequence_weight, self._offsets = freeze(sequence_weight, np.float64), plan.batch.offsets
-        self._truth_arcs = label_arcs(self.layout.automaton, self._offsets, np.maximum(truth, 0))
+        self._truth_arcs = arcs_of_labels(self.layout.automaton, self._offsets, np.maximum(truth, 0))
         self._is_labelled = truth >= 0  # where a label is not known, none is among the places
         self._places = np.zeros(len(truth), np.int64)
         self._places[self._is_labelled] = plan.candidates.places(truth)

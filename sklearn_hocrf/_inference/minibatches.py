@@ -21,7 +21,7 @@ from .._data.segments import Labelling, Segments, segment_features
 from .._kernels import descent, minibatches, segment_descent
 from .._structure.label_parts import endings
 from .._structure.layout import WeightLayout
-from .._structure.weighted_arcs import WeightedArcs, arc_order, label_arcs
+from .._structure.weighted_arcs import WeightedArcs, arc_order, arcs_of_labels
 from .model import Model
 from .schedule import TOKENS_PER_CALL
 
@@ -273,7 +273,7 @@ class ChainMinibatches(Minibatches):
     def _arcs_of(self, truth: np.ndarray) -> _Entries:
         offsets = self._plan.offsets
         codes = np.maximum(truth, 0)  # sequences with holes are not used
-        return _Entries(offsets, label_arcs(self.layout.automaton, offsets, codes), np.empty(0))
+        return _Entries(offsets, arcs_of_labels(self.layout.automaton, offsets, codes), np.empty(0))
 
     def _subtract_truth(self, model: Model, sequences: np.ndarray) -> float:
         return minibatches.subtract_labels(
@@ -294,7 +294,7 @@ class SegmentMinibatches(Minibatches):
 
     def _arcs_of(self, truth: Segments) -> _Entries:
         plan, layout = self._plan, self.layout
-        arcs = label_arcs(layout.automaton, truth.offsets, truth.codes)
+        arcs = arcs_of_labels(layout.automaton, truth.offsets, truth.codes)
         self._truth_pairs = _pairs_of_segments(layout, plan.batch, truth, arcs)
         candidates = plan.candidates
         starts = candidates.indptr[candidates.token_starts[plan.offsets]]

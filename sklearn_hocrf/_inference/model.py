@@ -11,7 +11,7 @@ from .._data.arrays import freeze
 from .._data.batch import SequenceBatch
 from .._data.masks import Mask
 from .._kernels._network import LOWEST_LOG
-from .._structure.weighted_arcs import label_arcs, weighted_arcs
+from .._structure.weighted_arcs import arcs_of_labels, weighted_arcs
 from .passes import SMALL_STEP
 from .posterior import Evidence, Posterior
 from .schedule import Schedule
@@ -107,7 +107,7 @@ class TokenModel(Model):
 
     def log_scores(self, batch: SequenceBatch, labelling: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         codes = np.maximum(labelling, 0)
-        arcs = label_arcs(self.layout.automaton, batch.offsets, codes)
+        arcs = arcs_of_labels(self.layout.automaton, batch.offsets, codes)
         scores = self.layout.label_scores(batch, codes, self.pair_weights) + self.weighted_arcs.arc_score[arcs]
         scores[labelling < 0] = -np.inf
         return scores, batch.lengths

@@ -7,6 +7,7 @@ from ._scores import predict_from_scores, sequence_log_likelihood
 
 __all__ = [
     "LARGE",
+    "OBJECTIVES",
     "LocalFeatureMatching",
     "NegativeLogLikelihood",
     "Objective",
@@ -15,3 +16,5 @@ __all__ = [
     "predict_from_scores",
     "sequence_log_likelihood",
 ]
+
+OBJECTIVES: dict[str, type[Objective]] = {kind.name: kind for kind in (NegativeLogLikelihood, LocalFeatureMatching)}

@@ -20,6 +20,10 @@ class Objective:
 
     Attributes
     ----------
+    name : str
+        The value of the parameter ``objective`` of the estimators.
+    excludes : tuple of str
+        What the criterion does not go with: features and circumstances of ``_estimator/compatibility.py``.
     problem : Problem
         The data of a bound objective.
     is_convex : bool
@@ -28,6 +32,8 @@ class Objective:
         Whether the weights enter only through scores.
     """
 
+    name: str
+    excludes: tuple[str, ...] = ()
     problem: Any = None  # until it is bound
     n_weights: int  # of a bound objective
     n_sequences: int

@@ -77,6 +77,7 @@ class NegativeLogLikelihood(Objective):
     empirical counts are the expected counts among them. f is then not convex.
     """
 
+    name = "likelihood"
     depends_on_scores_only = True
 
     def _prepare(self):
@@ -151,6 +152,8 @@ class LocalFeatureMatching(Objective):
     through the recursions. Here the gradient takes one pass on dual numbers, for any order and for segments.
     """
 
+    name = "local_feature_matching"
+    excludes = "pruning", "segment history", "a stochastic solver", "parts", "holes", "learned penalties"
     is_convex = False
 
     def starting_objective(self) -> Objective:

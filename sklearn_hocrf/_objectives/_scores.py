@@ -98,7 +98,7 @@ def sequence_log_likelihood(
            [-0.423,  0.423],
            [ 0.281, -0.281]])
     """
-    problem = _read(scores, patterns, lengths, n_jobs)
+    problem = _read_patterns(scores, patterns, lengths, n_jobs)
     posterior, batch = problem.posterior, problem.posterior.batch
     codes = _checked_codes(y, problem)
     weight = _checked_weight(sequence_weight, len(batch))
@@ -152,7 +152,7 @@ def predict_from_scores(
     ... )
     array([1, 1, 0], dtype=int32)
     """
-    return _read(scores, patterns, lengths, n_jobs).posterior.decode()
+    return _read_patterns(scores, patterns, lengths, n_jobs).posterior.decode()
 
 
 class _Scored(NamedTuple):
@@ -163,7 +163,7 @@ class _Scored(NamedTuple):
     is_forbidden: np.ndarray  # (P,) bool
 
 
-def _read(scores, patterns, lengths, n_jobs) -> _Scored:
+def _read_patterns(scores, patterns, lengths, n_jobs) -> _Scored:
     table = np.asarray(scores, dtype=np.float64)
     if table.ndim != 2 or table.shape[1] < 1:
         raise ValueError(f"scores must have the shape (n_tokens, n_labels), got {table.shape}")

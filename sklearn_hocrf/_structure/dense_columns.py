@@ -19,7 +19,7 @@ from .._kernels._vectors import STEP
 
 __all__ = ["DenseProduct", "Occurrences", "dense_product", "sum_values"]
 
-_CHUNK = 1 << 18  # numbers of a table that are processed at a time: 2 MiB
+_NUMBERS_AT_A_TIME = 1 << 18  # numbers of a table that are processed at a time: 2 MiB
 
 
 class Occurrences(NamedTuple):
@@ -64,7 +64,7 @@ class DenseProduct(NamedTuple):
         for tokens, part in _chunks(occurrences, len(self.values), len(self.columns)):
             products = np.zeros((len(tokens) * len(self.columns), 1))
             dense_columns.add_scores(self.values, table, numbers, *_in_one_lane(tokens), products)
-            np.add.at(scores, part.owner, products[_place(part, tokens, len(self.columns)), 0])
+            np.add.at(scores, part.owner, products[_column_place(part, tokens, len(self.columns)), 0])
         return scores
 
 
@@ -113,7 +113,7 @@ def sum_values(
     columns, ones = freeze(np.arange(n_columns), np.int32), np.ones((1, 1))
     for tokens, part in _chunks(occurrences, len(values), n_columns + as_counts * values.shape[1]):
         size = len(tokens) * n_columns
-        marginals = np.bincount(_place(part, tokens, n_columns), weights=weight[part.owner], minlength=size)
+        marginals = np.bincount(_column_place(part, tokens, n_columns), weights=weight[part.owner], minlength=size)
         factors, (rows, first, length) = values, _in_one_lane(tokens)
         if as_counts:
             factors, first = freeze(values[tokens.start : tokens.stop] != 0, values.dtype), freeze([[0]], np.int64)
@@ -123,7 +123,7 @@ def sum_values(
 
 def _chunks(occurrences: Occurrences, n_tokens: int, width: int) -> Iterator[tuple[range, Occurrences]]:
     """Yield ranges of tokens and the occurrences at each; a table has ``width`` numbers per token."""
-    size = max(_CHUNK // max(width, 1), 1)
+    size = max(_NUMBERS_AT_A_TIME // max(width, 1), 1)
     order = np.argsort(occurrences.token, kind="stable")
     by_token = Occurrences(*(numbers[order] for numbers in occurrences))
     for start in range(0, n_tokens, size):
@@ -133,7 +133,7 @@ def _chunks(occurrences: Occurrences, n_tokens: int, width: int) -> Iterator[tup
             yield tokens, Occurrences(*(numbers[first:stop] for numbers in by_token))
 
 
-def _place(occurrences: Occurrences, tokens: range, n_columns: int) -> np.ndarray:
+def _column_place(occurrences: Occurrences, tokens: range, n_columns: int) -> np.ndarray:
     return (occurrences.token - tokens.start) * n_columns + occurrences.column
 
 

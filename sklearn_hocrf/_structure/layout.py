@@ -48,8 +48,8 @@ from .weighted_arcs import (
     CompiledPatterns,
     arc_columns,
     arc_structure,
+    arcs_of_labels,
     compile_patterns,
-    label_arcs,
 )
 
 __all__ = ["FeatureCounts", "LayoutBuilder", "LayoutFrame", "WeightLayout", "weights_of"]
@@ -537,7 +537,7 @@ class WeightLayout:
 
         ``token_rows`` are the rows of the batch, if available.
         """
-        arcs = label_arcs(self.automaton, batch.offsets, codes)
+        arcs = arcs_of_labels(self.automaton, batch.offsets, codes)
         weight = np.repeat(sequence_weight, batch.lengths)
         counts = np.zeros(self.n_pairs)
         token_rows = self.rows(batch) if token_rows is None else token_rows
@@ -550,7 +550,7 @@ class WeightLayout:
 
     def label_scores(self, batch: SequenceBatch, codes: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """Return the scores of the features at each token of labelled data; shape (N,)."""
-        arcs, scores = label_arcs(self.automaton, batch.offsets, codes), np.empty(batch.n_tokens)
+        arcs, scores = arcs_of_labels(self.automaton, batch.offsets, codes), np.empty(batch.n_tokens)
         token_scores.label_scores(self.rows(batch), self.pairs, weights, arcs, self.arc_columns, scores)
         product = self.dense_product(batch)
         if product is not None:
@@ -624,7 +624,7 @@ class LayoutBuilder:
 
     def count(self, batch: SequenceBatch, codes: Any, sequence_weight: np.ndarray | None = None) -> FeatureCounts:
         """Return the counts of labelled data; ``sequence_weight`` is how often each sequence counts (None: once)."""
-        arcs = label_arcs(self.compiled.automaton, batch.offsets, codes)
+        arcs = arcs_of_labels(self.compiled.automaton, batch.offsets, codes)
         dense = []
         if batch.dense is not None:
             numbers = np.arange(len(batch.dense.attributes))

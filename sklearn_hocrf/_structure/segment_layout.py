@@ -42,7 +42,7 @@ from .label_parts import PartLinks, endings, link_parts
 from .layout import FeatureCounts, LayoutBuilder, LayoutFrame, WeightLayout, weights_of
 from .pairs import DenseFeatures, FeatureMap, PairRule, Units, count_pairs, first_seen, row_indicator, values_at
 from .patterns import PatternTable, Runs, pairs_of_equals
-from .weighted_arcs import CompiledPatterns, WeightedArcs, arcs_with_suffix, compile_patterns, label_arcs
+from .weighted_arcs import CompiledPatterns, WeightedArcs, arcs_of_labels, arcs_with_suffix, compile_patterns
 
 __all__ = [
     "CandidateFeatures",
@@ -55,7 +55,7 @@ __all__ = [
     "SharedFeatures",
 ]
 
-_CHUNK = 1 << 18  # candidate segments whose features are computed at a time
+_CANDIDATES_AT_A_TIME = 1 << 18  # candidate segments whose features are computed at a time
 
 
 class SegmentIndex(NamedTuple):
@@ -317,7 +317,7 @@ class SegmentLayout(WeightLayout):
 
     def _chunks(self, batch: SequenceBatch) -> list[tuple[int, int]]:
         """Return ranges of tokens whose candidates are processed together."""
-        tokens = max(_CHUNK // int(min(self.longest.max(), batch.lengths.max(initial=1))), 1)
+        tokens = max(_CANDIDATES_AT_A_TIME // int(min(self.longest.max(), batch.lengths.max(initial=1))), 1)
         return [(start, min(start + tokens, batch.n_tokens)) for start in range(0, batch.n_tokens, tokens)]
 
     def _rows_of_chunk(
@@ -347,7 +347,7 @@ class SegmentLayout(WeightLayout):
 
         ``token_rows`` is ignored.
         """
-        arcs = label_arcs(self.automaton, segments.offsets, segments.codes)
+        arcs = arcs_of_labels(self.automaton, segments.offsets, segments.codes)
         weight = np.repeat(sequence_weight, np.diff(segments.offsets))
         counts, sparse_batch = np.zeros(self.n_pairs), without_dense(batch)
         for first, last in ranges_of_sequences(batch):
@@ -387,7 +387,7 @@ class SegmentLayout(WeightLayout):
         self, batch: SequenceBatch, segments: Segments, weights: np.ndarray, weighted_arcs: WeightedArcs
     ) -> np.ndarray:
         """Return the score of each given segment, -inf where the model forbids it; shape (M,)."""
-        arcs = label_arcs(self.automaton, segments.offsets, segments.codes)
+        arcs = arcs_of_labels(self.automaton, segments.offsets, segments.codes)
         scores = weighted_arcs.arc_score[arcs] + self.token_coef(weights)[segments.codes] * segments.lengths
         coef, sparse_batch = sparse.csr_array(self.row_coef(weights).T), without_dense(batch)
         for first, last in ranges_of_sequences(batch):
@@ -438,7 +438,7 @@ class SegmentLayoutBuilder(LayoutBuilder):
         self, batch: SequenceBatch, segments: Segments, sequence_weight: np.ndarray | None = None
     ) -> FeatureCounts:
         """Return the counts of labelled data; ``sequence_weight`` is as in :meth:`LayoutBuilder.count`."""
-        arcs = label_arcs(self.compiled.automaton, segments.offsets, segments.codes)
+        arcs = arcs_of_labels(self.compiled.automaton, segments.offsets, segments.codes)
         weight = np.repeat(weights_of(batch, sequence_weight), np.diff(segments.offsets))
         units = _segment_units(without_dense(batch), segments, arcs, weight)
         dense = _dense_features(batch, segments)

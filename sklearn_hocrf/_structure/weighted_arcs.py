@@ -29,7 +29,7 @@ __all__ = [
     "arc_structure",
     "arcs_with_suffix",
     "compile_patterns",
-    "label_arcs",
+    "arcs_of_labels",
     "log_spread",
     "suffix_patterns",
     "weighted_arcs",
@@ -253,7 +253,7 @@ def log_spread(layout: ArcLayout, arcs: WeightedArcs) -> float:
     return float((high - low).max() * layout.compiled.patterns.labels.shape[1])
 
 
-def label_arcs(automaton: PatternAutomaton, offsets: ArrayLike, codes: np.ndarray) -> np.ndarray:
+def arcs_of_labels(automaton: PatternAutomaton, offsets: ArrayLike, codes: np.ndarray) -> np.ndarray:
     """Return the arc that each token uses when the sequences are labelled with ``codes``; shape (N,), int32."""
     arcs = np.empty(len(codes), dtype=np.int32)
     chain.label_arcs(automaton, freeze(offsets, np.int64), freeze(codes, np.int32), arcs)

@@ -22,6 +22,7 @@ from ._inputs import (
 from ._known import Known
 from ._messages import refuse_metrics_of_labels
 from ._segment_targets import SegmentTargets, read_partition_targets, read_segment_targets, read_segments
+from ._targets import is_ordered_collection
 from ._token_targets import TokenTargets, read_token_targets
 from ._warnings import scheme_of_labels, warn_user
 
@@ -43,4 +44,5 @@ __all__ = [
     "read_training_sequences",
     "scheme_of_labels",
     "warn_user",
+    "is_ordered_collection",
 ]

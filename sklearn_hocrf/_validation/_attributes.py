@@ -119,7 +119,7 @@ def read_attributes(X, vocabulary, *, grow) -> SequenceBatch:
             refuse_non_sequence(sequence, n)
         for t, token in enumerate(sequence):
             before, is_list = len(ids), type(token) is list  # the other checks take longer
-            if type(token) is dict and tables is not None and tables.add(token, ids):
+            if tables is not None and (_add_known(token, names, ids) if is_list else tables.add(token, ids)):
                 pass
             elif not is_list and isinstance(token, Mapping):
                 if grow and (complete is None or not complete <= token.keys()):
@@ -145,6 +145,18 @@ def read_attributes(X, vocabulary, *, grow) -> SequenceBatch:
     if grow:
         return SequenceBatch(offsets, indptr, numbers, values, len(vocabulary))
     return _canonical(offsets, indptr, numbers, values, len(vocabulary), None)
+
+
+def _add_known(token, vocabulary, ids) -> bool:
+    """Add the numbers of a list of names; return False for what may hold other things. Known names are texts."""
+    try:
+        found = list(map(vocabulary.get, token, repeat(-1)))
+    except TypeError:  # not hashable
+        return False
+    if -1 in found and set(map(type, token)) - {str}:
+        return False
+    ids += found
+    return True
 
 
 def read_known_attributes(X, vocabulary) -> SequenceBatch:

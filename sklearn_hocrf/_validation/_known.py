@@ -32,7 +32,7 @@ from ._targets import read_labels, read_target_sequences, refuse_segments
 __all__ = [
     "Known",
     "Reader",
-    "Entries",
+    "KnownEntries",
     "all_labels",
     "borders_of_runs",
     "has_holes",
@@ -66,7 +66,7 @@ class Known(NamedTuple):
         return np.where(allowed.sum(axis=1) == 1, allowed.argmax(axis=1), -1).astype(np.int32)
 
 
-class Entries(NamedTuple):
+class KnownEntries(NamedTuple):
     """The entries of y for tokens, or for segments, each distinct entry once.   D distinct entries."""
 
     distinct: list  # of length D: a label, a frozenset of labels, or None for anything
@@ -123,7 +123,7 @@ def has_holes(labels) -> bool:
     return any(issubclass(kind, (type(None), set, frozenset)) for kind in set(map(type, labels)))
 
 
-def read_entries(labels, offsets, what) -> Entries:
+def read_entries(labels, offsets, what) -> KnownEntries:
     """Return the entry of each token, or raise if one is neither a label nor a set of labels.
 
     Parameters
@@ -145,7 +145,7 @@ def read_entries(labels, offsets, what) -> Entries:
     except TypeError:
         check_hashable(keys, offsets)
         raise
-    entries = Entries(list(number), index, offsets, what)
+    entries = KnownEntries(list(number), index, offsets, what)
     for i, entry in enumerate(entries.distinct):
         members = _members(entry)
         if not members:
@@ -163,7 +163,7 @@ def _members(entry) -> list:
     return sorted(entry, key=repr) if isinstance(entry, frozenset) else [entry]
 
 
-def all_labels(entries: Entries, name_of=None, at_least=2) -> np.ndarray:
+def all_labels(entries: KnownEntries, name_of=None, at_least=2) -> np.ndarray:
     """Return the distinct labels of all entries, sorted.
 
     Parameters
@@ -197,7 +197,7 @@ def _labels_of(entry, i, name_of):
 # --- tokens -----------------------------------------------------------------------------------------------------------
 
 
-def known_of_tokens(entries: Entries, reader: Reader) -> Known:
+def known_of_tokens(entries: KnownEntries, reader: Reader) -> Known:
     """Return the known labels of tokens, given the entries of y."""
     allowed = _allowed(entries, reader)
     mask = Mask(allowed[entries.numbers], np.zeros(len(entries.numbers), np.int8))
@@ -290,7 +290,7 @@ def segments_between(codes, begins, offsets) -> tuple[Segments, np.ndarray, np.n
     return segments, label[label >= 0], (stop - start)[label >= 0]
 
 
-def known_of_runs(entries: Entries, reader: Reader) -> Known:
+def known_of_runs(entries: KnownEntries, reader: Reader) -> Known:
     """Return the known labels of segments that are runs of equal labels, given labels of tokens.
 
     The model itself ensures that neighbouring segments have different labels, unless all segments have one token.
@@ -331,14 +331,14 @@ def segment_rows(y, lengths, name, what) -> tuple[list, np.ndarray]:
     return rows, numbers
 
 
-def listed_segments(y, lengths, name, what) -> tuple[np.ndarray, Entries]:
+def listed_segments(y, lengths, name, what) -> tuple[np.ndarray, KnownEntries]:
     """Return the numbers of :func:`segment_rows`, and the entries of y for the labels."""
     rows, numbers = segment_rows(y, lengths, name, what)
     offsets = offsets_of(np.bincount(numbers[:, 0], minlength=len(lengths)))
     return numbers, read_entries([row[3] for row in rows], offsets, what)
 
 
-def known_of_lists(numbers, entries: Entries, offsets, reader: Reader) -> Known:
+def known_of_lists(numbers, entries: KnownEntries, offsets, reader: Reader) -> Known:
     """Return the known parts given by a list of segments; ``offsets`` are the offsets of the tokens.
 
     A segment begins with its first token and nowhere else in it, and the next one begins where it stops.
@@ -424,7 +424,7 @@ def _agreeing(shapes, flags) -> set:
     return {shape for shape in shapes if shape[0] in wanted[0] and shape[1] in wanted[1]}
 
 
-def known_of_tags(entries: Entries, reader: Reader, scheme, longest) -> Known:
+def known_of_tags(entries: KnownEntries, reader: Reader, scheme, longest) -> Known:
     """Return the known parts of segmentations given by tags; see :func:`read_known_segments`."""
     names = reader.labels.tolist()
     tags = [_tags_of(entries, i, scheme) for i in range(len(entries.distinct))]
@@ -476,7 +476,7 @@ def split_entry(tag, entries, i, scheme) -> tuple:
     return part
 
 
-def name_in_tag(entries: Entries, scheme):
+def name_in_tag(entries: KnownEntries, scheme):
     """Return a function that gives the label in a tag, given the number of its entry; see :func:`all_labels`."""
     return lambda tag, i: split_entry(tag, entries, i, scheme)[1]
 

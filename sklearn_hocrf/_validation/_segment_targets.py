@@ -332,21 +332,21 @@ def read_segment_targets(
         reading = reading._replace(as_lists=earlier.as_lists, bare_tags=earlier.bare_tags, is_bio=False)
         if not has_most:
             hint = f": None means the longest in the first call of partial_fit{LONG_ONES}"
-            _refuse_longer(segments, longest, labels, _offsets(lengths, kept), hint)
+            _refuse_longer(segments, longest, labels, _segment_offsets(lengths, kept), hint)
     else:
         shortest, longest = _shortest_and_longest(limits, len(labels), *reading.lengths)
     singles = scheme == "runs" and bool((longest == 1).all())
     repeats = scheme != "runs" or singles
     if singles and reading.known is None:
-        segments = segments_of_tokens(np.repeat(segments.codes, segments.lengths), _offsets(lengths, kept))
+        segments = segments_of_tokens(np.repeat(segments.codes, segments.lengths), _segment_offsets(lengths, kept))
     elif singles and reading.known is not None:
         begins = np.ones(len(reading.known.begins), np.int8)
-        segments, _, _ = segments_between(reading.codes, begins, _offsets(lengths, kept))
+        segments, _, _ = segments_between(reading.codes, begins, _segment_offsets(lengths, kept))
     if reading.is_bio:
         warn_user('the labels look like BIO tags: scheme="bio"?')
-    _refuse_longer(segments, longest, labels, _offsets(lengths, kept))
+    _refuse_longer(segments, longest, labels, _segment_offsets(lengths, kept))
     if shortest is not None:
-        _refuse_shorter(segments, shortest, labels, _offsets(lengths, kept))
+        _refuse_shorter(segments, shortest, labels, _segment_offsets(lengths, kept))
     if kept is not None:
         segments = segments._replace(offsets=segments.offsets[np.append(np.flatnonzero(kept), -1)])
     flags = repeats, reading.as_lists, reading.bare_tags
@@ -416,11 +416,11 @@ def read_segments(y, lengths, form, name, labels, *, scheme, singles, unknown) -
     """
     segments = _read(y, lengths, form, name, scheme, labels, unknown).segments
     if singles:
-        return segments_of_tokens(token_labels(segments), _offsets(lengths))
+        return segments_of_tokens(token_labels(segments), _segment_offsets(lengths))
     return segments
 
 
-def _offsets(lengths, kept=None):
+def _segment_offsets(lengths, kept=None):
     return offsets_of(lengths if kept is None else np.where(kept, lengths, 0))
 
 
@@ -472,7 +472,7 @@ def _read_lists_with_holes(y, lengths, name, labels, kept) -> _Reading:
             numbers=chosen, offsets=offsets_of(np.bincount(numbers[:, 0], minlength=len(lengths)))
         )
     labels = all_labels(entries, at_least=1) if labels is None else labels
-    offsets = _offsets(lengths, kept)
+    offsets = _segment_offsets(lengths, kept)
     known = known_of_lists(numbers, entries, offsets, Reader(labels, among=FIXED))
     segments, *pieces = segments_between(known.codes, known.mask.begins, offsets)
     covered = np.bincount(numbers[:, 0], weights=numbers[:, 2] - numbers[:, 1], minlength=len(lengths))
@@ -507,7 +507,7 @@ def _read_lists(y, lengths, name, labels, unknown, kept, among) -> _Reading:
     labels = sorted_labels(names, offsets, at_least=1) if labels is None else labels
     codes = encode_labels(names, labels, offsets, unknown=unknown, among=among)
     remain = slice(None) if kept is None else kept[sequence]
-    origin = _offsets(lengths, kept)[sequence]
+    origin = _segment_offsets(lengths, kept)[sequence]
     return _Reading(Segments(offsets, (start + origin)[remain], (stop + origin)[remain], codes), labels, True, False)
 
 

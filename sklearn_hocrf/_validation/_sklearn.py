@@ -26,6 +26,7 @@ __all__ = [
     "Options",
     "StrOptions",
     "available_if",
+    "check_declared",
     "check_method_params",
     "check_sample_weight",
     "fit_context",
@@ -52,6 +53,11 @@ class StrOptions(Options):
 
     def __init__(self, options: set[str]) -> None:
         super().__init__(str, options)
+
+
+def check_declared(estimator: Any) -> None:
+    """Raise an error for a parameter that ``_parameter_constraints`` of an estimator does not allow."""
+    estimator._validate_params()
 
 
 def fit_context(*, prefer_skip_nested_validation: bool) -> Callable[[_Method], _Method]:

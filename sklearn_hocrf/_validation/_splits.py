@@ -59,10 +59,10 @@ def splits_of(splitter: Any, X: Any, y: Any, **params: Any) -> list:
     if not splits:
         raise ValueError("cv has no splits (left): pass a splitter or a list")
     n_sequences = X.shape[0] if hasattr(X, "shape") else len(X)
-    return [tuple(_numbers(part, number, n_sequences) for part in split) for number, split in enumerate(splits)]
+    return [tuple(_part_numbers(part, number, n_sequences) for part in split) for number, split in enumerate(splits)]
 
 
-def _numbers(part: Any, number: int, n_sequences: int) -> np.ndarray:
+def _part_numbers(part: Any, number: int, n_sequences: int) -> np.ndarray:
     """Return the numbers of the sequences in one part of a split, which may be a mask, or raise a ValueError."""
     part = np.asarray(part)
     if part.dtype == bool and len(part) == n_sequences:

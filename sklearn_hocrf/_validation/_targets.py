@@ -14,6 +14,7 @@ __all__ = [
     "FIXED",
     "check_classes",
     "check_known_labels",
+    "is_ordered_collection",
     "leave_out",
     "read_labels",
     "read_target_sequences",
@@ -32,7 +33,7 @@ def check_known_labels(labels, n_labels):
 
 def check_classes(classes, at_least=2) -> np.ndarray:
     """Return the parameter ``classes``, all possible labels, sorted."""
-    if isinstance(classes, (str, bytes)) or not _is_ordered_collection(classes):
+    if isinstance(classes, (str, bytes)) or not is_ordered_collection(classes):
         raise TypeError(f"classes must be a list or an array of labels, got {short(classes)}")
     flat = flatten_labels([classes])
     try:
@@ -111,7 +112,7 @@ def _read_collection(y, name, what):
         raise TypeError(f"{what} is the str {short(y)}; for one sequence with a label per character: `[list(text)]`")
     if hasattr(y, "__array__"):
         y = unmasked(y)
-    if not _is_ordered_collection(y):
+    if not is_ordered_collection(y):
         raise TypeError(f"{what} must be a list of label sequences or an array, not a {type(y).__name__}")
     return y
 
@@ -132,7 +133,7 @@ def _read_plain_labels(y, n_rows, what):
     return (list(y) if as_lists or y.dtype == object else y), as_lists
 
 
-def _is_ordered_collection(value):
+def is_ordered_collection(value):
     if isinstance(value, np.ndarray):
         return value.ndim > 0
     return hasattr(value, "__len__") and hasattr(value, "__iter__") and not isinstance(value, (dict, set, frozenset))
@@ -146,7 +147,7 @@ def _label_sequence(labels, n, what):
         )
     if hasattr(labels, "__array__"):
         labels = unmasked(labels)
-    if not _is_ordered_collection(labels):
+    if not is_ordered_collection(labels):
         raise TypeError(
             f"{what}[{n}] (sequence {n}) is {short(labels)} ({type(labels).__name__}), but must be a sequence of labels"
         )

@@ -31,13 +31,13 @@ from ._parts import (
     Description,
     Setting,
     Survey,
-    add,
+    add_sums,
     ask,
     compile_kernels,
     count_features,
     describe,
     pose,
-    prepare,
+    prepare_part,
     read_part,
     survey,
 )
@@ -170,14 +170,14 @@ class DaskSequenceLabeler(WithoutClient, VersionMixin, BaseEstimator):
         described: Description | None = partitions.total(describe, Description.merged)
         if described is None:
             raise ValueError("X has no sequences of positive weight: fit needs at least one")
-        labels = sorted_labels(described.labels, [0, len(described.labels)], steps.least_labels)
+        labels = sorted_labels(described.labels, [0, len(described.labels)], steps.targets.least_labels(local))
         features = described.features
-        rules = compile_constraints(local.constraints, labels)
+        rules = compile_constraints(local.constraints, labels, steps.history)
         parts = compile_label_parts(local.label_parts, labels)
-        partitions.add_step(prepare, remote, Kept(Agreement(labels, features)))
+        partitions.add_step(prepare_part, remote, Kept(Agreement(labels, features)))
         surveyed: Survey = partitions.total(survey, Survey.merged, remote)
         data = TrainingData(None, surveyed.targets, None, features, rules, parts)  # type: ignore[arg-type]
-        observed = ObservedPatterns(surveyed.n_positions, lambda *_: surveyed.patterns)
+        observed = ObservedPatterns(surveyed.n_positions, lambda *_: surveyed.patterns, steps.history)
         builder = steps.layout_builder(data, steps.select_patterns(data, observed))
         layout = builder.build(partitions.total(count_features, _merged, Kept(builder)))
         setting = Setting(remote.value, layout)
@@ -260,7 +260,7 @@ class DaskSequenceLabeler(WithoutClient, VersionMixin, BaseEstimator):
 
     def _ask(self, question, X):
         model = delayed(self._model())
-        answer = delayed(_answer, pure=False)
+        answer = delayed(_ask_part, pure=False)
         return bag.from_delayed([answer(model, question, number, part) for number, part in enumerate(parts_of(X, "X"))])
 
 
@@ -271,7 +271,7 @@ def _merged(one, other):
 # ----------------------------------------------------------------------------------------------------------- on workers
 
 
-def _answer(model, question, number, part) -> list:
+def _ask_part(model, question, number, part) -> list:
     """Return the results of a method of a model for the sequences of a partition."""
     part = collected(part)
     if not number_of_sequences(part):
@@ -313,7 +313,7 @@ class ClusterProblem:
         self.n_weights, self.n_sequences = self.layout.n_weights, n_sequences
         self._posed: Any = None  # the criterion to which the partitions are bound
 
-    def total(self, criterion: Objective, question: str, *vectors: np.ndarray, merge=add) -> Any:
+    def total(self, criterion: Objective, question: str, *vectors: np.ndarray, merge=add_sums) -> Any:
         """Return the sum of a criterion's method over the partitions, for some vectors of weights.
 
         Workers keep the criterion bound to each partition, with the layout that it needs. They would lose copies of a
@@ -344,7 +344,7 @@ class ClusterObjective(Objective):
         first = self._criterion.starting_objective()
         return None if first is None else ClusterObjective(first)
 
-    def _total(self, question, *vectors, merge=add):
+    def _total(self, question, *vectors, merge=add_sums):
         return self.problem.total(self._criterion, question, *vectors, merge=merge)
 
     def value_gradient(self, w: np.ndarray) -> tuple[float, np.ndarray]:

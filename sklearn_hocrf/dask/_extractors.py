@@ -82,7 +82,7 @@ class DaskExtractor(WithoutClient, TransformerMixin, VersionMixin, BaseEstimator
             )
         partitions = Partitions(find_client(self.client), sources(X=X, y=y))
         try:
-            partitions.add_step(_count, Kept(extractor))
+            partitions.add_step(_count_part, Kept(extractor))
             counts = partitions.total(_itself, extractor.merge)
         finally:
             partitions.release()
@@ -128,7 +128,7 @@ class DaskExtractor(WithoutClient, TransformerMixin, VersionMixin, BaseEstimator
         return bag.from_delayed([apply(extractor, method, number, *part) for number, part in enumerate(parts)])
 
 
-def _count(extractor, *data):
+def _count_part(extractor, *data):
     return extractor.fit_partition(*map(collected, data))
 
 

@@ -188,7 +188,7 @@ class Partitions:
             self._result(future)
 
     def _total(self, function, merge, shared):
-        run, join = delayed(_run_all, pure=False), delayed(_joined, pure=False)
+        run, join = delayed(_run_all, pure=False), delayed(_join_parts, pure=False)
         groups, name, n = self._groups(), _new_name(function), len(self._futures)
         homes = list(dict.fromkeys(home for home, _ in groups))
         copies = [self._copies(value, homes) for value in shared]
@@ -334,7 +334,7 @@ def _whole(memory, *slices):
     return np.concatenate(slices, out=memory.empty(sum(map(len, slices))))
 
 
-def _joined(merge, n, one, other):
+def _join_parts(merge, n, one, other):
     """Return the results of the partitions of two tasks."""
     results = one | other
     _join(results, 0, n, merge)

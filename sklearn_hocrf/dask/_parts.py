@@ -26,13 +26,13 @@ __all__ = [
     "ReadPart",
     "Setting",
     "Survey",
-    "add",
+    "add_sums",
     "ask",
     "compile_kernels",
     "count_features",
     "describe",
     "pose",
-    "prepare",
+    "prepare_part",
     "read_part",
     "survey",
 ]
@@ -78,7 +78,7 @@ def read_part(local: BaseSequenceLabeler, X: Any, y: Any, sample_weight: Any = N
     steps = FitSteps(local)
     if steps.has_holes(y, sequences):
         raise ValueError(_HOLES)
-    return ReadPart(sequences, y, steps.label_set(y, sequences))
+    return ReadPart(sequences, y, steps.targets.label_set(local, y, sequences))
 
 
 class Description(NamedTuple):
@@ -176,7 +176,7 @@ class Part:
         return sum(array.nbytes for array in arrays if array is not None)
 
 
-def prepare(local: BaseSequenceLabeler, agreed: Agreement, part: ReadPart) -> Part:
+def prepare_part(local: BaseSequenceLabeler, agreed: Agreement, part: ReadPart) -> Part:
     """Return a partition with the labels and features that all partitions have."""
     data = FitSteps(local).read_targets(part.y, part.sequences, agreed.labels)
     features = agreed.features
@@ -257,7 +257,7 @@ def ask(method: str, *vectors_and_part: Any) -> Any:
     return getattr(part.bound if hasattr(part.bound, method) else part.bound.problem, method)(*vectors)
 
 
-def add(one: Any, other: Any) -> Any:
+def add_sums(one: Any, other: Any) -> Any:
     """Return the sum of two results: numbers, arrays, or tuples of these."""
     if isinstance(one, tuple):
         return tuple(a + b for a, b in zip(one, other, strict=True))

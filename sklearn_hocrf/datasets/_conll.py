@@ -165,10 +165,10 @@ def _read_columns(
         sequences.append(tokens)
     if not sequences:
         raise ValueError(f"{path} contains no sequences")
-    return list(map(_words, sequences)) if n_columns == N_CONLLU else sequences
+    return list(map(_words_of_rows, sequences)) if n_columns == N_CONLLU else sequences
 
 
-def _words(tokens: list[list[str]]) -> list[list[str]]:
+def _words_of_rows(tokens: list[list[str]]) -> list[list[str]]:
     """Return the words of a sentence in CoNLL-U; all tokens, if their first column does not number the others."""
     words = [fields for fields in tokens if not NO_WORD.fullmatch(fields[0])]
     are_numbered = [fields[0] for fields in words] == [str(number + 1) for number in range(len(words))]
@@ -249,13 +249,13 @@ def dump_conll(
     X, y = list(X), list(y)
     if len(X) != len(y) or not X:
         raise ValueError(f"X has {len(X)} sequences and y has {len(y)}: both must have the same number, at least one")
-    _check_lengths(X, y)
+    _check_equal_lengths(X, y)
     order = _Columns.of(columns, target, X[0][0])
     lines: list[str] = []
     for n, (tokens, labels) in enumerate(zip(X, y, strict=True)):
         for t, (token, label) in enumerate(zip(tokens, labels, strict=True)):
             try:
-                lines.append(_line(order.fields(token, label), separator, is_first=not lines, encoding=encoding))
+                lines.append(_conll_line(order.fields(token, label), separator, is_first=not lines, encoding=encoding))
             except (TypeError, ValueError) as error:
                 kind = TypeError if isinstance(error, TypeError) else ValueError  # encoding errors accept no message
                 raise kind(f"sequence {n}, position {t}: {error}") from None
@@ -263,7 +263,7 @@ def dump_conll(
     Path(path).write_bytes("".join(f"{line}\n" for line in lines).encode(encoding))
 
 
-def _check_lengths(X: list[Any], y: list[Any]) -> None:
+def _check_equal_lengths(X: list[Any], y: list[Any]) -> None:
     for n, (tokens, labels) in enumerate(zip(X, y, strict=True)):
         for name, sequence in ("X", tokens), ("y", labels):
             if isinstance(sequence, (str, bytes)) or not hasattr(sequence, "__len__"):
@@ -308,7 +308,7 @@ class _Columns:
                 raise ValueError(f"the token {short(token)} has no column {short(lacking[0])}")
             values = [token[name] for name in given]
         else:
-            values = _values(token)
+            values = _column_values(token)
             if len(values) != len(given):
                 raise ValueError(f"the token {short(token)} has {len(values)} columns instead of {len(given)}")
         for value in [*values, label]:
@@ -319,7 +319,7 @@ class _Columns:
         return [label if p == self.label else ABSENT if name is None else next(rest) for p, name in places]
 
 
-def _values(token: Any) -> list[Any]:
+def _column_values(token: Any) -> list[Any]:
     """Return the columns of a token that is not a dict."""
     if isinstance(token, str):
         return [token]
@@ -328,7 +328,7 @@ def _values(token: Any) -> list[Any]:
     raise TypeError(f"the token {short(token)} ({type(token).__name__}) is not a str, tuple, list or dict")
 
 
-def _line(fields: list[str], separator: str | None, *, is_first: bool, encoding: str) -> str:
+def _conll_line(fields: list[str], separator: str | None, *, is_first: bool, encoding: str) -> str:
     """Return the line of a token, or raise a ValueError if it would not be read as these columns."""
     line = (" " if separator is None else separator).join(fields)
     line.encode(encoding)

@@ -1,4 +1,4 @@
-"""Invented sentences with names, and invented bibliographic references: text for examples and tests."""
+"""Generated sentences with names, and generated bibliographic references: text for examples and tests."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from numbers import Integral
 import numpy as np
 from sklearn.utils import check_random_state, check_scalar
 
-RandomState = int | np.random.RandomState | None
+from ._generators import RandomState
 
 
-def _words(text: str) -> list[str]:
+def _word_list(text: str) -> list[str]:
     return text.split()
 
 
-GIVEN = _words(
+GIVEN = _word_list(
     "Ada Alan Anna Ben Carla David Dora Emil Emma Eva Felix Grace Hans Ida Igor Jack Jane Karl Lena Lewis Marie Max "
     "Nora Omar Otto Paula Rosa Sara Tom Vera Victoria Virginia"
 )
-FAMILY = _words(
+FAMILY = _word_list(
     "Adler Baker Berg Bohr Church Curie Diaz Eriksen Fischer Hamilton Hopper Jackson Kelly Kim Lee Lewis Lincoln "
     "London Meyer Moreau Novak Okafor Perry Rossi Sato Silva Turing Washington Weber York"
 )
-CITIES = _words(
+CITIES = _word_list(
     "Berlin Bogota Cairo Delhi Geneva Hamilton Jackson Kyoto Lagos Lima Lincoln London Madrid Nairobi Oslo Paris "
     "Perry Quito Rome Sofia Sydney Tokyo Victoria Vienna Virginia Warsaw Washington York"
 )
@@ -48,7 +48,9 @@ SENTENCES = [
         "Nothing happened on Sunday .",
     )
 ]
-SUBJECTS = _words("fast slow large random hidden graphs trees fields words of the on in for parsing learning theory")
+SUBJECTS = _word_list(
+    "fast slow large random hidden graphs trees fields words of the on in for parsing learning theory"
+)
 PUBLISHERS = ["Journal of", "Letters on", "Annals of", "Proceedings of", "Notes on"]
 
 
@@ -152,7 +154,7 @@ def _person(rng: np.random.RandomState) -> list[str]:
     return [*given, str(rng.choice(FAMILY))]
 
 
-def _place(rng: np.random.RandomState) -> list[str]:
+def _location(rng: np.random.RandomState) -> list[str]:
     return ["New"] * (rng.uniform() < 0.1) + [str(rng.choice(CITIES))]
 
 
@@ -162,7 +164,7 @@ def _organisation(rng: np.random.RandomState) -> list[str]:
     return forms[rng.randint(len(forms))]
 
 
-NAMES: dict[str, Callable] = {"PER": _person, "LOC": _place, "ORG": _organisation}
+NAME_MAKERS: dict[str, Callable] = {"PER": _person, "LOC": _location, "ORG": _organisation}
 
 
 def _name_sentence(rng: np.random.RandomState) -> tuple[list[str], list[str]]:
@@ -170,9 +172,9 @@ def _name_sentence(rng: np.random.RandomState) -> tuple[list[str], list[str]]:
     words: list[str] = []
     tags: list[str] = []
     for slot in SENTENCES[rng.randint(len(SENTENCES))]:
-        found = NAMES[slot](rng) if slot in NAMES else [slot]
+        found = NAME_MAKERS[slot](rng) if slot in NAME_MAKERS else [slot]
         words += found
-        tags += [f"B-{slot}"] + [f"I-{slot}"] * (len(found) - 1) if slot in NAMES else ["O"]
+        tags += [f"B-{slot}"] + [f"I-{slot}"] * (len(found) - 1) if slot in NAME_MAKERS else ["O"]
     return words, tags
 
 

@@ -19,7 +19,7 @@ MAX_BYTES = 2**30  # ten times 100 MB, the limit for a file on GitHub
 MAX_LINE = 2**20  # characters
 MAX_RATIO = 128  # of text to gzip: over ten times the ratio of any public data set (11); zlib reaches 1000
 SMALL = 2**20  # bytes of text that a gzip file may hold at any ratio
-CHUNK = 2**16
+CHARACTERS_AT_A_TIME = 2**16
 LINE_END = re.compile("\r{0,2}\n|\r")  # "\r\r\n" is the result of a repeated conversion
 
 
@@ -94,7 +94,7 @@ def _read_text(
     """Yield the text in chunks; before a decoding error is raised, yield the text that precedes it."""
     n_bytes, chunk = 0, b" "
     while chunk:
-        chunk = stream.read(CHUNK)
+        chunk = stream.read(CHARACTERS_AT_A_TIME)
         n_bytes += len(chunk)
         if n_bytes > max_bytes:
             raise _Refused(f"more than max_bytes={max_bytes} bytes of text")

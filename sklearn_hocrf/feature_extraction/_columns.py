@@ -121,7 +121,7 @@ def read_tokens(X, fields=None) -> TokenTable:
         absent = frozenset(field for field in fields or () if not any(field in token for token in tokens))
         return TokenTable(offsets, _dict_columns(tokens, offsets, fields), kind, absent)
     if kind == "tuple":
-        width = _check_width(list(map(len, tokens)), tokens, offsets)
+        width = _check_array_width(list(map(len, tokens)), tokens, offsets)
         names = _column_names(fields, width)
         cells = [[row[j] for row in tokens] for j in range(width)]
     else:
@@ -225,7 +225,7 @@ def _cell_of(offsets, field):
     return lambda t: f"{position_name(offsets, t)}: field {short(field)}"
 
 
-def _check_width(widths, tokens, offsets) -> int:
+def _check_array_width(widths, tokens, offsets) -> int:
     if len(set(widths)) > 1:
         t = next(t for t, width in enumerate(widths) if width != widths[0])
         raise ValueError(

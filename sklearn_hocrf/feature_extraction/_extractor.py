@@ -36,8 +36,8 @@ from ._columns import (
 )
 from ._merging import merge_columns, merge_vocabularies, without_tokens
 from ._names import ConstantNames, FeatureNames, HashedNames, InputFeatures, hash_names
-from ._plan import Plan, are_strings, plan_of
-from ._string_templates import STYLES, StringTemplates, read_lines
+from ._plan import FeaturePlan, are_strings, plan_of
+from ._string_templates import STYLES, StringTemplates, read_template_lines
 from ._templates import BOS, EOS, TemplateVocabularies, Window, check_kind, check_templates
 from ._token_functions import Phrases, as_function, named_functions
 
@@ -346,7 +346,7 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
         ['U00:He', 'U00:runs', 'U01:He/VBZ', 'U01:_B-1/PRP']
         """
         padding = "mark" if style == "auto" else style
-        return cls(read_lines(path, style), fields=fields, min_count=min_count, padding=padding)
+        return cls(read_template_lines(path, style), fields=fields, min_count=min_count, padding=padding)
 
     @property
     def max_order(self) -> int:
@@ -633,7 +633,7 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
         With ``of_all`` the columns are from a part of the data: functions that change none of its texts may change
         texts of other parts.
         """
-        plan, used = Plan([], {}, {}), list(columns)
+        plan, used = FeaturePlan([], {}, {}), list(columns)
         if are_strings(self.templates):
             strings = self._strings()
             plan, used = plan._replace(templates=[line.text for line in strings.lines]), used[: strings.n_columns]

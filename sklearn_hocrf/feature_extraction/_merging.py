@@ -62,11 +62,11 @@ def _merge_tables(left, right, field) -> FieldTable:
     if left.labels is not None and right.labels is not None:
         return FieldTable(sorted({*left.labels, *right.labels}))
     if left.labels or right.labels:
-        raise _mixed(field)
+        raise _mixed_kinds(field)
     return FieldTable(None)  # a field that is missing everywhere in one part looks like text there
 
 
-def _mixed(field) -> ValueError:
+def _mixed_kinds(field) -> ValueError:
     return ValueError(f"field {short(field)} holds text in one partition and numbers in another")
 
 
@@ -118,7 +118,7 @@ def _merge_column(left, right, field):
     if isinstance(left, ArrayColumn) or isinstance(right, ArrayColumn):
         raise ValueError(f"field {short(field)} holds arrays in one partition only")
     if is_text(left) != is_text(right):
-        raise _mixed(field)
+        raise _mixed_kinds(field)
     if not is_text(left):
         return left
     # in the order in which they first appear, as in a column
@@ -140,7 +140,7 @@ def merge_codes(left, right) -> tuple[TokenCodes, Numbers]:
     ):
         known = {flag for flag, table in zip(flags, tables, strict=True) if table.labels}
         if len(known) > 1:
-            raise _mixed(field)
+            raise _mixed_kinds(field)
         was_text.append(known.pop() if known else flags[0])
     vocabularies, (numbers,) = merge_vocabularies(left.vocabularies, right.vocabularies)
     return TokenCodes(left.fields, was_text, vocabularies), numbers

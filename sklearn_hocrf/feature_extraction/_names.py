@@ -218,11 +218,11 @@ class InputFeatures(NamedTuple):
             raise ValueError(
                 f"X comes {'with' if given.has_blocks else 'without'} features of segments, unlike the X of fit"
             )
-        _check_names(given.attribute_names, self.attribute_names, "token feature")
-        _check_names(given.feature_names, self.feature_names, "feature")
+        _check_feature_names(given.attribute_names, self.attribute_names, "token feature")
+        _check_feature_names(given.feature_names, self.feature_names, "feature")
 
 
-def _check_names(given, fitted, what):
+def _check_feature_names(given, fitted, what):
     """Raise if names differ; in the usual case both are one object, and the comparison is skipped."""
     if given is fitted:
         return

@@ -16,12 +16,12 @@ from ._token_functions import (
     warn_if_local,
 )
 
-__all__ = ["Plan", "are_strings", "plan_of"]
+__all__ = ["FeaturePlan", "are_strings", "plan_of"]
 
 DEFAULT_AFFIXES = 5  # of 0, 3, 4, 5, 6 and 10, by measurement: docs/develop/design.md
 
 
-class Plan(NamedTuple):
+class FeaturePlan(NamedTuple):
     """What a SequenceFeatureExtractor makes of tokens."""
 
     templates: list
@@ -34,7 +34,7 @@ def are_strings(templates) -> bool:
     return isinstance(templates, (list, tuple)) and bool(templates) and all(isinstance(own, str) for own in templates)
 
 
-def plan_of(templates, token_features, affixes, columns, *, is_fixed) -> Plan:
+def plan_of(templates, token_features, affixes, columns, *, is_fixed) -> FeaturePlan:
     """Return what parameters mean for training columns; with ``is_fixed``, their texts make no difference."""
     first_text = next((field for field, column in columns.items() if is_text(column)), None)
     is_auto = isinstance(token_features, str) and token_features == "auto"
@@ -53,9 +53,9 @@ def plan_of(templates, token_features, affixes, columns, *, is_fixed) -> Plan:
     known = f"the tokens have the fields {short(list(columns))} and the token features {short(list(functions))}"
     _check_functions(functions, columns, widths, known)
     for template in chosen:
-        _check_template(template, {*columns, *functions}, widths, known)
+        _check_places(template, {*columns, *functions}, widths, known)
     used = {field for template in chosen for field, _ in template}
-    return Plan(chosen + [((name, 0),) for name in functions if name not in used], functions, widths)
+    return FeaturePlan(chosen + [((name, 0),) for name in functions if name not in used], functions, widths)
 
 
 def _automatic(columns, field, affixes, is_fixed) -> list:
@@ -84,7 +84,7 @@ def _check_functions(functions, columns, widths, known):
             raise ValueError(f"{what} is the name of a field of the tokens; choose another name")
 
 
-def _check_template(template, names, widths, known):
+def _check_places(template, names, widths, known):
     for field, _ in template:
         if field not in names:
             hint = f"; put it into token_features=[{field!r}]" if is_token_function(field) else ""

@@ -20,14 +20,14 @@ from .._data.checks import short
 from .._data.labels import position_name
 from ._columns import TokenTable, is_text
 
-__all__ = ["STYLES", "StringTemplates", "read_lines"]
+__all__ = ["STYLES", "StringTemplates", "read_template_lines"]
 
 STYLES = ("crf++", "wapiti")
 _MACRO = re.compile(r"%([A-Za-z])(?:\[\s*(@?)\s*([-+]?\d+)\s*,\s*(\d+)\s*((?:,[^\]]*)?)\])?")
-_FAR = 4  # places outside a sequence beyond this one are all the same in Wapiti
+_FARTHEST = 4  # places outside a sequence beyond this one are all the same in Wapiti
 
 
-class Place(NamedTuple):
+class TemplatePlace(NamedTuple):
     """A macro: the column of a token at an offset."""
 
     offset: int
@@ -35,12 +35,12 @@ class Place(NamedTuple):
     is_lower: bool
 
 
-class Line(NamedTuple):
+class TemplateLine(NamedTuple):
     """A line of templates."""
 
     orders: tuple[int, ...]  # of the label patterns with which its features are paired
     texts: list[str]  # around the places
-    places: list[Place]
+    places: list[TemplatePlace]
     text: str
 
 
@@ -60,7 +60,7 @@ class StringTemplates:
     """
 
     def __init__(self, templates, style):
-        self.lines = list(map(_line, templates))
+        self.lines = list(map(_parsed_line, templates))
         self.style = style
         if style == "mark":
             self.style = "wapiti" if any(line.text[0] in "*ub" for line in self.lines) else "crf++"
@@ -86,7 +86,7 @@ class StringTemplates:
                 f"the tokens have the columns {short(fields)}, but the templates read {self.n_columns} columns"
             )
         outside = _outside_of_wapiti if self.style == "wapiti" else _outside
-        columns = [_texts(table, field) for field in fields]
+        columns = [_field_texts(table, field) for field in fields]
         bounds = pairwise(table.offsets.tolist())
         return [self._of_sequence([column[a:b] for column in columns], b - a, outside) for a, b in bounds]
 
@@ -106,18 +106,18 @@ class StringTemplates:
         return [list(strings) for strings in zip(*by_line, strict=True)] if by_line else [[] for _ in range(length)]
 
 
-def read_lines(path: str | PathLike[str], style: str) -> list[str]:
+def read_template_lines(path: str | PathLike[str], style: str) -> list[str]:
     """Return the templates of a file; raise a ValueError that names the line of one that is not valid."""
     if style not in ("auto", *STYLES):
         raise ValueError(f"style must be 'auto', 'crf++' or 'wapiti', got {short(style)}")
     lines = {}
-    for number, line in enumerate(_read_text(path).split("\n"), start=1):
+    for number, line in enumerate(_template_text(path).split("\n"), start=1):
         template = line.strip(" \t\r")  # no more: a space of another kind belongs to the text
         if template and not template.startswith("#"):
             lines[number] = template
     for number, template in lines.items():
         try:
-            _line(template)
+            _parsed_line(template)
         except ValueError as error:
             raise ValueError(f"{path}, line {number}: {error}") from None
     if not lines:
@@ -125,7 +125,7 @@ def read_lines(path: str | PathLike[str], style: str) -> list[str]:
     return list(lines.values())
 
 
-def _read_text(path: str | PathLike[str]) -> str:
+def _template_text(path: str | PathLike[str]) -> str:
     content = Path(path).read_bytes()
     try:
         return content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
@@ -135,7 +135,7 @@ def _read_text(path: str | PathLike[str]) -> str:
         raise ValueError(f"{path}, line {line}: byte {place} of the file, {content[place]:#x}, is not UTF-8") from None
 
 
-def _line(text: str) -> Line:
+def _parsed_line(text: str) -> TemplateLine:
     if not text or text[0] not in "UuBb*":
         raise ValueError(f"a template of CRF++ or Wapiti begins with U, B or *, got {short(text)}")
     orders = {"u": (0,), "b": (1,), "*": (0, 1)}[text[0].lower()]
@@ -146,11 +146,11 @@ def _line(text: str) -> Line:
             why = "tests are not supported" if letter.lower() in "tm" else "this is not a place such as %x[-1,0]"
             raise ValueError(f"{macro.group()} in {short(text)}: {why}")
         texts.append(text[last : macro.start()])
-        places.append(Place(int(offset), int(column), letter == "X"))
+        places.append(TemplatePlace(int(offset), int(column), letter == "X"))
         last = macro.end()
     if "%x[" in (rest_of := text[last:]).lower() or any("%x[" in part.lower() for part in texts):
         raise ValueError(f"{short(text)} has a place that cannot be read; one is %x[-1,0]")
-    return Line(orders, [*texts, rest_of], places, text)
+    return TemplateLine(orders, [*texts, rest_of], places, text)
 
 
 def _outside(place: int, length: int) -> str:
@@ -161,10 +161,10 @@ def _outside(place: int, length: int) -> str:
 def _outside_of_wapiti(place: int, length: int) -> str:
     """Return what stands for a place outside a sequence in Wapiti."""
     far = -place if place < 0 else place - length + 1
-    return f"_x{'-' if place < 0 else '+'}{far if far <= _FAR else '#'}"
+    return f"_x{'-' if place < 0 else '+'}{far if far <= _FARTHEST else '#'}"
 
 
-def _texts(table: TokenTable, field) -> list[str]:
+def _field_texts(table: TokenTable, field) -> list[str]:
     """Return the texts of a column, or raise if a token has none."""
     column: Any = table.columns[field]
     if not is_text(column):

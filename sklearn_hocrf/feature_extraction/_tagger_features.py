@@ -41,7 +41,7 @@ def features_of_strings(compiled: StringTemplates, fields, names, kept) -> Tagge
         for place, text in zip(line.places, line.texts[1:], strict=True):
             parts += [list(place), text]
         templates.append(parts)
-    fields = list(map(_name, fields[: compiled.n_columns]))
+    fields = list(map(_checked_name, fields[: compiled.n_columns]))
     named = {} if fields == list(range(len(fields))) else {"fields": fields}
     entry = {"kind": "strings", "templates": templates, "outside": compiled.style, **named}
     return TaggerFeatures.of_names(names, kept)._replace(entry=entry)
@@ -122,7 +122,7 @@ class _Templates:
             self.texts += ["\0".join(words) for words in own.words]
             of_user = callable(own.normalize)
             normalize = _called(own.normalize) if of_user else own.normalize
-            lists = [[_name(name), len(own.words)]]
+            lists = [[_checked_name(name), len(own.words)]]
             entries.append({"field": self.place[field], "normalize": normalize, "own": of_user, "lists": lists})
         return {"phrases": entries} if entries else {}
 
@@ -130,7 +130,7 @@ class _Templates:
         complete, fields = set(self.fitted.complete_fields), []
         for name in self.place:
             numeric = name not in self.fitted.text_fields and name not in self.phrases
-            fields.append({"name": _name(name), "numeric": numeric, "complete": name in complete})
+            fields.append({"name": _checked_name(name), "numeric": numeric, "complete": name in complete})
         return fields
 
     def _columns(self, codes):
@@ -151,7 +151,7 @@ class _Templates:
             columns.append(
                 {
                     "field": self.place[field],
-                    "name": _name(name),
+                    "name": _checked_name(name),
                     "function": _called(function) if own else function,
                     "own": own,
                     "numeric": table.labels is None,
@@ -183,7 +183,7 @@ def _called(function) -> str:
     return getattr(function, "__qualname__", type(function).__name__)
 
 
-def _name(name):
+def _checked_name(name):
     if not isinstance(name, (str, int)) or isinstance(name, bool):
         raise ValueError(f"a tagger has names of fields that are texts or integers, not {name!r:.60}")
     return name

@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 BOS, EOS = "__BOS__", "__EOS__"
-MAX_KEY = 2**62
+LARGEST_KEY = 2**62
 MOST_KNOWN = 50_000  # texts whose codes are kept
 TABLE_FACTOR = 4  # keys are looked up in a table, not by sorting, if the table has at most so many cells a token
 
@@ -205,7 +205,7 @@ class TemplateVocabulary:
     def fit(self, parts: list[CodedField], min_count=1) -> np.ndarray:
         """Collect the attributes that at least ``min_count`` tokens have; return what `lookup` returns."""
         key, n_keys = self._join(parts, fit=True)
-        self.keys = _distinct(key, n_keys, min_count)
+        self.keys = _distinct_keys(key, n_keys, min_count)
         return _find(self.keys, key, n_keys)
 
     def lookup(self, parts: list[CodedField]) -> np.ndarray:
@@ -216,9 +216,9 @@ class TemplateVocabulary:
         """Return the key of each token, of shape (N,) int64, -1 where a part is missing, and the number of keys."""
         key, n_keys = parts[0].codes.astype(np.int64), self.tables[0].n_codes
         for i, (part, table) in enumerate(zip(parts[1:], self.tables[1:], strict=True), start=1):
-            if n_keys > MAX_KEY // table.n_codes:
+            if n_keys > LARGEST_KEY // table.n_codes:
                 if fit:
-                    self.prefixes[i] = _distinct(key, n_keys, 1)
+                    self.prefixes[i] = _distinct_keys(key, n_keys, 1)
                 key = _find(self.prefixes[i], key, n_keys).astype(np.int64)
                 n_keys = len(self.prefixes[i])
             joined = key * table.n_codes + part.codes
@@ -332,28 +332,28 @@ class TemplateVocabularies:
                 "n_pairs": np.array([len(vocabulary.template) for vocabulary in self.all], dtype=np.int64),
                 "pairs": np.array(pairs, dtype=np.int64).reshape(-1, 2),
                 "n_keys": np.array(list(map(len, self.all)), dtype=np.int64),
-                "keys": _joined(vocabulary.keys for vocabulary in self.all),
+                "keys": _joined_columns(vocabulary.keys for vocabulary in self.all),
                 "prefixes_of": np.array(list(prefixes), dtype=np.int64).reshape(-1, 2),  # template, pair
                 "n_prefixes": np.array(list(map(len, prefixes.values())), dtype=np.int64),
-                "prefixes": _joined(prefixes.values()),
+                "prefixes": _joined_columns(prefixes.values()),
             }
         return self._state
 
     def __setstate__(self, state):
         fields, n_labels = state["fields"], state["n_labels"]
-        labels = _cut(unpack_texts(state["labels"]), np.maximum(n_labels, 0), len(fields))
+        labels = _cut_codes(unpack_texts(state["labels"]), np.maximum(n_labels, 0), len(fields))
         tables = [FieldTable(known if n >= 0 else None) for known, n in zip(labels, n_labels.tolist(), strict=True)]
         for known in labels:
             if any(after <= before for before, after in pairwise(known)):
                 raise ValueError("the values of a field must ascend")
         numbers, offsets = _two_columns(state["pairs"], len(fields), "fields of templates")
         pairs = [(fields[i], offset) for i, offset in zip(numbers, offsets, strict=True)]
-        templates = [tuple(template) for template in _cut(pairs, state["n_pairs"])]
+        templates = [tuple(template) for template in _cut_codes(pairs, state["n_pairs"])]
         self.__init__(templates, dict(zip(fields, tables, strict=True)))
-        for vocabulary, keys in zip(self.all, _cut(state["keys"], state["n_keys"], len(templates)), strict=True):
+        for vocabulary, keys in zip(self.all, _cut_codes(state["keys"], state["n_keys"], len(templates)), strict=True):
             vocabulary.keys = keys
         places = zip(*_two_columns(state["prefixes_of"], len(templates), "templates of prefixes"), strict=True)
-        for (i, j), keys in zip(places, _cut(state["prefixes"], state["n_prefixes"]), strict=True):
+        for (i, j), keys in zip(places, _cut_codes(state["prefixes"], state["n_prefixes"]), strict=True):
             self.all[i].prefixes[j] = keys
         for vocabulary in self.all:
             vocabulary.check()
@@ -414,7 +414,7 @@ class CompiledTemplates:
         number = {field: i for i, field in enumerate(vocabularies.tables)}
         pairs = [pair for vocabulary in every for pair in vocabulary.template]
         prefixes = [vocabulary.prefixes.get(i, ()) for vocabulary in every for i in range(len(vocabulary.template))]
-        keys, key = offsets_of(list(map(len, every))), _joined(vocabulary.keys for vocabulary in every)
+        keys, key = offsets_of(list(map(len, every))), _joined_columns(vocabulary.keys for vocabulary in every)
         starts = [
             start + vocabulary.starts_of_first_codes()
             for vocabulary, start in zip(every, keys[:-1].tolist(), strict=True)
@@ -427,7 +427,7 @@ class CompiledTemplates:
             keys,
             key,
             offsets_of(list(map(len, prefixes))),
-            _joined(np.asarray(some, np.int64) for some in prefixes),
+            _joined_columns(np.asarray(some, np.int64) for some in prefixes),
             offsets_of(list(map(len, starts))),
             np.concatenate([np.empty(0, np.int32), *starts]),
         )
@@ -454,7 +454,7 @@ class CompiledTemplates:
         return indptr, indices[:n_found].copy()
 
 
-def _joined(arrays) -> np.ndarray:
+def _joined_columns(arrays) -> np.ndarray:
     return np.concatenate([np.empty(0, dtype=np.int64), *arrays])
 
 
@@ -465,7 +465,7 @@ def _two_columns(table, stop, what) -> tuple[list, list]:
     return freeze_indices(table[:, 0], stop, what).tolist(), table[:, 1].tolist()
 
 
-def _cut(items, lengths, n_parts=None) -> list:
+def _cut_codes(items, lengths, n_parts=None) -> list:
     """Return neighbouring parts of some lengths, or raise a ValueError unless they make up the whole."""
     ends = np.cumsum(lengths, dtype=np.int64)
     total = int(ends[-1]) if len(ends) else 0
@@ -481,7 +481,7 @@ def _check_keys(keys, n_keys):
         raise ValueError("keys of attributes must ascend")
 
 
-def _distinct(key, n_keys, min_count) -> np.ndarray:
+def _distinct_keys(key, n_keys, min_count) -> np.ndarray:
     """Return the sorted distinct keys >= 0 that occur ``min_count`` times."""
     if n_keys <= TABLE_FACTOR * len(key):
         return np.flatnonzero(np.bincount(key + 1, minlength=1)[1:] >= min_count)

@@ -15,9 +15,9 @@ from .._display import HtmlPage, Table, bar, html_table, listed, number, tokens_
 from .._estimator.fitted_model import FittedModel
 from .._structure.label_parts import endings
 from .._structure.pairs import values_at
-from .._structure.weighted_arcs import label_arcs
+from .._structure.weighted_arcs import arcs_of_labels
 from .._validation._sklearn import safe_indexing
-from ._paths import Contest, Units, read_position
+from ._paths import Contest, PathUnits, read_position
 from ._segments_display import SegmentsDisplay
 from ._weights import EACH_TOKEN, feature_names, row_names
 
@@ -227,7 +227,7 @@ def explain(
         labels_against=fitted.targets.as_predicted(other, batch.offsets)[0],
         log_odds_paths=contest.score(contest.best) - contest.score(other),
         log_odds_marginal=_marginal(contest, other, position) if asks_marginal else None,
-        table=_table(contest, other),
+        table=_contributions_table(contest, other),
         tokens=tokens_of(one, number, field),
     )
 
@@ -255,7 +255,7 @@ class _Counts(NamedTuple):
     value: np.ndarray
 
 
-def _table(contest: Contest, other: Any) -> Table:
+def _contributions_table(contest: Contest, other: Any) -> Table:
     """Return the weights in which the best labelling differs from another one."""
     fitted, layout = contest.fitted, contest.fitted.state.layout
     units = [contest.units(labelling) for labelling in (contest.best, other)]
@@ -273,14 +273,14 @@ def _table(contest: Contest, other: Any) -> Table:
     weight = _weights_of(layout, fitted.state.weights, pattern, feature)
     stops = np.append(borders[1:], contest.n_tokens)
     places = [borders[block], stops[block]] if contest.labels_segments else [borders[block]]
-    return _rows(fitted, places, pattern, feature, value[kept], weight)
+    return _table_rows(fitted, places, pattern, feature, value[kept], weight)
 
 
-def _counts(contest: Contest, units: Units, borders: np.ndarray) -> _Counts:
+def _counts(contest: Contest, units: PathUnits, borders: np.ndarray) -> _Counts:
     """Return how often each weight counts between borders."""
     layout, batch = contest.fitted.state.layout, contest.batch
     offsets = np.array([0, len(units.start)])
-    arcs = label_arcs(layout.automaton, offsets, units.codes)
+    arcs = arcs_of_labels(layout.automaton, offsets, units.codes)
     block = np.searchsorted(borders, units.start, side="right") - 1
     features = _unit_features(contest, batch, units)
     has_bias = np.zeros(layout.n_rows, bool)
@@ -301,7 +301,7 @@ def _counts(contest: Contest, units: Units, borders: np.ndarray) -> _Counts:
     return _Counts(*map(np.concatenate, zip(*found, strict=True)))
 
 
-def _unit_features(contest: Contest, batch: SequenceBatch, units: Units) -> sparse.coo_array:
+def _unit_features(contest: Contest, batch: SequenceBatch, units: PathUnits) -> sparse.coo_array:
     """Return the features of tokens or segments; shape (M, n_features)."""
     matrix = segment_features(batch, units.start, units.stop) if contest.labels_segments else batch.tocsr().copy()
     matrix.sum_duplicates()
@@ -317,7 +317,7 @@ def _weights_of(layout: Any, weights: np.ndarray, pattern: np.ndarray, feature: 
     return values
 
 
-def _rows(
+def _table_rows(
     fitted: FittedModel, places: list, pattern: np.ndarray, feature: np.ndarray, value: Any, weight: Any
 ) -> Table:
     names, contribution, patterns = [*feature_names(fitted), None, EACH_TOKEN], value * weight, row_names(fitted)
@@ -355,11 +355,11 @@ def _reasons(explanation: Explanation) -> list[_Reason]:
     reasons = []
     for (pattern, feature), same in rows.items():
         sums = sum(row.value for row in same), same[0].weight, sum(row.contribution for row in same)
-        reasons.append(_Reason(_places(explanation, same), pattern, feature, *sums))
+        reasons.append(_Reason(_token_places(explanation, same), pattern, feature, *sums))
     return sorted(reasons, key=lambda reason: -abs(reason.contribution))
 
 
-def _places(explanation: Explanation, rows: list) -> str:
+def _token_places(explanation: Explanation, rows: list) -> str:
     """Return the text of the tokens of the contributions of one weight."""
     if len(rows) > 1:
         return f"{len(rows)} places"

@@ -16,12 +16,12 @@ from .._data.schemes import B, E, I, S, marks_ends
 from .._data.segments import Segments
 from .._estimator.fitted_model import FittedModel
 
-__all__ = ["Contest", "Units", "read_position"]
+__all__ = ["Contest", "PathUnits", "read_position"]
 
 _LABELS = 240  # characters of a list of labels in a message: about twenty of them
 
 
-class Units(NamedTuple):
+class PathUnits(NamedTuple):
     """The units of a labelling of a sequence: its tokens, or its segments.   M units."""
 
     start: np.ndarray  # (M,)
@@ -57,11 +57,11 @@ class Contest:
         """Return the log potential of a labelling."""
         return float(self.posterior.log_score(labelling)[0])
 
-    def units(self, labelling: Any) -> Units:
+    def units(self, labelling: Any) -> PathUnits:
         """Return the units of a labelling."""
         if self.labels_segments:
-            return Units(labelling.start, labelling.stop, labelling.codes)
-        return Units(np.arange(self.n_tokens), np.arange(1, self.n_tokens + 1), labelling)
+            return PathUnits(labelling.start, labelling.stop, labelling.codes)
+        return PathUnits(np.arange(self.n_tokens), np.arange(1, self.n_tokens + 1), labelling)
 
     def name(self, labelling: Any, position: int) -> Any:
         """Return the label of a token in a labelling, or the segment that contains it."""

@@ -170,7 +170,7 @@ class SegmentsDisplay(HtmlPage):
         options |= {} if labels_segments else {"scheme": scheme}
         options |= {"with_probability": True} if hasattr(model, "predict_marginals") else {}
         predicted = method_of_model(estimator, "predict_segments")(X, **options)
-        texts = {"field": field, "separator": separator, "classes": _segment_labels(model, scheme)}
+        texts = {"field": field, "separator": separator, "classes": _labels_shown(model, scheme)}
         return cls.from_predictions(X, predicted, y_true, scheme=scheme, **texts)
 
     @classmethod
@@ -438,7 +438,7 @@ class _Typesetter:
             self.new_line()
         left, text, gap = self.at, "", ""
         for word, after in zip(words, gaps, strict=True):
-            word, after = _cut(visible(word)), _cut(" " if after.isspace() else visible(after))
+            word, after = _cut_text(visible(word)), _cut_text(" " if after.isspace() else visible(after))
             if self.at and self.at + _width(word) > _COLUMNS:
                 if text:
                     self._put(piece, text, caption, left)
@@ -460,7 +460,7 @@ def _width(text: str) -> int:
     return sum(0 if unicodedata.combining(c) else 1 + (unicodedata.east_asian_width(c) in "WF") for c in text)
 
 
-def _cut(text: str) -> str:
+def _cut_text(text: str) -> str:
     """Return a text that is not longer than half a line."""
     return text if len(text) <= _COLUMNS // 2 else f"{text[: _COLUMNS // 2 - 1]}…"
 
@@ -482,7 +482,7 @@ def _check_scheme(scheme: Any) -> None:
     check_choice("scheme", scheme, ("auto", *SCHEMES))
 
 
-def _segment_labels(model: Any, scheme: str) -> list:
+def _labels_shown(model: Any, scheme: str) -> list:
     """Return the labels of all segments that a fitted model may predict."""
     if hasattr(model, "segment_labels_"):
         return model.segment_labels_.tolist()

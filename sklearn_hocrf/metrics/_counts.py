@@ -30,7 +30,7 @@ __all__ = [
     "warn_undefined",
 ]
 
-AVERAGES = ("micro", "macro", "weighted", None)
+AVERAGES_OR_NONE = ("micro", "macro", "weighted", None)
 
 
 class Counts(NamedTuple):
@@ -183,7 +183,7 @@ def _common(true: SegmentTable, predicted: SegmentTable) -> tuple[np.ndarray, np
 
 def check_average(average: str | None) -> None:
     """Raise unless the average is valid."""
-    if not (average is None or isinstance(average, str)) or average not in AVERAGES:
+    if not (average is None or isinstance(average, str)) or average not in AVERAGES_OR_NONE:
         raise ValueError(f'average must be "micro", "macro", "weighted" or None, got {average!r}')
 
 

@@ -19,13 +19,13 @@ from ._segments import (
     LabelSequences,
     check_scheme,
     code_tokens,
+    coded_segments,
     list_sequences,
     read_given_segments,
     refuse_other_lengths,
     refuse_other_number,
     scheme_of,
     segments_of_sequences,
-    segments_of_tokens,
     sorted_union,
     tuples_of_segments,
 )
@@ -358,7 +358,7 @@ def _read_tokens(tokens: CodedLabels, scheme: str, name: str, strict: bool) -> _
         labels, cuts = [tokens.labels[code] for code in tokens.codes.tolist()], tokens.offsets.tolist()
         segments = [[(t - i, t - i + 1, labels[t]) for t in range(i, j)] for i, j in pairwise(cuts)]
     else:
-        segments = segments_of_sequences(segments_of_tokens(tokens, scheme, strict, name))
+        segments = segments_of_sequences(coded_segments(tokens, scheme, strict, name))
     return _Given(segments, {}, tokens.lengths)
 
 

@@ -39,8 +39,8 @@ COUNTED: dict[Callable, tuple[Callable, str]] = {
     sequence_accuracy_score: (count_sequences, "precision"),
     segment_f1_score: (count_segments, "f1"),
 }
-BLOCK = 1 << 22  # swaps drawn at a time, to bound memory
-ROUNDING = 1e-12  # relative; rounding must not make equal differences unequal
+SWAPS_AT_A_TIME = 1 << 22  # swaps drawn at a time, to bound memory
+RELATIVE_ROUNDING = 1e-12  # relative; rounding must not make equal differences unequal
 
 
 class RandomizationTest(NamedTuple):
@@ -129,7 +129,7 @@ def randomization_test(
     (score_a,), (score_b,) = score(np.zeros((1, n_sequences), dtype=bool))
     if np.isnan(score_a) or np.isnan(score_b):
         raise ValueError(f"the metric is {score_a} for y_pred_a and {score_b} for y_pred_b: there is nothing to test")
-    tolerance = ROUNDING * max(abs(score_a), abs(score_b))
+    tolerance = RELATIVE_ROUNDING * max(abs(score_a), abs(score_b))
     n_at_least = 0
     for swapped in _swaps(n_sequences, n_trials, random_state):
         a, b = score(swapped)
@@ -141,7 +141,7 @@ def randomization_test(
 def _swaps(n_sequences: int, n_trials: int, random_state: int | np.random.RandomState | None) -> Iterator[np.ndarray]:
     """Yield blocks of shape (trials, n_sequences) that define which outputs are swapped."""
     rng = check_random_state(random_state)
-    size = max(1, BLOCK // max(1, n_sequences))
+    size = max(1, SWAPS_AT_A_TIME // max(1, n_sequences))
     for start in range(0, n_trials, size):
         yield rng.random_sample((min(size, n_trials - start), n_sequences)) < 0.5
 

@@ -29,7 +29,7 @@ from .._data.schemes import (
     split_tag,
 )
 from .._data.segments import Segments
-from .._validation import scheme_of_labels
+from .._validation import is_ordered_collection, scheme_of_labels
 
 __all__ = [
     "FIELDS",
@@ -45,12 +45,12 @@ __all__ = [
     "read_given_segments",
     "read_pair",
     "read_segment_pair",
-    "read_segments",
+    "read_segment_table",
     "refuse_other_lengths",
     "refuse_other_number",
     "scheme_of",
     "segments_of_sequences",
-    "segments_of_tokens",
+    "coded_segments",
     "sorted_union",
     "tuples_of_segments",
 ]
@@ -76,7 +76,7 @@ def list_sequences(y: LabelSequences, name: str, items: str = "labels") -> list:
     """Return y as a list of sequences; ``name`` and ``items`` are for error messages."""
     if hasattr(y, "__array__"):
         y = unmasked(y)
-    if isinstance(y, (str, bytes)) or not _is_ordered_collection(y):
+    if isinstance(y, (str, bytes)) or not is_ordered_collection(y):
         raise TypeError(f"{name} must be a list of sequences of {items}, not a {type(y).__name__}")
     return [_read_sequence(sequence, f"{name}[{n}] (sequence {n})", items) for n, sequence in enumerate(y)]
 
@@ -84,18 +84,12 @@ def list_sequences(y: LabelSequences, name: str, items: str = "labels") -> list:
 def _read_sequence(sequence: Any, where: str, items: str) -> list:
     if hasattr(sequence, "__array__"):
         sequence = unmasked(sequence)
-    if isinstance(sequence, (str, bytes)) or not _is_ordered_collection(sequence):
+    if isinstance(sequence, (str, bytes)) or not is_ordered_collection(sequence):
         raise TypeError(
             f"{where} is {sequence!r:.60} ({type(sequence).__name__}), but must be a sequence of {items}; a single "
             "sequence must be wrapped in a list"
         )
     return sequence
-
-
-def _is_ordered_collection(value: Any) -> bool:
-    if isinstance(value, np.ndarray):
-        return value.ndim > 0
-    return hasattr(value, "__len__") and hasattr(value, "__iter__") and not isinstance(value, (dict, set, frozenset))
 
 
 def code_tokens(y: LabelSequences, name: str) -> CodedLabels:
@@ -289,9 +283,9 @@ def read_given_segments(
     """Read label sequences; return their segments and, unless ``y`` lists segments, the lengths of the sequences."""
     check_scheme(scheme, strict)
     if scheme == "segments" or (scheme == "auto" and hold_any_segments(**{name: y})):
-        return read_segments(y, name), None
+        return read_segment_table(y, name), None
     tokens = code_tokens(y, name)
-    return segments_of_tokens(tokens, scheme_of(scheme, tokens.labels), strict, name), tokens.lengths
+    return coded_segments(tokens, scheme_of(scheme, tokens.labels), strict, name), tokens.lengths
 
 
 def read_segment_pair(
@@ -300,14 +294,14 @@ def read_segment_pair(
     """Read two segmentations of the same sequences, both in the same scheme."""
     check_scheme(scheme, strict)
     if scheme == "segments" or (scheme == "auto" and hold_any_segments(y_true=y_true, y_pred=y_pred)):
-        true, predicted = read_segments(y_true, "y_true"), read_segments(y_pred, "y_pred")
+        true, predicted = read_segment_table(y_true, "y_true"), read_segment_table(y_pred, "y_pred")
         refuse_other_number(true.n_sequences, predicted.n_sequences)
         return true, predicted
     true_tokens, predicted_tokens = read_pair(y_true, y_pred)
     scheme = scheme_of(scheme, [*true_tokens.labels, *predicted_tokens.labels])
     return (
-        segments_of_tokens(true_tokens, scheme, strict, "y_true"),
-        segments_of_tokens(predicted_tokens, scheme, strict, "y_pred"),
+        coded_segments(true_tokens, scheme, strict, "y_true"),
+        coded_segments(predicted_tokens, scheme, strict, "y_pred"),
     )
 
 
@@ -324,11 +318,11 @@ def scheme_of(scheme: str, labels: Iterable[Hashable]) -> str:
 # --- token labels -----------------------------------------------------------------------------------------------------
 
 
-def segments_of_tokens(tokens: CodedLabels, scheme: str, strict: bool, name: str) -> SegmentTable:
+def coded_segments(tokens: CodedLabels, scheme: str, strict: bool, name: str) -> SegmentTable:
     """Cut the sequences into segments and leave out segments of O tokens and, if strict, invalid segments."""
     if scheme == "runs":
-        return _table(segments_of_labels(tokens.codes, tokens.offsets), tokens.offsets, tokens.labels)
-    prefix, label, labels = _split_tags(tokens, scheme, name)
+        return _report_table(segments_of_labels(tokens.codes, tokens.offsets), tokens.offsets, tokens.labels)
+    prefix, label, labels = _split_coded_tags(tokens, scheme, name)
     segments = segments_of_tags(prefix, label, tokens.offsets)
     first, last = prefix[segments.start], prefix[segments.stop - 1]
     kept = first != O
@@ -338,7 +332,7 @@ def segments_of_tokens(tokens: CodedLabels, scheme: str, strict: bool, name: str
         kept = (first == B) & (last == E) | (first == S)
     elif strict:
         kept = first == B
-    return _table(segments, tokens.offsets, labels, kept)
+    return _report_table(segments, tokens.offsets, labels, kept)
 
 
 def _follows_its_like(segments: Segments) -> np.ndarray:
@@ -350,7 +344,7 @@ def _follows_its_like(segments: Segments) -> np.ndarray:
     return same
 
 
-def _table(
+def _report_table(
     segments: Segments, offsets: np.ndarray, labels: list, kept: np.ndarray | slice = slice(None)
 ) -> SegmentTable:
     sequence = np.repeat(np.arange(len(offsets) - 1), np.diff(segments.offsets))[kept]
@@ -359,7 +353,7 @@ def _table(
     return SegmentTable(sequence, start, stop, label.astype(np.int64), labels, len(offsets) - 1)
 
 
-def _split_tags(tokens: CodedLabels, scheme: str, name: str) -> tuple[np.ndarray, np.ndarray, list]:
+def _split_coded_tags(tokens: CodedLabels, scheme: str, name: str) -> tuple[np.ndarray, np.ndarray, list]:
     """Return prefix (N,) and label code (N,) of each token's tag, and the labels."""
     split: list[tuple[int, str]] = []
     for code, tag in enumerate(tokens.labels):
@@ -382,7 +376,7 @@ def _split_tags(tokens: CodedLabels, scheme: str, name: str) -> tuple[np.ndarray
 # --- given segments ---------------------------------------------------------------------------------------------------
 
 
-def read_segments(y: LabelSequences, name: str) -> SegmentTable:
+def read_segment_table(y: LabelSequences, name: str) -> SegmentTable:
     """Read lists of (start, stop, label)."""
     sequences = list_sequences(y, name, "segments")
     rows = [

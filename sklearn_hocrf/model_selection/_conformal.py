@@ -248,7 +248,7 @@ class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin,
         batch, _ = fitted.read(X)
         classes = fitted.estimator.classes_.tolist()
         marginals = fitted.estimator.predict_marginals(batch)
-        return [[_labels_of(row, classes, self.threshold_) for row in table] for table in marginals]
+        return [[_label_sets(row, classes, self.threshold_) for row in table] for table in marginals]
 
 
 class _Misses(NamedTuple):
@@ -302,7 +302,7 @@ def _misses_of_segments(fitted, batch, y) -> _Misses:
     return _Misses(np.array(sequence, dtype=np.int64), np.array(score), np.array(share), len(batch))
 
 
-def _labels_of(marginals, classes, threshold) -> list:
+def _label_sets(marginals, classes, threshold) -> list:
     """Return the labels of a token whose nonconformity does not exceed the threshold, the most probable first."""
     order = np.argsort(-marginals, kind="stable")
     return [classes[k] for k in order.tolist() if 1 - marginals[k] <= threshold + _TIES]

@@ -26,7 +26,7 @@ __all__ = ["Split", "make_fold", "split_data", "training_data", "warn_of_folds"]
 N_SHUFFLES = 20
 MOST_UNSEEN = 1.5  # relative to the maximum of shuffled parts
 LEAST_UNSEEN = 10  # more features than the maximum of shuffled parts; fewer may be chance
-MOST_KNOWN = 0.9  # share of label sequences; addresses, which have few different ones, reach .7
+LARGEST_SHARE_KNOWN = 0.9  # share of label sequences; addresses, which have few different ones, reach .7
 SHORTEST = 3  # number of tokens from which a label sequence is not repeated by chance
 FEWEST = 20  # held-out label sequences needed for a meaningful share
 
@@ -137,7 +137,7 @@ def warn_of_folds(whole: TrainingData, splits: list) -> None:
             f'{most}: the data look sorted. Use cv="shuffled", or groups if data to predict will be equally new'
         )
     known = _share_known(whole, parts)
-    if known > MOST_KNOWN:
+    if known > LARGEST_SHARE_KNOWN:
         warn_user(
             f"{known:.0%} of the held-out label sequences also occur in the training parts: the search learns "
             "penalties for known ones. To predict new ones, specify what is new by fit(X, y, groups=..), such "

@@ -38,7 +38,7 @@ __all__ = ["CalibratedSequenceLabeler", "check_labeler"]
 BOUNDS = 0.01, 100.0  # of temperatures
 PRECISION = 1e-9  # relative, of the temperature
 ROUNDING = 1e-10  # of slopes, relative to scores
-FEWEST = 2  # sequences in each part of a split
+FEWEST_IN_PART = 2  # sequences in each part of a split
 
 
 class CalibratedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, BaseEstimator):
@@ -331,5 +331,5 @@ def check_labeler(estimator: Any) -> BaseSequenceLabeler:
 
 def _refuse_few(part: np.ndarray, weight: np.ndarray | None, what: str) -> None:
     n_sequences = len(part if weight is None else part[weight[part] > 0])
-    if n_sequences < FEWEST:
-        raise ValueError(f"{what} {n_sequences} sequences of positive weight, but at least {FEWEST} are needed")
+    if n_sequences < FEWEST_IN_PART:
+        raise ValueError(f"{what} {n_sequences} sequences of positive weight, but at least {FEWEST_IN_PART} are needed")

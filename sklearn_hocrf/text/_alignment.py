@@ -107,7 +107,7 @@ def tags_from_spans(
     check_choice("scheme", scheme, SCHEMES)
     check_choice("misaligned", misaligned, MISALIGNED)
     tokenized, spans = check_tokenized(tokenized), list(spans)
-    texts = _texts(tokenized)
+    texts = _token_texts(tokenized)
     if len(spans) != len(texts):
         raise ValueError(f"spans has {len(spans)} lists, but tokenized has {len(texts)} texts")
     segments: list[list[Span]] = [[] for _ in tokenized]
@@ -117,7 +117,7 @@ def tags_from_spans(
     return labels_of_segments(segments, [len(tokens) for tokens in tokenized], scheme)
 
 
-def _texts(tokenized: list[TokenizedText]) -> list[Text]:
+def _token_texts(tokenized: list[TokenizedText]) -> list[Text]:
     """Return the texts; consecutive sentences of one text are put together."""
     firsts = [
         n
@@ -231,7 +231,7 @@ def _cut_mark(text: str, start: int, stop: int) -> str:
 
 def labels_of_segments(segments: list[list[Span]], lengths: list[int], scheme: str) -> list[list]:
     """Return the labels of tokens from segments; tokens outside get "O"."""
-    tiles = [_tile(of_sequence, length) for of_sequence, length in zip(segments, lengths, strict=True)]
+    tiles = [_tile_spans(of_sequence, length) for of_sequence, length in zip(segments, lengths, strict=True)]
     if scheme == "segments":
         return tiles
     if scheme == "runs":
@@ -239,7 +239,7 @@ def labels_of_segments(segments: list[list[Span]], lengths: list[int], scheme: s
     return _tags(tiles, lengths, scheme)
 
 
-def _tile(segments: list[Span], n_tokens: int) -> list[Span]:
+def _tile_spans(segments: list[Span], n_tokens: int) -> list[Span]:
     """Return segments with one of label "O" for each token between them."""
     tile: list[Span] = []
     last = 0
@@ -326,8 +326,8 @@ def spans_from_tags(
         probability = given if probability is None else probability
     segments = extract_segments(y, scheme=scheme)
     for n, tokens in enumerate(tokenized):
-        _check_lengths(n, y[n], segments[n], len(tokens), scheme)
-    numbers = None if probability is None else _read_probability(probability, segments)
+        _check_alignment(n, y[n], segments[n], len(tokens), scheme)
+    numbers = None if probability is None else _segment_probability(probability, segments)
     spans = [
         [
             (
@@ -341,7 +341,7 @@ def spans_from_tags(
         ]
         for n, tokens in enumerate(tokenized)
     ]
-    return [[span for n in text.sequences for span in spans[n]] for text in _texts(tokenized)]
+    return [[span for n in text.sequences for span in spans[n]] for text in _token_texts(tokenized)]
 
 
 def _split_probability(y: list) -> tuple[list, list | None]:
@@ -356,7 +356,7 @@ def _split_probability(y: list) -> tuple[list, list | None]:
     return plain, [segments["probability"] for segments in y]
 
 
-def _check_lengths(n: int, labels: Any, segments: list, n_tokens: int, scheme: str) -> None:
+def _check_alignment(n: int, labels: Any, segments: list, n_tokens: int, scheme: str) -> None:
     if scheme != "segments" and len(labels) != n_tokens:
         raise ValueError(f"y[{n}] (sequence {n}) has {len(labels)} labels, but tokenized[{n}] has {n_tokens} tokens")
     for segment in segments:
@@ -366,7 +366,7 @@ def _check_lengths(n: int, labels: Any, segments: list, n_tokens: int, scheme: s
             )
 
 
-def _read_probability(probability: Any, segments: list[list]) -> list[list[float]]:
+def _segment_probability(probability: Any, segments: list[list]) -> list[list[float]]:
     numbers = list(probability)
     if len(numbers) != len(segments):
         raise ValueError(f"probability has {len(numbers)} sequences, but y has {len(segments)}")

@@ -175,7 +175,7 @@ def tokenize(
     """
     if isinstance(texts, (str, bytes)):
         raise TypeError(f"texts must be a list of texts, got a {type(texts).__name__}; for one text: [text]")
-    find_tokens = _words if pattern is None else _finder(pattern, "pattern")
+    find_tokens = _word_bounds if pattern is None else _finder(pattern, "pattern")
     find_sentences = None if sentences is None else _finder(sentences, "sentences")
     tokenized: list[TokenizedText] = []
     for n, text in enumerate(texts):
@@ -195,7 +195,7 @@ def is_mark(character: str) -> bool:
     return unicodedata.category(character)[0] == "M"
 
 
-def _words(text: str) -> Iterable[tuple[int, int]]:
+def _word_bounds(text: str) -> Iterable[tuple[int, int]]:
     """Return the range of each run of letters, digits and underscores, and of each other character, with its marks."""
     marks = "" if text.isascii() else "".join(sorted(filter(is_mark, set(text))))
     return (match.span() for match in _word_pattern(marks).finditer(text))

@@ -54,10 +54,6 @@ def load(content, form, n_sentences=None):
 class Gradient:
     """Value and gradient of the likelihood of a first-order model."""
 
-    params = [CONTENTS, FORMS]
-    param_names = ["content", "form"]
-    timeout = 600
-
     def setup(self, content, form, n_sentences=None):
         skip_where(absent())
         self.objective = common.training_objective(HighOrderCRF(**SETTINGS), *load(content, form, n_sentences))

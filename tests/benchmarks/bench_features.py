@@ -21,12 +21,12 @@ TEMPLATES = [
 
 
 def load_tokens():
-    """Return sequences of (word, part of speech) and where they are from."""
+    """Return sequences of (word, part of speech)."""
     path = data_file("conll2000", "train.txt.gz")
     if path is None:
-        return random_tokens(), "random tokens"
+        return random_tokens()
     X, _ = load_conll(path, ["w", "p", "tag"], return_X_y=True)
-    return [[(token["w"], token["p"]) for token in sentence] for sentence in X], "conll2000"
+    return [[(token["w"], token["p"]) for token in sentence] for sentence in X]
 
 
 def random_tokens(n_sequences=8936, length=24):
@@ -60,8 +60,8 @@ class Extractor:
     """The chunking template on columns of codes."""
 
     def setup(self):
-        self.X, self.source = load_tokens()
-        self.fitted = self.extractor().fit(self.X)
+        self.X = load_tokens()
+        self.extractor().fit(self.X)
 
     def extractor(self):
         return SequenceFeatureExtractor(TEMPLATES, None, fields=["w", "p"], padding="drop")
@@ -69,30 +69,15 @@ class Extractor:
     def time_fit_transform(self):
         return self.extractor().fit_transform(self.X)
 
-    def time_transform(self):
-        return self.fitted.transform(self.X)
-
-    def peakmem_fit_transform(self):
-        return self.extractor().fit_transform(self.X)
-
-    def track_n_features(self):
-        return self.fitted.n_features_out_
-
 
 class DictPerToken:
-    """The chunking template as a dict per token, without and with python-crfsuite's conversion."""
+    """The chunking template as a dict per token, with python-crfsuite's conversion."""
 
     def setup(self):
         skip_where(absent(modules=["pycrfsuite"]))
-        self.X, self.source = load_tokens()
-
-    def time_dicts(self):
-        return [dicts_of(sequence) for sequence in self.X]
+        self.X = load_tokens()
 
     def time_dicts_and_crfsuite(self):
         from pycrfsuite import ItemSequence
 
         return [ItemSequence(dicts_of(sequence)) for sequence in self.X]
-
-    def peakmem_dicts_and_crfsuite(self):
-        return self.time_dicts_and_crfsuite()

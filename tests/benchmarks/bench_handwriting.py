@@ -60,9 +60,6 @@ def make_objective(words, max_order, n_jobs=1):
 class Gradient:
     """Value and gradient at one point: by the sum network, and by all transitions of the automaton."""
 
-    params = [1, 2, 3, 4, 5]
-    param_names = ["max_order"]
-
     def setup(self, max_order, words=None, n_jobs=1):
         self.objective = make_objective(load_words()[0] if words is None else words, max_order, n_jobs)
         self.by_arc = ByArc(self.objective)
@@ -87,9 +84,6 @@ class Gradient:
 class Optimum:
     """Training to the optimum."""
 
-    params = [list(KNOWN)]
-    param_names = ["max_order, all_pairs, fit_intercept"]
-
     def setup(self, setting, words=None):
         self.train, self.test = words or load_words()[:2]
         max_order, all_pairs, fit_intercept = setting
@@ -97,9 +91,6 @@ class Optimum:
 
     def time_fit(self, setting=None):
         return self.crf.fit(*self.train)
-
-    def track_optimum(self, setting=None):
-        return self.time_fit().objective_history_[-1]
 
 
 def compare_kernels(words, max_order, n_rounds):

@@ -61,7 +61,7 @@ class Inputs:
     def setup(self, folder, n_sentences=None):
         chunks = bench_chunking.load_chunks(n_sentences)
         bench_chunking.load_kernels(chunks)  # into the cache
-        tokens = bench_features.load_tokens()[0][:n_sentences]
+        tokens = bench_features.load_tokens()[:n_sentences]
         names = bench_chunking.attribute_names(chunks.train)
         for program, features in zip(PROGRAMS, (chunks.train, names), strict=True):
             for inputs, X in zip(INPUTS, (features, tokens), strict=True):
@@ -71,35 +71,20 @@ class Inputs:
 class Training:
     """A training of few iterations."""
 
-    params = [PROGRAMS, INPUTS]
-    param_names = ["program", "inputs"]
-    timeout = 600
-    unit = "MiB"
-
-    def setup_cache(self):
-        folder = str(Path.cwd())  # asv calls this in a folder of its own
-        if not absent():
-            Inputs().setup(folder)
-        return folder
-
     def setup(self, folder, program, inputs, max_iter=MAX_ITER):
         skip_where(absent())
         train = train_ours if program == "HighOrderCRF" else train_crfsuite
         if program == "python-crfsuite":
             bench_chunking.new_trainer(1)  # imports it
-        self.imports = resident()
+        imports = resident()
         X, y = pickle.loads(Path(folder, f"{program}, {inputs}").read_bytes())
-        self.inputs = resident()
+        resident_inputs = resident()
         train(X, y, inputs == "tokens", max_iter)
-        self.peak = mebibytes("VmHWM")
+        self._peaks = {"inputs": mebibytes("VmHWM") - resident_inputs, "imports": mebibytes("VmHWM") - imports}
 
-    def track_above_inputs(self, folder, program, inputs):
-        """Return the mebibytes that training adds to its inputs."""
-        return self.peak - self.inputs
-
-    def track_above_imports(self, folder, program, inputs):
-        """Return the mebibytes of the inputs and of what training adds to them."""
-        return self.peak - self.imports
+    def peaks(self, *_):
+        """Return the mebibytes that training adds to its inputs, and those of the inputs and of what it adds."""
+        return self._peaks
 
 
 def train_ours(X, y, from_tokens, max_iter):
@@ -134,9 +119,10 @@ def measure(n_rounds, n_sentences=None, max_iter=MAX_ITER):
             process.keep(Inputs, folder, n_sentences=n_sentences)
         for n, inputs, (i, program) in product(range(n_rounds), INPUTS, enumerate(PROGRAMS)):
             with Process() as process:
-                training = process.keep(Training, folder, program, inputs, max_iter=max_iter)
-                for case in [case for case in CASES if case[0] == inputs]:
-                    peaks[CASES.index(case), i, n] = training.call(f"track_above_{case[1]}")
+                found = process.keep(Training, folder, program, inputs, max_iter=max_iter).call("peaks")
+            for case, (own, base) in enumerate(CASES):
+                if own == inputs:
+                    peaks[case, i, n] = found[base]
     return peaks
 
 

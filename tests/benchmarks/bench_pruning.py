@@ -104,14 +104,10 @@ def measure(name, n_sentences, parameters):
 
 
 class Tagger:
-    """Turkish morphology at order 1, for asv and ``compare.py``; ``n_candidates`` 0 stands for all labels.
+    """Turkish morphology at order 1, for ``compare.py``; ``n_candidates`` 0 stands for all labels.
 
     With ``has_parts``, labels have parts.
     """
-
-    params = (0, 4, 6)
-    param_names = ("n_candidates",)
-    timeout = 600
 
     def setup(self, n_candidates, n_sentences=None, max_iter=60, has_parts=False):
         common.skip_where(common.absent(*TURKISH))

@@ -17,10 +17,6 @@ MODULES = {"bibliography": bench_bibliography, "punctuation": bench_punctuation}
 class Segmentation:
     """Features and a model for a case."""
 
-    params = [["bibliography", "punctuation"], ["C", "SC"], [1, 2, 3]]
-    param_names = ["task", "model", "order"]
-    timeout = 1200
-
     def setup(self, task, model, order, n_sequences=None, max_iter=MORE_THAN_NEEDED):
         module, kind = MODULES[task], {"C": "chain", "SC": "segment"}[model]
         few, data = module.load(10), module.load(n_sequences)
@@ -42,9 +38,6 @@ class Segmentation:
 class Training(Segmentation):
     """Training to convergence, features included."""
 
-    number = repeat = 1
-    warmup_time = 0
-
     def time_train(self, *_):
         self.extract()
         self.fit()
@@ -52,10 +45,6 @@ class Training(Segmentation):
     def peakmem_train(self, *_):
         self.time_train()
         return peak_mebibytes()
-
-    def track_iterations(self, *_):
-        self.time_train()
-        return self.crf.n_iter_
 
 
 class Gradient(Segmentation):

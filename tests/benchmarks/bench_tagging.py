@@ -35,10 +35,6 @@ def load_sentences(which, n_sentences=None):
 class Tagging:
     """Tagging of the test sentences."""
 
-    params = PROGRAMS
-    param_names = ["program"]
-    timeout = 600
-
     def setup(self, program, n_sentences=None, max_iter=MAX_ITER):
         skip_where(absent())
         self.raw, self.y = load_sentences(bench_chunking.TEST, n_sentences)
@@ -82,8 +78,6 @@ class Threads:
     """Predictions of all sentences, training and test, on some threads."""
 
     params = [[1, 3], [1, 2]]
-    param_names = ["max_order", "n_jobs"]
-    timeout = 600
 
     def setup(self, max_order, n_jobs, n_sentences=None, max_iter=MAX_ITER):
         skip_where(bench_chunking.absent())

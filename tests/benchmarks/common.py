@@ -81,7 +81,7 @@ def elsewhere(what):
 
 
 class Absent(NotImplementedError):
-    """What a benchmark needs is not there. asv skips a benchmark whose setup raises a NotImplementedError."""
+    """What a benchmark needs is not there."""
 
 
 def skip_where(reason):

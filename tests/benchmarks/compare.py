@@ -375,12 +375,12 @@ def whole(run):
         rounds = [[case.call("time_train") for case in cases] for _ in range(run.n_rounds)]
     to_optimum = []
     for lbfgs, sgd in rounds:
-        almost = 1.01 * lbfgs.value.min()
+        almost = 1.01 * lbfgs.objective.min()
         to_optimum.append((sgd.seconds_to(almost), lbfgs.seconds_to(almost)))
     yield Row("whole", "SGD to 1 % above the minimum", "s", *np.array(to_optimum).T, "L-BFGS to the same")
     lbfgs, sgd = rounds[0]
-    n_epochs = np.argmax(sgd.value <= 1.01 * lbfgs.value.min()) + 1
-    yield f"whole: likelihood {len(lbfgs.value)} iterations, SGD {n_epochs} epochs to 1 %"
+    n_epochs = np.argmax(sgd.objective <= 1.01 * lbfgs.objective.min()) + 1
+    yield f"whole: likelihood {len(lbfgs.objective)} iterations, SGD {n_epochs} epochs to 1 %"
 
 
 def pruning(run):

@@ -17,9 +17,6 @@ from common import Process, parse, skip_where, skipped, with_spread
 class Yardstick:
     """Some iterations of python-crfsuite from zero weights; the training data stays in its memory."""
 
-    timeout = 600
-    unit = "s"
-
     def setup(self, n_sentences=None, n_iterations=10):
         skip_where(bench_chunking.absent())
         chunks = bench_chunking.load_chunks(n_sentences)

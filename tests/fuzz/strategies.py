@@ -513,7 +513,7 @@ PARAMETERS = (
     *("max_order", "sigma_reg", "l1_reg", "patterns", "feature_order", "min_count"),
     *("fit_intercept", "all_pairs", "objective", "solver", "max_iter", "tol"),
     *("warm_start", "n_jobs", "verbose", "random_state", "scheme", "segment_length"),
-    *("constraints", "label_parts"),
+    *("constraints", "label_parts", "history"),
 )
 
 

@@ -1,7 +1,7 @@
 """Write the golden files of this folder:  ``python tests/golden/write_golden.py``.
 
 Every file holds a model and what is known about it. Keys ending in ``_printed`` are digits of a publication, typed in
-by hand with their source; all other numbers come from the enumeration of tests/oracle.py.
+by hand with their source; all other numbers come from the enumeration of tests/segment_oracle.py.
 """
 
 import json
@@ -11,7 +11,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
-import oracle  # noqa: E402  (found only after the line above)
+import segment_oracle as so  # noqa: E402  (found only after the line above)
 
 SENTENCE = ["Peter", "goes", "to", "Britain", "and", "France", "annually", "."]
 LABELS = "POL"
@@ -46,7 +46,7 @@ def main():
     source = "Cuong, Ye, Lee and Chieu, JMLR 15 (2014) 981-1009, Appendix B"
     write(
         "jmlr_appendix_b",
-        oracle.Model(3, {}, {**words, ("France", LOL): 1.0}),
+        so.chain(3, {}, {**words, ("France", LOL): 1.0}),
         rows,
         [LOL],
         source=source + ": LOL is active at position 6 (France) only, as in its Table 11; marginals of P, O, L, LOL",
@@ -55,7 +55,7 @@ def main():
     )
     write(
         "jmlr_appendix_b_unconditional",
-        oracle.Model(3, {LOL: 1.0}, words),
+        so.chain(3, {LOL: 1.0}, words),
         rows,
         [LOL],
         source=source + ", as its text says it: LOL is active everywhere; digits from a separate enumeration",
@@ -66,7 +66,7 @@ def main():
     halves = {("first", (1,)): -400.0, ("last", (0,)): -400.0, ("last", (1,)): 150.0}
     write(
         "underflow",
-        oracle.Model(2, switches, halves),
+        so.chain(2, switches, halves),
         [{"first": 1.0}] * 3 + [{"last": 1.0}] * 3,
         [],
         source="constructed: the path that is out of the running for three positions is the one that wins; "
@@ -78,7 +78,9 @@ def main():
 def write(name, model, rows, patterns, **figures):
     """Write one golden file: the model, the digits known from elsewhere, and the enumerated quantities."""
     labels = [(y,) for y in range(model.n_labels)]
-    best, paths = oracle.best_paths(model, rows)
+    sequence = so.tokens(rows)
+    best, paths = so.best_segmentations(model, sequence)
+    probability = so.distribution(model, sequence)
     content = {
         "n_labels": model.n_labels,
         "patterns": [[list(z), w] for z, w in model.patterns.items()],
@@ -86,10 +88,10 @@ def write(name, model, rows, patterns, **figures):
         "rows": rows,
         "asked": [list(z) for z in patterns],
         **figures,
-        "log_partition": oracle.log_partition(model, rows),
-        "marginals": oracle.pattern_marginals(model, rows, labels + patterns),
+        "log_partition": so.log_partition(model, sequence),
+        "marginals": so.pattern_marginals(probability, len(rows), labels + patterns),
         "best_score": best,
-        "best_paths": sorted(paths),
+        "best_paths": sorted([y for _, _, y in path] for path in paths),
     }
     lines = ",\n".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in content.items())
     (HERE / f"{name}.json").write_text("{\n" + lines + "\n}\n", encoding="utf-8")
