@@ -12,7 +12,7 @@ BUDGET = {
     "reasons why two features refuse each other": 11,
     "code lines of the package": 25_950,
     "files of the package": 182,
-    "code lines of tests and benchmarks": 30_300,
+    "code lines of tests and benchmarks": 30_480,
 }
 
 
