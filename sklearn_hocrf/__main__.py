@@ -31,7 +31,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from sklearn_hocrf._commands import COMMANDS, add_commands, run
+from sklearn_hocrf._commands import COMMANDS, add_commands, at_least, run
 
 SECONDS_BETWEEN_COUNTS = 10  # of the counter
 
@@ -44,9 +44,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "HighOrderCRF on words of noisy handwritten digits that follow a Markov chain of order 3, with label patterns "
         "of growing order.",
     )
-    parser.add_argument("--max-order", type=positive, default=3, help="highest order to train (default: %(default)s)")
     parser.add_argument(
-        "--words", type=positive, default=500, help="training words, and as many test words (default: %(default)s)"
+        "--max-order", type=at_least(1), default=3, help="highest order to train (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--words", type=at_least(1), default=500, help="training words, and as many test words (default: %(default)s)"
     )
     parser.add_argument("--seed", type=int, default=0, help="seed of the data (default: %(default)s)")
     commands = parser.add_subparsers(dest="command", title="commands")
@@ -128,14 +130,6 @@ def show(options: argparse.Namespace) -> None:
         seconds = time.perf_counter() - start
         states = model.automaton_.n_states
         print(f"{order:>5} {len(model.patterns_):>9} {states:>7} {accuracy:>9.4f} {seconds:>8.1f}", flush=True)
-
-
-def positive(text: str) -> int:
-    """Return an option's value as an int of at least 1; argparse shows the name of this function."""
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{number} is less than 1")
-    return number
 
 
 if __name__ == "__main__":

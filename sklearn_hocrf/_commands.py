@@ -13,7 +13,7 @@ from itertools import count
 from typing import Any, NamedTuple
 from zipfile import BadZipFile
 
-__all__ = ["COMMANDS", "add_commands", "run"]
+__all__ = ["COMMANDS", "add_commands", "at_least", "run"]
 
 LONGEST_LINE = 2**20  # characters, as for load_conll
 # options by the parameters that messages of estimators name
@@ -39,22 +39,41 @@ class Form(NamedTuple):
     token: Callable[[list[str]], Any]  # made of the columns of a line
 
 
+def at_least(least: float, kind: type = int, above: bool = False) -> Callable[[str], Any]:
+    """Return the function that reads an option's number, which has a least value or must be above it."""
+
+    def read(text: str) -> Any:
+        number = kind(text)
+        if not (number > least if above else number >= least):  # such as nan
+            raise argparse.ArgumentTypeError(f"{text} is not {'more than' if above else 'at least'} {least}")
+        return number
+
+    read.__name__ = kind.__name__  # argparse shows it
+    return read
+
+
 def add_commands(commands: Any) -> None:
     """Add the parsers of the commands."""
     fit = _add_command(commands, "fit", "train a model on a file with a token per line, whose last column is the label")
     fit.add_argument("file", help="training data; an empty line ends a sequence")
     fit.add_argument("-o", "--output", required=True, help="the model, for `hocrf tag`")
-    fit.add_argument("--order", type=int, help="highest order of label patterns (default: 1, or that of the templates)")
-    fit.add_argument("--sigma", type=float, default=1.0, help="sigma_reg (default: %(default)s)")
-    fit.add_argument("--l1", type=float, default=0.0, help="l1_reg (default: %(default)s)")
-    fit.add_argument("--max-iter", type=int, default=500, help="highest number of iterations (default: %(default)s)")
+    fit.add_argument(
+        "--order", type=at_least(0), help="highest order of label patterns (default: 1, or that of the templates)"
+    )
+    sigma = "sigma_reg, above 0; inf is no penalty (default: %(default)s)"
+    fit.add_argument("--sigma", type=at_least(0, float, above=True), default=1.0, help=sigma)
+    fit.add_argument("--l1", type=at_least(0, float), default=0.0, help="l1_reg (default: %(default)s)")
+    iterations = "highest number of iterations (default: %(default)s)"
+    fit.add_argument("--max-iter", type=at_least(0), default=500, help=iterations)
     fit.add_argument("--templates", metavar="FILE", help="features: a template file of CRF++ or Wapiti")
     fit.add_argument("--constraints", help="scheme of the tags that may follow each other, such as bio")
     tag = _add_command(commands, "tag", "add a column of labels to lines of standard input")
     tag.add_argument("model", help="a file that `hocrf fit` or export_tagger has written")
+    tag.add_argument("file", nargs="?", help=argparse.SUPPRESS)  # others have one: it is answered
     what = tag.add_mutually_exclusive_group()
     what.add_argument("--probability", action="store_true", help="add a column with the label's probability")
-    what.add_argument("--nbest", type=int, metavar="N", help="write the N best labellings, each after a line with # ")
+    best = "write the N best labellings, each after a line with # "
+    what.add_argument("--nbest", type=at_least(1), metavar="N", help=best)
     what.add_argument("--segments", action="store_true", help="write start, stop, label, probability and text instead")
     evaluate = _add_command(commands, "evaluate", "report precision, recall and F1 by label of segments")
     evaluate.add_argument("model", help="a file that `hocrf fit` or export_tagger has written")
@@ -74,7 +93,8 @@ def run(options: argparse.Namespace) -> int:
     """Do what a command says, and return the exit code: 2 for files and arguments that are not valid."""
 
     def tell(message: Any, *_: Any, **__: Any) -> None:
-        text = re.sub(rf"\b({'|'.join(OPTIONS)})\b", lambda name: OPTIONS[name[0]], str(message))
+        text = re.sub(r'\bconstraints="(\w+)"', r"--constraints \1", str(message))
+        text = re.sub(rf"\b({'|'.join(OPTIONS)})\b", lambda name: OPTIONS[name[0]], text)
         print(f"hocrf {options.command}: {text}", file=sys.stderr)
 
     with warnings.catch_warnings():
@@ -94,11 +114,13 @@ def run(options: argparse.Namespace) -> int:
 def _fit(options) -> None:
     from ._files import output_file
     from ._pipeline import make_pipeline
+    from ._tagger import PREFIXES
     from .crf import HighOrderCRF
     from .datasets import load_conll
     from .feature_extraction import SequenceFeatureExtractor
     from .tagger import export_tagger
 
+    _check_scheme("--constraints", options.constraints, PREFIXES)
     output_file(options.output, options.file, options.templates)
     X, y = load_conll(options.file, return_X_y=True)
     features, order = SequenceFeatureExtractor(), 1
@@ -117,18 +139,18 @@ def _fit(options) -> None:
     )
     pipe = make_pipeline(features, crf).fit(X, y)
     n_bytes = export_tagger(pipe, options.output).n_bytes
-    print(f"{options.output}: {len(X)} sequences, {crf.n_parameters_} weights, {n_bytes / 1e6:.1f} MB", file=sys.stderr)
+    _tell_size(f"{options.output}: {len(X)} sequences, {crf.n_parameters_} weights", n_bytes)
 
 
 def _tag(options) -> None:
-    from .tagger import Tagger
-
+    if options.file is not None:
+        raise BadFile(f"lines come from standard input: hocrf tag {options.model} < {options.file}")
     for name, stream in ("input", sys.stdin), ("output", sys.stdout):
         if stream is None:
             raise BadFile(f"standard {name} is closed")
     if _are_one_file(sys.stdin, sys.stdout):
         raise BadFile("standard input and standard output are one file")
-    tagger = Tagger(options.model)
+    tagger = _read(options.model)
     form = _form(tagger)
     write = _writer(tagger, form, options)
     sys.stdin.reconfigure(encoding="utf-8-sig", errors="surrogateescape")  # type: ignore[union-attr]
@@ -139,6 +161,15 @@ def _tag(options) -> None:
         except ValueError as error:
             raise BadFile(f"standard input, lines {lines[0].number} to {lines[-1].number}: {error}") from None
         print(answer, flush=True)  # who waits for an answer gets it
+
+
+def _read(path: str) -> Any:
+    from ._tagger import Tagger
+
+    try:
+        return Tagger(path)
+    except ValueError as error:
+        raise BadFile(f"{path}: {error}") from None
 
 
 def _are_one_file(source: Any, target: Any) -> bool:
@@ -195,14 +226,13 @@ def _writer(tagger: Any, form: Form, options: argparse.Namespace) -> Callable[[l
 
 def _evaluate(options) -> None:
     from . import metrics
-    from ._tagger import PREFIXES, Tagger
+    from ._tagger import PREFIXES
     from .datasets import load_conll
 
     if sys.stdout is None:
         raise BadFile("standard output is closed")
-    if options.scheme not in (None, "runs", *PREFIXES):
-        raise BadFile(f"--scheme must be runs, {', '.join(PREFIXES)}, got {options.scheme:.60} (IOBES is bioes)")
-    tagger = Tagger(options.model)
+    _check_scheme("--scheme", options.scheme, ["runs", *PREFIXES])
+    tagger = _read(options.model)
     scheme = options.scheme or tagger.scheme
     if scheme is None:
         raise BadFile("some labels of the model look like tags, but not all are tags of one scheme: name the --scheme")
@@ -241,7 +271,17 @@ def _export(options) -> None:
         model = skops.io.load(options.model, trusted=TRUSTED_TYPES)
     except (BadZipFile, KeyError):  # another file, such as a tagger or a pickle, or another archive
         raise BadFile(f"{options.model}: this is no file that skops has written") from None
-    print(f"{options.output}: {export_tagger(model, options.output).n_bytes / 1e3:.0f} kB", file=sys.stderr)
+    _tell_size(options.output, export_tagger(model, options.output).n_bytes)
+
+
+def _check_scheme(option: str, scheme: str | None, schemes: Iterable[str]) -> None:
+    if scheme is not None and scheme not in schemes:
+        raise BadFile(f"{option} must be {', '.join(schemes)}, got {scheme:.60} (IOBES is bioes)")
+
+
+def _tell_size(what: str, n_bytes: int) -> None:
+    size = f"{n_bytes / 1e6:.1f} MB" if n_bytes >= 1e6 else f"{n_bytes / 1e3:.1f} kB"
+    print(f"{what}, {size}", file=sys.stderr)
 
 
 def _sequences(stream: Any, name: str, n_columns: int) -> Iterator[list[InputLine]]:

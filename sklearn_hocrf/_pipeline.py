@@ -10,9 +10,10 @@ import sklearn.pipeline
 from sklearn.pipeline import Pipeline
 
 from ._estimator.answers import AnswersMixin
+from ._estimator.names_elsewhere import ATTRIBUTES
 from ._estimator.predictions import PredictionsMixin
 from ._estimator.tag_segments import TagSegmentsMixin
-from ._validation._delegation import method_of_model
+from ._validation._delegation import method_of_model, model_inside
 from ._validation._sklearn import available_if
 from .crf import HighOrderCRF
 from .semicrf import HighOrderSemiCRF
@@ -35,6 +36,13 @@ class SequencePipeline(_Pipeline):
     The methods that take X are created below: each transforms X by the other steps and calls the last step. A method
     exists only if the last step has it. If the last step is a search, the method of its best estimator is used.
     """
+
+    if not TYPE_CHECKING:  # type checkers know the names that exist
+
+        def __getattr__(self, name):
+            if name in ATTRIBUTES:
+                getattr(model_inside(self), name)  # estimators of this package name theirs in an error
+            return object.__getattribute__(self, name)
 
 
 def _questions(estimator):

@@ -113,7 +113,7 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
     All methods of the fitted sequence model that take X are available, with the X of this estimator:
     ``predict_marginals``, ``predict_nbest``, ``log_likelihood``, ``predict_segments`` and so on.
 
-    ``y`` may have holes: tokens without a label are left out when the classifier is fitted, but have scores.
+    ``y`` may have missing labels: tokens without a label are left out when the classifier is fitted, but have scores.
     ``sample_weight`` has one weight per sequence, which counts for each of its tokens.
 
     References
@@ -191,7 +191,7 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
         weight = check_sequence_weight(sample_weight, len(lengths))
         of_splitter, of_classifier, of_final = self._routed(sample_weight, params, lengths)
         is_used = np.ones(len(lengths), bool) if weight is None else weight > 0
-        targets = read_token_targets(y, lengths, form, type(self).__name__, kept=is_used, takes_holes=True)
+        targets = read_token_targets(y, lengths, form, type(self).__name__, kept=is_used, takes_missing_labels=True)
         codes = np.full(tokens.offsets[-1], -1)
         codes[np.repeat(is_used, lengths)] = targets.codes
         if self.cv == "prefit" or isinstance(self.estimator, FrozenEstimator):

@@ -14,9 +14,9 @@ import os
 import re
 import threading
 import unicodedata
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from decimal import Decimal
-from functools import partial
+from functools import cached_property, partial
 from importlib import import_module
 from itertools import groupby, pairwise, repeat
 from numbers import Real
@@ -37,6 +37,7 @@ SMALL_FILE = 1 << 24  # read whole, not mapped
 MAX_PACKED, MAX_RATIO = 1 << 28, 128  # bytes of a body that is packed, and of it for one byte of the file
 CACHE_BYTES = 1 << 23  # of each field, for what is known of its values
 MOST_VALUES, MOST_FORMS = 1 << 15, 1 << 9  # of a key of feature dicts, and of such dicts, that are kept
+FEW_LABELS = 5  # whose arcs are compared together, by measurement with 29
 TINY = 1e-250  # sums of weights below it are taken again, on a scale of their own
 TYPES = {"<f4", "<f8", "|u1", "<u2", "<u4", "<u8"}
 ARRAYS = {  # kind of numbers, dimensions
@@ -115,25 +116,26 @@ FUNCTIONS: dict[str, Callable] = {
 }
 
 
-def longest_by_first(phrases: Collection[tuple[str, ...]]) -> dict[str, int]:
-    """Return the length of the longest phrase that begins with each word."""
-    longest: dict[str, int] = {}
+def lengths_by_first(phrases: Iterable[tuple[str, ...]]) -> dict[str, list[int]]:
+    """Return the lengths of the phrases that begin with each word, the longest first."""
+    lengths: dict[str, set[int]] = {}
     for words in phrases:
-        longest[words[0]] = max(longest.get(words[0], 0), len(words))
-    return longest
+        lengths.setdefault(words[0], set()).add(len(words))
+    return {word: sorted(of_word, reverse=True) for word, of_word in lengths.items()}
 
 
-def phrase_marks(words: list, phrases: Collection[tuple[str, ...]], longest: Mapping) -> list:
+def phrase_marks(words: Sequence, phrases: Collection[tuple[str, ...]], lengths: Mapping) -> list:
     """Return B, I, E or S for the words of phrases, else None: the longest phrase at each place, from the left."""
+    words, stop = tuple(words), 0
     marks: list = [None] * len(words)
-    t = 0
-    while t < len(words):
-        n = min(longest.get(words[t], 0), len(words) - t)
-        while n and tuple(words[t : t + n]) not in phrases:
-            n -= 1
-        if n:
-            marks[t : t + n] = ["S"] if n == 1 else ["B", *"I" * (n - 2), "E"]
-        t += max(n, 1)
+    for start, word in enumerate(words):
+        if start < stop or word not in lengths:
+            continue
+        for n in lengths[word]:
+            if (run := words[start : start + n]) in phrases:  # shorter than n at the end of the sequence
+                stop = start + len(run)
+                marks[start:stop] = "S" if len(run) == 1 else "B" + "I" * (len(run) - 2) + "E"
+                break
     return marks
 
 
@@ -301,6 +303,23 @@ class _Automaton:
         self.scores = self.arc_score[table]  # (S, L)
         self._read_moves(arrays, n_columns)
 
+    @cached_property
+    def few(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the arcs for a few labels at a time, of all states that differ in them, and their places by state.
+
+        Most states take the arcs of shorter ones for most labels, so there are far fewer such cells than in ``arcs``.
+        """
+        cells, places, n_cells = [], [], 0
+        for start in range(0, len(self.arcs), FEW_LABELS):
+            rows = self.arcs[start : start + FEW_LABELS]
+            key = np.zeros_like(rows[0])
+            for row in rows:
+                _, state, key = np.unique(key * len(self.arc_target) + row, return_index=True, return_inverse=True)
+            cells.append(rows[np.minimum(np.arange(FEW_LABELS), len(rows) - 1)][:, state])
+            places.append(n_cells + key)
+            n_cells += len(state)
+        return np.concatenate(cells, axis=1), np.array(places)
+
     def _read_moves(self, arrays, n_columns):
         """Read which columns are added to the scores of arcs."""
         columns, counts = _below(arrays["moved"], n_columns, "moved"), arrays["n_moved"]
@@ -342,7 +361,8 @@ class _Pass:
             if by_label is not None:  # labels alone say which state is next
                 cells = by_label + after[1:, None]
             else:
-                cells = self._arcs(t, after).take(automaton.arcs, mode="clip")
+                few, places = automaton.few
+                cells = np.maximum.reduce(self._arcs(t, after).take(few, mode="clip"), axis=0).take(places, mode="clip")
             beta = np.maximum.reduce(cells, axis=0)
         return _possible(beta[0])
 
@@ -551,7 +571,7 @@ class _Values(dict):
             number = self.get_number(self.name, -1) if value else -1
             if value != 1 and number >= 0:
                 return number, float(value)
-        if len(self) == MOST_VALUES:
+        if len(self) >= MOST_VALUES:  # other threads may have added to it
             self.clear()
         self[value] = number
         return number
@@ -916,7 +936,7 @@ class _Phrases:
     def __init__(self, entry, fields, functions):
         called = _get(entry, "normalize", (str, type(None)), "phrases")
         self.place, self.own = _get(entry, "field", int, "phrases"), _get(entry, "own", bool, "phrases")
-        self.lists: dict = {}  # phrases, and the length of the longest one by its first word
+        self.lists: dict = {}  # phrases, and their lengths by their first words
         for pair in _get(entry, "lists", list, "phrases"):
             _require(isinstance(pair, list) and len(pair) == 2, "a list of phrases")
             name, size = pair
@@ -938,7 +958,7 @@ class _Phrases:
         """Take the texts of all phrases."""
         for name, size in self.lists.items():
             phrases = {tuple(text.split("\0")) for text in texts.take(size)}
-            self.lists[name] = phrases, longest_by_first(phrases)
+            self.lists[name] = phrases, lengths_by_first(phrases)
 
     def marks(self, values) -> list:
         """Return the marks of the values of a field by each list."""

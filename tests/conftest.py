@@ -59,14 +59,12 @@ settings.load_profile("sklearn_hocrf")
 
 
 def pytest_collection_modifyitems(items):
+    has_callbacks = parse_version(sklearn.__version__) >= parse_version("1.9")
     for item in items:
         if isinstance(item, pytest.DoctestItem):
-            item.dtest.examples = runnable(item.dtest.examples)
-    if parse_version(sklearn.__version__) < parse_version("1.9"):
-        skip = pytest.mark.skip(reason="callbacks need scikit-learn >= 1.9")
-        for item in items:
-            if isinstance(item, pytest.DoctestItem) and item.name.endswith("EarlyStopping"):
-                item.add_marker(skip)
+            # not a mark: pytest 9.2 fails to report that a doctest without a line number was skipped
+            is_left_out = item.name.endswith("EarlyStopping") and not has_callbacks
+            item.dtest.examples = [] if is_left_out else runnable(item.dtest.examples)
     if JIT_DISABLED:
         skip = pytest.mark.skip(reason="needs compiled kernels, and NUMBA_DISABLE_JIT is set")
         for item in items:

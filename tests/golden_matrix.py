@@ -71,7 +71,7 @@ FEATURES = {
     "adaptive sgd": {"solver": SGD(adaptive=True, max_iter=4, random_state=0)},
     "stream": {"@course": "stream", "@default": {"solver": "sgd"}},
     "warm start": {"@course": "twice", "warm_start": True},
-    "holes": {"@holes": True},
+    "missing labels": {"@missing labels": True},
     "calibration": {"@calibration": True},
     "penalty search": {"@penalty search": True},
     "pipeline": {"@pipeline": True},
@@ -155,7 +155,11 @@ def fitted(estimator_class, feature, n_jobs):
     params = BASE | ({} if is_crf else {"scheme": scheme}) | feature.get("@default", {})
     model = estimator_class(**params | {key: value for key, value in feature.items() if key[0] != "@"}, n_jobs=n_jobs)
     old, new = (toy(lengths, scheme, form) for lengths in SIZES)
-    y = [with_holes(labels, 5, place) for place, labels in enumerate(old.y)] if "@holes" in feature else old.y
+    y = (
+        [with_missing_labels(labels, 5, place) for place, labels in enumerate(old.y)]
+        if "@missing labels" in feature
+        else old.y
+    )
     weights = {"sample_weight": np.arange(len(y)) % 4 / 2} if "@weights" in feature else {}
     if form == "segments":
         extractor = SegmentFeatureExtractor(begin=True, inside=True, length="capped", tags="bigrams", scheme=scheme)
@@ -206,7 +210,7 @@ def toy(lengths, scheme, form):
         kinds = [("OPQ".index(label), t - start) for start, stop, label in segments for t in range(start, stop)]
         tokens.append([(kind + rng.integers(3), (place + rng.integers(2)) % 3) for kind, place in kinds])
         y.append(encoded(segments, scheme))
-    known = [with_holes(labels, 2, number) for number, labels in enumerate(y)]
+    known = [with_missing_labels(labels, 2, number) for number, labels in enumerate(y)]
     return SimpleNamespace(X=[in_form(sequence, form) for sequence in tokens], y=y, known=known)
 
 
@@ -226,7 +230,7 @@ def encoded(segments, scheme):
     return labels
 
 
-def with_holes(labels, n, number):
+def with_missing_labels(labels, n, number):
     """Return labels of a sequence without each n-th token, or segments without each n-th segment."""
     if isinstance(labels[0], tuple):
         return [segment for place, segment in enumerate(labels) if (place + number) % n]

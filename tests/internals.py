@@ -103,7 +103,6 @@ from sklearn_hocrf._validation import (
     check_sequence_weight,
     read_more_sequences,
     read_segment_targets,
-    read_segments,
     read_sequences,
     read_token_targets,
     read_training_sequences,
@@ -111,6 +110,7 @@ from sklearn_hocrf._validation import (
 )
 from sklearn_hocrf._validation._attributes import Vocabulary, read_attributes, sort_vocabulary
 from sklearn_hocrf._validation._delegation import model_and_input, model_inside
+from sklearn_hocrf._validation._segment_targets import read_segments
 from sklearn_hocrf._warm_up import WarmUp, compiled, kernels
 from sklearn_hocrf.datasets import _lines
 from sklearn_hocrf.feature_extraction import _templates

@@ -42,7 +42,7 @@ ALSO = {  # features that go with one of the main ones
 }
 # the questions behind circumstances
 MEANING = {
-    "holes": "`None` or sets in y",
+    "missing labels": "`None` or sets in y",
     "stream": "`partial_fit`",
     "cluster": "`dask`",
     "learned penalties": "`PenaltySearchCV`",

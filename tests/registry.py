@@ -157,8 +157,8 @@ READERS = {
 }
 
 
-def with_holes(y, scheme):
-    """Return y with holes in all but the first two sequences."""
+def with_missing_labels(y, scheme):
+    """Return y with missing labels in all but the first two sequences."""
     rng = np.random.default_rng(5)
     hidden = []
     for labels in y[2:]:
@@ -208,7 +208,7 @@ class Kind(NamedTuple):
 
     estimator: Any  # not fitted
     reader: str = "attributes"
-    holes: bool = False
+    partial: bool = False
     legal: Any = None  # of the labels of all segments
     scale: float = 1.5  # of random weights
     without: tuple = ()  # what it is not made for: "stream", "search", "hessp", "likelihood"
@@ -222,7 +222,7 @@ class Kind(NamedTuple):
 
     def y(self):
         y = [written(s, self.scheme or "bio") for s in self.chosen(SEGMENTS)]
-        return with_holes(y, self.scheme or "tags") if self.holes else y
+        return with_missing_labels(y, self.scheme or "tags") if self.partial else y
 
     def chosen(self, data):
         """Return the part of training data that meets the rules."""
@@ -262,13 +262,13 @@ KINDS = {
     "groups of l1": Kind(crf(2, l1_reg=BY_L1, sigma_reg=GROUPS, constraints="bio"), legal=follow_tags),
     "dense": Kind(crf(2, feature_order=1), "table"),
     "dense parts": Kind(crf(1, label_parts=parts_of, l1_reg=0.05), "table"),
-    "holes": Kind(crf(2, constraints="bio"), holes=True, legal=follow_tags, without=("search", "hessp")),
-    "pruned holes": Kind(crf(2, pruning=3, label_parts=parts_of), holes=True, without=("search", *PRUNED)),
+    "missing labels": Kind(crf(2, constraints="bio"), partial=True, legal=follow_tags, without=("search", "hessp")),
+    "pruned missing labels": Kind(crf(2, pruning=3, label_parts=parts_of), partial=True, without=("search", *PRUNED)),
     "log space": Kind(crf(2, feature_order=1), scale=200.0),
     "history": Kind(crf(3, history="segments", feature_order=PAIRS, all_pairs=True)),
     "history of parts": Kind(
         crf(2, history="segments", constraints=NO_STAY, label_parts=parts_of),
-        holes=True,
+        partial=True,
         legal=follow_segments,
         without=("search", "hessp"),
     ),
@@ -294,8 +294,10 @@ KINDS = {
     "segment l1": Kind(semi(2, l1_reg=0.3, feature_order=1)),
     "segment groups": Kind(semi(2, sigma_reg=GROUPS)),
     "segment dense": Kind(semi(1), "table"),
-    "segment holes": Kind(semi(1, label_parts=FIELDS), holes=True, without=("search", "hessp")),
-    "holes in lists": Kind(semi(1, scheme="segments", segment_length=4), holes=True, without=("search", "hessp")),
+    "segment missing labels": Kind(semi(1, label_parts=FIELDS), partial=True, without=("search", "hessp")),
+    "missing labels in lists": Kind(
+        semi(1, scheme="segments", segment_length=4), partial=True, without=("search", "hessp")
+    ),
     "segment log space": Kind(semi(2, feature_order=1), scale=200.0),
     "segment matching": Kind(
         semi(1, objective="local_feature_matching"), without=("search", "stream", "hessp", "likelihood", "parts")

@@ -10,9 +10,9 @@ BUDGET = {
     "parameters of HighOrderCRF": 20,
     "parameters of HighOrderSemiCRF": 20,
     "reasons why two features refuse each other": 11,
-    "code lines of the package": 25_950,
+    "code lines of the package": 26_020,
     "files of the package": 182,
-    "code lines of tests and benchmarks": 30_480,
+    "code lines of tests and benchmarks": 30_560,
 }
 
 

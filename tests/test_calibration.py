@@ -195,13 +195,13 @@ def test_weights_count_as_repetitions():
 
 @pytest.mark.parametrize("model", [WEAK, WEAK_SEGMENTS], ids=lambda model: type(model).__name__)
 @pytest.mark.parametrize("frozen", [True, False])
-def test_labels_with_holes(model, frozen):
+def test_labels_with_missing_labels(model, frozen):
     data, y = (NEW, NEW_Y) if frozen else (X, Y)
-    holes = [[None if t % 3 == 1 else tag for t, tag in enumerate(tags)] for tags in y]
-    holes[0] = [None] * len(holes[0])
+    partial = [[None if t % 3 == 1 else tag for t, tag in enumerate(tags)] for tags in y]
+    partial[0] = [None] * len(partial[0])
     fitted = clone(model).fit(X, Y)
-    calibrated = CalibratedSequenceLabeler(FrozenEstimator(fitted) if frozen else model, cv=2).fit(data, holes)
-    parts = [(fitted, data, holes)] if frozen else list(parts_of(model, data, holes, 2))
+    calibrated = CalibratedSequenceLabeler(FrozenEstimator(fitted) if frozen else model, cv=2).fit(data, partial)
+    parts = [(fitted, data, partial)] if frozen else list(parts_of(model, data, partial, 2))
     found = [sum(total(*part, calibrated.temperature_ * t) for part in parts) for t in (0.99, 1.0, 1.01)]
     assert max(found) == found[1]
 

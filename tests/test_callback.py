@@ -50,7 +50,7 @@ ONE_STAGE = {
 }
 STAGES = {
     "local": ({"objective": "local_feature_matching"}, Y),
-    "holes": ({}, HOLES),
+    "missing labels": ({}, HOLES),
 }
 TRAININGS = ONE_STAGE | STAGES
 

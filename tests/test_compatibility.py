@@ -20,7 +20,7 @@ def fit(model):
     model.fit(X, Y)
 
 
-def fit_with_holes(model):
+def fit_with_missing_labels(model):
     model.fit(X, [["A", None, "C"], *Y[1:]])
 
 
@@ -42,7 +42,7 @@ def train_on_cluster(model):
 
 ASK = {
     "": fit,
-    "holes": fit_with_holes,
+    "missing labels": fit_with_missing_labels,
     "stream": stream,
     "cluster": train_on_cluster,
     "learned penalties": learn_penalties,
@@ -84,7 +84,7 @@ def test_what_no_row_names_works(pair):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("circumstance", ["holes", "stream", "cluster", "learned penalties"])
+@pytest.mark.parametrize("circumstance", ["missing labels", "stream", "cluster", "learned penalties"])
 @pytest.mark.parametrize("name", MAIN)
 def test_circumstances_that_no_row_names_work(name, circumstance):
     is_refused = reasons(name, circumstance)

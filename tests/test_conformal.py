@@ -185,7 +185,7 @@ def test_what_is_refused(drawn):
         ConformalSequenceLabeler(model).predict_set(X)
     with pytest.raises(TypeError, match="estimator must be a HighOrderCRF"):
         ConformalSequenceLabeler(SequenceFeatureExtractor()).fit(X, y)
-    with pytest.raises(ValueError, match="y has holes"):
+    with pytest.raises(ValueError, match="y has missing labels"):
         ConformalSequenceLabeler(model).fit([[["a0"], ["a1"]]] * 9, [["O", None]] * 9)
     with pytest.raises(ValueError, match="alpha"):
         ConformalSequenceLabeler(model, alpha=1.0).fit(X, y)

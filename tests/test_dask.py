@@ -97,6 +97,7 @@ CHAINS = {
     },
     "l1": {"l1_reg": 0.5, "sigma_reg": 0.5},
     "all patterns": {"sigma_reg": 0.3, "patterns": "all"},
+    "segments": {"max_order": 3, "history": "segments", "min_count": 2, "sigma_reg": 0.3},
     "matching": {"objective": "local_feature_matching", "sigma_reg": 0.2},
 }
 
@@ -536,7 +537,7 @@ def test_collections_are_checked_before_any_work(X, y, message):
 
 
 BAD = {
-    "missing label": (X, [*y[:21], [None] * len(y[21]), *y[22:]], "partition 4: .*holes"),
+    "missing label": (X, [*y[:21], [None] * len(y[21]), *y[22:]], "partition 4: .*missing labels"),
     "missing number": (
         X,
         [*y[:21], ["A", -100, *y[21]][: len(y[21])], *y[22:]],

@@ -717,12 +717,14 @@ def test_rows_of_ranges_of_tokens_are_those_of_all(weighted, dense):
     for n_ranges in (1, 2, 5, batch.n_tokens):
         ends = np.sort(np.append(rng.choice(np.arange(1, batch.n_tokens), n_ranges - 1, replace=False), batch.n_tokens))
 
-        def for_ranges(work, n_tokens, ends=ends):
-            for i in rng.permutation(len(ends)):
+        def each(work, starts, stops):
+            found = {}
+            for i in rng.permutation(len(starts)):
                 n_calls.append(i)
-                work(0 if i == 0 else int(ends[i - 1]), int(ends[i]))
+                found[i] = work(starts[i], stops[i])
+            return [found[i] for i in range(len(starts))]
 
-        for part, same in zip(layout.rows(batch, dense, for_ranges), whole, strict=True):
+        for part, same in zip(layout.rows(batch, dense, [0, *ends.tolist()], each), whole, strict=True):
             np.testing.assert_array_equal(part, same, strict=True)
     assert len(n_calls) == 2 * (1 + 2 + 5 + batch.n_tokens)
 

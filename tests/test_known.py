@@ -65,7 +65,7 @@ def labellings_of(estimator, length):
 
 @pytest.mark.parametrize("scheme", LETTERS)
 def test_tags_that_break_the_rules_are_read_as_in_fit(scheme):
-    """A set of one tag each, which takes the way of holes, is the tag itself, wherever it stands."""
+    """A set of one tag each, which takes the way of missing labels, is the tag itself, wherever it stands."""
     rng = np.random.default_rng(3)
     estimator = random_segments(rng, scheme)
     tags = ["O", *(f"{letter}-{label}" for letter in LETTERS[scheme] for label in "xy")]
@@ -82,7 +82,7 @@ def probability(estimator, words, *events):
     return np.exp(estimator.log_likelihood([words] * len(events), list(events)))
 
 
-def test_tags_beside_holes():
+def test_tags_beside_missing_labels():
     rng = np.random.default_rng(5)
     words = random_words(rng, 3)
     bio = random_segments(rng, "bio")

@@ -187,7 +187,7 @@ def weights_of_sequences(name):
 
 @kinds("likelihood")
 def test_the_objective_is_the_log_likelihood(name):
-    """Also of labels with holes; what the log-likelihood is, enumeration has shown."""
+    """Also of partial labels; what the log-likelihood is, enumeration has shown."""
     crf, weight = copy.deepcopy(fitted(name)), weights_of_sequences(name)
     problem = problem_of(crf, KINDS[name].X(), KINDS[name].y(), weight)
     objective = NegativeLogLikelihood().bind(problem)
@@ -276,7 +276,7 @@ def test_the_fit_ends_at_the_optimum_and_reports_it(name):
     shortest = definitions.shortest_subgradient(w, gradient + precision * w, strength)
     gap = 0.5 * shortest @ (shortest / precision)
     assert gap <= 1.01e-10 * value
-    if kind.holes or "likelihood" in kind.without:
+    if kind.partial or "likelihood" in kind.without:
         assert crf.optimality_gap_ == np.inf
     else:
         assert crf.optimality_gap_ == pytest.approx(gap, rel=0.1, abs=1e-14)
@@ -424,7 +424,7 @@ def test_streams(name, way):
     with warnings.catch_warnings(action="ignore"):
         epoch.fit(X, y)
         once = clone(crf).partial_fit(X, y)
-    if not kind.holes and not registry.has_l1(crf):  # a fit starts from known labels, and drops patterns of weight 0
+    if not kind.partial and not registry.has_l1(crf):  # a fit starts from known labels, and drops patterns of weight 0
         close(once.coef_.toarray(), epoch.coef_.toarray(), 1e-13)
         close(once.objective_history_, epoch.objective_history_, 1e-13)
     assert once.objective_history_[-1] < once.objective_history_[0]

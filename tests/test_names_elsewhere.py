@@ -10,7 +10,7 @@ from internals import names_elsewhere
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
-from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
+from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, make_pipeline
 
 X, Y = [[["a"], ["b"]], [["b"]]], [["A", "B"], ["B"]]
 CRFSUITE = """algorithm min_freq all_possible_states all_possible_transitions c1 c2 max_iterations num_memories epsilon
@@ -47,6 +47,19 @@ def test_attributes(name):
             getattr(crf, name)
     ours = re.search(r"here: (\w+)", str(e.value))[1]
     assert ours == "tagger" or hasattr(crf, ours)
+
+
+@pytest.mark.parametrize("name", names_elsewhere.ATTRIBUTES)
+def test_attributes_of_pipelines(name):
+    for pipe in (
+        make_pipeline(HighOrderCRF()),
+        make_pipeline(make_pipeline(HighOrderCRF(max_iter=1, tol=1e9)).fit(X, Y)),
+    ):
+        assert not hasattr(pipe, name)
+        with pytest.raises(AttributeError, match=f"HighOrderCRF has no {name}, a name of sklearn-crfsuite; here: "):
+            getattr(pipe, name)
+    with pytest.raises(AttributeError, match="object has no attribute 'nonsense'"):
+        pipe.nonsense  # noqa: B018
 
 
 @pytest.mark.parametrize("arguments", [{"X_dev": X, "y_dev": Y}, {"y_dev": Y}, (X, Y)])

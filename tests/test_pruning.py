@@ -494,11 +494,11 @@ def test_sparse_weights_and_tied_ones(data):
     np.testing.assert_array_equal(tied.coef_.toarray()[:, left], tied.coef_.toarray()[:, right])
 
 
-# --- holes ------------------------------------------------------------------------------------------------------------
+# --- missing labels ---------------------------------------------------------------------------------------------------
 
 
 def draw_sets(rng, codes, n_labels, share=0.5):
-    """Return sets of possible labels as a table, those of tokens without a label complete, and the codes with holes."""
+    """Return sets of possible labels as a table, those of tokens without a label complete, and the partial codes."""
     allowed = np.zeros((len(codes), n_labels), bool)
     kind = rng.choice(["known", "set", "unknown"], len(codes), p=[1 - share, share / 2, share / 2])
     allowed[kind == "set"] = rng.random((np.count_nonzero(kind == "set"), n_labels)) < 0.4
@@ -509,7 +509,7 @@ def draw_sets(rng, codes, n_labels, share=0.5):
 
 @SOME
 @given(cases(bias_only=True, min_length=1), st.integers(0, 10**6))
-def test_the_likelihood_of_holes_against_enumeration(case, seed):
+def test_the_likelihood_of_missing_labels_against_enumeration(case, seed):
     whole, batch = to_chain_model(case)
     rng, n_labels = np.random.default_rng(seed), case.model.n_labels
     codes = to_codes(case.labels)
@@ -571,16 +571,16 @@ def with_constraints(y):
 
 @pytest.mark.parametrize("n_states", [1, None, 100])
 @pytest.mark.parametrize("constrained", [False, True])
-def test_candidates_of_tokens_with_holes(data, constrained, n_states, limit_states):
+def test_candidates_of_tokens_with_missing_labels(data, constrained, n_states, limit_states):
     X, y = data[:2]
     limit_states(n_states)
-    holes = with_sets(y, range(8), np.random.default_rng(1))
+    partial = with_sets(y, range(8), np.random.default_rng(1))
     constraints = with_constraints(y) if constrained else None
-    problem = problem_of(HighOrderCRF(2, pruning=2, constraints=constraints), X, holes)
+    problem = problem_of(HighOrderCRF(2, pruning=2, constraints=constraints), X, partial)
     of_level_zero = problem.level_zero.finder().find(problem.batch)
     n_more = 0
     for label, own, best in zip(
-        itertools.chain.from_iterable(holes),
+        itertools.chain.from_iterable(partial),
         np.split(problem.candidates.labels, problem.candidates.starts[1:-1]),
         np.split(of_level_zero.labels, of_level_zero.starts[1:-1]),
         strict=True,
@@ -608,33 +608,33 @@ def test_candidates_of_tokens_with_holes(data, constrained, n_states, limit_stat
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("n_states", [1, None])
 @pytest.mark.parametrize("constrained", [False, True])
-def test_training_with_holes(data, constrained, n_states, limit_states):
+def test_training_with_missing_labels(data, constrained, n_states, limit_states):
     X, y, X_test, y_test = data
     limit_states(n_states)
-    holes = with_sets(y, range(8), np.random.default_rng(1))
+    partial = with_sets(y, range(8), np.random.default_rng(1))
     options = {"constraints": with_constraints(y) if constrained else None}
     crf = HighOrderCRF(2, pruning=3, **options, max_iter=40)
-    weights = [clone(crf).set_params(n_jobs=n_jobs).fit(X, holes)._weights for n_jobs in (1, 2)]
+    weights = [clone(crf).set_params(n_jobs=n_jobs).fit(X, partial)._weights for n_jobs in (1, 2)]
     assert weights[0].tobytes() == weights[1].tobytes()
-    crf.fit(X, holes)
+    crf.fit(X, partial)
     assert (np.diff(crf.objective_history_) <= 1e-9 * crf.objective_history_[:-1]).all()
     assert 0.5 < crf.pruning_recall_ <= 1.0
     assert crf.optimality_gap_ == np.inf
-    alone = clone(crf).fit(X, y), HighOrderCRF(2, **options, max_iter=40).fit(X, holes)  # pruning, and holes
+    alone = clone(crf).fit(X, y), HighOrderCRF(2, **options, max_iter=40).fit(X, partial)  # pruning, and missing labels
     assert crf.score(X_test, y_test) > min(other.score(X_test, y_test) for other in alone) - 0.03
 
 
 def test_labels_that_nothing_agrees_with(data):
     X, y = data[:2]
-    holes = [[*labels] for labels in y]
-    holes[3][4:7] = [0, None, 1]
+    partial = [[*labels] for labels in y]
+    partial[3][4:7] = [0, None, 1]
     forbid = [(0, label) for label in range(8)]
-    holes = [[None if label == 0 else label for label in labels[:-1]] + [0] for labels in holes]
-    holes[3][4] = 0
+    partial = [[None if label == 0 else label for label in labels[:-1]] + [0] for labels in partial]
+    partial[3][4] = 0
     for n_candidates in (None, 2):
         crf = HighOrderCRF(1, pruning=n_candidates, constraints=Constraints(forbid=forbid))
         with pytest.raises(ValueError, match="sequence 3: no labelling agrees with y and the constraints.*is 4"):
-            crf.fit(X, holes)
+            crf.fit(X, partial)
 
 
 # --- stochastic solvers -----------------------------------------------------------------------------------------------

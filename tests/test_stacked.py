@@ -147,14 +147,14 @@ def test_a_label_that_a_fold_lacks_gets_the_lowest_score(monkeypatch, classifier
 
 def test_tokens_without_labels_are_scored_but_teach_no_classifier():
     is_known = RNG.random(len(FLAT_Y)) < 0.7
-    holes = [np.where(known, labels, None).tolist() for known, labels in zip(cut(is_known), Y, strict=True)]
+    partial = [np.where(known, labels, None).tolist() for known, labels in zip(cut(is_known), Y, strict=True)]
     scores = np.empty((len(ROWS), 3))
     for train, test in TOKEN_FOLDS:
         train = train[is_known[train]]
         scores[test] = clone(LOGISTIC).fit(ROWS[train], FLAT_Y[train]).predict_proba(ROWS[test])
     classifier = clone(LOGISTIC).fit(ROWS[is_known], FLAT_Y[is_known])
-    stacked = StackedSequenceLabeler(LOGISTIC, cv=FOLDS).fit(X, holes)
-    assert_is(stacked, logs(scores), logs(classifier.predict_proba(ROWS)), holes)
+    stacked = StackedSequenceLabeler(LOGISTIC, cv=FOLDS).fit(X, partial)
+    assert_is(stacked, logs(scores), logs(classifier.predict_proba(ROWS)), partial)
 
 
 def test_weights_of_sequences_count_for_their_tokens():

@@ -428,11 +428,11 @@ def test_steps_on_segments_that_scaled_passes_cannot_do_are_done_singly():
     assert_whole_epochs_are_their_steps(objective, some, 0.5, 4, n_done=lambda steps: any(n < of for n, of in steps))
 
 
-@pytest.mark.parametrize("kind", ["holes", "groups of pairs", "long"])
+@pytest.mark.parametrize("kind", ["missing labels", "groups of pairs", "long"])
 def test_what_is_done_step_by_step(kind):
     objective, w = some_objective("chain", schedule=Schedule(cut_size=2000) if kind == "long" else None)
     precision = np.where(np.arange(len(w)) % 2, 1.0, 2.0) if kind == "groups of pairs" else np.ones(len(w))
-    if kind == "holes":
+    if kind == "missing labels":
         problem = objective.problem
         known = Mask.free(problem.batch.n_tokens, 6)
         truth = problem.truth.copy()
@@ -535,6 +535,16 @@ def test_it_says_when_it_ends_far_from_the_minimum(solver):
     assert not report.converged
     assert re.fullmatch(r"the function hardly decreases any more, but can decrease by \d+\.\d% or more", report.message)
     assert 1.05 * best < report.history[-1] <= best + report.gap
+
+
+@pytest.mark.parametrize(("max_order", "text", "labels"), [(0, "aaabbb", "AABBCC"), (1, "abcdabcd", "ABBAABBA")])
+def test_steps_on_all_sequences_are_shortened_until_they_pay(max_order, text, labels):
+    """The step size that is best for one step was too long for the next ones, to the end of patience: 2.57 for 1.81."""
+    X, y = [[[letter, "x"] for letter in text]], [list(labels)]
+    best = HighOrderCRF(max_order, sigma_reg=3.0).fit(X, y)
+    crf = HighOrderCRF(max_order, sigma_reg=3.0, solver=SGD(random_state=0)).fit(X, y)  # no warning
+    assert crf.objective_history_[-1] < 1.02 * best.objective_history_[-1]
+    assert (np.diff(crf.objective_history_) <= 0).all()
 
 
 SOME, OTHERS = ["plain", "segments"], ["sample weights", "l1", "weak penalty"]

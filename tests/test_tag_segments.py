@@ -31,6 +31,7 @@ def random_data(seed, labels, n=12, longest=4):
 
 def random_crf(seed, scheme="bio", **options):
     X, y = random_data(seed, TAGS.get(scheme, ["a", "b", "c"]))
+    options["history"] = "segments" if seed > 2 else "tokens"
     crf = HighOrderCRF(max_order=seed % 3, sigma_reg=3.0, tol=1e-2, **options).fit(X, y)
     return crf, X[:4]
 

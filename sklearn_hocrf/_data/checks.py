@@ -106,7 +106,7 @@ def is_missing(value) -> bool:
     >>> from sklearn_hocrf._data.checks import is_missing
     >>> [
     ...     is_missing(value)
-    ...     for value in (None, float("nan"), np.datetime64("NaT"), "nan", 0)
+    ...     for value in (None, float("nan"), np.datetime64("NaT", "s"), "nan", 0)
     ... ]
     [True, True, True, False, False]
     """
@@ -117,14 +117,14 @@ def is_missing(value) -> bool:
     return isinstance(value, (np.datetime64, np.timedelta64)) and bool(np.isnat(value))
 
 
-def no_label(label, where, name="y", takes_holes=True) -> ValueError:
+def no_label(label, where, name="y", takes_missing_labels=True) -> ValueError:
     """Return the error for a missing label; scikit-learn's checks require the words about NaN.
 
-    ``takes_holes``: whether None can mark an unknown label.
+    ``takes_missing_labels``: whether None can mark an unknown label.
     """
     is_nan = isinstance(label, (float, np.floating))
     remedy = "each token needs a label: leave tokens without one out of X and y, or cut the sequence there"
-    if takes_holes and label is not None:
+    if takes_missing_labels and label is not None:
         remedy = "each token needs a label, or None if it is unknown"
     if isinstance(label, Integral):
         return ValueError(f'{name} has the label {label} ({where}): is it Hugging Face\'s "ignore"? Here {remedy}')

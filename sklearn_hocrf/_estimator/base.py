@@ -74,9 +74,9 @@ class BaseSequenceLabeler(
             takes less memory and time.
         y : list of label sequences, or array-like
             One label per token: hashable values that are mutually comparable. 1-D for a plain 2-D X. For
-            :class:`~sklearn_hocrf.HighOrderSemiCRF`: labels, tags or segments, according to its ``scheme``. It may have
-            holes, as ``known`` in :meth:`predict`: None for an unknown label, sets of possible
-            labels, None for a whole sequence; see Notes.
+            :class:`~sklearn_hocrf.HighOrderSemiCRF`: labels, tags or segments, according to its ``scheme``. Labels may
+            be missing, as in ``known`` of :meth:`predict`: None for an unknown label, sets of possible labels, None for
+            a whole sequence; see Notes.
         sample_weight : array-like of shape (n_sequences,), default=None
             One weight per sequence. It also weights the counts of patterns and features. Weight 0 excludes the
             sequence.
@@ -104,10 +104,10 @@ class BaseSequenceLabeler(
 
         Notes
         -----
-        With holes in y, training maximises the probability of the known labels, the sum over all labellings that agree
-        with them [1]_. This is not convex: training starts from the fit on the longest runs of known labels, and ends
-        in an optimum near it; ``optimality_gap_`` is inf. The patterns, and the pairs of patterns and features, come
-        from the runs of known labels only. The labels are all labels in y, including those in sets. Local feature
+        If labels are missing, training maximises the probability of the known ones, the sum over all labellings that
+        agree with them [1]_. This is not convex: training starts from the fit on the longest runs of known labels, and
+        ends in an optimum near it; ``optimality_gap_`` is inf. The patterns, and the pairs of patterns and features,
+        come from the runs of known labels only. The labels are all labels in y, including those in sets. Local feature
         matching and :class:`~sklearn_hocrf.model_selection.PenaltySearchCV` need all labels.
 
         Labels must be missing at random, given the words and the known labels. If only entities are labelled and

@@ -1,6 +1,6 @@
 """Settings that cannot be combined: the table of refusals between features.
 
-A *feature* is something that parameters request; a *circumstance* is a use beyond a plain fit: labels with holes, a
+A *feature* is something that parameters request; a *circumstance* is a use beyond a plain fit: partial labels, a
 stream, a cluster, learned penalties. Each row of :data:`REFUSALS` names two of them and the message. Tag schemes as
 constraints of segments are refused by the parameters themselves.
 """
@@ -93,7 +93,7 @@ FEATURES |= {
     if kind.excludes
 }
 CIRCUMSTANCES = {  # and how messages name them
-    "holes": "y with holes",
+    "missing labels": "y with missing labels",
     "stream": "partial_fit",
     "cluster": "a cluster",
     "learned penalties": "PenaltySearchCV",

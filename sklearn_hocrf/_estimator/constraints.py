@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator
 
 from .._data.checks import short
 from .._data.labels import label_codes
-from .._data.schemes import E, I, legal_tags, split_tag
+from .._data.schemes import E, I, guessed_scheme, legal_tags, marks_ends, split_tag
 from .._structure.patterns import SEGMENTS, PatternTable, contain_any, given_patterns
 from .._structure.weighted_arcs import arcs_of_labels, compile_patterns
 from .patterns import refuse_equal_neighbours
@@ -254,14 +254,19 @@ def refuse_breaches(rules: Rules, constraints: Any, labels: np.ndarray, runs: La
         what = f"{last} after {short(names[0], 40)}" if len(names) == 2 else f"the run of labels {short(tuple(names))}"
     raise ValueError(
         f"sequence {runs.number[sequence]}, position {runs.position[token]}: {what} is forbidden by "
-        f"constraints={_rule_text(constraints)}{_reading(constraints, names[-1], where)}"
+        f"constraints={_rule_text(constraints)}{_reading(constraints, labels, names[-1], where)}"
     )
 
 
-def _reading(constraints: Any, tag: Any, where: str) -> str:
+def _reading(constraints: Any, labels: np.ndarray, tag: Any, where: str) -> str:
     """Return the part of a message that names what accepts an invalid tag."""
     if not isinstance(constraints, str):
         return ""
+    if marks_ends(constraints) and guessed_scheme(labels.tolist()) == "bio":
+        return (
+            f'; no label marks the end of a segment, so the tags may be those of constraints="bio"; '
+            f'text.convert_tags(y, "bio", "{constraints}") makes "{constraints}" of them'
+        )
     prefix = split_tag(tag, constraints)
     begins = where != _AT_END and prefix is not None and prefix[0] in (I, E) and constraints != "iob1"
     reading = "reads it as a begin" if begins else "also reads such tags"

@@ -61,7 +61,7 @@ class FitSteps:
         """Take all steps, in order, and set the fitted attributes."""
         estimator, training = self.estimator, self.choose_training()
         data = self.read(X, y, sample_weight)
-        self.check_holes(data)
+        self.check_missing_labels(data)
         is_warm = estimator.warm_start and hasattr(estimator, "coef_")
         tasks = FitTasks(estimator, training.solver, self.n_stages(training, data, is_warm), X, y, sample_weight)
         problem = self.problem(data)
@@ -124,16 +124,16 @@ class FitSteps:
         refuse_breaches(rules, constraints, targets.labels, runs, self.history)
         return data
 
-    def has_holes(self, y: Any, sequences: TrainingSequences) -> bool:
+    def has_missing_labels(self, y: Any, sequences: TrainingSequences) -> bool:
         """Return whether y has unknown labels."""
         scheme = getattr(self.estimator, "scheme", None)
-        return self.targets.have_holes(y, sequences.batch, sequences.form, self.name, scheme)
+        return self.targets.have_missing_labels(y, sequences.batch, sequences.form, self.name, scheme)
 
-    def check_holes(self, data: TrainingData) -> None:
-        """Raise a ValueError if y has holes that this training does not support; warn if y has few known labels."""
+    def check_missing_labels(self, data: TrainingData) -> None:
+        """Raise a ValueError if y has missing labels and this training needs all; warn if few are known."""
         if data.runs is None:
             return
-        self.refuse("holes")
+        self.refuse("missing labels")
         n_known, n_tokens = data.runs.batch.n_tokens, data.batch.n_tokens
         if n_known < _FEW_KNOWN * n_tokens:
             warn_user(f"only {n_known} of {n_tokens} tokens are labelled, which is less than a tenth")
@@ -247,7 +247,7 @@ class FitSteps:
     ) -> list[SolverReport]:
         """Return the solver's reports of all stages of training.
 
-        If y has holes, the first stages train on the labels that are known for certain.
+        If y has missing labels, the first stages train on the labels that are known for certain.
         """
         state = partial(self.state, data, problem, penalty)
         stages, lines = [], lines_of(training.solver)

@@ -95,19 +95,19 @@ class FittedModel:
         batch, form = self.read(X)
         return self.given(batch, form, known), form
 
-    def has_holes(self, y: Any, batch: SequenceBatch, form: str) -> bool:
+    def has_missing_labels(self, y: Any, batch: SequenceBatch, form: str) -> bool:
         """Return whether y has unknown labels."""
-        return self.targets.have_holes(y, batch, form, self.name, self.targets.scheme)
+        return self.targets.have_missing_labels(y, batch, form, self.name, self.targets.scheme)
 
     def read_truth(self, y: Any, batch: SequenceBatch, form: str, unknown: str = "raise") -> Any:
         """Return labels of a batch as a labelling; unknown labels are an error, or with "ignore" coded as -1."""
         return self.targets.read_truth(y, batch, form, self.name, unknown)
 
     def read_labelled(self, X: Any, y: Any, unknown: str) -> LabelledBatch:
-        """Return sequences with their labels, which may have holes; ``unknown`` as for :meth:`read_truth`."""
+        """Return sequences with their labels, some of which may be missing; ``unknown`` as for :meth:`read_truth`."""
         posterior, form = self.ask(X)
         batch, plan, support = posterior.batch, posterior.plan, posterior.support
-        if self.has_holes(y, batch, form):
+        if self.has_missing_labels(y, batch, form):
             known = self.targets.read_known(y, batch, form, self.name, "y", unknown)
             event = plan.masked(both(support, known.mask), may_be_impossible=True)
             return LabelledBatch(plan, None, event, known.is_impossible)
@@ -120,10 +120,10 @@ class FittedModel:
     def count_right(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> tuple[float, float]:
         """Return the weighted number of correctly predicted tokens, and of all tokens."""
         batch, form = self.read(X)
-        if self.has_holes(y, batch, form):
+        if self.has_missing_labels(y, batch, form):
             raise ValueError(
-                "y has holes, but the accuracy needs the label of each token; log_likelihood takes holes, and so does "
-                "metrics.log_likelihood_scorer"
+                "y has missing labels, but the accuracy needs the label of each token; log_likelihood and "
+                "metrics.log_likelihood_scorer do not"
             )
         truth = self.read_truth(y, batch, form, unknown="ignore")
         weight = check_sequence_weight(sample_weight, len(batch))

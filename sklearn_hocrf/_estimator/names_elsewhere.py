@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-__all__ = ["NamesElsewhere", "answering"]
+__all__ = ["ATTRIBUTES", "NamesElsewhere", "answering"]
 
 _NO_SETTING = "there is no such setting, and none is needed"
 PARAMETERS = {

@@ -131,7 +131,7 @@ class PartialFitMixin:
             data = steps.read(X, y, sample_weight, fixed)
             layout = steps.layout(data, patterns=patterns)
             start, state = np.zeros(layout.n_weights), None
-        steps.check_holes(data)
+        steps.check_missing_labels(data)
         penalty, problem = steps.penalty(training.prior, layout, data), steps.pose(layout, data)
         steps.check_possible(problem, data.numbers)
         report, state = training.run_one_pass(problem, penalty, start, state)

@@ -34,8 +34,8 @@ class PredictionsMixin:
             As in :meth:`fit`.
             Sequences may be empty.
         known : list of label sequences, or array-like, default=None
-            The known labels, in the form of y in :meth:`fit`, with holes: None means any label, and a set means one of
-            its members; None instead of a whole sequence means that nothing is known about it.
+            The known labels, in the form of y in :meth:`fit`: None means any label, and a set means one of its members;
+            None instead of a whole sequence means that nothing is known about it.
             The prediction is the best labelling that agrees with them.
 
         Returns
@@ -268,8 +268,8 @@ class PredictionsMixin:
             As in :meth:`predict`.
         y : list of label sequences, or array-like
             As in :meth:`fit`.
-            It may have holes, as ``known`` in :meth:`predict`. The result is then the probability that the labelling
-            agrees with it: with holes, y can describe any event about labels at given positions.
+            Labels may be missing, as for ``known`` in :meth:`predict`. The result is then the probability that the
+            labelling agrees with the labels that are there.
         unknown : {"raise", "impossible"}, default="raise"
             How to treat labels not seen in fit: raise an error, or assign probability 0.
 

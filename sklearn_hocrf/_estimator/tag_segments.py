@@ -111,7 +111,7 @@ class TagSegmentsMixin:
 
         Notes
         -----
-        For other probabilities of segments, use :meth:`log_likelihood`, which accepts labels with holes: the
+        For other probabilities of segments, use :meth:`log_likelihood`, which accepts partial labels: the
         probability that tokens 3 and 4 are in some segment of a label, for instance, is the probability of the labels
         ``[None, None, None, {"B-PER", "I-PER"}, "I-PER", None]``.
 

@@ -28,7 +28,7 @@ class Family(NamedTuple):
     minibatches: Callable[..., MinibatchSource]
     labelling_of: Callable[[Any, SequenceBatch, np.ndarray], Any]  # labelling of some sequences of a batch
     label_sequences: Callable[[Any, SequenceBatch], tuple]  # label codes of a labelling, and offsets of the sequences
-    are_complete: Callable[[Any, SequenceBatch], np.ndarray]  # whether a labelling has no holes, by sequence
+    are_complete: Callable[[Any, SequenceBatch], np.ndarray]  # whether no label is missing, by sequence
 
 
 def _codes_of(codes: np.ndarray, batch: SequenceBatch, sequences: np.ndarray) -> np.ndarray:

@@ -14,9 +14,9 @@ __all__ = ["LabelledBatch"]
 
 
 class LabelledBatch(NamedTuple):
-    """Sequences and their labels, which may have holes.   n sequences.
+    """Sequences and their labels, some of which may be missing.   n sequences.
 
-    ``truth`` is set if there are no holes, otherwise ``event``.
+    ``truth`` is set if no label is missing, otherwise ``event``.
     """
 
     plan: Any  # all labellings that constraints allow

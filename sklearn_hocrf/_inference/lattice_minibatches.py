@@ -30,7 +30,7 @@ class LatticeMinibatches(MinibatchSource):
     sequence_weight : ndarray of shape (n_sequences,)
         Weight of each sequence.
     hidden : Hidden or None
-        The sequences whose labelling has holes; none by default.
+        The sequences whose labelling has missing labels; none by default.
     """
 
     def __init__(

@@ -39,7 +39,7 @@ class _Entries(NamedTuple):
 
 
 class Hidden(NamedTuple):
-    """The sequences whose labelling has holes."""
+    """The sequences whose labelling has missing labels."""
 
     is_hidden: np.ndarray  # (n_sequences,) bool
     plan: Any  # of the whole batch, masked by the known labels
@@ -109,7 +109,7 @@ class Minibatches(MinibatchSource):
     sequence_weight : ndarray of shape (n_sequences,)
         Weight of each sequence.
     hidden : Hidden or None
-        The sequences whose labelling has holes; none by default.
+        The sequences whose labelling has missing labels; none by default.
     """
 
     def __init__(
@@ -272,7 +272,7 @@ class ChainMinibatches(Minibatches):
 
     def _arcs_of(self, truth: np.ndarray) -> _Entries:
         offsets = self._plan.offsets
-        codes = np.maximum(truth, 0)  # sequences with holes are not used
+        codes = np.maximum(truth, 0)  # sequences with missing labels are not used
         return _Entries(offsets, arcs_of_labels(self.layout.automaton, offsets, codes), np.empty(0))
 
     def _subtract_truth(self, model: Model, sequences: np.ndarray) -> float:

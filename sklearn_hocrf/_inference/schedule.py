@@ -305,7 +305,7 @@ class Plan(SharedWork, metaclass=ABCMeta):
         self.layout, self.batch = layout, batch
         self.offsets, self.lengths = batch.offsets, batch.lengths
         self.n_sequences, self.n_tokens = len(batch), batch.n_tokens
-        self.token_features: TokenFeatures = layout.rows(batch, for_ranges=self._for_ranges)
+        self.token_features: TokenFeatures = layout.rows(batch, True, *self._ranges())
         self.dense: DenseProduct | None = layout.dense_product(batch)
         self.n_varying = layout.n_varying
         self._read()
@@ -315,15 +315,13 @@ class Plan(SharedWork, metaclass=ABCMeta):
     def _read(self) -> None:
         """Read what the family of models needs beside the features of tokens, and set the sizes."""
 
-    def _for_ranges(self, work: Callable[[int, int], None], n_tokens: int) -> None:
-        """Call ``work`` with the ends of a range of tokens, in each of some threads."""
-        most = 1 + n_tokens // _TOKENS_OF_THREAD
+    def _ranges(self) -> tuple[list[int] | None, Callable]:
+        """Return the ends of a range of tokens for each thread (None: one range), and what maps functions to them."""
+        most = 1 + self.n_tokens // _TOKENS_OF_THREAD
         n_threads = 1 if most == 1 else min(threads_for(self.n_jobs), most)
         if n_threads == 1:
-            work(0, n_tokens)
-        else:
-            ends = np.linspace(0, n_tokens, n_threads + 1).astype(int).tolist()
-            list(self.threads(n_threads).map(work, ends[:-1], ends[1:]))
+            return None, map
+        return np.linspace(0, self.n_tokens, n_threads + 1).astype(int).tolist(), self.threads(n_threads).map
 
     def _deal_out(self) -> None:
         """Make the chunks."""

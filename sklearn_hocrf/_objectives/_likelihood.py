@@ -92,7 +92,7 @@ class NegativeLogLikelihood(Objective):
         return self._value(log_z, w, float(hidden.sequence_weight @ hidden.posterior(w).log_z()))
 
     def value_gradient(self, w: np.ndarray) -> tuple[float, np.ndarray]:
-        """Return f(w) and its gradient, by one forward and backward pass, and another one over sequences with holes."""
+        """Return f(w) and its gradient, by one forward and backward pass, and another one where labels are missing."""
         problem = self.problem
         expected = problem.posterior(w).expectations(problem.sequence_weight)
         score, gradient = 0.0, expected.counts
@@ -104,7 +104,7 @@ class NegativeLogLikelihood(Objective):
         return self._value(expected.log_z, w, score), gradient
 
     def _expected_of_hidden(self, w):
-        """Return the expectations for the sequences with holes, given their known labels."""
+        """Return the expectations for the sequences with missing labels, given their known labels."""
         hidden = self._hidden
         return hidden.posterior(w).expectations(hidden.sequence_weight)
 
@@ -153,7 +153,7 @@ class LocalFeatureMatching(Objective):
     """
 
     name = "local_feature_matching"
-    excludes = "pruning", "segment history", "a stochastic solver", "parts", "holes", "learned penalties"
+    excludes = "pruning", "segment history", "a stochastic solver", "parts", "missing labels", "learned penalties"
     is_convex = False
 
     def starting_objective(self) -> Objective:

@@ -45,8 +45,8 @@ class Problem:
     support : Mask or None
         The possible labellings, which include the truth. None allows all.
     known : Mask or None
-        The labellings that agree with the known labels, if the truth has holes: codes of -1, or gaps between segments.
-        None means a truth without holes.
+        The labellings that agree with the known labels, if some are missing: codes of -1, or gaps between segments.
+        None means that no labels are missing.
     candidates : Candidates or None
         For the family of lattices: the labels that tokens may have, including the true ones. The likelihood is
         conditional on all labels being candidates.
@@ -92,14 +92,14 @@ class Problem:
 
     @cached_property
     def is_hidden(self) -> np.ndarray:
-        """Whether the truth of each sequence has holes; shape (n_sequences,)."""
+        """Whether labels of each sequence are missing; shape (n_sequences,)."""
         if self.known is None:
             return np.zeros(self.n_sequences, dtype=bool)
         return ~self.family.are_complete(self.truth, self.batch)
 
     @cached_property
     def hidden(self) -> Problem | None:
-        """The sequences whose truth has holes, restricted to labellings that agree with it; None without holes."""
+        """The sequences with missing labels, with the labellings that agree with the known ones; or None."""
         if not self.is_hidden.any():
             return None
         part = self.part(np.flatnonzero(self.is_hidden))
@@ -189,7 +189,7 @@ class Problem:
         sequence_weight: np.ndarray | None = None,
         support: Mask | None = None,
     ) -> Problem:
-        """Return other data, without holes, under the same layout."""
+        """Return other data, without missing labels, under the same layout."""
         return self._with(batch=batch, truth=truth, sequence_weight=sequence_weight, support=support, known=None)
 
     def _with(self, **changes: Any) -> Problem:
@@ -206,7 +206,7 @@ class Problem:
     def empirical_counts(self) -> np.ndarray:
         """Return how often each weight's feature occurs in the labelled data, weighted; shape (n_weights,).
 
-        Sequences whose truth has holes do not count.
+        Sequences with missing labels do not count.
         """
         if self.n_sequences and self.is_hidden.all():
             return np.zeros(self.n_weights)

@@ -146,7 +146,10 @@ class SGD(Solver):
     at the end, which bounds the distance from the optimum. If training stops with a bound of more than 5 %, up to a
     hundred iterations of L-BFGS estimate the distance. They do not change the weights.
 
-    Steps that do not adapt are compiled as a whole if labels have no holes and all weights of features have one
+    If each step is on all sequences, as there are at most ``batch_size``, and the function ends higher than it was,
+    training goes on from its lowest value with half the step size; not with ``validation_fraction`` or ``adaptive``.
+
+    Steps that do not adapt are compiled as a whole if no labels are missing and all weights of features have one
     penalty; all others are taken one by one.
 
     References
@@ -238,6 +241,8 @@ class SGD(Solver):
             n_visited += 2 * n_train + n_held_out
             if held_out is None:
                 watch.sees(w, value)
+                if watch.rises(value, self.n_iter_no_change) and n_train <= self.batch_size and not self.adaptive:
+                    _step_back(state, watch)
             else:  # weights that are worse than the start on the training sequences are not validated
                 watch.sees(w, held_out.value(w) if value <= history[0] else np.inf)
             history.append(watch.lowest if held_out is None else value)
@@ -496,6 +501,16 @@ class _Groups:
         course.factor[:], course.area[:] = 1.0, 0.0
 
 
+def _step_back(state, watch):
+    """Go on from the best weights, with half the step size.
+
+    The step size is the best one for one pass. If that is one step, on all sequences, more steps of this length may
+    lead ever farther away, and 1 / (lambda m) is too slow to shorten them before patience ends.
+    """
+    state.w[:], state.sums[:], state.mass, state.step = watch.best, 0.0, 0.0, state.step / 2
+    watch.n_since = 0
+
+
 def _stiffness(squares, step):
     """Return the inverse of the step sizes of weights without a penalty."""
     return (np.sqrt(squares) + _SMALLEST_ROOT) / step
@@ -516,6 +531,10 @@ class _Watch:
         self.n_since = 0 if fell else self.n_since + 1
         if is_lowest:
             self.best, self.lowest, self.n_best = w, value, self.n_seen
+
+    def rises(self, value, patience):
+        """Return whether patience ends at a value that is above the lowest one by more than a step of progress."""
+        return self.n_since >= patience and value > self.lowest + self.least_fall * abs(self.lowest)
 
     def of_best_epoch(self, report: SolverReport) -> SolverReport:
         """Return the report of validated training up to the best epoch."""

@@ -57,10 +57,6 @@ __all__ = ["FeatureCounts", "LayoutBuilder", "LayoutFrame", "WeightLayout", "wei
 _NOTHING = freeze(np.empty(0), np.float64)  # the values of features that are all 1
 
 
-def _for_one_range(work: Callable[[int, int], None], n_tokens: int) -> None:
-    work(0, n_tokens)
-
-
 class WeightLayout:
     """The patterns and (feature, pattern) pairs that have a weight, and the places of the weights.
 
@@ -360,7 +356,7 @@ class WeightLayout:
         return np.concatenate([pairs, token_coef[self.token_labels], np.asarray(pattern_coef)[self.bias_pattern]])
 
     def rows(
-        self, batch: SequenceBatch, dense: bool = True, for_ranges: Callable[[Callable, int], None] = _for_one_range
+        self, batch: SequenceBatch, dense: bool = True, ends: Sequence[int] | None = None, each: Callable = map
     ) -> TokenFeatures:
         """Return the sparse rows of a batch for kernels; features without any pair are left out.
 
@@ -369,30 +365,32 @@ class WeightLayout:
         batch : SequenceBatch
         dense : bool, default=True
             Without, there are no rows of the dense table: all weights are found among the pairs.
-        for_ranges : callable
-            Calls a function with the first token and the end of each range of tokens, in any order or at once, given
-            the number of tokens.
+        ends : sequence of int or None
+            0 and the ends of ranges of tokens; None means one range.
+        each : callable
+            ``map``, or the method of that name of a pool of threads, which processes several ranges at once.
         """
         values = _NOTHING if batch.values is None else batch.values
         n_dense, n_tokens, empty = self.pairs.n_dense if dense else 0, batch.n_tokens, allocator(batch)
         row_cuts, cuts, ranges = (empty(length, np.int64) for length in (n_tokens + 1, n_tokens + 1, n_tokens))
-        counts: dict[tuple[int, int], tuple[int, int]] = {}
+        ends = [0, n_tokens] if ends is None else ends
 
-        def cut(first: int, stop: int) -> None:
+        def part(first: int, stop: int) -> tuple[tuple, tuple]:
             entries = batch.indptr[first : stop + 1], batch.indices, self.rank_of_attribute
-            own = row_cuts[first : stop + 1], cuts[first : stop + 1], ranges[first:stop]
-            counts[first, stop] = token_scores.cut_kinds(*entries, self.pairs.starts, n_dense, *own)
+            return entries, (row_cuts[first : stop + 1], cuts[first : stop + 1], ranges[first:stop])
+
+        def cut(first: int, stop: int) -> tuple[int, int]:
+            entries, own = part(first, stop)
+            return token_scores.cut_kinds(*entries, self.pairs.starts, n_dense, *own)
 
         def sort(first: int, stop: int) -> None:
-            entries = batch.indptr[first : stop + 1], batch.indices, self.rank_of_attribute
-            own = row_cuts[first : stop + 1], cuts[first : stop + 1], ranges[first:stop]
-            row_part, part, range_part = freeze_all(own, np.int64)
-            features = TokenFeatures(row_part, rows, part, range_part, place, other, of_entries)
+            entries, own = part(first, stop)
+            row_part, entry_part, range_part = freeze_all(own, np.int64)
+            features = TokenFeatures(row_part, rows, entry_part, range_part, place, other, of_entries)
             token_scores.sort_kinds(*entries, values, self.pairs.starts, self.pairs.columns, n_dense, features)
 
-        for_ranges(cut, n_tokens)
-        n_rows, n_others = 0, 0
-        for (first, stop), (more_rows, more_others) in sorted(counts.items()):
+        n_rows, n_others, counts = 0, 0, list(each(cut, ends[:-1], ends[1:]))
+        for first, stop, (more_rows, more_others) in zip(ends[:-1], ends[1:], counts, strict=True):
             for table, before in (row_cuts, n_rows), (cuts, n_others), (ranges, n_others):
                 if before:
                     table[first:stop] += before
@@ -401,7 +399,7 @@ class WeightLayout:
         row_cuts[-1], cuts[-1] = n_rows, n_others
         rows, place, other = (empty(length, np.uint32) for length in (n_rows, n_others, n_others))
         of_entries = empty(n_rows + n_others if len(values) else 0, np.float64)
-        for_ranges(sort, n_tokens)
+        list(each(sort, ends[:-1], ends[1:]))
         row_cuts, cuts, ranges = freeze_all((row_cuts, cuts, ranges), np.int64)
         rows, place, other = freeze_all((rows, place, other), np.uint32)
         return TokenFeatures(row_cuts, rows, cuts, ranges, place, other, freeze(of_entries, np.float64))

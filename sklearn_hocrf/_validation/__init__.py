@@ -19,16 +19,14 @@ from ._inputs import (
     read_sequences,
     read_training_sequences,
 )
-from ._known import Known
 from ._messages import refuse_metrics_of_labels
-from ._segment_targets import SegmentTargets, read_partition_targets, read_segment_targets, read_segments
+from ._segment_targets import SegmentTargets, read_partition_targets, read_segment_targets
 from ._targets import is_ordered_collection
 from ._token_targets import TokenTargets, read_token_targets
 from ._warnings import scheme_of_labels, warn_user
 
 __all__ = [
     "FeatureSpace",
-    "Known",
     "SegmentTargets",
     "TokenTargets",
     "TrainingData",
@@ -37,7 +35,6 @@ __all__ = [
     "read_more_sequences",
     "read_partition_targets",
     "read_segment_targets",
-    "read_segments",
     "read_sequences",
     "refuse_metrics_of_labels",
     "read_token_targets",

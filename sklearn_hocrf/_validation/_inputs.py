@@ -90,7 +90,7 @@ class TrainingData(NamedTuple):
     rules: Any = None  # constraints on the labels of these data: ``Rules``
     parts: Any = None  # the parts of the labels: ``NamedParts``
     numbers: np.ndarray | None = None  # numbers of the sequences in X, for messages; None for runs
-    runs: TrainingData | None = None  # where y has holes: the longest runs of known labels, as separate sequences
+    runs: TrainingData | None = None  # if labels are missing: the longest runs of known ones, as separate sequences
     source: np.ndarray | None = None  # of such runs: the number of the sequence that contains it
 
     @property
@@ -105,7 +105,7 @@ class TrainingData(NamedTuple):
         return self._replace(batch=batch, features=features)
 
     def with_runs(self) -> TrainingData:
-        """Return the data with their runs, if y has holes.
+        """Return the data with their runs, if y has missing labels.
 
         Raises
         ------
@@ -116,7 +116,9 @@ class TrainingData(NamedTuple):
             return self
         starts, stops = self.targets.known_runs(self.batch.offsets)
         if not len(starts):
-            raise ValueError("y has only holes: no token or segment has a known label, so there is nothing to learn")
+            raise ValueError(
+                "y has only missing labels: no token or segment has a known label, so there is nothing to learn"
+            )
         source = np.searchsorted(self.batch.offsets, starts, side="right") - 1
         targets = self.targets.of_runs(starts, stops, joined_ranges(starts, stops))
         weight = None if self.sequence_weight is None else self.sequence_weight[source]

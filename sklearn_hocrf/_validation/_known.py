@@ -1,4 +1,4 @@
-"""The known labels of a batch: y, or ``known``, with holes.
+"""The known labels of a batch: y, or ``known``, where labels may be missing.
 
 In place of a label, y may contain for a token, or as the label of a segment,
 
@@ -35,8 +35,8 @@ __all__ = [
     "KnownEntries",
     "all_labels",
     "borders_of_runs",
-    "has_holes",
-    "have_segment_holes",
+    "has_missing_labels",
+    "miss_segment_labels",
     "known_of_lists",
     "known_of_runs",
     "known_of_tags",
@@ -116,7 +116,7 @@ class Reader:
 # --- entries ----------------------------------------------------------------------------------------------------------
 
 
-def has_holes(labels) -> bool:
+def has_missing_labels(labels) -> bool:
     """Return whether an array or list of labels contains None or sets."""
     if isinstance(labels, np.ndarray) and labels.dtype != object:
         return False
@@ -256,12 +256,12 @@ def read_known_segments(y, lengths, form, name, reader: Reader, what, *, scheme,
         raise
 
 
-def have_segment_holes(y, lengths, form, name, scheme) -> bool:
+def miss_segment_labels(y, lengths, form, name, scheme) -> bool:
     """Return whether y leaves labels or borders of segments open; parameters as in :func:`read_known_segments`."""
     if scheme != "segments":
         if form != "table":
             refuse_segments(y, lengths, name, scheme)
-        return has_holes(read_labels(y, lengths, form, name)[0])
+        return has_missing_labels(read_labels(y, lengths, form, name)[0])
     numbers, entries = listed_segments(y, lengths, name, "y")
     tokens = np.bincount(numbers[:, 0], weights=numbers[:, 2] - numbers[:, 1], minlength=len(lengths))
     is_open = any(entry is None or isinstance(entry, frozenset) for entry in entries.distinct)

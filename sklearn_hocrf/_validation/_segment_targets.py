@@ -42,11 +42,11 @@ from ._known import (
     Reader,
     all_labels,
     borders_of_runs,
-    have_segment_holes,
     known_of_lists,
     known_of_runs,
     known_of_tags,
     listed_segments,
+    miss_segment_labels,
     name_in_tag,
     read_entries,
     read_known_segments,
@@ -90,7 +90,9 @@ class SegmentTargets(NamedTuple):
     bare_tags: bool  # tags of the label "_" are written without it
     scheme: str  # form in which y gives the segments
     shortest: np.ndarray | None = None  # (L,) int64   lowest length of a segment, by label; None: 1
-    known: Mask | None = None  # segmentations that agree with y, if it has holes; ``segments`` are the known ones
+    known: Mask | None = (
+        None  # segmentations that agree with y, if it has missing labels; ``segments`` are the known ones
+    )
 
     # --- training -----------------------------------------------------------------------------------------------------
 
@@ -104,7 +106,7 @@ class SegmentTargets(NamedTuple):
             sequences.is_used,
             scheme=estimator.scheme,
             segment_length=estimator.segment_length,
-            takes_holes=True,
+            takes_missing_labels=True,
             fixed=fixed,
         )
 
@@ -142,8 +144,8 @@ class SegmentTargets(NamedTuple):
         return 2 if estimator.scheme in ("auto", "runs") else 1
 
     @classmethod
-    def have_holes(cls, y, batch, form, name, scheme) -> bool:
-        return have_segment_holes(y, batch.lengths, form, name, scheme)
+    def have_missing_labels(cls, y, batch, form, name, scheme) -> bool:
+        return miss_segment_labels(y, batch.lengths, form, name, scheme)
 
     def possible(self, patterns):
         return patterns if self.repeats else without_forbidden(patterns, pairs_of_equals(len(self.labels)))
@@ -277,9 +279,9 @@ class _Reading(NamedTuple):
     as_lists: bool
     bare_tags: bool
     is_bio: bool = False  # tags of segments that begin and never end, although ``scheme`` has tags for ends
-    known: Mask | None = None  # where there are holes
-    pieces: tuple | None = None  # labels and lengths of all pieces of segments, where there are holes
-    codes: np.ndarray | None = None  # (N,)   of the tokens, -1 where not known, where there are holes
+    known: Mask | None = None  # where there are missing labels
+    pieces: tuple | None = None  # labels and lengths of all pieces of segments, where there are missing labels
+    codes: np.ndarray | None = None  # (N,)   of the tokens, -1 where not known, where there are missing labels
 
     @property
     def lengths(self) -> tuple[np.ndarray, np.ndarray]:
@@ -297,7 +299,7 @@ def read_segment_targets(
     scheme,
     segment_length=None,
     fixed=None,
-    takes_holes: bool = False,
+    takes_missing_labels: bool = False,
 ) -> SegmentTargets:
     """Return the training segmentations.
 
@@ -311,8 +313,8 @@ def read_segment_targets(
         labels or by label. None, also as the most, means the longest training segment.
     fixed : SegmentTargets, ndarray of shape (L,), or None
         Targets of earlier training data, or all possible labels of segments. None means the labels of y.
-    takes_holes : bool
-        Whether y may have holes. Segments then need not tile the sequences.
+    takes_missing_labels : bool
+        Whether y may have missing labels. Segments then need not tile the sequences.
     """
     earlier = fixed if isinstance(fixed, SegmentTargets) else None
     labels = fixed if earlier is None else earlier.labels
@@ -320,8 +322,8 @@ def read_segment_targets(
         scheme = earlier.scheme
     elif scheme == "auto":
         scheme = _scheme_of(y, lengths, form, name, in_parts=labels is not None)
-    if takes_holes and have_segment_holes(y, lengths, form, name, scheme):
-        reading = _read_with_holes(y, lengths, form, name, scheme, labels, kept)
+    if takes_missing_labels and miss_segment_labels(y, lengths, form, name, scheme):
+        reading = _read_partial(y, lengths, form, name, scheme, labels, kept)
     else:
         reading = _read(y, lengths, form, name, scheme, labels, kept=kept, among=FIXED)
     segments, labels = reading.segments, reading.labels
@@ -444,10 +446,10 @@ def _read(y, lengths, form, name, scheme, labels=None, unknown="raise", kept=Non
     return _Reading(segments, labels, as_lists, bare_tags, bool(is_bio))
 
 
-def _read_with_holes(y, lengths, form, name, scheme, labels, kept) -> _Reading:
-    """Read y with holes; see :func:`_read`."""
+def _read_partial(y, lengths, form, name, scheme, labels, kept) -> _Reading:
+    """Read y with missing labels; see :func:`_read`."""
     if scheme == "segments":
-        return _read_lists_with_holes(y, lengths, name, labels, kept)
+        return _read_partial_lists(y, lengths, name, labels, kept)
     tokens, as_lists = read_labels(y, lengths, form, name)
     tokens, offsets = leave_out(tokens, lengths, kept)
     entries = read_entries(tokens, offsets, "y")
@@ -463,7 +465,7 @@ def _read_with_holes(y, lengths, form, name, scheme, labels, kept) -> _Reading:
     return _Reading(segments, labels, as_lists, bare, False, known.mask, tuple(pieces), known.codes)
 
 
-def _read_lists_with_holes(y, lengths, name, labels, kept) -> _Reading:
+def _read_partial_lists(y, lengths, name, labels, kept) -> _Reading:
     numbers, entries = listed_segments(y, lengths, name, "y")
     if kept is not None:
         remain = kept[numbers[:, 0]]

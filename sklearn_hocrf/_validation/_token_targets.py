@@ -11,7 +11,7 @@ from .._data.labels import decode_labels, encode_labels, sorted_labels
 from .._data.masks import Mask
 from .._data.schemes import TagTable
 from .._structure.layout import LayoutBuilder, WeightLayout
-from ._known import Known, Reader, all_labels, has_holes, known_of_tokens, read_entries
+from ._known import Known, Reader, all_labels, has_missing_labels, known_of_tokens, read_entries
 from ._targets import FIXED, check_classes, check_known_labels, leave_out, read_labels
 
 __all__ = ["TokenTargets", "read_token_labels", "read_token_targets"]
@@ -26,7 +26,7 @@ class TokenTargets(NamedTuple):
     codes: np.ndarray  # (N,) int32    label of each token, an index into ``labels``; -1 where it is not known
     labels: np.ndarray  # (L,)         the labels as in y, sorted
     as_lists: bool  # y was made of lists, so predictions are lists, too
-    known: Mask | None = None  # the labellings that agree with y, where it has holes
+    known: Mask | None = None  # the labellings that agree with y, where it has missing labels
 
     # --- training -----------------------------------------------------------------------------------------------------
 
@@ -34,7 +34,7 @@ class TokenTargets(NamedTuple):
     def read(cls, estimator, y, sequences, fixed=None) -> TokenTargets:
         """Return the targets of training sequences; ``fixed`` as for :func:`read_token_targets`."""
         name, lengths = type(estimator).__name__, sequences.batch.lengths
-        return read_token_targets(y, lengths, sequences.form, name, sequences.is_used, fixed, takes_holes=True)
+        return read_token_targets(y, lengths, sequences.form, name, sequences.is_used, fixed, takes_missing_labels=True)
 
     @classmethod
     def label_set(cls, estimator, y, sequences) -> np.ndarray:
@@ -54,9 +54,9 @@ class TokenTargets(NamedTuple):
         return 2
 
     @classmethod
-    def have_holes(cls, y, batch, form, name, scheme) -> bool:
+    def have_missing_labels(cls, y, batch, form, name, scheme) -> bool:
         """Return whether y has unknown labels."""
-        return has_holes(read_labels(y, batch.lengths, form, name)[0])
+        return has_missing_labels(read_labels(y, batch.lengths, form, name)[0])
 
     def possible(self, patterns):
         """Return the patterns that labellings may contain."""
@@ -132,7 +132,7 @@ class TokenTargets(NamedTuple):
         return encode_labels(flat, self.labels, offsets_of(batch.lengths), unknown=unknown)
 
     def read_known(self, known, batch, form, name, what="known", unknown="raise") -> Known:
-        """Return the constraints that labels with holes, called ``what`` in messages, impose on a batch.
+        """Return the constraints that partial labels, called ``what`` in messages, impose on a batch.
 
         ``unknown="ignore"`` treats labels that the model does not know as impossible.
         """
@@ -160,7 +160,7 @@ class TokenTargets(NamedTuple):
             )
 
 
-def read_token_targets(y, lengths, form, name, kept=None, fixed=None, takes_holes=False) -> TokenTargets:
+def read_token_targets(y, lengths, form, name, kept=None, fixed=None, takes_missing_labels=False) -> TokenTargets:
     """Return the training labels of all tokens.
 
     Parameters
@@ -171,13 +171,13 @@ def read_token_targets(y, lengths, form, name, kept=None, fixed=None, takes_hole
         Sequences that are not left out.
     fixed : TokenTargets, ndarray of shape (L,), or None
         Targets of earlier training data, or all possible labels. None means the labels of y.
-    takes_holes : bool
-        Whether y may have holes.
+    takes_missing_labels : bool
+        Whether y may have missing labels.
     """
     labels, as_lists = read_labels(y, lengths, form, name)
     labels, offsets = leave_out(labels, lengths, kept)
     entries = None
-    if takes_holes and has_holes(labels):
+    if takes_missing_labels and has_missing_labels(labels):
         entries = read_entries(labels, offsets, "y")
     if isinstance(fixed, TokenTargets):
         classes, as_lists = fixed.labels, fixed.as_lists

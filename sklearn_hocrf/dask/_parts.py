@@ -38,9 +38,9 @@ __all__ = [
 ]
 
 _FEW = 8  # sequences
-_HOLES = (
-    "y has holes, which are not supported on a cluster: leave out these sequences, or fit a local estimator to a part "
-    "of the data"
+_PARTIAL = (
+    "y has missing labels, which are not supported on a cluster: leave out these sequences, or fit a local estimator "
+    "to a part of the data"
 )
 
 # ----------------------------------------------------------------------------------------------------------- 1. reading
@@ -76,8 +76,8 @@ def read_part(local: BaseSequenceLabeler, X: Any, y: Any, sample_weight: Any = N
         return None
     sequences = read_training_sequences(local, X, sample_weight)
     steps = FitSteps(local)
-    if steps.has_holes(y, sequences):
-        raise ValueError(_HOLES)
+    if steps.has_missing_labels(y, sequences):
+        raise ValueError(_PARTIAL)
     return ReadPart(sequences, y, steps.targets.label_set(local, y, sequences))
 
 

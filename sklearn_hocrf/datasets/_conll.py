@@ -119,6 +119,9 @@ def load_conll(
     lines = read_lines(path, encoding=encoding, max_bytes=max_bytes, max_line=max_line)
     sequences = _read_columns(path, lines, n_columns, separator, comment)
     if columns is None:
+        if len(sequences[0][0]) == 1:
+            cell = short(sequences[0][0][0], 80)
+            raise ValueError(f"{path}: lines have one column, such as {cell}, but the label is the last of two or more")
         columns = [str(number) for number in range(len(sequences[0][0]))]
     kept = [(number, name) for number, name in enumerate(columns) if name is not None]
     names = [name for _, name in kept]

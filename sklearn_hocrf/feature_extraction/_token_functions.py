@@ -16,7 +16,7 @@ import numpy as np
 from .._data.checks import short
 from .._data.columns import TokenColumn
 from .._data.texts import pack_texts, unpack_texts
-from .._tagger import FUNCTIONS, longest_by_first, named_function, phrase_marks
+from .._tagger import FUNCTIONS, lengths_by_first, named_function, phrase_marks
 from .._validation import warn_user
 from ._columns import is_text, text_column
 
@@ -119,7 +119,7 @@ class Phrases:
 
     def __init__(self, words: Iterable[tuple[str, ...]], normalize: str | Callable[[str], str] | None):
         self.words, self.normalize = dict.fromkeys(words), normalize  # a set that keeps the order
-        self._longest = longest_by_first(self.words)
+        self._lengths = lengths_by_first(self.words)
 
     def column(self, column: Any, offsets: np.ndarray, name: str) -> TokenColumn:
         """Return the marks of a column of texts; ``name`` is that of the token feature."""
@@ -127,7 +127,7 @@ class Phrases:
             raise ValueError(f"the token feature {name!r} marks phrases in texts, but its field holds numbers")
         words = np.array([*self._normalised(column.values), None], dtype=object)[column.codes].tolist()
         sequences = (words[start:stop] for start, stop in pairwise(offsets.tolist()))
-        return text_column(list(chain.from_iterable(phrase_marks(own, self.words, self._longest) for own in sequences)))
+        return text_column(list(chain.from_iterable(phrase_marks(own, self.words, self._lengths) for own in sequences)))
 
     def __call__(self, tokens: Any, starts: np.ndarray, stops: np.ndarray) -> np.ndarray:
         """Return which segments of a sequence are phrases: a function for a :class:`SegmentFeatureExtractor`."""
@@ -137,8 +137,7 @@ class Phrases:
             raise ValueError("the tokens are numbers, but phrases are texts")
         words, found = self._normalised(texts), [-1]
         for start, word in enumerate(words):
-            most = min(self._longest.get(word, 0), len(words) - start)
-            ends = range(start + 1, start + most + 1)
+            ends = [start + n for n in self._lengths.get(word, ()) if start + n <= len(words)]
             found += [start * len(words) + end for end in ends if tuple(words[start:end]) in self.words]
         return np.isin(starts * len(words) + stops, found)
 

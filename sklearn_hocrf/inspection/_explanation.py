@@ -162,7 +162,7 @@ def explain(
           :class:`~sklearn_hocrf.HighOrderSemiCRF` also a segment (start, stop, label) that contains the token. None
           means anything that differs from y, for segment models any other segment.
         * Without a position: labels or segments of the sequence, such as the true ones, in the form of y in ``fit``;
-          they may have holes, as ``known`` in ``predict``. None means the second best labelling.
+          some may be missing, as ``known`` in ``predict``. None means the second best labelling.
 
     field : object, default=None
         As in :meth:`SegmentsDisplay.from_estimator`; for the texts that are shown.

@@ -105,7 +105,7 @@ class Contest:
         return self.model.labelling(self.batch.offsets, best.codes[1], best.lengths[1])
 
     def _agreeing(self, against: Any) -> Any:
-        """Return the best labelling that agrees with labels, which may have holes."""
+        """Return the best labelling that agrees with labels, some of which may be missing."""
         known = self.fitted.mask_of([against], self.batch, "against")
         return self._different(self._best_under(known), "against")
 

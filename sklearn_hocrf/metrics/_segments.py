@@ -160,7 +160,7 @@ def code_values(values: Sequence[Any] | np.ndarray, name: str, where: Callable[[
     ignored = name != "y_pred" and IGNORED in numbers and min(numbers - {IGNORED}, default=0) >= 0
     for code, label in enumerate(labels):
         if is_missing(label) or (ignored and label == IGNORED):
-            raise no_label(label, where(int(np.argmax(codes == code))), name, takes_holes=False)
+            raise no_label(label, where(int(np.argmax(codes == code))), name, takes_missing_labels=False)
     return codes, labels
 
 

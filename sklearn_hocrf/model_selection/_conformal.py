@@ -75,7 +75,7 @@ class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin,
     Raises
     ------
     ValueError
-        By ``fit``: if there are fewer than 1 / ``alpha`` - 1 sequences, if labels have holes, or,
+        By ``fit``: if there are fewer than 1 / ``alpha`` - 1 sequences, if labels are missing, or,
         for segments, if too many true segments have probability 0.
     sklearn.exceptions.NotFittedError
         By ``fit``: if the estimator is not fitted.
@@ -144,7 +144,7 @@ class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin,
             As in :meth:`~sklearn_hocrf.HighOrderCRF.fit`.
         y : list of label sequences, or array-like
             As in :meth:`~sklearn_hocrf.HighOrderCRF.fit`.
-            For a pipeline, the input of its first step. Labels must not have holes.
+            For a pipeline, the input of its first step. No labels must be missing.
 
         Returns
         -------
@@ -236,7 +236,7 @@ class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin,
         """Return the nonconformities of the truth."""
         labelled = fitted.read_labelled(X, y, unknown="ignore")
         if labelled.truth is None:
-            raise ValueError("y has holes: conformal sets need sequences whose labels are all known")
+            raise ValueError("y has missing labels: conformal sets need sequences whose labels are all known")
         if self.level == "segment":
             return _misses_of_segments(fitted, labelled.batch, y)
         return _misses_of_tokens(fitted, labelled)

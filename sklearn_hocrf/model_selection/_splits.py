@@ -110,8 +110,8 @@ def _read(steps, X, y, weight, fixed=None) -> TrainingData:
     data = steps.read(X, y, weight, fixed)
     if data.runs is not None:
         raise ValueError(
-            "y has holes, which make the likelihood non-convex, but the gradient of the score requires the minimum: "
-            "use GridSearchCV with metrics.log_likelihood_scorer"
+            "y has missing labels, which make the likelihood non-convex, but the gradient of the score requires the "
+            "minimum: use GridSearchCV with metrics.log_likelihood_scorer"
         )
     return data
 

@@ -100,7 +100,7 @@ class CalibratedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin
 
     The held-out log-likelihood is concave in 1 / T, so the temperature is the zero of its derivative, which is the
     score of the labels minus the expected score. Held-out sequences are read once; after that, the search takes about
-    ten forward passes over them. With holes in the labels the function is not concave; the temperature is then at a
+    ten forward passes over them. If labels are missing, the function is not concave; the temperature is then at a
     maximum near 1.
 
     Unlike CalibratedClassifierCV, there is no ``ensemble`` of the models of the splits. Averaged marginals do not

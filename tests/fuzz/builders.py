@@ -161,7 +161,7 @@ def junk(name):
         "array": np.zeros((2, 2, 2)),
         "text array": np.array(["a", "b"]),
         "complex": 1j,
-        "NaT": np.datetime64("NaT"),
+        "NaT": np.datetime64("NaT", "s"),
         "date": np.datetime64("2000-01-01"),
         "NA": pd.NA,
         "long str": "x" * 100_000,

@@ -1178,8 +1178,8 @@ def spoil(case):
     ):
         options[case.parameter] = bad
     few = len({i for s in case.labels for i in s}) < 2
-    is_hole = where in ("labels", "label") and (bad is None or isinstance(bad, (set, frozenset)))  # belongs there
-    return X, y, arguments, options, named and not few and not is_hole
+    is_missing = where in ("labels", "label") and (bad is None or isinstance(bad, (set, frozenset)))  # belongs there
+    return X, y, arguments, options, named and not few and not is_missing
 
 
 def spoil_X(case, X, n, t, bad):

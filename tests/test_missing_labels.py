@@ -27,7 +27,7 @@ SEGMENTATIONS = [
 
 
 def segmented(rng, scheme, share=0.5):
-    """Return sequences, and their segmentations with holes in the last three."""
+    """Return sequences, and their segmentations with missing labels in the last three."""
     X = [random_words(rng, segments[-1][1]) for segments in SEGMENTATIONS]
     y = [written(segments, scheme) for segments in SEGMENTATIONS]
     if scheme == "segments":
@@ -40,14 +40,14 @@ def segmented(rng, scheme, share=0.5):
 
 
 def labelled(rng, n_sequences=8, length=6):
-    """Return sequences, labels that go with their words, and these with holes in all but the first two sequences."""
+    """Return sequences, labels that go with their words, and these, partial in all but the first two sequences."""
     y = [[str(label) for label in rng.choice(list("xyz"), length)] for _ in range(n_sequences)]
     X = [[["w=" + label if rng.random() < 0.7 else "w=?", "b"] for label in labels] for labels in y]
     return X, y, [*y[:2], *[[hide(rng, label, ["x", "y", "z"]) for label in labels] for labels in y[2:]]]
 
 
-def with_holes(rng, scheme, **options):
-    """Return an estimator for an scheme, None for chains, and sequences with holes in their labels."""
+def with_missing_labels(rng, scheme, **options):
+    """Return an estimator for an scheme, None for chains, and sequences with missing labels in their labels."""
     if scheme is None:
         X, _, y = labelled(rng)
         return HighOrderCRF(2, **options), X, y
@@ -74,7 +74,7 @@ def assert_gradient(objective, w, rng, n_directions=4, step=1e-5):
 def test_the_objective_is_the_log_likelihood_of_what_is_known(scheme):
     rng = np.random.default_rng(2)
     for _ in range(3):
-        estimator, X, y = with_holes(rng, scheme, max_iter=2)
+        estimator, X, y = with_missing_labels(rng, scheme, max_iter=2)
         weight = rng.uniform(0.5, 2, len(X))
         with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
             estimator.fit(X, y, weight)
@@ -92,10 +92,10 @@ def test_the_objective_is_the_log_likelihood_of_what_is_known(scheme):
 
 
 @pytest.mark.parametrize("scheme", [None, *SCHEMES])
-def test_without_holes_all_ways_are_one(scheme):
+def test_without_missing_labels_all_ways_are_one(scheme):
     """Sets of one label are labels: the fit has the same bits."""
     rng = np.random.default_rng(6)
-    estimator, X, _ = with_holes(rng, scheme)
+    estimator, X, _ = with_missing_labels(rng, scheme)
     y = [list("xyzxyz")] * 8 if scheme is None else [written(s, scheme) for s in SEGMENTATIONS]
     plain = estimator.fit(X, y).coef_.toarray(), estimator.pattern_coef_, estimator.optimality_gap_
     if scheme == "segments":
@@ -131,7 +131,7 @@ def test_training_starts_from_what_is_known():
     crf = HighOrderCRF(1).fit(X, y)
     assert crf.optimality_gap_ == np.inf
     known = HighOrderCRF(1).fit(*known_runs(X, y))
-    assert known.patterns_ == crf.patterns_  # windows without holes have given them
+    assert known.patterns_ == crf.patterns_  # windows without missing labels have given them
     start = [known.pattern_coef_, known.coef_.toarray().ravel()]
     penalty = 0.5 * sum(float(w @ w) for w in start)
     assert crf.objective_history_[0] == pytest.approx(penalty - known.log_likelihood(X, y).sum(), rel=1e-9)
@@ -146,11 +146,11 @@ def test_labels_hidden_at_random_cost_little():
     hidden = [[label if rng.random() < 0.5 else None for label in labels.tolist()] for labels in y]
     sets = [[label if label is None else {label} for label in labels] for labels in hidden[:200]]
     runs_X, runs_y = known_runs(X[:200], sets)
-    full, holes, runs = (
+    full, partial, runs = (
         HighOrderCRF(2).fit(*data) for data in ((X[:200], y[:200]), (X[:200], hidden[:200]), (runs_X, runs_y))
     )
-    accuracy = [crf.score(X[200:], y[200:]) for crf in (full, holes, runs)]
-    mean = [crf.log_likelihood(X[200:], y[200:]).mean() for crf in (full, holes, runs)]
+    accuracy = [crf.score(X[200:], y[200:]) for crf in (full, partial, runs)]
+    mean = [crf.log_likelihood(X[200:], y[200:]).mean() for crf in (full, partial, runs)]
     assert accuracy[1] > accuracy[0] - 0.02
     assert mean[0] - mean[1] < 0.5 * (mean[0] - mean[2])
 
@@ -158,7 +158,7 @@ def test_labels_hidden_at_random_cost_little():
 # --- what y may be ----------------------------------------------------------------------------------------------------
 
 
-def test_sets_name_labels_that_holes_hide():
+def test_sets_name_labels_that_missing_labels_hide():
     X = [[["a"], ["b"], ["c"]], [["b"], ["a"]]]
     crf = HighOrderCRF(1, patterns="all", all_pairs=True).fit(X, [["x", None, {"y", "w"}], ["y", "x"]])
     assert crf.classes_.tolist() == ["w", "x", "y"]
@@ -167,7 +167,7 @@ def test_sets_name_labels_that_holes_hide():
     assert tagged.segment_length_ == {"O": (1, 1), "x": (1, 1), "y": (1, 1)}
 
 
-def test_patterns_come_from_windows_without_holes():
+def test_patterns_come_from_windows_without_missing_labels():
     X = [[["a"], ["b"], ["c"]], [["b"], ["a"], ["d"]]]
     crf = HighOrderCRF(2).fit(X, [["x", None, "y"], ["y", "y", "x"]])
     assert crf.patterns_ == [("x",), ("y",), ("y", "x"), ("y", "y"), ("y", "y", "x")]
@@ -189,10 +189,10 @@ def test_lengths_of_segments_are_at_least_those_of_known_pieces():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"objective": "local_feature_matching"}, "y with holes needs objective='likelihood', but objective"),
+        ({"objective": "local_feature_matching"}, "y with missing labels needs objective='likelihood', but objective"),
     ],
 )
-def test_what_does_not_take_holes(options, message):
+def test_what_does_not_take_missing_labels(options, message):
     X, full, y = labelled(np.random.default_rng(13))
     for estimator in (HighOrderCRF(**options), HighOrderSemiCRF(**options)):
         with pytest.raises(ValueError, match=message):
@@ -203,9 +203,9 @@ def test_what_does_not_take_holes(options, message):
 def test_scores_and_searches():
     X, full, y = labelled(np.random.default_rng(14))
     crf = HighOrderCRF(1).fit(X, full)
-    with pytest.raises(ValueError, match="y has holes, but the accuracy needs the label of each token"):
+    with pytest.raises(ValueError, match="y has missing labels, but the accuracy needs the label of each token"):
         crf.score(X, y)
-    with pytest.raises(ValueError, match="y has holes, which make the likelihood non-convex"):
+    with pytest.raises(ValueError, match="y has missing labels, which make the likelihood non-convex"):
         PenaltySearchCV(crf, cv=2).fit(X, y)
     search = GridSearchCV(crf, {"sigma_reg": [0.1, 1.0]}, scoring=log_likelihood_scorer, cv=2)
     assert search.fit(X, y).best_score_ < 0
