@@ -9,10 +9,10 @@ BUDGET = {
     "modules of public names": 10,
     "parameters of HighOrderCRF": 20,
     "parameters of HighOrderSemiCRF": 20,
-    "reasons why two features refuse each other": 11,
-    "code lines of the package": 26_020,
+    "reasons why two features refuse each other": 10,
+    "code lines of the package": 26_190,
     "files of the package": 182,
-    "code lines of tests and benchmarks": 30_560,
+    "code lines of tests and benchmarks": 30_590,
 }
 
 

@@ -128,6 +128,37 @@ def test_gradient_is_that_of_the_score(name):
     assert np.linalg.norm(gradient - differences) <= 1e-4 * np.linalg.norm(differences)
 
 
+@pytest.mark.parametrize("name", ["chain", "features of order 1", "segments"])
+def test_gradient_with_l1_is_that_of_the_score(name):
+    """At points where no weight becomes 0, or moves away from it."""
+    groups, folds = folds_of(MODELS[name], list(KFold(3).split(X)))
+    n_groups, rng = len(groups.keys), np.random.default_rng(3)
+    logs = np.concatenate([rng.normal(1.0, 0.5, n_groups), rng.normal(-1.5, 0.3, n_groups)])
+    for fold in folds[:2]:
+        gradient, support = exact_gradient(fold, logs), fold.weights != 0
+        assert 0.1 < support.mean() < 0.9
+        differences = slopes(fold, logs, 1e-5)
+        np.testing.assert_array_equal(fold.weights != 0, support)
+        assert np.linalg.norm(gradient - differences) <= 1e-5 * np.linalg.norm(differences)
+        assert (np.abs(differences[n_groups:]) > 1e-3).any()
+
+
+@pytest.mark.parametrize("name", ["chain", "repeated segments"])
+def test_scores_with_a_given_l1(name):
+    """By other groups than those of sigma; in the penalty of a tie, each of its weights counts."""
+    doubled = [[{**token, "again": token["w"]} for token in sequence] for sequence in X]
+    estimator, splits = clone(MODELS[name]).set_params(l1_reg={"w": 0.3, None: 0.1}), list(KFold(2).split(X))
+    groups, folds = folds_of(estimator, splits, X=doubled)
+    log_sigma = np.linspace(0.0, 1.0, len(groups.keys))
+    scores, weights = [fold.step(log_sigma, EXACT).score for fold in folds], folds[0].weights
+    expected = cross_validated(estimator, groups, log_sigma, splits, X=doubled)
+    np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-6)
+    assert 0.1 < (weights != 0).mean() < 0.9
+    learned = folds[0].step(np.concatenate([log_sigma, np.full(len(log_sigma), np.log(0.2))]), EXACT).score
+    expected = cross_validated(clone(estimator).set_params(l1_reg=0.2), groups, log_sigma, splits[:1], X=doubled)
+    assert learned == pytest.approx(expected[0], abs=1e-6)
+
+
 KEYS = "order", [None], ["a", ("é", 0), ("patterns", 1), None], [("features", 0), "a", None]
 
 
@@ -304,6 +335,32 @@ def test_steps_are_evaluated_until_the_best_one_is_known(scores, precise, asked,
     assert steps[best].score == precise[best]
 
 
+def test_lower_orders_win_within_a_standard_error():
+    def step(order, *scores):
+        return _Step(order, {}, [FoldStep(score, np.zeros(0), 0.5, 1, 0.25, True) for score in scores])
+
+    low, sure, chance = step(1, -1.0, -2.0, -3.0), step(2, -0.9, -1.8, -2.9), step(3, -0.5, -1.6, -3.3)
+    assert _best_index([low, sure]) == 1  # in every fold
+    assert _best_index([low, step(2, -0.4, -1.9, -3.5)]) == 0
+    assert _best_index([step(1, -9.0, -9.0, -9.0), low, sure, chance]) == 1  # the best step of the order
+    assert _best_index([step(1, -1.0), step(2, -0.9)]) == 1  # a single fold has no error
+
+
+def test_folds_of_an_order_start_from_the_weights_of_the_one_before():
+    whole = training_data(CHAIN, X, Y, None)
+    part = split_data(CHAIN, X, Y, None, 0, np.arange(12), np.arange(12, 18))
+    folds, logs = [None], np.zeros(8)
+    for order in 1, 2, 2:
+        final = clone(CHAIN).set_params(max_order=order)
+        groups = WeightGroups.of(FitSteps(final).layout(whole), whole, "order", order)
+        folds.append(make_fold(final, part, whole.targets, groups, folds[-1]))
+        loss = [fold and fold._held_out.value(fold.weights) for fold in folds[-2:]]
+        assert loss[0] is None or loss[1] == pytest.approx(loss[0], rel=1e-12)
+        folds[-1].step(logs[: len(groups.keys)], 1e-3)
+    assert folds[1].origin.data is folds[2].origin.data
+    np.testing.assert_allclose(folds[2].weights, folds[3].weights, atol=0.1)
+
+
 def test_folds_have_the_patterns_of_their_training_parts():
     labels = [["a", "b"], ["a", "b"], ["b", "a"], ["a", "b"]]
     inputs = [[["u"], ["v"]]] * 4
@@ -352,6 +409,57 @@ def test_results(search):
     assert search.n_splits_ == 3
 
 
+def noisy(n_noise=40, seed=0):
+    """Return sequences with attributes that say nothing, of which there are more than tokens."""
+    rng, (X, y) = np.random.default_rng(seed), sequences(1, 24)
+    noise = [[{f"n{n}": 1.0 for n in rng.integers(0, 10 * n_noise, n_noise)} for _ in sequence] for sequence in X]
+    return [[token | more for token, more in zip(*pair, strict=True)] for pair in zip(X, noise, strict=True)], y
+
+
+def test_l1_is_learned_where_most_attributes_say_nothing():
+    X, y = noisy()
+    options = {"cv": 3, "penalty_groups": [("features", 0), None], "refit": False}
+    plain = PenaltySearchCV(HighOrderCRF(1), **options).fit(X, y)
+    search = PenaltySearchCV(HighOrderCRF(1), learn_l1=True, **options).fit(X, y)
+    assert search.best_score_ > plain.best_score_ + 0.03
+    l1 = search.best_params_["l1_reg"]
+    assert list(l1) == [("features", 0), None]
+    assert 0.1 < l1[("features", 0)] < 10
+    results, n_groups = search.cv_results_, 2
+    assert (results["l1_rest"] == 0).any()
+    assert (results["l1_features_0"] == 0).any()
+    assert results["param_l1_reg"][search.best_index_] == l1
+    column = np.column_stack([results["gradient_l1_features_0"], results["gradient_l1_rest"]])
+    assert column.shape[1] == n_groups
+    assert np.abs(column).max() > 1e-3
+    groups = WeightGroups(list(l1), np.ones(2, bool))
+    exact = clone(CHAIN).set_params(max_order=1, l1_reg=l1)
+    log_sigma = np.log(list(search.best_params_["sigma_reg"].values()))
+    truth = cross_validated(exact, groups, log_sigma, list(KFold(3).split(X)), X=X, y=y).mean()
+    assert search.best_score_ == pytest.approx(truth, rel=search.tol)
+    restored = pickle.loads(pickle.dumps(search))
+    assert restored.best_params_ == search.best_params_
+    np.testing.assert_array_equal(restored.cv_results_["l1_rest"], results["l1_rest"])
+
+
+def test_orders_with_l1_start_from_that_of_the_order_before():
+    search = PenaltySearchCV(HighOrderCRF(), cv=3, orders=[0, 1], learn_l1=True, max_steps=9, refit=False).fit(X, Y)
+    results, first = search.cv_results_, int((search.cv_results_["max_order"] == 0).sum())
+    best = int(results["mean_test_score"][:first].argmax())
+    for group in "features_0", "patterns_0":
+        assert results[f"l1_{group}"][first] == pytest.approx(results[f"l1_{group}"][best])
+    assert results["l1_patterns_1"][first] == pytest.approx(results["l1_patterns_0"][best])
+    assert np.isnan(results["l1_patterns_1"][:first]).all()
+    assert (np.bincount(results["max_order"]) <= 9).all()
+
+
+def test_time_that_is_over_ends_it_with_the_best_so_far():
+    search = PenaltySearchCV(HighOrderCRF(), cv=3, orders=[1, 2], max_time=1e-6).fit(X, Y)
+    assert search.cv_results_["max_order"].tolist() == [1]
+    assert search.score(X, Y) > 0.5
+    assert len(PenaltySearchCV(HighOrderCRF(), cv=3, learn_l1=True, max_time=1e-6).fit(X, Y).cv_results_["params"]) == 1
+
+
 @pytest.mark.slow
 def test_it_ends_near_a_stationary_point(search):
     """A finer search gains little, and where sigmas lie inside their bounds the gradient is small."""
@@ -363,13 +471,14 @@ def test_it_ends_near_a_stationary_point(search):
 
 
 def test_best_step_need_not_be_the_last(search):
-    """The third step is too long: it loses a hundredth of the score. A search may end with it."""
-    short = clone(search).set_params(max_steps=3).fit(X, Y)
+    """From strong penalties, the third step is too long. A search may end with it."""
+    long = clone(search).set_params(estimator__sigma_reg=0.2, max_steps=6).fit(X, Y)
+    short = clone(long).set_params(max_steps=3).fit(X, Y)
     scores = short.cv_results_["mean_test_score"]
     assert scores[2] < 1.005 * scores[1]
     assert short.best_index_ == 1
     assert short.best_score_ == scores[1]
-    assert short.best_params_ == short.cv_results_["params"][1] == search.cv_results_["params"][1]
+    assert short.best_params_ == short.cv_results_["params"][1] == long.cv_results_["params"][1]
 
 
 @pytest.mark.parametrize("sigma", [30.0, 100.0])

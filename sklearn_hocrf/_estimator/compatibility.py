@@ -148,7 +148,6 @@ REFUSALS = (
         "cluster",
         "{name} does not work on a cluster, because it takes a few sequences at a time: use solver='lbfgs'",
     ),
-    Refusal("L1", "learned penalties", _LEARNED + "> 0 has no derivatives where weights are 0"),
     Refusal("no penalty", "learned penalties", _LEARNED + "has no logarithm to start from"),
     Refusal(
         "a stochastic solver",

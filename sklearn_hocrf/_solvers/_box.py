@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.optimize import minimize
 
 __all__ = ["SearchEnd", "minimize_in_box"]
@@ -31,7 +32,7 @@ class _Point(NamedTuple):
 def minimize_in_box(
     function: Callable[[np.ndarray], tuple[float, np.ndarray]],
     start: np.ndarray,
-    bounds: tuple[float, float],
+    bounds: tuple[ArrayLike, ArrayLike],
     *,
     max_evaluations: int,
     tol: float,
@@ -47,8 +48,8 @@ def minimize_in_box(
         Returns value and gradient at a point; shape (n,). It must record the results it needs, and may end the search
         by raising :class:`SearchEnd`.
     start : ndarray of shape (n,)
-    bounds : tuple of float
-        Lowest and highest value of all variables.
+    bounds : tuple of float, or of ndarray of shape (n,)
+        Lowest and highest value, of all variables or of each.
     max_evaluations : int
         Number of evaluations after which no further step is begun.
     tol : float
@@ -77,6 +78,7 @@ def minimize_in_box(
             scale = 1.0 / steepest if steepest > 0 else 1.0
         return scale * value, scale * gradient
 
+    box = list(zip(*np.broadcast_arrays(*bounds, start)[:2], strict=True))
     options = {"ftol": 0.0, "gtol": 0.0}  # their units are those of the function
     with suppress(SearchEnd):
-        minimize(scaled, start, jac=True, method="L-BFGS-B", bounds=[bounds] * len(start), options=options)
+        minimize(scaled, start, jac=True, method="L-BFGS-B", bounds=box, options=options)

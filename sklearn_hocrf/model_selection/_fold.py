@@ -7,13 +7,18 @@ learning for log-linear models", NIPS 2007. Both the weights and zeta are determ
 "Hyperparameter optimization with approximate gradient", ICML 2016), starting from the values of the previous step. The
 curvature that L-BFGS has learned is kept from step to step (33), and preconditions the conjugate gradients: together
 this halves the number of passes.
+
+With an L1 penalty, all this holds on the support, the weights that are not 0, where the absolute values are linear:
+Bertrand, Klopfenstein, Blondel, Vaiter, Gramfort and Salmon, "Implicit differentiation of Lasso-type models for
+hyperparameter optimization", ICML 2020.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, cg
@@ -21,27 +26,30 @@ from scipy.sparse.linalg import LinearOperator, cg
 from .._inference.candidates import LevelZero
 from .._inference.chain import ChainModel
 from .._objectives import NegativeLogLikelihood, Problem, Tied
-from .._penalties import L2
-from .._solvers import LBFGS
+from .._penalties import L2, ElasticNet
+from .._solvers import LBFGS, OWLQN, shortest_subgradient
 from .._structure.tied_weights import tie_weights
 
 __all__ = ["Fold", "FoldStep"]
 
 STEP = 1e-3  # largest change of a weight in differences of gradients, whose relative error is then about its square
 SHARE = 0.01  # of level 0 in the held-out likelihood with pruning
-RESIDUAL = 0.03  # of the linear system, relative to its right side
+RESIDUAL = 0.01  # of the linear system, relative to its right side
+MOST_PAIRS = 100  # of curvature on the support, two copies of each
 MOST_PRODUCTS = 60  # of the Hessian with vectors, for one linear system; the next step continues from its solution
 # The loss is corrected to first order for incomplete training. If the correction exceeds this share of the loss, the
 # second order matters as well, and training continues with a finer tolerance.
 MOST_CORRECTION = 0.02
 FINER, MOST_TRAININGS = 0.3, 6
+USEFUL = 0.99
+NORM = 3.0  # a gradient of a third of the tolerance, relative to the weights, is small enough, too
 
 
 class FoldStep(NamedTuple):
     """The results of one choice of penalties on one fold.   G groups."""
 
     score: float  # mean log-likelihood of the held-out tokens, in nats
-    gradient: np.ndarray  # (G,)   of the score with respect to log sigma
+    gradient: np.ndarray  # (G,) or (2G,)   of the score with respect to log sigma, and to log l1 if it is learned
     accuracy: float  # share of the held-out tokens that are predicted correctly
     n_passes: int  # over the training part
     seconds: float
@@ -63,6 +71,12 @@ class Fold:
         Returns the accuracy on the held-out part for given weights.
     max_iter : int
         Maximum number of iterations of training.
+    strength : ndarray of shape (n_weights,) or None
+        Strength of the L1 penalty of each weight, unless it is learned.
+    start : ndarray of shape (n_weights,) or None
+        The first weights; None means 0.
+    origin : object
+        What the fold was made from, for its maker.
     """
 
     def __init__(
@@ -73,9 +87,15 @@ class Fold:
         n_groups: int,
         accuracy: Callable[[np.ndarray], float],
         max_iter: int,
+        strength: np.ndarray | None = None,
+        start: np.ndarray | None = None,
+        origin: Any = None,
     ) -> None:
+        self.origin = origin
+        given = np.zeros(len(groups)) if strength is None else strength
         # weights that training cannot distinguish are one variable, as in fit
-        self._ties = tie_weights(training.layout, training.batch, groups)
+        kinds = np.unique(np.stack([groups, given]), axis=1, return_inverse=True)[1].ravel()
+        self._ties = tie_weights(training.layout, training.batch, kinds)
         likelihood = NegativeLogLikelihood()
         bound = Tied(likelihood.bind(training.under(self._ties.layout)), self._ties)
         self._training = _Counted(bound, training.candidates is not None)
@@ -85,17 +105,33 @@ class Fold:
         n_variables = len(self._ties.root)
         self._group, self._n_groups = np.zeros(n_variables, dtype=np.int64), n_groups
         self._group[self._ties.place] = groups
+        self._given = np.zeros(n_variables)
+        self._given[self._ties.place] = given
         self._accuracy, self._max_iter = accuracy, max_iter
         self._u, self._v = np.zeros(n_variables), np.zeros(n_variables)
+        if start is not None:
+            self._u = self._ties.narrow(start)
         self._curvature, self._precision = LBFGS().memory(n_variables), np.zeros(n_variables)
 
-    def step(self, log_sigma: np.ndarray, tol: float, residual: float = RESIDUAL, error: float = np.inf) -> FoldStep:
+    @property
+    def weights(self) -> np.ndarray:
+        """The weights of the last step; shape (n_weights,)."""
+        return self._ties.widen(self._u)
+
+    def useful_l1(self) -> float:
+        """Return about the strength of an L1 penalty with which one weight of a hundred moves away from 0 at first."""
+        slope = np.abs(self._training.gradient(np.zeros(len(self._u)))) / self._ties.root
+        return float(np.quantile(slope, USEFUL)) if len(slope) else 0.0
+
+    def step(
+        self, logs: np.ndarray, tol: float, residual: float = RESIDUAL, error: float = np.inf, before: float = np.nan
+    ) -> FoldStep:
         """Return score and gradient at the given penalties.
 
         Parameters
         ----------
-        log_sigma : ndarray of shape (G,)
-            Logarithm of the standard deviation of each group of weights.
+        logs : ndarray of shape (G,) or (2G,)
+            Logarithm of the standard deviation of each group of weights, and of its L1 penalty if that is learned.
         tol : float
             Tolerance of training; a finer one is used if this one is not sufficient.
         residual : float
@@ -104,55 +140,94 @@ class Fold:
         error : float
             Training continues with finer tolerances until the relative change of the score is smaller than this. By
             default, training runs once; the correction does not bound the error, because it may be 0 by chance.
+        before : float
+            The score of these penalties, if it is known from training that was less precise.
         """
         begun, passes = time.perf_counter(), self._training.n_passes
-        precision = np.exp(-2.0 * log_sigma)[self._group]
+        precision, strength = self._penalties(logs)
         self._curvature.shift(precision - self._precision)
         self._precision = precision
-        before = -np.inf if np.isfinite(error) else np.nan  # nan: nothing to compare with
+        penalty, kind = (ElasticNet(precision, strength), _Sparse) if strength.any() else (L2(precision), _Smooth)
         for _ in range(MOST_TRAININGS):
-            solver = _ByNorm(tol=tol, max_iter=self._max_iter)
-            report = solver.solve(self._training, L2(precision), self._u, self._curvature)
+            report = kind(tol=tol, max_iter=self._max_iter).solve(self._training, penalty, self._u, self._curvature)
             self._u = report.w
-            loss, slope = self._held_out.value_gradient(self._ties.widen(self._u))
-            self._v = self._adjoint(self._ties.narrow(slope), residual)  # narrow is also the transpose of widen
-            correction = float(self._v @ (self._training.gradient(self._u) + precision * self._u))
-            has_changed = abs(correction - loss - before) > error * loss
+            loss, slope = self._held_out.value_gradient(self.weights)
+            smooth = self._training.gradient(self._u) + precision * self._u
+            steepest = shortest_subgradient(self._u, smooth, strength)
+            support = (self._u != 0) | (steepest != 0) | (strength == 0)  # weights that are about to enter included
+            # narrow is also the transpose of widen
+            self._v = self._adjoint(self._ties.narrow(slope), residual, support)
+            correction = float(self._v @ steepest)
+            score = (correction - loss) / self._n_tokens
+            has_changed = np.isfinite(error) and not abs(score - before) <= error * abs(score)
             if abs(correction) <= MOST_CORRECTION * loss and not has_changed:
                 break
-            before = correction - loss
+            before = score
             tol *= FINER
-        gradient = 2.0 * np.bincount(self._group, weights=precision * self._v * self._u, minlength=self._n_groups)
+        signs = np.where(self._u != 0, np.sign(self._u), -np.sign(steepest))
+        slopes = 2.0 * precision * self._u * self._v, -strength * signs * self._v
+        of_groups = [np.bincount(self._group, part, self._n_groups) for part in slopes[: len(logs) // self._n_groups]]
         return FoldStep(
-            (correction - loss) / self._n_tokens,
-            -gradient / self._n_tokens,
-            self._accuracy(self._ties.widen(self._u)),
+            score,
+            -np.concatenate(of_groups) / self._n_tokens,
+            self._accuracy(self.weights),
             self._training.n_passes - passes,
             time.perf_counter() - begun,
             report.converged,
         )
 
-    def _adjoint(self, slope, residual):
-        """Return v, which the Hessian of the penalised training objective maps to ``slope`` up to a residual."""
-        if not len(slope):
-            return slope
+    def _penalties(self, logs):
+        """Return precision and strength of each variable; the L1 penalty of a tie is that of all its weights."""
+        log_sigma, log_l1 = logs[: self._n_groups], logs[self._n_groups :]
+        strength = np.exp(log_l1)[self._group] if len(log_l1) else self._given
+        return np.exp(-2.0 * log_sigma)[self._group], strength * self._ties.root
 
-        def product(direction):
-            return self._training.hessp(self._u, direction) + self._precision * direction
+    def _adjoint(self, slope, residual, support):
+        """Return v, which the Hessian on the support maps to ``slope`` up to a residual; v is 0 elsewhere.
 
-        hessian, inverse = (_operator(len(slope), times) for times in (product, self._curvature.solve))
-        return cg(hessian, slope, x0=self._v, M=inverse, rtol=residual, maxiter=MOST_PRODUCTS)[0]
+        The Hessian is that of the penalised training objective.
+        """
+        result = np.zeros(len(slope))
+        if not support.any():
+            return result
+
+        def product(part):
+            direction = np.zeros(len(slope))
+            direction[support] = part
+            return (self._training.hessp(self._u, direction) + self._precision * direction)[support]
+
+        inverse = self._curvature.solve
+        if not support.all() and len(self._curvature):
+            of_support = self._curvature.of(np.flatnonzero(support), MOST_PAIRS)
+            inverse = partial(of_support.solve, fixed=np.zeros(support.sum(), dtype=bool))
+        elif not support.all():
+            inverse = np.array
+        hessian, inverse = (_operator(int(support.sum()), times) for times in (product, inverse))
+        start = self._v[support]
+        result[support] = cg(hessian, slope[support], x0=start, M=inverse, rtol=residual, maxiter=MOST_PRODUCTS)[0]
+        return result
 
 
 def _operator(size, times):
     return LinearOperator((size, size), matvec=times, dtype=np.float64)
 
 
-class _ByNorm(LBFGS):
-    """L-BFGS that stops by the norm of the gradient only: the fold estimates the error of the score itself."""
+class _ByDistance:
+    """A solver that stops by the distance from the minimum, or where penalties are too weak to bound it, by the norm.
+
+    The second order of the score is of the size of this distance, and the fold corrects for the first order.
+    """
 
     def _reached(self, objective, penalty, point) -> float:
-        return float(np.linalg.norm(point.gradient) / max(1.0, float(np.linalg.norm(point.w))))
+        gap = np.sqrt(penalty.gap(point.steepest) / max(abs(point.value), np.finfo(float).tiny))
+        norm = np.linalg.norm(point.steepest) / max(1.0, float(np.linalg.norm(point.w)))
+        return min(float(gap), NORM * float(norm))
+
+
+class _Smooth(_ByDistance, LBFGS): ...
+
+
+class _Sparse(_ByDistance, OWLQN): ...
 
 
 class _PrunedLikelihood:

@@ -68,13 +68,9 @@ class WeightGroups(NamedTuple):
         earlier : dict
             Penalties of the groups at the previous order. New groups start from the group of the next lower order.
         """
-        start = np.ones(len(self.keys))
-        is_open = self.has_weights.copy()
-        for number, key in enumerate(self.keys):
-            while key not in earlier and isinstance(key, tuple) and key[1] > 0:
-                key = key[0], key[1] - 1
-            if key in earlier:
-                start[number], is_open[number] = earlier[key], False
+        start = self.nearest(earlier)
+        is_open = self.has_weights & np.isnan(start)
+        start[np.isnan(start)] = 1.0
         if is_open.any():
             penalty = Prior(sigma_reg, 0.0).penalty(layout, data.features.names, data.targets.labels)
             log_sigma = -0.5 * np.log(penalty.precisions(layout.n_weights))
@@ -82,6 +78,15 @@ class WeightGroups(NamedTuple):
             sums, sizes = np.bincount(group, log_sigma, len(self.keys)), np.bincount(group, minlength=len(self.keys))
             start[is_open] = np.exp(sums[is_open] / sizes[is_open])
         return start
+
+    def nearest(self, earlier: dict) -> np.ndarray:
+        """Return penalties of another order: of the same group, or the group of the next lower order; else nan."""
+        found = np.full(len(self.keys), np.nan)
+        for number, key in enumerate(self.keys):
+            while key not in earlier and isinstance(key, tuple) and key[1] > 0:
+                key = key[0], key[1] - 1
+            found[number] = earlier.get(key, np.nan)
+        return found
 
 
 def column_name(key: Any) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from numbers import Integral, Real
 from typing import Any, NamedTuple, Self
 
@@ -28,18 +29,21 @@ from .._validation import TrainingData, check_sequence_weight, warn_user
 from .._validation._delegation import MethodsOfModel
 from .._validation._sklearn import N_JOBS, Interval, StrOptions, fit_context
 from .._validation._splits import indexable_sequences, splits_of
-from ._fold import FoldStep
+from ._fold import Fold, FoldStep
 from ._groups import WeightGroups, check_keys, check_searchable, column_name
-from ._splits import Split, make_fold, split_data, training_data, warn_of_folds
+from ._splits import make_fold, split_data, training_data, warn_of_folds
 
 __all__ = ["PenaltySearchCV"]
 
 N_FOLDS = 5
-LOOSEST = 1e-2  # tolerance of training in the first step
-SHRINKING = 0.7  # factor of the tolerance from step to step, down to ``tol``
+LOOSEST = 0.05  # tolerance of training in the first step
+SHRINKING, FINEST = 0.5, 0.1  # factor of the tolerance from step to step, down to this part of the root of ``tol``
 LEAST_GAIN = 0.5  # of a step, relative to ``tol`` times the score
+PATH = 1.0, 0.1, 0.01, 0.001, 0.0  # of l1, in units of a useful one
+LOOSE = 0.3  # residual along the path, which needs no gradients
+WIDEST_L1 = np.log(1e6)  # of the search from where it starts
 UTMOST_BOUNDS = 1e-100, 1e100  # of sigma: its square must be finite and positive
-PRECISE = 0.3  # tolerance of training for the best step, in units of ``tol``
+PRECISE = 0.05  # tolerance of training for the best step, in units of the root of ``tol``
 
 
 class _Step(NamedTuple):
@@ -48,13 +52,15 @@ class _Step(NamedTuple):
     order: int
     sigma: dict  # by group, without groups that have no weights in all data
     folds: list[FoldStep]
+    l1: dict = {}  # likewise; empty unless it is learned
 
     @classmethod
-    def of(cls, order: int, groups: WeightGroups, sigma: np.ndarray, folds: list[FoldStep]) -> Self:
-        """Return the step for results of the folds; ``sigma`` and gradients include all groups."""
+    def of(cls, order: int, groups: WeightGroups, values: np.ndarray, folds: list[FoldStep]) -> Self:
+        """Return the step for results of the folds; ``values``, of shape (1 or 2, G), and gradients have all groups."""
         used = np.flatnonzero(groups.has_weights)
-        kept = [fold._replace(gradient=fold.gradient[used]) for fold in folds]
-        return cls(order, {groups.keys[number]: float(sigma[number]) for number in used}, kept)
+        kept = [fold._replace(gradient=fold.gradient.reshape(values.shape)[:, used].ravel()) for fold in folds]
+        sigma, *l1 = ({groups.keys[number]: float(of_kind[number]) for number in used} for of_kind in values)
+        return cls(order, sigma, kept, *l1)
 
     @property
     def score(self) -> float:
@@ -62,7 +68,7 @@ class _Step(NamedTuple):
 
     @property
     def gradient(self) -> np.ndarray:
-        """Return the gradient with respect to log sigma; shape (G,)."""
+        """Return the gradient with respect to log sigma, and to log l1 if it is learned; shape (G,) or (2G,)."""
         return np.mean([fold.gradient for fold in self.folds], axis=0)
 
     def after(self, earlier: Self) -> Self:
@@ -75,17 +81,19 @@ class _Step(NamedTuple):
 
     def plain(self) -> list:
         """Return lists and arrays without a dict, because skops does not allow tuples as keys."""
-        return [self.order, list(self.sigma), list(self.sigma.values()), [list(fold) for fold in self.folds]]
+        folds = [list(fold) for fold in self.folds]
+        return [self.order, list(self.sigma), list(self.sigma.values()), folds, list(self.l1.values())]
 
     @classmethod
     def of_plain(cls, plain: list) -> Self:
         """Return the step for a result of :meth:`plain`."""
-        order, keys, values, folds = plain
-        return cls(order, dict(zip(keys, values, strict=True)), [FoldStep(*fold) for fold in folds])
+        order, keys, sigma, folds, *l1 = plain  # earlier versions did not learn l1
+        by_key = [dict(zip(keys, values, strict=True)) if values else {} for values in (sigma, *l1)]
+        return cls(order, by_key[0], [FoldStep(*fold) for fold in folds], *by_key[1:])
 
 
 class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimatorMixin, BaseEstimator):
-    """Learn one ``sigma_reg`` for each group of weights by cross-validation, along exact gradients.
+    """Learn ``sigma_reg`` and ``l1_reg`` of each group of weights by cross-validation, along exact gradients.
 
     The search maximises the mean log-likelihood of held-out tokens over the penalties of all groups at once. It follows
     the gradient, which requires one linear system per fold for all groups together [1]_, so that many groups cost
@@ -99,27 +107,33 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
     ----------
     estimator : HighOrderCRF, HighOrderSemiCRF or Pipeline
         The model, or a pipeline that ends in one; the other steps are fitted to each training part. Its
-        ``sigma_reg`` is the start of the search.
+        ``sigma_reg`` is the start of the search. Its ``l1_reg`` is kept, unless it is learned.
     cv : "shuffled", int, cross-validation generator, iterable or None, default="shuffled"
         "shuffled" means five folds with a fixed seed: of sequences, or of groups if ``groups`` are passed to ``fit``.
         Other values are as in :class:`~sklearn.model_selection.GridSearchCV`, where an int k means ``KFold(k)``, which
         does not shuffle. The folds must mimic what will be new at prediction time: penalties that suit known words, for
         example, may not suit new ones.
     penalty_groups : "order" or list of keys, default="order"
-        Groups of weights that have a common ``sigma_reg``. "order": the features and the weights of the patterns
+        Groups of weights that have common penalties. "order": the features and the weights of the patterns
         themselves, by the order of the pattern. Otherwise keys of ``sigma_reg`` as a mapping, see
         :class:`~sklearn_hocrf.HighOrderCRF`, which must cover all weights.
     orders : list of int, default=None
-        Values of ``max_order`` to try, each starting from the best penalties for the previous one. None means the
-        ``max_order`` of the estimator.
+        Values of ``max_order`` to try, each starting from the best penalties and the weights for the previous one. A
+        lower order is chosen if the folds gain at most a standard error by a higher one. None means the ``max_order``
+        of the estimator.
     bounds : tuple of float, default=(0.01, 100)
         Minimum and maximum ``sigma_reg``.
+    learn_l1 : bool, default=False
+        Whether to learn ``l1_reg`` of each group, too; 0 where the scores are best without. Try it if there are more
+        attributes than tokens. It takes two to three times as long.
     max_steps : int, default=20
         Maximum number of steps for each order.
+    max_time : float, default=None
+        Seconds after which no further step begins, and the best penalties so far are used. None means no limit.
     tol : float, default=1e-3
-        Relative tolerance of the best score. It is also the tolerance of training in the last steps; the first steps
-        train less precisely. The search stops when each of two successive steps gains less than half of this share of
-        the score, or when the second one would according to the gradient.
+        Relative tolerance of the best score. Weights are trained to a tenth of its square root in the last steps, and
+        less precisely in the first ones. The search stops when each of two successive steps gains less than half of
+        this share of the score, or when the second one would according to the gradient.
     refit : bool, default=True
         Whether to fit the estimator to all data with the best penalties.
     n_jobs : int or None, default=None
@@ -132,17 +146,20 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
     best_estimator_ : estimator
         The estimator with the best parameters, fitted to all data; only with ``refit``.
     best_params_ : dict
-        The best parameters, named as in GridSearchCV: ``sigma_reg``, a mapping, if there are weights, and ``max_order``
-        if ``orders`` are given; in a pipeline, prefixed with the name of the last step.
+        The best parameters, named as in GridSearchCV: ``sigma_reg``, a mapping, if there are weights, ``l1_reg``
+        likewise if it is learned, and ``max_order`` if ``orders`` are given; in a pipeline, prefixed with the name of
+        the last step.
     best_score_ : float
         Mean over the folds of the log-likelihood per held-out token, in nats.
     best_index_ : int
-        Index of the step with the best score, which is not necessarily the last one.
+        Index of the best step, which is not necessarily the last one. With ``orders``, its score may be lower than that
+        of a higher order.
     cv_results_ : dict of arrays of shape (n_steps,)
         As in GridSearchCV: ``params``, ``param_sigma_reg``, ``split0_test_score`` ..., ``mean_test_score``,
         ``std_test_score``, ``rank_test_score``. In addition ``max_order``; ``sigma_<group>`` and ``gradient_<group>``,
         the derivative of the mean score with respect to log sigma, for each group (``sigma_features_0``,
-        ``sigma_patterns_1``, ...; nan if an order lacks the group); ``token_accuracy``, the mean over the folds;
+        ``sigma_patterns_1``, ...; nan if an order lacks the group), and if it is learned ``param_l1_reg``,
+        ``l1_<group>`` and ``gradient_l1_<group>``; ``token_accuracy``, the mean over the folds;
         ``n_passes`` over training parts and ``seconds``, both summed over the folds.
     n_splits_ : int
         Number of folds.
@@ -171,18 +188,24 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
     that this one chooses. The score of a sequence is then log(0.99 p + 0.01 q), where p is the probability of its
     labels, which is 0 if one of them is not kept, and q their probability according to level 0.
 
-    The weights of a fold are trained by L-BFGS for any ``solver``, starting from the weights of the previous step. They
-    are determined only to a tolerance, which shrinks from step to step; scores are corrected for this to first order.
-    At the end the best step is evaluated precisely, as are all steps that are better than it after that, so that
-    ``best_score_`` is accurate for its parameters. The other steps are only as precise as the search needs: their
-    gradients are off by some percent. Unsupported settings raise an error: an L1 penalty, a ``penalty`` object,
-    infinite ``sigma_reg``, criteria without Hessian products, stochastic solvers and patterns chosen by training. Each
-    fold stores up to 128 MiB of curvature information of L-BFGS.
+    The weights of a fold are trained by L-BFGS, or OWL-QN, for any ``solver``, starting from the weights of the
+    previous step. They are determined only to a tolerance, which shrinks from step to step; scores are corrected for
+    this to first order. At the end the best step is evaluated precisely, as are all steps that are better than it after
+    that, so that ``best_score_`` is accurate for its parameters. The other steps are only as precise as the search
+    needs: their gradients are off by some percent. Unsupported settings raise an error: infinite ``sigma_reg``,
+    criteria without Hessian products, and stochastic solvers. Each fold stores up to 128 MiB of curvature information
+    of L-BFGS.
+
+    With an L1 penalty, the derivatives are those of the weights that are not 0 [3]_. They jump where a weight becomes
+    0, so that steps count by their scores alone. ``learn_l1`` first lowers one value for all groups from step to step,
+    until the score falls. From the best one it follows the gradient. At the end each group is tried without.
 
     References
     ----------
     .. [1] Foo, Do and Ng, "Efficient multiple hyperparameter learning for log-linear models", NIPS 2007.
     .. [2] Pedregosa, "Hyperparameter optimization with approximate gradient", ICML 2016.
+    .. [3] Bertrand, Klopfenstein, Blondel, Vaiter, Gramfort and Salmon, "Implicit differentiation of Lasso-type models
+       for hyperparameter optimization", ICML 2020.
 
     Examples
     --------
@@ -208,6 +231,8 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
         "penalty_groups": [str, list, tuple],
         "orders": ["array-like", None],
         "bounds": [tuple, list],
+        "learn_l1": ["boolean"],
+        "max_time": [Interval(Real, 0, None, closed="neither"), None],
         "max_steps": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "refit": ["boolean"],
@@ -223,7 +248,9 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
         penalty_groups: Any = "order",
         orders: Sequence[int] | None = None,
         bounds: tuple[float, float] = (0.01, 100.0),
+        learn_l1: bool = False,
         max_steps: int = 20,
+        max_time: float | None = None,
         tol: float = 1e-3,
         refit: bool = True,
         n_jobs: int | None = None,
@@ -234,7 +261,9 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
         self.penalty_groups = penalty_groups
         self.orders = orders
         self.bounds = bounds
+        self.learn_l1 = learn_l1
         self.max_steps = max_steps
+        self.max_time = max_time
         self.tol = tol
         self.refit = refit
         self.n_jobs = n_jobs
@@ -293,15 +322,15 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
         parts = [split_data(self.estimator, X, y, weight, number, *split) for number, split in enumerate(splits)]
         tasks = SearchTasks(self, len(self._orders()), self.max_steps, X, y, sample_weight)
         steps: list[_Step] = []
-        start: dict = {}
+        start, folds = None, list[Any]([None] * len(parts))
         for order in self._orders():
             tasks.begin_order(order)
             with one_blas_thread():
-                of_order = self._search(order, whole, parts, start, tasks)
+                of_order = self._search(order, whole, parts, folds, start, tasks)
             tasks.end_order()
-            start = of_order[_best_index(of_order)].sigma
-            steps += of_order
-            if tasks.is_stopped:
+            start, folds = of_order.best, of_order.folds
+            steps += of_order.steps
+            if tasks.is_stopped or tasks.is_late:
                 break
         attributes = _attributes_of(steps, self._prefix, self.orders is not None)
         self._warn_of_steps(steps)
@@ -371,49 +400,23 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
     def _orders(self) -> list[int]:
         return [self._final.max_order] if self.orders is None else [int(order) for order in self.orders]
 
-    def _search(self, order, whole, parts: list[Split], start: dict, tasks: SearchTasks) -> list[_Step]:
-        """Return the steps for one order; ``start`` contains the penalties of the groups at the previous order."""
+    def _search(self, order, whole, parts, earlier, start, tasks) -> _OrderSearch:
+        """Return the ended search of an order; ``earlier`` and ``start`` are folds and best step of the last one."""
         final = clone(self._final).set_params(max_order=order)
         layout = FitSteps(final).layout(whole)
         groups = WeightGroups.of(layout, whole, self.penalty_groups, order)
-        log_bounds = tuple(np.log(np.asarray(self.bounds, dtype=np.float64)))
-        log_start = np.clip(np.log(groups.start(final.sigma_reg, layout, whole, start)), *log_bounds)
-        folds = [make_fold(final, part, whole.targets, groups) for part in parts]
-        steps: list[_Step] = []
-        begun = time.perf_counter()
-
-        def ask(log_sigma, **options):
-            with Parallel(n_jobs=self.n_jobs, require="sharedmem") as parallel:  # folds keep their state
-                answers = list(parallel(delayed(fold.step)(log_sigma, **options) for fold in folds))
-            sigma = np.clip(np.exp(log_sigma), *self.bounds)  # exp rounds
-            _refuse_infinite(answers, dict(zip(groups.keys, sigma.tolist(), strict=True)))
-            return _Step.of(order, groups, sigma, answers), np.mean([answer.gradient for answer in answers], axis=0)
-
-        def evaluate(log_sigma):
-            step, gradient = ask(log_sigma, tol=max(self.tol, LOOSEST * SHRINKING ** len(steps)))
-            steps.append(step)
-            if self.verbose:
-                self._write(steps, time.perf_counter() - begun)
-            if tasks.end_step():
-                raise SearchEnd
-            return -step.score, -gradient
-
-        def evaluate_precisely(step):
-            log_sigma = np.log([step.sigma.get(key, 1.0) for key in groups.keys])  # others have no weights
-            return ask(log_sigma, tol=PRECISE * self.tol, error=self.tol)[0]
-
-        minimize_in_box(evaluate, log_start, log_bounds, max_evaluations=self.max_steps, tol=LEAST_GAIN * self.tol)
-        _settle(steps, evaluate_precisely)
-        return steps
-
-    def _write(self, steps: list[_Step], seconds: float) -> None:
-        """Write a line about the last step of an order, and what all steps that are allowed would take."""
-        step, orders = steps[-1], self._orders()
-        sigma = ", ".join(f"{column_name(key)} {value:.3g}" for key, value in step.sigma.items())
-        n_left = self.max_steps * (len(orders) - orders.index(step.order)) - len(steps)
-        left = f"about {duration(seconds / len(steps) * n_left)} left if all steps are needed"
-        where = f"order {step.order}, step {len(steps)} of at most {self.max_steps}"
-        tell(f"PenaltySearchCV: {where}, score {step.score:.6f}, sigma: {sigma}, {duration(seconds)}, {left}")
+        folds = [make_fold(final, part, whole.targets, groups, fold) for part, fold in zip(parts, earlier, strict=True)]
+        search = _OrderSearch(self, order, groups, folds, tasks)
+        sigma, l1 = ({}, {}) if start is None else (start.sigma, start.l1)
+        log_sigma = np.clip(np.log(groups.start(final.sigma_reg, layout, whole, sigma)), *np.log(self.bounds))
+        with suppress(SearchEnd):
+            if self.learn_l1:
+                search.learn_l1(log_sigma, np.nan_to_num(groups.nearest(l1), nan=max(l1.values())) if l1 else None)
+            else:
+                search.descend(log_sigma)
+        if not tasks.is_late:
+            _settle(search.steps, search.evaluate_precisely)
+        return search
 
     def _warn_of_steps(self, steps: list[_Step]) -> None:
         for key, sigma in steps[_best_index(steps)].sigma.items():
@@ -463,12 +466,126 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
         return hasattr(self, "best_params_")
 
 
-def _refuse_infinite(answers: list[FoldStep], sigma: dict) -> None:
+class _OrderSearch:
+    """The search for the penalties of one order.   G groups.
+
+    Points are the logarithms of sigma and, if it is learned, of l1, by group; shape (G,) or (2G,).
+    """
+
+    def __init__(
+        self, search: PenaltySearchCV, order: int, groups: WeightGroups, folds: list[Fold], tasks: SearchTasks
+    ) -> None:
+        self.folds, self.steps = folds, list[_Step]()
+        self._search, self._order, self._groups, self._tasks = search, order, groups, tasks
+        self._begun, self._n_descended, self._n_groups = time.perf_counter(), 0, len(groups.keys)
+
+    @property
+    def best(self) -> _Step:
+        return self.steps[_best_index(self.steps)]
+
+    def _evaluate(self, point, before=None, **options):
+        """Return the step for a point, and its gradient with respect to all groups."""
+        before = [np.nan] * len(self.folds) if before is None else before
+        with Parallel(n_jobs=self._search.n_jobs, require="sharedmem") as parallel:  # folds keep their state
+            calls = [delayed(fold.step)(point, before=b, **options) for fold, b in zip(self.folds, before, strict=True)]
+            answers = list(parallel(calls))
+        values = np.exp(point).reshape(-1, self._n_groups)
+        values[0] = np.clip(values[0], *self._search.bounds)  # exp rounds
+        step = _Step.of(self._order, self._groups, values, answers)
+        _refuse_infinite(answers, step)
+        return step, np.mean([answer.gradient for answer in answers], axis=0)
+
+    def evaluate_precisely(self, step: _Step) -> _Step:
+        """Return a step at the same penalties, whose score is accurate to the tolerance of the search."""
+        tol, before = self._search.tol, [fold.score for fold in step.folds]
+        return self._evaluate(self._point(step), before, tol=PRECISE * tol**0.5, error=tol)[0]
+
+    def _point(self, step):
+        kinds = [(step.sigma, 1.0), (step.l1, 0.0)][: 2 if step.l1 else 1]
+        with np.errstate(divide="ignore"):  # log 0, where an L1 penalty is switched off
+            return np.concatenate([np.log([of.get(key, none) for key in self._groups.keys]) for of, none in kinds])
+
+    def _take(self, point, tol, **options):
+        """Evaluate a point as the next step, and return its gradient, or end the search."""
+        step, gradient = self._evaluate(point, tol=max(FINEST * self._search.tol**0.5, tol), **options)
+        self.steps.append(step)
+        if self._search.verbose:
+            self._write(time.perf_counter() - self._begun)
+        if self._tasks.end_step():
+            raise SearchEnd
+        return gradient
+
+    def _write(self, seconds):
+        """Write a line about the last step, and what all steps that are allowed would take."""
+        step, most, orders = self.steps[-1], self._search.max_steps, self._search._orders()
+        values = [f"{column_name(key)} {value:.3g}" for key, value in step.sigma.items()]
+        values += [f"l1 {column_name(key)} {value:.3g}" for key, value in step.l1.items()]
+        left = seconds / len(self.steps) * (most * (len(orders) - orders.index(step.order)) - len(self.steps))
+        tell(
+            f"PenaltySearchCV: order {step.order}, step {len(self.steps)} of at most {most}, score {step.score:.6f}, "
+            f"sigma: {', '.join(values)}, {duration(seconds)}, about {duration(left)} left if all steps are needed"
+        )
+
+    def _tolerance(self):
+        return LOOSEST * SHRINKING**self._n_descended
+
+    def descend(self, start: np.ndarray, n_left: int = 0) -> None:
+        """Take steps along the gradient, over what is finite, from a point; ``n_left`` are kept for later."""
+        finite, n_groups = np.isfinite(start), self._n_groups
+        lowest, highest = (np.full(len(start), np.log(bound)) for bound in self._search.bounds)
+        lowest[n_groups:], highest[n_groups:] = start[n_groups:] - WIDEST_L1, start[n_groups:] + WIDEST_L1
+
+        def evaluate(values):
+            point = start.copy()
+            point[finite] = values
+            gradient = self._take(point, self._tolerance())
+            self._n_descended += 1
+            return -self.steps[-1].score, -gradient[finite]
+
+        most, tol = max(1, self._search.max_steps - len(self.steps) - n_left), LEAST_GAIN * self._search.tol
+        box = lowest[finite], highest[finite]
+        minimize_in_box(evaluate, start[finite], box, max_evaluations=most, tol=tol)
+        if self._tasks.ends_order:
+            raise SearchEnd
+
+    def learn_l1(self, log_sigma: np.ndarray, l1: np.ndarray | None) -> None:
+        """Search for sigma and l1, from those of another order, or else from the best point of a path of l1."""
+        if l1 is None:
+            start = self._path(log_sigma)
+        else:
+            with np.errstate(divide="ignore"):
+                start = np.concatenate([log_sigma, np.log(l1)])
+        while True:
+            on = self._n_groups + np.flatnonzero(self._groups.has_weights & np.isfinite(start[self._n_groups :]))
+            self.descend(start, len(on))
+            best = self.best
+            for off in on[: self._search.max_steps - len(self.steps)]:
+                without = self._point(self.best)
+                without[off] = -np.inf
+                self._take(without, LOOSEST, residual=LOOSE)
+            start = self._point(self.best)
+            if self.best is best or len(self.steps) >= self._search.max_steps:
+                break
+
+    def _path(self, log_sigma):
+        """Return the best point of a path with the same l1 for all groups, from much to little, at the given sigma."""
+        useful = max(fold.useful_l1() for fold in self.folds)
+        for factor in PATH[: self._search.max_steps]:
+            with np.errstate(divide="ignore"):
+                log_l1 = np.full(self._n_groups, np.log(useful * factor))
+            self._take(np.append(log_sigma, log_l1), LOOSEST, residual=LOOSE)
+            if self.steps[-1] is not self.best:
+                break
+        return self._point(self.best)
+
+
+def _refuse_infinite(answers: list[FoldStep], step: _Step) -> None:
     for number, answer in enumerate(answers):
         if not np.isfinite([answer.score, *answer.gradient]).all():
+            also = f" and l1_reg={step.l1}" if step.l1 else ""
             raise ValueError(
-                f"the held-out likelihood of split {number} at sigma_reg={sigma}, or its gradient, is not finite: "
-                "rescale numeric features, or choose narrower bounds"
+                f"the held-out likelihood of split {number} at sigma_reg={step.sigma}{also}, or its gradient, is not "
+                "finite: rescale numeric features, or choose narrower bounds"
             )
 
 
@@ -481,8 +598,19 @@ def _settle(steps: list[_Step], evaluate_precisely: Callable[[_Step], _Step]) ->
 
 
 def _best_index(steps: list[_Step]) -> int:
-    """Return the index of the first step with the best score."""
-    return int(np.argmax([step.score for step in steps]))
+    """Return the index of the best step: the first one with the best score of its order.
+
+    A lower order is better than a higher one of which the folds gain at most a standard error.
+    """
+    means = np.array([step.score for step in steps])
+    scores = np.array([[fold.score for fold in step.folds] for step in steps])
+    best = int(np.argmax(means))
+    for order in sorted({step.order for step in steps if step.order < steps[best].order}):
+        lower = max((n for n, step in enumerate(steps) if step.order == order), key=means.__getitem__)
+        gains = scores[best] - scores[lower]
+        if len(gains) > 1 and gains.mean() <= gains.std(ddof=1) / len(gains) ** 0.5:
+            return lower
+    return best
 
 
 def _attributes_of(steps: list[_Step], prefix: str, with_orders: bool) -> dict:
@@ -490,7 +618,8 @@ def _attributes_of(steps: list[_Step], prefix: str, with_orders: bool) -> dict:
     params = []
     for step in steps:
         order = {f"{prefix}max_order": step.order} if with_orders else {}
-        params.append(order | ({f"{prefix}sigma_reg": step.sigma} if step.sigma else {}))
+        of_kinds = {f"{prefix}sigma_reg": step.sigma, f"{prefix}l1_reg": step.l1}
+        params.append(order | {name: values for name, values in of_kinds.items() if values})
     results: dict[str, Any] = {"params": params}
     for name in dict.fromkeys(name for given in params for name in given):
         column = np.ma.masked_all(len(steps), dtype=object)
@@ -504,11 +633,13 @@ def _attributes_of(steps: list[_Step], prefix: str, with_orders: bool) -> dict:
     ranks = 1 + (mean > mean[:, None]).sum(axis=1).astype(np.int32)
     results.update(mean_test_score=mean, std_test_score=scores.std(axis=1), rank_test_score=ranks)
     results["max_order"] = np.array([step.order for step in steps])
-    for key in dict.fromkeys(key for step in steps for key in step.sigma):
-        slopes = [dict(zip(step.sigma, step.gradient, strict=True)) for step in steps]
-        name = column_name(key)
-        results[f"sigma_{name}"] = np.array([step.sigma.get(key, np.nan) for step in steps])
-        results[f"gradient_{name}"] = np.array([slope.get(key, np.nan) for slope in slopes])
+    for kind, of_gradient in ("sigma", "gradient"), ("l1", "gradient_l1"):
+        rows = [(getattr(step, kind), step.gradient[len(step.sigma) if kind == "l1" else 0 :]) for step in steps]
+        for key in dict.fromkeys(key for values, _ in rows for key in values):
+            name = column_name(key)
+            results[f"{kind}_{name}"] = np.array([values.get(key, np.nan) for values, _ in rows])
+            slopes = [dict(zip(values, gradient, strict=False)).get(key, np.nan) for values, gradient in rows]
+            results[f"{of_gradient}_{name}"] = np.array(slopes)
     results["token_accuracy"] = np.array([np.mean([fold.accuracy for fold in step.folds]) for step in steps])
     results["n_passes"] = np.array([sum(fold.n_passes for fold in step.folds) for step in steps])
     results["seconds"] = np.array([sum(fold.seconds for fold in step.folds) for step in steps])

@@ -16,6 +16,7 @@ from sklearn.pipeline import Pipeline
 from .._data.batch import SequenceBatch
 from .._data.segments import Segments
 from .._estimator.fit_steps import FitSteps
+from .._estimator.fitting import Prior
 from .._validation import TrainingData, warn_user
 from .._validation._sklearn import safe_indexing
 from ._fold import Fold
@@ -68,7 +69,20 @@ def training_data(estimator: Any, X: Any, y: Any, weight: np.ndarray | None) -> 
     return _read(FitSteps(final), X, y, weight)
 
 
-def make_fold(estimator: Any, split: Split, targets: Any, groups: WeightGroups) -> Fold:
+class _Origin(NamedTuple):
+    """What a fold was made from, for the fold of the same split at another order."""
+
+    steps: FitSteps
+    layout: Any
+    data: TrainingData
+    read: tuple  # the held-out batch, and its form
+
+    def start(self, weights: np.ndarray, layout: Any) -> np.ndarray:
+        """Return the weights of the fold under the layout of another order."""
+        return self.steps.end(self.data, self.layout, weights).last_weights(layout, self.data)
+
+
+def make_fold(estimator: Any, split: Split, targets: Any, groups: WeightGroups, earlier: Fold | None = None) -> Fold:
     """Return the fold of a model.
 
     Parameters
@@ -79,20 +93,22 @@ def make_fold(estimator: Any, split: Split, targets: Any, groups: WeightGroups) 
     targets : TokenTargets or SegmentTargets
         The targets of all data: their labels, and maximum lengths of segments, also apply to the fold.
     groups : WeightGroups
+    earlier : Fold or None
+        The fold of the split at another order, whose data are not read again, and from whose weights training starts.
     """
     with warnings.catch_warnings():  # the same warnings were given for all data
         warnings.simplefilter("ignore", UserWarning)
-        return _make_fold(clone(estimator), split, targets, groups)
+        return _make_fold(clone(estimator), split, targets, groups, earlier)
 
 
-def _make_fold(estimator, split, targets, groups) -> Fold:
+def _make_fold(estimator, split, targets, groups, earlier) -> Fold:
     steps = FitSteps(estimator)
-    data = _read(steps, split.X, split.y, split.weight, targets)
+    data = earlier.origin.data if earlier else _read(steps, split.X, split.y, split.weight, targets)
     layout = steps.layout(data)
     training = steps.pose(layout, data)
     # the held-out part is read as by a fitted estimator; its weights do not matter
     fitted = steps.end(data, layout, np.zeros(layout.n_weights))
-    batch, form = fitted.read(split.X_test)
+    batch, form = earlier.origin.read if earlier else fitted.read(split.X_test)
     truth = fitted.read_truth(split.y_test, batch, form)
     support = fitted.given(batch, form).support
     training, held_out = steps.prune(training, training.on(batch, truth, split.weight_test, support))
@@ -102,8 +118,18 @@ def _make_fold(estimator, split, targets, groups) -> Fold:
         decoded = held_out.posterior(w).decode()
         return float(np.average(fitted.targets.are_right(decoded, truth), weights=weight))
 
-    of_weights = groups.of_weights(layout, data)
-    return Fold(training, held_out, of_weights, len(groups.keys), accuracy, estimator.max_iter)
+    prior = Prior(1.0, estimator.l1_reg).penalty(layout, data.features.names, data.targets.labels)
+    return Fold(
+        training,
+        held_out,
+        groups.of_weights(layout, data),
+        len(groups.keys),
+        accuracy,
+        estimator.max_iter,
+        prior.strengths(layout.n_weights),
+        earlier and earlier.origin.start(earlier.weights, layout),
+        _Origin(steps, layout, data, (batch, form)),
+    )
 
 
 def _read(steps, X, y, weight, fixed=None) -> TrainingData:

@@ -21,6 +21,7 @@ import joblib
 import numpy as np
 import pandas as pd
 import segment_oracle as so
+from cases import of_history
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.pipeline import Pipeline, make_pipeline
@@ -149,24 +150,26 @@ def model_of(estimator, labels, training):
     triples = zip(coef.row.tolist(), coef.col.tolist(), coef.data.tolist(), strict=True)
     features = {(f, rows[z]): w for z, f, w in triples}
     features |= {(TOKENS, (y,)): float(w) for y, w in enumerate(getattr(estimator, "token_intercept_", []))}
-    return so.Model(training.n_labels, training.longest, training.repeats, patterns, features)
+    history = getattr(estimator, "history", "tokens")
+    return so.Model(training.n_labels, training.longest, training.repeats, patterns, features, (), history)
 
 
 def expected_weights(training, p, given_patterns):
     """Return the patterns and the (feature, pattern) pairs that have weights."""
     chains = [chain(segmentation) for segmentation in training.data.gold]
-    singles = {(y,) for y in range(training.n_labels)}
+    singles, history = {(y,) for y in range(training.n_labels)}, p.get("history", "tokens")
     if p["patterns"] == "observed":
-        patterns = plain.observed_patterns(chains, training.weights, p["max_order"], p["min_count"]) | singles
+        patterns = plain.observed_patterns(chains, training.weights, p["max_order"], p["min_count"], history) | singles
     elif p["patterns"] == "all":
         patterns = set(singles)
         for _ in range(p["max_order"]):
             patterns |= {(*z, y) for z in patterns for y in range(training.n_labels)}
+        patterns = {*of_history(patterns, history)}
     else:
         patterns = {*given_patterns, *singles}
     if not training.repeats:
         patterns = {z for z in patterns if all(a != b for a, b in zip(z, z[1:], strict=False))}
-    counts = plain.pair_counts(training.times, chains, training.weights, patterns)
+    counts = plain.pair_counts(training.times, chains, training.weights, patterns, history)
     least = p["min_count"]
     pairs = {pair for pair, count in counts.items() if count > 0 and (least <= 1 or count >= least)}
     if p["all_pairs"]:
@@ -194,8 +197,8 @@ def check_optimum(estimator, training, p, labels, number, converged):
         if weight:
             probability = so.distribution(model, sequence)
             value -= weight * math.log(probability[gold])
-            add_counts(gradient, [(weight * q, s) for s, q in probability.items()], sequence)
-            add_counts(gradient, [(-weight, gold)], sequence)
+            add_counts(gradient, [(weight * q, s) for s, q in probability.items()], sequence, model.history)
+            add_counts(gradient, [(-weight, gold)], sequence, model.history)
     w, g, strength, precisions = [], [], [], []
     for kind, key in keys:
         w.append((model.patterns if kind == "pattern" else model.features).get(key, 0.0))
@@ -220,14 +223,14 @@ def check_optimum(estimator, training, p, labels, number, converged):
     return model
 
 
-def add_counts(total, weighted, sequence):
+def add_counts(total, weighted, sequence, history):
     """Add the counts of patterns and pairs of weighted segmentations."""
     by_segment = {}
     for (f, u, v), value in sequence.values.items():
         by_segment.setdefault((u, v), []).append((f, value))
     for weight, segmentation in weighted:
         for i, (u, v, _) in enumerate(segmentation):
-            for z in so.patterns_ending(segmentation, i):
+            for z in so.patterns_ending(segmentation, i, history):
                 total["pattern", z] += weight
                 for f, value in by_segment.get((u, v), ()):
                     total["pair", (f, z)] += weight * value
@@ -274,7 +277,8 @@ def check_answers(estimator, model, labels, X, y, test, case, scheme="runs"):
         expected = token_marginals(probability, columns, labels, sequence.length, scheme)
         require_close(np.reshape(marginals[n], (-1, len(columns))), expected, f"sequence {n}: marginals")
         codes = [tuple(code[label] for label in z) for z in asked]
-        expected = np.reshape(so.pattern_marginals(probability, sequence.length, codes), (-1, len(asked)))
+        expected = so.pattern_marginals(probability, sequence.length, codes, model.history)
+        expected = np.reshape(expected, (-1, len(asked)))
         require_close(np.reshape(of_patterns[n], (-1, len(asked))), expected, f"sequence {n}: pattern_marginals")
 
 

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 import numpy as np
+import segment_oracle as so
 
 BEGIN, END = ("outside", "begin"), ("outside", "end")  # no token is equal to these marks
 
@@ -156,24 +157,28 @@ def segments_of_tags(labels, scheme):
 # --- which weights there are, and where they are best ---------------------------------------------------------------
 
 
-def observed_patterns(chains, weights, max_order, min_count):
+def patterns_at(labels, i, history):
+    """Return the label patterns that occur at item i of a sequence of labels."""
+    return so.patterns_ending([(t, t + 1, y) for t, y in enumerate(labels)], i, history)
+
+
+def observed_patterns(chains, weights, max_order, min_count, history):
     """Return the label patterns of sequences of labels, by their weighted counts; single labels always."""
     counts = Counter()
     for labels, weight in zip(chains, weights, strict=True):
-        for stop in range(1, len(labels) + 1):
-            for start in range(max(0, stop - max_order - 1), stop):
-                counts[tuple(labels[start:stop])] += weight
+        for i in range(len(labels)):
+            for z in patterns_at(labels, i, history):
+                counts[z] += weight * (len(z) <= max_order + 1)
     least = min_count if min_count > 1 else 0
     return {z for z, count in counts.items() if count > 0 and (len(z) == 1 or count >= least)}
 
 
-def pair_counts(values, chains, weights, patterns):
+def pair_counts(values, chains, weights, patterns, history):
     """Return the weighted counts of (feature, pattern); ``values[n][i]`` is {feature: tokens} of item i of chain n."""
     counts = Counter()
     for rows, labels, weight in zip(values, chains, weights, strict=True):
         for i, row in enumerate(rows):
-            for start in range(i + 1):
-                z = tuple(labels[start : i + 1])
+            for z in patterns_at(labels, i, history):
                 if z in patterns:
                     for feature, times in row.items():
                         counts[feature, z] += weight * times

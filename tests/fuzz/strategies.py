@@ -2,6 +2,7 @@
 
 from typing import Any, NamedTuple
 
+from cases import of_history
 from hypothesis import strategies as st
 
 from sklearn_hocrf.training import SGD
@@ -144,10 +145,18 @@ def chain_cases(draw):
         kind,
         draw(st.sampled_from(Y_FORMS)),
         draw(weights_of(len(lengths))),
-        draw(parameters(form in ATTRIBUTE_FORMS, {y for s in labels for y in s})),
+        draw(with_history(parameters(form in ATTRIBUTE_FORMS, {y for s in labels for y in s}))),
         draw(sequences_of(tokens_of(form, width, known=False), test_lengths)),
         draw(sequences_of(LABEL, test_lengths)),
     )
+
+
+@st.composite
+def with_history(draw, parameters):
+    """Draw parameters of a chain of tokens, or of their segments, and patterns that can occur."""
+    p, history = draw(parameters), draw(st.sampled_from(["tokens", "segments"]))
+    given = p["patterns"] if isinstance(p["patterns"], str) else of_history(p["patterns"], history)
+    return p | {"history": history, "patterns": given}
 
 
 # --- segments -------------------------------------------------------------------------------------------------------
