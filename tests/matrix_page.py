@@ -11,7 +11,7 @@ from itertools import product
 from pathlib import Path
 
 import numpy as np
-from internals import CIRCUMSTANCES, REFUSALS
+from internals import CIRCUMSTANCES, OBJECTIVES, REFUSALS
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf.training import SGD
@@ -28,14 +28,11 @@ GIVEN = {
     "L1": {"l1_reg": 0.1},
     "no penalty": {"sigma_reg": {("patterns", 1): np.inf, None: 1.0}},
     "frequent features": {"min_count": 2},
-    "local feature matching": {"objective": "local_feature_matching"},
+    **{name.replace("_", " "): {"objective": name} for name, kind in OBJECTIVES.items() if kind.excludes},
     "a stochastic solver": {"solver": SGD(adaptive=True)},
     "a stochastic solver of steps that do not adapt": {"solver": "sgd"},
 }
-MAIN = [
-    *("pruning", "segment history", "features of several labels", "parts", "L1", "no penalty", "frequent features"),
-    *("local feature matching", "a stochastic solver", "a stochastic solver of steps that do not adapt"),
-]
+MAIN = list(GIVEN)
 ALSO = {  # features that go with one of the main ones
     "a stochastic solver of steps that do not adapt": ["a stochastic solver"],
     "stream": ["a stochastic solver"],
