@@ -29,7 +29,7 @@ from ._validation import check_sequence_weight, read_token_targets, warn_user
 from ._validation._delegation import MethodsOfModel, name_of_weight
 from ._validation._inputs import input_form
 from ._validation._messages import refuse_non_sequence
-from ._validation._rows import check_table, refuse_complex
+from ._validation._rows import check_table, refuse_complex, refuse_not_finite, stack_rows
 from ._validation._sklearn import N_JOBS, HasMethods, Interval, StrOptions, fit_context, safe_indexing
 from ._validation._splits import indexable_sequences, splits_of
 from .crf import HighOrderCRF
@@ -186,7 +186,7 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
             The fitted estimator.
         """
         X, y = indexable_sequences(X, y)
-        tokens = _Tokens.of(X)
+        tokens = self._tokens(X)
         form, lengths = tokens.form, np.diff(tokens.offsets)
         weight = check_sequence_weight(sample_weight, len(lengths))
         of_splitter, of_classifier, of_final = self._routed(sample_weight, params, lengths)
@@ -210,6 +210,14 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
         fitted = {"estimator_": classifier, "final_estimator_": final, "stack_method_": scoring.method}
         self.__dict__.update(fitted, _scored_by=scoring._asdict())
         return self
+
+    def _tokens(self, X: Any) -> _Tokens:
+        """Return the tokens of X, or raise for numbers that are not finite, if the classifier does not take them."""
+        tokens = _Tokens.of(X)
+        kind = getattr(getattr(tokens.rows, "dtype", None), "kind", "O")
+        if kind == "f" and tokens.form != "table" and not get_tags(self.estimator).input_tags.allow_nan:
+            refuse_not_finite(tokens.rows, tokens.offsets)
+        return tokens
 
     def _scoring(self, labels: np.ndarray) -> _Scoring:
         """Return how scores become columns; ``labels`` are the classes of the columns."""
@@ -284,7 +292,7 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
         return self.__dict__.get(self._answering, self._unfitted_final())
 
     def _given(self, X: Any) -> Any:
-        tokens, scoring = _Tokens.of(X), _Scoring(**self._scored_by)
+        tokens, scoring = self._tokens(X), _Scoring(**self._scored_by)
         return scoring.columns(tokens, scoring.of(self.estimator_, tokens.rows))
 
     def _passed_on(self, method: Callable) -> Callable:
@@ -322,7 +330,7 @@ class _Tokens(NamedTuple):
         X = list(X)
         for n, sequence in enumerate(X):
             refuse_non_sequence(sequence, n)
-        rows = _stacked([sequence for sequence in X if _n_tokens(sequence)])
+        rows = _stacked(X)
         return cls(rows, offsets_of(list(map(_n_tokens, X))), form, getattr(rows, "columns", None))
 
     def positions(self, sequences: np.ndarray) -> np.ndarray:
@@ -334,11 +342,12 @@ def _n_tokens(sequence: Any) -> int:
     return sequence.shape[0] if hasattr(sequence, "shape") else len(sequence)
 
 
-def _stacked(full: list) -> Any:
-    """Return the tokens of sequences that are not empty, one after another."""
+def _stacked(X: list) -> Any:
+    """Return the tokens of sequences, one after another."""
+    full = [sequence for sequence in X if _n_tokens(sequence)]
     first = full[0] if full else []
-    if sparse.issparse(first):
-        return sparse.vstack(full, format="csr")
+    if getattr(getattr(first, "dtype", None), "kind", "O") in "biufc":
+        return stack_rows(X, None, None)[0]
     if hasattr(first, "columns"):  # of pandas or polars, each of which has a function of this name
         return sys.modules[type(first).__module__.partition(".")[0]].concat(full)
     return np.concatenate(full) if hasattr(first, "shape") else [token for one in full for token in one]

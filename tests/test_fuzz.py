@@ -27,7 +27,6 @@ N_CASES = {  # about five seconds each, and what kernels take to compile
     "training": 25,
     "spoilt": 80,
     "sets": 60,
-    "soft": 60,
     "phrases": 150,
     "scores in": 150,
 }

@@ -312,3 +312,11 @@ def test_tables_refuse_nothing_themselves(wrong):
     nested["a"] = nested
     with pytest.raises(ValueError, match="contains itself"):
         read_attributes([[nested]], vocabulary, grow=False)
+
+
+def test_questions_do_not_change_what_files_keep_of_a_model():
+    X, y = [[{"word": "a"}, {"word": "b", "next": {"word": "c"}}]] * 3, [["p", "q"]] * 3
+    crf = HighOrderCRF().fit(X, y)
+    before = pickle.dumps(crf)
+    crf.predict(X)
+    assert pickle.dumps(crf) == before

@@ -20,7 +20,6 @@ from .._inference.model import Model
 from .._inference.posterior import Evidence, Posterior
 from .._structure.layout import WeightLayout
 from .._validation import FeatureSpace, TrainingData, check_sequence_weight, read_sequences
-from .._validation._delegation import model_and_input, model_inside
 from .fitted_state import FittedState
 from .patterns import pattern_labels
 
@@ -69,12 +68,16 @@ class FittedModel:
     @classmethod
     def inside(cls, estimator: Any) -> Self:
         """Return the model at the end of a fitted pipeline, search or other meta-estimator."""
+        from .._validation._delegation import model_inside  # imports scikit-learn's pipelines
+
         check_is_fitted(estimator)
         return cls(model_inside(estimator))
 
     @classmethod
     def and_input(cls, estimator: Any, X: Any) -> tuple[Self, Any]:
         """Return the model, and its input for X."""
+        from .._validation._delegation import model_and_input
+
         check_is_fitted(estimator)
         model, X = model_and_input(estimator, X)
         return cls(model), X

@@ -57,6 +57,10 @@ class Vocabulary(dict):
         """The numbers by key and value, for a vocabulary that does not grow any more."""
         return AttributeTables(self)
 
+    def __getstate__(self) -> dict:
+        """Return what files keep: not the tables, which a question makes."""
+        return {name: value for name, value in vars(self).items() if name != "tables"}
+
     def like(self, numbers) -> Vocabulary:
         """Return a vocabulary with other numbers, learned from the same tokens."""
         new = Vocabulary(numbers)

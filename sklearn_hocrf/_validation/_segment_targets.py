@@ -98,17 +98,9 @@ class SegmentTargets(NamedTuple):
 
     @classmethod
     def read(cls, estimator, y, sequences, fixed=None) -> SegmentTargets:
-        return read_segment_targets(
-            y,
-            sequences.batch.lengths,
-            sequences.form,
-            type(estimator).__name__,
-            sequences.is_used,
-            scheme=estimator.scheme,
-            segment_length=estimator.segment_length,
-            takes_missing_labels=True,
-            fixed=fixed,
-        )
+        data = y, sequences.batch.lengths, sequences.form, type(estimator).__name__, sequences.is_used
+        limits = {"scheme": estimator.scheme, "segment_length": estimator.segment_length}
+        return read_segment_targets(*data, **limits, fixed=fixed, takes_missing_labels=True)
 
     @classmethod
     def label_set(cls, estimator, y, sequences) -> np.ndarray:

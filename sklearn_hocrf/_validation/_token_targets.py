@@ -39,9 +39,8 @@ class TokenTargets(NamedTuple):
     @classmethod
     def label_set(cls, estimator, y, sequences) -> np.ndarray:
         """Return the labels of training sequences, which may be a part of the training data, sorted."""
-        return read_token_labels(
-            y, sequences.batch.lengths, sequences.form, type(estimator).__name__, sequences.is_used
-        )
+        name, lengths = type(estimator).__name__, sequences.batch.lengths
+        return read_token_labels(y, lengths, sequences.form, name, sequences.is_used)
 
     @classmethod
     def check_classes(cls, estimator, classes) -> np.ndarray:
