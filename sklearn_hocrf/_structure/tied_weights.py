@@ -10,7 +10,8 @@ training gives the same result, with fewer weights to store and fewer entries of
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy import sparse
@@ -21,12 +22,19 @@ from .layout import WeightLayout
 __all__ = ["Ties", "tie_weights"]
 
 
-class Ties(NamedTuple):
+@dataclass(frozen=True)
+class Ties:
     """Groups of equal weights.   K weights, M variables."""
 
-    layout: WeightLayout  # with one attribute of each kind, whose weights are the sums of the equal weights
+    untied: WeightLayout
+    pairs: np.ndarray  # those of the first attribute of each kind
     place: np.ndarray  # (K,) uint32   variable of each weight
     root: np.ndarray  # (M,) float64   square root of the number of weights of each variable
+
+    @cached_property
+    def layout(self) -> WeightLayout:
+        """The layout with one attribute of each kind, whose weights are the sums of the equal weights."""
+        return self.untied.with_pairs(self.untied.pair_feature[self.pairs], self.untied.pair_pattern[self.pairs])
 
     def narrow(self, w: np.ndarray) -> np.ndarray:
         """Return the variables for weights; tied weights that differ are replaced by their mean; shape (M,)."""
@@ -79,12 +87,7 @@ def tie_weights(layout: WeightLayout, batch: SequenceBatch, groups: np.ndarray |
     same = np.arange(layout.n_weights)  # the weight among those kept
     same[:n_pairs] += (starts[first] - starts[:-1])[rank]
     place = (np.cumsum(kept) - 1)[same].astype(np.uint32)
-    pairs = np.flatnonzero(kept[:n_pairs])
-    return Ties(
-        layout.with_pairs(layout.pair_feature[pairs], layout.pair_pattern[pairs]),
-        place,
-        np.sqrt(np.bincount(place)),
-    )
+    return Ties(layout, np.flatnonzero(kept[:n_pairs]), place, np.sqrt(np.bincount(place)))
 
 
 def _representatives(layout: WeightLayout, batch: SequenceBatch, groups: np.ndarray | None) -> np.ndarray:
