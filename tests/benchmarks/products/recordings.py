@@ -6,7 +6,8 @@ ocr     letters of handwritten words, of two folds; pixels.
 houseA  what people do at home, also houseB and houseC (T. van Kasteren; agnesvanbelle/TL on GitHub, "houseA-as.txt" and
         the like in the folder "houses"): days of slices of five minutes; sensors that changed, and the last that did.
 eyes    movements of eyes, as labelled by the expert MN (R. Andersson et al.; EyeMovementDetectorEvaluation on GitHub,
-        its .mat files in the folder "eyes"), at 125 Hz; speeds and turns over 1 to 16 samples.
+        files such as dots_TH20_trial1_labelled_MN.mat in the folder "eyes"), at 125 Hz; speeds and turns over 1 to 16
+        samples.
 
 4 folds of words, days or persons. Classifiers: logistic regression, and a random forest with at least 3 rows in a leaf;
 all other settings are the defaults. The table is that of ``stacking``. Needs the data in
@@ -28,7 +29,7 @@ from sklearn_hocrf import HighOrderCRF, StackedSequenceLabeler
 
 SCALES = (1, 2, 4, 8, 16)
 HOUSES = {f"house{name}": ("houses", f"house{name}-as.txt") for name in "ABC"}
-FILES = {"ocr": ("ocr", "letter.data.gz"), **HOUSES, "eyes": ("eyes",)}
+FILES = {"ocr": ("ocr", "letter.data.gz"), **HOUSES, "eyes": ("eyes", "dots_TH20_trial1_labelled_MN.mat")}
 
 
 def ocr():

@@ -97,17 +97,17 @@ def main(arguments=None):
     def right(y_pred):
         return counts(y_dev, y_pred)[:, 0].sum()
 
-    def stacked(C, order, X_new):
-        model = StackedSequenceLabeler(logistic(C), HighOrderCRF(order))
+    def stacked(C, order, history, X_new):
+        model = StackedSequenceLabeler(logistic(C), HighOrderCRF(order, history=history))
         return protocol.fit_quietly(model, X, y).predict(X_new)
 
     sigma = max((0.1, 0.3, 1.0), key=lambda sigma: right(words(sigma, X_dev)))
     C = max(STRENGTHS, key=lambda C: right(alone(logistic(C), X, y, X_dev)))
     answers = {f"words in the CRF, sigma {sigma}": words(sigma, X_test)}
     answers[f"logistic regression alone, C {C}"] = alone(logistic(C), X, y, X_test)
-    for order in (1, 2):
-        C = max(STRENGTHS, key=lambda C, order=order: right(stacked(C, order, X_dev)))
-        answers[f"stacked, order {order}, C {C}"] = stacked(C, order, X_test)
+    for order, history in ((1, "tokens"), (2, "tokens"), (2, "segments"), (3, "segments")):
+        C = max(STRENGTHS, key=lambda C: right(stacked(C, order, history, X_dev)))
+        answers[f"stacked, order {order} of {history}, C {C}"] = stacked(C, order, history, X_test)
     report("abstracts", y_test, answers)
 
 
