@@ -203,27 +203,27 @@ def peak_of(function):
 
 
 def calls_of(function):
-    """Return how many functions are called, of Python and of C."""
-    n_calls = 0
+    """Return how many functions, of Python and of C, are called inside of scikit-learn, and how many elsewhere."""
+    n_calls = {True: 0, False: 0}
 
     def count(frame, event, argument):
-        nonlocal n_calls
-        n_calls += event in ("call", "c_call")
+        if event in ("call", "c_call"):
+            n_calls[frame.f_globals.get("__name__", "").startswith("sklearn.")] += 1
 
     sys.setprofile(count)
     try:
         function()
     finally:
         sys.setprofile(None)
-    return n_calls
+    return n_calls[True], n_calls[False]
 
 
 QUESTIONS = {
-    "predict": (HighOrderCRF(1, max_iter=3), {}, 1150),
+    "predict": (HighOrderCRF(1, max_iter=3), {}, 900),
     "predict_marginals": (HighOrderCRF(1, max_iter=3), {}, 900),
     "predict_segments": (HighOrderCRF(1, max_iter=3), {"with_probability": True}, 1200),
     "predict_nbest": (HighOrderCRF(1, max_iter=3), {}, 1100),
-    "predict of segments": (HighOrderSemiCRF(2, max_iter=3), {}, 1250),
+    "predict of segments": (HighOrderSemiCRF(2, max_iter=3), {}, 1100),
     "predict_marginals of segments": (HighOrderSemiCRF(2, max_iter=3), {}, 1150),
     "predict_segments of segments": (HighOrderSemiCRF(2, max_iter=3), {"with_probability": True}, 1400),
 }
@@ -244,8 +244,8 @@ def test_no_work_grows_with_the_number_of_weights(question):
         layout = crf[-1]._state.layout
         layout.dense_table = layout.coef = layout.bias_of_pattern = layout.with_columns = None  # not to be called
         counts[n_words], peaks[n_words] = calls_of(ask), peak_of(ask)
-    assert abs(counts[5000] - counts[50]) <= 40  # segments are as many as are predicted
-    assert counts[50] < most_calls
+    assert abs(sum(counts[5000]) - sum(counts[50])) <= 40  # segments are as many as are predicted
+    assert counts[50][1] < most_calls  # scikit-learn 1.9 makes 110 more inside, 1.6 makes 420
     assert abs(peaks[5000] - peaks[50]) < layout.n_features  # not even a byte for each feature
 
 
