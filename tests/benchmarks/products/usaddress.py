@@ -7,8 +7,8 @@ chosen inside each training part as protocol.py says: with the product's feature
 ones, the best of a chain of order 3, a semi-CRF of order 3 whose features are those of the first and the last token of
 a segment and its length, and both together. This list was set by cross-validation inside the training part of fold 0 of
 shuffle 0. Prints what protocol.print_results says, by address; repeated labels (the product's RepeatedLabelError)
-before and after ``predict_nbest(accept=)``; file sizes; addresses a second from feature dicts. Needs python-crfsuite
-and usaddress. --quick: two folds of a third of the data. --keep: a folder for results, read where they exist.
+before and after ``predict_nbest(accept=)``; file sizes; addresses a second from feature dicts. Needs python-crfsuite.
+--quick: two folds of a third of the data. --keep: a folder for results, read where they exist.
 """
 
 import json
@@ -80,12 +80,10 @@ def fit_theirs(results, dicts, train, test, path):
         trainer.append(features, labels)
     start = time.process_time()
     trainer.train(path)
-    seconds = time.process_time() - start
-    tagger, labels, probability = pycrfsuite.Tagger(), [], []
+    seconds, tagger = time.process_time() - start, pycrfsuite.Tagger()
     tagger.open(path)
-    for features in part(dicts, test):
-        labels.append(tagger.tag(features))
-        probability.append(tagger.probability(labels[-1]))
+    labels = [tagger.tag(features) for features in part(dicts, test)]
+    probability = [tagger.probability(tagger.tag(features)) for features in part(dicts, test)]
     results.add(test, labels, probability, seconds)
     return tagger
 
@@ -103,8 +101,8 @@ def cross_validate(name, X, y, folds, dicts, path):
 def print_use(y, dicts, added, path):
     """Print sizes of files, and how many addresses a second are tagged from feature dicts, median of three turns."""
     theirs = fit_theirs(Results(y), dicts, range(len(y)), [], path)
-    model = clone(CHOSEN["chosen, more features"]["order 3"][0][1]).fit(added, y)
-    same = clone(CHOSEN["chosen"]["order 3"][0][1]).fit(dicts, y)
+    chains = [clone(models["order 3"][0][1]) for models in CHOSEN.values()]
+    same, model = (chain.fit(X, y) for chain, X in zip(chains, (dicts, added), strict=True))
     export_tagger(model, path + ".hocrf")
     tagger, sizes = Tagger(path + ".hocrf"), [os.path.getsize(file) / 1e6 for file in (path, path + ".hocrf")]
     print("\nfiles: python-crfsuite {:.2f} MB, order 3 with more features {:.2f} MB".format(*sizes))
