@@ -12,23 +12,24 @@ from sklearn_hocrf import HighOrderCRF
 from sklearn_hocrf.training import predict_from_scores, sequence_log_likelihood
 
 
-def total(scores, labels, patterns):
+def total(scores, labels, patterns, history="tokens"):
     """Return the score of one labelling, by counting."""
-    weights = (
-        weight
-        for pattern, weight in patterns.items()
-        for t in range(len(labels) - len(pattern) + 1)
-        if tuple(labels[t : t + len(pattern)]) == pattern
-    )
+    weights = []
+    for t in range(len(labels)):
+        before = labels[: t + 1]
+        if history == "segments":  # a token that stays ends with its label and the pair of it alone
+            stays = t and labels[t] == labels[t - 1]
+            before = [labels[t]] * 2 if stays else [label for label, _ in itertools.groupby(before)]
+        weights += [weight for pattern, weight in patterns.items() if tuple(before[-len(pattern) :]) == pattern]
     return sum(scores[t, label] for t, label in enumerate(labels)) + sum(weights)
 
 
-def enumerated(scores, patterns):
+def enumerated(scores, patterns, history):
     labellings = list(itertools.product(range(scores.shape[1]), repeat=len(scores)))
-    return labellings, np.array([total(scores, labels, patterns) for labels in labellings])
+    return labellings, np.array([total(scores, labels, patterns, history) for labels in labellings])
 
 
-def draw(seed):
+def draw(seed, history="tokens"):
     """Return scores, labels, patterns and lengths; empty sequences, one label, forbidden runs and labels occur."""
     random = np.random.default_rng(seed)
     n_labels = int(random.integers(1, 4))
@@ -37,7 +38,8 @@ def draw(seed):
     patterns = {}
     for _ in range(random.integers(0, 6)):
         pattern = tuple(random.integers(n_labels, size=random.integers(1, 5)).tolist())
-        patterns[pattern] = float(random.normal())
+        if history == "tokens" or len(pattern) < 3 or all(a != b for a, b in itertools.pairwise(pattern)):
+            patterns[pattern] = float(random.normal())
     for pattern in [pattern for pattern in patterns if len(pattern) > 1 and seed % 3 == 0][:1]:
         patterns[pattern] = -np.inf
     if seed % 4 == 0 and n_labels > 1:
@@ -45,33 +47,34 @@ def draw(seed):
     bounds = np.cumsum(lengths)
     y = []
     for part in np.split(scores, bounds[:-1]):
-        labellings, values = enumerated(part, patterns)
+        labellings, values = enumerated(part, patterns, history)
         possible = [labels for labels, value in zip(labellings, values, strict=True) if value > -np.inf]
         if not possible:
-            return draw(seed + 1000)
+            return draw(seed + 1000, history)
         y += possible[random.integers(len(possible))]
     return scores, np.array(y, dtype=int), patterns, lengths
 
 
+@pytest.mark.parametrize("history", ["tokens", "segments"])
 @pytest.mark.parametrize("seed", range(40))
-def test_enumeration(seed):
-    scores, y, patterns, lengths = draw(seed)
-    found = sequence_log_likelihood(scores, y, patterns, lengths)
-    best = predict_from_scores(scores, patterns, lengths)
+def test_enumeration(seed, history):
+    scores, y, patterns, lengths = draw(seed, history)
+    found = sequence_log_likelihood(scores, y, patterns, lengths, history=history)
+    best = predict_from_scores(scores, patterns, lengths, history=history)
     bounds = np.cumsum(lengths)[:-1]
     gradient, marginals = np.zeros(len(patterns)), []
     parts = zip(*(np.split(array, bounds) for array in (scores, y, best)), strict=True)
     for n, (part, labels, predicted) in enumerate(parts):
-        labellings, values = enumerated(part, patterns)
+        labellings, values = enumerated(part, patterns, history)
         log_z = np.logaddexp.reduce(values)
-        np.testing.assert_allclose(found.log_likelihood[n], total(part, labels, patterns) - log_z, atol=1e-9)
-        assert total(part, predicted.tolist(), patterns) == pytest.approx(values.max(), abs=1e-9)
+        np.testing.assert_allclose(found.log_likelihood[n], total(part, labels, patterns, history) - log_z, atol=1e-9)
+        assert total(part, predicted.tolist(), patterns, history) == pytest.approx(values.max(), abs=1e-9)
         p = np.exp(values - log_z)
         for k, pattern in enumerate(patterns):
             if patterns[pattern] > -np.inf:
                 zero = np.zeros_like(part)
-                counts = np.array([total(zero, one, {pattern: 1.0}) for one in labellings])
-                gradient[k] += total(zero, labels.tolist(), {pattern: 1.0}) - p @ counts
+                counts = np.array([total(zero, one, {pattern: 1.0}, history) for one in labellings])
+                gradient[k] += total(zero, labels.tolist(), {pattern: 1.0}, history) - p @ counts
         one_hot = np.eye(part.shape[1])
         expected = sum((q * one_hot[list(one)] for q, one in zip(p, labellings, strict=True)), np.zeros(part.shape))
         marginals.append(one_hot[labels] - expected)

@@ -17,7 +17,7 @@ from .._inference.chain import ChainModel, ChainPosterior
 from .._settings import is_integer, is_number
 from .._structure.layout import WeightLayout
 from .._structure.pairs import FeatureMap
-from .._structure.patterns import given_patterns
+from .._structure.patterns import HISTORIES, SEGMENTS, TOKENS, given_patterns, has_equal_neighbours
 
 __all__ = ["predict_from_scores", "sequence_log_likelihood"]
 
@@ -36,6 +36,7 @@ def sequence_log_likelihood(
     patterns: Mapping[tuple[int, ...], float],
     lengths: ArrayLike | None = None,
     *,
+    history: str = TOKENS,
     sequence_weight: ArrayLike | None = None,
     n_jobs: int | None = None,
 ) -> ScoredLikelihood:
@@ -58,6 +59,10 @@ def sequence_log_likelihood(
         ``pattern_coef_``, its labels replaced by their indices in ``classes_``.
     lengths : array-like of shape (n_sequences,), int, default=None
         The numbers of tokens of the sequences; None means one sequence.
+    history : {"tokens", "segments"}, default="tokens"
+        Whether patterns are of the labels of consecutive tokens, or of consecutive segments, the runs of equal labels.
+        A pattern of segments counts at the first token of its last segment, and a pair of equal labels at each token
+        that stays in a segment, as in :class:`~sklearn_hocrf.HighOrderCRF`.
     sequence_weight : array-like of shape (n_sequences,), default=None
         Weights of the sequences in the gradients: with c, these are the gradients of the sum of c_n log P(y_n).
     n_jobs : int or None, default=None
@@ -98,7 +103,7 @@ def sequence_log_likelihood(
            [-0.423,  0.423],
            [ 0.281, -0.281]])
     """
-    problem = _read_patterns(scores, patterns, lengths, n_jobs)
+    problem = _read_patterns(scores, patterns, lengths, history, n_jobs)
     posterior, batch = problem.posterior, problem.posterior.batch
     codes = _checked_codes(y, problem)
     weight = _checked_weight(sequence_weight, len(batch))
@@ -119,6 +124,7 @@ def predict_from_scores(
     patterns: Mapping[tuple[int, ...], float],
     lengths: ArrayLike | None = None,
     *,
+    history: str = TOKENS,
     n_jobs: int | None = None,
 ) -> np.ndarray:
     """Return the best labelling for scores that another program computes.
@@ -130,6 +136,8 @@ def predict_from_scores(
     patterns : mapping from tuples of int to float
         As in :func:`sequence_log_likelihood`.
     lengths : array-like of shape (n_sequences,), int, default=None
+        As in :func:`sequence_log_likelihood`.
+    history : {"tokens", "segments"}, default="tokens"
         As in :func:`sequence_log_likelihood`.
     n_jobs : int or None, default=None
         As in :func:`sequence_log_likelihood`.
@@ -152,7 +160,7 @@ def predict_from_scores(
     ... )
     array([1, 1, 0], dtype=int32)
     """
-    return _read_patterns(scores, patterns, lengths, n_jobs).posterior.decode()
+    return _read_patterns(scores, patterns, lengths, history, n_jobs).posterior.decode()
 
 
 class _Scored(NamedTuple):
@@ -163,7 +171,9 @@ class _Scored(NamedTuple):
     is_forbidden: np.ndarray  # (P,) bool
 
 
-def _read_patterns(scores, patterns, lengths, n_jobs) -> _Scored:
+def _read_patterns(scores, patterns, lengths, history, n_jobs) -> _Scored:
+    if history not in HISTORIES:
+        raise ValueError(f"history must be one of {HISTORIES}, got {history!r:.60}")
     table = np.asarray(scores, dtype=np.float64)
     if table.ndim != 2 or table.shape[1] < 1:
         raise ValueError(f"scores must have the shape (n_tokens, n_labels), got {table.shape}")
@@ -171,9 +181,9 @@ def _read_patterns(scores, patterns, lengths, n_jobs) -> _Scored:
         token, label = np.argwhere(~(table < np.inf))[0].tolist()
         raise ValueError(f"scores must be finite or -inf, got {table[token, label]} for label {label} at token {token}")
     n_tokens, n_labels = table.shape
-    keys, weights = _checked_patterns(patterns, n_labels)
+    keys, weights = _checked_patterns(patterns, n_labels, history)
     is_forbidden = weights == -np.inf
-    layout = _layout(tuple(keys), tuple(is_forbidden.tolist()), n_labels)
+    layout = _layout(tuple(keys), tuple(is_forbidden.tolist()), n_labels, history)
     row_of = {pattern: row for row, pattern in enumerate(layout.patterns.tuples())}
     place = layout.first_bias + np.array([row_of.get(key, 0) for key in keys], dtype=np.int64)
     vector = np.zeros(layout.n_weights)
@@ -189,17 +199,17 @@ def _read_patterns(scores, patterns, lengths, n_jobs) -> _Scored:
 
 
 @lru_cache(maxsize=8)  # training asks again with other weights of the same patterns
-def _layout(keys: tuple, is_forbidden: tuple, n_labels: int) -> WeightLayout:
+def _layout(keys: tuple, is_forbidden: tuple, n_labels: int, history: str) -> WeightLayout:
     """Return the layout of a weight for each label's score, and for each pattern."""
     pairs = list(zip(keys, is_forbidden, strict=True))
-    table = given_patterns([key for key, forbidden in pairs if not forbidden], n_labels)
+    table = given_patterns([key for key, forbidden in pairs if not forbidden], n_labels, history)
     labels = np.arange(n_labels)
     features = FeatureMap.of_tokens(labels)
     forbidden = [key for key, is_one in pairs if is_one]
     return WeightLayout(table, features, labels, labels, np.arange(len(table.lengths)), forbidden=forbidden)
 
 
-def _checked_patterns(patterns: Any, n_labels: int) -> tuple[list[tuple[int, ...]], np.ndarray]:
+def _checked_patterns(patterns: Any, n_labels: int, history: str) -> tuple[list[tuple[int, ...]], np.ndarray]:
     if not isinstance(patterns, Mapping):
         raise TypeError(f"patterns must be a mapping from tuples of labels to weights, got {type(patterns).__name__}")
     keys = []
@@ -207,6 +217,8 @@ def _checked_patterns(patterns: Any, n_labels: int) -> tuple[list[tuple[int, ...
         is_pattern = isinstance(pattern, tuple) and len(pattern) and all(map(is_integer, pattern))
         if not is_pattern or not all(0 <= label < n_labels for label in pattern):
             raise ValueError(f"patterns: {pattern!r:.80} is not a tuple of labels from 0 to {n_labels - 1}")
+        if history == SEGMENTS and has_equal_neighbours(pattern):
+            raise ValueError(f"patterns: {pattern!r:.80} has equal neighbours, which segments have not")
         if not is_number(weight) or not (abs(weight) < np.inf or (weight == -np.inf and len(pattern) > 1)):
             raise ValueError(
                 f"patterns: the weight of {pattern!r:.80} must be a finite number, or -inf for two or more labels, got "
