@@ -5,7 +5,7 @@
 from sklearn_hocrf import _files, _kernels
 from sklearn_hocrf.__main__ import Counter, main
 from sklearn_hocrf._data import arrays, batch, folders, schemes
-from sklearn_hocrf._data.arrays import LentMemory, empty_aligned, freeze, mapped_file, reading_order
+from sklearn_hocrf._data.arrays import BufferPool, empty_aligned, freeze, mapped_file, reading_order
 from sklearn_hocrf._data.batch import SequenceBatch, as_sparse, cut_sequences, with_blocks, without_dense
 from sklearn_hocrf._data.columns import DenseColumns, TokenColumn
 from sklearn_hocrf._data.folders import allocator

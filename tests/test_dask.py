@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import sklearn
 from cases import by_order
-from internals import LentMemory, segment_features, threads_for
+from internals import BufferPool, segment_features, threads_for
 from numpy.testing import assert_array_equal
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
@@ -209,7 +209,7 @@ def test_long_vectors_come_in_slices(length, client):
 
 
 def test_slices_are_put_together_in_the_same_memory():
-    memory, vector = LentMemory(), np.random.default_rng(0).normal(size=1000)
+    memory, vector = BufferPool(), np.random.default_rng(0).normal(size=1000)
     first = _partitions._whole(memory, vector[:300], vector[300:])
     second = _partitions._whole(memory, -vector[:700], -vector[700:])
     assert_array_equal(first, vector, strict=True)

@@ -185,7 +185,7 @@ def test_segmented_sequences_alone(features):
     model, batch = segment_model(5, np.random.default_rng(5).integers(0, 40, 21), features)
     direction = some_direction(model)
     expected = model.given(batch).hessian_vector_product(direction)
-    plan = reschedule(model, lone_size=0).given(batch).plan
+    plan = reschedule(model, single_sequence_size=0).given(batch).plan
     assert {task.sequences.shape[1] for chunk in plan.chunks for task in chunk} == {1}
     assert_close(model.on(plan).hessian_vector_product(direction), expected, 1e-11)
 

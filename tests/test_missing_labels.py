@@ -80,7 +80,7 @@ def test_the_objective_is_the_log_likelihood_of_what_is_known(scheme):
             estimator.fit(X, y, weight)
         w = rng.normal(size=len(estimator._weights))
         problem = problem_of(estimator, X, y, weight)
-        assert 0 < problem.is_hidden.sum() < len(X)
+        assert 0 < problem.is_partial.sum() < len(X)
         objective = NegativeLogLikelihood().bind(problem)
         estimator._state._replace(weights=w).set_on(estimator)
         assert objective.value(w) == pytest.approx(-weight @ estimator.log_likelihood(X, y), rel=1e-12)

@@ -592,8 +592,8 @@ def test_candidates_of_tokens_with_missing_labels(data, constrained, n_states, l
             assert set(own) == set(best) | (label if isinstance(label, set) else {label})
     assert (n_more > 0) == constrained  # a label that the constraints demand between those that are known
     assert problem.plan.is_possible.all()
-    assert problem.hidden.plan.is_possible.all()
-    hidden = problem.hidden
+    assert problem.partial.plan.is_possible.all()
+    hidden = problem.partial
     probability, listed = (
         hidden.posterior(np.zeros(hidden.n_weights)).lattice_marginals()[0],
         hidden.plan.candidates,

@@ -187,7 +187,7 @@ def test_sequences_alone_and_side_by_side_agree(blocks, scale):
     model, batch = to_segment_model(mixed_case(6, lengths, blocks, scale=scale))
     expected = answers(model, batch)
     tags = model.given(batch).tag_marginals([(0, BEGIN), (1, INSIDE)])
-    model = reschedule(model, lone_size=0)
+    model = reschedule(model, single_sequence_size=0)
     plan = model.given(batch).plan
     assert {task.sequences.shape[1] for chunk in plan.chunks for task in chunk} == {1}
     assert_same(answers(model, batch), expected)

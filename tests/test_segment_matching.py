@@ -197,7 +197,7 @@ def test_sequences_alone():
     layout, matching = prepare(case)
     w = some_weights(layout)
     value, gradient = matching.value_gradient(w)
-    schedule = replace(SegmentPlan.default_schedule, lone_size=0)
+    schedule = replace(SegmentPlan.default_schedule, single_sequence_size=0)
     actual = prepare(case, schedule=schedule)[1].value_gradient(w)
     assert actual[0] == pytest.approx(value, rel=1e-12)
     np.testing.assert_allclose(actual[1], gradient, rtol=1e-9, atol=1e-11)

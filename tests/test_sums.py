@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from internals import LANES, LentMemory, Schedule, SharedWork, Workspace, empty_aligned, empty_table, freeze
+from internals import LANES, BufferPool, Schedule, SharedWork, Workspace, empty_aligned, empty_table, freeze
 from numba import njit
 from numpy.testing import assert_array_equal
 
@@ -109,7 +109,7 @@ def test_an_error_leaves_the_plan_as_it_was():
     ],
 )
 def test_memory_that_anything_refers_to_is_not_lent_again(derived):
-    memory = LentMemory()
+    memory = BufferPool()
     user = derived(memory.zeros(1000))
     for table in [memory.zeros(1000) for _ in range(20)]:  # more than are kept
         table += 7.0
@@ -125,8 +125,8 @@ def table_of_kernel(n_rows):  # a function within kernels cannot be called from 
     "make",
     [
         empty_aligned,
-        lambda *shape: LentMemory().empty(*shape),
-        lambda *shape: LentMemory().zeros(*shape),
+        lambda *shape: BufferPool().empty(*shape),
+        lambda *shape: BufferPool().zeros(*shape),
         lambda *shape: Workspace()("scores", *shape),
         lambda n_rows, _: table_of_kernel(n_rows),
     ],
@@ -161,10 +161,10 @@ def test_the_longest_chunk_is_as_short_as_possible(tokens, n_chunks):
 
 
 def test_few_arrays_are_kept():
-    memory = LentMemory()
+    memory = BufferPool()
     lent = [memory.zeros(1000) for _ in range(20)]
     assert len({table.__array_interface__["data"][0] for table in lent}) == 20
-    assert len(memory._owners[1000,]) == memory.most_kept
+    assert len(memory._owners[1000,]) == memory.max_kept
     for table in lent:
         table += 7.0
     del lent, table
@@ -175,7 +175,7 @@ def test_few_arrays_are_kept():
 
 
 def test_copies_begin_without_memory():
-    memory = LentMemory()
+    memory = BufferPool()
     memory.zeros(1000)
     assert not pickle.loads(pickle.dumps(memory))._owners
 

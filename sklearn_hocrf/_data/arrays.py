@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 __all__ = [
-    "LentMemory",
+    "BufferPool",
     "ascends",
     "empty_aligned",
     "freeze",
@@ -158,7 +158,7 @@ def group_offsets(groups, n_groups) -> np.ndarray:
     return freeze(offsets_of(np.bincount(groups, minlength=n_groups)), np.int64)
 
 
-class LentMemory:
+class BufferPool:
     """Lender of memory for large arrays of few shapes that begin at a cache line.
 
     The system clears new memory page by page, when it is first used; for some allocators, each time. A copy of a
@@ -166,31 +166,31 @@ class LentMemory:
 
     Attributes
     ----------
-    most_kept : int
+    max_kept : int
         How many arrays of a shape are kept for later.
     """
 
-    most_kept = 4
+    max_kept = 4
 
     def __init__(self) -> None:
         self._owners: dict[tuple[int, ...], list[np.ndarray]] = {}  # by shape
-        self._nobodys = [empty_aligned(0)]  # an array that nobody refers to
+        self._unreferenced = [empty_aligned(0)]  # an array that nobody refers to
         self._lock = Lock()
 
     def __reduce__(self):
-        return LentMemory, ()
+        return BufferPool, ()
 
     def empty(self, *shape: int) -> np.ndarray:
         """Return an array of any numbers, in memory of an earlier one that nobody refers to, if there is some."""
         with self._lock:
             owners = self._owners.setdefault(shape, [])
             # each is referred to by the list that keeps it and by the list made here
-            of_unused, *counts = _reference_counts([*self._nobodys, *owners])
+            of_unused, *counts = _reference_counts([*self._unreferenced, *owners])
             unused = [n for n, count in enumerate(counts) if count == of_unused]
             owner = owners[unused[0]] if unused else empty_aligned(*shape)
             if not unused:
                 owners.append(owner)
-                del owners[: -self.most_kept]
+                del owners[: -self.max_kept]
             return owner.view()
 
     def zeros(self, *shape: int) -> np.ndarray:

@@ -111,7 +111,7 @@ class FitSteps:
         constraints = self.estimator.constraints
         rules = compile_constraints(constraints, targets.labels, self.history)
         parts = compile_label_parts(self.estimator.label_parts, targets.labels)
-        data = sequences.with_targets(targets, rules, parts).with_runs()
+        data = sequences.with_targets(targets, rules, parts).with_labelled_runs()
         if data.runs is not None and self.family is SEGMENTS:
             return data  # segments with gaps between them are not neighbours
         codes, offsets = self.family.label_sequences(targets.labelling, data.batch)

@@ -91,14 +91,16 @@ class Matching(metaclass=ABCMeta):
     def value_gradient(self, w: np.ndarray) -> tuple[float, np.ndarray]:
         """Return f(w) and its gradient; shape (n_weights,)."""
         model, weight = self.model_class(self.layout, w), self.sequence_weight
-        posterior, at_rest = model.on(self.plan), model.moving(np.zeros(self.layout.n_weights))
+        posterior, zero_direction = model.on(self.plan), model.moving(np.zeros(self.layout.n_weights))
         log_z, make_pass = np.zeros(self.plan.n_sequences), posterior.pass_class
 
         def work(chunk: list[Task], workspace: Workspace) -> tuple:
             moves = Moves(self.place, workspace("residuals", self.n_places, self.n_columns))
             residuals, counts = _Residuals(self, moves.table), ExpectedCounts(posterior)
             plain = make_pass(workspace, posterior, log_z, weight, receiver=residuals)
-            dual = make_pass(workspace, posterior, log_z, weight, receiver=counts, direction=at_rest, moves=moves)
+            dual = make_pass(
+                workspace, posterior, log_z, weight, receiver=counts, direction=zero_direction, moves=moves
+            )
             for task in chunk:
                 moves.table[:] = 0.0
                 plain.run(task)

@@ -10,7 +10,7 @@ from .._data.arrays import freeze, joined_ranges
 from .._kernels import lattice
 from .._structure.weighted_arcs import arcs_of_labels
 from .lattice import LatticeModel, LatticePlan
-from .minibatches import Hidden, MinibatchSource
+from .minibatches import MinibatchSource, PartlyLabelled
 from .schedule import Workspace
 
 __all__ = ["LatticeMinibatches"]
@@ -29,7 +29,7 @@ class LatticeMinibatches(MinibatchSource):
         True labels, which are among the candidates.
     sequence_weight : ndarray of shape (n_sequences,)
         Weight of each sequence.
-    hidden : Hidden or None
+    partial : PartlyLabelled or None
         The sequences whose labelling has missing labels; none by default.
     """
 
@@ -39,9 +39,9 @@ class LatticeMinibatches(MinibatchSource):
         plan: LatticePlan,
         truth: np.ndarray,
         sequence_weight: np.ndarray,
-        hidden: Hidden | None = None,
+        partial: PartlyLabelled | None = None,
     ) -> None:
-        self._model_class, self.layout, self._plan, self._hidden = model_class, plan.layout, plan, hidden
+        self._model_class, self.layout, self._plan, self._partial = model_class, plan.layout, plan, partial
         self.sequence_weight, self._offsets = freeze(sequence_weight, np.float64), plan.batch.offsets
         self._truth_arcs = arcs_of_labels(self.layout.automaton, self._offsets, np.maximum(truth, 0))
         self._is_labelled = truth >= 0  # where a label is not known, none is among the places
@@ -50,7 +50,7 @@ class LatticeMinibatches(MinibatchSource):
         self._biases = np.arange(self.layout.first_bias, self.layout.n_weights)
         self._gradient, self._log_z = np.zeros(self.layout.n_pairs), np.zeros(plan.n_sequences)
         self._tables = plan.tables(Workspace())
-        self._agreeing = None if hidden is None else (hidden.plan.lattice, hidden.plan.tables(Workspace()))
+        self._agreeing = None if partial is None else (partial.plan.lattice, partial.plan.tables(Workspace()))
 
     def weights(self, sequences: np.ndarray) -> np.ndarray:
         lists, offsets = self._plan.lattice, self._offsets
@@ -61,8 +61,8 @@ class LatticeMinibatches(MinibatchSource):
         model, gradient = self._model_class(self.layout, w), self._gradient
         pairs, arcs = touched[: len(touched) - len(self._biases)], np.zeros(self.layout.automaton.n_arcs)
         complete = sequences
-        if self._hidden is not None:
-            complete = sequences[~self._hidden.is_hidden[sequences]]
+        if self._partial is not None:
+            complete = sequences[~self._partial.is_partial[sequences]]
         tokens = joined_ranges(self._offsets[complete], self._offsets[complete + 1])
         weight = -np.repeat(self.sequence_weight[complete], self._offsets[complete + 1] - self._offsets[complete])
         lattice.count_labels(self._plan.lattice, self._places[tokens], weight, gradient)
@@ -70,8 +70,8 @@ class LatticeMinibatches(MinibatchSource):
         used = np.flatnonzero(arcs)
         value = float(gradient[pairs] @ w[pairs] + arcs[used] @ model.weighted_arcs.arc_score[used])
         value += self._expect(model, self._plan.lattice, self._tables, sequences, 1.0, arcs)
-        if self._agreeing is not None and self._hidden is not None:
-            value += self._expect(model, *self._agreeing, sequences[self._hidden.is_hidden[sequences]], -1.0, arcs)
+        if self._agreeing is not None and self._partial is not None:
+            value += self._expect(model, *self._agreeing, sequences[self._partial.is_partial[sequences]], -1.0, arcs)
         derivatives = np.concatenate([gradient[pairs], self.layout.sum_over_suffixes(arcs)])
         gradient[pairs] = 0.0
         return value, derivatives

@@ -25,7 +25,14 @@ from .._structure.weighted_arcs import WeightedArcs, arc_order, arcs_of_labels
 from .model import Model
 from .schedule import TOKENS_PER_CALL
 
-__all__ = ["ChainMinibatches", "Hidden", "MinibatchSource", "Minibatches", "SegmentMinibatches", "shuffled_minibatches"]
+__all__ = [
+    "ChainMinibatches",
+    "PartlyLabelled",
+    "MinibatchSource",
+    "Minibatches",
+    "SegmentMinibatches",
+    "shuffled_minibatches",
+]
 
 _POOL = 32  # minibatches whose sequences are sorted by length before they are cut
 
@@ -38,10 +45,10 @@ class _Entries(NamedTuple):
     values: np.ndarray  # (nnz,) float64, or empty if all are 1
 
 
-class Hidden(NamedTuple):
+class PartlyLabelled(NamedTuple):
     """The sequences whose labelling has missing labels."""
 
-    is_hidden: np.ndarray  # (n_sequences,) bool
+    is_partial: np.ndarray  # (n_sequences,) bool
     plan: Any  # of the whole batch, masked by the known labels
 
 
@@ -108,7 +115,7 @@ class Minibatches(MinibatchSource):
         The true labelling of the batch.
     sequence_weight : ndarray of shape (n_sequences,)
         Weight of each sequence.
-    hidden : Hidden or None
+    partial : PartlyLabelled or None
         The sequences whose labelling has missing labels; none by default.
     """
 
@@ -118,12 +125,12 @@ class Minibatches(MinibatchSource):
         plan: Any,
         truth: Labelling,
         sequence_weight: np.ndarray,
-        hidden: Hidden | None = None,
+        partial: PartlyLabelled | None = None,
     ) -> None:
         self._model_class, self.layout, self.sequence_weight = model_class, plan.layout, sequence_weight
-        self._whole_plan, self._plan, self._hidden = plan, plan.without_dense_table(), hidden
-        if hidden is not None:
-            self._agreeing, self._less = hidden.plan.without_dense_table(), -sequence_weight
+        self._whole_plan, self._plan, self._partial = plan, plan.without_dense_table(), partial
+        if partial is not None:
+            self._agreeing, self._less = partial.plan.without_dense_table(), -sequence_weight
         self._truth_arcs = self._arcs_of(truth)
         self._no_table = np.zeros((0, self.layout.dense_table().shape[1]))
         n_pairs, first_bias = self.layout.n_pairs, self.layout.first_bias
@@ -158,10 +165,10 @@ class Minibatches(MinibatchSource):
         arcs, lengths = model.on(plan).add_expectations(sequences, weight, gradient, self._log_z)
         plan.add_length_counts(lengths, gradient)
         value = float(weight[sequences] @ self._log_z[sequences])
-        if self._hidden is not None:
-            is_hidden = self._hidden.is_hidden[sequences]
-            value -= self._subtract_hidden(model, sequences[is_hidden], arcs)
-            sequences = sequences[~is_hidden]
+        if self._partial is not None:
+            is_partial = self._partial.is_partial[sequences]
+            value -= self._subtract_partial(model, sequences[is_partial], arcs)
+            sequences = sequences[~is_partial]
         score = minibatches.subtract_entries(
             *self._truth_arcs, sequences, weight, model.weighted_arcs.arc_score, arcs
         ) + self._subtract_truth(model, sequences)
@@ -170,7 +177,7 @@ class Minibatches(MinibatchSource):
         gradient[pairs] = 0.0
         return value - score, derivatives
 
-    def _subtract_hidden(self, model: Model, sequences: np.ndarray, arcs: np.ndarray) -> float:
+    def _subtract_partial(self, model: Model, sequences: np.ndarray, arcs: np.ndarray) -> float:
         """Subtract the expected counts of sequences given their known labels, and return the sum of their log Z."""
         if not len(sequences):
             return 0.0
@@ -187,7 +194,7 @@ class Minibatches(MinibatchSource):
         layout, number = self.layout, course.group_of_weight
         groups = np.zeros(layout.n_weights, np.int64) if number is None else number
         pair_groups = groups[: layout.first_bias]
-        if self._hidden is not None or not self._can_descend() or (pair_groups != pair_groups[:1]).any():
+        if self._partial is not None or not self._can_descend() or (pair_groups != pair_groups[:1]).any():
             return 0
         pair_group, bias_groups = int(pair_groups[0]) if len(pair_groups) else 0, groups[layout.n_pairs :]
         rule = descent.Rule(*[*course.rule, pair_group, freeze(bias_groups, np.int64), course.is_averaged])
@@ -224,7 +231,7 @@ class Minibatches(MinibatchSource):
         """Return runs of minibatches for one kernel call each, up to one whose tables are large."""
         lengths, schedule = self._plan.lengths, self._plan.schedule
         n_rows = np.array([lengths[sequences[:: -descent.LANES]].sum() for sequences in batches])
-        most = min(schedule.cut_size, schedule.lone_size)
+        most = min(schedule.cut_size, schedule.single_sequence_size)
         large = np.flatnonzero(n_rows * descent.LANES * self._plan.row_size > most)
         stop = int(large[0]) if len(large) else len(batches)
         rows = np.cumsum(n_rows[:stop]) * descent.LANES
@@ -236,8 +243,8 @@ class Minibatches(MinibatchSource):
         layout, n_arcs = self.layout, self.layout.automaton.n_arcs
         arcs = descent.ArcWeights(np.empty(n_arcs), np.empty(n_arcs), *arc_order(layout))
         looking = {"arc_score": freeze(arcs.scores, np.float64), "arc_weight": freeze(arcs.weights, np.float64)}
-        at_rest = self._model_class(layout, np.zeros(layout.n_weights), self._no_table).weighted_arcs
-        return arcs, at_rest._replace(log_shift=0.0, **looking)
+        zero_direction = self._model_class(layout, np.zeros(layout.n_weights), self._no_table).weighted_arcs
+        return arcs, zero_direction._replace(log_shift=0.0, **looking)
 
     def _tiled(self, batches: list[np.ndarray]) -> descent.TiledBatches:
         """Return minibatches in the form that kernels use."""

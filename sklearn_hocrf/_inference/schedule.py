@@ -35,7 +35,7 @@ from joblib.parallel import (
     get_active_backend,
 )
 
-from .._data.arrays import LentMemory, empty_aligned, freeze, freeze_all, joined_ranges, offsets_of, reading_order
+from .._data.arrays import BufferPool, empty_aligned, freeze, freeze_all, joined_ranges, offsets_of, reading_order
 from .._data.batch import SequenceBatch, TokenFeatures
 from .._data.masks import Mask
 from .._kernels import chain
@@ -77,7 +77,7 @@ class Schedule:
         rows.
     cut_size : float
         Blocks whose tables are larger (32 MiB of doubles) are cut by position; inf if kernels need whole sequences.
-    lone_size : float
+    single_sequence_size : float
         Sequences run alone, one lane per block, if a block of them would be larger (512 MiB of doubles).
     lone_length, lone_table : int
         A sequence with this number of positions, or tables of this size, runs alone if it is much longer than the
@@ -96,7 +96,7 @@ class Schedule:
     tasks_wanted: int = 8
     tile_rows: int = 32
     cut_size: float = 1 << 22
-    lone_size: float = math.inf
+    single_sequence_size: float = math.inf
     lone_length: int = 512
     lone_table: int = 1 << 20
     long_call: float = math.inf
@@ -183,7 +183,7 @@ class SharedWork:
     def __init__(self, schedule: Schedule, n_jobs: int | None = None) -> None:
         self.schedule, self.n_jobs = schedule, n_jobs
         self._spare_workspaces: list[Workspace] = []
-        self.memory = LentMemory()  # of sums
+        self.memory = BufferPool()  # of sums
         self._threads: dict[int, ThreadPoolExecutor] = {}  # pools by number of threads; they end with the plan
 
     @contextmanager
@@ -231,7 +231,7 @@ class SharedWork:
         """
         n_chunks, n_jobs, halt = len(self.chunks), self.n_jobs, self.halt
         n_threads = n_chunks if n_chunks < 2 and n_jobs != 0 else min(threads_for(n_jobs), n_chunks)
-        self.memory.most_kept = n_threads + 3  # one for each thread, the sum, an earlier sum in use, and weights
+        self.memory.max_kept = n_threads + 3  # one for each thread, the sum, an earlier sum in use, and weights
         if n_threads <= 1 and not (n_chunks and self.calls_are_long):
             work_through()
             return
@@ -342,11 +342,11 @@ class Plan(SharedWork, metaclass=ABCMeta):
         schedule, block_row = self.schedule, chain.LANES * self.row_size
         if len(sequences) == 1:
             length = int(self.lengths[sequences[0]])
-            if 0 < length * block_row <= min(schedule.lone_size, schedule.cut_size):
+            if 0 < length * block_row <= min(schedule.single_sequence_size, schedule.cut_size):
                 return [self._task_of_one(int(sequences[0]), length)]
         aim = int(np.clip(self.n_tokens * self.row_size // schedule.tasks_wanted, *schedule.tile_sizes))
         tile_size = max(aim, schedule.tile_rows * block_row)
-        alone = self.lengths[sequences] * block_row > schedule.lone_size
+        alone = self.lengths[sequences] * block_row > schedule.single_sequence_size
         return [*self._tasks(1, tile_size, sequences[alone]), *self._tasks(chain.LANES, tile_size, sequences[~alone])]
 
     def alone(self, sequence: int) -> Task:
@@ -374,18 +374,18 @@ class Plan(SharedWork, metaclass=ABCMeta):
         return [*tasks, self._task(np.stack(waiting))] if waiting else tasks
 
     @property
-    def _long_alone(self) -> int:
+    def _single_lane_length(self) -> int:
         """The length from which on a sequence that is much longer than its neighbours is alone in a block."""
         return min(self.schedule.lone_length, self.schedule.lone_table // max(self.row_size, 1))
 
     def _blocks(self, sequences: np.ndarray, lanes: int) -> Iterator[np.ndarray]:
         """Yield the sequences of each block; one that is long, and much longer than those after it, is alone."""
         lengths, start = self.lengths, 0
-        long_alone = self._long_alone
+        single_lane_length = self._single_lane_length
         while start < len(sequences):
             block = sequences[start : start + lanes]
             longest = lengths[block[0]]
-            if longest >= long_alone and 4 * lengths[block].sum() < lanes * longest:
+            if longest >= single_lane_length and 4 * lengths[block].sum() < lanes * longest:
                 block = block[:1]
                 yield block
             else:
@@ -396,7 +396,7 @@ class Plan(SharedWork, metaclass=ABCMeta):
 
     def _task_of_one(self, sequence: int, length: int) -> Task:
         """Return what :meth:`_tasks` does for one short sequence, by a few calls instead of a hundred."""
-        lanes = 1 if length >= self._long_alone else chain.LANES
+        lanes = 1 if length >= self._single_lane_length else chain.LANES
         tables = np.zeros((3, 1, lanes), np.int64)
         tables[2] = -1
         tables[:, 0, 0] = self.offsets[sequence], length, length - 1
@@ -482,7 +482,9 @@ class Plan(SharedWork, metaclass=ABCMeta):
         if not self.is_cut:
             return self
         plan = copy.copy(self)
-        plan.schedule = replace(self.schedule, cut_size=math.inf, lone_size=min(self.schedule.lone_size, _LONE_SIZE))
+        plan.schedule = replace(
+            self.schedule, cut_size=math.inf, single_sequence_size=min(self.schedule.single_sequence_size, _LONE_SIZE)
+        )
         plan._deal_out()
         return plan
 

@@ -48,7 +48,7 @@ class SegmentPlan(Plan):
         tile_sizes=(1 << 17, 1 << 17),  # 1 MiB of doubles
         tile_rows=0,
         cut_size=math.inf,  # a segment needs the tables of all positions before its end
-        lone_size=1 << 26,
+        single_sequence_size=1 << 26,
         long_call=1 << 24,  # about 50 ms
     )
 

@@ -81,15 +81,15 @@ class NegativeLogLikelihood(Objective):
     depends_on_scores_only = True
 
     def _prepare(self):
-        self._empirical, self._hidden = self.problem.empirical_counts(), self.problem.hidden
-        self.is_convex = self._hidden is None
+        self._empirical, self._partial = self.problem.empirical_counts(), self.problem.partial
+        self.is_convex = self._partial is None
 
     def value(self, w: np.ndarray) -> float:
         """Return f(w), by a forward pass only."""
-        log_z, hidden = self.problem.posterior(w).log_z(), self._hidden
-        if hidden is None:
+        log_z, partial = self.problem.posterior(w).log_z(), self._partial
+        if partial is None:
             return self._value(log_z, w)
-        return self._value(log_z, w, float(hidden.sequence_weight @ hidden.posterior(w).log_z()))
+        return self._value(log_z, w, float(partial.sequence_weight @ partial.posterior(w).log_z()))
 
     def value_gradient(self, w: np.ndarray) -> tuple[float, np.ndarray]:
         """Return f(w) and its gradient, by one forward and backward pass, and another one where labels are missing."""
@@ -97,16 +97,16 @@ class NegativeLogLikelihood(Objective):
         expected = problem.posterior(w).expectations(problem.sequence_weight)
         score, gradient = 0.0, expected.counts
         gradient -= self._empirical
-        if self._hidden is not None:
+        if self._partial is not None:
             agreeing = self._expected_of_hidden(w)
-            score = float(self._hidden.sequence_weight @ agreeing.log_z)
+            score = float(self._partial.sequence_weight @ agreeing.log_z)
             gradient -= agreeing.counts
         return self._value(expected.log_z, w, score), gradient
 
     def _expected_of_hidden(self, w):
         """Return the expectations for the sequences with missing labels, given their known labels."""
-        hidden = self._hidden
-        return hidden.posterior(w).expectations(hidden.sequence_weight)
+        partial = self._partial
+        return partial.posterior(w).expectations(partial.sequence_weight)
 
     def hessp(self, w: np.ndarray, v: np.ndarray) -> np.ndarray:
         """Return the product of the Hessian at ``w`` and a vector, by one forward and backward pass on dual numbers.

@@ -14,7 +14,7 @@ from .._inference.candidates import Candidates, LevelZero
 from .._inference.families import LATTICE, Family
 from .._inference.feature_matching import Matching
 from .._inference.lattice import LatticePlan
-from .._inference.minibatches import Hidden, MinibatchSource
+from .._inference.minibatches import MinibatchSource, PartlyLabelled
 from .._inference.model import Model
 from .._inference.schedule import Schedule
 
@@ -91,18 +91,18 @@ class Problem:
         return plan if self.support is None else plan.masked(self.support)
 
     @cached_property
-    def is_hidden(self) -> np.ndarray:
+    def is_partial(self) -> np.ndarray:
         """Whether labels of each sequence are missing; shape (n_sequences,)."""
         if self.known is None:
             return np.zeros(self.n_sequences, dtype=bool)
         return ~self.family.are_complete(self.truth, self.batch)
 
     @cached_property
-    def hidden(self) -> Problem | None:
+    def partial(self) -> Problem | None:
         """The sequences with missing labels, with the labellings that agree with the known ones; or None."""
-        if not self.is_hidden.any():
+        if not self.is_partial.any():
             return None
-        part = self.part(np.flatnonzero(self.is_hidden))
+        part = self.part(np.flatnonzero(self.is_partial))
         return part._with(support=both(part.support, part.known), known=None)
 
     def model(self, w: np.ndarray) -> Model:
@@ -128,10 +128,10 @@ class Problem:
         """Values and gradients of a few sequences at a time."""
         if self.sparse is not self:
             return self.sparse.minibatches
-        hidden = None
-        if self.is_hidden.any():
-            hidden = Hidden(self.is_hidden, self.plan.masked(both(self.support, self.known)))
-        return self.family.minibatches(self.family.model, self.plan, self.truth, self.sequence_weight, hidden)
+        partial = None
+        if self.is_partial.any():
+            partial = PartlyLabelled(self.is_partial, self.plan.masked(both(self.support, self.known)))
+        return self.family.minibatches(self.family.model, self.plan, self.truth, self.sequence_weight, partial)
 
     def separated_by(self, w: np.ndarray) -> bool:
         """Return whether ``w`` gives the truth of each sequence of positive weight more than half of the probability.
@@ -152,11 +152,11 @@ class Problem:
 
     def _log_scores(self, w: np.ndarray) -> np.ndarray:
         """Return the log potentials of the known labels of each sequence."""
-        if self.hidden is None:
+        if self.partial is None:
             return self.posterior(w).log_score(self.truth)
-        scores, seen = np.empty(self.n_sequences), self.part(np.flatnonzero(~self.is_hidden))
-        scores[~self.is_hidden] = seen.posterior(w).log_score(seen.truth)
-        scores[self.is_hidden] = self.hidden.posterior(w).log_z()
+        scores, seen = np.empty(self.n_sequences), self.part(np.flatnonzero(~self.is_partial))
+        scores[~self.is_partial] = seen.posterior(w).log_score(seen.truth)
+        scores[self.is_partial] = self.partial.posterior(w).log_z()
         return scores
 
     def part(self, sequences: np.ndarray) -> Problem:
@@ -208,8 +208,8 @@ class Problem:
 
         Sequences with missing labels do not count.
         """
-        if self.n_sequences and self.is_hidden.all():
+        if self.n_sequences and self.is_partial.all():
             return np.zeros(self.n_weights)
-        if self.is_hidden.any():
-            return self.part(np.flatnonzero(~self.is_hidden)).empirical_counts()
+        if self.is_partial.any():
+            return self.part(np.flatnonzero(~self.is_partial)).empirical_counts()
         return self.plan.empirical_counts(self.truth, self.sequence_weight)

@@ -104,7 +104,7 @@ class TrainingData(NamedTuple):
         batch, _ = extend_vocabulary(self.batch, self.features.vocabulary, vocabulary, names)
         return self._replace(batch=batch, features=features)
 
-    def with_runs(self) -> TrainingData:
+    def with_labelled_runs(self) -> TrainingData:
         """Return the data with their runs, if y has missing labels.
 
         Raises

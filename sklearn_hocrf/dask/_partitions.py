@@ -25,7 +25,7 @@ import numpy as np
 from dask import delayed
 from distributed.comm import CommClosedError, get_address_host_port
 
-from .._data.arrays import LentMemory
+from .._data.arrays import BufferPool
 
 __all__ = ["Kept", "Partitions", "naming"]
 
@@ -259,7 +259,7 @@ class Partitions:
     def _memories_of(self, homes) -> dict:
         """Return the future of a lender of memory at each of some workers."""
         new = [home for home in homes if home not in self._memories]
-        lend = delayed(LentMemory, pure=False)
+        lend = delayed(BufferPool, pure=False)
         self._memories |= zip(new, self._compute_at([lend() for _ in new], new), strict=True)
         return self._memories
 
