@@ -94,7 +94,7 @@ def test_generators_repeat_with_an_int_and_go_on_with_a_generator(make):
 
 
 @pytest.mark.parametrize("make", [make_name_sentences, make_references])
-def test_invented_text(make):
+def test_generated_text(make):
     """Words are strings with a label each, as files give them; many words have several labels."""
     X, y = make(200, random_state=0)
     assert make(200, random_state=0) == (X, y) != make(200, random_state=1)
@@ -109,14 +109,14 @@ def test_invented_text(make):
         make(0)
 
 
-def test_invented_names_have_legal_tags():
+def test_generated_names_have_legal_tags():
     X, y = make_name_sentences(300, random_state=0)
     for words, tags in zip(X, y, strict=True):
         for before, tag in zip(["O", *tags], tags, strict=False):
             assert not tag.startswith("I-") or before[2:] == tag[2:], (words, tags)
 
 
-def test_invented_references_have_each_field_at_most_once():
+def test_generated_references_have_each_field_at_most_once():
     for labels in make_references(200, random_state=0)[1]:
         fields = [label for label, before in zip(labels, [None, *labels], strict=False) if label != before]
         assert len(fields) == len(set(fields))

@@ -1,4 +1,4 @@
-"""Products on their own data: the programs run on invented data, and choose and count as they say."""
+"""Products on their own data: the programs run on generated data, and choose and count as they say."""
 
 import gzip
 import importlib
