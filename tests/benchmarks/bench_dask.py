@@ -212,6 +212,9 @@ class Nothing:
     def gap(self, gradient):
         return np.inf
 
+    def strengths(self, n_weights):
+        return np.zeros(n_weights)
+
 
 def seconds_of_steps(n_weights):
     """Return what L-BFGS itself takes for each iteration."""
