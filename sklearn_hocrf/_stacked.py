@@ -396,7 +396,10 @@ class _Scoring(NamedTuple):
             values = np.log(np.maximum(values, self.eps))
         elif values.ndim == 1:
             values = values[:, None] if len(self.labels) == 2 else np.column_stack([-values, values])
-        if len(classifier.classes_) == len(self.labels):
+        n_columns, n_classes = values.shape[1], len(classifier.classes_)
+        if n_columns not in (1, n_classes):  # of pairs of classes, which folds that lack one would not have alike
+            raise ValueError(f"{self.method} has {n_columns} columns for {n_classes} classes: one for each is needed")
+        if n_classes == len(self.labels):
             return values
         lowest = np.log(self.eps) if self.method == "predict_proba" else values.min()
         spread = np.full((len(values), len(self.labels)), lowest)
