@@ -120,6 +120,7 @@ class PartialFitMixin:
         """
         check_patterns(patterns)
         steps = FitSteps(self)
+        steps.check()  # scikit-learn checks parameters at the first call alone, and set_params may have changed them
         steps.refuse("stream")
         training = steps.choose_training()
         before = FittedModel(self) if hasattr(self, "_state") else None
