@@ -264,7 +264,7 @@ class ChainMinibatches(Minibatches):
     """Minibatches of sequences with one label per token."""
 
     def _can_descend(self) -> bool:
-        return super()._can_descend() and self.layout.places_are_distinct
+        return super()._can_descend() and self.layout.slots_are_distinct
 
     def _table_of(self, weights: np.ndarray) -> np.ndarray:
         return self.layout.dense_table(weights)
