@@ -70,12 +70,8 @@ def test_datasets():
 
 def test_nervaluate():
     pytest.importorskip("nervaluate", reason="nervaluate is absent")
-    names = run(
-        "To score partial matches",
-        y_true=[TAGS],
-        y_pred=[["B-PER", "O", "O", "O", "B-LOC", "O"]],
-        labels=["PER", "LOC"],
-    )
+    found = ["B-PER", "O", "O", "O", "B-LOC", "O"]
+    names = run("To score partial matches", y_true=[TAGS], y_pred=[found], labels=["PER", "LOC"])
     overall = names["result"]["overall"]
     assert (overall["strict"].correct, overall["partial"].partial) == (1, 1)
 
