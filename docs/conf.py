@@ -119,7 +119,7 @@ def adapt_docstring(app, what, name, obj, options, lines):
 
 
 def class_signature(app, what, name, obj, options, signature, annotation):
-    """A class shows the parameters of its ``__init__``, even if it inherits a ``__new__``, which refuses other names."""
+    """A class shows the parameters of its ``__init__``, even if it inherits a ``__new__`` that refuses other names."""
     if what != "class" or "__new__" not in {key for base in obj.__mro__[:-1] for key in vars(base)}:
         return None
     parameters = [value.replace(annotation=value.empty) for value in inspect.signature(obj).parameters.values()]
