@@ -114,11 +114,11 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
     ----------
     templates : iterable of tuples of (field, offset) pairs, "attributes", list of str or None, default=None
         A field is the index of a column for tuples and rows, a key for dicts, ``"w"`` for plain texts, ``"x"`` for
-        plain numbers, or the name of a token feature. Offsets are integers; 0 is the token itself. None means
-        default templates. For the first text field these are the five tokens around and the two pairs with a neighbour.
-        For other text fields they also include the other pairs and the triples within the same five tokens. Numeric
-        and array fields are taken at the token itself. "attributes" means no templates: the tokens are feature dicts
-        or lists of attribute names, which become features as they are. Texts such as ``"U01:%x[-1,0]/%x[0,1]"`` are
+        plain numbers, or the name of a token feature. Offsets are integers; 0 is the token itself. None means default
+        templates. For the first text field these are the token, two on either side, and the two pairs with a neighbour.
+        For other text fields they also include the other pairs and the triples within the same five tokens. Numeric and
+        array fields are taken at the token itself. "attributes" means no templates: the tokens are feature dicts or
+        lists of attribute names, which become features as they are. Texts such as ``"U01:%x[-1,0]/%x[0,1]"`` are
         templates of CRF++ and Wapiti, see :meth:`from_file`.
     token_features : "auto", None, list or dict, default="auto"
         Functions of the value of a field. Templates refer to them by name; a function that no template uses is taken
@@ -293,9 +293,9 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
 
         A template is a text with macros: ``%x[-1,0]`` stands for the first column of the token before, so that
         ``U01:%x[-1,0]/%x[0,1]`` gives ``U01:the/NN``; ``%X`` makes the text lower-case. Equal texts are one feature,
-        whichever template they come from: in these programs, and so here, identifiers such as ``U01:`` tell templates
-        apart, and templates without one make features that hold at any of their places. The first letter of a template
-        says with what its features are paired: ``U`` with labels, ``B`` with pairs of labels, ``*`` with both; in
+        whichever template they come from: in these programs, and so here, identifiers such as ``U01:`` distinguish
+        templates, and features of templates without one hold at all of their offsets. The first letter of a template
+        says what its features are paired with: ``U`` with labels, ``B`` with pairs of labels, ``*`` with both; in
         either case. ``B`` or ``*`` alone are the pairs of labels themselves.
 
         Parameters
@@ -310,7 +310,7 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
         min_count : int, default=1
             Features of fewer training tokens than this are left out.
         style : {"auto", "crf++", "wapiti"}, default="auto"
-            What stands for places outside the sequence: ``_B-1``, ``_B+1`` and so on in CRF++, ``_x-1``, ``_x+1`` in
+            What stands for positions outside the sequence: ``_B-1``, ``_B+1`` and so on in CRF++, ``_x-1``, ``_x+1`` in
             Wapiti. "auto" is Wapiti's style if some template begins with ``*``, ``u`` or ``b``.
 
         Returns
@@ -324,7 +324,7 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
         ------
         ValueError
             For a line that is not a template, or that has one of Wapiti's tests, ``%t`` and ``%m``; the message names
-            the file and the line. For bytes that are not UTF-8 it names their line and their place in the file.
+            the file and the line. For bytes that are not UTF-8 it names their line and their position in the file.
         OSError
             If the file cannot be read.
 
