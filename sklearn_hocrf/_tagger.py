@@ -18,9 +18,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from decimal import Decimal
 from functools import cached_property, partial
 from importlib import import_module
-from itertools import groupby, pairwise, repeat
+from itertools import chain, groupby, pairwise, repeat
 from numbers import Real
-from operator import getitem
+from operator import getitem, sub
 from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
@@ -36,8 +36,14 @@ FORMER_ENTRIES = {"decoding": "viterbi", "no_probabilities": None}  # of headers
 SMALL_FILE = 1 << 24  # read whole, not mapped
 MAX_PACKED, MAX_RATIO = 1 << 28, 128  # bytes of a body that is packed, and of it for one byte of the file
 CACHE_BYTES = 1 << 23  # of each field, for what is known of its values
+MOST_CELLS = 1 << 20  # of the rows of weights of one sequence
 MOST_VALUES, MOST_FORMS = 1 << 15, 1 << 9  # of a key of feature dicts, and of such dicts, that are kept
 FEW_LABELS = 5  # whose arcs are compared together, by measurement with 29
+MOST_STEPS = 40  # of the search for the best labels, before all states are looked at
+MOST_GROUPS = 96  # of states, which bounds are computed of, unless there are many labels
+SHARPEST = 4.0  # power of the sums that are bounds
+LOWEST = -140.0  # logarithm of a factor of such a sum
+ROUNDING = 1e-14  # of a score, for each token and score that it is a sum of
 TINY = 1e-250  # sums of weights below it are taken again, on a scale of their own
 TYPES = {"<f4", "<f8", "|u1", "<u2", "<u4", "<u8"}
 ARRAYS = {  # kind of numbers, dimensions
@@ -268,6 +274,17 @@ class _Texts:
 # --- labels -----------------------------------------------------------------------------------------------------------
 
 
+class _Bounds(NamedTuple):
+    """What bounds of scores are computed from.   S states, L labels, B groups of states that end alike."""
+
+    following: np.ndarray  # (S, L)   groups of next states
+    last: np.ndarray  # (B,)   labels of groups
+    factors: np.ndarray  # (B, B)   exp(power * (score - highest)) of the best arc from group to group
+    power: float
+    highest: float  # score of an arc
+    largest: float  # size of such a score
+
+
 class _Automaton:
     """The pattern automaton as tables.   L labels, S states, A arcs.
 
@@ -286,6 +303,7 @@ class _Automaton:
         label = _below(arrays["label"], n_labels, "label")
         parts = [source, target, label, arrays["score"], arrays["closed"], arrays["n_moved"]]
         _require(len(set(map(len, parts))) == 1 and (target > 0).all(), "the arcs")
+        self.length, self.fail = length, fail
         self.last = np.zeros(n_states, np.intp)  # label of each state
         self.last[target] = label
         known = (self.last[target] == label).all() and (self.last[1 : n_labels + 1] == np.arange(n_labels)).all()
@@ -320,6 +338,33 @@ class _Automaton:
             n_cells += len(state)
         return np.concatenate(cells, axis=1), np.array(places)
 
+    @cached_property
+    def bounds(self) -> _Bounds:
+        """Return what bounds of all that follows a state are computed from.
+
+        States are grouped by their longest suffix among some states: the single labels, and those whose arcs differ
+        most from the arcs of their own suffixes.
+        """
+        scores, n_single = self.scores, len(self.arcs) + 1
+        shorter = scores[self.fail]
+        differ = np.subtract(scores, shorter, out=np.zeros_like(scores), where=scores != shorter)
+        order = np.argsort(-np.abs(differ).max(axis=1)[n_single:], kind="stable") + n_single
+        chosen = np.arange(self.n_states) < n_single
+        chosen[order[: max(MOST_GROUPS - n_single, n_single)]] = True
+        group = np.cumsum(chosen) - 1
+        for size in range(2, int(self.length[-1]) + 1):
+            states = (self.length == size) & ~chosen
+            group[states] = group[self.fail[states]]
+        following, n_groups = group[self.target], np.count_nonzero(chosen)
+        best = np.full((n_groups, n_groups), -np.inf)
+        np.maximum.at(best, (group[:, None], following), scores)
+        finite = self.arc_score[self.arc_score > -np.inf]
+        highest, lowest = float(finite.max(initial=0.0)), float(finite.min(initial=0.0))
+        power = min(SHARPEST, 80.0 / max(highest - lowest, 1.0))
+        factors = np.asfortranarray(np.exp(power * (best - highest)))
+        factors[~factors.any(axis=1)] = math.exp(-80.0)  # no bound is too small
+        return _Bounds(following, self.last[chosen], factors, power, highest, max(highest, -lowest))
+
     def _read_moves(self, arrays, n_columns):
         """Read which columns are added to the scores of arcs."""
         columns, counts = _below(arrays["moved"], n_columns, "moved"), arrays["n_moved"]
@@ -333,14 +378,15 @@ class _Automaton:
 class _Pass:
     """The scores of one sequence, and what is computed of them.   T tokens, L labels, S states, A arcs."""
 
-    def __init__(self, automaton, scores, borders):
-        self.automaton, n_labels, self.moves = automaton, borders.shape[1], None
-        self.labels = scores[:, :n_labels].copy()
-        self.labels[0, ~borders[0]] = self.labels[-1, ~borders[1]] = -np.inf
+    def __init__(self, automaton, scores, borders, largest):
+        self.automaton, self.labels, self.moves = automaton, scores[:, : len(automaton.arcs)], None
         self.arc_score, self.table = automaton.arc_score, automaton.scores
+        self.largest = largest  # size of a score
         if len(automaton.moved):
             self.moves = np.zeros((len(scores), len(automaton.moved) + 1))
             np.add.reduceat(scores[:, automaton.moved_columns], automaton.moved_starts, axis=1, out=self.moves[:, 1:])
+        for t, row in borders:
+            self.labels[t] += row
 
     def _arcs(self, t, after):
         """Return the scores of all arcs at a token, with those of their targets."""
@@ -377,19 +423,94 @@ class _Pass:
 
     def decode(self):
         """Return the codes of the best labels; ties go to the lowest."""
+        codes = self.likely() if self.moves is None else None
+        if codes is not None:
+            return codes
         self.best()
         codes, state = [], 0
-        if self.automaton.is_first_order and self.moves is None:
-            for after in self.after[:, 1:]:
-                code = int((self.table[state] + after).argmax())
-                codes.append(code)
-                state = code + 1
-            return codes
         for t in range(len(self.labels)):
             code = int(self.choices(t, state).argmax())
             codes.append(code)
             state = self.automaton.target[state, code]
         return codes
+
+    def likely(self):
+        """Return the codes of the best labels; None if they are not found soon, or others may be as good.
+
+        Bounds of what follows choose the labels one by one. Then all other labellings with bounds as high are followed,
+        until they are worse, or have come to a state by a worse way.
+        """
+        target, table, labels, length = self.automaton.target, self.table, self.labels, len(self.labels)
+        tables = self.automaton.bounds
+        following, (after, hold) = tables.following, self.bounds(tables)
+        state, score, codes, states, before, rows = 0, 0.0, [], [], [], []
+        for t in range(length):
+            row = table[state] + after[t][following[state]]
+            code = int(row.argmax())
+            codes.append(code)
+            states.append(state)
+            before.append(score)
+            rows.append(row)
+            score += table.item(state, code) + labels.item(t, code)
+            state = target.item(state, code)
+        margin = ROUNDING * length * length * (1.0 + self.largest + tables.largest)
+        least = score - margin
+        if not (hold and least > -math.inf):
+            return None
+        near = np.array(rows) >= least - np.array(before)[:, None]
+        if np.count_nonzero(near) == length:
+            return codes
+        near[np.arange(length), codes] = False
+        reached = dict(zip(enumerate(states), before, strict=True))
+        waiting = [(t, states[t], code, before[t], codes[:t]) for t, code in np.argwhere(near).tolist()]
+        for _ in range(MOST_STEPS):
+            if not waiting:
+                return codes
+            t, state, code, so_far, start = waiting.pop()
+            so_far += table.item(state, code) + labels.item(t, code)
+            t, state, start = t + 1, target.item(state, code), [*start, code]
+            known = score if t == length else reached.get((t, state), -math.inf)
+            if so_far <= known + margin:
+                if so_far >= known - margin:
+                    return None
+            elif t == length:
+                codes, score = start, so_far
+            else:
+                reached[t, state] = so_far
+                row = table[state] + after[t][following[state]]
+                (others,) = (row >= score - margin - so_far).nonzero()
+                waiting += [(t, state, code, so_far, start) for code in others.tolist()]
+        return None
+
+    def bounds(self, tables):
+        """Return bounds of scores from each token on if its label leads to a group, (T, B), and whether they hold.
+
+        They are logarithms of sums over labellings, sharpened by a power: a sum is at least its largest term.
+        """
+        _, last, factors, power, highest, _ = tables
+        top = np.maximum.reduce(self.labels, axis=1)
+        np.maximum(top, -MAX_SCORE, out=top)
+        weights = self.labels - top[:, None]
+        weights *= power
+        np.maximum(weights, LOWEST, out=weights)
+        weights = np.exp(weights, out=weights).take(last, axis=1)
+        top += highest
+        sums = np.ones_like(weights)
+        row = sums[-1]
+        for t in range(len(sums) - 1, 0, -1):
+            row = factors.dot(weights[t] * row)
+            if not t % 8:
+                scale = max(row.max(), TINY)
+                row /= scale
+                top[t] += math.log(scale) / power
+            sums[t - 1] = row
+        np.maximum(sums, TINY, out=sums)
+        hold = sums.min() > TINY
+        bounds = np.log(sums, out=sums)
+        bounds /= power
+        bounds[:-1] += top[:0:-1].cumsum()[::-1, None]
+        bounds += self.labels.take(last, axis=1)
+        return bounds, hold
 
     def weights(self, t, after):
         """Return weights of all labels in all states, (L, S), their sums (S,), and the logarithms of their scales."""
@@ -540,6 +661,16 @@ class _Weights:
         self.starts = _offsets(arrays["n_weights"], "weights of attributes", len(self.weight))
         self.n_columns, self.n_attributes = n_columns, len(arrays["n_weights"])
 
+    @cached_property
+    def table(self) -> np.ndarray | None:
+        """Return the weights of attributes 1, 2, ..., and zeros for -1; (V + 2, C). None if it would be large."""
+        n_rows = self.n_attributes + 2
+        if not 8 * n_rows * self.n_columns <= CACHE_BYTES:
+            return None
+        row = np.repeat(np.arange(1, n_rows - 1), np.diff(self.starts))
+        cell = row * self.n_columns + self.column
+        return np.bincount(cell, self.weight, n_rows * self.n_columns).reshape(n_rows, self.n_columns)
+
     def sums(self, attribute, row, value, n_rows):
         """Return the sums of the weights of attributes, each for a row and times a value or 1; (n_rows, C)."""
         if not len(attribute):
@@ -557,85 +688,117 @@ class _Weights:
 
 
 class _Values(dict):
-    """Numbers of the attributes of one key of feature dicts, by value; -1 for none. A pair has an amount, too."""
+    """Ids of the attributes of one key of feature dicts, by value; -1 for none. A pair has an amount, too."""
 
-    def __init__(self, numbers, name):
-        self.get_number, self.name = numbers.get, name
+    def __init__(self, ids, name):
+        self.get_id, self.name = ids.get, name
 
     def __missing__(self, value):
         if type(value) is str:
-            number = self.get_number(f"{self.name}:{value}", -1)
+            found = self.get_id(f"{self.name}:{value}", -1)
         elif type(value) not in (bool, int, float) or not math.isfinite(value):
             raise TypeError
         else:
-            number = self.get_number(self.name, -1) if value else -1
-            if value != 1 and number >= 0:
-                return number, float(value)
+            found = self.get_id(self.name, -1) if value else -1
+            if value != 1 and found >= 0:
+                return found, float(value)
         if len(self) >= MOST_VALUES:  # other threads may have added to it
             self.clear()
-        self[value] = number
-        return number
+        self[value] = found
+        return found
 
 
 class AttributeTables:
-    """Numbers of the attributes of feature dicts, found by key and value: a name is joined once, not for each token.
+    """Ids of the attributes of tokens; of feature dicts by key and value, so that few names are joined.
 
     A dict is looked up by its form, the tuple of its keys, which says where each value is looked up. Any number of
     threads may use one of these.
     """
 
-    def __init__(self, numbers: Mapping, prefix: str = "", depth: int = 0) -> None:
-        self.numbers, self.prefix, self.depth = numbers, prefix, depth
+    def __init__(self, ids: Mapping, prefix: str = "", depth: int = 0) -> None:
+        self.ids, self.prefix, self.depth = ids, prefix, depth
         self.forms: dict = {}  # by keys: what comes before dicts in dicts, what comes after the last one
         self.values: dict = {}  # by key
         self.inner: dict = {}  # by key
 
-    def add(self, token: Any, found: list) -> bool:
-        """Add the numbers of the attributes of a token, in their order; return False for what others must read."""
-        before = len(found)
-        try:
-            self._add(token, found)
-        except (TypeError, OverflowError):  # not hashable, or of another type
-            del found[before:]
-            return False
-        return True
+    def add(self, tokens: Sequence, found: list) -> list | None:
+        """Add the ids of the attributes of all tokens, in their order, and return how many each token has.
 
-    def _add(self, token, found):
-        if type(token) is not dict:
-            raise TypeError
+        Nothing is added, and None returned, unless all are dicts, or lists of names, of the types that are common.
+        """
+        before, kinds = len(found), set(map(type, tokens))
+        try:
+            if kinds == {list}:
+                names = [*chain.from_iterable(tokens)]
+                ids = [*map(self.ids.get, names, repeat(-1))]
+                if -1 not in ids or not set(map(type, names)) - {str}:
+                    found += ids
+                    return [*map(len, tokens)]
+            elif kinds == {dict}:
+                tables: list = []
+                values: list = []
+                stops = [0]
+                for token in tokens:
+                    self._gather(token, tables, values)
+                    stops.append(len(values))
+                found.extend(map(getitem, tables, values))
+                return [*map(sub, stops[1:], stops)]
+        except (TypeError, OverflowError):  # not hashable, or of another type
+            pass
+        del found[before:]
+        return None
+
+    def _gather(self, token, tables, values):
+        """Add the tables of a token's keys, and its values."""
         keys = (*token,)
-        pieces, rest, tables = self.forms.get(keys) or self._form(keys, token)
-        values = token.values()
+        pieces, rest, last = self.forms.get(keys) or self._form(keys, token)
+        own = token.values()
         if pieces:
-            values = [*values]
-            for first, part, inner, place in pieces:
-                found.extend(map(getitem, first, values[part]))
-                inner._add(values[place], found)
-            values = values[rest]
-        found.extend(map(getitem, tables, values))
+            own = [*own]
+            for first, part, inner, slot in pieces:
+                tables += first
+                values += own[part]
+                if type(own[slot]) is not dict:
+                    raise TypeError
+                inner._gather(own[slot], tables, values)
+            own = own[rest]
+        tables += last
+        values += own
 
     def _form(self, keys, token):
         if set(map(type, keys)) - {str} or len(self.forms) >= MOST_FORMS or self.depth > 9:
             raise TypeError
         pieces, tables, start = [], [], 0
-        for place, (key, value) in enumerate(token.items()):
+        for slot, (key, value) in enumerate(token.items()):
             name = self.prefix + key
             if type(value) is dict:
-                inner = self.inner.setdefault(key, AttributeTables(self.numbers, f"{name}:", self.depth + 1))
-                pieces.append((tables, slice(start, place), inner, place))
-                tables, start = [], place + 1
+                inner = self.inner.setdefault(key, AttributeTables(self.ids, f"{name}:", self.depth + 1))
+                pieces.append((tables, slice(start, slot), inner, slot))
+                tables, start = [], slot + 1
             else:
-                tables.append(self.values.setdefault(key, _Values(self.numbers, name)))
+                tables.append(self.values.setdefault(key, _Values(self.ids, name)))
         return self.forms.setdefault(keys, (pieces, slice(start, None), tables))
 
 
-def numbers_and_amounts(found: list) -> tuple[np.ndarray, np.ndarray | None]:
-    """Return numbers, some of them in pairs with an amount, as an array, and all amounts; None if all are 1."""
+def ids_and_amounts(found: list) -> tuple[np.ndarray, np.ndarray | None]:
+    """Return ids, some of them in pairs with an amount, as an array, and all amounts; None if all are 1."""
     try:
         return np.fromiter(found, np.int32, len(found)), None
     except TypeError:
         pairs = [one if type(one) is tuple else (one, 1.0) for one in found]
-        return np.array([number for number, _ in pairs], np.int32), np.array([amount for _, amount in pairs])
+        return np.array([one for one, _ in pairs], np.int32), np.array([amount for _, amount in pairs])
+
+
+def _in_rows(found, widths, width):
+    """Return the ids of tokens as rows, -1 after the last one of each."""
+    if width * len(widths) > len(found):
+        rows, none, start = [], [-1] * width, 0
+        for n in widths:
+            rows += found[start : start + n]
+            rows += none[n:]
+            start += n
+        found = rows
+    return np.fromiter(found, np.intp, len(found)).reshape(len(widths), width)
 
 
 class _Names:
@@ -648,27 +811,38 @@ class _Names:
         if functions:
             raise ValueError(f"functions={list(functions)!r:.80}, but the model has none")
         self.weights, texts = weights, _Texts(arrays)
-        self.numbers = texts.take(weights.n_attributes)
-        self.tables = AttributeTables(self.numbers)
+        self.ids = texts.take(weights.n_attributes)
+        self.tables = AttributeTables(self.ids)
         _require(texts.n_taken == len(texts.offsets) - 1, "there are too many texts")
 
     def scores(self, tokens):
         """Return the scores of the tokens; (T, C)."""
         found: list = []
-        counts = [0]
-        for t, token in enumerate(tokens):
-            if isinstance(token, Mapping):
-                if not self.tables.add(token, found):
-                    self._collect("", token, t, 0, found)
-            else:
-                if isinstance(token, tuple):
-                    raise TypeError(f"position {t}: a token must be a dict or a list of names, got {token!r:.60}")
-                self._collect_names("", token, t, found)
-            counts.append(len(found))
-        number, amount = numbers_and_amounts(found)
-        known, row = (number > 0).nonzero()[0], np.repeat(np.arange(len(tokens)), np.diff(counts))
+        length, widths = len(tokens), self.tables.add(tokens, found)
+        if widths is None:
+            widths = [self._add(token, t, found) for t, token in enumerate(tokens)]
+        width, table = max(widths), self.weights.table
+        if table is not None and width * length * self.weights.n_columns <= MOST_CELLS:
+            try:
+                return np.add.reduce(table.take(_in_rows(found, widths, width).T, axis=0))
+            except TypeError:  # some have amounts
+                pass
+        ids, amount = ids_and_amounts(found)
+        known, row = (ids > 0).nonzero()[0], np.repeat(np.arange(length), widths)
         amount = None if amount is None else amount[known]
-        return self.weights.sums(number[known] - 1, row[known], amount, len(tokens))
+        return self.weights.sums(ids[known] - 1, row[known], amount, length)
+
+    def _add(self, token, t, found):
+        """Add the ids of the known attributes of a token, in pairs with their amounts; return how many there are."""
+        before = len(found)
+        if self.tables.add([token], found) is None:
+            if isinstance(token, tuple):
+                raise TypeError(f"position {t}: a token must be a dict or a list of names, got {token!r:.60}")
+            if isinstance(token, Mapping):
+                self._collect("", token, t, 0, found)
+            else:
+                self._collect_names("", token, t, found)
+        return len(found) - before
 
     def _collect(self, prefix, entries, t, depth, found):
         """Add the numbers of the known attributes of a feature dict, in pairs with their amounts."""
@@ -688,8 +862,8 @@ class _Names:
             else:
                 self._collect_names(f"{name}:", value, t, found)
                 continue
-            if name in self.numbers:
-                found.append((self.numbers[name], amount))
+            if name in self.ids:
+                found.append((self.ids[name], amount))
 
     def _collect_names(self, prefix, names, t, found):
         """Add the numbers of a list of names."""
@@ -698,7 +872,7 @@ class _Names:
             raise TypeError(f"position {t}: {prefix!r:.60} has {names!r:.60}, where names or numbers belong")
         if prefix or type(names) is not list or set(map(type, names)) - {str}:
             names = [prefix + _name(name, t) for name in names]
-        found.extend(map(self.numbers.get, names, repeat(-1)))
+        found.extend(map(self.ids.get, names, repeat(-1)))
 
 
 class _Strings(_Names):
@@ -732,7 +906,7 @@ class _Strings(_Names):
         found: list = []
         for form, places in self.templates:
             parts = zip(*(known[place] for place in places), strict=True) if places else [()] * length
-            found += [self.numbers.get(form % part, 0) for part in parts]
+            found += [self.ids.get(form % part, 0) for part in parts]
         number = np.array(found, np.intp)
         place = number.nonzero()[0]
         return self.weights.sums(number[place] - 1, place % length, None, length)
@@ -1210,7 +1384,11 @@ class Tagger:
         self._segments = None if self.scheme is None else _Segments(self.labels, self.scheme)
         shapes = arrays["borders"].shape, arrays["always"].shape
         _require(shapes == ((2, n_labels), (3, n_columns)), "borders or always")
-        self._borders, self._always = arrays["borders"] != 0, arrays["always"].astype(np.float64)
+        self._always, *ends = arrays["always"].astype(np.float64)
+        borders = np.where(arrays["borders"], 0.0, -np.inf)
+        self._ends, self._borders = (
+            [(t, row) for t, row in zip((0, -1), rows, strict=True) if row.any()] for rows in (ends, borders)
+        )
         self._automaton = _Automaton(arrays, n_labels, n_columns)
         weights, features = _Weights(arrays, n_columns), _get(header, "features", dict)
         kinds: dict[str, Any] = {"names": _Names, "strings": _Strings, "templates": _Templates}
@@ -1223,12 +1401,13 @@ class Tagger:
 
     def _chain(self, tokens) -> _Pass:
         scores = self._features.scores(tokens)
-        scores += self._always[0]
-        scores[0] += self._always[1]
-        scores[-1] += self._always[2]
-        if not np.abs(scores).max() <= MAX_SCORE:
+        scores += self._always
+        for t, row in self._ends:
+            scores[t] += row
+        largest = np.maximum.reduce(np.abs(scores), axis=None)
+        if not largest <= MAX_SCORE:
             raise ValueError("a number of the tokens is so large that the scores of labels are not finite")
-        return _Pass(self._automaton, scores, self._borders)
+        return _Pass(self._automaton, scores, self._borders, float(largest))
 
     @overload
     def tag(self, tokens: Sequence, with_probability: Literal[False] = False) -> list: ...
