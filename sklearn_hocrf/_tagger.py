@@ -131,7 +131,7 @@ def lengths_by_first(phrases: Iterable[tuple[str, ...]]) -> dict[str, list[int]]
 
 
 def phrase_marks(words: Sequence, phrases: Collection[tuple[str, ...]], lengths: Mapping) -> list:
-    """Return B, I, E or S for the words of phrases, else None: the longest phrase at each place, from the left."""
+    """Return B, I, E or S for the words of phrases, else None: the longest phrase at each position, from the left."""
     words, stop = tuple(words), 0
     marks: list = [None] * len(words)
     for start, word in enumerate(words):
@@ -262,13 +262,13 @@ class _Texts:
         self.n_taken = 0
 
     def take(self, n):
-        """Return the numbers, from 1 on, of the next texts."""
+        """Return the ids, from 1 on, of the next texts."""
         _require(n <= len(self.offsets) - 1 - self.n_taken, "there are too few texts")
         bounds = self.offsets[self.n_taken : self.n_taken + n + 1].tolist()
         self.n_taken += n
-        numbers = {self.joined[start:stop]: number for number, (start, stop) in enumerate(pairwise(bounds), start=1)}
-        _require(len(numbers) == n, "a text is there twice")
-        return numbers
+        ids = {self.joined[start:stop]: i for i, (start, stop) in enumerate(pairwise(bounds), start=1)}
+        _require(len(ids) == n, "a text is there twice")
+        return ids
 
 
 # --- labels -----------------------------------------------------------------------------------------------------------
@@ -323,20 +323,20 @@ class _Automaton:
 
     @cached_property
     def few(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the arcs for a few labels at a time, of all states that differ in them, and their places by state.
+        """Return the arcs for a few labels at a time, of all states that differ in them, and their slots by state.
 
         Most states take the arcs of shorter ones for most labels, so there are far fewer such cells than in ``arcs``.
         """
-        cells, places, n_cells = [], [], 0
+        cells, slots, n_cells = [], [], 0
         for start in range(0, len(self.arcs), FEW_LABELS):
             rows = self.arcs[start : start + FEW_LABELS]
             key = np.zeros_like(rows[0])
             for row in rows:
                 _, state, key = np.unique(key * len(self.arc_target) + row, return_index=True, return_inverse=True)
             cells.append(rows[np.minimum(np.arange(FEW_LABELS), len(rows) - 1)][:, state])
-            places.append(n_cells + key)
+            slots.append(n_cells + key)
             n_cells += len(state)
-        return np.concatenate(cells, axis=1), np.array(places)
+        return np.concatenate(cells, axis=1), np.array(slots)
 
     @cached_property
     def bounds(self) -> _Bounds:
@@ -371,7 +371,7 @@ class _Automaton:
         offsets = _offsets(counts, "columns of arcs", len(columns))
         self.moved = np.flatnonzero(counts)  # arcs
         self.moved_columns, self.moved_starts = columns, offsets[self.moved]
-        self.moves = np.zeros(len(counts), np.intp)  # number of the move of each arc, from 1 on; 0 for none
+        self.moves = np.zeros(len(counts), np.intp)  # id of the move of each arc, from 1 on; 0 for none
         self.moves[self.moved] = np.arange(1, len(self.moved) + 1)
 
 
@@ -407,8 +407,8 @@ class _Pass:
             if by_label is not None:  # labels alone say which state is next
                 cells = by_label + after[1:, None]
             else:
-                few, places = automaton.few
-                cells = np.maximum.reduce(self._arcs(t, after).take(few, mode="clip"), axis=0).take(places, mode="clip")
+                few, slots = automaton.few
+                cells = np.maximum.reduce(self._arcs(t, after).take(few, mode="clip"), axis=0).take(slots, mode="clip")
             beta = np.maximum.reduce(cells, axis=0)
         return _possible(beta[0])
 
@@ -616,10 +616,10 @@ class _Segments:
         tags = [re.fullmatch(rf"([{letters}])(?:-(.+))?", str(label), re.DOTALL) for label in labels]
         good = [tag is not None and (tag[1] != "O" or tag[2] is None) for tag in tags]
         _require(all(good), f"a label is no tag of {scheme}")
-        place = np.array([letters.index(tag[1]) for tag in tags if tag])  # begin, inside, outside, end, single
+        kind = np.array([letters.index(tag[1]) for tag in tags if tag])  # begin, inside, outside, end, single
         self.names = [None if tag[1] == "O" else tag[2] or "_" for tag in tags if tag]
         same = np.array([[one == other for other in self.names] for one in self.names])
-        self.goes_on = same & np.isin(place, (0, 1))[:, None] & np.isin(place, (1, 3))
+        self.goes_on = same & np.isin(kind, (0, 1))[:, None] & np.isin(kind, (1, 3))
 
     def of(self, codes):
         """Return start, stop and label of the segments of a sequence."""
@@ -669,7 +669,8 @@ class _Weights:
             return None
         row = np.repeat(np.arange(1, n_rows - 1), np.diff(self.starts))
         cell = row * self.n_columns + self.column
-        return np.bincount(cell, self.weight, n_rows * self.n_columns).reshape(n_rows, self.n_columns)
+        table = np.bincount(cell, self.weight, n_rows * self.n_columns)
+        return table.reshape(n_rows, self.n_columns).astype(np.float64, copy=False)  # of nothing, it counts in integers
 
     def sums(self, attribute, row, value, n_rows):
         """Return the sums of the weights of attributes, each for a row and times a value or 1; (n_rows, C)."""
@@ -845,7 +846,7 @@ class _Names:
         return len(found) - before
 
     def _collect(self, prefix, entries, t, depth, found):
-        """Add the numbers of the known attributes of a feature dict, in pairs with their amounts."""
+        """Add the ids of the known attributes of a feature dict, in pairs with their amounts."""
         for key, value in entries.items():
             name, amount = prefix + _name(key, t), 1.0
             if value is False:  # as many are
@@ -866,7 +867,7 @@ class _Names:
                 found.append((self.ids[name], amount))
 
     def _collect_names(self, prefix, names, t, found):
-        """Add the numbers of a list of names."""
+        """Add the ids of a list of names."""
         is_text = isinstance(names, (str, bytes))
         if is_text or not isinstance(names, Collection) or len(getattr(names, "shape", (0,))) != 1:
             raise TypeError(f"position {t}: {prefix!r:.60} has {names!r:.60}, where names or numbers belong")
@@ -883,9 +884,9 @@ class _Strings(_Names):
         super().__init__({"kind": "names"}, arrays, weights, functions)
         self.outside = _get(features, "outside", str)
         _require(self.outside in ("crf++", "wapiti"), "outside")
-        self.templates = list(map(self._template, _get(features, "templates", list)))  # formats, and their places
-        self.places = dict.fromkeys(place for _, places in self.templates for place in places)
-        self.fields = list(range(1 + max((column for _, column, _ in self.places), default=0)))
+        self.templates = list(map(self._template, _get(features, "templates", list)))  # formats, and their macros
+        self.macros = dict.fromkeys(macro for _, macros in self.templates for macro in macros)
+        self.fields = list(range(1 + max((column for _, column, _ in self.macros), default=0)))
         if "fields" in features:  # names of the columns, for tokens that are dicts
             names = _get(features, "fields", list)
             _require(len(names) == len(self.fields) and all(isinstance(name, (str, int)) for name in names), "fields")
@@ -893,23 +894,23 @@ class _Strings(_Names):
 
     def _template(self, entry):
         _require(isinstance(entry, list) and len(entry) % 2 == 1, "a template")
-        texts, places = entry[::2], entry[1::2]
+        texts, macros = entry[::2], entry[1::2]
         _require(all(isinstance(text, str) for text in texts), "a template")
-        good = (isinstance(p, list) and list(map(type, p)) == [int, int, bool] and 0 <= p[1] < 1 << 20 for p in places)
-        _require(all(good) and all(abs(place[0]) < 1 << 31 for place in places), "a place of a template")
-        return "%s".join(text.replace("%", "%%") for text in texts), [tuple(place) for place in places]
+        good = (isinstance(p, list) and list(map(type, p)) == [int, int, bool] and 0 <= p[1] < 1 << 20 for p in macros)
+        _require(all(good) and all(abs(macro[0]) < 1 << 31 for macro in macros), "a place of a template")
+        return "%s".join(text.replace("%", "%%") for text in texts), [tuple(macro) for macro in macros]
 
     def scores(self, tokens):
         """Return the scores of the tokens; (T, C)."""
         rows, length = [self._row(token, t) for t, token in enumerate(tokens)], len(tokens)
-        known = {place: self._texts(rows, *place) for place in self.places}
+        known = {macro: self._texts(rows, *macro) for macro in self.macros}
         found: list = []
-        for form, places in self.templates:
-            parts = zip(*(known[place] for place in places), strict=True) if places else [()] * length
+        for form, macros in self.templates:
+            parts = zip(*(known[macro] for macro in macros), strict=True) if macros else [()] * length
             found += [self.ids.get(form % part, 0) for part in parts]
-        number = np.array(found, np.intp)
-        place = number.nonzero()[0]
-        return self.weights.sums(number[place] - 1, place % length, None, length)
+        ids = np.array(found, np.intp)
+        cell = ids.nonzero()[0]
+        return self.weights.sums(ids[cell] - 1, cell % length, None, length)
 
     def _row(self, token, t):
         columns = (token,) if isinstance(token, str) else token
@@ -922,7 +923,7 @@ class _Strings(_Names):
         return columns
 
     def _texts(self, rows, offset, column, lower):
-        """Return what a place stands for at each token."""
+        """Return what a macro stands for at each token."""
         texts, length = [], len(rows)
         for t in range(offset, offset + length):
             if 0 <= t < length:
@@ -964,10 +965,10 @@ class _Table:
         self.keys = np.append(np.cumsum(differences, dtype=np.int64), np.iinfo(np.int64).max)  # the last is of none
 
     def find(self, keys):
-        """Return the places in an array of keys that are those of attributes, and the attributes."""
+        """Return the positions in an array of keys of those that attributes have, and the attributes."""
         attribute = self.keys.searchsorted(keys)
-        place = (self.keys.take(attribute) == keys).nonzero()[0]
-        return place, attribute[place]
+        position = (self.keys.take(attribute) == keys).nonzero()[0]
+        return position, attribute[position]
 
 
 class _Known(NamedTuple):
@@ -994,7 +995,7 @@ class _Field:
         """Take the tables of attributes, when all columns and templates are known."""
         self.table, self.weights = table, weights
         self.offsets = np.array(sorted({offset for _, offset, _ in self.singles}), dtype=np.intp)
-        slot = {offset: number for number, offset in enumerate(self.offsets.tolist())}
+        slot = {offset: i for i, offset in enumerate(self.offsets.tolist())}
         self.single_columns = np.array([column for column, _, _ in self.singles], np.intp)
         self.single_slots = np.array([slot[offset] for _, offset, _ in self.singles], np.intp)
         self.first_keys = np.array([key for _, _, key in self.singles], np.int64)
@@ -1050,8 +1051,8 @@ class _Field:
         known.codes[first : first + n_rows] = codes[:, self.joined]
         known.numbers[first : first + n_rows] = numbers[:, self.joined]
         keys = self.first_keys + codes[:, self.single_columns]
-        place, attribute = self.table.find(keys.ravel())
-        row, single = np.divmod(place, max(len(self.singles), 1))
+        position, attribute = self.table.find(keys.ravel())
+        row, single = np.divmod(position, max(len(self.singles), 1))
         cell = row * n_slots + self.single_slots[single]
         value = numbers[row, self.single_columns[single]]
         sums = self.weights.sums(attribute, cell, value, n_rows * n_slots)
@@ -1085,7 +1086,7 @@ class _Parts:
                 self.strides[part, k] = stride
                 stride *= radices[template[part][0]]
 
-    def numbered(self, rows, blank):
+    def with_rows(self, rows, blank):
         """Give the columns their rows in the table of codes; no column has the blank one."""
         self.rows = np.append(rows, blank)[self.rows]
         return self
@@ -1109,7 +1110,7 @@ class _Phrases:
 
     def __init__(self, entry, fields, functions):
         called = _get(entry, "normalize", (str, type(None)), "phrases")
-        self.place, self.own = _get(entry, "field", int, "phrases"), _get(entry, "own", bool, "phrases")
+        self.field, self.own = _get(entry, "field", int, "phrases"), _get(entry, "own", bool, "phrases")
         self.lists: dict = {}  # phrases, and their lengths by their first words
         for pair in _get(entry, "lists", list, "phrases"):
             _require(isinstance(pair, list) and len(pair) == 2, "a list of phrases")
@@ -1117,8 +1118,8 @@ class _Phrases:
             _require(isinstance(name, (str, int)) and type(size) is int and size >= 0, "a list of phrases")
             _require(name not in self.lists, "a list of phrases is there twice")
             self.lists[name] = size
-        _require(self.lists and self.place < len(fields), "phrases")
-        _require(fields[self.place] not in self.lists, "phrases")
+        _require(self.lists and self.field < len(fields), "phrases")
+        _require(fields[self.field] not in self.lists, "phrases")
         self.key = next(iter(self.lists))
         if self.own:
             if self.key not in functions:
@@ -1157,9 +1158,9 @@ class _Templates:
         names = [name for one in self.phrases for name in one.lists]
         self.fields = self.fields[: len(self.fields) - len(names)]
         _require(self.fields and [source.name for source in self.sources] == self.fields + names, "lists of phrases")
-        self.places: list = []  # field, and own column, of each column
+        self.owners: list = []  # field, and own column, of each column
         radices = self._read_columns(_get(features, "columns", list), texts, functions)
-        self.numeric = [self.sources[i].columns[j][2] is None for i, j in self.places]
+        self.numeric = [self.sources[i].columns[j][2] is None for i, j in self.owners]
         for one in self.phrases:
             one.read(texts)
         _require(texts.n_taken == len(texts.offsets) - 1, "there are too many texts")
@@ -1174,21 +1175,21 @@ class _Templates:
         own, radices = set(), []
         for entry in entries:
             name, n_values = _get(entry, "name", (str, int), "a column"), _get(entry, "values", int, "a column")
-            place = _get(entry, "field", int, "a column")
+            field = _get(entry, "field", int, "a column")
             called = _get(entry, "function", (str, type(None)), "a column")
-            _require(place < len(self.sources), "the field of a column")
+            _require(field < len(self.sources), "the field of a column")
             function: Callable | None = None if called is None else named_function(called)
             if _get(entry, "own", bool, "a column"):
                 own.add(name)
                 if name not in functions:
                     raise ValueError(f"the model needs your function {called!r:.60}: functions={{{name!r:.60}: ...}}")
                 function = functions[name]
-            elif called is not None and self.sources[place].numeric:
+            elif called is not None and self.sources[field].numeric:
                 function = None  # they are functions of texts
             _require((called is None) == (function is None), f"there is no function {called!r:.40}")
             numeric = _get(entry, "numeric", bool, "a column")
-            self.places.append((place, len(self.sources[place].columns)))
-            self.sources[place].columns.append((name, function, None if numeric else texts.take(n_values)))
+            self.owners.append((field, len(self.sources[field].columns)))
+            self.sources[field].columns.append((name, function, None if numeric else texts.take(n_values)))
             radices.append(4 if numeric else n_values + 3)
         own |= {one.key for one in self.phrases if one.own}
         if unknown := set(functions) - own:
@@ -1203,7 +1204,7 @@ class _Templates:
             _require(isinstance(part, list) and len(part) == 2 and all(type(i) is int for i in part), "a template")
             column, offset = part
             _require(0 <= column < len(radices) and abs(offset) < 1 << 31, "a template")
-            _require(offset == 0 or column < len(self.places), "a joined column has no neighbours")
+            _require(offset == 0 or column < len(self.owners), "a joined column has no neighbours")
             stop *= radices[column]
             _require(first + stop <= MAX_KEY, "keys are too large")
             parts.append((column, offset))
@@ -1225,29 +1226,29 @@ class _Templates:
         for entry in entries:
             parts, stop = self._parts_of(entry, radices, first)
             (column, offset), *others = parts
-            if others or column >= len(self.places):
+            if others or column >= len(self.owners):
                 several.append(parts)
                 first_keys.append(first)
             else:
-                place, own = self.places[column]
-                self.sources[place].singles.append((own, offset, first))
+                field, own = self.owners[column]
+                self.sources[field].singles.append((own, offset, first))
             first = stop
         pairs = [pair for parts in (*several, *(parts for parts, _ in self.joined)) for pair in parts]
         offsets = [offset for _, offset in pairs] + [single[1] for field in self.sources for single in field.singles]
         self.reach = max(map(abs, offsets), default=0)
-        used = sorted({column for column, _ in pairs if column < len(self.places)})
+        used = sorted({column for column, _ in pairs if column < len(self.owners)})
         self.has_values = any(self.numeric[column] for column in used)
-        place, row = np.zeros(len(radices), np.intp), 0  # rows in the table of codes: those of a field are neighbours
-        for number, field in enumerate(self.sources):
+        rows, row = np.zeros(len(radices), np.intp), 0  # rows in the table of codes: those of a field are neighbours
+        for i, field in enumerate(self.sources):
             for column in used:
-                if self.places[column][0] == number:
-                    field.joined.append(self.places[column][1])
-                    place[column] = row
+                if self.owners[column][0] == i:
+                    field.joined.append(self.owners[column][1])
+                    rows[column] = row
                     row += 1
-        place[len(self.places) :] = np.arange(row, row + len(self.joined))
+        rows[len(self.owners) :] = np.arange(row, row + len(self.joined))
         self.n_rows = row
-        self.several = _Parts(several, radices, first_keys).numbered(place, row + len(self.joined)) if several else None
-        self.joiners = [(_Parts([p], radices, [0]).numbered(place, row + len(self.joined)), k) for p, k in self.joined]
+        self.several = _Parts(several, radices, first_keys).with_rows(rows, row + len(self.joined)) if several else None
+        self.joiners = [(_Parts([p], radices, [0]).with_rows(rows, row + len(self.joined)), k) for p, k in self.joined]
         self.cells: dict = {}  # by length: where in the tables things are; of lengths that were met
 
     def _cells(self, length):
@@ -1272,7 +1273,7 @@ class _Templates:
         row[:pad] = 1
         given = list(self._values(tokens))
         for one in self.phrases:
-            given += one.marks(given[one.place])
+            given += one.marks(given[one.field])
         for field, window, values in zip(self.sources, windows, given, strict=True):
             known, row[pad : pad + length] = field.rows(values)
             n_slots, stop = window.shape[1], first + len(field.joined)
@@ -1292,13 +1293,13 @@ class _Templates:
         """Return the scores of the templates of several columns."""
         length = codes.shape[1] - 2 * pad
         for row, (parts, table), own in zip(range(self.n_rows, len(codes)), self.joiners, cells, strict=False):
-            place, joined = table.find(parts.keys(codes, own)[0])
-            codes[row, pad + place] = joined + 1
+            position, joined = table.find(parts.keys(codes, own)[0])
+            codes[row, pad + position] = joined + 1
             if numbers is not None:
                 numbers[row, pad : pad + length] = numbers.take(own).prod(axis=0)[0]
-        place, attribute = self.table.find(self.several.keys(codes, cells[-1]).ravel())
-        value = None if numbers is None else numbers.take(cells[-1]).prod(axis=0).ravel()[place]
-        return self.weights.sums(attribute, place % length, value, length)
+        position, attribute = self.table.find(self.several.keys(codes, cells[-1]).ravel())
+        value = None if numbers is None else numbers.take(cells[-1]).prod(axis=0).ravel()[position]
+        return self.weights.sums(attribute, position % length, value, length)
 
     def _values(self, tokens) -> list:
         """Return the values of each field."""
