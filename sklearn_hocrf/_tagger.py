@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from decimal import Decimal
 from functools import cached_property, partial
 from importlib import import_module
-from itertools import chain, groupby, pairwise, repeat
+from itertools import accumulate, chain, groupby, pairwise, repeat
 from numbers import Real
 from operator import getitem, sub
 from typing import Any, Literal, NamedTuple, overload
@@ -274,17 +274,6 @@ class _Texts:
 # --- labels -----------------------------------------------------------------------------------------------------------
 
 
-class _Bounds(NamedTuple):
-    """What bounds of scores are computed from.   S states, L labels, B groups of states that end alike."""
-
-    following: np.ndarray  # (S, L)   groups of next states
-    last: np.ndarray  # (B,)   labels of groups
-    factors: np.ndarray  # (B, B)   exp(power * (score - highest)) of the best arc from group to group
-    power: float
-    highest: float  # score of an arc
-    largest: float  # size of such a score
-
-
 class _Automaton:
     """The pattern automaton as tables.   L labels, S states, A arcs.
 
@@ -317,7 +306,7 @@ class _Automaton:
         closed = _below(arrays["closed"], 2, "closed").astype(bool)
         self.arc_score = np.where(closed, -np.inf, arrays["score"].astype(np.float64))
         self.arc_target, self.arcs, self.target = target, np.ascontiguousarray(table.T), target[table]
-        self.n_states, self.is_first_order = n_states, n_states == n_labels + 1
+        self.n_states = n_states
         self.scores = self.arc_score[table]  # (S, L)
         self._read_moves(arrays, n_columns)
 
@@ -339,11 +328,12 @@ class _Automaton:
         return np.concatenate(cells, axis=1), np.array(slots)
 
     @cached_property
-    def bounds(self) -> _Bounds:
-        """Return what bounds of all that follows a state are computed from.
+    def groups(self) -> tuple:
+        """Return what bounds of all that follows a state are computed from, for groups of states that end alike.
 
-        States are grouped by their longest suffix among some states: the single labels, and those whose arcs differ
-        most from the arcs of their own suffixes.
+        They are: the groups after labels, (S, L); the labels of groups; exp(power * (score - highest)) of the best arc
+        from group to group; the power; the highest score of an arc; the largest size of one. States are grouped by
+        their longest suffix among some states: single labels, and those whose arcs differ most from their suffixes'.
         """
         scores, n_single = self.scores, len(self.arcs) + 1
         shorter = scores[self.fail]
@@ -363,7 +353,7 @@ class _Automaton:
         power = min(SHARPEST, 80.0 / max(highest - lowest, 1.0))
         factors = np.asfortranarray(np.exp(power * (best - highest)))
         factors[~factors.any(axis=1)] = math.exp(-80.0)  # no bound is too small
-        return _Bounds(following, self.last[chosen], factors, power, highest, max(highest, -lowest))
+        return following, self.last[chosen], factors, power, highest, max(highest, -lowest)
 
     def _read_moves(self, arrays, n_columns):
         """Read which columns are added to the scores of arcs."""
@@ -400,15 +390,11 @@ class _Pass:
         """Return the highest score; keep the best scores from each state on, the label that leads to it included."""
         automaton, beta = self.automaton, np.zeros(self.automaton.n_states)
         self.after = self.labels.take(automaton.last, axis=1)  # (T, S)
-        by_label = np.ascontiguousarray(self.table.T) if automaton.is_first_order and self.moves is None else None
+        few, slots = automaton.few
         for t in range(len(self.labels) - 1, -1, -1):
             after = self.after[t]
             after += beta
-            if by_label is not None:  # labels alone say which state is next
-                cells = by_label + after[1:, None]
-            else:
-                few, slots = automaton.few
-                cells = np.maximum.reduce(self._arcs(t, after).take(few, mode="clip"), axis=0).take(slots, mode="clip")
+            cells = np.maximum.reduce(self._arcs(t, after).take(few, mode="clip"), axis=0).take(slots, mode="clip")
             beta = np.maximum.reduce(cells, axis=0)
         return _possible(beta[0])
 
@@ -441,8 +427,8 @@ class _Pass:
         until they are worse, or have come to a state by a worse way.
         """
         target, table, labels, length = self.automaton.target, self.table, self.labels, len(self.labels)
-        tables = self.automaton.bounds
-        following, (after, hold) = tables.following, self.bounds(tables)
+        following, *_, largest = self.automaton.groups
+        after, hold = self.bounds()
         state, score, codes, states, before, rows = 0, 0.0, [], [], [], []
         for t in range(length):
             row = table[state] + after[t][following[state]]
@@ -453,7 +439,7 @@ class _Pass:
             rows.append(row)
             score += table.item(state, code) + labels.item(t, code)
             state = target.item(state, code)
-        margin = ROUNDING * length * length * (1.0 + self.largest + tables.largest)
+        margin = ROUNDING * length * length * (1.0 + self.largest + largest)
         least = score - margin
         if not (hold and least > -math.inf):
             return None
@@ -466,34 +452,30 @@ class _Pass:
         for _ in range(MOST_STEPS):
             if not waiting:
                 return codes
-            t, state, code, so_far, start = waiting.pop()
-            so_far += table.item(state, code) + labels.item(t, code)
+            t, state, code, total, start = waiting.pop()
+            total += table.item(state, code) + labels.item(t, code)
             t, state, start = t + 1, target.item(state, code), [*start, code]
             known = score if t == length else reached.get((t, state), -math.inf)
-            if so_far <= known + margin:
-                if so_far >= known - margin:
+            if total <= known + margin:
+                if total >= known - margin:
                     return None
             elif t == length:
-                codes, score = start, so_far
+                codes, score = start, total
             else:
-                reached[t, state] = so_far
+                reached[t, state] = total
                 row = table[state] + after[t][following[state]]
-                (others,) = (row >= score - margin - so_far).nonzero()
-                waiting += [(t, state, code, so_far, start) for code in others.tolist()]
+                others = (row >= score - margin - total).nonzero()[0].tolist()
+                waiting += [(t, state, code, total, start) for code in others]
         return None
 
-    def bounds(self, tables):
+    def bounds(self):
         """Return bounds of scores from each token on if its label leads to a group, (T, B), and whether they hold.
 
         They are logarithms of sums over labellings, sharpened by a power: a sum is at least its largest term.
         """
-        _, last, factors, power, highest, _ = tables
-        top = np.maximum.reduce(self.labels, axis=1)
-        np.maximum(top, -MAX_SCORE, out=top)
-        weights = self.labels - top[:, None]
-        weights *= power
-        np.maximum(weights, LOWEST, out=weights)
-        weights = np.exp(weights, out=weights).take(last, axis=1)
+        _, last, factors, power, highest, _ = self.automaton.groups
+        top = np.maximum(np.maximum.reduce(self.labels, axis=1), -MAX_SCORE)
+        weights = np.exp(np.maximum((self.labels - top[:, None]) * power, LOWEST)).take(last, axis=1)
         top += highest
         sums = np.ones_like(weights)
         row = sums[-1]
@@ -504,13 +486,10 @@ class _Pass:
                 row /= scale
                 top[t] += math.log(scale) / power
             sums[t - 1] = row
-        np.maximum(sums, TINY, out=sums)
-        hold = sums.min() > TINY
-        bounds = np.log(sums, out=sums)
-        bounds /= power
+        bounds = np.log(np.maximum(sums, TINY)) / power
         bounds[:-1] += top[:0:-1].cumsum()[::-1, None]
         bounds += self.labels.take(last, axis=1)
-        return bounds, hold
+        return bounds, sums.min() > TINY
 
     def weights(self, t, after):
         """Return weights of all labels in all states, (L, S), their sums (S,), and the logarithms of their scales."""
@@ -793,12 +772,8 @@ def ids_and_amounts(found: list) -> tuple[np.ndarray, np.ndarray | None]:
 def _in_rows(found, widths, width):
     """Return the ids of tokens as rows, -1 after the last one of each."""
     if width * len(widths) > len(found):
-        rows, none, start = [], [-1] * width, 0
-        for n in widths:
-            rows += found[start : start + n]
-            rows += none[n:]
-            start += n
-        found = rows
+        none, bounds = [-1] * width, pairwise(accumulate(widths, initial=0))
+        found = [i for start, stop in bounds for i in found[start:stop] + none[stop - start :]]
     return np.fromiter(found, np.intp, len(found)).reshape(len(widths), width)
 
 
