@@ -29,21 +29,22 @@ from .._validation import TrainingData, check_sequence_weight, warn_user
 from .._validation._delegation import MethodsOfModel
 from .._validation._sklearn import N_JOBS, Interval, StrOptions, fit_context
 from .._validation._splits import indexable_sequences, splits_of
-from ._fold import Fold, FoldStep
+from ._fold import RESIDUAL, Fold, FoldStep
 from ._groups import WeightGroups, check_keys, check_searchable, column_name
 from ._splits import make_fold, split_data, training_data, warn_of_folds
 
 __all__ = ["PenaltySearchCV"]
 
 N_FOLDS = 5
-LOOSEST = 0.05  # tolerance of training in the first step
-SHRINKING, FINEST = 0.5, 0.1  # factor of the tolerance from step to step, down to this part of the root of ``tol``
+LOOSEST = 0.1  # tolerance of training in the first step
+SHRINKING, FINEST = 0.5, 0.3  # factor of the tolerance from step to step, down to this part of the root of ``tol``
 LEAST_GAIN = 0.5  # of a step, relative to ``tol`` times the score
 PATH = 1.0, 0.1, 0.01, 0.001, 0.0  # of l1, in units of a useful one
-LOOSE = 0.3  # residual along the path, which needs no gradients
+LOOSE = 0.3  # residual where no gradient is needed
 WIDEST_L1 = np.log(1e6)  # of the search from where it starts
 UTMOST_BOUNDS = 1e-100, 1e100  # of sigma: its square must be finite and positive
-PRECISE = 0.05  # tolerance of training for the best step, in units of the root of ``tol``
+COLD, WARM = 1.0, 0.3  # length of the first step, in log sigma and log l1, of the first order and of others
+PRECISE = 0.1  # tolerance of training for the best step, in units of the root of ``tol``
 
 
 class _Step(NamedTuple):
@@ -406,7 +407,7 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
         layout = FitSteps(final).layout(whole)
         groups = WeightGroups.of(layout, whole, self.penalty_groups, order)
         folds = [make_fold(final, part, whole.targets, groups, fold) for part, fold in zip(parts, earlier, strict=True)]
-        search = _OrderSearch(self, order, groups, folds, tasks)
+        search = _OrderSearch(self, order, groups, folds, tasks, COLD if start is None else WARM)
         sigma, l1 = ({}, {}) if start is None else (start.sigma, start.l1)
         log_sigma = np.clip(np.log(groups.start(final.sigma_reg, layout, whole, sigma)), *np.log(self.bounds))
         with suppress(SearchEnd):
@@ -473,11 +474,18 @@ class _OrderSearch:
     """
 
     def __init__(
-        self, search: PenaltySearchCV, order: int, groups: WeightGroups, folds: list[Fold], tasks: SearchTasks
+        self,
+        search: PenaltySearchCV,
+        order: int,
+        groups: WeightGroups,
+        folds: list[Fold],
+        tasks: SearchTasks,
+        first: float,
     ) -> None:
         self.folds, self.steps = folds, list[_Step]()
-        self._search, self._order, self._groups, self._tasks = search, order, groups, tasks
+        self._search, self._order, self._groups, self._tasks, self._first = search, order, groups, tasks, first
         self._begun, self._n_descended, self._n_groups = time.perf_counter(), 0, len(groups.keys)
+        self._states = [fold.state for fold in folds]  # of the best step
 
     @property
     def best(self) -> _Step:
@@ -486,6 +494,8 @@ class _OrderSearch:
     def _evaluate(self, point, before=None, **options):
         """Return the step for a point, and its gradient with respect to all groups."""
         before = [np.nan] * len(self.folds) if before is None else before
+        for fold, state in zip(self.folds, self._states, strict=True):
+            fold.state = state
         with Parallel(n_jobs=self._search.n_jobs, require="sharedmem") as parallel:  # folds keep their state
             calls = [delayed(fold.step)(point, before=b, **options) for fold, b in zip(self.folds, before, strict=True)]
             answers = list(parallel(calls))
@@ -498,7 +508,7 @@ class _OrderSearch:
     def evaluate_precisely(self, step: _Step) -> _Step:
         """Return a step at the same penalties, whose score is accurate to the tolerance of the search."""
         tol, before = self._search.tol, [fold.score for fold in step.folds]
-        return self._evaluate(self._point(step), before, tol=PRECISE * tol**0.5, error=tol)[0]
+        return self._evaluate(self._point(step), before, tol=PRECISE * tol**0.5, residual=LOOSE, error=tol)[0]
 
     def _point(self, step):
         kinds = [(step.sigma, 1.0), (step.l1, 0.0)][: 2 if step.l1 else 1]
@@ -509,6 +519,8 @@ class _OrderSearch:
         """Evaluate a point as the next step, and return its gradient, or end the search."""
         step, gradient = self._evaluate(point, tol=max(FINEST * self._search.tol**0.5, tol), **options)
         self.steps.append(step)
+        if step is self.best:
+            self._states = [fold.state for fold in self.folds]
         if self._search.verbose:
             self._write(time.perf_counter() - self._begun)
         if self._tasks.end_step():
@@ -538,23 +550,23 @@ class _OrderSearch:
         def evaluate(values):
             point = start.copy()
             point[finite] = values
-            gradient = self._take(point, self._tolerance())
+            tol = self._tolerance()
+            gradient = self._take(point, tol, residual=max(RESIDUAL, tol))
             self._n_descended += 1
             return -self.steps[-1].score, -gradient[finite]
 
         most, tol = max(1, self._search.max_steps - len(self.steps) - n_left), LEAST_GAIN * self._search.tol
         box = lowest[finite], highest[finite]
-        minimize_in_box(evaluate, start[finite], box, max_evaluations=most, tol=tol)
+        minimize_in_box(evaluate, start[finite], box, max_evaluations=most, tol=tol, first=self._first)
         if self._tasks.ends_order:
             raise SearchEnd
 
     def learn_l1(self, log_sigma: np.ndarray, l1: np.ndarray | None) -> None:
         """Search for sigma and l1, from those of another order, or else from the best point of a path of l1."""
-        if l1 is None:
-            start = self._path(log_sigma)
-        else:
+        if l1 is not None:
             with np.errstate(divide="ignore"):
-                start = np.concatenate([log_sigma, np.log(l1)])
+                return self.descend(np.concatenate([log_sigma, np.log(l1)]))
+        start = self._path(log_sigma)
         while True:
             on = self._n_groups + np.flatnonzero(self._groups.has_weights & np.isfinite(start[self._n_groups :]))
             self.descend(start, len(on))
