@@ -45,18 +45,18 @@ class Penalty:
                 groups = number
         return groups
 
-    def tied(self, place: np.ndarray, root: np.ndarray) -> L2 | ElasticNet | None:
+    def tied(self, variable: np.ndarray, root: np.ndarray) -> L2 | ElasticNet | None:
         """Return this penalty on variables that represent equal weights, or None if it treats these differently.
 
         Parameters
         ----------
-        place : ndarray of shape (K,), uint32
+        variable : ndarray of shape (K,), uint32
             The variable of each weight.
         root : ndarray of shape (M,)
             Square root of the number of weights of each variable; a weight is ``variable / root``.
         """
-        precision = _of_variables(self.precision, place, len(root))
-        strength = None if self.strength is None else _of_variables(self.strength, place, len(root))
+        precision = _of_variables(self.precision, variable, len(root))
+        strength = None if self.strength is None else _of_variables(self.strength, variable, len(root))
         if precision is None or (strength is None and self.strength is not None):
             return None
         return L2(precision) if strength is None else ElasticNet(precision, root * strength)

@@ -174,7 +174,7 @@ def test_possible_tags_are_those_that_occur(scheme, longest):
     expected = set(zip(tags.prefix.tolist(), tags.label.tolist(), strict=True))
     possible = schemes.possible_tags(scheme, longest, outside=0)
     assert set(zip(possible.prefix.tolist(), possible.label.tolist(), strict=True)) == expected
-    numbers = schemes.tag_numbers(tags, possible)
+    numbers = schemes.tag_ids(tags, possible)
     np.testing.assert_array_equal(possible.prefix[numbers], tags.prefix)
     np.testing.assert_array_equal(possible.label[numbers], tags.label)
 
@@ -202,7 +202,7 @@ def test_channels_are_where_a_token_has_the_tag(scheme, sequences):
         of_label = segments.codes == label
         counted = segment_features(batch, segments.start[of_label], segments.stop[of_label]).sum(axis=1)
         owner = np.repeat(np.arange(len(of_label)), segments.lengths)
-        has_tag = np.bincount(owner[schemes.tag_numbers(tags, possible) == number], minlength=len(of_label))
+        has_tag = np.bincount(owner[schemes.tag_ids(tags, possible) == number], minlength=len(of_label))
         np.testing.assert_array_equal(np.asarray(counted).ravel(), has_tag[of_label])
         assert not has_tag[~of_label].any()
 

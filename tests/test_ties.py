@@ -52,9 +52,9 @@ def check(layout, batch, problem):
     """Check the ties of a problem against their definition, and the narrow function against the whole one."""
     ties = tie_weights(layout, batch)
     seen = {}
-    for place, kind in zip(ties.place, kinds(layout, batch), strict=True):
+    for place, kind in zip(ties.variable, kinds(layout, batch), strict=True):
         assert seen.setdefault(kind, place) == place
-    assert len(set(ties.place)) == len(ties.root) == ties.layout.n_weights
+    assert len(set(ties.variable)) == len(ties.root) == ties.layout.n_weights
     assert len(set(seen.values())) == len(seen)
     rng = np.random.default_rng(0)
     u, direction = rng.normal(size=(2, len(ties.root)))

@@ -159,11 +159,11 @@ def check_ties(layout, batch, groups):
     of_attribute = [tuple(groups[start:stop]) for start, stop in zip(starts[:-1], starts[1:], strict=True)]
     rank = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
     keys = [(kind, of_attribute[r]) for kind, r in zip(found, rank, strict=False)] + found[layout.n_pairs :]
-    place_of = {}
-    assert [place_of.setdefault(key, place) for key, place in zip(keys, ties.place, strict=True)] == ties.place.tolist()
-    assert len(set(place_of.values())) == len(place_of) == len(ties.root) == ties.layout.n_weights
+    ids = {}
+    assert [ids.setdefault(key, i) for key, i in zip(keys, ties.variable, strict=True)] == ties.variable.tolist()
+    assert len(set(ids.values())) == len(ids) == len(ties.root) == ties.layout.n_weights
     precision = np.array([0.5, 1.0, 3.0])[groups]
-    assert L2(precision).tied(ties.place, ties.root) is not None
+    assert L2(precision).tied(ties.variable, ties.root) is not None
     return ties
 
 
@@ -207,7 +207,7 @@ def test_one_column_twice_with_the_groups_the_other_way_round():
     groups[[twice[0][0], twice[1][1]]] = 1
     ties = tie_weights(layout, rows, groups)
     assert len(ties.root) == layout.n_weights
-    assert L2([1.0 + group for group in groups]).tied(ties.place, ties.root) is not None
+    assert L2([1.0 + group for group in groups]).tied(ties.variable, ties.root) is not None
 
 
 @pytest.mark.parametrize("solver", [LBFGS, OWLQN])

@@ -59,7 +59,7 @@ class SequenceBatch:
     indptr : array-like of shape (N + 1,)
         Range of each token in ``indices``.
     indices : array-like of shape (nnz,)
-        Numbers of token features, in [0, n_attributes).
+        Ids of token features, in [0, n_attributes).
     values : array-like of shape (nnz,) or None
         Feature values; None when all are 1.
     n_attributes : int
@@ -248,12 +248,12 @@ class SequenceBatch:
         folder : str or path
             Where to save; its parent must exist.
         overwrite : bool, default=False
-            Whether to replace a saved batch in this place, or the files of a process that was killed while saving one.
+            Whether to replace a saved batch in this folder, or the files of a process that was killed while saving one.
 
         Raises
         ------
         FileExistsError
-            If this place is not empty; with ``overwrite``, if there are other files next to a saved batch.
+            If this folder is not empty; with ``overwrite``, if there are other files next to a saved batch.
         ValueError
             If the batch has segment features, which are computed by transformers; or if ``folder`` is not a saved batch
             that can be replaced.
@@ -422,8 +422,8 @@ class SequenceBatch:
                 raise IndexError("a SequenceBatch has one axis to index: its sequences")
             key = key[0]
         if isinstance(key, (int, np.integer)):
-            number = range(len(self))[key]
-            return self._contiguous(number, number + 1)
+            index = range(len(self))[key]
+            return self._contiguous(index, index + 1)
         if isinstance(key, slice):
             start, stop, step = key.indices(len(self))
             if step == 1:
@@ -468,16 +468,16 @@ class SequenceBatch:
         for t in range(min(self.n_tokens, _FEW_TOKENS)):
             text = ", ".join(self._few_sparse(t) + self._few_dense(t))
             sequence = int(np.searchsorted(self.offsets, t, side="right")) - 1
-            place = f"{sequence}, {t - int(self.offsets[sequence])}"
-            rows.append(f'<tr><td>{place}</td><td style="text-align:start">{escaped(text)}</td></tr>')
+            position = f"{sequence}, {t - int(self.offsets[sequence])}"
+            rows.append(f'<tr><td>{position}</td><td style="text-align:start">{escaped(text)}</td></tr>')
         head = '<thead><tr><th>sequence, token</th><th style="text-align:start">features</th></tr></thead>'
         table = f"<table>{head}<tbody>{''.join(rows)}</tbody></table>" if rows else ""
         return f"<div>{escaped(repr(self))}{table}</div>"
 
     def _few_sparse(self, t) -> list[str]:
-        numbers = self.indices[self.indptr[t] : self.indptr[t + 1]]
-        rest = len(numbers) - _FEW_FEATURES
-        return [self._name(n) for n in numbers[:_FEW_FEATURES]] + ([f"... {rest} more"] if rest > 0 else [])
+        ids = self.indices[self.indptr[t] : self.indptr[t + 1]]
+        rest = len(ids) - _FEW_FEATURES
+        return [self._name(n) for n in ids[:_FEW_FEATURES]] + ([f"... {rest} more"] if rest > 0 else [])
 
     def _few_dense(self, t) -> list[str]:
         """Return names and values, as all tokens have these features."""
@@ -593,16 +593,16 @@ def cut_sequences(batch: SequenceBatch, starts: np.ndarray, stops: np.ndarray) -
 
 def _only_batches(batches):
     """Yield batches, and raise where one is something else."""
-    for number, batch in enumerate(batches):
+    for index, batch in enumerate(batches):
         if not isinstance(batch, SequenceBatch):
-            raise TypeError(f"batch {number} is a {type(batch).__name__}, but must be a SequenceBatch")
+            raise TypeError(f"batch {index} is a {type(batch).__name__}, but must be a SequenceBatch")
         yield batch
 
 
 class TokenFeatures(NamedTuple):
     """The feature rows of all tokens, for kernels: where to find the weights of each entry.
 
-    Looking it up by feature number in the kernel would cost a cache miss per entry. Token t has the rows of the dense
+    Looking it up by feature id in the kernel would cost a cache miss per entry. Token t has the rows of the dense
     table ``row_indptr[t] .. row_indptr[t + 1]``, the single pairs ``indptr[t] .. ranges[t]``, and the ranges of pairs
     ``ranges[t] .. indptr[t + 1]``. Rows have an array of their own, as one number says where their weights are. Values
     are those of the first token's rows, of its other entries, of the second token's rows, and so on: row i of token t
@@ -620,7 +620,7 @@ class TokenFeatures(NamedTuple):
 
 
 def _within(indices, n_attributes) -> np.ndarray:
-    """Return numbers of features that lie in [0, n_attributes), or raise; before int32 can wrap them."""
+    """Return ids of features that lie in [0, n_attributes), or raise; before int32 can wrap them."""
     indices, highest = np.asarray(indices), np.iinfo(np.int32).max
     if n_attributes > highest:
         raise ValueError(f"a SequenceBatch has {n_attributes} features, but at most {highest} are possible")

@@ -39,7 +39,7 @@ class TokenColumn(NamedTuple):
 class DenseColumns(NamedTuple):
     """Token features whose values are kept for all tokens, including zeros.   N tokens, d features."""
 
-    attributes: np.ndarray  # (d,) int32, ascending   their numbers, which sparse entries do not have
+    attributes: np.ndarray  # (d,) int32, ascending   their ids, which sparse entries do not have
     values: np.ndarray  # (N, d) float32 or float64
 
     def checked(self, n_tokens, n_attributes, indices) -> DenseColumns | None:

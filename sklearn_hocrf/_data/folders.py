@@ -105,12 +105,12 @@ class _FolderWriter:
             self._arrays[name] = _GrowingArray(self._folder, name, dtype, width)
         return self._arrays[name]
 
-    def append(self, batch, number: int) -> None:
-        """Write a batch; ``number`` is its number, for messages."""
+    def append(self, batch, index: int) -> None:
+        """Write a batch; ``index`` is its position, for messages."""
         _refuse_blocks(batch)
         if self._first is None:
             self._begin(batch)
-        batch = self._like_first(batch, number)
+        batch = self._like_first(batch, index)
         indices = self._array("indices", np.int32)
         if batch.values is not None or "values" in self._arrays:
             values = self._array("values", np.float64)
@@ -124,7 +124,7 @@ class _FolderWriter:
                 batch.dense.values
             )
         for column in self._columns:
-            column.append(batch.columns[column.field], self._n_tokens, number)
+            column.append(batch.columns[column.field], self._n_tokens, index)
         self._n_sequences += len(batch)
         self._n_tokens += batch.n_tokens
 
@@ -137,16 +137,16 @@ class _FolderWriter:
         if batch.dense is not None:
             self._array("dense_attributes", np.int32).append(batch.dense.attributes)
 
-    def _like_first(self, batch, number):
+    def _like_first(self, batch, index):
         """Return a batch with dense columns where the first one has them, or raise if its form differs."""
         first = self._first
         if batch.n_attributes != first.n_attributes:
-            raise ValueError(f"batch {number} has {batch.n_attributes} features, but batch 0 has {first.n_attributes}")
+            raise ValueError(f"batch {index} has {batch.n_attributes} features, but batch 0 has {first.n_attributes}")
         if not _same_names(batch.attribute_names, self._names):
-            raise ValueError(f"the features of batch {number} have other names than in batch 0")
+            raise ValueError(f"the features of batch {index} have other names than in batch 0")
         if list(batch.columns) != list(first.columns):
             raise ValueError(
-                f"batch {number} has the raw columns {short(list(batch.columns))}, but batch 0 has "
+                f"batch {index} has the raw columns {short(list(batch.columns))}, but batch 0 has "
                 f"{short(list(first.columns))}"
             )
         if first.dense is None:
@@ -155,7 +155,7 @@ class _FolderWriter:
             batch = self._with_dense(batch, first.dense.attributes)
         values = batch.dense.values.astype(first.dense.values.dtype, copy=False)
         if not np.array_equal(values, batch.dense.values, equal_nan=True):
-            raise ValueError(f"batch {number} has dense columns of float64, but batch 0 has float32")
+            raise ValueError(f"batch {index} has dense columns of float64, but batch 0 has float32")
         return batch
 
     def finish(self) -> Path:
@@ -193,14 +193,14 @@ class _FolderWriter:
 class _Column:
     """Write one raw column; its first values determine whether it contains text or numbers."""
 
-    def __init__(self, field, number, array) -> None:
+    def __init__(self, field, index, array) -> None:
         if type(field) not in (str, int):
             raise TypeError(f"the raw column {short(field)} cannot be saved: its name must be a str or an int")
-        self.field, self._stem, self._array = field, f"column_{number}", array
+        self.field, self._stem, self._array = field, f"column_{index}", array
         self._is_text: bool | None = None
         self._code_of: dict = {}
 
-    def append(self, column, n_before, number) -> None:
+    def append(self, column, n_before, index) -> None:
         is_text = isinstance(column, TokenColumn)
         if is_text and not len(column.values):
             if self._is_text is not None:
@@ -211,7 +211,7 @@ class _Column:
             self._part().fill(-1 if is_text else np.nan, n_before)
         if self._is_text != is_text:
             was, now = ("text", "numbers") if self._is_text else ("numbers", "text")
-            raise ValueError(f"the raw column {short(self.field)} has {was} in batch 0, but {now} in batch {number}")
+            raise ValueError(f"the raw column {short(self.field)} has {was} in batch 0, but {now} in batch {index}")
         self._part().append(self._coded(column) if is_text else column)
 
     def _part(self) -> _GrowingArray:
@@ -301,8 +301,8 @@ def _refuse_strangers(folder):
 def _write(writer, arrays, batches):
     """Write batches into a new folder of arrays, and make its generation the current one of the parent folder."""
     try:
-        for number, batch in enumerate(batches):
-            writer.append(batch, number)
+        for index, batch in enumerate(batches):
+            writer.append(batch, index)
         replace(writer.finish(), arrays.parent / HEADER)
     finally:
         writer.discard()

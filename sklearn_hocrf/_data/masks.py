@@ -40,7 +40,7 @@ class Mask(NamedTuple):
         return mask
 
     def part(self, tokens) -> Mask:
-        """Return the mask of some tokens, given by their numbers."""
+        """Return the mask of some tokens, given by their indices."""
         return Mask(self.allowed[tokens], self.begins[tokens])
 
     def frozen(self) -> Mask:

@@ -56,7 +56,7 @@ __all__ = [
     "separators_only",
     "split_tag",
     "tag_channels",
-    "tag_numbers",
+    "tag_ids",
     "tags_of_segments",
     "token_features",
     "token_labels",
@@ -333,11 +333,11 @@ def token_features(segments: Segments, scheme, outside) -> np.ndarray:
     return np.stack(tags_of_segments(segments, scheme, outside))
 
 
-def tag_numbers(tags: TagTable, numbered: TagTable) -> np.ndarray:
+def tag_ids(tags: TagTable, known: TagTable) -> np.ndarray:
     """Return the row of each tag in another table, which contains all of them; shape (C,), int32."""
-    number = np.full((5, int(numbered.label.max(initial=0)) + 1), -1, dtype=np.int32)
-    number[numbered] = np.arange(len(numbered.label))
-    return number[tags]
+    tag_id = np.full((5, int(known.label.max(initial=0)) + 1), -1, dtype=np.int32)
+    tag_id[known] = np.arange(len(known.label))
+    return tag_id[tags]
 
 
 def possible_tags(scheme, longest, outside) -> TagTable:

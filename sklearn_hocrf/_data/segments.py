@@ -64,7 +64,7 @@ class Channel(NamedTuple):
 
     def check(self):
         """Raise a ValueError unless the kind is valid and no position is before the first token of a segment."""
-        whole = all(isinstance(number, Integral) and -1 <= number <= NO_LIMIT for number in self)
+        whole = all(isinstance(value, Integral) and -1 <= value <= NO_LIMIT for value in self)
         first = {FROM_START: 0, FROM_STOP: -1, RANGE: 0, AS_A_WHOLE: 0}.get(self.anchor, NO_LIMIT)
         last = NO_LIMIT if self.anchor == FROM_START else self.shortest - 1
         if not whole or not first <= self.offset <= last or not 1 <= self.shortest <= self.longest:
@@ -211,7 +211,7 @@ class RowBlock(NamedTuple):
 
     ``maker`` is a fitted object that can be pickled, with ``n_features``, ``feature_names`` (array of object) and
     ``rows(columns, offsets, token_data, start, stop)``, which returns a sparse array of shape
-    (n_candidates, n_features) for candidates ``[start[i], stop[i])``, token numbers of the batch whose raw ``columns``
+    (n_candidates, n_features) for candidates ``[start[i], stop[i])``, token indices of the batch whose raw ``columns``
     and sequence ``offsets`` are given. ``token_data`` are arrays of shape (N,), sliced along with the batch.
     """
 
@@ -253,7 +253,7 @@ def segment_features(batch: SequenceBatch, start, stop) -> sparse.csr_array:
     ----------
     batch : SequenceBatch
     start, stop : ndarray of shape (M,), int64
-        Segments ``[start, stop)`` as token numbers of the batch.
+        Segments ``[start, stop)`` as token indices of the batch.
     """
     return _stack_blocks(batch, start, stop, _identity)
 
@@ -264,7 +264,7 @@ def segment_counts(batch: SequenceBatch, start, stop) -> sparse.csr_array:
 
 
 def channel_tokens(batch: SequenceBatch, channel, start, stop) -> tuple[np.ndarray, np.ndarray]:
-    """Return the tokens that a channel selects in given segments: numbers of segments, and of their tokens."""
+    """Return the tokens that a channel selects in given segments: indices of segments, and of their tokens."""
     first, last = _positions(channel, start, stop, _sequence_stops(batch, start))
     last = np.maximum(last, first)
     return np.repeat(np.arange(len(start)), last - first), joined_ranges(first, last)

@@ -110,13 +110,13 @@ class AnswersMixin:
         asked, waiting = n, np.arange(len(batch))
         while len(waiting):
             short = []
-            for numbers in _portions(waiting, batch.lengths, asked):
-                part = posterior if len(numbers) == len(batch) else posterior.part(numbers)
-                candidates = _candidates(fitted, part, part.best_labellings(asked), log_z[numbers])
-                for place, sequence in enumerate(numbers.tolist()):
-                    accepted = [c for c in candidates[place] if accept is None or accept(c.labels)]
+            for chosen in _portions(waiting, batch.lengths, asked):
+                part = posterior if len(chosen) == len(batch) else posterior.part(chosen)
+                candidates = _candidates(fitted, part, part.best_labellings(asked), log_z[chosen])
+                for slot, sequence in enumerate(chosen.tolist()):
+                    accepted = [c for c in candidates[slot] if accept is None or accept(c.labels)]
                     found[sequence] = accepted[:n]
-                    if len(accepted) < n and len(candidates[place]) == asked:
+                    if len(accepted) < n and len(candidates[slot]) == asked:
                         short.append(sequence)
             if asked >= least:
                 _warn_of_short(short, n, found, asked)
@@ -168,7 +168,7 @@ class AnswersMixin:
         posterior, _ = fitted.ask(X, known)
         samples = _labellings(fitted, posterior, *(table.T for table in posterior.draw(n_samples, seed)))
         n_sequences = len(posterior.batch)
-        return [samples[number::n_sequences] for number in range(n_sequences)]
+        return [samples[first::n_sequences] for first in range(n_sequences)]
 
     @overload
     def entropy(self, X: Any, *, level: Literal["sequence"] = "sequence", known: Any = None) -> np.ndarray: ...
@@ -230,7 +230,7 @@ def _candidates(
     labellings = _labellings(fitted, posterior, best.codes, best.lengths)
     rows = list(map(Candidate, labellings, score.ravel().tolist(), log_probability.ravel().tolist()))
     n_found = (best.regret < np.inf).sum(axis=0).tolist()
-    return [rows[number::n_sequences][:n] for number, n in enumerate(n_found)]
+    return [rows[first::n_sequences][:n] for first, n in enumerate(n_found)]
 
 
 def _labellings(fitted: FittedModel, posterior: Posterior, codes: np.ndarray, lengths: np.ndarray) -> list:

@@ -226,7 +226,7 @@ class LabelRuns(NamedTuple):
     codes: np.ndarray  # (N,)   -1 where the label is not known
     offsets: np.ndarray  # (n_sequences + 1,)
     position: np.ndarray  # (N,)   where each token or segment starts in its sequence
-    number: np.ndarray  # (n_sequences,)   number of each sequence in y
+    sequence: np.ndarray  # (n_sequences,)   index of each sequence in y
 
 
 def refuse_breaches(rules: Rules, constraints: Any, labels: np.ndarray, runs: LabelRuns, history: str) -> None:
@@ -253,7 +253,7 @@ def refuse_breaches(rules: Rules, constraints: Any, labels: np.ndarray, runs: La
     if not where:
         what = f"{last} after {short(names[0], 40)}" if len(names) == 2 else f"the run of labels {short(tuple(names))}"
     raise ValueError(
-        f"sequence {runs.number[sequence]}, position {runs.position[token]}: {what} is forbidden by "
+        f"sequence {runs.sequence[sequence]}, position {runs.position[token]}: {what} is forbidden by "
         f"constraints={_rule_text(constraints)}{_reading(constraints, labels, names[-1], where)}"
     )
 

@@ -120,7 +120,7 @@ class FitSteps:
         if not rules.forbidden and rules.borders is None:
             return data
         origin = np.repeat(data.batch.offsets[:-1], np.diff(offsets))
-        runs = LabelRuns(codes, offsets, targets.starts - origin, sequences.numbers)
+        runs = LabelRuns(codes, offsets, targets.starts - origin, sequences.sequence_ids)
         refuse_breaches(rules, constraints, targets.labels, runs, self.history)
         return data
 
@@ -183,7 +183,7 @@ class FitSteps:
     def problem(self, data: TrainingData, layout: WeightLayout | None = None) -> Problem:
         """Return the data under the layout of their weights, over the labels that ``pruning`` leaves."""
         problem = self.pose(self.layout(data) if layout is None else layout, data)
-        self.check_possible(problem, data.numbers)
+        self.check_possible(problem, data.sequence_ids)
         return self._prune(problem)
 
     def pose(self, layout: WeightLayout, data: TrainingData) -> Problem:
@@ -201,8 +201,8 @@ class FitSteps:
             known=data.targets.known,
         )
 
-    def check_possible(self, problem: Problem, numbers: np.ndarray | None) -> None:
-        """Raise a ValueError for the first sequence without a labelling that agrees with y; numbers are those in X."""
+    def check_possible(self, problem: Problem, sequence_ids: np.ndarray | None) -> None:
+        """Raise a ValueError for the first sequence without a labelling that agrees with y, named by its id in X."""
         if problem.known is None:
             return
         mask = both(problem.support, problem.known)
@@ -211,7 +211,7 @@ class FitSteps:
             return  # any labels may be neighbours
         model = problem.model(np.zeros(problem.n_weights))
         what = "y, segment_length" if self.family is SEGMENTS else "y"
-        evidence = Evidence(problem.known, what, numbers)
+        evidence = Evidence(problem.known, what, sequence_ids)
         model.given(problem.batch, problem.support, evidence=evidence).on(problem.plan.masked(mask)).log_z()
 
     def _prune(self, problem: Problem) -> Problem:

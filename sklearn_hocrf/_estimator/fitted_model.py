@@ -213,7 +213,7 @@ def _feature_keys(new: FeatureSpace, old: FeatureSpace) -> tuple[Sequence, Seque
 
 def _matching(new: Sequence, old: Sequence) -> sparse.csr_array:
     """Return the 0/1 matrix of shape (len(new), len(old)) that marks equal keys."""
-    number = {key: i for i, key in enumerate(old)}
-    pairs = [(i, number[key]) for i, key in enumerate(new) if key in number]
+    index_of = {key: i for i, key in enumerate(old)}
+    pairs = [(i, index_of[key]) for i, key in enumerate(new) if key in index_of]
     rows, columns = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
     return sparse.csr_array((np.ones(len(pairs)), (rows, columns)), shape=(len(new), len(old)))

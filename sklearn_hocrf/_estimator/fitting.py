@@ -222,7 +222,7 @@ def _minimise_tied(
     if not (objective.depends_on_scores_only and solver.keeps_equal_weights_equal):
         return None
     ties = tie_weights(problem.layout, problem.batch, penalty.groups(len(start)))
-    tied = penalty.tied(ties.place, ties.root)
+    tied = penalty.tied(ties.variable, ties.root)
     if tied is None or len(ties.root) > _WORTH_TYING * len(start):
         return None
     # without a penalty, weights that start unequal stay unequal

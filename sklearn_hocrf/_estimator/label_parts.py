@@ -63,8 +63,8 @@ def compile_label_parts(label_parts: Mapping | Callable | None, labels: np.ndarr
         for part in parts:
             n_labels_with[part] = n_labels_with.get(part, 0) + 1
     names = _sorted([part for part, count in n_labels_with.items() if count > 1])
-    number = {part: i for i, part in enumerate(names)}
-    codes = [sorted(number[part] for part in parts if part in number) for parts in of_label]
+    index_of = {part: i for i, part in enumerate(names)}
+    codes = [sorted(index_of[part] for part in parts if part in index_of) for parts in of_label]
     flat = np.array([part for parts in codes for part in parts], dtype=np.int32)
     return NamedParts(named_array(names), LabelParts(offsets_of(list(map(len, codes))), flat, len(names)))
 

@@ -62,7 +62,7 @@ class PartialFitMixin:
         ----------
         X : list of sequences, SequenceBatch, array-like or sparse matrix
             As in :meth:`fit`.
-            The next sequences. New attribute names are assigned the next free column numbers. Other forms of X must
+            The next sequences. New attribute names are assigned the next free column indices. Other forms of X must
             have the features of the first call. For raw tokens, a hashing extractor needs no vocabulary:
             ``SequenceFeatureExtractor(n_features=...)``.
         y : list of label sequences, or array-like
@@ -120,12 +120,13 @@ class PartialFitMixin:
         """
         check_patterns(patterns)
         steps = FitSteps(self)
+        steps.check()  # scikit-learn checks parameters at the first call alone, and set_params may have changed them
         steps.refuse("stream")
         training = steps.choose_training()
         before = FittedModel(self) if hasattr(self, "_state") else None
         if before is not None:
-            data, layout, places = _read_next(steps, before, X, y, classes, patterns, sample_weight)
-            start, state = _last_point(before.state, training.solver, layout, places)
+            data, layout, new_ids = _read_next(steps, before, X, y, classes, patterns, sample_weight)
+            start, state = _last_point(before.state, training.solver, layout, new_ids)
         else:
             fixed = None if classes is None else steps.targets.check_classes(self, classes)
             data = steps.read(X, y, sample_weight, fixed)
@@ -133,7 +134,7 @@ class PartialFitMixin:
             start, state = np.zeros(layout.n_weights), None
         steps.check_missing_labels(data)
         penalty, problem = steps.penalty(training.prior, layout, data), steps.pose(layout, data)
-        steps.check_possible(problem, data.numbers)
+        steps.check_possible(problem, data.sequence_ids)
         report, state = training.run_one_pass(problem, penalty, start, state)
         steps.state_of(data, layout, report.w, report, stream=state).set_on(self)
         warn_not_converged(steps.name, training.solver, [report])
@@ -141,17 +142,17 @@ class PartialFitMixin:
 
 
 def _last_point(
-    last: FittedState, solver: SGD, layout: WeightLayout, places: np.ndarray | None
+    last: FittedState, solver: SGD, layout: WeightLayout, new_ids: np.ndarray | None
 ) -> tuple[np.ndarray, TrainingState | None]:
     """Return the starting weights under a layout, and the state of the solver for it, or None."""
     state = last.stream
     if state is not None and state.is_adaptive != bool(solver.adaptive):  # steps of another kind cannot use it
         state = None
-    if places is None:
+    if new_ids is None:
         return last.weights.copy(), state
     start = np.zeros(layout.n_weights)
-    start[places] = last.weights
-    return start, None if state is None else state.moved(places, layout.n_weights)
+    start[new_ids] = last.weights
+    return start, None if state is None else state.moved(new_ids, layout.n_weights)
 
 
 def _read_next(
@@ -163,7 +164,7 @@ def _read_next(
     patterns: Any,
     sample_weight: ArrayLike | None,
 ) -> tuple[TrainingData, WeightLayout, np.ndarray | None]:
-    """Return the training data of a later call, their layout, and the places of the old weights in it, or None."""
+    """Return the training data of a later call, their layout, and the indices of the old weights in it, or None."""
     estimator, last, labels = steps.estimator, before.state, before.labels.tolist()
     if classes is not None and steps.targets.check_classes(estimator, classes).tolist() != labels:
         raise ValueError(f"classes differ from those of the first call, {labels!r}: they are fixed from then on")

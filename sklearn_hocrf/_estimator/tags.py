@@ -44,8 +44,8 @@ def read_tags(labels: np.ndarray, scheme: str, what: str) -> tuple[TagTable, lis
             )
         parts.append(part)
     names = list(dict.fromkeys(name for _, name in parts))
-    number = {name: i for i, name in enumerate(names)}
-    return TagTable(np.array([p for p, _ in parts], np.int8), np.array([number[n] for _, n in parts], np.int32)), names
+    ids = {name: i for i, name in enumerate(names)}
+    return TagTable(np.array([p for p, _ in parts], np.int8), np.array([ids[n] for _, n in parts], np.int32)), names
 
 
 class SegmentTags(NamedTuple):
@@ -61,8 +61,8 @@ def read_segment_tags(labels: np.ndarray, scheme: str, what: str) -> SegmentTags
     """Return labels as tags of segments; arguments as in :func:`read_tags`."""
     table, every = read_tags(labels, scheme, what)
     names = sorted(name for name in every if name != OUTSIDE)
-    number = np.array([names.index(name) if name != OUTSIDE else -1 for name in every], dtype=np.int32)
-    table = TagTable(table.prefix, number[table.label])
+    index_of = np.array([names.index(name) if name != OUTSIDE else -1 for name in every], dtype=np.int32)
+    table = TagTable(table.prefix, index_of[table.label])
     before, after = (TagTable(*(column.reshape(shape) for column in table)) for shape in ((-1, 1), (1, -1)))
     tags = Tags(np.ascontiguousarray(goes_on(before, after)), table.label)
     return SegmentTags(table, np.array(names), tags, scheme)

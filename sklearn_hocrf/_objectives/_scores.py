@@ -110,7 +110,7 @@ def sequence_log_likelihood(
     score = posterior.log_score(codes)
     _refuse_impossible(score, codes, posterior)
     expected = posterior.expectations(weight)
-    counts = (posterior.plan.empirical_counts(codes, weight) - expected.counts)[problem.place]
+    counts = (posterior.plan.empirical_counts(codes, weight) - expected.counts)[problem.bias_id]
     truth = codes[:, None] == np.arange(posterior.model.layout.automaton.n_labels)
     return ScoredLikelihood(
         np.minimum(score - expected.log_z, 0.0),
@@ -167,7 +167,7 @@ class _Scored(NamedTuple):
     """Scores of labels as a batch, whose dense features they are.   N tokens, L labels, P patterns."""
 
     posterior: ChainPosterior
-    place: np.ndarray  # (P,)   where the weight of each pattern is; arbitrary for forbidden ones
+    bias_id: np.ndarray  # (P,)   where the weight of each pattern is; arbitrary for forbidden ones
     is_forbidden: np.ndarray  # (P,) bool
 
 
@@ -185,17 +185,17 @@ def _read_patterns(scores, patterns, lengths, history, n_jobs) -> _Scored:
     is_forbidden = weights == -np.inf
     layout = _layout(tuple(keys), tuple(is_forbidden.tolist()), n_labels, history)
     row_of = {pattern: row for row, pattern in enumerate(layout.patterns.tuples())}
-    place = layout.first_bias + np.array([row_of.get(key, 0) for key in keys], dtype=np.int64)
+    bias_id = layout.first_bias + np.array([row_of.get(key, 0) for key in keys], dtype=np.int64)
     vector = np.zeros(layout.n_weights)
     vector[:n_labels] = 1.0  # the weight of the label's own score
-    np.add.at(vector, place[~is_forbidden], weights[~is_forbidden])
+    np.add.at(vector, bias_id[~is_forbidden], weights[~is_forbidden])
     allowed = table > -np.inf
     mask = None if allowed.all() else Mask(allowed, np.zeros(n_tokens, np.int8))
     values = DenseColumns(np.arange(n_labels, dtype=np.int32), np.where(allowed, table, 0.0))
     offsets = offsets_of(_checked_lengths(lengths, n_tokens))
     nothing = np.zeros(n_tokens + 1, np.int64), np.zeros(0, np.int32)
     batch = SequenceBatch(offsets, *nothing, None, n_labels, dense=values)
-    return _Scored(ChainModel(layout, vector).given(batch, mask, n_jobs), place, is_forbidden)
+    return _Scored(ChainModel(layout, vector).given(batch, mask, n_jobs), bias_id, is_forbidden)
 
 
 @lru_cache(maxsize=8)  # training asks again with other weights of the same patterns
@@ -256,8 +256,8 @@ def _refuse_impossible(score, codes, posterior) -> None:
         tokens = np.flatnonzero(~posterior.mask.allowed[np.arange(len(codes)), codes])
         impossible[np.searchsorted(posterior.batch.offsets, tokens, side="right") - 1] = True
     if impossible.any():
-        number = int(np.argmax(impossible))
-        raise ValueError(f"sequence {number}: its labels y are forbidden by patterns or by a score of -inf")
+        sequence = int(np.argmax(impossible))
+        raise ValueError(f"sequence {sequence}: its labels y are forbidden by patterns or by a score of -inf")
 
 
 def _checked_weight(weight, n_sequences) -> np.ndarray:

@@ -72,11 +72,11 @@ class TrainingState:
         arrays: dict[str, Any] = {name: getattr(self, name).copy() for name in _OF_WEIGHTS}
         return replace(self, **arrays, rng=rng)
 
-    def moved(self, places, n_weights) -> TrainingState:
-        """Return the state for more weights: the old weights move to ``places``, shape (K,); the new ones are all 0."""
+    def moved(self, new_ids, n_weights) -> TrainingState:
+        """Return the state for more weights: old ones move to ``new_ids``, shape (K,); new ones are all 0."""
         arrays: dict[str, Any] = {name: np.zeros(n_weights) for name in _OF_WEIGHTS}
         for name, array in arrays.items():
-            array[places] = getattr(self, name)
+            array[new_ids] = getattr(self, name)
         return replace(self, **arrays)
 
 
@@ -415,7 +415,7 @@ class SGD(Solver):
         counts = np.array([state.n_seen, state.mass], np.float64)
         ones = np.ones(len(decay))
         course = _Course(
-            state.w, state.sums, ones, 0 * ones, counts, (state.step, rate, decay), groups.number, self.average
+            state.w, state.sums, ones, 0 * ones, counts, (state.step, rate, decay), groups.group_id, self.average
         )
         w = np.empty_like(state.w)  # of the weights that a minibatch touches
         while (minibatch := minibatches.descend(course)) is not None:  # which takes as many steps as it can
@@ -484,15 +484,15 @@ class _Groups:
     """Groups of weights with equal precision, which the penalty shrinks by a common factor.   G groups."""
 
     def __init__(self, precisions):
-        self.number = None
+        self.group_id = None
         if len(precisions) and (precisions != precisions[0]).any():
-            self.precision, self.number = np.unique(precisions, return_inverse=True)
+            self.precision, self.group_id = np.unique(precisions, return_inverse=True)
         else:
             self.precision = np.array(precisions[:1]) if len(precisions) else np.ones(1)
 
     def values(self, of_groups, chosen):
         """Return the value of each chosen weight's group, or of all weights."""
-        return of_groups[0] if self.number is None else of_groups[self.number[chosen]]
+        return of_groups[0] if self.group_id is None else of_groups[self.group_id[chosen]]
 
     def settle(self, course):
         """Multiply the weights by the factors, and update the sums."""

@@ -144,7 +144,7 @@ def automaton_with_arcs(
     """
     given = patterns.tuples()
     table = given_patterns([*given, *runs], n_labels, patterns.history)
-    row = {pattern: number for number, pattern in enumerate(table.tuples())}
+    row = {pattern: index for index, pattern in enumerate(table.tuples())}
     automaton = build_automaton(table, n_labels)
     ends = np.zeros(automaton.n_arcs, dtype=bool)
     ends[automaton.pattern_arc[[row[run] for run in runs]]] = True
@@ -161,17 +161,17 @@ def automaton_with_arcs(
 def with_last_arcs(automaton: PatternAutomaton, is_last: np.ndarray) -> PatternAutomaton:
     """Return the automaton with some arcs moved after all others, and left out of ``into``."""
     order = np.argsort(is_last, kind="stable")
-    number = np.empty(len(order), dtype=np.int64)
-    number[order] = np.arange(len(order))
+    new_index = np.empty(len(order), dtype=np.int64)
+    new_index[order] = np.arange(len(order))
     suffix = automaton.arc_suffix[order]
     columns = {
         "arc_source": automaton.arc_source[order],
         "arc_label": automaton.arc_label[order],
         "arc_target": automaton.arc_target[order],
-        "arc_suffix": np.where(suffix < 0, -1, number[suffix]),
+        "arc_suffix": np.where(suffix < 0, -1, new_index[suffix]),
         "arc_length": automaton.arc_length[order],
         "arc_pattern": automaton.arc_pattern[order],
-        "pattern_arc": number[automaton.pattern_arc],
+        "pattern_arc": new_index[automaton.pattern_arc],
         "source_arcs": np.argsort(automaton.arc_source[order], kind="stable"),
     }
     kept = automaton.arc_target[~is_last]
@@ -204,7 +204,7 @@ def _suffix_links(
 
     Depth by depth: the suffix of ``p y`` is ``q y`` for the longest suffix state q of p that has a y-edge.
     """
-    edge_keys = parent[1:] * n_labels + label[1:]  # node numbers follow these keys, so they are sorted
+    edge_keys = parent[1:] * n_labels + label[1:]  # node ids follow these keys, so they are sorted
     longest_suffix = np.zeros(len(parent), dtype=np.int64)
     fail = np.zeros(len(parent), dtype=np.int64)
     for depth in range(2, int(length.max()) + 1):

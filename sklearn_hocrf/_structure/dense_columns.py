@@ -27,7 +27,7 @@ class Occurrences(NamedTuple):
 
     owner: np.ndarray  # (E,) int   the token, or the segment, that has the column
     token: np.ndarray  # (E,) int   the token whose values count
-    column: np.ndarray  # (E,) int   number of the score column among those with dense features
+    column: np.ndarray  # (E,) int   index of the score column among those with dense features
 
 
 class DenseProduct(NamedTuple):
@@ -35,7 +35,7 @@ class DenseProduct(NamedTuple):
 
     values: np.ndarray  # (N, d) float32 or float64
     columns: np.ndarray  # (D,) int32   the score columns that have pairs of dense features
-    pairs: np.ndarray  # (P,) int64   numbers of these pairs
+    pairs: np.ndarray  # (P,) int64   ids of these pairs
     cells: np.ndarray  # (P,) int64   flat index of each in the table of shape (S, d, STEP)
 
     @property
@@ -60,11 +60,11 @@ class DenseProduct(NamedTuple):
     def label_scores(self, occurrences: Occurrences, pair_weights: np.ndarray, n_owners: int) -> np.ndarray:
         """Return the scores of owners: sums over their occurrences; shape (n_owners,)."""
         scores, table = np.zeros(n_owners), self.table(pair_weights)
-        numbers = freeze(np.arange(len(self.columns)), np.int32)
+        every_column = freeze(np.arange(len(self.columns)), np.int32)
         for tokens, part in _chunks(occurrences, len(self.values), len(self.columns)):
             products = np.zeros((len(tokens) * len(self.columns), 1))
-            dense_columns.add_scores(self.values, table, numbers, *_in_one_lane(tokens), products)
-            np.add.at(scores, part.owner, products[_column_place(part, tokens, len(self.columns)), 0])
+            dense_columns.add_scores(self.values, table, every_column, *_in_one_lane(tokens), products)
+            np.add.at(scores, part.owner, products[_column_slot(part, tokens, len(self.columns)), 0])
         return scores
 
 
@@ -79,14 +79,14 @@ def dense_product(dense: DenseColumns | None, attribute: np.ndarray, column: np.
     """
     if dense is None:
         return None
-    number = np.full(max(attribute.max(initial=-1), dense.attributes[-1]) + 1, -1)
-    number[dense.attributes] = np.arange(len(dense.attributes))
-    pairs = np.flatnonzero(number[attribute] >= 0)
+    dense_index = np.full(max(attribute.max(initial=-1), dense.attributes[-1]) + 1, -1)
+    dense_index[dense.attributes] = np.arange(len(dense.attributes))
+    pairs = np.flatnonzero(dense_index[attribute] >= 0)
     if not len(pairs):
         return None
-    columns, place = np.unique(column[pairs], return_inverse=True)
+    columns, rank = np.unique(column[pairs], return_inverse=True)
     n_features = len(dense.attributes)
-    cells = (place // STEP * n_features + number[attribute[pairs]]) * STEP + place % STEP
+    cells = (rank // STEP * n_features + dense_index[attribute[pairs]]) * STEP + rank % STEP
     return DenseProduct(dense.values, freeze(columns, np.int32), pairs, cells)
 
 
@@ -113,7 +113,7 @@ def sum_values(
     columns, ones = freeze(np.arange(n_columns), np.int32), np.ones((1, 1))
     for tokens, part in _chunks(occurrences, len(values), n_columns + as_counts * values.shape[1]):
         size = len(tokens) * n_columns
-        marginals = np.bincount(_column_place(part, tokens, n_columns), weights=weight[part.owner], minlength=size)
+        marginals = np.bincount(_column_slot(part, tokens, n_columns), weights=weight[part.owner], minlength=size)
         factors, (rows, first, length) = values, _in_one_lane(tokens)
         if as_counts:
             factors, first = freeze(values[tokens.start : tokens.stop] != 0, values.dtype), freeze([[0]], np.int64)
@@ -125,18 +125,18 @@ def _chunks(occurrences: Occurrences, n_tokens: int, width: int) -> Iterator[tup
     """Yield ranges of tokens and the occurrences at each; a table has ``width`` numbers per token."""
     size = max(_NUMBERS_AT_A_TIME // max(width, 1), 1)
     order = np.argsort(occurrences.token, kind="stable")
-    by_token = Occurrences(*(numbers[order] for numbers in occurrences))
+    by_token = Occurrences(*(ids[order] for ids in occurrences))
     for start in range(0, n_tokens, size):
         tokens = range(start, min(start + size, n_tokens))
         first, stop = np.searchsorted(by_token.token, [tokens.start, tokens.stop])
         if first < stop:
-            yield tokens, Occurrences(*(numbers[first:stop] for numbers in by_token))
+            yield tokens, Occurrences(*(ids[first:stop] for ids in by_token))
 
 
-def _column_place(occurrences: Occurrences, tokens: range, n_columns: int) -> np.ndarray:
+def _column_slot(occurrences: Occurrences, tokens: range, n_columns: int) -> np.ndarray:
     return (occurrences.token - tokens.start) * n_columns + occurrences.column
 
 
 def _in_one_lane(tokens: range) -> tuple[np.ndarray, ...]:
     """Return consecutive tokens in the form of a tile's positions: rows, first tokens and lengths."""
-    return tuple(freeze(numbers, np.int64) for numbers in ([0, len(tokens)], [[tokens.start]], [[len(tokens)]]))
+    return tuple(freeze(ids, np.int64) for ids in ([0, len(tokens)], [[tokens.start]], [[len(tokens)]]))

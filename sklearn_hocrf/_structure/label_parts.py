@@ -59,19 +59,19 @@ def given_parts(parts: LabelParts | None, patterns: PatternTable) -> LabelParts:
 
 
 class PartLinks(NamedTuple):
-    """The parts of labels by their numbers in a table, for kernels.   L labels, M parts in the table."""
+    """The parts of labels by their ids in a table, for kernels.   L labels, M parts in the table."""
 
     starts: np.ndarray  # (L + 1,) int64
     numbers: np.ndarray  # int32   of the parts of each label
     members: np.ndarray  # (M,) int32   of all parts
 
 
-def link_parts(parts: LabelParts, numbers: np.ndarray) -> PartLinks:
-    """Return the links of labels to parts, given the number of each part; -1 for parts that the table lacks."""
-    numbers = np.asarray(numbers)
-    of_label = numbers[parts.parts]
+def link_parts(parts: LabelParts, ids: np.ndarray) -> PartLinks:
+    """Return the links of labels to parts, given the id of each part; -1 for parts that the table lacks."""
+    ids = np.asarray(ids)
+    of_label = ids[parts.parts]
     starts = offsets_of(of_label >= 0)[parts.starts]
-    of_label, members = of_label[of_label >= 0], numbers[numbers >= 0]
+    of_label, members = of_label[of_label >= 0], ids[ids >= 0]
     return PartLinks(freeze(starts, np.int64), freeze(of_label, np.int32), freeze(members, np.int32))
 
 

@@ -1,4 +1,4 @@
-"""From weights to scores: the place of each weight, and the tables that the kernels need.
+"""From weights to scores: the index of each weight, and the tables that the kernels need.
 
 A weight belongs to a label pattern (its bias) or to a pair of an observation feature and a pattern. A feature counts a
 token *attribute* at the positions of a *channel*; in a chain there is one channel, the token itself, and attribute and
@@ -58,7 +58,7 @@ _NOTHING = freeze(np.empty(0), np.float64)  # the values of features that are al
 
 
 class WeightLayout:
-    """The patterns and (feature, pattern) pairs that have a weight, and the places of the weights.
+    """The patterns and (feature, pattern) pairs that have a weight, and the indices of the weights.
 
     The weight vector is ``[pairs by feature rank | tokens by label | biases by pattern]``. A segment counts the weights
     of tokens once for each of its tokens, whatever their features are.
@@ -73,7 +73,7 @@ class WeightLayout:
     features : FeatureMap
         Attribute and channel of each feature.
     pair_feature, pair_pattern : ndarray of int
-        The pairs; part s has the number Z + s.
+        The pairs; part s has the row Z + s.
     bias_pattern : ndarray of int
         Patterns with a bias, ascending.
     extra_columns : sequence of int
@@ -103,8 +103,8 @@ class WeightLayout:
     part_links : PartLinks
         The parts of labels by score column in channel BEGIN.
     pairs : PairTable
-    dense_places : ndarray of int64
-        Places, in the flat dense table, of the first weights, which it contains.
+    dense_slots : ndarray of int64
+        Slots, in the flat dense table, of the first weights, which it contains.
     column_pattern, column_channel : ndarray of shape (C,), int32
         Pattern, or part, and channel of each score column; the first L are the single labels in channel 0.
     n_features : int
@@ -175,7 +175,7 @@ class WeightLayout:
         in_table = slice(0, int(self.pairs.starts[self.pairs.n_dense]))
         self._dense_width = -(-n_labels // token_scores.STEP) * token_scores.STEP
         # flat, as NumPy takes four to eight times as long with an index for each axis
-        self.dense_places = freeze(
+        self.dense_slots = freeze(
             pair_rank[in_table].astype(np.int64) * self._dense_width + pair_column[in_table], np.int64
         )
 
@@ -201,7 +201,7 @@ class WeightLayout:
 
     @property
     def first_bias(self) -> int:
-        """Number of the first weight that is a bias."""
+        """Index of the first weight that is a bias."""
         return self.n_pairs + len(self.token_labels)
 
     @property
@@ -255,7 +255,7 @@ class WeightLayout:
     def with_biases(self, patterns: PatternTable, bias_pattern: np.ndarray, forbidden: Runs | None = None) -> Self:
         """Return a layout with biases of other patterns, and with the same pairs, all of which are with single labels.
 
-        The tables of pairs are shared, and their weights keep their places. ``forbidden`` replaces the forbidden runs
+        The tables of pairs are shared, and their weights keep their indices. ``forbidden`` replaces the forbidden runs
         unless it is None.
         """
         if self.row_orders[self.column_pattern].any():
@@ -291,26 +291,26 @@ class WeightLayout:
         table = empty(self.pairs.n_dense, self._dense_width)
         table.fill(0.0)
         if weights is not None:
-            given = weights[: len(self.dense_places)]
-            if self.places_are_distinct:
-                table.reshape(-1)[self.dense_places] = given
+            given = weights[: len(self.dense_slots)]
+            if self.slots_are_distinct:
+                table.reshape(-1)[self.dense_slots] = given
             else:
-                np.add.at(table.reshape(-1), self.dense_places, given)
+                np.add.at(table.reshape(-1), self.dense_slots, given)
         return table
 
     @cached_property
-    def places_are_distinct(self) -> bool:
-        """Whether no two features count one dense attribute in the same way, which would share a place."""
-        return bool(np.all(np.diff(self.dense_places) > 0))  # sorted
+    def slots_are_distinct(self) -> bool:
+        """Whether no two features count one dense attribute in the same way, which would share a slot."""
+        return bool(np.all(np.diff(self.dense_slots) > 0))  # sorted
 
     def add_dense(self, table: np.ndarray, gradient: np.ndarray) -> None:
         """Add a table of the dense features' pairs to a gradient of all pairs, in place."""
-        gradient[: len(self.dense_places)] += table.reshape(-1)[self.dense_places]
+        gradient[: len(self.dense_slots)] += table.reshape(-1)[self.dense_slots]
 
     @cached_property
     def dense_cells(self) -> tuple[np.ndarray, np.ndarray]:
-        """Row and column of each of :attr:`dense_places`."""
-        row, column = np.divmod(self.dense_places, self._dense_width)
+        """Row and column of each of :attr:`dense_slots`."""
+        row, column = np.divmod(self.dense_slots, self._dense_width)
         return freeze(row, np.int64), freeze(column, np.int64)
 
     def pattern_coef(self, weights: np.ndarray) -> np.ndarray:
@@ -405,13 +405,13 @@ class WeightLayout:
         return TokenFeatures(row_cuts, rows, cuts, ranges, place, other, freeze(of_entries, np.float64))
 
     def dense_product(self, batch: SequenceBatch) -> DenseProduct | None:
-        """Return the dense columns of a batch with the places of their weights; None if there are none."""
+        """Return the dense columns of a batch with the slots of their weights; None if there are none."""
         if batch.dense is None:
             return None
         return dense_product(batch.dense, self.features.attribute[self.pair_feature], self.pairs.columns)
 
     def occurrences(
-        self, product: DenseProduct, arcs: np.ndarray, places: dict[int, tuple[np.ndarray, np.ndarray]]
+        self, product: DenseProduct, arcs: np.ndarray, channel_tokens: dict[int, tuple[np.ndarray, np.ndarray]]
     ) -> Occurrences:
         """Return the occurrences of the score columns of a product in a labelling.
 
@@ -420,32 +420,32 @@ class WeightLayout:
         product : DenseProduct
         arcs : ndarray of shape (M,)
             Arc that each token, or segment, uses.
-        places : dict
-            By channel number: tokens or segments, and the tokens whose values count for each.
+        channel_tokens : dict
+            By channel index: tokens or segments, and the tokens whose values count for each.
         """
         found = [np.empty((3, 0), dtype=np.int64)]
         orders = self.row_orders[self.column_pattern[product.columns]]
         for order in np.unique(orders):
             at_units = endings(self.compiled, self.parts, arcs, order)
-            for channel, (owner, token) in places.items():
+            for channel, (owner, token) in channel_tokens.items():
                 chosen = (self.column_channel[product.columns] == channel) & (orders == order)
-                number = np.full(self.n_rows, -1)
-                number[self.column_pattern[product.columns[chosen]]] = np.flatnonzero(chosen)
-                place, row = at_units.of(owner)
-                column = number[row]
-                found.append(np.stack([owner[place], token[place], column])[:, column >= 0])
+                column_of_row = np.full(self.n_rows, -1)
+                column_of_row[self.column_pattern[product.columns[chosen]]] = np.flatnonzero(chosen)
+                unit, row = at_units.of(owner)
+                column = column_of_row[row]
+                found.append(np.stack([owner[unit], token[unit], column])[:, column >= 0])
         return Occurrences(*np.concatenate(found, axis=1))
 
     def with_columns(self, columns: Sequence[tuple[tuple[int, ...], Channel]]) -> tuple[Self, np.ndarray]:
-        """Return a layout with more score columns, which have no weights, and the numbers of these columns.
+        """Return a layout with more score columns, which have no weights, and their indices.
 
         ``columns`` are pairs of a label tuple and a channel. Patterns keep their relative order, so the weights keep
-        their places. For segments, a column at BEGIN counts its pattern at the first token of the last segment, and one
-        at END_OF_SEGMENT at its last token.
+        their indices. For segments, a column at BEGIN counts its pattern at the first token of the last segment, and
+        one at END_OF_SEGMENT at its last token.
         """
         given = [*self.patterns.tuples(), *(z for z, _ in columns)]
         patterns = given_patterns(given, self.automaton.n_labels, self.patterns.history)
-        row = {pattern: number for number, pattern in enumerate(patterns.tuples())}
+        row = {pattern: index for index, pattern in enumerate(patterns.tuples())}
         n_rows = len(row) + self.parts.n_parts
         new_row = np.array([*(row[pattern] for pattern in self.patterns.tuples()), *range(len(row), n_rows)])
         channels = tuple(dict.fromkeys([*self.channels, *(channel for _, channel in columns)]))
@@ -472,13 +472,13 @@ class WeightLayout:
         kept[: self.automaton.n_labels] = True
         kept[pair_pattern] = True
         kept[bias_pattern] = True
-        number = np.cumsum(kept) - 1
+        new_index = np.cumsum(kept) - 1
         kept = kept[: len(self.patterns.lengths)]
         layout = self.replaced(
             patterns=self.patterns.subset(kept),
             pair_feature=self.pair_feature[pairs],
-            pair_pattern=number[pair_pattern],
-            bias_pattern=number[bias_pattern],
+            pair_pattern=new_index[pair_pattern],
+            bias_pattern=new_index[bias_pattern],
             token_labels=np.flatnonzero(token_coef),
             extra_columns=(),
         )
@@ -486,7 +486,7 @@ class WeightLayout:
         return layout, layout.weights(self.pattern_coef(weights)[kept], *coef)
 
     def joined(self, other: WeightLayout) -> tuple[Self, np.ndarray | None]:
-        """Return a layout that also has the pairs of another one, and the places of this layout's weights in it.
+        """Return a layout that also has the pairs of another one, and the indices of this layout's weights in it.
 
         The other one has the same patterns, and at least the same features. If it has nothing new, this layout is
         returned, and None.
@@ -625,8 +625,8 @@ class LayoutBuilder:
         arcs = arcs_of_labels(self.compiled.automaton, batch.offsets, codes)
         dense = []
         if batch.dense is not None:
-            numbers = np.arange(len(batch.dense.attributes))
-            dense = [DenseFeatures(batch.dense.attributes, batch.dense.values, numbers, *every_token(batch))]
+            column_ids = np.arange(len(batch.dense.attributes))
+            dense = [DenseFeatures(batch.dense.attributes, batch.dense.values, column_ids, *every_token(batch))]
         weight = np.repeat(weights_of(batch, sequence_weight), batch.lengths)
         units = Units(partial(token_entries, batch), batch.n_attributes, ranges_of_tokens(batch), arcs, weight)
         pairs = count_pairs(self.rule, self.compiled, self.parts, units, dense)

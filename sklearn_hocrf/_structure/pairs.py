@@ -91,7 +91,7 @@ class PairRule(NamedTuple):
 class DenseFeatures(NamedTuple):
     """Features of dense columns, and where they count.   n features, E occurrences."""
 
-    features: np.ndarray  # (n,) int   their numbers
+    features: np.ndarray  # (n,) int   their ids
     values: np.ndarray  # (N, d)   of all dense columns
     columns: np.ndarray  # (n,) int   the column of each feature
     owner: np.ndarray  # (E,) int   token, or segment
@@ -107,8 +107,8 @@ class DenseFeatures(NamedTuple):
         """
         counted = weight[self.owner] > 0
         owner, token = self.owner[counted], self.token[counted]
-        place, row = at_units.of(owner)
-        owner, token = owner[place], token[place]
+        unit, row = at_units.of(owner)
+        owner, token = owner[unit], token[unit]
         known, column = np.unique(row, return_inverse=True)
         counts = sum_values(self.values, Occurrences(owner, token, column), weight, len(known), as_counts=True)
         by_feature = counts.transpose(1, 0, 2).reshape(counts.shape[1], -1)[self.columns, : len(known)]
@@ -252,7 +252,7 @@ def build_pair_table(pair_rank: np.ndarray, pair_column: np.ndarray, n_ranks: in
 
 
 def _begin_runs(starts: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """Return, at the first column of each group, whether the columns of the group are consecutive numbers."""
+    """Return, at the first column of each group, whether the columns of the group are consecutive indices."""
     breaks = np.diff(columns, prepend=columns[:1]) != 1
     breaks[starts[:-1]] = False  # the column before the first belongs to another group
     n_before = offsets_of(breaks)

@@ -130,10 +130,10 @@ class PatternCounts(NamedTuple):
         for order in range(1, max(len(self.ends), len(other.ends)) + 1):
             parts = [part for part in (self, other) if order <= len(part.ends)]
             rows = np.concatenate([part.rows(order) for part in parts])
-            table, place = np.unique(rows, axis=0, return_inverse=True)
+            table, row_id = np.unique(rows, axis=0, return_inverse=True)
             tables.append(table)
             weights = np.concatenate([part.counts[order - 1] for part in parts])
-            counts.append(np.bincount(place.ravel(), weights=weights, minlength=len(table)))
+            counts.append(np.bincount(row_id.ravel(), weights=weights, minlength=len(table)))
         return self.of_tables(tables, counts, self.history)
 
     def frequent(
@@ -203,21 +203,21 @@ def count_patterns(
     begins = np.zeros(len(codes), dtype=bool)
     begins[offsets[:-1][lengths > 0]] = True
     found = PatternCounts(codes, [], [])
-    # number, among patterns of the same length, of the pattern that ends at each token; -1 for none
+    # id, among patterns of the same length, of the pattern that ends at each token; -1 for none
     ids = np.where(True if weight is None else weight > 0, codes, -1).astype(np.int32)
     n_ids = n_labels
     for _ in range(max_order):
         ends = np.flatnonzero(~begins[1:] & (ids[:-1] >= 0)) + 1
-        # prefix numbers are lexicographic, so the keys of their extensions are too
+        # prefix ids are lexicographic, so the keys of their extensions are too
         keys = ids[ends - 1] * np.int64(n_labels) + codes[ends]
-        number, counts, first = _count_keys(keys, n_ids * n_labels, None if weight is None else weight[ends])
+        key_id, counts, first = _count_keys(keys, n_ids * n_labels, None if weight is None else weight[ends])
         kept = is_frequent(counts, min_count)
         if not kept.any():
             break
         found.ends.append(ends[first[kept]])
         found.counts.append(counts[kept])
         ids = np.full(len(codes), -1, dtype=np.int32)
-        ids[ends] = np.where(kept, np.cumsum(kept) - 1, -1)[number]
+        ids[ends] = np.where(kept, np.cumsum(kept) - 1, -1)[key_id]
         n_ids = int(np.count_nonzero(kept))
     return found
 
@@ -238,18 +238,18 @@ def observed_patterns(
 
 
 def _count_keys(keys: np.ndarray, n_keys: int, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the number of each key among the distinct keys, in order; their counts; and one position of each."""
+    """Return the id of each key among the distinct keys, in order; their counts; and one position of each."""
     if n_keys > len(keys):
-        _, first, number = np.unique(keys, return_index=True, return_inverse=True)
-        return number, np.bincount(number, weights=weight, minlength=len(first)).astype(np.float64), first
+        _, first, key_id = np.unique(keys, return_index=True, return_inverse=True)
+        return key_id, np.bincount(key_id, weights=weight, minlength=len(first)).astype(np.float64), first
     is_key = np.bincount(keys, minlength=n_keys) > 0  # a table takes less time and memory than sorting
-    number = (np.cumsum(is_key, dtype=np.int32) - np.int32(1))[keys]
+    key_id = (np.cumsum(is_key, dtype=np.int32) - np.int32(1))[keys]
     counts = np.bincount(keys, weights=weight, minlength=n_keys)[is_key].astype(np.float64)
-    place = np.empty(n_keys, dtype=np.int64)
+    position = np.empty(n_keys, dtype=np.int64)
     for start in range(0, len(keys), PIECE):
         part = keys[start : start + PIECE]
-        place[part] = np.arange(start, start + len(part))
-    return number, counts, place[is_key]
+        position[part] = np.arange(start, start + len(part))
+    return key_id, counts, position[is_key]
 
 
 def all_patterns(n_labels: int, max_order: int, history: str = TOKENS) -> PatternTable:
@@ -313,8 +313,8 @@ def contain_any(rows: np.ndarray, runs: Iterable[Sequence[int]]) -> np.ndarray:
         if length <= rows.shape[1]:
             windows = sliding_window_view(rows, length, axis=1)
             every = np.concatenate([np.array(given), windows.reshape(-1, length)])
-            number = np.unique(every, axis=0, return_inverse=True)[1].ravel()
-            is_given = np.isin(number[len(given) :], number[: len(given)])
+            row_id = np.unique(every, axis=0, return_inverse=True)[1].ravel()
+            is_given = np.isin(row_id[len(given) :], row_id[: len(given)])
             found |= is_given.reshape(len(rows), -1).any(axis=1)
     return found
 

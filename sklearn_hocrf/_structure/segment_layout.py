@@ -87,7 +87,7 @@ class LengthEntries(NamedTuple):
     """Weights of lengths and tokens, and the cells to whose scores they add."""
 
     cell: np.ndarray  # int64
-    weight: np.ndarray  # int64   number of the weight
+    weight: np.ndarray  # int64   index of the weight
     value: np.ndarray  # float64   by which the weight is multiplied, not 0
 
 
@@ -149,7 +149,7 @@ class SegmentRules(NamedTuple):
 
 
 class SegmentLayout(WeightLayout):
-    """The patterns and (feature, pattern) pairs of a semi-Markov model that have a weight, and their places.
+    """The patterns and (feature, pattern) pairs of a semi-Markov model that have a weight, and their indices.
 
     Parameters
     ----------
@@ -227,10 +227,10 @@ class SegmentLayout(WeightLayout):
 
     def scored_parts(self, index: SegmentIndex) -> PartLinks:
         """Return the parts of labels by scored pattern."""
-        n_patterns, numbers = len(self.patterns.lengths), np.full(self.parts.n_parts, -1)
+        n_patterns, scored = len(self.patterns.lengths), np.full(self.parts.n_parts, -1)
         columns = np.flatnonzero(self.column_pattern >= n_patterns)
-        numbers[self.column_pattern[columns] - n_patterns] = index.column_scored[columns]
-        return link_parts(self.parts, numbers)
+        scored[self.column_pattern[columns] - n_patterns] = index.column_scored[columns]
+        return link_parts(self.parts, scored)
 
     def length_entries(self, index: SegmentIndex) -> LengthEntries:
         """Return which weights of lengths and tokens count for which cells."""
@@ -242,8 +242,8 @@ class SegmentLayout(WeightLayout):
         counts = index.longest[self.token_labels]
         firsts = index.first_cell[self.token_labels]
         cells = joined_ranges(firsts, firsts + counts)
-        numbers = np.repeat(np.arange(self.n_pairs, self.first_bias), counts)
-        parts = [(cells, numbers, 1.0 + cells - np.repeat(firsts, counts))]
+        weight_ids = np.repeat(np.arange(self.n_pairs, self.first_bias), counts)
+        parts = [(cells, weight_ids, 1.0 + cells - np.repeat(firsts, counts))]
         for (first, block), pairs in zip(self.length_blocks, self._length_pairs, strict=True):
             scored = index.column_scored[self.pairs.columns[pairs]]
             counts = index.longest[scored]
@@ -356,7 +356,7 @@ class SegmentLayout(WeightLayout):
             counts += self._pair_counts(matrix, arcs[chosen], weight[chosen])
         product = self.dense_product(batch)
         if product is not None:
-            occurrences = self.occurrences(product, arcs, self._places(batch, segments, product))
+            occurrences = self.occurrences(product, arcs, self._channel_tokens(batch, segments, product))
             product.label_counts(occurrences, weight, counts)
         used = np.bincount(arcs, weights=weight, minlength=self.automaton.n_arcs)
         tokens = np.bincount(segments.codes, weights=weight * segments.lengths, minlength=self.patterns.n_labels)
@@ -375,7 +375,7 @@ class SegmentLayout(WeightLayout):
             counts[pairs] = values_at(sums, pair_pattern[pairs], columns)
         return counts
 
-    def _places(
+    def _channel_tokens(
         self, batch: SequenceBatch, segments: Segments, product: DenseProduct
     ) -> dict[int, tuple[np.ndarray, np.ndarray]]:
         """Return the tokens that the channels of dense features select, in the form needed by :meth:`occurrences`."""
@@ -399,7 +399,7 @@ class SegmentLayout(WeightLayout):
                 np.add.at(scores[chosen], owner, values_at(products, owner, row))
         product = self.dense_product(batch)
         if product is not None:
-            occurrences = self.occurrences(product, arcs, self._places(batch, segments, product))
+            occurrences = self.occurrences(product, arcs, self._channel_tokens(batch, segments, product))
             scores += product.label_scores(occurrences, weights, len(arcs))
         too_long = segments.lengths > self.longest[segments.codes]
         too_short = False if self.shortest is None else are_short(segments, self.shortest, batch.offsets)
@@ -489,8 +489,8 @@ def _dense_features(batch: SequenceBatch, segments: Segments) -> list[DenseFeatu
             _, feature, column = np.intersect1d(
                 block.attributes, batch.dense.attributes, assume_unique=True, return_indices=True
             )
-            places = channel_tokens(batch, block.channel, segments.start, segments.stop)
-            parts.append(DenseFeatures(first + feature, batch.dense.values, column, *places))
+            tokens = channel_tokens(batch, block.channel, segments.start, segments.stop)
+            parts.append(DenseFeatures(first + feature, batch.dense.values, column, *tokens))
         first += block.n_features
     return parts
 
@@ -506,7 +506,7 @@ def _feature_map(batch: SequenceBatch) -> tuple[FeatureMap, tuple[Channel, ...],
                 channels.append(block.channel)
             attribute.append(freeze_indices(block.attributes, batch.n_attributes, "attributes of a block"))
             channel.append(np.full(block.n_features, channels.index(block.channel)))
-        else:  # numbers beyond the token attributes
+        else:  # ids beyond the token attributes
             if isinstance(block, LengthBlock):
                 length_blocks.append((n_features, block))
             attribute.append(n_attributes + np.arange(block.n_features))

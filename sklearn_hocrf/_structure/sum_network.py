@@ -79,7 +79,7 @@ def _edges_and_nodes(automaton: PatternAutomaton) -> tuple[np.ndarray, np.ndarra
     without_arc = ~np.isin(pairs[below], own)
     plain = tree.n_children[state] > 0
     plain[above] = False
-    cover_pair, cover = tree.covers(above, tree.place[state[below]], state)
+    cover_pair, cover = tree.covers(above, tree.sibling_index[state[below]], state)
     edges = [
         *tree.edges,
         (partial, state),
@@ -109,10 +109,10 @@ def _pairs_with_arcs_below(own: np.ndarray, fail: np.ndarray, n_labels: int) -> 
     return np.sort(np.concatenate(levels))
 
 
-def _distinct(numbers: np.ndarray) -> np.ndarray:
-    """Return the distinct numbers, ascending; numpy's function uses hashes, which is slow if hashes collide."""
-    numbers = np.sort(numbers)
-    return numbers[np.append(True, numbers[1:] != numbers[:-1])] if len(numbers) else numbers
+def _distinct(ids: np.ndarray) -> np.ndarray:
+    """Return the distinct ids, ascending; numpy's function uses hashes, which is slow if hashes collide."""
+    ids = np.sort(ids)
+    return ids[np.append(True, ids[1:] != ids[:-1])] if len(ids) else ids
 
 
 class _FailureTree:
@@ -128,8 +128,8 @@ class _FailureTree:
         self.children = 1 + np.argsort(fail[1:], kind="stable")
         self.n_children = np.bincount(fail[1:], minlength=n_states)
         self.first_child = np.cumsum(self.n_children) - self.n_children
-        self.place = np.zeros(n_states, dtype=np.int64)  # of each state among its siblings
-        self.place[self.children] = np.arange(n_states - 1) - self.first_child[fail[self.children]]
+        self.sibling_index = np.zeros(n_states, dtype=np.int64)  # of each state among its siblings
+        self.sibling_index[self.children] = np.arange(n_states - 1) - self.first_child[fail[self.children]]
         self.widths, self._bases = [self.n_children], [np.empty(0, np.int64)]
         self.n_nodes = 2 * n_states
         self.edges = [(self.subtree, np.arange(n_states))]
@@ -153,33 +153,33 @@ class _FailureTree:
         level, below = len(self.widths), self.widths[-1]
         width = np.where(below > 1, (below + 1) // 2, 0)
         owner = np.repeat(np.arange(len(below)), width)
-        number = self.n_nodes + np.arange(len(owner))
+        node = self.n_nodes + np.arange(len(owner))
         self._bases.append(self.n_nodes + np.cumsum(width) - width)
         self.widths.append(width)
         self.n_nodes += len(owner)
-        index = number - self._bases[level][owner]
+        index = node - self._bases[level][owner]
         for side in (0, 1):
             has = 2 * index + side < below[owner]
-            self.edges.append((number[has], self._node(level - 1, owner[has], 2 * index[has] + side)))
+            self.edges.append((node[has], self._node(level - 1, owner[has], 2 * index[has] + side)))
 
-    def covers(self, pair: np.ndarray, place: np.ndarray, state: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def covers(self, pair: np.ndarray, child: np.ndarray, state: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Cover, for each pair (p, y), the children of p that are not exceptions by the fewest pair sums.
 
-        ``pair`` and ``place`` list the exceptions: pair number and place among the children of ``state[pair]``.
+        ``pair`` and ``child`` list the exceptions: pair id and index among the children of ``state[pair]``.
         Bottom-up: a sibling that is not an exception is a term; the parent of an exception is an exception. Returns
         pairs and terms.
         """
         pairs, terms = [], []
         for level, width in enumerate(self.widths):
             inner = width[state[pair]] > 1
-            pair, place = pair[inner], place[inner]
-            owner, sibling = state[pair], place ^ 1
+            pair, child = pair[inner], child[inner]
+            owner, sibling = state[pair], child ^ 1
             stride = int(width.max()) + 2
-            clean = (sibling < width[owner]) & ~np.isin(pair * stride + sibling, pair * stride + place)
+            clean = (sibling < width[owner]) & ~np.isin(pair * stride + sibling, pair * stride + child)
             pairs.append(pair[clean])
             terms.append(self._node(level, owner[clean], sibling[clean]))
-            up = _distinct(pair * stride + place // 2)
-            pair, place = up // stride, up % stride
+            up = _distinct(pair * stride + child // 2)
+            pair, child = up // stride, up % stride
         return np.concatenate(pairs), np.concatenate(terms)
 
 
@@ -197,8 +197,8 @@ def _finish(
         fresh = reached[~needed[reached]]
     node, term = node[needed[node]], term[needed[node]]
     inner = np.flatnonzero(needed & (np.arange(n_nodes) >= n_inputs))
-    number, starts, terms = _schedule(n_inputs, n_nodes, node, term, inner)
-    node, term, arc_value = number[node], number[term], number[arc_value]
+    new_id, starts, terms = _schedule(n_inputs, n_nodes, node, term, inner)
+    node, term, arc_value = new_id[node], new_id[term], new_id[arc_value]
     arc_value[n_open:] = 0
     back = _transpose(n_inputs, n_open, len(inner), node, term, arc_value)
     return SumNetwork(*freeze_all((arc_value, starts, terms, *back), np.int32))
@@ -223,7 +223,7 @@ def _schedule(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Number the sums so that each comes after its terms and the outputs come last, in their order.
 
-    Returns the new numbers of all nodes (inputs keep their numbers), and the terms of each sum as lists.
+    Returns the new ids of all nodes (inputs keep theirs), and the terms of each sum as lists.
     """
     depth = np.zeros(n_nodes, dtype=np.int64)
     while True:
@@ -233,13 +233,13 @@ def _schedule(
             break
         depth = deeper
     sums = np.concatenate([inner[np.argsort(depth[inner], kind="stable")], np.asarray(outputs, dtype=np.int64)])
-    number = np.full(n_nodes, -1)
-    number[:n_inputs] = np.arange(n_inputs)
-    number[sums] = n_inputs + np.arange(len(sums))
-    group, member = number[node] - n_inputs, number[term]
+    new_id = np.full(n_nodes, -1)
+    new_id[:n_inputs] = np.arange(n_inputs)
+    new_id[sums] = n_inputs + np.arange(len(sums))
+    group, member = new_id[node] - n_inputs, new_id[term]
     order = np.lexsort((member, group))
     starts = offsets_of(np.bincount(group, minlength=len(sums)))
-    return number, starts, member[order]
+    return new_id, starts, member[order]
 
 
 def _alias_single_terms(

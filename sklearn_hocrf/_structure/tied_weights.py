@@ -28,7 +28,7 @@ class Ties:
 
     untied: WeightLayout
     pairs: np.ndarray  # those of the first attribute of each kind
-    place: np.ndarray  # (K,) uint32   variable of each weight
+    variable: np.ndarray  # (K,) uint32   variable of each weight
     root: np.ndarray  # (M,) float64   square root of the number of weights of each variable
 
     @cached_property
@@ -38,11 +38,11 @@ class Ties:
 
     def narrow(self, w: np.ndarray) -> np.ndarray:
         """Return the variables for weights; tied weights that differ are replaced by their mean; shape (M,)."""
-        return np.bincount(self.place, weights=w, minlength=len(self.root)) / self.root
+        return np.bincount(self.variable, weights=w, minlength=len(self.root)) / self.root
 
     def widen(self, u: np.ndarray) -> np.ndarray:
         """Return the weights for variables; shape (K,)."""
-        return (u / self.root)[self.place]
+        return (u / self.root)[self.variable]
 
 
 def tie_weights(layout: WeightLayout, batch: SequenceBatch, groups: np.ndarray | None = None) -> Ties:
@@ -53,7 +53,7 @@ def tie_weights(layout: WeightLayout, batch: SequenceBatch, groups: np.ndarray |
     layout : WeightLayout
     batch : SequenceBatch
     groups : ndarray of shape (n_weights,), int, or None
-        Numbers from 0; weights of different groups are not tied, because weights with different penalties must not be.
+        Group ids; weights of different groups are not tied, because weights with different penalties must not be.
         None means one group.
 
     Returns
@@ -86,8 +86,8 @@ def tie_weights(layout: WeightLayout, batch: SequenceBatch, groups: np.ndarray |
     kept[:n_pairs] = (first == np.arange(len(first)))[rank]
     same = np.arange(layout.n_weights)  # the weight among those kept
     same[:n_pairs] += (starts[first] - starts[:-1])[rank]
-    place = (np.cumsum(kept) - 1)[same].astype(np.uint32)
-    return Ties(layout, np.flatnonzero(kept[:n_pairs]), place, np.sqrt(np.bincount(place)))
+    variable = (np.cumsum(kept) - 1)[same].astype(np.uint32)
+    return Ties(layout, np.flatnonzero(kept[:n_pairs]), variable, np.sqrt(np.bincount(variable)))
 
 
 def _representatives(layout: WeightLayout, batch: SequenceBatch, groups: np.ndarray | None) -> np.ndarray:
@@ -125,9 +125,9 @@ def _marks(rng: np.random.Generator, groups: np.ndarray, starts: np.ndarray) -> 
     The position distinguishes two attributes that have one column twice (two of their features count them in the same
     way), with the same groups in reverse order.
     """
-    place = np.arange(len(groups)) - np.repeat(starts[:-1], np.diff(starts))
-    of_groups, of_places = (_random(rng, n.max(initial=0) + 1)[:, 0] | np.uint64(1) for n in (groups, place))
-    return of_groups[groups] * of_places[place]
+    position = np.arange(len(groups)) - np.repeat(starts[:-1], np.diff(starts))
+    of_groups, of_positions = (_random(rng, n.max(initial=0) + 1)[:, 0] | np.uint64(1) for n in (groups, position))
+    return of_groups[groups] * of_positions[position]
 
 
 def _mixed(values: np.ndarray) -> np.ndarray:

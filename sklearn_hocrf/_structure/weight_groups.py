@@ -49,24 +49,24 @@ def weight_groups(layout: WeightLayout, names: Iterable | None, keys: Sequence[A
     >>> weight_groups(crf._layout, crf.feature_names_in_, keys).tolist()
     [1, 2, 3, 0, 0, 4]
     """
-    number = {key: index for index, key in enumerate(keys)}
-    rest = number.get(None, -1)
-    with_prefix = {key: index for key, index in number.items() if prefix_of_key(key) is not None}
-    prefixes = list(dict.fromkeys(prefix for key in number if (prefix := prefix_of_key(key)) is not None))
+    index_of = {key: index for index, key in enumerate(keys)}
+    rest = index_of.get(None, -1)
+    with_prefix = {key: index for key, index in index_of.items() if prefix_of_key(key) is not None}
+    prefixes = list(dict.fromkeys(prefix for key in index_of if (prefix := prefix_of_key(key)) is not None))
     by_length = match_prefixes(names, prefixes) if prefixes and names is not None else []
     groups = np.full(layout.n_weights, rest, dtype=np.int64)
     pair_order, bias_order = np.split(layout.order_of_weight, [layout.n_pairs])
     for order in np.unique(pair_order).tolist():
-        of_feature = np.full(layout.n_features, number.get(("features", order), rest), dtype=np.int64)
-        numbers = [with_prefix.get((prefix, order), with_prefix.get(prefix, -1)) for prefix in prefixes]
-        of_prefix = np.array([*numbers, -1])  # the last one: names without a prefix of some length
+        of_feature = np.full(layout.n_features, index_of.get(("features", order), rest), dtype=np.int64)
+        by_prefix = [with_prefix.get((prefix, order), with_prefix.get(prefix, -1)) for prefix in prefixes]
+        of_prefix = np.array([*by_prefix, -1])  # the last one: names without a prefix of some length
         for matched in by_length:  # longer prefixes come later and win
             index = of_prefix[matched]
             of_feature[index >= 0] = index[index >= 0]
         pairs = np.flatnonzero(pair_order == order)
         groups[pairs] = of_feature[layout.pair_feature[pairs]]
     for order in np.unique(bias_order).tolist():
-        groups[layout.n_pairs + np.flatnonzero(bias_order == order)] = number.get(("patterns", order), rest)
+        groups[layout.n_pairs + np.flatnonzero(bias_order == order)] = index_of.get(("patterns", order), rest)
     return groups
 
 
@@ -109,8 +109,8 @@ def match_prefixes(names: Iterable, prefixes: Sequence[str]) -> list[np.ndarray]
     names = list(map(str, names))
     matched = []
     for length in sorted(set(map(len, prefixes))):
-        number = {prefix: index for index, prefix in enumerate(prefixes) if len(prefix) == length}
-        matched.append(np.array([number.get(name[:length], -1) for name in names], dtype=np.int64))
+        index_of = {prefix: index for index, prefix in enumerate(prefixes) if len(prefix) == length}
+        matched.append(np.array([index_of.get(name[:length], -1) for name in names], dtype=np.int64))
     return matched
 
 

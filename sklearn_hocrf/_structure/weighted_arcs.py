@@ -123,7 +123,7 @@ class ArcStructure(NamedTuple):
     back_terms: np.ndarray
     arc_varying: np.ndarray  # (A,) int32   -1 for arcs of constant score
     varying_arc: np.ndarray  # (Q,) int32   shortest arcs first
-    varying_suffix: np.ndarray  # (Q,) int32   number of the arc's longest proper suffix among the varying arcs, or -1
+    varying_suffix: np.ndarray  # (Q,) int32   index of the arc's longest proper suffix among the varying arcs, or -1
     varying_column: np.ndarray  # (Q,) int32   score column of the arc's own pattern, or -1
 
 
@@ -189,7 +189,7 @@ def arc_structure(automaton: PatternAutomaton, network: SumNetwork, column_of_ar
 
 
 def arc_columns(
-    automaton: PatternAutomaton, column_of_arc: np.ndarray, part_starts: np.ndarray, part_numbers: np.ndarray
+    automaton: PatternAutomaton, column_of_arc: np.ndarray, part_starts: np.ndarray, part_ids: np.ndarray
 ) -> ArcColumns:
     """Return the columns of each arc's suffixes, longest first, and the columns of its label's parts.
 
@@ -204,7 +204,7 @@ def arc_columns(
         shorter = automaton.arc_suffix[suffix]
         arcs, suffix = arcs[shorter >= 0], shorter[shorter >= 0]
     first, stop = part_starts[automaton.arc_label], part_starts[automaton.arc_label + 1]
-    pairs.append(np.stack([np.repeat(np.arange(n_arcs), stop - first), part_numbers[joined_ranges(first, stop)]]))
+    pairs.append(np.stack([np.repeat(np.arange(n_arcs), stop - first), part_ids[joined_ranges(first, stop)]]))
     owner, columns = np.concatenate(pairs, axis=1)
     order = np.argsort(owner, kind="stable")
     return ArcColumns(group_offsets(owner, n_arcs), freeze(columns[order], np.int32))
@@ -271,7 +271,7 @@ def arc_order(layout: ArcLayout) -> tuple[np.ndarray, np.ndarray, np.ndarray, np
     suffix : ndarray of shape (A,), int32
         Longest proper suffix, or -1.
     weight : ndarray of shape (A,), int64
-        Number of the weight of the arc's own pattern, or -1.
+        Index of the weight of the arc's own pattern, or -1.
     """
     automaton = layout.automaton
     forbidden, weight = np.zeros(automaton.n_arcs, bool), np.full(automaton.n_arcs, -1)
@@ -291,7 +291,7 @@ def suffix_patterns(automaton: PatternAutomaton, arcs: np.ndarray, order: int) -
 def arcs_with_suffix(automaton: PatternAutomaton, is_chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Number the open arcs with a chosen suffix, shortest first; no arc of a single label may be chosen.
 
-    Returns the number of each arc, or -1; the arcs by number; and for each of them the number of its longest proper
+    Returns the index of each arc, or -1; the arcs by index; and for each of them the index of its longest proper
     suffix, or -1.
     """
     chosen = is_chosen.copy()
@@ -300,9 +300,9 @@ def arcs_with_suffix(automaton: PatternAutomaton, is_chosen: np.ndarray) -> tupl
         chosen[arcs] |= chosen[automaton.arc_suffix[arcs]]
     arcs = np.flatnonzero(chosen[: automaton.n_open])
     arcs = arcs[np.argsort(automaton.arc_length[arcs], kind="stable")]
-    number = np.full(automaton.n_arcs, -1)
-    number[arcs] = np.arange(len(arcs))
-    return number, arcs, number[automaton.arc_suffix[arcs]]
+    index = np.full(automaton.n_arcs, -1)
+    index[arcs] = np.arange(len(arcs))
+    return index, arcs, index[automaton.arc_suffix[arcs]]
 
 
 def _varying_arcs(automaton: PatternAutomaton, column_of_arc: np.ndarray) -> tuple[np.ndarray, ...]:

@@ -23,7 +23,7 @@ from scipy import sparse
 from .._data.arrays import freeze, offsets_of
 from .._data.batch import SequenceBatch
 from .._data.checks import short, to_float
-from .._kernels.attributes import sort_numbers
+from .._kernels.attributes import sort_ids
 from .._tagger import AttributeTables, numbers_and_amounts
 from ._messages import refuse_infinite_values, refuse_non_sequence
 from ._warnings import warn_user
@@ -42,7 +42,7 @@ MAX_DEPTH = 100  # of dicts in dicts
 
 
 class Vocabulary(dict):
-    """Feature number by attribute name; unknown names have number -1.
+    """Feature id by attribute name; unknown names have id -1.
 
     Attributes
     ----------
@@ -54,16 +54,16 @@ class Vocabulary(dict):
 
     @cached_property
     def tables(self) -> AttributeTables:
-        """The numbers by key and value, for a vocabulary that does not grow any more."""
+        """The ids by key and value, for a vocabulary that does not grow any more."""
         return AttributeTables(self)
 
     def __getstate__(self) -> dict:
         """Return what files keep: not the tables, which a question makes."""
         return {name: value for name, value in vars(self).items() if name != "tables"}
 
-    def like(self, numbers) -> Vocabulary:
-        """Return a vocabulary with other numbers, learned from the same tokens."""
-        new = Vocabulary(numbers)
+    def like(self, ids) -> Vocabulary:
+        """Return a vocabulary with other ids, learned from the same tokens."""
+        new = Vocabulary(ids)
         new.complete = self.complete
         return new
 
@@ -104,8 +104,8 @@ def read_attributes(X, vocabulary, *, grow) -> SequenceBatch:
     ----------
     X : iterable of sequences
     vocabulary : Vocabulary
-        With ``grow=True`` it is filled with the names of X, numbered as they come. Features may then repeat within a
-        token, and the batch must be passed to :func:`sort_vocabulary`. Otherwise unknown names are left out.
+        With ``grow=True`` it is filled with the names of X, which get ids as they occur. Features may then repeat
+        within a token, and the batch must be passed to :func:`sort_vocabulary`. Otherwise unknown names are left out.
     grow : bool
 
     Raises
@@ -113,10 +113,10 @@ def read_attributes(X, vocabulary, *, grow) -> SequenceBatch:
     TypeError, ValueError
         If a token, a name or a value is invalid; the message names sequence and position.
     """
-    names = defaultdict(count().__next__) if grow else vocabulary  # a new name gets the next number
+    names = defaultdict(count().__next__) if grow else vocabulary  # a new name gets the next id
     ids: list = []  # in pairs with values that are not 1
     lengths, widths = [], []
-    number, tables = names.__getitem__, None if grow else vocabulary.tables
+    id_of, tables = names.__getitem__, None if grow else vocabulary.tables
     complete = None  # keys that all dicts so far have had
     for n, sequence in enumerate(X):
         if type(sequence) is not list:  # calling this for each sequence would cost more than the usual check
@@ -130,29 +130,29 @@ def read_attributes(X, vocabulary, *, grow) -> SequenceBatch:
                     complete = set(token) if complete is None else complete & token.keys()
                 for key, value in token.items():
                     if type(value) is str and type(key) is str:  # most attributes are of this kind
-                        ids.append(number(key + SEPARATOR + value))
+                        ids.append(id_of(key + SEPARATOR + value))
                         continue
                     for name, amount in _attributes_of(key, value, n, t):
-                        ids.append(number(name) if amount == 1.0 else (number(name), amount))
+                        ids.append(id_of(name) if amount == 1.0 else (id_of(name), amount))
             else:
                 complete = set()
                 if not is_list:
                     _refuse_tuple(token, n, t)
                 listed = _attribute_names(token, n, t)
-                ids.extend(map(number, listed) if grow else map(names.get, listed, repeat(-1)))
+                ids.extend(map(id_of, listed) if grow else map(names.get, listed, repeat(-1)))
             widths.append(len(ids) - before)
         lengths.append(len(sequence))
     if grow:
         vocabulary.update(names)
         vocabulary.complete = tuple(sorted(_decoded(complete or ())))
-    offsets, indptr, (numbers, values) = offsets_of(lengths), offsets_of(widths), numbers_and_amounts(ids)
+    offsets, indptr, (found, values) = offsets_of(lengths), offsets_of(widths), numbers_and_amounts(ids)
     if grow:
-        return SequenceBatch(offsets, indptr, numbers, values, len(vocabulary))
-    return _canonical(offsets, indptr, numbers, values, len(vocabulary), None)
+        return SequenceBatch(offsets, indptr, found, values, len(vocabulary))
+    return _canonical(offsets, indptr, found, values, len(vocabulary), None)
 
 
 def _add_known(token, vocabulary, ids) -> bool:
-    """Add the numbers of a list of names; return False for what may hold other things. Known names are texts."""
+    """Add the ids of a list of names; return False for what may hold other things. Known names are texts."""
     try:
         found = list(map(vocabulary.get, token, repeat(-1)))
     except TypeError:  # not hashable
@@ -306,10 +306,10 @@ def _finite(value, key, n, t):
 
 
 def _canonical(offsets, indptr, ids, values, n_features, names):
-    """Return the batch without entries of number -1; features sorted within a token, repeated ones added up."""
+    """Return the batch without entries of id -1; features sorted within a token, repeated ones added up."""
     if values is None:
         ends, found = np.empty_like(indptr), np.empty_like(ids)
-        n_found = sort_numbers(freeze(indptr, np.int64), freeze(ids, np.int32), ends, found)
+        n_found = sort_ids(freeze(indptr, np.int64), freeze(ids, np.int32), ends, found)
         if n_found >= 0:
             return SequenceBatch(offsets, ends, found[:n_found], None, n_features, names)
     is_known = ids >= 0
@@ -322,13 +322,13 @@ def _canonical(offsets, indptr, ids, values, n_features, names):
 
 
 def sort_vocabulary(batch, vocabulary) -> tuple[SequenceBatch, Vocabulary]:
-    """Number the attributes of a batch with a grown vocabulary by their sorted names.
+    """Index the attributes of a batch with a grown vocabulary by their sorted names.
 
     Attributes that do not occur in the batch (or are 0 everywhere) are left out.
     """
     ids = batch.indices if batch.values is None else batch.indices[batch.values != 0]
     used = (np.bincount(ids, minlength=len(vocabulary)) > 0).tolist()
-    names = sorted(name for name, number in vocabulary.items() if used[number])
+    names = sorted(name for name, index in vocabulary.items() if used[index])
     rank = np.full(len(vocabulary), -1, dtype=np.int32)
     rank[[vocabulary[name] for name in names]] = np.arange(len(names))
     as_array = np.empty(len(names), dtype=object)
@@ -339,25 +339,25 @@ def sort_vocabulary(batch, vocabulary) -> tuple[SequenceBatch, Vocabulary]:
 
 
 def extend_vocabulary(batch, vocabulary, earlier, earlier_names) -> tuple[SequenceBatch, Vocabulary]:
-    """Number the attributes of a batch as in an earlier vocabulary; new names get the next numbers.
+    """Index the attributes of a batch as in an earlier vocabulary; new names get the next ids.
 
     Parameters
     ----------
     batch : SequenceBatch
     vocabulary : Vocabulary
-        Number by name, in the batch.
+        Id by name, in the batch.
     earlier : Vocabulary
         Not modified.
     earlier_names : ndarray of shape (len(earlier),)
-        Its names, by number.
+        Its names, by id.
     """
     names = list(vocabulary)
-    numbers = np.array([earlier[name] for name in names], dtype=np.int32)
-    fresh = np.flatnonzero(numbers < 0)
-    numbers[fresh] = len(earlier) + np.arange(len(fresh))
+    new_ids = np.array([earlier[name] for name in names], dtype=np.int32)
+    fresh = np.flatnonzero(new_ids < 0)
+    new_ids[fresh] = len(earlier) + np.arange(len(fresh))
     extended = earlier.like(earlier)
     extended.complete = tuple(key for key in earlier.complete if key in vocabulary.complete)
-    extended.update((names[i], int(numbers[i])) for i in fresh)
+    extended.update((names[i], int(new_ids[i])) for i in fresh)
     all_names = np.concatenate([earlier_names, batch.attribute_names[fresh]])
-    ids = numbers[batch.indices]
+    ids = new_ids[batch.indices]
     return _canonical(batch.offsets, batch.indptr, ids, batch.values, len(extended), all_names), extended

@@ -45,7 +45,7 @@ class FeatureSpace(NamedTuple):
 
     n_features: int
     names: Any  # (n_features,) object array, a lazy sequence of names, or None
-    vocabulary: Vocabulary | None  # feature number by attribute name, where X had attribute names
+    vocabulary: Vocabulary | None  # feature id by attribute name, where X had attribute names
     is_table: bool  # X was a plain 2-D array: sequences of length 1
     kinds: tuple | None = None  # the kinds of segment features, if X was a batch with some
 
@@ -77,7 +77,7 @@ class FeatureSpace(NamedTuple):
         if not isinstance(self.vocabulary, Vocabulary) or self.names is None:
             raise ValueError("attribute names need a vocabulary, and must be an array")
         if [self.vocabulary[name] for name in self.names] != list(range(len(self.vocabulary))):
-            raise ValueError("the vocabulary does not number the names of the features")
+            raise ValueError("the vocabulary does not index the names of the features")
 
 
 class TrainingData(NamedTuple):
@@ -89,17 +89,17 @@ class TrainingData(NamedTuple):
     features: FeatureSpace
     rules: Any = None  # constraints on the labels of these data: ``Rules``
     parts: Any = None  # the parts of the labels: ``NamedParts``
-    numbers: np.ndarray | None = None  # numbers of the sequences in X, for messages; None for runs
+    sequence_ids: np.ndarray | None = None  # indices of the sequences in X, for messages; None for runs
     runs: TrainingData | None = None  # if labels are missing: the longest runs of known ones, as separate sequences
-    source: np.ndarray | None = None  # of such runs: the number of the sequence that contains it
+    source: np.ndarray | None = None  # of such runs: the index of the sequence that contains it
 
     @property
     def labelled(self) -> TrainingData:
         """The data whose labels are all known; they determine the structure of a model."""
         return self if self.runs is None else self.runs
 
-    def numbered_by(self, features: FeatureSpace) -> TrainingData:
-        """Return the data with features numbered by a larger vocabulary."""
+    def reindexed(self, features: FeatureSpace) -> TrainingData:
+        """Return the data with the feature ids of a larger vocabulary."""
         vocabulary, names = features.vocabulary, features.names
         batch, _ = extend_vocabulary(self.batch, self.features.vocabulary, vocabulary, names)
         return self._replace(batch=batch, features=features)
@@ -123,7 +123,7 @@ class TrainingData(NamedTuple):
         targets = self.targets.of_runs(starts, stops, joined_ranges(starts, stops))
         weight = None if self.sequence_weight is None else self.sequence_weight[source]
         batch = cut_sequences(self.batch, starts, stops)
-        runs = self._replace(batch=batch, targets=targets, sequence_weight=weight, source=source, numbers=None)
+        runs = self._replace(batch=batch, targets=targets, sequence_weight=weight, source=source, sequence_ids=None)
         return self._replace(runs=runs)
 
 
@@ -164,8 +164,8 @@ class TrainingSequences(NamedTuple):
         )
 
     @property
-    def numbers(self) -> np.ndarray:
-        """The numbers, in X, of the sequences that are used."""
+    def sequence_ids(self) -> np.ndarray:
+        """The indices, in X, of the sequences that are used."""
         return np.arange(len(self.batch)) if self.is_used is None else np.flatnonzero(self.is_used)
 
     def with_targets(self, targets, rules=None, parts=None) -> TrainingData:
@@ -179,7 +179,7 @@ class TrainingSequences(NamedTuple):
             if features.vocabulary is not None:
                 batch, vocabulary = extend_vocabulary(batch, vocabulary, features.vocabulary, features.names)
             features = features._replace(n_features=len(vocabulary), names=batch.feature_names, vocabulary=vocabulary)
-        return TrainingData(batch, targets, weight, features, rules, parts, self.numbers)
+        return TrainingData(batch, targets, weight, features, rules, parts, self.sequence_ids)
 
 
 def read_training_sequences(estimator, X, sample_weight=None) -> TrainingSequences:
@@ -211,7 +211,7 @@ def _has_times(X) -> bool:
 def read_more_sequences(estimator, X, sample_weight=None) -> TrainingSequences:
     """Return validated training sequences for an estimator that has been fitted on other such sequences.
 
-    New attribute names get the next free numbers. The parameters are the same as for :func:`read_training_sequences`.
+    New attribute names get the next free ids. The parameters are the same as for :func:`read_training_sequences`.
     """
     X = without_columns(X)
     form, features = input_form(X), estimator._features

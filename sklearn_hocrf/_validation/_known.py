@@ -70,7 +70,7 @@ class KnownEntries(NamedTuple):
     """The entries of y for tokens, or for segments, each distinct entry once.   D distinct entries."""
 
     distinct: list  # of length D: a label, a frozenset of labels, or None for anything
-    numbers: np.ndarray  # the index of each token's entry, int64
+    ids: np.ndarray  # the index in ``distinct`` of each token's entry, int64
     offsets: np.ndarray  # (n_sequences + 1,)
     what: str  # name of y in messages
 
@@ -80,7 +80,7 @@ class KnownEntries(NamedTuple):
 
     def where(self, entry) -> str:
         """Return the name of the first position of an entry."""
-        return position_name(self.offsets, int(np.argmax(self.numbers == entry)))
+        return position_name(self.offsets, int(np.argmax(self.ids == entry)))
 
 
 class Reader:
@@ -140,12 +140,12 @@ def read_entries(labels, offsets, what) -> KnownEntries:
     if any(issubclass(kind, (set, frozenset)) for kind in set(map(type, items))):
         keys = [frozenset(item) if isinstance(item, (set, frozenset)) else item for item in items]
     try:
-        number = {key: i for i, key in enumerate(dict.fromkeys(keys))}
-        index = np.fromiter(map(number.__getitem__, keys), dtype=np.int64, count=len(keys))
+        index_of = {key: i for i, key in enumerate(dict.fromkeys(keys))}
+        ids = np.fromiter(map(index_of.__getitem__, keys), dtype=np.int64, count=len(keys))
     except TypeError:
         check_hashable(keys, offsets)
         raise
-    entries = KnownEntries(list(number), index, offsets, what)
+    entries = KnownEntries(list(index_of), ids, offsets, what)
     for i, entry in enumerate(entries.distinct):
         members = _members(entry)
         if not members:
@@ -170,7 +170,7 @@ def all_labels(entries: KnownEntries, name_of=None, at_least=2) -> np.ndarray:
     ----------
     entries : Entries
     name_of : callable or None
-        Maps an entry of y and its number to a label.
+        Maps an entry of y and its index to a label.
     at_least : int
         Required number of distinct labels.
     """
@@ -181,7 +181,7 @@ def all_labels(entries: KnownEntries, name_of=None, at_least=2) -> np.ndarray:
     # unknown entries get a label that occurs, so that messages name the right positions of all others
     first = [members[0] if members else of_any for members in labels]
     others = [label for members in labels for label in members[1:]]
-    shown = [first[i] for i in entries.numbers.tolist()]
+    shown = [first[i] for i in entries.ids.tolist()]
     if not others:
         return sorted_labels(shown, entries.offsets, at_least)
     sorted_labels(shown, entries.offsets, at_least=1)
@@ -200,8 +200,8 @@ def _labels_of(entry, i, name_of):
 def known_of_tokens(entries: KnownEntries, reader: Reader) -> Known:
     """Return the known labels of tokens, given the entries of y."""
     allowed = _allowed(entries, reader)
-    mask = Mask(allowed[entries.numbers], np.zeros(len(entries.numbers), np.int8))
-    return _known(mask, entries.numbers, entries.offsets, ~allowed.any(axis=1))
+    mask = Mask(allowed[entries.ids], np.zeros(len(entries.ids), np.int8))
+    return _known(mask, entries.ids, entries.offsets, ~allowed.any(axis=1))
 
 
 def _allowed(entries, reader) -> np.ndarray:
@@ -242,8 +242,8 @@ def read_known_segments(y, lengths, form, name, reader: Reader, what, *, scheme,
         Highest length of a segment, by label.
     """
     if scheme == "segments":
-        numbers, entries = listed_segments(y, lengths, name, what)
-        return known_of_lists(numbers, entries, offsets_of(lengths), reader)
+        bounds, entries = listed_segments(y, lengths, name, what)
+        return known_of_lists(bounds, entries, offsets_of(lengths), reader)
     try:
         labels, _ = read_labels(y, lengths, form, name, what)
         entries = read_entries(labels, offsets_of(lengths), what)
@@ -262,8 +262,8 @@ def miss_segment_labels(y, lengths, form, name, scheme) -> bool:
         if form != "table":
             refuse_segments(y, lengths, name, scheme)
         return has_missing_labels(read_labels(y, lengths, form, name)[0])
-    numbers, entries = listed_segments(y, lengths, name, "y")
-    tokens = np.bincount(numbers[:, 0], weights=numbers[:, 2] - numbers[:, 1], minlength=len(lengths))
+    bounds, entries = listed_segments(y, lengths, name, "y")
+    tokens = np.bincount(bounds[:, 0], weights=bounds[:, 2] - bounds[:, 1], minlength=len(lengths))
     is_open = any(entry is None or isinstance(entry, frozenset) for entry in entries.distinct)
     return is_open or bool((tokens < lengths).any())
 
@@ -308,7 +308,7 @@ def borders_of_runs(codes, offsets) -> np.ndarray:
 
 
 def segment_rows(y, lengths, name, what) -> tuple[list, np.ndarray]:
-    """Return the segments that y lists, as (sequence, start, stop, label), and their numbers, of shape (M, 3).
+    """Return the segments that y lists, as (sequence, start, stop, label), and their bounds, of shape (M, 3).
 
     They are sorted, lie in their sequences and do not overlap.
     """
@@ -319,8 +319,8 @@ def segment_rows(y, lengths, name, what) -> tuple[list, np.ndarray]:
         for i, segment in enumerate(segments.tolist() if isinstance(segments, np.ndarray) else segments or ())
     ]
     rows.sort(key=lambda row: row[:2])
-    numbers = np.array([row[:3] for row in rows], dtype=np.int64).reshape(-1, 3)
-    sequence, start, stop = numbers.T
+    bounds = np.array([row[:3] for row in rows], dtype=np.int64).reshape(-1, 3)
+    sequence, start, stop = bounds.T
     overlaps = np.append(False, (sequence[1:] == sequence[:-1]) & (start[1:] < stop[:-1]))[: len(rows)]
     beyond = stop > lengths[sequence]
     for i in np.flatnonzero(overlaps | beyond)[:1].tolist():
@@ -328,27 +328,27 @@ def segment_rows(y, lengths, name, what) -> tuple[list, np.ndarray]:
         if beyond[i]:
             raise ValueError(f"segment {short(segment)} of sequence {n} of {what} ends beyond its {lengths[n]} tokens")
         raise ValueError(f"segments {short(rows[i - 1][1:])} and {short(segment)} of sequence {n} of {what} overlap")
-    return rows, numbers
+    return rows, bounds
 
 
 def listed_segments(y, lengths, name, what) -> tuple[np.ndarray, KnownEntries]:
-    """Return the numbers of :func:`segment_rows`, and the entries of y for the labels."""
-    rows, numbers = segment_rows(y, lengths, name, what)
-    offsets = offsets_of(np.bincount(numbers[:, 0], minlength=len(lengths)))
-    return numbers, read_entries([row[3] for row in rows], offsets, what)
+    """Return the bounds of :func:`segment_rows`, and the entries of y for the labels."""
+    rows, bounds = segment_rows(y, lengths, name, what)
+    offsets = offsets_of(np.bincount(bounds[:, 0], minlength=len(lengths)))
+    return bounds, read_entries([row[3] for row in rows], offsets, what)
 
 
-def known_of_lists(numbers, entries: KnownEntries, offsets, reader: Reader) -> Known:
+def known_of_lists(bounds, entries: KnownEntries, offsets, reader: Reader) -> Known:
     """Return the known parts given by a list of segments; ``offsets`` are the offsets of the tokens.
 
     A segment begins with its first token and nowhere else in it, and the next one begins where it stops.
     """
-    sequence, start, stop = numbers.T
+    sequence, start, stop = bounds.T
     n_tokens = int(offsets[-1])
     start, stop = start + offsets[sequence], stop + offsets[sequence]
     begins, allowed = np.zeros(n_tokens + 1, np.int8), np.ones((n_tokens, len(reader.labels)), bool)
     tokens = joined_ranges(start, stop)
-    entry, of_entry = np.repeat(entries.numbers, stop - start), _allowed(entries, reader)
+    entry, of_entry = np.repeat(entries.ids, stop - start), _allowed(entries, reader)
     begins[tokens] = -1
     begins[start] = begins[stop] = 1  # at the end of a sequence, the next one begins
     allowed[tokens] = of_entry[entry]
@@ -449,7 +449,7 @@ def known_of_tags(entries: KnownEntries, reader: Reader, scheme, longest) -> Kno
     after = np.flatnonzero(goes_on[1:]) + 1
     begins[after] = np.where(begins[after] == 0, flags[inverse[after - 1], 1], begins[after])
     impossible = np.array([t is not None and not t for t in tags], dtype=bool)
-    return _known(Mask(allowed[inverse], begins), entries.numbers, entries.offsets, impossible)
+    return _known(Mask(allowed[inverse], begins), entries.ids, entries.offsets, impossible)
 
 
 def _tags_of(entries, i, scheme):
@@ -461,7 +461,7 @@ def _tags_of(entries, i, scheme):
 
 
 def split_entry(tag, entries, i, scheme) -> tuple:
-    """Return the prefix and the label of a tag of an entry, given the entry's number."""
+    """Return the prefix and the label of a tag of an entry, given the entry's index."""
     part = split_tag(tag, scheme)
     if part is None:
         expected = ", ".join(f"'{prefix}-label'" for prefix in PREFIXES[scheme] if prefix != OUTSIDE)
@@ -477,7 +477,7 @@ def split_entry(tag, entries, i, scheme) -> tuple:
 
 
 def name_in_tag(entries: KnownEntries, scheme):
-    """Return a function that gives the label in a tag, given the number of its entry; see :func:`all_labels`."""
+    """Return a function that gives the label in a tag, given the index of its entry; see :func:`all_labels`."""
     return lambda tag, i: split_entry(tag, entries, i, scheme)[1]
 
 
@@ -491,11 +491,11 @@ def _shapes_of(label, longest) -> frozenset:
 
 
 def _triples(entries):
-    """Return the entries before, at and after tokens, each triple once, and the number of each token's triple.
+    """Return the entries before, at and after tokens, each triple once, and the index of each token's triple.
 
-    The number after the last entry represents the border of a sequence.
+    The index after the last entry represents the border of a sequence.
     """
-    border, here = len(entries.distinct), entries.numbers
+    border, here = len(entries.distinct), entries.ids
     before, after = np.append(border, here[:-1])[: len(here)], np.append(here[1:], border)[: len(here)]
     has_tokens = np.diff(entries.offsets) > 0
     before[entries.offsets[:-1][has_tokens]] = border
@@ -511,7 +511,7 @@ def _triples(entries):
 
 
 def _no_mask(entries, token):
-    entry = entries.distinct[entries.numbers[token]]
+    entry = entries.distinct[entries.ids[token]]
     return (
         f"{entries.what} has the set {short(set(entry))} ({position_name(entries.offsets, token)}): segments of some "
         "of its labels begin or end there, and segments of others do not, which is not supported. Leave the others "

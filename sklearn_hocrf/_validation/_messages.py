@@ -14,7 +14,7 @@ from .._data.checks import short, to_float
 from .._data.labels import position_name
 
 __all__ = [
-    "feature_place",
+    "feature_position",
     "not_finite",
     "refuse_broken",
     "refuse_infinite_values",
@@ -42,10 +42,10 @@ def refuse_masked(array, *before) -> None:
     array : object
         Its axes are sequence, position and feature; the axes of a table are sequence and feature.
     *before : int
-        Numbers for the first axes, if the array has only the axes after them.
+        Indices for the first axes, if the array has only the axes after them.
     """
     if np.ma.is_masked(array):
-        where = feature_place(*before, *np.argwhere(np.ma.getmaskarray(array))[0].tolist())
+        where = feature_position(*before, *np.argwhere(np.ma.getmaskarray(array))[0].tolist())
         raise ValueError(f"{where} of X is masked: fill such entries, as X.filled(0.0) does")
 
 
@@ -57,10 +57,10 @@ def refuse_text(array, *before) -> None:
     if array.dtype.kind in "OSUmM":
         for index, value in np.ndenumerate(array):
             if isinstance(value, _NO_NUMBERS):
-                where = feature_place(*before, *index)
+                where = feature_position(*before, *index)
                 raise TypeError(f"{where} of X is {short(value)} ({type(value).__name__}), not a number")
             if isinstance(value, int) and np.isinf(to_float(value)):
-                raise ValueError(f"Input X contains inf: {feature_place(*before, *index)} is {short(value)}")
+                raise ValueError(f"Input X contains inf: {feature_position(*before, *index)} is {short(value)}")
 
 
 def refuse_broken(matrix, before="X") -> None:
@@ -73,8 +73,8 @@ def refuse_broken(matrix, before="X") -> None:
         Name of the matrix for the message.
     """
     if matrix.format == "coo":
-        for axis, (numbers, size) in enumerate(zip(matrix.coords, matrix.shape, strict=True)):
-            if len(numbers) and not 0 <= numbers.min() <= numbers.max() < size:
+        for axis, (ids, size) in enumerate(zip(matrix.coords, matrix.shape, strict=True)):
+            if len(ids) and not 0 <= ids.min() <= ids.max() < size:
                 raise ValueError(
                     f"{before} is a broken sparse matrix: a coordinate of axis {axis} is not in [0, {size})"
                 )
@@ -111,7 +111,7 @@ def are_finite(numbers) -> bool:
     return bool(np.isfinite([numbers.min(initial=0), numbers.max(initial=0)]).all())
 
 
-def feature_place(*index) -> str:
+def feature_position(*index) -> str:
     """Name an entry of rows by sequence, position and feature, or an entry of a table by sequence and feature."""
     sequence, position, feature = index if len(index) == 3 else (index[0], 0, index[-1])
     return f"sequence {sequence}, position {position}, feature {feature}"

@@ -11,7 +11,7 @@ from .._data.checks import short
 from ._messages import (
     FRAMES_FIRST,
     are_finite,
-    feature_place,
+    feature_position,
     not_finite,
     refuse_broken,
     refuse_masked,
@@ -21,7 +21,7 @@ from ._messages import (
 
 __all__ = ["check_table", "refuse_complex", "refuse_not_finite", "stack_grid", "stack_rows"]
 
-MAX_FEATURES = np.iinfo(np.int32).max  # numbers of features are int32
+MAX_FEATURES = np.iinfo(np.int32).max  # ids of features are int32
 
 
 def check_table(X, estimator, **options):
@@ -94,7 +94,7 @@ def _refuse_nested_table(X):
     for n, row in enumerate(X):
         for feature, value in enumerate(row):
             if hasattr(value, "__len__"):
-                where = feature_place(n, feature)
+                where = feature_position(n, feature)
                 raise TypeError(f"{where} of X is {short(value)} ({type(value).__name__}), not a number")
 
 
@@ -183,7 +183,7 @@ def _numbers(block, n):
             try:
                 float(value)
             except (TypeError, ValueError):
-                where = feature_place(n, t, feature)
+                where = feature_position(n, t, feature)
                 raise TypeError(f"{where} of X is {short(value)} ({type(value).__name__}), not a number") from None
         raise
 

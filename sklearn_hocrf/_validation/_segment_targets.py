@@ -29,7 +29,7 @@ from .._data.schemes import (
     segments_of_tokens,
     split_tag,
     tag_channels,
-    tag_numbers,
+    tag_ids,
     tags_of_segments,
     token_features,
     token_labels,
@@ -232,7 +232,7 @@ class SegmentTargets(NamedTuple):
         tags = self.tags
         if tags is None:
             return token_labels(labelling)
-        return tag_numbers(tags_of_segments(labelling, self.scheme, self.outside), tags)
+        return tag_ids(tags_of_segments(labelling, self.scheme, self.outside), tags)
 
     def are_right(self, decoded, truth) -> np.ndarray:
         features = (token_features(segments, self.scheme, self.outside) for segments in (decoded, truth))
@@ -458,18 +458,16 @@ def _read_partial(y, lengths, form, name, scheme, labels, kept) -> _Reading:
 
 
 def _read_partial_lists(y, lengths, name, labels, kept) -> _Reading:
-    numbers, entries = listed_segments(y, lengths, name, "y")
+    bounds, entries = listed_segments(y, lengths, name, "y")
     if kept is not None:
-        remain = kept[numbers[:, 0]]
-        numbers, chosen = numbers[remain], entries.numbers[remain]
-        entries = entries._replace(
-            numbers=chosen, offsets=offsets_of(np.bincount(numbers[:, 0], minlength=len(lengths)))
-        )
+        remain = kept[bounds[:, 0]]
+        bounds, chosen = bounds[remain], entries.ids[remain]
+        entries = entries._replace(ids=chosen, offsets=offsets_of(np.bincount(bounds[:, 0], minlength=len(lengths))))
     labels = all_labels(entries, at_least=1) if labels is None else labels
     offsets = _segment_offsets(lengths, kept)
-    known = known_of_lists(numbers, entries, offsets, Reader(labels, among=FIXED))
+    known = known_of_lists(bounds, entries, offsets, Reader(labels, among=FIXED))
     segments, *pieces = segments_between(known.codes, known.mask.begins, offsets)
-    covered = np.bincount(numbers[:, 0], weights=numbers[:, 2] - numbers[:, 1], minlength=len(lengths))
+    covered = np.bincount(bounds[:, 0], weights=bounds[:, 2] - bounds[:, 1], minlength=len(lengths))
     if (covered < np.diff(offsets))[np.diff(offsets) > 0].all():
         warn_user(
             "no sequence of y is tiled by its segments: the gaps are read as unknown. If they are outside of all "
@@ -486,15 +484,15 @@ def _split_tags(tags, offsets, scheme):
     entries = read_entries(tags, offsets, "y")
     parts = [split_entry(tag, entries, i, scheme) for i, tag in enumerate(entries.distinct)]
     prefixes = np.array([prefix for prefix, _ in parts], dtype=np.int8)
-    return prefixes[entries.numbers], [parts[i][1] for i in entries.numbers.tolist()]
+    return prefixes[entries.ids], [parts[i][1] for i in entries.ids.tolist()]
 
 
 # --- lists of segments ------------------------------------------------------------------------------------------------
 
 
 def _read_lists(y, lengths, name, labels, unknown, kept, among) -> _Reading:
-    rows, numbers = segment_rows(y, lengths, name, "y")
-    sequence, start, stop = numbers.T
+    rows, bounds = segment_rows(y, lengths, name, "y")
+    sequence, start, stop = bounds.T
     _refuse_gaps(rows, sequence, start, stop, lengths)
     counts = np.bincount(sequence, minlength=len(lengths))
     names, offsets = leave_out([row[3] for row in rows], counts, kept)

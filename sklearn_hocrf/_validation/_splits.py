@@ -38,13 +38,13 @@ def indexable_sequences(X: Any, y: Any, *others: Any) -> list:
 
 
 def splits_of(splitter: Any, X: Any, y: Any, **params: Any) -> list:
-    """Return the pairs of training and test parts of a splitter, as numbers of sequences, or raise.
+    """Return the pairs of training and test parts of a splitter, as indices of sequences, or raise.
 
     Raises
     ------
     ValueError
         If the splitter refuses the data; for a stratified splitter, the message names alternatives. Also if there are
-        no splits, or if one contains anything but numbers of sequences.
+        no splits, or if one contains anything but indices of sequences.
     """
     name = type(splitter).__name__
     try:
@@ -59,11 +59,11 @@ def splits_of(splitter: Any, X: Any, y: Any, **params: Any) -> list:
     if not splits:
         raise ValueError("cv has no splits (left): pass a splitter or a list")
     n_sequences = X.shape[0] if hasattr(X, "shape") else len(X)
-    return [tuple(_part_numbers(part, number, n_sequences) for part in split) for number, split in enumerate(splits)]
+    return [tuple(_part_indices(part, n, n_sequences) for part in split) for n, split in enumerate(splits)]
 
 
-def _part_numbers(part: Any, number: int, n_sequences: int) -> np.ndarray:
-    """Return the numbers of the sequences in one part of a split, which may be a mask, or raise a ValueError."""
+def _part_indices(part: Any, n: int, n_sequences: int) -> np.ndarray:
+    """Return the indices of the sequences in one part of a split, which may be a mask, or raise a ValueError."""
     part = np.asarray(part)
     if part.dtype == bool and len(part) == n_sequences:
         return np.flatnonzero(part)
@@ -71,9 +71,9 @@ def _part_numbers(part: Any, number: int, n_sequences: int) -> np.ndarray:
         return part.astype(np.int64)
     if not np.issubdtype(part.dtype, np.integer):
         raise ValueError(
-            f"split {number} of cv must have numbers of sequences, or masks of {n_sequences}, got {short(part)}"
+            f"split {n} of cv must have indices of sequences, or masks of {n_sequences}, got {short(part)}"
         )
     out = part[(part < -n_sequences) | (part >= n_sequences)]
     if len(out):
-        raise ValueError(f"split {number} of cv has the number {out[0]}, but there are {n_sequences} sequences")
-    return part % n_sequences  # negative numbers count from the end
+        raise ValueError(f"split {n} of cv has the index {out[0]}, but there are {n_sequences} sequences")
+    return part % n_sequences  # negative indices count from the end

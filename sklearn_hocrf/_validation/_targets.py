@@ -45,7 +45,7 @@ def check_classes(classes, at_least=2) -> np.ndarray:
 def leave_out(labels, lengths, kept):
     """Return the labels of the sequences that are kept, and offsets that make the other sequences empty.
 
-    Sequences keep their numbers, so error messages refer to the user's y.
+    Sequences keep their indices, so error messages refer to the user's y.
     """
     if kept is not None:
         chosen = np.flatnonzero(np.repeat(kept, lengths))

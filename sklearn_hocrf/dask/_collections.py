@@ -10,7 +10,7 @@ from dask.delayed import Delayed
 from distributed import Client, Future, default_client
 from sklearn.base import BaseEstimator
 
-__all__ = ["WithoutClient", "collected", "find_client", "number_of_sequences", "parts_of", "sources"]
+__all__ = ["WithoutClient", "collected", "count_sequences", "find_client", "parts_of", "sources"]
 
 
 class WithoutClient:
@@ -73,6 +73,6 @@ def collected(values: Any) -> Any:
     return values if hasattr(values, "__len__") or hasattr(values, "shape") else list(values)
 
 
-def number_of_sequences(values: Any) -> int:
+def count_sequences(values: Any) -> int:
     """Return the number of sequences of a partition."""
     return values.shape[0] if hasattr(values, "shape") else len(values)

@@ -24,7 +24,7 @@ from .._objectives import LARGE, Objective
 from .._persistence import VersionMixin
 from .._structure.layout import WeightLayout
 from .._validation import TrainingData
-from ._collections import WithoutClient, collected, find_client, number_of_sequences, parts_of, sources
+from ._collections import WithoutClient, collected, count_sequences, find_client, parts_of, sources
 from ._partitions import Kept, Partitions, naming
 from ._parts import (
     Agreement,
@@ -274,7 +274,7 @@ def _merged(one, other):
 def _ask_part(model, question, number, part) -> list:
     """Return the results of a method of a model for the sequences of a partition."""
     part = collected(part)
-    if not number_of_sequences(part):
+    if not count_sequences(part):
         return []
     with naming(number):
         return list(getattr(model, question)(part))
@@ -284,7 +284,7 @@ def _count_right(model, number, X, y, sample_weight=None) -> tuple[float, float]
     """Return the number of correctly predicted tokens of a partition and the number of all tokens, both weighted."""
     X, y = collected(X), collected(y)
     sample_weight = None if sample_weight is None else collected(sample_weight)
-    if not number_of_sequences(X) and not len(y) or sample_weight is not None and not np.any(sample_weight):
+    if not count_sequences(X) and not len(y) or sample_weight is not None and not np.any(sample_weight):
         return 0.0, 0.0
     with naming(number):
         return FittedModel(model).count_right(X, y, sample_weight)

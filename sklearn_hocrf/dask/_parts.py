@@ -17,7 +17,7 @@ from .._estimator.fit_steps import FitSteps
 from .._structure.layout import FeatureCounts, LayoutBuilder, WeightLayout
 from .._structure.patterns import PatternCounts
 from .._validation import FeatureSpace, TrainingData, TrainingSequences, read_training_sequences
-from ._collections import collected, number_of_sequences
+from ._collections import collected, count_sequences
 
 __all__ = [
     "Agreement",
@@ -65,7 +65,7 @@ def read_part(local: BaseSequenceLabeler, X: Any, y: Any, sample_weight: Any = N
         As in ``fit`` of the local estimator; also other iterables, and None.
     """
     X, y = collected(X), collected(y)
-    n_sequences = number_of_sequences(X)
+    n_sequences = count_sequences(X)
     if sample_weight is not None:
         sample_weight = number_weights(collected(sample_weight))
         if len(sample_weight) == n_sequences and not np.any(sample_weight):
@@ -181,7 +181,7 @@ def prepare_part(local: BaseSequenceLabeler, agreed: Agreement, part: ReadPart) 
     data = FitSteps(local).read_targets(part.y, part.sequences, agreed.labels)
     features = agreed.features
     if features.vocabulary is not None:
-        data = data.numbered_by(features)
+        data = data.reindexed(features)
     batch = data.batch._replace(attribute_names=None, block_names=None)  # the client has the names
     return Part(data._replace(batch=batch, features=features._replace(names=None, vocabulary=None)))
 

@@ -104,9 +104,9 @@ class Fold:
         self._n_tokens = float(held_out.sequence_weight @ held_out.batch.lengths)
         n_variables = len(self._ties.root)
         self._group, self._n_groups = np.zeros(n_variables, dtype=np.int64), n_groups
-        self._group[self._ties.place] = groups
+        self._group[self._ties.variable] = groups
         self._given = np.zeros(n_variables)
-        self._given[self._ties.place] = given
+        self._given[self._ties.variable] = given
         self._accuracy, self._max_iter = accuracy, max_iter
         self._u, self._v = np.zeros(n_variables), np.zeros(n_variables)
         if start is not None:

@@ -173,7 +173,7 @@ def warn_of_folds(whole: TrainingData, splits: list) -> None:
 
 def _places(whole: TrainingData, part) -> np.ndarray:
     """Return the positions of a part in all data, which exclude sequences of weight 0."""
-    return np.flatnonzero(np.isin(np.asarray(whole.numbers), part))
+    return np.flatnonzero(np.isin(np.asarray(whole.sequence_ids), part))
 
 
 def _unseen(batch: SequenceBatch, parts: list) -> tuple[int, int]:
