@@ -145,8 +145,8 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
         Seconds after which no further step begins, and the best penalties so far are used. None means no limit.
     tol : float, default=1e-3
         Relative tolerance of the best score. Weights are trained to a tenth of its square root in the last steps, with
-        ``learn_l1`` to three tenths, and less precisely in the first ones. The search stops when each of two successive steps gains less than half of
-        this share of the score, or when the second one would according to the gradient.
+        ``learn_l1`` to three tenths, and less precisely in the first ones. The search stops when each of two successive
+        steps gains less than half of this share of the score, or when the second one would according to the gradient.
     refit : bool, default=True
         Whether to fit the estimator to all data with the best penalties.
     n_jobs : int or None, default=None
