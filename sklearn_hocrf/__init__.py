@@ -80,7 +80,7 @@ if TYPE_CHECKING:
     from .crf import HighOrderCRF
     from .semicrf import HighOrderSemiCRF
 else:
-    _PLACES = {
+    _MODULES = {
         "Constraints": "_estimator.constraints",
         "HighOrderCRF": "crf",
         "HighOrderSemiCRF": "semicrf",
@@ -96,12 +96,12 @@ else:
             hint = "; here: HighOrderCRF (docs/guide/migration.md has all names)" if name == "CRF" else ""
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
         try:
-            module = import_module(f".{_PLACES.get(name, name)}", __name__)
+            module = import_module(f".{_MODULES.get(name, name)}", __name__)
         except ImportError as error:
             if name == "dask":  # help() and hasattr() take no other error for an answer
                 raise AttributeError(str(error)) from error
             raise
-        if name in _PLACES:
+        if name in _MODULES:
             globals()[name] = getattr(module, name)
         return globals()[name]
 

@@ -81,7 +81,7 @@ class TokenCounts(NamedTuple):
                     f"the token feature {name!r} is for the field {self.functions[name]!r} in one partition and for "
                     f"{other.functions[name]!r} in another: specify the field in token_features"
                 )
-        vocabularies, numbers = merge_vocabularies(self.vocabularies, other.vocabularies)
+        vocabularies, new_ids = merge_vocabularies(self.vocabularies, other.vocabularies)
         n_of = self.by_template(), other.by_template()
         return TokenCounts(
             self.input,
@@ -91,8 +91,8 @@ class TokenCounts(NamedTuple):
             {name: field for name, field in self.functions.items() if name in other.functions},
             vocabularies,
             [
-                number.add_up(n_of[0][own.template], n_of[1][own.template], len(own))
-                for own, number in zip(vocabularies.all, numbers, strict=True)
+                ids.add_up(n_of[0][own.template], n_of[1][own.template], len(own))
+                for own, ids in zip(vocabularies.all, new_ids, strict=True)
             ],
             None if self.named is None else self.named.merged(other.named),
         )
@@ -521,10 +521,10 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
             return TokenCounts(*form, complete, functions)
         derived = counting._with_token_features(columns, table.offsets)
         vocabularies = counting._vocabularies = TemplateVocabularies.of(counting._sparse, derived)
-        numbers = counting._attributes(table.offsets, derived, learn=True)
+        found = counting._attributes(table.offsets, derived, learn=True)
         n_of = [
-            np.bincount(number + 1, minlength=len(own) + 1)[1:]
-            for own, (number, _) in zip(vocabularies.all, numbers, strict=False)
+            np.bincount(ids + 1, minlength=len(own) + 1)[1:]
+            for own, (ids, _) in zip(vocabularies.all, found, strict=False)
         ]
         return TokenCounts(*form, complete, functions, vocabularies, n_of)
 
@@ -702,9 +702,9 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
         return columns | marks
 
     def _attributes(self, offsets, columns, learn):
-        """Return, for each template and each attribute outside the templates, the numbers and values of the tokens.
+        """Return, for each template and each attribute outside the templates, the ids and values of the tokens.
 
-        The numbers, of shape (N,) int32, index the attributes of a template, or hashed features; -1 means no attribute.
+        The ids, of shape (N,) int32, index the attributes of a template, or hashed features; -1 means no attribute.
         The values are float64, or None if all are 1.
         """
         window = Window(offsets, self.padding == "mark")
@@ -728,13 +728,13 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
             if self.n_features is not None:
                 vocabulary.fit(parts)
                 hashes = np.append(hash_names(vocabulary.names(), self.n_features), np.int32(-1))
-                numbers = hashes[vocabulary.lookup(parts)]
+                ids = hashes[vocabulary.lookup(parts)]
             else:
-                numbers = vocabulary.fit(parts, self.min_count) if learn else vocabulary.lookup(parts)
-            attributes.append((numbers, values))
+                ids = vocabulary.fit(parts, self.min_count) if learn else vocabulary.lookup(parts)
+            attributes.append((ids, values))
         for name, present in zip(self._names_of_always(), self._always(window), strict=True):
-            number = 0 if self.n_features is None else hash_names([name], self.n_features)[0]
-            attributes.append((np.where(present, number, -1).astype(np.int32), None))
+            index = 0 if self.n_features is None else hash_names([name], self.n_features)[0]
+            attributes.append((np.where(present, index, -1).astype(np.int32), None))
         return attributes
 
     def _always(self, window):
@@ -844,8 +844,8 @@ def _assemble(n_tokens, attributes, sizes):
     """Return CSR arrays from the attributes of each template; ``sizes`` are the sizes of their vocabularies."""
     starts = offsets_of(sizes)[:-1]
     indices = np.empty((n_tokens, len(attributes)), dtype=np.int32)
-    for j, (numbers, _) in enumerate(attributes):
-        indices[:, j] = numbers
+    for j, (ids, _) in enumerate(attributes):
+        indices[:, j] = ids
     present = indices >= 0
     indices += starts.astype(np.int32)
     indptr = offsets_of(present.sum(axis=1))

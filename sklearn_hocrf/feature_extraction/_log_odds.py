@@ -48,7 +48,7 @@ class LogOddsCounts(NamedTuple):
         labels = sorted_labels([*self.labels, *other.labels], [0], at_least=1).tolist()
         of_labels = [np.array([labels.index(label) for label in part.labels], dtype=np.int64) for part in (self, other)]
         if not self.strings.n_labels:
-            of_labels = [numbers[:0] for numbers in of_labels]
+            of_labels = [indices[:0] for indices in of_labels]
         strings = self.strings.merged(other.strings, codes, token_codes.size, of_labels)
         longest = max(self.longest, other.longest)
         return LogOddsCounts(space, self.batch, token_codes, strings, labels, longest, self.scheme)
