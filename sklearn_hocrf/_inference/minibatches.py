@@ -14,9 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from .._data.arrays import freeze, offsets_of
+from .._data.arrays import allocator, freeze, offsets_of
 from .._data.batch import SequenceBatch, TokenFeatures, ranges_of_tokens
-from .._data.folders import allocator
 from .._data.segments import Labelling, Segments, segment_features
 from .._kernels import descent, minibatches, segment_descent
 from .._structure.label_parts import endings

@@ -16,9 +16,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from .._data.arrays import freeze, freeze_indices, joined_ranges, offsets_of
+from .._data.arrays import allocator, freeze, freeze_all, freeze_indices, joined_ranges, offsets_of
 from .._data.batch import SequenceBatch, TokenFeatures, ranges_of_sequences, token_rows, without_dense
-from .._data.folders import allocator
 from .._data.segments import (
     AS_A_WHOLE,
     BAG,
@@ -189,7 +188,8 @@ class SegmentLayout(WeightLayout):
             self._indices[arcs_move] = self._index_without_cells(arcs_move)
         index = self._indices[arcs_move]
         longest = np.minimum(index.longest, max(longest_sequence, 1))
-        return index._replace(longest=freeze(longest, np.int64), first_cell=freeze(offsets_of(longest), np.int64))
+        longest, first_cell = freeze_all((longest, offsets_of(longest)), np.int64)
+        return index._replace(longest=longest, first_cell=first_cell)
 
     def _index_without_cells(self, arcs_move: bool) -> SegmentIndex:
         """Return the index for sequences of any length, which may have too many cells to number them."""
