@@ -613,7 +613,7 @@ class TokenFeatures(NamedTuple):
     rows: np.ndarray  # (n_rows,) uint32   of the dense table
     indptr: np.ndarray  # (N + 1,) int64
     ranges: np.ndarray  # (N,) int64
-    place: np.ndarray  # (nnz,) uint32   the pair; the first pair
+    pair: np.ndarray  # (nnz,) uint32   the pair; the first pair
     other: np.ndarray  # (nnz,) uint32   the pair's score column; the end of the pairs
     values: np.ndarray  # (n_rows + nnz,) float64, or empty where all values are 1
 

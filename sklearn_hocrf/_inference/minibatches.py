@@ -40,7 +40,7 @@ class _Entries(NamedTuple):
     """Counts of the labels of each sequence: of pairs, or of arcs."""
 
     starts: np.ndarray  # (n_sequences + 1,) int64
-    numbers: np.ndarray  # (nnz,)
+    ids: np.ndarray  # (nnz,)
     values: np.ndarray  # (nnz,) float64, or empty if all are 1
 
 
@@ -53,12 +53,12 @@ class PartlyLabelled(NamedTuple):
 
 def _stops(batch: SequenceBatch, features: TokenFeatures) -> np.ndarray:
     """Return the end of the pairs of each entry of the feature rows; shape (nnz,), uint32."""
-    stop = allocator(batch)(len(features.place), np.uint32)
+    stop = allocator(batch)(len(features.pair), np.uint32)
     for first, last in ranges_of_tokens(batch):
         starts = features.indptr[first : last + 1]
         part = slice(starts[0], starts[-1])
         single = np.arange(starts[0], starts[-1]) < np.repeat(features.ranges[first:last], np.diff(starts))
-        stop[part] = np.where(single, features.place[part] + np.uint32(1), features.other[part])
+        stop[part] = np.where(single, features.pair[part] + np.uint32(1), features.other[part])
     return freeze(stop, np.uint32)
 
 
@@ -137,7 +137,7 @@ class Minibatches(MinibatchSource):
         self._seen, self._touched = np.zeros(n_pairs, dtype=np.bool_), np.empty(n_pairs, dtype=np.int64)
         self._gradient, self._log_z = np.zeros(first_bias), np.zeros(plan.n_sequences)
         features = self._plan.token_features
-        self._entries_of_tokens = features.place, _stops(plan.batch, features), features.indptr[plan.offsets]
+        self._entries_of_tokens = features.pair, _stops(plan.batch, features), features.indptr[plan.offsets]
 
     @abstractmethod
     def _arcs_of(self, truth: Any) -> _Entries:
@@ -190,8 +190,8 @@ class Minibatches(MinibatchSource):
         """Subtract the pairs that the labels count from the gradient, and return the sum of their weights."""
 
     def descend(self, batches: list[np.ndarray], course: Any) -> int:
-        layout, number = self.layout, course.group_of_weight
-        groups = np.zeros(layout.n_weights, np.int64) if number is None else number
+        layout, given = self.layout, course.group_of_weight
+        groups = np.zeros(layout.n_weights, np.int64) if given is None else given
         pair_groups = groups[: layout.first_bias]
         if self._partial is not None or not self._can_descend() or (pair_groups != pair_groups[:1]).any():
             return 0
@@ -271,7 +271,7 @@ class ChainMinibatches(Minibatches):
     def _stepper(self, rule: descent.Rule, moving: Any) -> Callable:
         layout, plan = self.layout, self._whole_plan
         arcs, weighted_arcs = self._moving_arcs()
-        data = descent.Labelled(freeze(self._truth_arcs.numbers, np.int32), self._allowed()[0])
+        data = descent.Labelled(freeze(self._truth_arcs.ids, np.int32), self._allowed()[0])
         fixed = data, weighted_arcs, (plan.token_features, layout.pairs, layout.arc_columns), arcs, rule, moving
 
         return lambda batches: descent.descend(self._tiled(batches), *fixed)
@@ -288,7 +288,7 @@ class ChainMinibatches(Minibatches):
             self._plan.offsets,
             sequences,
             self.sequence_weight,
-            self._truth_arcs.numbers,
+            self._truth_arcs.ids,
             self.layout.arc_columns,
             model.pair_weights,
             self._gradient,
@@ -355,10 +355,10 @@ def _pairs_of_segments(layout: WeightLayout, batch: SequenceBatch, segments: Seg
     for order in np.unique(layout.order_of_weight[: layout.n_pairs]):
         entry, row = endings(layout.compiled, layout.parts, arcs, order).of(features.row)
         key = features.col[entry].astype(np.int64) * layout.n_rows + row
-        place = np.minimum(np.searchsorted(keys, key, sorter=by_key), len(keys) - 1)
-        weighted = keys[by_key[place]] == key
+        slot = np.minimum(np.searchsorted(keys, key, sorter=by_key), len(keys) - 1)
+        weighted = keys[by_key[slot]] == key
         entry = entry[weighted]
-        parts.append((features.row[entry], by_key[place[weighted]], features.data[entry]))
+        parts.append((features.row[entry], by_key[slot[weighted]], features.data[entry]))
     of_tokens = np.flatnonzero(np.isin(segments.codes, layout.token_labels))
     weights = layout.n_pairs + np.searchsorted(layout.token_labels, segments.codes[of_tokens])
     parts.append((of_tokens, weights, segments.lengths[of_tokens]))

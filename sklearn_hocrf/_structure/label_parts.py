@@ -65,7 +65,7 @@ class PartLinks(NamedTuple):
     """The parts of labels by their ids in a table, for kernels.   L labels, M parts in the table."""
 
     starts: np.ndarray  # (L + 1,) int64
-    numbers: np.ndarray  # int32   of the parts of each label
+    ids: np.ndarray  # int32   of the parts of each label
     members: np.ndarray  # (M,) int32   of all parts
 
 

@@ -375,7 +375,7 @@ class WeightLayout:
         def sort(first: int, stop: int) -> None:
             entries, own = part(first, stop)
             row_part, entry_part, range_part = freeze_all(own, np.int64)
-            features = TokenFeatures(row_part, rows, entry_part, range_part, place, other, of_entries)
+            features = TokenFeatures(row_part, rows, entry_part, range_part, pair, other, of_entries)
             token_scores.sort_kinds(*entries, values, self.pairs.starts, self.pairs.columns, n_dense, features)
 
         n_rows, n_others, counts = 0, 0, list(each(cut, ends[:-1], ends[1:]))
@@ -386,10 +386,10 @@ class WeightLayout:
             row_cuts[first], cuts[first] = n_rows, n_others  # the range before has written them, too
             n_rows, n_others = n_rows + more_rows, n_others + more_others
         row_cuts[-1], cuts[-1] = n_rows, n_others
-        rows, place, other = (empty(length, np.uint32) for length in (n_rows, n_others, n_others))
+        rows, pair, other = (empty(length, np.uint32) for length in (n_rows, n_others, n_others))
         of_entries = empty(n_rows + n_others if len(values) else 0, np.float64)
         list(each(sort, ends[:-1], ends[1:]))
-        features = row_cuts, rows, cuts, ranges, place, other, of_entries
+        features = row_cuts, rows, cuts, ranges, pair, other, of_entries
         dtypes = np.int64, np.uint32, np.int64, np.int64, np.uint32, np.uint32, np.float64
         return TokenFeatures(*freeze_all(features, *dtypes))
 
