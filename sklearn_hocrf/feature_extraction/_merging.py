@@ -8,7 +8,7 @@ attribute.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -16,11 +16,21 @@ import numpy as np
 from .._data.checks import short
 from .._data.columns import TokenColumn
 from ._array_fields import ArrayColumn
+from ._attributes import AttributeCounts
 from ._columns import is_text
+from ._names import InputFeatures
 from ._templates import CodedField, FieldTable, TemplateVocabularies
 from ._tries import TokenCodes, Trie
 
-__all__ = ["MergedIds", "merge_columns", "merge_codes", "merge_tries", "merge_vocabularies", "without_tokens"]
+__all__ = [
+    "MergedIds",
+    "TokenCounts",
+    "merge_columns",
+    "merge_codes",
+    "merge_tries",
+    "merge_vocabularies",
+    "without_tokens",
+]
 
 
 class MergedIds(NamedTuple):
@@ -164,3 +174,54 @@ def merge_tries(left, right, codes, n_codes) -> tuple[Trie, MergedIds]:
         keys.append(distinct)
         level_starts.append(level_starts[-1] + len(distinct))
     return Trie(np.concatenate(keys), np.array(level_starts), n_codes), nodes
+
+
+class TokenCounts(NamedTuple):
+    """The counts of some training sequences for a :class:`SequenceFeatureExtractor`; empty if they have no tokens."""
+
+    input: InputFeatures | None
+    kind: str = "empty"  # form of the tokens
+    columns: dict = {}  # raw columns of no tokens, with all values
+    complete: Collection = ()  # fields that every token has
+    functions: dict = {}  # the field of each token feature
+    vocabularies: TemplateVocabularies = TemplateVocabularies([], {})  # all attributes, however rare
+    n_of: Sequence = ()  # number of tokens with each of them, by template
+    named: AttributeCounts | None = None  # of attributes that are given by name
+
+    def by_template(self) -> dict:
+        """Return the number of tokens with each attribute, by template."""
+        return {own.template: n for own, n in zip(self.vocabularies.all, self.n_of, strict=True)}
+
+    def merged(self, other) -> TokenCounts:
+        """Return the sums of the counts of both."""
+        if self.input is None or other.input is None:
+            return other if self.input is None else self
+        if self.kind != other.kind:
+            raise ValueError(f"tokens have the form {self.kind!r} in one partition and {other.kind!r} in another")
+        self.input.check_same(other.input)
+        if self.kind != "dict" and list(self.columns) != list(other.columns):
+            raise ValueError(
+                f"tokens have the fields {short(list(self.columns))} in one partition and "
+                f"{short(list(other.columns))} in another"
+            )
+        for name in sorted(self.functions.keys() & other.functions.keys()):
+            if self.functions[name] != other.functions[name]:
+                raise ValueError(
+                    f"the token feature {name!r} is for the field {self.functions[name]!r} in one partition and for "
+                    f"{other.functions[name]!r} in another: specify the field in token_features"
+                )
+        vocabularies, new_ids = merge_vocabularies(self.vocabularies, other.vocabularies)
+        n_of = self.by_template(), other.by_template()
+        return TokenCounts(
+            self.input,
+            self.kind,
+            merge_columns(self.columns, other.columns),
+            [field for field in self.complete if field in set(other.complete)],
+            {name: field for name, field in self.functions.items() if name in other.functions},
+            vocabularies,
+            [
+                ids.add_up(n_of[0][own.template], n_of[1][own.template], len(own))
+                for own, ids in zip(vocabularies.all, new_ids, strict=True)
+            ],
+            None if self.named is None else self.named.merged(other.named),
+        )

@@ -16,7 +16,7 @@ from ._token_functions import (
     warn_if_local,
 )
 
-__all__ = ["FeaturePlan", "are_strings", "plan_of"]
+__all__ = ["FeaturePlan", "plan_of"]
 
 DEFAULT_AFFIXES = 5  # of 0, 3, 4, 5, 6 and 10, by measurement: docs/develop/design.md
 
@@ -27,11 +27,6 @@ class FeaturePlan(NamedTuple):
     templates: list
     functions: dict  # {name: (field, function or its name)}
     widths: dict  # length of the arrays of each field of arrays
-
-
-def are_strings(templates) -> bool:
-    """Return whether templates are those of CRF++ and Wapiti."""
-    return isinstance(templates, (list, tuple)) and bool(templates) and all(isinstance(own, str) for own in templates)
 
 
 def plan_of(templates, token_features, affixes, columns, *, is_fixed) -> FeaturePlan:
