@@ -22,15 +22,7 @@ from ._names import InputFeatures
 from ._templates import CodedField, FieldTable, TemplateVocabularies
 from ._tries import TokenCodes, Trie
 
-__all__ = [
-    "MergedIds",
-    "TokenCounts",
-    "merge_columns",
-    "merge_codes",
-    "merge_tries",
-    "merge_vocabularies",
-    "without_tokens",
-]
+__all__ = ["TokenCounts", "merge_codes", "merge_tries", "without_tokens"]
 
 
 class MergedIds(NamedTuple):
