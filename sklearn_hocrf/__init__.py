@@ -91,7 +91,7 @@ else:
     }
 
     def __getattr__(name):
-        """Import what is asked for at its first use: a tagger needs numpy alone, and subpackages take their time."""
+        """Import a public name at its first use: a tagger needs numpy alone, and subpackages take their time."""
         if name not in {*__all__, "crf", "dask", "semicrf"}:
             hint = "; here: HighOrderCRF (docs/guide/migration.md has all names)" if name == "CRF" else ""
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")

@@ -33,7 +33,7 @@ class InputLine(NamedTuple):
 
 
 class Form(NamedTuple):
-    """What a model wants of lines."""
+    """The columns of a line that a model reads, and the token made of them."""
 
     n_columns: int  # at least
     token: Callable[[list[str]], Any]  # made of the columns of a line
@@ -90,7 +90,7 @@ def _add_command(commands, name, what) -> argparse.ArgumentParser:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Do what a command says, and return the exit code: 2 for files and arguments that are not valid."""
+    """Run a command, and return the exit code: 2 for files and arguments that are not valid."""
 
     def tell(message: Any, *_: Any, **__: Any) -> None:
         text = re.sub(r'\bconstraints="(\w+)"', r"--constraints \1", str(message))
@@ -182,7 +182,7 @@ def _are_one_file(source: Any, target: Any) -> bool:
 
 
 def _form(tagger: Any) -> Form:
-    """Return what a model wants of lines: columns by index, in a row, or the first one."""
+    """Return the form of lines that a model reads: columns by index, in a row, or the first one."""
     fields = tagger.fields
     if fields is not None and all(isinstance(field, int) for field in fields):
         return Form(len(fields), lambda columns: tuple(columns[: len(fields)]))

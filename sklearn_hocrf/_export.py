@@ -210,7 +210,7 @@ def _automaton(fitted, column_of_pattern) -> dict:
 
 
 def _features(fitted, transformers, kept) -> TaggerFeatures:
-    """Return what the transformer, or the model itself, says of the attributes; ``kept``: whether they have weights."""
+    """Return the description of the attributes by the transformer or the model; ``kept``: whether they have weights."""
     space = fitted.state.features
     if not transformers and space.vocabulary is not None:
         return TaggerFeatures.of_names(list(space.vocabulary), kept)

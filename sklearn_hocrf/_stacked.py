@@ -353,7 +353,7 @@ def _stacked(X: list) -> Any:
 
 
 class _Training(NamedTuple):
-    """What classifiers are fitted on.   N tokens."""
+    """The training data of the classifiers.   N tokens."""
 
     estimator: Any
     tokens: _Tokens

@@ -81,7 +81,7 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
     max_order : int, default=1
         Highest order of the label patterns: a pattern has at most ``max_order + 1`` labels.
     history : {"tokens", "segments"}, default="tokens"
-        What the labels of a pattern are those of: neighbouring tokens, or neighbouring segments of any length, which
+        Whether patterns consist of the labels of neighbouring tokens, or of neighbouring segments of any length, which
         are runs of equal labels. A pattern of segments counts at the first token of its last segment, and a pair of
         equal labels at each token that stays in a segment. Order 1 is the same for both. "segments" is for long
         segments, and does not work with ``pruning``, "local_feature_matching" and the names of tagging schemes. See

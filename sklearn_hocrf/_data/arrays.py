@@ -34,7 +34,7 @@ _CACHE_LINE = 64  # bytes
 
 
 def empty_aligned(*shape: int) -> np.ndarray:
-    """Return an array of float64 with any numbers, whose first begins a cache line.
+    """Return an uninitialised array of float64 that begins at a cache line.
 
     Kernels read tables of lanes in vectors of whole lines. numpy aligns memory to 16 bytes: from there, each vector
     would lie across two lines.
@@ -208,10 +208,10 @@ def _nameless_file(folder):
 
 
 class BufferPool:
-    """Lender of memory for large arrays of few shapes that begin at a cache line.
+    """Pool of memory for large arrays of few shapes, which begin at a cache line.
 
     The system clears new memory page by page, when it is first used; for some allocators, each time. A copy of a
-    lender, also one in another process, begins without memory.
+    pool, also one in another process, begins without memory.
 
     Attributes
     ----------
@@ -223,14 +223,14 @@ class BufferPool:
 
     def __init__(self) -> None:
         self._owners: dict[tuple[int, ...], list[np.ndarray]] = {}  # by shape
-        self._unreferenced = [empty_aligned(0)]  # an array that nobody refers to
+        self._unreferenced = [empty_aligned(0)]  # an array without other references
         self._lock = Lock()
 
     def __reduce__(self):
         return BufferPool, ()
 
     def empty(self, *shape: int) -> np.ndarray:
-        """Return an array of any numbers, in memory of an earlier one that nobody refers to, if there is some."""
+        """Return an uninitialised array, in the memory of an earlier one without references, if there is one."""
         with self._lock:
             owners = self._owners.setdefault(shape, [])
             # each is referred to by the list that keeps it and by the list made here

@@ -1,4 +1,4 @@
-"""Batches as folders of .npy files, which can be read as memory maps; arrays beside such files.
+"""Batches as folders of .npy files, which can be read as memory maps.
 
     folder/batch.json                 format, generation, sizes, and the type and shape of each array
     folder/arrays.GENERATION/*.npy    the arrays, in the types of :class:`SequenceBatch`; texts as two (see ``texts``)

@@ -38,7 +38,7 @@ from .pruning import prune, prune_held_out, prune_runs
 __all__ = ["FitSteps"]
 
 _FEW_KNOWN = 0.1  # share of the tokens below which there is a warning
-_CRITERION = ("objective", "sigma_reg", "l1_reg", "constraints")  # what is minimised
+_CRITERION = ("objective", "sigma_reg", "l1_reg", "constraints")  # parameters that define the minimised function
 
 
 class FitSteps:
@@ -113,7 +113,7 @@ class FitSteps:
         parts = compile_label_parts(self.estimator.label_parts, targets.labels)
         data = sequences.with_targets(targets, rules, parts).with_labelled_runs()
         if data.runs is not None and self.family is SEGMENTS:
-            return data  # segments with gaps between them are not neighbours
+            return data  # constraints concern neighbours, which segments with gaps between them are not
         codes, offsets = targets.label_sequences(data.batch)
         if data.runs is None:
             sequences.warn_of_one_recording(codes)

@@ -1,4 +1,4 @@
-"""Questions to fitted estimators: their own methods ask here, and so does the rest of the package."""
+"""Queries to fitted estimators, for their own methods and for the rest of the package."""
 
 from __future__ import annotations
 

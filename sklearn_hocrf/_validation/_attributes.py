@@ -58,7 +58,7 @@ class Vocabulary(dict):
         return AttributeTables(self)
 
     def __getstate__(self) -> dict:
-        """Return what files keep: not the tables, which a question makes."""
+        """Return what files keep: not the tables, which are made on demand."""
         return {name: value for name, value in vars(self).items() if name != "tables"}
 
     def like(self, ids) -> Vocabulary:
@@ -69,7 +69,7 @@ class Vocabulary(dict):
 
     @classmethod
     def of_names(cls, names, complete) -> Vocabulary:
-        """Return a vocabulary that numbers the names in their order; ``complete`` is the attribute of that name."""
+        """Return a vocabulary that maps the names to their indices; ``complete`` is the attribute of that name."""
         new = cls(zip(names, range(len(names)), strict=True))
         if len(new) != len(names):
             raise ValueError("an attribute name occurs twice")

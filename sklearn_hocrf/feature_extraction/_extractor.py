@@ -301,7 +301,7 @@ class SequenceFeatureExtractor(StringTemplatesMixin, CountingTransformer, auto_w
         if self.n_features is not None and not hasattr(self, "templates_"):
             return clone(self).fit_transform(X)
         if not hasattr(self, "templates_"):
-            check_is_fitted(self, "templates_")  # says so; it takes longer than all else for a few tokens
+            check_is_fitted(self, "templates_")  # raises the error; for a few tokens it takes longer than all else
         table = self._like_fitted(X, self._read(X))
         return self._to_batch(X, table, self._rows_of(table))
 

@@ -22,7 +22,7 @@ DEFAULT_AFFIXES = 5  # of 0, 3, 4, 5, 6 and 10, by measurement: docs/develop/des
 
 
 class FeaturePlan(NamedTuple):
-    """What a SequenceFeatureExtractor makes of tokens."""
+    """The templates and token functions of a fitted SequenceFeatureExtractor."""
 
     templates: list
     functions: dict  # {name: (field, function or its name)}

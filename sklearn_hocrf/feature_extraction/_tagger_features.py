@@ -21,7 +21,7 @@ ALWAYS = {"bias": 0, BOS: 1, EOS: 2}  # rows of the array of that name
 
 
 class FittedTemplates(NamedTuple):
-    """What templates make of tokens, after fit."""
+    """The fitted state of an extractor with templates of fields."""
 
     vocabularies: TemplateVocabularies
     always: list  # names of the attributes after those of templates: bias, and those of the first and the last token

@@ -68,7 +68,7 @@ def training_data(estimator: Any, X: Any, y: Any, weight: np.ndarray | None) -> 
 
 
 class _Origin(NamedTuple):
-    """What a fold was made from, for the fold of the same split at another order."""
+    """The inputs of a fold, for the fold of the same split at another order."""
 
     steps: FitSteps
     layout: Any
