@@ -132,7 +132,7 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
     ([array([4, 8, 6, 2, 6, 8, 1, 0, 5])], (9, 10))
     """
 
-    __module__ = "sklearn_hocrf"  # where users import it from: files of models name this place
+    __module__ = "sklearn_hocrf"  # where users import it from: files of models name this module
     _answering, _reading = "final_estimator_", "estimator_"
     _parameter_constraints: dict = {
         "estimator": [HasMethods("fit")],

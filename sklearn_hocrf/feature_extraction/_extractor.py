@@ -190,7 +190,7 @@ class SequenceFeatureExtractor(StringTemplatesMixin, CountingTransformer, auto_w
     ['digits', 'begin:w:1992', 'begin:w:J.', 'begin:w:Ye', 'identity=1992', 'identity=J. Ye']
     """
 
-    __module__ = "sklearn_hocrf.feature_extraction"  # where users import it from: files of models name this place
+    __module__ = "sklearn_hocrf.feature_extraction"  # where users import it from: files of models name this module
 
     _array_widths: dict = {}  # length of the arrays of each field of arrays; absent in models of version 0.1
 

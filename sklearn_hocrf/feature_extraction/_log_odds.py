@@ -133,7 +133,7 @@ class SegmentLogOddsEncoder(CountingTransformer, auto_wrap_output_keys=None):  #
     [-1.099, 1.099, 0.0]
     """
 
-    __module__ = "sklearn_hocrf.feature_extraction"  # where users import it from: files of models name this place
+    __module__ = "sklearn_hocrf.feature_extraction"  # where users import it from: files of models name this module
 
     _parameter_constraints = {
         "scheme": [StrOptions({"auto", *SCHEMES})],

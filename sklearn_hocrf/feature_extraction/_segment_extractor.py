@@ -166,7 +166,7 @@ class SegmentFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None): 
      'identity=1992', 'identity=D. Wu', 'identity=J. Ye', 'identity=May 1992']
     """
 
-    __module__ = "sklearn_hocrf.feature_extraction"  # where users import it from: files of models name this place
+    __module__ = "sklearn_hocrf.feature_extraction"  # where users import it from: files of models name this module
 
     _parameter_constraints = {
         "bag": "no_validation",

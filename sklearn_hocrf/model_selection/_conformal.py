@@ -121,7 +121,7 @@ class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin,
     (0.84, 3.2)
     """
 
-    __module__ = "sklearn_hocrf.model_selection"  # where users import it from: files of models name this place
+    __module__ = "sklearn_hocrf.model_selection"  # where users import it from: files of models name this module
     _answering = "estimator_"
     _parameter_constraints: dict = {
         "estimator": [HasMethods("fit")],
