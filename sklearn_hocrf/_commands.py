@@ -242,7 +242,7 @@ def _writer(tagger: Any, form: Form, options: argparse.Namespace) -> Callable[[l
             for start, stop, label, p in tagger.segments(words, with_probability=True)
         ]
         probability = math.exp(found.log_probability)
-        fields = {"line": lines[0].number, "probability": probability, "labels": list(found.labels), "segments": spans}
+        fields = {"line": lines[0].lineno, "probability": probability, "labels": list(found.labels), "segments": spans}
         yield json.dumps(fields, ensure_ascii=False)
 
     if options.json:
