@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from .._data.arrays import freeze, freeze_all, group_offsets, joined_ranges
 from .._kernels import chain
 from .automaton import PatternAutomaton, automaton_with_arcs, build_automaton, with_last_arcs
-from .patterns import SEGMENTS, PatternTable, Runs, checked_forbidden, has_equal_neighbours
+from .patterns import PatternTable, Runs, TagHistory, checked_forbidden
 from .sum_network import SumNetwork, build_sum_network
 
 __all__ = [
@@ -63,8 +63,11 @@ def compile_patterns(patterns: PatternTable, forbidden: Runs = ()) -> CompiledPa
     """
     patterns = PatternTable(*patterns).checked()
     runs = _without_longer(checked_forbidden(forbidden, patterns.n_labels))
-    if patterns.history == SEGMENTS and any(map(has_equal_neighbours, runs)):
+    tags = TagHistory.of(patterns.history, patterns.n_labels)
+    if any(map(tags.is_impossible, runs)):
         raise ValueError("forbidden runs of three or more segments must not have equal neighbours")
+    if tags.first and runs and (max(map(len, runs)) > 2 or tags.border(*np.array(runs).T).any()):
+        raise ValueError("forbidden runs of tags must be pairs that are never right")
     if runs:
         automaton, network, forbidden_arcs = _closed(*automaton_with_arcs(patterns, runs, patterns.n_labels))
     else:
@@ -82,7 +85,7 @@ def _closed(automaton: PatternAutomaton, is_forbidden: np.ndarray) -> tuple[Patt
     They are kept where kernels need them: for forbidden patterns, whose marginals may be requested, and where all arcs
     into a state, or out of it, are forbidden.
     """
-    if not is_forbidden[automaton.pattern_arc].any():
+    if not (is_forbidden & (automaton.arc_pattern >= 0)).any():
         closed = with_last_arcs(automaton, is_forbidden)
         if (np.diff(closed.into[1:]) > 0).all():
             network = build_sum_network(closed)
@@ -150,7 +153,7 @@ class ArcLayout(Protocol):
 
     compiled: CompiledPatterns
     arc_structure: ArcStructure
-    bias_pattern: np.ndarray
+    bias_of_arc: np.ndarray
 
     @property
     def first_bias(self) -> int: ...
@@ -273,10 +276,9 @@ def arc_order(layout: ArcLayout) -> tuple[np.ndarray, np.ndarray, np.ndarray, np
     weight : ndarray of shape (A,), int64
         Index of the weight of the arc's own pattern, or -1.
     """
-    automaton = layout.automaton
-    forbidden, weight = np.zeros(automaton.n_arcs, bool), np.full(automaton.n_arcs, -1)
+    automaton, forbidden = layout.automaton, np.zeros(layout.automaton.n_arcs, bool)
     forbidden[layout.compiled.forbidden_arcs] = True
-    weight[automaton.pattern_arc[layout.bias_pattern]] = np.arange(layout.first_bias, layout.n_weights)
+    weight = np.where(layout.bias_of_arc >= 0, layout.first_bias + layout.bias_of_arc, -1)
     by_length = freeze(np.argsort(automaton.arc_length, kind="stable"), np.int32)
     return by_length, freeze(forbidden, np.bool_), automaton.arc_suffix, freeze(weight, np.int64)
 
@@ -314,9 +316,7 @@ def _varying_arcs(automaton: PatternAutomaton, column_of_arc: np.ndarray) -> tup
 
 def _bias_of_arc(layout: ArcLayout, weights: np.ndarray) -> np.ndarray:
     """Return the bias of each arc's own pattern."""
-    scores = np.zeros(layout.automaton.n_arcs)
-    scores[layout.automaton.pattern_arc[layout.bias_pattern]] = weights[layout.first_bias :]
-    return scores
+    return np.append(weights[layout.first_bias :], 0.0)[layout.bias_of_arc]
 
 
 def _add_suffixes(compiled: CompiledPatterns, scores: np.ndarray) -> None:
