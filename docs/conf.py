@@ -79,14 +79,15 @@ suppress_warnings = ["mystnb.unknown_mime_type"]
 
 
 def copy_notebooks(app):
-    """Copy the notebooks to the pages of examples, and a picture of each that has one to the thumbnails."""
+    """Copy the notebooks to the pages of examples, with their pictures: the thumbnail without a number."""
     for path in sorted((HERE.parent / "notebooks").glob("*.ipynb")):
         shutil.copy(path, HERE / "examples" / path.name)
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
         outputs = [output.get("data", {}) for cell in cells for output in cell.get("outputs", [])]
         pictures = [data for data in outputs if {"image/svg+xml", "image/png"} & data.keys()]
-        if pictures:
-            data, name = pictures[THUMBNAILS.get(path.stem, 0)], HERE / "examples" / path.stem
+        for index, data in enumerate(pictures):
+            is_thumbnail = index == THUMBNAILS.get(path.stem, 0)
+            name = HERE / "examples" / (path.stem if is_thumbnail else f"{path.stem}_{index}")
             if "image/svg+xml" in data:
                 name.with_suffix(".svg").write_text("".join(data["image/svg+xml"]), encoding="utf-8")
             else:
@@ -96,6 +97,7 @@ def copy_notebooks(app):
 def link_notebooks(app, docname, source):
     """Links from pages to notebooks and back, which work in the repository, lead to the copies of notebooks."""
     source[0] = re.sub(r"\]\((?:\.\./)+notebooks/(\w+\.ipynb)", r"](/examples/\1", source[0])
+    source[0] = source[0].replace("](../notebooks/", "](/../notebooks/")
     source[0] = re.sub(r"\n\n```$", "\n```", source[0].replace("](../docs/", "](/"), flags=re.MULTILINE)  # for doctest
 
 

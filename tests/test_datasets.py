@@ -1,8 +1,10 @@
 """Generators keep their promises; loaders read every variant of a format and say what is wrong with a file."""
 
 import gzip
+import hashlib
 from collections import Counter, defaultdict
 
+import fetch_data
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -222,6 +224,22 @@ def test_find_data(tmp_path, monkeypatch):
     assert find_data("set/a.txt") is None
 
 
+def test_data_are_fetched_and_checked(tmp_path, monkeypatch):
+    """A file is written only with the expected content, and what is there is not replaced."""
+    (tmp_path / "words.conllu").write_text("# text\n1-2\tzum\n1\tzu\t_\tADP\t_\tA=B\n\n", encoding="utf-8")
+    expected, good = b"zu\tADP\tA=B\n\n", tmp_path / "set" / "good.gz"
+    checksums = {"set/good.gz": hashlib.sha256(expected).hexdigest(), "other/bad": "0" * 64}
+    rows = [f"{name}\t{value}\t{(tmp_path / 'words.conllu').as_uri()}" for name, value in checksums.items()]
+    (tmp_path / "sources").write_text("\n".join(["head", *rows]))
+    monkeypatch.setattr(fetch_data, "SOURCES", tmp_path / "sources")
+    assert fetch_data.fetch(tmp_path) == 1
+    assert gzip.decompress(good.read_bytes()) == expected
+    assert not (tmp_path / "other").exists()
+    write(good, "changed", zipped=True)
+    assert fetch_data.fetch(tmp_path, ["set"]) == 1
+    assert gzip.decompress(good.read_bytes()) == b"changed"
+
+
 def test_broken_files(tmp_path):
     with pytest.raises(FileNotFoundError):
         load_conll(tmp_path / "absent")
@@ -234,12 +252,7 @@ def test_broken_files(tmp_path):
     (tmp_path / "latin").write_bytes("ma\u00f1ana X\n".encode("latin-1"))
     with pytest.raises(ValueError, match="latin, line 1: not utf-8 text"):
         load_conll(tmp_path / "latin")
-
-
-def test_conll_encoding(tmp_path):
-    path = tmp_path / "esp"
-    path.write_bytes("ma\u00f1ana O\n".encode("latin-1"))
-    assert load_conll(path, encoding="latin-1").data == [[{"0": "ma\u00f1ana"}]]
+    assert load_conll(tmp_path / "latin", encoding="latin-1").data == [[{"0": "ma\u00f1ana"}]]
 
 
 # ---------------------------------------------------------------------------------------------------------- handwriting
@@ -305,22 +318,19 @@ def test_real_letters(data_dir):
     assert len({"".join(word) for word in bunch.target}) == 55
 
 
-def test_real_columns(data_dir):
-    X, y = load_conll(data_dir / "conll2000" / "test.txt.gz", ["word", "pos", "chunk"], return_X_y=True)
-    assert (len(X), sum(map(len, X)), len(set().union(*y))) == (2012, 47377, 19)
-    X, y = load_conll(data_dir / "conll2002" / "esp.testb.gz", return_X_y=True)
-    assert (len(X), sum(map(len, X)), len(set().union(*y))) == (1517, 51533, 9)
-    columns = [None, "form", None, "upos", None, None, None, None, None, None]
-    path = data_dir / "ud_chinese_segmentation" / "test.conll.gz"
-    X, y = load_conll(path, columns, separator="\t", return_X_y=True)
-    assert (len(X), sum(map(len, X)), len(set().union(*y))) == (500, 12012, 15)
-    assert sum(len(token["form"]) for tokens in X for token in tokens) == 19212
-
-
-@pytest.mark.parametrize(("name", "n_sequences", "n_tokens"), [("ref.train", 300, 9696), ("ref.test", 200, 6270)])
-def test_real_references(data_dir, name, n_sequences, n_tokens):
-    X, y = load_cora_references(data_dir / "cora_references" / name)
-    assert (len(X), sum(map(len, X)), len(set().union(*y))) == (n_sequences, n_tokens, 13)
+@pytest.mark.parametrize(
+    ("file", "columns", "counts"),
+    [
+        ("conll2000/test.txt.gz", None, (2012, 47377, 19)),
+        ("conll2002/esp.testb.gz", None, (1517, 51533, 9)),
+        ("ud_chinese_segmentation/test.conll.gz", [None, "form", None, "upos", *[None] * 6], (500, 12012, 15)),
+        ("cora_references/ref.train", ["word", "field"], (300, 9696, 13)),
+        ("cora_references/ref.test", ["word", "field"], (200, 6270, 13)),
+    ],
+)
+def test_real_columns(data_dir, file, columns, counts):
+    X, y = load_conll(data_dir / file, columns, separator="\t" if "ud_" in file else None, return_X_y=True)
+    assert (len(X), sum(map(len, X)), len(set().union(*y))) == counts
 
 
 @pytest.mark.slow
@@ -333,10 +343,9 @@ def test_real_chinese_words(data_dir, name, n_sequences, n_characters, n_words, 
     X, y = load_ud_chinese(path)
     lengths = [stop - start for segments in y for start, stop, _ in segments]
     assert (len(X), sum(map(len, X)), len(lengths), max(lengths)) == (n_sequences, n_characters, n_words, longest)
-    if longest > 15:
-        short, words = load_ud_chinese(path, max_word_length=15)
-        assert len(short) < n_sequences
-        assert max(stop - start for segments in words for start, stop, _ in segments) <= 15
+    short, words = load_ud_chinese(path, max_word_length=15)
+    assert (len(short) < n_sequences) == (longest > 15)
+    assert max(stop - start for segments in words for start, stop, _ in segments) <= 15
 
 
 def test_conllu(tmp_path):
@@ -345,15 +354,9 @@ def test_conllu(tmp_path):
     def line(number, form, label="_"):
         return "\t".join([number, form, *7 * "_", label])
 
-    sentence = [
-        line("1-2", "zum"),
-        line("1", "zu", "A"),
-        line("2", "dem", "B"),
-        line("2.1", "geht"),
-        line("3", ".", "A"),
-    ]
+    words = [line("1-2", "zum"), line("1", "zu", "A"), line("2", "dem", "B"), line("2.1", "geht"), line("3", ".", "A")]
     second = [line("0.1", "er"), line("1", "Ja", "B")]
-    (tmp_path / "file").write_text("# text = zum .\n" + "\n".join([*sentence, "", *second, ""]), encoding="utf-8")
+    (tmp_path / "file").write_text("# text = zum .\n" + "\n".join([*words, "", *second, ""]), encoding="utf-8")
     X, y = load_conll(tmp_path / "file", separator="\t", comment="#", return_X_y=True)
     assert [[token["1"] for token in tokens] for tokens in X] == [["zu", "dem", "."], ["Ja"]]
     assert y == [["A", "B", "A"], ["B"]]

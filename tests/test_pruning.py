@@ -364,7 +364,7 @@ def test_candidates_contain_the_labels_that_are_put_in():
     assert candidates.contain(codes).tolist() == [False, False, True]
     more = candidates.with_labels(codes)
     assert (more.starts.tolist(), more.labels.tolist()) == ([0, 3, 4, 5], [1, 2, 4, 0, 3])
-    assert more.places(codes).tolist() == [1, 3, 4]
+    assert more.slots(codes).tolist() == [1, 3, 4]
     assert np.flatnonzero(more.part(np.array([2, 0])).mask(5).allowed).tolist() == [3, 6, 7, 9]
 
 

@@ -49,10 +49,10 @@ class Candidates(NamedTuple):
         return mask
 
     def part(self, tokens: np.ndarray) -> Candidates:
-        """Return the candidates of some tokens, given by their numbers."""
+        """Return the candidates of some tokens, given by their indices."""
         starts, stops = self.starts[tokens], self.starts[tokens + 1]
-        places, codes = joined_ranges(starts, stops), self.codes[tokens] if len(self.codes) else ()
-        return Candidates.of_counts(stops - starts, self.labels[places], self.scores[places], codes)
+        slots, codes = joined_ranges(starts, stops), self.codes[tokens] if len(self.codes) else ()
+        return Candidates.of_counts(stops - starts, self.labels[slots], self.scores[slots], codes)
 
     def allowed_by(self, mask: Mask) -> Candidates:
         """Return the candidates that a mask allows."""
@@ -68,8 +68,8 @@ class Candidates(NamedTuple):
         found[tokens[self.labels == codes[tokens]]] = True
         return found
 
-    def places(self, codes: np.ndarray) -> np.ndarray:
-        """Return the number of the candidate that is the label of each token; it must be among them."""
+    def slots(self, codes: np.ndarray) -> np.ndarray:
+        """Return the index of the candidate that is the label of each token; it must be among them."""
         return np.flatnonzero(self.labels == codes[self.tokens])
 
     def with_labels(self, codes: np.ndarray) -> Candidates:
@@ -80,7 +80,7 @@ class Candidates(NamedTuple):
     def with_allowed(self, tokens: np.ndarray, allowed: np.ndarray) -> Candidates:
         """Return the candidates, to which all labels that a table allows some tokens are added.
 
-        ``tokens`` (n,) are their numbers, ``allowed`` (n, L) is a table of bool.
+        ``tokens`` (n,) are their indices, ``allowed`` (n, L) is a table of bool.
         """
         row = np.full(len(self.starts) - 1, -1)
         row[tokens] = np.arange(len(tokens))
@@ -119,8 +119,8 @@ class CandidateFinder:
     ) -> None:
         self.layout, self.n_candidates, self.n_states = layout, n_candidates, n_states
         pairs, bias = weights[: layout.n_pairs], layout.pattern_coef(weights)
-        numbers = pairs, layout.dense_table(pairs), bias
-        self._level = kernels.TrainedLevel(*(freeze(array, np.float64) for array in numbers))
+        tables = pairs, layout.dense_table(pairs), bias
+        self._level = kernels.TrainedLevel(*(freeze(array, np.float64) for array in tables))
 
     def find(self, batch: SequenceBatch, mask: Mask | None = None, n_best: np.ndarray | None = None) -> Candidates:
         """Return the best labels of each token among those that a mask allows.
@@ -217,7 +217,7 @@ class _Descent:
     ) -> None:
         self._layout, self._n_epochs, self._n_snapshots = layout, 0, 0
         self._level = kernels.Level(np.zeros(layout.n_pairs), np.zeros(layout.patterns.n_labels))
-        self._sums = [np.zeros(len(numbers)) for numbers in self._level]
+        self._sums = [np.zeros(len(table)) for table in self._level]
         features, self._size = _of_equal_size(layout.rows(as_sparse(batch), dense=False), layout.pairs.starts)
         self._tables = features, layout.pairs, layout.part_links
         parts_of_a_label = len(layout.part_links.numbers) / layout.patterns.n_labels
@@ -234,8 +234,8 @@ class _Descent:
             kernels.descend(*self._tables, self._data, part, self._rate, self._level)
             if self._n_epochs > 0:
                 self._n_snapshots += 1
-                for total, numbers in zip(self._sums, self._level, strict=True):
-                    total += numbers
+                for total, table in zip(self._sums, self._level, strict=True):
+                    total += table
         self._n_epochs += 1
 
     def forget_snapshots(self) -> None:

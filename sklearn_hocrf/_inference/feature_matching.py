@@ -66,7 +66,7 @@ class Matching(metaclass=ABCMeta):
         self.features = _squared_features(self.layout, batch)
         self.ones = freeze(np.ones(self.layout.n_pairs), np.float64)
         self.dense_ones = freeze(self.layout.dense_table(self.ones), np.float64)
-        self.place, self.n_places = self.plan.places()
+        self.slot, self.n_slots = self.plan.slots()
         self._read(batch, truth)
 
     @abstractmethod
@@ -95,7 +95,7 @@ class Matching(metaclass=ABCMeta):
         log_z, make_pass = np.zeros(self.plan.n_sequences), posterior.pass_class
 
         def work(chunk: list[Task], workspace: Workspace) -> tuple:
-            moves = Moves(self.place, workspace("residuals", self.n_places, self.n_columns))
+            moves = Moves(self.slot, workspace("residuals", self.n_slots, self.n_columns))
             residuals, counts = _Residuals(self, moves.table), ExpectedCounts(posterior)
             plain = make_pass(workspace, posterior, log_z, weight, receiver=residuals)
             dual = make_pass(
@@ -136,8 +136,8 @@ class ChainMatching(Matching):
 
     def compare(self, backward: Any, tile: Tile, weight: np.ndarray, residuals: np.ndarray) -> float:
         tables = backward.column_marginals(tile, weight), self.squared_values(backward, tile), self.bias, weight
-        truth, place = (self.arcs, self.layout.arc_columns), (self.place, residuals)
-        return feature_matching.compare(tile, self.n_columns, *tables, *truth, *place)
+        truth, slot = (self.arcs, self.layout.arc_columns), (self.slot, residuals)
+        return feature_matching.compare(tile, self.n_columns, *tables, *truth, *slot)
 
 
 class TrueSegments(NamedTuple):
@@ -181,8 +181,8 @@ class SegmentMatching(Matching):
 
     def compare(self, backward: Any, tile: Tile, weight: np.ndarray, residuals: np.ndarray) -> float:
         tables = backward.cells(tile), self._squared_values_of_cells(backward, tile), weight
-        place = self.place, residuals
-        return segment_feature_matching.compare(self.plan.segment_index, tile, *tables, self.truth, *place)
+        slot = self.slot, residuals
+        return segment_feature_matching.compare(self.plan.segment_index, tile, *tables, self.truth, *slot)
 
 
 def _squared_features(layout: WeightLayout, batch: SequenceBatch) -> TokenFeatures:
@@ -205,7 +205,7 @@ def _true_segments(layout: WeightLayout, batch: SequenceBatch, truth: Segments) 
         tokens.append(truth.stop[has_order] - 1)
         patterns.append(pattern[has_order])
     token = np.concatenate(tokens)
-    by_place = np.argsort(token, kind="stable")
-    starts = np.searchsorted(token[by_place], np.arange(batch.n_tokens + 1))
-    by_token = np.concatenate(patterns)[by_place]
+    by_position = np.argsort(token, kind="stable")
+    starts = np.searchsorted(token[by_position], np.arange(batch.n_tokens + 1))
+    by_token = np.concatenate(patterns)[by_position]
     return TrueSegments(freeze(length, np.int64), freeze(starts, np.int64), freeze(by_token, np.int32))

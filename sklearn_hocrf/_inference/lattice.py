@@ -126,7 +126,7 @@ class LatticePlan(SharedWork):
     def empirical_counts(self, codes: np.ndarray, sequence_weight: np.ndarray) -> np.ndarray:
         """Return the counts of each weight's feature for given labels among the candidates; shape (n_weights,)."""
         weight, counts = np.repeat(sequence_weight, self.batch.lengths), np.zeros(self.layout.n_pairs)
-        lattice.count_labels(self.lattice, self.candidates.places(codes), weight, counts)
+        lattice.count_labels(self.lattice, self.candidates.slots(codes), weight, counts)
         automaton = self.layout.automaton
         used = np.bincount(
             arcs_of_labels(automaton, self.batch.offsets, codes), weights=weight, minlength=automaton.n_arcs
@@ -172,20 +172,20 @@ def build_lattice(
         layout.pairs.starts,
         layout.pairs.columns,
     )
-    columns, numbers, links, column = _columns(layout, candidates)
-    counts = np.zeros(len(numbers), np.int64)
-    lattice.list_entries(entries, columns, numbers, counts, None, None)
+    columns, column_ids, links, column = _columns(layout, candidates)
+    counts = np.zeros(len(column_ids), np.int64)
+    lattice.list_entries(entries, columns, column_ids, counts, None, None)
     ranges = offsets_of(counts)
     pairs = np.empty(int(ranges[-1]), np.uint32)
     values = np.empty(len(pairs) if len(entries.values) else 0)
-    lattice.list_entries(entries, columns, numbers, ranges[:-1].copy(), pairs, values)
+    lattice.list_entries(entries, columns, column_ids, ranges[:-1].copy(), pairs, values)
     nodes, steps = np.empty(batch.n_tokens + 1, np.int64), np.empty(batch.n_tokens + 1, np.int64)
     most = np.full(batch.n_tokens, automaton.n_states if n_states is None else n_states)
     limits = lattice.Limits(freeze(most, np.int64), scores, codes)
     *lists, is_limited = lattice.list_steps(
         structure, freeze(batch.offsets, np.int64), starts, labels, limits, nodes, steps
     )
-    candidate, source, target, arc = (freeze(numbers, np.uint32) for numbers in lists)
+    candidate, source, target, arc = (freeze(array, np.uint32) for array in lists)
     whole = lattice.Lattice(
         freeze(batch.offsets, np.int64),
         starts,
@@ -223,19 +223,19 @@ def _without_candidates(lists: lattice.Lattice, is_out: np.ndarray) -> lattice.L
         if np.array_equal(reached, there):
             break
         there = reached
-    number = offsets_of(there)
+    node_id = offsets_of(there)
     return lists._replace(
-        nodes=freeze(number[lists.nodes], np.int64),
+        nodes=freeze(node_id[lists.nodes], np.int64),
         candidate=freeze(lists.candidate[there], np.uint32),
         steps=freeze(offsets_of(goes_on)[lists.steps], np.int64),
-        source=freeze(number[lists.source[goes_on]], np.uint32),
-        target=freeze(number[lists.target[goes_on]], np.uint32),
+        source=freeze(node_id[lists.source[goes_on]], np.uint32),
+        target=freeze(node_id[lists.target[goes_on]], np.uint32),
         arc=freeze(lists.arc[goes_on], np.uint32),
     )
 
 
 def _columns(layout: WeightLayout, candidates: Candidates) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return the score columns of each token: their ranges and numbers, and the ranges and columns of links to them."""
+    """Return the score columns of each token: their ranges and indices, and the ranges and columns of links to them."""
     starts, labels = candidates.starts, candidates.labels
     if not layout.parts.n_parts:
         return starts, labels, freeze(np.empty(0), np.int64), freeze(np.empty(0), np.uint32)
@@ -243,11 +243,11 @@ def _columns(layout: WeightLayout, candidates: Candidates) -> tuple[np.ndarray, 
     owner, of_parts = parts.of(labels)
     owner, of_all = np.append(np.arange(len(labels)), owner), np.append(labels, of_parts)
     keys, column = np.unique(tokens[owner] * layout.pairs.n_columns + of_all, return_inverse=True)
-    column_token, numbers = np.divmod(keys, layout.pairs.n_columns)
+    column_token, columns = np.divmod(keys, layout.pairs.n_columns)
     column = column[np.argsort(owner, kind="stable")]
     return (
         group_offsets(column_token, len(starts) - 1),
-        freeze(numbers, np.int32),
+        freeze(columns, np.int32),
         group_offsets(owner, len(labels)),
         freeze(column, np.uint32),
     )
@@ -257,8 +257,8 @@ def _candidate_scores(lists: lattice.Lattice, pair_weights: np.ndarray) -> np.nd
     """Return the scores of all candidates; shape (M,)."""
     terms = pair_weights[lists.pairs] * (lists.values if len(lists.values) else 1.0)
     ranges = [lists.entries, lists.links] if len(lists.links) else [lists.entries]
-    for number, bounds in enumerate(ranges):
-        if number:  # from columns to the candidates that sum over them
+    for level, bounds in enumerate(ranges):
+        if level:  # from columns to the candidates that sum over them
             terms = terms[lists.column]
         terms = np.bincount(np.repeat(np.arange(len(bounds) - 1), np.diff(bounds)), terms, len(bounds) - 1)
     return terms
@@ -321,8 +321,8 @@ class LatticePosterior(Posterior):
         starts, offsets = plan.candidates.starts, plan.batch.offsets
         log_z, ones = np.zeros(plan.n_sequences), freeze(np.ones(plan.n_sequences), np.float64)
 
-        def work(lists: lattice.Lattice, numbers: lattice.Weights, chunk: tuple[int, int], tables: Any) -> None:
-            lattice.expect(lists, numbers, chunk, tables, log_z, lattice.Sums(ones, nothing, nothing, steps))
+        def work(lists: lattice.Lattice, kernel_weights: lattice.Weights, chunk: tuple[int, int], tables: Any) -> None:
+            lattice.expect(lists, kernel_weights, chunk, tables, log_z, lattice.Sums(ones, nothing, nothing, steps))
             own = slice(starts[offsets[chunk[0]]], starts[offsets[chunk[1]]])
             marginals[own] = tables.scores[own]
 
@@ -352,9 +352,9 @@ class LatticePosterior(Posterior):
         terms = candidates * _candidate_scores(lists, moving.pair_weights)
         of_steps = np.where(steps > 0, steps * moving.weighted_arcs.arc_score[lists.arc], 0.0)
         slope = np.zeros(len(log_z))
-        for numbers, places in ((terms, lists.starts), (of_steps, lists.steps)):
-            sequences = np.repeat(np.arange(len(log_z)), np.diff(places[self.batch.offsets]))
-            slope += np.bincount(sequences, numbers, len(log_z))
+        for values, starts in ((terms, lists.starts), (of_steps, lists.steps)):
+            sequences = np.repeat(np.arange(len(log_z)), np.diff(starts[self.batch.offsets]))
+            slope += np.bincount(sequences, values, len(log_z))
         return log_z, slope
 
     def decode(self) -> np.ndarray:
@@ -392,8 +392,10 @@ class LatticePosterior(Posterior):
 
         It is called with the lattice, the weights, each chunk and the memory of a thread.
         """
-        plan, numbers = self.plan, self.model.numbers
-        return plan.add_up(lambda chunk, workspace: work(plan.lattice, numbers, chunk, plan.tables(workspace)) or ())
+        plan, kernel_weights = self.plan, self.model.kernel_weights
+        return plan.add_up(
+            lambda chunk, workspace: work(plan.lattice, kernel_weights, chunk, plan.tables(workspace)) or ()
+        )
 
     def _check(self, scores: np.ndarray) -> None:
         """Raise an error unless the log Z or best scores of all sequences are valid."""
@@ -458,7 +460,7 @@ class LatticeModel(TokenModel):
         super().__init__(layout, weights, np.empty((0, 0)), schedule)
         self.finder = finder
         arcs = self.weighted_arcs
-        self.numbers = lattice.Weights(
+        self.kernel_weights = lattice.Weights(
             self.pair_weights, arcs.arc_score, arcs.arc_weight, arcs.log_shift, bool(self.scales)
         )
 

@@ -44,9 +44,9 @@ class LatticeMinibatches(MinibatchSource):
         self._model_class, self.layout, self._plan, self._partial = model_class, plan.layout, plan, partial
         self.sequence_weight, self._offsets = freeze(sequence_weight, np.float64), plan.batch.offsets
         self._truth_arcs = arcs_of_labels(self.layout.automaton, self._offsets, np.maximum(truth, 0))
-        self._is_labelled = truth >= 0  # where a label is not known, none is among the places
-        self._places = np.zeros(len(truth), np.int64)
-        self._places[self._is_labelled] = plan.candidates.places(truth)
+        self._is_labelled = truth >= 0  # no slot belongs to a missing label
+        self._slots = np.zeros(len(truth), np.int64)
+        self._slots[self._is_labelled] = plan.candidates.slots(truth)
         self._biases = np.arange(self.layout.first_bias, self.layout.n_weights)
         self._gradient, self._log_z = np.zeros(self.layout.n_pairs), np.zeros(plan.n_sequences)
         self._tables = plan.tables(Workspace())
@@ -65,7 +65,7 @@ class LatticeMinibatches(MinibatchSource):
             complete = sequences[~self._partial.is_partial[sequences]]
         tokens = joined_ranges(self._offsets[complete], self._offsets[complete + 1])
         weight = -np.repeat(self.sequence_weight[complete], self._offsets[complete + 1] - self._offsets[complete])
-        lattice.count_labels(self._plan.lattice, self._places[tokens], weight, gradient)
+        lattice.count_labels(self._plan.lattice, self._slots[tokens], weight, gradient)
         arcs += np.bincount(self._truth_arcs[tokens], weights=weight, minlength=len(arcs))
         used = np.flatnonzero(arcs)
         value = float(gradient[pairs] @ w[pairs] + arcs[used] @ model.weighted_arcs.arc_score[used])
@@ -88,7 +88,7 @@ class LatticeMinibatches(MinibatchSource):
         """Add the weighted expected counts of some sequences times a sign, and return the sum of their log Z."""
         sums = lattice.Sums(freeze(sign * self.sequence_weight, np.float64), self._gradient, arcs, np.empty(0))
         for sequence in sequences.tolist():
-            lattice.expect(lists, model.numbers, (sequence, sequence + 1), tables, self._log_z, sums)
+            lattice.expect(lists, model.kernel_weights, (sequence, sequence + 1), tables, self._log_z, sums)
         return float(sums.weight[sequences] @ self._log_z[sequences])
 
     def descend(self, batches: list[np.ndarray], course: Any) -> int:

@@ -41,7 +41,7 @@ class _Entries(NamedTuple):
     """Counts of the labels of each sequence: of pairs, or of arcs."""
 
     starts: np.ndarray  # (n_sequences + 1,) int64
-    numbers: np.ndarray  # (nnz,)
+    ids: np.ndarray  # (nnz,)
     values: np.ndarray  # (nnz,) float64, or empty if all are 1
 
 
@@ -191,8 +191,8 @@ class Minibatches(MinibatchSource):
         """Subtract the pairs that the labels count from the gradient, and return the sum of their weights."""
 
     def descend(self, batches: list[np.ndarray], course: Any) -> int:
-        layout, number = self.layout, course.group_of_weight
-        groups = np.zeros(layout.n_weights, np.int64) if number is None else number
+        layout, given = self.layout, course.group_of_weight
+        groups = np.zeros(layout.n_weights, np.int64) if given is None else given
         pair_groups = groups[: layout.first_bias]
         if self._partial is not None or not self._can_descend() or (pair_groups != pair_groups[:1]).any():
             return 0
@@ -272,7 +272,7 @@ class ChainMinibatches(Minibatches):
     def _stepper(self, rule: descent.Rule, moving: Any) -> Callable:
         layout, plan = self.layout, self._whole_plan
         arcs, weighted_arcs = self._moving_arcs()
-        data = descent.Labelled(freeze(self._truth_arcs.numbers, np.int32), self._allowed()[0])
+        data = descent.Labelled(freeze(self._truth_arcs.ids, np.int32), self._allowed()[0])
         fixed = data, weighted_arcs, (plan.token_features, layout.pairs, layout.arc_columns), arcs, rule, moving
 
         return lambda batches: descent.descend(self._tiled(batches), *fixed)
@@ -289,7 +289,7 @@ class ChainMinibatches(Minibatches):
             self._plan.offsets,
             sequences,
             self.sequence_weight,
-            self._truth_arcs.numbers,
+            self._truth_arcs.ids,
             self.layout.arc_columns,
             model.pair_weights,
             self._gradient,
@@ -356,10 +356,10 @@ def _pairs_of_segments(layout: WeightLayout, batch: SequenceBatch, segments: Seg
     for order in np.unique(layout.order_of_weight[: layout.n_pairs]):
         entry, row = endings(layout.compiled, layout.parts, arcs, order).of(features.row)
         key = features.col[entry].astype(np.int64) * layout.n_rows + row
-        place = np.minimum(np.searchsorted(keys, key, sorter=by_key), len(keys) - 1)
-        weighted = keys[by_key[place]] == key
+        slot = np.minimum(np.searchsorted(keys, key, sorter=by_key), len(keys) - 1)
+        weighted = keys[by_key[slot]] == key
         entry = entry[weighted]
-        parts.append((features.row[entry], by_key[place[weighted]], features.data[entry]))
+        parts.append((features.row[entry], by_key[slot[weighted]], features.data[entry]))
     of_tokens = np.flatnonzero(np.isin(segments.codes, layout.token_labels))
     weights = layout.n_pairs + np.searchsorted(layout.token_labels, segments.codes[of_tokens])
     parts.append((of_tokens, weights, segments.lengths[of_tokens]))

@@ -35,8 +35,8 @@ SMALL_STEP = 2.0**-66  # of derivatives: kernels in log space take complex steps
 class Moves(NamedTuple):
     """A direction in which scores move by position, not through weights.   N tokens."""
 
-    place: np.ndarray  # (N,) int64   row of each token in the table
-    table: np.ndarray  # (n_places, C)   derivatives of the scores of columns or, for segments, of cells
+    slot: np.ndarray  # (N,) int64   row of each token in the table
+    table: np.ndarray  # (n_slots, C)   derivatives of the scores of columns or, for segments, of cells
 
 
 class BasePass(metaclass=ABCMeta):
@@ -310,7 +310,7 @@ class MarginalPass(BasePass):
         return table if self.n_parts == 1 else table.view(np.complex128)
 
     def sequences(self, tile: Tile, weight: np.ndarray) -> np.ndarray:
-        """Return the numbers of the sequences of a tile, -1 for lanes that are empty or left out."""
+        """Return the indices of the sequences of a tile, -1 for lanes that are empty or left out."""
         sequences = np.searchsorted(self.plan.offsets, tile.first_token, side="right") - 1
         return np.where(weight > 0, sequences, -1)
 

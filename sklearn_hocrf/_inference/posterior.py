@@ -35,7 +35,7 @@ class ImpossibleSequence(ValueError):
     Attributes
     ----------
     sequence : int
-        Its number in the batch.
+        Its index in the batch.
     """
 
     def __init__(self, message: str, sequence: int = -1) -> None:
@@ -48,12 +48,12 @@ class Evidence(NamedTuple):
 
     mask: Mask  # the labellings that agree with them
     source: str = "'known'"  # where they come from, for messages
-    numbers: np.ndarray | None = None  # of the sequences in messages; None means their numbers in the batch
+    sequence_ids: np.ndarray | None = None  # of the sequences in messages; None means their indices in the batch
 
     def part(self, sequences: np.ndarray, tokens: np.ndarray) -> Evidence:
-        """Return the known labels of some sequences, given the numbers of these and of their tokens."""
-        numbers = sequences if self.numbers is None else self.numbers[sequences]
-        return Evidence(self.mask.part(tokens), self.source, numbers)
+        """Return the known labels of some sequences, given the indices of these and of their tokens."""
+        sequence_ids = sequences if self.sequence_ids is None else self.sequence_ids[sequences]
+        return Evidence(self.mask.part(tokens), self.source, sequence_ids)
 
 
 class Expectations(NamedTuple):
@@ -113,7 +113,7 @@ class Posterior(metaclass=ABCMeta):
         return posterior
 
     def part(self, sequences: np.ndarray) -> Self:
-        """Return the posterior of some sequences, given by their numbers."""
+        """Return the posterior of some sequences, given by their indices."""
         tokens = joined_ranges(self.batch.offsets[sequences], self.batch.offsets[sequences + 1])
         support = self.support and self.support.part(tokens)
         evidence = self.evidence and self.evidence.part(sequences, tokens)
@@ -234,9 +234,9 @@ class Posterior(metaclass=ABCMeta):
         if not len(impossible) or (self.support is not None and not without.is_possible()[impossible[0]]):
             return
         sequence = int(impossible[0])
-        number = sequence if evidence.numbers is None else int(evidence.numbers[sequence])
+        shown = sequence if evidence.sequence_ids is None else int(evidence.sequence_ids[sequence])
         raise ImpossibleSequence(
-            f"sequence {number}: no labelling agrees with {evidence.source} and the constraints; the first position "
+            f"sequence {shown}: no labelling agrees with {evidence.source} and the constraints; the first position "
             f"with none left is {self.part(impossible[:1])._first_without_any()}",
             sequence,
         )
@@ -331,7 +331,7 @@ class LanePosterior(Posterior):
         return counts
 
     def under(self, layout: WeightLayout) -> Self:
-        """Return the posterior under a layout with more columns, in which weights keep their places."""
+        """Return the posterior under a layout with more columns, in which weights keep their positions."""
         model = type(self.model)(layout, self.model.weights, schedule=self.model.schedule)
         return type(self)(model, self.batch, self.support, self.n_jobs, self.evidence)
 

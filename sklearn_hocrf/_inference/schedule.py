@@ -204,20 +204,20 @@ class SharedWork:
         return self._threads[n_threads]
 
     def add_up(self, work: Callable[[Any, Workspace], tuple]) -> tuple | None:
-        """Return the sums of the arrays in the tuples ``work(chunk, workspace)``, by place; None without chunks.
+        """Return the sums of the arrays in the tuples ``work(chunk, workspace)``, by position; None without chunks.
 
         Chunks are added in order, so that the number of threads does not change the bits, each as soon as those before
         it have been added: few arrays are in memory at a time, and threads that go on compute meanwhile.
         """
-        sums, numbers = _Sums(), iter(range(len(self.chunks)))  # shared: each thread takes the next number
+        sums, indices = _Sums(), iter(range(len(self.chunks)))  # shared: each thread takes the next index
         halt = self.halt = Event()
 
         def work_through() -> None:
-            for number in numbers:
+            for index in indices:
                 if halt.is_set():
                     return
                 with self.workspace() as workspace:
-                    sums.add(number, work(self.chunks[number], workspace))
+                    sums.add(index, work(self.chunks[index], workspace))
 
         self._in_threads(work_through)
         return sums.totals
@@ -275,7 +275,7 @@ class Plan(SharedWork, metaclass=ABCMeta):
     token_features : TokenFeatures
         Places of the weights of the tokens' sparse features, for kernels.
     dense : DenseProduct or None
-        The tokens' dense features, and the places of their weights.
+        The tokens' dense features, and the positions of their weights.
     row_size, work_per_token : int
         Approximate number of floating point numbers in the tables for one position of one lane, and of operations.
     part_columns : PartLinks or None
@@ -450,15 +450,15 @@ class Plan(SharedWork, metaclass=ABCMeta):
         tiles = Tile(*freeze_all((rows, first, length, length - 1), np.int64))
         return block_starts, in_lanes, tiles
 
-    def places(self) -> tuple[np.ndarray, int]:
-        """Return the place of each token among those of its task, and the highest number of places."""
-        place, most = np.zeros(self.n_tokens, np.int64), 0
+    def slots(self) -> tuple[np.ndarray, int]:
+        """Return the slot of each token in the tables of its task, and the largest number of slots."""
+        slot, most = np.zeros(self.n_tokens, np.int64), 0
         for task in joined.from_iterable(self.chunks):
             sequences = task.sequences[task.sequences >= 0]
             tokens = joined_ranges(self.offsets[sequences], self.offsets[sequences + 1])
-            place[tokens] = np.arange(len(tokens))
+            slot[tokens] = np.arange(len(tokens))
             most = max(most, len(tokens))
-        return freeze(place, np.int64), most
+        return freeze(slot, np.int64), most
 
     def add_length_counts(self, lengths: np.ndarray, gradient: np.ndarray) -> None:
         """Add the contributions of segment lengths to the counts of pairs; chains have none."""
@@ -543,10 +543,10 @@ class _Sums:
         self._waiting: dict[int, tuple] = {}
         self._n_added = 0
 
-    def add(self, number: int, term: tuple) -> None:
+    def add(self, index: int, term: tuple) -> None:
         """Add the arrays of a chunk, and those that have waited for it."""
         with self._lock:
-            self._waiting[number] = term
+            self._waiting[index] = term
             while self._n_added in self._waiting:
                 self._add(self._waiting.pop(self._n_added))
                 self._n_added += 1

@@ -67,15 +67,15 @@ class SegmentPlan(Plan):
 
     @cached_property
     def length_weights(self) -> np.ndarray:
-        """Numbers of the W weights of lengths and tokens; shape (W,)."""
+        """Indices of the W weights of lengths and tokens; shape (W,)."""
         return np.unique(self.length_entries.weight)
 
     @cached_property
     def length_matrix(self) -> sparse.csr_array:
         """The matrix of shape (E, W) that maps these weights to the scores of cells."""
-        cells, numbers, values = self.length_entries
-        places = cells, np.searchsorted(self.length_weights, numbers)
-        return sparse.csr_array((values, places), shape=(self.n_cells, len(self.length_weights)))
+        cells, weight_ids, values = self.length_entries
+        entries = cells, np.searchsorted(self.length_weights, weight_ids)
+        return sparse.csr_array((values, entries), shape=(self.n_cells, len(self.length_weights)))
 
     def add_length_counts(self, lengths: np.ndarray, gradient: np.ndarray) -> None:
         if len(lengths):
@@ -89,9 +89,9 @@ class _SegmentBasePass(BasePass):
         super().__init__(*args, **options)
         self.index = self.plan.segment_index
         # scores of lengths and their derivatives, for ``segment_scores.assemble``
-        (cells, numbers, values), scores = self.plan.length_entries, np.zeros((self.plan.n_cells, 2))
+        (cells, weight_ids, values), scores = self.plan.length_entries, np.zeros((self.plan.n_cells, 2))
         for part in range(self.n_parts):
-            scores[:, part] = np.bincount(cells, values * self.pair_weights[part][numbers], len(scores))
+            scores[:, part] = np.bincount(cells, values * self.pair_weights[part][weight_ids], len(scores))
         self.length_scores = freeze(scores, np.float64)
         self.is_masked = self.plan.mask is not None or len(self.plan.shortest) > 0
 
@@ -302,9 +302,9 @@ class SegmentPosterior(LanePosterior):
 
     def _marginals_of(self, columns: Sequence[tuple[tuple[int, ...], Channel]]) -> np.ndarray:
         """Return the expected value of score columns at each token, which need not have any weights."""
-        layout, numbers = self.model.layout.with_columns(columns)
+        layout, ids = self.model.layout.with_columns(columns)
         marginals = self.under(layout).column_marginals(layout.pairs.n_columns)
-        return np.clip(marginals[:, numbers], 0.0, 1.0)
+        return np.clip(marginals[:, ids], 0.0, 1.0)
 
     def segment_marginals(self, threshold: float, tags: Tags | None = None) -> tuple[Segments, np.ndarray]:
         likely: list = []

@@ -196,8 +196,8 @@ class _CacheFile(IndexDataCacheFile):
     """
 
     def save(self, key, data):
-        number = int.from_bytes(hashlib.sha256(repr(key).encode()).digest()[:6])
-        name = self._data_name(number)
+        index = int.from_bytes(hashlib.sha256(repr(key).encode()).digest()[:6])
+        name = self._data_name(index)
         self._save_data(name, data)
         self._save_index(self._load_index() | {key: name})
 

@@ -80,11 +80,9 @@ def resolve(outgoing, source_arcs, arc_label, fail, state, arc_of_label):
 @njit(cache=True, nogil=True, error_model="numpy")
 def arc_log(weighted_arcs, varying_log, row, arc):
     """Return the log score of an arc in a row: the constant part, and the varying part if there is one."""
-    varying_number = weighted_arcs.arc_varying[arc]
+    varying_id = weighted_arcs.arc_varying[arc]
     score = weighted_arcs.arc_score[arc]
-    return (
-        score if varying_number < 0 else score + varying_log[row * len(weighted_arcs.varying_arc) + varying_number, 0]
-    )
+    return score if varying_id < 0 else score + varying_log[row * len(weighted_arcs.varying_arc) + varying_id, 0]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -72,8 +72,8 @@ def _lanes_of(lane_kind):
     return types.float64 if lane_kind == types.none else _LANES_TYPE
 
 
-def _constant(kind, number):
-    return ir.Constant(kind, [number] * LANES if isinstance(kind, ir.VectorType) else number)
+def _constant(kind, value):
+    return ir.Constant(kind, [value] * LANES if isinstance(kind, ir.VectorType) else value)
 
 
 def _is_dual(value):
@@ -97,16 +97,16 @@ def _pointers(context, builder, table_type, row_type, kind, args):
     part, n_parts = (kind.part, 2) if isinstance(kind, _Dual) else (kind, 1)
     size = 1 if part == types.float64 else LANES
     pointers = []
-    for number in range(n_parts):
+    for index in range(n_parts):
         offset = builder.mul(row, ir.Constant(row.type, n_parts * size))
-        pointer = builder.gep(data, [builder.add(offset, ir.Constant(row.type, number * size))])
+        pointer = builder.gep(data, [builder.add(offset, ir.Constant(row.type, index * size))])
         pointers.append(pointer if size == 1 else builder.bitcast(pointer, _VECTOR.as_pointer()))
     return pointers
 
 
-def _splat(builder, number, vector=_VECTOR):
+def _splat(builder, value, vector=_VECTOR):
     nothing = ir.Constant(vector, ir.Undefined)
-    one = builder.insert_element(nothing, number, ir.Constant(ir.IntType(32), 0))
+    one = builder.insert_element(nothing, value, ir.Constant(ir.IntType(32), 0))
     zeros = ir.Constant(ir.VectorType(ir.IntType(32), vector.count), [0] * vector.count)
     return builder.shuffle_vector(one, nothing, zeros)
 
@@ -143,12 +143,12 @@ def add_folded(typing_context, table, row, lanes):
 
     def generate(context, builder, signature, args):
         data = make_array(table)(context, builder, args[0]).data
-        place = context.cast(builder, args[1], row, types.intp)
+        row_id = context.cast(builder, args[1], row, types.intp)
         parts = _parts(builder, args[2]) if _is_dual(args[2]) else [args[2]]
         columns = FOLDED if isinstance(parts[0].type, ir.VectorType) else 1
-        for number, part in enumerate(parts):
-            offset = builder.mul(place, ir.Constant(place.type, len(parts) * columns))
-            pointer = builder.gep(data, [builder.add(offset, ir.Constant(place.type, number * columns))])
+        for index, part in enumerate(parts):
+            offset = builder.mul(row_id, ir.Constant(row_id.type, len(parts) * columns))
+            pointer = builder.gep(data, [builder.add(offset, ir.Constant(row_id.type, index * columns))])
             total = part
             if columns > 1:
                 total = _folded(builder, part)
@@ -173,15 +173,15 @@ def _folded(builder, lanes):
     return sums[0]
 
 
-def _filled(builder, kind, number, derivative):
+def _filled(builder, kind, value, derivative):
     if isinstance(kind, _Dual):
-        return _dual(builder, *(_filled(builder, kind.part, one, None) for one in (number, derivative)))
-    return number if kind == types.float64 else _splat(builder, number)
+        return _dual(builder, *(_filled(builder, kind.part, one, None) for one in (value, derivative)))
+    return value if kind == types.float64 else _splat(builder, value)
 
 
 @intrinsic
-def fill(typing_context, number, lane_kind):
-    """Return lanes that all contain the constant ``number``."""
+def fill(typing_context, value, lane_kind):
+    """Return lanes that all contain the constant ``value``."""
     kind = _lanes_of(lane_kind)
 
     def generate(context, builder, signature, args):
@@ -191,8 +191,8 @@ def fill(typing_context, number, lane_kind):
 
 
 @intrinsic
-def fill_dual(typing_context, number, derivative, lane_kind):
-    """Return lanes that all contain ``number``; its ``derivative`` is used only for dual numbers."""
+def fill_dual(typing_context, value, derivative, lane_kind):
+    """Return lanes that all contain ``value``; its ``derivative`` is used only for dual numbers."""
     kind = _lanes_of(lane_kind)
 
     def generate(context, builder, signature, args):
@@ -321,31 +321,31 @@ def empty_table(n_rows):
 
 
 def _pointer_to_step(context, builder, signature, args):
-    """Return a pointer to a vector in an array; the first two arguments are the array and a place in it."""
+    """Return a pointer to a vector in an array; the first two arguments are the array and an index of it."""
     data = make_array(signature.args[0])(context, builder, args[0]).data
-    place = context.cast(builder, args[1], signature.args[1], types.intp)
-    return builder.bitcast(builder.gep(data, [place]), _STEP_TYPE.vector.as_pointer())
+    start = context.cast(builder, args[1], signature.args[1], types.intp)
+    return builder.bitcast(builder.gep(data, [start]), _STEP_TYPE.vector.as_pointer())
 
 
 @intrinsic
-def load_step(typing_context, numbers, place):
-    """Return ``numbers[place : place + STEP]``."""
+def load_step(typing_context, values, start):
+    """Return ``values[start : start + STEP]``."""
 
     def generate(context, builder, signature, args):
         return builder.load(_pointer_to_step(context, builder, signature, args), align=8)
 
-    return _STEP_TYPE(numbers, place), generate
+    return _STEP_TYPE(values, start), generate
 
 
 @intrinsic
-def store_step(typing_context, numbers, place, step):
-    """Write ``numbers[place : place + STEP]``."""
+def store_step(typing_context, values, start, step):
+    """Write ``values[start : start + STEP]``."""
 
     def generate(context, builder, signature, args):
         builder.store(args[2], _pointer_to_step(context, builder, signature, args), align=8)
         return context.get_dummy_value()
 
-    return types.void(numbers, place, step), generate
+    return types.void(values, start, step), generate
 
 
 @intrinsic
@@ -373,13 +373,13 @@ if config.DISABLE_JIT:  # the same operations on rows of numpy arrays; a dual nu
         sums = [part.reshape(-1, FOLDED).sum(axis=0) if len(part) > 1 else part for part in parts]
         table[row] += np.concatenate(sums)
 
-    def fill(number, lane_kind):
-        return fill_dual(number, 0.0, lane_kind)
+    def fill(value, lane_kind):
+        return fill_dual(value, 0.0, lane_kind)
 
-    def fill_dual(number, derivative, lane_kind):
+    def fill_dual(value, derivative, lane_kind):
         if isinstance(lane_kind, tuple):
-            return fill(number, lane_kind[0]), fill(derivative, lane_kind[0])
-        return np.full(LANES if lane_kind else 1, number)
+            return fill(value, lane_kind[0]), fill(derivative, lane_kind[0])
+        return np.full(LANES if lane_kind else 1, value)
 
     def add(left, right):
         return (left[0] + right[0], left[1] + right[1]) if isinstance(left, tuple) else left + right
@@ -414,11 +414,11 @@ if config.DISABLE_JIT:  # the same operations on rows of numpy arrays; a dual nu
             return np.exp(lanes)
         return np.exp(lanes[0]), np.exp(lanes[0]) * lanes[1]
 
-    def load_step(numbers, place):
-        return numbers[place : place + STEP].copy()
+    def load_step(values, start):
+        return values[start : start + STEP].copy()
 
-    def store_step(numbers, place, step):
-        numbers[place : place + STEP] = step
+    def store_step(values, start, step):
+        values[start : start + STEP] = step
 
     def add_scaled(total, scale, step):
         return total + scale * step

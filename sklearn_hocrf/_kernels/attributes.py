@@ -10,7 +10,7 @@ import numpy as np
 from ._jit import njit
 
 FEW_CODES = 8  # of a field, next to each other
-MOST = 256  # numbers of a row that are sorted by insertion
+MOST = 256  # ids of a row that are sorted by insertion
 
 
 class Templates(NamedTuple):
@@ -42,25 +42,25 @@ def _position(keys, first, stop, wanted):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def find_attributes(templates, codes, offsets, marks, numbers):
-    """Find the attribute that each template makes at each token: ``numbers`` (N, J) int32, out; -1 for none.
+def find_attributes(templates, codes, offsets, marks, ids):
+    """Find the attribute that each template makes at each token: ``ids`` (N, J) int32, out; -1 for none.
 
     codes : (N, F) int32   of each field's values in training; -1 for others and none
     offsets : (n_sequences + 1,) int64
-    marks : bool   whether places outside the sequence have codes
+    marks : bool   whether positions outside the sequence have codes
     """
-    pairs, fields, places, n_codes, keys, key_of, prefixes, prefix_of, starts, start_of = templates  # once, not a token
+    pairs, fields, shifts, n_codes, keys, key_of, prefixes, prefix_of, starts, start_of = templates  # once, not a token
     for sequence in range(len(offsets) - 1):
         first, stop = offsets[sequence], offsets[sequence + 1]
         for token in range(first, stop):
             for template in range(len(pairs) - 1):
                 key, low, high = np.int64(0), keys[template], keys[template + 1]
                 for pair in range(pairs[template], pairs[template + 1]):
-                    place = token + places[pair]
-                    if first <= place < stop:
-                        code = np.int64(codes[place, fields[pair]])
+                    position = token + shifts[pair]
+                    if first <= position < stop:
+                        code = np.int64(codes[position, fields[pair]])
                     else:
-                        code = n_codes[pair] - (2 if place < first else 1) if marks else -1
+                        code = n_codes[pair] - (2 if position < first else 1) if marks else -1
                     if prefixes[pair + 1] > prefixes[pair]:
                         key = _position(prefix_of, prefixes[pair], prefixes[pair + 1], key) - prefixes[pair]
                     if code < 0 or key < 0:
@@ -72,16 +72,16 @@ def find_attributes(templates, codes, offsets, marks, numbers):
                     key = key * n_codes[pair] + code
                 if pairs[template + 1] - pairs[template] == 1 and high > low:  # few codes are not keys
                     low, high = max(low, high - n_codes[pairs[template]] + key), min(high, low + key + 1)
-                numbers[token, template] = _position(key_of, low, high, key)
+                ids[token, template] = _position(key_of, low, high, key)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def list_attributes(numbers, offsets, bias, ends, indptr, indices):
+def list_attributes(ids, offsets, bias, ends, indptr, indices):
     """List the attributes of each token, as rows of a sparse matrix; return how many there are.
 
-    numbers : (N, J) int32   those of templates; -1 for none
+    ids : (N, J) int32   attributes made by templates; -1 for none
     offsets : (n_sequences + 1,) int64
-    bias, ends : int   numbers of the attribute of all tokens, and of the first of two at ends of sequences; -1: none
+    bias, ends : int   the attribute of all tokens, and the first of two at ends of sequences; -1: none
     indptr : (N + 1,) int64, out
     indices : (N * (J + 3),) int32, out   as many as are returned
     """
@@ -90,9 +90,9 @@ def list_attributes(numbers, offsets, bias, ends, indptr, indices):
     for sequence in range(len(offsets) - 1):
         first, stop = offsets[sequence], offsets[sequence + 1]
         for token in range(first, stop):
-            for number in numbers[token]:
-                if number >= 0:
-                    indices[n_found] = number
+            for attribute in ids[token]:
+                if attribute >= 0:
+                    indices[n_found] = attribute
                     n_found += 1
             if bias >= 0:
                 indices[n_found] = bias
@@ -108,12 +108,12 @@ def list_attributes(numbers, offsets, bias, ends, indptr, indices):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def sort_numbers(indptr, numbers, ends, found):
-    """Sort the numbers >= 0 of each row, by insertion; return how many there are.
+def sort_ids(indptr, ids, ends, found):
+    """Sort the ids >= 0 of each row, by insertion; return how many there are.
 
-    It is -1 if a row has a number twice, or more than ``MOST`` numbers.
+    It is -1 if a row has an id twice, or more than ``MOST`` ids.
 
-    indptr : (N + 1,) int64   the rows of ``numbers``, (n,) int32
+    indptr : (N + 1,) int64   the rows of ``ids``, (n,) int32
     ends, found : out, rows of the same shapes and types
     """
     n_found = 0
@@ -122,16 +122,16 @@ def sort_numbers(indptr, numbers, ends, found):
         if indptr[row + 1] - indptr[row] > MOST:
             return -1
         first = n_found
-        for number in numbers[indptr[row] : indptr[row + 1]]:
-            if number < 0:
+        for attribute in ids[indptr[row] : indptr[row + 1]]:
+            if attribute < 0:
                 continue
-            place = n_found
-            while place > first and found[place - 1] > number:
-                found[place] = found[place - 1]
-                place -= 1
-            if place > first and found[place - 1] == number:
+            slot = n_found
+            while slot > first and found[slot - 1] > attribute:
+                found[slot] = found[slot - 1]
+                slot -= 1
+            if slot > first and found[slot - 1] == attribute:
                 return -1
-            found[place] = number
+            found[slot] = attribute
             n_found += 1
         ends[row + 1] = n_found
     return n_found

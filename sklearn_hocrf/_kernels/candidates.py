@@ -55,11 +55,11 @@ def _take_best(scores, bias, allowed, n_best, best_score, best_label):
             continue
         if len(allowed) and not allowed[label]:
             continue
-        place = n_found if n_found < n_best else n_best - 1
-        while place > 0 and best_score[place - 1] < score:
-            best_score[place], best_label[place] = best_score[place - 1], best_label[place - 1]
-            place -= 1
-        best_score[place], best_label[place] = score, label
+        slot = n_found if n_found < n_best else n_best - 1
+        while slot > 0 and best_score[slot - 1] < score:
+            best_score[slot], best_label[slot] = best_score[slot - 1], best_label[slot - 1]
+            slot -= 1
+        best_score[slot], best_label[slot] = score, label
         n_found = min(n_found + 1, n_best)
     return n_found
 
@@ -67,12 +67,12 @@ def _take_best(scores, bias, allowed, n_best, best_score, best_label):
 @njit(cache=True, nogil=True, error_model="numpy")
 def _ascend(labels, n_labels):
     """Sort the first few labels."""
-    for number in range(1, n_labels):
-        label, place = labels[number], number
-        while place > 0 and labels[place - 1] > label:
-            labels[place] = labels[place - 1]
-            place -= 1
-        labels[place] = label
+    for index in range(1, n_labels):
+        label, slot = labels[index], index
+        while slot > 0 and labels[slot - 1] > label:
+            labels[slot] = labels[slot - 1]
+            slot -= 1
+        labels[slot] = label
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -100,9 +100,9 @@ def best_labels(features, pairs, links, level, allowed, n_best, labels, label_sc
             wanted = min(n_best[token], n_labels)
             counts[token] = _take_best(block[row], bias, possible, wanted, best_score, best_label)
             _ascend(best_label, counts[token])
-            for place in range(counts[token]):
-                labels[token, place] = best_label[place]
-                label_scores[token, place] = block[row, best_label[place]] + bias[best_label[place]]
+            for slot in range(counts[token]):
+                labels[token, slot] = best_label[slot]
+                label_scores[token, slot] = block[row, best_label[slot]] + bias[best_label[slot]]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -114,9 +114,9 @@ def _score_token(features, columns, links, level, token, scores):
     for entry in range(features.indptr[token], features.indptr[token + 1]):  # (3)
         value = features.values[entry] if len(features.values) else 1.0
         norm += value * value
-        place = np.int64(features.place[entry])
-        stop = place + 1 if entry < ranges else np.int64(features.other[entry])
-        for pair in range(place, stop):
+        first = np.int64(features.place[entry])
+        stop = first + 1 if entry < ranges else np.int64(features.other[entry])
+        for pair in range(first, stop):
             scores[columns[pair]] += value * level.pairs[pair]
     if len(links.members):
         add_to_labels_of_token(links, scores)
@@ -168,7 +168,7 @@ def descend(features, pairs, links, data, sequences, rate, level):
             ranges = features.ranges[token]
             for entry in range(features.indptr[token], features.indptr[token + 1]):
                 value = features.values[entry] if len(features.values) else 1.0
-                place = np.int64(features.place[entry])
-                stop = place + 1 if entry < ranges else np.int64(features.other[entry])
-                for pair in range(place, stop):
+                first = np.int64(features.place[entry])
+                stop = first + 1 if entry < ranges else np.int64(features.other[entry])
+                for pair in range(first, stop):
                     level.pairs[pair] += value * scores[columns[pair]]

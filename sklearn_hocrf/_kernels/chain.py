@@ -151,29 +151,29 @@ def exponentiate(lane_kind, weighted_arcs, tile, scores, varying, log_scale, sus
                 weight = multiply(lives, exp(largest(add(score, minus_shift), lowest_safe)))
                 store(scores, first + column, where_positive(add(score, huge), weight, zero))
             block_scale = add(block_scale, multiply(lives, add(shift, log_shift)))
-            for varying_number in range(n_varying):  # omega_a(j) of (6)
+            for varying_id in range(n_varying):  # omega_a(j) of (6)
                 total = zero
-                if weighted_arcs.varying_column[varying_number] >= 0:
-                    total = load(scores, first + weighted_arcs.varying_column[varying_number], lane_kind)
-                if weighted_arcs.varying_suffix[varying_number] >= 0:
-                    total = add(total, load(varying_log, weighted_arcs.varying_suffix[varying_number], lane_kind))
-                store(varying_log, varying_number, total)
-                constant = weighted_arcs.arc_score[weighted_arcs.varying_arc[varying_number]] - weighted_arcs.log_shift
+                if weighted_arcs.varying_column[varying_id] >= 0:
+                    total = load(scores, first + weighted_arcs.varying_column[varying_id], lane_kind)
+                if weighted_arcs.varying_suffix[varying_id] >= 0:
+                    total = add(total, load(varying_log, weighted_arcs.varying_suffix[varying_id], lane_kind))
+                store(varying_log, varying_id, total)
+                constant = weighted_arcs.arc_score[weighted_arcs.varying_arc[varying_id]] - weighted_arcs.log_shift
                 if constant == -np.inf:
-                    store(varying, row * n_varying + varying_number, zero)
+                    store(varying, row * n_varying + varying_id, zero)
                     continue
                 total = add(
                     total,
                     fill_dual(
                         constant,
-                        weighted_arcs.arc_score_derivative[weighted_arcs.varying_arc[varying_number]],
+                        weighted_arcs.arc_score_derivative[weighted_arcs.varying_arc[varying_id]],
                         lane_kind,
                     ),
                 )
                 margin = smallest(add(total, fill(-LOWEST_LOG, lane_kind)), margin)
                 margin = smallest(add(multiply(minus, total), fill(-LOWEST_LOG, lane_kind)), margin)
                 total = smallest(largest(total, lowest_safe), fill(-LOWEST_LOG, lane_kind))
-                store(varying, row * n_varying + varying_number, multiply(lives, exp(total)))
+                store(varying, row * n_varying + varying_id, multiply(lives, exp(total)))
             block_suspect = largest(block_suspect, multiply(lives, where_positive(margin, zero, one)))
         store(log_scale, block, block_scale)
         store(suspect, block, block_suspect)
@@ -234,10 +234,10 @@ def forward(lane_kind, weighted_arcs, tile, scratch, tables, carry, log_scale, s
                     for arc in range(weighted_arcs.into[state], weighted_arcs.into[state + 1]):
                         if weighted_arcs.arc_score[arc] == -np.inf:
                             continue
-                        varying_number = weighted_arcs.arc_varying[arc]
+                        varying_id = weighted_arcs.arc_varying[arc]
                         value = load(values, weighted_arcs.arc_value[arc], lane_kind)
-                        if varying_number >= 0:
-                            weight = load(varying, row * n_varying + varying_number, lane_kind)
+                        if varying_id >= 0:
+                            weight = load(varying, row * n_varying + varying_id, lane_kind)
                         else:
                             weight = fill_dual(
                                 weighted_arcs.arc_weight[arc], weighted_arcs.arc_weight_derivative[arc], lane_kind
@@ -274,9 +274,9 @@ def forward(lane_kind, weighted_arcs, tile, scratch, tables, carry, log_scale, s
         first, stop = (tile.rows[block] + block) * n_states, (tile.rows[block + 1] + block + 1) * n_states
         for lane in range(n_lanes):
             if suspect[block, lane] == 1.0:  # no mass: the lane drops out of the backward pass
-                for place in range(first, stop):
+                for slot in range(first, stop):
                     for column in range(lane, scores.shape[1], n_lanes):
-                        alpha[place, column] = 0.0
+                        alpha[slot, column] = 0.0
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -313,8 +313,8 @@ def backward(lane_kind, weighted_arcs, tile, scratch, tables, weight, beta, coun
             for lane in range(n_lanes):
                 if tile.last[block, lane] == row - tile.rows[block]:
                     for column in range(lane, scores.shape[1], n_lanes):
-                        for place in range(first_beta, len(adjoints)):
-                            adjoints[place, column] = inverse_scale[row, column]
+                        for slot in range(first_beta, len(adjoints)):
+                            adjoints[slot, column] = inverse_scale[row, column]
             for state in range(n_states):
                 store(values, state, load(alpha, before + state, lane_kind))
             sum_network(lane_kind, weighted_arcs.starts, weighted_arcs.terms, n_states, values)
@@ -329,18 +329,18 @@ def backward(lane_kind, weighted_arcs, tile, scratch, tables, weight, beta, coun
                 store(marginals, label, multiply_add(mass, reach, load(marginals, label, lane_kind)))
                 flow = multiply(reach, load(scores, row * n_columns + label, lane_kind))
                 for arc in range(weighted_arcs.into[state], weighted_arcs.into[state + 1]):
-                    varying_number = weighted_arcs.arc_varying[arc]
+                    varying_id = weighted_arcs.arc_varying[arc]
                     value = load(values, weighted_arcs.arc_value[arc], lane_kind)
-                    if varying_number < 0:
+                    if varying_id < 0:
                         constant = fill_dual(
                             weighted_arcs.arc_weight[arc], weighted_arcs.arc_weight_derivative[arc], lane_kind
                         )
                         adjoint = multiply(constant, flow)
                     else:
                         # a factor may be huge; where nothing uses the arc, the product may be infinite
-                        adjoint = multiply(load(varying, row * n_varying + varying_number, lane_kind), flow)
+                        adjoint = multiply(load(varying, row * n_varying + varying_id, lane_kind), flow)
                         adjoint = where_positive(value, adjoint, zero)
-                        store(varying_marginals, varying_number, multiply(adjoint, value))
+                        store(varying_marginals, varying_id, multiply(adjoint, value))
                     store(adjoints, arc, adjoint)
                     used = multiply(adjoint, value)
                     add_folded(counts, arc, multiply(used, lane_weight))
@@ -348,14 +348,14 @@ def backward(lane_kind, weighted_arcs, tile, scratch, tables, weight, beta, coun
             sum_adjoints(lane_kind, weighted_arcs.back_starts, weighted_arcs.back_terms, n_arcs, adjoints)
             for label in range(weighted_arcs.n_labels):
                 store(scores, row * n_columns + label, load(marginals, label, lane_kind))
-            for varying_number in range(n_varying):  # arcs may share a column
-                if weighted_arcs.varying_column[varying_number] >= 0:
-                    store(scores, row * n_columns + weighted_arcs.varying_column[varying_number], zero)
+            for varying_id in range(n_varying):  # arcs may share a column
+                if weighted_arcs.varying_column[varying_id] >= 0:
+                    store(scores, row * n_columns + weighted_arcs.varying_column[varying_id], zero)
             # (13), longest arcs first: the pattern of an arc is a suffix of longer arcs
-            for varying_number in range(n_varying - 1, -1, -1):
+            for varying_id in range(n_varying - 1, -1, -1):
                 suffix, column = (
-                    weighted_arcs.varying_suffix[varying_number],
-                    weighted_arcs.varying_column[varying_number],
+                    weighted_arcs.varying_suffix[varying_id],
+                    weighted_arcs.varying_column[varying_id],
                 )
                 if suffix >= 0:
                     store(
@@ -363,12 +363,12 @@ def backward(lane_kind, weighted_arcs, tile, scratch, tables, weight, beta, coun
                         suffix,
                         add(
                             load(varying_marginals, suffix, lane_kind),
-                            load(varying_marginals, varying_number, lane_kind),
+                            load(varying_marginals, varying_id, lane_kind),
                         ),
                     )
                 if column >= 0:
-                    place, marginal = row * n_columns + column, load(varying_marginals, varying_number, lane_kind)
-                    store(scores, place, add(load(scores, place, lane_kind), marginal))
+                    cell, marginal = row * n_columns + column, load(varying_marginals, varying_id, lane_kind)
+                    store(scores, cell, add(load(scores, cell, lane_kind), marginal))
         for state in range(n_states):
             store(beta, state, load(adjoints, first_beta + state, lane_kind))
 
@@ -401,9 +401,9 @@ def backward_max(lane_kind, weighted_arcs, tile, scratch, scores, varying_log, b
                 best = add(load(beta, after + state, lane_kind), score)
                 for arc in range(weighted_arcs.into[state], weighted_arcs.into[state + 1]):
                     adjoint = add(best, fill(weighted_arcs.arc_score[arc], lane_kind))
-                    varying_number = weighted_arcs.arc_varying[arc]
-                    if varying_number >= 0:
-                        adjoint = add(adjoint, load(varying_log, row * n_varying + varying_number, lane_kind))
+                    varying_id = weighted_arcs.arc_varying[arc]
+                    if varying_id >= 0:
+                        adjoint = add(adjoint, load(varying_log, row * n_varying + varying_id, lane_kind))
                     store(adjoints, arc, adjoint)
             largest_adjoints(lane_kind, weighted_arcs.back_starts, weighted_arcs.back_terms, n_arcs, adjoints)
             for state in range(n_states):

@@ -87,9 +87,8 @@ def backward_log(weighted_arcs, scores, varying_log, alpha, weight, beta, counts
         for column in weighted_arcs.varying_column:  # arcs may share one
             if column >= 0:
                 scores[row * n_columns + column, 0] = 0.0
-        for varying_number in range(len(varying_marginals) - 1, -1, -1):  # (13)
-            if weighted_arcs.varying_suffix[varying_number] >= 0:
-                varying_marginals[weighted_arcs.varying_suffix[varying_number]] += varying_marginals[varying_number]
-            if weighted_arcs.varying_column[varying_number] >= 0:
-                place = row * n_columns + weighted_arcs.varying_column[varying_number]
-                scores[place, 0] += varying_marginals[varying_number]
+        for varying_id in range(len(varying_marginals) - 1, -1, -1):  # (13)
+            if weighted_arcs.varying_suffix[varying_id] >= 0:
+                varying_marginals[weighted_arcs.varying_suffix[varying_id]] += varying_marginals[varying_id]
+            if weighted_arcs.varying_column[varying_id] >= 0:
+                scores[row * n_columns + weighted_arcs.varying_column[varying_id], 0] += varying_marginals[varying_id]

@@ -34,8 +34,8 @@ class ChoiceTables(NamedTuple):
     met: np.ndarray  # (P,) bool
 
 
-class Place(NamedTuple):
-    """The place of a sequence in a tile."""
+class Slot(NamedTuple):
+    """The block, lane and rows of a sequence in a tile."""
 
     block: int
     lane: int
@@ -64,7 +64,7 @@ class Deviations(NamedTuple):
     """Labellings to follow: each deviates from another one by a choice that is not its best.   M of them."""
 
     regret: np.ndarray  # (M,)
-    parent: np.ndarray  # (M,) int32   number of the labelling from which it deviates
+    parent: np.ndarray  # (M,) int32   index of the labelling from which it deviates
     position: np.ndarray  # (M,) int64   of the deviation
     label: np.ndarray  # (M,) int32
     length: np.ndarray  # (M,) int32
@@ -73,7 +73,7 @@ class Deviations(NamedTuple):
 class Search(NamedTuple):
     """A labelling that is being followed.   n wanted, N tokens of the batch."""
 
-    found: int  # its number
+    found: int  # its index
     n_pending: int  # waiting deviations; this one is stored behind them
     first: int  # token of the sequence
     codes: np.ndarray  # (n, N) int32
@@ -109,9 +109,9 @@ def _longest(tile):
 
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
-def place_of(tile, block, lane):
-    """Return the place of the sequence of a lane."""
-    return Place(block, lane, tile.rows[block], tile.length[block, lane])
+def slot_of(tile, block, lane):
+    """Return the slot of the sequence in a lane."""
+    return Slot(block, lane, tile.rows[block], tile.length[block, lane])
 
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
@@ -130,22 +130,22 @@ def meet(weighted_arcs, tables, state):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def list_choices(weighted_arcs, index, tables, place, position, state, choices):
+def list_choices(weighted_arcs, index, tables, slot, position, state, choices):
     """Write the possible choices at a border, and return their number."""
     if index is None:
-        return list_labels(weighted_arcs, tables, place, position, state, choices)
-    return _list_segments(weighted_arcs, index, tables, place, position, state, choices)
+        return list_labels(weighted_arcs, tables, slot, position, state, choices)
+    return _list_segments(weighted_arcs, index, tables, slot, position, state, choices)
 
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
-def list_labels(weighted_arcs, tables, place, position, state, choices):
+def list_labels(weighted_arcs, tables, slot, position, state, choices):
     n_states, n_varying = len(weighted_arcs.fail), len(weighted_arcs.varying_arc)
     arc_target, arc_varying, arc_score = weighted_arcs.arc_target, weighted_arcs.arc_varying, weighted_arcs.arc_score
     width, scores, varying_scores, beta, arcs, _ = tables
     score_of, label_of, length_of, target_of = choices
     # not the literal 0, for which callers would be compiled as well
-    row, lane, n_choices = place.row + position, place.lane, np.int64(0)
-    after = (row + place.block + 1) * n_states
+    row, lane, n_choices = slot.row + position, slot.lane, np.int64(0)
+    after = (row + slot.block + 1) * n_states
     meet(weighted_arcs, tables, state)
     for label in range(weighted_arcs.n_labels):
         arc = arcs[state, label]
@@ -162,14 +162,14 @@ def list_labels(weighted_arcs, tables, place, position, state, choices):
 
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
-def _list_segments(weighted_arcs, index, tables, place, position, state, choices):
+def _list_segments(weighted_arcs, index, tables, slot, position, state, choices):
     n_states, n_varying = len(weighted_arcs.fail), len(weighted_arcs.varying_arc)
     arc_target, arc_varying, arc_score = weighted_arcs.arc_target, weighted_arcs.arc_varying, weighted_arcs.arc_score
     width, scores, varying_scores, beta, arcs, _ = tables
     longest, first_cell, arc_span = index.longest, index.first_cell, index.arc_span
     span_scored, span_suffix = index.span_scored, index.span_suffix
     score_of, label_of, length_of, target_of = choices
-    row, lane, n_choices = place.row + position, place.lane, np.int64(0)
+    row, lane, n_choices = slot.row + position, slot.lane, np.int64(0)
     meet(weighted_arcs, tables, state)
     for label in range(weighted_arcs.n_labels):
         arc = arcs[state, label]
@@ -177,16 +177,16 @@ def _list_segments(weighted_arcs, index, tables, place, position, state, choices
         target, varying = arc_target[arc], arc_varying[arc]
         if varying >= 0:
             border += varying_scores[row * n_varying + varying, lane]
-        for d in range(1, min(longest[label], place.length - position) + 1):
+        for d in range(1, min(longest[label], slot.length - position) + 1):
             first = (row + d - 1) * width + d - 1
             score = border + scores[first + first_cell[label], lane]
-            number = arc_span[arc]
-            while number >= 0:  # the patterns that end with the arc and have their own scores for the segment
-                scored = span_scored[number]
+            span = arc_span[arc]
+            while span >= 0:  # the patterns that end with the arc and have their own scores for the segment
+                scored = span_scored[span]
                 if scored >= 0:
                     score += scores[first + first_cell[scored], lane]
-                number = span_suffix[number]
-            score += beta[(row + d + place.block) * n_states + target, lane]
+                span = span_suffix[span]
+            score += beta[(row + d + slot.block) * n_states + target, lane]
             if score > -np.inf:
                 score_of[n_choices], label_of[n_choices] = score, label
                 length_of[n_choices], target_of[n_choices] = d, target
@@ -219,8 +219,8 @@ def best_labellings(weighted_arcs, index, tile, sequences, tables, codes, length
             sequence = sequences[block, lane]
             if sequence < 0:
                 continue
-            place, first = place_of(tile, block, lane), tile.first_token[block, lane]
-            for position in range(place.length):
+            slot, first = slot_of(tile, block, lane), tile.first_token[block, lane]
+            for position in range(slot.length):
                 for state in range(n_states):
                     known.label[position, state] = -1
             pending.regret[0], pending.parent[0], pending.position[0] = 0.0, -1, -1
@@ -232,11 +232,11 @@ def best_labellings(weighted_arcs, index, tile, sequences, tables, codes, length
                 _move_best_to_end(pending, n_pending)
                 regret[found, sequence] = pending.regret[n_pending]
                 search = Search(found, n_pending, first, codes, lengths, choices, known, pending)
-                n_pending = _follow(weighted_arcs, index, tables, place, search)
+                n_pending = _follow(weighted_arcs, index, tables, slot, search)
 
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
-def _follow(weighted_arcs, index, tables, place, search):
+def _follow(weighted_arcs, index, tables, slot, search):
     """Write the labelling of the deviation behind the pending ones, and add the deviations from it.
 
     Only as many are kept as labellings are still wanted: each is one, and its regret is final. Return their number.
@@ -258,23 +258,23 @@ def _follow(weighted_arcs, index, tables, place, search):
         _write_segment(codes, lengths, found, first + position, label, length)
         position += length
     limit = _limit(pending, n_pending, wanted)
-    while position < place.length:
+    while position < slot.length:
         if known.label[position, state] < 0 or regret + known.gap[position, state] < limit:
             if index is None:  # inlined: a call would count references to all arrays of the tuples
-                n_choices = list_labels(weighted_arcs, tables, place, position, state, choices)
+                n_choices = list_labels(weighted_arcs, tables, slot, position, state, choices)
             else:
-                n_choices = _list_segments(weighted_arcs, index, tables, place, position, state, choices)
+                n_choices = _list_segments(weighted_arcs, index, tables, slot, position, state, choices)
             best = 0
-            for number in range(1, n_choices):
-                if scores[number] > scores[best]:
-                    best = number
+            for choice in range(1, n_choices):
+                if scores[choice] > scores[best]:
+                    best = choice
             gap = np.inf
-            for number in range(n_choices):
-                loss = scores[best] - scores[number]
-                if number != best:
+            for choice in range(n_choices):
+                loss = scores[best] - scores[choice]
+                if choice != best:
                     gap = min(gap, loss)
                     if regret + loss < limit:
-                        other, other_length = choices.label[number], choices.length[number]
+                        other, other_length = choices.label[choice], choices.length[choice]
                         _push(pending, n_pending, wanted, regret + loss, found, position, other, other_length)
                         n_pending = min(n_pending + 1, wanted)
                         limit = _limit(pending, n_pending, wanted)
@@ -288,11 +288,11 @@ def _follow(weighted_arcs, index, tables, place, search):
 
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
-def _write_segment(codes, lengths, number, first, label, length):
-    """Write a segment, or a token's label, to a labelling; ``first`` is the number of its first token."""
+def _write_segment(codes, lengths, labelling, first, label, length):
+    """Write a segment, or a token's label, to a labelling; ``first`` is its first token."""
     for token in range(first, first + length):
-        codes[number, token], lengths[number, token] = label, 0
-    lengths[number, first] = length
+        codes[labelling, token], lengths[labelling, token] = label, 0
+    lengths[labelling, first] = length
 
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
@@ -306,9 +306,9 @@ def _limit(pending, n_pending, wanted):
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def _worst(regret, n_pending):
     worst = 0
-    for number in range(1, n_pending):
-        if regret[number] > regret[worst]:
-            worst = number
+    for slot in range(1, n_pending):
+        if regret[slot] > regret[worst]:
+            worst = slot
     return worst
 
 
@@ -324,12 +324,12 @@ def _push(pending, n_pending, wanted, regret, parent, position, label, length):
 def _move_best_to_end(pending, last):
     """Swap the deviation with the least regret (ties: deepest, then lowest label) with the last."""
     best = 0
-    for number in range(1, last + 1):
-        less = pending.regret[number] - pending.regret[best]
-        deeper = pending.position[number] - pending.position[best]
-        lower = pending.label[best] - pending.label[number]
+    for slot in range(1, last + 1):
+        less = pending.regret[slot] - pending.regret[best]
+        deeper = pending.position[slot] - pending.position[best]
+        lower = pending.label[best] - pending.label[slot]
         if less < 0.0 or (less == 0.0 and (deeper > 0 or (deeper == 0 and lower > 0))):
-            best = number
+            best = slot
     pending.regret[best], pending.regret[last] = pending.regret[last], pending.regret[best]
     pending.parent[best], pending.parent[last] = pending.parent[last], pending.parent[best]
     pending.position[best], pending.position[last] = pending.position[last], pending.position[best]
@@ -345,16 +345,16 @@ def weigh(choices, n_choices):
     score), not yet divided by the sum of weights.
     """
     scores, top = choices.score, 0
-    for number in range(1, n_choices):
-        if scores[number] > scores[top]:
-            top = number
+    for choice in range(1, n_choices):
+        if scores[choice] > scores[top]:
+            top = choice
     highest, others, spread = scores[top], 0.0, 0.0
-    for number in range(n_choices):
-        below = highest - scores[number]
-        scores[number] = np.exp(-below)
-        if number != top:
-            others += scores[number]
-            spread += scores[number] * below
+    for choice in range(n_choices):
+        below = highest - scores[choice]
+        scores[choice] = np.exp(-below)
+        if choice != top:
+            others += scores[choice]
+            spread += scores[choice] * below
     return others, spread
 
 
@@ -375,29 +375,29 @@ def draw_labellings(weighted_arcs, index, tile, sequences, tables, uniform, code
         for lane in range(n_lanes):
             if sequences[block, lane] < 0:
                 continue
-            place, first = place_of(tile, block, lane), tile.first_token[block, lane]
+            slot, first = slot_of(tile, block, lane), tile.first_token[block, lane]
             for sample in range(n_drawn):
                 position[sample], state[sample] = 0, 0
-            for at in range(place.length):
-                n_rows, numbers = 0, (place.row + at) * n_lanes + lane
+            for at in range(slot.length):
+                n_rows, uniform_row = 0, (slot.row + at) * n_lanes + lane
                 for sample in range(n_drawn):
                     if position[sample] == at:
                         row = row_of_state[state[sample]]
                         if row < 0:  # the first sample in this state
                             row, current = n_rows, state[sample]
                             row_of_state[current], drawn.state_of_row[row] = row, current
-                            n_choices = list_choices(weighted_arcs, index, tables, place, at, current, choices)
+                            n_choices = list_choices(weighted_arcs, index, tables, slot, at, current, choices)
                             _add_up(choices, n_choices, drawn, row)
                             n_rows += 1
-                        number = _search(drawn.sums, row, drawn.count[row], uniform[numbers, sample])
-                        label, length = drawn.label[row, number], drawn.length[row, number]
+                        choice = _search(drawn.sums, row, drawn.count[row], uniform[uniform_row, sample])
+                        label, length = drawn.label[row, choice], drawn.length[row, choice]
                         if index is None:
                             codes[first + at, sample] = label
                         else:
                             for token in range(first + at, first + at + length):
                                 codes[token, sample], lengths[token, sample] = label, 0
                             lengths[first + at, sample] = length
-                        state[sample], position[sample] = drawn.target[row, number], at + length
+                        state[sample], position[sample] = drawn.target[row, choice], at + length
                 for row in range(n_rows):
                     row_of_state[drawn.state_of_row[row]] = -1
 
@@ -440,18 +440,18 @@ def _add_up(choices, n_choices, drawn, row):
     """Write the choices in a state to a row, a most probable one first, with the sums of the first weights."""
     weigh(choices, n_choices)
     total, top = 1.0, 0
-    for number in range(n_choices):
-        if choices.score[number] > choices.score[top]:
-            top = number
+    for choice in range(n_choices):
+        if choices.score[choice] > choices.score[top]:
+            top = choice
     drawn.sums[row, 0], drawn.label[row, 0] = total, choices.label[top]
     drawn.length[row, 0], drawn.target[row, 0] = choices.length[top], choices.target[top]
-    place = 1
-    for number in range(n_choices):
-        if number != top:
-            total += choices.score[number]
-            drawn.sums[row, place], drawn.label[row, place] = total, choices.label[number]
-            drawn.length[row, place], drawn.target[row, place] = choices.length[number], choices.target[number]
-            place += 1
+    slot = 1
+    for choice in range(n_choices):
+        if choice != top:
+            total += choices.score[choice]
+            drawn.sums[row, slot], drawn.label[row, slot] = total, choices.label[choice]
+            drawn.length[row, slot], drawn.target[row, slot] = choices.length[choice], choices.target[choice]
+            slot += 1
     drawn.count[row] = n_choices
 
 
@@ -484,17 +484,17 @@ def entropies(weighted_arcs, index, tile, sequences, tables, entropy):
         for lane in range(sequences.shape[1]):
             if sequences[block, lane] < 0:
                 continue
-            place, total = place_of(tile, block, lane), 0.0
-            mass[: place.length + 1] = 0.0
+            slot, total = slot_of(tile, block, lane), 0.0
+            mass[: slot.length + 1] = 0.0
             mass[0, 0] = 1.0
-            for position in range(place.length):
+            for position in range(slot.length):
                 for state in range(n_states):
                     if mass[position, state] == 0.0:
                         continue
-                    n_choices = list_choices(weighted_arcs, index, tables, place, position, state, choices)
+                    n_choices = list_choices(weighted_arcs, index, tables, slot, position, state, choices)
                     others, spread = weigh(choices, n_choices)
                     total += mass[position, state] * (np.log1p(others) + spread / (1.0 + others))
-                    for number in range(n_choices):
-                        moved = mass[position, state] * choices.score[number] / (1.0 + others)
-                        mass[position + choices.length[number], choices.target[number]] += moved
+                    for choice in range(n_choices):
+                        moved = mass[position, state] * choices.score[choice] / (1.0 + others)
+                        mass[position + choices.length[choice], choices.target[choice]] += moved
             entropy[sequences[block, lane]] = total

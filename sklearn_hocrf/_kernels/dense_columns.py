@@ -24,10 +24,10 @@ GROUP = 8  # tokens multiplied at a time: as many sums as fit the registers toge
 def _widen(values, token, n_tokens, wide):
     """Write some tokens' values as float64, and zeros up to a whole group: ``wide`` (GROUP * d,) out."""
     n_features = values.shape[1]
-    numbers = values.reshape(-1)[token * n_features : (token + n_tokens) * n_features]
-    for i in range(len(numbers)):
-        wide[i] = numbers[i]
-    wide[len(numbers) :] = 0.0
+    flat = values.reshape(-1)[token * n_features : (token + n_tokens) * n_features]
+    for i in range(len(flat)):
+        wide[i] = flat[i]
+    wide[len(flat) :] = 0.0
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -85,8 +85,8 @@ def _multiply_transposed(wide, marginals, step, table):
     m3, m4, m5 = load_step(marginals, 3 * STEP), load_step(marginals, 4 * STEP), load_step(marginals, 5 * STEP)
     m6, m7 = load_step(marginals, 6 * STEP), load_step(marginals, 7 * STEP)
     for i in range(n_features):  # (14)
-        place = (step * n_features + i) * STEP
-        total = add_scaled(load_step(table, place), x0[i], m0)
+        start = (step * n_features + i) * STEP
+        total = add_scaled(load_step(table, start), x0[i], m0)
         total = add_scaled(total, x1[i], m1)
         total = add_scaled(total, x2[i], m2)
         total = add_scaled(total, x3[i], m3)
@@ -94,7 +94,7 @@ def _multiply_transposed(wide, marginals, step, table):
         total = add_scaled(total, x5[i], m5)
         total = add_scaled(total, x6[i], m6)
         total = add_scaled(total, x7[i], m7)
-        store_step(table, place, total)
+        store_step(table, start, total)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -102,9 +102,9 @@ def add_scores(values, weights, columns, rows, first_token, length, scores):
     """Add the scores of dense features.
 
     values : (N, d) float32 or float64        weights : (S or 2 S, d, STEP)   and their derivatives, for dual numbers
-    columns : (D,) int32   their numbers        scores : (R * C, W or 2 W)   in and out
+    columns : (D,) int32   their indices        scores : (R * C, W or 2 W)   in and out
     """
-    n_lanes, n_numbers, n_columns = length.shape[1], scores.shape[1], len(scores) // rows[-1]
+    n_lanes, n_slots, n_columns = length.shape[1], scores.shape[1], len(scores) // rows[-1]
     n_steps = -(-len(columns) // STEP)
     flat, table, wide = scores.reshape(-1), weights.reshape(-1), np.empty(GROUP * values.shape[1])
     sums = np.empty(GROUP * STEP)
@@ -113,13 +113,13 @@ def add_scores(values, weights, columns, rows, first_token, length, scores):
             for begin in range(0, length[block, lane], GROUP):
                 n_tokens = min(GROUP, length[block, lane] - begin)
                 _widen(values, first_token[block, lane] + begin, n_tokens, wide)
-                for step in range(n_numbers // n_lanes * n_steps):
+                for step in range(n_slots // n_lanes * n_steps):
                     _multiply(wide, table, step, sums)
-                    first_column, number = step % n_steps * STEP, step // n_steps * n_lanes + lane
+                    first_column, slot = step % n_steps * STEP, step // n_steps * n_lanes + lane
                     for i in range(min(STEP, len(columns) - first_column)):
                         cell = (rows[block] + begin) * n_columns + columns[first_column + i]
                         for position in range(n_tokens):
-                            flat[(cell + position * n_columns) * n_numbers + number] += sums[position * STEP + i]
+                            flat[(cell + position * n_columns) * n_slots + slot] += sums[position * STEP + i]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -129,14 +129,14 @@ def add_counts(values, columns, rows, first_token, length, marginals, weight, co
     values, columns : as in ``add_scores``        marginals : (R * C, W or 2 W)        weight : (B, W)
     counts : (S, d, STEP)   in and out
     """
-    n_lanes, n_numbers, n_columns = length.shape[1], marginals.shape[1], len(marginals) // rows[-1]
+    n_lanes, n_slots, n_columns = length.shape[1], marginals.shape[1], len(marginals) // rows[-1]
     flat, table, wide = marginals.reshape(-1), counts.reshape(-1), np.empty(GROUP * values.shape[1])
     factors = np.empty(GROUP * STEP)
     for block in range(len(length)):
         for lane in range(n_lanes):
             if weight[block, lane] == 0.0:
                 continue
-            number = n_numbers - n_lanes + lane
+            slot = n_slots - n_lanes + lane
             for begin in range(0, length[block, lane], GROUP):
                 n_tokens = min(GROUP, length[block, lane] - begin)
                 _widen(values, first_token[block, lane] + begin, n_tokens, wide)
@@ -145,6 +145,6 @@ def add_counts(values, columns, rows, first_token, length, marginals, weight, co
                     for i in range(min(STEP, len(columns) - first_column)):
                         cell = (rows[block] + begin) * n_columns + columns[first_column + i]
                         for position in range(n_tokens):
-                            marginal = flat[(cell + position * n_columns) * n_numbers + number]
+                            marginal = flat[(cell + position * n_columns) * n_slots + slot]
                             factors[position * STEP + i] = marginal * weight[block, lane]
                     _multiply_transposed(wide, factors, first_column // STEP, table)

@@ -79,7 +79,7 @@ class ArcWeights(NamedTuple):
     by_length: np.ndarray  # (A,) int32   shortest first
     forbidden: np.ndarray  # (A,) bool
     suffix: np.ndarray  # (A,) int32
-    number: np.ndarray  # (A,) int64   of the arc's own weight, or -1
+    weight_id: np.ndarray  # (A,) int64   of the arc's own weight, or -1
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -87,11 +87,11 @@ def weigh_arcs(arcs, n_pairs, rule, moving):
     """Write scores and weights of the arcs, and return whether exp is safe."""
     safe = True
     for arc in arcs.by_length:
-        score, number = 0.0, arcs.number[arc]
+        score, weight_id = 0.0, arcs.weight_id[arc]
         if arcs.forbidden[arc]:
             score = -np.inf
-        elif number >= 0:
-            score = moving.factor[rule.bias_groups[number - n_pairs]] * moving.w[number]
+        elif weight_id >= 0:
+            score = moving.factor[rule.bias_groups[weight_id - n_pairs]] * moving.w[weight_id]
         if arcs.suffix[arc] >= 0:
             score += arcs.scores[arcs.suffix[arc]]
         arcs.scores[arc] = score
@@ -203,12 +203,12 @@ def move_biases(arcs, n_pairs, rule, moving, step, counts):
         arc = arcs.by_length[i]
         if arcs.suffix[arc] >= 0:
             counts[arcs.suffix[arc]] += counts[arc]
-        number = arcs.number[arc]
-        if number >= 0:
-            group = rule.bias_groups[number - n_pairs]
+        weight_id = arcs.weight_id[arc]
+        if weight_id >= 0:
+            group = rule.bias_groups[weight_id - n_pairs]
             change = -step / moving.factor[group] * counts[arc]
-            moving.w[number] += change
-            moving.sums[number] -= moving.area[group] * change
+            moving.w[weight_id] += change
+            moving.sums[weight_id] -= moving.area[group] * change
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

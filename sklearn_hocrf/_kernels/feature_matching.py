@@ -2,7 +2,7 @@
 
 Equation (26) is that of docs/develop/theory.md.
 
-Shapes: N tokens, C score columns, R rows and W lanes of a tile of B blocks, M rows of a table of positions; ``place``
+Shapes: N tokens, C score columns, R rows and W lanes of a tile of B blocks, M rows of a table of positions; ``slot``
 (N,) is the row of each token in it.
 """
 
@@ -12,7 +12,7 @@ from ._jit import njit
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def compare(tile, n_columns, marginals, counts, bias, weight, arcs, arc_columns, place, table):
+def compare(tile, n_columns, marginals, counts, bias, weight, arcs, arc_columns, slot, table):
     """Write ``n (mu - truth)`` to the table and return the sum of ``weight * n * (mu - truth)**2``.
 
     marginals : (R * C, W)   mu, by column        counts : (R * C, W) and bias : (C,)   whose sum is n
@@ -34,7 +34,7 @@ def compare(tile, n_columns, marginals, counts, bias, weight, arcs, arc_columns,
                 for column in range(n_columns):
                     difference = marginals[first + column, lane] - truth[column]
                     residual = (counts[first + column, lane] + bias[column]) * difference
-                    table[place[token], column] = residual
+                    table[slot[token], column] = residual
                     squares += residual * difference
                 total += weight[block, lane] * squares
                 for item in range(first_column, last_column):
@@ -43,7 +43,7 @@ def compare(tile, n_columns, marginals, counts, bias, weight, arcs, arc_columns,
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def perturb(tile, n_columns, place, table, scale, scores):
+def perturb(tile, n_columns, slot, table, scale, scores):
     """Write ``scale`` times the table as the derivatives of scores: ``scores`` (R * C, 2 W), ``table`` (M, C)."""
     n_lanes = tile.length.shape[1]
     scores[:, n_lanes:] = 0.0
@@ -53,4 +53,4 @@ def perturb(tile, n_columns, place, table, scale, scores):
                 token = tile.first_token[block, lane] + position
                 first = (tile.rows[block] + position) * n_columns
                 for column in range(n_columns):
-                    scores[first + column, n_lanes + lane] = scale * table[place[token], column]
+                    scores[first + column, n_lanes + lane] = scale * table[slot[token], column]

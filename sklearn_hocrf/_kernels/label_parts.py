@@ -83,9 +83,9 @@ def sum_over_segments(index, links, tile, table):
     for block in range(len(tile.length)):
         for row in range(tile.rows[block], tile.rows[block + 1]):  # (39), transposed
             position = row - tile.rows[block]
-            for number in links.members:
-                part = row * n_cells + index.first_cell[number]
-                for d in range(min(index.longest[number], position + 1)):
+            for member in links.members:
+                part = row * n_cells + index.first_cell[member]
+                for d in range(min(index.longest[member], position + 1)):
                     for column in range(width):
                         table[part + d, column] = 0.0
             for label in range(n_labels):

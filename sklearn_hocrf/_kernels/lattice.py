@@ -32,14 +32,14 @@ class Automaton(NamedTuple):
 
     outgoing: np.ndarray  # (P + 1,) int64   range of each state's own arcs
     labels: np.ndarray  # (A,) int32   of the arcs by state, ascending for each
-    arcs: np.ndarray  # (A,) int32   their numbers
-    target: np.ndarray  # (A,) int32   by number
-    forbidden: np.ndarray  # (A,) bool   by number
+    arcs: np.ndarray  # (A,) int32   their indices
+    target: np.ndarray  # (A,) int32   by arc
+    forbidden: np.ndarray  # (A,) bool   by arc
     fail: np.ndarray  # (P,) int32
 
 
 class Entries(NamedTuple):
-    """The features of tokens, as in batches, and the places of their pairs."""
+    """The features of tokens, as in batches, and the positions of their pairs."""
 
     indptr: np.ndarray  # (N + 1,) int64
     indices: np.ndarray  # (nnz,) int32
@@ -121,11 +121,11 @@ class Sums(NamedTuple):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _first_at_least(numbers, start, stop, number):
-    """Return the first place in [start, stop), where numbers ascend, with a number that is not less, or ``stop``."""
+def _first_at_least(values, start, stop, value):
+    """Return the first position in [start, stop) of ascending values with one not less than ``value``, or ``stop``."""
     while start < stop:
         middle = (start + stop) // 2
-        if numbers[middle] < number:
+        if values[middle] < value:
             start = middle + 1
         else:
             stop = middle
@@ -133,27 +133,27 @@ def _first_at_least(numbers, start, stop, number):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def list_entries(entries, starts, labels, places, pairs, values):
+def list_entries(entries, starts, labels, slots, pairs, values):
     """Write the pairs that each column scores, and their values, if any; only count them if ``pairs`` is None.
 
-    starts : (N + 1,)        labels : (D,)   numbers of columns, which may be parts, ascending for each token
-    places : (D,) int64   where the list of each column begins; moved to where it ends
+    starts : (N + 1,)        labels : (D,)   columns, which may be parts, ascending for each token
+    slots : (D,) int64   where the list of each column begins; moved to where it ends
     """
     for token in range(len(starts) - 1):
         for entry in range(entries.indptr[token], entries.indptr[token + 1]):
             rank = entries.rank[entries.indices[entry]]
             if rank < 0:
                 continue
-            place, stop = entries.starts[rank], entries.starts[rank + 1]
+            pair, stop = entries.starts[rank], entries.starts[rank + 1]
             for candidate in range(starts[token], starts[token + 1]):
-                place = _first_at_least(entries.columns, place, stop, labels[candidate])
-                while place < stop and entries.columns[place] == labels[candidate]:
+                pair = _first_at_least(entries.columns, pair, stop, labels[candidate])
+                while pair < stop and entries.columns[pair] == labels[candidate]:
                     if pairs is not None:  # known when it is compiled
-                        pairs[places[candidate]] = place
+                        pairs[slots[candidate]] = pair
                         if len(values):
-                            values[places[candidate]] = entries.values[entry]
-                    places[candidate] += 1
-                    place += 1
+                            values[slots[candidate]] = entries.values[entry]
+                    slots[candidate] += 1
+                    pair += 1
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -161,9 +161,9 @@ def _arc_of(automaton, state, label):
     """Return the arc that a state uses for a label (5)."""
     while state > 0:
         stop = automaton.outgoing[state + 1]
-        place = _first_at_least(automaton.labels, automaton.outgoing[state], stop, label)
-        if place < stop and automaton.labels[place] == label:
-            return np.int64(automaton.arcs[place])
+        item = _first_at_least(automaton.labels, automaton.outgoing[state], stop, label)
+        if item < stop and automaton.labels[item] == label:
+            return np.int64(automaton.arcs[item])
         state = np.int64(automaton.fail[state])
     return np.int64(automaton.arcs[label])  # the empty pattern has an arc for each label, and is the first state
 
@@ -177,23 +177,23 @@ def _longer(array):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _keep_best(found, first, stop, most, kept_node, number):
+def _keep_best(found, first, stop, most, kept_node, new_id):
     """Keep the nodes [first, stop) with the highest scores, ties by order, and one that is always kept.
 
-    number : (at least stop - first,) int64   out: new number of each node, -1 for dropped nodes
+    new_id : (at least stop - first,) int64   out: new id of each node, -1 for dropped nodes
 
-    Returns the number of the next node.
+    Returns the id of the next node.
     """
     n_nodes = stop - first
     order = np.argsort(-found.score[first:stop], kind="mergesort")
-    number[:n_nodes] = -1
-    number[order[:most]] = 0
+    new_id[:n_nodes] = -1
+    new_id[order[:most]] = 0
     if kept_node >= first:
-        number[kept_node - first] = 0
+        new_id[kept_node - first] = 0
     following = first
     for node in range(n_nodes):
-        if number[node] == 0:
-            number[node] = following
+        if new_id[node] == 0:
+            new_id[node] = following
             found.state[following], found.score[following] = found.state[first + node], found.score[first + node]
             found.candidate[following] = found.candidate[first + node]
             following += 1
@@ -201,11 +201,11 @@ def _keep_best(found, first, stop, most, kept_node, number):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _drop_steps(found, first_node, number, first, stop):
+def _drop_steps(found, first_node, new_id, first, stop):
     """Renumber the targets of the steps [first, stop), drop steps whose target was dropped; return the next step."""
     following = first
     for step in range(first, stop):
-        target = number[np.int64(found.target[step]) - first_node]
+        target = new_id[np.int64(found.target[step]) - first_node]
         if target >= 0:
             found.source[following], found.target[following] = found.source[step], target
             found.arc[following] = found.arc[step]
@@ -242,7 +242,7 @@ def list_steps(automaton, offsets, starts, labels, limits, nodes, steps):
         np.empty(size, np.uint32),
         np.empty(size, np.uint32),
     )
-    met, number = np.full(len(automaton.fail), -1), np.empty(len(automaton.fail), np.int64)  # at which token, and what
+    met, node_of = np.full(len(automaton.fail), -1), np.empty(len(automaton.fail), np.int64)  # at which token, and what
     found.state[0] = 0
     nodes[0], steps[0] = 1, 0
     for sequence in range(len(offsets) - 1):
@@ -258,10 +258,10 @@ def list_steps(automaton, offsets, starts, labels, limits, nodes, steps):
                         continue
                     end = automaton.target[arc]
                     if met[end] != token:
-                        met[end], number[end] = token, n_nodes
+                        met[end], node_of[end] = token, n_nodes
                         found.state[n_nodes], found.candidate[n_nodes], found.score[n_nodes] = end, candidate, -np.inf
                         n_nodes += 1
-                    target = number[end]
+                    target = node_of[end]
                     score = found.score[node] + limits.score[candidate]
                     found.score[target] = max(found.score[target], score)
                     found.source[n_steps], found.target[n_steps], found.arc[n_steps] = node, target, arc
@@ -551,10 +551,10 @@ def draw(lattice, weights, chunk, tables, uniform, codes):
             continue
         log_z = _forward_log(lattice, weights, first, stop, tables)
         _beta(lattice, weights, first, stop, tables, True)
-        for number in range(codes.shape[1]):
+        for sample in range(codes.shape[1]):
             node, rest = np.int64(0), log_z
             for token in range(first, stop):
-                left, last = uniform[token, number], np.int64(-1)
+                left, last = uniform[token, sample], np.int64(-1)
                 for step in range(lattice.steps[token], lattice.steps[token + 1]):
                     if lattice.source[step] == node:
                         target = np.int64(lattice.target[step])
@@ -566,7 +566,7 @@ def draw(lattice, weights, chunk, tables, uniform, codes):
                         if left < 0.0:
                             break
                 node, rest = last, tables.beta[last]
-                codes[token, number] = lattice.labels[lattice.candidate[node]]
+                codes[token, sample] = lattice.labels[lattice.candidate[node]]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -612,13 +612,13 @@ def patterns_ending(lattice, steps, patterns, lengths, table):
         share[lattice.target[step]] += steps[step]
     for sequence in range(len(lattice.offsets) - 1):
         for token in range(lattice.offsets[sequence], lattice.offsets[sequence + 1]):
-            for number in range(len(lengths)):
-                first, total = token + 1 - lengths[number], 0.0
-                table[token, number] = 0.0
+            for pattern in range(len(lengths)):
+                first, total = token + 1 - lengths[pattern], 0.0
+                table[token, pattern] = 0.0
                 if first < lattice.offsets[sequence]:
                     continue
                 for node in range(lattice.nodes[first], lattice.nodes[first + 1]):
-                    is_first = lattice.labels[lattice.candidate[node]] == patterns[number, 0]
+                    is_first = lattice.labels[lattice.candidate[node]] == patterns[pattern, 0]
                     path[node] = share[node] if is_first else 0.0
                 for position in range(first + 1, token + 1):
                     for node in range(lattice.nodes[position], lattice.nodes[position + 1]):
@@ -626,24 +626,24 @@ def patterns_ending(lattice, steps, patterns, lengths, table):
                     for step in range(lattice.steps[position], lattice.steps[position + 1]):
                         source, target = lattice.source[step], lattice.target[step]
                         label = lattice.labels[lattice.candidate[target]]
-                        if label == patterns[number, position - first] and share[source] > 0.0:
+                        if label == patterns[pattern, position - first] and share[source] > 0.0:
                             path[target] += path[source] * (steps[step] / share[source])
                 for node in range(lattice.nodes[token], lattice.nodes[token + 1]):
                     total += path[node]
-                table[token, number] = min(total, 1.0)
+                table[token, pattern] = min(total, 1.0)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _insert(scores, n_scores, score):
-    """Return the place of a score in a descending list, after equal scores; -1 if the list is full of better ones."""
-    place, stop = 0, n_scores
-    while place < stop:
-        middle = (place + stop) // 2
+    """Return the slot of a score in a descending list, after equal scores; -1 if the list is full of better ones."""
+    slot, stop = 0, n_scores
+    while slot < stop:
+        middle = (slot + stop) // 2
         if scores[middle] >= score:
-            place = middle + 1
+            slot = middle + 1
         else:
             stop = middle
-    return place if place < len(scores) else -1
+    return slot if slot < len(scores) else -1
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -666,7 +666,7 @@ def best_labellings(lattice, weights, chunk, tables, best, codes, regret):
         if first == stop:
             continue
         _score(lattice, weights.pairs, first, stop, tables)
-        shift = lattice.nodes[first] - 1  # the place of a node is its number less this; 0 is the beginning
+        shift = lattice.nodes[first] - 1  # the slot of a node is its id less this; 0 is the beginning
         count[: lattice.nodes[stop] - shift] = 0
         for node in range(lattice.nodes[stop - 1], lattice.nodes[stop]):
             score[node - shift, 0], step_of[node - shift, 0], count[node - shift] = 0.0, -1, 1
@@ -677,22 +677,22 @@ def best_labellings(lattice, weights, chunk, tables, best, codes, regret):
                 source = max(np.int64(lattice.source[step]) - shift, 0)
                 for rank in range(count[target - shift]):
                     total = own + score[target - shift, rank]
-                    place = -1
+                    slot = -1
                     if total > -np.inf:
-                        place = _insert(score[source], count[source], total)
-                    if place < 0:
+                        slot = _insert(score[source], count[source], total)
+                    if slot < 0:
                         break
                     count[source] = min(count[source] + 1, n_wanted)
-                    for other in range(count[source] - 1, place, -1):
+                    for other in range(count[source] - 1, slot, -1):
                         score[source, other] = score[source, other - 1]
                         step_of[source, other] = step_of[source, other - 1]
                         rank_of[source, other] = rank_of[source, other - 1]
-                    score[source, place], step_of[source, place], rank_of[source, place] = total, step, rank
+                    score[source, slot], step_of[source, slot], rank_of[source, slot] = total, step, rank
         best[sequence] = score[0, 0] if count[0] else -np.inf
-        for number in range(count[0]):
-            regret[number, sequence] = score[0, 0] - score[0, number]
-            place, rank = 0, number
+        for labelling in range(count[0]):
+            regret[labelling, sequence] = score[0, 0] - score[0, labelling]
+            slot, rank = 0, labelling
             for token in range(first, stop):
-                step, rank = step_of[place, rank], np.int64(rank_of[place, rank])
-                codes[number, token] = lattice.labels[lattice.candidate[lattice.target[step]]]
-                place = np.int64(lattice.target[step]) - shift
+                step, rank = step_of[slot, rank], np.int64(rank_of[slot, rank])
+                codes[labelling, token] = lattice.labels[lattice.candidate[lattice.target[step]]]
+                slot = np.int64(lattice.target[step]) - shift

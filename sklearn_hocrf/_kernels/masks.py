@@ -28,7 +28,7 @@ def forbid_labels(tile, n_columns, allowed, scores):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def forbid_segments(index, tile, allowed, begins, cells):
-    """Rule out segments with a token that may not have the label, or that begin or end at a wrong place.
+    """Rule out segments with a token that may not have the label, or that begin or end at a wrong position.
 
     allowed : (N, L) bool        begins : (N,) int8   1 where a segment begins, -1 where none may begin
     cells : (R * E, W or 2 W)   in and out

@@ -14,19 +14,19 @@ from ._jit import njit
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def find_pairs(first, stop, starts, sequences, seen, pair_numbers, count):
+def find_pairs(first, stop, starts, sequences, seen, pair_ids, count):
     """List the pairs of the features of some sequences, each once, and return their number.
 
-    first, stop : (nnz,)        starts : (n + 1,)        sequences : numbers of some sequences
+    first, stop : (nnz,)        starts : (n + 1,)        sequences : indices of some sequences
     seen : (K,)   True at the first pair of each feature listed, in and out
-    pair_numbers : (K,)   out, from ``count`` on
+    pair_ids : (K,)   out, from ``count`` on
     """
     for sequence in sequences:
         for entry in range(starts[sequence], starts[sequence + 1]):
             if stop[entry] > first[entry] and not seen[first[entry]]:
                 seen[first[entry]] = True
                 for pair in range(first[entry], stop[entry]):
-                    pair_numbers[count] = pair
+                    pair_ids[count] = pair
                     count += 1
     return count
 
@@ -59,16 +59,16 @@ def subtract_labels(features, pairs, offsets, sequences, sequence_weight, arcs, 
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def subtract_entries(starts, numbers, values, sequences, sequence_weight, weights, gradient):
+def subtract_entries(starts, weight_ids, values, sequences, sequence_weight, weights, gradient):
     """Subtract the counts of some sequences, and return the sum of the weights.
 
-    starts : (n + 1,)        numbers : (nnz,)   of the counted weights        values : (nnz,), or empty if all are 1
-    weights, gradient : by number, gradient in and out        all weighted by ``sequence_weight`` (n,)
+    starts : (n + 1,)        weight_ids : (nnz,)   the counted weights        values : (nnz,), or empty if all are 1
+    weights, gradient : by weight, gradient in and out        all weighted by ``sequence_weight`` (n,)
     """
     score = 0.0
     for sequence in sequences:
         for entry in range(starts[sequence], starts[sequence + 1]):
             value = values[entry] if len(values) else 1.0
-            score += value * weights[numbers[entry]] * sequence_weight[sequence]
-            gradient[numbers[entry]] -= value * sequence_weight[sequence]
+            score += value * weights[weight_ids[entry]] * sequence_weight[sequence]
+            gradient[weight_ids[entry]] -= value * sequence_weight[sequence]
     return score

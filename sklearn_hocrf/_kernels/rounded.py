@@ -30,9 +30,9 @@ def dot(values, units, vector, sums):
         stop = min(first + BLOCK, len(values))
         sums[:] = 0.0
         for start in range(first, stop, ABREAST):
-            integers, numbers = values[start : min(start + ABREAST, stop)], vector[start : min(start + ABREAST, stop)]
+            integers, doubles = values[start : min(start + ABREAST, stop)], vector[start : min(start + ABREAST, stop)]
             for i in range(len(integers)):
-                sums[i] += integers[i] * numbers[i]
+                sums[i] += integers[i] * doubles[i]
         of_block = 0.0
         for i in range(ABREAST):
             of_block += sums[i]
@@ -47,6 +47,6 @@ def add(values, units, factor, vector):
         first = block * BLOCK
         stop = min(first + BLOCK, len(values))
         factor_of_block = factor * units[block]
-        integers, numbers = values[first:stop], vector[first:stop]
+        integers, doubles = values[first:stop], vector[first:stop]
         for i in range(len(integers)):
-            numbers[i] += factor_of_block * integers[i]
+            doubles[i] += factor_of_block * integers[i]

@@ -143,22 +143,22 @@ def _weigh_varying_arcs(lane_kind, weighted_arcs, tile, scratch, tables, row):
     n_varying, n_columns = len(weighted_arcs.varying_arc), len(scores) // tile.rows[-1]
     minus, margin = fill(-1.0, lane_kind), fill(np.inf, lane_kind)
     lowest_safe, highest_varying = fill(LOWEST_LOG, lane_kind), fill(HIGHEST_VARYING, lane_kind)
-    for varying_number in range(n_varying):
-        arc, suffix = weighted_arcs.varying_arc[varying_number], weighted_arcs.varying_suffix[varying_number]
-        column = weighted_arcs.varying_column[varying_number]
+    for varying_id in range(n_varying):
+        arc, suffix = weighted_arcs.varying_arc[varying_id], weighted_arcs.varying_suffix[varying_id]
+        column = weighted_arcs.varying_column[varying_id]
         total = load(scores, row * n_columns + column, lane_kind) if column >= 0 else fill(0.0, lane_kind)
         if suffix >= 0:
             total = add(total, load(varying_log, suffix, lane_kind))
-        store(varying_log, varying_number, total)
+        store(varying_log, varying_id, total)
         constant = weighted_arcs.arc_score[arc] - weighted_arcs.log_shift
         if constant == -np.inf:
-            store(varying, row * n_varying + varying_number, fill(0.0, lane_kind))
+            store(varying, row * n_varying + varying_id, fill(0.0, lane_kind))
             continue
         total = add(total, fill_dual(constant, weighted_arcs.arc_score_derivative[arc], lane_kind))
         margin = smallest(add(total, fill(-LOWEST_LOG, lane_kind)), margin)
         margin = smallest(add(multiply(minus, total), highest_varying), margin)
         total = smallest(largest(total, lowest_safe), highest_varying)
-        store(varying, row * n_varying + varying_number, exp(total))
+        store(varying, row * n_varying + varying_id, exp(total))
     return margin
 
 
@@ -173,20 +173,20 @@ def _begin_segments(lane_kind, weighted_arcs, index, scratch, tables, row, posit
     for state in range(1, n_states):
         flow, mass, any_mass = zero, zero, zero
         for arc in range(weighted_arcs.into[state], weighted_arcs.into[state + 1]):
-            number, varying_number = arc_span[arc], weighted_arcs.arc_varying[arc]
+            span, varying_id = arc_span[arc], weighted_arcs.arc_varying[arc]
             if weighted_arcs.arc_score[arc] == -np.inf:
-                if number >= 0:
-                    store(span_begin, row * n_spans + number, zero)
+                if span >= 0:
+                    store(span_begin, row * n_spans + span, zero)
                 continue
             value = load(values, weighted_arcs.arc_value[arc], lane_kind)
             any_mass = add(any_mass, value)
-            if varying_number >= 0:
-                weight = load(varying, row * n_varying + varying_number, lane_kind)
+            if varying_id >= 0:
+                weight = load(varying, row * n_varying + varying_id, lane_kind)
             else:
                 weight = fill_dual(weighted_arcs.arc_weight[arc], weighted_arcs.arc_weight_derivative[arc], lane_kind)
             weighted = multiply(weight, value)
-            if number >= 0:
-                store(span_begin, row * n_spans + number, weighted)
+            if span >= 0:
+                store(span_begin, row * n_spans + span, weighted)
                 low = smallest(where_positive(value, weighted, infinite), low)
             else:
                 flow = add(flow, weighted)
@@ -243,12 +243,12 @@ def _find_reachable(lane_kind, weighted_arcs, index, scratch, tables, row, posit
             for state in range(index.first_state[label], index.first_state[label + 1]):
                 begun = where_positive(weight, load(begin, start + state, lane_kind), zero)
                 store(marked, state, where_positive(begun, now, load(marked, state, lane_kind)))
-    for number in range(n_spans):
-        arc = index.span_arc[number]
+    for span in range(n_spans):
+        arc = index.span_arc[span]
         state, label = weighted_arcs.arc_target[arc], weighted_arcs.arc_label[arc]
         first = row * n_cells + index.first_cell[label] - 1
         for d in range(1, min(index.longest[label], longest) + 1):
-            begun = load(span_begin, (row + 1 - d) * n_spans + number, lane_kind)
+            begun = load(span_begin, (row + 1 - d) * n_spans + span, lane_kind)
             begun = where_positive(load(cells, first + d, lane_kind), begun, zero)
             store(marked, state, where_positive(begun, now, load(marked, state, lane_kind)))
 
@@ -264,19 +264,19 @@ def _end_span_arcs(lane_kind, weighted_arcs, index, scratch, tables, row, positi
         fill(LOWEST_SPAN, lane_kind),
         fill(HIGHEST_SPAN, lane_kind),
     )
-    for number in range(n_spans):
-        arc = index.span_arc[number]
+    for span in range(n_spans):
+        arc = index.span_arc[span]
         state, label = weighted_arcs.arc_target[arc], weighted_arcs.arc_label[arc]
         total = load(alpha, after + state, lane_kind)
         first = row * n_cells + index.first_cell[label] - 1
         for d in range(1, min(index.longest[label], longest) + 1):
-            score = load(sums, number * n_longest + d - 1, lane_kind)
+            score = load(sums, span * n_longest + d - 1, lane_kind)
             minus_score = multiply(minus, score)
             room = smallest(add(score, fill(-LOWEST_SPAN, lane_kind)), add(highest_span, minus_score))
             margin = smallest(room, margin)
             factor = exp(smallest(largest(score, lowest_span), highest_span))
             factor = multiply(factor, load(cells, first + d, lane_kind))
-            begun = load(span_begin, (row + 1 - d) * n_spans + number, lane_kind)
+            begun = load(span_begin, (row + 1 - d) * n_spans + span, lane_kind)
             total = multiply_add(begun, factor, total)
         store(alpha, after + state, total)
     return margin
@@ -342,12 +342,12 @@ def _drop_lane(weighted_arcs, index, tile, tables, block, lane):
     first_row, stop_row = tile.rows[block], tile.rows[block + 1]
     alpha, begin, span_begin, inverse = tables.alpha, tables.begin, tables.span_begin, tables.inverse
     for column in range(lane, alpha.shape[1], n_lanes):  # slices would take much longer to compile
-        for place in range((first_row + block) * n_states, (stop_row + block + 1) * n_states):
-            alpha[place, column] = 0.0
-        for place in range(first_row * n_states, stop_row * n_states):
-            begin[place, column] = 0.0
-        for place in range(first_row * n_spans, stop_row * n_spans):
-            span_begin[place, column] = 0.0
+        for slot in range((first_row + block) * n_states, (stop_row + block + 1) * n_states):
+            alpha[slot, column] = 0.0
+        for slot in range(first_row * n_states, stop_row * n_states):
+            begin[slot, column] = 0.0
+        for slot in range(first_row * n_spans, stop_row * n_spans):
+            span_begin[slot, column] = 0.0
         for row in range(first_row, stop_row):
             inverse[row, column] = 0.0
 
@@ -358,15 +358,15 @@ def _score_span_arcs(lane_kind, weighted_arcs, index, scratch, tables, row, posi
     cells, sums = tables.cells, scratch.sums
     n_cells, n_longest = index.first_cell[-1], len(scratch.between) - 1
     longest = min(n_longest, position + 1)
-    for number in range(len(index.span_arc)):
-        label = weighted_arcs.arc_label[index.span_arc[number]]
-        scored, suffix = index.span_scored[number], index.span_suffix[number]
+    for span in range(len(index.span_arc)):
+        label = weighted_arcs.arc_label[index.span_arc[span]]
+        scored, suffix = index.span_scored[span], index.span_suffix[span]
         own, shorter = row * n_cells + index.first_cell[scored] - 1, suffix * n_longest - 1
         for d in range(1, min(index.longest[label], longest) + 1):
             score = load(cells, own + d, lane_kind) if scored >= 0 else fill(0.0, lane_kind)
             if suffix >= 0:
                 score = add(score, load(sums, shorter + d, lane_kind))
-            store(sums, number * n_longest + d - 1, score)
+            store(sums, span * n_longest + d - 1, score)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -388,8 +388,8 @@ def backward(lane_kind, weighted_arcs, index, tile, scratch, tables, weight, cou
         for row in range(first_row, tile.rows[block + 1]):
             for state in range(n_states):
                 store(reach, row * n_states + state, zero)
-            for number in range(n_spans):
-                store(span_reach, row * n_spans + number, zero)
+            for span in range(n_spans):
+                store(span_reach, row * n_spans + span, zero)
         for state in range(n_states):
             store(adjoints, first_beta + state, zero)
         for row in range(tile.rows[block + 1] - 1, first_row - 1, -1):
@@ -397,8 +397,8 @@ def backward(lane_kind, weighted_arcs, index, tile, scratch, tables, weight, cou
             for lane in range(n_lanes):
                 if tile.last[block, lane] == position:
                     for column in range(lane, adjoints.shape[1], n_lanes):
-                        for place in range(first_beta, len(adjoints)):
-                            adjoints[place, column] = 1.0 if column == lane else 0.0
+                        for slot in range(first_beta, len(adjoints)):
+                            adjoints[slot, column] = 1.0 if column == lane else 0.0
             scale = load(inverse, row, lane_kind)
             for state in range(n_states):  # the beta of an unreachable state is not used, and may be infinite
                 mass = load(alpha, before + n_states + state, lane_kind)
@@ -425,17 +425,17 @@ def _reach_span_arcs(lane_kind, weighted_arcs, index, scratch, tables, row, posi
     n_cells, n_spans, n_longest = index.first_cell[-1], len(index.span_arc), len(scratch.between) - 1
     longest = min(n_longest, position + 1)
     lowest_span, highest_span = fill(LOWEST_SPAN, lane_kind), fill(HIGHEST_SPAN, lane_kind)
-    for number in range(n_spans):
-        arc = index.span_arc[number]
+    for span in range(n_spans):
+        arc = index.span_arc[span]
         label, end = weighted_arcs.arc_label[arc], load(ends, weighted_arcs.arc_target[arc], lane_kind)
         first = row * n_cells + index.first_cell[label] - 1
         for d in range(1, min(index.longest[label], longest) + 1):
-            score = load(sums, number * n_longest + d - 1, lane_kind)
+            score = load(sums, span * n_longest + d - 1, lane_kind)
             factor = exp(smallest(largest(score, lowest_span), highest_span))
             onward = multiply(multiply(factor, load(cells, first + d, lane_kind)), end)
-            cell = (row + 1 - d) * n_spans + number
+            cell = (row + 1 - d) * n_spans + span
             store(span_reach, cell, add(load(span_reach, cell, lane_kind), onward))
-            store(sums, number * n_longest + d - 1, multiply(load(span_begin, cell, lane_kind), onward))
+            store(sums, span * n_longest + d - 1, multiply(load(span_begin, cell, lane_kind), onward))
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -462,17 +462,17 @@ def _count_span_arcs(lane_kind, weighted_arcs, index, scratch, tables, row, posi
     cells, sums = tables.cells, scratch.sums
     n_cells, n_spans, n_longest = index.first_cell[-1], len(index.span_arc), len(scratch.between) - 1
     longest = min(n_longest, position + 1)
-    for number in range(n_spans):
-        label = weighted_arcs.arc_label[index.span_arc[number]]
+    for span in range(n_spans):
+        label = weighted_arcs.arc_label[index.span_arc[span]]
         first = row * n_cells + index.first_cell[label] - 1
         for d in range(1, min(index.longest[label], longest) + 1):
-            used = load(sums, number * n_longest + d - 1, lane_kind)
+            used = load(sums, span * n_longest + d - 1, lane_kind)
             store(cells, first + d, add(load(cells, first + d, lane_kind), used))
-    for number in range(n_spans - 1, -1, -1):  # longest arcs first: they end with the patterns of shorter ones
-        label, suffix = weighted_arcs.arc_label[index.span_arc[number]], index.span_suffix[number]
-        scored = index.span_scored[number]
+    for span in range(n_spans - 1, -1, -1):  # longest arcs first: they end with the patterns of shorter ones
+        label, suffix = weighted_arcs.arc_label[index.span_arc[span]], index.span_suffix[span]
+        scored = index.span_scored[span]
         for d in range(1, min(index.longest[label], longest) + 1):
-            used = load(sums, number * n_longest + d - 1, lane_kind)
+            used = load(sums, span * n_longest + d - 1, lane_kind)
             if suffix >= 0:
                 cell = suffix * n_longest + d - 1
                 store(sums, cell, add(load(sums, cell, lane_kind), used))
@@ -490,18 +490,18 @@ def _count_arcs(lane_kind, weighted_arcs, index, scratch, tables, row, lane_weig
     for state in range(1, n_states):
         flow = load(reach, row * n_states + state, lane_kind)
         for arc in range(weighted_arcs.into[state], weighted_arcs.into[state + 1]):
-            number, varying_number = index.arc_span[arc], weighted_arcs.arc_varying[arc]
-            onward = load(span_reach, row * n_spans + number, lane_kind) if number >= 0 else flow
-            if varying_number >= 0:
-                weight = load(varying, row * n_varying + varying_number, lane_kind)
+            span, varying_id = index.arc_span[arc], weighted_arcs.arc_varying[arc]
+            onward = load(span_reach, row * n_spans + span, lane_kind) if span >= 0 else flow
+            if varying_id >= 0:
+                weight = load(varying, row * n_varying + varying_id, lane_kind)
             else:
                 weight = fill_dual(weighted_arcs.arc_weight[arc], weighted_arcs.arc_weight_derivative[arc], lane_kind)
             value = load(values, weighted_arcs.arc_value[arc], lane_kind)
             adjoint = where_positive(value, multiply(weight, onward), zero)
             store(adjoints, arc, adjoint)
             used = multiply(adjoint, value)
-            if varying_number >= 0:
-                store(used_varying, varying_number, used)
+            if varying_id >= 0:
+                store(used_varying, varying_id, used)
             add_folded(counts, arc, multiply(used, lane_weight))
 
 
@@ -510,9 +510,9 @@ def _count_columns(lane_kind, weighted_arcs, tile, scratch, tables, row):
     """Write the marginals of score columns: sums over the arcs that have the column's pattern as a suffix."""
     scores, used_varying = tables.scores, scratch.varying
     n_columns = len(scores) // tile.rows[-1]
-    for varying_number in range(len(weighted_arcs.varying_arc) - 1, -1, -1):
-        suffix, column = weighted_arcs.varying_suffix[varying_number], weighted_arcs.varying_column[varying_number]
-        used = load(used_varying, varying_number, lane_kind)
+    for varying_id in range(len(weighted_arcs.varying_arc) - 1, -1, -1):
+        suffix, column = weighted_arcs.varying_suffix[varying_id], weighted_arcs.varying_column[varying_id]
+        used = load(used_varying, varying_id, lane_kind)
         if suffix >= 0:
             store(used_varying, suffix, add(load(used_varying, suffix, lane_kind), used))
         if column >= 0:
@@ -537,8 +537,8 @@ def backward_max(lane_kind, weighted_arcs, index, tile, scratch, table, varying_
         for row in range(first_row, tile.rows[block + 1]):
             for state in range(n_states):
                 store(reach, row * n_states + state, never)
-            for number in range(n_spans):
-                store(span_reach, row * n_spans + number, never)
+            for span in range(n_spans):
+                store(span_reach, row * n_spans + span, never)
         for state in range(n_states):
             store(beta, (tile.rows[block + 1] + block) * n_states + state, never)
         for row in range(tile.rows[block + 1] - 1, first_row - 1, -1):
@@ -550,19 +550,19 @@ def backward_max(lane_kind, weighted_arcs, index, tile, scratch, table, varying_
                     for state in range(n_states):
                         beta[after + state, lane] = -np.inf if position >= tile.length[block, lane] else 0.0
             longest = min(n_longest, position + 1)
-            for number in range(n_spans):
-                arc = index.span_arc[number]
+            for span in range(n_spans):
+                arc = index.span_arc[span]
                 label, end = weighted_arcs.arc_label[arc], load(beta, after + weighted_arcs.arc_target[arc], lane_kind)
-                scored, suffix = index.span_scored[number], index.span_suffix[number]
+                scored, suffix = index.span_scored[span], index.span_suffix[span]
                 own, shorter = row * n_cells + index.first_cell[scored] - 1, suffix * n_longest - 1
                 first = row * n_cells + index.first_cell[label] - 1
                 for d in range(1, min(index.longest[label], longest) + 1):
                     score = load(table, own + d, lane_kind) if scored >= 0 else fill(0.0, lane_kind)
                     if suffix >= 0:
                         score = add(score, load(sums, shorter + d, lane_kind))
-                    store(sums, number * n_longest + d - 1, score)
+                    store(sums, span * n_longest + d - 1, score)
                     onward = add(add(score, load(table, first + d, lane_kind)), end)
-                    cell = (row + 1 - d) * n_spans + number
+                    cell = (row + 1 - d) * n_spans + span
                     store(span_reach, cell, largest(load(span_reach, cell, lane_kind), onward))
             for label in range(weighted_arcs.n_labels):
                 first = row * n_cells + index.first_cell[label] - 1
@@ -574,11 +574,11 @@ def backward_max(lane_kind, weighted_arcs, index, tile, scratch, table, varying_
             for state in range(1, n_states):
                 flow = load(reach, row * n_states + state, lane_kind)
                 for arc in range(weighted_arcs.into[state], weighted_arcs.into[state + 1]):
-                    number, varying_number = index.arc_span[arc], weighted_arcs.arc_varying[arc]
-                    adjoint = load(span_reach, row * n_spans + number, lane_kind) if number >= 0 else flow
+                    span, varying_id = index.arc_span[arc], weighted_arcs.arc_varying[arc]
+                    adjoint = load(span_reach, row * n_spans + span, lane_kind) if span >= 0 else flow
                     adjoint = add(adjoint, fill(weighted_arcs.arc_score[arc], lane_kind))
-                    if varying_number >= 0:
-                        adjoint = add(adjoint, load(varying_log, row * n_varying + varying_number, lane_kind))
+                    if varying_id >= 0:
+                        adjoint = add(adjoint, load(varying_log, row * n_varying + varying_id, lane_kind))
                     store(adjoints, arc, adjoint)
             largest_adjoints(lane_kind, weighted_arcs.back_starts, weighted_arcs.back_terms, n_arcs, adjoints)
             for state in range(n_states):
@@ -620,12 +620,12 @@ def walk(weighted_arcs, index, tile, table, varying_log, beta, codes, lengths):
                     for d in range(1, min(index.longest[label], n_tokens - position) + 1):
                         first = (row + d - 1) * n_cells + d - 1
                         score = border + table[first + index.first_cell[label], lane]
-                        number = index.arc_span[arc]
-                        while number >= 0:
-                            scored = index.span_scored[number]
+                        span = index.arc_span[arc]
+                        while span >= 0:
+                            scored = index.span_scored[span]
                             if scored >= 0:
                                 score += table[first + index.first_cell[scored], lane]
-                            number = index.span_suffix[number]
+                            span = index.span_suffix[span]
                         score += beta[(row + d + block) * n_states + weighted_arcs.arc_target[arc], lane]
                         if score > best:
                             best, best_arc, best_length = score, arc, d

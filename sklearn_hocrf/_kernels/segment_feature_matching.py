@@ -3,7 +3,7 @@
 Equation (26) is that of docs/develop/theory.md.
 
 Shapes: N tokens, B blocks, W lanes, R rows, E cells of a row (see ``segment_scores``), K scored patterns, G ranges,
-F attributes, M rows of a table of positions; ``place`` (N,) is the row of each token in it.
+F attributes, M rows of a table of positions; ``slot`` (N,) is the row of each token in it.
 """
 
 import numpy as np
@@ -38,10 +38,10 @@ def add_products(shared, index, tile, counts):
                         if product != 0.0:
                             for pair in range(shared.starts[attribute], shared.starts[attribute + 1]):
                                 products[shared.pair_range[pair]] += product
-                    for number in range(n_ranges):
-                        total = before[distance - 1, number] + products[number]
-                        after[distance, number] = total
-                        scored, offset, trim = shared.ranges[number]
+                    for item in range(n_ranges):
+                        total = before[distance - 1, item] + products[item]
+                        after[distance, item] = total
+                        scored, offset, trim = shared.ranges[item]
                         start, last = first - offset, first + distance + trim
                         if start >= 0 and last < length and last - start < index.longest[scored]:
                             row = (tile.rows[block] + last) * n_cells
@@ -52,7 +52,7 @@ def add_products(shared, index, tile, counts):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def compare(index, tile, probability, counts, weight, truth, place, table):
+def compare(index, tile, probability, counts, weight, truth, slot, table):
     """Write ``n (mu - truth)`` to the table and return the sum of ``weight * n * (mu - truth)**2``.
 
     probability, counts : (R * E, W)   mu and n, by cell        weight : (B, W)   lanes of weight 0 are left out
@@ -78,7 +78,7 @@ def compare(index, tile, probability, counts, weight, truth, place, table):
                         if is_true[lane, scored] and truth.length[token] == d:
                             difference -= 1.0
                         residual = counts[row + cell, lane] * difference
-                        table[place[token], cell] = residual
+                        table[slot[token], cell] = residual
                         squares += residual * difference
                 total += weight[block, lane] * squares
                 for item in range(truth.starts[token], truth.starts[token + 1]):
@@ -87,7 +87,7 @@ def compare(index, tile, probability, counts, weight, truth, place, table):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def perturb(index, tile, place, table, scale, scores):
+def perturb(index, tile, slot, table, scale, scores):
     """Add ``scale`` times the table to the derivatives of segment scores: ``scores`` (R * E, 2 W), ``table`` (M, E)."""
     n_cells, n_lanes = index.first_cell[-1], tile.length.shape[1]
     for block in range(len(tile.length)):
@@ -100,4 +100,4 @@ def perturb(index, tile, place, table, scale, scores):
                 for scored in range(len(index.longest)):
                     first = index.first_cell[scored]
                     for cell in range(first, first + min(index.longest[scored], position + 1)):
-                        scores[row + cell, n_lanes + lane] += scale * table[place[token], cell]
+                        scores[row + cell, n_lanes + lane] += scale * table[slot[token], cell]

@@ -49,9 +49,9 @@ def forward_log(weighted_arcs, index, tables):
         for state in range(1, n_states):
             for arc in range(weighted_arcs.into[state], weighted_arcs.into[state + 1]):
                 weighted = values[weighted_arcs.arc_value[arc]] + arc_log(weighted_arcs, varying_log, row, arc)
-                number = index.arc_span[arc]
-                if number >= 0:
-                    span_begin[row, number] = weighted
+                span = index.arc_span[arc]
+                if span >= 0:
+                    span_begin[row, span] = weighted
                 else:
                     begin[row, state] = log_add(begin[row, state], weighted)
         alpha[row + 1] = -np.inf
@@ -65,16 +65,16 @@ def forward_log(weighted_arcs, index, tables):
                     between += log_total[row + 1 - d]
                 terms[d - 1] = begin[row + 1 - d, state] + table[first + d, 0] - between
             alpha[row + 1, state] = log_sum(terms[:longest])
-        for number in range(n_spans):  # (20)
-            arc = index.span_arc[number]
+        for span in range(n_spans):  # (20)
+            arc = index.span_arc[span]
             label, state = weighted_arcs.arc_label[arc], weighted_arcs.arc_target[arc]
             first = row * n_cells + index.first_cell[label] - 1
             between = 0.0
             for d in range(1, min(index.longest[label], row + 1) + 1):
                 if d > 1:
                     between += log_total[row + 1 - d]
-                score = table[first + d, 0] + _span_log(index, number, d, row * n_cells, table) - between
-                alpha[row + 1, state] = log_add(alpha[row + 1, state], span_begin[row + 1 - d, number] + score)
+                score = table[first + d, 0] + _span_log(index, span, d, row * n_cells, table) - between
+                alpha[row + 1, state] = log_add(alpha[row + 1, state], span_begin[row + 1 - d, span] + score)
         total = log_sum(alpha[row + 1])
         log_total[row] = 0.0 if total.real == -np.inf else total  # a border that nothing reaches
         alpha[row + 1] -= log_total[row]
@@ -109,8 +109,8 @@ def backward_log(weighted_arcs, index, tables, weight, counts):
         varying_marginals[:] = 0.0
         for state in range(1, n_states):  # (22)
             for arc in range(weighted_arcs.into[state], weighted_arcs.into[state + 1]):
-                number = index.arc_span[arc]
-                onward = tables.span_reach[row, number] if number >= 0 else tables.reach[row, state]
+                span = index.arc_span[arc]
+                onward = tables.span_reach[row, span] if span >= 0 else tables.reach[row, state]
                 adjoints[arc] = onward + arc_log(weighted_arcs, tables.varying, row, arc)
                 marginal = np.exp(adjoints[arc] + values[weighted_arcs.arc_value[arc]])
                 counts[arc, 0] += weight * marginal
@@ -125,8 +125,8 @@ def backward_log(weighted_arcs, index, tables, weight, counts):
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def _reach_span_arcs(weighted_arcs, index, tables, row, ends, used):
     """Add to span_reach (21), and compute the probabilities of the arcs' segments: (20) times beta."""
-    for number in range(len(index.span_arc)):
-        arc = index.span_arc[number]
+    for span in range(len(index.span_arc)):
+        arc = index.span_arc[span]
         label, end = weighted_arcs.arc_label[arc], ends[weighted_arcs.arc_target[arc]]
         row_cell = row * index.first_cell[-1]
         first, between = row_cell + index.first_cell[label] - 1, 0.0
@@ -134,10 +134,10 @@ def _reach_span_arcs(weighted_arcs, index, tables, row, ends, used):
             start = row + 1 - d
             if d > 1:
                 between += tables.log_total[start]
-            score = tables.cells[first + d, 0] + _span_log(index, number, d, row_cell, tables.cells)
+            score = tables.cells[first + d, 0] + _span_log(index, span, d, row_cell, tables.cells)
             onward = score - between + end
-            tables.span_reach[start, number] = log_add(tables.span_reach[start, number], onward)
-            used[number, d - 1] = np.exp(tables.span_begin[start, number] + onward)
+            tables.span_reach[start, span] = log_add(tables.span_reach[start, span], onward)
+            used[span, d - 1] = np.exp(tables.span_begin[start, span] + onward)
 
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
@@ -164,15 +164,15 @@ def _count_span_arcs(weighted_arcs, index, tables, row, used):
         first = row_cell + index.first_cell[scored]
         for d in range(1, min(index.longest[scored], row + 1) + 1):
             tables.cells[first + d - 1, 0] = 0.0
-    for number in range(len(index.span_arc)):
-        label = weighted_arcs.arc_label[index.span_arc[number]]
+    for span in range(len(index.span_arc)):
+        label = weighted_arcs.arc_label[index.span_arc[span]]
         for d in range(1, min(index.longest[label], row + 1) + 1):
-            tables.cells[row_cell + index.first_cell[label] + d - 1, 0] += used[number, d - 1]
-            suffix = number
+            tables.cells[row_cell + index.first_cell[label] + d - 1, 0] += used[span, d - 1]
+            suffix = span
             while suffix >= 0:
                 scored = index.span_scored[suffix]
                 if scored >= 0:
-                    tables.cells[row_cell + index.first_cell[scored] + d - 1, 0] += used[number, d - 1]
+                    tables.cells[row_cell + index.first_cell[scored] + d - 1, 0] += used[span, d - 1]
                 suffix = index.span_suffix[suffix]
 
 
@@ -180,21 +180,21 @@ def _count_span_arcs(weighted_arcs, index, tables, row, used):
 def _count_columns(weighted_arcs, tables, row, varying_marginals):
     """Write the marginals of score columns: sums over the arcs that have the column's pattern as a suffix."""
     n_columns = len(tables.scores) // len(tables.begin)
-    for varying_number in range(len(varying_marginals) - 1, -1, -1):
-        suffix, column = weighted_arcs.varying_suffix[varying_number], weighted_arcs.varying_column[varying_number]
+    for varying_id in range(len(varying_marginals) - 1, -1, -1):
+        suffix, column = weighted_arcs.varying_suffix[varying_id], weighted_arcs.varying_column[varying_id]
         if suffix >= 0:
-            varying_marginals[suffix] += varying_marginals[varying_number]
+            varying_marginals[suffix] += varying_marginals[varying_id]
         if column >= 0:
-            tables.scores[row * n_columns + column, 0] = varying_marginals[varying_number]
+            tables.scores[row * n_columns + column, 0] = varying_marginals[varying_id]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _span_log(index, number, d, first_cell, table):
+def _span_log(index, span, d, first_cell, table):
     """Return the score of a span arc for a segment of d tokens: the sum over its suffix patterns."""
     total = 0.0
-    while number >= 0:
-        scored = index.span_scored[number]
+    while span >= 0:
+        scored = index.span_scored[span]
         if scored >= 0:
             total += table[first_cell + index.first_cell[scored] + d - 1, 0]
-        number = index.span_suffix[number]
+        span = index.span_suffix[span]
     return total

@@ -161,7 +161,7 @@ def count_likely(index, tile, table, weight, threshold):
 def list_likely(index, tile, table, weight, threshold, start, stop, code, probability):
     """Write the segments that ``count_likely`` counts: arrays of that length, out."""
     n_cells, n_labels = index.first_cell[-1], len(index.first_state) - 1
-    place = 0
+    slot = 0
     for block in range(len(tile.length)):
         for lane in range(table.shape[1]):
             if weight[block, lane] == 0.0:
@@ -172,9 +172,9 @@ def list_likely(index, tile, table, weight, threshold, start, stop, code, probab
                     first = (tile.rows[block] + position) * n_cells + index.first_cell[label]
                     for d in range(1, min(index.longest[label], position + 1) + 1):
                         if table[first + d - 1, lane] >= threshold:
-                            start[place], stop[place], code[place] = after - d, after, label
-                            probability[place] = table[first + d - 1, lane]
-                            place += 1
+                            start[slot], stop[slot], code[slot] = after - d, after, label
+                            probability[slot] = table[first + d - 1, lane]
+                            slot += 1
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ._jit import njit
-from .choices import empty_choices, list_labels, place_of, weigh
+from .choices import empty_choices, list_labels, slot_of, weigh
 
 
 class Tags(NamedTuple):
@@ -44,29 +44,29 @@ def _longer(table):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _states_of(weighted_arcs, lattice, place, choices):
+def _states_of(weighted_arcs, lattice, slot, choices):
     """Return the choices in all states of a sequence, and the probabilities of the states."""
     n_states, n_labels = len(weighted_arcs.fail), weighted_arcs.n_labels
-    mass, row = np.zeros((place.length + 1, n_states)), np.empty((place.length, n_states), np.int64)
-    probability, target, n_rows = np.empty((4 * place.length, n_labels)), np.zeros((n_states, n_labels), np.int32), 0
+    mass, row = np.zeros((slot.length + 1, n_states)), np.empty((slot.length, n_states), np.int64)
+    probability, target, n_rows = np.empty((4 * slot.length, n_labels)), np.zeros((n_states, n_labels), np.int32), 0
     weight, label, next_state = choices.score, choices.label, choices.target
     mass[0, 0] = 1.0
-    for position in range(place.length):
+    for position in range(slot.length):
         for state in range(n_states):
             if mass[position, state] == 0.0:
                 continue
             if n_rows == len(probability):
                 probability = _longer(probability)
-            n_choices = list_labels(weighted_arcs, lattice, place, position, state, choices)  # inlined
+            n_choices = list_labels(weighted_arcs, lattice, slot, position, state, choices)  # inlined
             others, _ = weigh(choices, n_choices)
             row[position, state] = n_rows
             for tag in range(n_labels):
                 probability[n_rows, tag] = 0.0
-            for number in range(n_choices):
-                part = weight[number] / (1.0 + others)
-                probability[n_rows, label[number]] = part
-                mass[position + 1, next_state[number]] += mass[position, state] * part
-                target[state, label[number]] = next_state[number]
+            for choice in range(n_choices):
+                part = weight[choice] / (1.0 + others)
+                probability[n_rows, label[choice]] = part
+                mass[position + 1, next_state[choice]] += mass[position, state] * part
+                target[state, label[choice]] = next_state[choice]
             n_rows += 1
     return States(mass, weighted_arcs.state_label, row, probability, target)
 
@@ -127,12 +127,12 @@ def list_segments(weighted_arcs, tile, sequences, lattice, tags, threshold):
         for lane in range(sequences.shape[1]):
             if sequences[block, lane] < 0:
                 continue
-            place, first = place_of(tile, block, lane), tile.first_token[block, lane]
-            states = _states_of(weighted_arcs, lattice, place, choices)
-            for start in range(place.length):
+            slot, first = slot_of(tile, block, lane), tile.first_token[block, lane]
+            states = _states_of(weighted_arcs, lattice, slot, choices)
+            for start in range(slot.length):
                 for code in range(tags.segment_label.max() + 1):
                     left, stop = _begin(tags, states, start, code, flow), start + 1
-                    while stop <= place.length and left > 0.0 and left >= threshold:
+                    while stop <= slot.length and left > 0.0 and left >= threshold:
                         ended, left = _go_on(tags, states, stop, flow, onward)
                         if ended > 0.0 and ended >= threshold:
                             if n_found == len(found):
@@ -158,9 +158,9 @@ def weigh_segments(weighted_arcs, tile, sequences, lattice, tags, segments, prob
         for lane in range(sequences.shape[1]):
             if sequences[block, lane] < 0:
                 continue
-            place, first = place_of(tile, block, lane), tile.first_token[block, lane]
-            states = _states_of(weighted_arcs, lattice, place, choices)
-            for start in range(place.length):
+            slot, first = slot_of(tile, block, lane), tile.first_token[block, lane]
+            states = _states_of(weighted_arcs, lattice, slot, choices)
+            for start in range(slot.length):
                 if segments[first + start, 0] == 0:
                     continue
                 _begin(tags, states, start, segments[first + start, 1], flow)

@@ -94,21 +94,21 @@ def sort_kinds(indptr, indices, rank_of, values, pair_starts, pair_columns, n_de
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _item(array, number):
+def _item(array, index):
     """Return an item; unsigned, as for signed numbers the processor would compare each with 0 to count from the end."""
-    return array[np.uint64(number)]
+    return array[np.uint64(index)]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _value(values, number):
+def _value(values, index):
     """Return the value of an entry, given all values."""
-    return _item(values, number) if len(values) else 1.0
+    return _item(values, index) if len(values) else 1.0
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _buffer_rows(row_size, n_numbers):
+def _buffer_rows(row_size, n_slots):
     """Return the number of positions in the buffer."""
-    return max(1, min(BUFFER_ROWS, BUFFER_NUMBERS // max(1, row_size * n_numbers)))
+    return max(1, min(BUFFER_ROWS, BUFFER_NUMBERS // max(1, row_size * n_slots)))
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -118,26 +118,26 @@ def score_rows(features, pairs, weights, direction, dense, tile, scores):
     weights : (K,)        direction : (K,)   their derivatives, for dual numbers; otherwise not read
     dense : (H, D) or (H, 2 D)   weights of the dense features, and derivatives        scores : (R * C, W or 2 W) out
     """
-    n_columns, n_lanes, n_numbers = pairs.n_columns, tile.length.shape[1], scores.shape[1]
+    n_columns, n_lanes, n_slots = pairs.n_columns, tile.length.shape[1], scores.shape[1]
     row_length = dense.shape[1]
-    n_padded = row_length // (n_numbers // n_lanes)
+    n_padded = row_length // (n_slots // n_lanes)
     row_size = max(n_columns, n_padded)  # the padding of dense rows is 0
-    table, buffer_rows = dense.reshape(-1), _buffer_rows(row_size, n_numbers)
-    buffer = np.empty(buffer_rows * n_numbers * row_size)
+    table, buffer_rows = dense.reshape(-1), _buffer_rows(row_size, n_slots)
+    buffer = np.empty(buffer_rows * n_slots * row_size)
     for block in range(len(tile.length)):
         for first_row in range(tile.rows[block], tile.rows[block + 1], buffer_rows):
             begin, stop_row = first_row - tile.rows[block], min(first_row + buffer_rows, tile.rows[block + 1])
             buffer[:] = 0.0
-            for number in range(n_numbers):
-                lane, source = number % n_lanes, weights if number < n_lanes else direction
+            for slot in range(n_slots):
+                lane, source = slot % n_lanes, weights if slot < n_lanes else direction
                 for position in range(begin, min(begin + buffer_rows, tile.length[block, lane])):  # (3)
                     token = tile.first_token[block, lane] + position
-                    at = ((position - begin) * n_numbers + number) * row_size
+                    at = ((position - begin) * n_slots + slot) * row_size
                     dense_start, dense_stop = features.row_indptr[token], features.row_indptr[token + 1]
                     start, ranges, stop = features.indptr[token], features.ranges[token], features.indptr[token + 1]
                     for column in range(0, n_padded, STEP):
                         total = load_step(buffer, at + column)
-                        from_column = column + number // n_lanes * n_padded
+                        from_column = column + slot // n_lanes * n_padded
                         for entry in range(dense_start, dense_stop):
                             value = _value(features.values, entry + start)
                             step = load_step(table, np.int64(_item(features.rows, entry)) * row_length + from_column)
@@ -158,10 +158,10 @@ def score_rows(features, pairs, weights, direction, dense, tile, scores):
                             for pair in range(first, first + n_pairs):
                                 buffer[at + pairs.columns[pair]] += value * source[pair]
             for row in range(first_row, stop_row):
-                at = (row - first_row) * n_numbers * row_size
+                at = (row - first_row) * n_slots * row_size
                 for column in range(n_columns):
-                    for number in range(n_numbers):
-                        scores[row * n_columns + column, number] = buffer[at + number * row_size + column]
+                    for slot in range(n_slots):
+                        scores[row * n_columns + column, slot] = buffer[at + slot * row_size + column]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -172,7 +172,7 @@ def score_tokens(features, pairs, weights, dense, first, scores):
     scores : (n, S)   out, S a multiple of STEP, at least C and at least D; values beyond the columns are meaningless
     """
     row_length, row_size = dense.shape[1], scores.shape[1]
-    table, numbers, nothing = dense.reshape(-1), scores.reshape(-1), np.zeros(STEP)
+    table, flat, nothing = dense.reshape(-1), scores.reshape(-1), np.zeros(STEP)
     for row in range(len(scores)):  # (3)
         token, at = first + row, row * row_size
         dense_start, dense_stop = features.row_indptr[token], features.row_indptr[token + 1]
@@ -183,16 +183,16 @@ def score_tokens(features, pairs, weights, dense, first, scores):
                 value = _value(features.values, entry + start)
                 step = load_step(table, np.int64(_item(features.rows, entry)) * row_length + column)
                 total = add_scaled(total, value, step)
-            store_step(numbers, at + column, total)
+            store_step(flat, at + column, total)
         for column in range(row_length, row_size):
-            numbers[at + column] = 0.0
+            flat[at + column] = 0.0
         for entry in range(start, ranges):
             value = _value(features.values, entry + dense_stop)
-            numbers[at + _item(features.other, entry)] += value * weights[_item(features.place, entry)]
+            flat[at + _item(features.other, entry)] += value * weights[_item(features.place, entry)]
         for entry in range(ranges, stop):
             value = _value(features.values, entry + dense_stop)
             for pair in range(np.int64(_item(features.place, entry)), np.int64(_item(features.other, entry))):
-                numbers[at + pairs.columns[pair]] += value * weights[pair]
+                flat[at + pairs.columns[pair]] += value * weights[pair]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -201,7 +201,7 @@ def add_expectations(features, pairs, tile, marginals, weight, gradient, dense):
 
     marginals : (R * C, W or 2 W)        weight : (B, W)        gradient : (K,) and dense : (H, D)   in and out
 
-    The padding of ``dense`` receives meaningless numbers.
+    The padding of ``dense`` receives meaningless values.
     """
     n_columns, n_lanes, row_length = pairs.n_columns, tile.length.shape[1], dense.shape[1]
     skipped = marginals.shape[1] - n_lanes
@@ -229,8 +229,8 @@ def add_expectations(features, pairs, tile, marginals, weight, gradient, dense):
                         step = load_step(buffer, at + column)
                         for entry in range(dense_start, dense_stop):
                             value = _value(features.values, entry + start)
-                            place = np.int64(_item(features.rows, entry)) * row_length + column
-                            store_step(table, place, add_scaled(load_step(table, place), value, step))
+                            cell = np.int64(_item(features.rows, entry)) * row_length + column
+                            store_step(table, cell, add_scaled(load_step(table, cell), value, step))
                     for entry in range(start, ranges):
                         value = _value(features.values, entry + dense_stop)
                         gradient[_item(features.place, entry)] += value * buffer[at + _item(features.other, entry)]
@@ -274,10 +274,10 @@ def move_rows(features, pairs, tile, marginals, weight, area, moving):
                     step = load_step(buffer, column)
                     for entry in range(dense_start, dense_stop):
                         value = _value(features.values, entry + start)
-                        place = np.int64(_item(features.rows, entry)) * row_length + column
-                        change = multiply(load_step(cells, place), step)
-                        store_step(dense, place, add_scaled(load_step(dense, place), value, change))
-                        store_step(dense_sums, place, add_scaled(load_step(dense_sums, place), -area * value, change))
+                        cell = np.int64(_item(features.rows, entry)) * row_length + column
+                        change = multiply(load_step(cells, cell), step)
+                        store_step(dense, cell, add_scaled(load_step(dense, cell), value, change))
+                        store_step(dense_sums, cell, add_scaled(load_step(dense_sums, cell), -area * value, change))
                 for entry in range(start, ranges):
                     value = _value(features.values, entry + dense_stop)
                     change = value * buffer[_item(features.other, entry)]
@@ -299,15 +299,15 @@ def varying_scores(weighted_arcs, n_columns, scores, varying_log):
     """
     n_varying = len(weighted_arcs.varying_arc)
     for row in range(len(varying_log) // max(n_varying, 1)):
-        for varying_number in range(n_varying):
-            suffix, column = weighted_arcs.varying_suffix[varying_number], weighted_arcs.varying_column[varying_number]
+        for varying_id in range(n_varying):
+            suffix, column = weighted_arcs.varying_suffix[varying_id], weighted_arcs.varying_column[varying_id]
             for lane in range(varying_log.shape[1]):
                 total = 0.0
                 if column >= 0:
                     total = scores[row * n_columns + column, lane]
                 if suffix >= 0:
                     total += varying_log[row * n_varying + suffix, lane]
-                varying_log[row * n_varying + varying_number, lane] = total
+                varying_log[row * n_varying + varying_id, lane] = total
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -333,8 +333,8 @@ def label_scores(features, pairs, weights, arcs, arc_columns, scores):
             active[arc_columns.columns[item]] = True
         total = 0.0
         n_rows = features.row_indptr[token + 1] - features.row_indptr[token]
-        for number in range(-n_rows, features.indptr[token + 1] - features.indptr[token]):
-            value, first, stop = _entry_of(features, pairs.starts, token, number)
+        for index in range(-n_rows, features.indptr[token + 1] - features.indptr[token]):
+            value, first, stop = _entry_of(features, pairs.starts, token, index)
             for pair in range(first, stop):
                 if active[pairs.columns[pair]]:
                     total += value * weights[pair]
@@ -352,8 +352,8 @@ def label_counts(features, pairs, token_weight, arcs, arc_columns, counts):
         for item in range(first_column, last_column):
             active[arc_columns.columns[item]] = True
         n_rows = features.row_indptr[token + 1] - features.row_indptr[token]
-        for number in range(-n_rows, features.indptr[token + 1] - features.indptr[token]):
-            value, first, stop = _entry_of(features, pairs.starts, token, number)
+        for index in range(-n_rows, features.indptr[token + 1] - features.indptr[token]):
+            value, first, stop = _entry_of(features, pairs.starts, token, index)
             for pair in range(first, stop):
                 if active[pairs.columns[pair]]:
                     counts[pair] += value * token_weight[token]
@@ -362,15 +362,15 @@ def label_counts(features, pairs, token_weight, arcs, arc_columns, counts):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _entry_of(features, pair_starts, token, number):
+def _entry_of(features, pair_starts, token, index):
     """Return the value of a token's entry of any kind, and the range of its pairs.
 
-    number : of the entry, negative for rows of the dense table, the last of which has -1
+    index : of the entry, negative for rows of the dense table, the last of which has -1
     """
-    value = _value(features.values, features.row_indptr[token + 1] + features.indptr[token] + number)
-    if number < 0:
-        row = np.int64(features.rows[features.row_indptr[token + 1] + number])
+    value = _value(features.values, features.row_indptr[token + 1] + features.indptr[token] + index)
+    if index < 0:
+        row = np.int64(features.rows[features.row_indptr[token + 1] + index])
         return value, pair_starts[row], pair_starts[row + 1]
-    entry = features.indptr[token] + number
-    place = np.int64(features.place[entry])
-    return value, place, place + 1 if entry < features.ranges[token] else np.int64(features.other[entry])
+    entry = features.indptr[token] + index
+    first = np.int64(features.place[entry])
+    return value, first, first + 1 if entry < features.ranges[token] else np.int64(features.other[entry])

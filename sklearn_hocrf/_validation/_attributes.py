@@ -23,7 +23,7 @@ from scipy import sparse
 from .._data.arrays import freeze, offsets_of
 from .._data.batch import SequenceBatch
 from .._data.checks import short, to_float
-from .._kernels.attributes import sort_numbers
+from .._kernels.attributes import sort_ids
 from .._tagger import AttributeTables, numbers_and_amounts
 from ._messages import refuse_infinite_values, refuse_non_sequence
 from ._warnings import warn_user
@@ -309,7 +309,7 @@ def _canonical(offsets, indptr, ids, values, n_features, names):
     """Return the batch without entries of id -1; features sorted within a token, repeated ones added up."""
     if values is None:
         ends, found = np.empty_like(indptr), np.empty_like(ids)
-        n_found = sort_numbers(freeze(indptr, np.int64), freeze(ids, np.int32), ends, found)
+        n_found = sort_ids(freeze(indptr, np.int64), freeze(ids, np.int32), ends, found)
         if n_found >= 0:
             return SequenceBatch(offsets, ends, found[:n_found], None, n_features, names)
     is_known = ids >= 0
