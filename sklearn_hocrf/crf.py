@@ -83,9 +83,10 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
     history : {"tokens", "segments"}, default="tokens"
         What the labels of a pattern are those of: neighbouring tokens, or neighbouring segments of any length, which
         are runs of equal labels. A pattern of segments counts at the first token of its last segment, and a pair of
-        equal labels at each token that stays in a segment. Order 1 is the same for both. "segments" is for long
-        segments, and does not work with ``pruning``, "local_feature_matching" and the names of tagging schemes. See
-        docs/guide/order.md.
+        equal labels at each token that stays in a segment. Order 1 is the same for both. If ``constraints`` name a
+        tagging scheme, segments are those of the tags: ``("PER", "O", "PER")`` is a pattern of three of them, and
+        ``("B-PER", "I-PER")`` is staying in one. "segments" is for long segments, and does not work with ``pruning``
+        and "local_feature_matching". See docs/guide/order.md.
     sigma_reg : float or mapping, default=1.0
         Standard deviation of the Gaussian prior: the penalty is the sum of w^2 / (2 sigma^2), so smaller values are
         stronger. ``inf`` means no penalty. A mapping assigns a value to each group of weights, by the keys
@@ -98,8 +99,9 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
     constraints : {"bio", "bioes", "bilou", "bmes", "iob1"}, Constraints or None, default=None
         Which labels may follow each other. A label sequence that violates a constraint has probability 0, and is an
         error in training. The name of a tagging scheme allows its valid tag sequences only; "iob1" uses B only directly
-        after a segment of the same label. :class:`~sklearn_hocrf.Constraints` forbids runs of labels, or lists the
-        allowed pairs, and the labels with which a sequence may begin and end.
+        after a segment of the same label. With ``history="segments"``, a scheme also says that patterns are of the
+        segments of the tags. :class:`~sklearn_hocrf.Constraints` forbids runs of labels, or lists the allowed pairs,
+        and the labels with which a sequence may begin and end.
 
     patterns : {"observed", "all"} or iterable of tuples of labels, default="observed"
         "observed" selects the patterns that occur in the training labels, "all" every possible pattern (an error above
@@ -168,7 +170,7 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         or else "runs".
     patterns_ : list of tuples of labels
         The label patterns, by order. The single labels come first, in the order of ``classes_``. With
-        ``history="segments"``, a pair of equal labels stands for staying in a segment.
+        ``history="segments"``, a pair of equal labels, or of tags of one segment, stands for staying in a segment.
     pattern_coef_ : ndarray of shape (n_patterns,)
         Weight of each pattern; 0 for single labels if ``fit_intercept=False``.
     coef_ : scipy.sparse.csr_array of shape (n_patterns, n_features_in_)

@@ -1,4 +1,4 @@
-"""Histories of segments that tags, or runs of labels, describe: drawn models against lists of labels in plain Python."""
+"""Histories of segments that tags, or runs of labels, describe: drawn models against lists of labels."""
 
 import itertools
 from collections import Counter
@@ -10,7 +10,7 @@ import segment_oracle as so
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from internals import NegativeLogLikelihood
-from registry import Kind, Labellings, attributes, crf, fits, hide, parts_of, problem_of, tags_of
+from registry import Kind, Labellings, crf, fits, hide, parts_of, problem_of, tags_of
 
 from sklearn_hocrf import Constraints, HighOrderCRF
 
@@ -82,7 +82,8 @@ def test_all_answers_and_the_objective_are_those_of_lists(case, seed):
         y = [y[0], *([hide(rng, label, sorted({*y[0]})) for label in labels] for labels in y[1:])]
     known = {one for labels in y for entry in labels for one in (entry if isinstance(entry, set) else {entry})} - {None}
     assume(len(known) > 1 and (rules is None or known == {*"OPQ"}))
-    assume(all(labellings(len(of), scheme, known) for of in words))
+    for labels in y:
+        assume(any(all(map(fits, labels, one)) for one in labellings(len(labels), scheme, known)))
     estimator = kind.estimator.fit(kind.X(words), y)
     classes = estimator.classes_.tolist()
     assert {*classes} == known
@@ -162,9 +163,8 @@ def test_a_border_has_one_weight_and_staying_one_for_each_pair_of_tags():
 
 
 @pytest.mark.parametrize(
-    "pattern",
-    [("P",), ("O", "O", "P"), ("B-P", "O"), ("I-P", "B-P"), ("P", "R"), ("B-P", "I-P", "O"), ("P", ["Q"]), "PQ"],
+    "pattern", [("P",), ("O", "O", "P"), ("I-P", "B-P"), ("P", "R"), ("B-P", "I-P", "O"), ("P", [])]
 )
 def test_patterns_that_cannot_be(pattern):
-    with pytest.raises(ValueError, match="pattern"):
+    with pytest.raises(ValueError, match="is neither a tag, nor"):
         HighOrderCRF(3, history="segments", constraints="bio", patterns=[pattern]).fit(X, Y)

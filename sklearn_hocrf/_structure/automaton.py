@@ -92,91 +92,86 @@ def build_automaton(patterns: PatternTable, n_labels: int) -> PatternAutomaton:
     """
     tags = TagHistory.of(patterns.history, n_labels)
     of_label = np.array(tags.codes) - tags.first  # the segment label of each label
-    n_segment_labels = tags.n_codes - tags.first
-    pairs, longer = patterns.are_pairs(), patterns.lengths > 1
-    rows = np.flatnonzero(longer & ~pairs)
-    of_rows = patterns.labels[rows] - tags.first, patterns.lengths[rows]
-    parent, label, length, node_of_row = _build_trie(*of_rows, n_segment_labels)
-    is_state = np.zeros(len(parent), dtype=bool)
-    is_state[parent] = True  # the root (node 0) and proper prefixes
-    is_state[length == 1] = True
-    longest_suffix, fail = _suffix_links(parent, label, length, is_state, n_segment_labels)
-    reached = np.arange(len(parent))
-    while not is_state[reached].all():
-        reached = np.where(is_state[reached], reached, longest_suffix[reached])
-    pattern_of_node = np.full(len(parent), -1)
-    pattern_of_node[node_of_row] = rows
+    pairs = np.flatnonzero(patterns.are_pairs())
+    rows = np.setdiff1d(np.flatnonzero(patterns.lengths > 1), pairs, assume_unique=True)
+    trie = _Trie(patterns.labels[rows] - tags.first, patterns.lengths[rows], tags.n_codes - tags.first)
+    states = _States(trie, of_label)
+    pattern_of_node = np.full(len(trie.parent), -1)
+    pattern_of_node[trie.node_of_row] = rows
 
-    # a state is a node with a label of its last segment; those of a node are neighbours
-    labels = np.argsort(of_label, kind="stable")
-    starts = group_offsets(of_label, n_segment_labels)
-    rank = np.empty(n_labels, dtype=np.int64)
-    rank[labels] = np.arange(n_labels) - starts[of_label[labels]]
-    nodes = np.flatnonzero(is_state)[1:]
-    n_states_of_node = np.diff(starts)[label[nodes]]
-    first_state = np.full(len(parent), -1)
-    first_state[0], first_state[nodes] = 0, 1 + offsets_of(n_states_of_node)[:-1]
-    node_of_state = np.append(0, np.repeat(nodes, n_states_of_node))
-    label_of_state = np.full(len(node_of_state), -1)
-    label_of_state[1:] = labels[_ranks(n_states_of_node) + np.repeat(starts[label[nodes]], n_states_of_node)]
-
-    def state(node: np.ndarray, y: np.ndarray) -> np.ndarray:
-        return first_state[node] + np.where(node > 0, rank[y], 0)
-
-    def steps(before: np.ndarray, after: np.ndarray) -> tuple[np.ndarray, ...]:
-        """Return all labels of some segment labels, each with all labels of others, and the indices of both."""
-        sizes = np.diff(starts)[before], np.diff(starts)[after]
-        index = np.repeat(np.arange(len(before)), sizes[0] * sizes[1])
-        left, right = np.divmod(_ranks(sizes[0] * sizes[1]), np.maximum(sizes[1][index], 1))
-        return index, labels[starts[before[index]] + left], labels[starts[after[index]] + right]
-
-    # arcs of single labels; pairs in one segment, or forbidden; of patterns and their prefixes; loops
-    every = np.arange(n_labels)
-    singles = np.zeros_like(every), every, state(1 + of_label, every), every, np.full_like(every, -1)
-    x, y = patterns.labels[pairs, -2:].T if pairs.any() else (every[:0], every[:0])
-    of_pairs = state(1 + of_label[x], x), y, state(1 + of_label[y], y), np.flatnonzero(pairs), y
-    key_of_pair = of_pairs[0] * n_labels + y
-    nodes = np.flatnonzero(length > 1)
-    index, x, y = steps(label[parent[nodes]], label[nodes])
-    is_border = tags.border(x, y)
-    nodes, x, y = nodes[index[is_border]], x[is_border], y[is_border]
-    suffix = np.where(length[longest_suffix[nodes]] > 1, state(parent[longest_suffix[nodes]], x), 0) * n_labels + y
-    of_nodes = state(parent[nodes], x), y, state(reached[nodes], y), pattern_of_node[nodes], suffix
-    nodes = np.flatnonzero(is_state & (length > 1))
-    index, x, y = steps(label[nodes], label[nodes])
-    stays = tags.stay(x, y)
-    nodes, x, y = nodes[index[stays]], x[stays], y[stays]
-    pair = state(1 + of_label[x], x) * n_labels + y
-    of_loops = state(nodes, x), y, state(nodes, y), np.full_like(y, -1), np.where(np.isin(pair, key_of_pair), pair, y)
-    source, arc_label, target, pattern, suffix = map(
-        np.concatenate, zip(singles, of_pairs, of_nodes, of_loops, strict=True)
-    )
-    is_loop = np.arange(len(source)) >= len(source) - len(of_loops[0])
+    # arcs as (source, label, target, pattern, source of the suffix): of single labels; pairs in one segment, or
+    # forbidden; patterns of segments and their prefixes; loops
+    y = np.arange(n_labels)
+    singles = np.zeros_like(y), y, states.at(1 + of_label, y), y, np.full_like(y, -1)
+    x, y = patterns.labels[pairs, -2:].T if len(pairs) else (y[:0], y[:0])
+    of_pairs = states.at(1 + of_label[x], x), y, states.at(1 + of_label[y], y), pairs, np.zeros_like(y)
+    node, x, y = states.steps(np.flatnonzero(trie.depth > 1), trie.parent)
+    node, x, y = (column[tags.border(x, y)] for column in (node, x, y))
+    shorter = trie.longest_suffix[node]
+    before = np.where(trie.depth[shorter] > 1, states.at(trie.parent[shorter], x), 0)
+    of_nodes = states.at(trie.parent[node], x), y, states.at(trie.reached[node], y), pattern_of_node[node], before
+    node, x, y = states.steps(np.flatnonzero(trie.is_state & (trie.depth > 1)), np.arange(len(trie.parent)))
+    node, x, y = (column[tags.stay(x, y)] for column in (node, x, y))
+    # all longer states that end with x lose no mass to the arc of staying in the segment, as each has a loop
+    before = states.at(1 + of_label[x], x)
+    is_pair = np.isin(before * n_labels + y, of_pairs[0] * n_labels + of_pairs[1])
+    loops = states.at(node, x), y, states.at(node, y), np.full_like(y, -1), np.where(is_pair, before, 0)
+    columns = (np.concatenate(column) for column in zip(singles, of_pairs, of_nodes, loops, strict=True))
+    source, label, target, pattern, before = columns
 
     # number the states by (last label, length, trie order), the arcs by (target, length)
-    states = np.lexsort((node_of_state, length[node_of_state], label_of_state))  # the root has label -1
-    new = np.empty_like(states)
-    new[states] = np.arange(len(states))
-    arc_length = 1 + length[node_of_state[source]]
-    arcs = np.lexsort((source, is_loop, arc_length, new[target]))
-    by_key = np.argsort(source[arcs] * n_labels + arc_label[arcs])
-    keys = (source[arcs] * n_labels + arc_label[arcs])[by_key]
-    suffix = np.where(suffix < 0, -1, by_key[np.minimum(np.searchsorted(keys, suffix), len(keys) - 1)])
-    fails = state(fail[node_of_state], label_of_state)
+    order = np.lexsort((states.node, states.length, states.label))  # the root has label -1
+    new = np.empty_like(order)
+    new[order] = np.arange(len(order))
+    is_loop, length = np.arange(len(source)) >= len(source) - len(node), 1 + states.length[source]
+    arcs = np.lexsort((source, is_loop, length, new[target]))
+    key = source[arcs] * n_labels + label[arcs]
+    by_key = np.argsort(key)
+    suffix = by_key[np.searchsorted(key, np.maximum(before, 0) * n_labels + label, sorter=by_key)]
     columns = (
-        label_of_state[states],
-        length[node_of_state[states]],
-        new[fails[states]],
+        states.label[order],
+        states.length[order],
+        new[states.at(trie.fail[states.node], states.label)[order]],
         new[source[arcs]],
-        arc_label[arcs],
+        label[arcs],
         new[target[arcs]],
-        suffix[arcs],
-        arc_length[arcs],
+        np.where(before < 0, -1, suffix)[arcs],
+        length[arcs],
         pattern[arcs],
     )
-    ranges = group_offsets(columns[5], len(states)), group_offsets(columns[3], len(states))
+    ranges = group_offsets(columns[5], len(order)), group_offsets(columns[3], len(order))
     source_arcs = freeze(np.argsort(columns[3], kind="stable"), np.int32)
     return PatternAutomaton(int(n_labels), *[*freeze_all(columns, np.int32), *ranges, source_arcs])
+
+
+class _States:
+    """The states: nodes of the trie, each with every label of its last segment, which are neighbours.   S states."""
+
+    def __init__(self, trie: _Trie, of_label: np.ndarray) -> None:
+        self.labels = np.argsort(of_label, kind="stable")  # by the labels of segments
+        self.sizes = np.bincount(of_label)
+        self.starts, self.label_of_node = offsets_of(self.sizes), trie.label
+        self.rank = np.empty(len(of_label), dtype=np.int64)
+        self.rank[self.labels] = _ranks(self.sizes)
+        nodes = np.flatnonzero(trie.is_state)[1:]
+        sizes = self.sizes[trie.label[nodes]]
+        self.first = np.zeros(len(trie.parent), dtype=np.int64)
+        self.first[nodes] = 1 + offsets_of(sizes)[:-1]
+        self.node = np.append(0, np.repeat(nodes, sizes))  # (S,)
+        self.label = np.append(-1, self.labels[np.repeat(self.starts[trie.label[nodes]], sizes) + _ranks(sizes)])
+        self.length = trie.depth[self.node]
+
+    def at(self, node: np.ndarray, label: np.ndarray) -> np.ndarray:
+        """Return the states of nodes with last labels; the root has none."""
+        return self.first[node] + np.where(node > 0, self.rank[label], 0)
+
+    def steps(self, nodes: np.ndarray, before: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return nodes with each label of the node that ``before`` names for them, and each of their own."""
+        last, own = self.label_of_node[before[nodes]], self.label_of_node[nodes]
+        sizes = self.sizes[last] * self.sizes[own]
+        node = np.repeat(np.arange(len(nodes)), sizes)
+        left, right = np.divmod(_ranks(sizes), self.sizes[own[node]])
+        return nodes[node], self.labels[self.starts[last[node]] + left], self.labels[self.starts[own[node]] + right]
 
 
 def _ranks(sizes: np.ndarray) -> np.ndarray:
@@ -224,29 +219,42 @@ def with_last_arcs(automaton: PatternAutomaton, is_last: np.ndarray) -> PatternA
     return automaton._replace(**columns, into=group_offsets(kept, automaton.n_states))
 
 
-def _build_trie(
-    labels: np.ndarray, lengths: np.ndarray, n_labels: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return parent, last label and depth of every trie node (node 0 is the root) and the node of every pattern.
+class _Trie:
+    """The trie of patterns, and all single labels, and the longest suffixes of its nodes.   Node 0 is the root.
 
-    Patterns are right-aligned. There are nodes of all single labels, which need not be among the patterns.
+    Parameters
+    ----------
+    labels, lengths : ndarray
+        Patterns of two or more labels, right-aligned.
+    n_labels : int
     """
-    n_patterns, longest = labels.shape
-    labels = np.concatenate([labels, np.repeat(np.arange(n_labels)[:, None], longest, axis=1)])
-    lengths = np.concatenate([lengths, np.ones(n_labels, lengths.dtype)])
-    node = np.zeros(len(lengths), dtype=np.int64)  # node of each pattern's prefix read so far
-    parents, of_nodes, depths = [np.zeros(1, np.int64)], [np.full(1, -1)], [np.zeros(1, np.int64)]
-    n_nodes = 1
-    for depth in range(1, longest + 1):
-        rows = np.flatnonzero(lengths >= depth)
-        next_label = labels[rows, longest - lengths[rows] + depth - 1]
-        keys, inverse = np.unique(node[rows] * n_labels + next_label, return_inverse=True)
-        parents.append(keys // n_labels)
-        of_nodes.append(keys % n_labels)
-        depths.append(np.full(len(keys), depth))
-        node[rows] = n_nodes + inverse
-        n_nodes += len(keys)
-    return np.concatenate(parents), np.concatenate(of_nodes), np.concatenate(depths), node[:n_patterns]
+
+    def __init__(self, labels: np.ndarray, lengths: np.ndarray, n_labels: int) -> None:
+        n_patterns, longest = labels.shape
+        labels = np.concatenate([labels, np.repeat(np.arange(n_labels)[:, None], longest, axis=1)])
+        lengths = np.concatenate([lengths, np.ones(n_labels, lengths.dtype)])
+        node = np.zeros(len(lengths), dtype=np.int64)  # node of each pattern's prefix read so far
+        parents, of_nodes, depths = [np.zeros(1, np.int64)], [np.full(1, -1)], [np.zeros(1, np.int64)]
+        n_nodes = 1
+        for depth in range(1, longest + 1):
+            rows = np.flatnonzero(lengths >= depth)
+            next_label = labels[rows, longest - lengths[rows] + depth - 1]
+            keys, inverse = np.unique(node[rows] * n_labels + next_label, return_inverse=True)
+            parents.append(keys // n_labels)
+            of_nodes.append(keys % n_labels)
+            depths.append(np.full(len(keys), depth))
+            node[rows] = n_nodes + inverse
+            n_nodes += len(keys)
+        self.parent, self.label, self.depth = (np.concatenate(column) for column in (parents, of_nodes, depths))
+        self.node_of_row = node[:n_patterns]
+        self.is_state = np.zeros(n_nodes, dtype=bool)
+        self.is_state[self.parent] = True  # the root and proper prefixes
+        self.is_state[self.depth == 1] = True
+        links = self.parent, self.label, self.depth, self.is_state
+        self.longest_suffix, self.fail = _suffix_links(*links, n_labels)
+        self.reached = np.arange(n_nodes)  # the state after a node
+        while not self.is_state[self.reached].all():
+            self.reached = np.where(self.is_state[self.reached], self.reached, self.longest_suffix[self.reached])
 
 
 def _suffix_links(
