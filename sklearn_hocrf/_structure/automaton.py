@@ -18,7 +18,7 @@ that go on with the segment; what they are worth is a pair of tags.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -116,8 +116,8 @@ def build_automaton(patterns: PatternTable, n_labels: int) -> PatternAutomaton:
     before = states.at(1 + of_label[x], x)
     is_pair = np.isin(before * n_labels + y, of_pairs[0] * n_labels + of_pairs[1])
     loops = states.at(node, x), y, states.at(node, y), np.full_like(y, -1), np.where(is_pair, before, 0)
-    columns = (np.concatenate(column) for column in zip(singles, of_pairs, of_nodes, loops, strict=True))
-    source, label, target, pattern, before = columns
+    kinds = zip(singles, of_pairs, of_nodes, loops, strict=True)
+    source, label, target, pattern, before = (np.concatenate(column) for column in kinds)
 
     # number the states by (last label, length, trie order), the arcs by (target, length)
     order = np.lexsort((states.node, states.length, states.label))  # the root has label -1
@@ -205,7 +205,7 @@ def with_last_arcs(automaton: PatternAutomaton, is_last: np.ndarray) -> PatternA
     new_index = np.empty(len(order), dtype=np.int64)
     new_index[order] = np.arange(len(order))
     suffix = automaton.arc_suffix[order]
-    columns = {
+    columns: dict[str, Any] = {
         "arc_source": automaton.arc_source[order],
         "arc_label": automaton.arc_label[order],
         "arc_target": automaton.arc_target[order],

@@ -97,7 +97,7 @@ def print_longest(patterns, model, longest):
 
 def main(arguments=None):
     options = protocol.parse(
-        __doc__, arguments, quick=False, max_iter=300, models=[*ORDERS, "chosen"], keep="", n_jobs=1
+        __doc__, arguments, quick=False, max_iter=300, models=[*MODELS, "chosen"], keep="", n_jobs=1
     )
     if protocol.skipped(protocol.absent(*FILES)):
         return
