@@ -109,6 +109,7 @@ def test_patterns_and_arcs_refer_to_each_other(drawn):
     table, automaton, _, arcs = build(*drawn)
     words = [(*p, y) for p, y in arcs]
     patterns = table.tuples()
+    assert [words[a] for a in automaton.pattern_arc] == patterns
     assert [patterns[z] if z >= 0 else None for z in automaton.arc_pattern] == [
         word if word in patterns else None for word in words
     ]

@@ -46,13 +46,13 @@ class PatternAutomaton(NamedTuple):
     arc_suffix: np.ndarray  # (A,) int32   arc that is its longest proper suffix; -1 for single labels
     arc_length: np.ndarray  # (A,) int32   number of labels of the source, plus 1
     arc_pattern: np.ndarray  # (A,) int32   row of the pattern table, or -1 if the arc is only a prefix
+    pattern_arc: np.ndarray  # (Z,) int32   the first arc of each pattern, the only one unless labels are tags
     into: np.ndarray  # (P + 1,) int64   range of the arcs into each state that may carry mass
     outgoing: np.ndarray  # (P + 1,) int64   range of the arcs that leave each state in source_arcs
     source_arcs: np.ndarray  # (A,) int32   arcs by source
 
     def __repr__(self) -> str:
-        n_patterns = len(np.unique(self.arc_pattern[self.arc_pattern >= 0]))
-        sizes = f"{self.n_labels} labels, {n_patterns} patterns, {self.n_states} states, {self.n_arcs} arcs"
+        sizes = f"{self.n_labels} labels, {len(self.pattern_arc)} patterns, {self.n_states} states, {self.n_arcs} arcs"
         return f"PatternAutomaton({sizes})"
 
     @property
@@ -138,10 +138,18 @@ def build_automaton(patterns: PatternTable, n_labels: int) -> PatternAutomaton:
         np.where(before < 0, -1, suffix)[arcs],
         length[arcs],
         pattern[arcs],
+        _first_arcs(pattern[arcs], len(patterns.lengths)),
     )
     ranges = group_offsets(columns[5], len(order)), group_offsets(columns[3], len(order))
     source_arcs = freeze(np.argsort(columns[3], kind="stable"), np.int32)
     return PatternAutomaton(int(n_labels), *[*freeze_all(columns, np.int32), *ranges, source_arcs])
+
+
+def _first_arcs(arc_pattern: np.ndarray, n_patterns: int) -> np.ndarray:
+    """Return the first arc of each pattern; -1 for patterns that never occur."""
+    first = np.full(n_patterns + 1, -1)  # the last: of arcs without a pattern
+    first[arc_pattern[::-1]] = np.arange(len(arc_pattern))[::-1]
+    return first[:n_patterns]
 
 
 class _States:
@@ -196,7 +204,9 @@ def automaton_with_arcs(
         ends[arcs] |= ends[automaton.arc_suffix[arcs]]
     given_row = np.full(len(row) + 1, -1)  # the last: of arcs that are only prefixes
     given_row[[row[pattern] for pattern in given]] = np.arange(len(given))
-    return automaton._replace(arc_pattern=freeze(given_row[automaton.arc_pattern], np.int32)), ends
+    arc_pattern = given_row[automaton.arc_pattern]
+    both = freeze_all((arc_pattern, _first_arcs(arc_pattern, len(given))), np.int32)
+    return automaton._replace(**dict(zip(("arc_pattern", "pattern_arc"), both, strict=True))), ends
 
 
 def with_last_arcs(automaton: PatternAutomaton, is_last: np.ndarray) -> PatternAutomaton:
@@ -212,6 +222,7 @@ def with_last_arcs(automaton: PatternAutomaton, is_last: np.ndarray) -> PatternA
         "arc_suffix": np.where(suffix < 0, -1, new_index[suffix]),
         "arc_length": automaton.arc_length[order],
         "arc_pattern": automaton.arc_pattern[order],
+        "pattern_arc": _first_arcs(automaton.arc_pattern[order], len(automaton.pattern_arc)),
         "source_arcs": np.argsort(automaton.arc_source[order], kind="stable"),
     }
     kept = automaton.arc_target[~is_last]

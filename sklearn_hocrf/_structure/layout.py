@@ -49,6 +49,7 @@ from .weighted_arcs import (
     arc_columns,
     arc_structure,
     arcs_of_labels,
+    bias_of_arc,
     compile_patterns,
 )
 
@@ -181,14 +182,11 @@ class WeightLayout:
 
     def _set_arcs(self) -> None:
         """Find the columns that move the scores of arcs by position: columns of patterns at the first token."""
-        n_patterns, pattern = len(self.patterns.lengths), self.automaton.arc_pattern
-        bias_of_pattern = np.full(n_patterns + 1, -1)  # the last: of arcs without a pattern
-        bias_of_pattern[self.bias_pattern] = np.arange(len(self.bias_pattern))
-        self.bias_of_arc = bias_of_pattern[pattern]  # which of the biases, or -1
+        n_patterns = len(self.patterns.lengths)
         columns = np.flatnonzero(self.column_channel == self.channels.index(BEGIN))
         column_of_row = np.full(self.n_rows, -1)
         column_of_row[self.column_pattern[columns]] = columns
-        column_of_arc = np.append(column_of_row[:n_patterns], -1)[pattern]
+        column_of_arc = np.append(column_of_row[:n_patterns], -1)[self.automaton.arc_pattern]
         self.part_links: PartLinks = link_parts(self.parts, column_of_row[n_patterns:])
         self.arc_structure: ArcStructure = arc_structure(self.automaton, self.network, column_of_arc)
         self.arc_columns: ArcColumns = arc_columns(self.automaton, column_of_arc, *self.part_links[:2])
@@ -529,7 +527,7 @@ class WeightLayout:
         counts = np.array(arc_counts, dtype=np.float64)
         for arcs in reversed(self.compiled.longer_arcs):
             np.add.at(counts, self.automaton.arc_suffix[arcs], counts[arcs])
-        return np.bincount(self.bias_of_arc + 1, counts, 1 + len(self.bias_pattern))[1:]
+        return np.bincount(bias_of_arc(self) + 1, counts, 1 + len(self.bias_pattern))[1:]
 
     def empirical_counts(
         self, batch: SequenceBatch, codes: Any, sequence_weight: np.ndarray, token_rows: TokenFeatures | None = None

@@ -30,6 +30,7 @@ __all__ = [
     "arcs_with_suffix",
     "compile_patterns",
     "arcs_of_labels",
+    "bias_of_arc",
     "log_spread",
     "suffix_patterns",
     "weighted_arcs",
@@ -153,7 +154,7 @@ class ArcLayout(Protocol):
 
     compiled: CompiledPatterns
     arc_structure: ArcStructure
-    bias_of_arc: np.ndarray
+    bias_pattern: np.ndarray
 
     @property
     def first_bias(self) -> int: ...
@@ -223,12 +224,13 @@ def weighted_arcs(layout: ArcLayout, weights: np.ndarray, direction: np.ndarray 
     direction : ndarray of shape (n_weights,) or None
         None means zeros.
     """
-    scores = _bias_of_arc(layout, weights)
+    biases = bias_of_arc(layout)
+    scores = np.append(weights[layout.first_bias :], 0.0)[biases]
     scores[layout.compiled.forbidden_arcs] = -np.inf
     _add_suffixes(layout.compiled, scores)
     derivative = np.zeros(len(scores))
     if direction is not None:
-        derivative = _bias_of_arc(layout, direction)
+        derivative = np.append(direction[layout.first_bias :], 0.0)[biases]
         _add_suffixes(layout.compiled, derivative)
     log_shift = scores.max() if scores.max() > -np.inf else 0.0
     arc_weight = np.exp(scores - log_shift)
@@ -278,7 +280,8 @@ def arc_order(layout: ArcLayout) -> tuple[np.ndarray, np.ndarray, np.ndarray, np
     """
     automaton, forbidden = layout.automaton, np.zeros(layout.automaton.n_arcs, bool)
     forbidden[layout.compiled.forbidden_arcs] = True
-    weight = np.where(layout.bias_of_arc >= 0, layout.first_bias + layout.bias_of_arc, -1)
+    weight = bias_of_arc(layout)
+    weight[weight >= 0] += layout.first_bias
     by_length = freeze(np.argsort(automaton.arc_length, kind="stable"), np.int32)
     return by_length, freeze(forbidden, np.bool_), automaton.arc_suffix, freeze(weight, np.int64)
 
@@ -314,9 +317,11 @@ def _varying_arcs(automaton: PatternAutomaton, column_of_arc: np.ndarray) -> tup
     return freeze_all((arc_varying, varying_arc, varying_suffix, column[varying_arc]), np.int32)
 
 
-def _bias_of_arc(layout: ArcLayout, weights: np.ndarray) -> np.ndarray:
-    """Return the bias of each arc's own pattern."""
-    return np.append(weights[layout.first_bias :], 0.0)[layout.bias_of_arc]
+def bias_of_arc(layout: ArcLayout) -> np.ndarray:
+    """Return which of the biases is that of each arc's own pattern, or -1; several arcs may have one pattern."""
+    of_pattern = np.full(len(layout.automaton.pattern_arc) + 1, -1)  # the last: of arcs without a pattern
+    of_pattern[layout.bias_pattern] = np.arange(len(layout.bias_pattern))
+    return of_pattern[layout.automaton.arc_pattern]
 
 
 def _add_suffixes(compiled: CompiledPatterns, scores: np.ndarray) -> None:
