@@ -205,8 +205,8 @@ def automaton_with_arcs(
     given_row = np.full(len(row) + 1, -1)  # the last: of arcs that are only prefixes
     given_row[[row[pattern] for pattern in given]] = np.arange(len(given))
     arc_pattern = given_row[automaton.arc_pattern]
-    both = freeze_all((arc_pattern, _first_arcs(arc_pattern, len(given))), np.int32)
-    return automaton._replace(**dict(zip(("arc_pattern", "pattern_arc"), both, strict=True))), ends
+    arc_pattern, pattern_arc = freeze_all((arc_pattern, _first_arcs(arc_pattern, len(given))), np.int32)
+    return automaton._replace(arc_pattern=arc_pattern, pattern_arc=pattern_arc), ends
 
 
 def with_last_arcs(automaton: PatternAutomaton, is_last: np.ndarray) -> PatternAutomaton:
