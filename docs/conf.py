@@ -16,12 +16,13 @@ from pathlib import Path
 
 from docutils.nodes import Text, math_block
 
-from sklearn_hocrf import __version__
+import sklearn_hocrf
 
 HERE = Path(__file__).parent
+PACKAGE = Path(inspect.getfile(sklearn_hocrf)).parent  # the installed one, if the site is built so
 THUMBNAILS = {"05_how_it_works": 1}  # which picture of the notebook; else the first one
 
-project, author, release = "sklearn_hocrf", "sklearn_hocrf developers", __version__
+project, author, release = "sklearn_hocrf", "sklearn_hocrf developers", sklearn_hocrf.__version__
 extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
@@ -58,13 +59,14 @@ html_context["doc_path"] = "docs"
 html_theme_options = {
     "navigation_with_keys": False,
     "show_prev_next": True,
+    "header_links_before_dropdown": 7,
     "secondary_sidebar_items": ["page-toc", "edit-this-page"],
     "use_edit_page_button": True,
     "icon_links": [{"name": "GitHub", "url": REPOSITORY, "icon": "fa-brands fa-github"}],
     "footer_start": ["copyright"],
     "footer_end": [],
 }
-html_sidebars: dict[str, list] = {page: [] for page in ("start", "demo", "404")}  # pages without neighbours
+html_sidebars: dict[str, list] = {page: [] for page in ("start", "results", "demo", "404")}  # pages without neighbours
 html_copy_source, html_show_sourcelink = False, False
 autodoc_typehints, autodoc_member_order = "none", "bysource"
 toc_object_entries_show_parents = "hide"
@@ -116,6 +118,14 @@ def adapt_docstring(app, what, name, obj, options, lines):
             lines[number] = re.sub(r"docs/([\w/]+)\.md", r":doc:`/\1`", line)
 
 
+def class_signature(app, what, name, obj, options, signature, annotation):
+    """A class shows the parameters of its ``__init__``, even if it inherits a ``__new__`` that refuses other names."""
+    if what != "class" or "__new__" not in {key for base in obj.__mro__[:-1] for key in vars(base)}:
+        return None
+    parameters = [value.replace(annotation=value.empty) for value in inspect.signature(obj).parameters.values()]
+    return str(inspect.Signature(parameters)), None
+
+
 def source_link(domain, info):
     """Return where the source of a public name is, for the links [source]."""
     module = importlib.import_module(info["module"])
@@ -124,9 +134,9 @@ def source_link(domain, info):
         path, (lines, first) = Path(inspect.getfile(found)), inspect.getsourcelines(found)
     except (AttributeError, TypeError, OSError):
         return None
-    if HERE.parent not in path.parents:
+    if PACKAGE not in path.parents:
         return None
-    place = path.relative_to(HERE.parent).as_posix()
+    place = path.relative_to(PACKAGE.parent).as_posix()
     return f"{REPOSITORY}/blob/main/{place}#L{first}-L{first + len(lines) - 1}"
 
 
@@ -154,5 +164,6 @@ def setup(app):
     app.connect("builder-inited", copy_notebooks)
     app.connect("source-read", link_notebooks)
     app.connect("autodoc-skip-member", skip_inherited)
+    app.connect("autodoc-process-signature", class_signature, priority=400)  # before numpydoc
     app.connect("autodoc-process-docstring", adapt_docstring, priority=600)  # after numpydoc
     app.connect("build-finished", write_sitemap)

@@ -131,7 +131,6 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
           candidate segment by candidate segment. It is not convex: training starts from the weights of maximum
           likelihood, unless ``warm_start`` provides others, and reports the iterations of the second stage only.
 
-
     solver : {"auto", "lbfgs", "sgd"}, LBFGS or SGD, default="auto"
         The optimisation algorithm. "auto" and "lbfgs" are L-BFGS, or OWL-QN if any ``l1_reg`` > 0. "sgd" takes a step
         after every few sequences; it requires "likelihood" and no ``l1_reg``. Instances of

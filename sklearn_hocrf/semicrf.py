@@ -103,7 +103,6 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
           outside all segments, fill the gaps with segments (t, t + 1, "O"), and limit this ordinary label with
           ``segment_length={"O": 1}``.
 
-
     segment_length : int, inf, (least, most), dict or None, default=None
         The longest segment in tokens, or a pair of the shortest and the longest, for all labels, or a dict of these by
         label. None, also as the longest, and a label that a dict lacks, means the longest training segment of the
@@ -155,7 +154,6 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         * "local_feature_matching": the squared distance between observed and expected features, position by position or
           candidate segment by candidate segment. It is not convex: training starts from the weights of maximum
           likelihood, unless ``warm_start`` provides others, and reports the iterations of the second stage only.
-
 
     solver : {"auto", "lbfgs", "sgd"}, LBFGS or SGD, default="auto"
         The optimisation algorithm. "auto" and "lbfgs" are L-BFGS, or OWL-QN if any ``l1_reg`` > 0. "sgd" takes a step
@@ -231,7 +229,9 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
     sklearn_hocrf.metrics : Scores of segments.
     sklearn_hocrf.training : Settings of solvers, early stopping.
 
-    Notes ----- With ``segment_length=None``, prediction breaks up a segment that is longer than any training segment of
+    Notes
+    -----
+    With ``segment_length=None``, prediction breaks up a segment that is longer than any training segment of
     its label, and its log-likelihood is -inf. ``segment_length=inf``, or any number, lifts this limit.
 
     A pipeline from :func:`sklearn_hocrf.make_pipeline` has all methods, including :meth:`predict_segments`; one of
@@ -274,7 +274,6 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
     [(0, 1, 'author'), (1, 3, 'title'), (3, 4, 'date')]
     >>> crf.segment_length_
     {'author': (1, 3), 'date': (1, 1), 'title': (1, 2)}
-
 
     Words in text without spaces, as segments of characters. No training word has more than three:
 

@@ -291,10 +291,11 @@ def _failure(trained: str, solver: Any, report: SolverReport) -> str:
     parts = [f"{trained} did not converge in {report.n_iter} iterations"]
     if np.isfinite(report.gradient_norm):
         parts.append(f"the gradient norm is {report.gradient_norm:.3g}")
-    if np.isfinite(report.gap):
-        parts.append(f"the objective is at most {report.gap:.3g} above the optimum")
-        if report.n_iter >= solver.max_iter:
-            parts += _change_of_scores(report)
+    value = abs(float(report.history[-1]))
+    if report.gap <= value:  # a larger bound says nothing
+        parts.append(f"the objective, {value:.5g}, is at most {report.gap:.3g} above the optimum")
+    if np.isfinite(report.gap) and report.n_iter >= solver.max_iter:
+        parts += _change_of_scores(report, value)
     remedy = f"Increase max_iter (now {report.n_iter})"
     if report.n_iter < solver.max_iter:  # no better point was found: rounding errors
         remedy = f"Rounding errors prevent further progress: increase tol (now {solver.tol:g})"
@@ -305,11 +306,10 @@ def _failure(trained: str, solver: Any, report: SolverReport) -> str:
     return f"{'; '.join(parts)}. {remedy}. (Solver: {report.message})"
 
 
-def _change_of_scores(report: SolverReport) -> list[str]:
+def _change_of_scores(report: SolverReport, value: float) -> list[str]:
     """Return a remark on how far scores may be from those of the optimum, if there is a gradient to judge by."""
-    value = abs(float(report.history[-1]))
     if not (np.isfinite(report.gradient_norm) and value):
         return []
     reached = float(np.sqrt(report.gap / value))
     change = next((f"up to {change:g}" for tol, change in _CHANGES if reached <= tol), f"more than {_CHANGES[-1][1]:g}")
-    return [f"scores on new data may still change by {change}, as with tol={reached:.2g}"]
+    return [f"scores on new data may still change by {change}"]

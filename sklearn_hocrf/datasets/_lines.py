@@ -7,9 +7,10 @@ import gzip
 import re
 import zlib
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from io import BufferedReader
+from functools import partial
+from io import BufferedReader, BytesIO
 from os import PathLike
 from pathlib import Path
 
@@ -33,24 +34,28 @@ def read_lines(
     """Yield (number from 1, text without its line end) of each line of a plain or gzipped text file.
 
     Lines end with LF, CR LF or CR. The whole file is read before the first line is yielded, so that errors are
-    reported before the lines become Python objects, which may take a hundred times as much memory.
+    reported before the lines become Python objects, which may take a hundred times as much memory. A pipe is kept in
+    memory, as it can be read only once.
     """
     path = Path(path)
     check_encoding(encoding)  # before the file is opened, which may not exist
     with path.open("rb") as raw:
-        zipped = raw.read(2) == b"\x1f\x8b"
-    size = path.stat().st_size
+        start = raw.read(2 if path.is_file() else (max_bytes or MAX_BYTES) + 1)
+    reopen = partial(path.open, "rb") if path.is_file() else partial(BytesIO, start)
+    zipped, size = start[:2] == b"\x1f\x8b", path.stat().st_size or len(start)
     if max_bytes is None:
         max_bytes = min(MAX_BYTES, max(SMALL, MAX_RATIO * size)) if zipped else MAX_BYTES
-    deque(_split_lines(path, zipped, encoding, max_bytes, max_line), maxlen=0)
-    yield from _split_lines(path, zipped, encoding, max_bytes, max_line)
+    deque(_split_lines(path, reopen, zipped, encoding, max_bytes, max_line), maxlen=0)
+    yield from _split_lines(path, reopen, zipped, encoding, max_bytes, max_line)
 
 
-def _split_lines(path: Path, zipped: bool, encoding: str, max_bytes: int, max_line: int) -> Iterator[tuple[int, str]]:
+def _split_lines(
+    path: Path, reopen: Callable, zipped: bool, encoding: str, max_bytes: int, max_line: int
+) -> Iterator[tuple[int, str]]:
     """Yield the numbered lines; every error names file and line."""
     number, rest = 0, ""
     try:
-        with gzip.open(path) if zipped else path.open("rb") as stream:
+        with reopen() as raw, gzip.open(raw) if zipped else raw as stream:
             for text in _read_text(stream, _new_decoder(encoding), max_bytes):
                 rest += text
                 held = 2 if rest.endswith("\r\r") else int(rest.endswith("\r"))  # the LF may be in the next chunk
