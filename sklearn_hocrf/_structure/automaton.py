@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._data.arrays import freeze, freeze_all, group_offsets, offsets_of
+from .._data.arrays import freeze_all, group_offsets, offsets_of
 from .patterns import PatternTable, TagHistory, given_patterns
 
 __all__ = ["PatternAutomaton", "automaton_with_arcs", "build_automaton", "with_last_arcs"]
@@ -141,8 +141,8 @@ def build_automaton(patterns: PatternTable, n_labels: int) -> PatternAutomaton:
         _first_arcs(pattern[arcs], len(patterns.lengths)),
     )
     ranges = group_offsets(columns[5], len(order)), group_offsets(columns[3], len(order))
-    source_arcs = freeze(np.argsort(columns[3], kind="stable"), np.int32)
-    return PatternAutomaton(int(n_labels), *[*freeze_all(columns, np.int32), *ranges, source_arcs])
+    *arrays, source_arcs = freeze_all((*columns, np.argsort(columns[3], kind="stable")), np.int32)
+    return PatternAutomaton(int(n_labels), *[*arrays, *ranges, source_arcs])
 
 
 def _first_arcs(arc_pattern: np.ndarray, n_patterns: int) -> np.ndarray:
