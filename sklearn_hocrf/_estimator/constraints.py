@@ -84,7 +84,7 @@ class Constraints(BaseEstimator):
     array([-inf])
     """
 
-    __module__ = "sklearn_hocrf"  # where users import it from: files of models name this place
+    __module__ = "sklearn_hocrf"  # where users import it from: files of models name this module
 
     def __init__(
         self,

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._data.masks import both
+from .._data.masks import Mask, both
 from .._data.segments import NO_LIMIT
 from .._inference.families import CHAIN, SEGMENTS, Family, recursion_of
 from .._inference.posterior import Evidence
@@ -28,7 +28,7 @@ from .._validation._sklearn import check_declared
 from .callbacks import FitTasks
 from .compatibility import FitRequest, refuse
 from .constraints import LabelRuns, compile_constraints, refuse_breaches, without_forbidden_patterns
-from .fitted_model import FittedModel, border_mask
+from .fitted_model import FittedModel
 from .fitted_state import FittedState
 from .fitting import Prior, Training, choose_training, warn_not_converged, without_zeros
 from .label_parts import compile_label_parts
@@ -40,7 +40,7 @@ from .pruning import prune, prune_held_out, prune_runs
 __all__ = ["FitSteps"]
 
 _FEW_KNOWN = 0.1  # share of the tokens below which there is a warning
-_CRITERION = ("objective", "sigma_reg", "l1_reg", "constraints")  # what is minimised
+_CRITERION = ("objective", "sigma_reg", "l1_reg", "constraints")  # parameters that define the minimised function
 
 
 class FitSteps:
@@ -115,8 +115,8 @@ class FitSteps:
         parts = compile_label_parts(self.estimator.label_parts, targets.labels)
         data = sequences.with_targets(targets, rules, parts).with_labelled_runs()
         if data.runs is not None and self.family is SEGMENTS:
-            return data  # segments with gaps between them are not neighbours
-        codes, offsets = self.family.label_sequences(targets.labelling, data.batch)
+            return data  # constraints concern neighbours, which segments with gaps between them are not
+        codes, offsets = targets.label_sequences(data.batch)
         if data.runs is None:
             sequences.warn_of_one_recording(codes)
         if not rules.forbidden and rules.borders is None:
@@ -144,7 +144,7 @@ class FitSteps:
 
     def observed(self, data: TrainingData) -> ObservedPatterns:
         """Return the label patterns of training data."""
-        codes, offsets = self.family.label_sequences(data.targets.labelling, data.batch)
+        codes, offsets = data.targets.label_sequences(data.batch)
         n_labels = len(data.targets.labels)
         return ObservedPatterns.of_labels(codes, offsets, n_labels, data.sequence_weight, self.history)
 
@@ -209,7 +209,8 @@ class FitSteps:
     def pose(self, layout: WeightLayout, data: TrainingData) -> Problem:
         """Return the data under a layout."""
         # runs of known labels may begin and end in the middle of sequences
-        support = border_mask(data.batch, data.rules.borders) if data.source is None else None
+        borders = data.rules.borders if data.source is None else None
+        support = None if borders is None else Mask.of_borders(data.batch.offsets, borders)
         return Problem(
             self.family if self._matches_features else recursion_of(self.family, layout),
             layout,
@@ -235,7 +236,8 @@ class FitSteps:
         model.given(problem.batch, problem.support, evidence=evidence).on(problem.plan.masked(mask)).log_z()
 
     def _prune(self, problem: Problem) -> Problem:
-        return prune(problem, getattr(self.estimator, "pruning", None), self.estimator.random_state)
+        n_candidates = getattr(self.estimator, "pruning", None)
+        return problem if n_candidates is None else prune(problem, n_candidates, self.estimator.random_state)
 
     def prune(self, training: Problem, held_out: Problem) -> tuple[Problem, Problem]:
         """Return both over the labels that ``pruning`` leaves, which are chosen without the held-out labels."""
@@ -270,8 +272,9 @@ class FitSteps:
         If y has missing labels, the first stages train on the labels that are known for certain.
         """
         state = partial(self.state, data, problem, penalty)
-        stages, lines = [], lines_of(training.solver)
+        stages = []
         if data.runs is not None and not is_warm:
+            lines = lines_of(training.solver)
             lines.part = STARTING
             of_runs = prune_runs(self.pose(problem.layout, data.runs), problem)
             stages = training.run(of_runs, penalty, start, is_warm, tasks.watch(state, STARTING))

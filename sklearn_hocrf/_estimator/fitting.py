@@ -200,7 +200,7 @@ def _minimise(objective: Any, penalty: Any, problem: Problem, start: np.ndarray,
     """Minimise an objective of labelled data plus a penalty, and check whether there is a minimum."""
     report = _minimise_tied(solver, objective, penalty, problem, start)
     if report is None:
-        # weights that nobody else refers to, so that solvers need not keep them in memory
+        # a copy without other references, so that solvers can free it
         report = solver.solve(objective.bind(problem), penalty, np.array(start))
     if not report.stopped and _lacks_optimum(objective, penalty, problem, report.w):
         remedy = (

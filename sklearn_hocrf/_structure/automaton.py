@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._data.arrays import freeze, freeze_all, group_offsets
+from .._data.arrays import freeze_all, group_offsets
 from .patterns import SEGMENTS, PatternTable, given_patterns
 
 __all__ = ["PatternAutomaton", "automaton_with_arcs", "build_automaton", "with_last_arcs"]
@@ -131,8 +131,8 @@ def build_automaton(patterns: PatternTable, n_labels: int) -> PatternAutomaton:
     )
     source, target_of_arc = columns[3], columns[5]
     ranges = group_offsets(target_of_arc, len(states)), group_offsets(source, len(states))
-    source_arcs = freeze(np.argsort(source, kind="stable"), np.int32)
-    return PatternAutomaton(int(n_labels), *[*freeze_all(columns, np.int32), *ranges, source_arcs])
+    *arrays, source_arcs = freeze_all((*columns, np.argsort(source, kind="stable")), np.int32)
+    return PatternAutomaton(int(n_labels), *[*arrays, *ranges, source_arcs])
 
 
 def automaton_with_arcs(

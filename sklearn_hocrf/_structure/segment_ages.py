@@ -127,7 +127,7 @@ class AgedLayout:
         increments = [_increments(layout.channels[channel]) for channel in layout.column_channel]
         self._set_ages(layout, increments)
         column_of_arc = self._compile(layout)
-        self.arc_structure: ArcStructure = arc_structure(self.automaton, self.compiled.network, column_of_arc)
+        self.arc_structure: ArcStructure = arc_structure(self.compiled, column_of_arc)
         items = [
             (self._columns[pattern, age], column, shift, sign)
             for column, row in enumerate(layout.column_pattern.tolist())
@@ -138,9 +138,8 @@ class AgedLayout:
         target, column, shift, sign = np.array(items).reshape(-1, 4).T
         order = np.argsort(target, kind="stable")
         starts = group_offsets(target.astype(np.int64), self.n_columns)
-        self.links = AgeLinks(
-            starts, freeze(column[order], np.int32), freeze(shift[order], np.int64), freeze(sign[order], np.float64)
-        )
+        of_links = starts, column[order], shift[order], sign[order]
+        self.links = AgeLinks(*freeze_all(of_links, np.int64, np.int32, np.int64, np.float64))
         self.length_entries = self._length_entries(layout)
 
     @property

@@ -20,7 +20,7 @@ from numbers import Number, Real
 import numpy as np
 from scipy import sparse
 
-from .._data.arrays import freeze, offsets_of
+from .._data.arrays import freeze_all, offsets_of
 from .._data.batch import SequenceBatch
 from .._data.checks import short, to_float
 from .._kernels.attributes import sort_ids
@@ -58,7 +58,7 @@ class Vocabulary(dict):
         return AttributeTables(self)
 
     def __getstate__(self) -> dict:
-        """Return what files keep: not the tables, which a question makes."""
+        """Return what files keep: not the tables, which are made on demand."""
         return {name: value for name, value in vars(self).items() if name != "tables"}
 
     def like(self, ids) -> Vocabulary:
@@ -69,7 +69,7 @@ class Vocabulary(dict):
 
     @classmethod
     def of_names(cls, names, complete) -> Vocabulary:
-        """Return a vocabulary that numbers the names in their order; ``complete`` is the attribute of that name."""
+        """Return a vocabulary that maps the names to their indices; ``complete`` is the attribute of that name."""
         new = cls(zip(names, range(len(names)), strict=True))
         if len(new) != len(names):
             raise ValueError("an attribute name occurs twice")
@@ -309,7 +309,7 @@ def _canonical(offsets, indptr, ids, values, n_features, names):
     """Return the batch without entries of id -1; features sorted within a token, repeated ones added up."""
     if values is None:
         ends, found = np.empty_like(indptr), np.empty_like(ids)
-        n_found = sort_ids(freeze(indptr, np.int64), freeze(ids, np.int32), ends, found)
+        n_found = sort_ids(*freeze_all((indptr, ids), np.int64, np.int32), ends, found)
         if n_found >= 0:
             return SequenceBatch(offsets, ends, found[:n_found], None, n_features, names)
     is_known = ids >= 0

@@ -72,7 +72,7 @@ class _Step(NamedTuple):
         """Return the step for results of the folds; ``values``, of shape (1 or 2, G), and gradients have all groups."""
         used = np.flatnonzero(groups.has_weights)
         kept = [fold._replace(gradient=fold.gradient.reshape(values.shape)[:, used].ravel()) for fold in folds]
-        sigma, *l1 = ({groups.keys[number]: float(of_kind[number]) for number in used} for of_kind in values)
+        sigma, *l1 = ({groups.keys[group]: float(of_kind[group]) for group in used} for of_kind in values)
         return cls(order, sigma, kept, *l1)
 
     @property
@@ -236,7 +236,7 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
     True
     """
 
-    __module__ = "sklearn_hocrf.model_selection"  # where users import it from: files of models name this place
+    __module__ = "sklearn_hocrf.model_selection"  # where users import it from: files of models name this module
 
     _answering = "best_estimator_"
     _parameter_constraints: dict = {
@@ -333,7 +333,7 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
         self._refuse_no_weights(whole)
         if groups is None:
             warn_of_folds(whole, splits)
-        parts = [split_data(self.estimator, X, y, weight, number, *split) for number, split in enumerate(splits)]
+        parts = [split_data(self.estimator, X, y, weight, index, *split) for index, split in enumerate(splits)]
         tasks = SearchTasks(self, len(self._orders()), self.max_steps, X, y, sample_weight)
         steps: list[_Step] = []
         start, folds = None, list[Any]([None] * len(parts))
@@ -608,11 +608,11 @@ class _OrderSearch:
 
 
 def _refuse_infinite(answers: list[FoldStep], step: _Step) -> None:
-    for number, answer in enumerate(answers):
+    for index, answer in enumerate(answers):
         if not np.isfinite([answer.score, *answer.gradient]).all():
             also = f" and l1_reg={step.l1}" if step.l1 else ""
             raise ValueError(
-                f"the held-out likelihood of split {number} at sigma_reg={step.sigma}{also}, or its gradient, is not "
+                f"the held-out likelihood of split {index} at sigma_reg={step.sigma}{also}, or its gradient, is not "
                 "finite: rescale numeric features, or choose narrower bounds"
             )
 
@@ -651,12 +651,12 @@ def _attributes_of(steps: list[_Step], prefix: str, with_orders: bool) -> dict:
     results: dict[str, Any] = {"params": params}
     for name in dict.fromkeys(name for given in params for name in given):
         column = np.ma.masked_all(len(steps), dtype=object)
-        for number, given in enumerate(params):
+        for i, given in enumerate(params):
             if name in given:  # a model without weights has no penalties
-                column[number] = given[name]
+                column[i] = given[name]
         results[f"param_{name}"] = column
     scores = np.array([[fold.score for fold in step.folds] for step in steps])
-    results.update({f"split{number}_test_score": column for number, column in enumerate(scores.T)})
+    results.update({f"split{index}_test_score": column for index, column in enumerate(scores.T)})
     mean = np.array([step.score for step in steps])
     ranks = 1 + (mean > mean[:, None]).sum(axis=1).astype(np.int32)
     results.update(mean_test_score=mean, std_test_score=scores.std(axis=1), rank_test_score=ranks)
