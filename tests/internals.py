@@ -45,6 +45,7 @@ from sklearn_hocrf._estimator.answers import AnswersMixin
 from sklearn_hocrf._estimator.compatibility import CIRCUMSTANCES, FEATURES, REFUSALS
 from sklearn_hocrf._estimator.fit_steps import FitSteps
 from sklearn_hocrf._estimator.fitted_model import FittedModel
+from sklearn_hocrf._estimator.patterns import pattern_labels
 from sklearn_hocrf._estimator.predictions import PredictionsMixin
 from sklearn_hocrf._estimator.progress import Forecast, duration, lines_of, write_line
 from sklearn_hocrf._estimator.pruning import prune_runs
@@ -86,6 +87,7 @@ from sklearn_hocrf._structure.layout import LayoutBuilder, LayoutFrame, WeightLa
 from sklearn_hocrf._structure.pairs import FeatureMap, PairRule, first_seen
 from sklearn_hocrf._structure.patterns import (
     PatternTable,
+    TagHistory,
     all_patterns,
     count_patterns,
     given_patterns,

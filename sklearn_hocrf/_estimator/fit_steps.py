@@ -21,7 +21,7 @@ from .._penalties import Penalty
 from .._solvers import SolverReport
 from .._structure.layout import LayoutBuilder, LayoutFrame, WeightLayout
 from .._structure.pairs import PairRule
-from .._structure.patterns import TOKENS, PatternTable
+from .._structure.patterns import TOKENS, PatternTable, TagHistory
 from .._structure.segment_ages import MOST_AGES, what_needs_lengths
 from .._validation import TrainingData, TrainingSequences, read_training_sequences, warn_user
 from .._validation._sklearn import check_declared
@@ -36,6 +36,7 @@ from .parameters import check_parameters, resolve_feature_orders
 from .patterns import ObservedPatterns, select_patterns
 from .progress import STARTING, lines_of
 from .pruning import prune, prune_held_out, prune_runs
+from .tags import history_of_labels
 
 __all__ = ["FitSteps"]
 
@@ -57,7 +58,6 @@ class FitSteps:
         self.family: Family = estimator._family
         self.targets: Any = estimator._targets  # a class
         self.intercepts = estimator.fit_intercept and estimator._intercepts
-        self.history: str = getattr(estimator, "history", TOKENS)  # the positions of a semi-CRF are segments already
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> None:
         """Take all steps, in order, and set the fitted attributes."""
@@ -111,7 +111,8 @@ class FitSteps:
         """
         targets = self.targets.read(self.estimator, y, sequences, fixed)
         constraints = self.estimator.constraints
-        rules = compile_constraints(constraints, targets.labels, self.history)
+        history = self.history(targets.labels)
+        rules = compile_constraints(constraints, targets.labels, history)
         parts = compile_label_parts(self.estimator.label_parts, targets.labels)
         data = sequences.with_targets(targets, rules, parts).with_labelled_runs()
         if data.runs is not None and self.family is SEGMENTS:
@@ -123,7 +124,7 @@ class FitSteps:
             return data
         origin = np.repeat(data.batch.offsets[:-1], np.diff(offsets))
         runs = LabelRuns(codes, offsets, targets.starts - origin, sequences.sequence_ids)
-        refuse_breaches(rules, constraints, targets.labels, runs, self.history)
+        refuse_breaches(rules, constraints, targets.labels, runs, history)
         return data
 
     def has_missing_labels(self, y: Any, sequences: TrainingSequences) -> bool:
@@ -142,11 +143,15 @@ class FitSteps:
 
     # --- structure ----------------------------------------------------------------------------------------------------
 
+    def history(self, labels: np.ndarray) -> str | TagHistory:
+        """Return what the labels of patterns are those of; the positions of a semi-CRF are segments already."""
+        return history_of_labels(getattr(self.estimator, "history", TOKENS), self.estimator.constraints, labels)
+
     def observed(self, data: TrainingData) -> ObservedPatterns:
         """Return the label patterns of training data."""
         codes, offsets = data.targets.label_sequences(data.batch)
-        n_labels = len(data.targets.labels)
-        return ObservedPatterns.of_labels(codes, offsets, n_labels, data.sequence_weight, self.history)
+        labels = data.targets.labels
+        return ObservedPatterns.of_labels(codes, offsets, len(labels), data.sequence_weight, self.history(labels))
 
     def select_patterns(self, data: TrainingData, observed: ObservedPatterns, patterns: Any = None) -> PatternTable:
         """Return the label patterns of the model; ``patterns`` replaces the parameter unless it is None."""

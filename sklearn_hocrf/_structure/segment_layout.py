@@ -222,8 +222,9 @@ class SegmentLayout(WeightLayout):
         channels = np.array(self.channels, dtype=np.int32)[self.column_channel]
         members = np.flatnonzero((column_scored >= 0) & (channels[:, 0] != AS_A_WHOLE))
         members = members[np.argsort(column_scored[members], kind="stable")]
-        scored_of_arc = np.full(automaton.n_arcs, -1)
-        scored_of_arc[automaton.pattern_arc[scored[n_labels:n_scored]]] = np.arange(n_labels, n_scored)
+        scored_of_pattern = np.full(n_patterns + 1, -1)  # the last: of arcs without a pattern
+        scored_of_pattern[scored[n_labels:n_scored]] = np.arange(n_labels, n_scored)
+        scored_of_arc = scored_of_pattern[automaton.arc_pattern]
         arc_span, span_arc, span_suffix = arcs_with_suffix(automaton, scored_of_arc >= 0)
         states = np.searchsorted(automaton.state_label[1:], np.arange(n_labels + 1)) + 1
         starts = np.searchsorted(column_scored[members], np.arange(len(scored) + 1))

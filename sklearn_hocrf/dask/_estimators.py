@@ -172,12 +172,12 @@ class DaskSequenceLabeler(WithoutClient, VersionMixin, BaseEstimator):
             raise ValueError("X has no sequences of positive weight: fit needs at least one")
         labels = sorted_labels(described.labels, [0, len(described.labels)], steps.targets.least_labels(local))
         features = described.features
-        rules = compile_constraints(local.constraints, labels, steps.history)
+        rules = compile_constraints(local.constraints, labels, steps.history(labels))
         parts = compile_label_parts(local.label_parts, labels)
         partitions.add_step(prepare_part, remote, Kept(Agreement(labels, features)))
         surveyed: Survey = partitions.total(survey, Survey.merged, remote)
         data = TrainingData(None, surveyed.targets, None, features, rules, parts)  # type: ignore[arg-type]
-        observed = ObservedPatterns(surveyed.n_positions, lambda *_: surveyed.patterns, steps.history)
+        observed = ObservedPatterns(surveyed.n_positions, lambda *_: surveyed.patterns, steps.history(labels))
         builder = steps.layout_builder(data, steps.select_patterns(data, observed))
         layout = builder.build(partitions.total(count_features, _merged, Kept(builder)))
         setting = Setting(remote.value, layout)
