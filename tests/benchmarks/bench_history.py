@@ -56,7 +56,7 @@ def measure(codes, features, n_sequences, n_rounds):
         return fit_quietly(HighOrderCRF(order, history=history, max_iter=max_iter, tol=0.0), X, y)
 
     trained = [model(*setting, 60).set_params(warm_start=True, max_iter=20) for setting in settings]
-    with mock.patch.object(ChainPass, "_forward_log", autospec=True, side_effect=ChainPass._forward_log) as slow:
+    with mock.patch.object(ChainPass, "_run_wide", autospec=True, side_effect=ChainPass._run_wide) as slow:
         counts = []
         for setting in settings:
             slow.reset_mock()
