@@ -16,12 +16,13 @@ from pathlib import Path
 
 from docutils.nodes import Text, math_block
 
-from sklearn_hocrf import __version__
+import sklearn_hocrf
 
 HERE = Path(__file__).parent
+PACKAGE = Path(inspect.getfile(sklearn_hocrf)).parent  # the installed one, if the site is built so
 THUMBNAILS = {"05_how_it_works": 1}  # which picture of the notebook; else the first one
 
-project, author, release = "sklearn_hocrf", "sklearn_hocrf developers", __version__
+project, author, release = "sklearn_hocrf", "sklearn_hocrf developers", sklearn_hocrf.__version__
 extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
@@ -58,13 +59,14 @@ html_context["doc_path"] = "docs"
 html_theme_options = {
     "navigation_with_keys": False,
     "show_prev_next": True,
+    "header_links_before_dropdown": 7,
     "secondary_sidebar_items": ["page-toc", "edit-this-page"],
     "use_edit_page_button": True,
     "icon_links": [{"name": "GitHub", "url": REPOSITORY, "icon": "fa-brands fa-github"}],
     "footer_start": ["copyright"],
     "footer_end": [],
 }
-html_sidebars: dict[str, list] = {page: [] for page in ("start", "demo", "404")}  # pages without neighbours
+html_sidebars: dict[str, list] = {page: [] for page in ("start", "results", "demo", "404")}  # pages without neighbours
 html_copy_source, html_show_sourcelink = False, False
 autodoc_typehints, autodoc_member_order = "none", "bysource"
 toc_object_entries_show_parents = "hide"
@@ -79,14 +81,15 @@ suppress_warnings = ["mystnb.unknown_mime_type"]
 
 
 def copy_notebooks(app):
-    """Copy the notebooks to the pages of examples, and a picture of each that has one to the thumbnails."""
+    """Copy the notebooks to the pages of examples, with their pictures: the thumbnail without a number."""
     for path in sorted((HERE.parent / "notebooks").glob("*.ipynb")):
         shutil.copy(path, HERE / "examples" / path.name)
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
         outputs = [output.get("data", {}) for cell in cells for output in cell.get("outputs", [])]
         pictures = [data for data in outputs if {"image/svg+xml", "image/png"} & data.keys()]
-        if pictures:
-            data, name = pictures[THUMBNAILS.get(path.stem, 0)], HERE / "examples" / path.stem
+        for index, data in enumerate(pictures):
+            is_thumbnail = index == THUMBNAILS.get(path.stem, 0)
+            name = HERE / "examples" / (path.stem if is_thumbnail else f"{path.stem}_{index}")
             if "image/svg+xml" in data:
                 name.with_suffix(".svg").write_text("".join(data["image/svg+xml"]), encoding="utf-8")
             else:
@@ -96,6 +99,7 @@ def copy_notebooks(app):
 def link_notebooks(app, docname, source):
     """Links from pages to notebooks and back, which work in the repository, lead to the copies of notebooks."""
     source[0] = re.sub(r"\]\((?:\.\./)+notebooks/(\w+\.ipynb)", r"](/examples/\1", source[0])
+    source[0] = source[0].replace("](../notebooks/", "](/../notebooks/")
     source[0] = re.sub(r"\n\n```$", "\n```", source[0].replace("](../docs/", "](/"), flags=re.MULTILINE)  # for doctest
 
 
@@ -114,6 +118,14 @@ def adapt_docstring(app, what, name, obj, options, lines):
             lines[number] = re.sub(r"docs/([\w/]+)\.md", r":doc:`/\1`", line)
 
 
+def class_signature(app, what, name, obj, options, signature, annotation):
+    """A class shows the parameters of its ``__init__``, even if it inherits a ``__new__`` that refuses other names."""
+    if what != "class" or "__new__" not in {key for base in obj.__mro__[:-1] for key in vars(base)}:
+        return None
+    parameters = [value.replace(annotation=value.empty) for value in inspect.signature(obj).parameters.values()]
+    return str(inspect.Signature(parameters)), None
+
+
 def source_link(domain, info):
     """Return where the source of a public name is, for the links [source]."""
     module = importlib.import_module(info["module"])
@@ -122,9 +134,9 @@ def source_link(domain, info):
         path, (lines, first) = Path(inspect.getfile(found)), inspect.getsourcelines(found)
     except (AttributeError, TypeError, OSError):
         return None
-    if HERE.parent not in path.parents:
+    if PACKAGE not in path.parents:
         return None
-    place = path.relative_to(HERE.parent).as_posix()
+    place = path.relative_to(PACKAGE.parent).as_posix()
     return f"{REPOSITORY}/blob/main/{place}#L{first}-L{first + len(lines) - 1}"
 
 
@@ -152,5 +164,6 @@ def setup(app):
     app.connect("builder-inited", copy_notebooks)
     app.connect("source-read", link_notebooks)
     app.connect("autodoc-skip-member", skip_inherited)
+    app.connect("autodoc-process-signature", class_signature, priority=400)  # before numpydoc
     app.connect("autodoc-process-docstring", adapt_docstring, priority=600)  # after numpydoc
     app.connect("build-finished", write_sitemap)

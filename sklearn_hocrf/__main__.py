@@ -7,6 +7,7 @@ line ends a sequence. Tagging streams: it needs numpy only, and memory for one s
     hocrf fit train.conll -o names.hocrf --templates template
     hocrf tag names.hocrf < lines.conll > tagged.conll
     hocrf tag names.hocrf --segments < lines.conll
+    hocrf tag names.hocrf --json < lines.conll
     hocrf evaluate names.hocrf test.conll
     hocrf export model.skops -o names.hocrf
     hocrf warm-up
@@ -31,6 +32,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from sklearn_hocrf import __version__
 from sklearn_hocrf._commands import COMMANDS, add_commands, at_least, run
 
 SECONDS_BETWEEN_COUNTS = 10  # of the counter
@@ -51,6 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--words", type=at_least(1), default=500, help="training words, and as many test words (default: %(default)s)"
     )
     parser.add_argument("--seed", type=int, default=0, help="seed of the data (default: %(default)s)")
+    parser.add_argument("--version", action="version", version=f"sklearn_hocrf {__version__}")
     commands = parser.add_subparsers(dest="command", title="commands")
     what = "compile all kernels, and keep them in the folder NUMBA_CACHE_DIR: for container images"
     commands.add_parser("warm-up", help=what, description=what[0].upper() + what[1:] + ".")

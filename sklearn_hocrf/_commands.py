@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import json
+import math
 import os
 import re
 import stat
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from itertools import count
 from typing import Any, NamedTuple
 from zipfile import BadZipFile
@@ -27,13 +30,13 @@ class BadFile(Exception):
 class InputLine(NamedTuple):
     """A token."""
 
-    number: int
+    lineno: int
     text: str
     columns: list[str]
 
 
 class Form(NamedTuple):
-    """What a model wants of lines."""
+    """The columns of a line that a model reads, and the token made of them."""
 
     n_columns: int  # at least
     token: Callable[[list[str]], Any]  # made of the columns of a line
@@ -45,7 +48,7 @@ def at_least(least: float, kind: type = int, above: bool = False) -> Callable[[s
     def read(text: str) -> Any:
         number = kind(text)
         if not (number > least if above else number >= least):  # such as nan
-            raise argparse.ArgumentTypeError(f"{text} is not {'more than' if above else 'at least'} {least}")
+            raise argparse.ArgumentTypeError(f"must be {'above' if above else 'at least'} {least}, got {text}")
         return number
 
     read.__name__ = kind.__name__  # argparse shows it
@@ -55,14 +58,16 @@ def at_least(least: float, kind: type = int, above: bool = False) -> Callable[[s
 def add_commands(commands: Any) -> None:
     """Add the parsers of the commands."""
     fit = _add_command(commands, "fit", "train a model on a file with a token per line, whose last column is the label")
-    fit.add_argument("file", help="training data; an empty line ends a sequence")
+    fit.add_argument("file", help="training data, or -; an empty line ends a sequence")
     fit.add_argument("-o", "--output", required=True, help="the model, for `hocrf tag`")
     fit.add_argument(
         "--order", type=at_least(0), help="highest order of label patterns (default: 1, or that of the templates)"
     )
-    sigma = "sigma_reg, above 0; inf is no penalty (default: %(default)s)"
+    sigma = "sigma_reg; smaller values are stronger penalties: try 0.5, 1 and 2 (default: %(default)s)"
     fit.add_argument("--sigma", type=at_least(0, float, above=True), default=1.0, help=sigma)
-    fit.add_argument("--l1", type=at_least(0, float), default=0.0, help="l1_reg (default: %(default)s)")
+    fit.add_argument(
+        "--l1", type=at_least(0, float), default=0.0, help="l1_reg, which removes weights (default: %(default)s)"
+    )
     iterations = "highest number of iterations (default: %(default)s)"
     fit.add_argument("--max-iter", type=at_least(0), default=500, help=iterations)
     fit.add_argument("--templates", metavar="FILE", help="features: a template file of CRF++ or Wapiti")
@@ -75,12 +80,14 @@ def add_commands(commands: Any) -> None:
     best = "write the N best labellings, each after a line with # "
     what.add_argument("--nbest", type=at_least(1), metavar="N", help=best)
     what.add_argument("--segments", action="store_true", help="write start, stop, label, probability and text instead")
+    json_help = "write an object per sequence instead: the probability of its best labels, and its segments"
+    what.add_argument("--json", action="store_true", help=json_help)
     evaluate = _add_command(commands, "evaluate", "report precision, recall and F1 by label of segments")
     evaluate.add_argument("model", help="a file that `hocrf fit` or export_tagger has written")
     evaluate.add_argument("file", help="test data, like the training data")
     by = "how labels describe segments: runs, bio, bioes, bilou, bmes or iob1 (default: as the model says)"
     evaluate.add_argument("--scheme", help=by)
-    export = _add_command(commands, "export", "write a model of skops into a file for `hocrf tag`")
+    export = _add_command(commands, "export", "write a file for `hocrf tag` from a skops file")
     export.add_argument("model", help="a file that skops has written")
     export.add_argument("-o", "--output", required=True, help="the file to write")
 
@@ -90,7 +97,7 @@ def _add_command(commands, name, what) -> argparse.ArgumentParser:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Do what a command says, and return the exit code: 2 for files and arguments that are not valid."""
+    """Run a command, and return the exit code: 2 for files and arguments that are not valid."""
 
     def tell(message: Any, *_: Any, **__: Any) -> None:
         text = re.sub(r'\bconstraints="(\w+)"', r"--constraints \1", str(message))
@@ -105,24 +112,34 @@ def run(options: argparse.Namespace) -> int:
                 sys.stdout.flush()
         except BrokenPipeError:  # who reads the output has read enough
             return 0
-        except (BadFile, OSError, ValueError, TypeError) as error:
+        except (BadFile, OSError, ValueError, TypeError, ImportError) as error:
             tell(error)
             return 2
     return 0
 
 
+def _existing(path: str) -> str:
+    """Return the path of a file that exists; ``-`` is standard input."""
+    path = "/dev/stdin" if path == "-" else path
+    os.stat(path)
+    return path
+
+
 def _fit(options) -> None:
     from ._files import output_file
-    from ._pipeline import make_pipeline
     from ._tagger import PREFIXES
+
+    path = _existing(options.file)
+    _check_scheme("--constraints", options.constraints, PREFIXES)
+    output_file(options.output, path, options.templates)
+
+    from ._pipeline import make_pipeline  # takes a second
     from .crf import HighOrderCRF
     from .datasets import load_conll
     from .feature_extraction import SequenceFeatureExtractor
     from .tagger import export_tagger
 
-    _check_scheme("--constraints", options.constraints, PREFIXES)
-    output_file(options.output, options.file, options.templates)
-    X, y = load_conll(options.file, return_X_y=True)
+    X, y = load_conll(path, return_X_y=True)
     features, order = SequenceFeatureExtractor(), 1
     feature_order: Any = 0
     if options.templates is not None:
@@ -159,8 +176,8 @@ def _tag(options) -> None:
         try:
             answer = "\n".join([*write(lines), ""])
         except ValueError as error:
-            raise BadFile(f"standard input, lines {lines[0].number} to {lines[-1].number}: {error}") from None
-        print(answer, flush=True)  # who waits for an answer gets it
+            raise BadFile(f"standard input, lines {lines[0].lineno} to {lines[-1].lineno}: {error}") from None
+        print(answer, flush=True, end="" if options.json else "\n")  # who waits for an answer gets it
 
 
 def _read(path: str) -> Any:
@@ -182,13 +199,13 @@ def _are_one_file(source: Any, target: Any) -> bool:
 
 
 def _form(tagger: Any) -> Form:
-    """Return what a model wants of lines: columns by number, in a row, or the first one."""
+    """Return the form of lines that a model reads: columns by index, in a row, or the first one."""
     fields = tagger.fields
     if fields is not None and all(isinstance(field, int) for field in fields):
         return Form(len(fields), lambda columns: tuple(columns[: len(fields)]))
     if fields is None or all(re.fullmatch("[0-9]{1,9}", str(field)) for field in fields):
         needed = 1 + max(map(int, fields or ["0"]))
-        return Form(needed, lambda columns: {str(number): column for number, column in enumerate(columns)})
+        return Form(needed, lambda columns: {str(i): column for i, column in enumerate(columns)})
     if len(fields) == 1:
         return Form(1, lambda columns: columns[0])
     raise BadFile(f"the model reads the fields {', '.join(map(str, fields)):.200}, but a line has columns by number")
@@ -208,8 +225,8 @@ def _writer(tagger: Any, form: Form, options: argparse.Namespace) -> Callable[[l
         return [f"{line.text}\t{label}\t{p:.6f}" for line, (label, p) in zip(lines, found, strict=True)]
 
     def best(lines):
-        for number, found in enumerate(tagger.nbest(tokens(lines), options.nbest)):
-            yield f"# {number} {found.log_probability:.6f}"
+        for rank, found in enumerate(tagger.nbest(tokens(lines), options.nbest)):
+            yield f"# {rank} {found.log_probability:.6f}"
             yield from (f"{line.text}\t{label}" for line, label in zip(lines, found.labels, strict=True))
 
     def segments(lines):
@@ -217,6 +234,19 @@ def _writer(tagger: Any, form: Form, options: argparse.Namespace) -> Callable[[l
             text = " ".join(line.columns[0] for line in lines[start:stop])
             yield f"{start}\t{stop}\t{label}\t{p:.6f}\t{text}"
 
+    def objects(lines):
+        words, known = tokens(lines), [line.columns[0] for line in lines]
+        (found,) = tagger.nbest(words, 1)
+        spans = [
+            {"start": start, "stop": stop, "label": label, "probability": p, "text": " ".join(known[start:stop])}
+            for start, stop, label, p in tagger.segments(words, with_probability=True)
+        ]
+        probability = math.exp(found.log_probability)
+        fields = {"line": lines[0].lineno, "probability": probability, "labels": list(found.labels), "segments": spans}
+        yield json.dumps(fields, ensure_ascii=False)
+
+    if options.json:
+        return objects
     if options.segments:
         return segments
     if options.nbest is not None:
@@ -225,14 +255,16 @@ def _writer(tagger: Any, form: Form, options: argparse.Namespace) -> Callable[[l
 
 
 def _evaluate(options) -> None:
-    from . import metrics
     from ._tagger import PREFIXES
-    from .datasets import load_conll
 
     if sys.stdout is None:
         raise BadFile("standard output is closed")
     _check_scheme("--scheme", options.scheme, ["runs", *PREFIXES])
-    tagger = _read(options.model)
+    path, tagger = _existing(options.file), _read(options.model)
+
+    from . import metrics  # takes a second
+    from .datasets import load_conll
+
     scheme = options.scheme or tagger.scheme
     if scheme is None:
         raise BadFile("some labels of the model look like tags, but not all are tags of one scheme: name the --scheme")
@@ -240,12 +272,14 @@ def _evaluate(options) -> None:
         names = ", ".join(sorted(tagger.labels))
         warnings.warn(f"{names} are not counted as tags, but as runs of equal labels: name the --scheme", stacklevel=2)
     form = _form(tagger)
-    X, truth = load_conll(options.file, return_X_y=True)
+    X, truth = load_conll(path, return_X_y=True)
     rows = [[list(token.values()) for token in tokens] for tokens in X]
     if (n_columns := len(rows[0][0])) < form.n_columns:
         what = f"{n_columns} columns and the label, but the model reads {form.n_columns} columns"
         raise BadFile(f"{options.file}: {what}")
     found = [[str(label) for label in tagger.tag(list(map(form.token, tokens)))] for tokens in rows]
+    if unknown := {label for labels in truth for label in labels}.difference(map(str, tagger.labels)):
+        warnings.warn(f"the model does not know the labels {', '.join(sorted(unknown)):.200}", stacklevel=2)
     try:
         # what is not defined is 0, as for conlleval
         report = metrics.segment_classification_report(truth, found, scheme=scheme, zero_division=0.0)
@@ -258,6 +292,9 @@ def _evaluate(options) -> None:
 
 
 def _export(options) -> None:
+    with suppress(BadFile):
+        _read(options.model)
+        raise TypeError(f"{options.model} is a file for `hocrf tag` already")
     try:
         import skops.io
     except ImportError:
@@ -291,15 +328,15 @@ def _sequences(stream: Any, name: str, n_columns: int) -> Iterator[list[InputLin
     """
     lines: list[InputLine] = []
     width = None
-    for number in count(1):
+    for lineno in count(1):
         if not (text := stream.readline(LONGEST_LINE + 1)):
             break
-        place = f"{name}, line {number}"
+        where = f"{name}, line {lineno}"
         if len(text) > LONGEST_LINE and not text.endswith("\n"):
-            raise BadFile(f"{place}: more than {LONGEST_LINE} characters")
+            raise BadFile(f"{where}: more than {LONGEST_LINE} characters")
         text = text.rstrip("\r\n")
         if not text.isascii() and (bad := re.search("[\udc80-\udcff]", text)):
-            raise BadFile(f"{place}, character {bad.start() + 1}: the byte {ord(bad[0]) - 0xDC00:#x} is not UTF-8")
+            raise BadFile(f"{where}, character {bad.start() + 1}: the byte {ord(bad[0]) - 0xDC00:#x} is not UTF-8")
         columns = re.split("[ \t]+", text.strip(" \t"))  # as load_conll does: spaces of other kinds are parts of tokens
         if columns == [""]:
             if lines:
@@ -307,11 +344,12 @@ def _sequences(stream: Any, name: str, n_columns: int) -> Iterator[list[InputLin
             lines = []
             continue
         if width not in (None, len(columns)):
-            raise BadFile(f"{place}: {len(columns)} columns, but the lines before have {width}")
+            what = f"{len(columns)} columns, but the lines before have {width}"
+            raise BadFile(f"{where}: {what} (a line is one token, an empty line ends a sequence)")
         if len(columns) < n_columns:
-            raise BadFile(f"{place}: {len(columns)} columns, but the model reads {n_columns}")
+            raise BadFile(f"{where}: {len(columns)} columns, but the model reads {n_columns}")
         width = len(columns)
-        lines.append(InputLine(number, text, columns))
+        lines.append(InputLine(lineno, text, columns))
     if lines:
         yield lines
 

@@ -71,44 +71,40 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
 
     A pattern of k + 1 labels has order k. ``max_order=1`` gives the usual linear-chain CRF, ``max_order=0`` logistic
     regression for each token. Training maximises the log-likelihood of the training labels minus a Gaussian penalty.
-    The problem is convex, so the optimum is unique, and ``optimality_gap_`` bounds how far above it the fit ended.
+    The problem is convex, and ``optimality_gap_`` bounds how far above the optimum the fit ended.
 
     **Start with** ``max_order`` (how far the model looks back), ``sigma_reg`` and ``l1_reg`` (the penalty),
-    ``constraints`` (for BIO tags and the like) and ``n_jobs`` (threads). Read more in docs/guide/order.md.
+    ``constraints`` (for BIO tags) and ``n_jobs`` (threads). Read more in docs/guide/order.md.
 
     Parameters
     ----------
     max_order : int, default=1
         Highest order of the label patterns: a pattern has at most ``max_order + 1`` labels.
     history : {"tokens", "segments"}, default="tokens"
-        What the labels of a pattern are those of: neighbouring tokens, or neighbouring segments of any length, which
-        are runs of equal labels. A pattern of segments counts at the first token of its last segment, and a pair of
-        equal labels at each token that stays in a segment. Order 1 is the same for both. "segments" is for long
-        segments, and does not work with ``pruning``, "local_feature_matching" and the names of tagging schemes. See
-        docs/guide/order.md.
+        Whether patterns run over the labels of neighbouring tokens, or of neighbouring segments: the runs of equal
+        labels or, if ``constraints`` name a tagging scheme, the segments of the tags, with patterns such as ``("PER",
+        "O", "PER")``. "segments" does not work with ``pruning`` and "local_feature_matching". See docs/guide/order.md.
     sigma_reg : float or mapping, default=1.0
         Standard deviation of the Gaussian prior: the penalty is the sum of w^2 / (2 sigma^2), so smaller values are
-        stronger. ``inf`` means no penalty. A mapping assigns a value to each group of weights, by the keys
-        ``("features", k)`` and ``("patterns", k)`` for order k, a prefix of the features' names, and None for all
-        other weights; docs/guide/training.md has an example and all keys.
+        stronger, and ``inf`` means none. A mapping has a value for each group of weights; docs/guide/training.md has
+        its keys.
     l1_reg : float or mapping, default=0.0
-        Strength of the L1 penalty (CRFsuite's c1), which adds the sum of l1_reg * abs(w). A mapping has values for
-        groups of weights, as for ``sigma_reg``. An L1 penalty makes many weights exactly 0; patterns and pairs without
-        weights are removed from the fitted model, see Notes.
+        Strength of the L1 penalty (CRFsuite's c1), the sum of l1_reg * abs(w); or a mapping, as for ``sigma_reg``. It
+        makes many weights exactly 0; patterns and pairs without weights are removed from the fitted model.
     constraints : {"bio", "bioes", "bilou", "bmes", "iob1"}, Constraints or None, default=None
-        Which labels may follow each other. A label sequence that violates a constraint has probability 0, and is an
-        error in training. The name of a tagging scheme allows its valid tag sequences only; "iob1" uses B only directly
-        after a segment of the same label. :class:`~sklearn_hocrf.Constraints` forbids runs of labels, or lists the
-        allowed pairs, and the labels with which a sequence may begin and end.
+        Which labels may follow each other. A label sequence that violates a constraint has probability 0, and raises an
+        error in training. The name of a tagging scheme allows only its valid tag sequences, and makes its segments
+        those of ``history="segments"``. :class:`~sklearn_hocrf.Constraints` forbids runs of labels, or lists the
+        allowed pairs and the labels that a sequence may begin and end with.
 
     patterns : {"observed", "all"} or iterable of tuples of labels, default="observed"
         "observed" selects the patterns that occur in the training labels, "all" every possible pattern (an error above
         a million). An iterable selects the given patterns and all single labels. ``l1_reg`` removes patterns whose
         weights become 0.
     min_count : float, default=1
-        Observed patterns of two or more labels, and (pattern, feature) pairs, that occur less often in the training
-        data get no weight. Counts are weighted by ``sample_weight``; given patterns are not counted, nor are pairs if
-        ``all_pairs=True``.
+        Patterns of two or more labels, and (pattern, feature) pairs, that occur less often in the training data get no
+        weight. Counts are weighted by ``sample_weight``. Given patterns, and pairs with ``all_pairs=True``, are not
+        counted.
     feature_order : int or dict, default=0
         Orders of the patterns that are paired with features. An int k means orders 0 to k. A dict maps prefixes of
         feature names to an int k or to a tuple of exact orders. The longest matching prefix decides; features without a
@@ -119,44 +115,41 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
     fit_intercept : bool, default=True
         Whether each single label has an intercept. It is penalised like the other weights.
     label_parts : callable, mapping or None, default=None
-        The parts of labels: a function of a label that returns them, or a mapping of labels to them; for instance,
-        ``"NOUN|Gen|Sg"`` has the parts NOUN, Gen and Sg. A feature then has a weight with each part, in addition to its
-        weight with the label, so that rare labels borrow strength from frequent ones. Parts must be hashable and
-        mutually comparable; those of a single label are left out. Not for "local_feature_matching". See
+        The parts of each label, given by a function or a mapping: ``"NOUN|Gen|Sg"``, for instance, has the parts NOUN,
+        Gen and Sg. Features have weights for parts in addition to those for labels, so that rare labels borrow strength
+        from frequent ones. Parts must be hashable and mutually comparable. Not for "local_feature_matching". See
         docs/guide/many_labels.md.
     pruning : int or None, default=None
-        For hundreds of labels and more: how many of them each token keeps, chosen by a model of order 0 before
-        training. All other labels have probability 0 at the token. None keeps all. It requires the likelihood and
+        For hundreds of labels: how many of them each token keeps, chosen by a model of order 0 before training. All
+        other labels have probability 0 at the token. None keeps all. Pruning requires the likelihood and
         ``feature_order=0``, and does not work with ``partial_fit``. See docs/guide/many_labels.md.
     objective : {"likelihood", "local_feature_matching"}, default="likelihood"
         The function to minimise, without the penalty, summed over sequences:
 
         * "likelihood": the negative log-likelihood; if labels are missing, that of the known ones.
-        * "local_feature_matching": the squared distance between observed and expected features, position by position
-          or candidate segment by candidate segment. It is not convex: unless ``warm_start`` provides weights, training
-          starts from those of maximum likelihood, and reports the iterations of the second stage only.
+        * "local_feature_matching": the squared distance between observed and expected features, position by position or
+          candidate segment by candidate segment. It is not convex: training starts from the weights of maximum
+          likelihood, unless ``warm_start`` provides others, and reports the iterations of the second stage only.
 
     solver : {"auto", "lbfgs", "sgd"}, LBFGS or SGD, default="auto"
         The optimisation algorithm. "auto" and "lbfgs" are L-BFGS, or OWL-QN if any ``l1_reg`` > 0. "sgd" takes a step
-        after every few sequences, without ``l1_reg``, and only for "likelihood". Instances of
+        after every few sequences; it requires "likelihood" and no ``l1_reg``. Instances of
         :class:`~sklearn_hocrf.training.LBFGS` and :class:`~sklearn_hocrf.training.SGD` have more settings, and ignore
-        ``max_iter``, ``tol`` and ``verbose``; ``SGD(adaptive=True)`` supports ``l1_reg``.
+        ``max_iter``, ``tol`` and ``verbose``.
     max_iter : int, default=500
         Maximum number of iterations; for "sgd", of epochs.
     tol : float, default=3e-3
         Tolerance of the solver. Training stops when the objective is guaranteed to be at most a fraction ``tol**2``
-        above the optimum; 0.03 is enough for searches. docs/guide/training.md has the rules with ``l1_reg``, without a
-        penalty, and for "sgd".
+        above the optimum; 0.03 is enough for searches. docs/guide/training.md has the rules for other cases.
     warm_start : bool, default=False
         Whether fit starts from the weights of the previous fit, matched by pattern and feature; new weights start at 0.
     n_jobs : int or None, default=None
         Number of threads. None means 1 unless in a :obj:`joblib.parallel_config` context, -1 means all processors.
         Results do not depend on it.
     verbose : int or bool, default=0
-        Whether to write the progress of training to stderr, at most once per second: the objective, the norm of the
-        gradient, the bound on the distance from the optimum, the elapsed time, and an estimate of the time left.
+        Whether to report the progress of training on stderr, with an estimate of the time left.
     random_state : int, RandomState instance or None, default=None
-        Determines the order of the sequences in "sgd", and in the choice of labels by ``pruning``, where None means the
+        Determines the order of the sequences in "sgd", and the choice of labels by ``pruning``, where None means the
         same order in each fit.
 
     Attributes
@@ -164,11 +157,11 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
     classes_ : ndarray of shape (n_classes,)
         The labels, sorted.
     scheme_ : str
-        How labels encode segments: the scheme that ``constraints`` name, or else the one of which all labels are tags,
-        or else "runs".
+        How labels encode segments: the scheme that ``constraints`` name, or else the one that all labels fit, or else
+        "runs".
     patterns_ : list of tuples of labels
         The label patterns, by order. The single labels come first, in the order of ``classes_``. With
-        ``history="segments"``, a pair of equal labels stands for staying in a segment.
+        ``history="segments"``, a pair of equal labels, or of tags of one segment, stands for staying in a segment.
     pattern_coef_ : ndarray of shape (n_patterns,)
         Weight of each pattern; 0 for single labels if ``fit_intercept=False``.
     coef_ : scipy.sparse.csr_array of shape (n_patterns, n_features_in_)
@@ -177,14 +170,13 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
     label_parts_ : ndarray of shape (n_parts,)
         The parts that two or more labels share, sorted; empty without ``label_parts``.
     part_coef_ : scipy.sparse.csr_array of shape (n_parts, n_features_in_)
-        Weight of each (part, feature) pair. The total weight of a feature for label y is ``coef_[y]`` plus the rows of
-        its parts: with the 0/1 matrix M of labels and parts, ``coef_[:n_labels] + M @ part_coef_``.
+        Weight of each (part, feature) pair, which counts for all labels with the part, in addition to ``coef_``.
     automaton_ : PatternAutomaton
         The compiled patterns: states and arcs.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the features, if X has any: sorted attribute names, columns of a data frame, names of a batch.
+        Names of the features, if X has any.
     n_iter_ : int
         Number of iterations, up to the one that produced the weights.
     intercept_ : ndarray of shape (n_labels,)
@@ -194,15 +186,14 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
     n_passes_ : int or float
         Number of passes over the data: evaluations of the objective and its gradient, or sweeps of stochastic steps.
     objective_history_ : ndarray of shape (n_iter_ + 1,)
-        Values of the minimised function, from the start to the fitted weights: the negative log-likelihood in nats, or
-        another ``objective``, summed over sequences, plus the penalty.
+        Values of the objective plus the penalty, in nats for the likelihood, from the start to the fitted weights.
     optimality_gap_ : float
-        Upper bound on the difference between the last value and the optimum: max(sigma)^2 * norm(gradient)^2 / 2, or
-        inf if some sigma is inf, for "local_feature_matching", and if labels were missing. With ``l1_reg``, the
-        shortest subgradient replaces the gradient.
+        Upper bound on the difference between the last value and the optimum: max(sigma)^2 * norm(gradient)^2 / 2, with
+        the shortest subgradient if there is an L1 penalty; inf if some sigma is inf, for "local_feature_matching", and
+        if labels were missing.
     pruning_recall_ : float
-        The fraction of tokens that keep their true label, in a tenth of the training sequences before level 0 was
-        trained on them; nan if there is only one sequence. Defined only if ``pruning`` leaves labels out.
+        The fraction of tokens that keep their true label, in sequences that level 0 has not seen; nan if there is only
+        one sequence. Defined only if ``pruning`` leaves labels out.
 
     See Also
     --------
@@ -211,12 +202,10 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
 
     Notes
     -----
-    The estimator is not a :class:`~sklearn.base.ClassifierMixin`, because its targets are sequences. It works in
-    :class:`~sklearn.pipeline.Pipeline`, :class:`~sklearn.model_selection.GridSearchCV` and similar tools.
+    The estimator is not a :class:`~sklearn.base.ClassifierMixin`, because its targets are sequences.
 
-    With ``l1_reg``, the fitted model consists of the nonzero weights, and of the single labels and the names of all
-    features; its predictions equal those of the model with its zeros. With ``l1_reg`` and ``sigma_reg=inf``, the
-    optimum need not be unique.
+    With ``l1_reg``, the fitted model keeps only nonzero weights, single labels and the names of all features. With
+    ``sigma_reg=inf`` as well, the optimum need not be unique.
 
     References
     ----------
@@ -241,8 +230,6 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
            [0.2 , 0.21, 0.59]])
     >>> crf.patterns_[3:]
     [('ADJ', 'NOUN'), ('DET', 'ADJ'), ('DET', 'NOUN'), ('DET', 'ADJ', 'NOUN')]
-    >>> crf.score(X, y)
-    1.0
     """
 
     _family = CHAIN

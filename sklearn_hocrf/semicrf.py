@@ -74,7 +74,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
     inside segments give the hybrid model of Andrew [2]_.
 
     Training maximises the log-likelihood of the training segmentations minus a Gaussian penalty. The problem is convex,
-    so the optimum is unique, and ``optimality_gap_`` bounds how far above it the fit ended.
+    and ``optimality_gap_`` bounds how far above the optimum the fit ended.
 
     **Start with** ``max_order`` (how many segments the model looks back), ``scheme`` (how y represents segments),
     ``segment_length`` (the longest segment), ``sigma_reg`` (the penalty) and ``n_jobs`` (threads). Read more in
@@ -85,59 +85,52 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
     max_order : int, default=1
         Highest order of the label patterns: a pattern has at most ``max_order + 1`` labels, of consecutive segments.
     scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
-        How segments are written in y, and in the output of :meth:`predict`:
+        How y represents segments, as does the output of :meth:`predict`:
 
-        * "auto": the scheme of which all labels are tags, or else "runs"; "segments" if y consists of them. A warning
-          says where it may be another one; ``scheme_`` is the result. Tags that come in parts, by :meth:`partial_fit`
-          with ``classes`` or from Dask, need the name of their scheme.
+        * "auto": the scheme that all labels fit, or else "runs"; "segments" if y has lists of them. ``scheme_`` is the
+          result, and a warning says if another scheme is possible. For tags that come in parts, by :meth:`partial_fit`
+          with ``classes`` or from Dask, name the scheme.
         * "runs": one label per token. A segment is a maximal run of equal labels, so neighbouring segments never have
           the same label. At least two labels are needed.
-        * "bio": one tag per token, "B-PER", "I-PER" or "O". A segment begins with B and continues with I. Plain "B" and
-          "I" denote the label "_". Each O token is a segment of one token with the label "O". An I that does not follow
-          a B or I of the same label begins a segment, as in conlleval.
+        * "bio": one tag per token, "B-PER", "I-PER" or "O". A segment begins with B and continues with I; plain "B" and
+          "I" denote the label "_". Each O is a segment of one token. An I that does not follow a B or I of the same
+          label begins a segment, as in conlleval.
         * "bioes": as "bio", with E for the last token and S for segments of one token. "bilou" (spaCy) and "bmes" are
           the same scheme with other letters.
         * "iob1": as "bio", but a segment begins with I, and with B only directly after a segment of the same label.
           This scheme is for input only; predictions are in "bio".
-        * "segments": lists of (start, stop, label) with ``stop`` excluded, counted from 0 in each sequence. Tokens
-          between them are unknown; if they are outside all segments, fill the gaps with segments (t, t + 1, "O"). Here
-          "O" is an ordinary label: limit it to length 1 with ``segment_length={"O": 1}``, and exclude it from
-          scores with ``ignore=["O"]``.
+        * "segments": lists of (start, stop, label) with ``stop`` excluded. Tokens between them are unknown. If they are
+          outside all segments, fill the gaps with segments (t, t + 1, "O"), and limit this ordinary label with
+          ``segment_length={"O": 1}``.
 
     segment_length : int, inf, (least, most), dict or None, default=None
-        Number of tokens of a segment: the most, or a pair of the least and the most, for all labels, or a dict of these
-        by label. None, also as the most, and a label that is missing from a dict, means at most the length of the
-        longest training segment of the label, see Notes. A training segment beyond the limits is an error;
-        docs/guide/segments.md shows how to leave out or cut such segments. Training time is proportional to the most
-        (with inf, to the longest sequence). If the most of "runs" is 1 for all labels, given or from the data, each
-        token is a segment, neighbours may have equal labels, and the model is a :class:`HighOrderCRF`. The first and
-        the last segment of a sequence may be shorter than the least: a recording may begin and end in the middle of
-        one. The prediction methods raise an error for a sequence that cannot be segmented in this way. The label "O" of
-        "bio" and "bioes" always has length 1.
+        The longest segment in tokens, or a pair of the shortest and the longest, for all labels, or a dict of these by
+        label. None, also as the longest, and a label that a dict lacks, means the longest training segment of the
+        label. A training segment beyond the limits is an error; docs/guide/segments.md shows how to leave out or cut
+        such segments. Training time is proportional to the longest length (with inf, to the longest sequence). If the
+        longest of "runs" is 1 for all labels, neighbours may have equal labels, and the model is a
+        :class:`HighOrderCRF`. The first and the last segment of a sequence may be shorter than the shortest length.
+        Prediction raises an error for a sequence that cannot be segmented in this way. The label "O" of "bio" and
+        "bioes" always has length 1.
     sigma_reg : float or mapping, default=1.0
         Standard deviation of the Gaussian prior: the penalty is the sum of w^2 / (2 sigma^2), so smaller values are
-        stronger. ``inf`` means no penalty. A mapping assigns a value to each group of weights, by the keys
-        ``("features", k)`` and ``("patterns", k)`` for order k, a prefix of the features' names, and None for all
-        other weights; docs/guide/training.md has an example and all keys.
+        stronger, and ``inf`` means none. A mapping has a value for each group of weights; docs/guide/training.md has
+        its keys.
     l1_reg : float or mapping, default=0.0
-        Strength of the L1 penalty (CRFsuite's c1), which adds the sum of l1_reg * abs(w). A mapping has values for
-        groups of weights, as for ``sigma_reg``. An L1 penalty makes many weights exactly 0; patterns and pairs without
-        weights are removed from the fitted model, see Notes.
+        Strength of the L1 penalty (CRFsuite's c1), the sum of l1_reg * abs(w); or a mapping, as for ``sigma_reg``. It
+        makes many weights exactly 0; patterns and pairs without weights are removed from the fitted model.
     constraints : Constraints or None, default=None
-        Which labels neighbouring segments may have: forbidden runs of labels, or allowed pairs, and the labels with
-        which a sequence may begin and end. A segmentation that violates a constraint has probability 0, in training and
-        in prediction. A training sequence that violates one is an error. With "runs", neighbours with equal labels
-        remain impossible, regardless of the constraints.
+        Which labels neighbouring segments may have: forbidden runs of labels, or allowed pairs, and the labels that a
+        sequence may begin and end with. A segmentation that violates a constraint has probability 0, and raises an
+        error in training. With "runs", neighbours with equal labels remain impossible.
     patterns : {"observed", "all"} or iterable of tuples of labels, default="observed"
         "observed" selects the patterns that occur in the training segmentations, "all" every possible pattern (an error
-        above a million). An iterable selects the given patterns and all single labels. To find out which
-        patterns matter, use ``l1_reg``: patterns whose weights become 0 leave the model. With "runs", patterns with
-        equal neighbours are dropped, because they cannot occur.
+        above a million). An iterable selects the given patterns and all single labels. ``l1_reg`` removes patterns
+        whose weights become 0. With "runs", patterns with equal neighbours are dropped, because they cannot occur.
     min_count : float, default=1
-        Observed patterns of two or more labels, and (pattern, feature) pairs, with a lower count in the training data
-        get no weight. Counts are weighted by ``sample_weight``. A value of at most 1 keeps everything that occurs in a
-        sequence of positive weight. Given patterns are not counted, nor are pairs if ``all_pairs=True``. Features of
-        tokens count once for each token at which they contribute.
+        Patterns of two or more labels, and (pattern, feature) pairs, that occur less often in the training data get no
+        weight. Counts are weighted by ``sample_weight``. Given patterns, and pairs with ``all_pairs=True``, are not
+        counted. Features of tokens count once for each token at which they contribute.
     feature_order : int or dict, default=0
         Orders of the patterns that are paired with features. An int k means orders 0 to k. A dict maps prefixes of
         feature names to an int k or to a tuple of exact orders. The longest matching prefix decides; features without a
@@ -146,65 +139,59 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         Whether (pattern, feature) pairs that do not occur in the training data get a weight, too. A pair occurs where
         the feature is nonzero in the last segment of the pattern.
     fit_intercept : bool, default=True
-        Whether each label has two intercepts: a weight that counts once per segment of the label, and one that counts
-        once per token of its segments. They are penalised like other weights of order 0. Labels with a weight of the
-        feature ``length`` (``length="gamma"`` of the extractor) have none for tokens, because both would
-        count the same.
+        Whether each label has two intercepts, one that counts once per segment of the label, and one that counts once
+        per token. They are penalised like the other weights. Labels with a weight of the feature ``length``
+        (``length="gamma"`` of the extractor) have none for tokens, because both would count the same.
     label_parts : callable, mapping or None, default=None
-        The parts of labels: a function of a label that returns them, or a mapping of labels to them; for instance,
-        ``"NOUN|Gen|Sg"`` has the parts NOUN, Gen and Sg. A feature then has a weight with each part, in addition to its
-        weight with the label, so that rare labels borrow strength from frequent ones. Parts must be hashable and
-        mutually comparable; those of a single label are left out. Not for "local_feature_matching". See
+        The parts of each label, given by a function or a mapping: ``"NOUN|Gen|Sg"``, for instance, has the parts NOUN,
+        Gen and Sg. Features have weights for parts in addition to those for labels, so that rare labels borrow strength
+        from frequent ones. Parts must be hashable and mutually comparable. Not for "local_feature_matching". See
         docs/guide/many_labels.md.
     objective : {"likelihood", "local_feature_matching"}, default="likelihood"
         The function to minimise, without the penalty, summed over sequences:
 
         * "likelihood": the negative log-likelihood; if labels are missing, that of the known ones.
-        * "local_feature_matching": the squared distance between observed and expected features, position by position
-          or candidate segment by candidate segment. It is not convex: unless ``warm_start`` provides weights, training
-          starts from those of maximum likelihood, and reports the iterations of the second stage only.
+        * "local_feature_matching": the squared distance between observed and expected features, position by position or
+          candidate segment by candidate segment. It is not convex: training starts from the weights of maximum
+          likelihood, unless ``warm_start`` provides others, and reports the iterations of the second stage only.
 
     solver : {"auto", "lbfgs", "sgd"}, LBFGS or SGD, default="auto"
         The optimisation algorithm. "auto" and "lbfgs" are L-BFGS, or OWL-QN if any ``l1_reg`` > 0. "sgd" takes a step
-        after every few sequences, without ``l1_reg``, and only for "likelihood". Instances of
+        after every few sequences; it requires "likelihood" and no ``l1_reg``. Instances of
         :class:`~sklearn_hocrf.training.LBFGS` and :class:`~sklearn_hocrf.training.SGD` have more settings, and ignore
-        ``max_iter``, ``tol`` and ``verbose``; ``SGD(adaptive=True)`` supports ``l1_reg``.
+        ``max_iter``, ``tol`` and ``verbose``.
     max_iter : int, default=500
         Maximum number of iterations; for "sgd", of epochs.
     tol : float, default=3e-3
         Tolerance of the solver. Training stops when the objective is guaranteed to be at most a fraction ``tol**2``
-        above the optimum; 0.03 is enough for searches. docs/guide/training.md has the rules with ``l1_reg``, without a
-        penalty, and for "sgd".
+        above the optimum; 0.03 is enough for searches. docs/guide/training.md has the rules for other cases.
     warm_start : bool, default=False
         Whether fit starts from the weights of the previous fit, matched by pattern and feature; new weights start at 0.
     n_jobs : int or None, default=None
         Number of threads. None means 1 unless in a :obj:`joblib.parallel_config` context, -1 means all processors.
         Results do not depend on it.
     verbose : int or bool, default=0
-        Whether to write the progress of training to stderr, at most once per second: the objective, the norm of the
-        gradient, the bound on the distance from the optimum, the elapsed time, and an estimate of the time left.
+        Whether to report the progress of training on stderr, with an estimate of the time left.
     random_state : int, RandomState instance or None, default=None
-        Determines the order of the sequences in "sgd", and in the choice of labels by ``pruning``, where None means the
+        Determines the order of the sequences in "sgd", and the choice of labels by ``pruning``, where None means the
         same order in each fit.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
         The classes of tokens, sorted, which are the columns of :meth:`predict_marginals`: labels for "runs" and
-        "segments"; for "bio" and "bioes", the tags of all segments that ``segment_length_`` allows.
+        "segments"; for tags, those of all segments that ``segment_length_`` allows.
     segment_labels_ : ndarray of shape (n_labels,)
         The labels of segments, sorted.
     scheme_ : str
         How labels encode segments: ``scheme``, or the result of "auto".
     segment_length_ : dict
-        The least and the most tokens of a segment by label, a pair of an int and an int or inf. The first and the last
+        The shortest and the longest segment by label, a pair of an int and an int or inf. The first and the last
         segment of a sequence may be shorter.
     patterns_ : list of tuples of labels
         The patterns of segment labels, by order. The single labels come first, in the order of ``segment_labels_``.
     token_intercept_ : ndarray of shape (n_labels,)
-        Weight of each token of a segment, by ``segment_labels_``; 0 if there is no such weight: for labels whose
-        segments have one token, if ``pattern_coef_`` has their weight, for labels with a weight of the feature
-        ``length``, and if there is only one label.
+        Weight of each token of a segment, by ``segment_labels_``; 0 for labels without such a weight.
     pattern_coef_ : ndarray of shape (n_patterns,)
         Weight of each pattern; 0 for single labels if ``fit_intercept=False``.
     coef_ : scipy.sparse.csr_array of shape (n_patterns, n_features_in_)
@@ -213,14 +200,13 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
     label_parts_ : ndarray of shape (n_parts,)
         The parts that two or more labels share, sorted; empty without ``label_parts``.
     part_coef_ : scipy.sparse.csr_array of shape (n_parts, n_features_in_)
-        Weight of each (part, feature) pair. The total weight of a feature for label y is ``coef_[y]`` plus the rows of
-        its parts: with the 0/1 matrix M of labels and parts, ``coef_[:n_labels] + M @ part_coef_``.
+        Weight of each (part, feature) pair, which counts for all labels with the part, in addition to ``coef_``.
     automaton_ : PatternAutomaton
         The compiled patterns: states and arcs.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the features, if X has any: sorted attribute names, columns of a data frame, names of a batch.
+        Names of the features, if X has any.
     n_iter_ : int
         Number of iterations, up to the one that produced the weights.
     intercept_ : ndarray of shape (n_labels,)
@@ -230,12 +216,11 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
     n_passes_ : int or float
         Number of passes over the data: evaluations of the objective and its gradient, or sweeps of stochastic steps.
     objective_history_ : ndarray of shape (n_iter_ + 1,)
-        Values of the minimised function, from the start to the fitted weights: the negative log-likelihood in nats, or
-        another ``objective``, summed over sequences, plus the penalty.
+        Values of the objective plus the penalty, in nats for the likelihood, from the start to the fitted weights.
     optimality_gap_ : float
-        Upper bound on the difference between the last value and the optimum: max(sigma)^2 * norm(gradient)^2 / 2, or
-        inf if some sigma is inf, for "local_feature_matching", and if labels were missing. With ``l1_reg``, the
-        shortest subgradient replaces the gradient.
+        Upper bound on the difference between the last value and the optimum: max(sigma)^2 * norm(gradient)^2 / 2, with
+        the shortest subgradient if there is an L1 penalty; inf if some sigma is inf, for "local_feature_matching", and
+        if labels were missing.
 
     See Also
     --------
@@ -246,20 +231,15 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
 
     Notes
     -----
-    With ``segment_length=None``, the model has no segments longer than the training segments. A longer segment of a
-    test sequence is broken up by prediction, and its log-likelihood is -inf. ``segment_length=inf``, or any number,
-    lifts this limit; unseen lengths cost little if features describe length ("length=7+", "log_length").
+    With ``segment_length=None``, prediction breaks up a segment that is longer than any training segment of
+    its label, and its log-likelihood is -inf. ``segment_length=inf``, or any number, lifts this limit.
 
-    A pipeline of scikit-learn delegates only the methods known to it; a pipeline from
-    :func:`sklearn_hocrf.make_pipeline` has all methods, including :meth:`predict_segments`.
+    A pipeline from :func:`sklearn_hocrf.make_pipeline` has all methods, including :meth:`predict_segments`; one of
+    scikit-learn has only those that it knows.
 
-    With ``l1_reg``, weights of 0 are removed from the fitted model, as described in the notes on
-    :class:`HighOrderCRF`.
-
-    The time and memory of a gradient grow with tokens x (arcs of the automaton + states x longest segment), not with
-    the square of the number of labels. ``feature_order`` costs little for features of the first token ("begin:"). Other
-    features add tokens x longest segment x patterns with such features, so restrict ``feature_order`` to the few
-    features that need it.
+    Time and memory grow with tokens x (arcs of the automaton + states x longest segment), not with the square of the
+    number of labels. ``feature_order`` costs little for features of the first token ("begin:"); restrict it to the few
+    other features that need it.
 
     References
     ----------
@@ -294,11 +274,6 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
     [(0, 1, 'author'), (1, 3, 'title'), (3, 4, 'date')]
     >>> crf.segment_length_
     {'author': (1, 3), 'date': (1, 1), 'title': (1, 2)}
-    >>> [
-    ...     (label, round(p, 2))
-    ...     for _, _, label, p in crf.predict_segments(X[1:], threshold=0.35)[0].tolist()
-    ... ]
-    [('author', 0.4), ('date', 0.66)]
 
     Words in text without spaces, as segments of characters. No training word has more than three:
 

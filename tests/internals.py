@@ -5,10 +5,9 @@
 from sklearn_hocrf import _files, _kernels
 from sklearn_hocrf.__main__ import Counter, main
 from sklearn_hocrf._data import arrays, batch, folders, schemes
-from sklearn_hocrf._data.arrays import BufferPool, empty_aligned, freeze, mapped_file, reading_order
+from sklearn_hocrf._data.arrays import BufferPool, allocator, empty_aligned, freeze, mapped_file, reading_order
 from sklearn_hocrf._data.batch import SequenceBatch, as_sparse, cut_sequences, with_blocks, without_dense
 from sklearn_hocrf._data.columns import DenseColumns, TokenColumn
-from sklearn_hocrf._data.folders import allocator
 from sklearn_hocrf._data.labels import decode_labels, encode_labels, flatten_labels, position_name, sorted_labels
 from sklearn_hocrf._data.masks import Mask, both
 from sklearn_hocrf._data.segments import (
@@ -46,6 +45,7 @@ from sklearn_hocrf._estimator.answers import AnswersMixin
 from sklearn_hocrf._estimator.compatibility import CIRCUMSTANCES, FEATURES, REFUSALS
 from sklearn_hocrf._estimator.fit_steps import FitSteps
 from sklearn_hocrf._estimator.fitted_model import FittedModel
+from sklearn_hocrf._estimator.patterns import pattern_labels
 from sklearn_hocrf._estimator.predictions import PredictionsMixin
 from sklearn_hocrf._estimator.progress import Forecast, duration, lines_of, write_line
 from sklearn_hocrf._estimator.pruning import prune_runs
@@ -86,6 +86,7 @@ from sklearn_hocrf._structure.layout import LayoutBuilder, LayoutFrame, WeightLa
 from sklearn_hocrf._structure.pairs import FeatureMap, PairRule, first_seen
 from sklearn_hocrf._structure.patterns import (
     PatternTable,
+    TagHistory,
     all_patterns,
     count_patterns,
     given_patterns,

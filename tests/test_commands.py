@@ -1,6 +1,8 @@
 """The commands of hocrf: what they write, what they refuse, and what they import."""
 
 import io
+import json
+import math
 import os
 import re
 import subprocess
@@ -68,6 +70,14 @@ def test_probabilities_segments_and_best_labellings(files, monkeypatch, capsys):
     heads = [line.split() for line in out.split("\n") if line.startswith("# ")]
     assert [head[1] for head in heads] == ["0", "1"]
     assert float(heads[0][2]) >= float(heads[1][2])
+    _, out, _ = tag(monkeypatch, capsys, "\n" + tokens + "\nBerg\t4\n", files[2], "--json")
+    first, second = map(json.loads, out.splitlines())
+    assert (first["line"], second["line"]) == (2, 6)
+    assert first["probability"] == pytest.approx(math.exp(float(heads[0][2])), abs=1e-6)
+    assert first["labels"] == ["B-PER", "I-PER", "O"]
+    (span,) = first["segments"]
+    assert f"{span.pop('probability'):.6f}" == probability
+    assert span == {"start": 0, "stop": 2, "label": "PER", "text": "Victoria Berg"}
 
 
 def test_evaluation_reports_by_label(files, capsys):
@@ -140,7 +150,11 @@ def test_template_files(files, tmp_path, monkeypatch, capsys):
     found = [[line.split("\t")[-1] for line in block.split("\n")] for block in out.strip("\n").split("\n\n")]
     assert found == [list(labels) for labels in expected.predict(test_rows)]
     status, _, err = tag(monkeypatch, capsys, "Ann 3\n\nAnn\n", model)
-    assert (status, err.strip()) == (2, "hocrf tag: standard input, line 3: 1 columns, but the lines before have 2")
+    assert (status, err.strip()) == (
+        2,
+        "hocrf tag: standard input, line 3: 1 columns, but the lines before have 2 (a line is one token, an empty line "
+        "ends a sequence)",
+    )
     status, _, err = tag(monkeypatch, capsys, "\n\nAnn\n", model)
     assert (status, err.strip()) == (2, "hocrf tag: standard input, line 3: 1 columns, but the model reads 2")
     assert main(["evaluate", str(model), str(test)]) == 0
@@ -350,6 +364,12 @@ def test_absent_and_closed_streams(files, tmp_path):
         run = shell(command, tmp_path)
         assert (run.returncode, run.stderr) == (2, message), command
     assert (tmp_path / "train").read_text() == BIO
+    run = shell("cat train | HOCRF fit - -o p && cmp m p && cat train | HOCRF evaluate p /dev/stdin", tmp_path)
+    assert "sequence accuracy 1.0000" in run.stdout
+    run = shell("sed s/P/Q/ train | HOCRF evaluate m -; HOCRF fit nowhere -o p; HOCRF export m -o p", tmp_path)
+    assert "hocrf evaluate: the model does not know the labels B-Q, I-Q\n" in run.stderr
+    assert "hocrf fit: [Errno 2] No such file or directory: 'nowhere'\n" in run.stderr
+    assert "hocrf export: m is a file for `hocrf tag` already\n" in run.stderr
     run = shell("{ HOCRF --words 20 --max-order 1; echo $? >&2; } | true", tmp_path)
     assert run.stderr == "0\n"
     if os.path.exists("/dev/full"):

@@ -63,6 +63,7 @@ def test_docstrings_are_restructured_text(complaints, name):
     found = {place: complaints(text) for place, text in docstrings(module) if text}
     assert len(found) > 1
     assert not {place: errors for place, errors in found.items() if errors}
+    assert not [place for place, text in docstrings(module) if text and re.search(r"[a-z] -{4}|\n\n\n", text)]
 
 
 def test_what_docutils_refuses(complaints):

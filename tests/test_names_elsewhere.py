@@ -15,13 +15,14 @@ from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, make_pipeline
 X, Y = [[["a"], ["b"]], [["b"]]], [["A", "B"], ["B"]]
 CRFSUITE = """algorithm min_freq all_possible_states all_possible_transitions c1 c2 max_iterations num_memories epsilon
 period delta linesearch max_linesearch calibration_eta calibration_rate calibration_samples calibration_candidates
-calibration_max_trials pa_type c error_sensitive averaging variance gamma trainer_cls model_filename keep_tempfiles"""
+calibration_max_trials pa_type c error_sensitive averaging variance gamma trainer_cls model_filename keep_tempfiles
+feature.minfreq feature.possible_states feature.possible_transitions order"""
 
 
 @pytest.mark.parametrize("estimator", [HighOrderCRF, HighOrderSemiCRF])
 @pytest.mark.parametrize("name", CRFSUITE.split())
 def test_parameters(estimator, name):
-    answer = f"{estimator.__name__} has no {name}, a name of sklearn-crfsuite; here: "
+    answer = f"{estimator.__name__} has no {name}, a name of other programs; here: "
     with pytest.raises(TypeError, match=answer) as caught:
         estimator(**{name: 1})
     with pytest.raises(ValueError, match=answer):
@@ -41,9 +42,7 @@ def test_attributes(name):
         assert not hasattr(crf, name)
         assert getattr(crf, name, 3) == 3
         assert name not in dir(crf)
-        with pytest.raises(
-            AttributeError, match=f"HighOrderCRF has no {name}, a name of sklearn-crfsuite; here: "
-        ) as e:
+        with pytest.raises(AttributeError, match=f"HighOrderCRF has no {name}, a name of other programs; here: ") as e:
             getattr(crf, name)
     ours = re.search(r"here: (\w+)", str(e.value))[1]
     assert ours == "tagger" or hasattr(crf, ours)
@@ -56,7 +55,7 @@ def test_attributes_of_pipelines(name):
         make_pipeline(make_pipeline(HighOrderCRF(max_iter=1, tol=1e9)).fit(X, Y)),
     ):
         assert not hasattr(pipe, name)
-        with pytest.raises(AttributeError, match=f"HighOrderCRF has no {name}, a name of sklearn-crfsuite; here: "):
+        with pytest.raises(AttributeError, match=f"HighOrderCRF has no {name}, a name of other programs; here: "):
             getattr(pipe, name)
     with pytest.raises(AttributeError, match="object has no attribute 'nonsense'"):
         pipe.nonsense  # noqa: B018

@@ -32,7 +32,7 @@ def test_conllu():
     pytest.importorskip("conllu", reason="conllu is absent")
     columns = "\t_" * 6
     source = f"# text = Ann left\n1\tAnn\tAnn\tPROPN{columns}\n2\tleft\tleave\tVERB{columns}\n\n"
-    names = run("CoNLL-U", source=source)
+    names = run("With the package conllu", source=source)
     assert names["X"] == [[{"form": "Ann", "lemma": "Ann"}, {"form": "left", "lemma": "leave"}]]
     assert names["y"] == [["PROPN", "VERB"]]
 
@@ -41,11 +41,11 @@ def test_spacy():
     spacy = pytest.importorskip("spacy", reason="spaCy is absent")
     doc = spacy.blank("en")(TEXT)
     doc.ents = [doc.char_span(*span) for span in SPANS]
-    names = run("spaCy;", docs=[doc])
+    names = run("`docs` are spaCy documents", docs=[doc])
     assert names["X"] == [TokenizedText(TEXT, tokenize([TEXT])[0].offsets)]
     assert names["y"] == tags_from_spans(names["X"], [SPANS])
     doc.ents = []
-    run("spaCy entities", docs=[doc], X=names["X"], y_pred=names["y"])
+    run("To set entities", docs=[doc], X=names["X"], y_pred=names["y"])
     assert [(ent.start_char, ent.end_char, ent.label_) for ent in doc.ents] == SPANS
     offsets_to_biluo_tags = spacy.training.offsets_to_biluo_tags
     assert tags_from_spans(names["X"], [SPANS], "bilou") == [offsets_to_biluo_tags(doc, SPANS)]
@@ -53,7 +53,7 @@ def test_spacy():
 
 def test_displacy():
     pytest.importorskip("spacy", reason="spaCy is absent")
-    html = run("displaCy", tokenized=tokenize([TEXT]), spans=[SPANS])["html"]
+    html = run("To show spans", tokenized=tokenize([TEXT]), spans=[SPANS])["html"]
     assert html.count("<mark") == 2
 
 
@@ -63,14 +63,15 @@ def test_datasets():
     sequence = getattr(datasets, "List", datasets.Sequence)
     features = datasets.Features({"tokens": sequence(datasets.Value("string")), "ner_tags": sequence(labels)})
     rows = {"tokens": [list(tokenize([TEXT])[0])], "ner_tags": [[1, 2, 0, 0, 3, 0]]}
-    names = run("Hugging Face", data=datasets.Dataset.from_dict(rows, features=features))
+    names = run("`data` is a dataset", data=datasets.Dataset.from_dict(rows, features=features))
     assert names["X"] == rows["tokens"]
     assert names["y"] == [TAGS]
 
 
 def test_nervaluate():
     pytest.importorskip("nervaluate", reason="nervaluate is absent")
-    names = run("nervaluate", y_true=[TAGS], y_pred=[["B-PER", "O", "O", "O", "B-LOC", "O"]], labels=["PER", "LOC"])
+    found = ["B-PER", "O", "O", "O", "B-LOC", "O"]
+    names = run("To score partial matches", y_true=[TAGS], y_pred=[found], labels=["PER", "LOC"])
     overall = names["result"]["overall"]
     assert (overall["strict"].correct, overall["partial"].partial) == (1, 1)
 
@@ -81,8 +82,8 @@ def test_files_of_spacy(tmp_path):
     doc = nlp(TEXT)
     doc.ents = [doc.char_span(*span) for span in SPANS]
     spacy.tokens.DocBin(docs=[doc]).to_disk(path)
-    docs = run("spaCy files", nlp=nlp, path=path)["docs"]
-    names = run("spaCy;", docs=docs)
+    docs = run("To read spaCy files", nlp=nlp, path=path)["docs"]
+    names = run("`docs` are spaCy documents", docs=docs)
     assert names["y"] == tags_from_spans(names["X"], [SPANS])
 
 
@@ -90,7 +91,7 @@ def test_spans_of_spacy_with_probabilities(tmp_path):
     spacy = pytest.importorskip("spacy", reason="spaCy is absent")
     doc = spacy.blank("en")(TEXT)
     (spans,) = spans_from_tags(tokenize([TEXT]), [TAGS], probability=[[0.5, 0.25]])
-    run("spaCy spans", docs=[doc], spans=[[*spans, (4, 7, "PER", 0.125)]])
+    run("To add spans", docs=[doc], spans=[[*spans, (4, 7, "PER", 0.125)]])
     group = doc.spans["sc"]
     assert [(span.start_char, span.end_char, span.label_) for span in group] == [*SPANS, (4, 7, "PER")]
     assert group.attrs["scores"] == [0.5, 0.25, 0.125]
@@ -101,11 +102,11 @@ def test_spans_of_spacy_with_probabilities(tmp_path):
 
 def test_label_studio():
     spans = spans_from_tags(tokenize([TEXT]), [TAGS], probability=[[0.5, 0.25]])
-    (task,) = run("Label Studio, spans with", texts=[TEXT], spans=spans)["predictions"]
+    (task,) = run("To import spans", texts=[TEXT], spans=spans)["predictions"]
     results = task["predictions"][0]["result"]
     assert [result["score"] for result in results] == [0.5, 0.25]
     assert results[1]["value"] == {"start": 17, "end": 21, "labels": ["LOC"]}
     relation = {"type": "relation", "from_id": "a", "to_id": "b"}
     export = [{"id": 1, "data": task["data"], "annotations": [{"result": [*results, relation]}]}]
-    names = run("Label Studio exports", source=json.dumps(export))
+    names = run("To read a Label Studio export", source=json.dumps(export))
     assert (names["texts"], names["spans"]) == ([TEXT], [SPANS])

@@ -22,11 +22,11 @@ from .tags import SegmentTags
 
 __all__ = ["FittedState"]
 
-MOST_KEPT = 1 << 26  # bytes of tables that are kept beside the weights
+MOST_KEPT = 1 << 26  # bytes of tables that are kept in addition to the weights
 
 
 class CachedTables:
-    """What the first question to a model computes, kept as long as its state; copies and files have none.
+    """Tables that the first query to a model makes, kept as long as its state; copies and files have none.
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ class FittedState(NamedTuple):
     borders: np.ndarray | None = None  # (2, L) bool   labels at the start and at the end of sequences; None: all
     level_zero: LevelZero | None = None  # which labels tokens may have; None: all
     part_names: np.ndarray | None = None  # (S,)   of the parts of labels; None: there are none
-    temperature: float = 1.0  # what calibration has divided the weights of training by
+    temperature: float = 1.0  # by which calibration divided the trained weights
     tables: CachedTables | None = None  # set by ``checked``
 
     def model(self, family: Family) -> Model:

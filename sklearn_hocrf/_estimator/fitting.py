@@ -20,6 +20,7 @@ from .._structure.weight_groups import match_prefixes, prefix_of_key, unmatched,
 from .._validation import warn_user
 from .compatibility import FitRequest, has_l1, refuse
 from .progress import STARTING, ProgressLines, lines_of
+from .tags import names_in_patterns
 
 __all__ = [
     "Prior",
@@ -110,8 +111,10 @@ def _not_covered(parameter: str, weight: int, layout: WeightLayout, names: Any, 
     row = layout.row_of_weight[weight]
     what = "a part of labels"
     if row < len(layout.patterns.lengths):
-        codes = layout.patterns.labels[row, -order - 1 :]
-        what = f"the pattern {short(tuple((codes if labels is None else labels[codes]).tolist()), 40)} of order {order}"
+        codes = layout.patterns.labels[row, -order - 1 :].tolist()
+        names_of = None if labels is None else names_in_patterns(labels, layout.patterns.history)
+        run = tuple(codes if names_of is None else (names_of[code] for code in codes))
+        what = f"the pattern {short(run, 40)} of order {order}"
     if is_pair:
         feature = int(layout.pair_feature[weight])
         what = f"the feature {short(feature if names is None else str(names[feature]), 40)} with {what}"
@@ -200,7 +203,7 @@ def _minimise(objective: Any, penalty: Any, problem: Problem, start: np.ndarray,
     """Minimise an objective of labelled data plus a penalty, and check whether there is a minimum."""
     report = _minimise_tied(solver, objective, penalty, problem, start)
     if report is None:
-        # weights that nobody else refers to, so that solvers need not keep them in memory
+        # a copy without other references, so that solvers can free it
         report = solver.solve(objective.bind(problem), penalty, np.array(start))
     if not report.stopped and _lacks_optimum(objective, penalty, problem, report.w):
         remedy = (
@@ -288,10 +291,11 @@ def _failure(trained: str, solver: Any, report: SolverReport) -> str:
     parts = [f"{trained} did not converge in {report.n_iter} iterations"]
     if np.isfinite(report.gradient_norm):
         parts.append(f"the gradient norm is {report.gradient_norm:.3g}")
-    if np.isfinite(report.gap):
-        parts.append(f"the objective is at most {report.gap:.3g} above the optimum")
-        if report.n_iter >= solver.max_iter:
-            parts += _change_of_scores(report)
+    value = abs(float(report.history[-1]))
+    if report.gap <= value:  # a larger bound says nothing
+        parts.append(f"the objective, {value:.5g}, is at most {report.gap:.3g} above the optimum")
+    if np.isfinite(report.gap) and report.n_iter >= solver.max_iter:
+        parts += _change_of_scores(report, value)
     remedy = f"Increase max_iter (now {report.n_iter})"
     if report.n_iter < solver.max_iter:  # no better point was found: rounding errors
         remedy = f"Rounding errors prevent further progress: increase tol (now {solver.tol:g})"
@@ -302,11 +306,10 @@ def _failure(trained: str, solver: Any, report: SolverReport) -> str:
     return f"{'; '.join(parts)}. {remedy}. (Solver: {report.message})"
 
 
-def _change_of_scores(report: SolverReport) -> list[str]:
+def _change_of_scores(report: SolverReport, value: float) -> list[str]:
     """Return a remark on how far scores may be from those of the optimum, if there is a gradient to judge by."""
-    value = abs(float(report.history[-1]))
     if not (np.isfinite(report.gradient_norm) and value):
         return []
     reached = float(np.sqrt(report.gap / value))
     change = next((f"up to {change:g}" for tol, change in _CHANGES if reached <= tol), f"more than {_CHANGES[-1][1]:g}")
-    return [f"scores on new data may still change by {change}, as with tol={reached:.2g}"]
+    return [f"scores on new data may still change by {change}"]

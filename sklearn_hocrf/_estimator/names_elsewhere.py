@@ -1,6 +1,6 @@
-"""Names of sklearn-crfsuite: whoever types one is told ours.
+"""Names of python-crfsuite and sklearn-crfsuite: errors that name the equivalent here.
 
-Constructors, ``set_params``, ``fit`` and attributes answer; a name that is in none of the tables fails as in any class.
+Constructors, ``set_params``, ``fit`` and attributes raise them; a name in none of the tables fails as in any class.
 """
 
 from __future__ import annotations
@@ -17,13 +17,12 @@ PARAMETERS = {
     "c1": "l1_reg, the same number",
     "c2": "sigma_reg, which is (2 * c2) ** -0.5",
     "max_iterations": "max_iter",
-    "epsilon": "tol, which bounds the distance from the optimum",
-    "delta": "tol, which bounds the distance from the optimum",
-    "min_freq": "min_count",
-    "all_possible_states": "all_pairs=True",
-    "all_possible_transitions": 'patterns="all"',
-    "model_filename": "pickle, skops or tagger.export_tagger",
-    "keep_tempfiles": "pickle, skops or tagger.export_tagger",
+    **dict.fromkeys(("epsilon", "delta"), "tol, which bounds the distance from the optimum"),
+    **dict.fromkeys(("min_freq", "feature.minfreq"), "min_count"),
+    **dict.fromkeys(("all_possible_states", "feature.possible_states"), "all_pairs=True"),
+    **dict.fromkeys(("all_possible_transitions", "feature.possible_transitions"), 'patterns="all"'),
+    "order": "max_order",
+    **dict.fromkeys(("model_filename", "keep_tempfiles"), "pickle, skops or tagger.export_tagger"),
     **dict.fromkeys(("num_memories", "linesearch", "max_linesearch", "period", "trainer_cls"), "solver"),
     **dict.fromkeys(
         (f"calibration_{name}" for name in ("eta", "rate", "samples", "candidates", "max_trials")), "solver"
@@ -32,33 +31,39 @@ PARAMETERS = {
 }
 FIT_PARAMETERS = {"X_dev": "training.EarlyStopping(X_dev, y_dev)", "y_dev": "training.EarlyStopping(X_dev, y_dev)"}
 ATTRIBUTES = {
-    "state_features_": "coef_, or inspection.weights(crf, order=0)",
-    "transition_features_": "pattern_coef_ with patterns_, or inspection.weights(crf, order=1)",
+    "state_features_": "coef_, or inspection.weights(crf, order=0, feature=True, top=None)",
+    "transition_features_": "pattern_coef_ with patterns_, or inspection.weights(crf, order=1, top=None)",
+    "info": "coef_ and pattern_coef_, or inspection.weights(crf, top=None)",
     "attributes_": "feature_names_in_",
     "num_attributes_": "n_features_in_",
     "size_": "n_parameters_",
     "training_log_": "objective_history_",
     "modelfile": "tagger.export_tagger",
     "tagger_": "tagger.export_tagger, which writes a file for tagger.Tagger",
-    "predict_single": "predict([x])[0]",
-    "predict_marginals_single": "predict_marginals([x])[0], an array whose columns are classes_",
+    **dict.fromkeys(("append", "train"), "fit(X, y)"),
+    "open": "tagger.Tagger(path), or HighOrderCRF.from_crfsuite(path)",
+    **dict.fromkeys(("predict_single", "tag"), "predict([x])[0]"),
+    **dict.fromkeys(
+        ("predict_marginals_single", "marginal"), "predict_marginals([x])[0], an array whose columns are classes_"
+    ),
+    "probability": "log_likelihood([x], [labels]), its logarithm",
 }
 _Fit = TypeVar("_Fit", bound=Callable)
 
 
 def _answer(owner: str, names: Iterable[str], table: dict[str, str]) -> str | None:
-    """Return what to say about the first of some names that is in a table; None if none is."""
+    """Return the message for the first of some names that is in a table; None if none is."""
     for name in names:
         if name in table:
             return (
-                f"{owner} has no {name}, a name of sklearn-crfsuite; here: {table[name]} "
+                f"{owner} has no {name}, a name of other programs; here: {table[name]} "
                 "(docs/guide/migration.md has all names)"
             )
     return None
 
 
 def answering(fit: _Fit) -> _Fit:
-    """Return the method ``fit`` such that it answers to held-out data, as sklearn-crfsuite's takes."""
+    """Decorate ``fit``: held-out data, which sklearn-crfsuite's takes, raise an error that names the equivalent."""
 
     @wraps(fit)
     def method(self: Any, *args: Any, **options: Any) -> Any:
@@ -70,7 +75,7 @@ def answering(fit: _Fit) -> _Fit:
 
 
 class NamesElsewhere:
-    """Answer to names of sklearn-crfsuite; list this mixin before ``BaseEstimator``."""
+    """Raise errors for names of sklearn-crfsuite; list this mixin before ``BaseEstimator``."""
 
     if not TYPE_CHECKING:  # type checkers know the names that exist
 

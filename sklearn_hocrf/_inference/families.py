@@ -27,7 +27,6 @@ class Family(NamedTuple):
     matching: Any  # makes a Matching; None for lattices, whose training maximises the likelihood
     minibatches: Callable[..., MinibatchSource]
     labelling_of: Callable[[Any, SequenceBatch, np.ndarray], Any]  # labelling of some sequences of a batch
-    label_sequences: Callable[[Any, SequenceBatch], tuple]  # label codes of a labelling, and offsets of the sequences
     are_complete: Callable[[Any, SequenceBatch], np.ndarray]  # whether no label is missing, by sequence
 
 
@@ -39,14 +38,6 @@ def _segments_of(segments: Segments, batch: SequenceBatch, sequences: np.ndarray
     return segments.of_sequences(sequences, batch.offsets)
 
 
-def _token_labels(codes: np.ndarray, batch: SequenceBatch) -> tuple[np.ndarray, np.ndarray]:
-    return codes, batch.offsets
-
-
-def _segment_labels(segments: Segments, batch: SequenceBatch) -> tuple[np.ndarray, np.ndarray]:
-    return segments.codes, segments.offsets
-
-
 def _have_all_codes(codes: np.ndarray, batch: SequenceBatch) -> np.ndarray:
     return np.diff(offsets_of(codes < 0)[batch.offsets]) == 0
 
@@ -55,7 +46,7 @@ def _tile(segments: Segments, batch: SequenceBatch) -> np.ndarray:
     return np.diff(offsets_of(segments.lengths)[segments.offsets]) == batch.lengths
 
 
-_TOKENS, _SPANS = (_codes_of, _token_labels, _have_all_codes), (_segments_of, _segment_labels, _tile)
+_TOKENS, _SPANS = (_codes_of, _have_all_codes), (_segments_of, _tile)
 CHAIN = Family(ChainModel, ChainMatching, ChainMinibatches, *_TOKENS)
 SEGMENTS = Family(SegmentModel, SegmentMatching, SegmentMinibatches, *_SPANS)
 LATTICE = Family(LatticeModel, None, LatticeMinibatches, *_TOKENS)

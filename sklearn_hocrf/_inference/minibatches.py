@@ -14,9 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from .._data.arrays import freeze, offsets_of
+from .._data.arrays import allocator, freeze, offsets_of
 from .._data.batch import SequenceBatch, TokenFeatures, ranges_of_tokens
-from .._data.folders import allocator
 from .._data.segments import Labelling, Segments, segment_features
 from .._kernels import descent, minibatches, segment_descent
 from .._structure.label_parts import endings
@@ -54,12 +53,12 @@ class PartlyLabelled(NamedTuple):
 
 def _stops(batch: SequenceBatch, features: TokenFeatures) -> np.ndarray:
     """Return the end of the pairs of each entry of the feature rows; shape (nnz,), uint32."""
-    stop = allocator(batch)(len(features.place), np.uint32)
+    stop = allocator(batch)(len(features.pair), np.uint32)
     for first, last in ranges_of_tokens(batch):
         starts = features.indptr[first : last + 1]
         part = slice(starts[0], starts[-1])
         single = np.arange(starts[0], starts[-1]) < np.repeat(features.ranges[first:last], np.diff(starts))
-        stop[part] = np.where(single, features.place[part] + np.uint32(1), features.other[part])
+        stop[part] = np.where(single, features.pair[part] + np.uint32(1), features.other[part])
     return freeze(stop, np.uint32)
 
 
@@ -138,7 +137,7 @@ class Minibatches(MinibatchSource):
         self._seen, self._touched = np.zeros(n_pairs, dtype=np.bool_), np.empty(n_pairs, dtype=np.int64)
         self._gradient, self._log_z = np.zeros(first_bias), np.zeros(plan.n_sequences)
         features = self._plan.token_features
-        self._entries_of_tokens = features.place, _stops(plan.batch, features), features.indptr[plan.offsets]
+        self._entries_of_tokens = features.pair, _stops(plan.batch, features), features.indptr[plan.offsets]
 
     @abstractmethod
     def _arcs_of(self, truth: Any) -> _Entries:

@@ -9,7 +9,7 @@ Shapes: P states, A arcs, I and J nodes of the network and of its transpose, W l
 import numpy as np
 
 from ._jit import njit
-from ._vectors import add, largest, load, store
+from ._vectors import add, fill, largest, load, store
 
 TINY = 1e-200  # not 1e-300: the backward pass divides by such a number and multiplies the result
 SMALLEST_TOTAL = 1e-80
@@ -51,13 +51,16 @@ def count_columns(lane_kind, weighted_arcs, used, scores, first):
     used : (Q, W)   marginals of the varying arcs, overwritten
     scores : table of score columns; those of the current position begin at ``first``
     """
+    for column in weighted_arcs.varying_column:  # arcs may share one
+        if column >= 0:
+            store(scores, first + column, fill(0.0, lane_kind))
     for varying_id in range(len(weighted_arcs.varying_arc) - 1, -1, -1):  # longest first
         suffix, column = weighted_arcs.varying_suffix[varying_id], weighted_arcs.varying_column[varying_id]
         marginal = load(used, varying_id, lane_kind)
         if suffix >= 0:
             store(used, suffix, add(load(used, suffix, lane_kind), marginal))
         if column >= 0:
-            store(scores, first + column, marginal)
+            store(scores, first + column, add(load(scores, first + column, lane_kind), marginal))
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

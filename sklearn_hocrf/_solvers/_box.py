@@ -36,11 +36,12 @@ def minimize_in_box(
     *,
     max_evaluations: int,
     tol: float,
+    first: float = 1.0,
 ) -> None:
     """Evaluate a function at ever better points of a box, by scipy's L-BFGS-B.
 
     The first step of L-BFGS-B is as long as the gradient, which depends on the units of the function. The function is
-    therefore scaled so that the first step has a length of about 1.
+    therefore scaled so that the first step has a length of about ``first``.
 
     Parameters
     ----------
@@ -75,7 +76,7 @@ def minimize_in_box(
             best = _Point(x.copy(), value, gradient)
         if scale is None:
             steepest = np.linalg.norm(gradient)
-            scale = 1.0 / steepest if steepest > 0 else 1.0
+            scale = first / steepest if steepest > 0 else 1.0
         return scale * value, scale * gradient
 
     box = list(zip(*np.broadcast_arrays(*bounds, start)[:2], strict=True))

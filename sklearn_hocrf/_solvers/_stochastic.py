@@ -177,7 +177,7 @@ class SGD(Solver):
     [['DET', 'NOUN']]
     """
 
-    __module__ = "sklearn_hocrf.training"  # where users import it from: files of models name this place
+    __module__ = "sklearn_hocrf.training"  # where users import it from: files of models name this module
 
     def __init__(
         self,

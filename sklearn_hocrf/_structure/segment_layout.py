@@ -16,9 +16,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from .._data.arrays import freeze, freeze_indices, joined_ranges, offsets_of
+from .._data.arrays import allocator, freeze_all, freeze_indices, joined_ranges, offsets_of
 from .._data.batch import SequenceBatch, TokenFeatures, ranges_of_sequences, token_rows, without_dense
-from .._data.folders import allocator
 from .._data.segments import (
     AS_A_WHOLE,
     BAG,
@@ -56,6 +55,7 @@ __all__ = [
 ]
 
 _CANDIDATES_AT_A_TIME = 1 << 18  # candidate segments whose features are computed at a time
+_CANDIDATE_DTYPES = np.int64, np.int32, np.int64, np.uint32, np.uint32, np.float64
 
 
 class SegmentIndex(NamedTuple):
@@ -189,7 +189,8 @@ class SegmentLayout(WeightLayout):
             self._indices[arcs_move] = self._index_without_cells(arcs_move)
         index = self._indices[arcs_move]
         longest = np.minimum(index.longest, max(longest_sequence, 1))
-        return index._replace(longest=freeze(longest, np.int64), first_cell=freeze(offsets_of(longest), np.int64))
+        longest, first_cell = freeze_all((longest, offsets_of(longest)), np.int64)
+        return index._replace(longest=longest, first_cell=first_cell)
 
     def _index_without_cells(self, arcs_move: bool) -> SegmentIndex:
         """Return the index for sequences of any length, which may have too many cells to number them."""
@@ -207,23 +208,17 @@ class SegmentLayout(WeightLayout):
         channels = np.array(self.channels, dtype=np.int32)[self.column_channel]
         members = np.flatnonzero((column_scored >= 0) & (channels[:, 0] != AS_A_WHOLE))
         members = members[np.argsort(column_scored[members], kind="stable")]
-        scored_of_arc = np.full(automaton.n_arcs, -1)
-        scored_of_arc[automaton.pattern_arc[scored[n_labels:n_scored]]] = np.arange(n_labels, n_scored)
+        scored_of_pattern = np.full(n_patterns + 1, -1)  # the last: of arcs without a pattern
+        scored_of_pattern[scored[n_labels:n_scored]] = np.arange(n_labels, n_scored)
+        scored_of_arc = scored_of_pattern[automaton.arc_pattern]
         arc_span, span_arc, span_suffix = arcs_with_suffix(automaton, scored_of_arc >= 0)
-        return SegmentIndex(
-            freeze(longest, np.int64),
-            freeze(np.empty(0), np.int64),
-            freeze(scored_label, np.int32),
-            freeze(np.searchsorted(automaton.state_label[1:], np.arange(n_labels + 1)) + 1, np.int64),
-            freeze(np.searchsorted(column_scored[members], np.arange(len(scored) + 1)), np.int64),
-            freeze(members, np.int32),
-            freeze(channels[members], np.int32),
-            freeze(column_scored, np.int32),
-            freeze(arc_span, np.int32),
-            freeze(span_arc, np.int32),
-            freeze(span_suffix, np.int32),
-            freeze(scored_of_arc[span_arc], np.int32),
-        )
+        states = np.searchsorted(automaton.state_label[1:], np.arange(n_labels + 1)) + 1
+        starts = np.searchsorted(column_scored[members], np.arange(len(scored) + 1))
+        longest, first_cell, states, starts = freeze_all((longest, np.empty(0), states, starts), np.int64)
+        ids = scored_label, members, channels[members], column_scored
+        spans = arc_span, span_arc, span_suffix, scored_of_arc[span_arc]
+        scored_label, *columns = freeze_all((*ids, *spans), np.int32)
+        return SegmentIndex(longest, first_cell, scored_label, states, starts, *columns)
 
     def scored_parts(self, index: SegmentIndex) -> PartLinks:
         """Return the parts of labels by scored pattern."""
@@ -264,10 +259,8 @@ class SegmentLayout(WeightLayout):
                 blocks.append((first, block))
             first += block.n_features
         if not blocks or not batch.n_tokens:
-            nothing = (np.zeros(size, dtype) for size, dtype in ((0, np.int32), (1, np.int64), (0, np.uint32)))
-            length, indptr, pairs = (freeze(array, array.dtype) for array in nothing)
-            starts = freeze(np.zeros(batch.n_tokens + 1), np.int64)
-            return CandidateFeatures(starts, length, indptr, pairs, pairs, freeze(np.empty(0), np.float64))
+            sizes = batch.n_tokens + 1, 0, 1, 0, 0, 0
+            return CandidateFeatures(*freeze_all(tuple(map(np.zeros, sizes)), *_CANDIDATE_DTYPES))
         parts = [self._rows_of_chunk(batch, blocks, tokens) for tokens in self._chunks(batch)]
         stop_token, length, counts, attributes, values = (np.concatenate(rows) for rows in zip(*parts, strict=True))
         ranks = self.rank_of_attribute[attributes.astype(np.int64)]
@@ -275,14 +268,11 @@ class SegmentLayout(WeightLayout):
         indptr = offsets_of(has_pairs)[offsets_of(counts)]
         ranks, values = ranks[has_pairs], values[has_pairs]
         kept = np.flatnonzero(np.diff(indptr) > 0)
-        return CandidateFeatures(
-            freeze(np.searchsorted(stop_token[kept], np.arange(batch.n_tokens + 1)), np.int64),
-            freeze(length[kept], np.int32),
-            freeze(np.concatenate([[0], indptr[kept + 1]]), np.int64),
-            freeze(self.pairs.starts[ranks], np.uint32),
-            freeze(self.pairs.starts[ranks + 1], np.uint32),
-            freeze(np.empty(0) if (values == 1).all() else values, np.float64),
-        )
+        starts = np.searchsorted(stop_token[kept], np.arange(batch.n_tokens + 1))
+        rows = starts, length[kept], np.concatenate([[0], indptr[kept + 1]])
+        pairs = self.pairs.starts[ranks], self.pairs.starts[ranks + 1]
+        values = np.empty(0) if (values == 1).all() else values
+        return CandidateFeatures(*freeze_all((*rows, *pairs, values), *_CANDIDATE_DTYPES))
 
     def shared_features(self, batch: SequenceBatch, index: SegmentIndex) -> SharedFeatures:
         """Return the token attributes of a batch that are counted by columns of ranges."""
@@ -306,14 +296,9 @@ class SegmentLayout(WeightLayout):
             filled = slice(indptr[begin], indptr[stop])
             ranks[filled] = self.rank_of_attribute[matrix.indices[kept]]
             values[filled] = matrix.data[kept]
-        return SharedFeatures(
-            freeze(indptr, np.int64),
-            freeze(ranks[: indptr[-1]], np.int32),
-            freeze(values[: indptr[-1]], np.float64),
-            freeze(starts, np.int64),
-            freeze((np.cumsum(ranged) - 1)[self.pairs.columns[pairs]], np.int32),
-            freeze(ranges, np.int64),
-        )
+        columns = (np.cumsum(ranged) - 1)[self.pairs.columns[pairs]]
+        arrays = indptr, ranks[: indptr[-1]], values[: indptr[-1]], starts, columns, ranges
+        return SharedFeatures(*freeze_all(arrays, np.int64, np.int32, np.float64, np.int64, np.int32, np.int64))
 
     def _chunks(self, batch: SequenceBatch) -> list[tuple[int, int]]:
         """Return ranges of tokens whose candidates are processed together."""
@@ -515,7 +500,6 @@ def _feature_map(batch: SequenceBatch) -> tuple[FeatureMap, tuple[Channel, ...],
         n_features += block.n_features
     key = np.concatenate([first_seen(batch), np.full(n_attributes - batch.n_attributes, len(batch.indices))])
     empty = np.empty(0, np.int32)
-    features = FeatureMap(
-        freeze(np.concatenate([empty, *attribute]), np.int32), freeze(np.concatenate([empty, *channel]), np.int32), key
-    )
-    return features, tuple(channels), tuple(length_blocks)
+    columns = np.concatenate([empty, *attribute]), np.concatenate([empty, *channel])
+    attributes, channel_ids = freeze_all(columns, np.int32)
+    return FeatureMap(attributes, channel_ids, key), tuple(channels), tuple(length_blocks)

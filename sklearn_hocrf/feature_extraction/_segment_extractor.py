@@ -166,7 +166,7 @@ class SegmentFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None): 
      'identity=1992', 'identity=D. Wu', 'identity=J. Ye', 'identity=May 1992']
     """
 
-    __module__ = "sklearn_hocrf.feature_extraction"  # where users import it from: files of models name this place
+    __module__ = "sklearn_hocrf.feature_extraction"  # where users import it from: files of models name this module
 
     _parameter_constraints = {
         "bag": "no_validation",
@@ -428,7 +428,7 @@ def _warn_of_raw_tokens(X):
 
 
 def _choose(names, prefixes, parameter) -> np.ndarray:
-    """Return the numbers of the token features whose names begin with one of the prefixes."""
+    """Return the ids of the token features whose names begin with one of the prefixes."""
     if prefixes is not True:
         prefixes = (prefixes,) if isinstance(prefixes, str) else prefixes
         if not isinstance(prefixes, (tuple, list)) or not all(isinstance(prefix, str) for prefix in prefixes):

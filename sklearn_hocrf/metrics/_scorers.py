@@ -148,7 +148,7 @@ class _LogLikelihoodScorer(_Scorer):
         Warns
         -----
         UserWarning
-            If sequences have probability 0; the message gives their number.
+            If sequences have probability 0; the message gives their indices.
         """
         found = method_of_model(estimator, "log_likelihood")(X, y, unknown="impossible")
         weight = check_sequence_weight(sample_weight, len(found))

@@ -118,6 +118,15 @@ class Fold:
         """The weights of the last step; shape (n_weights,)."""
         return self._ties.widen(self._u)
 
+    @property
+    def state(self) -> tuple[np.ndarray, np.ndarray]:
+        """The weights and the solution of the linear system, from which the next step starts."""
+        return self._u, self._v
+
+    @state.setter
+    def state(self, state: tuple[np.ndarray, np.ndarray]) -> None:
+        self._u, self._v = state
+
     def useful_l1(self) -> float:
         """Return about the strength of an L1 penalty with which one weight of a hundred moves away from 0 at first."""
         slope = np.abs(self._training.gradient(np.zeros(len(self._u)))) / self._ties.root

@@ -29,21 +29,34 @@ from .._validation import TrainingData, check_sequence_weight, warn_user
 from .._validation._delegation import MethodsOfModel
 from .._validation._sklearn import N_JOBS, Interval, StrOptions, fit_context
 from .._validation._splits import indexable_sequences, splits_of
-from ._fold import Fold, FoldStep
+from ._fold import RESIDUAL, Fold, FoldStep
 from ._groups import WeightGroups, check_keys, check_searchable, column_name
 from ._splits import make_fold, split_data, training_data, warn_of_folds
 
 __all__ = ["PenaltySearchCV"]
 
 N_FOLDS = 5
-LOOSEST = 0.05  # tolerance of training in the first step
-SHRINKING, FINEST = 0.5, 0.1  # factor of the tolerance from step to step, down to this part of the root of ``tol``
+SHRINKING = 0.5  # factor of the tolerance from step to step
 LEAST_GAIN = 0.5  # of a step, relative to ``tol`` times the score
 PATH = 1.0, 0.1, 0.01, 0.001, 0.0  # of l1, in units of a useful one
-LOOSE = 0.3  # residual along the path, which needs no gradients
+LOOSE = 0.3  # residual where no gradient is needed
 WIDEST_L1 = np.log(1e6)  # of the search from where it starts
 UTMOST_BOUNDS = 1e-100, 1e100  # of sigma: its square must be finite and positive
-PRECISE = 0.05  # tolerance of training for the best step, in units of the root of ``tol``
+COLD, WARM = 1.0, 0.3  # length of the first step, in log sigma and log l1, of the first order and of others
+
+
+class _Tolerances(NamedTuple):
+    """Of the training of folds; the finer ones in units of the root of ``tol``."""
+
+    loosest: float  # in the first step
+    finest: float
+    precise: float  # of the best step at the end
+    residual: float  # of the linear system, in units of the tolerance of training, if that is more than RESIDUAL
+    residual_of_precise: float
+
+
+SMOOTH = _Tolerances(0.05, 0.1, 0.05, 0.0, RESIDUAL)
+SPARSE = _Tolerances(0.1, 0.3, 0.1, 1.0, LOOSE)  # with L1 learned, gradients jump, and more precise ones are no use
 
 
 class _Step(NamedTuple):
@@ -59,7 +72,7 @@ class _Step(NamedTuple):
         """Return the step for results of the folds; ``values``, of shape (1 or 2, G), and gradients have all groups."""
         used = np.flatnonzero(groups.has_weights)
         kept = [fold._replace(gradient=fold.gradient.reshape(values.shape)[:, used].ravel()) for fold in folds]
-        sigma, *l1 = ({groups.keys[number]: float(of_kind[number]) for number in used} for of_kind in values)
+        sigma, *l1 = ({groups.keys[group]: float(of_kind[group]) for group in used} for of_kind in values)
         return cls(order, sigma, kept, *l1)
 
     @property
@@ -131,9 +144,9 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
     max_time : float, default=None
         Seconds after which no further step begins, and the best penalties so far are used. None means no limit.
     tol : float, default=1e-3
-        Relative tolerance of the best score. Weights are trained to a tenth of its square root in the last steps, and
-        less precisely in the first ones. The search stops when each of two successive steps gains less than half of
-        this share of the score, or when the second one would according to the gradient.
+        Relative tolerance of the best score. Weights are trained to a tenth of its square root in the last steps, with
+        ``learn_l1`` to three tenths, and less precisely in the first ones. The search stops when each of two successive
+        steps gains less than half of this share of the score, or when the second one would according to the gradient.
     refit : bool, default=True
         Whether to fit the estimator to all data with the best penalties.
     n_jobs : int or None, default=None
@@ -189,7 +202,7 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
     labels, which is 0 if one of them is not kept, and q their probability according to level 0.
 
     The weights of a fold are trained by L-BFGS, or OWL-QN, for any ``solver``, starting from the weights of the
-    previous step. They are determined only to a tolerance, which shrinks from step to step; scores are corrected for
+    best step so far. They are determined only to a tolerance, which shrinks from step to step; scores are corrected for
     this to first order. At the end the best step is evaluated precisely, as are all steps that are better than it after
     that, so that ``best_score_`` is accurate for its parameters. The other steps are only as precise as the search
     needs: their gradients are off by some percent. Unsupported settings raise an error: infinite ``sigma_reg``,
@@ -198,7 +211,8 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
 
     With an L1 penalty, the derivatives are those of the weights that are not 0 [3]_. They jump where a weight becomes
     0, so that steps count by their scores alone. ``learn_l1`` first lowers one value for all groups from step to step,
-    until the score falls. From the best one it follows the gradient. At the end each group is tried without.
+    until the score falls. From the best one it follows the gradient. At the end of the first order each group is tried
+    without.
 
     References
     ----------
@@ -222,7 +236,7 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
     True
     """
 
-    __module__ = "sklearn_hocrf.model_selection"  # where users import it from: files of models name this place
+    __module__ = "sklearn_hocrf.model_selection"  # where users import it from: files of models name this module
 
     _answering = "best_estimator_"
     _parameter_constraints: dict = {
@@ -319,7 +333,7 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
         self._refuse_no_weights(whole)
         if groups is None:
             warn_of_folds(whole, splits)
-        parts = [split_data(self.estimator, X, y, weight, number, *split) for number, split in enumerate(splits)]
+        parts = [split_data(self.estimator, X, y, weight, index, *split) for index, split in enumerate(splits)]
         tasks = SearchTasks(self, len(self._orders()), self.max_steps, X, y, sample_weight)
         steps: list[_Step] = []
         start, folds = None, list[Any]([None] * len(parts))
@@ -406,7 +420,7 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
         layout = FitSteps(final).layout(whole)
         groups = WeightGroups.of(layout, whole, self.penalty_groups, order)
         folds = [make_fold(final, part, whole.targets, groups, fold) for part, fold in zip(parts, earlier, strict=True)]
-        search = _OrderSearch(self, order, groups, folds, tasks)
+        search = _OrderSearch(self, order, groups, folds, tasks, COLD if start is None else WARM)
         sigma, l1 = ({}, {}) if start is None else (start.sigma, start.l1)
         log_sigma = np.clip(np.log(groups.start(final.sigma_reg, layout, whole, sigma)), *np.log(self.bounds))
         with suppress(SearchEnd):
@@ -473,11 +487,19 @@ class _OrderSearch:
     """
 
     def __init__(
-        self, search: PenaltySearchCV, order: int, groups: WeightGroups, folds: list[Fold], tasks: SearchTasks
+        self,
+        search: PenaltySearchCV,
+        order: int,
+        groups: WeightGroups,
+        folds: list[Fold],
+        tasks: SearchTasks,
+        first: float,
     ) -> None:
         self.folds, self.steps = folds, list[_Step]()
-        self._search, self._order, self._groups, self._tasks = search, order, groups, tasks
+        self._search, self._order, self._groups, self._tasks, self._first = search, order, groups, tasks, first
         self._begun, self._n_descended, self._n_groups = time.perf_counter(), 0, len(groups.keys)
+        self._tolerances = SPARSE if search.learn_l1 else SMOOTH
+        self._states = [fold.state for fold in folds]  # of the best step
 
     @property
     def best(self) -> _Step:
@@ -486,6 +508,8 @@ class _OrderSearch:
     def _evaluate(self, point, before=None, **options):
         """Return the step for a point, and its gradient with respect to all groups."""
         before = [np.nan] * len(self.folds) if before is None else before
+        for fold, state in zip(self.folds, self._states, strict=True):
+            fold.state = state
         with Parallel(n_jobs=self._search.n_jobs, require="sharedmem") as parallel:  # folds keep their state
             calls = [delayed(fold.step)(point, before=b, **options) for fold, b in zip(self.folds, before, strict=True)]
             answers = list(parallel(calls))
@@ -498,7 +522,8 @@ class _OrderSearch:
     def evaluate_precisely(self, step: _Step) -> _Step:
         """Return a step at the same penalties, whose score is accurate to the tolerance of the search."""
         tol, before = self._search.tol, [fold.score for fold in step.folds]
-        return self._evaluate(self._point(step), before, tol=PRECISE * tol**0.5, error=tol)[0]
+        precise, residual = self._tolerances.precise, self._tolerances.residual_of_precise
+        return self._evaluate(self._point(step), before, tol=precise * tol**0.5, residual=residual, error=tol)[0]
 
     def _point(self, step):
         kinds = [(step.sigma, 1.0), (step.l1, 0.0)][: 2 if step.l1 else 1]
@@ -507,8 +532,10 @@ class _OrderSearch:
 
     def _take(self, point, tol, **options):
         """Evaluate a point as the next step, and return its gradient, or end the search."""
-        step, gradient = self._evaluate(point, tol=max(FINEST * self._search.tol**0.5, tol), **options)
+        step, gradient = self._evaluate(point, tol=tol, **options)
         self.steps.append(step)
+        if step is self.best:
+            self._states = [fold.state for fold in self.folds]
         if self._search.verbose:
             self._write(time.perf_counter() - self._begun)
         if self._tasks.end_step():
@@ -527,7 +554,8 @@ class _OrderSearch:
         )
 
     def _tolerance(self):
-        return LOOSEST * SHRINKING**self._n_descended
+        finest = self._tolerances.finest * self._search.tol**0.5
+        return max(finest, self._tolerances.loosest * SHRINKING**self._n_descended)
 
     def descend(self, start: np.ndarray, n_left: int = 0) -> None:
         """Take steps along the gradient, over what is finite, from a point; ``n_left`` are kept for later."""
@@ -538,23 +566,23 @@ class _OrderSearch:
         def evaluate(values):
             point = start.copy()
             point[finite] = values
-            gradient = self._take(point, self._tolerance())
+            tol = self._tolerance()
+            gradient = self._take(point, tol, residual=max(RESIDUAL, self._tolerances.residual * tol))
             self._n_descended += 1
             return -self.steps[-1].score, -gradient[finite]
 
         most, tol = max(1, self._search.max_steps - len(self.steps) - n_left), LEAST_GAIN * self._search.tol
         box = lowest[finite], highest[finite]
-        minimize_in_box(evaluate, start[finite], box, max_evaluations=most, tol=tol)
+        minimize_in_box(evaluate, start[finite], box, max_evaluations=most, tol=tol, first=self._first)
         if self._tasks.ends_order:
             raise SearchEnd
 
     def learn_l1(self, log_sigma: np.ndarray, l1: np.ndarray | None) -> None:
         """Search for sigma and l1, from those of another order, or else from the best point of a path of l1."""
-        if l1 is None:
-            start = self._path(log_sigma)
-        else:
+        if l1 is not None:
             with np.errstate(divide="ignore"):
-                start = np.concatenate([log_sigma, np.log(l1)])
+                return self.descend(np.concatenate([log_sigma, np.log(l1)]))
+        start = self._path(log_sigma)
         while True:
             on = self._n_groups + np.flatnonzero(self._groups.has_weights & np.isfinite(start[self._n_groups :]))
             self.descend(start, len(on))
@@ -562,7 +590,7 @@ class _OrderSearch:
             for off in on[: self._search.max_steps - len(self.steps)]:
                 without = self._point(self.best)
                 without[off] = -np.inf
-                self._take(without, LOOSEST, residual=LOOSE)
+                self._take(without, self._tolerances.loosest, residual=LOOSE)
             start = self._point(self.best)
             if self.best is best or len(self.steps) >= self._search.max_steps:
                 break
@@ -573,18 +601,18 @@ class _OrderSearch:
         for factor in PATH[: self._search.max_steps]:
             with np.errstate(divide="ignore"):
                 log_l1 = np.full(self._n_groups, np.log(useful * factor))
-            self._take(np.append(log_sigma, log_l1), LOOSEST, residual=LOOSE)
+            self._take(np.append(log_sigma, log_l1), self._tolerances.loosest, residual=LOOSE)
             if self.steps[-1] is not self.best:
                 break
         return self._point(self.best)
 
 
 def _refuse_infinite(answers: list[FoldStep], step: _Step) -> None:
-    for number, answer in enumerate(answers):
+    for index, answer in enumerate(answers):
         if not np.isfinite([answer.score, *answer.gradient]).all():
             also = f" and l1_reg={step.l1}" if step.l1 else ""
             raise ValueError(
-                f"the held-out likelihood of split {number} at sigma_reg={step.sigma}{also}, or its gradient, is not "
+                f"the held-out likelihood of split {index} at sigma_reg={step.sigma}{also}, or its gradient, is not "
                 "finite: rescale numeric features, or choose narrower bounds"
             )
 
@@ -623,12 +651,12 @@ def _attributes_of(steps: list[_Step], prefix: str, with_orders: bool) -> dict:
     results: dict[str, Any] = {"params": params}
     for name in dict.fromkeys(name for given in params for name in given):
         column = np.ma.masked_all(len(steps), dtype=object)
-        for number, given in enumerate(params):
+        for i, given in enumerate(params):
             if name in given:  # a model without weights has no penalties
-                column[number] = given[name]
+                column[i] = given[name]
         results[f"param_{name}"] = column
     scores = np.array([[fold.score for fold in step.folds] for step in steps])
-    results.update({f"split{number}_test_score": column for number, column in enumerate(scores.T)})
+    results.update({f"split{index}_test_score": column for index, column in enumerate(scores.T)})
     mean = np.array([step.score for step in steps])
     ranks = 1 + (mean > mean[:, None]).sum(axis=1).astype(np.int32)
     results.update(mean_test_score=mean, std_test_score=scores.std(axis=1), rank_test_score=ranks)

@@ -48,7 +48,7 @@
     try {
       tagger = new HOCRF.Tagger(buffer);
       split = splitter;
-      find("demo-model").textContent = `${name}: ${tagger.labels.length} labels, ${tagger.arcs.length} states`;
+      find("demo-model").textContent = `${name}, ${tagger.labels.length} labels, ${tagger.arcs.length} states`;
       show();
     } catch (error) {
       find("demo-model").textContent = `${name}: ${error.message}`;
