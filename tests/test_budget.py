@@ -12,7 +12,7 @@ BUDGET = {
     "reasons why two features refuse each other": 10,
     "code lines of the package": 26_560,
     "files of the package": 182,
-    "code lines of tests and benchmarks": 31_120,
+    "code lines of tests and benchmarks": 31_155,
 }
 
 
