@@ -5,7 +5,7 @@ the number of patterns and of states (prefixes of patterns), not with the number
 A fitted model answers:
 
 ==============================================  =====================================================================
-``predict(X)``                                  the most probable label sequences, in the form of the y of ``fit``
+``predict(X)``                                  the most probable label sequences, in the form that y had in ``fit``
 ``predict_marginals(X)``, ``predict_proba``     a list of arrays (tokens, labels): the probability of each label
 ``score(X, y)``                                 the share of tokens with the right label
 ``log_likelihood(X, y)``                        ln P(y given x) of each sequence
@@ -303,8 +303,8 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         ----------
         model : str, path-like, sklearn_crfsuite.CRF or pycrfsuite.Tagger
             Preferably the path of a model file, written by any program: weights are read exactly, without any other
-            package. A fitted ``sklearn_crfsuite.CRF`` also contains its penalty. An open ``Tagger`` does not give its
-            path; its weights are read from a text, so that they have 6 decimals, and names must not contain line ends.
+            package. A fitted ``sklearn_crfsuite.CRF`` also contains its penalty. An open ``Tagger`` does not tell its
+            path; its weights are read from a text dump, which has 6 decimals, and names must not contain line breaks.
         encoding : str, default="utf-8"
             Encoding of labels and attributes in the file. Python packages write UTF-8; the command line of CRFsuite
             writes the bytes that it has read.

@@ -368,7 +368,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
             agrees with it. None instead of a label or tag means any, and a set means one of its
             members; None instead of a whole sequence means that nothing is known about it.
 
-            * "segments": the known segments, which need not tile the sequence. If only the borders of a segment are
+            * "segments": the known segments, which need not tile the sequence. If only the boundaries of a segment are
               known, its label is None.
             * "runs": the labels of the segments that contain the tokens. Neighbours with equal labels are in the same
               segment.
