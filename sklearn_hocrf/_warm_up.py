@@ -202,6 +202,7 @@ def segments(X, y, orders, feature_orders):
     tokens = SequenceFeatureExtractor([(("w", 0),)]).fit(names).transform(names)
     extractor = SegmentFeatureExtractor(begin=True, inside=True, length="capped", identity=True)
     forms = [tokens, [2.0 * rows for rows in X], extractor.fit_transform(tokens, y)]
+    yield partial(use, HighOrderSemiCRF(orders[-1], segment_length=np.inf, max_iter=2), tokens, y)
     for max_order in orders:
         for form in forms:
             yield partial(use, HighOrderSemiCRF(max_order, n_jobs=1 + max_order % 2, max_iter=2), form, y)

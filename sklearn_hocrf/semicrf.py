@@ -107,7 +107,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         The longest segment in tokens, or a pair of the shortest and the longest, for all labels, or a dict of these by
         label. None, also as the longest, and a label that a dict lacks, means the longest training segment of the
         label. A training segment beyond the limits is an error; docs/guide/segments.md shows how to leave out or cut
-        such segments. Training time is proportional to the longest length (with inf, to the longest sequence). If the
+        such segments. Training time is proportional to the longest length, and with inf to none, see Notes. If the
         longest of "runs" is 1 for all labels, neighbours may have equal labels, and the model is a
         :class:`HighOrderCRF`. The first and the last segment of a sequence may be shorter than the shortest length.
         Prediction raises an error for a sequence that cannot be segmented in this way. The label "O" of "bio" and
@@ -241,6 +241,13 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
     number of labels. ``feature_order`` costs little for features of the first token ("begin:"); restrict it to the few
     other features that need it.
 
+    With ``segment_length=inf`` for some label, segments are scored token by token, with the same results: time and
+    memory grow with tokens x (arcs + 2 x states), and with lengths up to n as features (``length="capped"``) with
+    tokens x (arcs + (n + 1) x states). Not so for features of whole segments (``identity``, ``functions``,
+    ``length="gamma"``, those of a :class:`~sklearn_hocrf.feature_extraction.SegmentLogOddsEncoder`), lengths above 253,
+    shortest lengths, limits of other labels above 256, and local feature matching: they need all candidate segments, of
+    up to the length of the longest sequence. A warning names them where sequences are long.
+
     References
     ----------
     .. [1] Sarawagi and Cohen, "Semi-Markov conditional random fields for information extraction", NIPS 2004.
@@ -368,7 +375,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
             agrees with it. None instead of a label or tag means any, and a set means one of its
             members; None instead of a whole sequence means that nothing is known about it.
 
-            * "segments": the known segments, which need not tile the sequence. If only the borders of a segment are
+            * "segments": the known segments, which need not tile the sequence. If only the boundaries of a segment are
               known, its label is None.
             * "runs": the labels of the segments that contain the tokens. Neighbours with equal labels are in the same
               segment.

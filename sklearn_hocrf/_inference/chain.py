@@ -21,7 +21,15 @@ from .passes import SMALL_STEP, DecodePass, MarginalPass
 from .posterior import LanePosterior
 from .schedule import Plan, Task, Tile, lanes_of
 
-__all__ = ["ChainModel", "ChainPlan", "ChainPosterior"]
+__all__ = [
+    "ChainDecodePass",
+    "ChainModel",
+    "ChainPass",
+    "ChainPlan",
+    "ChainPosterior",
+    "tag_segment_marginals",
+    "tag_segment_probabilities",
+]
 
 
 class ChainPlan(Plan):
@@ -54,7 +62,7 @@ class ChainPass(MarginalPass):
 
     def _start(self, lanes: int) -> np.ndarray:
         """Return alpha before the first position: all mass on the empty pattern; shape (P, lanes)."""
-        alpha = np.zeros((self.layout.automaton.n_states, lanes * self.n_parts))
+        alpha = np.zeros((self.arc_layout.automaton.n_states, lanes * self.n_parts))
         alpha[0, :lanes] = 1.0
         return alpha
 
@@ -76,9 +84,9 @@ class ChainPass(MarginalPass):
         return scores
 
     def _tile_tables(self, tile: Tile) -> chain.ChainTables:
-        n_states, n_blocks = self.layout.automaton.n_states, len(tile.length)
+        n_states, n_blocks = self.arc_layout.automaton.n_states, len(tile.length)
         return chain.ChainTables(
-            self.scores(tile),
+            self.chain_scores(tile),
             self._varying(tile),
             self._table("alpha", tile, n_states, n_blocks),
             self._table("inverse_scale", tile, 1),
@@ -95,9 +103,10 @@ class ChainPass(MarginalPass):
         return tables.alpha[-len(carry) :], tables.inverse_scale[-1]
 
     def _settle(self, task: Task, checkpoints: list, alive: np.ndarray, doubtful: np.ndarray) -> np.ndarray:
-        if self.layout.patterns.history == TOKENS:
+        spread = self._log_spread()
+        if spread is None:
             safe = np.zeros_like(doubtful)
-        elif log_spread(self.layout, self.weighted_arcs) <= np.log(chain.LARGEST_BETA * chain.SMALLEST_TOTAL):
+        elif spread <= np.log(chain.LARGEST_BETA * chain.SMALLEST_TOTAL):
             return alive | doubtful
         else:
             safe = doubtful & (self._largest_beta(task, checkpoints, alive | doubtful) <= chain.LARGEST_BETA)
@@ -105,9 +114,14 @@ class ChainPass(MarginalPass):
             self._forward_again(task.tiles[0], checkpoints[0], alive | safe)
         return alive | safe
 
+    def _log_spread(self) -> float | None:
+        """Return a bound of log max beta / min beta, inf if there is none; None if all doubtful lanes are suspect."""
+        is_of_tokens = self.layout.patterns.history == TOKENS
+        return None if is_of_tokens else log_spread(self.layout, self.weighted_arcs)
+
     def _largest_beta(self, task: Task, checkpoints: list, alive: np.ndarray) -> np.ndarray:
         """Return the largest beta of each lane, by a backward pass that counts nothing."""
-        largest, n_states = np.zeros(alive.shape), self.layout.automaton.n_states
+        largest, n_states = np.zeros(alive.shape), self.arc_layout.automaton.n_states
         beta, unused = self._with_derivatives(np.ones((n_states, alive.shape[1]))), np.zeros_like(largest)
         for tile, carry in zip(task.tiles[::-1], checkpoints[::-1], strict=True):
             self._forward_again(tile, carry, alive)
@@ -129,7 +143,7 @@ class ChainPass(MarginalPass):
         return tables
 
     def _backward(self, task: Task, checkpoints: list, alive: np.ndarray, weight: np.ndarray) -> None:
-        beta = self._with_derivatives(np.ones((self.layout.automaton.n_states, weight.shape[1])))
+        beta = self._with_derivatives(np.ones((self.arc_layout.automaton.n_states, weight.shape[1])))
         for tile, carry in zip(task.tiles[::-1], checkpoints[::-1], strict=True):
             if len(task.tiles) > 1:  # the tables contain the last tile
                 self._forward_again(tile, carry, alive)
@@ -138,7 +152,7 @@ class ChainPass(MarginalPass):
 
     def _forward_log(self, sequence: int) -> tuple[Task, list[np.ndarray]]:
         task = self.plan.alone(sequence)
-        carry = self._in_log_space(np.zeros((self.layout.automaton.n_states, self.n_parts)))[:, 0]
+        carry = self._in_log_space(np.zeros((self.arc_layout.automaton.n_states, self.n_parts)))[:, 0]
         carry[1:] = -np.inf
         checkpoints, log_z = [], 0.0
         for tile in task.tiles:
@@ -162,7 +176,7 @@ class ChainPass(MarginalPass):
     def _backward_log(self, sequence: int) -> None:
         task, checkpoints = self._forward_log(sequence)
         weight = self._weight(task.sequences)
-        beta = self._in_log_space(np.zeros((self.layout.automaton.n_states, self.n_parts)))[:, 0]
+        beta = self._in_log_space(np.zeros((self.arc_layout.automaton.n_states, self.n_parts)))[:, 0]
         arcs = self._in_log_space(self._arcs(self.n_parts))
         for tile, carry in zip(task.tiles[::-1], checkpoints[::-1], strict=True):
             scores, varying_log, alpha, _ = self._forward_log_tile(tile, carry)
@@ -174,21 +188,20 @@ class ChainPass(MarginalPass):
 
     def continuations(self, tile: Tile) -> choices.ChoiceTables:
         beta, scores = self._log_beta(tile), self._score(tile)
-        return self._choice_tables(self.layout.pairs.n_columns, scores, self._varying_scores(tile, scores), beta)
+        return self._choice_tables(self.n_columns, scores, self._varying_scores(tile, scores), beta)
 
     def add_feature_counts(self, tile: Tile, weight: np.ndarray, gradient: np.ndarray, dense: np.ndarray) -> None:
-        features, marginals = self.plan.token_features, self.scores(tile)
+        marginals = self.scores(tile)
         if self.plan.part_columns is not None:
             label_parts.sum_over_labels(self.plan.part_columns, self.layout.pairs.n_columns, marginals)
-        token_scores.add_expectations(features, self.layout.pairs, tile, marginals, weight, gradient, dense)
-        self._count_product(tile, marginals, weight)
+        self._add_token_counts(tile, marginals, weight, gradient, dense)
 
 
 class ChainDecodePass(DecodePass):
     """Viterbi decoding of one chunk."""
 
     def run(self, task: Task) -> None:
-        carry = np.zeros((self.layout.automaton.n_states, task.sequences.shape[1]))
+        carry = np.zeros((self.arc_layout.automaton.n_states, task.sequences.shape[1]))
         checkpoints = []
         for tile in task.tiles[:0:-1]:
             checkpoints.append(carry)
@@ -203,15 +216,17 @@ class ChainDecodePass(DecodePass):
                     return
             chain.walk(self.weighted_arcs, tile, scores, varying_log, beta, state, self.codes)
 
+    def _score(self, tile: Tile) -> np.ndarray:
+        scores = self._score_tokens(tile)
+        self._forbid_labels(tile, scores)
+        return scores
+
     def choice_tables(self, tile: Tile) -> choices.ChoiceTables:
-        carry = np.zeros((self.layout.automaton.n_states, lanes_of(tile)))
-        return self._choice_tables(self.layout.pairs.n_columns, *self._backward_max(tile, carry))
+        carry = np.zeros((self.arc_layout.automaton.n_states, lanes_of(tile)))
+        return self._choice_tables(self.n_columns, *self._backward_max(tile, carry))
 
     def _backward_max(self, tile: Tile, carry: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        scores = self._score_tokens(tile)
-        if self.add_costs is not None:
-            self.add_costs(self, tile)
-        self._forbid_labels(tile, scores)
+        scores = self._score(tile)
         varying_log = self._varying_scores(tile, scores)
         n_states, n_blocks = len(carry), len(tile.length)
         beta = self._table("alpha", tile, n_states, n_blocks)
@@ -223,7 +238,7 @@ class ChainDecodePass(DecodePass):
 
 def _scratch(chain_pass: ChainPass | ChainDecodePass, tile: Tile) -> chain.ChainScratch:
     """Return the arguments of a pass's kernels for one position."""
-    network, automaton = chain_pass.layout.network, chain_pass.layout.automaton
+    network, automaton = chain_pass.arc_layout.compiled.network, chain_pass.arc_layout.automaton
     n_values = automaton.n_states + len(network.starts) - 1
     n_adjoints = automaton.n_arcs + len(network.back_starts) - 1
     memory = chain_pass.workspace("scratch", n_values + max(n_values, n_adjoints), chain_pass._columns(tile))
@@ -248,15 +263,26 @@ class ChainPosterior(LanePosterior):
         return np.clip(marginals[:, columns], 0.0, 1.0)
 
     def segment_marginals(self, threshold: float, tags: Any = None) -> tuple[Segments, np.ndarray]:
-        likely: list = []
-        self.whole.run(lambda: LikelyTagSegments(tags, float(threshold), likely))
-        return sorted_segments(self.batch, likely)
+        return tag_segment_marginals(self, threshold, tags)
 
     def segment_probabilities(self, segments: Segments, tags: Any = None) -> np.ndarray:
-        table, probability = np.zeros((self.batch.n_tokens, 2), np.int64), np.zeros(self.batch.n_tokens)
-        table[segments.start] = np.stack([segments.stop, segments.codes], axis=1)
-        self.whole.run(lambda: WeighedTagSegments(tags, table, probability))
-        return np.minimum(probability[segments.start], 1.0)
+        return tag_segment_probabilities(self, segments, tags)
+
+
+def tag_segment_marginals(posterior: LanePosterior, threshold: float, tags: Any) -> tuple[Segments, np.ndarray]:
+    """Return ``segment_marginals`` of a posterior of a chain."""
+    likely: list = []
+    posterior.whole.run(lambda: LikelyTagSegments(tags, float(threshold), likely))
+    return sorted_segments(posterior.batch, likely)
+
+
+def tag_segment_probabilities(posterior: LanePosterior, segments: Segments, tags: Any) -> np.ndarray:
+    """Return ``segment_probabilities`` of a posterior of a chain."""
+    n_tokens = posterior.batch.n_tokens
+    table, probability = np.zeros((n_tokens, 2), np.int64), np.zeros(n_tokens)
+    table[segments.start] = np.stack([segments.stop, segments.codes], axis=1)
+    posterior.whole.run(lambda: WeighedTagSegments(tags, table, probability))
+    return np.minimum(probability[segments.start], 1.0)
 
 
 class ChainModel(TokenModel):

@@ -25,6 +25,7 @@ from .model import Model
 from .schedule import TOKENS_PER_CALL
 
 __all__ = [
+    "AgedMinibatches",
     "ChainMinibatches",
     "PartlyLabelled",
     "MinibatchSource",
@@ -344,6 +345,13 @@ class SegmentMinibatches(Minibatches):
         return minibatches.subtract_entries(
             *self._truth_pairs, sequences, self.sequence_weight, model.pair_weights, self._gradient
         )
+
+
+class AgedMinibatches(SegmentMinibatches):
+    """Minibatches of sequences whose segments have any length; Python takes each step."""
+
+    def _can_descend(self) -> bool:
+        return False
 
 
 def _pairs_of_segments(layout: WeightLayout, batch: SequenceBatch, segments: Segments, arcs: np.ndarray) -> _Entries:

@@ -50,9 +50,23 @@ class Model(metaclass=ABCMeta):
         self.pair_weights = self.weights[: layout.first_bias]  # and the weights of the tokens of segments
         self.dense_table = freeze(layout.dense_table(self.pair_weights) if dense_table is None else dense_table, float)
         self.weighted_arcs = weighted_arcs(layout, self.weights)
-        arcs = self.weighted_arcs
+        arcs = self.pass_arcs = self._arcs_of_passes()
         constant = arcs.arc_score[(arcs.arc_varying < 0) & (arcs.arc_score > -np.inf)]
         self.scales = not len(constant) or bool(constant.min() - arcs.log_shift > LOWEST_LOG)
+
+    def _arcs_of_passes(self) -> Any:
+        """Return the weighted arcs that passes use."""
+        return self.weighted_arcs
+
+    @property
+    def arc_layout(self) -> Any:
+        """Whose arcs the passes use."""
+        return self.layout
+
+    @property
+    def n_columns(self) -> int:
+        """Number of the columns of scores that the arcs of passes refer to."""
+        return self.layout.pairs.n_columns
 
     @property
     def n_bytes(self) -> int:

@@ -7,7 +7,6 @@ of sequences side by side; sequences for which scaling fails are processed in lo
 from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -57,13 +56,14 @@ class BasePass(metaclass=ABCMeta):
     def __init__(self, workspace: Workspace, posterior: Any, direction: Any = None) -> None:
         self.workspace, self.posterior, model = workspace, posterior, posterior.model
         self.model, self.plan, self.layout = model, posterior.plan, model.layout
+        self.arc_layout, self.n_columns = model.arc_layout, model.n_columns
         self.n_parts = 1 if direction is None else 2
-        self.weighted_arcs = self.log_weighted_arcs = model.weighted_arcs
+        self.weighted_arcs = self.log_weighted_arcs = model.pass_arcs
         self.pair_weights, self.dense_weights = (model.pair_weights, model.pair_weights), model.dense_table
         self.index: Any = None  # layout of the scores of segments
         self._state_arcs: Any = None
         if direction is not None:
-            self.weighted_arcs = weighted_arcs(self.layout, model.weights, direction.weights)
+            self.weighted_arcs = weighted_arcs(self.arc_layout, model.weights, direction.weights)
             arc_score = freeze(
                 self.weighted_arcs.arc_score + 1j * self.weighted_arcs.arc_score_derivative, np.complex128
             )
@@ -114,6 +114,10 @@ class BasePass(metaclass=ABCMeta):
     def _varying(self, tile: Tile) -> np.ndarray:
         return self._table("varying", tile, self.plan.n_varying)
 
+    def chain_scores(self, tile: Tile) -> np.ndarray:
+        """Return the table that kernels of a chain read: scores of labels, and of columns that move arcs."""
+        return self.scores(tile)
+
     def _score_tokens(self, tile: Tile) -> np.ndarray:
         scores, features = self.scores(tile), self.plan.token_features
         token_scores.score_rows(features, self.layout.pairs, *self.pair_weights, self.dense_weights, tile, scores)
@@ -136,14 +140,14 @@ class BasePass(metaclass=ABCMeta):
     def _forbid_labels(self, tile: Tile, scores: np.ndarray) -> None:
         """Set the scores of labels that the plan's mask rules out to -inf."""
         if self.plan.mask is not None:
-            masks.forbid_labels(tile, self.layout.pairs.n_columns, self.plan.mask.allowed, scores)
+            masks.forbid_labels(tile, self.n_columns, self.plan.mask.allowed, scores)
 
     def _choice_tables(
         self, width: int, scores: np.ndarray, varying_log: np.ndarray, beta: np.ndarray
     ) -> choices.ChoiceTables:
         """Return the tables from which kernels read the choices at each border."""
         if self._state_arcs is None:
-            n_states, n_labels = self.layout.automaton.n_states, self.layout.automaton.n_labels
+            n_states, n_labels = self.arc_layout.automaton.n_states, self.arc_layout.automaton.n_labels
             self._state_arcs = np.empty((n_states, n_labels), np.int32), np.zeros(n_states, np.bool_)
         return choices.ChoiceTables(width, scores, varying_log, beta, *self._state_arcs)
 
@@ -151,7 +155,7 @@ class BasePass(metaclass=ABCMeta):
         """Return the log scores of varying arcs."""
         varying_log = self._varying(tile)
         if len(varying_log):  # a kernel that is not called need not be compiled
-            token_scores.varying_scores(self.weighted_arcs, self.layout.pairs.n_columns, scores, varying_log)
+            token_scores.varying_scores(self.weighted_arcs, self.n_columns, scores, varying_log)
         return varying_log
 
 
@@ -225,7 +229,7 @@ class MarginalPass(BasePass):
 
     def _log_beta(self, tile: Tile) -> np.ndarray:
         """Return log beta after each row, up to a constant; the backward pass has written it over alpha."""
-        beta = self._table("alpha", tile, self.layout.automaton.n_states, len(tile.length))
+        beta = self._table("alpha", tile, self.arc_layout.automaton.n_states, len(tile.length))
         if not self.is_log:
             n_filled = np.count_nonzero(tile.length.any(axis=0))  # lanes: the first ones
             with np.errstate(divide="ignore"):
@@ -240,9 +244,12 @@ class MarginalPass(BasePass):
         Counts of dense features are kept until :meth:`add_product_counts`.
         """
 
-    def _count_product(self, tile: Tile, marginals: np.ndarray, weight: np.ndarray) -> None:
-        """Sum the expected counts of the dense features of a tile."""
-        product = self.plan.dense
+    def _add_token_counts(
+        self, tile: Tile, marginals: np.ndarray, weight: np.ndarray, gradient: np.ndarray, dense: np.ndarray
+    ) -> None:
+        """Add the expected counts of the features of the tokens of a tile, and sum those of dense features."""
+        features, product = self.plan.token_features, self.plan.dense
+        token_scores.add_expectations(features, self.layout.pairs, tile, marginals, weight, gradient, dense)
         if product is None:
             return
         if self._product_counts is None:
@@ -257,7 +264,7 @@ class MarginalPass(BasePass):
 
     def arc_counts(self) -> np.ndarray:
         """Return the expected counts of arcs, weighted by sequence; shape (A,)."""
-        return self._total("arcs", self.layout.automaton.n_arcs)
+        return self._total("arcs", self.arc_layout.automaton.n_arcs)
 
     def length_counts(self) -> np.ndarray:
         """Return the expected counts of the lengths of segments that have features."""
@@ -327,7 +334,7 @@ class MarginalPass(BasePass):
     def _arcs(self, columns: int) -> np.ndarray:
         """Return the sums of arc marginals, to which kernels with a given number of columns add."""
         columns = self.n_parts * (1 if columns == self.n_parts else chain.FOLDED)
-        return self._sum("arcs", self.layout.automaton.n_arcs, columns)
+        return self._sum("arcs", self.arc_layout.automaton.n_arcs, columns)
 
     def _total(self, name: str, size: int) -> np.ndarray:
         """Return a sum over all lanes; for dual numbers, of the derivatives."""
@@ -402,8 +409,6 @@ class DecodePass(BasePass):
         Out: label codes of the tokens; for segments, lengths of the segments that start with each token, else 0.
     best : ndarray of shape (n_sequences,) or None
         Out: the highest scores.
-    add_costs : callable or None
-        Adds costs to the scores of a tile, given the pass and the tile.
     """
 
     def __init__(
@@ -414,10 +419,9 @@ class DecodePass(BasePass):
         lengths: np.ndarray,
         *,
         best: np.ndarray | None = None,
-        add_costs: Callable[[Any, Tile], None] | None = None,
     ) -> None:
         super().__init__(workspace, posterior)
-        self.codes, self.lengths, self.best, self.add_costs = codes, lengths, best, add_costs
+        self.codes, self.lengths, self.best = codes, lengths, best
 
     @abstractmethod
     def choice_tables(self, tile: Tile) -> choices.ChoiceTables:
@@ -426,7 +430,7 @@ class DecodePass(BasePass):
     def store_best(self, task: Task, beta: np.ndarray) -> None:
         """Take the scores of best labellings from the first rows of the first tile's beta."""
         tile, filled = task.tiles[0], task.sequences >= 0
-        firsts = (tile.rows[:-1] + np.arange(len(tile.length))) * self.layout.automaton.n_states
+        firsts = (tile.rows[:-1] + np.arange(len(tile.length))) * self.arc_layout.automaton.n_states
         scores = beta[firsts][filled]
         self.posterior.refuse_impossible(task.sequences[filled], scores)
         if self.best is not None:

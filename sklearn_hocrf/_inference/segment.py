@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from functools import cached_property
 from itertools import accumulate
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
@@ -27,7 +27,6 @@ from .._kernels import (
     segment_feature_matching,
     segment_log,
     segment_scores,
-    token_scores,
 )
 from .._kernels.tag_segments import Tags
 from .._structure.segment_layout import SegmentLayout
@@ -77,6 +76,13 @@ class SegmentPlan(Plan):
         entries = cells, np.searchsorted(self.length_weights, weight_ids)
         return sparse.csr_array((values, entries), shape=(self.n_cells, len(self.length_weights)))
 
+    def length_scores(self, weights: tuple[np.ndarray, ...]) -> np.ndarray:
+        """Return the scores of lengths and tokens by cell, and their derivatives if any, for kernels; shape (E, 2)."""
+        (cells, weight_ids, values), scores = self.length_entries, np.zeros((self.n_cells, 2))
+        for part, of_pairs in enumerate(weights):
+            scores[:, part] = np.bincount(cells, values * of_pairs[weight_ids], self.n_cells)
+        return freeze(scores, np.float64)
+
     def add_length_counts(self, lengths: np.ndarray, gradient: np.ndarray) -> None:
         if len(lengths):
             gradient[self.length_weights] += self.length_matrix.T @ lengths
@@ -88,11 +94,7 @@ class _SegmentBasePass(BasePass):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.index = self.plan.segment_index
-        # scores of lengths and their derivatives, for ``segment_scores.assemble``
-        (cells, weight_ids, values), scores = self.plan.length_entries, np.zeros((self.plan.n_cells, 2))
-        for part in range(self.n_parts):
-            scores[:, part] = np.bincount(cells, values * self.pair_weights[part][weight_ids], len(scores))
-        self.length_scores = freeze(scores, np.float64)
+        self.length_scores = self.plan.length_scores(self.pair_weights[: self.n_parts])
         self.is_masked = self.plan.mask is not None or len(self.plan.shortest) > 0
 
     def cells(self, tile: Tile) -> np.ndarray:
@@ -225,8 +227,7 @@ class SegmentPass(_SegmentBasePass, MarginalPass):
 
     def add_feature_counts(self, tile: Tile, weight: np.ndarray, gradient: np.ndarray, dense: np.ndarray) -> None:
         plan, pairs, marginals = self.plan, self.layout.pairs, self.column_marginals(tile, weight)
-        token_scores.add_expectations(plan.token_features, pairs, tile, marginals, weight, gradient, dense)
-        self._count_product(tile, marginals, weight)
+        self._add_token_counts(tile, marginals, weight, gradient, dense)
         if len(plan.candidates.length):
             segment_scores.add_candidates(plan.candidates, pairs, self.index, tile, self.cells(tile), weight, gradient)
 
@@ -249,8 +250,6 @@ class SegmentDecodePass(_SegmentBasePass, DecodePass):
 
     def _backward_max(self, tile: Tile) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         scores, cells = self._score(tile)
-        if self.add_costs is not None:
-            self.add_costs(self, tile)
         varying_log, beta = self._varying_scores(tile, scores), self._alpha(tile)
         structure = self.weighted_arcs, self.index, tile, self._scratch(tile)
         tables = varying_log, beta, *self._reach_tables(tile)
@@ -287,7 +286,8 @@ class _WeighedSegments(Receiver):
 class SegmentPosterior(LanePosterior):
     """The posterior of a high-order semi-Markov CRF; its labellings are :class:`Segments`."""
 
-    pass_class, decode_pass_class = SegmentPass, SegmentDecodePass
+    pass_class: ClassVar[type[MarginalPass]] = SegmentPass
+    decode_pass_class: ClassVar[type[DecodePass]] = SegmentDecodePass
 
     def marginals(self) -> np.ndarray:
         table = self.column_marginals(self.model.layout.automaton.n_labels)

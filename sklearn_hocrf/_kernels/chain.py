@@ -348,6 +348,9 @@ def backward(lane_kind, weighted_arcs, tile, scratch, tables, weight, beta, coun
             sum_adjoints(lane_kind, weighted_arcs.back_starts, weighted_arcs.back_terms, n_arcs, adjoints)
             for label in range(weighted_arcs.n_labels):
                 store(scores, row * n_columns + label, load(marginals, label, lane_kind))
+            for varying_id in range(n_varying):  # arcs may share a column
+                if weighted_arcs.varying_column[varying_id] >= 0:
+                    store(scores, row * n_columns + weighted_arcs.varying_column[varying_id], zero)
             # (13), longest arcs first: the pattern of an arc is a suffix of longer arcs
             for varying_id in range(n_varying - 1, -1, -1):
                 suffix, column = (
@@ -364,7 +367,8 @@ def backward(lane_kind, weighted_arcs, tile, scratch, tables, weight, beta, coun
                         ),
                     )
                 if column >= 0:
-                    store(scores, row * n_columns + column, load(varying_marginals, varying_id, lane_kind))
+                    cell, marginal = row * n_columns + column, load(varying_marginals, varying_id, lane_kind)
+                    store(scores, cell, add(load(scores, cell, lane_kind), marginal))
         for state in range(n_states):
             store(beta, state, load(adjoints, first_beta + state, lane_kind))
 

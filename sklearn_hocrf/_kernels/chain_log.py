@@ -84,8 +84,11 @@ def backward_log(weighted_arcs, scores, varying_log, alpha, weight, beta, counts
         beta -= largest_of(beta)
         for label in range(n_labels):
             scores[row * n_columns + label, 0] = marginals[label]
+        for column in weighted_arcs.varying_column:  # arcs may share one
+            if column >= 0:
+                scores[row * n_columns + column, 0] = 0.0
         for varying_id in range(len(varying_marginals) - 1, -1, -1):  # (13)
             if weighted_arcs.varying_suffix[varying_id] >= 0:
                 varying_marginals[weighted_arcs.varying_suffix[varying_id]] += varying_marginals[varying_id]
             if weighted_arcs.varying_column[varying_id] >= 0:
-                scores[row * n_columns + weighted_arcs.varying_column[varying_id], 0] = varying_marginals[varying_id]
+                scores[row * n_columns + weighted_arcs.varying_column[varying_id], 0] += varying_marginals[varying_id]

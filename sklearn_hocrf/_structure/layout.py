@@ -42,6 +42,7 @@ from .weighted_arcs import (
     CompiledPatterns,
     arc_tables,
     arcs_of_labels,
+    bias_of_arc,
     compile_patterns,
 )
 
@@ -515,7 +516,7 @@ class WeightLayout:
         counts = np.array(arc_counts, dtype=np.float64)
         for arcs in reversed(self.compiled.longer_arcs):
             np.add.at(counts, self.automaton.arc_suffix[arcs], counts[arcs])
-        return counts[self.automaton.pattern_arc[self.bias_pattern]]
+        return np.bincount(bias_of_arc(self) + 1, counts, 1 + len(self.bias_pattern))[1:]
 
     def empirical_counts(
         self, batch: SequenceBatch, codes: Any, sequence_weight: np.ndarray, token_rows: TokenFeatures | None = None

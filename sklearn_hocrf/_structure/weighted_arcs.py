@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from .._data.arrays import freeze, freeze_all, group_offsets, joined_ranges
 from .._kernels import chain
 from .automaton import PatternAutomaton, automaton_with_arcs, build_automaton, with_last_arcs
-from .patterns import SEGMENTS, PatternTable, Runs, checked_forbidden, has_equal_neighbours
+from .patterns import PatternTable, Runs, TagHistory, checked_forbidden
 from .sum_network import SumNetwork, build_sum_network
 
 __all__ = [
@@ -25,10 +25,12 @@ __all__ = [
     "CompiledPatterns",
     "WeightedArcs",
     "arc_order",
+    "arc_structure",
     "arc_tables",
     "arcs_with_suffix",
     "compile_patterns",
     "arcs_of_labels",
+    "bias_of_arc",
     "log_spread",
     "suffix_patterns",
     "weighted_arcs",
@@ -62,9 +64,11 @@ def compile_patterns(patterns: PatternTable, forbidden: Runs = ()) -> CompiledPa
     """
     patterns = PatternTable(*patterns).checked()
     n_labels = patterns.n_labels
-    runs = _without_longer(checked_forbidden(forbidden, n_labels))
-    if patterns.history == SEGMENTS and any(map(has_equal_neighbours, runs)):
+    runs, tags = _without_longer(checked_forbidden(forbidden, n_labels)), TagHistory.of(patterns.history, n_labels)
+    if any(map(tags.is_impossible, runs)):
         raise ValueError("forbidden runs of three or more segments must not have equal neighbours")
+    if tags.first and runs and (max(map(len, runs)) > 2 or tags.border(*np.array(runs).T).any()):
+        raise ValueError("forbidden runs of tags must be pairs that are never right")
     if runs:
         automaton, network, forbidden_arcs = _closed(*automaton_with_arcs(patterns, runs, n_labels))
     else:
@@ -82,7 +86,7 @@ def _closed(automaton: PatternAutomaton, is_forbidden: np.ndarray) -> tuple[Patt
     They are kept where kernels need them: for forbidden patterns, whose marginals may be requested, and where all arcs
     into a state, or out of it, are forbidden.
     """
-    if not is_forbidden[automaton.pattern_arc].any():
+    if not (is_forbidden & (automaton.arc_pattern >= 0)).any():
         closed = with_last_arcs(automaton, is_forbidden)
         if (np.diff(closed.into[1:]) > 0).all():
             network = build_sum_network(closed)
@@ -181,9 +185,15 @@ def arc_tables(
     :class:`PartLinks`.
     """
     automaton = compiled.automaton
-    column_of_arc = np.full(len(automaton.arc_label), -1)
-    column_of_arc[automaton.pattern_arc] = column_of_pattern
-    structure = ArcStructure(
+    column_of_arc = np.append(column_of_pattern, -1)[automaton.arc_pattern]  # the last: of arcs without a pattern
+    columns = _arc_columns(automaton, column_of_arc, part_starts, part_columns)
+    return arc_structure(compiled, column_of_arc), columns
+
+
+def arc_structure(compiled: CompiledPatterns, column_of_arc: np.ndarray) -> ArcStructure:
+    """Return the structure for kernels; ``column_of_arc`` is the column of each arc's own pattern, or -1."""
+    automaton = compiled.automaton
+    return ArcStructure(
         automaton.n_labels,
         automaton.fail,
         automaton.state_label,
@@ -195,7 +205,6 @@ def arc_tables(
         *compiled.network,
         *_varying_arcs(automaton, column_of_arc),
     )
-    return structure, _arc_columns(automaton, column_of_arc, part_starts, part_columns)
 
 
 def _arc_columns(
@@ -227,12 +236,13 @@ def weighted_arcs(layout: ArcLayout, weights: np.ndarray, direction: np.ndarray 
     direction : ndarray of shape (n_weights,) or None
         None means zeros.
     """
-    scores = _bias_of_arc(layout, weights)
+    biases = bias_of_arc(layout)
+    scores = np.append(weights[layout.first_bias :], 0.0)[biases]
     scores[layout.compiled.forbidden_arcs] = -np.inf
     _add_suffixes(layout.compiled, scores)
     derivative = np.zeros(len(scores))
     if direction is not None:
-        derivative = _bias_of_arc(layout, direction)
+        derivative = np.append(direction[layout.first_bias :], 0.0)[biases]
         _add_suffixes(layout.compiled, derivative)
     log_shift = scores.max() if scores.max() > -np.inf else 0.0
     arc_weight = np.exp(scores - log_shift)
@@ -275,10 +285,10 @@ def arc_order(layout: ArcLayout) -> tuple[np.ndarray, np.ndarray, np.ndarray, np
     weight : ndarray of shape (A,), int64
         Index of the weight of the arc's own pattern, or -1.
     """
-    automaton = layout.automaton
-    forbidden, weight = np.zeros(automaton.n_arcs, bool), np.full(automaton.n_arcs, -1)
+    automaton, forbidden = layout.automaton, np.zeros(layout.automaton.n_arcs, bool)
     forbidden[layout.compiled.forbidden_arcs] = True
-    weight[automaton.pattern_arc[layout.bias_pattern]] = np.arange(layout.first_bias, layout.n_weights)
+    weight = bias_of_arc(layout)
+    weight[weight >= 0] += layout.first_bias
     by_length = np.argsort(automaton.arc_length, kind="stable")
     by_length, forbidden, weight = freeze_all((by_length, forbidden, weight), np.int32, np.bool_, np.int64)
     return by_length, forbidden, automaton.arc_suffix, weight
@@ -315,11 +325,11 @@ def _varying_arcs(automaton: PatternAutomaton, column_of_arc: np.ndarray) -> tup
     return freeze_all((arc_varying, varying_arc, varying_suffix, column[varying_arc]), np.int32)
 
 
-def _bias_of_arc(layout: ArcLayout, weights: np.ndarray) -> np.ndarray:
-    """Return the bias of each arc's own pattern."""
-    scores = np.zeros(layout.automaton.n_arcs)
-    scores[layout.automaton.pattern_arc[layout.bias_pattern]] = weights[layout.first_bias :]
-    return scores
+def bias_of_arc(layout: ArcLayout) -> np.ndarray:
+    """Return which of the biases is that of each arc's own pattern, or -1; several arcs may have one pattern."""
+    of_pattern = np.full(len(layout.automaton.pattern_arc) + 1, -1)  # the last: of arcs without a pattern
+    of_pattern[layout.bias_pattern] = np.arange(len(layout.bias_pattern))
+    return of_pattern[layout.automaton.arc_pattern]
 
 
 def _add_suffixes(compiled: CompiledPatterns, scores: np.ndarray) -> None:

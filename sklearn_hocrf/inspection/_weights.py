@@ -145,8 +145,9 @@ def _of_label(fitted: FittedModel, label: Any) -> np.ndarray:
     chosen = np.array([pattern[-1] == label for pattern in fitted.estimator.patterns_], dtype=bool)
     if not chosen.any():
         raise ValueError(f"unknown label={short(label)}; the labels are {short(fitted.labels.tolist())}")
-    first, stop = layout.parts.starts[np.argmax(chosen) :][:2]  # single labels come first
-    return np.concatenate([chosen, np.isin(np.arange(layout.parts.n_parts), layout.parts.parts[first:stop])])
+    single = np.flatnonzero(chosen[: len(fitted.labels)])  # none for a label of the segments that tags describe
+    parts = [layout.parts.parts[layout.parts.starts[y] : layout.parts.starts[y + 1]] for y in single]
+    return np.concatenate([chosen, np.isin(np.arange(layout.parts.n_parts), np.concatenate([[], *parts]))])
 
 
 def _of_feature(names: list, feature: Any, has_tokens: bool) -> np.ndarray:
