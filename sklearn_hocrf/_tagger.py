@@ -1302,7 +1302,7 @@ class _Templates:
 class Tagger:
     """A model in a file of :func:`export_tagger`: labels, probabilities and segments, one sequence at a time.
 
-    Any number of threads may ask one tagger.
+    Any number of threads may use one tagger.
 
     Parameters
     ----------
@@ -1310,8 +1310,8 @@ class Tagger:
         Name of the file, or its content.
     mmap : bool or None, default=None
         Whether the file is mapped into memory, which processes share, rather than read. A file that is mapped must not
-        be overwritten in place, and on Windows not replaced. None stands for files above 16 MiB. Of a compressed file
-        nothing is shared.
+        be overwritten in place, and on Windows not replaced. None stands for files above 16 MiB. A compressed file is
+        not shared.
     functions : dict or None, default=None
         The model's token features that are functions of yours, by the name of the token feature, and your ``normalize``
         of :func:`~sklearn_hocrf.feature_extraction.phrases`, by the name of the token feature.
@@ -1321,14 +1321,14 @@ class Tagger:
     labels : list
         All labels, in the order of ``classes_`` of the estimator.
     fields : list or None
-        Names of the fields of tokens; numbers where tokens have columns. None for feature dicts and lists of names.
+        Names of the fields of tokens; numbers if tokens have columns. None for feature dicts and lists of names.
     scheme : {"bio", "bioes", "bilou", "bmes", "iob1", "runs"} or None
         How labels describe segments; None if some labels look like tags, but not all are tags of one scheme.
 
     Raises
     ------
     ValueError
-        If the file is not one of a tagger, or damaged, or if functions are missing.
+        If the file is not a tagger file, is damaged, or if functions are missing.
 
     Examples
     --------
@@ -1397,7 +1397,7 @@ class Tagger:
         tokens : list
             One sequence, in the form that the estimator was trained on.
         with_probability : bool, default=False
-            Whether the result has pairs (label, probability).
+            Whether to return pairs (label, probability).
 
         Returns
         -------
@@ -1435,7 +1435,7 @@ class Tagger:
         tokens : list
             As in :meth:`tag`.
         with_probability : bool, default=False
-            Whether the result has their probabilities, too.
+            Whether to include their probabilities.
 
         Returns
         -------

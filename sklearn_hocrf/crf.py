@@ -5,7 +5,7 @@ the number of patterns and of states (prefixes of patterns), not with the number
 A fitted model answers:
 
 ==============================================  =====================================================================
-``predict(X)``                                  the most probable label sequences, in the form of the y of ``fit``
+``predict(X)``                                  the most probable label sequences, in the form that y had in ``fit``
 ``predict_marginals(X)``, ``predict_proba``     a list of arrays (tokens, labels): the probability of each label
 ``score(X, y)``                                 the share of tokens with the right label
 ``log_likelihood(X, y)``                        ln P(y given x) of each sequence
@@ -110,7 +110,7 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         feature names to an int k or to a tuple of exact orders. The longest matching prefix decides; features without a
         matching prefix get order 0.
     all_pairs : bool, default=False
-        Whether (pattern, feature) pairs that do not occur in the training data get a weight, too. A pair occurs where
+        Whether (pattern, feature) pairs that do not occur in the training data get a weight. A pair occurs where
         the feature is nonzero at the position at which the pattern ends.
     fit_intercept : bool, default=True
         Whether each single label has an intercept. It is penalised like the other weights.
@@ -121,7 +121,7 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         docs/guide/many_labels.md.
     pruning : int or None, default=None
         For hundreds of labels: how many of them each token keeps, chosen by a model of order 0 before training. All
-        other labels have probability 0 at the token. None keeps all. Pruning requires the likelihood and
+        other labels have probability 0 at the token. Pruning requires the likelihood and
         ``feature_order=0``, and does not work with ``partial_fit``. See docs/guide/many_labels.md.
     objective : {"likelihood", "local_feature_matching"}, default="likelihood"
         The function to minimise, without the penalty, summed over sequences:
@@ -165,14 +165,13 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
     pattern_coef_ : ndarray of shape (n_patterns,)
         Weight of each pattern; 0 for single labels if ``fit_intercept=False``.
     coef_ : scipy.sparse.csr_array of shape (n_patterns, n_features_in_)
-        Weight of each (pattern, feature) pair. The first rows belong to the single labels, as in
-        :class:`~sklearn.linear_model.LogisticRegression`.
+        Weight of each (pattern, feature) pair. The first rows belong to the single labels.
     label_parts_ : ndarray of shape (n_parts,)
         The parts that two or more labels share, sorted; empty without ``label_parts``.
     part_coef_ : scipy.sparse.csr_array of shape (n_parts, n_features_in_)
         Weight of each (part, feature) pair, which counts for all labels with the part, in addition to ``coef_``.
     automaton_ : PatternAutomaton
-        The compiled patterns: states and arcs.
+        The compiled patterns.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -184,7 +183,7 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
     n_parameters_ : int
         Number of weights, without those that an L1 penalty has made 0.
     n_passes_ : int or float
-        Number of passes over the data: evaluations of the objective and its gradient, or sweeps of stochastic steps.
+        Number of passes over the data.
     objective_history_ : ndarray of shape (n_iter_ + 1,)
         Values of the objective plus the penalty, in nats for the likelihood, from the start to the fitted weights.
     optimality_gap_ : float
@@ -303,8 +302,8 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         ----------
         model : str, path-like, sklearn_crfsuite.CRF or pycrfsuite.Tagger
             Preferably the path of a model file, written by any program: weights are read exactly, without any other
-            package. A fitted ``sklearn_crfsuite.CRF`` also contains its penalty. An open ``Tagger`` does not give its
-            path; its weights are read from a text, so that they have 6 decimals, and names must not contain line ends.
+            package. A fitted ``sklearn_crfsuite.CRF`` also contains its penalty. An open ``Tagger`` does not tell its
+            path; its weights are read from a text dump, which has 6 decimals, and names must not contain line breaks.
         encoding : str, default="utf-8"
             Encoding of labels and attributes in the file. Python packages write UTF-8; the command line of CRFsuite
             writes the bytes that it has read.

@@ -54,7 +54,7 @@ from sklearn_hocrf._files import claimed
 from sklearn_hocrf._inference import schedule
 from sklearn_hocrf._inference.candidates import CandidateFinder, Candidates, _Descent, train_level_zero
 from sklearn_hocrf._inference.chain import ChainModel
-from sklearn_hocrf._inference.families import CHAIN, SEGMENTS
+from sklearn_hocrf._inference.families import CHAIN, SEGMENTS, UNLIMITED, recursion_of
 from sklearn_hocrf._inference.feature_matching import ChainMatching, SegmentMatching
 from sklearn_hocrf._inference.lattice import LatticeModel, LatticePlan
 from sklearn_hocrf._inference.minibatches import shuffled_minibatches
@@ -62,7 +62,8 @@ from sklearn_hocrf._inference.passes import MarginalPass
 from sklearn_hocrf._inference.posterior import ImpossibleSequence, LanePosterior
 from sklearn_hocrf._inference.schedule import Schedule, SharedWork, Workspace, _deal, threads_for
 from sklearn_hocrf._inference.segment import SegmentModel, SegmentPlan
-from sklearn_hocrf._kernels import chain, chain_log, rounded, segment, segment_log, segment_scores, token_scores
+from sklearn_hocrf._inference.segment_ages import AgedModel, AgedPass
+from sklearn_hocrf._kernels import _wide, chain, rounded, segment, segment_scores, token_scores
 from sklearn_hocrf._kernels._vectors import LANES, empty_table
 from sklearn_hocrf._objectives import OBJECTIVES, LocalFeatureMatching, NegativeLogLikelihood, Objective, Problem, Tied
 from sklearn_hocrf._penalties import L2, ElasticNet
@@ -92,6 +93,7 @@ from sklearn_hocrf._structure.patterns import (
     given_patterns,
     observed_patterns,
 )
+from sklearn_hocrf._structure.segment_ages import MOST_AGES, aged, what_needs_lengths
 from sklearn_hocrf._structure.segment_layout import SegmentLayout, SegmentLayoutBuilder, SegmentLimits, SegmentRules
 from sklearn_hocrf._structure.sum_network import _pairs_with_arcs_below, build_sum_network
 from sklearn_hocrf._structure.tied_weights import tie_weights

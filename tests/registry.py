@@ -249,6 +249,7 @@ GROUPS = {("features", 0): 2.0, "w=": 0.5, ("w=c", 1): 0.3, ("patterns", 1): 4.0
 BY_L1 = {"t=": 0.15, ("patterns", 2): 0.4, None: 0.05}
 FIELDS = {"P": ["field"], "Q": ["field", "Q"]}
 PAIRS = {"on": (0, 1), "w=": 1}
+UNLIMITED_PAIRS = {"begin:": 1, "inside:": (0, 1), "length": (0, 1)}
 PRUNED = ("stream", "hessp", "weights", "known")  # candidates depend on weights of sequences, and on what is known
 KINDS = {
     "chain": Kind(crf(), "numbers"),
@@ -301,6 +302,15 @@ KINDS = {
     "bioes": Kind(semi(1, scheme="bioes", segment_length={"Q": (2, 3)})),
     "bilou": Kind(semi(1, scheme="bilou", segment_length={"P": 4})),
     "unlimited": Kind(semi(1, scheme="runs", segment_length=np.inf)),
+    "unlimited features": Kind(semi(2, segment_length=np.inf, feature_order=UNLIMITED_PAIRS), "segments"),
+    "unlimited missing labels": Kind(
+        semi(2, scheme="bioes", segment_length={"P": np.inf, "Q": 5}, label_parts=FIELDS),
+        partial=True,
+        without=("search", "hessp"),
+    ),
+    "unlimited in log space": Kind(
+        semi(2, scheme="runs", segment_length=np.inf, constraints=RULES), legal=follow_rules, scale=200.0
+    ),
     "high order": Kind(semi(3, feature_order=PAIRS, all_pairs=True)),
     "features": Kind(semi(2, feature_order={"begin:": 1, "length": (0, 1)}), "segments"),
     "segment rules": Kind(semi(2, scheme="runs", constraints=RULES), legal=follow_rules),

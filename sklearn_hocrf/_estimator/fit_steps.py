@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._data.masks import Mask, both
-from .._inference.families import CHAIN, SEGMENTS, Family
+from .._data.segments import NO_LIMIT
+from .._inference.families import CHAIN, SEGMENTS, Family, recursion_of
 from .._inference.posterior import Evidence
 from .._objectives import Problem
 from .._penalties import Penalty
@@ -21,6 +22,7 @@ from .._solvers import SolverReport
 from .._structure.layout import LayoutBuilder, LayoutFrame, WeightLayout
 from .._structure.pairs import PairRule
 from .._structure.patterns import TOKENS, PatternTable, TagHistory
+from .._structure.segment_ages import MOST_AGES, what_needs_lengths
 from .._validation import TrainingData, TrainingSequences, read_training_sequences, warn_user
 from .._validation._sklearn import check_declared
 from .callbacks import FitTasks
@@ -187,9 +189,27 @@ class FitSteps:
 
     def problem(self, data: TrainingData, layout: WeightLayout | None = None) -> Problem:
         """Return the data under the layout of their weights, over the labels that ``pruning`` leaves."""
-        problem = self.pose(self.layout(data) if layout is None else layout, data)
+        layout = self.layout(data) if layout is None else layout
+        self._warn_of_unlimited_lengths(layout, data)
+        problem = self.pose(layout, data)
         self.check_possible(problem, data.sequence_ids)
         return self._prune(problem)
+
+    @property
+    def _matches_features(self) -> bool:
+        return self.estimator.objective == "local_feature_matching"
+
+    def _warn_of_unlimited_lengths(self, layout: Any, data: TrainingData) -> None:
+        """Warn if segments have no limit, sequences are long, and something needs all candidate segments."""
+        longest = int(data.batch.lengths.max(initial=0))
+        if self.family is not SEGMENTS or longest <= MOST_AGES or not (layout.longest == NO_LIMIT).any():
+            return
+        matching = ["objective='local_feature_matching'"] if self._matches_features else []
+        if found := [*what_needs_lengths(layout), *matching]:
+            warn_user(
+                f"segment_length=inf is slow with {', '.join(found)}: time and memory grow with the tokens times the "
+                f"longest sequence, {longest:,} tokens, instead of the tokens alone"
+            )
 
     def pose(self, layout: WeightLayout, data: TrainingData) -> Problem:
         """Return the data under a layout."""
@@ -197,7 +217,7 @@ class FitSteps:
         borders = data.rules.borders if data.source is None else None
         support = None if borders is None else Mask.of_borders(data.batch.offsets, borders)
         return Problem(
-            self.family,
+            self.family if self._matches_features else recursion_of(self.family, layout),
             layout,
             data.batch,
             data.targets.labelling,

@@ -10,7 +10,7 @@ import numpy as np
 
 from .._data.arrays import freeze
 from .._inference.candidates import LevelZero
-from .._inference.families import LATTICE, Family
+from .._inference.families import LATTICE, Family, recursion_of
 from .._inference.model import Model
 from .._solvers import TrainingState
 from .._structure.layout import WeightLayout
@@ -73,7 +73,7 @@ class FittedState(NamedTuple):
         if self.level_zero is not None:
             model = LATTICE.model(self.layout, self.weights, self.level_zero.finder())
         else:
-            model = family.model(self.layout, self.weights)
+            model = recursion_of(family, self.layout).model(self.layout, self.weights)
         if self.tables is not None and model.n_bytes <= MOST_KEPT:
             self.tables.model = model
         return model

@@ -105,7 +105,7 @@ class NamesElsewhere:
         Raises
         ------
         ValueError
-            For a name that is no parameter.
+            For a name that is not a parameter.
         """
         if answer := _answer(type(self).__name__, params, PARAMETERS):
             raise ValueError(answer)

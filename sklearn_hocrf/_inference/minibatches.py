@@ -25,6 +25,7 @@ from .model import Model
 from .schedule import TOKENS_PER_CALL
 
 __all__ = [
+    "AgedMinibatches",
     "ChainMinibatches",
     "PartlyLabelled",
     "MinibatchSource",
@@ -63,7 +64,7 @@ def _stops(batch: SequenceBatch, features: TokenFeatures) -> np.ndarray:
 
 
 class MinibatchSource(metaclass=ABCMeta):
-    """What gives the gradients of a few sequences of a batch at a time.   K weights."""
+    """Source of the gradients of minibatches.   K weights."""
 
     @abstractmethod
     def weights(self, sequences: np.ndarray) -> np.ndarray:
@@ -141,7 +142,7 @@ class Minibatches(MinibatchSource):
 
     @abstractmethod
     def _arcs_of(self, truth: Any) -> _Entries:
-        """Return the arcs that the labels of each sequence use; prepare what else the family needs."""
+        """Return the arcs that the labels of each sequence use; prepare other tables of the family."""
 
     def pairs(self, sequences: np.ndarray) -> np.ndarray:
         """Return the pairs that some sequences touch, each once; shape (M,), int64."""
@@ -344,6 +345,13 @@ class SegmentMinibatches(Minibatches):
         return minibatches.subtract_entries(
             *self._truth_pairs, sequences, self.sequence_weight, model.pair_weights, self._gradient
         )
+
+
+class AgedMinibatches(SegmentMinibatches):
+    """Minibatches of sequences whose segments have any length; Python takes each step."""
+
+    def _can_descend(self) -> bool:
+        return False
 
 
 def _pairs_of_segments(layout: WeightLayout, batch: SequenceBatch, segments: Segments, arcs: np.ndarray) -> _Entries:

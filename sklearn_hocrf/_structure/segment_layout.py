@@ -9,6 +9,7 @@ by parts of labels; their scores are added to the scores of the labels that have
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from numbers import Integral
 from typing import Any, NamedTuple, Self
 
@@ -40,7 +41,7 @@ from .dense_columns import DenseProduct
 from .label_parts import PartLinks, endings, link_parts
 from .layout import FeatureCounts, LayoutBuilder, LayoutFrame, WeightLayout, weights_of
 from .pairs import DenseFeatures, FeatureMap, PairRule, Units, count_pairs, first_seen, row_indicator, values_at
-from .patterns import PatternTable, Runs, pairs_of_equals
+from .patterns import PatternTable, Runs, given_patterns, pairs_of_equals
 from .weighted_arcs import CompiledPatterns, WeightedArcs, arcs_of_labels, arcs_with_suffix, compile_patterns
 
 __all__ = [
@@ -100,6 +101,12 @@ class CandidateFeatures(NamedTuple):
     first: np.ndarray  # (nnz,) uint32   first pair of each feature
     stop: np.ndarray  # (nnz,) uint32   end of its pairs
     values: np.ndarray  # (nnz,) float64, or empty where all values are 1
+
+    @classmethod
+    def none(cls, n_tokens: int) -> CandidateFeatures:
+        """Return the features of candidates that have none."""
+        sizes = n_tokens + 1, 0, 1, 0, 0, 0
+        return cls(*freeze_all(tuple(map(np.zeros, sizes)), *_CANDIDATE_DTYPES))
 
 
 class SharedFeatures(NamedTuple):
@@ -179,6 +186,13 @@ class SegmentLayout(WeightLayout):
         # made when first needed, by any thread
         self._indices: dict[bool, SegmentIndex] = {}
         self._length_pairs: list[np.ndarray] | None = None
+        self.of_ages: Any = None  # the AgedLayout of ``segment_ages``
+
+    def compiled_with_states(self, runs: Sequence[tuple[int, ...]]) -> CompiledPatterns:
+        """Return compiled patterns among whose states are the given runs of labels."""
+        n_labels = self.patterns.n_labels
+        longer = [(*run, (run[-1] + 1) % n_labels) for run in runs]
+        return self._compile(given_patterns([*self.patterns.tuples(), *longer], n_labels))
 
     def segment_index(self, longest_sequence: int, arcs_move: bool = True) -> SegmentIndex:
         """Return the index of segment scores for sequences of at most ``longest_sequence`` tokens.
@@ -259,8 +273,7 @@ class SegmentLayout(WeightLayout):
                 blocks.append((first, block))
             first += block.n_features
         if not blocks or not batch.n_tokens:
-            sizes = batch.n_tokens + 1, 0, 1, 0, 0, 0
-            return CandidateFeatures(*freeze_all(tuple(map(np.zeros, sizes)), *_CANDIDATE_DTYPES))
+            return CandidateFeatures.none(batch.n_tokens)
         parts = [self._rows_of_chunk(batch, blocks, tokens) for tokens in self._chunks(batch)]
         stop_token, length, counts, attributes, values = (np.concatenate(rows) for rows in zip(*parts, strict=True))
         ranks = self.rank_of_attribute[attributes.astype(np.int64)]

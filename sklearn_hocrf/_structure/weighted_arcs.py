@@ -25,6 +25,7 @@ __all__ = [
     "CompiledPatterns",
     "WeightedArcs",
     "arc_order",
+    "arc_structure",
     "arc_tables",
     "arcs_with_suffix",
     "compile_patterns",
@@ -185,7 +186,14 @@ def arc_tables(
     """
     automaton = compiled.automaton
     column_of_arc = np.append(column_of_pattern, -1)[automaton.arc_pattern]  # the last: of arcs without a pattern
-    structure = ArcStructure(
+    columns = _arc_columns(automaton, column_of_arc, part_starts, part_columns)
+    return arc_structure(compiled, column_of_arc), columns
+
+
+def arc_structure(compiled: CompiledPatterns, column_of_arc: np.ndarray) -> ArcStructure:
+    """Return the structure for kernels; ``column_of_arc`` is the column of each arc's own pattern, or -1."""
+    automaton = compiled.automaton
+    return ArcStructure(
         automaton.n_labels,
         automaton.fail,
         automaton.state_label,
@@ -197,7 +205,6 @@ def arc_tables(
         *compiled.network,
         *_varying_arcs(automaton, column_of_arc),
     )
-    return structure, _arc_columns(automaton, column_of_arc, part_starts, part_columns)
 
 
 def _arc_columns(

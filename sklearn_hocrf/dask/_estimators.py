@@ -89,8 +89,8 @@ class DaskSequenceLabeler(WithoutClient, VersionMixin, BaseEstimator):
 
     Supported: both objectives, penalties of all kinds, ``sample_weight``, constraints, ``warm_start``. Not supported
     (an error is raised before training): stochastic solvers, which process a few sequences after another; ``pruning``;
-    callbacks of scikit-learn (the ``callback`` of a solver works). Holes in y raise an error as soon as a worker has
-    read them. There is no ``partial_fit``. Warnings of workers are in their logs.
+    scikit-learn callbacks (the ``callback`` of a solver works). Missing labels in y raise an error as soon as a worker
+    reads them. There is no ``partial_fit``. Warnings of workers are in their logs.
 
     Examples
     --------
@@ -156,7 +156,7 @@ class DaskSequenceLabeler(WithoutClient, VersionMixin, BaseEstimator):
         steps.check()
         steps.refuse("cluster")
         if getattr(local, "_skl_callbacks", None):
-            raise ValueError("callbacks of scikit-learn do not work on a cluster: use callbacks of solvers")
+            raise ValueError("scikit-learn callbacks do not work on a cluster: use the callback of a solver")
         training = choose_training(local.get_params(deep=False), type(local).__name__)
         return training._replace(objective=ClusterObjective(training.objective))
 

@@ -60,11 +60,11 @@ class SequenceFeatureExtractor(StringTemplatesMixin, CountingTransformer, auto_w
     ----------
     templates : iterable of tuples of (field, offset) pairs, "attributes", list of str or None, default=None
         A field is the index of a column for tuples and rows, a key for dicts, ``"w"`` for plain texts, ``"x"`` for
-        plain numbers, or the name of a token feature. Offsets are integers; 0 is the token itself. None means
-        default templates. For the first text field these are the five tokens around and the two pairs with a neighbour.
-        For other text fields they also include the other pairs and the triples within the same five tokens. Numeric
-        and array fields are taken at the token itself. "attributes" means no templates: the tokens are feature dicts
-        or lists of attribute names, which become features as they are. Texts such as ``"U01:%x[-1,0]/%x[0,1]"`` are
+        plain numbers, or the name of a token feature. Offsets are integers; 0 is the token itself. None means default
+        templates. For the first text field these are the token, two on either side, and the two pairs with a neighbour.
+        For other text fields they also include the other pairs and the triples within the same five tokens. Numeric and
+        array fields are taken at the token itself. "attributes" means no templates: the tokens are feature dicts or
+        lists of attribute names, which become features as they are. Texts such as ``"U01:%x[-1,0]/%x[0,1]"`` are
         templates of CRF++ and Wapiti, see :meth:`from_file`.
     token_features : "auto", None, list or dict, default="auto"
         Functions of the value of a field. Templates refer to them by name; a function that no template uses is taken

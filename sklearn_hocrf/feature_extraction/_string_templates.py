@@ -201,9 +201,9 @@ class StringTemplatesMixin:
 
         A template is a text with macros: ``%x[-1,0]`` stands for the first column of the token before, so that
         ``U01:%x[-1,0]/%x[0,1]`` gives ``U01:the/NN``; ``%X`` makes the text lower-case. Equal texts are one feature,
-        whichever template they come from: in these programs, and so here, identifiers such as ``U01:`` tell templates
-        apart, and templates without one make features that hold at any of their places. The first letter of a template
-        says with what its features are paired: ``U`` with labels, ``B`` with pairs of labels, ``*`` with both; in
+        whichever template they come from: in these programs, and so here, identifiers such as ``U01:`` distinguish
+        templates, and features of templates without one hold at all of their offsets. The first letter of a template
+        says what its features are paired with: ``U`` with labels, ``B`` with pairs of labels, ``*`` with both; in
         either case. ``B`` or ``*`` alone are the pairs of labels themselves.
 
         Parameters
@@ -216,9 +216,9 @@ class StringTemplatesMixin:
             of dicts in the order of their first appearance, as :func:`~sklearn_hocrf.datasets.load_conll` returns them,
             or the one column of plain texts.
         min_count : int, default=1
-            Features of fewer training tokens than this are left out.
+            Features that occur in fewer training tokens are left out.
         style : {"auto", "crf++", "wapiti"}, default="auto"
-            What stands for places outside the sequence: ``_B-1``, ``_B+1`` and so on in CRF++, ``_x-1``, ``_x+1`` in
+            What stands for positions outside the sequence: ``_B-1``, ``_B+1`` and so on in CRF++, ``_x-1``, ``_x+1`` in
             Wapiti. "auto" is Wapiti's style if some template begins with ``*``, ``u`` or ``b``.
 
         Returns
@@ -232,7 +232,7 @@ class StringTemplatesMixin:
         ------
         ValueError
             For a line that is not a template, or that has one of Wapiti's tests, ``%t`` and ``%m``; the message names
-            the file and the line. For bytes that are not UTF-8 it names their line and their place in the file.
+            the file and the line. For bytes that are not UTF-8 it names their line and their position in the file.
         OSError
             If the file cannot be read.
 

@@ -81,7 +81,7 @@ class SegmentContribution(NamedTuple):
 
 
 class Explanation(HtmlPage):
-    """Why a model prefers a labelling to another one; :func:`explain` returns it, and notebooks show it.
+    """Why a model prefers one labelling to another; :func:`explain` returns it, and notebooks show it.
 
     See the examples there.
 
@@ -138,7 +138,7 @@ class Explanation(HtmlPage):
 def explain(
     estimator: Any, X: Any, sequence: int = 0, position: int | None = None, *, against: Any = None, field: Any = None
 ) -> Explanation:
-    """Return why a model prefers its best labelling of a sequence to another one: exact log-odds, weight by weight.
+    """Return why a model prefers its best labelling of a sequence to another: exact log-odds, weight by weight.
 
     Let y be the most probable labelling and y' the most probable one that labels a token differently. In log P(y) - log
     P(y') all weights cancel except those in which the two differ. Each of these is one row of the table: weights of
@@ -180,8 +180,8 @@ def explain(
     Notes
     -----
     Two passes of Viterbi's algorithm find y and y', for a segment of n tokens without ``against`` up to n + 2. For
-    segment models, the segments of both segmentations between two common borders are compared as a whole: a word that
-    is in either segment cancels.
+    segment models, the segments of both segmentations between two common boundaries are compared as a whole: a word
+    that is in either segment cancels.
 
     Examples
     --------

@@ -203,8 +203,8 @@ def error_table(
     probabilities.
 
     A predicted segment that is not right is shown next to the true one with the same start and stop ("label"), or else
-    the one that shares most tokens with it ("other boundary"). The rest are "spurious" or "missing". Confident errors
-    are often annotation errors.
+    the one that shares the most tokens with it ("other boundary"). The rest are "spurious" or "missing". Confident
+    errors are often annotation errors.
 
     Parameters
     ----------

@@ -219,7 +219,7 @@ def extract_segments(
     scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
         How labels encode segments:
 
-        * "auto": the scheme of which all labels are tags, or else "runs"; "segments" if y consists of them;
+        * "auto": the scheme that all labels fit, or else "runs"; "segments" if y consists of them;
         * "runs": a segment is a maximal run of equal labels;
         * "bio": tags "B-PER", "I-PER", "O"; a segment begins with B and continues with I of the same label;
         * "bioes": the same with E for the last token and S for segments of one token; "bilou" (spaCy) and "bmes" use

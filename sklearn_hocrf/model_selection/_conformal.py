@@ -144,7 +144,7 @@ class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin,
             As in :meth:`~sklearn_hocrf.HighOrderCRF.fit`.
         y : list of label sequences, or array-like
             As in :meth:`~sklearn_hocrf.HighOrderCRF.fit`.
-            For a pipeline, the input of its first step. No labels must be missing.
+            For a pipeline, the input of its first step. No label may be missing.
 
         Returns
         -------
@@ -211,13 +211,13 @@ class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin,
             As in :meth:`fit`.
         y : list of label sequences, or array-like
             As in :meth:`fit`.
-            Other sequences than those of fit.
+            Sequences other than those of fit.
 
         Returns
         -------
         coverage : Coverage
-            Named tuple ``(coverage, size)``. With ``level="token"``: the share of sequences of which the sets contain
-            all true labels, and the mean number of labels of a token. With ``level="segment"``: the mean share of the
+            Named tuple ``(coverage, size)``. With ``level="token"``: the share of sequences whose sets contain all true
+            labels, and the mean number of labels of a token. With ``level="segment"``: the mean share of the
             true segments of a sequence that are in its set, and the mean number of segments of a set.
         """
         check_is_fitted(self)

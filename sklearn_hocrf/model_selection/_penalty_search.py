@@ -106,7 +106,7 @@ class _Step(NamedTuple):
 
 
 class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimatorMixin, BaseEstimator):
-    """Learn ``sigma_reg`` and ``l1_reg`` of each group of weights by cross-validation, along exact gradients.
+    """Learn ``sigma_reg`` and ``l1_reg`` of each group of weights by cross-validation, with exact gradients.
 
     The search maximises the mean log-likelihood of held-out tokens over the penalties of all groups at once. It follows
     the gradient, which requires one linear system per fold for all groups together [1]_, so that many groups cost
@@ -132,7 +132,7 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
         :class:`~sklearn_hocrf.HighOrderCRF`, which must cover all weights.
     orders : list of int, default=None
         Values of ``max_order`` to try, each starting from the best penalties and the weights for the previous one. A
-        lower order is chosen if the folds gain at most a standard error by a higher one. None means the ``max_order``
+        lower order is chosen if a higher one gains at most a standard error. None means the ``max_order``
         of the estimator.
     bounds : tuple of float, default=(0.01, 100)
         Minimum and maximum ``sigma_reg``.
@@ -152,7 +152,7 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
     n_jobs : int or None, default=None
         Number of folds evaluated in parallel, each in a thread. Results do not depend on it.
     verbose : int, default=0
-        If nonzero, write a line to stderr after each step, from the first one on with the time left at this pace.
+        If nonzero, write a line to stderr after each step, with an estimate of the remaining time.
 
     Attributes
     ----------
@@ -205,14 +205,14 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
     best step so far. They are determined only to a tolerance, which shrinks from step to step; scores are corrected for
     this to first order. At the end the best step is evaluated precisely, as are all steps that are better than it after
     that, so that ``best_score_`` is accurate for its parameters. The other steps are only as precise as the search
-    needs: their gradients are off by some percent. Unsupported settings raise an error: infinite ``sigma_reg``,
+    needs: their gradients are off by a few percent. Unsupported settings raise an error: infinite ``sigma_reg``,
     criteria without Hessian products, and stochastic solvers. Each fold stores up to 128 MiB of curvature information
     of L-BFGS.
 
     With an L1 penalty, the derivatives are those of the weights that are not 0 [3]_. They jump where a weight becomes
     0, so that steps count by their scores alone. ``learn_l1`` first lowers one value for all groups from step to step,
-    until the score falls. From the best one it follows the gradient. At the end of the first order each group is tried
-    without.
+    until the score falls. From the best one it follows the gradient. At the end of the first order, each group is also
+    tried without L1.
 
     References
     ----------
