@@ -110,7 +110,7 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         feature names to an int k or to a tuple of exact orders. The longest matching prefix decides; features without a
         matching prefix get order 0.
     all_pairs : bool, default=False
-        Whether (pattern, feature) pairs that do not occur in the training data get a weight, too. A pair occurs where
+        Whether (pattern, feature) pairs that do not occur in the training data get a weight. A pair occurs where
         the feature is nonzero at the position at which the pattern ends.
     fit_intercept : bool, default=True
         Whether each single label has an intercept. It is penalised like the other weights.
@@ -121,7 +121,7 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         docs/guide/many_labels.md.
     pruning : int or None, default=None
         For hundreds of labels: how many of them each token keeps, chosen by a model of order 0 before training. All
-        other labels have probability 0 at the token. None keeps all. Pruning requires the likelihood and
+        other labels have probability 0 at the token. Pruning requires the likelihood and
         ``feature_order=0``, and does not work with ``partial_fit``. See docs/guide/many_labels.md.
     objective : {"likelihood", "local_feature_matching"}, default="likelihood"
         The function to minimise, without the penalty, summed over sequences:
@@ -165,14 +165,13 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
     pattern_coef_ : ndarray of shape (n_patterns,)
         Weight of each pattern; 0 for single labels if ``fit_intercept=False``.
     coef_ : scipy.sparse.csr_array of shape (n_patterns, n_features_in_)
-        Weight of each (pattern, feature) pair. The first rows belong to the single labels, as in
-        :class:`~sklearn.linear_model.LogisticRegression`.
+        Weight of each (pattern, feature) pair. The first rows belong to the single labels.
     label_parts_ : ndarray of shape (n_parts,)
         The parts that two or more labels share, sorted; empty without ``label_parts``.
     part_coef_ : scipy.sparse.csr_array of shape (n_parts, n_features_in_)
         Weight of each (part, feature) pair, which counts for all labels with the part, in addition to ``coef_``.
     automaton_ : PatternAutomaton
-        The compiled patterns: states and arcs.
+        The compiled patterns.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -184,7 +183,7 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
     n_parameters_ : int
         Number of weights, without those that an L1 penalty has made 0.
     n_passes_ : int or float
-        Number of passes over the data: evaluations of the objective and its gradient, or sweeps of stochastic steps.
+        Number of passes over the data.
     objective_history_ : ndarray of shape (n_iter_ + 1,)
         Values of the objective plus the penalty, in nats for the likelihood, from the start to the fitted weights.
     optimality_gap_ : float

@@ -221,7 +221,7 @@ class _Descent:
         features, self._size = _of_equal_size(layout.rows(as_sparse(batch), dense=False), layout.pairs.starts)
         self._tables = features, layout.pairs, layout.part_links
         parts_of_a_label = len(layout.part_links.ids) / layout.patterns.n_labels
-        self._rate = self.rate / (1 + parts_of_a_label / 2)  # half: labels that share a part want different values
+        self._rate = self.rate / (1 + parts_of_a_label / 2)  # half: labels that share a part pull it apart
         mean = max(float(np.mean(sequence_weight)), np.finfo(float).tiny)
         weight = np.minimum(sequence_weight / mean, self.most_weight)
         self._data = kernels.LabelledTokens(

@@ -1,4 +1,4 @@
-"""The families of models, each with what training needs."""
+"""The families of models, each with the classes that training needs."""
 
 from __future__ import annotations
 

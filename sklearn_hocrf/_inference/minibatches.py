@@ -64,7 +64,7 @@ def _stops(batch: SequenceBatch, features: TokenFeatures) -> np.ndarray:
 
 
 class MinibatchSource(metaclass=ABCMeta):
-    """What gives the gradients of a few sequences of a batch at a time.   K weights."""
+    """Source of the gradients of minibatches.   K weights."""
 
     @abstractmethod
     def weights(self, sequences: np.ndarray) -> np.ndarray:
@@ -142,7 +142,7 @@ class Minibatches(MinibatchSource):
 
     @abstractmethod
     def _arcs_of(self, truth: Any) -> _Entries:
-        """Return the arcs that the labels of each sequence use; prepare what else the family needs."""
+        """Return the arcs that the labels of each sequence use; prepare other tables of the family."""
 
     def pairs(self, sequences: np.ndarray) -> np.ndarray:
         """Return the pairs that some sequences touch, each once; shape (M,), int64."""

@@ -1,4 +1,4 @@
-"""Models: weights under a layout, ready for kernels. What they say of a batch is a :class:`Posterior`."""
+"""Models: weights under a layout, ready for kernels. Their answers about a batch come from a :class:`Posterior`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from .._data.batch import SequenceBatch
 from .._data.masks import Mask
 from .._kernels._network import LOWEST_LOG
 from .._structure.weighted_arcs import arcs_of_labels, weighted_arcs
-from .passes import SMALL_STEP
 from .posterior import Evidence, Posterior
 from .schedule import Schedule
 
@@ -70,7 +69,7 @@ class Model(metaclass=ABCMeta):
 
     @property
     def n_bytes(self) -> int:
-        """Memory of what the model has beside its weights."""
+        """Memory used in addition to the weights, in bytes."""
         return self.dense_table.nbytes + sum(
             table.nbytes for table in self.weighted_arcs if isinstance(table, np.ndarray)
         )
@@ -93,7 +92,7 @@ class Model(metaclass=ABCMeta):
 
     def moving(self, direction: np.ndarray) -> Self:
         """Return a direction of the weights as a model, for passes on dual numbers."""
-        return type(self)(self.layout, SMALL_STEP * np.asarray(direction))
+        return type(self)(self.layout, np.asarray(direction))
 
     @abstractmethod
     def label_codes(self, labelling: Any) -> np.ndarray:

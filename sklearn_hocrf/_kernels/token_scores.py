@@ -4,9 +4,9 @@ Pairs are stored by feature: the pairs of feature f are ``starts[f] .. starts[f 
 adds to and a weight. The entries of a token come in three kinds, which are added in this order, and each kind has a
 plain loop:
 
-    dense rows     Frequent features know most labels. These, the first H, are kept in a dense table of one padded row
-                   of label weights each, which is added as a whole, with sums that stay in registers.
-    single pairs   Rare features know few labels. Their entries are cut into one for each pair, which holds the numbers
+    dense rows     Frequent features are paired with most labels. The first H features are kept in a dense table of one
+                   padded row of label weights each, which is added as a whole, with sums that stay in registers.
+    single pairs   Rare features are paired with few labels. They have an entry for each pair, which holds the numbers
                    of the pair and of its column: a short loop within the loop would cost a wrong guess of the processor
                    per entry, and looking up the column another cache miss.
     ranges         All others: first pair and end of many pairs. Where their columns are a run, c, c + 1, c + 2 ..., as

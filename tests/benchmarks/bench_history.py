@@ -68,7 +68,7 @@ def measure(codes, features, n_sequences, n_rounds):
         return fit_quietly(clone(model).set_params(max_iter=max_iter, tol=0.0), X, y)
 
     trained = [fit(model, 60).set_params(warm_start=True, max_iter=20) for model in MODELS.values()]
-    with mock.patch.object(ChainPass, "_forward_log", autospec=True, side_effect=ChainPass._forward_log) as slow:
+    with mock.patch.object(ChainPass, "_run_wide", autospec=True, side_effect=ChainPass._run_wide) as slow:
         counts = []
         for model in MODELS.values():
             slow.reset_mock()
@@ -89,7 +89,7 @@ def measure(codes, features, n_sequences, n_rounds):
 def gradients(what, X, y, models, n_rounds):
     """Return a row of each model: states, arcs, milliseconds of a gradient after 60 iterations, ratio to the first."""
     evaluate, rows = [], []
-    with mock.patch.object(ChainPass, "_forward_log", autospec=True, side_effect=ChainPass._forward_log) as slow:
+    with mock.patch.object(ChainPass, "_run_wide", autospec=True, side_effect=ChainPass._run_wide) as slow:
         for crf in models:
             w = fit_quietly(crf.set_params(max_iter=60, tol=0.0), X, y)._weights
             steps = FitSteps(crf)
