@@ -80,7 +80,7 @@ if TYPE_CHECKING:
     from .crf import HighOrderCRF
     from .semicrf import HighOrderSemiCRF
 else:
-    _PLACES = {
+    _MODULES = {
         "Constraints": "_estimator.constraints",
         "HighOrderCRF": "crf",
         "HighOrderSemiCRF": "semicrf",
@@ -91,17 +91,17 @@ else:
     }
 
     def __getattr__(name):
-        """Import what is asked for at its first use: a tagger needs numpy alone, and subpackages take their time."""
+        """Import a public name at its first use: a tagger needs numpy alone, and subpackages take their time."""
         if name not in {*__all__, "crf", "dask", "semicrf"}:
             hint = "; here: HighOrderCRF (docs/guide/migration.md has all names)" if name == "CRF" else ""
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
         try:
-            module = import_module(f".{_PLACES.get(name, name)}", __name__)
+            module = import_module(f".{_MODULES.get(name, name)}", __name__)
         except ImportError as error:
             if name == "dask":  # help() and hasattr() take no other error for an answer
                 raise AttributeError(str(error)) from error
             raise
-        if name in _PLACES:
+        if name in _MODULES:
             globals()[name] = getattr(module, name)
         return globals()[name]
 

@@ -30,13 +30,13 @@ class BadFile(Exception):
 class InputLine(NamedTuple):
     """A token."""
 
-    number: int
+    lineno: int
     text: str
     columns: list[str]
 
 
 class Form(NamedTuple):
-    """What a model wants of lines."""
+    """The columns of a line that a model reads, and the token made of them."""
 
     n_columns: int  # at least
     token: Callable[[list[str]], Any]  # made of the columns of a line
@@ -97,7 +97,7 @@ def _add_command(commands, name, what) -> argparse.ArgumentParser:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Do what a command says, and return the exit code: 2 for files and arguments that are not valid."""
+    """Run a command, and return the exit code: 2 for files and arguments that are not valid."""
 
     def tell(message: Any, *_: Any, **__: Any) -> None:
         text = re.sub(r'\bconstraints="(\w+)"', r"--constraints \1", str(message))
@@ -176,7 +176,7 @@ def _tag(options) -> None:
         try:
             answer = "\n".join([*write(lines), ""])
         except ValueError as error:
-            raise BadFile(f"standard input, lines {lines[0].number} to {lines[-1].number}: {error}") from None
+            raise BadFile(f"standard input, lines {lines[0].lineno} to {lines[-1].lineno}: {error}") from None
         print(answer, flush=True, end="" if options.json else "\n")  # who waits for an answer gets it
 
 
@@ -199,13 +199,13 @@ def _are_one_file(source: Any, target: Any) -> bool:
 
 
 def _form(tagger: Any) -> Form:
-    """Return what a model wants of lines: columns by number, in a row, or the first one."""
+    """Return the form of lines that a model reads: columns by index, in a row, or the first one."""
     fields = tagger.fields
     if fields is not None and all(isinstance(field, int) for field in fields):
         return Form(len(fields), lambda columns: tuple(columns[: len(fields)]))
     if fields is None or all(re.fullmatch("[0-9]{1,9}", str(field)) for field in fields):
         needed = 1 + max(map(int, fields or ["0"]))
-        return Form(needed, lambda columns: {str(number): column for number, column in enumerate(columns)})
+        return Form(needed, lambda columns: {str(i): column for i, column in enumerate(columns)})
     if len(fields) == 1:
         return Form(1, lambda columns: columns[0])
     raise BadFile(f"the model reads the fields {', '.join(map(str, fields)):.200}, but a line has columns by number")
@@ -225,8 +225,8 @@ def _writer(tagger: Any, form: Form, options: argparse.Namespace) -> Callable[[l
         return [f"{line.text}\t{label}\t{p:.6f}" for line, (label, p) in zip(lines, found, strict=True)]
 
     def best(lines):
-        for number, found in enumerate(tagger.nbest(tokens(lines), options.nbest)):
-            yield f"# {number} {found.log_probability:.6f}"
+        for rank, found in enumerate(tagger.nbest(tokens(lines), options.nbest)):
+            yield f"# {rank} {found.log_probability:.6f}"
             yield from (f"{line.text}\t{label}" for line, label in zip(lines, found.labels, strict=True))
 
     def segments(lines):
@@ -242,7 +242,7 @@ def _writer(tagger: Any, form: Form, options: argparse.Namespace) -> Callable[[l
             for start, stop, label, p in tagger.segments(words, with_probability=True)
         ]
         probability = math.exp(found.log_probability)
-        fields = {"line": lines[0].number, "probability": probability, "labels": list(found.labels), "segments": spans}
+        fields = {"line": lines[0].lineno, "probability": probability, "labels": list(found.labels), "segments": spans}
         yield json.dumps(fields, ensure_ascii=False)
 
     if options.json:
@@ -328,15 +328,15 @@ def _sequences(stream: Any, name: str, n_columns: int) -> Iterator[list[InputLin
     """
     lines: list[InputLine] = []
     width = None
-    for number in count(1):
+    for lineno in count(1):
         if not (text := stream.readline(LONGEST_LINE + 1)):
             break
-        place = f"{name}, line {number}"
+        where = f"{name}, line {lineno}"
         if len(text) > LONGEST_LINE and not text.endswith("\n"):
-            raise BadFile(f"{place}: more than {LONGEST_LINE} characters")
+            raise BadFile(f"{where}: more than {LONGEST_LINE} characters")
         text = text.rstrip("\r\n")
         if not text.isascii() and (bad := re.search("[\udc80-\udcff]", text)):
-            raise BadFile(f"{place}, character {bad.start() + 1}: the byte {ord(bad[0]) - 0xDC00:#x} is not UTF-8")
+            raise BadFile(f"{where}, character {bad.start() + 1}: the byte {ord(bad[0]) - 0xDC00:#x} is not UTF-8")
         columns = re.split("[ \t]+", text.strip(" \t"))  # as load_conll does: spaces of other kinds are parts of tokens
         if columns == [""]:
             if lines:
@@ -345,11 +345,11 @@ def _sequences(stream: Any, name: str, n_columns: int) -> Iterator[list[InputLin
             continue
         if width not in (None, len(columns)):
             what = f"{len(columns)} columns, but the lines before have {width}"
-            raise BadFile(f"{place}: {what} (a line is one token, an empty line ends a sequence)")
+            raise BadFile(f"{where}: {what} (a line is one token, an empty line ends a sequence)")
         if len(columns) < n_columns:
-            raise BadFile(f"{place}: {len(columns)} columns, but the model reads {n_columns}")
+            raise BadFile(f"{where}: {len(columns)} columns, but the model reads {n_columns}")
         width = len(columns)
-        lines.append(InputLine(number, text, columns))
+        lines.append(InputLine(lineno, text, columns))
     if lines:
         yield lines
 

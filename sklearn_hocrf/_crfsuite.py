@@ -6,7 +6,7 @@ changed since 2011:
 
     header | features | names of labels | names of attributes | tables of the features of each of these
 
-All numbers are little-endian. A database of names (CQDB) ends with a list of the positions of the records, by number.
+All numbers are little-endian. A database of names (CQDB) ends with a list of the positions of the records, by id.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ HEADER = np.dtype(
 CHUNK_HEADER = np.dtype([("magic", "S4"), ("size", "<u4"), ("count", "<u4")])
 FEATURE = np.dtype([("kind", "<u4"), ("source", "<u4"), ("target", "<u4"), ("weight", "<f8")])
 NAME_OFFSETS = np.dtype(
-    [("magic", "S4"), ("size", "<u4"), ("flag", "<u4"), ("order", "<u4"), ("count", "<u4"), ("places", "<u4")]
+    [("magic", "S4"), ("size", "<u4"), ("flag", "<u4"), ("order", "<u4"), ("count", "<u4"), ("positions", "<u4")]
 )
-RECORD = np.dtype([("number", "<u4"), ("size", "<u4")])
+RECORD = np.dtype([("id", "<u4"), ("size", "<u4")])
 OFFSET, BYTE = np.dtype("<u4"), np.dtype("u1")
 VERSION = 100
 OF_ATTRIBUTE, OF_LABEL = 0, 1  # kinds of features: (attribute, label) and (label, next label)
@@ -60,8 +60,8 @@ class CRFsuiteWeights(NamedTuple):
 
     labels: list[str]
     attributes: list[str]
-    state: ReadWeights  # by the numbers of attribute and label
-    transition: ReadWeights  # by the numbers of a label and the next one
+    state: ReadWeights  # by the ids of attribute and label
+    transition: ReadWeights  # by the ids of a label and the next one
 
 
 def crfsuite_estimator(kind: Any, model: Any, encoding: str) -> Any:
@@ -109,20 +109,19 @@ def _weights_of_tagger(tagger: Any) -> CRFsuiteWeights:
             "of the file"
         ) from error
     labels, attributes = list(info.labels), list(info.attributes)
-    numbers = [{name: number for number, name in enumerate(names)} for names in (attributes, labels)]
+    ids = [{name: i for i, name in enumerate(names)} for names in (attributes, labels)]
     return CRFsuiteWeights(
         labels,
         attributes,
-        _coordinates(info.state_features, *numbers),
-        _coordinates(info.transitions, numbers[1], numbers[1]),
+        _coordinates(info.state_features, *ids),
+        _coordinates(info.transitions, ids[1], ids[1]),
     )
 
 
 def _coordinates(weights: dict, sources: dict, targets: dict) -> ReadWeights:
-    """Return the numbers of the names of pairs, and their weights."""
+    """Return the ids of the names of pairs, and their weights."""
     rows, columns = (
-        np.array([number[pair[place]] for pair in weights], dtype=np.int64)
-        for place, number in enumerate((sources, targets))
+        np.array([ids[pair[side]] for pair in weights], dtype=np.int64) for side, ids in enumerate((sources, targets))
     )
     return ReadWeights(rows, columns, np.array(list(weights.values()), dtype=np.float64))
 
@@ -149,16 +148,16 @@ def _fitted(crf: Any, weights: CRFsuiteWeights, origin: str) -> Any:
 
 
 def _lay_out(weights: CRFsuiteWeights, labels: list[str], attributes: list[str]) -> tuple[WeightLayout, np.ndarray]:
-    """Return the layout of pairs (attribute, label) and (label, next label), numbered by sorted names, and the weights.
+    """Return the layout of pairs (attribute, label) and (label, next label), by sorted names, and the weights.
 
     Repeated pairs count repeatedly, as in CRFsuite.
     """
-    label_number, attribute_number = (
+    label_id, attribute_id = (
         _offsets_of_names(weights.labels, labels),
         _offsets_of_names(weights.attributes, attributes),
     )
-    attribute, label = attribute_number[weights.state.source], label_number[weights.state.target]
-    before, after = label_number[weights.transition.source], label_number[weights.transition.target]
+    attribute, label = attribute_id[weights.state.source], label_id[weights.state.target]
+    before, after = label_id[weights.transition.source], label_id[weights.transition.target]
     n_labels, n_attributes = len(labels), len(attributes)
     patterns = given_patterns(zip(before.tolist(), after.tolist(), strict=True), n_labels)
     shape = (len(patterns.lengths), n_attributes)
@@ -177,8 +176,8 @@ def _lay_out(weights: CRFsuiteWeights, labels: list[str], attributes: list[str])
 
 def _offsets_of_names(names: list[str], in_order: list[str]) -> np.ndarray:
     """Return the position of each name among the sorted names."""
-    place = {name: number for number, name in enumerate(in_order)}
-    return np.array([place[name] for name in names], dtype=np.int64)
+    index_of = {name: i for i, name in enumerate(in_order)}
+    return np.array([index_of[name] for name in names], dtype=np.int64)
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
@@ -233,33 +232,33 @@ class _File(NamedTuple):
         return found
 
     def names(self, start: int, count: int, what: str, encoding: str) -> list[str]:
-        """Return the names in a database, by number."""
+        """Return the names in a database, by id."""
         head = self.read(NAME_OFFSETS, start, 1, what)[0]
         if head["magic"] != b"CQDB" or head["count"] < count:
             self.refuse(f"it does not have {count} names of {what}")
-        places = self.read(OFFSET, start + int(head["places"]), count, what)
+        positions = self.read(OFFSET, start + int(head["positions"]), count, what)
         found, n_bytes = [], 0
-        for number, place in enumerate(places.tolist()):
-            raw = self._record(start + place, number, what)
+        for index, position in enumerate(positions.tolist()):
+            raw = self._record(start + position, index, what)
             n_bytes += len(raw)
             if n_bytes > len(self.content):  # so that a small file does not fill the memory
                 self.refuse(f"names of {what} overlap")
-            found.append(self._decode(raw, number, what, encoding))
+            found.append(self._decode(raw, index, what, encoding))
         return found
 
-    def _record(self, start: int, number: int, what: str) -> bytes:
-        """Return the name with a number."""
+    def _record(self, start: int, index: int, what: str) -> bytes:
+        """Return the name with an id."""
         record = self.read(RECORD, start, 1, what)[0]
         raw = self.read(BYTE, start + RECORD.itemsize, int(record["size"]), what).tobytes()
-        if record["number"] != number or raw[-1:] != b"\0":
-            self.refuse(f"number {number} of the {what} has no name")
+        if record["id"] != index or raw[-1:] != b"\0":
+            self.refuse(f"number {index} of the {what} has no name")
         return raw[:-1]
 
-    def _decode(self, raw: bytes, number: int, what: str, encoding: str) -> str:
+    def _decode(self, raw: bytes, index: int, what: str, encoding: str) -> str:
         try:
             return raw.decode(encoding)
         except UnicodeDecodeError as error:
             raise ValueError(
-                f"{self.path}: number {number} of the {what}, {short(raw)}, is not text in {encoding} "
+                f"{self.path}: number {index} of the {what}, {short(raw)}, is not text in {encoding} "
                 f"({error.reason}): specify its encoding"
             ) from None

@@ -317,7 +317,7 @@ def listed(X: Any) -> Any:
 def tokens_of(one: Any, name: int, field: Any = None) -> list[str]:
     """Return the texts of the tokens of one sequence, given an X that contains only this sequence.
 
-    ``name`` is its number in X, which is used as the text of a row of a table.
+    ``name`` is its index in X, which is used as the text of a row of a table.
     """
     is_table = getattr(one, "ndim", 3) == 2  # whose rows are sequences of one token
     return [str(name)] if is_table else texts_of(one, field)[0]

@@ -66,7 +66,7 @@ def _content(fitted, transformers, dtype, compress) -> tuple[bytes, dict]:
     borders = fitted.state.borders
     arrays["borders"] = np.ones((2, len(labels)), np.uint8) if borders is None else borders.astype(np.uint8)
     features = _features(fitted, transformers, np.diff(weights.indptr) > 0)
-    always = [place for place, _ in features.always]
+    always = [row for row, _ in features.always]
     arrays["always"] = np.zeros((3, weights.shape[1]))
     arrays["always"][always] = weights[[attribute for _, attribute in features.always]].toarray()
     chosen = weights[features.attributes]
@@ -170,7 +170,7 @@ def _columns(fitted) -> tuple[dict, sparse.csr_array]:
     by_attribute = sparse.csr_array((weights @ to_attribute).T)
     by_attribute.sum_duplicates()
     by_attribute.eliminate_zeros()
-    return {n_labels + pattern: n_labels + place for place, pattern in enumerate(used.tolist())}, by_attribute
+    return {n_labels + pattern: n_labels + i for i, pattern in enumerate(used.tolist())}, by_attribute
 
 
 def _automaton(fitted, column_of_pattern) -> dict:
@@ -183,8 +183,8 @@ def _automaton(fitted, column_of_pattern) -> dict:
             f"{automaton.n_states} states for {automaton.n_labels} labels: lower max_order"
         )
     order = np.argsort(automaton.state_length, kind="stable")
-    number = np.empty(len(order), np.int64)
-    number[order] = np.arange(len(order))
+    new_id = np.empty(len(order), np.int64)
+    new_id[order] = np.arange(len(order))
     columns: list[list] = [[] for _ in range(automaton.n_arcs)]
     for arc, columns_of_arc in enumerate(columns) if column_of_pattern else ():
         suffix = arc
@@ -194,11 +194,11 @@ def _automaton(fitted, column_of_pattern) -> dict:
             suffix = int(automaton.arc_suffix[suffix])
     closed = np.isneginf(scores)
     return {
-        "fail": number[automaton.fail[order]],
+        "fail": new_id[automaton.fail[order]],
         "length": automaton.state_length[order],
-        "source": number[automaton.arc_source],
+        "source": new_id[automaton.arc_source],
         "label": automaton.arc_label,
-        "target": number[automaton.arc_target],
+        "target": new_id[automaton.arc_target],
         "score": np.where(closed, 0.0, scores),
         "closed": closed.astype(np.uint8),
         "n_moved": np.array(list(map(len, columns)), np.int64),
@@ -210,7 +210,7 @@ def _automaton(fitted, column_of_pattern) -> dict:
 
 
 def _features(fitted, transformers, kept) -> TaggerFeatures:
-    """Return what the transformer, or the model itself, says of the attributes; ``kept``: whether they have weights."""
+    """Return the description of the attributes by the transformer or the model; ``kept``: whether they have weights."""
     space = fitted.state.features
     if not transformers and space.vocabulary is not None:
         return TaggerFeatures.of_names(list(space.vocabulary), kept)

@@ -35,14 +35,14 @@ class Penalty:
         return np.broadcast_to(0.0 if self.strength is None else self.strength, n_weights)
 
     def groups(self, n_weights: int) -> np.ndarray | None:
-        """Return group numbers of weights with equal penalties, from 0; shape (n_weights,), or None for one group."""
+        """Return group ids of weights with equal penalties, from 0; shape (n_weights,), or None for one group."""
         groups = None
         for values in (self.precisions(n_weights), self.strengths(n_weights)):
             if n_weights and (values != values[0]).any():
-                number = np.unique(values, return_inverse=True)[1]
+                group = np.unique(values, return_inverse=True)[1]
                 if groups is not None:
-                    number = np.unique(groups * n_weights + number, return_inverse=True)[1]
-                groups = number
+                    group = np.unique(groups * n_weights + group, return_inverse=True)[1]
+                groups = group
         return groups
 
     def tied(self, variable: np.ndarray, root: np.ndarray) -> L2 | ElasticNet | None:
@@ -133,13 +133,13 @@ def _group_values(given: ArrayLike) -> np.ndarray:
     return np.atleast_1d(np.asarray(given, dtype=np.float64))
 
 
-def _of_variables(values: np.ndarray, place: np.ndarray, n_variables: int) -> np.ndarray | None:
+def _of_variables(values: np.ndarray, variable: np.ndarray, n_variables: int) -> np.ndarray | None:
     """Return a parameter of variables, given that of their weights; None if some of a variable's weights differ."""
     if len(values) == 1:
         return values
     of_variables = np.empty(n_variables)
-    of_variables[place] = values
-    return of_variables if (of_variables[place] == values).all() else None
+    of_variables[variable] = values
+    return of_variables if (of_variables[variable] == values).all() else None
 
 
 def _of(values: np.ndarray, chosen: np.ndarray | slice) -> np.ndarray:

@@ -34,6 +34,7 @@ TRUSTED_TYPES = (
     "sklearn_hocrf._structure.layout.WeightLayout",
     "sklearn_hocrf._structure.pairs.FeatureMap",
     "sklearn_hocrf._structure.patterns.PatternTable",
+    "sklearn_hocrf._structure.patterns.TagHistory",
     "sklearn_hocrf._structure.segment_layout.SegmentLayout",
     "sklearn_hocrf._structure.segment_layout.SegmentRules",
     "sklearn_hocrf._validation._inputs.FeatureSpace",

@@ -132,7 +132,7 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
     ([array([4, 8, 6, 2, 6, 8, 1, 0, 5])], (9, 10))
     """
 
-    __module__ = "sklearn_hocrf"  # where users import it from: files of models name this place
+    __module__ = "sklearn_hocrf"  # where users import it from: files of models name this module
     _answering, _reading = "final_estimator_", "estimator_"
     _parameter_constraints: dict = {
         "estimator": [HasMethods("fit")],
@@ -233,11 +233,9 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
         tested = np.concatenate([test for _, test in splits])
         if not np.array_equal(np.sort(tested), np.arange(len(training.tokens.offsets) - 1)):
             raise ValueError("each sequence must be in the test part of exactly one split of cv")
-        for number, (train, _) in enumerate(splits):
+        for index, (train, _) in enumerate(splits):
             for label in training.lacking(train)[:1]:
-                warn_user(
-                    f"the training part of split {number} lacks {short(label)}, which gets the lowest score there"
-                )
+                warn_user(f"the training part of split {index} lacks {short(label)}, which gets the lowest score there")
 
         def score(train, test):
             tokens = safe_indexing(training.tokens.rows, training.tokens.positions(test))
@@ -335,7 +333,7 @@ class _Tokens(NamedTuple):
         return cls(rows, offsets_of(list(map(_n_tokens, X))), form, getattr(rows, "columns", None))
 
     def positions(self, sequences: np.ndarray) -> np.ndarray:
-        """Return the numbers of the tokens of some sequences."""
+        """Return the indices of the tokens of some sequences."""
         return joined_ranges(self.offsets[sequences], self.offsets[sequences + 1])
 
 
@@ -355,11 +353,11 @@ def _stacked(X: list) -> Any:
 
 
 class _Training(NamedTuple):
-    """What classifiers are fitted on.   N tokens."""
+    """The training data of the classifiers.   N tokens."""
 
     estimator: Any
     tokens: _Tokens
-    codes: np.ndarray  # (N,)   numbers of labels; -1 where a token has no known label, or no weight
+    codes: np.ndarray  # (N,)   indices of labels; -1 where a token has no known label, or no weight
     labels: np.ndarray  # (L,)
     params: dict  # of fit, by token
 
@@ -426,8 +424,8 @@ class _Scoring(NamedTuple):
         names = [f"x{i}" for i in every] if tokens.names is None else list(tokens.names)
         if self.passthrough is True:
             return check_table(rows, None), names
-        number = dict(zip(names, every, strict=True))
-        at = [number.get(which, which) for which in self.passthrough]
+        index_of = dict(zip(names, every, strict=True))
+        at = [index_of.get(which, which) for which in self.passthrough]
         if unknown := [which for which in at if which not in every]:
             raise ValueError(f"passthrough has {short(unknown[0])}, which is no feature of X")
         return check_table(safe_indexing(rows, at, axis=1), None), [names[i] for i in at]

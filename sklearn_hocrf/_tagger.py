@@ -18,9 +18,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from decimal import Decimal
 from functools import cached_property, partial
 from importlib import import_module
-from itertools import groupby, pairwise, repeat
+from itertools import accumulate, chain, groupby, pairwise, repeat
 from numbers import Real
-from operator import getitem
+from operator import getitem, sub
 from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
@@ -36,8 +36,14 @@ FORMER_ENTRIES = {"decoding": "viterbi", "no_probabilities": None}  # of headers
 SMALL_FILE = 1 << 24  # read whole, not mapped
 MAX_PACKED, MAX_RATIO = 1 << 28, 128  # bytes of a body that is packed, and of it for one byte of the file
 CACHE_BYTES = 1 << 23  # of each field, for what is known of its values
+MOST_CELLS = 1 << 20  # of the rows of weights of one sequence
 MOST_VALUES, MOST_FORMS = 1 << 15, 1 << 9  # of a key of feature dicts, and of such dicts, that are kept
 FEW_LABELS = 5  # whose arcs are compared together, by measurement with 29
+MOST_STEPS = 40  # of the search for the best labels, before all states are looked at
+MOST_GROUPS = 96  # of states, which bounds are computed of, unless there are many labels
+SHARPEST = 4.0  # power of the sums that are bounds
+LOWEST = -140.0  # logarithm of a factor of such a sum
+ROUNDING = 1e-14  # of a score, for each token and score that it is a sum of
 TINY = 1e-250  # sums of weights below it are taken again, on a scale of their own
 TYPES = {"<f4", "<f8", "|u1", "<u2", "<u4", "<u8"}
 ARRAYS = {  # kind of numbers, dimensions
@@ -125,7 +131,7 @@ def lengths_by_first(phrases: Iterable[tuple[str, ...]]) -> dict[str, list[int]]
 
 
 def phrase_marks(words: Sequence, phrases: Collection[tuple[str, ...]], lengths: Mapping) -> list:
-    """Return B, I, E or S for the words of phrases, else None: the longest phrase at each place, from the left."""
+    """Return B, I, E or S for the words of phrases, else None: the longest phrase at each position, from the left."""
     words, stop = tuple(words), 0
     marks: list = [None] * len(words)
     for start, word in enumerate(words):
@@ -256,13 +262,13 @@ class _Texts:
         self.n_taken = 0
 
     def take(self, n):
-        """Return the numbers, from 1 on, of the next texts."""
+        """Return the ids, from 1 on, of the next texts."""
         _require(n <= len(self.offsets) - 1 - self.n_taken, "there are too few texts")
         bounds = self.offsets[self.n_taken : self.n_taken + n + 1].tolist()
         self.n_taken += n
-        numbers = {self.joined[start:stop]: number for number, (start, stop) in enumerate(pairwise(bounds), start=1)}
-        _require(len(numbers) == n, "a text is there twice")
-        return numbers
+        ids = {self.joined[start:stop]: i for i, (start, stop) in enumerate(pairwise(bounds), start=1)}
+        _require(len(ids) == n, "a text is there twice")
+        return ids
 
 
 # --- labels -----------------------------------------------------------------------------------------------------------
@@ -286,6 +292,7 @@ class _Automaton:
         label = _below(arrays["label"], n_labels, "label")
         parts = [source, target, label, arrays["score"], arrays["closed"], arrays["n_moved"]]
         _require(len(set(map(len, parts))) == 1 and (target > 0).all(), "the arcs")
+        self.length, self.fail = length, fail
         self.last = np.zeros(n_states, np.intp)  # label of each state
         self.last[target] = label
         known = (self.last[target] == label).all() and (self.last[1 : n_labels + 1] == np.arange(n_labels)).all()
@@ -299,26 +306,54 @@ class _Automaton:
         closed = _below(arrays["closed"], 2, "closed").astype(bool)
         self.arc_score = np.where(closed, -np.inf, arrays["score"].astype(np.float64))
         self.arc_target, self.arcs, self.target = target, np.ascontiguousarray(table.T), target[table]
-        self.n_states, self.is_first_order = n_states, n_states == n_labels + 1
+        self.n_states = n_states
         self.scores = self.arc_score[table]  # (S, L)
         self._read_moves(arrays, n_columns)
 
     @cached_property
     def few(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the arcs for a few labels at a time, of all states that differ in them, and their places by state.
+        """Return the arcs for a few labels at a time, of all states that differ in them, and their slots by state.
 
         Most states take the arcs of shorter ones for most labels, so there are far fewer such cells than in ``arcs``.
         """
-        cells, places, n_cells = [], [], 0
+        cells, slots, n_cells = [], [], 0
         for start in range(0, len(self.arcs), FEW_LABELS):
             rows = self.arcs[start : start + FEW_LABELS]
             key = np.zeros_like(rows[0])
             for row in rows:
                 _, state, key = np.unique(key * len(self.arc_target) + row, return_index=True, return_inverse=True)
             cells.append(rows[np.minimum(np.arange(FEW_LABELS), len(rows) - 1)][:, state])
-            places.append(n_cells + key)
+            slots.append(n_cells + key)
             n_cells += len(state)
-        return np.concatenate(cells, axis=1), np.array(places)
+        return np.concatenate(cells, axis=1), np.array(slots)
+
+    @cached_property
+    def groups(self) -> tuple:
+        """Return what bounds of all that follows a state are computed from, for groups of states that end alike.
+
+        They are: the groups after labels, (S, L); the labels of groups; exp(power * (score - highest)) of the best arc
+        from group to group; the power; the highest score of an arc; the largest size of one. States are grouped by
+        their longest suffix among some states: single labels, and those whose arcs differ most from their suffixes'.
+        """
+        scores, n_single = self.scores, len(self.arcs) + 1
+        shorter = scores[self.fail]
+        differ = np.subtract(scores, shorter, out=np.zeros_like(scores), where=scores != shorter)
+        order = np.argsort(-np.abs(differ).max(axis=1)[n_single:], kind="stable") + n_single
+        chosen = np.arange(self.n_states) < n_single
+        chosen[order[: max(MOST_GROUPS - n_single, n_single)]] = True
+        group = np.cumsum(chosen) - 1
+        for size in range(2, int(self.length[-1]) + 1):
+            states = (self.length == size) & ~chosen
+            group[states] = group[self.fail[states]]
+        following, n_groups = group[self.target], np.count_nonzero(chosen)
+        best = np.full((n_groups, n_groups), -np.inf)
+        np.maximum.at(best, (group[:, None], following), scores)
+        finite = self.arc_score[self.arc_score > -np.inf]
+        highest, lowest = float(finite.max(initial=0.0)), float(finite.min(initial=0.0))
+        power = min(SHARPEST, 80.0 / max(highest - lowest, 1.0))
+        factors = np.asfortranarray(np.exp(power * (best - highest)))
+        factors[~factors.any(axis=1)] = math.exp(-80.0)  # no bound is too small
+        return following, self.last[chosen], factors, power, highest, max(highest, -lowest)
 
     def _read_moves(self, arrays, n_columns):
         """Read which columns are added to the scores of arcs."""
@@ -326,21 +361,22 @@ class _Automaton:
         offsets = _offsets(counts, "columns of arcs", len(columns))
         self.moved = np.flatnonzero(counts)  # arcs
         self.moved_columns, self.moved_starts = columns, offsets[self.moved]
-        self.moves = np.zeros(len(counts), np.intp)  # number of the move of each arc, from 1 on; 0 for none
+        self.moves = np.zeros(len(counts), np.intp)  # id of the move of each arc, from 1 on; 0 for none
         self.moves[self.moved] = np.arange(1, len(self.moved) + 1)
 
 
 class _Pass:
     """The scores of one sequence, and what is computed of them.   T tokens, L labels, S states, A arcs."""
 
-    def __init__(self, automaton, scores, borders):
-        self.automaton, n_labels, self.moves = automaton, borders.shape[1], None
-        self.labels = scores[:, :n_labels].copy()
-        self.labels[0, ~borders[0]] = self.labels[-1, ~borders[1]] = -np.inf
+    def __init__(self, automaton, scores, borders, largest):
+        self.automaton, self.labels, self.moves = automaton, scores[:, : len(automaton.arcs)], None
         self.arc_score, self.table = automaton.arc_score, automaton.scores
+        self.largest = largest  # size of a score
         if len(automaton.moved):
             self.moves = np.zeros((len(scores), len(automaton.moved) + 1))
             np.add.reduceat(scores[:, automaton.moved_columns], automaton.moved_starts, axis=1, out=self.moves[:, 1:])
+        for t, row in borders:
+            self.labels[t] += row
 
     def _arcs(self, t, after):
         """Return the scores of all arcs at a token, with those of their targets."""
@@ -354,15 +390,11 @@ class _Pass:
         """Return the highest score; keep the best scores from each state on, the label that leads to it included."""
         automaton, beta = self.automaton, np.zeros(self.automaton.n_states)
         self.after = self.labels.take(automaton.last, axis=1)  # (T, S)
-        by_label = np.ascontiguousarray(self.table.T) if automaton.is_first_order and self.moves is None else None
+        few, slots = automaton.few
         for t in range(len(self.labels) - 1, -1, -1):
             after = self.after[t]
             after += beta
-            if by_label is not None:  # labels alone say which state is next
-                cells = by_label + after[1:, None]
-            else:
-                few, places = automaton.few
-                cells = np.maximum.reduce(self._arcs(t, after).take(few, mode="clip"), axis=0).take(places, mode="clip")
+            cells = np.maximum.reduce(self._arcs(t, after).take(few, mode="clip"), axis=0).take(slots, mode="clip")
             beta = np.maximum.reduce(cells, axis=0)
         return _possible(beta[0])
 
@@ -377,19 +409,87 @@ class _Pass:
 
     def decode(self):
         """Return the codes of the best labels; ties go to the lowest."""
+        codes = self.likely() if self.moves is None else None
+        if codes is not None:
+            return codes
         self.best()
         codes, state = [], 0
-        if self.automaton.is_first_order and self.moves is None:
-            for after in self.after[:, 1:]:
-                code = int((self.table[state] + after).argmax())
-                codes.append(code)
-                state = code + 1
-            return codes
         for t in range(len(self.labels)):
             code = int(self.choices(t, state).argmax())
             codes.append(code)
             state = self.automaton.target[state, code]
         return codes
+
+    def likely(self):
+        """Return the codes of the best labels; None if they are not found soon, or others may be as good.
+
+        Bounds of what follows choose the labels one by one. Then all other labellings with bounds as high are followed,
+        until they are worse, or have come to a state by a worse way.
+        """
+        target, table, labels, length = self.automaton.target, self.table, self.labels, len(self.labels)
+        following, *_, largest = self.automaton.groups
+        after, hold = self.bounds()
+        state, score, codes, states, before, rows = 0, 0.0, [], [], [], []
+        for t in range(length):
+            row = table[state] + after[t][following[state]]
+            code = int(row.argmax())
+            codes.append(code)
+            states.append(state)
+            before.append(score)
+            rows.append(row)
+            score += table.item(state, code) + labels.item(t, code)
+            state = target.item(state, code)
+        margin = ROUNDING * length * length * (1.0 + self.largest + largest)
+        least = score - margin
+        if not (hold and least > -math.inf):
+            return None
+        near = np.array(rows) >= least - np.array(before)[:, None]
+        if np.count_nonzero(near) == length:
+            return codes
+        near[np.arange(length), codes] = False
+        reached = dict(zip(enumerate(states), before, strict=True))
+        waiting = [(t, states[t], code, before[t], codes[:t]) for t, code in np.argwhere(near).tolist()]
+        for _ in range(MOST_STEPS):
+            if not waiting:
+                return codes
+            t, state, code, total, start = waiting.pop()
+            total += table.item(state, code) + labels.item(t, code)
+            t, state, start = t + 1, target.item(state, code), [*start, code]
+            known = score if t == length else reached.get((t, state), -math.inf)
+            if total <= known + margin:
+                if total >= known - margin:
+                    return None
+            elif t == length:
+                codes, score = start, total
+            else:
+                reached[t, state] = total
+                row = table[state] + after[t][following[state]]
+                others = (row >= score - margin - total).nonzero()[0].tolist()
+                waiting += [(t, state, code, total, start) for code in others]
+        return None
+
+    def bounds(self):
+        """Return bounds of scores from each token on if its label leads to a group, (T, B), and whether they hold.
+
+        They are logarithms of sums over labellings, sharpened by a power: a sum is at least its largest term.
+        """
+        _, last, factors, power, highest, _ = self.automaton.groups
+        top = np.maximum(np.maximum.reduce(self.labels, axis=1), -MAX_SCORE)
+        weights = np.exp(np.maximum((self.labels - top[:, None]) * power, LOWEST)).take(last, axis=1)
+        top += highest
+        sums = np.ones_like(weights)
+        row = sums[-1]
+        for t in range(len(sums) - 1, 0, -1):
+            row = factors.dot(weights[t] * row)
+            if not t % 8:
+                scale = max(row.max(), TINY)
+                row /= scale
+                top[t] += math.log(scale) / power
+            sums[t - 1] = row
+        bounds = np.log(np.maximum(sums, TINY)) / power
+        bounds[:-1] += top[:0:-1].cumsum()[::-1, None]
+        bounds += self.labels.take(last, axis=1)
+        return bounds, sums.min() > TINY
 
     def weights(self, t, after):
         """Return weights of all labels in all states, (L, S), their sums (S,), and the logarithms of their scales."""
@@ -495,10 +595,10 @@ class _Segments:
         tags = [re.fullmatch(rf"([{letters}])(?:-(.+))?", str(label), re.DOTALL) for label in labels]
         good = [tag is not None and (tag[1] != "O" or tag[2] is None) for tag in tags]
         _require(all(good), f"a label is no tag of {scheme}")
-        place = np.array([letters.index(tag[1]) for tag in tags if tag])  # begin, inside, outside, end, single
+        kind = np.array([letters.index(tag[1]) for tag in tags if tag])  # begin, inside, outside, end, single
         self.names = [None if tag[1] == "O" else tag[2] or "_" for tag in tags if tag]
         same = np.array([[one == other for other in self.names] for one in self.names])
-        self.goes_on = same & np.isin(place, (0, 1))[:, None] & np.isin(place, (1, 3))
+        self.goes_on = same & np.isin(kind, (0, 1))[:, None] & np.isin(kind, (1, 3))
 
     def of(self, codes):
         """Return start, stop and label of the segments of a sequence."""
@@ -540,6 +640,17 @@ class _Weights:
         self.starts = _offsets(arrays["n_weights"], "weights of attributes", len(self.weight))
         self.n_columns, self.n_attributes = n_columns, len(arrays["n_weights"])
 
+    @cached_property
+    def table(self) -> np.ndarray | None:
+        """Return the weights of attributes 1, 2, ..., and zeros for -1; (V + 2, C). None if it would be large."""
+        n_rows = self.n_attributes + 2
+        if not 8 * n_rows * self.n_columns <= CACHE_BYTES:
+            return None
+        row = np.repeat(np.arange(1, n_rows - 1), np.diff(self.starts))
+        cell = row * self.n_columns + self.column
+        table = np.bincount(cell, self.weight, n_rows * self.n_columns)
+        return table.reshape(n_rows, self.n_columns).astype(np.float64, copy=False)  # of nothing, it counts in integers
+
     def sums(self, attribute, row, value, n_rows):
         """Return the sums of the weights of attributes, each for a row and times a value or 1; (n_rows, C)."""
         if not len(attribute):
@@ -557,85 +668,113 @@ class _Weights:
 
 
 class _Values(dict):
-    """Numbers of the attributes of one key of feature dicts, by value; -1 for none. A pair has an amount, too."""
+    """Ids of the attributes of one key of feature dicts, by value; -1 for none. A pair has an amount, too."""
 
-    def __init__(self, numbers, name):
-        self.get_number, self.name = numbers.get, name
+    def __init__(self, ids, name):
+        self.get_id, self.name = ids.get, name
 
     def __missing__(self, value):
         if type(value) is str:
-            number = self.get_number(f"{self.name}:{value}", -1)
+            found = self.get_id(f"{self.name}:{value}", -1)
         elif type(value) not in (bool, int, float) or not math.isfinite(value):
             raise TypeError
         else:
-            number = self.get_number(self.name, -1) if value else -1
-            if value != 1 and number >= 0:
-                return number, float(value)
+            found = self.get_id(self.name, -1) if value else -1
+            if value != 1 and found >= 0:
+                return found, float(value)
         if len(self) >= MOST_VALUES:  # other threads may have added to it
             self.clear()
-        self[value] = number
-        return number
+        self[value] = found
+        return found
 
 
 class AttributeTables:
-    """Numbers of the attributes of feature dicts, found by key and value: a name is joined once, not for each token.
+    """Ids of the attributes of tokens; of feature dicts by key and value, so that few names are joined.
 
     A dict is looked up by its form, the tuple of its keys, which says where each value is looked up. Any number of
     threads may use one of these.
     """
 
-    def __init__(self, numbers: Mapping, prefix: str = "", depth: int = 0) -> None:
-        self.numbers, self.prefix, self.depth = numbers, prefix, depth
+    def __init__(self, ids: Mapping, prefix: str = "", depth: int = 0) -> None:
+        self.ids, self.prefix, self.depth = ids, prefix, depth
         self.forms: dict = {}  # by keys: what comes before dicts in dicts, what comes after the last one
         self.values: dict = {}  # by key
         self.inner: dict = {}  # by key
 
-    def add(self, token: Any, found: list) -> bool:
-        """Add the numbers of the attributes of a token, in their order; return False for what others must read."""
-        before = len(found)
-        try:
-            self._add(token, found)
-        except (TypeError, OverflowError):  # not hashable, or of another type
-            del found[before:]
-            return False
-        return True
+    def add(self, tokens: Sequence, found: list) -> list | None:
+        """Add the ids of the attributes of all tokens, in their order, and return how many each token has.
 
-    def _add(self, token, found):
-        if type(token) is not dict:
-            raise TypeError
+        Nothing is added, and None returned, unless all are dicts, or lists of names, of the types that are common.
+        """
+        before, kinds = len(found), set(map(type, tokens))
+        try:
+            if kinds == {list}:
+                names = [*chain.from_iterable(tokens)]
+                ids = [*map(self.ids.get, names, repeat(-1))]
+                if -1 not in ids or not set(map(type, names)) - {str}:
+                    found += ids
+                    return [*map(len, tokens)]
+            elif kinds == {dict}:
+                tables: list = []
+                values: list = []
+                stops = [0]
+                for token in tokens:
+                    self._gather(token, tables, values)
+                    stops.append(len(values))
+                found.extend(map(getitem, tables, values))
+                return [*map(sub, stops[1:], stops)]
+        except (TypeError, OverflowError):  # not hashable, or of another type
+            pass
+        del found[before:]
+        return None
+
+    def _gather(self, token, tables, values):
+        """Add the tables of a token's keys, and its values."""
         keys = (*token,)
-        pieces, rest, tables = self.forms.get(keys) or self._form(keys, token)
-        values = token.values()
+        pieces, rest, last = self.forms.get(keys) or self._form(keys, token)
+        own = token.values()
         if pieces:
-            values = [*values]
-            for first, part, inner, place in pieces:
-                found.extend(map(getitem, first, values[part]))
-                inner._add(values[place], found)
-            values = values[rest]
-        found.extend(map(getitem, tables, values))
+            own = [*own]
+            for first, part, inner, slot in pieces:
+                tables += first
+                values += own[part]
+                if type(own[slot]) is not dict:
+                    raise TypeError
+                inner._gather(own[slot], tables, values)
+            own = own[rest]
+        tables += last
+        values += own
 
     def _form(self, keys, token):
         if set(map(type, keys)) - {str} or len(self.forms) >= MOST_FORMS or self.depth > 9:
             raise TypeError
         pieces, tables, start = [], [], 0
-        for place, (key, value) in enumerate(token.items()):
+        for slot, (key, value) in enumerate(token.items()):
             name = self.prefix + key
             if type(value) is dict:
-                inner = self.inner.setdefault(key, AttributeTables(self.numbers, f"{name}:", self.depth + 1))
-                pieces.append((tables, slice(start, place), inner, place))
-                tables, start = [], place + 1
+                inner = self.inner.setdefault(key, AttributeTables(self.ids, f"{name}:", self.depth + 1))
+                pieces.append((tables, slice(start, slot), inner, slot))
+                tables, start = [], slot + 1
             else:
-                tables.append(self.values.setdefault(key, _Values(self.numbers, name)))
+                tables.append(self.values.setdefault(key, _Values(self.ids, name)))
         return self.forms.setdefault(keys, (pieces, slice(start, None), tables))
 
 
-def numbers_and_amounts(found: list) -> tuple[np.ndarray, np.ndarray | None]:
-    """Return numbers, some of them in pairs with an amount, as an array, and all amounts; None if all are 1."""
+def ids_and_amounts(found: list) -> tuple[np.ndarray, np.ndarray | None]:
+    """Return ids, some of them in pairs with an amount, as an array, and all amounts; None if all are 1."""
     try:
         return np.fromiter(found, np.int32, len(found)), None
     except TypeError:
         pairs = [one if type(one) is tuple else (one, 1.0) for one in found]
-        return np.array([number for number, _ in pairs], np.int32), np.array([amount for _, amount in pairs])
+        return np.array([one for one, _ in pairs], np.int32), np.array([amount for _, amount in pairs])
+
+
+def _in_rows(found, widths, width):
+    """Return the ids of tokens as rows, -1 after the last one of each."""
+    if width * len(widths) > len(found):
+        none, bounds = [-1] * width, pairwise(accumulate(widths, initial=0))
+        found = [i for start, stop in bounds for i in found[start:stop] + none[stop - start :]]
+    return np.fromiter(found, np.intp, len(found)).reshape(len(widths), width)
 
 
 class _Names:
@@ -648,30 +787,41 @@ class _Names:
         if functions:
             raise ValueError(f"functions={list(functions)!r:.80}, but the model has none")
         self.weights, texts = weights, _Texts(arrays)
-        self.numbers = texts.take(weights.n_attributes)
-        self.tables = AttributeTables(self.numbers)
+        self.ids = texts.take(weights.n_attributes)
+        self.tables = AttributeTables(self.ids)
         _require(texts.n_taken == len(texts.offsets) - 1, "there are too many texts")
 
     def scores(self, tokens):
         """Return the scores of the tokens; (T, C)."""
         found: list = []
-        counts = [0]
-        for t, token in enumerate(tokens):
-            if isinstance(token, Mapping):
-                if not self.tables.add(token, found):
-                    self._collect("", token, t, 0, found)
-            else:
-                if isinstance(token, tuple):
-                    raise TypeError(f"position {t}: a token must be a dict or a list of names, got {token!r:.60}")
-                self._collect_names("", token, t, found)
-            counts.append(len(found))
-        number, amount = numbers_and_amounts(found)
-        known, row = (number > 0).nonzero()[0], np.repeat(np.arange(len(tokens)), np.diff(counts))
+        length, widths = len(tokens), self.tables.add(tokens, found)
+        if widths is None:
+            widths = [self._add(token, t, found) for t, token in enumerate(tokens)]
+        width, table = max(widths), self.weights.table
+        if table is not None and width * length * self.weights.n_columns <= MOST_CELLS:
+            try:
+                return np.add.reduce(table.take(_in_rows(found, widths, width).T, axis=0))
+            except TypeError:  # some have amounts
+                pass
+        ids, amount = ids_and_amounts(found)
+        known, row = (ids > 0).nonzero()[0], np.repeat(np.arange(length), widths)
         amount = None if amount is None else amount[known]
-        return self.weights.sums(number[known] - 1, row[known], amount, len(tokens))
+        return self.weights.sums(ids[known] - 1, row[known], amount, length)
+
+    def _add(self, token, t, found):
+        """Add the ids of the known attributes of a token, in pairs with their amounts; return how many there are."""
+        before = len(found)
+        if self.tables.add([token], found) is None:
+            if isinstance(token, tuple):
+                raise TypeError(f"position {t}: a token must be a dict or a list of names, got {token!r:.60}")
+            if isinstance(token, Mapping):
+                self._collect("", token, t, 0, found)
+            else:
+                self._collect_names("", token, t, found)
+        return len(found) - before
 
     def _collect(self, prefix, entries, t, depth, found):
-        """Add the numbers of the known attributes of a feature dict, in pairs with their amounts."""
+        """Add the ids of the known attributes of a feature dict, in pairs with their amounts."""
         for key, value in entries.items():
             name, amount = prefix + _name(key, t), 1.0
             if value is False:  # as many are
@@ -688,17 +838,17 @@ class _Names:
             else:
                 self._collect_names(f"{name}:", value, t, found)
                 continue
-            if name in self.numbers:
-                found.append((self.numbers[name], amount))
+            if name in self.ids:
+                found.append((self.ids[name], amount))
 
     def _collect_names(self, prefix, names, t, found):
-        """Add the numbers of a list of names."""
+        """Add the ids of a list of names."""
         is_text = isinstance(names, (str, bytes))
         if is_text or not isinstance(names, Collection) or len(getattr(names, "shape", (0,))) != 1:
             raise TypeError(f"position {t}: {prefix!r:.60} has {names!r:.60}, where names or numbers belong")
         if prefix or type(names) is not list or set(map(type, names)) - {str}:
             names = [prefix + _name(name, t) for name in names]
-        found.extend(map(self.numbers.get, names, repeat(-1)))
+        found.extend(map(self.ids.get, names, repeat(-1)))
 
 
 class _Strings(_Names):
@@ -709,9 +859,9 @@ class _Strings(_Names):
         super().__init__({"kind": "names"}, arrays, weights, functions)
         self.outside = _get(features, "outside", str)
         _require(self.outside in ("crf++", "wapiti"), "outside")
-        self.templates = list(map(self._template, _get(features, "templates", list)))  # formats, and their places
-        self.places = dict.fromkeys(place for _, places in self.templates for place in places)
-        self.fields = list(range(1 + max((column for _, column, _ in self.places), default=0)))
+        self.templates = list(map(self._template, _get(features, "templates", list)))  # formats, and their macros
+        self.macros = dict.fromkeys(macro for _, macros in self.templates for macro in macros)
+        self.fields = list(range(1 + max((column for _, column, _ in self.macros), default=0)))
         if "fields" in features:  # names of the columns, for tokens that are dicts
             names = _get(features, "fields", list)
             _require(len(names) == len(self.fields) and all(isinstance(name, (str, int)) for name in names), "fields")
@@ -719,23 +869,23 @@ class _Strings(_Names):
 
     def _template(self, entry):
         _require(isinstance(entry, list) and len(entry) % 2 == 1, "a template")
-        texts, places = entry[::2], entry[1::2]
+        texts, macros = entry[::2], entry[1::2]
         _require(all(isinstance(text, str) for text in texts), "a template")
-        good = (isinstance(p, list) and list(map(type, p)) == [int, int, bool] and 0 <= p[1] < 1 << 20 for p in places)
-        _require(all(good) and all(abs(place[0]) < 1 << 31 for place in places), "a place of a template")
-        return "%s".join(text.replace("%", "%%") for text in texts), [tuple(place) for place in places]
+        good = (isinstance(p, list) and list(map(type, p)) == [int, int, bool] and 0 <= p[1] < 1 << 20 for p in macros)
+        _require(all(good) and all(abs(macro[0]) < 1 << 31 for macro in macros), "a place of a template")
+        return "%s".join(text.replace("%", "%%") for text in texts), [tuple(macro) for macro in macros]
 
     def scores(self, tokens):
         """Return the scores of the tokens; (T, C)."""
         rows, length = [self._row(token, t) for t, token in enumerate(tokens)], len(tokens)
-        known = {place: self._texts(rows, *place) for place in self.places}
+        known = {macro: self._texts(rows, *macro) for macro in self.macros}
         found: list = []
-        for form, places in self.templates:
-            parts = zip(*(known[place] for place in places), strict=True) if places else [()] * length
-            found += [self.numbers.get(form % part, 0) for part in parts]
-        number = np.array(found, np.intp)
-        place = number.nonzero()[0]
-        return self.weights.sums(number[place] - 1, place % length, None, length)
+        for form, macros in self.templates:
+            parts = zip(*(known[macro] for macro in macros), strict=True) if macros else [()] * length
+            found += [self.ids.get(form % part, 0) for part in parts]
+        ids = np.array(found, np.intp)
+        cell = ids.nonzero()[0]
+        return self.weights.sums(ids[cell] - 1, cell % length, None, length)
 
     def _row(self, token, t):
         columns = (token,) if isinstance(token, str) else token
@@ -748,7 +898,7 @@ class _Strings(_Names):
         return columns
 
     def _texts(self, rows, offset, column, lower):
-        """Return what a place stands for at each token."""
+        """Return what a macro stands for at each token."""
         texts, length = [], len(rows)
         for t in range(offset, offset + length):
             if 0 <= t < length:
@@ -790,10 +940,10 @@ class _Table:
         self.keys = np.append(np.cumsum(differences, dtype=np.int64), np.iinfo(np.int64).max)  # the last is of none
 
     def find(self, keys):
-        """Return the places in an array of keys that are those of attributes, and the attributes."""
+        """Return the positions in an array of keys of those that attributes have, and the attributes."""
         attribute = self.keys.searchsorted(keys)
-        place = (self.keys.take(attribute) == keys).nonzero()[0]
-        return place, attribute[place]
+        position = (self.keys.take(attribute) == keys).nonzero()[0]
+        return position, attribute[position]
 
 
 class _Known(NamedTuple):
@@ -820,7 +970,7 @@ class _Field:
         """Take the tables of attributes, when all columns and templates are known."""
         self.table, self.weights = table, weights
         self.offsets = np.array(sorted({offset for _, offset, _ in self.singles}), dtype=np.intp)
-        slot = {offset: number for number, offset in enumerate(self.offsets.tolist())}
+        slot = {offset: i for i, offset in enumerate(self.offsets.tolist())}
         self.single_columns = np.array([column for column, _, _ in self.singles], np.intp)
         self.single_slots = np.array([slot[offset] for _, offset, _ in self.singles], np.intp)
         self.first_keys = np.array([key for _, _, key in self.singles], np.int64)
@@ -876,8 +1026,8 @@ class _Field:
         known.codes[first : first + n_rows] = codes[:, self.joined]
         known.numbers[first : first + n_rows] = numbers[:, self.joined]
         keys = self.first_keys + codes[:, self.single_columns]
-        place, attribute = self.table.find(keys.ravel())
-        row, single = np.divmod(place, max(len(self.singles), 1))
+        position, attribute = self.table.find(keys.ravel())
+        row, single = np.divmod(position, max(len(self.singles), 1))
         cell = row * n_slots + self.single_slots[single]
         value = numbers[row, self.single_columns[single]]
         sums = self.weights.sums(attribute, cell, value, n_rows * n_slots)
@@ -911,7 +1061,7 @@ class _Parts:
                 self.strides[part, k] = stride
                 stride *= radices[template[part][0]]
 
-    def numbered(self, rows, blank):
+    def with_rows(self, rows, blank):
         """Give the columns their rows in the table of codes; no column has the blank one."""
         self.rows = np.append(rows, blank)[self.rows]
         return self
@@ -935,7 +1085,7 @@ class _Phrases:
 
     def __init__(self, entry, fields, functions):
         called = _get(entry, "normalize", (str, type(None)), "phrases")
-        self.place, self.own = _get(entry, "field", int, "phrases"), _get(entry, "own", bool, "phrases")
+        self.field, self.own = _get(entry, "field", int, "phrases"), _get(entry, "own", bool, "phrases")
         self.lists: dict = {}  # phrases, and their lengths by their first words
         for pair in _get(entry, "lists", list, "phrases"):
             _require(isinstance(pair, list) and len(pair) == 2, "a list of phrases")
@@ -943,8 +1093,8 @@ class _Phrases:
             _require(isinstance(name, (str, int)) and type(size) is int and size >= 0, "a list of phrases")
             _require(name not in self.lists, "a list of phrases is there twice")
             self.lists[name] = size
-        _require(self.lists and self.place < len(fields), "phrases")
-        _require(fields[self.place] not in self.lists, "phrases")
+        _require(self.lists and self.field < len(fields), "phrases")
+        _require(fields[self.field] not in self.lists, "phrases")
         self.key = next(iter(self.lists))
         if self.own:
             if self.key not in functions:
@@ -983,9 +1133,9 @@ class _Templates:
         names = [name for one in self.phrases for name in one.lists]
         self.fields = self.fields[: len(self.fields) - len(names)]
         _require(self.fields and [source.name for source in self.sources] == self.fields + names, "lists of phrases")
-        self.places: list = []  # field, and own column, of each column
+        self.owners: list = []  # field, and own column, of each column
         radices = self._read_columns(_get(features, "columns", list), texts, functions)
-        self.numeric = [self.sources[i].columns[j][2] is None for i, j in self.places]
+        self.numeric = [self.sources[i].columns[j][2] is None for i, j in self.owners]
         for one in self.phrases:
             one.read(texts)
         _require(texts.n_taken == len(texts.offsets) - 1, "there are too many texts")
@@ -1000,21 +1150,21 @@ class _Templates:
         own, radices = set(), []
         for entry in entries:
             name, n_values = _get(entry, "name", (str, int), "a column"), _get(entry, "values", int, "a column")
-            place = _get(entry, "field", int, "a column")
+            field = _get(entry, "field", int, "a column")
             called = _get(entry, "function", (str, type(None)), "a column")
-            _require(place < len(self.sources), "the field of a column")
+            _require(field < len(self.sources), "the field of a column")
             function: Callable | None = None if called is None else named_function(called)
             if _get(entry, "own", bool, "a column"):
                 own.add(name)
                 if name not in functions:
                     raise ValueError(f"the model needs your function {called!r:.60}: functions={{{name!r:.60}: ...}}")
                 function = functions[name]
-            elif called is not None and self.sources[place].numeric:
+            elif called is not None and self.sources[field].numeric:
                 function = None  # they are functions of texts
             _require((called is None) == (function is None), f"there is no function {called!r:.40}")
             numeric = _get(entry, "numeric", bool, "a column")
-            self.places.append((place, len(self.sources[place].columns)))
-            self.sources[place].columns.append((name, function, None if numeric else texts.take(n_values)))
+            self.owners.append((field, len(self.sources[field].columns)))
+            self.sources[field].columns.append((name, function, None if numeric else texts.take(n_values)))
             radices.append(4 if numeric else n_values + 3)
         own |= {one.key for one in self.phrases if one.own}
         if unknown := set(functions) - own:
@@ -1029,7 +1179,7 @@ class _Templates:
             _require(isinstance(part, list) and len(part) == 2 and all(type(i) is int for i in part), "a template")
             column, offset = part
             _require(0 <= column < len(radices) and abs(offset) < 1 << 31, "a template")
-            _require(offset == 0 or column < len(self.places), "a joined column has no neighbours")
+            _require(offset == 0 or column < len(self.owners), "a joined column has no neighbours")
             stop *= radices[column]
             _require(first + stop <= MAX_KEY, "keys are too large")
             parts.append((column, offset))
@@ -1051,29 +1201,29 @@ class _Templates:
         for entry in entries:
             parts, stop = self._parts_of(entry, radices, first)
             (column, offset), *others = parts
-            if others or column >= len(self.places):
+            if others or column >= len(self.owners):
                 several.append(parts)
                 first_keys.append(first)
             else:
-                place, own = self.places[column]
-                self.sources[place].singles.append((own, offset, first))
+                field, own = self.owners[column]
+                self.sources[field].singles.append((own, offset, first))
             first = stop
         pairs = [pair for parts in (*several, *(parts for parts, _ in self.joined)) for pair in parts]
         offsets = [offset for _, offset in pairs] + [single[1] for field in self.sources for single in field.singles]
         self.reach = max(map(abs, offsets), default=0)
-        used = sorted({column for column, _ in pairs if column < len(self.places)})
+        used = sorted({column for column, _ in pairs if column < len(self.owners)})
         self.has_values = any(self.numeric[column] for column in used)
-        place, row = np.zeros(len(radices), np.intp), 0  # rows in the table of codes: those of a field are neighbours
-        for number, field in enumerate(self.sources):
+        rows, row = np.zeros(len(radices), np.intp), 0  # rows in the table of codes: those of a field are neighbours
+        for i, field in enumerate(self.sources):
             for column in used:
-                if self.places[column][0] == number:
-                    field.joined.append(self.places[column][1])
-                    place[column] = row
+                if self.owners[column][0] == i:
+                    field.joined.append(self.owners[column][1])
+                    rows[column] = row
                     row += 1
-        place[len(self.places) :] = np.arange(row, row + len(self.joined))
+        rows[len(self.owners) :] = np.arange(row, row + len(self.joined))
         self.n_rows = row
-        self.several = _Parts(several, radices, first_keys).numbered(place, row + len(self.joined)) if several else None
-        self.joiners = [(_Parts([p], radices, [0]).numbered(place, row + len(self.joined)), k) for p, k in self.joined]
+        self.several = _Parts(several, radices, first_keys).with_rows(rows, row + len(self.joined)) if several else None
+        self.joiners = [(_Parts([p], radices, [0]).with_rows(rows, row + len(self.joined)), k) for p, k in self.joined]
         self.cells: dict = {}  # by length: where in the tables things are; of lengths that were met
 
     def _cells(self, length):
@@ -1098,7 +1248,7 @@ class _Templates:
         row[:pad] = 1
         given = list(self._values(tokens))
         for one in self.phrases:
-            given += one.marks(given[one.place])
+            given += one.marks(given[one.field])
         for field, window, values in zip(self.sources, windows, given, strict=True):
             known, row[pad : pad + length] = field.rows(values)
             n_slots, stop = window.shape[1], first + len(field.joined)
@@ -1118,13 +1268,13 @@ class _Templates:
         """Return the scores of the templates of several columns."""
         length = codes.shape[1] - 2 * pad
         for row, (parts, table), own in zip(range(self.n_rows, len(codes)), self.joiners, cells, strict=False):
-            place, joined = table.find(parts.keys(codes, own)[0])
-            codes[row, pad + place] = joined + 1
+            position, joined = table.find(parts.keys(codes, own)[0])
+            codes[row, pad + position] = joined + 1
             if numbers is not None:
                 numbers[row, pad : pad + length] = numbers.take(own).prod(axis=0)[0]
-        place, attribute = self.table.find(self.several.keys(codes, cells[-1]).ravel())
-        value = None if numbers is None else numbers.take(cells[-1]).prod(axis=0).ravel()[place]
-        return self.weights.sums(attribute, place % length, value, length)
+        position, attribute = self.table.find(self.several.keys(codes, cells[-1]).ravel())
+        value = None if numbers is None else numbers.take(cells[-1]).prod(axis=0).ravel()[position]
+        return self.weights.sums(attribute, position % length, value, length)
 
     def _values(self, tokens) -> list:
         """Return the values of each field."""
@@ -1152,7 +1302,7 @@ class _Templates:
 class Tagger:
     """A model in a file of :func:`export_tagger`: labels, probabilities and segments, one sequence at a time.
 
-    Any number of threads may ask one tagger.
+    Any number of threads may use one tagger.
 
     Parameters
     ----------
@@ -1160,8 +1310,8 @@ class Tagger:
         Name of the file, or its content.
     mmap : bool or None, default=None
         Whether the file is mapped into memory, which processes share, rather than read. A file that is mapped must not
-        be overwritten in place, and on Windows not replaced. None stands for files above 16 MiB. Of a compressed file
-        nothing is shared.
+        be overwritten in place, and on Windows not replaced. None stands for files above 16 MiB. A compressed file is
+        not shared.
     functions : dict or None, default=None
         The model's token features that are functions of yours, by the name of the token feature, and your ``normalize``
         of :func:`~sklearn_hocrf.feature_extraction.phrases`, by the name of the token feature.
@@ -1171,14 +1321,14 @@ class Tagger:
     labels : list
         All labels, in the order of ``classes_`` of the estimator.
     fields : list or None
-        Names of the fields of tokens; numbers where tokens have columns. None for feature dicts and lists of names.
+        Names of the fields of tokens; numbers if tokens have columns. None for feature dicts and lists of names.
     scheme : {"bio", "bioes", "bilou", "bmes", "iob1", "runs"} or None
         How labels describe segments; None if some labels look like tags, but not all are tags of one scheme.
 
     Raises
     ------
     ValueError
-        If the file is not one of a tagger, or damaged, or if functions are missing.
+        If the file is not a tagger file, is damaged, or if functions are missing.
 
     Examples
     --------
@@ -1210,7 +1360,11 @@ class Tagger:
         self._segments = None if self.scheme is None else _Segments(self.labels, self.scheme)
         shapes = arrays["borders"].shape, arrays["always"].shape
         _require(shapes == ((2, n_labels), (3, n_columns)), "borders or always")
-        self._borders, self._always = arrays["borders"] != 0, arrays["always"].astype(np.float64)
+        self._always, *ends = arrays["always"].astype(np.float64)
+        borders = np.where(arrays["borders"], 0.0, -np.inf)
+        self._ends, self._borders = (
+            [(t, row) for t, row in zip((0, -1), rows, strict=True) if row.any()] for rows in (ends, borders)
+        )
         self._automaton = _Automaton(arrays, n_labels, n_columns)
         weights, features = _Weights(arrays, n_columns), _get(header, "features", dict)
         kinds: dict[str, Any] = {"names": _Names, "strings": _Strings, "templates": _Templates}
@@ -1223,12 +1377,13 @@ class Tagger:
 
     def _chain(self, tokens) -> _Pass:
         scores = self._features.scores(tokens)
-        scores += self._always[0]
-        scores[0] += self._always[1]
-        scores[-1] += self._always[2]
-        if not np.abs(scores).max() <= MAX_SCORE:
+        scores += self._always
+        for t, row in self._ends:
+            scores[t] += row
+        largest = np.maximum.reduce(np.abs(scores), axis=None)
+        if not largest <= MAX_SCORE:
             raise ValueError("a number of the tokens is so large that the scores of labels are not finite")
-        return _Pass(self._automaton, scores, self._borders)
+        return _Pass(self._automaton, scores, self._borders, float(largest))
 
     @overload
     def tag(self, tokens: Sequence, with_probability: Literal[False] = False) -> list: ...
@@ -1242,7 +1397,7 @@ class Tagger:
         tokens : list
             One sequence, in the form that the estimator was trained on.
         with_probability : bool, default=False
-            Whether the result has pairs (label, probability).
+            Whether to return pairs (label, probability).
 
         Returns
         -------
@@ -1280,7 +1435,7 @@ class Tagger:
         tokens : list
             As in :meth:`tag`.
         with_probability : bool, default=False
-            Whether the result has their probabilities, too.
+            Whether to include their probabilities.
 
         Returns
         -------

@@ -137,7 +137,7 @@ def use_everything(lengths, n_features, orders, feature_orders):
 
 
 def use_extremes(X, y):
-    """Use a sequence that is long enough to be processed alone, and features that are too large except in log space."""
+    """Use a sequence that is long enough to be processed alone, and features that only wide numbers represent."""
     for use_model in extremes(X, y):
         use_model()
 
@@ -202,6 +202,7 @@ def segments(X, y, orders, feature_orders):
     tokens = SequenceFeatureExtractor([(("w", 0),)]).fit(names).transform(names)
     extractor = SegmentFeatureExtractor(begin=True, inside=True, length="capped", identity=True)
     forms = [tokens, [2.0 * rows for rows in X], extractor.fit_transform(tokens, y)]
+    yield partial(use, HighOrderSemiCRF(orders[-1], segment_length=np.inf, max_iter=2), tokens, y)
     for max_order in orders:
         for form in forms:
             yield partial(use, HighOrderSemiCRF(max_order, n_jobs=1 + max_order % 2, max_iter=2), form, y)
@@ -253,7 +254,7 @@ def use_answers(model, X, tags):
 
 
 def extremes(X, y):
-    """Yield uses of a sequence long enough to be processed alone, and of features too large except in log space."""
+    """Yield uses of a sequence long enough to be processed alone, and of features that need wide numbers."""
     for model in HighOrderCRF, HighOrderSemiCRF:
         yield partial(use_extreme, model(2, feature_order=1, max_iter=2), X, y)
         yield partial(search_penalties, model(2, feature_order=1, max_iter=2), X, y)

@@ -5,7 +5,7 @@ the number of patterns and of states (prefixes of patterns), not with the number
 A fitted model answers:
 
 ==============================================  =====================================================================
-``predict(X)``                                  the most probable label sequences, in the form of the y of ``fit``
+``predict(X)``                                  the most probable label sequences, in the form that y had in ``fit``
 ``predict_marginals(X)``, ``predict_proba``     a list of arrays (tokens, labels): the probability of each label
 ``score(X, y)``                                 the share of tokens with the right label
 ``log_likelihood(X, y)``                        ln P(y given x) of each sequence
@@ -81,9 +81,9 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
     max_order : int, default=1
         Highest order of the label patterns: a pattern has at most ``max_order + 1`` labels.
     history : {"tokens", "segments"}, default="tokens"
-        Whether patterns run over the labels of neighbouring tokens, or of neighbouring segments, the runs of equal
-        labels. "segments" does not work with ``pruning``, "local_feature_matching" and the names of tagging schemes.
-        See docs/guide/order.md.
+        Whether patterns run over the labels of neighbouring tokens, or of neighbouring segments: the runs of equal
+        labels or, if ``constraints`` name a tagging scheme, the segments of the tags, with patterns such as ``("PER",
+        "O", "PER")``. "segments" does not work with ``pruning`` and "local_feature_matching". See docs/guide/order.md.
     sigma_reg : float or mapping, default=1.0
         Standard deviation of the Gaussian prior: the penalty is the sum of w^2 / (2 sigma^2), so smaller values are
         stronger, and ``inf`` means none. A mapping has a value for each group of weights; docs/guide/training.md has
@@ -93,9 +93,9 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         makes many weights exactly 0; patterns and pairs without weights are removed from the fitted model.
     constraints : {"bio", "bioes", "bilou", "bmes", "iob1"}, Constraints or None, default=None
         Which labels may follow each other. A label sequence that violates a constraint has probability 0, and raises an
-        error in training. The name of a tagging scheme allows only its valid tag sequences.
-        :class:`~sklearn_hocrf.Constraints` forbids runs of labels, or lists the allowed pairs and the labels that a
-        sequence may begin and end with.
+        error in training. The name of a tagging scheme allows only its valid tag sequences, and makes its segments
+        those of ``history="segments"``. :class:`~sklearn_hocrf.Constraints` forbids runs of labels, or lists the
+        allowed pairs and the labels that a sequence may begin and end with.
 
     patterns : {"observed", "all"} or iterable of tuples of labels, default="observed"
         "observed" selects the patterns that occur in the training labels, "all" every possible pattern (an error above
@@ -110,7 +110,7 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         feature names to an int k or to a tuple of exact orders. The longest matching prefix decides; features without a
         matching prefix get order 0.
     all_pairs : bool, default=False
-        Whether (pattern, feature) pairs that do not occur in the training data get a weight, too. A pair occurs where
+        Whether (pattern, feature) pairs that do not occur in the training data get a weight. A pair occurs where
         the feature is nonzero at the position at which the pattern ends.
     fit_intercept : bool, default=True
         Whether each single label has an intercept. It is penalised like the other weights.
@@ -121,7 +121,7 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         docs/guide/many_labels.md.
     pruning : int or None, default=None
         For hundreds of labels: how many of them each token keeps, chosen by a model of order 0 before training. All
-        other labels have probability 0 at the token. None keeps all. Pruning requires the likelihood and
+        other labels have probability 0 at the token. Pruning requires the likelihood and
         ``feature_order=0``, and does not work with ``partial_fit``. See docs/guide/many_labels.md.
     objective : {"likelihood", "local_feature_matching"}, default="likelihood"
         The function to minimise, without the penalty, summed over sequences:
@@ -161,18 +161,17 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         "runs".
     patterns_ : list of tuples of labels
         The label patterns, by order. The single labels come first, in the order of ``classes_``. With
-        ``history="segments"``, a pair of equal labels stands for staying in a segment.
+        ``history="segments"``, a pair of equal labels, or of tags of one segment, stands for staying in a segment.
     pattern_coef_ : ndarray of shape (n_patterns,)
         Weight of each pattern; 0 for single labels if ``fit_intercept=False``.
     coef_ : scipy.sparse.csr_array of shape (n_patterns, n_features_in_)
-        Weight of each (pattern, feature) pair. The first rows belong to the single labels, as in
-        :class:`~sklearn.linear_model.LogisticRegression`.
+        Weight of each (pattern, feature) pair. The first rows belong to the single labels.
     label_parts_ : ndarray of shape (n_parts,)
         The parts that two or more labels share, sorted; empty without ``label_parts``.
     part_coef_ : scipy.sparse.csr_array of shape (n_parts, n_features_in_)
         Weight of each (part, feature) pair, which counts for all labels with the part, in addition to ``coef_``.
     automaton_ : PatternAutomaton
-        The compiled patterns: states and arcs.
+        The compiled patterns.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -184,7 +183,7 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
     n_parameters_ : int
         Number of weights, without those that an L1 penalty has made 0.
     n_passes_ : int or float
-        Number of passes over the data: evaluations of the objective and its gradient, or sweeps of stochastic steps.
+        Number of passes over the data.
     objective_history_ : ndarray of shape (n_iter_ + 1,)
         Values of the objective plus the penalty, in nats for the likelihood, from the start to the fitted weights.
     optimality_gap_ : float
@@ -303,8 +302,8 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         ----------
         model : str, path-like, sklearn_crfsuite.CRF or pycrfsuite.Tagger
             Preferably the path of a model file, written by any program: weights are read exactly, without any other
-            package. A fitted ``sklearn_crfsuite.CRF`` also contains its penalty. An open ``Tagger`` does not give its
-            path; its weights are read from a text, so that they have 6 decimals, and names must not contain line ends.
+            package. A fitted ``sklearn_crfsuite.CRF`` also contains its penalty. An open ``Tagger`` does not tell its
+            path; its weights are read from a text dump, which has 6 decimals, and names must not contain line breaks.
         encoding : str, default="utf-8"
             Encoding of labels and attributes in the file. Python packages write UTF-8; the command line of CRFsuite
             writes the bytes that it has read.

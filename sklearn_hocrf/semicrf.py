@@ -107,7 +107,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         The longest segment in tokens, or a pair of the shortest and the longest, for all labels, or a dict of these by
         label. None, also as the longest, and a label that a dict lacks, means the longest training segment of the
         label. A training segment beyond the limits is an error; docs/guide/segments.md shows how to leave out or cut
-        such segments. Training time is proportional to the longest length (with inf, to the longest sequence). If the
+        such segments. Training time is proportional to the longest length, and with inf to none, see Notes. If the
         longest of "runs" is 1 for all labels, neighbours may have equal labels, and the model is a
         :class:`HighOrderCRF`. The first and the last segment of a sequence may be shorter than the shortest length.
         Prediction raises an error for a sequence that cannot be segmented in this way. The label "O" of "bio" and
@@ -136,7 +136,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         feature names to an int k or to a tuple of exact orders. The longest matching prefix decides; features without a
         matching prefix get order 0.
     all_pairs : bool, default=False
-        Whether (pattern, feature) pairs that do not occur in the training data get a weight, too. A pair occurs where
+        Whether (pattern, feature) pairs that do not occur in the training data get a weight. A pair occurs where
         the feature is nonzero in the last segment of the pattern.
     fit_intercept : bool, default=True
         Whether each label has two intercepts, one that counts once per segment of the label, and one that counts once
@@ -195,14 +195,13 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
     pattern_coef_ : ndarray of shape (n_patterns,)
         Weight of each pattern; 0 for single labels if ``fit_intercept=False``.
     coef_ : scipy.sparse.csr_array of shape (n_patterns, n_features_in_)
-        Weight of each (pattern, feature) pair. The first rows belong to the single labels, as in
-        :class:`~sklearn.linear_model.LogisticRegression`.
+        Weight of each (pattern, feature) pair. The first rows belong to the single labels.
     label_parts_ : ndarray of shape (n_parts,)
         The parts that two or more labels share, sorted; empty without ``label_parts``.
     part_coef_ : scipy.sparse.csr_array of shape (n_parts, n_features_in_)
         Weight of each (part, feature) pair, which counts for all labels with the part, in addition to ``coef_``.
     automaton_ : PatternAutomaton
-        The compiled patterns: states and arcs.
+        The compiled patterns.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -214,7 +213,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
     n_parameters_ : int
         Number of weights, without those that an L1 penalty has made 0.
     n_passes_ : int or float
-        Number of passes over the data: evaluations of the objective and its gradient, or sweeps of stochastic steps.
+        Number of passes over the data.
     objective_history_ : ndarray of shape (n_iter_ + 1,)
         Values of the objective plus the penalty, in nats for the likelihood, from the start to the fitted weights.
     optimality_gap_ : float
@@ -240,6 +239,13 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
     Time and memory grow with tokens x (arcs of the automaton + states x longest segment), not with the square of the
     number of labels. ``feature_order`` costs little for features of the first token ("begin:"); restrict it to the few
     other features that need it.
+
+    With ``segment_length=inf`` for some label, segments are scored token by token, with the same results: time and
+    memory grow with tokens x (arcs + 2 x states), and with lengths up to n as features (``length="capped"``) with
+    tokens x (arcs + (n + 1) x states). Not so for features of whole segments (``identity``, ``functions``,
+    ``length="gamma"``, those of a :class:`~sklearn_hocrf.feature_extraction.SegmentLogOddsEncoder`), lengths above 253,
+    shortest lengths, limits of other labels above 256, and local feature matching: they need all candidate segments, of
+    up to the length of the longest sequence. A warning names them where sequences are long.
 
     References
     ----------
@@ -368,7 +374,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
             agrees with it. None instead of a label or tag means any, and a set means one of its
             members; None instead of a whole sequence means that nothing is known about it.
 
-            * "segments": the known segments, which need not tile the sequence. If only the borders of a segment are
+            * "segments": the known segments, which need not tile the sequence. If only the boundaries of a segment are
               known, its label is None.
             * "runs": the labels of the segments that contain the tokens. Neighbours with equal labels are in the same
               segment.

@@ -64,20 +64,20 @@ def export_tagger(
         Before it, there may be one :class:`~sklearn_hocrf.feature_extraction.SequenceFeatureExtractor`. Alone, it takes
         feature dicts or names.
     path : str or path
-        A file of that name is replaced, at once and whole.
+        A file of that name is replaced atomically.
     dtype : {"float32", "float64"}, default="float32"
         Type of the weights. With float64 all answers are those of the estimator, up to rounding (1e-12).
     compress : bool or None, default=None
         Whether the file is compressed, to about half its size. It takes longer to load then, and processes that map it
         do not share its memory. None stands for files below 16 MiB, if this Python has ``lzma``.
     X : list of sequences or None, default=None
-        Data for which the result tells how the answers of the file differ.
+        Data on which the answers of the file are compared with those of the model.
 
     Returns
     -------
     exported : Exported
-        Named tuple of the size of the file, the largest difference of a probability, and the number of tokens with
-        another label, of so many.
+        Named tuple of the size of the file, the largest difference of a probability, the number of tokens whose
+        label differs, and the number of all tokens.
 
     Raises
     ------

@@ -1,6 +1,6 @@
 """Solvers with their settings, early stopping, and scores of other models.
 
-Both estimators minimise an ``objective`` plus a penalty, by a ``solver``.
+Both estimators minimise an ``objective`` plus a penalty with a ``solver``.
 
 ================================  ======================================================================================
 :class:`LBFGS`                    settings of ``solver="lbfgs"``: gradients of all data

@@ -8,7 +8,7 @@ from unittest import mock
 import numpy as np
 import segment_oracle as so
 from hypothesis import strategies as st
-from internals import ChainModel, LayoutBuilder, LayoutFrame, PairRule, fitting, given_patterns
+from internals import ChainModel, LayoutBuilder, LayoutFrame, MarginalPass, PairRule, fitting, given_patterns
 from segment_cases import (
     MODERATE,
     VALUES,
@@ -138,6 +138,13 @@ class Counter:
     def __call__(self, *args):
         self.calls += 1
         return self.function(*args)
+
+
+def count_wide_passes(monkeypatch):
+    """Return a counter of the sequences that are processed on wide numbers."""
+    counter = Counter(MarginalPass._run_wide)
+    monkeypatch.setattr(MarginalPass, "_run_wide", lambda *args: counter(*args))
+    return counter
 
 
 def by_order(*values):

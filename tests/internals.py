@@ -5,10 +5,9 @@
 from sklearn_hocrf import _files, _kernels
 from sklearn_hocrf.__main__ import Counter, main
 from sklearn_hocrf._data import arrays, batch, folders, schemes
-from sklearn_hocrf._data.arrays import BufferPool, empty_aligned, freeze, mapped_file, reading_order
+from sklearn_hocrf._data.arrays import BufferPool, allocator, empty_aligned, freeze, mapped_file, reading_order
 from sklearn_hocrf._data.batch import SequenceBatch, as_sparse, cut_sequences, with_blocks, without_dense
 from sklearn_hocrf._data.columns import DenseColumns, TokenColumn
-from sklearn_hocrf._data.folders import allocator
 from sklearn_hocrf._data.labels import decode_labels, encode_labels, flatten_labels, position_name, sorted_labels
 from sklearn_hocrf._data.masks import Mask, both
 from sklearn_hocrf._data.segments import (
@@ -46,6 +45,7 @@ from sklearn_hocrf._estimator.answers import AnswersMixin
 from sklearn_hocrf._estimator.compatibility import CIRCUMSTANCES, FEATURES, REFUSALS
 from sklearn_hocrf._estimator.fit_steps import FitSteps
 from sklearn_hocrf._estimator.fitted_model import FittedModel
+from sklearn_hocrf._estimator.patterns import pattern_labels
 from sklearn_hocrf._estimator.predictions import PredictionsMixin
 from sklearn_hocrf._estimator.progress import Forecast, duration, lines_of, write_line
 from sklearn_hocrf._estimator.pruning import prune_runs
@@ -54,7 +54,7 @@ from sklearn_hocrf._files import claimed
 from sklearn_hocrf._inference import schedule
 from sklearn_hocrf._inference.candidates import CandidateFinder, Candidates, _Descent, train_level_zero
 from sklearn_hocrf._inference.chain import ChainModel
-from sklearn_hocrf._inference.families import CHAIN, SEGMENTS
+from sklearn_hocrf._inference.families import CHAIN, SEGMENTS, UNLIMITED, recursion_of
 from sklearn_hocrf._inference.feature_matching import ChainMatching, SegmentMatching
 from sklearn_hocrf._inference.lattice import LatticeModel, LatticePlan
 from sklearn_hocrf._inference.minibatches import shuffled_minibatches
@@ -62,7 +62,8 @@ from sklearn_hocrf._inference.passes import MarginalPass
 from sklearn_hocrf._inference.posterior import ImpossibleSequence, LanePosterior
 from sklearn_hocrf._inference.schedule import Schedule, SharedWork, Workspace, _deal, threads_for
 from sklearn_hocrf._inference.segment import SegmentModel, SegmentPlan
-from sklearn_hocrf._kernels import chain, chain_log, rounded, segment, segment_log, segment_scores, token_scores
+from sklearn_hocrf._inference.segment_ages import AgedModel, AgedPass
+from sklearn_hocrf._kernels import _wide, chain, rounded, segment, segment_scores, token_scores
 from sklearn_hocrf._kernels._vectors import LANES, empty_table
 from sklearn_hocrf._objectives import OBJECTIVES, LocalFeatureMatching, NegativeLogLikelihood, Objective, Problem, Tied
 from sklearn_hocrf._penalties import L2, ElasticNet
@@ -86,11 +87,13 @@ from sklearn_hocrf._structure.layout import LayoutBuilder, LayoutFrame, WeightLa
 from sklearn_hocrf._structure.pairs import FeatureMap, PairRule, first_seen
 from sklearn_hocrf._structure.patterns import (
     PatternTable,
+    TagHistory,
     all_patterns,
     count_patterns,
     given_patterns,
     observed_patterns,
 )
+from sklearn_hocrf._structure.segment_ages import MOST_AGES, aged, what_needs_lengths
 from sklearn_hocrf._structure.segment_layout import SegmentLayout, SegmentLayoutBuilder, SegmentLimits, SegmentRules
 from sklearn_hocrf._structure.sum_network import _pairs_with_arcs_below, build_sum_network
 from sklearn_hocrf._structure.tied_weights import tie_weights

@@ -17,8 +17,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import segment_oracle as so
+from cases import of_history
 from fuzz import definitions
-from internals import FitSteps, SequenceBatch
+from internals import FitSteps, SequenceBatch, pattern_labels
 
 from sklearn_hocrf import Constraints, HighOrderCRF, HighOrderSemiCRF, make_pipeline
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
@@ -248,6 +249,7 @@ GROUPS = {("features", 0): 2.0, "w=": 0.5, ("w=c", 1): 0.3, ("patterns", 1): 4.0
 BY_L1 = {"t=": 0.15, ("patterns", 2): 0.4, None: 0.05}
 FIELDS = {"P": ["field"], "Q": ["field", "Q"]}
 PAIRS = {"on": (0, 1), "w=": 1}
+UNLIMITED_PAIRS = {"begin:": 1, "inside:": (0, 1), "length": (0, 1)}
 PRUNED = ("stream", "hessp", "weights", "known")  # candidates depend on weights of sequences, and on what is known
 KINDS = {
     "chain": Kind(crf(), "numbers"),
@@ -274,6 +276,19 @@ KINDS = {
     ),
     "history of groups": Kind(crf(2, history="segments", sigma_reg=GROUPS)),
     "history of l1": Kind(crf(2, history="segments", l1_reg=0.3, feature_order=1, patterns="all"), "table"),
+    "history of tags": Kind(crf(3, history="segments", constraints="bio", feature_order=PAIRS), legal=follow_tags),
+    "history of few tags": Kind(
+        crf(2, history="segments", constraints="bio", label_parts=parts_of, sigma_reg=GROUPS),
+        partial=True,
+        legal=follow_tags,
+        without=("search", "hessp"),
+    ),
+    "history of tags by l1": Kind(
+        crf(2, history="segments", constraints="bio", l1_reg=0.3, feature_order=1, patterns="all"),
+        "table",
+        legal=follow_tags,
+    ),
+    "history of tags in log space": Kind(crf(2, history="segments", constraints="bio"), legal=follow_tags, scale=200.0),
     "history in log space": Kind(crf(2, history="segments", constraints=NO_STAY), legal=follow_segments, scale=200.0),
     "hashed": Kind(crf(), "hashed"),
     "mapped": Kind(crf(2), "mapped"),
@@ -287,6 +302,15 @@ KINDS = {
     "bioes": Kind(semi(1, scheme="bioes", segment_length={"Q": (2, 3)})),
     "bilou": Kind(semi(1, scheme="bilou", segment_length={"P": 4})),
     "unlimited": Kind(semi(1, scheme="runs", segment_length=np.inf)),
+    "unlimited features": Kind(semi(2, segment_length=np.inf, feature_order=UNLIMITED_PAIRS), "segments"),
+    "unlimited missing labels": Kind(
+        semi(2, scheme="bioes", segment_length={"P": np.inf, "Q": 5}, label_parts=FIELDS),
+        partial=True,
+        without=("search", "hessp"),
+    ),
+    "unlimited in log space": Kind(
+        semi(2, scheme="runs", segment_length=np.inf, constraints=RULES), legal=follow_rules, scale=200.0
+    ),
     "high order": Kind(semi(3, feature_order=PAIRS, all_pairs=True)),
     "features": Kind(semi(2, feature_order={"begin:": 1, "length": (0, 1)}), "segments"),
     "segment rules": Kind(semi(2, scheme="runs", constraints=RULES), legal=follow_rules),
@@ -330,9 +354,9 @@ def kept(estimator):
     """Return the weights of a fitted estimator in the layout of its training problem."""
 
     def of(problem, labels):
-        layout, code = problem.layout, {label: i for i, label in enumerate(labels)}
-        row_of = {z: i for i, z in enumerate(layout.patterns.tuples())}
-        rows = [row_of[tuple(code[label] for label in z)] for z in estimator.patterns_]
+        layout = problem.layout
+        row_of = {z: i for i, z in enumerate(pattern_labels(layout.patterns, np.array(labels)))}
+        rows = [row_of[z] for z in estimator.patterns_]
         pattern_coef, coef = np.zeros(len(row_of)), np.zeros((len(row_of), layout.n_features))
         pattern_coef[rows], coef[rows] = estimator.pattern_coef_, estimator.coef_.toarray()
         return layout.weights(pattern_coef, coef, estimator.part_coef_, getattr(estimator, "token_intercept_", None))
@@ -360,9 +384,11 @@ def labels_of(estimator):
 
 def model_of(estimator):
     """Return the oracle's model with the weights of a fitted estimator, from its public attributes."""
-    labels = labels_of(estimator)
+    labels, history = labels_of(estimator), history_of(estimator)
     code = {label: i for i, label in enumerate(labels)}
-    rows = [tuple(code[label] for label in z) for z in estimator.patterns_]
+    if isinstance(history, dict):
+        history = {code[label]: label for label in labels}
+    rows = [codes_of(z, code, history) for z in estimator.patterns_]
     coef = estimator.coef_.toarray()
     parts = estimator.label_parts_.tolist()
     for label in labels if parts else ():
@@ -374,8 +400,39 @@ def model_of(estimator):
     longest, shortest = limits_of(estimator)
     repeats = getattr(estimator, "scheme", None) != "runs"
     patterns = dict(zip(rows, estimator.pattern_coef_.tolist(), strict=True))
-    history = getattr(estimator, "history", "tokens")
     return so.Model(len(labels), longest, repeats, patterns, features, shortest, history)
+
+
+def history_of(estimator):
+    """Return what the oracle calls history, for labels."""
+    history = getattr(estimator, "history", "tokens")
+    is_of_tags = history == "segments" and isinstance(estimator.constraints, str)
+    return {tag: tag for tag in labels_of(estimator)} if is_of_tags else history
+
+
+def codes_of(pattern, code, history):
+    """Return a pattern in codes of labels; labels of segments that tags describe stay as they are."""
+    tags = [history[code[label]] for label in pattern if label in code] if isinstance(history, dict) else []
+    if isinstance(history, dict) and len(pattern) > 1 and not (len(tags) == len(pattern) == 2 and so.goes_on(*tags)):
+        return pattern
+    return tuple(code[label] for label in pattern)
+
+
+def some_patterns(estimator):
+    """Return the last two patterns of a model, and others of three labels that can occur."""
+    history, names = history_of(estimator), labels_of(estimator)[:2]
+    if isinstance(history, dict):
+        names = sorted({"O" if tag == "O" else tag[2:] for tag in history})
+        firsts = {tag[2:] for tag in history if tag[0] in "BSU"}
+        lasts = {tag[2:] for tag in history if tag[0] in ("BI" if estimator.constraints in ("bio", "iob1") else "ELSU")}
+        longer = [
+            z
+            for z in itertools.product(names, repeat=3)
+            if all(a != b or a in firsts & lasts for a, b in itertools.pairwise(z))
+        ]
+    else:
+        longer = of_history([*itertools.product(names, repeat=3)], history)
+    return [*estimator.patterns_[-2:], *longer]
 
 
 def sequence_of(kind, estimator, words):
@@ -405,11 +462,19 @@ def sequence_of(kind, estimator, words):
 
 
 class Labellings:
-    """All labellings of a sequence that are possible, as segments and as y has them, and their log-probabilities."""
+    """All labellings of a sequence that are possible, as segments and as y has them, and their log-probabilities.
 
-    def __init__(self, kind, estimator, words):
+    ``chosen`` are labels of tokens, if the possible labellings are known to be among them.
+    """
+
+    def __init__(self, kind, estimator, words, chosen=None):
         self.kind, self.estimator, self.words = kind, estimator, words
-        labels, scores = labels_of(estimator), so.scores(model_of(estimator), sequence_of(kind, estimator, words))
+        labels, model, sequence = labels_of(estimator), model_of(estimator), sequence_of(kind, estimator, words)
+        if chosen is None:
+            scores = so.scores(model, sequence)
+        else:
+            codes = [so.tokenwise(map(labels.index, of)) for of in chosen]
+            scores = {s: so.score(model, sequence, s) for s in codes}
         every = [([(u, v, labels[y]) for u, v, y in s], score) for s, score in scores.items()]
         if kind.legal is not None:
             every = [(s, score) for s, score in every if kind.legal(tuple(label for *_, label in s))]
@@ -420,7 +485,7 @@ class Labellings:
             self.y = [written(s, kind.scheme) for s, _ in every]
         self.segments, self.scores = [s for s, _ in every], np.array([score for _, score in every])
         self.log_p = self.scores - np.logaddexp.reduce(self.scores)
-        self.tolerance = 1e-12 * max(1.0, np.abs(self.scores).max()) + 1e-11
+        self.tolerance = 1e-12 * max(1.0, np.abs(self.scores).max(initial=0.0)) + 1e-11
 
     def X(self, n):
         """Return the sequence n times."""
@@ -468,7 +533,7 @@ class Labellings:
     def pattern_table(self, patterns, probability):
         """Return the probability that a segment ends at each token that ends each pattern."""
         answer = np.zeros((len(self.words), len(patterns)))
-        history = getattr(self.estimator, "history", "tokens")
+        history = history_of(self.estimator)
         for segments, p in zip(self.segments, probability, strict=True):
             for i, (_, stop, _) in enumerate(segments):
                 ending = so.patterns_ending(segments, i, history)

@@ -23,6 +23,7 @@ from internals import (
     INSIDE,
     NO_LIMIT,
     RANGE,
+    AgedModel,
     Channel,
     LayoutFrame,
     LengthBlock,
@@ -37,6 +38,7 @@ from internals import (
     TokenColumn,
     freeze,
     given_patterns,
+    what_needs_lengths,
 )
 from scipy import sparse
 
@@ -254,28 +256,36 @@ MOST_TOKENS = {1: 6, 2: 5, 3: 4, 4: 3}  # at most a hundred segmentations or two
 
 
 @st.composite
-def block_lists(draw, n_attributes):
-    """Draw the blocks of a batch: None, or one to three of them."""
+def block_lists(draw, n_attributes, by_token=False):
+    """Draw the blocks of a batch: None, or one to three of them; ``by_token``: scores are sums over tokens."""
     if draw(st.integers(0, 4)) == 0:
         return None
     attributes = st.sets(st.integers(0, n_attributes - 1), min_size=1, max_size=2)
     token_blocks = st.builds(
         lambda prefix, a: token_block(CHANNELS[prefix], a, prefix), st.sampled_from([*CHANNELS]), attributes
     )
-    other_blocks = st.sampled_from([*LENGTHS[:4], WHOLE])  # the length itself replaces only weights of observed pairs
+    by_length = [block for block in LENGTHS if block.kind != "gamma"]
+    # the length itself replaces only weights of observed pairs
+    other_blocks = st.sampled_from(by_length if by_token else [*LENGTHS[:4], WHOLE])
     return tuple(draw(st.lists(st.one_of(token_blocks, token_blocks, other_blocks), min_size=1, max_size=3)))
 
 
 @st.composite
-def segment_cases(draw, weights=MODERATE, forbid=False, n_sequences=4, blocks=None, max_order=3, limits=LIMITS):
-    """Draw a model of order 0 to 3, some training data, and nothing that has no allowed segmentation at all."""
+def segment_cases(
+    draw, weights=MODERATE, forbid=False, n_sequences=4, blocks=None, max_order=3, limits=LIMITS, by_token=False
+):
+    """Draw a model of order 0 to 3, some training data, and nothing that has no allowed segmentation at all.
+
+    With ``by_token``, the score of a segment is a sum over its tokens.
+    """
     n_labels = draw(st.integers(1, 4))
     longest = tuple(draw(st.lists(limits, min_size=n_labels, max_size=n_labels)))
     shortest = tuple(draw(st.integers(1, min(most, 3))) for most in longest) if draw(st.booleans()) else ()
+    shortest = () if by_token else shortest
     repeats = draw(st.booleans())
     patterns = draw_patterns(draw, n_labels, draw(st.integers(0, max_order)), repeats)
     n_attributes = draw(st.integers(1, 3))
-    blocks = draw(block_lists(n_attributes)) if blocks is None else blocks
+    blocks = draw(block_lists(n_attributes, by_token)) if blocks is None else blocks
     highest = max(map(len, patterns)) - 1
     orders = st.sets(st.integers(0, highest), min_size=1).map(sorted).map(tuple)
     feature_orders = [draw(orders) for _ in features_of(blocks, n_attributes)]
@@ -486,6 +496,13 @@ def to_segment_model(case, **options):
     """Return the case as (SegmentModel, SequenceBatch)."""
     layout = to_segment_layout(case, **options)
     return SegmentModel(layout, to_weights(case, layout)), to_segment_batch(case)
+
+
+def to_aged_model(case, **options):
+    """Return the case as (AgedModel, SequenceBatch): by the recursion for segments of any length."""
+    layout = to_segment_layout(case, **options)
+    assert not what_needs_lengths(layout)
+    return AgedModel(layout, to_weights(case, layout)), to_segment_batch(case)
 
 
 def spread(layout, w):

@@ -9,7 +9,8 @@ y, that tile the sequence. A model is seven plain things, a sequence is its leng
     patterns : {pattern: weight}                pattern = tuple of labels of neighbouring segments, the newest last
     features : {(feature, pattern): weight}     counts value-of-feature times, for each segment that ends the pattern
     shortest : (length, ...)                    shortest segment of each label inside a sequence; () for no limits
-    history  : "tokens" or "segments"           of a CRF: whether labels of patterns are those of tokens or of runs
+    history  : "tokens" or "segments"           of a CRF: whether labels of patterns are those of tokens or of runs,
+               or {label: tag}                  or of the segments that tags describe
     length   : int                              tokens
     values   : {(feature, u, v): value}         zeros left out; or a function of feature, u and v
 
@@ -31,7 +32,7 @@ class Model(NamedTuple):
     patterns: dict
     features: dict
     shortest: tuple = ()
-    history: str = "tokens"
+    history: Any = "tokens"
 
 
 class Sequence(NamedTuple):
@@ -99,18 +100,32 @@ def patterns_ending(segmentation, i, history="tokens"):
     """Return the patterns that end with segment number i: its label, the last two labels, the last three, ...
 
     Where the history is that of segments, a single label occurs at each token of a run of it, (y, y) at each token that
-    has the label of the one before it, and all others at the first token of the last of their runs.
+    has the label of the one before it, and all others at the first token of the last of their runs. Where labels are
+    tags, patterns of two or more labels are of the labels of segments, or a pair of labels in one segment.
     """
     return patterns_of(tuple(y for _, _, y in segmentation[: i + 1]), history)
 
 
 def patterns_of(labels, history="tokens"):
     """Return the patterns that end with the last of some labels."""
+    if isinstance(history, dict):
+        tags, names = [history[y] for y in labels], []
+        for before, tag in zip([None, *tags], tags, strict=False):
+            if before is None or not goes_on(before, tag):
+                names.append(tag if tag == "O" else tag[2:] or "_")
+        if len(tags) > 1 and goes_on(*tags[-2:]):
+            return [labels[-2:], labels[-1:]]
+        return [*(tuple(names[start:]) for start in range(len(names) - 1)), labels[-1:]]
     if history == "segments":
         if labels[-1:] == labels[-2:-1]:
             return [(labels[-1], labels[-1]), (labels[-1],)]
         labels = tuple(y for y, _ in itertools.groupby(labels))
     return [labels[start:] for start in range(len(labels))]
+
+
+def goes_on(before, tag):
+    """Say whether a tag is in the segment of the one before it; a run of O is one segment."""
+    return before[1:] == tag[1:] and (before == tag == "O" or (before[0] in "BIM" and tag[0] in "IMEL"))
 
 
 def by_pattern(model):

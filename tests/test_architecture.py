@@ -219,8 +219,10 @@ NUMBA_NAMES = {  # what vector intrinsics are made of; no njit but our own, no p
     "numba.config",
     "numba.types",
     "numba.core.cgutils",
+    "numba.core.typing",
     "numba.extending.intrinsic",
     "numba.extending.models",
+    "numba.extending.register_jitable",
     "numba.extending.register_model",
     "numba.np.arrayobj.make_array",
 }

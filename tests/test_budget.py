@@ -10,9 +10,9 @@ BUDGET = {
     "parameters of HighOrderCRF": 20,
     "parameters of HighOrderSemiCRF": 20,
     "reasons why two features refuse each other": 10,
-    "code lines of the package": 26_270,
-    "files of the package": 182,
-    "code lines of tests and benchmarks": 30_800,
+    "code lines of the package": 26_990,
+    "files of the package": 185,
+    "code lines of tests and benchmarks": 31_385,
 }
 
 

@@ -509,7 +509,7 @@ def test_what_does_not_work_is_refused_before_any_work(arguments, message):
 @pytest.mark.skipif(parse_version(sklearn.__version__) < parse_version("1.9"), reason="needs scikit-learn >= 1.9")
 def test_callbacks_of_scikit_learn_are_refused():
     crf = HighOrderCRF().set_callbacks(EarlyStopping(X, y))
-    check_refused("callbacks of scikit-learn do not work on a cluster: use callbacks of solvers", crf)
+    check_refused("scikit-learn callbacks do not work on a cluster: use the callback of a solver", crf)
 
 
 def check_refused(message, *arguments):

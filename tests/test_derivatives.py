@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 import segment_oracle as so
-from cases import Counter, cases, chain_case, golden_case, random_case, reschedule, to_chain_model
+from cases import cases, chain_case, count_wide_passes, golden_case, random_case, reschedule, to_chain_model
 from hypothesis import given, settings
-from internals import chain, chain_log, segment, segment_log, segment_scores, token_scores
+from internals import chain, segment, segment_scores, token_scores
 from scipy import sparse
 from segment_cases import EXTREME, FEATURES, is_possible, random_segment_case, segment_cases, to_segment_model
 
@@ -199,15 +199,14 @@ def test_a_long_chain_alone():
     assert_close(model.on(plan).hessian_vector_product(direction), expected)
 
 
-# ----------------------------------------------------------------------------------------------------------- log space
+# -------------------------------------------------------------------------------------------------------- wide numbers
 
 
-@pytest.mark.parametrize("module", [chain_log, segment_log])
-def test_sequences_that_need_log_space(module, monkeypatch):
-    counter = Counter(module.forward_log)
-    monkeypatch.setattr(module, "forward_log", counter)
+@pytest.mark.parametrize("make_model", [chain_model, segment_model])
+def test_sequences_that_need_wide_numbers(make_model, monkeypatch):
+    counter = count_wide_passes(monkeypatch)
     lengths = np.random.default_rng(7).integers(2, 30, 12)
-    model, batch = (chain_model if module is chain_log else segment_model)(7, lengths, scale=1.0)
+    model, batch = make_model(7, lengths, scale=1.0)
     plan, direction = plan_of(model, batch), some_direction(model)
     expected = model.on(plan).hessian_vector_product(direction)
     assert counter.calls == 0

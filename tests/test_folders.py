@@ -612,14 +612,14 @@ def test_rows_of_a_mapped_batch_lie_in_files(folder):
 @pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="this system cannot reserve room on a disk")
 def test_scratch_files_have_their_room_on_the_disk(folder, monkeypatch):
     some_batch().save(folder)
-    make, copies = folders._nameless_file, []
+    make, copies = arrays._nameless_file, []
 
     def keep(where):
         file = make(where)
         copies.append(os.dup(file.fileno()))
         return file
 
-    monkeypatch.setattr(folders, "_nameless_file", keep)
+    monkeypatch.setattr(arrays, "_nameless_file", keep)
     array = allocator(SequenceBatch.load(folder))(1 << 17, np.float64)
     assert os.fstat(copies[0]).st_blocks * 512 >= array.nbytes
     os.close(copies[0])
@@ -696,13 +696,13 @@ def test_rows_have_the_entries_of_each_token_by_kind(weighted, dense):
                 by_kind[1].extend((entry, pair) for pair in pairs)
         begin, middle, end = rows.indptr[token], rows.ranges[token], rows.indptr[token + 1]
         assert rows.rows[slice(*rows.row_indptr[token : token + 2])].tolist() == [rank for _, rank in by_kind[0]]
-        assert rows.place[begin:middle].tolist() == [pair for _, pair in by_kind[1]]
+        assert rows.pair[begin:middle].tolist() == [pair for _, pair in by_kind[1]]
         assert rows.other[begin:middle].tolist() == [columns[pair] for _, pair in by_kind[1]]
-        assert rows.place[middle:end].tolist() == [pairs.start for _, pairs in by_kind[2]]
+        assert rows.pair[middle:end].tolist() == [pairs.start for _, pairs in by_kind[2]]
         assert rows.other[middle:end].tolist() == [pairs.stop for _, pairs in by_kind[2]]
         found += [entry for kind in by_kind for entry, _ in kind]
     assert rows.values.tolist() == (batch.values[found].tolist() if weighted else [])
-    assert len(found) == len(rows.rows) + len(rows.place) == rows.row_indptr[-1] + rows.indptr[-1]
+    assert len(found) == len(rows.rows) + len(rows.pair) == rows.row_indptr[-1] + rows.indptr[-1]
     assert (len(rows.rows) > 0) == dense
     assert (layout.rank_of_attribute < 0).any()
     assert (rows.ranges > rows.indptr[:-1]).any()

@@ -1,18 +1,20 @@
-"""The two sum-product kernels against each other, at the limits of floating point, and on sequences cut by position."""
+"""Scaled and wide passes against each other, at the limits of floating point, and on sequences cut by position."""
 
 import itertools
 import math
 import threading
 import tracemalloc
+from decimal import Context, Decimal, localcontext
+from fractions import Fraction
 
 import numpy as np
 import pytest
 import segment_oracle as so
 from cases import (
-    Counter,
     build_layout,
     cases,
     chain_case,
+    count_wide_passes,
     golden_case,
     of_history,
     random_case,
@@ -22,7 +24,7 @@ from cases import (
 )
 from hypothesis import given
 from hypothesis import strategies as st
-from internals import ChainModel, SequenceBatch, chain_log, log_spread, observed_patterns, weighted_arcs
+from internals import ChainModel, SequenceBatch, _wide, log_spread, observed_patterns, weighted_arcs
 from internals import chain as scaled_kernels
 from scipy import sparse
 from segment_cases import is_possible
@@ -52,15 +54,12 @@ def emission_case(n_labels, patterns, scores):
 
 
 @pytest.fixture
-def twin_passes(monkeypatch):
-    """Count the forward passes in log space."""
-    counter = Counter(chain_log.forward_log)
-    monkeypatch.setattr(chain_log, "forward_log", counter)
-    return counter
+def wide_passes(monkeypatch):
+    return count_wide_passes(monkeypatch)
 
 
 @given(cases(n_sequences=6).filter(is_possible))
-def test_twins_agree_on_drawn_models(case):
+def test_wide_passes_agree_on_drawn_models(case):
     chain, batch = to_chain_model(case)
     expected = answers(chain, batch)
     chain.scales = False
@@ -68,33 +67,33 @@ def test_twins_agree_on_drawn_models(case):
 
 
 @ORDERS
-def test_twins_agree_and_moderate_weights_need_no_twin(feature_orders, twin_passes):
+def test_wide_passes_agree_and_moderate_weights_need_none(feature_orders, wide_passes):
     rng = np.random.default_rng(0)
     chain, batch = to_chain_model(random_case(rng, 3, rng.integers(0, 80, 37), 3, 12, 1.5, feature_orders))
     expected = answers(chain, batch)
-    assert twin_passes.calls == 0
+    assert wide_passes.calls == 0
     chain.scales = False
     assert_same(answers(chain, batch), expected)
-    assert twin_passes.calls > 0
+    assert wide_passes.calls > 0
 
 
-def test_forbidden_arcs_need_no_twin(twin_passes):
+def test_forbidden_arcs_need_no_wide_pass(wide_passes):
     rng = np.random.default_rng(1)
     case = random_case(rng, 3, rng.integers(1, 40, 19), 2, 8, 1.0, [(0,)], forbidden=0.4)
     chain, batch = to_chain_model(case)
     actual = answers(chain, batch)
-    assert twin_passes.calls == 0
+    assert wide_passes.calls == 0
     np.testing.assert_allclose(actual[0], [so.dynamic_program(case.model, s)[0] for s in case.sequences], rtol=1e-12)
 
 
-def test_the_twin_works_on_suspect_sequences_only(twin_passes):
+def test_wide_passes_work_on_suspect_sequences_only(wide_passes):
     """Emission scores are the suspects here: the same model scales the other sequences of the block."""
     extreme = emission_case(2, {(0, 1): -600.0, (1, 0): -600.0}, [(0, -400)] * 3 + [(-400, 150)] * 3)
     calm = emission_case(2, {}, [(0, 1), (2, 0)] * 3)
     case = chain_case(extreme.model, extreme.feature_orders, calm.rows * 5 + extreme.rows, [(0,) * 6] * 6)
     chain, batch = to_chain_model(case)
     log_z = chain.given(batch).log_z()
-    assert twin_passes.calls == 1
+    assert wide_passes.calls == 1
     np.testing.assert_allclose(log_z, [so.log_partition(case.model, s) for s in case.sequences], rtol=1e-12)
 
 
@@ -142,7 +141,7 @@ LEFT_BEHIND = {  # patterns, and the scores of the labels at the tokens of two r
 
 @pytest.mark.parametrize("cut_size", [1 << 22, 1], ids=["whole", "cut"])
 @pytest.mark.parametrize("name", LEFT_BEHIND)
-def test_histories_of_segments_left_behind_need_no_twin(name, cut_size, twin_passes):
+def test_histories_of_segments_left_behind_need_no_wide_pass(name, cut_size, wide_passes):
     """States whose shares are below 1e-200 for hundreds of tokens, and that no later token needs."""
     patterns, score = LEFT_BEHIND[name]
     scores = [tuple(score * (y == z) for z in range(3)) for y in (0, 1, 2) for _ in range(300)]
@@ -155,18 +154,18 @@ def test_histories_of_segments_left_behind_need_no_twin(name, cut_size, twin_pas
     expected = answers(chain, batch)
     direction = np.random.default_rng(0).normal(size=chain.layout.n_weights)
     product = chain.given(batch).hessian_vector_product(direction)
-    assert twin_passes.calls == 0
+    assert wide_passes.calls == 0
     chain.scales = False
     assert_same(answers(chain, batch), expected)
     again = chain.given(batch).hessian_vector_product(direction)
     # a sum over the tokens, whose derivatives are differences of sums over the tokens before and after them
     np.testing.assert_allclose(again, product, atol=1e-16 * score * len(rows) ** 2)
-    assert twin_passes.calls > 0
+    assert wide_passes.calls > 0
 
 
 @pytest.mark.needs_jit
 @pytest.mark.parametrize("is_closed", [False, True])
-def test_long_recordings_stay_in_the_scaled_pass(is_closed, twin_passes):
+def test_long_recordings_stay_in_the_scaled_pass(is_closed, wide_passes):
     """Segments of 200 to 2,000 tokens, drawn from the patterns; one sequence of 30,000 tokens, and thirty."""
     rng, labels = np.random.default_rng(8), [0]
     while len(labels) < 30_000:
@@ -184,11 +183,11 @@ def test_long_recordings_stay_in_the_scaled_pass(is_closed, twin_passes):
     for offsets in [0, len(codes)], np.linspace(0, len(codes), 31).astype(int):
         part = SequenceBatch.from_csr(batch.tocsr(), offsets)
         expected = answers(chain, part)
-        assert twin_passes.calls == 0
-        twin = ChainModel(layout, weights)
-        twin.scales = False
-        assert_same(answers(twin, part), expected)
-        twin_passes.calls = 0
+        assert wide_passes.calls == 0
+        wide = ChainModel(layout, weights)
+        wide.scales = False
+        assert_same(answers(wide, part), expected)
+        wide_passes.calls = 0
 
 
 @given(cases(history=None, bias_only=True), st.integers(1, 4))
@@ -224,11 +223,11 @@ def test_huge_factors_of_arcs_out_of_reach_are_not_used(bias):
     assert chain.given(batch).pattern_marginals([(1, 0)])[0, 0] == 0
 
 
-def test_golden_underflow_takes_the_twin(twin_passes):
+def test_golden_underflow_takes_a_wide_pass(wide_passes):
     golden, case = golden_case("underflow")
     chain, batch = to_chain_model(case)
     assert chain.given(batch).log_z()[0] == pytest.approx(golden["log_partition_printed"], rel=1e-14)
-    assert twin_passes.calls == 1
+    assert wide_passes.calls == 1
 
 
 def test_exponentials_are_exact_to_the_last_digits():
@@ -241,6 +240,51 @@ def test_exponentials_are_exact_to_the_last_digits():
     odds = marginals[:, 0] / marginals[:, 1]
     np.testing.assert_allclose(odds, np.exp(gaps), rtol=1e-13)
     np.testing.assert_allclose(chain.given(batch).log_z(), np.logaddexp(0, gaps), rtol=1e-14, atol=2e-16)
+
+
+mantissas = st.floats(-1e70, 1e70, allow_subnormal=False).filter(lambda m: m == 0.0 or abs(m) > 1e-70)
+wide_numbers = st.tuples(mantissas, st.integers(-3, 3))
+
+
+@given(wide_numbers, wide_numbers)
+def test_arithmetic_of_wide_numbers(left, right):
+    def exact(m, e):
+        return Fraction(m) * Fraction(_wide.BASE) ** e
+
+    x, y = exact(*left), exact(*right)
+    assert abs(exact(*_wide.add_wide(*left, *right)) - (x + y)) <= max(abs(x), abs(y)) / 2**52
+    assert abs(exact(*_wide.multiply_wide(*left, *right)) - x * y) <= abs(x * y) / 2**52
+    assert _wide.exceeds_wide(*left, *right) == (x > y)
+    assert abs(x) > 1e308 or _wide.narrow(*left) == float(x)
+    if x != 0:
+        assert abs(exact(*_wide.invert_wide(*left)) * x - 1) <= 2**-52
+
+
+@given(st.floats(-1e5, 1e5))
+def test_exponentials_and_logarithms_of_wide_numbers(x):
+    result = _wide.exp_wide(x, 0)
+    m, e = map(Decimal, result)
+    with localcontext(Context(40, Emin=-(10**6), Emax=10**6)):
+        assert abs(m * Decimal(2) ** (512 * e) / Decimal(x).exp() - 1) < 5e-16
+    assert _wide.log_wide(*result)[0] == pytest.approx(x, rel=1e-15, abs=1e-15)
+
+
+@pytest.mark.parametrize("history", ["tokens", "segments"])
+def test_huge_weights_against_the_enumeration(history, wide_passes):
+    rng = np.random.default_rng(9)
+    case = random_case(rng, 3, [5, 1, 7, 0, 6] * 4, 2, 9, 300.0, [(0,), (0, 1)], forbidden=0.3)
+    patterns = {z: case.model.patterns[z] for z in of_history(case.model.patterns, history)}
+    case = case._replace(model=case.model._replace(patterns=patterns, history=history))
+    chain, batch = to_chain_model(case)
+    chain.scales = False  # all lanes are suspect
+    expected = [so.dynamic_program(case.model, sequence) for sequence in case.sequences]
+    log_z, marginals, _, best = answers(chain, batch)
+    np.testing.assert_allclose(log_z, [one.log_partition for one in expected], rtol=1e-13)
+    np.testing.assert_allclose(
+        marginals, np.concatenate([np.reshape(one.marginals, (-1, 3)) for one in expected]), atol=1e-12
+    )
+    np.testing.assert_allclose(best, [one.best_score for one in expected], rtol=1e-13)
+    assert wide_passes.calls > 0
 
 
 @ORDERS
@@ -298,7 +342,7 @@ def test_memory_of_a_very_long_sequence():
 
 
 @pytest.mark.needs_jit
-def test_the_twin_keeps_its_digits_on_long_sequences():
+def test_wide_passes_keep_their_digits_on_long_sequences():
     """log Z is about 1e7 here: differences of numbers of that size would leave marginals of nine digits."""
     n_tokens = 20_000
     rng = np.random.default_rng(6)

@@ -16,6 +16,7 @@ from internals import (
     CHAIN,
     INSIDE,
     SEGMENTS,
+    UNLIMITED,
     ChainModel,
     ImpossibleSequence,
     NegativeLogLikelihood,
@@ -42,6 +43,7 @@ from segment_cases import (
     random_segment_case,
     segment_cases,
     spread,
+    to_aged_model,
     to_segment_batch,
     to_segment_layout,
     to_segment_model,
@@ -73,6 +75,13 @@ SEGMENT_KINDS = {
     "edge_of_underflow": segment_cases(EDGE, forbid=True),
     "unlimited": segment_cases(MODERATE, limits=st.just(INF)),
     "many_sequences": segment_cases(MODERATE, n_sequences=12, max_order=1),
+}
+AGED_KINDS = {
+    "moderate": segment_cases(MODERATE, by_token=True),
+    "forbidden": segment_cases(MODERATE, forbid=True, by_token=True),
+    "extreme": segment_cases(EXTREME, forbid=True, by_token=True),
+    "edge_of_underflow": segment_cases(EDGE, forbid=True, by_token=True),
+    "unlimited": segment_cases(MODERATE, limits=st.just(INF), n_sequences=12, by_token=True),
 }
 OTHERS = (token_block(BAG, [0]), token_block(BEGIN, [0, 1]), token_block(CHANNELS["I|:"], [1]), LENGTHS[2], WHOLE)
 FEATURES = sc.FEATURES | {"all": OTHERS}
@@ -109,13 +118,13 @@ def mixed_case(seed, lengths, features="all", orders="conjoined", **options):
     return random_segment_case(rng, lengths, FEATURES[features], ORDERS[orders], **options)
 
 
-def objective_of(case, sequence_weight=None, n_jobs=None, **options):
+def objective_of(case, sequence_weight=None, n_jobs=None, family=SEGMENTS, **options):
     """Return the layout and the objective of a case's data."""
     layout = to_segment_layout(case, sequence_weight=sequence_weight, **options)
     batch = to_segment_batch(case)
     segments = to_segments(case.segmentations, batch.offsets)
     return layout, NegativeLogLikelihood().bind(
-        Problem(SEGMENTS, layout, batch, segments, sequence_weight=sequence_weight, n_jobs=n_jobs)
+        Problem(family, layout, batch, segments, sequence_weight=sequence_weight, n_jobs=n_jobs)
     )
 
 
@@ -172,6 +181,13 @@ def test_every_answer_of_chains_equals_enumeration(kind, data):
 @given(data=st.data())
 def test_every_answer_equals_enumeration(kind, data):
     check_every_answer(data, SEGMENT_KINDS[kind], to_segment_model)
+
+
+@pytest.mark.parametrize("kind", AGED_KINDS)
+@settings(max_examples=12)
+@given(data=st.data())
+def test_every_answer_by_ages_equals_enumeration(kind, data):
+    check_every_answer(data, AGED_KINDS[kind], to_aged_model)
 
 
 def check_every_answer(data, cases, to_model):
@@ -321,11 +337,15 @@ def test_every_feature_kind_equals_enumeration(features, orders, repeats):
     case = random_segment_case(
         rng, (5, 1, 4, 2), FEATURES[features], ORDERS[orders], longest=(INF, 4), repeats=repeats, patterns=patterns
     )
-    model, batch = to_segment_model(case)
-    close(model.given(batch).log_z(), [so.log_partition(case.model, s) for s in case.sequences])
-    check_best(case, model, batch)
-    layout, objective = objective_of(case)
-    check_objective(case, case.model, layout, objective, to_weights(case, layout), np.ones(len(case.rows)))
+    recursions = [(to_segment_model, SEGMENTS)]
+    if features not in ("length_gamma_0", "whole", "all"):
+        recursions.append((to_aged_model, UNLIMITED))
+    for to_model, family in recursions:
+        model, batch = to_model(case)
+        close(model.given(batch).log_z(), [so.log_partition(case.model, s) for s in case.sequences])
+        check_best(case, model, batch)
+        layout, objective = objective_of(case, family=family)
+        check_objective(case, case.model, layout, objective, to_weights(case, layout), np.ones(len(case.rows)))
 
 
 # ------------------------------------------------------------------------------------------------------------ symmetry

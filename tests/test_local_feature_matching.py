@@ -115,7 +115,7 @@ def test_gradient_of_nested_patterns_of_one_label():
 
 
 @every_order
-def test_gradient_of_sequences_done_in_log_space(feature_orders):
+def test_gradient_of_sequences_on_wide_numbers(feature_orders):
     case = training_case(feature_orders, lengths=(40, 3, 17))
     layout, objective = prepare(case)
     w = np.random.default_rng(6).choice([-400.0, 400.0, 0.0, 0.3, -0.7], size=layout.n_weights)

@@ -1,7 +1,6 @@
 """Laws that hold for models of every kind: each of ``registry.KINDS`` is asked each of them."""
 
 import copy
-import itertools
 import pickle
 import warnings
 
@@ -10,7 +9,6 @@ import numpy as np
 import pytest
 import registry
 import skops.io
-from cases import of_history
 from fuzz import definitions
 from internals import LocalFeatureMatching, NegativeLogLikelihood
 from registry import GROUPS, KINDS, NEW, STREAMS, asked, fitted, labellings, problem_of
@@ -50,8 +48,7 @@ def test_answers_are_those_of_all_labellings(name, number):
     close(marginals, every.token_table(p), 10 * slack)
     close(marginals.sum(axis=1), 1.0, 1e-12)
     np.testing.assert_array_equal(crf.predict_proba(X)[0], marginals)
-    patterns = [*crf.patterns_[-2:], *itertools.product(registry.labels_of(crf)[:2], repeat=3)]
-    patterns = of_history(patterns, getattr(crf, "history", "tokens"))
+    patterns = registry.some_patterns(crf)
     close(crf.pattern_marginals(X, patterns)[0], every.pattern_table(patterns, p), 10 * slack)
     assert crf.pattern_marginals(X, [])[0].shape == (len(every.words), 0)
     close(crf.entropy(X)[0], -sum(p[p > 0] * every.log_p[p > 0]), 100 * slack)

@@ -292,8 +292,7 @@ def test_tables_of_known_attributes_say_the_same_as_joined_names(X, most_values,
         of_tables = Vocabulary(known)
         found = [read_attributes(X, of_tables, grow=False) for _ in range(2)][1]
         assert all(len(values) <= most_values for values in of_tables.tables.values.values())
-        patch.setattr(_tagger.AttributeTables, "add", lambda *_: False)
-        patch.setattr("sklearn_hocrf._validation._attributes._add_known", lambda *_: False)
+        patch.setattr(_tagger.AttributeTables, "add", lambda *_: None)
         expected = read_attributes(X, Vocabulary(known), grow=False)
     for name in ("offsets", "indptr", "indices", "values"):
         np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))

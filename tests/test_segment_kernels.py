@@ -1,4 +1,4 @@
-"""The semi-Markov kernels by their tables: both twins, memory, compilation, layers of memory under threads."""
+"""The semi-Markov kernels by their tables: scaled and wide, memory, compilation, layers of memory under threads."""
 
 import pickle
 import threading
@@ -7,7 +7,7 @@ import tracemalloc
 import numpy as np
 import pytest
 import segment_oracle as so
-from cases import Counter, reschedule
+from cases import count_wide_passes, reschedule
 from hypothesis import given, settings
 from internals import (
     BAG,
@@ -21,7 +21,6 @@ from internals import (
     Segments,
     chain,
     segment,
-    segment_log,
     segment_scores,
     token_scores,
 )
@@ -41,7 +40,7 @@ from segment_cases import (
     token_block,
 )
 
-MODULES = (chain, token_scores, segment_scores, segment, segment_log)
+MODULES = (chain, token_scores, segment_scores, segment)
 BLOCKS = {
     "plain": None,
     "tags": (token_block(BAG, [0]), token_block(BEGIN, [0, 1]), token_block(CHANNELS["I|:"], [1]), LENGTHS[2]),
@@ -72,19 +71,16 @@ def assert_same(actual, expected, atol=1e-11):
 
 
 @pytest.fixture
-def twin_passes(monkeypatch):
-    """Count the forward passes in log space."""
-    counter = Counter(segment_log.forward_log)
-    monkeypatch.setattr(segment_log, "forward_log", counter)
-    return counter
+def wide_passes(monkeypatch):
+    return count_wide_passes(monkeypatch)
 
 
-# --------------------------------------------------------------------------------------------------------------- twins
+# ---------------------------------------------------------------------------------------------------------------- wide
 
 
 @settings(max_examples=12)
 @given(segment_cases(forbid=True).filter(is_possible))
-def test_twins_agree_on_drawn_models(case):
+def test_wide_passes_agree_on_drawn_models(case):
     model, batch = to_segment_model(case)
     expected = answers(model, batch)
     model.scales = False
@@ -93,17 +89,17 @@ def test_twins_agree_on_drawn_models(case):
 
 @every_block
 @every_order
-def test_twins_agree_and_moderate_weights_need_no_twin(blocks, orders, twin_passes):
+def test_wide_passes_agree_and_moderate_weights_need_none(blocks, orders, wide_passes):
     model, batch = to_segment_model(mixed_case(0, np.random.default_rng(0).integers(0, 30, 19), blocks, orders))
     expected = answers(model, batch)
-    assert twin_passes.calls == 0
+    assert wide_passes.calls == 0
     model.scales = False
     assert_same(answers(model, batch), expected)
-    assert twin_passes.calls > 0
+    assert wide_passes.calls > 0
 
 
 @pytest.mark.parametrize("repeats", [True, False])
-def test_forbidden_arcs_and_limits_need_no_twin(repeats, twin_passes):
+def test_forbidden_arcs_and_limits_need_no_wide_pass(repeats, wide_passes):
     """A state that cannot be reached is not one that has been lost."""
     rng = np.random.default_rng(1)
     patterns = [z for z in PATTERNS if repeats or z != (2, 2, 1)]
@@ -118,10 +114,10 @@ def test_forbidden_arcs_and_limits_need_no_twin(repeats, twin_passes):
     )
     model, batch = to_segment_model(case)
     model.given(batch).marginals()
-    assert twin_passes.calls == 0
+    assert wide_passes.calls == 0
 
 
-def test_the_twin_works_on_suspect_sequences_only(twin_passes):
+def test_wide_passes_work_on_suspect_sequences_only(wide_passes):
     """Scores of tokens are the suspects here: the same model scales the other sequences of the block."""
     features = {(f, (y,)): float(f == y) for f in range(2) for y in range(2)}
     model = so.Model(2, (6, 6), False, {(0,): 0.0, (1,): 0.0, (0, 1): -100.0, (1, 0): -100.0}, features)
@@ -131,12 +127,12 @@ def test_the_twin_works_on_suspect_sequences_only(twin_passes):
     case = case._replace(model=model, feature_orders=[(0,)] * 2, rows=[calm] * 5 + [extreme])
     semi_crf, batch = to_segment_model(case)
     log_z = semi_crf.given(batch).log_z()
-    assert twin_passes.calls == 1
+    assert wide_passes.calls == 1
     np.testing.assert_allclose(log_z, [so.log_partition(model, s) for s in case.sequences], rtol=1e-12)
 
 
 @pytest.mark.needs_jit
-def test_long_segments_need_no_twin(twin_passes):
+def test_long_segments_need_no_wide_pass(wide_passes):
     """Segments of hundreds of tokens of one label, where the other labels lose by far."""
     features = {(f, (y,)): 3.0 * (f == y) for f in range(2) for y in range(2)}
     model = so.Model(2, (400, 400), False, dict.fromkeys([(0,), (1,), (0, 1), (1, 0)], 0.0), features)
@@ -146,13 +142,13 @@ def test_long_segments_need_no_twin(twin_passes):
     case = case._replace(segmentations=[tuple((u, u + 300, u // 300 % 2) for u in range(0, 1200, 300))])
     semi_crf, batch = to_segment_model(case)
     marginals = semi_crf.given(batch).marginals()
-    assert twin_passes.calls == 0
+    assert wide_passes.calls == 0
     np.testing.assert_allclose(marginals.sum(axis=1), 1.0, rtol=1e-12)
     assert from_segments(semi_crf.given(batch).decode(), batch.offsets) == [case.segmentations[0]]
 
 
 @pytest.mark.needs_jit
-def test_the_twin_keeps_its_digits_on_long_sequences():
+def test_wide_passes_keep_their_digits_on_long_sequences():
     """log Z is about 5e6 here: differences of numbers of that size would leave marginals of nine digits."""
     case = mixed_case(4, [6000], "tags", ((0, 1),), scale=300.0)
     model, batch = to_segment_model(case)

@@ -126,7 +126,7 @@ def test_minibatches_of_segments(case, batch_size):
 
 
 @pytest.mark.parametrize("kind", ["chain", "segments"])
-def test_sequences_in_log_space(kind):
+def test_sequences_on_wide_numbers(kind):
     objective, w = some_objective(kind)
     assert_minibatches(objective, 1e3 * w, 3)
 

@@ -12,6 +12,7 @@ import sys
 import threading
 import tracemalloc
 import zipfile
+from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
 
@@ -252,6 +253,36 @@ def test_drawn_attributes(tmp_path_factory, data):
     model = fit(model, X, y)
     if model is not None:
         assert_same(tagger_of(model, tmp_path_factory.getbasetemp()), model, X, y)
+
+
+@given(st.integers(0, 2**32 - 1), st.sampled_from([0, 6, 96]), st.sampled_from([0, 5, 10**4]), st.integers(1, 40))
+def test_the_search_by_bounds_finds_what_that_of_all_states_finds(automaton, seed, most_groups, most_steps, length):
+    rng = np.random.default_rng(seed)
+    is_coarse, spread = rng.random() < 0.3, 10.0 ** rng.integers(-6, 4)
+    draw = (lambda size: rng.integers(-2, 3, size).astype(float)) if is_coarse else rng.standard_normal
+    automaton.arc_score = spread * draw(len(automaton.arc_score))
+    automaton.arc_score[rng.random(len(automaton.arc_score)) < rng.choice([0.0, 0.4])] = -np.inf
+    automaton.scores = automaton.arc_score[automaton.arcs.T]
+    scores = spread * rng.choice([0.1, 1.0, 100.0]) * draw((length, 3))
+    vars(automaton).pop("groups", None)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_tagger, "MOST_GROUPS", most_groups)
+        patch.setattr(_tagger, "MOST_STEPS", most_steps)
+        chain = _tagger._Pass(automaton, scores, [(0, np.zeros(3)), (-1, np.array([0.0, 0.0, -np.inf]))], spread * 1000)
+        found, expected = chain.likely(), None
+        patch.setattr(_tagger._Pass, "likely", lambda self: None)
+        with suppress(ValueError):  # no labelling is possible
+            expected = chain.decode()
+    assert found in (None, expected)
+    if most_steps == 10**4 and not is_coarse and length < 9 and expected is not None and spread > 0.1:
+        assert found is not None
+
+
+@pytest.fixture(scope="module")
+def automaton(tmp_path_factory):
+    y = [np.random.default_rng(0).choice(list("ABC"), 60).tolist()]
+    model = HighOrderCRF(3, max_iter=2).fit([[["w"]] * 60], y)
+    return tagger_of(model, tmp_path_factory.mktemp("automaton"))._automaton
 
 
 def test_bytes_and_collections(tmp_path):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+import os
+import tempfile
+from collections.abc import Callable, Iterator
 from sys import getrefcount
 from threading import Lock
 from typing import Any
@@ -12,10 +14,12 @@ import numpy as np
 
 __all__ = [
     "BufferPool",
+    "allocator",
     "ascends",
     "empty_aligned",
     "freeze",
     "freeze_all",
+    "freeze_all_indices",
     "freeze_indices",
     "group_offsets",
     "joined_ranges",
@@ -30,7 +34,7 @@ _CACHE_LINE = 64  # bytes
 
 
 def empty_aligned(*shape: int) -> np.ndarray:
-    """Return an array of float64 with any numbers, whose first begins a cache line.
+    """Return an uninitialised array of float64 that begins at a cache line.
 
     Kernels read tables of lanes in vectors of whole lines. numpy aligns memory to 16 bytes: from there, each vector
     would lie across two lines.
@@ -104,9 +108,9 @@ def freeze(array, dtype) -> np.ndarray:
     return array
 
 
-def freeze_all(arrays, dtype) -> tuple[np.ndarray, ...]:
-    """Return several arrays of one type, each as :func:`freeze` does."""
-    return tuple(freeze(array, dtype) for array in arrays)
+def freeze_all(arrays, *dtypes) -> tuple[np.ndarray, ...]:
+    """Return several arrays, each as :func:`freeze` does; ``dtypes`` has one type for all or one for each."""
+    return tuple(map(freeze, arrays, dtypes * len(arrays) if len(dtypes) == 1 else dtypes))
 
 
 def freeze_indices(array, stop, what, dtype=np.int32, start=0) -> np.ndarray:
@@ -121,6 +125,11 @@ def freeze_indices(array, stop, what, dtype=np.int32, start=0) -> np.ndarray:
     if len(array) and not start <= array.min() <= array.max() < stop:
         raise ValueError(f"{what} must lie in [{start}, {stop}), but has {array.min()} and {array.max()}")
     return freeze(array, dtype)
+
+
+def freeze_all_indices(*given) -> list[np.ndarray]:
+    """Return several arrays, given by the arguments of :func:`freeze_indices` for each."""
+    return [freeze_indices(*arguments) for arguments in given]
 
 
 def offsets_of(lengths) -> np.ndarray:
@@ -158,11 +167,51 @@ def group_offsets(groups, n_groups) -> np.ndarray:
     return freeze(offsets_of(np.bincount(groups, minlength=n_groups)), np.int64)
 
 
+def allocator(batch: Any) -> Callable[[int, Any], np.ndarray]:
+    """Return a function that makes arrays of a given length and dtype, for data that belong to the features of a batch.
+
+    If the batch is in memory-mapped files, so are the arrays: in nameless files in the same folder, or in the folder
+    for temporary files if that one is not writable. The operating system writes them back and drops them from memory as
+    needed; they disappear once the arrays are no longer used.
+    """
+    file = mapped_file(batch.indices)
+    if file is None and batch.dense is not None:
+        file = mapped_file(batch.dense.values)
+    if file is None:
+        return np.empty
+    folder = os.path.dirname(file)
+
+    def empty(length, dtype):
+        dtype = np.dtype(dtype)
+        if not length:
+            return np.empty(0, dtype)
+        with _nameless_file(folder) as scratch:
+            _reserve(scratch, length * dtype.itemsize)
+            return np.asarray(np.memmap(scratch, dtype, "r+", shape=(length,)))
+
+    return empty
+
+
+def _reserve(file, n_bytes):
+    """Allocate disk space for a file: writing to the memory map of a file without space would kill the process."""
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(file.fileno(), 0, n_bytes)
+    else:
+        file.truncate(n_bytes)
+
+
+def _nameless_file(folder):
+    try:
+        return tempfile.TemporaryFile(dir=folder)
+    except OSError:  # the batch may be on a read-only disk, or deleted
+        return tempfile.TemporaryFile()
+
+
 class BufferPool:
-    """Lender of memory for large arrays of few shapes that begin at a cache line.
+    """Pool of memory for large arrays of few shapes, which begin at a cache line.
 
     The system clears new memory page by page, when it is first used; for some allocators, each time. A copy of a
-    lender, also one in another process, begins without memory.
+    pool, also one in another process, begins without memory.
 
     Attributes
     ----------
@@ -174,14 +223,14 @@ class BufferPool:
 
     def __init__(self) -> None:
         self._owners: dict[tuple[int, ...], list[np.ndarray]] = {}  # by shape
-        self._unreferenced = [empty_aligned(0)]  # an array that nobody refers to
+        self._unreferenced = [empty_aligned(0)]  # an array without other references
         self._lock = Lock()
 
     def __reduce__(self):
         return BufferPool, ()
 
     def empty(self, *shape: int) -> np.ndarray:
-        """Return an array of any numbers, in memory of an earlier one that nobody refers to, if there is some."""
+        """Return an uninitialised array, in the memory of an earlier one without references, if there is one."""
         with self._lock:
             owners = self._owners.setdefault(shape, [])
             # each is referred to by the list that keeps it and by the list made here

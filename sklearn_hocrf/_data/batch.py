@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from .arrays import PIECE, ascends, freeze, freeze_indices, joined_ranges, offsets_of
+from .arrays import PIECE, ascends, freeze, freeze_all, freeze_indices, joined_ranges, offsets_of
 from .columns import DenseColumns, TokenColumn, is_mostly_nonzero
 from .folders import read_folder, write_folder
 from .texts import escaped
@@ -136,9 +136,8 @@ class SequenceBatch:
         block_names: Any = None,
         dense: Any = None,
     ) -> None:
-        self.offsets = freeze(offsets, np.int64)
-        self.indptr = freeze(indptr, np.int64)
-        self.indices = freeze(_within(indices, n_attributes), np.int32)
+        arrays = offsets, indptr, _within(indices, n_attributes)
+        self.offsets, self.indptr, self.indices = freeze_all(arrays, np.int64, np.int64, np.int32)
         self.values = None if values is None else freeze(values, np.float64)
         self.n_attributes = int(n_attributes)
         lazy = attribute_names is None or hasattr(attribute_names, "__array__")  # lazy names are made on demand
@@ -614,7 +613,7 @@ class TokenFeatures(NamedTuple):
     rows: np.ndarray  # (n_rows,) uint32   of the dense table
     indptr: np.ndarray  # (N + 1,) int64
     ranges: np.ndarray  # (N,) int64
-    place: np.ndarray  # (nnz,) uint32   the pair; the first pair
+    pair: np.ndarray  # (nnz,) uint32   the pair; the first pair
     other: np.ndarray  # (nnz,) uint32   the pair's score column; the end of the pairs
     values: np.ndarray  # (n_rows + nnz,) float64, or empty where all values are 1
 

@@ -1,4 +1,4 @@
-"""Batches as folders of .npy files, which can be read as memory maps; arrays beside such files.
+"""Batches as folders of .npy files, which can be read as memory maps.
 
     folder/batch.json                 format, generation, sizes, and the type and shape of each array
     folder/arrays.GENERATION/*.npy    the arrays, in the types of :class:`SequenceBatch`; texts as two (see ``texts``)
@@ -18,7 +18,6 @@ import json
 import os
 import re
 import shutil
-import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -27,13 +26,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._files import NUMBER, claimed, replace, unclaimed
-from .arrays import PIECE, mapped_file
+from .arrays import PIECE
 from .checks import short
 from .columns import DenseColumns, TokenColumn
 from .texts import pack_texts, unpack_texts
 
 __all__ = [
-    "allocator",
     "read_folder",
     "write_folder",
 ]
@@ -459,43 +457,3 @@ def _open(path, mmap_mode) -> tuple[np.ndarray, int]:
         array = np.lib.format.read_array(file, allow_pickle=False) if mmap_mode is None else None
     array = np.lib.format.open_memmap(path, mode=mmap_mode) if array is None else array
     return array, size + array.nbytes
-
-
-def allocator(batch: Any) -> Callable[[int, Any], np.ndarray]:
-    """Return a function that makes arrays of a given length and dtype, for data that belong to the features of a batch.
-
-    If the batch is in memory-mapped files, so are the arrays: in nameless files in the same folder, or in the folder
-    for temporary files if that one is not writable. The operating system writes them back and drops them from memory as
-    needed; they disappear once the arrays are no longer used.
-    """
-    file = mapped_file(batch.indices)
-    if file is None and batch.dense is not None:
-        file = mapped_file(batch.dense.values)
-    if file is None:
-        return np.empty
-    folder = os.path.dirname(file)
-
-    def empty(length, dtype):
-        dtype = np.dtype(dtype)
-        if not length:
-            return np.empty(0, dtype)
-        with _nameless_file(folder) as scratch:
-            _reserve(scratch, length * dtype.itemsize)
-            return np.asarray(np.memmap(scratch, dtype, "r+", shape=(length,)))
-
-    return empty
-
-
-def _reserve(file, n_bytes):
-    """Allocate disk space for a file: writing to the memory map of a file without space would kill the process."""
-    if hasattr(os, "posix_fallocate"):
-        os.posix_fallocate(file.fileno(), 0, n_bytes)
-    else:
-        file.truncate(n_bytes)
-
-
-def _nameless_file(folder):
-    try:
-        return tempfile.TemporaryFile(dir=folder)
-    except OSError:  # the batch may be on a read-only disk, or deleted
-        return tempfile.TemporaryFile()

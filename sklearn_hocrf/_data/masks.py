@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .arrays import freeze
+from .arrays import freeze_all
 
 __all__ = ["Mask", "both"]
 
@@ -45,7 +45,7 @@ class Mask(NamedTuple):
 
     def frozen(self) -> Mask:
         """Return the mask with arrays for kernels."""
-        return Mask(freeze(self.allowed, np.bool_), freeze(self.begins, np.int8))
+        return Mask(*freeze_all(self, np.bool_, np.int8))
 
 
 def both(left: Mask | None, right: Mask | None) -> Mask | None:

@@ -39,6 +39,7 @@ __all__ = [
     "PREFIXES",
     "S",
     "TagTable",
+    "cut_segments",
     "goes_on",
     "guessed_scheme",
     "hold_segments",
@@ -161,12 +162,12 @@ def segments_of_labels(codes, offsets) -> Segments:
     >>> segments.start, segments.stop, segments.codes, segments.offsets
     (array([0, 2, 3]), array([2, 3, 4]), array([1, 0, 0], dtype=int32), array([0, 2, 3]))
     """
-    return _cut(codes[1:] != codes[:-1], codes, offsets)
+    return cut_segments(codes[1:] != codes[:-1], codes, offsets)
 
 
 def segments_of_tokens(codes, offsets) -> Segments:
     """Return segments of one token each."""
-    return _cut(np.ones(max(len(codes) - 1, 0), dtype=bool), codes, offsets)
+    return cut_segments(np.ones(max(len(codes) - 1, 0), dtype=bool), codes, offsets)
 
 
 def segments_of_tags(prefixes, codes, offsets) -> Segments:
@@ -192,7 +193,7 @@ def segments_of_tags(prefixes, codes, offsets) -> Segments:
     (array([0, 2, 3, 4]), array([2, 3, 4, 5]), array([0, 1, 0, 2], dtype=int32))
     """
     is_inside = goes_on(TagTable(prefixes[:-1], codes[:-1]), TagTable(prefixes[1:], codes[1:]))
-    return _cut(~is_inside, codes, offsets)
+    return cut_segments(~is_inside, codes, offsets)
 
 
 def goes_on(before: TagTable, after: TagTable) -> np.ndarray:
@@ -251,7 +252,7 @@ def legal_tags(tags: TagTable, scheme) -> tuple[np.ndarray, np.ndarray]:
     return continues | ~(must_go_on[:, None] | is_inside), np.stack([~is_inside, ~must_go_on])
 
 
-def _cut(begins, codes, offsets) -> Segments:
+def cut_segments(begins, codes, offsets) -> Segments:
     """Return the segments that begin at the first token of a sequence, or at token t + 1 if ``begins[t]``."""
     n_tokens = len(codes)
     is_first = np.zeros(n_tokens + 1, dtype=bool)

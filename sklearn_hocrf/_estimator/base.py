@@ -1,6 +1,6 @@
 """Base class of the sequence labellers: ``fit``, fitted attributes, and the state in files.
 
-A subclass says what its targets are, and to which family its models belong.
+Subclasses define the kind of targets and the family of models.
 """
 
 from __future__ import annotations

@@ -116,7 +116,7 @@ _LEARNED = "PenaltySearchCV cannot learn the penalties of this {request.name}: {
 
 
 def _of_criteria() -> Iterator[Refusal]:
-    """Yield what the training criteria say that they do not go with."""
+    """Yield the features and circumstances that each training criterion excludes."""
     for name, kind in OBJECTIVES.items():
         for other in kind.excludes:
             pair, message = (name.replace("_", " "), other), _OF_LIKELIHOOD

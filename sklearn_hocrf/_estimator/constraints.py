@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 from .._data.checks import short
 from .._data.labels import label_codes
 from .._data.schemes import E, I, guessed_scheme, legal_tags, marks_ends, split_tag
-from .._structure.patterns import SEGMENTS, PatternTable, contain_any, given_patterns
+from .._structure.patterns import SEGMENTS, TOKENS, PatternTable, TagHistory, contain_any, given_patterns
 from .._structure.weighted_arcs import arcs_of_labels, compile_patterns
 from .patterns import refuse_equal_neighbours
 from .tags import read_tags
@@ -84,7 +84,7 @@ class Constraints(BaseEstimator):
     array([-inf])
     """
 
-    __module__ = "sklearn_hocrf"  # where users import it from: files of models name this place
+    __module__ = "sklearn_hocrf"  # where users import it from: files of models name this module
 
     def __init__(
         self,
@@ -142,7 +142,7 @@ def check_constraints(constraints: Any) -> None:
         constraints.check()
 
 
-def compile_constraints(constraints: str | Constraints | None, labels: np.ndarray, history: str) -> Rules:
+def compile_constraints(constraints: str | Constraints | None, labels: np.ndarray, history: str | TagHistory) -> Rules:
     """Return the constraints on the labels of a model as rules over label codes.
 
     Parameters
@@ -151,8 +151,8 @@ def compile_constraints(constraints: str | Constraints | None, labels: np.ndarra
         The parameter of the estimators, checked.
     labels : ndarray of shape (L,)
         The labels.
-    history : {"tokens", "segments"}
-        Whether runs are of the labels of tokens or of segments.
+    history : {"tokens", "segments"} or TagHistory
+        Whether runs are of the labels of tokens or of segments; rules of tags are always those of tokens.
 
     Raises
     ------
@@ -229,7 +229,9 @@ class LabelRuns(NamedTuple):
     sequence: np.ndarray  # (n_sequences,)   index of each sequence in y
 
 
-def refuse_breaches(rules: Rules, constraints: Any, labels: np.ndarray, runs: LabelRuns, history: str) -> None:
+def refuse_breaches(
+    rules: Rules, constraints: Any, labels: np.ndarray, runs: LabelRuns, history: str | TagHistory
+) -> None:
     """Raise a ValueError for the first training labels that violate a constraint.
 
     Parameters
@@ -239,9 +241,10 @@ def refuse_breaches(rules: Rules, constraints: Any, labels: np.ndarray, runs: La
         The source of the rules, for the message.
     labels : ndarray of shape (L,)
     runs : LabelRuns
-    history : {"tokens", "segments"}
+    history : {"tokens", "segments"} or TagHistory
         Whether the runs of the rules are of the labels in ``runs``, or of the segments of equal labels.
     """
+    history = SEGMENTS if history == SEGMENTS else TOKENS
     breaches = [*_forbidden_run(rules, len(labels), runs, history), *_forbidden_border(rules, runs)]
     if not breaches:
         return

@@ -12,21 +12,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._data.masks import both
-from .._inference.families import CHAIN, SEGMENTS, Family
+from .._data.masks import Mask, both
+from .._data.segments import NO_LIMIT
+from .._inference.families import CHAIN, SEGMENTS, Family, recursion_of
 from .._inference.posterior import Evidence
 from .._objectives import Problem
 from .._penalties import Penalty
 from .._solvers import SolverReport
 from .._structure.layout import LayoutBuilder, LayoutFrame, WeightLayout
 from .._structure.pairs import PairRule
-from .._structure.patterns import TOKENS, PatternTable
+from .._structure.patterns import TOKENS, PatternTable, TagHistory
+from .._structure.segment_ages import MOST_AGES, what_needs_lengths
 from .._validation import TrainingData, TrainingSequences, read_training_sequences, warn_user
 from .._validation._sklearn import check_declared
 from .callbacks import FitTasks
 from .compatibility import FitRequest, refuse
 from .constraints import LabelRuns, compile_constraints, refuse_breaches, without_forbidden_patterns
-from .fitted_model import FittedModel, border_mask
+from .fitted_model import FittedModel
 from .fitted_state import FittedState
 from .fitting import Prior, Training, choose_training, warn_not_converged, without_zeros
 from .label_parts import compile_label_parts
@@ -34,11 +36,12 @@ from .parameters import check_parameters, resolve_feature_orders
 from .patterns import ObservedPatterns, select_patterns
 from .progress import STARTING, lines_of
 from .pruning import prune, prune_held_out, prune_runs
+from .tags import history_of_labels
 
 __all__ = ["FitSteps"]
 
 _FEW_KNOWN = 0.1  # share of the tokens below which there is a warning
-_CRITERION = ("objective", "sigma_reg", "l1_reg", "constraints")  # what is minimised
+_CRITERION = ("objective", "sigma_reg", "l1_reg", "constraints")  # parameters that define the minimised function
 
 
 class FitSteps:
@@ -55,7 +58,6 @@ class FitSteps:
         self.family: Family = estimator._family
         self.targets: Any = estimator._targets  # a class
         self.intercepts = estimator.fit_intercept and estimator._intercepts
-        self.history: str = getattr(estimator, "history", TOKENS)  # the positions of a semi-CRF are segments already
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> None:
         """Take all steps, in order, and set the fitted attributes."""
@@ -109,19 +111,20 @@ class FitSteps:
         """
         targets = self.targets.read(self.estimator, y, sequences, fixed)
         constraints = self.estimator.constraints
-        rules = compile_constraints(constraints, targets.labels, self.history)
+        history = self.history(targets.labels)
+        rules = compile_constraints(constraints, targets.labels, history)
         parts = compile_label_parts(self.estimator.label_parts, targets.labels)
         data = sequences.with_targets(targets, rules, parts).with_labelled_runs()
         if data.runs is not None and self.family is SEGMENTS:
-            return data  # segments with gaps between them are not neighbours
-        codes, offsets = self.family.label_sequences(targets.labelling, data.batch)
+            return data  # constraints concern neighbours, which segments with gaps between them are not
+        codes, offsets = targets.label_sequences(data.batch)
         if data.runs is None:
             sequences.warn_of_one_recording(codes)
         if not rules.forbidden and rules.borders is None:
             return data
         origin = np.repeat(data.batch.offsets[:-1], np.diff(offsets))
         runs = LabelRuns(codes, offsets, targets.starts - origin, sequences.sequence_ids)
-        refuse_breaches(rules, constraints, targets.labels, runs, self.history)
+        refuse_breaches(rules, constraints, targets.labels, runs, history)
         return data
 
     def has_missing_labels(self, y: Any, sequences: TrainingSequences) -> bool:
@@ -140,11 +143,15 @@ class FitSteps:
 
     # --- structure ----------------------------------------------------------------------------------------------------
 
+    def history(self, labels: np.ndarray) -> str | TagHistory:
+        """Return what the labels of patterns are those of; the positions of a semi-CRF are segments already."""
+        return history_of_labels(getattr(self.estimator, "history", TOKENS), self.estimator.constraints, labels)
+
     def observed(self, data: TrainingData) -> ObservedPatterns:
         """Return the label patterns of training data."""
-        codes, offsets = self.family.label_sequences(data.targets.labelling, data.batch)
-        n_labels = len(data.targets.labels)
-        return ObservedPatterns.of_labels(codes, offsets, n_labels, data.sequence_weight, self.history)
+        codes, offsets = data.targets.label_sequences(data.batch)
+        labels = data.targets.labels
+        return ObservedPatterns.of_labels(codes, offsets, len(labels), data.sequence_weight, self.history(labels))
 
     def select_patterns(self, data: TrainingData, observed: ObservedPatterns, patterns: Any = None) -> PatternTable:
         """Return the label patterns of the model; ``patterns`` replaces the parameter unless it is None."""
@@ -182,16 +189,35 @@ class FitSteps:
 
     def problem(self, data: TrainingData, layout: WeightLayout | None = None) -> Problem:
         """Return the data under the layout of their weights, over the labels that ``pruning`` leaves."""
-        problem = self.pose(self.layout(data) if layout is None else layout, data)
+        layout = self.layout(data) if layout is None else layout
+        self._warn_of_unlimited_lengths(layout, data)
+        problem = self.pose(layout, data)
         self.check_possible(problem, data.sequence_ids)
         return self._prune(problem)
+
+    @property
+    def _matches_features(self) -> bool:
+        return self.estimator.objective == "local_feature_matching"
+
+    def _warn_of_unlimited_lengths(self, layout: Any, data: TrainingData) -> None:
+        """Warn if segments have no limit, sequences are long, and something needs all candidate segments."""
+        longest = int(data.batch.lengths.max(initial=0))
+        if self.family is not SEGMENTS or longest <= MOST_AGES or not (layout.longest == NO_LIMIT).any():
+            return
+        matching = ["objective='local_feature_matching'"] if self._matches_features else []
+        if found := [*what_needs_lengths(layout), *matching]:
+            warn_user(
+                f"segment_length=inf is slow with {', '.join(found)}: time and memory grow with the tokens times the "
+                f"longest sequence, {longest:,} tokens, instead of the tokens alone"
+            )
 
     def pose(self, layout: WeightLayout, data: TrainingData) -> Problem:
         """Return the data under a layout."""
         # runs of known labels may begin and end in the middle of sequences
-        support = border_mask(data.batch, data.rules.borders) if data.source is None else None
+        borders = data.rules.borders if data.source is None else None
+        support = None if borders is None else Mask.of_borders(data.batch.offsets, borders)
         return Problem(
-            self.family,
+            self.family if self._matches_features else recursion_of(self.family, layout),
             layout,
             data.batch,
             data.targets.labelling,
@@ -215,7 +241,8 @@ class FitSteps:
         model.given(problem.batch, problem.support, evidence=evidence).on(problem.plan.masked(mask)).log_z()
 
     def _prune(self, problem: Problem) -> Problem:
-        return prune(problem, getattr(self.estimator, "pruning", None), self.estimator.random_state)
+        n_candidates = getattr(self.estimator, "pruning", None)
+        return problem if n_candidates is None else prune(problem, n_candidates, self.estimator.random_state)
 
     def prune(self, training: Problem, held_out: Problem) -> tuple[Problem, Problem]:
         """Return both over the labels that ``pruning`` leaves, which are chosen without the held-out labels."""
@@ -250,8 +277,9 @@ class FitSteps:
         If y has missing labels, the first stages train on the labels that are known for certain.
         """
         state = partial(self.state, data, problem, penalty)
-        stages, lines = [], lines_of(training.solver)
+        stages = []
         if data.runs is not None and not is_warm:
+            lines = lines_of(training.solver)
             lines.part = STARTING
             of_runs = prune_runs(self.pose(problem.layout, data.runs), problem)
             stages = training.run(of_runs, penalty, start, is_warm, tasks.watch(state, STARTING))

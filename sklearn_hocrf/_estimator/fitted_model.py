@@ -1,4 +1,4 @@
-"""Questions to fitted estimators: their own methods ask here, and so does the rest of the package."""
+"""Queries to fitted estimators, for their own methods and for the rest of the package."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .._validation import FeatureSpace, TrainingData, check_sequence_weight, rea
 from .fitted_state import FittedState
 from .patterns import pattern_labels
 
-__all__ = ["FittedModel", "border_mask"]
+__all__ = ["FittedModel"]
 
 
 class FittedModel:
@@ -158,7 +158,9 @@ class FittedModel:
     def given(self, batch: SequenceBatch, form: str = "sequences", known: Any = None) -> Posterior:
         """Return the posterior of a batch, given the constraints and known labels."""
         evidence = None if known is None else Evidence(self.mask_of(known, batch, "known", form))
-        return self.model().given(batch, border_mask(batch, self.state.borders), self.n_jobs, evidence)
+        borders = self.state.borders
+        mask = None if borders is None else Mask.of_borders(batch.offsets, borders)
+        return self.model().given(batch, mask, self.n_jobs, evidence)
 
     def class_marginals(self, posterior: Posterior) -> np.ndarray:
         """Return the probabilities of ``classes_`` at each token; shape (N, n_classes)."""
@@ -188,11 +190,6 @@ class FittedModel:
         state = state._replace(weights=state.weights / temperature, temperature=total, stream=None)
         state.checked(type(self.targets)).set_on(divided)
         return divided
-
-
-def border_mask(batch: SequenceBatch, borders: np.ndarray | None) -> Mask | None:
-    """Return the mask of the labels with which sequences may begin and end; None allows all."""
-    return None if borders is None else Mask.of_borders(batch.offsets, borders)
 
 
 def _are_possible(mask: Mask, offsets: np.ndarray, codes: np.ndarray) -> np.ndarray:

@@ -10,7 +10,7 @@ import numpy as np
 
 from .._data.arrays import freeze
 from .._inference.candidates import LevelZero
-from .._inference.families import LATTICE, Family
+from .._inference.families import LATTICE, Family, recursion_of
 from .._inference.model import Model
 from .._solvers import TrainingState
 from .._structure.layout import WeightLayout
@@ -22,11 +22,11 @@ from .tags import SegmentTags
 
 __all__ = ["FittedState"]
 
-MOST_KEPT = 1 << 26  # bytes of tables that are kept beside the weights
+MOST_KEPT = 1 << 26  # bytes of tables that are kept in addition to the weights
 
 
 class CachedTables:
-    """What the first question to a model computes, kept as long as its state; copies and files have none.
+    """Tables that the first query to a model makes, kept as long as its state; copies and files have none.
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ class FittedState(NamedTuple):
     borders: np.ndarray | None = None  # (2, L) bool   labels at the start and at the end of sequences; None: all
     level_zero: LevelZero | None = None  # which labels tokens may have; None: all
     part_names: np.ndarray | None = None  # (S,)   of the parts of labels; None: there are none
-    temperature: float = 1.0  # what calibration has divided the weights of training by
+    temperature: float = 1.0  # by which calibration divided the trained weights
     tables: CachedTables | None = None  # set by ``checked``
 
     def model(self, family: Family) -> Model:
@@ -73,7 +73,7 @@ class FittedState(NamedTuple):
         if self.level_zero is not None:
             model = LATTICE.model(self.layout, self.weights, self.level_zero.finder())
         else:
-            model = family.model(self.layout, self.weights)
+            model = recursion_of(family, self.layout).model(self.layout, self.weights)
         if self.tables is not None and model.n_bytes <= MOST_KEPT:
             self.tables.model = model
         return model

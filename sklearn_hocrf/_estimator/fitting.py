@@ -20,6 +20,7 @@ from .._structure.weight_groups import match_prefixes, prefix_of_key, unmatched,
 from .._validation import warn_user
 from .compatibility import FitRequest, has_l1, refuse
 from .progress import STARTING, ProgressLines, lines_of
+from .tags import names_in_patterns
 
 __all__ = [
     "Prior",
@@ -110,8 +111,10 @@ def _not_covered(parameter: str, weight: int, layout: WeightLayout, names: Any, 
     row = layout.row_of_weight[weight]
     what = "a part of labels"
     if row < len(layout.patterns.lengths):
-        codes = layout.patterns.labels[row, -order - 1 :]
-        what = f"the pattern {short(tuple((codes if labels is None else labels[codes]).tolist()), 40)} of order {order}"
+        codes = layout.patterns.labels[row, -order - 1 :].tolist()
+        names_of = None if labels is None else names_in_patterns(labels, layout.patterns.history)
+        run = tuple(codes if names_of is None else (names_of[code] for code in codes))
+        what = f"the pattern {short(run, 40)} of order {order}"
     if is_pair:
         feature = int(layout.pair_feature[weight])
         what = f"the feature {short(feature if names is None else str(names[feature]), 40)} with {what}"
@@ -200,7 +203,7 @@ def _minimise(objective: Any, penalty: Any, problem: Problem, start: np.ndarray,
     """Minimise an objective of labelled data plus a penalty, and check whether there is a minimum."""
     report = _minimise_tied(solver, objective, penalty, problem, start)
     if report is None:
-        # weights that nobody else refers to, so that solvers need not keep them in memory
+        # a copy without other references, so that solvers can free it
         report = solver.solve(objective.bind(problem), penalty, np.array(start))
     if not report.stopped and _lacks_optimum(objective, penalty, problem, report.w):
         remedy = (

@@ -1,6 +1,6 @@
-"""Names of python-crfsuite and sklearn-crfsuite: whoever types one is told ours.
+"""Names of python-crfsuite and sklearn-crfsuite: errors that name the equivalent here.
 
-Constructors, ``set_params``, ``fit`` and attributes answer; a name that is in none of the tables fails as in any class.
+Constructors, ``set_params``, ``fit`` and attributes raise them; a name in none of the tables fails as in any class.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _Fit = TypeVar("_Fit", bound=Callable)
 
 
 def _answer(owner: str, names: Iterable[str], table: dict[str, str]) -> str | None:
-    """Return what to say about the first of some names that is in a table; None if none is."""
+    """Return the message for the first of some names that is in a table; None if none is."""
     for name in names:
         if name in table:
             return (
@@ -63,7 +63,7 @@ def _answer(owner: str, names: Iterable[str], table: dict[str, str]) -> str | No
 
 
 def answering(fit: _Fit) -> _Fit:
-    """Return the method ``fit`` such that it answers to held-out data, as sklearn-crfsuite's takes."""
+    """Decorate ``fit``: held-out data, which sklearn-crfsuite's takes, raise an error that names the equivalent."""
 
     @wraps(fit)
     def method(self: Any, *args: Any, **options: Any) -> Any:
@@ -75,7 +75,7 @@ def answering(fit: _Fit) -> _Fit:
 
 
 class NamesElsewhere:
-    """Answer to names of sklearn-crfsuite; list this mixin before ``BaseEstimator``."""
+    """Raise errors for names of sklearn-crfsuite; list this mixin before ``BaseEstimator``."""
 
     if not TYPE_CHECKING:  # type checkers know the names that exist
 
@@ -105,7 +105,7 @@ class NamesElsewhere:
         Raises
         ------
         ValueError
-            For a name that is no parameter.
+            For a name that is not a parameter.
         """
         if answer := _answer(type(self).__name__, params, PARAMETERS):
             raise ValueError(answer)

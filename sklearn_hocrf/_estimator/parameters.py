@@ -12,7 +12,6 @@ from .._data.checks import short
 from .._data.schemes import PREFIXES
 from .._objectives import OBJECTIVES
 from .._solvers import LBFGS, SGD
-from .._structure.patterns import SEGMENTS
 from .._structure.weight_groups import match_prefixes, unmatched
 from .._validation import warn_user
 from .._validation._sklearn import N_JOBS, Interval, StrOptions
@@ -77,11 +76,6 @@ def check_parameters(parameters: Mapping[str, Any], estimator: str) -> None:
         _check_reg(name, parameters[name], check)
     check_patterns(parameters["patterns"])
     check_constraints(parameters["constraints"])
-    if parameters.get("history") == SEGMENTS and isinstance(parameters["constraints"], str):
-        raise ValueError(
-            f"history='segments' does not go with constraints={parameters['constraints']!r}: its segments are runs of "
-            "equal labels, not of tags. Use Constraints, or HighOrderSemiCRF for segments that tags describe"
-        )
     check_label_parts(parameters["label_parts"])
     if isinstance(parameters["feature_order"], dict):
         _check_orders_of_prefixes(parameters["feature_order"])

@@ -173,8 +173,8 @@ def _read_next(
         raise ValueError(
             f"constraints={short(estimator.constraints)} differ from the first call: they are fixed from then on"
         )
-    if steps.history != last.layout.patterns.history:
-        raise ValueError(f"history={steps.history!r} differs from the first call: it is fixed from then on")
+    if steps.history(before.labels) != last.layout.patterns.history:
+        raise ValueError(f"history={estimator.history!r} differs from the first call: it is fixed from then on")
     if not data.parts.equal(last.part_names, last.layout.parts):
         raise ValueError(
             f"label_parts={short(estimator.label_parts)} assigns different parts than in the first call: they are "

@@ -13,12 +13,14 @@ from .._structure.patterns import (
     SEGMENTS,
     PatternCounts,
     PatternTable,
+    TagHistory,
     all_patterns,
     count_patterns,
     given_patterns,
     has_equal_neighbours,
 )
 from .._validation import warn_user
+from .tags import names_in_patterns
 
 __all__ = [
     "ObservedPatterns",
@@ -38,7 +40,7 @@ class ObservedPatterns(NamedTuple):
 
     n_positions: int  # tokens or segments of the data
     counted: Callable[[int, float], PatternCounts]  # of the highest order, and the lowest count
-    history: str  # whether patterns are of the labels of these positions, or of their segments
+    history: str | TagHistory  # whether patterns are of the labels of these positions, or of their segments
 
     @classmethod
     def of_labels(
@@ -47,7 +49,7 @@ class ObservedPatterns(NamedTuple):
         offsets: np.ndarray,
         n_labels: int,
         sequence_weight: np.ndarray | None,
-        history: str,
+        history: str | TagHistory,
     ) -> ObservedPatterns:
         """Return the patterns in label codes of tokens or segments."""
 
@@ -119,7 +121,7 @@ def warn_of_size(n_patterns: int, longest: int, n_positions: int) -> None:
 
 def pattern_labels(patterns: PatternTable, labels: np.ndarray) -> list[tuple]:
     """Return patterns as tuples of the user's labels."""
-    names = labels.tolist()
+    names = names_in_patterns(labels, patterns.history)
     return [tuple(names[code] for code in pattern) for pattern in patterns.tuples()]
 
 
@@ -132,7 +134,7 @@ def refuse_equal_neighbours(what: str, run: Sequence) -> None:
         )
 
 
-def pattern_codes(patterns: Iterable, labels: np.ndarray, history: str) -> list[tuple]:
+def pattern_codes(patterns: Iterable, labels: np.ndarray, history: str | TagHistory) -> list[tuple]:
     """Return patterns, given as tuples of the user's labels, as tuples of codes.
 
     Raises
@@ -140,11 +142,20 @@ def pattern_codes(patterns: Iterable, labels: np.ndarray, history: str) -> list[
     ValueError
         For a pattern that is not a tuple of one or more of the labels, or cannot occur with this history.
     """
-    code_of = label_codes(labels)
-    codes = []
+    code_of, codes = label_codes(labels), []
+    names = names_in_patterns(labels, history)
+    of_segments = {name: code for code, name in enumerate(names) if code >= len(labels)}
     for pattern in patterns:
         if not isinstance(pattern, (tuple, list)) or len(pattern) == 0:
             raise ValueError(f"a label pattern must be a tuple of one or more labels, got {short(pattern)}")
+        if isinstance(history, TagHistory) and not _are_tags(pattern, code_of, history):
+            codes.append(tuple(of_segments.get(y, -1) if isinstance(y, Hashable) else -1 for y in pattern))
+            if len(pattern) < 2 or -1 in codes[-1] or history.is_impossible(codes[-1]):
+                raise ValueError(
+                    f"pattern {short(pattern)} is neither a tag, nor a pair of tags in one segment, nor two or more "
+                    f"labels of segments that may be neighbours, which are {short(list(of_segments))}"
+                )
+            continue
         for label in pattern:
             if not isinstance(label, Hashable) or label not in code_of:
                 raise ValueError(
@@ -154,3 +165,11 @@ def pattern_codes(patterns: Iterable, labels: np.ndarray, history: str) -> list[
             refuse_equal_neighbours("pattern", pattern)
         codes.append(tuple(code_of[label] for label in pattern))
     return codes
+
+
+def _are_tags(pattern: Sequence, code_of: Any, history: TagHistory) -> bool:
+    """Return whether a pattern is a tag, or a pair of tags in one segment."""
+    if len(pattern) > 2 or not all(isinstance(label, Hashable) and label in code_of for label in pattern):
+        return False
+    codes = np.array([code_of[label] for label in pattern])
+    return len(codes) == 1 or bool(history.stay(codes[:1], codes[1:])[0])

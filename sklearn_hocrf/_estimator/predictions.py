@@ -167,7 +167,7 @@ class PredictionsMixin:
             Patterns of any length, with or without a weight in the model. For
             :class:`~sklearn_hocrf.HighOrderSemiCRF`, patterns of segment labels, of consecutive segments. With
             ``history="segments"``, a pattern occurs at the first token of its last segment; a single label at all of
-            its tokens, and a pair of equal labels at each token that stays in a segment.
+            its tokens, and a pair of equal labels, or of tags of one segment, at each token that continues a segment.
         known : list of label sequences, or array-like, default=None
             As in :meth:`predict_marginals`.
 

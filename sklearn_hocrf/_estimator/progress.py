@@ -20,7 +20,7 @@ _next = -math.inf  # time of the next line
 
 
 def tell(text: str) -> None:
-    """Write a line to stderr, which may be absent, closed or a broken pipe: no reason to lose a fit."""
+    """Write a line to stderr; if that is absent, closed or a broken pipe, the fit goes on."""
     with suppress(AttributeError, OSError, ValueError):
         sys.stderr.write(f"{text}\n")
 

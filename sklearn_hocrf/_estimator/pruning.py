@@ -27,18 +27,18 @@ def most_states(n_candidates: int) -> int:
     return 2 * n_candidates
 
 
-def prune(problem: Problem, n_candidates: int | None, random_state: Any = None) -> Problem:
+def prune(problem: Problem, n_candidates: int, random_state: Any = None) -> Problem:
     """Return the problem in which each token has a few candidate labels, chosen by a level 0 that is trained first.
 
-    None, or at least as many candidates as labels, prunes nothing. Without a ``random_state``, the order of the
+    At least as many candidates as labels prune nothing. Without a ``random_state``, the order of the
     sequences in the training of level 0 is always the same.
     """
-    if n_candidates is None or n_candidates >= problem.layout.patterns.n_labels:
+    if n_candidates >= problem.layout.patterns.n_labels:
         return problem
     data = problem.batch, problem.truth, problem.sequence_weight
     seed = 0 if random_state is None else int(check_random_state(random_state).randint(2**31))
-    numbers = int(n_candidates), most_states(int(n_candidates)), seed
-    return prune_training(problem, train_level_zero(problem.layout.of_order_zero(), *data, numbers))
+    settings = int(n_candidates), most_states(int(n_candidates)), seed
+    return prune_training(problem, train_level_zero(problem.layout.of_order_zero(), *data, settings))
 
 
 def prune_training(problem: Problem, level_zero: LevelZero) -> Problem:

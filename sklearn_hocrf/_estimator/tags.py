@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._data.batch import SequenceBatch
 from .._data.checks import short
-from .._data.schemes import OUTSIDE, PREFIXES, I, O, TagTable, goes_on, split_tag
+from .._data.schemes import NO_LABEL, OUTSIDE, PREFIXES, B, E, I, O, S, TagTable, goes_on, marks_ends, split_tag
 from .._data.segments import Segments
 from .._kernels.tag_segments import Tags
+from .._structure.patterns import AFTER_EQUALS, AFTER_OTHERS, INSIDE, LAST, OPEN, SEGMENTS, TagHistory
 
-__all__ = ["SEGMENT_SCHEMES", "SegmentTags", "each_its_own", "read_segment_tags", "read_tags", "segment_tables"]
+__all__ = [
+    "SEGMENT_SCHEMES",
+    "SegmentTags",
+    "each_its_own",
+    "history_of_labels",
+    "names_in_patterns",
+    "read_segment_tags",
+    "read_tags",
+    "segment_tables",
+]
 
 
 SEGMENT_SCHEMES = ("auto", *PREFIXES, "runs")  # schemes by which labels can be read as segments
@@ -46,6 +56,37 @@ def read_tags(labels: np.ndarray, scheme: str, what: str) -> tuple[TagTable, lis
     names = list(dict.fromkeys(name for _, name in parts))
     ids = {name: i for i, name in enumerate(names)}
     return TagTable(np.array([p for p, _ in parts], np.int8), np.array([ids[n] for _, n in parts], np.int32)), names
+
+
+def history_of_labels(history: str, constraints: Any, labels: np.ndarray) -> str | TagHistory:
+    """Return what the labels of patterns are those of: of tokens, of runs, or of the segments that tags describe.
+
+    Parameters
+    ----------
+    history : {"tokens", "segments"}
+    constraints : str, Constraints or None
+        The parameter of the estimators; a scheme says that labels are tags.
+    labels : ndarray of shape (L,)
+    """
+    if history != SEGMENTS or not isinstance(constraints, str):
+        return history
+    (prefix, label), names = read_tags(labels, constraints, "constraints")
+    both = sorted({*labels.tolist()} & {*names} - {OUTSIDE})
+    if both:
+        raise ValueError(f"history='segments': {short(both[0])} is a tag, and the label of segments as well")
+    order, is_outside, is_iob1 = np.argsort(np.argsort(names)), prefix == O, constraints == "iob1"
+    after_others = is_outside | np.isin(prefix, (I,) if is_iob1 else (B, S))
+    roles = AFTER_OTHERS * after_others + AFTER_EQUALS * np.isin(prefix, (B, S))
+    roles = roles + INSIDE * (is_outside | np.isin(prefix, (I, E))) + OPEN * np.isin(prefix, (B, I, O))
+    roles = roles + LAST * (np.isin(prefix, (O, E, S)) | (not marks_ends(constraints)))
+    return TagHistory(tuple((len(labels) + order[label]).tolist()), tuple(roles.tolist()))
+
+
+def names_in_patterns(labels: np.ndarray, history: str | TagHistory) -> list:
+    """Return what each code of patterns stands for: the labels and, where they are tags, the labels of segments."""
+    names = labels.tolist()
+    of_tags = {} if isinstance(history, str) else dict(zip(history.codes, names, strict=True))
+    return names + [of_tags[code][2:] or (NO_LABEL, OUTSIDE)[of_tags[code] == OUTSIDE] for code in sorted(of_tags)]
 
 
 class SegmentTags(NamedTuple):

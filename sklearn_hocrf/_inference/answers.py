@@ -50,7 +50,7 @@ class Samples(Receiver):
 
     def receive(self, backward: MarginalPass, tile: Tile, weight: np.ndarray) -> None:
         sequences = backward.sequences(tile, weight)
-        rng = np.random.default_rng([self.seed, int(sequences.max()), int(backward.is_log)])
+        rng = np.random.default_rng([self.seed, int(sequences.max()), int(backward.is_wide)])
         uniform = rng.random((int(tile.rows[-1]) * sequences.shape[1], self.codes.shape[1]))
         structure = backward.weighted_arcs, backward.index, tile, sequences
         choices.draw_labellings(*structure, backward.continuations(tile), uniform, self.codes, self.lengths)

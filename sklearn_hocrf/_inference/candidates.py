@@ -220,8 +220,8 @@ class _Descent:
         self._sums = [np.zeros(len(table)) for table in self._level]
         features, self._size = _of_equal_size(layout.rows(as_sparse(batch), dense=False), layout.pairs.starts)
         self._tables = features, layout.pairs, layout.part_links
-        parts_of_a_label = len(layout.part_links.numbers) / layout.patterns.n_labels
-        self._rate = self.rate / (1 + parts_of_a_label / 2)  # half: labels that share a part want different values
+        parts_of_a_label = len(layout.part_links.ids) / layout.patterns.n_labels
+        self._rate = self.rate / (1 + parts_of_a_label / 2)  # half: labels that share a part pull it apart
         mean = max(float(np.mean(sequence_weight)), np.finfo(float).tiny)
         weight = np.minimum(sequence_weight / mean, self.most_weight)
         self._data = kernels.LabelledTokens(
@@ -260,7 +260,7 @@ def _of_equal_size(features: TokenFeatures, starts: np.ndarray) -> tuple[TokenFe
     """
     if not len(features.values):
         return features, 1.0
-    rank = np.searchsorted(starts, features.place, "right") - 1
+    rank = np.searchsorted(starts, features.pair, "right") - 1
     part = 2.0**-60  # sums must not overflow
     sizes = np.bincount(rank, np.abs(features.values) * part, len(starts) - 1)
     n_values = np.bincount(rank, features.values != 0, len(starts) - 1)

@@ -12,16 +12,24 @@ from typing import Any
 import numpy as np
 
 from .._data.segments import BEGIN, Segments, sorted_segments
-from .._kernels import chain, chain_log, choices, feature_matching, label_parts, token_scores
+from .._kernels import _wide, chain, choices, feature_matching, label_parts, token_scores
 from .._structure.patterns import TOKENS
 from .._structure.weighted_arcs import log_spread
 from .answers import LikelyTagSegments, WeighedTagSegments
 from .model import TokenModel
-from .passes import SMALL_STEP, DecodePass, MarginalPass
+from .passes import DecodePass, MarginalPass
 from .posterior import LanePosterior
 from .schedule import Plan, Task, Tile, lanes_of
 
-__all__ = ["ChainModel", "ChainPlan", "ChainPosterior"]
+__all__ = [
+    "ChainDecodePass",
+    "ChainModel",
+    "ChainPass",
+    "ChainPlan",
+    "ChainPosterior",
+    "tag_segment_marginals",
+    "tag_segment_probabilities",
+]
 
 
 class ChainPlan(Plan):
@@ -47,6 +55,8 @@ class ChainPass(MarginalPass):
         return checkpoints
 
     def _product(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+        if self.is_wide:  # right is 1: the next tile takes the scale
+            return left.copy()
         if self.n_parts == 1:
             return left * right
         (x, dx), (y, dy) = np.split(left, 2, axis=-1), np.split(right, 2, axis=-1)
@@ -54,9 +64,9 @@ class ChainPass(MarginalPass):
 
     def _start(self, lanes: int) -> np.ndarray:
         """Return alpha before the first position: all mass on the empty pattern; shape (P, lanes)."""
-        alpha = np.zeros((self.layout.automaton.n_states, lanes * self.n_parts))
-        alpha[0, :lanes] = 1.0
-        return alpha
+        alpha = np.zeros((self.arc_layout.automaton.n_states, lanes))
+        alpha[0] = 1.0
+        return self._with_derivatives(alpha)
 
     def _score(self, tile: Tile) -> np.ndarray:
         if self.moves is None:
@@ -71,33 +81,34 @@ class ChainPass(MarginalPass):
         self._add_product(tile, values)
         self._add_parts(values)
         scores[:, :lanes] = values
-        feature_matching.perturb(tile, n_columns, *self.moves, SMALL_STEP, scores)
+        feature_matching.perturb(tile, n_columns, *self.moves, scores)
         self._forbid_labels(tile, scores)
         return scores
 
     def _tile_tables(self, tile: Tile) -> chain.ChainTables:
-        n_states, n_blocks = self.layout.automaton.n_states, len(tile.length)
+        n_states, n_blocks = self.arc_layout.automaton.n_states, len(tile.length)
         return chain.ChainTables(
-            self.scores(tile),
-            self._varying(tile),
-            self._table("alpha", tile, n_states, n_blocks),
-            self._table("inverse_scale", tile, 1),
+            self._pass_table("chain", tile, self.n_columns) if self.is_wide else self.chain_scores(tile),
+            self._pass_table("varying", tile, self.plan.n_varying),
+            self._pass_table("alpha", tile, n_states, n_blocks),
+            self._pass_table("inverse_scale", tile, 1),
         )
 
     def _forward_tile(
         self, tile: Tile, carry: np.ndarray, log_scale: np.ndarray, suspect: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """Run the forward pass of a tile and return the last alpha of its last block, and 1 / its total."""
-        self._score(tile)
-        tables, lane_kind = self._tile_tables(tile), self._lane_kind(tile)
-        chain.exponentiate(lane_kind, self.weighted_arcs, tile, tables.scores, tables.varying, log_scale, suspect)
+        scores, tables, lane_kind = self._score(tile), self._tile_tables(tile), self._lane_kind(tile, self.is_wide)
+        if self.is_wide:
+            self._widen(scores, tables.scores)
         chain.forward(lane_kind, self.weighted_arcs, tile, _scratch(self, tile), tables, carry, log_scale, suspect)
         return tables.alpha[-len(carry) :], tables.inverse_scale[-1]
 
     def _settle(self, task: Task, checkpoints: list, alive: np.ndarray, doubtful: np.ndarray) -> np.ndarray:
-        if self.layout.patterns.history == TOKENS:
+        spread = self._log_spread()
+        if spread is None:
             safe = np.zeros_like(doubtful)
-        elif log_spread(self.layout, self.weighted_arcs) <= np.log(chain.LARGEST_BETA * chain.SMALLEST_TOTAL):
+        elif spread <= np.log(chain.LARGEST_BETA * chain.SMALLEST_TOTAL):
             return alive | doubtful
         else:
             safe = doubtful & (self._largest_beta(task, checkpoints, alive | doubtful) <= chain.LARGEST_BETA)
@@ -105,9 +116,14 @@ class ChainPass(MarginalPass):
             self._forward_again(task.tiles[0], checkpoints[0], alive | safe)
         return alive | safe
 
+    def _log_spread(self) -> float | None:
+        """Return a bound of log max beta / min beta, inf if there is none; None if all doubtful lanes are suspect."""
+        is_of_tokens = self.layout.patterns.history == TOKENS
+        return None if is_of_tokens else log_spread(self.layout, self.weighted_arcs)
+
     def _largest_beta(self, task: Task, checkpoints: list, alive: np.ndarray) -> np.ndarray:
         """Return the largest beta of each lane, by a backward pass that counts nothing."""
-        largest, n_states = np.zeros(alive.shape), self.layout.automaton.n_states
+        largest, n_states = np.zeros(alive.shape), self.arc_layout.automaton.n_states
         beta, unused = self._with_derivatives(np.ones((n_states, alive.shape[1]))), np.zeros_like(largest)
         for tile, carry in zip(task.tiles[::-1], checkpoints[::-1], strict=True):
             self._forward_again(tile, carry, alive)
@@ -123,50 +139,19 @@ class ChainPass(MarginalPass):
         self._forward_tile(tile, carry, *map(self._with_derivatives, again))
 
     def _backward_tile(self, tile: Tile, weight: np.ndarray, beta: np.ndarray, arcs: np.ndarray) -> chain.ChainTables:
-        tables, lane_kind = self._tile_tables(tile), self._lane_kind(tile)
+        tables, lane_kind = self._tile_tables(tile), self._lane_kind(tile, self.is_wide)
         structure = self.weighted_arcs, tile, _scratch(self, tile), tables
         chain.backward(lane_kind, *structure, self._with_derivatives(weight), beta, arcs)
+        if self.is_wide:
+            self.chain_scores(tile)[:] = _wide.narrowed(tables.scores)
         return tables
 
     def _backward(self, task: Task, checkpoints: list, alive: np.ndarray, weight: np.ndarray) -> None:
-        beta = self._with_derivatives(np.ones((self.layout.automaton.n_states, weight.shape[1])))
+        beta = self._with_derivatives(np.ones((self.arc_layout.automaton.n_states, weight.shape[1])))
         for tile, carry in zip(task.tiles[::-1], checkpoints[::-1], strict=True):
             if len(task.tiles) > 1:  # the tables contain the last tile
                 self._forward_again(tile, carry, alive)
             self._backward_tile(tile, weight, beta, self._arcs(self._columns(tile)))
-            self.receiver.receive(self, tile, weight)
-
-    def _forward_log(self, sequence: int) -> tuple[Task, list[np.ndarray]]:
-        task = self.plan.alone(sequence)
-        carry = self._in_log_space(np.zeros((self.layout.automaton.n_states, self.n_parts)))[:, 0]
-        carry[1:] = -np.inf
-        checkpoints, log_z = [], 0.0
-        for tile in task.tiles:
-            checkpoints.append(carry)
-            alpha, log_scale = self._forward_log_tile(tile, carry)[2:]
-            carry = alpha[-1].copy()
-            log_z += log_scale
-            if log_z.real == -np.inf:
-                break
-        self._store_log_z(sequence, log_z)
-        return task, checkpoints
-
-    def _forward_log_tile(self, tile: Tile, carry: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, Any]:
-        scores = self._score(tile)
-        varying_log = self._in_log_space(self._varying_scores(tile, scores))
-        scores = self._in_log_space(scores)
-        alpha = self._in_log_space(self.workspace("alpha", int(tile.rows[-1]) + 1, len(carry) * self.n_parts))
-        alpha[0] = carry
-        return scores, varying_log, alpha, chain_log.forward_log(self.log_weighted_arcs, scores, varying_log, alpha)
-
-    def _backward_log(self, sequence: int) -> None:
-        task, checkpoints = self._forward_log(sequence)
-        weight = self._weight(task.sequences)
-        beta = self._in_log_space(np.zeros((self.layout.automaton.n_states, self.n_parts)))[:, 0]
-        arcs = self._in_log_space(self._arcs(self.n_parts))
-        for tile, carry in zip(task.tiles[::-1], checkpoints[::-1], strict=True):
-            scores, varying_log, alpha, _ = self._forward_log_tile(tile, carry)
-            chain_log.backward_log(self.log_weighted_arcs, scores, varying_log, alpha, weight[0, 0], beta, arcs)
             self.receiver.receive(self, tile, weight)
 
     def column_marginals(self, tile: Tile, weight: np.ndarray) -> np.ndarray:
@@ -174,21 +159,20 @@ class ChainPass(MarginalPass):
 
     def continuations(self, tile: Tile) -> choices.ChoiceTables:
         beta, scores = self._log_beta(tile), self._score(tile)
-        return self._choice_tables(self.layout.pairs.n_columns, scores, self._varying_scores(tile, scores), beta)
+        return self._choice_tables(self.n_columns, scores, self._varying_scores(tile, scores), beta)
 
     def add_feature_counts(self, tile: Tile, weight: np.ndarray, gradient: np.ndarray, dense: np.ndarray) -> None:
-        features, marginals = self.plan.token_features, self.scores(tile)
+        marginals = self.scores(tile)
         if self.plan.part_columns is not None:
             label_parts.sum_over_labels(self.plan.part_columns, self.layout.pairs.n_columns, marginals)
-        token_scores.add_expectations(features, self.layout.pairs, tile, marginals, weight, gradient, dense)
-        self._count_product(tile, marginals, weight)
+        self._add_token_counts(tile, marginals, weight, gradient, dense)
 
 
 class ChainDecodePass(DecodePass):
     """Viterbi decoding of one chunk."""
 
     def run(self, task: Task) -> None:
-        carry = np.zeros((self.layout.automaton.n_states, task.sequences.shape[1]))
+        carry = np.zeros((self.arc_layout.automaton.n_states, task.sequences.shape[1]))
         checkpoints = []
         for tile in task.tiles[:0:-1]:
             checkpoints.append(carry)
@@ -203,15 +187,17 @@ class ChainDecodePass(DecodePass):
                     return
             chain.walk(self.weighted_arcs, tile, scores, varying_log, beta, state, self.codes)
 
+    def _score(self, tile: Tile) -> np.ndarray:
+        scores = self._score_tokens(tile)
+        self._forbid_labels(tile, scores)
+        return scores
+
     def choice_tables(self, tile: Tile) -> choices.ChoiceTables:
-        carry = np.zeros((self.layout.automaton.n_states, lanes_of(tile)))
-        return self._choice_tables(self.layout.pairs.n_columns, *self._backward_max(tile, carry))
+        carry = np.zeros((self.arc_layout.automaton.n_states, lanes_of(tile)))
+        return self._choice_tables(self.n_columns, *self._backward_max(tile, carry))
 
     def _backward_max(self, tile: Tile, carry: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        scores = self._score_tokens(tile)
-        if self.add_costs is not None:
-            self.add_costs(self, tile)
-        self._forbid_labels(tile, scores)
+        scores = self._score(tile)
         varying_log = self._varying_scores(tile, scores)
         n_states, n_blocks = len(carry), len(tile.length)
         beta = self._table("alpha", tile, n_states, n_blocks)
@@ -223,10 +209,12 @@ class ChainDecodePass(DecodePass):
 
 def _scratch(chain_pass: ChainPass | ChainDecodePass, tile: Tile) -> chain.ChainScratch:
     """Return the arguments of a pass's kernels for one position."""
-    network, automaton = chain_pass.layout.network, chain_pass.layout.automaton
+    network, automaton = chain_pass.arc_layout.compiled.network, chain_pass.arc_layout.automaton
     n_values = automaton.n_states + len(network.starts) - 1
     n_adjoints = automaton.n_arcs + len(network.back_starts) - 1
-    memory = chain_pass.workspace("scratch", n_values + max(n_values, n_adjoints), chain_pass._columns(tile))
+    memory = chain_pass.workspace(
+        "scratch", n_values + max(n_values, n_adjoints), chain_pass._columns(tile, chain_pass.is_wide)
+    )
     values, adjoints = memory[:n_values], memory[n_values : n_values + n_adjoints]
     return chain.ChainScratch(values, adjoints, memory[n_values : 2 * n_values])
 
@@ -248,15 +236,26 @@ class ChainPosterior(LanePosterior):
         return np.clip(marginals[:, columns], 0.0, 1.0)
 
     def segment_marginals(self, threshold: float, tags: Any = None) -> tuple[Segments, np.ndarray]:
-        likely: list = []
-        self.whole.run(lambda: LikelyTagSegments(tags, float(threshold), likely))
-        return sorted_segments(self.batch, likely)
+        return tag_segment_marginals(self, threshold, tags)
 
     def segment_probabilities(self, segments: Segments, tags: Any = None) -> np.ndarray:
-        table, probability = np.zeros((self.batch.n_tokens, 2), np.int64), np.zeros(self.batch.n_tokens)
-        table[segments.start] = np.stack([segments.stop, segments.codes], axis=1)
-        self.whole.run(lambda: WeighedTagSegments(tags, table, probability))
-        return np.minimum(probability[segments.start], 1.0)
+        return tag_segment_probabilities(self, segments, tags)
+
+
+def tag_segment_marginals(posterior: LanePosterior, threshold: float, tags: Any) -> tuple[Segments, np.ndarray]:
+    """Return ``segment_marginals`` of a posterior of a chain."""
+    likely: list = []
+    posterior.whole.run(lambda: LikelyTagSegments(tags, float(threshold), likely))
+    return sorted_segments(posterior.batch, likely)
+
+
+def tag_segment_probabilities(posterior: LanePosterior, segments: Segments, tags: Any) -> np.ndarray:
+    """Return ``segment_probabilities`` of a posterior of a chain."""
+    n_tokens = posterior.batch.n_tokens
+    table, probability = np.zeros((n_tokens, 2), np.int64), np.zeros(n_tokens)
+    table[segments.start] = np.stack([segments.stop, segments.codes], axis=1)
+    posterior.whole.run(lambda: WeighedTagSegments(tags, table, probability))
+    return np.minimum(probability[segments.start], 1.0)
 
 
 class ChainModel(TokenModel):

@@ -1,4 +1,4 @@
-"""The families of models, each with what training needs."""
+"""The families of models, each with the classes that training needs."""
 
 from __future__ import annotations
 
@@ -9,25 +9,26 @@ import numpy as np
 
 from .._data.arrays import joined_ranges, offsets_of
 from .._data.batch import SequenceBatch
-from .._data.segments import Segments
+from .._data.segments import NO_LIMIT, Segments
+from .._structure.segment_ages import what_needs_lengths
 from .chain import ChainModel
 from .feature_matching import ChainMatching, SegmentMatching
 from .lattice import LatticeModel
 from .lattice_minibatches import LatticeMinibatches
-from .minibatches import ChainMinibatches, MinibatchSource, SegmentMinibatches
+from .minibatches import AgedMinibatches, ChainMinibatches, MinibatchSource, SegmentMinibatches
 from .segment import SegmentModel
+from .segment_ages import AgedModel
 
-__all__ = ["CHAIN", "LATTICE", "SEGMENTS", "Family"]
+__all__ = ["CHAIN", "LATTICE", "SEGMENTS", "UNLIMITED", "Family", "recursion_of"]
 
 
 class Family(NamedTuple):
     """The classes and functions of a family of models."""
 
     model: type[Any]  # a Model
-    matching: Any  # makes a Matching; None for lattices, whose training maximises the likelihood
+    matching: Any  # makes a Matching; None where training maximises the likelihood
     minibatches: Callable[..., MinibatchSource]
     labelling_of: Callable[[Any, SequenceBatch, np.ndarray], Any]  # labelling of some sequences of a batch
-    label_sequences: Callable[[Any, SequenceBatch], tuple]  # label codes of a labelling, and offsets of the sequences
     are_complete: Callable[[Any, SequenceBatch], np.ndarray]  # whether no label is missing, by sequence
 
 
@@ -39,14 +40,6 @@ def _segments_of(segments: Segments, batch: SequenceBatch, sequences: np.ndarray
     return segments.of_sequences(sequences, batch.offsets)
 
 
-def _token_labels(codes: np.ndarray, batch: SequenceBatch) -> tuple[np.ndarray, np.ndarray]:
-    return codes, batch.offsets
-
-
-def _segment_labels(segments: Segments, batch: SequenceBatch) -> tuple[np.ndarray, np.ndarray]:
-    return segments.codes, segments.offsets
-
-
 def _have_all_codes(codes: np.ndarray, batch: SequenceBatch) -> np.ndarray:
     return np.diff(offsets_of(codes < 0)[batch.offsets]) == 0
 
@@ -55,7 +48,15 @@ def _tile(segments: Segments, batch: SequenceBatch) -> np.ndarray:
     return np.diff(offsets_of(segments.lengths)[segments.offsets]) == batch.lengths
 
 
-_TOKENS, _SPANS = (_codes_of, _token_labels, _have_all_codes), (_segments_of, _segment_labels, _tile)
+_TOKENS, _SPANS = (_codes_of, _have_all_codes), (_segments_of, _tile)
 CHAIN = Family(ChainModel, ChainMatching, ChainMinibatches, *_TOKENS)
 SEGMENTS = Family(SegmentModel, SegmentMatching, SegmentMinibatches, *_SPANS)
+UNLIMITED = Family(AgedModel, None, AgedMinibatches, *_SPANS)  # some segments of any length, scored token by token
 LATTICE = Family(LatticeModel, None, LatticeMinibatches, *_TOKENS)
+
+
+def recursion_of(family: Family, layout: Any) -> Family:
+    """Return the family that answers for a layout: ``UNLIMITED`` instead of ``SEGMENTS`` where it can."""
+    if family is SEGMENTS and (layout.longest == NO_LIMIT).any() and not what_needs_lengths(layout):
+        return UNLIMITED
+    return family

@@ -29,7 +29,7 @@ from .._structure.layout import WeightLayout
 from .._structure.segment_layout import SegmentLayout
 from .._structure.weighted_arcs import arcs_of_labels, suffix_patterns
 from .model import Model
-from .passes import SMALL_STEP, ExpectedCounts, Moves, Receiver
+from .passes import ExpectedCounts, Moves, Receiver
 from .schedule import Plan, Task, Tile, Workspace, lane_kind_of
 from .segment import SegmentPlan
 
@@ -110,7 +110,7 @@ class Matching(metaclass=ABCMeta):
         sums = self.plan.add_up(work)
         if sums is None:  # there is no data
             return 0.0, np.zeros(self.layout.n_weights)
-        return float(sums[0][0]), 2 / SMALL_STEP * posterior.counts(sums[1:])
+        return float(sums[0][0]), 2 * posterior.counts(sums[1:])
 
 
 class _Residuals(Receiver):

@@ -239,7 +239,7 @@ def _columns(layout: WeightLayout, candidates: Candidates) -> tuple[np.ndarray, 
     starts, labels = candidates.starts, candidates.labels
     if not layout.parts.n_parts:
         return starts, labels, freeze(np.empty(0), np.int64), freeze(np.empty(0), np.uint32)
-    tokens, parts = candidates.tokens, Endings(layout.part_links.starts, layout.part_links.numbers)
+    tokens, parts = candidates.tokens, Endings(layout.part_links.starts, layout.part_links.ids)
     owner, of_parts = parts.of(labels)
     owner, of_all = np.append(np.arange(len(labels)), owner), np.append(labels, of_parts)
     keys, column = np.unique(tokens[owner] * layout.pairs.n_columns + of_all, return_inverse=True)

@@ -14,9 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from .._data.arrays import freeze, offsets_of
+from .._data.arrays import allocator, freeze, offsets_of
 from .._data.batch import SequenceBatch, TokenFeatures, ranges_of_tokens
-from .._data.folders import allocator
 from .._data.segments import Labelling, Segments, segment_features
 from .._kernels import descent, minibatches, segment_descent
 from .._structure.label_parts import endings
@@ -26,6 +25,7 @@ from .model import Model
 from .schedule import TOKENS_PER_CALL
 
 __all__ = [
+    "AgedMinibatches",
     "ChainMinibatches",
     "PartlyLabelled",
     "MinibatchSource",
@@ -54,17 +54,17 @@ class PartlyLabelled(NamedTuple):
 
 def _stops(batch: SequenceBatch, features: TokenFeatures) -> np.ndarray:
     """Return the end of the pairs of each entry of the feature rows; shape (nnz,), uint32."""
-    stop = allocator(batch)(len(features.place), np.uint32)
+    stop = allocator(batch)(len(features.pair), np.uint32)
     for first, last in ranges_of_tokens(batch):
         starts = features.indptr[first : last + 1]
         part = slice(starts[0], starts[-1])
         single = np.arange(starts[0], starts[-1]) < np.repeat(features.ranges[first:last], np.diff(starts))
-        stop[part] = np.where(single, features.place[part] + np.uint32(1), features.other[part])
+        stop[part] = np.where(single, features.pair[part] + np.uint32(1), features.other[part])
     return freeze(stop, np.uint32)
 
 
 class MinibatchSource(metaclass=ABCMeta):
-    """What gives the gradients of a few sequences of a batch at a time.   K weights."""
+    """Source of the gradients of minibatches.   K weights."""
 
     @abstractmethod
     def weights(self, sequences: np.ndarray) -> np.ndarray:
@@ -138,11 +138,11 @@ class Minibatches(MinibatchSource):
         self._seen, self._touched = np.zeros(n_pairs, dtype=np.bool_), np.empty(n_pairs, dtype=np.int64)
         self._gradient, self._log_z = np.zeros(first_bias), np.zeros(plan.n_sequences)
         features = self._plan.token_features
-        self._entries_of_tokens = features.place, _stops(plan.batch, features), features.indptr[plan.offsets]
+        self._entries_of_tokens = features.pair, _stops(plan.batch, features), features.indptr[plan.offsets]
 
     @abstractmethod
     def _arcs_of(self, truth: Any) -> _Entries:
-        """Return the arcs that the labels of each sequence use; prepare what else the family needs."""
+        """Return the arcs that the labels of each sequence use; prepare other tables of the family."""
 
     def pairs(self, sequences: np.ndarray) -> np.ndarray:
         """Return the pairs that some sequences touch, each once; shape (M,), int64."""
@@ -345,6 +345,13 @@ class SegmentMinibatches(Minibatches):
         return minibatches.subtract_entries(
             *self._truth_pairs, sequences, self.sequence_weight, model.pair_weights, self._gradient
         )
+
+
+class AgedMinibatches(SegmentMinibatches):
+    """Minibatches of sequences whose segments have any length; Python takes each step."""
+
+    def _can_descend(self) -> bool:
+        return False
 
 
 def _pairs_of_segments(layout: WeightLayout, batch: SequenceBatch, segments: Segments, arcs: np.ndarray) -> _Entries:

@@ -1,4 +1,4 @@
-"""Models: weights under a layout, ready for kernels. What they say of a batch is a :class:`Posterior`."""
+"""Models: weights under a layout, ready for kernels. Their answers about a batch come from a :class:`Posterior`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from .._data.batch import SequenceBatch
 from .._data.masks import Mask
 from .._kernels._network import LOWEST_LOG
 from .._structure.weighted_arcs import arcs_of_labels, weighted_arcs
-from .passes import SMALL_STEP
 from .posterior import Evidence, Posterior
 from .schedule import Schedule
 
@@ -50,13 +49,27 @@ class Model(metaclass=ABCMeta):
         self.pair_weights = self.weights[: layout.first_bias]  # and the weights of the tokens of segments
         self.dense_table = freeze(layout.dense_table(self.pair_weights) if dense_table is None else dense_table, float)
         self.weighted_arcs = weighted_arcs(layout, self.weights)
-        arcs = self.weighted_arcs
+        arcs = self.pass_arcs = self._arcs_of_passes()
         constant = arcs.arc_score[(arcs.arc_varying < 0) & (arcs.arc_score > -np.inf)]
         self.scales = not len(constant) or bool(constant.min() - arcs.log_shift > LOWEST_LOG)
 
+    def _arcs_of_passes(self) -> Any:
+        """Return the weighted arcs that passes use."""
+        return self.weighted_arcs
+
+    @property
+    def arc_layout(self) -> Any:
+        """Whose arcs the passes use."""
+        return self.layout
+
+    @property
+    def n_columns(self) -> int:
+        """Number of the columns of scores that the arcs of passes refer to."""
+        return self.layout.pairs.n_columns
+
     @property
     def n_bytes(self) -> int:
-        """Memory of what the model has beside its weights."""
+        """Memory used in addition to the weights, in bytes."""
         return self.dense_table.nbytes + sum(
             table.nbytes for table in self.weighted_arcs if isinstance(table, np.ndarray)
         )
@@ -79,7 +92,7 @@ class Model(metaclass=ABCMeta):
 
     def moving(self, direction: np.ndarray) -> Self:
         """Return a direction of the weights as a model, for passes on dual numbers."""
-        return type(self)(self.layout, SMALL_STEP * np.asarray(direction))
+        return type(self)(self.layout, np.asarray(direction))
 
     @abstractmethod
     def label_codes(self, labelling: Any) -> np.ndarray:

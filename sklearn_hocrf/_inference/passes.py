@@ -1,25 +1,23 @@
 """Passes over the tasks of one chunk: the common part of chains and segmentations.
 
 A forward pass computes log Z; if there is a receiver of marginals, a backward pass follows. Both run scaled, on blocks
-of sequences side by side; sequences for which scaling fails are processed in log space, one by one.
+of sequences side by side; sequences for which scaling fails are processed on wide numbers, one by one.
 """
 
 from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._data.arrays import freeze
-from .._kernels import chain, choices, dense_columns, label_parts, masks, token_scores
+from .._kernels import _wide, chain, choices, dense_columns, label_parts, masks, token_scores
 from .._structure.dense_columns import DenseProduct
 from .._structure.weighted_arcs import weighted_arcs
 from .schedule import Task, Tile, Workspace, lane_kind_of, lanes_of
 
 __all__ = [
-    "SMALL_STEP",
     "BasePass",
     "ColumnMarginals",
     "DecodePass",
@@ -28,8 +26,6 @@ __all__ = [
     "Moves",
     "Receiver",
 ]
-
-SMALL_STEP = 2.0**-66  # of derivatives: kernels in log space take complex steps, whose squares must vanish next to 1
 
 
 class Moves(NamedTuple):
@@ -49,25 +45,23 @@ class BasePass(metaclass=ABCMeta):
     posterior : LanePosterior
         The model whose scores they contain, and the plan of the batch.
     direction : Model or None
-        Direction of derivatives: its weights, times ``SMALL_STEP``, by which readers of derivatives divide. Tables have
-        a column for each lane; with a direction they contain dual numbers, and have another column for each lane's
-        derivatives.
+        Direction of derivatives. Tables have a column for each lane; with a direction they contain dual numbers, and
+        have another column for each lane's derivatives.
     """
+
+    is_wide = False  # whether kernels run on wide numbers, for a sequence that scaled passes could not represent
 
     def __init__(self, workspace: Workspace, posterior: Any, direction: Any = None) -> None:
         self.workspace, self.posterior, model = workspace, posterior, posterior.model
         self.model, self.plan, self.layout = model, posterior.plan, model.layout
+        self.arc_layout, self.n_columns = model.arc_layout, model.n_columns
         self.n_parts = 1 if direction is None else 2
-        self.weighted_arcs = self.log_weighted_arcs = model.weighted_arcs
+        self.weighted_arcs = model.pass_arcs
         self.pair_weights, self.dense_weights = (model.pair_weights, model.pair_weights), model.dense_table
         self.index: Any = None  # layout of the scores of segments
         self._state_arcs: Any = None
         if direction is not None:
-            self.weighted_arcs = weighted_arcs(self.layout, model.weights, direction.weights)
-            arc_score = freeze(
-                self.weighted_arcs.arc_score + 1j * self.weighted_arcs.arc_score_derivative, np.complex128
-            )
-            self.log_weighted_arcs = self.weighted_arcs._replace(arc_score=arc_score)
+            self.weighted_arcs = weighted_arcs(self.arc_layout, model.weights, direction.weights)
             self.pair_weights = model.pair_weights, direction.pair_weights
             dense = np.concatenate([model.dense_table, direction.dense_table], axis=1)
             self.dense_weights = freeze(dense, np.float64)
@@ -95,17 +89,22 @@ class BasePass(metaclass=ABCMeta):
         """Return the sums over all tasks."""
         return ()
 
-    def _lane_kind(self, tile: Tile) -> int | tuple[int | None] | None:
-        """Return the argument that selects a kernel's version: vectors or single numbers, dual numbers or not."""
-        lane_kind = lane_kind_of(tile)
+    def _lane_kind(self, tile: Tile, is_wide: bool = False) -> Any:
+        """Return the argument that selects a kernel's version: vectors, single or wide numbers; dual numbers or not."""
+        lane_kind = chain.WIDE if is_wide else lane_kind_of(tile)
         return lane_kind if self.n_parts == 1 else (lane_kind,)
 
-    def _columns(self, tile: Tile) -> int:
-        return lanes_of(tile) * self.n_parts
+    def _columns(self, tile: Tile, is_wide: bool = False) -> int:
+        return lanes_of(tile) * self.n_parts * (2 if is_wide else 1)
 
     def _table(self, name: str, tile: Tile, row_size: int, n_extra_rows: int = 0) -> np.ndarray:
-        """Return a table with a given number of values for each row of a tile and each lane."""
+        """Return a table with a given number of values for each row of a tile and each lane, as floats."""
         return self.workspace(name, (int(tile.rows[-1]) + n_extra_rows) * row_size, self._columns(tile))
+
+    def _pass_table(self, name: str, tile: Tile, row_size: int, n_extra_rows: int = 0) -> np.ndarray:
+        """Return a table for forward and backward passes, which may be of wide numbers."""
+        n_rows = (int(tile.rows[-1]) + n_extra_rows) * row_size
+        return self.workspace(f"wide {name}" if self.is_wide else name, n_rows, self._columns(tile, self.is_wide))
 
     def scores(self, tile: Tile) -> np.ndarray:
         """Return the table of the scores of columns; after a backward pass it contains their marginals."""
@@ -113,6 +112,10 @@ class BasePass(metaclass=ABCMeta):
 
     def _varying(self, tile: Tile) -> np.ndarray:
         return self._table("varying", tile, self.plan.n_varying)
+
+    def chain_scores(self, tile: Tile) -> np.ndarray:
+        """Return the table that kernels of a chain read: scores of labels, and of columns that move arcs."""
+        return self.scores(tile)
 
     def _score_tokens(self, tile: Tile) -> np.ndarray:
         scores, features = self.scores(tile), self.plan.token_features
@@ -136,14 +139,14 @@ class BasePass(metaclass=ABCMeta):
     def _forbid_labels(self, tile: Tile, scores: np.ndarray) -> None:
         """Set the scores of labels that the plan's mask rules out to -inf."""
         if self.plan.mask is not None:
-            masks.forbid_labels(tile, self.layout.pairs.n_columns, self.plan.mask.allowed, scores)
+            masks.forbid_labels(tile, self.n_columns, self.plan.mask.allowed, scores)
 
     def _choice_tables(
         self, width: int, scores: np.ndarray, varying_log: np.ndarray, beta: np.ndarray
     ) -> choices.ChoiceTables:
         """Return the tables from which kernels read the choices at each border."""
         if self._state_arcs is None:
-            n_states, n_labels = self.layout.automaton.n_states, self.layout.automaton.n_labels
+            n_states, n_labels = self.arc_layout.automaton.n_states, self.arc_layout.automaton.n_labels
             self._state_arcs = np.empty((n_states, n_labels), np.int32), np.zeros(n_states, np.bool_)
         return choices.ChoiceTables(width, scores, varying_log, beta, *self._state_arcs)
 
@@ -151,7 +154,7 @@ class BasePass(metaclass=ABCMeta):
         """Return the log scores of varying arcs."""
         varying_log = self._varying(tile)
         if len(varying_log):  # a kernel that is not called need not be compiled
-            token_scores.varying_scores(self.weighted_arcs, self.layout.pairs.n_columns, scores, varying_log)
+            token_scores.varying_scores(self.weighted_arcs, self.n_columns, scores, varying_log)
         return varying_log
 
 
@@ -174,8 +177,6 @@ class MarginalPass(BasePass):
         Out: the derivatives of log Z along the direction.
     """
 
-    is_log = False  # whether tables contain logarithms, for a sequence that scaled passes could not represent
-
     def __init__(
         self,
         workspace: Workspace,
@@ -197,7 +198,7 @@ class MarginalPass(BasePass):
 
     @abstractmethod
     def _forward(self, task: Task, log_z: np.ndarray, suspect: np.ndarray) -> list:
-        """Run the scaled forward pass of a task, write log Z and the lanes where it failed; return checkpoints."""
+        """Run the forward pass of a task, write log Z and the lanes where it failed; return checkpoints."""
 
     def _settle(self, task: Task, checkpoints: list, alive: np.ndarray, doubtful: np.ndarray) -> np.ndarray:
         """Return the lanes that are right, some of the doubtful ones among them, with their tables of _forward."""
@@ -205,15 +206,7 @@ class MarginalPass(BasePass):
 
     @abstractmethod
     def _backward(self, task: Task, checkpoints: list, alive: np.ndarray, weight: np.ndarray) -> None:
-        """Run the scaled backward pass of a task, and pass on the marginals of each tile."""
-
-    @abstractmethod
-    def _forward_log(self, sequence: int) -> tuple:
-        """Store log Z of one sequence, computed in log space, and return the input of the backward pass."""
-
-    @abstractmethod
-    def _backward_log(self, sequence: int) -> None:
-        """Run both passes over one sequence in log space, and pass on the marginals of each tile."""
+        """Run the backward pass of a task, and pass on the marginals of each tile."""
 
     @abstractmethod
     def column_marginals(self, tile: Tile, weight: np.ndarray) -> np.ndarray:
@@ -225,8 +218,11 @@ class MarginalPass(BasePass):
 
     def _log_beta(self, tile: Tile) -> np.ndarray:
         """Return log beta after each row, up to a constant; the backward pass has written it over alpha."""
-        beta = self._table("alpha", tile, self.layout.automaton.n_states, len(tile.length))
-        if not self.is_log:
+        size = self.arc_layout.automaton.n_states, len(tile.length)
+        beta = self._table("alpha", tile, *size)
+        if self.is_wide:
+            beta[:] = _wide.logs_of(self._pass_table("alpha", tile, *size))
+        else:
             n_filled = np.count_nonzero(tile.length.any(axis=0))  # lanes: the first ones
             with np.errstate(divide="ignore"):
                 # of a contiguous array: numpy may round logarithms of others in another way
@@ -240,9 +236,12 @@ class MarginalPass(BasePass):
         Counts of dense features are kept until :meth:`add_product_counts`.
         """
 
-    def _count_product(self, tile: Tile, marginals: np.ndarray, weight: np.ndarray) -> None:
-        """Sum the expected counts of the dense features of a tile."""
-        product = self.plan.dense
+    def _add_token_counts(
+        self, tile: Tile, marginals: np.ndarray, weight: np.ndarray, gradient: np.ndarray, dense: np.ndarray
+    ) -> None:
+        """Add the expected counts of the features of the tokens of a tile, and sum those of dense features."""
+        features, product = self.plan.token_features, self.plan.dense
+        token_scores.add_expectations(features, self.layout.pairs, tile, marginals, weight, gradient, dense)
         if product is None:
             return
         if self._product_counts is None:
@@ -257,7 +256,7 @@ class MarginalPass(BasePass):
 
     def arc_counts(self) -> np.ndarray:
         """Return the expected counts of arcs, weighted by sequence; shape (A,)."""
-        return self._total("arcs", self.layout.automaton.n_arcs)
+        return self._total("arcs", self.arc_layout.automaton.n_arcs)
 
     def length_counts(self) -> np.ndarray:
         """Return the expected counts of the lengths of segments that have features."""
@@ -267,47 +266,45 @@ class MarginalPass(BasePass):
         alive, checkpoints = self.forward(task)
         if self.receiver is not None and alive.any():
             self._backward(task, checkpoints, alive, np.where(alive, self._weight(task.sequences), 0.0))
-        redo = self._forward_log if self.receiver is None else self._backward_log
-        self.is_log = True
         for sequence in np.sort(task.sequences[(task.sequences >= 0) & ~alive]):
-            redo(sequence)
-        self.is_log = False
+            self._run_wide(sequence)
+
+    def _run_wide(self, sequence: int) -> None:
+        self.is_wide = True
+        self.run(self.plan.alone(sequence))
+        self.is_wide = False
 
     def sums(self) -> tuple:
         return () if self.receiver is None else self.receiver.sums(self)
 
     def forward(self, task: Task) -> tuple[np.ndarray, list]:
-        """Run the scaled forward passes of a task and store log Z; return the successful lanes, and checkpoints."""
-        filled = task.sequences >= 0
+        """Run the forward passes of a task and store log Z; return the successful lanes, and checkpoints."""
+        filled, runs = task.sequences >= 0, self.model.scales or self.is_wide
         log_z = self._with_derivatives(np.zeros(filled.shape))
-        suspect = self._with_derivatives(np.full(filled.shape, 0.0 if self.model.scales else 1.0))
-        checkpoints = self._forward(task, log_z, suspect) if self.model.scales else []
+        suspect = self._with_derivatives(np.full(filled.shape, 0.0 if runs else 1.0))
+        checkpoints = self._forward(task, log_z, suspect) if runs else []
         lanes = filled.shape[1]
         alive = filled & (suspect[:, :lanes] == 0)
         doubtful = filled & (suspect[:, :lanes] == chain.DOUBTFUL)
         if doubtful.any():
             alive = self._settle(task, checkpoints, alive, doubtful)
+        if self.is_wide:
+            alive, log_z = filled, _wide.narrowed(log_z)
         self.log_z[task.sequences[alive]] = log_z[:, :lanes][alive]
         if self.slope is not None:
             self.slope[task.sequences[alive]] = log_z[:, lanes:][alive]
+        if self.is_wide and not (self.plan.may_be_impossible and log_z[0, 0] == -np.inf):
+            self.posterior.refuse_impossible(task.sequences[0], log_z[0, :1])
         return alive, checkpoints
-
-    def _store_log_z(self, sequence: int, log_z: Any) -> None:
-        """Store the log Z of a sequence in log space, a complex number if it has a derivative."""
-        self.log_z[sequence] = log_z.real
-        if self.slope is not None:
-            self.slope[sequence] = log_z.imag
-        if not (self.plan.may_be_impossible and log_z.real == -np.inf):
-            self.posterior.refuse_impossible([sequence], [log_z.real])
 
     def _weight(self, sequences: np.ndarray) -> np.ndarray:
         if self.sequence_weight is None:
             return np.where(sequences >= 0, 1.0, 0.0)
         return np.where(sequences >= 0, self.sequence_weight[sequences], 0.0)
 
-    def _in_log_space(self, table: np.ndarray) -> np.ndarray:
-        """Return a table of one lane for kernels in log space, which represent dual numbers as complex numbers."""
-        return table if self.n_parts == 1 else table.view(np.complex128)
+    def _widen(self, table: np.ndarray, wide: np.ndarray) -> None:
+        """Copy a table to the one of a pass on wide numbers."""
+        wide[:, ::2], wide[:, 1::2] = table, 0.0
 
     def sequences(self, tile: Tile, weight: np.ndarray) -> np.ndarray:
         """Return the indices of the sequences of a tile, -1 for lanes that are empty or left out."""
@@ -315,8 +312,9 @@ class MarginalPass(BasePass):
         return np.where(weight > 0, sequences, -1)
 
     def _with_derivatives(self, table: np.ndarray) -> np.ndarray:
-        """Return a table whose derivatives, if any, are 0."""
-        return table if self.n_parts == 1 else np.concatenate([table, np.zeros_like(table)], axis=1)
+        """Return a table of passes whose derivatives, if any, are 0."""
+        n_zeros = self.n_parts * (2 if self.is_wide else 1) - 1
+        return np.concatenate([table, *[np.zeros_like(table)] * n_zeros], axis=1) if n_zeros else table
 
     def _sum(self, name: str, size: int, columns: int) -> np.ndarray:
         """Return sums by column for kernels to add to, shape (size, columns)."""
@@ -327,7 +325,7 @@ class MarginalPass(BasePass):
     def _arcs(self, columns: int) -> np.ndarray:
         """Return the sums of arc marginals, to which kernels with a given number of columns add."""
         columns = self.n_parts * (1 if columns == self.n_parts else chain.FOLDED)
-        return self._sum("arcs", self.layout.automaton.n_arcs, columns)
+        return self._sum("arcs", self.arc_layout.automaton.n_arcs, columns)
 
     def _total(self, name: str, size: int) -> np.ndarray:
         """Return a sum over all lanes; for dual numbers, of the derivatives."""
@@ -402,8 +400,6 @@ class DecodePass(BasePass):
         Out: label codes of the tokens; for segments, lengths of the segments that start with each token, else 0.
     best : ndarray of shape (n_sequences,) or None
         Out: the highest scores.
-    add_costs : callable or None
-        Adds costs to the scores of a tile, given the pass and the tile.
     """
 
     def __init__(
@@ -414,10 +410,9 @@ class DecodePass(BasePass):
         lengths: np.ndarray,
         *,
         best: np.ndarray | None = None,
-        add_costs: Callable[[Any, Tile], None] | None = None,
     ) -> None:
         super().__init__(workspace, posterior)
-        self.codes, self.lengths, self.best, self.add_costs = codes, lengths, best, add_costs
+        self.codes, self.lengths, self.best = codes, lengths, best
 
     @abstractmethod
     def choice_tables(self, tile: Tile) -> choices.ChoiceTables:
@@ -426,7 +421,7 @@ class DecodePass(BasePass):
     def store_best(self, task: Task, beta: np.ndarray) -> None:
         """Take the scores of best labellings from the first rows of the first tile's beta."""
         tile, filled = task.tiles[0], task.sequences >= 0
-        firsts = (tile.rows[:-1] + np.arange(len(tile.length))) * self.layout.automaton.n_states
+        firsts = (tile.rows[:-1] + np.arange(len(tile.length))) * self.arc_layout.automaton.n_states
         scores = beta[firsts][filled]
         self.posterior.refuse_impossible(task.sequences[filled], scores)
         if self.best is not None:

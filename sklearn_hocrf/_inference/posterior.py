@@ -21,7 +21,7 @@ from .._data.segments import Channel, Segments
 from .._kernels.tag_segments import Tags
 from .._structure.layout import WeightLayout
 from .answers import BestLabellings, Entropies, Samples, search
-from .passes import SMALL_STEP, ColumnMarginals, DecodePass, ExpectedCounts, MarginalPass, Receiver
+from .passes import ColumnMarginals, DecodePass, ExpectedCounts, MarginalPass, Receiver
 from .schedule import Plan
 
 __all__ = ["Evidence", "Expectations", "ImpossibleSequence", "LanePosterior", "Posterior"]
@@ -278,7 +278,7 @@ class LanePosterior(Posterior):
     def log_z_and_slope(self, direction: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         slope = np.zeros(len(self.batch))
         log_z = self.run(lambda: None, direction=self.model.moving(direction), slope=slope)[0]
-        return log_z, slope / SMALL_STEP
+        return log_z, slope
 
     def expectations(self, sequence_weight: np.ndarray | None = None) -> Expectations:
         log_z, sums = self.run(lambda: ExpectedCounts(self), sequence_weight)
@@ -316,7 +316,7 @@ class LanePosterior(Posterior):
     def hessian_vector_product(self, direction: np.ndarray, sequence_weight: np.ndarray | None = None) -> np.ndarray:
         moving = self.model.moving(direction)
         sums = self.run(lambda: ExpectedCounts(self), sequence_weight, direction=moving)[1]
-        return self.counts(sums) / SMALL_STEP
+        return self.counts(sums)
 
     def counts(self, sums: tuple | None) -> np.ndarray:
         """Return the counts of all weights' features, given the sums of :class:`ExpectedCounts`, which are used up."""

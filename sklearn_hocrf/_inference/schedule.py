@@ -170,7 +170,7 @@ class SharedWork:
     chunks : list
         The units of work of threads.
     calls_are_long : bool
-        Whether a kernel call may take longer than users want to wait after Ctrl-C.
+        Whether a kernel call may delay Ctrl-C by longer than users accept.
     halt : Event
         Set when the evaluation has been abandoned; each evaluation has its own. A plan is evaluated by one caller at
         a time.
@@ -313,10 +313,10 @@ class Plan(SharedWork, metaclass=ABCMeta):
 
     @abstractmethod
     def _read(self) -> None:
-        """Read what the family of models needs beside the features of tokens, and set the sizes."""
+        """Read the tables of the family of models, except the features of tokens, and set the sizes."""
 
     def _ranges(self) -> tuple[list[int] | None, Callable]:
-        """Return the ends of a range of tokens for each thread (None: one range), and what maps functions to them."""
+        """Return the ends of a range of tokens for each thread (None: one range), and a mapper over the ranges."""
         most = 1 + self.n_tokens // _TOKENS_OF_THREAD
         n_threads = 1 if most == 1 else min(threads_for(self.n_jobs), most)
         if n_threads == 1:
@@ -395,7 +395,7 @@ class Plan(SharedWork, metaclass=ABCMeta):
             start += len(block)
 
     def _task_of_one(self, sequence: int, length: int) -> Task:
-        """Return what :meth:`_tasks` does for one short sequence, by a few calls instead of a hundred."""
+        """Return the same as :meth:`_tasks`, fast, for one short sequence."""
         lanes = 1 if length >= self._single_lane_length else chain.LANES
         tables = np.zeros((3, 1, lanes), np.int64)
         tables[2] = -1

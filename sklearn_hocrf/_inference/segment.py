@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from functools import cached_property
 from itertools import accumulate
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
@@ -20,19 +20,18 @@ from .._data.batch import SequenceBatch
 from .._data.schemes import token_labels
 from .._data.segments import END_OF_SEGMENT, Channel, Segments, sorted_segments
 from .._kernels import (
+    _wide,
     choices,
     label_parts,
     masks,
     segment,
     segment_feature_matching,
-    segment_log,
     segment_scores,
-    token_scores,
 )
 from .._kernels.tag_segments import Tags
 from .._structure.segment_layout import SegmentLayout
 from .model import Model
-from .passes import SMALL_STEP, BasePass, DecodePass, MarginalPass, Receiver
+from .passes import BasePass, DecodePass, MarginalPass, Receiver
 from .posterior import LanePosterior
 from .schedule import Plan, Schedule, Task, Tile
 
@@ -77,6 +76,13 @@ class SegmentPlan(Plan):
         entries = cells, np.searchsorted(self.length_weights, weight_ids)
         return sparse.csr_array((values, entries), shape=(self.n_cells, len(self.length_weights)))
 
+    def length_scores(self, weights: tuple[np.ndarray, ...]) -> np.ndarray:
+        """Return the scores of lengths and tokens by cell, and their derivatives if any, for kernels; shape (E, 2)."""
+        (cells, weight_ids, values), scores = self.length_entries, np.zeros((self.n_cells, 2))
+        for part, of_pairs in enumerate(weights):
+            scores[:, part] = np.bincount(cells, values * of_pairs[weight_ids], self.n_cells)
+        return freeze(scores, np.float64)
+
     def add_length_counts(self, lengths: np.ndarray, gradient: np.ndarray) -> None:
         if len(lengths):
             gradient[self.length_weights] += self.length_matrix.T @ lengths
@@ -88,11 +94,7 @@ class _SegmentBasePass(BasePass):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.index = self.plan.segment_index
-        # scores of lengths and their derivatives, for ``segment_scores.assemble``
-        (cells, weight_ids, values), scores = self.plan.length_entries, np.zeros((self.plan.n_cells, 2))
-        for part in range(self.n_parts):
-            scores[:, part] = np.bincount(cells, values * self.pair_weights[part][weight_ids], len(scores))
-        self.length_scores = freeze(scores, np.float64)
+        self.length_scores = self.plan.length_scores(self.pair_weights[: self.n_parts])
         self.is_masked = self.plan.mask is not None or len(self.plan.shortest) > 0
 
     def cells(self, tile: Tile) -> np.ndarray:
@@ -114,16 +116,16 @@ class _SegmentBasePass(BasePass):
         return scores, cells
 
     def _alpha(self, tile: Tile) -> np.ndarray:
-        return self._table("alpha", tile, self.layout.automaton.n_states, len(tile.length))
+        return self._pass_table("alpha", tile, self.layout.automaton.n_states, len(tile.length))
 
     def _forward_tables(self, tile: Tile) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the tables of begin, span_begin and alpha."""
-        begin = self._table("begin", tile, self.layout.automaton.n_states)
-        return begin, self._table("span_begin", tile, self.plan.n_spans), self._alpha(tile)
+        begin = self._pass_table("begin", tile, self.layout.automaton.n_states)
+        return begin, self._pass_table("span_begin", tile, self.plan.n_spans), self._alpha(tile)
 
     def _reach_tables(self, tile: Tile) -> tuple[np.ndarray, np.ndarray]:
-        reach = self._table("reach", tile, self.layout.automaton.n_states)
-        return reach, self._table("span_reach", tile, self.plan.n_spans)
+        reach = self._pass_table("reach", tile, self.layout.automaton.n_states)
+        return reach, self._pass_table("span_reach", tile, self.plan.n_spans)
 
     def _scratch(self, tile: Tile) -> segment.SegmentScratch:
         """Return the arguments of the kernels for one position."""
@@ -137,7 +139,7 @@ class _SegmentBasePass(BasePass):
             n_longest + 1,
             self.plan.n_spans * n_longest,
         )
-        memory = self.workspace("scratch", sum(sizes), self._columns(tile))
+        memory = self.workspace("scratch", sum(sizes), self._columns(tile, self.is_wide))
         stops = accumulate(sizes)
         return segment.SegmentScratch(*(memory[stop - size : stop] for size, stop in zip(sizes, stops, strict=True)))
 
@@ -148,65 +150,45 @@ class SegmentPass(_SegmentBasePass, MarginalPass):
     def _score(self, tile: Tile) -> tuple[np.ndarray, np.ndarray]:
         scores, cells = super()._score(tile)
         if self.moves is not None:
-            segment_feature_matching.perturb(self.index, tile, *self.moves, SMALL_STEP, cells)
+            segment_feature_matching.perturb(self.index, tile, *self.moves, cells)
         return scores, cells
 
     def _scales(self, tile: Tile) -> tuple[np.ndarray, np.ndarray]:
-        return self._table("log_total", tile, 1), self._table("inverse", tile, 1)
+        return self._pass_table("log_total", tile, 1), self._pass_table("inverse", tile, 1)
 
     def _tile_tables(self, tile: Tile) -> segment.SegmentTables:
-        scored = self.scores(tile), self.cells(tile), self._varying(tile)
+        scored = (
+            self._pass_table("scores", tile, self.layout.pairs.n_columns),
+            self._pass_table("cells", tile, self.plan.n_cells),
+            self._pass_table("varying", tile, self.plan.n_varying),
+        )
         forward = *self._forward_tables(tile), *self._scales(tile)
         return segment.SegmentTables(*scored, *forward, *self._reach_tables(tile))
 
     def _forward(self, task: Task, log_z: np.ndarray, suspect: np.ndarray) -> list:
         (tile,) = task.tiles
-        self._score(tile)
-        structure = self.weighted_arcs, self.index, tile, self._scratch(tile), self._tile_tables(tile)
-        segment.forward(self._lane_kind(tile), *structure, self.is_masked, log_z, suspect)
+        scored, tables = self._score(tile), self._tile_tables(tile)
+        if self.is_wide:
+            self._widen(scored[0], tables.scores)
+            self._widen(scored[1], tables.cells)
+        structure = self.weighted_arcs, self.index, tile, self._scratch(tile), tables
+        segment.forward(self._lane_kind(tile, self.is_wide), *structure, self.is_masked, log_z, suspect)
         return []
 
     def _backward(self, task: Task, checkpoints: list, alive: np.ndarray, weight: np.ndarray) -> None:
         (tile,) = task.tiles
-        structure = self.weighted_arcs, self.index, tile, self._scratch(tile), self._tile_tables(tile)
+        tables = self._tile_tables(tile)
+        structure = self.weighted_arcs, self.index, tile, self._scratch(tile), tables
         lane_weight, arcs = self._with_derivatives(weight), self._arcs(self._columns(tile))
-        segment.backward(self._lane_kind(tile), *structure, lane_weight, arcs)
-        self.receiver.receive(self, tile, weight)
-
-    def _forward_log(self, sequence: int) -> tuple[Tile, segment_log.SegmentLogTables]:
-        (tile,) = self.plan.alone(sequence).tiles
-        scores, cells = self._score(tile)
-        n_rows, log_total = int(tile.rows[-1]), self._scales(tile)[0]
-        scored = scores, cells, self._varying_scores(tile, scores)
-        log_scores, log_cells, log_varying = map(self._in_log_space, scored)
-        begin, span_begin, alpha, log_total, reach, span_reach = map(
-            self._in_log_space, (*self._forward_tables(tile), log_total, *self._reach_tables(tile))
-        )
-        tables = segment_log.SegmentLogTables(
-            log_scores,
-            log_cells,
-            log_varying,
-            begin.reshape(n_rows, -1),
-            span_begin.reshape(n_rows, self.plan.n_spans),
-            alpha.reshape(n_rows + 1, -1),
-            log_total[:, 0],
-            reach.reshape(n_rows, -1),
-            span_reach.reshape(n_rows, self.plan.n_spans),
-        )
-        self._store_log_z(sequence, segment_log.forward_log(self.log_weighted_arcs, self.index, tables))
-        return tile, tables
-
-    def _backward_log(self, sequence: int) -> None:
-        tile, tables = self._forward_log(sequence)
-        weight = self._weight(np.array([[sequence]]))
-        arcs = self._in_log_space(self._arcs(self.n_parts))
-        segment_log.backward_log(self.log_weighted_arcs, self.index, tables, weight[0, 0], arcs)
+        segment.backward(self._lane_kind(tile, self.is_wide), *structure, lane_weight, arcs)
+        if self.is_wide:
+            self.scores(tile)[:], self.cells(tile)[:] = map(_wide.narrowed, (tables.scores, tables.cells))
         self.receiver.receive(self, tile, weight)
 
     def column_marginals(self, tile: Tile, weight: np.ndarray) -> np.ndarray:
         scores, cells = self.scores(tile), self.cells(tile)
         lengths = self._sum("lengths", self.plan.n_counted_lengths, self._columns(tile))
-        lane_weight = self._with_derivatives(weight)
+        lane_weight = self._with_derivatives(weight)[:, : self._columns(tile)]
         if self.plan.scored_parts is not None:
             label_parts.sum_over_segments(self.index, self.plan.scored_parts, tile, cells)
         segment_scores.collect(self._lane_kind(tile), self.index, tile, lane_weight, cells, scores, lengths)
@@ -216,6 +198,8 @@ class SegmentPass(_SegmentBasePass, MarginalPass):
         n_states, n_blocks, columns = self.layout.automaton.n_states, len(tile.length), self._columns(tile)
         beta = self._log_beta(tile).reshape(-1, n_states, columns)
         log_total = self._scales(tile)[0]
+        if self.is_wide:
+            log_total = _wide.narrowed(log_total)
         for block in range(n_blocks):  # borders of one sequence are compared, so their scales matter
             first, stop = tile.rows[block], tile.rows[block + 1]
             beta[first + block + 1 : stop + block + 1] -= np.cumsum(log_total[first:stop], axis=0)[:, None]
@@ -225,8 +209,7 @@ class SegmentPass(_SegmentBasePass, MarginalPass):
 
     def add_feature_counts(self, tile: Tile, weight: np.ndarray, gradient: np.ndarray, dense: np.ndarray) -> None:
         plan, pairs, marginals = self.plan, self.layout.pairs, self.column_marginals(tile, weight)
-        token_scores.add_expectations(plan.token_features, pairs, tile, marginals, weight, gradient, dense)
-        self._count_product(tile, marginals, weight)
+        self._add_token_counts(tile, marginals, weight, gradient, dense)
         if len(plan.candidates.length):
             segment_scores.add_candidates(plan.candidates, pairs, self.index, tile, self.cells(tile), weight, gradient)
 
@@ -249,8 +232,6 @@ class SegmentDecodePass(_SegmentBasePass, DecodePass):
 
     def _backward_max(self, tile: Tile) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         scores, cells = self._score(tile)
-        if self.add_costs is not None:
-            self.add_costs(self, tile)
         varying_log, beta = self._varying_scores(tile, scores), self._alpha(tile)
         structure = self.weighted_arcs, self.index, tile, self._scratch(tile)
         tables = varying_log, beta, *self._reach_tables(tile)
@@ -287,7 +268,8 @@ class _WeighedSegments(Receiver):
 class SegmentPosterior(LanePosterior):
     """The posterior of a high-order semi-Markov CRF; its labellings are :class:`Segments`."""
 
-    pass_class, decode_pass_class = SegmentPass, SegmentDecodePass
+    pass_class: ClassVar[type[MarginalPass]] = SegmentPass
+    decode_pass_class: ClassVar[type[DecodePass]] = SegmentDecodePass
 
     def marginals(self) -> np.ndarray:
         table = self.column_marginals(self.model.layout.automaton.n_labels)

@@ -1,9 +1,7 @@
-"""The sum network, sums of logarithms, the arcs that a state uses, and the limits of scaled passes: shared by kernels.
+"""The sum network, the arcs that a state uses, and the limits of scaled passes: shared by kernels.
 
 The network evaluates ``m = S alpha`` (equation 7 of docs/develop/theory.md), and its transpose ``beta = S^T b`` (11),
-by the shared additions (8); ``_structure.sum_network`` builds it. Both exist for tables of lanes and for arrays of
-logarithms, the transpose also in the (max, +) semiring. Logarithms may be complex, and are compared by their real
-parts.
+by the shared additions (8); ``_structure.sum_network`` builds it. The transpose also exists in the (max, +) semiring.
 
 Shapes: P states, A arcs, I and J nodes of the network and of its transpose, W lanes.
 """
@@ -11,7 +9,7 @@ Shapes: P states, A arcs, I and J nodes of the network and of its transpose, W l
 import numpy as np
 
 from ._jit import njit
-from ._vectors import add, largest, load, store
+from ._vectors import add, fill, largest, load, store
 
 TINY = 1e-200  # not 1e-300: the backward pass divides by such a number and multiplies the result
 SMALLEST_TOTAL = 1e-80
@@ -47,6 +45,25 @@ def sum_adjoints(lane_kind, back_starts, back_terms, n_arcs, adjoints):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def count_columns(lane_kind, weighted_arcs, used, scores, first):
+    """Write the marginals of score columns: sums over the varying arcs with the column's pattern as a suffix (13).
+
+    used : (Q, W)   marginals of the varying arcs, overwritten
+    scores : table of score columns; those of the current position begin at ``first``
+    """
+    for column in weighted_arcs.varying_column:  # arcs may share one
+        if column >= 0:
+            store(scores, first + column, fill(0.0, lane_kind))
+    for varying_id in range(len(weighted_arcs.varying_arc) - 1, -1, -1):  # longest first
+        suffix, column = weighted_arcs.varying_suffix[varying_id], weighted_arcs.varying_column[varying_id]
+        marginal = load(used, varying_id, lane_kind)
+        if suffix >= 0:
+            store(used, suffix, add(load(used, suffix, lane_kind), marginal))
+        if column >= 0:
+            store(scores, first + column, add(load(scores, first + column, lane_kind), marginal))
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def largest_adjoints(lane_kind, back_starts, back_terms, n_arcs, adjoints):
     """Evaluate the transposed network in the (max, +) semiring."""
     for node in range(len(back_starts) - 1):
@@ -78,68 +95,8 @@ def resolve(outgoing, source_arcs, arc_label, fail, state, arc_of_label):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def arc_log(weighted_arcs, varying_log, row, arc):
-    """Return the log score of an arc in a row: the constant part, and the varying part if there is one."""
-    varying_id = weighted_arcs.arc_varying[arc]
-    score = weighted_arcs.arc_score[arc]
-    return score if varying_id < 0 else score + varying_log[row * len(weighted_arcs.varying_arc) + varying_id, 0]
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def largest_of(values):
-    """Return the value with the largest real part."""
-    top = values[0]
-    for value in values:
-        if value.real > top.real:
-            top = value
-    return top
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def log_sum(values):
-    """Return log sum exp(values); -inf if all values are."""
-    top = largest_of(values)
-    if top.real == -np.inf:
-        return top
-    total = np.exp(values[0] - top)
-    for value in values[1:]:
-        total += np.exp(value - top)
-    return top + np.log(total)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def log_sum_of(values, terms, start, stop):
-    """Return log sum exp of the values with the indices ``terms[start:stop]``."""
-    top = values[terms[start]]
-    for term in range(start + 1, stop):
-        if values[terms[term]].real > top.real:
-            top = values[terms[term]]
-    if top.real == -np.inf:
-        return top
-    total = np.exp(values[terms[start]] - top)
-    for term in range(start + 1, stop):
-        total += np.exp(values[terms[term]] - top)
-    return top + np.log(total)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def sum_network_log(starts, terms, alpha, values):
-    """Evaluate the sum network in the log semiring: ``values`` (P + I,) out, ``alpha`` (P,)."""
-    values[: len(alpha)] = alpha
-    for node in range(len(starts) - 1):
-        values[len(alpha) + node] = log_sum_of(values, terms, starts[node], starts[node + 1])
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def sum_adjoints_log(starts, terms, n_arcs, adjoints):
-    """Evaluate the transposed network in the log semiring; arguments as in ``sum_adjoints``."""
-    for node in range(len(starts) - 1):
-        adjoints[n_arcs + node] = log_sum_of(adjoints, terms, starts[node], starts[node + 1])
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
 def log_add(left, right):
     """Return log(exp(left) + exp(right))."""
-    if left.real < right.real:
+    if left < right:
         left, right = right, left
-    return left if right.real == -np.inf else left + np.log1p(np.exp(right - left))
+    return left if right == -np.inf else left + np.log1p(np.exp(right - left))

@@ -1,4 +1,4 @@
-"""Arithmetic of the kernels: vectors of LANES numbers, dual numbers, and vectors of STEP numbers.
+"""Arithmetic of the kernels: vectors of LANES numbers, dual and wide numbers, and vectors of STEP numbers.
 
 A *table of lanes* is a two-dimensional array of float64 with LANES columns, one per sequence of a block, whose rows are
 read and written as whole vectors. With ``lane_kind=None`` the same operations work on single numbers, for tables of one
@@ -9,6 +9,9 @@ and then their derivatives along one direction, and every operation obeys the ru
 docs/develop/theory.md. A kernel compiled for dual numbers therefore computes the derivatives of everything that it
 computes.
 
+With ``lane_kind=WIDE`` they work on single wide numbers, see ``_wide``, in two columns: a kernel compiled for these
+needs no scales, as nothing underflows. ``(WIDE,)`` selects dual numbers of wide ones, in four columns.
+
 The operations are LLVM instructions, written by hand: compiled from loops over 16 numbers, one loop for each operation,
 one row of the forward recursion takes 5.1, 3.8 and 3.7 times as long (handwriting, models of order 1, 3 and 5).
 
@@ -18,16 +21,18 @@ Products of sparse features with weights work along score columns instead: ``loa
 
 import numpy as np
 from numba import config, types
-from numba.core import cgutils
+from numba.core import cgutils, typing
 from numba.extending import intrinsic, models, register_model
 from numba.np.arrayobj import make_array
 
 from ._jit import njit
+from ._wide import WideNumber, add_wide, exceeds_wide, exp_wide, invert_wide, log_wide, multiply_wide, narrow, widen
 
 LANES = 16  # measured: docs/develop/design.md
 CACHE_LINE = 64  # bytes
 FOLDED = 4  # columns that are left of LANES where sums over all lanes are collected
 STEP = 8
+WIDE = True  # selects by its type
 ir = cgutils.ir  # llvmlite, as numba brings it
 
 
@@ -40,14 +45,14 @@ class _Lanes(types.Type):
 
 
 class _Dual(types.Type):
-    """Dual numbers: values and their derivatives along one direction, each lanes or a single number."""
+    """Dual numbers: values and their derivatives along one direction, each of the type ``part``."""
 
     def __init__(self, part):
         super().__init__(name=f"Dual({part})")
         self.part = part
 
 
-_LANES_TYPE, _STEP_TYPE = _Lanes(LANES), _Lanes(STEP)
+_LANES_TYPE, _STEP_TYPE, _WIDE_TYPE = _Lanes(LANES), _Lanes(STEP), types.Tuple((types.float64, types.int64))
 _VECTOR = _LANES_TYPE.vector
 _BITS = ir.VectorType(ir.IntType(64), LANES)
 
@@ -61,44 +66,83 @@ class _LanesModel(models.PrimitiveModel):
 @register_model(_Dual)
 class _DualModel(models.PrimitiveModel):
     def __init__(self, manager, numba_type):
-        part = ir.DoubleType() if numba_type.part == types.float64 else _VECTOR
+        part = manager.lookup(numba_type.part).get_value_type()
         super().__init__(manager, numba_type, ir.LiteralStructType([part, part]))
 
 
 def _lanes_of(lane_kind):
-    """Return the type of a row: lanes, one number if the lane_kind is None, dual numbers if it is a tuple."""
+    """Return the type of a row: lanes, one number if the lane_kind is None or WIDE, dual numbers if it is a tuple."""
     if isinstance(lane_kind, types.BaseTuple):
         return _Dual(_lanes_of(lane_kind[0]))
-    return types.float64 if lane_kind == types.none else _LANES_TYPE
+    return {types.none: types.float64, types.boolean: _WIDE_TYPE}.get(lane_kind, _LANES_TYPE)
+
+
+def _n_columns(kind):
+    """Return how many columns a row has for each lane."""
+    return 2 * _n_columns(kind.part) if isinstance(kind, _Dual) else 1 + (kind == _WIDE_TYPE)
 
 
 def _constant(kind, value):
     return ir.Constant(kind, [value] * LANES if isinstance(kind, ir.VectorType) else value)
 
 
-def _is_dual(value):
+def _is_pair(value):
     return isinstance(value.type, ir.LiteralStructType)
 
 
+def _is_wide(value):
+    return _is_pair(value) and value.type.elements[1] == _BITS.element
+
+
+def _is_dual(value):
+    return _is_pair(value) and not _is_wide(value)
+
+
 def _parts(builder, value):
-    """Return values and derivatives of a dual number."""
+    """Return values and derivatives of a dual number, or mantissa and exponent of a wide one."""
     return builder.extract_value(value, 0), builder.extract_value(value, 1)
 
 
-def _dual(builder, value, derivative):
-    pair = ir.Constant(ir.LiteralStructType([value.type, value.type]), ir.Undefined)
-    return builder.insert_value(builder.insert_value(pair, value, 0), derivative, 1)
+def _pair(builder, first, second):
+    pair = ir.Constant(ir.LiteralStructType([first.type, second.type]), ir.Undefined)
+    return builder.insert_value(builder.insert_value(pair, first, 0), second, 1)
+
+
+def _call(context, builder, function, *values, result=_WIDE_TYPE):
+    """Return the result of a function of ``_wide``."""
+    parts = [part for value in values for part in (_parts(builder, value) if _is_pair(value) else [value])]
+    kinds = [types.int64 if part.type == _BITS.element else types.float64 for part in parts]
+    return context.compile_internal(builder, function, typing.signature(result, *kinds), parts)
+
+
+def _columns(builder, value):
+    """Return the columns of a row as a list."""
+    if not _is_pair(value):
+        return [value]
+    first, second = _parts(builder, value)
+    return (
+        [first, builder.sitofp(second, first.type)]
+        if _is_wide(value)
+        else [*_columns(builder, first), *_columns(builder, second)]
+    )
+
+
+def _row(builder, kind, columns):
+    """Return the row with these columns."""
+    if isinstance(kind, _Dual):
+        half = len(columns) // 2
+        return _pair(builder, *(_row(builder, kind.part, part) for part in (columns[:half], columns[half:])))
+    return columns[0] if len(columns) == 1 else _pair(builder, columns[0], builder.fptosi(columns[1], _BITS.element))
 
 
 def _pointers(context, builder, table_type, row_type, kind, args):
-    """Return pointers to lanes at the beginning of each part of a row of a table."""
+    """Return pointers to each column of a row of a table, or to the lanes of each part."""
     data = make_array(table_type)(context, builder, args[0]).data
-    row = context.cast(builder, args[1], row_type, types.intp)
-    part, n_parts = (kind.part, 2) if isinstance(kind, _Dual) else (kind, 1)
-    size = 1 if part == types.float64 else LANES
+    row, n_columns = context.cast(builder, args[1], row_type, types.intp), _n_columns(kind)
+    size = LANES if getattr(kind, "part", kind) == _LANES_TYPE else 1
     pointers = []
-    for index in range(n_parts):
-        offset = builder.mul(row, ir.Constant(row.type, n_parts * size))
+    for index in range(n_columns):
+        offset = builder.mul(row, ir.Constant(row.type, n_columns * size))
         pointer = builder.gep(data, [builder.add(offset, ir.Constant(row.type, index * size))])
         pointers.append(pointer if size == 1 else builder.bitcast(pointer, _VECTOR.as_pointer()))
     return pointers
@@ -118,8 +162,7 @@ def load(typing_context, table, row, lane_kind):
 
     def generate(context, builder, signature, args):
         pointers = _pointers(context, builder, table, row, kind, args)
-        parts = [builder.load(pointer, align=8) for pointer in pointers]
-        return _dual(builder, *parts) if len(parts) > 1 else parts[0]
+        return _row(builder, kind, [builder.load(pointer, align=8) for pointer in pointers])
 
     return kind(table, row, lane_kind), generate
 
@@ -129,9 +172,9 @@ def store(typing_context, table, row, lanes):
     """Write row ``row`` of a table of lanes."""
 
     def generate(context, builder, signature, args):
-        parts = _parts(builder, args[2]) if _is_dual(args[2]) else [args[2]]
-        for part, pointer in zip(parts, _pointers(context, builder, table, row, lanes, args), strict=True):
-            builder.store(part, pointer, align=8)
+        pointers = _pointers(context, builder, table, row, lanes, args)
+        for column, pointer in zip(_columns(builder, args[2]), pointers, strict=True):
+            builder.store(column, pointer, align=8)
         return context.get_dummy_value()
 
     return types.void(table, row, lanes), generate
@@ -145,6 +188,8 @@ def add_folded(typing_context, table, row, lanes):
         data = make_array(table)(context, builder, args[0]).data
         row_id = context.cast(builder, args[1], row, types.intp)
         parts = _parts(builder, args[2]) if _is_dual(args[2]) else [args[2]]
+        if _is_wide(parts[0]):
+            parts = [_call(context, builder, narrow, part, result=types.float64) for part in parts]
         columns = FOLDED if isinstance(parts[0].type, ir.VectorType) else 1
         for index, part in enumerate(parts):
             offset = builder.mul(row_id, ir.Constant(row_id.type, len(parts) * columns))
@@ -173,9 +218,11 @@ def _folded(builder, lanes):
     return sums[0]
 
 
-def _filled(builder, kind, value, derivative):
+def _filled(context, builder, kind, value, derivative):
     if isinstance(kind, _Dual):
-        return _dual(builder, *(_filled(builder, kind.part, one, None) for one in (value, derivative)))
+        return _pair(builder, *(_filled(context, builder, kind.part, one, None) for one in (value, derivative)))
+    if kind == _WIDE_TYPE:
+        return _call(context, builder, widen, value)
     return value if kind == types.float64 else _splat(builder, value)
 
 
@@ -185,7 +232,7 @@ def fill(typing_context, value, lane_kind):
     kind = _lanes_of(lane_kind)
 
     def generate(context, builder, signature, args):
-        return _filled(builder, kind, args[0], ir.Constant(ir.DoubleType(), 0.0))
+        return _filled(context, builder, kind, args[0], ir.Constant(ir.DoubleType(), 0.0))
 
     return kind(types.float64, lane_kind), generate
 
@@ -196,35 +243,85 @@ def fill_dual(typing_context, value, derivative, lane_kind):
     kind = _lanes_of(lane_kind)
 
     def generate(context, builder, signature, args):
-        return _filled(builder, kind, *args[:2])
+        return _filled(context, builder, kind, *args[:2])
 
     return kind(types.float64, types.float64, lane_kind), generate
 
 
+@intrinsic
+def is_wide(typing_context, lane_kind):
+    """Return whether lanes are wide numbers, or dual numbers of these, which is known at compile time."""
+    kind = _lanes_of(lane_kind)
+    known = ir.Constant(ir.IntType(1), getattr(kind, "part", kind) == _WIDE_TYPE)
+    return types.boolean(lane_kind), lambda *_: known
+
+
+@intrinsic
+def limit(typing_context, value, lane_kind):
+    """Return lanes of a limit of scaled passes: infinite for wide numbers."""
+    kind = _lanes_of(lane_kind)
+    unlimited = getattr(kind, "part", kind) == _WIDE_TYPE
+
+    def generate(context, builder, signature, args):
+        value = builder.fmul(args[0], ir.Constant(args[0].type, np.inf)) if unlimited else args[0]
+        return _filled(context, builder, kind, value, ir.Constant(ir.DoubleType(), 0.0))
+
+    return kind(types.float64, lane_kind), generate
+
+
+@intrinsic
+def fill_weight(typing_context, weight, weight_derivative, score, score_derivative, lane_kind):
+    """Return lanes of a weight; for wide numbers, which may be 0 otherwise, from its score."""
+    kind = _lanes_of(lane_kind)
+    from_score = getattr(kind, "part", kind) == _WIDE_TYPE
+
+    def generate(context, builder, signature, args):
+        if not from_score:
+            return _filled(context, builder, kind, *args[:2])
+        return _exp(context, builder, _filled(context, builder, kind, *args[2:4]))
+
+    return kind(*[types.float64] * 4, lane_kind), generate
+
+
 def _pairwise(operation):
-    """Return what types an intrinsic of two lanes, from ``operation(builder, left, right)`` on lanes or duals."""
+    """Return the typing function of an intrinsic, given ``operation(context, builder, left, right)``."""
 
     def typer(typing_context, left, right):
         def generate(context, builder, signature, args):
-            return operation(builder, *args)
+            return operation(context, builder, *args)
 
         return left(left, left), generate
 
     return typer
 
 
-def _add(builder, left, right):
+def _add(context, builder, left, right):
+    if _is_wide(left):
+        return _call(context, builder, add_wide, left, right)
     if not _is_dual(left):
         return builder.fadd(left, right)
     pairs = zip(_parts(builder, left), _parts(builder, right), strict=True)
-    return _dual(builder, *(builder.fadd(one, other) for one, other in pairs))
+    return _pair(builder, *(_add(context, builder, *pair) for pair in pairs))
 
 
-def _multiply(builder, left, right):
+def _multiply(context, builder, left, right):
+    if _is_wide(left):
+        return _call(context, builder, multiply_wide, left, right)
     if not _is_dual(left):
         return builder.fmul(left, right)
     (x, dx), (y, dy) = _parts(builder, left), _parts(builder, right)
-    return _dual(builder, builder.fmul(x, y), _fused(builder, x, dy, builder.fmul(dx, y)))
+    change = _multiply_add(context, builder, x, dy, _multiply(context, builder, dx, y))
+    return _pair(builder, _multiply(context, builder, x, y), change)
+
+
+def _multiply_add(context, builder, left, right, addend):
+    if _is_wide(left):
+        return _add(context, builder, _multiply(context, builder, left, right), addend)
+    if not _is_dual(left):
+        return _fused(builder, left, right, addend)
+    (x, dx), (y, dy), (z, dz) = (_parts(builder, value) for value in (left, right, addend))
+    change = _multiply_add(context, builder, x, dy, _multiply_add(context, builder, dx, y, dz))
+    return _pair(builder, _multiply_add(context, builder, x, y, z), change)
 
 
 def _fused(builder, left, right, addend):
@@ -233,24 +330,29 @@ def _fused(builder, left, right, addend):
 
 
 def _choose(builder, chosen, yes, no):
-    if not _is_dual(yes):
+    if not _is_pair(yes):
         return builder.select(chosen, yes, no)
     pairs = zip(_parts(builder, yes), _parts(builder, no), strict=True)
-    return _dual(builder, *(builder.select(chosen, one, other) for one, other in pairs))
+    return _pair(builder, *(_choose(builder, chosen, *pair) for pair in pairs))
 
 
 def _value(builder, lanes):
     return _parts(builder, lanes)[0] if _is_dual(lanes) else lanes
 
 
-def _choose_larger(builder, left, right):
-    chosen = builder.fcmp_ordered(">", _value(builder, left), _value(builder, right))
-    return _choose(builder, chosen, left, right)
+def _exceeds(context, builder, left, right):
+    left, right = _value(builder, left), _value(builder, right)
+    if _is_wide(left):
+        return _call(context, builder, exceeds_wide, left, right, result=types.boolean)
+    return builder.fcmp_ordered(">", left, right)
 
 
-def _choose_smaller(builder, left, right):
-    chosen = builder.fcmp_ordered("<", _value(builder, left), _value(builder, right))
-    return _choose(builder, chosen, left, right)
+def _choose_larger(context, builder, left, right):
+    return _choose(builder, _exceeds(context, builder, left, right), left, right)
+
+
+def _choose_smaller(context, builder, left, right):
+    return _choose(builder, _exceeds(context, builder, right, left), left, right)
 
 
 add = intrinsic(_pairwise(_add))
@@ -264,10 +366,7 @@ def multiply_add(typing_context, left, right, addend):
     """Return left * right + addend."""
 
     def generate(context, builder, signature, args):
-        if not _is_dual(args[0]):
-            return _fused(builder, *args)
-        (x, dx), (y, dy), (z, dz) = (_parts(builder, value) for value in args)
-        return _dual(builder, _fused(builder, x, y, z), _fused(builder, x, dy, _fused(builder, dx, y, dz)))
+        return _multiply_add(context, builder, *args)
 
     return left(left, left, left), generate
 
@@ -278,6 +377,7 @@ def where_positive(typing_context, condition, yes, no):
 
     def generate(context, builder, signature, args):
         value = _value(builder, args[0])
+        value = _parts(builder, value)[0] if _is_wide(value) else value
         return _choose(builder, builder.fcmp_ordered(">", value, _constant(value.type, 0.0)), args[1], args[2])
 
     return condition(condition, condition, condition), generate
@@ -288,28 +388,74 @@ _LN2_HIGH, _LN2_LOW = 0.6931471803691238, 1.9082149292705877e-10
 _ROUNDER = 1.5 * 2.0**52  # adding it rounds to an integer, kept in the low bits
 
 
-@intrinsic
-def exp(typing_context, lanes):
-    """Return exp(lanes) for arguments in [-700, 700], to 1e-15: exp(x) = 2**n exp(r) with \\|r\\| <= ln(2) / 2."""
+def _of_one(operation):
+    """Return the typing function of an intrinsic, given ``operation(context, builder, lanes)``."""
 
-    def generate(context, builder, signature, args):
-        x, derivative = _parts(builder, args[0]) if _is_dual(args[0]) else (args[0], None)
-        kind = x.type
-        integer = _BITS if isinstance(kind, ir.VectorType) else _BITS.element
-        rounder = _constant(kind, _ROUNDER)
-        shifted = builder.fadd(builder.fmul(x, _constant(kind, _LOG2_E)), rounder)
-        n = builder.fsub(shifted, rounder)
-        r = builder.fsub(x, builder.fmul(n, _constant(kind, _LN2_HIGH)))
-        r = builder.fsub(r, builder.fmul(n, _constant(kind, _LN2_LOW)))
-        factorials = np.cumprod([1.0, *range(1, 14)])
-        result = _constant(kind, 1 / factorials[-1])
-        for factorial in factorials[-2::-1]:  # Horner's rule for the Taylor series
-            result = _fused(builder, result, r, _constant(kind, 1 / factorial))
-        exponent = builder.shl(builder.bitcast(shifted, integer), _constant(integer, 52))
-        result = builder.bitcast(builder.add(builder.bitcast(result, integer), exponent), kind)
-        return result if derivative is None else _dual(builder, result, builder.fmul(result, derivative))
+    def typer(typing_context, lanes):
+        def generate(context, builder, signature, args):
+            return operation(context, builder, args[0])
 
-    return lanes(lanes), generate
+        return lanes(lanes), generate
+
+    return typer
+
+
+def _exp(context, builder, x):
+    """Return exp(x) for arguments in [-700, 700], to 1e-15: exp(x) = 2**n exp(r) with |r| <= ln(2) / 2."""
+    if _is_wide(x):
+        return _call(context, builder, exp_wide, x)
+    if _is_dual(x):
+        value, derivative = _parts(builder, x)
+        result = _exp(context, builder, value)
+        return _pair(builder, result, _multiply(context, builder, result, derivative))
+    kind = x.type
+    integer = _BITS if isinstance(kind, ir.VectorType) else _BITS.element
+    rounder = _constant(kind, _ROUNDER)
+    shifted = builder.fadd(builder.fmul(x, _constant(kind, _LOG2_E)), rounder)
+    n = builder.fsub(shifted, rounder)
+    r = builder.fsub(x, builder.fmul(n, _constant(kind, _LN2_HIGH)))
+    r = builder.fsub(r, builder.fmul(n, _constant(kind, _LN2_LOW)))
+    factorials = np.cumprod([1.0, *range(1, 14)])
+    result = _constant(kind, 1 / factorials[-1])
+    for factorial in factorials[-2::-1]:  # Horner's rule for the Taylor series
+        result = _fused(builder, result, r, _constant(kind, 1 / factorial))
+    exponent = builder.shl(builder.bitcast(shifted, integer), _constant(integer, 52))
+    return builder.bitcast(builder.add(builder.bitcast(result, integer), exponent), kind)
+
+
+def _invert(context, builder, x):
+    """Return 1 / x of wide numbers; for others it is compiled but not reached."""
+    if _is_wide(x):
+        return _call(context, builder, invert_wide, x)
+    if not _is_dual(x):
+        return x
+    value, derivative = _parts(builder, x)
+    inverse = _invert(context, builder, value)
+    change = _multiply(context, builder, _minus(builder, inverse), _multiply(context, builder, inverse, derivative))
+    return _pair(builder, inverse, change)
+
+
+def _minus(builder, x):
+    if not _is_wide(x):
+        return x
+    mantissa, exponent = _parts(builder, x)
+    return _pair(builder, builder.fneg(mantissa), exponent)
+
+
+def _log(context, builder, x):
+    """Return the logarithm; as for ``_invert``, only of wide numbers."""
+    if _is_wide(x):
+        return _call(context, builder, log_wide, x)
+    if not _is_dual(x):
+        return x
+    value, derivative = _parts(builder, x)
+    change = _multiply(context, builder, _invert(context, builder, value), derivative)
+    return _pair(builder, _log(context, builder, value), change)
+
+
+exp = intrinsic(_of_one(_exp))
+invert = intrinsic(_of_one(_invert))
+log = intrinsic(_of_one(_log))
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -360,16 +506,22 @@ def add_scaled(typing_context, total, scale, step):
 
 if config.DISABLE_JIT:  # the same operations on rows of numpy arrays; a dual number is a tuple of two
 
+    def is_wide(lane_kind):
+        return lane_kind in (WIDE, (WIDE,))
+
     def load(table, row, lane_kind):
-        if not isinstance(lane_kind, tuple):
-            return table[row].copy()
-        return tuple(np.split(table[row].copy(), 2))
+        if isinstance(lane_kind, tuple):
+            half = table.shape[1] // 2
+            return load(table[:, :half], row, lane_kind[0]), load(table[:, half:], row, lane_kind[0])
+        return np.array([WideNumber(*table[row])]) if is_wide(lane_kind) else table[row].copy()
 
     def store(table, row, lanes):
-        table[row] = np.concatenate(lanes) if isinstance(lanes, tuple) else lanes
+        parts = lanes if isinstance(lanes, tuple) else (lanes,)
+        table[row] = np.concatenate([part[0].parts if part.dtype == object else part for part in parts])
 
     def add_folded(table, row, lanes):
         parts = lanes if isinstance(lanes, tuple) else (lanes,)
+        parts = [[narrow(*part[0].parts)] if part.dtype == object else part for part in parts]
         sums = [part.reshape(-1, FOLDED).sum(axis=0) if len(part) > 1 else part for part in parts]
         table[row] += np.concatenate(sums)
 
@@ -379,7 +531,17 @@ if config.DISABLE_JIT:  # the same operations on rows of numpy arrays; a dual nu
     def fill_dual(value, derivative, lane_kind):
         if isinstance(lane_kind, tuple):
             return fill(value, lane_kind[0]), fill(derivative, lane_kind[0])
-        return np.full(LANES if lane_kind else 1, value)
+        return (
+            np.array([WideNumber(*widen(value))]) if is_wide(lane_kind) else np.full(LANES if lane_kind else 1, value)
+        )
+
+    def limit(value, lane_kind):
+        return fill(value * np.inf if is_wide(lane_kind) else value, lane_kind)
+
+    def fill_weight(weight, weight_derivative, score, score_derivative, lane_kind):
+        if is_wide(lane_kind):
+            return exp(fill_dual(score, score_derivative, lane_kind))
+        return fill_dual(weight, weight_derivative, lane_kind)
 
     def add(left, right):
         return (left[0] + right[0], left[1] + right[1]) if isinstance(left, tuple) else left + right
@@ -412,7 +574,16 @@ if config.DISABLE_JIT:  # the same operations on rows of numpy arrays; a dual nu
     def exp(lanes):
         if not isinstance(lanes, tuple):
             return np.exp(lanes)
-        return np.exp(lanes[0]), np.exp(lanes[0]) * lanes[1]
+        return exp(lanes[0]), exp(lanes[0]) * lanes[1]
+
+    def invert(lanes):
+        if not isinstance(lanes, tuple):
+            return 1.0 / lanes
+        inverse = invert(lanes[0])
+        return inverse, fill(-1.0, WIDE) * inverse * inverse * lanes[1]
+
+    def log(lanes):
+        return (np.log(lanes[0]), invert(lanes[0]) * lanes[1]) if isinstance(lanes, tuple) else np.log(lanes)
 
     def load_step(values, start):
         return values[start : start + STEP].copy()

@@ -114,7 +114,7 @@ def _score_token(features, columns, links, level, token, scores):
     for entry in range(features.indptr[token], features.indptr[token + 1]):  # (3)
         value = features.values[entry] if len(features.values) else 1.0
         norm += value * value
-        first = np.int64(features.place[entry])
+        first = np.int64(features.pair[entry])
         stop = first + 1 if entry < ranges else np.int64(features.other[entry])
         for pair in range(first, stop):
             scores[columns[pair]] += value * level.pairs[pair]
@@ -168,7 +168,7 @@ def descend(features, pairs, links, data, sequences, rate, level):
             ranges = features.ranges[token]
             for entry in range(features.indptr[token], features.indptr[token + 1]):
                 value = features.values[entry] if len(features.values) else 1.0
-                first = np.int64(features.place[entry])
+                first = np.int64(features.pair[entry])
                 stop = first + 1 if entry < ranges else np.int64(features.other[entry])
                 for pair in range(first, stop):
                     level.pairs[pair] += value * scores[columns[pair]]

@@ -1,7 +1,6 @@
 """Forward and backward passes of a high-order chain over many sequences side by side, and Viterbi decoding.
 
-Equations are those of docs/develop/theory.md. ``chain_log`` computes the same without lanes and scales: read that
-first.
+Equations are those of docs/develop/theory.md.
 
 The sequences of a block occupy the *lanes* of every array, innermost, so that each addition of the sum network is a
 vector addition. With ``w`` the arc weights, ``x`` the exponentiated scores of labels, S as in
@@ -13,17 +12,17 @@ vector addition. With ``w`` the arc weights, ``x`` the exponentiated scores of l
 
 with beta(T) = 1 / total of alpha(T). A state with negligible mass may still be the only survivor at a later position,
 so a lane in which any reachable alpha falls below 1e-200 of its row is reported as *doubtful*. No reachable alpha falls
-below LEAST_SHARE, so that alpha > 0 says which states can be reached; a doubtful lane is right if beta is at most
-LARGEST_BETA in all of them. *Suspect* lanes are processed again by the log-space twin (``chain_log``). Labels with
+below LEAST_SHARE, so the states with alpha > 0 are the reachable ones; a doubtful lane is right if beta is at most
+LARGEST_BETA in all of them. *Suspect* lanes are processed again on wide numbers (16), by the same kernels. Labels with
 score -inf are impossible: they get the weight 0, and the states that they would lead to are not reachable. What
 underflows in beta had a negligible posterior probability, because alpha . beta = 1 at every position.
 
 Decoding (15) runs the same transposed network in the (max, +) semiring, on log scores, where nothing can underflow. The
 automaton is deterministic, so the best labelling needs no back-pointers: ``beta(j, p)`` is the best score of the
-labels from j on in state p, and a walk from the left takes the best label in each state.
+labels from j on in state p, and ``walk`` takes the best label in each state, from the left.
 
-Blocks are LANES wide, and each kernel is compiled for vectors of that many numbers. A long sequence that has no
-company runs in a block of one lane: with ``lane_kind=None`` the same kernels are compiled for single numbers.
+Blocks are LANES wide, and each kernel is compiled for vectors of that many numbers. A sequence much longer
+than all others runs in a block of one lane: with ``lane_kind=None`` the same kernels are compiled for single numbers.
 
 Shapes: B blocks, W = LANES or 1 lanes, R rows (positions of all blocks), C score columns (the first L are the labels),
 P states, A arcs, Q varying arcs (arcs whose score varies with the position). Tables of lanes are
@@ -44,6 +43,7 @@ from ._network import (
     LOWEST_LOG,
     SMALLEST_TOTAL,
     TINY,
+    count_columns,
     largest_adjoints,
     resolve,
     sum_adjoints,
@@ -52,13 +52,19 @@ from ._network import (
 from ._vectors import (
     FOLDED,
     LANES,
+    WIDE,
     add,
     add_folded,
     exp,
     fill,
     fill_dual,
+    fill_weight,
+    invert,
+    is_wide,
     largest,
+    limit,
     load,
+    log,
     multiply,
     multiply_add,
     smallest,
@@ -72,16 +78,19 @@ __all__ = [
     "LARGEST_BETA",
     "SMALLEST_TOTAL",
     "LANES",
+    "WIDE",
     "ChainScratch",
     "ChainTables",
     "LocalTile",
     "backward",
     "backward_max",
-    "exponentiate",
     "forward",
     "label_arcs",
     "walk",
 ]
+
+
+TOTAL, LOW = range(2)  # rows of a table of sums: total of a row of alpha, and its lowest reachable value
 
 
 class ChainTables(NamedTuple):
@@ -114,7 +123,7 @@ class ChainScratch(NamedTuple):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def exponentiate(lane_kind, weighted_arcs, tile, scores, varying, log_scale, suspect):
+def _exponentiate(lane_kind, weighted_arcs, tile, scores, varying, log_scale, suspect):
     """Turn scores into weights, in place.
 
     scores : (R * C, W)   log scores in; the first L columns become exp(score - row maximum), 0 beyond a lane's end and
@@ -128,7 +137,7 @@ def exponentiate(lane_kind, weighted_arcs, tile, scores, varying, log_scale, sus
     alive = np.zeros((1, scores.shape[1]))
     varying_log = np.empty((n_varying, scores.shape[1]))
     zero, one = fill(0.0, lane_kind), fill(1.0, lane_kind)
-    lowest_safe, minus = fill(LOWEST_LOG, lane_kind), fill(-1.0, lane_kind)
+    lowest_safe, minus = limit(LOWEST_LOG, lane_kind), fill(-1.0, lane_kind)
     huge, infinite = fill(HUGE, lane_kind), fill(np.inf, lane_kind)
     log_shift = fill(weighted_arcs.log_shift, lane_kind)
     for block in range(len(tile.length)):
@@ -145,7 +154,7 @@ def exponentiate(lane_kind, weighted_arcs, tile, scores, varying, log_scale, sus
                 lowest = smallest(where_positive(add(score, huge), score, infinite), lowest)
             minus_shift = multiply(minus, shift)
             # margin of safety, > 0 if all is well; scores beyond it are cut off for exp and their lane is suspect
-            margin = add(add(lowest, minus_shift), fill(-LOWEST_LOG, lane_kind))
+            margin = add(add(lowest, minus_shift), limit(-LOWEST_LOG, lane_kind))
             for column in range(n_labels):
                 score = load(scores, first + column, lane_kind)
                 weight = multiply(lives, exp(largest(add(score, minus_shift), lowest_safe)))
@@ -170,9 +179,9 @@ def exponentiate(lane_kind, weighted_arcs, tile, scores, varying, log_scale, sus
                         lane_kind,
                     ),
                 )
-                margin = smallest(add(total, fill(-LOWEST_LOG, lane_kind)), margin)
-                margin = smallest(add(multiply(minus, total), fill(-LOWEST_LOG, lane_kind)), margin)
-                total = smallest(largest(total, lowest_safe), fill(-LOWEST_LOG, lane_kind))
+                margin = smallest(add(total, limit(-LOWEST_LOG, lane_kind)), margin)
+                margin = smallest(add(multiply(minus, total), limit(-LOWEST_LOG, lane_kind)), margin)
+                total = smallest(largest(total, lowest_safe), limit(-LOWEST_LOG, lane_kind))
                 store(varying, row * n_varying + varying_id, multiply(lives, exp(total)))
             block_suspect = largest(block_suspect, multiply(lives, where_positive(margin, zero, one)))
         store(log_scale, block, block_scale)
@@ -181,26 +190,27 @@ def exponentiate(lane_kind, weighted_arcs, tile, scores, varying, log_scale, sus
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def forward(lane_kind, weighted_arcs, tile, scratch, tables, carry, log_scale, suspect):
-    """Run the scaled forward pass of the blocks of a tile.
+    """Run the forward pass of the blocks of a tile.
 
     scratch : ``ChainScratch``
-    tables : ``ChainTables``   scores and varying from ``exponentiate``, alpha and inverse_scale out; the first L
-        columns of a row of scores are divided by the total of the row before
-    carry : (P, W)   alpha in front of each block, of total 1
-    log_scale : (B, W)   increased by log Z of each lane        suspect : (B, W)   set to 1 as ``exponentiate`` does,
-        and to DOUBTFUL
+    tables : ``ChainTables``   log scores in; all out: the first L columns of scores are exp(score - row maximum),
+        divided by the total of the row before
+    carry : (P, W)   alpha in front of each block, of total 1; of wide numbers, of any total
+    log_scale : (B, W)   increased by log Z of each lane        suspect : (B, W)   set to 1 where a number leaves the
+        range in which passes are safe, and to DOUBTFUL
     """
     n_states, n_varying, n_labels = len(weighted_arcs.fail), len(weighted_arcs.varying_arc), weighted_arcs.n_labels
     scores, varying, alpha, inverse_scale = tables
-    n_columns, n_lanes = len(scores) // tile.rows[-1], tile.length.shape[1]
-    values, next_values = scratch.values, scratch.next_values
-    totals, lows = np.empty((1, scores.shape[1])), np.empty((1, scores.shape[1]))
+    _exponentiate(lane_kind, weighted_arcs, tile, scores, varying, log_scale, suspect)
+    n_columns, values, next_values = len(scores) // tile.rows[-1], scratch.values, scratch.next_values
+    sums = np.empty((2, scores.shape[1]))  # rows TOTAL and LOW
     closed = np.empty((n_labels, scores.shape[1]))  # -inf for labels that are impossible, which lead nowhere
     plain = n_varying == 0  # and nothing is forbidden: then the inner loop has no branches
     for arc in range(weighted_arcs.into[n_states]):
         plain = plain and weighted_arcs.arc_score[arc] > -np.inf
-    zero, infinite, never = fill(0.0, lane_kind), fill(np.inf, lane_kind), fill(-np.inf, lane_kind)
-    least = fill(LEAST_SHARE, lane_kind)
+    zero, one = fill(0.0, lane_kind), fill(1.0, lane_kind)
+    infinite, never = fill(np.inf, lane_kind), fill(-np.inf, lane_kind)
+    least = fill(0.0 if is_wide(lane_kind) else LEAST_SHARE, lane_kind)
     for block in range(len(tile.length)):
         for state in range(n_states):
             before = load(carry, state, lane_kind)
@@ -208,9 +218,7 @@ def forward(lane_kind, weighted_arcs, tile, scratch, tables, carry, log_scale, s
             store(alpha, (tile.rows[block] + block) * n_states + state, before)
         for row in range(tile.rows[block], tile.rows[block + 1]):
             after = (row + block + 1) * n_states
-            scale = fill(1.0, lane_kind)
-            if row > tile.rows[block]:
-                scale = load(inverse_scale, row - 1, lane_kind)
+            scale = load(inverse_scale, row - 1, lane_kind) if row > tile.rows[block] else one
             for label in range(n_labels):
                 weight = load(scores, row * n_columns + label, lane_kind)
                 store(closed, label, where_positive(weight, zero, never))
@@ -221,12 +229,17 @@ def forward(lane_kind, weighted_arcs, tile, scratch, tables, carry, log_scale, s
             store(alpha, after, zero)
             store(next_values, 0, zero)
             for state in range(1, n_states):  # alpha(j + 1, s) = xi(j, y_s) sum of omega_a m_a (9)
-                weighted, mass = zero, load(closed, weighted_arcs.state_label[state], lane_kind)
+                label = weighted_arcs.state_label[state]
+                weighted, mass = zero, load(closed, label, lane_kind)
                 if plain:
                     for arc in range(weighted_arcs.into[state], weighted_arcs.into[state + 1]):
                         value = load(values, weighted_arcs.arc_value[arc], lane_kind)
-                        weight = fill_dual(
-                            weighted_arcs.arc_weight[arc], weighted_arcs.arc_weight_derivative[arc], lane_kind
+                        weight = fill_weight(
+                            weighted_arcs.arc_weight[arc],
+                            weighted_arcs.arc_weight_derivative[arc],
+                            weighted_arcs.arc_score[arc] - weighted_arcs.log_shift,
+                            weighted_arcs.arc_score_derivative[arc],
+                            lane_kind,
                         )
                         weighted = multiply_add(weight, value, weighted)
                         mass = add(mass, value)
@@ -239,44 +252,66 @@ def forward(lane_kind, weighted_arcs, tile, scratch, tables, carry, log_scale, s
                         if varying_id >= 0:
                             weight = load(varying, row * n_varying + varying_id, lane_kind)
                         else:
-                            weight = fill_dual(
-                                weighted_arcs.arc_weight[arc], weighted_arcs.arc_weight_derivative[arc], lane_kind
+                            weight = fill_weight(
+                                weighted_arcs.arc_weight[arc],
+                                weighted_arcs.arc_weight_derivative[arc],
+                                weighted_arcs.arc_score[arc] - weighted_arcs.log_shift,
+                                weighted_arcs.arc_score_derivative[arc],
+                                lane_kind,
                             )
                         weighted = multiply_add(weight, value, weighted)
                         mass = add(mass, value)
-                product = multiply(
-                    weighted, load(scores, row * n_columns + weighted_arcs.state_label[state], lane_kind)
-                )
+                product = multiply(weighted, load(scores, row * n_columns + label, lane_kind))
                 low = smallest(where_positive(mass, product, infinite), low)
                 product = largest(product, where_positive(mass, least, zero))
                 store(alpha, after + state, product)
                 store(next_values, state, product)
                 total = add(total, product)
             values, next_values = next_values, values
-            store(totals, 0, total)
-            store(lows, 0, low)
-            for lane in range(n_lanes):  # 1 / t(j) and log t(j) (10)
-                for column in range(lane, scores.shape[1], n_lanes):
-                    inverse_scale[row, column] = 0.0
-                if row - tile.rows[block] < tile.length[block, lane]:
-                    # a row of very small or large total would leave the backward pass no room
-                    if not SMALLEST_TOTAL <= totals[0, lane] <= 1.0 / SMALLEST_TOTAL:
-                        suspect[block, lane] = 1.0
-                    elif lows[0, lane] < TINY * max(1.0, totals[0, lane]):
-                        suspect[block, lane] = max(DOUBTFUL, suspect[block, lane])
-                    if suspect[block, lane] < 1.0:
-                        scale = 1.0 / totals[0, lane]
-                        inverse_scale[row, lane] = scale
-                        log_scale[block, lane] += np.log(totals[0, lane])
-                        for derivative in range(lane + n_lanes, scores.shape[1], n_lanes):  # of dual numbers
-                            inverse_scale[row, derivative] = -scale * scale * totals[0, derivative]
-                            log_scale[block, derivative] += scale * totals[0, derivative]
-        first, stop = (tile.rows[block] + block) * n_states, (tile.rows[block + 1] + block + 1) * n_states
-        for lane in range(n_lanes):
-            if suspect[block, lane] == 1.0:  # no mass: the lane drops out of the backward pass
-                for slot in range(first, stop):
-                    for column in range(lane, scores.shape[1], n_lanes):
-                        alpha[slot, column] = 0.0
+            if is_wide(lane_kind):
+                goes_on = row + 1 == tile.rows[block + 1] and tile.last[block, 0] < 0  # the next tile takes the scale
+                total = one if goes_on else total
+                store(inverse_scale, row, invert(total))
+                store(log_scale, block, add(load(log_scale, block, lane_kind), log(total)))
+            else:
+                store(sums, TOTAL, total)
+                store(sums, LOW, low)
+                _take_scales(tile, inverse_scale, sums, row, block, log_scale, suspect)
+        _drop_suspects(tile, block, n_states, suspect, alpha)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _take_scales(tile, inverse_scale, sums, row, block, log_scale, suspect):
+    """Compute 1 / t(j) of a row, and add log t(j) to the scale of its block (10), unless the lane is suspect."""
+    n_lanes = tile.length.shape[1]
+    for lane in range(n_lanes):
+        for column in range(lane, sums.shape[1], n_lanes):
+            inverse_scale[row, column] = 0.0
+        if row - tile.rows[block] < tile.length[block, lane]:
+            total = sums[TOTAL, lane]
+            # a row of very small or large total would leave the backward pass no room
+            if not SMALLEST_TOTAL <= total <= 1.0 / SMALLEST_TOTAL:
+                suspect[block, lane] = 1.0
+            elif sums[LOW, lane] < TINY * max(1.0, total):
+                suspect[block, lane] = max(DOUBTFUL, suspect[block, lane])
+            if suspect[block, lane] < 1.0:
+                scale = 1.0 / total
+                inverse_scale[row, lane] = scale
+                log_scale[block, lane] += np.log(total)
+                for derivative in range(lane + n_lanes, sums.shape[1], n_lanes):  # of dual numbers
+                    inverse_scale[row, derivative] = -scale * scale * sums[TOTAL, derivative]
+                    log_scale[block, derivative] += scale * sums[TOTAL, derivative]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _drop_suspects(tile, block, n_states, suspect, alpha):
+    """Remove all mass from suspect lanes, which drop out of the backward pass."""
+    n_lanes = tile.length.shape[1]
+    for lane in range(n_lanes):
+        if suspect[block, lane] == 1.0:
+            for slot in range((tile.rows[block] + block) * n_states, (tile.rows[block + 1] + block + 1) * n_states):
+                for column in range(lane, alpha.shape[1], n_lanes):
+                    alpha[slot, column] = 0.0
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -323,7 +358,7 @@ def backward(lane_kind, weighted_arcs, tile, scratch, tables, weight, beta, coun
             for state in range(1, n_states):  # b_a(j) (11), and its product with m_a(j) (12)
                 label = weighted_arcs.state_label[state]
                 mass = load(alpha, after + state, lane_kind)
-                # a state out of reach has no use for its beta, which may be infinite
+                # beta of an unreachable state may be infinite and is ignored
                 reach = where_positive(mass, load(adjoints, first_beta + state, lane_kind), zero)
                 store(alpha, after + state, reach)
                 store(marginals, label, multiply_add(mass, reach, load(marginals, label, lane_kind)))
@@ -332,8 +367,12 @@ def backward(lane_kind, weighted_arcs, tile, scratch, tables, weight, beta, coun
                     varying_id = weighted_arcs.arc_varying[arc]
                     value = load(values, weighted_arcs.arc_value[arc], lane_kind)
                     if varying_id < 0:
-                        constant = fill_dual(
-                            weighted_arcs.arc_weight[arc], weighted_arcs.arc_weight_derivative[arc], lane_kind
+                        constant = fill_weight(
+                            weighted_arcs.arc_weight[arc],
+                            weighted_arcs.arc_weight_derivative[arc],
+                            weighted_arcs.arc_score[arc] - weighted_arcs.log_shift,
+                            weighted_arcs.arc_score_derivative[arc],
+                            lane_kind,
                         )
                         adjoint = multiply(constant, flow)
                     else:
@@ -348,23 +387,7 @@ def backward(lane_kind, weighted_arcs, tile, scratch, tables, weight, beta, coun
             sum_adjoints(lane_kind, weighted_arcs.back_starts, weighted_arcs.back_terms, n_arcs, adjoints)
             for label in range(weighted_arcs.n_labels):
                 store(scores, row * n_columns + label, load(marginals, label, lane_kind))
-            # (13), longest arcs first: the pattern of an arc is a suffix of longer arcs
-            for varying_id in range(n_varying - 1, -1, -1):
-                suffix, column = (
-                    weighted_arcs.varying_suffix[varying_id],
-                    weighted_arcs.varying_column[varying_id],
-                )
-                if suffix >= 0:
-                    store(
-                        varying_marginals,
-                        suffix,
-                        add(
-                            load(varying_marginals, suffix, lane_kind),
-                            load(varying_marginals, varying_id, lane_kind),
-                        ),
-                    )
-                if column >= 0:
-                    store(scores, row * n_columns + column, load(varying_marginals, varying_id, lane_kind))
+            count_columns(lane_kind, weighted_arcs, varying_marginals, scores, row * n_columns)
         for state in range(n_states):
             store(beta, state, load(adjoints, first_beta + state, lane_kind))
 

@@ -339,7 +339,7 @@ def _move_best_to_end(pending, last):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def weigh(choices, n_choices):
-    """Turn the scores of choices into weights, exp(score - highest); return what entropy and probabilities need.
+    """Turn the scores of choices into weights, exp(score - highest); return sums for entropy and probabilities.
 
     These are the sum of the weights except for one of the highest, which is 1, and the weighted sum of (highest -
     score), not yet divided by the sum of weights.

@@ -19,7 +19,7 @@ import numpy as np
 
 from ._jit import njit
 from ._vectors import empty_table
-from .chain import FOLDED, LANES, ChainScratch, ChainTables, LocalTile, backward, exponentiate, forward
+from .chain import FOLDED, LANES, ChainScratch, ChainTables, LocalTile, backward, forward
 from .masks import forbid_labels
 from .token_scores import move_rows, score_rows
 
@@ -169,7 +169,6 @@ def _pass(weighted_arcs, tile, allowed, weight, tables, scratch, counts):
         forbid_labels(tile, len(tables.scores) // tile.rows[-1], allowed, tables.scores)
     log_z, suspect, carry = np.zeros((n_blocks, LANES)), np.zeros((n_blocks, LANES)), np.zeros((n_states, LANES))
     carry[0] = 1.0
-    exponentiate(LANES, weighted_arcs, tile, tables.scores, tables.varying, log_z, suspect)
     forward(LANES, weighted_arcs, tile, scratch, tables, carry, log_z, suspect)
     if not none_suspect(tile, suspect):
         return False

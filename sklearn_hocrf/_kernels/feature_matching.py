@@ -43,8 +43,8 @@ def compare(tile, n_columns, marginals, counts, bias, weight, arcs, arc_columns,
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def perturb(tile, n_columns, slot, table, scale, scores):
-    """Write ``scale`` times the table as the derivatives of scores: ``scores`` (R * C, 2 W), ``table`` (M, C)."""
+def perturb(tile, n_columns, slot, table, scores):
+    """Write a table as the derivatives of scores: ``scores`` (R * C, 2 W), ``table`` (M, C)."""
     n_lanes = tile.length.shape[1]
     scores[:, n_lanes:] = 0.0
     for block in range(len(tile.length)):
@@ -53,4 +53,4 @@ def perturb(tile, n_columns, slot, table, scale, scores):
                 token = tile.first_token[block, lane] + position
                 first = (tile.rows[block] + position) * n_columns
                 for column in range(n_columns):
-                    scores[first + column, n_lanes + lane] = scale * table[slot[token], column]
+                    scores[first + column, n_lanes + lane] = table[slot[token], column]

@@ -19,7 +19,7 @@ def add_to_labels(links, n_columns, scores):
     for first in range(0, len(scores), n_columns):  # (39)
         for label in range(n_labels):
             for item in range(links.starts[label], links.starts[label + 1]):
-                part = first + links.numbers[item]
+                part = first + links.ids[item]
                 for column in range(width):
                     scores[first + label, column] += scores[part, column]
 
@@ -34,7 +34,7 @@ def sum_over_labels(links, n_columns, marginals):
                 marginals[first + part, column] = 0.0
         for label in range(n_labels):
             for item in range(links.starts[label], links.starts[label + 1]):
-                part = first + links.numbers[item]
+                part = first + links.ids[item]
                 for column in range(width):
                     marginals[part, column] += marginals[first + label, column]
 
@@ -45,7 +45,7 @@ def add_to_labels_of_token(links, scores):
     for label in range(len(links.starts) - 1):  # (39)
         total = scores[label]
         for item in range(links.starts[label], links.starts[label + 1]):
-            total += scores[np.uint32(links.numbers[item])]
+            total += scores[np.uint32(links.ids[item])]
         scores[label] = total
 
 
@@ -57,7 +57,7 @@ def sum_over_labels_of_token(links, lowest, scores):
     for label in range(len(links.starts) - 1):  # (39), transposed
         if abs(scores[label]) >= lowest:
             for item in range(links.starts[label], links.starts[label + 1]):
-                scores[np.uint32(links.numbers[item])] += scores[label]
+                scores[np.uint32(links.ids[item])] += scores[label]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -70,7 +70,7 @@ def add_to_segments(index, links, tile, table):
                 cell = row * n_cells + index.first_cell[label]
                 longest = min(index.longest[label], row - tile.rows[block] + 1)
                 for item in range(links.starts[label], links.starts[label + 1]):
-                    part = row * n_cells + index.first_cell[links.numbers[item]]
+                    part = row * n_cells + index.first_cell[links.ids[item]]
                     for d in range(longest):
                         for column in range(width):
                             table[cell + d, column] += table[part + d, column]
@@ -92,7 +92,7 @@ def sum_over_segments(index, links, tile, table):
                 cell = row * n_cells + index.first_cell[label]
                 longest = min(index.longest[label], position + 1)
                 for item in range(links.starts[label], links.starts[label + 1]):
-                    part = row * n_cells + index.first_cell[links.numbers[item]]
+                    part = row * n_cells + index.first_cell[links.ids[item]]
                     for d in range(longest):
                         for column in range(width):
                             table[part + d, column] += table[cell + d, column]

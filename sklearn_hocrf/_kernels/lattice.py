@@ -242,7 +242,8 @@ def list_steps(automaton, offsets, starts, labels, limits, nodes, steps):
         np.empty(size, np.uint32),
         np.empty(size, np.uint32),
     )
-    met, node_of = np.full(len(automaton.fail), -1), np.empty(len(automaton.fail), np.int64)  # at which token, and what
+    # by state: the last token at which it was met, and its node there
+    met, node_of = np.full(len(automaton.fail), -1), np.empty(len(automaton.fail), np.int64)
     found.state[0] = 0
     nodes[0], steps[0] = 1, 0
     for sequence in range(len(offsets) - 1):
@@ -421,7 +422,7 @@ def count_labels(lattice, chosen, weight, counts):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _forward_log(lattice, weights, first, stop, tables):
-    """Write log alpha of a sequence, and return log Z (16)."""
+    """Write log alpha of a sequence, and return log Z."""
     _score(lattice, weights.pairs, first, stop, tables)
     alpha, log_z = tables.alpha, 0.0
     for token in range(first, stop):

@@ -47,7 +47,7 @@ def subtract_labels(features, pairs, offsets, sequences, sequence_weight, arcs, 
                 active[arc_columns.columns[item]] = True
             for entry in range(features.indptr[token], features.indptr[token + 1]):
                 value = features.values[entry] if len(features.values) else 1.0
-                first = np.int64(features.place[entry])
+                first = np.int64(features.pair[entry])
                 stop = first + 1 if entry < features.ranges[token] else np.int64(features.other[entry])
                 for pair in range(first, stop):
                     if active[pairs.columns[pair]]:

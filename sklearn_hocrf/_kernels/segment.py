@@ -17,8 +17,8 @@ docs/develop/theory.md, where F is ``begin`` and G is ``reach``.
 
 Each alpha(v) is scaled to a total of 1. A segment spans several borders, so the logarithms of the scales between its
 ends are included in its score before exp is taken, and so is the highest score of the row. Lanes in which anything
-structurally reachable leaves the range of floating point numbers are reported as *suspect* and processed again by the
-log-space twin (``segment_log``). Segments with score -inf are impossible: their xi is 0, and they reach nothing. A
+structurally reachable leaves the range of floating point numbers are reported as *suspect* and processed again, by the
+same kernels, on wide numbers (16). Segments with score -inf are impossible: their xi is 0, and they reach nothing. A
 border that nothing reaches has the scale 1.
 
 Shapes: B blocks, W lanes, R rows (tokens of all blocks), C score columns, E cells of segment scores (see
@@ -31,15 +31,30 @@ from typing import NamedTuple
 import numpy as np
 
 from ._jit import njit
-from ._network import HUGE, LOWEST_LOG, SMALLEST_TOTAL, TINY, largest_adjoints, resolve, sum_adjoints, sum_network
+from ._network import (
+    HUGE,
+    LOWEST_LOG,
+    SMALLEST_TOTAL,
+    TINY,
+    count_columns,
+    largest_adjoints,
+    resolve,
+    sum_adjoints,
+    sum_network,
+)
 from ._vectors import (
     add,
     add_folded,
     exp,
     fill,
     fill_dual,
+    fill_weight,
+    invert,
+    is_wide,
     largest,
+    limit,
     load,
+    log,
     multiply,
     multiply_add,
     smallest,
@@ -117,7 +132,15 @@ def forward(lane_kind, weighted_arcs, index, tile, scratch, tables, masked, log_
             total, low = _end_segments(lane_kind, index, scratch, tables, row, position, after, low)
             store(marks, TOTAL, total)
             store(marks, LOW, where_positive(margin, low, zero))
-            _take_scale(tile, tables, marks, row, block, weighted_arcs.log_shift, log_z, suspect)
+            if is_wide(lane_kind):
+                logs = add(add(log(total), load(marks, SHIFT, lane_kind)), fill(weighted_arcs.log_shift, lane_kind))
+                ends = tile.last[block, 0] == position  # other borders may be such that nothing reaches them
+                logs = where_positive(total, logs, fill(-np.inf if ends else 0.0, lane_kind))
+                store(tables.log_total, row, logs)
+                store(log_z, block, add(load(log_z, block, lane_kind), logs))
+                store(inverse, row, invert(total))
+            else:
+                _take_scale(tile, tables, marks, row, block, weighted_arcs.log_shift, log_z, suspect)
             scale = load(inverse, row, lane_kind)
             for state in range(n_states):
                 store(alpha, after + state, multiply(load(alpha, after + state, lane_kind), scale))
@@ -142,7 +165,7 @@ def _weigh_varying_arcs(lane_kind, weighted_arcs, tile, scratch, tables, row):
     scores, varying, varying_log = tables.scores, tables.varying, scratch.varying
     n_varying, n_columns = len(weighted_arcs.varying_arc), len(scores) // tile.rows[-1]
     minus, margin = fill(-1.0, lane_kind), fill(np.inf, lane_kind)
-    lowest_safe, highest_varying = fill(LOWEST_LOG, lane_kind), fill(HIGHEST_VARYING, lane_kind)
+    lowest_safe, highest_varying = limit(LOWEST_LOG, lane_kind), limit(HIGHEST_VARYING, lane_kind)
     for varying_id in range(n_varying):
         arc, suffix = weighted_arcs.varying_arc[varying_id], weighted_arcs.varying_suffix[varying_id]
         column = weighted_arcs.varying_column[varying_id]
@@ -155,7 +178,7 @@ def _weigh_varying_arcs(lane_kind, weighted_arcs, tile, scratch, tables, row):
             store(varying, row * n_varying + varying_id, fill(0.0, lane_kind))
             continue
         total = add(total, fill_dual(constant, weighted_arcs.arc_score_derivative[arc], lane_kind))
-        margin = smallest(add(total, fill(-LOWEST_LOG, lane_kind)), margin)
+        margin = smallest(add(total, limit(-LOWEST_LOG, lane_kind)), margin)
         margin = smallest(add(multiply(minus, total), highest_varying), margin)
         total = smallest(largest(total, lowest_safe), highest_varying)
         store(varying, row * n_varying + varying_id, exp(total))
@@ -183,7 +206,13 @@ def _begin_segments(lane_kind, weighted_arcs, index, scratch, tables, row, posit
             if varying_id >= 0:
                 weight = load(varying, row * n_varying + varying_id, lane_kind)
             else:
-                weight = fill_dual(weighted_arcs.arc_weight[arc], weighted_arcs.arc_weight_derivative[arc], lane_kind)
+                weight = fill_weight(
+                    weighted_arcs.arc_weight[arc],
+                    weighted_arcs.arc_weight_derivative[arc],
+                    weighted_arcs.arc_score[arc] - weighted_arcs.log_shift,
+                    weighted_arcs.arc_score_derivative[arc],
+                    lane_kind,
+                )
             weighted = multiply(weight, value)
             if span >= 0:
                 store(span_begin, row * n_spans + span, weighted)
@@ -204,7 +233,7 @@ def _exponentiate_cells(lane_kind, index, scratch, tables, row, position, marks)
     cells, between, log_total = tables.cells, scratch.between, tables.log_total
     n_labels, n_cells = len(index.first_state) - 1, index.first_cell[-1]
     longest = min(len(between), position + 2) - 1
-    minus, lowest_safe = fill(-1.0, lane_kind), fill(LOWEST_LOG, lane_kind)
+    minus, lowest_safe = fill(-1.0, lane_kind), limit(LOWEST_LOG, lane_kind)
     huge, zero = fill(HUGE, lane_kind), fill(0.0, lane_kind)
     store(between, 1, fill(0.0, lane_kind))  # minus the logarithms of the scales of the borders inside d tokens
     for d in range(2, longest + 1):
@@ -261,8 +290,8 @@ def _end_span_arcs(lane_kind, weighted_arcs, index, scratch, tables, row, positi
     longest = min(n_longest, position + 1)
     minus, lowest_span, highest_span = (
         fill(-1.0, lane_kind),
-        fill(LOWEST_SPAN, lane_kind),
-        fill(HIGHEST_SPAN, lane_kind),
+        limit(LOWEST_SPAN, lane_kind),
+        limit(HIGHEST_SPAN, lane_kind),
     )
     for span in range(n_spans):
         arc = index.span_arc[span]
@@ -272,7 +301,7 @@ def _end_span_arcs(lane_kind, weighted_arcs, index, scratch, tables, row, positi
         for d in range(1, min(index.longest[label], longest) + 1):
             score = load(sums, span * n_longest + d - 1, lane_kind)
             minus_score = multiply(minus, score)
-            room = smallest(add(score, fill(-LOWEST_SPAN, lane_kind)), add(highest_span, minus_score))
+            room = smallest(add(score, limit(-LOWEST_SPAN, lane_kind)), add(highest_span, minus_score))
             margin = smallest(room, margin)
             factor = exp(smallest(largest(score, lowest_span), highest_span))
             factor = multiply(factor, load(cells, first + d, lane_kind))
@@ -381,6 +410,7 @@ def backward(lane_kind, weighted_arcs, index, tile, scratch, tables, weight, cou
     """
     n_states, n_arcs, n_spans = len(weighted_arcs.fail), len(weighted_arcs.arc_varying), len(index.span_arc)
     n_lanes, adjoints, zero = tile.length.shape[1], scratch.adjoints, fill(0.0, lane_kind)
+    n_columns = len(tables.scores) // tile.rows[-1]
     alpha, inverse, reach, span_reach = tables.alpha, tables.inverse, tables.reach, tables.span_reach
     ends, first_beta = scratch.states, len(adjoints) - n_states
     for block in range(len(tile.length)):
@@ -414,7 +444,7 @@ def backward(lane_kind, weighted_arcs, index, tile, scratch, tables, weight, cou
             _sum_alpha(lane_kind, weighted_arcs, scratch, tables, before)
             _count_arcs(lane_kind, weighted_arcs, index, scratch, tables, row, lane_weight, counts)
             sum_adjoints(lane_kind, weighted_arcs.back_starts, weighted_arcs.back_terms, n_arcs, adjoints)
-            _count_columns(lane_kind, weighted_arcs, tile, scratch, tables, row)
+            count_columns(lane_kind, weighted_arcs, scratch.varying, tables.scores, row * n_columns)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -424,7 +454,7 @@ def _reach_span_arcs(lane_kind, weighted_arcs, index, scratch, tables, row, posi
     ends, sums = scratch.states, scratch.sums
     n_cells, n_spans, n_longest = index.first_cell[-1], len(index.span_arc), len(scratch.between) - 1
     longest = min(n_longest, position + 1)
-    lowest_span, highest_span = fill(LOWEST_SPAN, lane_kind), fill(HIGHEST_SPAN, lane_kind)
+    lowest_span, highest_span = limit(LOWEST_SPAN, lane_kind), limit(HIGHEST_SPAN, lane_kind)
     for span in range(n_spans):
         arc = index.span_arc[span]
         label, end = weighted_arcs.arc_label[arc], load(ends, weighted_arcs.arc_target[arc], lane_kind)
@@ -495,7 +525,13 @@ def _count_arcs(lane_kind, weighted_arcs, index, scratch, tables, row, lane_weig
             if varying_id >= 0:
                 weight = load(varying, row * n_varying + varying_id, lane_kind)
             else:
-                weight = fill_dual(weighted_arcs.arc_weight[arc], weighted_arcs.arc_weight_derivative[arc], lane_kind)
+                weight = fill_weight(
+                    weighted_arcs.arc_weight[arc],
+                    weighted_arcs.arc_weight_derivative[arc],
+                    weighted_arcs.arc_score[arc] - weighted_arcs.log_shift,
+                    weighted_arcs.arc_score_derivative[arc],
+                    lane_kind,
+                )
             value = load(values, weighted_arcs.arc_value[arc], lane_kind)
             adjoint = where_positive(value, multiply(weight, onward), zero)
             store(adjoints, arc, adjoint)
@@ -503,20 +539,6 @@ def _count_arcs(lane_kind, weighted_arcs, index, scratch, tables, row, lane_weig
             if varying_id >= 0:
                 store(used_varying, varying_id, used)
             add_folded(counts, arc, multiply(used, lane_weight))
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _count_columns(lane_kind, weighted_arcs, tile, scratch, tables, row):
-    """Write the marginals of score columns: sums over the arcs that have the column's pattern as a suffix."""
-    scores, used_varying = tables.scores, scratch.varying
-    n_columns = len(scores) // tile.rows[-1]
-    for varying_id in range(len(weighted_arcs.varying_arc) - 1, -1, -1):
-        suffix, column = weighted_arcs.varying_suffix[varying_id], weighted_arcs.varying_column[varying_id]
-        used = load(used_varying, varying_id, lane_kind)
-        if suffix >= 0:
-            store(used_varying, suffix, add(load(used_varying, suffix, lane_kind), used))
-        if column >= 0:
-            store(scores, row * n_columns + column, used)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -53,7 +53,7 @@ class Possible(NamedTuple):
 
 
 class View(NamedTuple):
-    """Memory that changes, for kernels that want arrays that nobody writes to."""
+    """Views of changing memory as read-only arrays, the type for which kernels are compiled."""
 
     w: np.ndarray  # (K,)
     dense: np.ndarray  # (0, D)   no dense table
@@ -189,7 +189,7 @@ def _move_lengths(structure, length_counts, scale, area, moving):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _subtract_truth(sequences, truth, scale, area, moving, counts):
-    """Subtract what the segmentations count: pairs times ``scale`` from the weights, arcs from their counts (A,)."""
+    """Subtract the counts of the segmentations: pairs times ``scale`` from the weights, arcs from their counts (A,)."""
     for sequence in sequences:
         weight = truth.weight[sequence]
         for entry in range(truth.arc_starts[sequence], truth.arc_starts[sequence + 1]):

@@ -87,8 +87,8 @@ def compare(index, tile, probability, counts, weight, truth, slot, table):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def perturb(index, tile, slot, table, scale, scores):
-    """Add ``scale`` times the table to the derivatives of segment scores: ``scores`` (R * E, 2 W), ``table`` (M, E)."""
+def perturb(index, tile, slot, table, scores):
+    """Add a table to the derivatives of segment scores: ``scores`` (R * E, 2 W), ``table`` (M, E)."""
     n_cells, n_lanes = index.first_cell[-1], tile.length.shape[1]
     for block in range(len(tile.length)):
         for position in range(tile.rows[block + 1] - tile.rows[block]):
@@ -100,4 +100,4 @@ def perturb(index, tile, slot, table, scale, scores):
                 for scored in range(len(index.longest)):
                     first = index.first_cell[scored]
                     for cell in range(first, first + min(index.longest[scored], position + 1)):
-                        scores[row + cell, n_lanes + lane] += scale * table[slot[token], cell]
+                        scores[row + cell, n_lanes + lane] += table[slot[token], cell]

@@ -4,9 +4,9 @@ Pairs are stored by feature: the pairs of feature f are ``starts[f] .. starts[f 
 adds to and a weight. The entries of a token come in three kinds, which are added in this order, and each kind has a
 plain loop:
 
-    dense rows     Frequent features know most labels. These, the first H, are kept in a dense table of one padded row
-                   of label weights each, which is added as a whole, with sums that stay in registers.
-    single pairs   Rare features know few labels. Their entries are cut into one for each pair, which holds the numbers
+    dense rows     Frequent features are paired with most labels. The first H features are kept in a dense table of one
+                   padded row of label weights each, which is added as a whole, with sums that stay in registers.
+    single pairs   Rare features are paired with few labels. They have an entry for each pair, which holds the numbers
                    of the pair and of its column: a short loop within the loop would cost a wrong guess of the processor
                    per entry, and looking up the column another cache miss.
     ranges         All others: first pair and end of many pairs. Where their columns are a run, c, c + 1, c + 2 ..., as
@@ -82,12 +82,12 @@ def sort_kinds(indptr, indices, rank_of, values, pair_starts, pair_columns, n_de
                 row += 1
             elif stop - first <= FEW:
                 for pair in range(first, stop):
-                    features.place[single], features.other[single] = pair, pair_columns[pair]
+                    features.pair[single], features.other[single] = pair, pair_columns[pair]
                     if len(values):
                         features.values[single + features.row_indptr[token + 1]] = values[entry]
                     single += 1
             else:
-                features.place[range_], features.other[range_] = first, stop
+                features.pair[range_], features.other[range_] = first, stop
                 if len(values):
                     features.values[range_ + features.row_indptr[token + 1]] = values[entry]
                 range_ += 1
@@ -145,10 +145,10 @@ def score_rows(features, pairs, weights, direction, dense, tile, scores):
                         store_step(buffer, at + column, total)
                     for entry in range(start, ranges):
                         value = _value(features.values, entry + dense_stop)
-                        buffer[at + _item(features.other, entry)] += value * source[_item(features.place, entry)]
+                        buffer[at + _item(features.other, entry)] += value * source[_item(features.pair, entry)]
                     for entry in range(ranges, stop):
                         value = _value(features.values, entry + dense_stop)
-                        first = np.int64(_item(features.place, entry))
+                        first = np.int64(_item(features.pair, entry))
                         n_pairs = np.int64(_item(features.other, entry)) - first
                         column = pairs.columns[first]
                         if pairs.begins_run[first]:
@@ -188,10 +188,10 @@ def score_tokens(features, pairs, weights, dense, first, scores):
             flat[at + column] = 0.0
         for entry in range(start, ranges):
             value = _value(features.values, entry + dense_stop)
-            flat[at + _item(features.other, entry)] += value * weights[_item(features.place, entry)]
+            flat[at + _item(features.other, entry)] += value * weights[_item(features.pair, entry)]
         for entry in range(ranges, stop):
             value = _value(features.values, entry + dense_stop)
-            for pair in range(np.int64(_item(features.place, entry)), np.int64(_item(features.other, entry))):
+            for pair in range(np.int64(_item(features.pair, entry)), np.int64(_item(features.other, entry))):
                 flat[at + pairs.columns[pair]] += value * weights[pair]
 
 
@@ -233,10 +233,10 @@ def add_expectations(features, pairs, tile, marginals, weight, gradient, dense):
                             store_step(table, cell, add_scaled(load_step(table, cell), value, step))
                     for entry in range(start, ranges):
                         value = _value(features.values, entry + dense_stop)
-                        gradient[_item(features.place, entry)] += value * buffer[at + _item(features.other, entry)]
+                        gradient[_item(features.pair, entry)] += value * buffer[at + _item(features.other, entry)]
                     for entry in range(ranges, stop):
                         value = _value(features.values, entry + dense_stop)
-                        first = np.int64(_item(features.place, entry))
+                        first = np.int64(_item(features.pair, entry))
                         n_pairs = np.int64(_item(features.other, entry)) - first
                         column = pairs.columns[first]
                         if pairs.begins_run[first]:
@@ -281,11 +281,11 @@ def move_rows(features, pairs, tile, marginals, weight, area, moving):
                 for entry in range(start, ranges):
                     value = _value(features.values, entry + dense_stop)
                     change = value * buffer[_item(features.other, entry)]
-                    w[_item(features.place, entry)] += change
-                    sums[_item(features.place, entry)] -= area * change
+                    w[_item(features.pair, entry)] += change
+                    sums[_item(features.pair, entry)] -= area * change
                 for entry in range(ranges, stop):
                     value = _value(features.values, entry + dense_stop)
-                    for pair in range(np.int64(_item(features.place, entry)), np.int64(_item(features.other, entry))):
+                    for pair in range(np.int64(_item(features.pair, entry)), np.int64(_item(features.other, entry))):
                         change = value * buffer[pairs.columns[pair]]
                         w[pair] += change
                         sums[pair] -= area * change
@@ -372,5 +372,5 @@ def _entry_of(features, pair_starts, token, index):
         row = np.int64(features.rows[features.row_indptr[token + 1] + index])
         return value, pair_starts[row], pair_starts[row + 1]
     entry = features.indptr[token] + index
-    first = np.int64(features.place[entry])
+    first = np.int64(features.pair[entry])
     return value, first, first + 1 if entry < features.ranges[token] else np.int64(features.other[entry])

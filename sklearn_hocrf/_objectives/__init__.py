@@ -1,8 +1,7 @@
 """Training criteria: functions of the weight vector, without any penalty."""
 
-from ._base import Objective, Tied
 from ._likelihood import LocalFeatureMatching, NegativeLogLikelihood
-from ._problem import LARGE, Problem
+from ._problem import LARGE, Objective, Problem, Tied
 from ._scores import predict_from_scores, sequence_log_likelihood
 
 __all__ = [

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from .._inference.minibatches import MinibatchSource, shuffled_minibatches
-from ._base import Objective
+from ._problem import Objective
 
 __all__ = [
     "LocalFeatureMatching",

@@ -60,9 +60,9 @@ def sequence_log_likelihood(
     lengths : array-like of shape (n_sequences,), int, default=None
         The numbers of tokens of the sequences; None means one sequence.
     history : {"tokens", "segments"}, default="tokens"
-        Whether patterns are of the labels of consecutive tokens, or of consecutive segments, the runs of equal labels.
-        A pattern of segments counts at the first token of its last segment, and a pair of equal labels at each token
-        that stays in a segment, as in :class:`~sklearn_hocrf.HighOrderCRF`.
+        Whether patterns run over the labels of consecutive tokens, or of consecutive segments, the runs of equal
+        labels. A pattern of segments counts at the first token of its last segment, and a pair of equal labels at each
+        token that continues a segment, as in :class:`~sklearn_hocrf.HighOrderCRF`.
     sequence_weight : array-like of shape (n_sequences,), default=None
         Weights of the sequences in the gradients: with c, these are the gradients of the sum of c_n log P(y_n).
     n_jobs : int or None, default=None
@@ -150,7 +150,7 @@ def predict_from_scores(
     Raises
     ------
     TypeError, ValueError
-        As :func:`sequence_log_likelihood`, and if all labellings of a sequence are forbidden.
+        As for :func:`sequence_log_likelihood`, and if all labellings of a sequence are forbidden.
 
     Examples
     --------

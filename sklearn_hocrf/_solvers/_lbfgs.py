@@ -63,7 +63,7 @@ class LBFGS(QuasiNewton):
     (True, 3.71)
     """
 
-    __module__ = "sklearn_hocrf.training"  # where users import it from: files of models name this place
+    __module__ = "sklearn_hocrf.training"  # where users import it from: files of models name this module
 
     keeps_equal_weights_equal = True
     most_steps = 30  # of a line search; the very first step may be far too long

@@ -40,8 +40,8 @@ class QuasiNewton(Solver, metaclass=ABCMeta):
     """
 
     pair_bytes = 1 << 27  # memory for correction pairs: more of them save iterations
-    enough_pairs = 100  # that are kept in double precision if they fit; else as many as fit in 16 bits a number,
-    pairs = 10, 300  # but not fewer and not more than these
+    enough_pairs = 100  # kept in double precision if they fit; otherwise as many as fit with 16 bits per number
+    pairs = 10, 300  # bounds of their number with 16 bits
     c1 = 1e-4  # of Armijo's condition: fraction of the linear decrease that a step must reach
 
     def memory(self, n_weights: int) -> LBFGSMemory:

@@ -146,8 +146,8 @@ class SGD(Solver):
     at the end, which bounds the distance from the optimum. If training stops with a bound of more than 5 %, up to a
     hundred iterations of L-BFGS estimate the distance. They do not change the weights.
 
-    If each step is on all sequences, as there are at most ``batch_size``, and the function ends higher than it was,
-    training goes on from its lowest value with half the step size; not with ``validation_fraction`` or ``adaptive``.
+    If each step uses all sequences, as there are at most ``batch_size``, and the function ends higher than it was,
+    training continues from its lowest value with half the step size; not with ``validation_fraction`` or ``adaptive``.
 
     Steps that do not adapt are compiled as a whole if no labels are missing and all weights of features have one
     penalty; all others are taken one by one.
@@ -177,7 +177,7 @@ class SGD(Solver):
     [['DET', 'NOUN']]
     """
 
-    __module__ = "sklearn_hocrf.training"  # where users import it from: files of models name this place
+    __module__ = "sklearn_hocrf.training"  # where users import it from: files of models name this module
 
     def __init__(
         self,

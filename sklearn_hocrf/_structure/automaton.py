@@ -8,17 +8,22 @@ reading some labels the automaton is in the state that is their longest suffix a
 Where patterns are of segments, the labels that it has read are those of segments. Each state of two or more labels has
 a *loop*, an arc that reads its last label once more and stays in it; what it is worth is staying, the pair of equal
 labels, or the label alone if it is never seen to stay. So the cost does not depend on the lengths of segments.
+
+Where labels are tags, all of this is done with each tag of a segment label: a state also has the tag that was read
+last, so each history has a state for every tag of its last label. A pattern has as many arcs as there are pairs of a
+tag that ends its last segment but one, and a tag that begins its last one: all of them have its weight. Loops read tags
+that go on with the segment; what they are worth is a pair of tags.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._data.arrays import freeze, freeze_all, group_offsets
-from .patterns import SEGMENTS, PatternTable, given_patterns
+from .._data.arrays import freeze_all, group_offsets, offsets_of
+from .patterns import PatternTable, TagHistory, given_patterns
 
 __all__ = ["PatternAutomaton", "automaton_with_arcs", "build_automaton", "with_last_arcs"]
 
@@ -41,7 +46,7 @@ class PatternAutomaton(NamedTuple):
     arc_suffix: np.ndarray  # (A,) int32   arc that is its longest proper suffix; -1 for single labels
     arc_length: np.ndarray  # (A,) int32   number of labels of the source, plus 1
     arc_pattern: np.ndarray  # (A,) int32   row of the pattern table, or -1 if the arc is only a prefix
-    pattern_arc: np.ndarray  # (Z,) int32
+    pattern_arc: np.ndarray  # (Z,) int32   the first arc of each pattern, the only one unless labels are tags
     into: np.ndarray  # (P + 1,) int64   range of the arcs into each state that may carry mass
     outgoing: np.ndarray  # (P + 1,) int64   range of the arcs that leave each state in source_arcs
     source_arcs: np.ndarray  # (A,) int32   arcs by source
@@ -85,54 +90,101 @@ def build_automaton(patterns: PatternTable, n_labels: int) -> PatternAutomaton:
     >>> automaton.n_states, automaton.n_arcs  # (), 0, 1, 01;  0, 1, 01, 010
     (4, 4)
     """
-    parent, label, length, node_of_pattern = _build_trie(patterns, n_labels)
-    is_state = np.zeros(len(parent), dtype=bool)
-    is_state[parent] = True  # the root (node 0) and proper prefixes
-    is_state[length == 1] = True
-    longest_suffix, fail = _suffix_links(parent, label, length, is_state, n_labels)
-    target = np.arange(len(parent))
-    while not is_state[target].all():
-        target = np.where(is_state[target], target, longest_suffix[target])
-    if patterns.history == SEGMENTS:
-        pairs = 1 + np.flatnonzero(label[1:] == label[parent[1:]])
-        # all longer states that end with y lose no mass to the arc of staying in y if each has a loop, and only one
-        assert (length[pairs] == 2).all()
-        assert not is_state[pairs].any()
-        looping = np.flatnonzero(is_state & (length > 1))
-        stay = 1 + np.arange(n_labels)  # nodes of single labels
-        stay[label[pairs]] = pairs
-        longest_suffix = np.append(longest_suffix, stay[label[looping]])
-        parent, target = np.append(parent, looping), np.append(target, looping)
-        label, length = np.append(label, label[looping]), np.append(length, length[looping] + 1)
+    tags = TagHistory.of(patterns.history, n_labels)
+    of_label = np.array(tags.codes) - tags.first  # the segment label of each label
+    pairs = np.flatnonzero(patterns.are_pairs())
+    rows = np.setdiff1d(np.flatnonzero(patterns.lengths > 1), pairs, assume_unique=True)
+    trie = _Trie(patterns.labels[rows] - tags.first, patterns.lengths[rows], tags.n_codes - tags.first)
+    states = _States(trie, of_label)
+    pattern_of_node = np.full(len(trie.parent), -1)
+    pattern_of_node[trie.node_of_row] = rows
+
+    # arcs as (source, label, target, pattern, source of the suffix): of single labels; pairs in one segment, or
+    # forbidden; patterns of segments and their prefixes; loops
+    y = np.arange(n_labels)
+    singles = np.zeros_like(y), y, states.at(1 + of_label, y), y, np.full_like(y, -1)
+    x, y = patterns.labels[pairs, -2:].T if len(pairs) else (y[:0], y[:0])
+    of_pairs = states.at(1 + of_label[x], x), y, states.at(1 + of_label[y], y), pairs, np.zeros_like(y)
+    node, x, y = states.steps(np.flatnonzero(trie.depth > 1), trie.parent)
+    node, x, y = (column[tags.border(x, y)] for column in (node, x, y))
+    shorter = trie.longest_suffix[node]
+    before = np.where(trie.depth[shorter] > 1, states.at(trie.parent[shorter], x), 0)
+    of_nodes = states.at(trie.parent[node], x), y, states.at(trie.reached[node], y), pattern_of_node[node], before
+    node, x, y = states.steps(np.flatnonzero(trie.is_state & (trie.depth > 1)), np.arange(len(trie.parent)))
+    node, x, y = (column[tags.stay(x, y)] for column in (node, x, y))
+    # all longer states that end with x lose no mass to the arc of staying in the segment, as each has a loop
+    before = states.at(1 + of_label[x], x)
+    is_pair = np.isin(before * n_labels + y, of_pairs[0] * n_labels + of_pairs[1])
+    loops = states.at(node, x), y, states.at(node, y), np.full_like(y, -1), np.where(is_pair, before, 0)
+    kinds = zip(singles, of_pairs, of_nodes, loops, strict=True)
+    source, label, target, pattern, before = (np.concatenate(column) for column in kinds)
 
     # number the states by (last label, length, trie order), the arcs by (target, length)
-    states = np.flatnonzero(is_state)
-    states = states[np.lexsort((states, length[states], label[states]))]  # the root has label -1
-    state_of_node = np.full(len(parent), -1)
-    state_of_node[states] = np.arange(len(states))
-    arcs = np.arange(1, len(parent))
-    arcs = arcs[np.lexsort((arcs, length[arcs], state_of_node[target[arcs]]))]
-    arc_of_node = np.full(len(parent), -1)
-    arc_of_node[arcs] = np.arange(len(arcs))
-    pattern_arc = arc_of_node[node_of_pattern]
-    arc_pattern = np.full(len(arcs), -1)
-    arc_pattern[pattern_arc] = np.arange(len(pattern_arc))
+    order = np.lexsort((states.node, states.length, states.label))  # the root has label -1
+    new = np.empty_like(order)
+    new[order] = np.arange(len(order))
+    is_loop, length = np.arange(len(source)) >= len(source) - len(node), 1 + states.length[source]
+    arcs = np.lexsort((source, is_loop, length, new[target]))
+    key = source[arcs] * n_labels + label[arcs]
+    by_key = np.argsort(key)
+    suffix = by_key[np.searchsorted(key, np.maximum(before, 0) * n_labels + label, sorter=by_key)]
     columns = (
-        label[states],
-        length[states],
-        state_of_node[fail[states]],
-        state_of_node[parent[arcs]],
+        states.label[order],
+        states.length[order],
+        new[states.at(trie.fail[states.node], states.label)[order]],
+        new[source[arcs]],
         label[arcs],
-        state_of_node[target[arcs]],
-        np.where(longest_suffix[arcs] > 0, arc_of_node[longest_suffix[arcs]], -1),
+        new[target[arcs]],
+        np.where(before < 0, -1, suffix)[arcs],
         length[arcs],
-        arc_pattern,
-        pattern_arc,
+        pattern[arcs],
+        _first_arcs(pattern[arcs], len(patterns.lengths)),
     )
-    source, target_of_arc = columns[3], columns[5]
-    ranges = group_offsets(target_of_arc, len(states)), group_offsets(source, len(states))
-    source_arcs = freeze(np.argsort(source, kind="stable"), np.int32)
-    return PatternAutomaton(int(n_labels), *[*freeze_all(columns, np.int32), *ranges, source_arcs])
+    ranges = group_offsets(columns[5], len(order)), group_offsets(columns[3], len(order))
+    *arrays, source_arcs = freeze_all((*columns, np.argsort(columns[3], kind="stable")), np.int32)
+    return PatternAutomaton(int(n_labels), *[*arrays, *ranges, source_arcs])
+
+
+def _first_arcs(arc_pattern: np.ndarray, n_patterns: int) -> np.ndarray:
+    """Return the first arc of each pattern; -1 for patterns that never occur."""
+    first = np.full(n_patterns + 1, -1)  # the last: of arcs without a pattern
+    first[arc_pattern[::-1]] = np.arange(len(arc_pattern))[::-1]
+    return first[:n_patterns]
+
+
+class _States:
+    """The states: nodes of the trie, each with every label of its last segment, which are neighbours.   S states."""
+
+    def __init__(self, trie: _Trie, of_label: np.ndarray) -> None:
+        self.labels = np.argsort(of_label, kind="stable")  # by the labels of segments
+        self.sizes = np.bincount(of_label)
+        self.starts, self.label_of_node = offsets_of(self.sizes), trie.label
+        self.rank = np.empty(len(of_label), dtype=np.int64)
+        self.rank[self.labels] = _ranks(self.sizes)
+        nodes = np.flatnonzero(trie.is_state)[1:]
+        sizes = self.sizes[trie.label[nodes]]
+        self.first = np.zeros(len(trie.parent), dtype=np.int64)
+        self.first[nodes] = 1 + offsets_of(sizes)[:-1]
+        self.node = np.append(0, np.repeat(nodes, sizes))  # (S,)
+        self.label = np.append(-1, self.labels[np.repeat(self.starts[trie.label[nodes]], sizes) + _ranks(sizes)])
+        self.length = trie.depth[self.node]
+
+    def at(self, node: np.ndarray, label: np.ndarray) -> np.ndarray:
+        """Return the states of nodes with last labels; the root has none."""
+        return self.first[node] + np.where(node > 0, self.rank[label], 0)
+
+    def steps(self, nodes: np.ndarray, before: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return nodes with each label of the node that ``before`` names for them, and each of their own."""
+        last, own = self.label_of_node[before[nodes]], self.label_of_node[nodes]
+        sizes = self.sizes[last] * self.sizes[own]
+        node = np.repeat(np.arange(len(nodes)), sizes)
+        left, right = np.divmod(_ranks(sizes), self.sizes[own[node]])
+        return nodes[node], self.labels[self.starts[last[node]] + left], self.labels[self.starts[own[node]] + right]
+
+
+def _ranks(sizes: np.ndarray) -> np.ndarray:
+    """Return 0, 1, 2, ... for each of several neighbouring groups."""
+    return np.arange(sizes.sum()) - np.repeat(offsets_of(sizes)[:-1], sizes)
 
 
 def automaton_with_arcs(
@@ -146,16 +198,15 @@ def automaton_with_arcs(
     table = given_patterns([*given, *runs], n_labels, patterns.history)
     row = {pattern: index for index, pattern in enumerate(table.tuples())}
     automaton = build_automaton(table, n_labels)
-    ends = np.zeros(automaton.n_arcs, dtype=bool)
-    ends[automaton.pattern_arc[[row[run] for run in runs]]] = True
+    ends = np.isin(automaton.arc_pattern, [row[run] for run in runs])
     for length in range(3, int(automaton.arc_length.max()) + 1):
         arcs = np.flatnonzero(automaton.arc_length == length)
         ends[arcs] |= ends[automaton.arc_suffix[arcs]]
-    pattern_arc = automaton.pattern_arc[[row[pattern] for pattern in given]]
-    arc_pattern = np.full(automaton.n_arcs, -1)
-    arc_pattern[pattern_arc] = np.arange(len(given))
-    pattern_arc, arc_pattern = freeze_all((pattern_arc, arc_pattern), np.int32)
-    return automaton._replace(pattern_arc=pattern_arc, arc_pattern=arc_pattern), ends
+    given_row = np.full(len(row) + 1, -1)  # the last: of arcs that are only prefixes
+    given_row[[row[pattern] for pattern in given]] = np.arange(len(given))
+    arc_pattern = given_row[automaton.arc_pattern]
+    arc_pattern, pattern_arc = freeze_all((arc_pattern, _first_arcs(arc_pattern, len(given))), np.int32)
+    return automaton._replace(arc_pattern=arc_pattern, pattern_arc=pattern_arc), ends
 
 
 def with_last_arcs(automaton: PatternAutomaton, is_last: np.ndarray) -> PatternAutomaton:
@@ -164,14 +215,14 @@ def with_last_arcs(automaton: PatternAutomaton, is_last: np.ndarray) -> PatternA
     new_index = np.empty(len(order), dtype=np.int64)
     new_index[order] = np.arange(len(order))
     suffix = automaton.arc_suffix[order]
-    columns = {
+    columns: dict[str, Any] = {
         "arc_source": automaton.arc_source[order],
         "arc_label": automaton.arc_label[order],
         "arc_target": automaton.arc_target[order],
         "arc_suffix": np.where(suffix < 0, -1, new_index[suffix]),
         "arc_length": automaton.arc_length[order],
         "arc_pattern": automaton.arc_pattern[order],
-        "pattern_arc": new_index[automaton.pattern_arc],
+        "pattern_arc": _first_arcs(automaton.arc_pattern[order], len(automaton.pattern_arc)),
         "source_arcs": np.argsort(automaton.arc_source[order], kind="stable"),
     }
     kept = automaton.arc_target[~is_last]
@@ -179,22 +230,42 @@ def with_last_arcs(automaton: PatternAutomaton, is_last: np.ndarray) -> PatternA
     return automaton._replace(**columns, into=group_offsets(kept, automaton.n_states))
 
 
-def _build_trie(patterns: PatternTable, n_labels: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return parent, last label and depth of every trie node (node 0 is the root) and the node of every pattern."""
-    longest = patterns.labels.shape[1]
-    node = np.zeros(len(patterns.lengths), dtype=np.int64)  # node of each pattern's prefix read so far
-    parents, labels, depths = [np.zeros(1, np.int64)], [np.full(1, -1)], [np.zeros(1, np.int64)]
-    n_nodes = 1
-    for depth in range(1, longest + 1):
-        rows = np.flatnonzero(patterns.lengths >= depth)
-        next_label = patterns.labels[rows, longest - patterns.lengths[rows] + depth - 1]
-        keys, inverse = np.unique(node[rows] * n_labels + next_label, return_inverse=True)
-        parents.append(keys // n_labels)
-        labels.append(keys % n_labels)
-        depths.append(np.full(len(keys), depth))
-        node[rows] = n_nodes + inverse
-        n_nodes += len(keys)
-    return np.concatenate(parents), np.concatenate(labels), np.concatenate(depths), node
+class _Trie:
+    """The trie of patterns, and all single labels, and the longest suffixes of its nodes.   Node 0 is the root.
+
+    Parameters
+    ----------
+    labels, lengths : ndarray
+        Patterns of two or more labels, right-aligned.
+    n_labels : int
+    """
+
+    def __init__(self, labels: np.ndarray, lengths: np.ndarray, n_labels: int) -> None:
+        n_patterns, longest = labels.shape
+        labels = np.concatenate([labels, np.repeat(np.arange(n_labels)[:, None], longest, axis=1)])
+        lengths = np.concatenate([lengths, np.ones(n_labels, lengths.dtype)])
+        node = np.zeros(len(lengths), dtype=np.int64)  # node of each pattern's prefix read so far
+        parents, of_nodes, depths = [np.zeros(1, np.int64)], [np.full(1, -1)], [np.zeros(1, np.int64)]
+        n_nodes = 1
+        for depth in range(1, longest + 1):
+            rows = np.flatnonzero(lengths >= depth)
+            next_label = labels[rows, longest - lengths[rows] + depth - 1]
+            keys, inverse = np.unique(node[rows] * n_labels + next_label, return_inverse=True)
+            parents.append(keys // n_labels)
+            of_nodes.append(keys % n_labels)
+            depths.append(np.full(len(keys), depth))
+            node[rows] = n_nodes + inverse
+            n_nodes += len(keys)
+        self.parent, self.label, self.depth = (np.concatenate(column) for column in (parents, of_nodes, depths))
+        self.node_of_row = node[:n_patterns]
+        self.is_state = np.zeros(n_nodes, dtype=bool)
+        self.is_state[self.parent] = True  # the root and proper prefixes
+        self.is_state[self.depth == 1] = True
+        links = self.parent, self.label, self.depth, self.is_state
+        self.longest_suffix, self.fail = _suffix_links(*links, n_labels)
+        self.reached = np.arange(n_nodes)  # the state after a node
+        while not self.is_state[self.reached].all():
+            self.reached = np.where(self.is_state[self.reached], self.reached, self.longest_suffix[self.reached])
 
 
 def _suffix_links(

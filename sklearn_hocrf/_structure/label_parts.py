@@ -12,7 +12,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from scipy import sparse
 
-from .._data.arrays import freeze, freeze_indices, joined_ranges, offsets_of
+from .._data.arrays import freeze_all, freeze_all_indices, joined_ranges, offsets_of
 from .patterns import PatternTable
 from .weighted_arcs import CompiledPatterns, suffix_patterns
 
@@ -29,12 +29,15 @@ class LabelParts(NamedTuple):
     @classmethod
     def none(cls, n_labels: int) -> Self:
         """Return the object for labels without parts."""
-        return cls(freeze(np.zeros(n_labels + 1), np.int64), freeze(np.empty(0), np.int32), 0)
+        starts, parts = freeze_all((np.zeros(n_labels + 1), np.empty(0)), np.int64, np.int32)
+        return cls(starts, parts, 0)
 
     def checked(self, n_labels: int) -> LabelParts:
         """Return the same with read-only arrays, or raise a ValueError if it points outside."""
-        parts = freeze_indices(self.parts, self.n_parts, "parts of labels")
-        starts = freeze_indices(self.starts, len(parts) + 1, "ranges of the parts of labels", np.int64)
+        parts, starts = freeze_all_indices(
+            (self.parts, self.n_parts, "parts of labels"),
+            (self.starts, len(self.parts) + 1, "ranges of the parts of labels", np.int64),
+        )
         if len(starts) != n_labels + 1 or (starts[0], starts[-1]) != (0, len(parts)) or (np.diff(starts) < 0).any():
             raise ValueError(f"{len(starts) - 1} ranges of parts do not match {n_labels} labels")
         return LabelParts(starts, parts, int(self.n_parts))
@@ -62,7 +65,7 @@ class PartLinks(NamedTuple):
     """The parts of labels by their ids in a table, for kernels.   L labels, M parts in the table."""
 
     starts: np.ndarray  # (L + 1,) int64
-    numbers: np.ndarray  # int32   of the parts of each label
+    ids: np.ndarray  # int32   of the parts of each label
     members: np.ndarray  # (M,) int32   of all parts
 
 
@@ -72,7 +75,7 @@ def link_parts(parts: LabelParts, ids: np.ndarray) -> PartLinks:
     of_label = ids[parts.parts]
     starts = offsets_of(of_label >= 0)[parts.starts]
     of_label, members = of_label[of_label >= 0], ids[ids >= 0]
-    return PartLinks(freeze(starts, np.int64), freeze(of_label, np.int32), freeze(members, np.int32))
+    return PartLinks(*freeze_all((starts, of_label, members), np.int64, np.int32, np.int32))
 
 
 class Endings(NamedTuple):

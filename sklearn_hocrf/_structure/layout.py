@@ -20,9 +20,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from .._data.arrays import empty_aligned, freeze, freeze_all, freeze_indices
+from .._data.arrays import allocator, empty_aligned, freeze, freeze_all, freeze_all_indices, freeze_indices
 from .._data.batch import SequenceBatch, TokenFeatures, ranges_of_tokens, token_entries
-from .._data.folders import allocator
 from .._data.segments import BEGIN, Channel, LengthBlock
 from .._kernels import token_scores
 from .dense_columns import DenseProduct, Occurrences, dense_product
@@ -31,24 +30,19 @@ from .pairs import (
     DenseFeatures,
     FeatureMap,
     PairRule,
-    PairTable,
     Units,
-    are_dense,
     build_pair_table,
     choose_pairs,
     count_pairs,
     first_seen,
-    rank_attributes,
     values_at,
 )
 from .patterns import PatternTable, Runs, given_patterns
 from .weighted_arcs import (
-    ArcColumns,
-    ArcStructure,
     CompiledPatterns,
-    arc_columns,
-    arc_structure,
+    arc_tables,
     arcs_of_labels,
+    bias_of_arc,
     compile_patterns,
 )
 
@@ -135,11 +129,13 @@ class WeightLayout:
         self.n_rows = n_patterns + self.parts.n_parts
         self.features: FeatureMap = FeatureMap(*features).checked(len(channels))
         self.n_features = len(self.features.attribute)
-        pair_feature = freeze_indices(pair_feature, self.n_features, "features of pairs")
-        pair_pattern = freeze_indices(pair_pattern, self.n_rows, "patterns of pairs")
-        self.bias_pattern = freeze_indices(bias_pattern, n_patterns, "patterns with a bias")
-        self.token_labels = freeze_indices(token_labels, n_labels, "labels whose tokens have a weight")
-        self.extra_columns = freeze_indices(extra_columns, len(channels) * self.n_rows, "score columns", np.int64)
+        pair_feature, pair_pattern, self.bias_pattern, self.token_labels, self.extra_columns = freeze_all_indices(
+            (pair_feature, self.n_features, "features of pairs"),
+            (pair_pattern, self.n_rows, "patterns of pairs"),
+            (bias_pattern, n_patterns, "patterns with a bias"),
+            (token_labels, n_labels, "labels whose tokens have a weight"),
+            (extra_columns, len(channels) * self.n_rows, "score columns", np.int64),
+        )
         ascend = all((np.diff(rows) > 0).all() for rows in (self.token_labels, self.bias_pattern))
         if len(pair_feature) != len(pair_pattern) or not ascend:
             raise ValueError("pairs need a feature and a pattern each, and patterns with a bias must be sorted")
@@ -162,33 +158,27 @@ class WeightLayout:
 
     def _set_pairs(self, pair_feature: np.ndarray, pair_column: np.ndarray) -> None:
         """Rank the attributes, and sort the pairs by rank and column."""
-        n_labels, sort_key = self.automaton.n_labels, self.features.sort_key
-        attribute = self.features.attribute[pair_feature]
-        dense = are_dense(attribute, pair_column, len(sort_key), n_labels)
-        self.attribute_of_rank, self.rank_of_attribute = rank_attributes(sort_key, attribute, dense)
-        order = np.lexsort((pair_column, self.rank_of_attribute[attribute]))
-        pair_rank, pair_column = self.rank_of_attribute[attribute[order]], pair_column[order]
-        sizes = {"n_dense": int(dense.sum()), "n_columns": len(self.column_pattern), "n_labels": n_labels}
-        self.pairs: PairTable = build_pair_table(pair_rank, pair_column, len(self.attribute_of_rank), **sizes)
-        self.pair_feature = freeze(pair_feature[order], np.int32)
+        n_labels, attribute = self.automaton.n_labels, self.features.attribute[pair_feature]
+        sizes = len(self.column_pattern), n_labels
+        table = build_pair_table(self.features.sort_key, attribute, pair_column, *sizes)
+        self.pairs, order, self.attribute_of_rank, self.rank_of_attribute = table
         self.features = self.features._replace(sort_key=self.rank_of_attribute)
         in_table = slice(0, int(self.pairs.starts[self.pairs.n_dense]))
         self._dense_width = -(-n_labels // token_scores.STEP) * token_scores.STEP
         # flat, as NumPy takes four to eight times as long with an index for each axis
-        self.dense_slots = freeze(
-            pair_rank[in_table].astype(np.int64) * self._dense_width + pair_column[in_table], np.int64
-        )
+        rank = self.rank_of_attribute[attribute[order[in_table]]].astype(np.int64)
+        slots = rank * self._dense_width + self.pairs.columns[in_table]
+        self.pair_feature, self.dense_slots = freeze_all((pair_feature[order], slots), np.int32, np.int64)
 
     def _set_arcs(self) -> None:
         """Find the columns that move the scores of arcs by position: columns of patterns at the first token."""
-        n_patterns, column_of_arc = len(self.patterns.lengths), np.full(self.automaton.n_arcs, -1)
+        n_patterns = len(self.patterns.lengths)
         columns = np.flatnonzero(self.column_channel == self.channels.index(BEGIN))
         column_of_row = np.full(self.n_rows, -1)
         column_of_row[self.column_pattern[columns]] = columns
-        column_of_arc[self.automaton.pattern_arc] = column_of_row[:n_patterns]
         self.part_links: PartLinks = link_parts(self.parts, column_of_row[n_patterns:])
-        self.arc_structure: ArcStructure = arc_structure(self.automaton, self.network, column_of_arc)
-        self.arc_columns: ArcColumns = arc_columns(self.automaton, column_of_arc, *self.part_links[:2])
+        tables = arc_tables(self.compiled, column_of_row[:n_patterns], *self.part_links[:2])
+        self.arc_structure, self.arc_columns = tables
 
     @property
     def row_orders(self) -> np.ndarray:
@@ -386,7 +376,7 @@ class WeightLayout:
         def sort(first: int, stop: int) -> None:
             entries, own = part(first, stop)
             row_part, entry_part, range_part = freeze_all(own, np.int64)
-            features = TokenFeatures(row_part, rows, entry_part, range_part, place, other, of_entries)
+            features = TokenFeatures(row_part, rows, entry_part, range_part, pair, other, of_entries)
             token_scores.sort_kinds(*entries, values, self.pairs.starts, self.pairs.columns, n_dense, features)
 
         n_rows, n_others, counts = 0, 0, list(each(cut, ends[:-1], ends[1:]))
@@ -397,12 +387,12 @@ class WeightLayout:
             row_cuts[first], cuts[first] = n_rows, n_others  # the range before has written them, too
             n_rows, n_others = n_rows + more_rows, n_others + more_others
         row_cuts[-1], cuts[-1] = n_rows, n_others
-        rows, place, other = (empty(length, np.uint32) for length in (n_rows, n_others, n_others))
+        rows, pair, other = (empty(length, np.uint32) for length in (n_rows, n_others, n_others))
         of_entries = empty(n_rows + n_others if len(values) else 0, np.float64)
         list(each(sort, ends[:-1], ends[1:]))
-        row_cuts, cuts, ranges = freeze_all((row_cuts, cuts, ranges), np.int64)
-        rows, place, other = freeze_all((rows, place, other), np.uint32)
-        return TokenFeatures(row_cuts, rows, cuts, ranges, place, other, freeze(of_entries, np.float64))
+        features = row_cuts, rows, cuts, ranges, pair, other, of_entries
+        dtypes = np.int64, np.uint32, np.int64, np.int64, np.uint32, np.uint32, np.float64
+        return TokenFeatures(*freeze_all(features, *dtypes))
 
     def dense_product(self, batch: SequenceBatch) -> DenseProduct | None:
         """Return the dense columns of a batch with the slots of their weights; None if there are none."""
@@ -526,7 +516,7 @@ class WeightLayout:
         counts = np.array(arc_counts, dtype=np.float64)
         for arcs in reversed(self.compiled.longer_arcs):
             np.add.at(counts, self.automaton.arc_suffix[arcs], counts[arcs])
-        return counts[self.automaton.pattern_arc[self.bias_pattern]]
+        return np.bincount(bias_of_arc(self) + 1, counts, 1 + len(self.bias_pattern))[1:]
 
     def empirical_counts(
         self, batch: SequenceBatch, codes: Any, sequence_weight: np.ndarray, token_rows: TokenFeatures | None = None

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from .._data.arrays import freeze, freeze_indices, group_offsets, joined_ranges, offsets_of, reading_order
+from .._data.arrays import freeze_all, freeze_all_indices, group_offsets, joined_ranges, offsets_of, reading_order
 from .._data.batch import SequenceBatch
 from .dense_columns import Occurrences, sum_values
 from .label_parts import Endings, LabelParts, endings
@@ -21,12 +21,10 @@ __all__ = [
     "PairRule",
     "PairTable",
     "Units",
-    "are_dense",
     "build_pair_table",
     "choose_pairs",
     "count_pairs",
     "first_seen",
-    "rank_attributes",
     "row_indicator",
     "rows_of_order",
     "values_at",
@@ -48,8 +46,10 @@ class FeatureMap(NamedTuple):
 
     def checked(self, n_channels: int) -> FeatureMap:
         """Return the map with read-only arrays, or raise a ValueError if it points outside."""
-        attribute = freeze_indices(self.attribute, len(self.sort_key), "attributes of features")
-        channel = freeze_indices(self.channel, n_channels, "channels of features")
+        attribute, channel = freeze_all_indices(
+            (self.attribute, len(self.sort_key), "attributes of features"),
+            (self.channel, n_channels, "channels of features"),
+        )
         sort_key = np.asarray(self.sort_key)
         if len(attribute) != len(channel) or sort_key.ndim != 1 or sort_key.dtype.kind not in "iuf":
             raise ValueError(f"{len(attribute)} features, with {len(channel)} channels, and keys {sort_key.dtype}")
@@ -225,7 +225,7 @@ def first_seen(batch: SequenceBatch) -> np.ndarray:
     return first
 
 
-def are_dense(pair_attribute: np.ndarray, pair_column: np.ndarray, n_attributes: int, n_labels: int) -> np.ndarray:
+def _are_dense(pair_attribute: np.ndarray, pair_column: np.ndarray, n_attributes: int, n_labels: int) -> np.ndarray:
     """Return which attributes have pairs with a large part of the labels, and with nothing else."""
     counts = np.bincount(pair_attribute, minlength=n_attributes)
     dense = (counts >= 4) & (5 * counts >= n_labels)
@@ -233,22 +233,25 @@ def are_dense(pair_attribute: np.ndarray, pair_column: np.ndarray, n_attributes:
     return dense
 
 
-def rank_attributes(
-    sort_key: np.ndarray, pair_attribute: np.ndarray, dense: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the attributes that have pairs by rank, dense ones first, and the rank of each attribute or -1."""
+def build_pair_table(
+    sort_key: np.ndarray, pair_attribute: np.ndarray, pair_column: np.ndarray, n_columns: int, n_labels: int
+) -> tuple[PairTable, np.ndarray, np.ndarray, np.ndarray]:
+    """Return the table of pairs, the order of the pairs in it, and the attributes by rank and ranks of the attributes.
+
+    Dense attributes have the first ranks; attributes without pairs have the rank -1.
+    """
+    dense = _are_dense(pair_attribute, pair_column, len(sort_key), n_labels)
     order = np.lexsort((sort_key, ~dense))
     has_pairs = np.bincount(pair_attribute, minlength=len(dense)) > 0
     ranked = order[has_pairs[order]]
     rank = np.full(len(dense), -1, np.int32)
     rank[ranked] = np.arange(len(ranked))
-    return freeze(ranked, np.int32), freeze(rank, np.int32)
-
-
-def build_pair_table(pair_rank: np.ndarray, pair_column: np.ndarray, n_ranks: int, **sizes: int) -> PairTable:
-    """Return the table of pairs that are sorted by rank and column; ``sizes`` are its scalar fields."""
-    starts = group_offsets(pair_rank, n_ranks)
-    return PairTable(starts, freeze(pair_column, np.int32), freeze(_begin_runs(starts, pair_column), np.bool_), **sizes)
+    order = np.lexsort((pair_column, rank[pair_attribute]))
+    starts = group_offsets(rank[pair_attribute], len(ranked))
+    columns = pair_column[order]
+    arrays = columns, _begin_runs(starts, columns), ranked, rank
+    columns, begins, ranked, rank = freeze_all(arrays, np.int32, np.bool_, np.int32, np.int32)
+    return PairTable(starts, columns, begins, int(dense.sum()), n_columns, n_labels), order, ranked, rank
 
 
 def _begin_runs(starts: np.ndarray, columns: np.ndarray) -> np.ndarray:

@@ -6,6 +6,9 @@ single labels always come first, whether they occur or not.
 With the history "segments", a pattern is of segments, the maximal runs of equal labels: no two neighbours are equal,
 and it occurs at the token that begins the last segment. A pair of equal labels stands for *staying* in a segment: it
 occurs at each token that continues one, and is the only longer pattern that does.
+
+With a :class:`TagHistory`, labels are tags, and patterns are of the labels of their segments, which have codes of their
+own. Staying is a pair of tags, of neighbours in one segment, and a single label is a tag.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from .._data.arrays import PIECE, freeze, freeze_indices, offsets_of
-from .._data.schemes import segments_of_labels
+from .._data.schemes import cut_segments
 
 __all__ = [
     "HISTORIES",
@@ -28,6 +31,7 @@ __all__ = [
     "PatternCounts",
     "PatternTable",
     "Runs",
+    "TagHistory",
     "all_patterns",
     "checked_forbidden",
     "contain_any",
@@ -41,8 +45,75 @@ __all__ = [
 ]
 
 HISTORIES = TOKENS, SEGMENTS = "tokens", "segments"
+AFTER_OTHERS, AFTER_EQUALS, INSIDE, OPEN, LAST = 1, 2, 4, 8, 16  # what a tag may do, see TagHistory
 _MOST_PATTERNS = 1_000_000
 Runs: TypeAlias = Iterable[tuple[int, ...]]  # of label codes
+
+
+class TagHistory(NamedTuple):
+    """Labels as tags of segments.   L labels, K labels of segments.
+
+    A tag may begin a segment after one of another label (AFTER_OTHERS), or after one of its own (AFTER_EQUALS); it may
+    continue one (INSIDE), be continued (OPEN), and be the last one of its segment (LAST).
+    """
+
+    codes: tuple[int, ...]  # (L,)   code in patterns of the segment's label: from L on, or each label's own code
+    roles: tuple[int, ...]  # (L,)   sums of what each tag may do
+
+    @classmethod
+    def of(cls, history: str | TagHistory, n_labels: int) -> TagHistory:
+        """Return tags; a run of equal labels is a segment for SEGMENTS, each token is one for TOKENS."""
+        if not isinstance(history, str):
+            return history
+        role = AFTER_OTHERS | LAST | (AFTER_EQUALS if history == TOKENS else INSIDE | OPEN)
+        return cls(tuple(range(n_labels)), (role,) * n_labels)
+
+    @property
+    def first(self) -> int:
+        """Code of the first label of segments."""
+        return min(self.codes)
+
+    @property
+    def n_codes(self) -> int:
+        """Number of codes that patterns may have."""
+        return max(self.codes) + 1
+
+    def may(self, role: int) -> np.ndarray:
+        """Return which labels may do something; shape (L,)."""
+        return (np.array(self.roles) & role) > 0
+
+    def stay(self, before: np.ndarray, after: np.ndarray) -> np.ndarray:
+        """Return which labels continue the segment of the labels before them."""
+        codes = np.array(self.codes)
+        return (codes[before] == codes[after]) & self.may(OPEN)[before] & self.may(INSIDE)[after]
+
+    def border(self, before: np.ndarray, after: np.ndarray) -> np.ndarray:
+        """Return which labels begin a segment after the labels before them."""
+        codes = np.array(self.codes)
+        begins = np.where(codes[before] == codes[after], self.may(AFTER_EQUALS)[after], self.may(AFTER_OTHERS)[after])
+        return begins & self.may(LAST)[before]
+
+    def repeated(self) -> np.ndarray:
+        """Return which labels of segments may follow themselves; shape (K,)."""
+        both = [
+            np.bincount(np.array(self.codes)[self.may(role)], minlength=self.n_codes) for role in (AFTER_EQUALS, LAST)
+        ]
+        return (both[0] * both[1] > 0)[self.first :]
+
+    def is_impossible(self, run: Sequence[int]) -> bool:
+        """Return whether a run of codes has equal neighbours that segments cannot have; a pair of labels may stay."""
+        if len(run) == 2 and run[0] < len(self.codes):
+            return False
+        repeated = self.repeated()
+        return any(left == right and not repeated[left - self.first] for left, right in pairwise(run))
+
+    def checked(self, n_labels: int) -> TagHistory:
+        """Return the same as plain numbers, or raise a ValueError if it is not one of tags."""
+        codes, roles = (tuple(map(int, column)) for column in self)
+        has_codes = sorted(set(codes)) == list(range(n_labels, n_labels + len(set(codes))))
+        if not has_codes or not len(codes) == len(roles) == n_labels or not all(0 <= role < 32 for role in roles):
+            raise ValueError(f"tags of {n_labels} labels have the codes {codes!r:.60} and the roles {roles!r:.60}")
+        return TagHistory(codes, roles)
 
 
 class PatternTable(NamedTuple):
@@ -50,7 +121,7 @@ class PatternTable(NamedTuple):
 
     labels: np.ndarray  # (Z, longest) int32   label codes, right-aligned, -1 on the left of shorter ones
     lengths: np.ndarray  # (Z,) int32   number of labels, at least 1
-    history: str = TOKENS  # whether the labels are those of tokens or of segments
+    history: str | TagHistory = TOKENS  # whether the labels are those of tokens or of segments
 
     def tuples(self) -> list[tuple[int, ...]]:
         """Return the patterns as tuples of label codes."""
@@ -69,20 +140,35 @@ class PatternTable(NamedTuple):
         lengths = freeze_indices(self.lengths, longest + 1, "lengths of label patterns", start=1)
         if not longest or len(labels) != len(lengths) or lengths.max(initial=0) != longest:
             raise ValueError(f"label patterns of shape {labels.shape} do not match {len(lengths)} lengths")
-        if self.history not in HISTORIES:
-            raise ValueError(f"the history of label patterns must be one of {HISTORIES}, got {self.history!r:.60}")
-        table = PatternTable(freeze(labels, np.int32), lengths, self.history)
+        history = self.history
+        if not isinstance(history, str):
+            history = TagHistory(*history).checked(self.n_labels)
+        elif history not in HISTORIES:
+            raise ValueError(f"the history of label patterns must be one of {HISTORIES}, got {history!r:.60}")
+        table, tags = PatternTable(freeze(labels, np.int32), lengths, history), TagHistory.of(history, self.n_labels)
         is_label = np.arange(longest) >= longest - lengths[:, None]
-        if (labels < np.where(is_label, 0, -1)).any() or (labels >= np.where(is_label, table.n_labels, 0)).any():
-            raise ValueError(
-                f"labels of patterns must lie in [0, {table.n_labels}), with -1 on the left of shorter ones"
-            )
+        most = np.where(lengths > 1, tags.n_codes, table.n_labels)[:, None]
+        if (labels < np.where(is_label, 0, -1)).any() or (labels >= np.where(is_label, most, 0)).any():
+            raise ValueError(f"labels of patterns must lie in [0, {tags.n_codes}), with -1 on the left of shorter ones")
         steps = np.diff(np.column_stack([lengths, labels]), axis=0)  # the first nonzero step decides
         if (steps[np.arange(len(steps)), (steps != 0).argmax(axis=1)] <= 0).any():
             raise ValueError("label patterns must be sorted, by length and then by labels, without duplicates")
-        if self.history == SEGMENTS and (is_label[:, :-1] & (labels[:, 1:] == labels[:, :-1]))[lengths > 2].any():
-            raise ValueError("patterns of three or more segments must not have equal neighbours")
+        pairs, longer = labels[table.are_pairs()][:, -2:], (lengths > 1) & ~table.are_pairs()
+        of_segments = np.where(is_label, labels, tags.first)[longer] - tags.first
+        equal = is_label[longer, :-1] & (of_segments[:, 1:] == of_segments[:, :-1]) & (of_segments[:, 1:] >= 0)
+        if pairs.size and (pairs.max() >= table.n_labels or not tags.stay(*pairs.T).all()) or (of_segments < 0).any():
+            raise ValueError("patterns of segments and pairs of tags in one segment must not be mixed")
+        if (equal & ~tags.repeated()[of_segments[:, 1:]]).any():
+            raise ValueError("patterns of segments must not have equal neighbours")
         return table
+
+    def are_pairs(self) -> np.ndarray:
+        """Return which patterns are pairs of labels in one segment; shape (Z,)."""
+        if self.labels.shape[1] < 2 or self.history == TOKENS:
+            return np.zeros(len(self.lengths), bool)
+        before, after = self.labels[:, -2:].T
+        is_tag = after < (self.n_labels if self.history != SEGMENTS else 0)
+        return (self.lengths == 2) & (is_tag | ((self.history == SEGMENTS) & (before == after)))
 
     def subset(self, kept: np.ndarray) -> PatternTable:
         """Return the patterns that a mask of shape (Z,) keeps."""
@@ -100,7 +186,7 @@ class PatternCounts(NamedTuple):
     codes: np.ndarray  # (N,) int32   label codes
     ends: list[np.ndarray]  # by order, from 1: the last token of some occurrence of each pattern
     counts: list[np.ndarray]  # by order: weighted counts
-    history: str = TOKENS
+    history: str | TagHistory = TOKENS
 
     def rows(self, order: int) -> np.ndarray:
         """Return the labels of the patterns of an order, sorted; shape (n_patterns, order + 1)."""
@@ -108,7 +194,7 @@ class PatternCounts(NamedTuple):
 
     @classmethod
     def of_tables(
-        cls, tables: Sequence[np.ndarray], counts: Iterable[np.ndarray], history: str = TOKENS
+        cls, tables: Sequence[np.ndarray], counts: Iterable[np.ndarray], history: str | TagHistory = TOKENS
     ) -> PatternCounts:
         """Return the patterns in tables by order, from 1, each with sorted rows."""
         stops = offsets_of([table.size for table in tables])[1:]
@@ -166,7 +252,7 @@ def count_patterns(
     max_order: int,
     min_count: float = 1,
     sequence_weight: np.ndarray | None = None,
-    history: str = TOKENS,
+    history: str | TagHistory = TOKENS,
 ) -> PatternCounts:
     """Count the patterns of two or more labels in training labels, up to ``max_order``.
 
@@ -184,20 +270,22 @@ def count_patterns(
         cannot occur more often. For counts that will be merged it is 1.
     sequence_weight : ndarray of shape (n_sequences,) or None
         How often each sequence counts; a sequence of weight 0 is ignored.
-    history : {"tokens", "segments"}
-        With "segments", pairs are counted in tokens, where equal labels are staying, and longer patterns in segments.
+    history : {"tokens", "segments"} or TagHistory
+        Except for "tokens", pairs of labels are counted inside segments, and patterns of segments at their borders.
 
     Returns
     -------
     PatternCounts
     """
-    if history == SEGMENTS:
-        pairs = count_patterns(codes, offsets, n_labels, min(max_order, 1), min_count, sequence_weight)
-        segments = segments_of_labels(codes, offsets)
-        longer = count_patterns(segments.codes, segments.offsets, n_labels, max_order, min_count, sequence_weight)
-        later = [len(codes) + ends for ends in longer.ends[1:]]
-        both = np.concatenate([codes, segments.codes])
-        return PatternCounts(both, pairs.ends + later, pairs.counts + longer.counts[1:], SEGMENTS)
+    if history != TOKENS:
+        tags = TagHistory.of(history, n_labels)
+        of_segments = np.array(tags.codes, np.int32)[codes]
+        segments = cut_segments(~tags.stay(codes[:-1], codes[1:]), of_segments, offsets)
+        weight = None if sequence_weight is None else np.repeat(sequence_weight, np.diff(segments.offsets))
+        bounds = np.append(segments.start, len(codes))
+        pairs = count_patterns(codes, bounds, n_labels, min(max_order, 1), min_count, weight)
+        each = segments.codes, segments.offsets, tags.n_codes
+        return pairs.merged(count_patterns(*each, max_order, min_count, sequence_weight))._replace(history=history)
     lengths = np.diff(offsets)
     weight = None if sequence_weight is None else np.repeat(sequence_weight, lengths)
     begins = np.zeros(len(codes), dtype=bool)
@@ -229,7 +317,7 @@ def observed_patterns(
     max_order: int,
     min_count: float = 1,
     sequence_weight: np.ndarray | None = None,
-    history: str = TOKENS,
+    history: str | TagHistory = TOKENS,
     announce: Callable[[int, int], None] | None = None,
 ) -> PatternTable:
     """Return the patterns that occur in training labels; see :func:`count_patterns`, and ``frequent`` of its result."""
@@ -252,7 +340,7 @@ def _count_keys(keys: np.ndarray, n_keys: int, weight: np.ndarray | None) -> tup
     return key_id, counts, position[is_key]
 
 
-def all_patterns(n_labels: int, max_order: int, history: str = TOKENS) -> PatternTable:
+def all_patterns(n_labels: int, max_order: int, history: str | TagHistory = TOKENS) -> PatternTable:
     """Return all patterns over ``n_labels`` labels up to ``max_order``.
 
     Raises
@@ -260,26 +348,38 @@ def all_patterns(n_labels: int, max_order: int, history: str = TOKENS) -> Patter
     ValueError
         If there are more than a million.
     """
-    total, n_next = n_labels, n_labels - (history == SEGMENTS)
-    for length in range(2, max_order + 2):
-        total += n_labels * (n_labels if length == 2 else n_next ** (length - 1))
+    tags = TagHistory.of(history, n_labels)
+    repeated, of_label = tags.repeated(), np.array(tags.codes) - tags.first
+    n_open, n_inside = (np.bincount(of_label[tags.may(role)], minlength=len(repeated)) for role in (OPEN, INSIDE))
+    n_next, n_same = (
+        len(repeated),
+        int((~repeated).sum()),
+    )  # patterns of segments, and those that do not repeat the last
+    total = n_labels + (int(n_open @ n_inside) if max_order else 0)
+    for _ in range(max_order):
+        n_next, n_same = len(repeated) * n_next - n_same, int((~repeated).sum()) * n_next - n_same
+        total += n_next
         if total > _MOST_PATTERNS:
             raise ValueError(
                 f"patterns='all' makes more than {_MOST_PATTERNS:,} patterns of {n_labels} labels up to "
                 f'max_order={max_order}; use patterns="observed" or a lower max_order'
             )
-    rows = labels = np.arange(n_labels, dtype=np.int32)[:, None]
-    tables = [labels]
+    rows = codes = tags.first + np.arange(len(repeated), dtype=np.int32)[:, None]
+    tables = [np.arange(n_labels, dtype=np.int32)[:, None]]
     for length in range(2, max_order + 2):
-        rows = np.hstack([np.repeat(rows, n_labels, axis=0), np.tile(labels, (len(rows), 1))])
+        rows = np.hstack([np.repeat(rows, len(codes), axis=0), np.tile(codes, (len(rows), 1))])
+        rows = rows[(rows[:, -2] != rows[:, -1]) | repeated[rows[:, -1] - tags.first]]
         tables.append(rows)
-        if history == SEGMENTS:
-            rows = rows[rows[:, -2] != rows[:, -1]]
-            tables[-1] = rows if length > 2 else tables[-1]
+        if length == 2 and n_open.any():
+            labels = np.arange(n_labels, dtype=np.int32)
+            pairs = np.stack([np.repeat(labels, n_labels), np.tile(labels, n_labels)], axis=1)
+            tables[1] = np.unique(np.concatenate([pairs[tags.stay(*pairs.T)], rows]), axis=0)
     return _stack([table for table in tables if len(table)], history)
 
 
-def given_patterns(patterns: Iterable[Sequence[int]], n_labels: int, history: str = TOKENS) -> PatternTable:
+def given_patterns(
+    patterns: Iterable[Sequence[int]], n_labels: int, history: str | TagHistory = TOKENS
+) -> PatternTable:
     """Return the table of the given tuples of label codes; single labels are added, duplicates dropped."""
     by_length: dict[int, set] = {1: {(y,) for y in range(n_labels)}}
     for pattern in patterns:
@@ -340,7 +440,7 @@ def is_frequent(counts: np.ndarray, min_count: float) -> np.ndarray:
     return counts >= min_count if min_count > 1 else counts > 0
 
 
-def _stack(tables: Sequence[np.ndarray], history: str) -> PatternTable:
+def _stack(tables: Sequence[np.ndarray], history: str | TagHistory) -> PatternTable:
     """Stack blocks of patterns of equal length in one right-aligned table."""
     longest = max(table.shape[1] for table in tables)
     labels = np.full((sum(map(len, tables)), longest), -1, dtype=np.int32)

@@ -9,6 +9,7 @@ by parts of labels; their scores are added to the scores of the labels that have
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from numbers import Integral
 from typing import Any, NamedTuple, Self
 
@@ -16,9 +17,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from .._data.arrays import freeze, freeze_indices, joined_ranges, offsets_of
+from .._data.arrays import allocator, freeze_all, freeze_indices, joined_ranges, offsets_of
 from .._data.batch import SequenceBatch, TokenFeatures, ranges_of_sequences, token_rows, without_dense
-from .._data.folders import allocator
 from .._data.segments import (
     AS_A_WHOLE,
     BAG,
@@ -41,7 +41,7 @@ from .dense_columns import DenseProduct
 from .label_parts import PartLinks, endings, link_parts
 from .layout import FeatureCounts, LayoutBuilder, LayoutFrame, WeightLayout, weights_of
 from .pairs import DenseFeatures, FeatureMap, PairRule, Units, count_pairs, first_seen, row_indicator, values_at
-from .patterns import PatternTable, Runs, pairs_of_equals
+from .patterns import PatternTable, Runs, given_patterns, pairs_of_equals
 from .weighted_arcs import CompiledPatterns, WeightedArcs, arcs_of_labels, arcs_with_suffix, compile_patterns
 
 __all__ = [
@@ -56,6 +56,7 @@ __all__ = [
 ]
 
 _CANDIDATES_AT_A_TIME = 1 << 18  # candidate segments whose features are computed at a time
+_CANDIDATE_DTYPES = np.int64, np.int32, np.int64, np.uint32, np.uint32, np.float64
 
 
 class SegmentIndex(NamedTuple):
@@ -100,6 +101,12 @@ class CandidateFeatures(NamedTuple):
     first: np.ndarray  # (nnz,) uint32   first pair of each feature
     stop: np.ndarray  # (nnz,) uint32   end of its pairs
     values: np.ndarray  # (nnz,) float64, or empty where all values are 1
+
+    @classmethod
+    def none(cls, n_tokens: int) -> CandidateFeatures:
+        """Return the features of candidates that have none."""
+        sizes = n_tokens + 1, 0, 1, 0, 0, 0
+        return cls(*freeze_all(tuple(map(np.zeros, sizes)), *_CANDIDATE_DTYPES))
 
 
 class SharedFeatures(NamedTuple):
@@ -179,6 +186,13 @@ class SegmentLayout(WeightLayout):
         # made when first needed, by any thread
         self._indices: dict[bool, SegmentIndex] = {}
         self._length_pairs: list[np.ndarray] | None = None
+        self.of_ages: Any = None  # the AgedLayout of ``segment_ages``
+
+    def compiled_with_states(self, runs: Sequence[tuple[int, ...]]) -> CompiledPatterns:
+        """Return compiled patterns among whose states are the given runs of labels."""
+        n_labels = self.patterns.n_labels
+        longer = [(*run, (run[-1] + 1) % n_labels) for run in runs]
+        return self._compile(given_patterns([*self.patterns.tuples(), *longer], n_labels))
 
     def segment_index(self, longest_sequence: int, arcs_move: bool = True) -> SegmentIndex:
         """Return the index of segment scores for sequences of at most ``longest_sequence`` tokens.
@@ -189,7 +203,8 @@ class SegmentLayout(WeightLayout):
             self._indices[arcs_move] = self._index_without_cells(arcs_move)
         index = self._indices[arcs_move]
         longest = np.minimum(index.longest, max(longest_sequence, 1))
-        return index._replace(longest=freeze(longest, np.int64), first_cell=freeze(offsets_of(longest), np.int64))
+        longest, first_cell = freeze_all((longest, offsets_of(longest)), np.int64)
+        return index._replace(longest=longest, first_cell=first_cell)
 
     def _index_without_cells(self, arcs_move: bool) -> SegmentIndex:
         """Return the index for sequences of any length, which may have too many cells to number them."""
@@ -207,23 +222,17 @@ class SegmentLayout(WeightLayout):
         channels = np.array(self.channels, dtype=np.int32)[self.column_channel]
         members = np.flatnonzero((column_scored >= 0) & (channels[:, 0] != AS_A_WHOLE))
         members = members[np.argsort(column_scored[members], kind="stable")]
-        scored_of_arc = np.full(automaton.n_arcs, -1)
-        scored_of_arc[automaton.pattern_arc[scored[n_labels:n_scored]]] = np.arange(n_labels, n_scored)
+        scored_of_pattern = np.full(n_patterns + 1, -1)  # the last: of arcs without a pattern
+        scored_of_pattern[scored[n_labels:n_scored]] = np.arange(n_labels, n_scored)
+        scored_of_arc = scored_of_pattern[automaton.arc_pattern]
         arc_span, span_arc, span_suffix = arcs_with_suffix(automaton, scored_of_arc >= 0)
-        return SegmentIndex(
-            freeze(longest, np.int64),
-            freeze(np.empty(0), np.int64),
-            freeze(scored_label, np.int32),
-            freeze(np.searchsorted(automaton.state_label[1:], np.arange(n_labels + 1)) + 1, np.int64),
-            freeze(np.searchsorted(column_scored[members], np.arange(len(scored) + 1)), np.int64),
-            freeze(members, np.int32),
-            freeze(channels[members], np.int32),
-            freeze(column_scored, np.int32),
-            freeze(arc_span, np.int32),
-            freeze(span_arc, np.int32),
-            freeze(span_suffix, np.int32),
-            freeze(scored_of_arc[span_arc], np.int32),
-        )
+        states = np.searchsorted(automaton.state_label[1:], np.arange(n_labels + 1)) + 1
+        starts = np.searchsorted(column_scored[members], np.arange(len(scored) + 1))
+        longest, first_cell, states, starts = freeze_all((longest, np.empty(0), states, starts), np.int64)
+        ids = scored_label, members, channels[members], column_scored
+        spans = arc_span, span_arc, span_suffix, scored_of_arc[span_arc]
+        scored_label, *columns = freeze_all((*ids, *spans), np.int32)
+        return SegmentIndex(longest, first_cell, scored_label, states, starts, *columns)
 
     def scored_parts(self, index: SegmentIndex) -> PartLinks:
         """Return the parts of labels by scored pattern."""
@@ -264,10 +273,7 @@ class SegmentLayout(WeightLayout):
                 blocks.append((first, block))
             first += block.n_features
         if not blocks or not batch.n_tokens:
-            nothing = (np.zeros(size, dtype) for size, dtype in ((0, np.int32), (1, np.int64), (0, np.uint32)))
-            length, indptr, pairs = (freeze(array, array.dtype) for array in nothing)
-            starts = freeze(np.zeros(batch.n_tokens + 1), np.int64)
-            return CandidateFeatures(starts, length, indptr, pairs, pairs, freeze(np.empty(0), np.float64))
+            return CandidateFeatures.none(batch.n_tokens)
         parts = [self._rows_of_chunk(batch, blocks, tokens) for tokens in self._chunks(batch)]
         stop_token, length, counts, attributes, values = (np.concatenate(rows) for rows in zip(*parts, strict=True))
         ranks = self.rank_of_attribute[attributes.astype(np.int64)]
@@ -275,14 +281,11 @@ class SegmentLayout(WeightLayout):
         indptr = offsets_of(has_pairs)[offsets_of(counts)]
         ranks, values = ranks[has_pairs], values[has_pairs]
         kept = np.flatnonzero(np.diff(indptr) > 0)
-        return CandidateFeatures(
-            freeze(np.searchsorted(stop_token[kept], np.arange(batch.n_tokens + 1)), np.int64),
-            freeze(length[kept], np.int32),
-            freeze(np.concatenate([[0], indptr[kept + 1]]), np.int64),
-            freeze(self.pairs.starts[ranks], np.uint32),
-            freeze(self.pairs.starts[ranks + 1], np.uint32),
-            freeze(np.empty(0) if (values == 1).all() else values, np.float64),
-        )
+        starts = np.searchsorted(stop_token[kept], np.arange(batch.n_tokens + 1))
+        rows = starts, length[kept], np.concatenate([[0], indptr[kept + 1]])
+        pairs = self.pairs.starts[ranks], self.pairs.starts[ranks + 1]
+        values = np.empty(0) if (values == 1).all() else values
+        return CandidateFeatures(*freeze_all((*rows, *pairs, values), *_CANDIDATE_DTYPES))
 
     def shared_features(self, batch: SequenceBatch, index: SegmentIndex) -> SharedFeatures:
         """Return the token attributes of a batch that are counted by columns of ranges."""
@@ -306,14 +309,9 @@ class SegmentLayout(WeightLayout):
             filled = slice(indptr[begin], indptr[stop])
             ranks[filled] = self.rank_of_attribute[matrix.indices[kept]]
             values[filled] = matrix.data[kept]
-        return SharedFeatures(
-            freeze(indptr, np.int64),
-            freeze(ranks[: indptr[-1]], np.int32),
-            freeze(values[: indptr[-1]], np.float64),
-            freeze(starts, np.int64),
-            freeze((np.cumsum(ranged) - 1)[self.pairs.columns[pairs]], np.int32),
-            freeze(ranges, np.int64),
-        )
+        columns = (np.cumsum(ranged) - 1)[self.pairs.columns[pairs]]
+        arrays = indptr, ranks[: indptr[-1]], values[: indptr[-1]], starts, columns, ranges
+        return SharedFeatures(*freeze_all(arrays, np.int64, np.int32, np.float64, np.int64, np.int32, np.int64))
 
     def _chunks(self, batch: SequenceBatch) -> list[tuple[int, int]]:
         """Return ranges of tokens whose candidates are processed together."""
@@ -515,7 +513,6 @@ def _feature_map(batch: SequenceBatch) -> tuple[FeatureMap, tuple[Channel, ...],
         n_features += block.n_features
     key = np.concatenate([first_seen(batch), np.full(n_attributes - batch.n_attributes, len(batch.indices))])
     empty = np.empty(0, np.int32)
-    features = FeatureMap(
-        freeze(np.concatenate([empty, *attribute]), np.int32), freeze(np.concatenate([empty, *channel]), np.int32), key
-    )
-    return features, tuple(channels), tuple(length_blocks)
+    columns = np.concatenate([empty, *attribute]), np.concatenate([empty, *channel])
+    attributes, channel_ids = freeze_all(columns, np.int32)
+    return FeatureMap(attributes, channel_ids, key), tuple(channels), tuple(length_blocks)

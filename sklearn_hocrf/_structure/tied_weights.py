@@ -80,11 +80,11 @@ def tie_weights(layout: WeightLayout, batch: SequenceBatch, groups: np.ndarray |
     5
     """
     first = _representatives(layout, batch, groups)  # by rank
-    starts, n_pairs = layout.pairs.starts, layout.n_pairs
+    starts, n_pairs, n_weights = layout.pairs.starts, layout.n_pairs, layout.n_weights
     rank = np.repeat(np.arange(len(first)), np.diff(starts))
-    kept = np.ones(layout.n_weights, dtype=bool)
+    kept = np.ones(n_weights, dtype=bool)
     kept[:n_pairs] = (first == np.arange(len(first)))[rank]
-    same = np.arange(layout.n_weights)  # the weight among those kept
+    same = np.arange(n_weights)  # the weight among those kept
     same[:n_pairs] += (starts[first] - starts[:-1])[rank]
     variable = (np.cumsum(kept) - 1)[same].astype(np.uint32)
     return Ties(layout, np.flatnonzero(kept[:n_pairs]), variable, np.sqrt(np.bincount(variable)))
@@ -109,7 +109,8 @@ def _representatives(layout: WeightLayout, batch: SequenceBatch, groups: np.ndar
         sums[batch.dense.attributes] = _random(rng, len(batch.dense.attributes))
     starts = layout.pairs.starts
     of_columns = _random(rng, n_columns)
-    marks = np.ones(layout.n_pairs, np.uint64) if groups is None else _marks(rng, groups[: layout.n_pairs], starts)
+    n_pairs = int(starts[-1])
+    marks = np.ones(n_pairs, np.uint64) if groups is None else _marks(rng, groups[:n_pairs], starts)
     columns = sparse.csr_array((marks, layout.pairs.columns, starts), shape=(len(starts) - 1, n_columns))
     sums = sums[layout.attribute_of_rank] + columns @ of_columns
     order = np.lexsort(sums.T)

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from .._data.arrays import freeze, freeze_all, group_offsets, joined_ranges
 from .._kernels import chain
 from .automaton import PatternAutomaton, automaton_with_arcs, build_automaton, with_last_arcs
-from .patterns import SEGMENTS, PatternTable, Runs, checked_forbidden, has_equal_neighbours
+from .patterns import PatternTable, Runs, TagHistory, checked_forbidden
 from .sum_network import SumNetwork, build_sum_network
 
 __all__ = [
@@ -24,12 +24,13 @@ __all__ = [
     "ArcStructure",
     "CompiledPatterns",
     "WeightedArcs",
-    "arc_columns",
     "arc_order",
     "arc_structure",
+    "arc_tables",
     "arcs_with_suffix",
     "compile_patterns",
     "arcs_of_labels",
+    "bias_of_arc",
     "log_spread",
     "suffix_patterns",
     "weighted_arcs",
@@ -62,13 +63,16 @@ def compile_patterns(patterns: PatternTable, forbidden: Runs = ()) -> CompiledPa
         If the patterns are not a valid table of ``_structure.patterns``.
     """
     patterns = PatternTable(*patterns).checked()
-    runs = _without_longer(checked_forbidden(forbidden, patterns.n_labels))
-    if patterns.history == SEGMENTS and any(map(has_equal_neighbours, runs)):
+    n_labels = patterns.n_labels
+    runs, tags = _without_longer(checked_forbidden(forbidden, n_labels)), TagHistory.of(patterns.history, n_labels)
+    if any(map(tags.is_impossible, runs)):
         raise ValueError("forbidden runs of three or more segments must not have equal neighbours")
+    if tags.first and runs and (max(map(len, runs)) > 2 or tags.border(*np.array(runs).T).any()):
+        raise ValueError("forbidden runs of tags must be pairs that are never right")
     if runs:
-        automaton, network, forbidden_arcs = _closed(*automaton_with_arcs(patterns, runs, patterns.n_labels))
+        automaton, network, forbidden_arcs = _closed(*automaton_with_arcs(patterns, runs, n_labels))
     else:
-        automaton, forbidden_arcs = build_automaton(patterns, patterns.n_labels), np.empty(0)
+        automaton, forbidden_arcs = build_automaton(patterns, n_labels), np.empty(0)
         network = build_sum_network(automaton)
     order = np.argsort(automaton.arc_length, kind="stable")
     lengths = automaton.arc_length[order]
@@ -82,7 +86,7 @@ def _closed(automaton: PatternAutomaton, is_forbidden: np.ndarray) -> tuple[Patt
     They are kept where kernels need them: for forbidden patterns, whose marginals may be requested, and where all arcs
     into a state, or out of it, are forbidden.
     """
-    if not is_forbidden[automaton.pattern_arc].any():
+    if not (is_forbidden & (automaton.arc_pattern >= 0)).any():
         closed = with_last_arcs(automaton, is_forbidden)
         if (np.diff(closed.into[1:]) > 0).all():
             network = build_sum_network(closed)
@@ -172,8 +176,23 @@ class ArcColumns(NamedTuple):
     columns: np.ndarray  # int32
 
 
-def arc_structure(automaton: PatternAutomaton, network: SumNetwork, column_of_arc: np.ndarray) -> ArcStructure:
+def arc_tables(
+    compiled: CompiledPatterns, column_of_pattern: np.ndarray, part_starts: np.ndarray, part_columns: np.ndarray
+) -> tuple[ArcStructure, ArcColumns]:
+    """Return the structure for kernels, and the score columns of each arc.
+
+    ``column_of_pattern`` is the column of each pattern, or -1; ranges and columns of parts are as in
+    :class:`PartLinks`.
+    """
+    automaton = compiled.automaton
+    column_of_arc = np.append(column_of_pattern, -1)[automaton.arc_pattern]  # the last: of arcs without a pattern
+    columns = _arc_columns(automaton, column_of_arc, part_starts, part_columns)
+    return arc_structure(compiled, column_of_arc), columns
+
+
+def arc_structure(compiled: CompiledPatterns, column_of_arc: np.ndarray) -> ArcStructure:
     """Return the structure for kernels; ``column_of_arc`` is the column of each arc's own pattern, or -1."""
+    automaton = compiled.automaton
     return ArcStructure(
         automaton.n_labels,
         automaton.fail,
@@ -183,19 +202,16 @@ def arc_structure(automaton: PatternAutomaton, network: SumNetwork, column_of_ar
         automaton.source_arcs,
         automaton.arc_label,
         automaton.arc_target,
-        *network,
+        *compiled.network,
         *_varying_arcs(automaton, column_of_arc),
     )
 
 
-def arc_columns(
-    automaton: PatternAutomaton, column_of_arc: np.ndarray, part_starts: np.ndarray, part_ids: np.ndarray
+def _arc_columns(
+    automaton: PatternAutomaton, column_of_arc: np.ndarray, part_starts: np.ndarray, part_columns: np.ndarray
 ) -> ArcColumns:
-    """Return the columns of each arc's suffixes, longest first, and the columns of its label's parts.
-
-    ``column_of_arc`` is as for :func:`arc_structure`; ranges and columns of parts are as in :class:`PartLinks`.
-    """
-    n_arcs = automaton.n_arcs
+    """Return the columns of each arc's suffixes, longest first, and the columns of its label's parts."""
+    n_arcs = len(column_of_arc)
     arcs, suffix = np.arange(n_arcs), np.arange(n_arcs)
     pairs = []
     while len(arcs):
@@ -204,7 +220,7 @@ def arc_columns(
         shorter = automaton.arc_suffix[suffix]
         arcs, suffix = arcs[shorter >= 0], shorter[shorter >= 0]
     first, stop = part_starts[automaton.arc_label], part_starts[automaton.arc_label + 1]
-    pairs.append(np.stack([np.repeat(np.arange(n_arcs), stop - first), part_ids[joined_ranges(first, stop)]]))
+    pairs.append(np.stack([np.repeat(np.arange(n_arcs), stop - first), part_columns[joined_ranges(first, stop)]]))
     owner, columns = np.concatenate(pairs, axis=1)
     order = np.argsort(owner, kind="stable")
     return ArcColumns(group_offsets(owner, n_arcs), freeze(columns[order], np.int32))
@@ -220,23 +236,19 @@ def weighted_arcs(layout: ArcLayout, weights: np.ndarray, direction: np.ndarray 
     direction : ndarray of shape (n_weights,) or None
         None means zeros.
     """
-    scores = _bias_of_arc(layout, weights)
+    biases = bias_of_arc(layout)
+    scores = np.append(weights[layout.first_bias :], 0.0)[biases]
     scores[layout.compiled.forbidden_arcs] = -np.inf
     _add_suffixes(layout.compiled, scores)
     derivative = np.zeros(len(scores))
     if direction is not None:
-        derivative = _bias_of_arc(layout, direction)
+        derivative = np.append(direction[layout.first_bias :], 0.0)[biases]
         _add_suffixes(layout.compiled, derivative)
     log_shift = scores.max() if scores.max() > -np.inf else 0.0
     arc_weight = np.exp(scores - log_shift)
-    return WeightedArcs(
-        *layout.arc_structure,
-        freeze(scores, np.float64),
-        freeze(arc_weight, np.float64),
-        float(log_shift),
-        freeze(derivative, np.float64),
-        freeze(derivative * arc_weight, np.float64),
-    )
+    arrays = scores, arc_weight, derivative, derivative * arc_weight
+    scores, arc_weight, *derivatives = freeze_all(arrays, np.float64)
+    return WeightedArcs(*layout.arc_structure, scores, arc_weight, float(log_shift), *derivatives)
 
 
 def log_spread(layout: ArcLayout, arcs: WeightedArcs) -> float:
@@ -256,7 +268,7 @@ def log_spread(layout: ArcLayout, arcs: WeightedArcs) -> float:
 def arcs_of_labels(automaton: PatternAutomaton, offsets: ArrayLike, codes: np.ndarray) -> np.ndarray:
     """Return the arc that each token uses when the sequences are labelled with ``codes``; shape (N,), int32."""
     arcs = np.empty(len(codes), dtype=np.int32)
-    chain.label_arcs(automaton, freeze(offsets, np.int64), freeze(codes, np.int32), arcs)
+    chain.label_arcs(automaton, *freeze_all((offsets, codes), np.int64, np.int32), arcs)
     return arcs
 
 
@@ -273,12 +285,13 @@ def arc_order(layout: ArcLayout) -> tuple[np.ndarray, np.ndarray, np.ndarray, np
     weight : ndarray of shape (A,), int64
         Index of the weight of the arc's own pattern, or -1.
     """
-    automaton = layout.automaton
-    forbidden, weight = np.zeros(automaton.n_arcs, bool), np.full(automaton.n_arcs, -1)
+    automaton, forbidden = layout.automaton, np.zeros(layout.automaton.n_arcs, bool)
     forbidden[layout.compiled.forbidden_arcs] = True
-    weight[automaton.pattern_arc[layout.bias_pattern]] = np.arange(layout.first_bias, layout.n_weights)
-    by_length = freeze(np.argsort(automaton.arc_length, kind="stable"), np.int32)
-    return by_length, freeze(forbidden, np.bool_), automaton.arc_suffix, freeze(weight, np.int64)
+    weight = bias_of_arc(layout)
+    weight[weight >= 0] += layout.first_bias
+    by_length = np.argsort(automaton.arc_length, kind="stable")
+    by_length, forbidden, weight = freeze_all((by_length, forbidden, weight), np.int32, np.bool_, np.int64)
+    return by_length, forbidden, automaton.arc_suffix, weight
 
 
 def suffix_patterns(automaton: PatternAutomaton, arcs: np.ndarray, order: int) -> np.ndarray:
@@ -300,7 +313,7 @@ def arcs_with_suffix(automaton: PatternAutomaton, is_chosen: np.ndarray) -> tupl
         chosen[arcs] |= chosen[automaton.arc_suffix[arcs]]
     arcs = np.flatnonzero(chosen[: automaton.n_open])
     arcs = arcs[np.argsort(automaton.arc_length[arcs], kind="stable")]
-    index = np.full(automaton.n_arcs, -1)
+    index = np.full(len(is_chosen), -1)
     index[arcs] = np.arange(len(arcs))
     return index, arcs, index[automaton.arc_suffix[arcs]]
 
@@ -312,11 +325,11 @@ def _varying_arcs(automaton: PatternAutomaton, column_of_arc: np.ndarray) -> tup
     return freeze_all((arc_varying, varying_arc, varying_suffix, column[varying_arc]), np.int32)
 
 
-def _bias_of_arc(layout: ArcLayout, weights: np.ndarray) -> np.ndarray:
-    """Return the bias of each arc's own pattern."""
-    scores = np.zeros(layout.automaton.n_arcs)
-    scores[layout.automaton.pattern_arc[layout.bias_pattern]] = weights[layout.first_bias :]
-    return scores
+def bias_of_arc(layout: ArcLayout) -> np.ndarray:
+    """Return which of the biases is that of each arc's own pattern, or -1; several arcs may have one pattern."""
+    of_pattern = np.full(len(layout.automaton.pattern_arc) + 1, -1)  # the last: of arcs without a pattern
+    of_pattern[layout.bias_pattern] = np.arange(len(layout.bias_pattern))
+    return of_pattern[layout.automaton.arc_pattern]
 
 
 def _add_suffixes(compiled: CompiledPatterns, scores: np.ndarray) -> None:

@@ -20,11 +20,11 @@ from numbers import Number, Real
 import numpy as np
 from scipy import sparse
 
-from .._data.arrays import freeze, offsets_of
+from .._data.arrays import freeze_all, offsets_of
 from .._data.batch import SequenceBatch
 from .._data.checks import short, to_float
 from .._kernels.attributes import sort_ids
-from .._tagger import AttributeTables, numbers_and_amounts
+from .._tagger import AttributeTables, ids_and_amounts
 from ._messages import refuse_infinite_values, refuse_non_sequence
 from ._warnings import warn_user
 
@@ -58,7 +58,7 @@ class Vocabulary(dict):
         return AttributeTables(self)
 
     def __getstate__(self) -> dict:
-        """Return what files keep: not the tables, which a question makes."""
+        """Return what files keep: not the tables, which are made on demand."""
         return {name: value for name, value in vars(self).items() if name != "tables"}
 
     def like(self, ids) -> Vocabulary:
@@ -69,7 +69,7 @@ class Vocabulary(dict):
 
     @classmethod
     def of_names(cls, names, complete) -> Vocabulary:
-        """Return a vocabulary that numbers the names in their order; ``complete`` is the attribute of that name."""
+        """Return a vocabulary that maps the names to their indices; ``complete`` is the attribute of that name."""
         new = cls(zip(names, range(len(names)), strict=True))
         if len(new) != len(names):
             raise ValueError("an attribute name occurs twice")
@@ -121,9 +121,13 @@ def read_attributes(X, vocabulary, *, grow) -> SequenceBatch:
     for n, sequence in enumerate(X):
         if type(sequence) is not list:  # calling this for each sequence would cost more than the usual check
             refuse_non_sequence(sequence, n)
+        lengths.append(len(sequence))
+        if tables is not None and (added := tables.add(sequence, ids)) is not None:
+            widths += added
+            continue
         for t, token in enumerate(sequence):
             before, is_list = len(ids), type(token) is list  # the other checks take longer
-            if tables is not None and (_add_known(token, names, ids) if is_list else tables.add(token, ids)):
+            if tables is not None and tables.add([token], ids) is not None:
                 pass
             elif not is_list and isinstance(token, Mapping):
                 if grow and (complete is None or not complete <= token.keys()):
@@ -141,26 +145,13 @@ def read_attributes(X, vocabulary, *, grow) -> SequenceBatch:
                 listed = _attribute_names(token, n, t)
                 ids.extend(map(id_of, listed) if grow else map(names.get, listed, repeat(-1)))
             widths.append(len(ids) - before)
-        lengths.append(len(sequence))
     if grow:
         vocabulary.update(names)
         vocabulary.complete = tuple(sorted(_decoded(complete or ())))
-    offsets, indptr, (found, values) = offsets_of(lengths), offsets_of(widths), numbers_and_amounts(ids)
+    offsets, indptr, (found, values) = offsets_of(lengths), offsets_of(widths), ids_and_amounts(ids)
     if grow:
         return SequenceBatch(offsets, indptr, found, values, len(vocabulary))
     return _canonical(offsets, indptr, found, values, len(vocabulary), None)
-
-
-def _add_known(token, vocabulary, ids) -> bool:
-    """Add the ids of a list of names; return False for what may hold other things. Known names are texts."""
-    try:
-        found = list(map(vocabulary.get, token, repeat(-1)))
-    except TypeError:  # not hashable
-        return False
-    if -1 in found and set(map(type, token)) - {str}:
-        return False
-    ids += found
-    return True
 
 
 def read_known_attributes(X, vocabulary) -> SequenceBatch:
@@ -309,7 +300,7 @@ def _canonical(offsets, indptr, ids, values, n_features, names):
     """Return the batch without entries of id -1; features sorted within a token, repeated ones added up."""
     if values is None:
         ends, found = np.empty_like(indptr), np.empty_like(ids)
-        n_found = sort_ids(freeze(indptr, np.int64), freeze(ids, np.int32), ends, found)
+        n_found = sort_ids(*freeze_all((indptr, ids), np.int64, np.int32), ends, found)
         if n_found >= 0:
             return SequenceBatch(offsets, ends, found[:n_found], None, n_features, names)
     is_known = ids >= 0

@@ -31,7 +31,7 @@ __all__ = [
 
 
 class TaggerFeatures(NamedTuple):
-    """How a tagger, see ``tagger``, makes attributes: what ``__tagger_features__`` of a transformer returns.
+    """How a tagger (see ``tagger``) makes attributes, returned by ``__tagger_features__`` of a transformer.
 
     That method gets a bool array: which attributes have weights. Others need not be in the file.
     """

@@ -150,6 +150,10 @@ class SegmentTargets(NamedTuple):
         """The segments, in the form in which models take them."""
         return self.segments
 
+    def label_sequences(self, batch) -> tuple[np.ndarray, np.ndarray]:
+        """Return the label codes of the segments of a batch, and the offsets of its sequences in them."""
+        return self.segments.codes, self.segments.offsets
+
     @property
     def starts(self) -> np.ndarray:
         """The token at which each segment starts."""

@@ -70,6 +70,10 @@ class TokenTargets(NamedTuple):
         """The labels, in the form in which models take them."""
         return self.codes
 
+    def label_sequences(self, batch) -> tuple[np.ndarray, np.ndarray]:
+        """Return the label codes of a batch, and the offsets of its sequences in them."""
+        return self.codes, batch.offsets
+
     @property
     def starts(self) -> np.ndarray:
         """The token at which each label starts; (N,)."""

@@ -89,8 +89,8 @@ class DaskSequenceLabeler(WithoutClient, VersionMixin, BaseEstimator):
 
     Supported: both objectives, penalties of all kinds, ``sample_weight``, constraints, ``warm_start``. Not supported
     (an error is raised before training): stochastic solvers, which process a few sequences after another; ``pruning``;
-    callbacks of scikit-learn (the ``callback`` of a solver works). Holes in y raise an error as soon as a worker has
-    read them. There is no ``partial_fit``. Warnings of workers are in their logs.
+    scikit-learn callbacks (the ``callback`` of a solver works). Missing labels in y raise an error as soon as a worker
+    reads them. There is no ``partial_fit``. Warnings of workers are in their logs.
 
     Examples
     --------
@@ -156,7 +156,7 @@ class DaskSequenceLabeler(WithoutClient, VersionMixin, BaseEstimator):
         steps.check()
         steps.refuse("cluster")
         if getattr(local, "_skl_callbacks", None):
-            raise ValueError("callbacks of scikit-learn do not work on a cluster: use callbacks of solvers")
+            raise ValueError("scikit-learn callbacks do not work on a cluster: use the callback of a solver")
         training = choose_training(local.get_params(deep=False), type(local).__name__)
         return training._replace(objective=ClusterObjective(training.objective))
 
@@ -172,12 +172,12 @@ class DaskSequenceLabeler(WithoutClient, VersionMixin, BaseEstimator):
             raise ValueError("X has no sequences of positive weight: fit needs at least one")
         labels = sorted_labels(described.labels, [0, len(described.labels)], steps.targets.least_labels(local))
         features = described.features
-        rules = compile_constraints(local.constraints, labels, steps.history)
+        rules = compile_constraints(local.constraints, labels, steps.history(labels))
         parts = compile_label_parts(local.label_parts, labels)
         partitions.add_step(prepare_part, remote, Kept(Agreement(labels, features)))
         surveyed: Survey = partitions.total(survey, Survey.merged, remote)
         data = TrainingData(None, surveyed.targets, None, features, rules, parts)  # type: ignore[arg-type]
-        observed = ObservedPatterns(surveyed.n_positions, lambda *_: surveyed.patterns, steps.history)
+        observed = ObservedPatterns(surveyed.n_positions, lambda *_: surveyed.patterns, steps.history(labels))
         builder = steps.layout_builder(data, steps.select_patterns(data, observed))
         layout = builder.build(partitions.total(count_features, _merged, Kept(builder)))
         setting = Setting(remote.value, layout)
@@ -251,7 +251,7 @@ class DaskSequenceLabeler(WithoutClient, VersionMixin, BaseEstimator):
         model = delayed(self._model())
         score = delayed(_count_right, pure=False)
         parts = sources(X=X, y=y, sample_weight=sample_weight)
-        counts = [score(model, number, *part) for number, part in enumerate(parts)]
+        counts = [score(model, index, *part) for index, part in enumerate(parts)]
         client = find_client(self.client)
         right, total = np.sum(client.gather(client.compute(counts)), axis=0)
         if not total:
@@ -261,7 +261,7 @@ class DaskSequenceLabeler(WithoutClient, VersionMixin, BaseEstimator):
     def _ask(self, question, X):
         model = delayed(self._model())
         answer = delayed(_ask_part, pure=False)
-        return bag.from_delayed([answer(model, question, number, part) for number, part in enumerate(parts_of(X, "X"))])
+        return bag.from_delayed([answer(model, question, index, part) for index, part in enumerate(parts_of(X, "X"))])
 
 
 def _merged(one, other):
@@ -271,22 +271,22 @@ def _merged(one, other):
 # ----------------------------------------------------------------------------------------------------------- on workers
 
 
-def _ask_part(model, question, number, part) -> list:
+def _ask_part(model, question, index, part) -> list:
     """Return the results of a method of a model for the sequences of a partition."""
     part = collected(part)
     if not count_sequences(part):
         return []
-    with naming(number):
+    with naming(index):
         return list(getattr(model, question)(part))
 
 
-def _count_right(model, number, X, y, sample_weight=None) -> tuple[float, float]:
+def _count_right(model, index, X, y, sample_weight=None) -> tuple[float, float]:
     """Return the number of correctly predicted tokens of a partition and the number of all tokens, both weighted."""
     X, y = collected(X), collected(y)
     sample_weight = None if sample_weight is None else collected(sample_weight)
     if not count_sequences(X) and not len(y) or sample_weight is not None and not np.any(sample_weight):
         return 0.0, 0.0
-    with naming(number):
+    with naming(index):
         return FittedModel(model).count_right(X, y, sample_weight)
 
 

@@ -125,7 +125,7 @@ class DaskExtractor(WithoutClient, TransformerMixin, VersionMixin, BaseEstimator
         if not hasattr(self, "extractor_"):
             raise NotFittedError(f"This {type(self).__name__} instance is not fitted yet: call fit first")
         extractor, apply = delayed(copy.copy(self.extractor_)), delayed(_apply, pure=False)
-        return bag.from_delayed([apply(extractor, method, number, *part) for number, part in enumerate(parts)])
+        return bag.from_delayed([apply(extractor, method, index, *part) for index, part in enumerate(parts)])
 
 
 def _count_part(extractor, *data):
@@ -136,6 +136,6 @@ def _itself(counts):
     return counts
 
 
-def _apply(extractor, method, number, *data):
-    with naming(number):
+def _apply(extractor, method, index, *data):
+    with naming(index):
         return getattr(extractor, method)(*map(collected, data))

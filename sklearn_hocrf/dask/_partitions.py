@@ -1,7 +1,7 @@
 """Values on the workers of a cluster, one for each partition of the data, and sums over them.
 
 This module is independent of sequences. Values are made in steps from their sources; Dask repeats the steps if a worker
-has died. Sums follow one binary tree over the numbers of the partitions, so that their bits depend only on the
+has died. Sums follow one binary tree over the indices of the partitions, so that their bits depend only on the
 partitions, not on the assignment of work to workers. Each thread of the cluster evaluates its partitions in one task
 and adds their results up before anything is sent: several tasks would wait in a queue, from which idle workers steal,
 and what makes a partition fast to evaluate does not come along with it.
@@ -104,7 +104,7 @@ class Partitions:
         Raises
         ------
         Exception
-            Any error of ``function``, with the number of the partition.
+            Any error of ``function``, with the index of the partition.
         ConnectionError
             If the connection to the scheduler is lost.
         """
@@ -130,9 +130,9 @@ class Partitions:
                 f"data on workers are lost and cannot be recreated, such as data sent by a client: {error}"
             ) from error
         except Exception as error:
-            for number in [n for n, future in enumerate(self._futures) if future.status == "error"][:1]:
+            for index in [n for n, future in enumerate(self._futures) if future.status == "error"][:1]:
                 if not str(error).startswith("partition"):  # the sources fail
-                    error.add_note(f"in partition {number}")
+                    error.add_note(f"in partition {index}")
             raise
 
     def release(self) -> None:
@@ -168,21 +168,21 @@ class Partitions:
             given, name = [self._sent(kept) for kept in shared], _new_name(function)
             sources = [(future,) for future in self._futures] or self._sources
             tasks = [
-                run(function, number, len(given), *given, *source, dask_key_name=f"{name}-{number}")
-                for number, source in enumerate(sources)
+                run(function, index, len(given), *given, *source, dask_key_name=f"{name}-{index}")
+                for index, source in enumerate(sources)
             ]
-            homes = [home for home, numbers in self._groups() for _ in numbers]
+            homes = [home for home, indices in self._groups() for _ in indices]
             self._futures = self._compute_at(tasks, homes)
             self._n_taken += 1
 
     def _on_each_machine(self, function):
         run, name, firsts = delayed(_run, pure=False), _new_name(function), {}
-        for home, numbers in self._groups():
+        for home, indices in self._groups():
             machine = None if home is None else home.rpartition(":")[0]  # an address without the port
-            firsts.setdefault(machine, (home, numbers[0]))
+            firsts.setdefault(machine, (home, indices[0]))
         tasks = [
-            run(function, number, 0, self._futures[number], dask_key_name=f"{name}-{number}")
-            for _, number in firsts.values()
+            run(function, index, 0, self._futures[index], dask_key_name=f"{name}-{index}")
+            for _, index in firsts.values()
         ]
         for future in self._compute_at(tasks, [home for home, _ in firsts.values()]):
             self._result(future)
@@ -197,13 +197,13 @@ class Partitions:
                 function,
                 merge,
                 n,
-                numbers,
+                indices,
                 len(shared),
                 *[of_home[home] for of_home in copies],
-                *[self._futures[number] for number in numbers],
-                dask_key_name=f"{name}-{place}",
+                *[self._futures[index] for index in indices],
+                dask_key_name=f"{name}-{slot}",
             )
-            for place, (home, numbers) in enumerate(groups)
+            for slot, (home, indices) in enumerate(groups)
         ]
         level = self._compute_at(tasks, [home for home, _ in groups])
         depth = 0
@@ -282,9 +282,9 @@ class Partitions:
             self._homes = [address for address, n in threads for _ in range(n)] or [None]  # none are there yet
             self._is_direct = all(_is_reachable(address) for address, _ in threads) or None  # None: as the client does
         groups: dict[int, list[int]] = {}
-        for number in range(len(self)):
-            groups.setdefault(number * len(self._homes) // len(self), []).append(number)
-        return [(self._homes[thread], numbers) for thread, numbers in groups.items()]
+        for index in range(len(self)):
+            groups.setdefault(index * len(self._homes) // len(self), []).append(index)
+        return [(self._homes[thread], indices) for thread, indices in groups.items()]
 
     def _compute_at(self, tasks, homes) -> list:
         """Start tasks, each at its worker while that one is alive."""
@@ -306,7 +306,7 @@ def _new_name(function):
     return f"{function.__name__}-{uuid4().hex}"
 
 
-def _run(function, number, n_shared, *values):
+def _run(function, index, n_shared, *values):
     """Return the result for one partition; errors name the partition, and errors of bad data are returned."""
     for value in values[n_shared:]:
         if isinstance(value, _Refusal):
@@ -314,17 +314,17 @@ def _run(function, number, n_shared, *values):
     if all(value is None for value in values[n_shared:]):
         return None
     try:
-        with naming(number):
+        with naming(index):
             return function(*values)
     except (ValueError, TypeError) as error:
         return _Refusal.of(error)
 
 
-def _run_all(function, merge, n, numbers, n_shared, *values):
+def _run_all(function, merge, n, indices, n_shared, *values):
     """Return the results for some of n partitions, as far as they can be merged; see :func:`_join`."""
     shared, results = values[:n_shared], {}
-    for number, value in zip(numbers, values[n_shared:], strict=True):
-        results[number, number + 1] = _run(function, number, n_shared, *shared, value)
+    for index, value in zip(indices, values[n_shared:], strict=True):
+        results[index, index + 1] = _run(function, index, n_shared, *shared, value)
         _join(results, 0, n, merge)
     return results
 
@@ -365,14 +365,14 @@ def _is_reachable(address: str) -> bool:
 
 
 @contextmanager
-def naming(number: int) -> Iterator[None]:
-    """Return a context that adds the number of a partition to errors."""
+def naming(index: int) -> Iterator[None]:
+    """Return a context that adds the index of a partition to errors."""
     try:
         yield
     except Exception as error:
         if type(error) not in (ValueError, TypeError):
             raise
-        raise type(error)(f"partition {number}: {error}") from error
+        raise type(error)(f"partition {index}: {error}") from error
 
 
 def _merge(merge, one, other):

@@ -122,8 +122,8 @@ def load_conll(
         if len(sequences[0][0]) == 1:
             cell = short(sequences[0][0][0], 80)
             raise ValueError(f"{path}: lines have one column, such as {cell}, but the label is the last of two or more")
-        columns = [str(number) for number in range(len(sequences[0][0]))]
-    kept = [(number, name) for number, name in enumerate(columns) if name is not None]
+        columns = [str(i) for i in range(len(sequences[0][0]))]
+    kept = [(index, name) for index, name in enumerate(columns) if name is not None]
     names = [name for _, name in kept]
     if len(set(names)) < len(names):
         raise ValueError(f"two columns have the same name: {short(names)}")
@@ -134,8 +134,8 @@ def load_conll(
     if len(names) < 2:
         raise ValueError(f"{path}: no column is left besides the target {short(target)}")
     label = columns.index(target)
-    kept = [(number, name) for number, name in kept if name != target]
-    X = [[{name: token[number] for number, name in kept} for token in tokens] for tokens in sequences]
+    kept = [(index, name) for index, name in kept if name != target]
+    X = [[{name: token[index] for index, name in kept} for token in tokens] for tokens in sequences]
     y = [[token[label] for token in tokens] for tokens in sequences]
     return (X, y) if return_X_y else Bunch(data=X, target=y, columns=[name for _, name in kept])
 
@@ -150,7 +150,7 @@ def _read_columns(
     """Return sequences of tokens with columns: one token per line, an empty line after each sequence."""
     sequences: list[list[list[str]]] = []
     tokens: list[list[str]] = []
-    for number, line in lines:
+    for lineno, line in lines:
         if not line.strip(" \t"):
             if tokens:
                 sequences.append(tokens)
@@ -162,7 +162,7 @@ def _read_columns(
         if n_columns is None:
             n_columns = len(fields)
         if len(fields) != n_columns:
-            raise ValueError(f"{path}, line {number}: expected {n_columns} columns, found {len(fields)}: {short(line)}")
+            raise ValueError(f"{path}, line {lineno}: expected {n_columns} columns, found {len(fields)}: {short(line)}")
         tokens.append(fields)
     if tokens:
         sequences.append(tokens)
@@ -174,7 +174,7 @@ def _read_columns(
 def _words_of_rows(tokens: list[list[str]]) -> list[list[str]]:
     """Return the words of a sentence in CoNLL-U; all tokens, if their first column does not number the others."""
     words = [fields for fields in tokens if not NO_WORD.fullmatch(fields[0])]
-    are_numbered = [fields[0] for fields in words] == [str(number + 1) for number in range(len(words))]
+    are_numbered = [fields[0] for fields in words] == [str(i + 1) for i in range(len(words))]
     return words if words and are_numbered else tokens
 
 
@@ -289,7 +289,7 @@ class _Columns:
             raise ValueError(f"columns must be a sequence of names, not {short(columns)}")
         if columns is None:
             width = len(token) if isinstance(token, (tuple, list)) else 1
-            own = list(token) if isinstance(token, dict) else [str(number) for number in range(width)]
+            own = list(token) if isinstance(token, dict) else [str(i) for i in range(width)]
             if target in own:
                 raise ValueError(f"target={short(target)} is also a column of the tokens: specify columns")
             return cls([*own, target], len(own))
@@ -304,7 +304,7 @@ class _Columns:
 
     def fields(self, token: Any, label: Any) -> list[str]:
         """Return the columns of the line of a token."""
-        given = [name for place, name in enumerate(self.names) if name is not None and place != self.label]
+        given = [name for i, name in enumerate(self.names) if name is not None and i != self.label]
         if isinstance(token, dict):
             lacking = [name for name in given if name not in token]
             if lacking:
@@ -318,8 +318,8 @@ class _Columns:
             if not isinstance(value, str):
                 raise TypeError(f"{short(value)} ({type(value).__name__}) is not text")
         rest = iter(values)
-        places = enumerate(self.names)
-        return [label if p == self.label else ABSENT if name is None else next(rest) for p, name in places]
+        columns = enumerate(self.names)
+        return [label if i == self.label else ABSENT if name is None else next(rest) for i, name in columns]
 
 
 def _column_values(token: Any) -> list[Any]:

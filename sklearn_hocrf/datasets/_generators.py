@@ -23,7 +23,7 @@ RandomState = int | np.random.RandomState | None
 class ContextTable(NamedTuple):
     """Possible successors of the contexts of one length j.   L labels, C = L**j contexts, r successors.
 
-    The number of a context is its labels read as digits to base L, the latest label last.
+    The index of a context is its labels read as digits to base L, the latest label last.
     """
 
     successors: np.ndarray  # (C, r) int64   distinct labels
@@ -46,7 +46,7 @@ def random_chain(n_labels: int, n_successors: Sequence[int], rng: np.random.Rand
     successors = np.arange(n_labels)[np.newaxis]
     for length, chosen in enumerate(n_successors):
         if length > 0:
-            successors = np.tile(successors, (n_labels, 1))  # row number modulo L**(length - 1) drops the first label
+            successors = np.tile(successors, (n_labels, 1))  # row index modulo L**(length - 1) drops the first label
         subset = rng.uniform(size=successors.shape).argsort(axis=1)[:, :chosen]
         successors = np.take_along_axis(successors, subset, axis=1)
         weights = np.ones(successors.shape)
@@ -209,8 +209,8 @@ def make_digit_words(
     check_scalar(max_length, "max_length", Integral, min_val=min_length)
     check_scalar(noise, "noise", Real, min_val=0)
     n_successors = [10, *n_successors]
-    for wider, number in pairwise(n_successors):
-        check_scalar(number, "n_successors", Integral, min_val=1, max_val=wider)
+    for wider, narrower in pairwise(n_successors):
+        check_scalar(narrower, "n_successors", Integral, min_val=1, max_val=wider)
     rng = check_random_state(random_state)
     chain = random_chain(10, n_successors, rng)
     images, digits = load_digits(return_X_y=True)

@@ -31,7 +31,7 @@ class _Refused(ValueError):
 def read_lines(
     path: str | PathLike, encoding: str = "utf-8-sig", max_bytes: int | None = None, max_line: int = MAX_LINE
 ) -> Iterator[tuple[int, str]]:
-    """Yield (number from 1, text without its line end) of each line of a plain or gzipped text file.
+    """Yield (line number from 1, text without its line end) of each line of a plain or gzipped text file.
 
     Lines end with LF, CR LF or CR. The whole file is read before the first line is yielded, so that errors are
     reported before the lines become Python objects, which may take a hundred times as much memory. A pipe is kept in
@@ -53,7 +53,7 @@ def _split_lines(
     path: Path, reopen: Callable, zipped: bool, encoding: str, max_bytes: int, max_line: int
 ) -> Iterator[tuple[int, str]]:
     """Yield the numbered lines; every error names file and line."""
-    number, rest = 0, ""
+    index, rest = 0, ""
     try:
         with reopen() as raw, gzip.open(raw) if zipped else raw as stream:
             for text in _read_text(stream, _new_decoder(encoding), max_bytes):
@@ -63,34 +63,34 @@ def _split_lines(
                 *lines, last = _split(rest[:cut])
                 rest = last + rest[cut:]
                 for line in lines:
-                    yield number + 1, _checked(line, number, max_line)
-                    number += 1
-                _checked(last, number, max_line)
+                    yield index + 1, _checked(line, index, max_line)
+                    index += 1
+                _checked(last, index, max_line)
         *lines, last = _split(rest)
         for line in [*lines, last] if last else lines:
-            yield number + 1, _checked(line, number, max_line)
-            number += 1
+            yield index + 1, _checked(line, index, max_line)
+            index += 1
     except _Refused as error:
         origin = f" (a gzip file of {path.stat().st_size} bytes)" if zipped else ""
-        raise ValueError(f"{path}, line {number + 1}: {error}{origin}") from None
+        raise ValueError(f"{path}, line {index + 1}: {error}{origin}") from None
     except UnicodeError as error:
         reason = getattr(error, "reason", error)
-        raise ValueError(f"{path}, line {number + 1}: not {encoding.removesuffix('-sig')} text ({reason})") from error
+        raise ValueError(f"{path}, line {index + 1}: not {encoding.removesuffix('-sig')} text ({reason})") from error
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise ValueError(f"{path}, line {number + 1}: damaged gzip file ({error})") from error
+        raise ValueError(f"{path}, line {index + 1}: damaged gzip file ({error})") from error
 
 
 def _split(text: str) -> list[str]:
     return LINE_END.split(text) if "\r" in text else text.split("\n")  # ten times as fast
 
 
-def _checked(line: str, number: int, max_line: int) -> str:
+def _checked(line: str, index: int, max_line: int) -> str:
     """Return a line without the byte order mark, or raise if it is too long or not text."""
     if len(line) > max_line:
         raise _Refused(f"more than max_line={max_line} characters")
     if "\0" in line:
         raise _Refused("the character U+0000 is not text; for a UTF-16 file, specify the encoding")
-    return line.removeprefix("\ufeff") if number == 0 else line
+    return line.removeprefix("\ufeff") if index == 0 else line
 
 
 def _read_text(

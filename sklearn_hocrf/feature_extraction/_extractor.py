@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from copy import copy
 from numbers import Integral
-from os import PathLike
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from scipy import sparse
@@ -14,11 +13,9 @@ from sklearn.base import clone
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from .._data.arrays import offsets_of
 from .._data.batch import SequenceBatch, with_blocks, without_dense
 from .._data.checks import short
 from .._data.columns import DenseColumns, TokenColumn
-from .._data.labels import position_name
 from .._data.segments import BAG, TokenBlock
 from .._validation._messages import refuse_infinite_values
 from .._validation._sklearn import Interval, StrOptions, fit_context
@@ -27,19 +24,19 @@ from ._attributes import AttributeCounts, NamedAttributes, read_attribute_tokens
 from ._base import CountingTransformer, fit_task
 from ._columns import (
     TokenTable,
-    apply_function,
     check_complete,
     complete_fields,
     is_text,
     read_tokens,
     without_arrays,
 )
-from ._merging import merge_columns, merge_vocabularies, without_tokens
-from ._names import ConstantNames, FeatureNames, HashedNames, InputFeatures, hash_names
-from ._plan import FeaturePlan, are_strings, plan_of
-from ._string_templates import STYLES, StringTemplates, read_template_lines
-from ._templates import BOS, EOS, TemplateVocabularies, Window, check_kind, check_templates
-from ._token_functions import Phrases, as_function, named_functions
+from ._merging import TokenCounts, without_tokens
+from ._names import ConstantNames, FeatureNames, HashedNames, InputFeatures
+from ._plan import FeaturePlan, plan_of
+from ._string_templates import STYLES, StringTemplatesMixin, are_strings
+from ._template_rows import FieldTemplates
+from ._templates import TemplateVocabularies, Window, check_kind, check_templates
+from ._token_functions import named_functions
 
 if TYPE_CHECKING:
     from .._validation._delegation import TaggerFeatures
@@ -47,58 +44,7 @@ if TYPE_CHECKING:
 __all__ = ["SequenceFeatureExtractor"]
 
 
-class TokenCounts(NamedTuple):
-    """The counts of some training sequences for a :class:`SequenceFeatureExtractor`; empty if they have no tokens."""
-
-    input: InputFeatures | None
-    kind: str = "empty"  # form of the tokens
-    columns: dict = {}  # raw columns of no tokens, with all values
-    complete: Collection = ()  # fields that every token has
-    functions: dict = {}  # the field of each token feature
-    vocabularies: TemplateVocabularies = TemplateVocabularies([], {})  # all attributes, however rare
-    n_of: Sequence = ()  # number of tokens with each of them, by template
-    named: AttributeCounts | None = None  # of attributes that are given by name
-
-    def by_template(self) -> dict:
-        """Return the number of tokens with each attribute, by template."""
-        return {own.template: n for own, n in zip(self.vocabularies.all, self.n_of, strict=True)}
-
-    def merged(self, other) -> TokenCounts:
-        """Return the sums of the counts of both."""
-        if self.input is None or other.input is None:
-            return other if self.input is None else self
-        if self.kind != other.kind:
-            raise ValueError(f"tokens have the form {self.kind!r} in one partition and {other.kind!r} in another")
-        self.input.check_same(other.input)
-        if self.kind != "dict" and list(self.columns) != list(other.columns):
-            raise ValueError(
-                f"tokens have the fields {short(list(self.columns))} in one partition and "
-                f"{short(list(other.columns))} in another"
-            )
-        for name in sorted(self.functions.keys() & other.functions.keys()):
-            if self.functions[name] != other.functions[name]:
-                raise ValueError(
-                    f"the token feature {name!r} is for the field {self.functions[name]!r} in one partition and for "
-                    f"{other.functions[name]!r} in another: specify the field in token_features"
-                )
-        vocabularies, numbers = merge_vocabularies(self.vocabularies, other.vocabularies)
-        n_of = self.by_template(), other.by_template()
-        return TokenCounts(
-            self.input,
-            self.kind,
-            merge_columns(self.columns, other.columns),
-            [field for field in self.complete if field in set(other.complete)],
-            {name: field for name, field in self.functions.items() if name in other.functions},
-            vocabularies,
-            [
-                number.add_up(n_of[0][own.template], n_of[1][own.template], len(own))
-                for own, number in zip(vocabularies.all, numbers, strict=True)
-            ],
-            None if self.named is None else self.named.merged(other.named),
-        )
-
-
-class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):  # type: ignore[call-arg]
+class SequenceFeatureExtractor(StringTemplatesMixin, CountingTransformer, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """Turn sequences of raw tokens into sparse features, by templates over neighbouring tokens.
 
     A token is a text, a number, a tuple, list or row of columns, or a dict of columns. A template is a tuple of
@@ -114,11 +60,11 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
     ----------
     templates : iterable of tuples of (field, offset) pairs, "attributes", list of str or None, default=None
         A field is the index of a column for tuples and rows, a key for dicts, ``"w"`` for plain texts, ``"x"`` for
-        plain numbers, or the name of a token feature. Offsets are integers; 0 is the token itself. None means
-        default templates. For the first text field these are the five tokens around and the two pairs with a neighbour.
-        For other text fields they also include the other pairs and the triples within the same five tokens. Numeric
-        and array fields are taken at the token itself. "attributes" means no templates: the tokens are feature dicts
-        or lists of attribute names, which become features as they are. Texts such as ``"U01:%x[-1,0]/%x[0,1]"`` are
+        plain numbers, or the name of a token feature. Offsets are integers; 0 is the token itself. None means default
+        templates. For the first text field these are the token, two on either side, and the two pairs with a neighbour.
+        For other text fields they also include the other pairs and the triples within the same five tokens. Numeric and
+        array fields are taken at the token itself. "attributes" means no templates: the tokens are feature dicts or
+        lists of attribute names, which become features as they are. Texts such as ``"U01:%x[-1,0]/%x[0,1]"`` are
         templates of CRF++ and Wapiti, see :meth:`from_file`.
     token_features : "auto", None, list or dict, default="auto"
         Functions of the value of a field. Templates refer to them by name; a function that no template uses is taken
@@ -244,7 +190,7 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
     ['digits', 'begin:w:1992', 'begin:w:J.', 'begin:w:Ye', 'identity=1992', 'identity=J. Ye']
     """
 
-    __module__ = "sklearn_hocrf.feature_extraction"  # where users import it from: files of models name this place
+    __module__ = "sklearn_hocrf.feature_extraction"  # where users import it from: files of models name this module
 
     _array_widths: dict = {}  # length of the arrays of each field of arrays; absent in models of version 0.1
 
@@ -279,87 +225,6 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
         self.n_features = n_features
         self.bias = bias
         self.padding = padding
-
-    @classmethod
-    def from_file(
-        cls,
-        path: str | PathLike[str],
-        *,
-        fields: Sequence[str] | None = None,
-        min_count: int = 1,
-        style: str = "auto",
-    ) -> Self:
-        """Return an extractor with the templates of a file of CRF++ or Wapiti.
-
-        A template is a text with macros: ``%x[-1,0]`` stands for the first column of the token before, so that
-        ``U01:%x[-1,0]/%x[0,1]`` gives ``U01:the/NN``; ``%X`` makes the text lower-case. Equal texts are one feature,
-        whichever template they come from: in these programs, and so here, identifiers such as ``U01:`` tell templates
-        apart, and templates without one make features that hold at any of their places. The first letter of a template
-        says with what its features are paired: ``U`` with labels, ``B`` with pairs of labels, ``*`` with both; in
-        either case. ``B`` or ``*`` alone are the pairs of labels themselves.
-
-        Parameters
-        ----------
-        path : str or path-like
-            A text file in UTF-8. Lines that are empty or begin with ``#`` are skipped, and so are spaces and tabs
-            around a template.
-        fields : sequence of str or None, default=None
-            The columns of the tokens, as for the class. None means those of tuples and lists in their order, the keys
-            of dicts in the order of their first appearance, as :func:`~sklearn_hocrf.datasets.load_conll` returns them,
-            or the one column of plain texts.
-        min_count : int, default=1
-            Features of fewer training tokens than this are left out.
-        style : {"auto", "crf++", "wapiti"}, default="auto"
-            What stands for places outside the sequence: ``_B-1``, ``_B+1`` and so on in CRF++, ``_x-1``, ``_x+1`` in
-            Wapiti. "auto" is Wapiti's style if some template begins with ``*``, ``u`` or ``b``.
-
-        Returns
-        -------
-        extractor : SequenceFeatureExtractor
-            Its attributes ``max_order`` and ``feature_order`` are the parameters of a
-            :class:`~sklearn_hocrf.HighOrderCRF` with the pairs of labels that the file asks for. Its tokens are texts
-            in columns, of any form.
-
-        Raises
-        ------
-        ValueError
-            For a line that is not a template, or that has one of Wapiti's tests, ``%t`` and ``%m``; the message names
-            the file and the line. For bytes that are not UTF-8 it names their line and their place in the file.
-        OSError
-            If the file cannot be read.
-
-        Examples
-        --------
-        >>> from pathlib import Path
-        >>> from tempfile import TemporaryDirectory
-        >>> from sklearn_hocrf import HighOrderCRF, make_pipeline
-        >>> from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
-        >>> with TemporaryDirectory() as folder:
-        ...     path = Path(folder, "template")
-        ...     _ = path.write_text("U00:%x[0,0]\\nU01:%x[-1,0]/%x[0,1]\\n\\nB\\n")
-        ...     features = SequenceFeatureExtractor.from_file(path)
-        >>> features.max_order, features.feature_order
-        (1, 0)
-        >>> X, y = [[("He", "PRP"), ("runs", "VBZ")]], [["B-NP", "B-VP"]]
-        >>> crf = HighOrderCRF(features.max_order, feature_order=features.feature_order)
-        >>> make_pipeline(features, crf).fit(X, y)[0].get_feature_names_out().tolist()
-        ['U00:He', 'U00:runs', 'U01:He/VBZ', 'U01:_B-1/PRP']
-        """
-        padding = "mark" if style == "auto" else style
-        return cls(read_template_lines(path, style), fields=fields, min_count=min_count, padding=padding)
-
-    @property
-    def max_order(self) -> int:
-        """The highest order of label patterns that templates of CRF++ or Wapiti ask for: 1 for pairs, else 0."""
-        return self._strings().max_order
-
-    @property
-    def feature_order(self) -> int | dict[str, Any]:
-        """The orders of the label patterns that are paired with the features of templates of CRF++ or Wapiti.
-
-        By the first letter of the features' names: the value of `feature_order` of the estimators.
-        """
-        return self._strings().feature_order
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn the attributes of training sequences.
@@ -436,7 +301,7 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
         if self.n_features is not None and not hasattr(self, "templates_"):
             return clone(self).fit_transform(X)
         if not hasattr(self, "templates_"):
-            check_is_fitted(self, "templates_")  # says so; it takes longer than all else for a few tokens
+            check_is_fitted(self, "templates_")  # raises the error; for a few tokens it takes longer than all else
         table = self._like_fitted(X, self._read(X))
         return self._to_batch(X, table, self._rows_of(table))
 
@@ -466,7 +331,7 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
             raise ValueError(f"a tagger has no fields of arrays, such as {next(iter(self._array_widths))!r:.60}")
         fitted = description.FittedTemplates(
             self._vocabularies,
-            self._names_of_always(),
+            self._making.names_of_always(),
             self.token_features_,
             self.fields_,
             self._text_fields,
@@ -493,9 +358,9 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
         if self._has_names():
             self._vocabularies, rows = NamedAttributes.learn(self._named(table), self.min_count)
         else:
-            columns = self._with_token_features(table.columns, table.offsets)
+            columns = self._making.derived(table.columns, table.offsets)
             self._vocabularies = TemplateVocabularies.of([] if self.n_features is not None else self._sparse, columns)
-            rows = self._rows(table.offsets, self._attributes(table.offsets, columns, learn=True))
+            rows = self._making.rows(self._vocabularies, table.offsets, columns, self.min_count)
         self._name_features()
         return table, rows
 
@@ -514,17 +379,16 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
         if table.kind == "dict":  # tokens of other parts may have these keys
             columns = {**columns, **self._missing(columns, table.offsets)}
         counting = copy(self)
-        counting.min_count = 1
         counting._set_plan(columns, of_all=True)
         functions = {name: field for name, (field, _) in counting.token_features_.items()}
         if self.n_features is not None:
             return TokenCounts(*form, complete, functions)
-        derived = counting._with_token_features(columns, table.offsets)
-        vocabularies = counting._vocabularies = TemplateVocabularies.of(counting._sparse, derived)
-        numbers = counting._attributes(table.offsets, derived, learn=True)
+        derived = counting._making.derived(columns, table.offsets)
+        vocabularies = TemplateVocabularies.of(counting._sparse, derived)
+        found = counting._making.attributes(vocabularies, table.offsets, derived, min_count=1)
         n_of = [
-            np.bincount(number + 1, minlength=len(own) + 1)[1:]
-            for own, (number, _) in zip(vocabularies.all, numbers, strict=False)
+            np.bincount(ids + 1, minlength=len(own) + 1)[1:]
+            for own, (ids, _) in zip(vocabularies.all, found, strict=False)
         ]
         return TokenCounts(*form, complete, functions, vocabularies, n_of)
 
@@ -595,16 +459,6 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
                 what = "templates of CRF++ and Wapiti have" if is_string else "templates='attributes' has"
                 raise ValueError(f"{name}={short(getattr(self, name))} is not possible here: {what} no use for it")
 
-    def _has_names(self) -> bool:
-        """Return whether tokens have attributes by name, not by the fields of templates."""
-        return isinstance(self.templates, str) or are_strings(self.templates)
-
-    def _strings(self) -> StringTemplates:
-        """Return the templates of CRF++ or Wapiti, compiled."""
-        if not are_strings(self.templates):
-            raise AttributeError("only templates of CRF++ and Wapiti say with which pairs of labels they go")
-        return StringTemplates(self.templates, self.padding)
-
     def _read(self, X) -> TokenTable:
         fields = _check_fields(self.fields)
         return read_attribute_tokens(X, fields) if isinstance(self.templates, str) else read_tokens(X, fields)
@@ -653,6 +507,11 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
         return [template for template in self.templates_ if template[0][0] not in self._array_widths]
 
     @property
+    def _making(self) -> FieldTemplates:
+        """The templates that make attributes, with their settings."""
+        return FieldTemplates(self._sparse, self.token_features_, self.padding, self.bias, self.n_features)
+
+    @property
     def _arrays(self):
         """Return the templates that make dense columns."""
         widths = self._array_widths
@@ -684,69 +543,8 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
         check_complete(table.columns, table.offsets, self.complete_fields_, table.absent | set(lacking))
         return table
 
-    def _with_token_features(self, columns, offsets):
-        derived = {
-            name: apply_function(as_function(function), columns[field], name)
-            for name, (field, function) in self.token_features_.items()
-            if not isinstance(function, Phrases)
-        }
-        return {**self._with_phrases(columns, offsets), **derived}
-
-    def _with_phrases(self, columns, offsets):
-        """Return the columns and the marks of phrases, which depend on neighbouring tokens."""
-        marks = {
-            name: function.column(columns[field], offsets, name)
-            for name, (field, function) in self.token_features_.items()
-            if isinstance(function, Phrases)
-        }
-        return columns | marks
-
-    def _attributes(self, offsets, columns, learn):
-        """Return, for each template and each attribute outside the templates, the numbers and values of the tokens.
-
-        The numbers, of shape (N,) int32, index the attributes of a template, or hashed features; -1 means no attribute.
-        The values are float64, or None if all are 1.
-        """
-        window = Window(offsets, self.padding == "mark")
-        vocabularies = self._vocabularies
-        if self.n_features is not None:
-            vocabularies = TemplateVocabularies.of(self._sparse, columns)  # of this X only
-        tables = vocabularies.tables
-        coded = {field: table.encode(columns[field], field) for field, table in tables.items()}
-        shifted = {
-            (field, offset): window.shift(coded[field], tables[field].size, offset)
-            for field, offset in dict.fromkeys(pair for vocabulary in vocabularies.all for pair in vocabulary.template)
-        }
-        attributes = []
-        for vocabulary in vocabularies.all:
-            parts, values = _multiply([shifted[pair] for pair in vocabulary.template])
-            if values is not None and not np.isfinite(values).all():
-                t = int(np.argmin(np.isfinite(values)))
-                raise ValueError(
-                    f"{position_name(offsets, t)}: the product of the template {vocabulary.template!r} is inf"
-                )
-            if self.n_features is not None:
-                vocabulary.fit(parts)
-                hashes = np.append(hash_names(vocabulary.names(), self.n_features), np.int32(-1))
-                numbers = hashes[vocabulary.lookup(parts)]
-            else:
-                numbers = vocabulary.fit(parts, self.min_count) if learn else vocabulary.lookup(parts)
-            attributes.append((numbers, values))
-        for name, present in zip(self._names_of_always(), self._always(window), strict=True):
-            number = 0 if self.n_features is None else hash_names([name], self.n_features)[0]
-            attributes.append((np.where(present, number, -1).astype(np.int32), None))
-        return attributes
-
-    def _always(self, window):
-        """Return, for each attribute outside the templates, which tokens have it."""
-        present = [window.from_begin >= 0] if self.bias else []
-        return present if window.mark else [*present, window.from_begin == 0, window.to_end == 0]
-
-    def _names_of_always(self):
-        return (["bias"] if self.bias else []) + ([BOS, EOS] if self.padding == "drop" else [])
-
     def _name_features(self):
-        new = [self._vocabularies, ConstantNames(np.array(self._names_of_always(), dtype=object))]
+        new = [self._vocabularies, ConstantNames(np.array(self._making.names_of_always(), dtype=object))]
         if self.n_features is not None:
             new = [HashedNames(self.n_features)]
         new.append(ConstantNames(self._arrays.names()))
@@ -760,29 +558,11 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
         """Return the attributes of later tokens as CSR arrays."""
         if self._has_names():
             return self._vocabularies.rows(self._named(table))
-        rows = self._rows_of_texts(table)
+        rows = self._making.rows_of_texts(self._vocabularies, table)
         if rows is None:
-            columns = self._with_token_features(table.columns, table.offsets)
-            rows = self._rows(table.offsets, self._attributes(table.offsets, columns, learn=False))
+            columns = self._making.derived(table.columns, table.offsets)
+            rows = self._making.rows(self._vocabularies, table.offsets, columns)
         return rows
-
-    def _rows_of_texts(self, table) -> tuple | None:
-        """Return what :meth:`_rows` does where all fields hold text, by kernels; else None."""
-        if self.n_features is not None or not len(self._vocabularies.all):
-            return None
-        functions = {n: pair for n, pair in self.token_features_.items() if not isinstance(pair[1], Phrases)}
-        compiled = self._vocabularies.compiled(functions)
-        if compiled is None:
-            return None
-        columns = self._with_phrases(table.columns, table.offsets)
-        rows = compiled.attributes(columns, table.offsets, self.padding == "mark", bool(self.bias))
-        return None if rows is None else (*rows, None)
-
-    def _rows(self, offsets, attributes) -> tuple:
-        """Return the attributes of all tokens as CSR arrays."""
-        vocabularies = self._vocabularies.all
-        sizes = [*map(len, vocabularies)] + [1] * (len(attributes) - len(vocabularies))
-        return _assemble(int(offsets[-1]), attributes, [0] * len(sizes) if self.n_features is not None else sizes)
 
     def _to_batch(self, X, table, rows) -> SequenceBatch:
         hashed = self.n_features is not None
@@ -791,7 +571,7 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
         if not isinstance(X, SequenceBatch) and not hashed:
             parts = indptr, indices, values, self.n_features_out_, self._attribute_names
             return SequenceBatch(table.offsets, *parts, columns, dense=self._dense(table, self.n_features_out_))
-        n_attributes = self.n_features if hashed else len(self._vocabularies) + len(self._names_of_always())
+        n_attributes = self.n_features if hashed else len(self._vocabularies) + len(self._making.names_of_always())
         n_new = n_attributes + self._arrays.n_features
         values = np.ones(len(indices)) if values is None else values
         new = sparse.csr_array((values, indices, indptr), shape=(int(table.offsets[-1]), n_new))
@@ -827,33 +607,3 @@ def _check_fields(fields):
     if not fields or len(set(fields)) < len(fields):
         raise ValueError(f"fields must be different names, at least one, got {fields!r}")
     return fields
-
-
-def _multiply(parts):
-    """Return the parts of a conjunction and the product of their numbers, None if all are texts."""
-    factors = [part.numbers for part in parts if part.numbers is not None]
-    if not factors:
-        return parts, None
-    with np.errstate(over="ignore"):
-        product = np.prod(factors, axis=0)
-    codes = np.where(product == 0, np.int32(-1), parts[0].codes)  # a product may underflow
-    return [parts[0]._replace(codes=codes), *parts[1:]], product
-
-
-def _assemble(n_tokens, attributes, sizes):
-    """Return CSR arrays from the attributes of each template; ``sizes`` are the sizes of their vocabularies."""
-    starts = offsets_of(sizes)[:-1]
-    indices = np.empty((n_tokens, len(attributes)), dtype=np.int32)
-    for j, (numbers, _) in enumerate(attributes):
-        indices[:, j] = numbers
-    present = indices >= 0
-    indices += starts.astype(np.int32)
-    indptr = offsets_of(present.sum(axis=1))
-    if all(values is None for _, values in attributes):
-        return indptr, indices[present], None
-    values = np.ones(present.shape)
-    for j, (_, column) in enumerate(attributes):
-        if column is not None:
-            values[:, j] = column
-    values = values[present]
-    return indptr, indices[present], None if (values == 1).all() else values

@@ -48,7 +48,7 @@ class LogOddsCounts(NamedTuple):
         labels = sorted_labels([*self.labels, *other.labels], [0], at_least=1).tolist()
         of_labels = [np.array([labels.index(label) for label in part.labels], dtype=np.int64) for part in (self, other)]
         if not self.strings.n_labels:
-            of_labels = [numbers[:0] for numbers in of_labels]
+            of_labels = [indices[:0] for indices in of_labels]
         strings = self.strings.merged(other.strings, codes, token_codes.size, of_labels)
         longest = max(self.longest, other.longest)
         return LogOddsCounts(space, self.batch, token_codes, strings, labels, longest, self.scheme)
@@ -133,7 +133,7 @@ class SegmentLogOddsEncoder(CountingTransformer, auto_wrap_output_keys=None):  #
     [-1.099, 1.099, 0.0]
     """
 
-    __module__ = "sklearn_hocrf.feature_extraction"  # where users import it from: files of models name this place
+    __module__ = "sklearn_hocrf.feature_extraction"  # where users import it from: files of models name this module
 
     _parameter_constraints = {
         "scheme": [StrOptions({"auto", *SCHEMES})],

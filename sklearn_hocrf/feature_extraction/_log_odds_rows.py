@@ -75,7 +75,7 @@ class StringCounts:
             raise ValueError("strings cannot be segments more often than they occur")
 
     def merged(self, other, codes, n_codes, labels) -> StringCounts:
-        """Return the sums of both; ``codes`` are Numbers for the codes of each part, ``labels`` for its labels."""
+        """Return the sums of both; ``codes`` are MergedIds for the codes of each part, ``labels`` for its labels."""
         trie, nodes = merge_tries(self._trie, other._trie, codes, n_codes)
         own = np.zeros(trie.n_nodes, dtype=bool)
         n_labels = int(np.concatenate(labels).max(initial=-1)) + 1

@@ -1,14 +1,14 @@
 """Merge values, attributes and strings of parts of the training data as if all parts had been read at once.
 
-Each part has its own numbering. Values of fields and keys of attributes are numbered in sorted order, so the merged
-numbers equal the numbers of the whole. A template whose keys do not fit into 64 bits numbers only the combinations of
-its first pairs that occur; these numbers may differ from the numbers of the whole, but their order does not, and so
-neither does the number of any attribute.
+Each part has its own ids. Values of fields and keys of attributes get ids in sorted order, so the merged ids equal the
+ids of the whole. A template whose keys do not fit into 64 bits has ids only for the combinations of its first pairs
+that occur; these ids may differ from the ids of the whole, but their order does not, and so neither does the id of any
+attribute.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -16,29 +16,31 @@ import numpy as np
 from .._data.checks import short
 from .._data.columns import TokenColumn
 from ._array_fields import ArrayColumn
+from ._attributes import AttributeCounts
 from ._columns import is_text
+from ._names import InputFeatures
 from ._templates import CodedField, FieldTable, TemplateVocabularies
 from ._tries import TokenCodes, Trie
 
-__all__ = ["Numbers", "merge_columns", "merge_codes", "merge_tries", "merge_vocabularies", "without_tokens"]
+__all__ = ["TokenCounts", "merge_codes", "merge_tries", "without_tokens"]
 
 
-class Numbers(NamedTuple):
-    """The merged numbers of the items that two parts have numbered."""
+class MergedIds(NamedTuple):
+    """The ids, after merging, of the items of two parts."""
 
     left: np.ndarray
     right: np.ndarray
 
     def add_up(self, left, right, n_rows) -> np.ndarray:
-        """Return the sums of the rows that two parts hold by their own numbers; shape (n_rows, ...), int64."""
+        """Return the sums of the rows that two parts hold by their own ids; shape (n_rows, ...), int64."""
         total = np.zeros((n_rows, *np.shape(left)[1:]), dtype=np.int64)
-        total[self.left] += left  # numbers of one part are distinct
+        total[self.left] += left  # ids of one part are distinct
         total[self.right] += right
         return total
 
 
-def merge_vocabularies(left, right) -> tuple[TemplateVocabularies, list[Numbers]]:
-    """Return the vocabularies of the templates that both have, and the numbers of their attributes."""
+def merge_vocabularies(left, right) -> tuple[TemplateVocabularies, list[MergedIds]]:
+    """Return the vocabularies of the templates that both have, and the ids of their attributes."""
     of_right = {vocabulary.template: vocabulary for vocabulary in right.all}
     pairs = [(own, of_right[own.template]) for own in left.all if own.template in of_right]
     used = dict.fromkeys(field for own, _ in pairs for field, _ in own.template)
@@ -47,15 +49,15 @@ def merge_vocabularies(left, right) -> tuple[TemplateVocabularies, list[Numbers]
         {field: _new_codes(part.tables[field], table) for field, table in tables.items()} for part in (left, right)
     ]
     merged = TemplateVocabularies([own.template for own, _ in pairs], tables)
-    numbers = []
+    new_ids = []
     for vocabulary, both in zip(merged.all, pairs, strict=True):
         codes = [part.codes() for part in both]
         rows = [
             CodedField(np.concatenate([moved[side][field][codes[side][i]] for side in (0, 1)]), None)
             for i, (field, _) in enumerate(vocabulary.template)
         ]
-        numbers.append(Numbers(*np.split(vocabulary.fit(rows), [len(both[0])])))
-    return merged, numbers
+        new_ids.append(MergedIds(*np.split(vocabulary.fit(rows), [len(both[0])])))
+    return merged, new_ids
 
 
 def _merge_tables(left, right, field) -> FieldTable:
@@ -125,8 +127,8 @@ def _merge_column(left, right, field):
     return TokenColumn(left.codes, _objects(list(dict.fromkeys([*left.values.tolist(), *right.values.tolist()]))))
 
 
-def merge_codes(left, right) -> tuple[TokenCodes, Numbers]:
-    """Return the codes of the token values of both, and the Numbers of the codes of each."""
+def merge_codes(left, right) -> tuple[TokenCodes, MergedIds]:
+    """Return the codes of the token values of both, and the MergedIds of the codes of each."""
     if left.fields != right.fields:
         raise ValueError(
             f"the text of segments is read from the fields {left.fields!r} and {right.fields!r}: choose one"
@@ -142,13 +144,13 @@ def merge_codes(left, right) -> tuple[TokenCodes, Numbers]:
         if len(known) > 1:
             raise _mixed_kinds(field)
         was_text.append(known.pop() if known else flags[0])
-    vocabularies, (numbers,) = merge_vocabularies(left.vocabularies, right.vocabularies)
-    return TokenCodes(left.fields, was_text, vocabularies), numbers
+    vocabularies, (new_ids,) = merge_vocabularies(left.vocabularies, right.vocabularies)
+    return TokenCodes(left.fields, was_text, vocabularies), new_ids
 
 
-def merge_tries(left, right, codes, n_codes) -> tuple[Trie, Numbers]:
-    """Return the trie of the strings of both, and the Numbers of nodes; ``codes`` are the Numbers of codes."""
-    nodes = Numbers(np.zeros(left.n_nodes, dtype=np.int64), np.zeros(right.n_nodes, dtype=np.int64))
+def merge_tries(left, right, codes, n_codes) -> tuple[Trie, MergedIds]:
+    """Return the trie of the strings of both, and the MergedIds of nodes; ``codes`` are the MergedIds of codes."""
+    nodes = MergedIds(np.zeros(left.n_nodes, dtype=np.int64), np.zeros(right.n_nodes, dtype=np.int64))
     keys, level_starts = [np.empty(0, dtype=np.int64)], [0]
     edges = left.edges(), right.edges()
     for level in range(max(left.depth, right.depth)):
@@ -157,10 +159,61 @@ def merge_tries(left, right, codes, n_codes) -> tuple[Trie, Numbers]:
             of_node[parents[old - 1]] * n_codes + of_code[code[old - 1]]
             for old, (parents, code), of_node, of_code in zip(own, edges, nodes, codes, strict=True)
         ]
-        distinct, number = np.unique(np.concatenate(moved), return_inverse=True)
-        new = np.split(number + level_starts[-1] + 1, [len(moved[0])])
-        for old, of_node, numbers in zip(own, nodes, new, strict=True):
-            of_node[old] = numbers
+        distinct, rank = np.unique(np.concatenate(moved), return_inverse=True)
+        new = np.split(rank + level_starts[-1] + 1, [len(moved[0])])
+        for old, of_node, ids in zip(own, nodes, new, strict=True):
+            of_node[old] = ids
         keys.append(distinct)
         level_starts.append(level_starts[-1] + len(distinct))
     return Trie(np.concatenate(keys), np.array(level_starts), n_codes), nodes
+
+
+class TokenCounts(NamedTuple):
+    """The counts of some training sequences for a :class:`SequenceFeatureExtractor`; empty if they have no tokens."""
+
+    input: InputFeatures | None
+    kind: str = "empty"  # form of the tokens
+    columns: dict = {}  # raw columns of no tokens, with all values
+    complete: Collection = ()  # fields that every token has
+    functions: dict = {}  # the field of each token feature
+    vocabularies: TemplateVocabularies = TemplateVocabularies([], {})  # all attributes, however rare
+    n_of: Sequence = ()  # number of tokens with each of them, by template
+    named: AttributeCounts | None = None  # of attributes that are given by name
+
+    def by_template(self) -> dict:
+        """Return the number of tokens with each attribute, by template."""
+        return {own.template: n for own, n in zip(self.vocabularies.all, self.n_of, strict=True)}
+
+    def merged(self, other) -> TokenCounts:
+        """Return the sums of the counts of both."""
+        if self.input is None or other.input is None:
+            return other if self.input is None else self
+        if self.kind != other.kind:
+            raise ValueError(f"tokens have the form {self.kind!r} in one partition and {other.kind!r} in another")
+        self.input.check_same(other.input)
+        if self.kind != "dict" and list(self.columns) != list(other.columns):
+            raise ValueError(
+                f"tokens have the fields {short(list(self.columns))} in one partition and "
+                f"{short(list(other.columns))} in another"
+            )
+        for name in sorted(self.functions.keys() & other.functions.keys()):
+            if self.functions[name] != other.functions[name]:
+                raise ValueError(
+                    f"the token feature {name!r} is for the field {self.functions[name]!r} in one partition and for "
+                    f"{other.functions[name]!r} in another: specify the field in token_features"
+                )
+        vocabularies, new_ids = merge_vocabularies(self.vocabularies, other.vocabularies)
+        n_of = self.by_template(), other.by_template()
+        return TokenCounts(
+            self.input,
+            self.kind,
+            merge_columns(self.columns, other.columns),
+            [field for field in self.complete if field in set(other.complete)],
+            {name: field for name, field in self.functions.items() if name in other.functions},
+            vocabularies,
+            [
+                ids.add_up(n_of[0][own.template], n_of[1][own.template], len(own))
+                for own, ids in zip(vocabularies.all, new_ids, strict=True)
+            ],
+            None if self.named is None else self.named.merged(other.named),
+        )

@@ -45,7 +45,7 @@ class ConstantNames:
 
     def __init__(self, array):
         self.array = array
-        self._packed: tuple | list | FeatureNames | None = None  # one object, shared by all places in a file
+        self._packed: tuple | list | FeatureNames | None = None  # one object, shared by all references in a file
 
     def __getstate__(self):
         if self._packed is None:
@@ -100,7 +100,7 @@ class HashedNames:
         return self._n_features
 
     def names(self, chosen=slice(None)) -> np.ndarray:
-        return np.array([f"hash[{number}]" for number in np.arange(self._n_features)[chosen]], dtype=object)
+        return np.array([f"hash[{index}]" for index in np.arange(self._n_features)[chosen]], dtype=object)
 
 
 class FeatureNames(Sequence):

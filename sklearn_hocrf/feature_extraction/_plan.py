@@ -16,22 +16,17 @@ from ._token_functions import (
     warn_if_local,
 )
 
-__all__ = ["FeaturePlan", "are_strings", "plan_of"]
+__all__ = ["FeaturePlan", "plan_of"]
 
 DEFAULT_AFFIXES = 5  # of 0, 3, 4, 5, 6 and 10, by measurement: docs/develop/design.md
 
 
 class FeaturePlan(NamedTuple):
-    """What a SequenceFeatureExtractor makes of tokens."""
+    """The templates and token functions of a fitted SequenceFeatureExtractor."""
 
     templates: list
     functions: dict  # {name: (field, function or its name)}
     widths: dict  # length of the arrays of each field of arrays
-
-
-def are_strings(templates) -> bool:
-    """Return whether templates are those of CRF++ and Wapiti."""
-    return isinstance(templates, (list, tuple)) and bool(templates) and all(isinstance(own, str) for own in templates)
 
 
 def plan_of(templates, token_features, affixes, columns, *, is_fixed) -> FeaturePlan:
@@ -53,7 +48,7 @@ def plan_of(templates, token_features, affixes, columns, *, is_fixed) -> Feature
     known = f"the tokens have the fields {short(list(columns))} and the token features {short(list(functions))}"
     _check_functions(functions, columns, widths, known)
     for template in chosen:
-        _check_places(template, {*columns, *functions}, widths, known)
+        _check_fields(template, {*columns, *functions}, widths, known)
     used = {field for template in chosen for field, _ in template}
     return FeaturePlan(chosen + [((name, 0),) for name in functions if name not in used], functions, widths)
 
@@ -84,7 +79,7 @@ def _check_functions(functions, columns, widths, known):
             raise ValueError(f"{what} is the name of a field of the tokens; choose another name")
 
 
-def _check_places(template, names, widths, known):
+def _check_fields(template, names, widths, known):
     for field, _ in template:
         if field not in names:
             hint = f"; put it into token_features=[{field!r}]" if is_token_function(field) else ""

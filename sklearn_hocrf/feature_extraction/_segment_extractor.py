@@ -91,7 +91,7 @@ class SegmentFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None): 
     tags : None, "unigrams", "bigrams" or dict, default=None
         ``{n-gram: token features}``: token features that count at the last token of an n-gram of token tags inside a
         segment ("B", "I", "BI", "II", "BII" ...). The tags depend on `tag_scheme`. "B|" and "I|" are the bigrams
-        across a border: they combine the last tag of a segment with the token features of the first token after it.
+        across a boundary: they combine the last tag of a segment with the token features of the first token after it.
         The names of features begin with the n-gram and a colon, as in ``"BI:"``. "unigrams" means all tags with
         all token features, "bigrams" all n-grams of one and two tags.
     tag_scheme : {"bio", "bioes"}, default="bio"
@@ -111,7 +111,7 @@ class SegmentFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None): 
         True means the first text field of the raw tokens, or the first field if there is no text field; None is the
         same as False.
     functions : callable, sequence of callables, or dict of them by name, default=()
-        ``function(tokens, starts, stops)`` is called once for each sequence, with the borders of all its candidate
+        ``function(tokens, starts, stops)`` is called once for each sequence, with the boundaries of all its candidate
         segments as arrays of shape (n_segments,). It returns an array of that shape, which is named after the function
         or by its key in a dict, or a dict of named arrays. Numbers and bools are real values, a text becomes an
         indicator ``name=text``; None and masked entries add no feature. Features that do not occur in training segments
@@ -166,7 +166,7 @@ class SegmentFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None): 
      'identity=1992', 'identity=D. Wu', 'identity=J. Ye', 'identity=May 1992']
     """
 
-    __module__ = "sklearn_hocrf.feature_extraction"  # where users import it from: files of models name this place
+    __module__ = "sklearn_hocrf.feature_extraction"  # where users import it from: files of models name this module
 
     _parameter_constraints = {
         "bag": "no_validation",
@@ -428,7 +428,7 @@ def _warn_of_raw_tokens(X):
 
 
 def _choose(names, prefixes, parameter) -> np.ndarray:
-    """Return the numbers of the token features whose names begin with one of the prefixes."""
+    """Return the ids of the token features whose names begin with one of the prefixes."""
     if prefixes is not True:
         prefixes = (prefixes,) if isinstance(prefixes, str) else prefixes
         if not isinstance(prefixes, (tuple, list)) or not all(isinstance(prefix, str) for prefix in prefixes):

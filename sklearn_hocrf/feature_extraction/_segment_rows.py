@@ -38,7 +38,7 @@ class SegmentTexts(NamedTuple):
         return cls(trie, np.bincount(trie.find(codes, start, stop), minlength=trie.n_nodes))
 
     def merged(self, other, codes, n_codes) -> SegmentTexts:
-        """Return the texts of both; ``codes`` are Numbers for the codes of each part."""
+        """Return the texts of both; ``codes`` are MergedIds for the codes of each part."""
         trie, nodes = merge_tries(self.trie, other.trie, codes, n_codes)
         return SegmentTexts(trie, nodes.add_up(self.counts, other.counts, trie.n_nodes))
 
@@ -129,7 +129,7 @@ class FunctionRows:
     def __init__(self, functions, fields, names):
         self._functions, self._fields = functions, fields
         self.feature_names, self.n_features = names, len(names)
-        self._number = {name: i for i, name in enumerate(names.tolist())}
+        self._index_of = {name: i for i, name in enumerate(names.tolist())}
 
     def __getstate__(self):
         return {"functions": self._functions, "fields": self._fields, "names": self.feature_names}
@@ -157,15 +157,15 @@ class FunctionRows:
         """Return the features of candidate segments, without features that no training segment had."""
         rows, indices, data = [np.empty(0, np.int64)], [np.empty(0, np.int64)], [np.empty(0)]
         for name, segments, values in self._entries(columns, offsets, start, stop):
-            if name in self._number:
+            if name in self._index_of:
                 rows.append(segments)
-                indices.append(np.full(len(segments), self._number[name]))
+                indices.append(np.full(len(segments), self._index_of[name]))
                 data.append(values)
-        places = np.concatenate(rows), np.concatenate(indices)
-        return sparse.csr_array((np.concatenate(data), places), shape=(len(start), self.n_features))
+        coordinates = np.concatenate(rows), np.concatenate(indices)
+        return sparse.csr_array((np.concatenate(data), coordinates), shape=(len(start), self.n_features))
 
     def _entries(self, columns, offsets, start, stop) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
-        """Yield name, numbers of segments and nonzero values of each feature, one sequence at a time."""
+        """Yield name, indices of segments and nonzero values of each feature, one sequence at a time."""
         sequence = np.searchsorted(offsets, start, side="right") - 1
         order = np.argsort(sequence, kind="stable")
         of_sequence, firsts = np.unique(sequence[order], return_index=True)
@@ -175,8 +175,8 @@ class FunctionRows:
             cells = {field: _read_only(read(first, last)) for field, read in readers.items()}
             tokens = next(iter(cells.values())) if len(cells) == 1 else cells
             bounds = _read_only(start[segments] - first), _read_only(stop[segments] - first)
-            for name, places, values in _added_up(self._functions, tokens, n, *bounds):
-                yield name, segments[places], values
+            for name, chosen, values in _added_up(self._functions, tokens, n, *bounds):
+                yield name, segments[chosen], values
 
 
 def _reader(column) -> Callable[[int, int], np.ndarray]:
@@ -198,20 +198,20 @@ def _added_up(functions, tokens, n, starts, stops) -> Iterator[tuple[str, np.nda
     parts: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {}
     own_names: set[str] = set()
     for own_name, function in functions:
-        for name, places, values in _call(own_name, function, tokens, n, (starts, stops), own_names):
-            parts.setdefault(name, []).append((places, values))
+        for name, positions, values in _call(own_name, function, tokens, n, (starts, stops), own_names):
+            parts.setdefault(name, []).append((positions, values))
     for name, of_name in parts.items():
         total = np.zeros(len(starts))
-        for places, values in of_name:
-            total[places] += values
+        for positions, values in of_name:
+            total[positions] += values
         if not np.isfinite(total).all():
             i = int(np.argmin(np.isfinite(total)))
             raise ValueError(
                 f"sequence {n}, start {starts[i]}, stop {stops[i]}: values of {short(name)} add up to {total[i]}"
             )
-        places = np.flatnonzero(total)
-        if len(places):
-            yield name, places, total[places]
+        positions = np.flatnonzero(total)
+        if len(positions):
+            yield name, positions, total[positions]
 
 
 def _own_name(function) -> str:
@@ -262,10 +262,10 @@ def _features_of_array(key, array, where, starts, stops) -> Iterator[tuple[str, 
                 f"{where}, start {starts[i]}, stop {stops[i]}: {key!r} is {items[i]!r:.60}; values must be str, "
                 "numbers, bools or None"
             )
-        places: dict[str, list[int]] = {}
+        positions: dict[str, list[int]] = {}
         for i in np.flatnonzero(is_text).tolist():
-            places.setdefault(items[i], []).append(i)
-        for text, chosen in places.items():
+            positions.setdefault(items[i], []).append(i)
+        for text, chosen in positions.items():
             yield f"{escape(key, '=')}={text}", np.array(chosen), np.ones(len(chosen))
     counted = np.flatnonzero(numeric)
     numbers = values[counted].astype(np.float64)

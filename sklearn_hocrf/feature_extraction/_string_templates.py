@@ -1,4 +1,4 @@
-"""Templates of CRF++ and Wapiti: texts with places for what tokens hold, read and filled in.
+"""Templates of CRF++ and Wapiti: texts with macros for what tokens hold, read and filled in.
 
 ``U01:%x[-1,0]/%x[0,1]`` makes the attribute ``U01:the/NN``. Equal texts are one attribute, whichever template they come
 from. The first letter says with what the attributes are paired: ``U`` with labels, ``B`` with pairs of labels, ``*``
@@ -8,11 +8,11 @@ with both, in either case.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from os import PathLike
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -24,10 +24,10 @@ __all__ = ["STYLES", "StringTemplates", "read_template_lines"]
 
 STYLES = ("crf++", "wapiti")
 _MACRO = re.compile(r"%([A-Za-z])(?:\[\s*(@?)\s*([-+]?\d+)\s*,\s*(\d+)\s*((?:,[^\]]*)?)\])?")
-_FARTHEST = 4  # places outside a sequence beyond this one are all the same in Wapiti
+_FARTHEST = 4  # positions outside a sequence beyond this one are all the same in Wapiti
 
 
-class TemplatePlace(NamedTuple):
+class Macro(NamedTuple):
     """A macro: the column of a token at an offset."""
 
     offset: int
@@ -39,8 +39,8 @@ class TemplateLine(NamedTuple):
     """A line of templates."""
 
     orders: tuple[int, ...]  # of the label patterns with which its features are paired
-    texts: list[str]  # around the places
-    places: list[TemplatePlace]
+    texts: list[str]  # around the macros
+    macros: list[Macro]
     text: str
 
 
@@ -51,7 +51,7 @@ class StringTemplates:
     ----------
     templates : sequence of str
     style : {"mark", "crf++", "wapiti"}
-        What stands for places outside; "mark" guesses it.
+        What stands for positions outside; "mark" guesses it.
 
     Raises
     ------
@@ -65,7 +65,7 @@ class StringTemplates:
         if style == "mark":
             self.style = "wapiti" if any(line.text[0] in "*ub" for line in self.lines) else "crf++"
         self.making = [line for line in self.lines if len(line.text) > 1]  # the others are pairs of labels alone
-        self.n_columns = 1 + max((place.column for line in self.making for place in line.places), default=0)
+        self.n_columns = 1 + max((macro.column for line in self.making for macro in line.macros), default=0)
 
     @property
     def max_order(self) -> int:
@@ -92,16 +92,16 @@ class StringTemplates:
 
     def _of_sequence(self, columns, length, outside: Callable[[int, int], str]) -> list[list[str]]:
         known = {}
-        for place in dict.fromkeys(place for line in self.making for place in line.places):
-            offset, texts = place.offset, columns[place.column]
-            texts = [text.lower() for text in texts] if place.is_lower else texts
+        for macro in dict.fromkeys(macro for line in self.making for macro in line.macros):
+            offset, texts = macro.offset, columns[macro.column]
+            texts = [text.lower() for text in texts] if macro.is_lower else texts
             where = range(offset, offset + length)
-            known[place] = [texts[t] if 0 <= t < length else outside(t, length) for t in where]
+            known[macro] = [texts[t] if 0 <= t < length else outside(t, length) for t in where]
         by_line = []
         for line in self.making:
             parts: list[Iterable[str]] = [[line.texts[0]] * length]
-            for place, text in zip(line.places, line.texts[1:], strict=True):
-                parts += [known[place], [text] * length]
+            for macro, text in zip(line.macros, line.texts[1:], strict=True):
+                parts += [known[macro], [text] * length]
             by_line.append(map("".join, zip(*parts, strict=True)))
         return [list(strings) for strings in zip(*by_line, strict=True)] if by_line else [[] for _ in range(length)]
 
@@ -111,15 +111,15 @@ def read_template_lines(path: str | PathLike[str], style: str) -> list[str]:
     if style not in ("auto", *STYLES):
         raise ValueError(f"style must be 'auto', 'crf++' or 'wapiti', got {short(style)}")
     lines = {}
-    for number, line in enumerate(_template_text(path).split("\n"), start=1):
+    for lineno, line in enumerate(_template_text(path).split("\n"), start=1):
         template = line.strip(" \t\r")  # no more: a space of another kind belongs to the text
         if template and not template.startswith("#"):
-            lines[number] = template
-    for number, template in lines.items():
+            lines[lineno] = template
+    for lineno, template in lines.items():
         try:
             _parsed_line(template)
         except ValueError as error:
-            raise ValueError(f"{path}, line {number}: {error}") from None
+            raise ValueError(f"{path}, line {lineno}: {error}") from None
     if not lines:
         raise ValueError(f"{path} has no templates")
     return list(lines.values())
@@ -130,38 +130,40 @@ def _template_text(path: str | PathLike[str]) -> str:
     try:
         return content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
     except UnicodeDecodeError as error:
-        place = error.start + (len(content) - len(error.object))  # the mark at the beginning is not in ``object``
-        line = content.count(b"\n", 0, place) + 1
-        raise ValueError(f"{path}, line {line}: byte {place} of the file, {content[place]:#x}, is not UTF-8") from None
+        position = error.start + (len(content) - len(error.object))  # the mark at the beginning is not in ``object``
+        line = content.count(b"\n", 0, position) + 1
+        raise ValueError(
+            f"{path}, line {line}: byte {position} of the file, {content[position]:#x}, is not UTF-8"
+        ) from None
 
 
 def _parsed_line(text: str) -> TemplateLine:
     if not text or text[0] not in "UuBb*":
         raise ValueError(f"a template of CRF++ or Wapiti begins with U, B or *, got {short(text)}")
     orders = {"u": (0,), "b": (1,), "*": (0, 1)}[text[0].lower()]
-    texts, places, last = [], [], 0
+    texts, macros, last = [], [], 0
     for macro in _MACRO.finditer(text):
         letter, is_absolute, offset, column, rest = macro.groups()
         if letter.lower() != "x" or offset is None or is_absolute or rest:
             why = "tests are not supported" if letter.lower() in "tm" else "this is not a place such as %x[-1,0]"
             raise ValueError(f"{macro.group()} in {short(text)}: {why}")
         texts.append(text[last : macro.start()])
-        places.append(TemplatePlace(int(offset), int(column), letter == "X"))
+        macros.append(Macro(int(offset), int(column), letter == "X"))
         last = macro.end()
     if "%x[" in (rest_of := text[last:]).lower() or any("%x[" in part.lower() for part in texts):
         raise ValueError(f"{short(text)} has a place that cannot be read; one is %x[-1,0]")
-    return TemplateLine(orders, [*texts, rest_of], places, text)
+    return TemplateLine(orders, [*texts, rest_of], macros, text)
 
 
-def _outside(place: int, length: int) -> str:
-    """Return what stands for a place outside a sequence in CRF++."""
-    return f"_B{place}" if place < 0 else f"_B+{place - length + 1}"
+def _outside(position: int, length: int) -> str:
+    """Return what stands for a position outside a sequence in CRF++."""
+    return f"_B{position}" if position < 0 else f"_B+{position - length + 1}"
 
 
-def _outside_of_wapiti(place: int, length: int) -> str:
-    """Return what stands for a place outside a sequence in Wapiti."""
-    far = -place if place < 0 else place - length + 1
-    return f"_x{'-' if place < 0 else '+'}{far if far <= _FARTHEST else '#'}"
+def _outside_of_wapiti(position: int, length: int) -> str:
+    """Return what stands for a position outside a sequence in Wapiti."""
+    far = -position if position < 0 else position - length + 1
+    return f"_x{'-' if position < 0 else '+'}{far if far <= _FARTHEST else '#'}"
 
 
 def _field_texts(table: TokenTable, field) -> list[str]:
@@ -173,3 +175,107 @@ def _field_texts(table: TokenTable, field) -> list[str]:
         where = position_name(table.offsets, int(np.argmin(column.codes)))
         raise ValueError(f"{where}: the field {short(field)} is missing, which the templates read")
     return column.values[column.codes].tolist()
+
+
+def are_strings(templates) -> bool:
+    """Return whether templates are those of CRF++ and Wapiti."""
+    return isinstance(templates, (list, tuple)) and bool(templates) and all(isinstance(own, str) for own in templates)
+
+
+class StringTemplatesMixin:
+    """The part of an extractor that concerns templates of CRF++ and Wapiti."""
+
+    templates: Any
+    padding: str
+
+    @classmethod
+    def from_file(
+        cls,
+        path: str | PathLike[str],
+        *,
+        fields: Sequence[str] | None = None,
+        min_count: int = 1,
+        style: str = "auto",
+    ) -> Self:
+        """Return an extractor with the templates of a file of CRF++ or Wapiti.
+
+        A template is a text with macros: ``%x[-1,0]`` stands for the first column of the token before, so that
+        ``U01:%x[-1,0]/%x[0,1]`` gives ``U01:the/NN``; ``%X`` makes the text lower-case. Equal texts are one feature,
+        whichever template they come from: in these programs, and so here, identifiers such as ``U01:`` distinguish
+        templates, and features of templates without one hold at all of their offsets. The first letter of a template
+        says what its features are paired with: ``U`` with labels, ``B`` with pairs of labels, ``*`` with both; in
+        either case. ``B`` or ``*`` alone are the pairs of labels themselves.
+
+        Parameters
+        ----------
+        path : str or path-like
+            A text file in UTF-8. Lines that are empty or begin with ``#`` are skipped, and so are spaces and tabs
+            around a template.
+        fields : sequence of str or None, default=None
+            The columns of the tokens, as for the class. None means those of tuples and lists in their order, the keys
+            of dicts in the order of their first appearance, as :func:`~sklearn_hocrf.datasets.load_conll` returns them,
+            or the one column of plain texts.
+        min_count : int, default=1
+            Features of fewer training tokens than this are left out.
+        style : {"auto", "crf++", "wapiti"}, default="auto"
+            What stands for positions outside the sequence: ``_B-1``, ``_B+1`` and so on in CRF++, ``_x-1``, ``_x+1`` in
+            Wapiti. "auto" is Wapiti's style if some template begins with ``*``, ``u`` or ``b``.
+
+        Returns
+        -------
+        extractor : SequenceFeatureExtractor
+            Its attributes ``max_order`` and ``feature_order`` are the parameters of a
+            :class:`~sklearn_hocrf.HighOrderCRF` with the pairs of labels that the file asks for. Its tokens are texts
+            in columns, of any form.
+
+        Raises
+        ------
+        ValueError
+            For a line that is not a template, or that has one of Wapiti's tests, ``%t`` and ``%m``; the message names
+            the file and the line. For bytes that are not UTF-8 it names their line and their position in the file.
+        OSError
+            If the file cannot be read.
+
+        Examples
+        --------
+        >>> from pathlib import Path
+        >>> from tempfile import TemporaryDirectory
+        >>> from sklearn_hocrf import HighOrderCRF, make_pipeline
+        >>> from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
+        >>> with TemporaryDirectory() as folder:
+        ...     path = Path(folder, "template")
+        ...     _ = path.write_text("U00:%x[0,0]\\nU01:%x[-1,0]/%x[0,1]\\n\\nB\\n")
+        ...     features = SequenceFeatureExtractor.from_file(path)
+        >>> features.max_order, features.feature_order
+        (1, 0)
+        >>> X, y = [[("He", "PRP"), ("runs", "VBZ")]], [["B-NP", "B-VP"]]
+        >>> crf = HighOrderCRF(features.max_order, feature_order=features.feature_order)
+        >>> make_pipeline(features, crf).fit(X, y)[0].get_feature_names_out().tolist()
+        ['U00:He', 'U00:runs', 'U01:He/VBZ', 'U01:_B-1/PRP']
+        """
+        padding = "mark" if style == "auto" else style
+        lines = read_template_lines(path, style)
+        return cls(lines, fields=fields, min_count=min_count, padding=padding)  # type: ignore[call-arg]
+
+    @property
+    def max_order(self) -> int:
+        """The highest order of label patterns that templates of CRF++ or Wapiti ask for: 1 for pairs, else 0."""
+        return self._strings().max_order
+
+    @property
+    def feature_order(self) -> int | dict[str, Any]:
+        """The orders of the label patterns that are paired with the features of templates of CRF++ or Wapiti.
+
+        By the first letter of the features' names: the value of `feature_order` of the estimators.
+        """
+        return self._strings().feature_order
+
+    def _has_names(self) -> bool:
+        """Return whether tokens have attributes by name, not by the fields of templates."""
+        return isinstance(self.templates, str) or are_strings(self.templates)
+
+    def _strings(self) -> StringTemplates:
+        """Return the templates of CRF++ or Wapiti, compiled."""
+        if not are_strings(self.templates):
+            raise AttributeError("only templates of CRF++ and Wapiti say with which pairs of labels they go")
+        return StringTemplates(self.templates, self.padding)

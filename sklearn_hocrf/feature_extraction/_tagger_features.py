@@ -21,7 +21,7 @@ ALWAYS = {"bias": 0, BOS: 1, EOS: 2}  # rows of the array of that name
 
 
 class FittedTemplates(NamedTuple):
-    """What templates make of tokens, after fit."""
+    """The fitted state of an extractor with templates of fields."""
 
     vocabularies: TemplateVocabularies
     always: list  # names of the attributes after those of templates: bias, and those of the first and the last token
@@ -38,8 +38,8 @@ def features_of_strings(compiled: StringTemplates, fields, names, kept) -> Tagge
     templates = []
     for line in compiled.making:
         parts: list = [line.texts[0]]
-        for place, text in zip(line.places, line.texts[1:], strict=True):
-            parts += [list(place), text]
+        for macro, text in zip(line.macros, line.texts[1:], strict=True):
+            parts += [list(macro), text]
         templates.append(parts)
     fields = list(map(_checked_name, fields[: compiled.n_columns]))
     named = {} if fields == list(range(len(fields))) else {"fields": fields}
@@ -67,10 +67,10 @@ class _Templates:
         self.phrases = {
             name: (field, own) for name, (field, own) in fitted.functions.items() if isinstance(own, Phrases)
         }
-        self.place = {name: i for i, name in enumerate([*fitted.fields, *self.phrases])}
+        self.field_index = {name: i for i, name in enumerate([*fitted.fields, *self.phrases])}
         self.tables = fitted.vocabularies.tables
         self.names = list(self.tables)
-        self.number = {name: i for i, name in enumerate(self.names)}
+        self.column_index = {name: i for i, name in enumerate(self.names)}
         self.joined, self.texts = _Joined([], []), []
 
     def features(self, kept) -> TaggerFeatures:
@@ -78,12 +78,12 @@ class _Templates:
         starts = offsets_of(list(map(len, self.fitted.vocabularies.all)))
         chosen = [np.flatnonzero(kept[start:stop]) for start, stop in pairwise(starts.tolist())]
         codes = [own.codes(rows) for own, rows in zip(self.fitted.vocabularies.all, chosen, strict=True)]
-        columns, numbers = self._columns(codes)
+        columns, new_codes = self._columns(codes)
         radices = [4 if column["numeric"] else column["values"] + 3 for column in columns]
         templates, keys, first = [], [np.empty(0, np.int64)], 0
         for own, of_parts in zip(self.fitted.vocabularies.all, codes, strict=True):
-            parts = [[self.number[field], offset] for field, offset in own.template]
-            new = [numbers[column][code] for (column, _), code in zip(parts, of_parts, strict=True)]
+            parts = [[self.column_index[field], offset] for field, offset in own.template]
+            new = [new_codes[column][code] for (column, _), code in zip(parts, of_parts, strict=True)]
             parts, new = self._join(parts, new, radices)
             templates.append(parts)
             key, size = _keys(parts, new, radices)
@@ -123,19 +123,19 @@ class _Templates:
             of_user = callable(own.normalize)
             normalize = _called(own.normalize) if of_user else own.normalize
             lists = [[_checked_name(name), len(own.words)]]
-            entries.append({"field": self.place[field], "normalize": normalize, "own": of_user, "lists": lists})
+            entries.append({"field": self.field_index[field], "normalize": normalize, "own": of_user, "lists": lists})
         return {"phrases": entries} if entries else {}
 
     def _fields(self) -> list:
         complete, fields = set(self.fitted.complete_fields), []
-        for name in self.place:
+        for name in self.field_index:
             numeric = name not in self.fitted.text_fields and name not in self.phrases
             fields.append({"name": _checked_name(name), "numeric": numeric, "complete": name in complete})
         return fields
 
     def _columns(self, codes):
-        """Return the columns of the header, and the number of each code of their values; those in no key have 0."""
-        columns, numbers = [], []
+        """Return the columns of the header, and the new code of each code of their values; those in no key have 0."""
+        columns, new_codes = [], []
         for name, table in self.tables.items():
             field, function = self.fitted.functions.get(name, (name, None))
             if name in self.phrases:
@@ -147,10 +147,10 @@ class _Templates:
                     if part == name:
                         used[code[code < table.size]] = True
             used |= table.labels is None
-            number = np.append(np.cumsum(used), used.sum() + np.array([1, 2]))
+            new_code = np.append(np.cumsum(used), used.sum() + np.array([1, 2]))
             columns.append(
                 {
-                    "field": self.place[field],
+                    "field": self.field_index[field],
                     "name": _checked_name(name),
                     "function": _called(function) if own else function,
                     "own": own,
@@ -158,9 +158,9 @@ class _Templates:
                     "values": 0 if table.labels is None else int(used.sum()),
                 }
             )
-            numbers.append(number)
+            new_codes.append(new_code)
             self.texts += [] if table.labels is None else [table.labels[i] for i in np.flatnonzero(used).tolist()]
-        return columns, numbers
+        return columns, new_codes
 
     def _join(self, parts, codes, radices):
         """Return the parts of a template and their codes; the first ones are joined where keys would be too large."""
@@ -169,12 +169,12 @@ class _Templates:
             size *= radices[parts[i][0]]
             if size > LARGEST_PREFIX and i > 1:
                 key, _ = _keys(parts[:i], codes[:i], radices)
-                known, place = np.unique(key, return_inverse=True)
+                known, rank = np.unique(key, return_inverse=True)
                 self.joined.entries.append({"parts": parts[:i], "n_keys": len(known)})
                 self.joined.keys.append(np.diff(known, prepend=0))
                 radices.append(len(known) + 1)
                 column = len(self.tables) + len(self.joined.entries) - 1
-                return self._join([[column, 0], *parts[i:]], [place + 1, *codes[i:]], radices)
+                return self._join([[column, 0], *parts[i:]], [rank + 1, *codes[i:]], radices)
         return parts, codes
 
 

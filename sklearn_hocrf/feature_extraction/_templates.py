@@ -187,7 +187,7 @@ class TemplateVocabulary:
         self.template = template
         self.tables = tables
         self.keys = np.empty(0, dtype=np.int64)
-        self.prefixes: dict[int, np.ndarray] = {}  # pair number -> keys of the pairs before it, where radix overflows
+        self.prefixes: dict[int, np.ndarray] = {}  # pair index -> keys of the pairs before it, where radix overflows
 
     def check(self):
         """Raise a ValueError unless the keys are made of codes of the tables."""
@@ -209,7 +209,7 @@ class TemplateVocabulary:
         return _find(self.keys, key, n_keys)
 
     def lookup(self, parts: list[CodedField]) -> np.ndarray:
-        """Return the attribute number of each token, of shape (N,) int32, in [0, V); -1 for none."""
+        """Return the attribute id of each token, of shape (N,) int32, in [0, V); -1 for none."""
         return _find(self.keys, *self._join(parts, fit=False))
 
     def _join(self, parts, fit):
@@ -227,7 +227,7 @@ class TemplateVocabulary:
         return key, n_keys
 
     def starts_of_first_codes(self) -> np.ndarray:
-        """Return the number of the first attribute of each few codes of the first of several pairs, and of none.
+        """Return the id of the first attribute of each few codes of the first of several pairs, and of none.
 
         It is empty if they are unknown: if later pairs are joined to positions, not to codes.
         """
@@ -272,7 +272,7 @@ class TemplateVocabulary:
 class TemplateVocabularies:
     """The vocabularies of several templates, which share the tables of the fields.   A part of ``FeatureNames``.
 
-    Files and copies have them as a few arrays, made once: skops writes an object anew for each place that holds it.
+    Files and copies have them as a few arrays, made once: skops writes an object anew for each reference to it.
 
     Parameters
     ----------
@@ -320,8 +320,8 @@ class TemplateVocabularies:
 
     def __getstate__(self):
         if self._state is None:
-            number = {field: i for i, field in enumerate(self.tables)}
-            pairs = [(number[field], offset) for vocabulary in self.all for field, offset in vocabulary.template]
+            index_of = {field: i for i, field in enumerate(self.tables)}
+            pairs = [(index_of[field], offset) for vocabulary in self.all for field, offset in vocabulary.template]
             labels = [table.labels for table in self.tables.values()]
             each = enumerate(self.all)
             prefixes = {(i, j): keys for i, vocabulary in each for j, keys in vocabulary.prefixes.items()}
@@ -346,14 +346,14 @@ class TemplateVocabularies:
         for known in labels:
             if any(after <= before for before, after in pairwise(known)):
                 raise ValueError("the values of a field must ascend")
-        numbers, offsets = _two_columns(state["pairs"], len(fields), "fields of templates")
-        pairs = [(fields[i], offset) for i, offset in zip(numbers, offsets, strict=True)]
+        field_ids, offsets = _two_columns(state["pairs"], len(fields), "fields of templates")
+        pairs = [(fields[i], offset) for i, offset in zip(field_ids, offsets, strict=True)]
         templates = [tuple(template) for template in _cut_codes(pairs, state["n_pairs"])]
         self.__init__(templates, dict(zip(fields, tables, strict=True)))
         for vocabulary, keys in zip(self.all, _cut_codes(state["keys"], state["n_keys"], len(templates)), strict=True):
             vocabulary.keys = keys
-        places = zip(*_two_columns(state["prefixes_of"], len(templates), "templates of prefixes"), strict=True)
-        for (i, j), keys in zip(places, _cut_codes(state["prefixes"], state["n_prefixes"]), strict=True):
+        owners = zip(*_two_columns(state["prefixes_of"], len(templates), "templates of prefixes"), strict=True)
+        for (i, j), keys in zip(owners, _cut_codes(state["prefixes"], state["n_prefixes"]), strict=True):
             self.all[i].prefixes[j] = keys
         for vocabulary in self.all:
             vocabulary.check()
@@ -366,13 +366,13 @@ class CodeReader:
     """
 
     def __init__(self) -> None:
-        self.numbers: list[int] = []
+        self.columns: list[int] = []
         self._fields: list[tuple[Callable | None, dict[str, int]]] = []
         self._known: dict[str, tuple[int, ...]] = {}
 
-    def add(self, number: int, function: Callable | None, table: FieldTable) -> None:
-        """Add a field: its number, how it is made, and its values."""
-        self.numbers.append(number)
+    def add(self, column: int, function: Callable | None, table: FieldTable) -> None:
+        """Add a field: its column, how it is made, and its values."""
+        self.columns.append(column)
         self._fields.append((function, table.code_of))
 
     def rows(self, texts: np.ndarray) -> np.ndarray:
@@ -381,7 +381,7 @@ class CodeReader:
         rows = [known.get(text) or self._learn(known, text) for text in texts.tolist()]
         if len(known) > MOST_KNOWN:  # after a batch, which may have millions of texts
             self._known = {}
-        return np.array([*rows, (-1,) * len(self.numbers)], dtype=np.int32)
+        return np.array([*rows, (-1,) * len(self.columns)], dtype=np.int32)
 
     def _learn(self, known, text):
         codes = []
@@ -411,7 +411,7 @@ class CompiledTemplates:
         for i, (field, table) in enumerate(vocabularies.tables.items()):
             source, function = functions.get(field, (field, None))
             self.readers.setdefault(source, CodeReader()).add(i, as_function(function), table)
-        number = {field: i for i, field in enumerate(vocabularies.tables)}
+        index_of = {field: i for i, field in enumerate(vocabularies.tables)}
         pairs = [pair for vocabulary in every for pair in vocabulary.template]
         prefixes = [vocabulary.prefixes.get(i, ()) for vocabulary in every for i in range(len(vocabulary.template))]
         keys, key = offsets_of(list(map(len, every))), _joined_columns(vocabulary.keys for vocabulary in every)
@@ -421,7 +421,7 @@ class CompiledTemplates:
         ]
         self.templates = Templates(
             offsets_of([len(vocabulary.template) for vocabulary in every]),
-            np.array([number[field] for field, _ in pairs], np.int64),
+            np.array([index_of[field] for field, _ in pairs], np.int64),
             np.array([offset for _, offset in pairs], np.int64),
             np.array([vocabularies.tables[field].n_codes for field, _ in pairs], np.int64),
             keys,
@@ -438,19 +438,19 @@ class CompiledTemplates:
         self, columns: Mapping, offsets: np.ndarray, marks: bool, has_bias: bool
     ) -> tuple[np.ndarray, np.ndarray] | None:
         """Return which attributes tokens have, as ``indptr`` and ``indices``; None if a function gives no text."""
-        codes = np.empty((int(offsets[-1]), sum(len(reader.numbers) for reader in self.readers.values())), np.int32)
+        codes = np.empty((int(offsets[-1]), sum(len(reader.columns) for reader in self.readers.values())), np.int32)
         for field, reader in self.readers.items():
             try:
                 rows = reader.rows(columns[field].values)
             except Exception:  # the functions of users may raise what they like; the other way says where
                 return None
-            codes[:, reader.numbers] = rows[columns[field].codes]
+            codes[:, reader.columns] = rows[columns[field].codes]
         n_tokens, n_templates = len(codes), len(self.templates.pairs) - 1
-        numbers, bias = np.empty((n_tokens, n_templates), np.int32), int(self.templates.keys[-1])
-        find_attributes(self.templates, codes, offsets, marks, numbers)
+        ids, bias = np.empty((n_tokens, n_templates), np.int32), int(self.templates.keys[-1])
+        find_attributes(self.templates, codes, offsets, marks, ids)
         indptr, indices = np.empty(n_tokens + 1, np.int64), np.empty(n_tokens * (n_templates + 3), np.int32)
         always = bias if has_bias else -1, -1 if marks else bias + has_bias
-        n_found = list_attributes(numbers, offsets, *always, indptr, indices)
+        n_found = list_attributes(ids, offsets, *always, indptr, indices)
         return indptr, indices[:n_found].copy()
 
 

@@ -146,7 +146,7 @@ class Trie:
         -------
         trie : Trie
         levels : list of (chosen, nodes)
-            Element d - 1: numbers of the strings of at least d tokens, and the nodes of their first d tokens.
+            Element d - 1: indices of the strings of at least d tokens, and the nodes of their first d tokens.
         """
         chosen = np.flatnonzero(longest > 0)
         nodes = np.zeros(len(chosen), dtype=np.int64)
@@ -168,7 +168,7 @@ class Trie:
     def walk(self, codes, start, longest) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
         """Yield d = 1, 2 .., the strings whose first d tokens are in the trie, and the nodes of these prefixes.
 
-        The parameters are the same as for :meth:`of`; strings are given by their numbers.
+        The parameters are the same as for :meth:`of`; strings are given by their indices.
         """
         chosen = np.flatnonzero(longest > 0)
         nodes = np.zeros(len(chosen), dtype=np.int64)
@@ -203,23 +203,23 @@ class Trie:
             nodes[strings] = node_of_origin[start[strings] - first]
         return nodes
 
-    def level(self, number) -> np.ndarray:
-        """Return the nodes of the strings of ``number + 1`` tokens."""
+    def level(self, depth) -> np.ndarray:
+        """Return the nodes of the strings of ``depth + 1`` tokens."""
         starts = self._level_starts
-        return np.arange(starts[number], starts[number + 1]) + 1 if number < self.depth else np.empty(0, dtype=np.int64)
+        return np.arange(starts[depth], starts[depth + 1]) + 1 if depth < self.depth else np.empty(0, dtype=np.int64)
 
     def restricted(self, chosen) -> tuple[Trie, np.ndarray]:
-        """Return the trie of the strings of some nodes with their prefixes, and the old numbers of its nodes."""
+        """Return the trie of the strings of some nodes with their prefixes, and the old ids of its nodes."""
         kept = np.zeros(self.n_nodes, dtype=bool)
         kept[chosen] = True
         kept[0] = True
         parents, codes = self.edges()
-        for number in range(self.depth - 1, 0, -1):
-            nodes = self.level(number)
+        for level in range(self.depth - 1, 0, -1):
+            nodes = self.level(level)
             kept[parents[nodes[kept[nodes]] - 1]] = True
         new = np.cumsum(kept) - 1
         edges = np.flatnonzero(kept[1:])
-        sizes = [np.count_nonzero(kept[self.level(number)]) for number in range(self.depth)]
+        sizes = [np.count_nonzero(kept[self.level(level)]) for level in range(self.depth)]
         level_starts = offsets_of([size for size in sizes if size])
         keys = new[parents[edges]] * self._n_codes + codes[edges]
         return Trie(keys, level_starts, self._n_codes), np.flatnonzero(kept)

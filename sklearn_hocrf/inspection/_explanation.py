@@ -81,14 +81,14 @@ class SegmentContribution(NamedTuple):
 
 
 class Explanation(HtmlPage):
-    """Why a model prefers a labelling to another one; :func:`explain` returns it, and notebooks show it.
+    """Why a model prefers one labelling to another; :func:`explain` returns it, and notebooks show it.
 
     See the examples there.
 
     Attributes
     ----------
     sequence : int
-        The number of the sequence in X.
+        The index of the sequence in X.
     position : int or None
         The token to explain.
     label, against : label or (start, stop, label), or None
@@ -138,7 +138,7 @@ class Explanation(HtmlPage):
 def explain(
     estimator: Any, X: Any, sequence: int = 0, position: int | None = None, *, against: Any = None, field: Any = None
 ) -> Explanation:
-    """Return why a model prefers its best labelling of a sequence to another one: exact log-odds, weight by weight.
+    """Return why a model prefers its best labelling of a sequence to another: exact log-odds, weight by weight.
 
     Let y be the most probable labelling and y' the most probable one that labels a token differently. In log P(y) - log
     P(y') all weights cancel except those in which the two differ. Each of these is one row of the table: weights of
@@ -152,7 +152,7 @@ def explain(
     X : list of sequences, SequenceBatch, array-like or sparse matrix
         As in the estimator's ``predict``.
     sequence : int, default=0
-        The number of the sequence in X.
+        The index of the sequence in X.
     position : int or None, default=None
         The token, from 0. None explains the labelling as a whole.
     against : object, default=None
@@ -180,8 +180,8 @@ def explain(
     Notes
     -----
     Two passes of Viterbi's algorithm find y and y', for a segment of n tokens without ``against`` up to n + 2. For
-    segment models, the segments of both segmentations between two common borders are compared as a whole: a word that
-    is in either segment cancels.
+    segment models, the segments of both segmentations between two common boundaries are compared as a whole: a word
+    that is in either segment cancels.
 
     Examples
     --------
@@ -209,8 +209,8 @@ def explain(
     """
     check_is_fitted(estimator)
     X = listed(X)
-    number = read_position(sequence, len(X) if hasattr(X, "__len__") else X.shape[0], "sequence")
-    one = safe_indexing(X, [number])
+    index = read_position(sequence, len(X) if hasattr(X, "__len__") else X.shape[0], "sequence")
+    one = safe_indexing(X, [index])
     fitted, inner = FittedModel.and_input(estimator, one)
     batch, _ = fitted.read(inner)
     if position is not None:
@@ -219,7 +219,7 @@ def explain(
     other = contest.other(position, against)
     asks_marginal = position is not None and hasattr(fitted.estimator, "predict_marginals")
     return Explanation(
-        sequence=number,
+        sequence=index,
         position=position,
         label=None if position is None else contest.name(contest.best, position),
         against=None if position is None else contest.name(other, position),
@@ -228,7 +228,7 @@ def explain(
         log_odds_paths=contest.score(contest.best) - contest.score(other),
         log_odds_marginal=_marginal(contest, other, position) if asks_marginal else None,
         table=_contributions_table(contest, other),
-        tokens=tokens_of(one, number, field),
+        tokens=tokens_of(one, index, field),
     )
 
 
@@ -264,16 +264,16 @@ def _contributions_table(contest: Contest, other: Any) -> Table:
     competing = competing._replace(value=-competing.value)
     block, pattern, feature, value = map(np.concatenate, zip(best, competing, strict=True))
     n_features = layout.n_features + 2
-    keys, number = np.unique((block * layout.n_rows + pattern) * n_features + feature, return_inverse=True)
-    size = np.bincount(number, np.abs(value), len(keys))
-    value = np.bincount(number, value, len(keys))
+    keys, rank = np.unique((block * layout.n_rows + pattern) * n_features + feature, return_inverse=True)
+    size = np.bincount(rank, np.abs(value), len(keys))
+    value = np.bincount(rank, value, len(keys))
     kept = np.abs(value) > _ROUNDING * size
     rest, feature = np.divmod(keys[kept], n_features)
     block, pattern = np.divmod(rest, layout.n_rows)
     weight = _weights_of(layout, fitted.state.weights, pattern, feature)
     stops = np.append(borders[1:], contest.n_tokens)
-    places = [borders[block], stops[block]] if contest.labels_segments else [borders[block]]
-    return _table_rows(fitted, places, pattern, feature, value[kept], weight)
+    bounds = [borders[block], stops[block]] if contest.labels_segments else [borders[block]]
+    return _table_rows(fitted, bounds, pattern, feature, value[kept], weight)
 
 
 def _counts(contest: Contest, units: PathUnits, borders: np.ndarray) -> _Counts:
@@ -318,17 +318,17 @@ def _weights_of(layout: Any, weights: np.ndarray, pattern: np.ndarray, feature: 
 
 
 def _table_rows(
-    fitted: FittedModel, places: list, pattern: np.ndarray, feature: np.ndarray, value: Any, weight: Any
+    fitted: FittedModel, bounds: list, pattern: np.ndarray, feature: np.ndarray, value: Any, weight: Any
 ) -> Table:
     names, contribution, patterns = [*feature_names(fitted), None, EACH_TOKEN], value * weight, row_names(fitted)
-    row_type = Contribution if len(places) == 1 else SegmentContribution
+    row_type = Contribution if len(bounds) == 1 else SegmentContribution
     order = np.argsort(-np.abs(contribution), kind="stable")
     order = order[contribution[order] != 0]
     columns = [
-        *(place[order].tolist() for place in places),
-        [patterns[number] for number in pattern[order].tolist()],
-        [names[number] for number in feature[order].tolist()],
-        *(numbers[order].tolist() for numbers in (value, weight, contribution)),
+        *(bound[order].tolist() for bound in bounds),
+        [patterns[i] for i in pattern[order].tolist()],
+        [names[i] for i in feature[order].tolist()],
+        *(column[order].tolist() for column in (value, weight, contribution)),
     ]
     return Table(row_type, map(row_type._make, zip(*columns, strict=True)))
 
@@ -337,7 +337,7 @@ def _table_rows(
 
 
 class _Reason(NamedTuple):
-    """The contribution of one weight, summed over all places."""
+    """The contribution of one weight, summed over all positions."""
 
     tokens: str
     pattern: tuple
@@ -355,11 +355,11 @@ def _reasons(explanation: Explanation) -> list[_Reason]:
     reasons = []
     for (pattern, feature), same in rows.items():
         sums = sum(row.value for row in same), same[0].weight, sum(row.contribution for row in same)
-        reasons.append(_Reason(_token_places(explanation, same), pattern, feature, *sums))
+        reasons.append(_Reason(_token_text(explanation, same), pattern, feature, *sums))
     return sorted(reasons, key=lambda reason: -abs(reason.contribution))
 
 
-def _token_places(explanation: Explanation, rows: list) -> str:
+def _token_text(explanation: Explanation, rows: list) -> str:
     """Return the text of the tokens of the contributions of one weight."""
     if len(rows) > 1:
         return f"{len(rows)} places"

@@ -29,7 +29,7 @@ class PathUnits(NamedTuple):
     codes: np.ndarray  # (M,) int32   label
 
     def at(self, position: int) -> int:
-        """Return the number of the unit that contains a token."""
+        """Return the index of the unit that contains a token."""
         return int(np.searchsorted(self.start, position, side="right")) - 1
 
 
@@ -196,10 +196,10 @@ def _is_segment(against: Any) -> bool:
     )
 
 
-def read_position(number: Any, n_positions: int, what: str) -> int:
-    """Return the number of a sequence or token, or raise."""
-    if not isinstance(number, Integral) or isinstance(number, bool):
-        raise TypeError(f"{what} must be an integer, got {short(number)}")
-    if not 0 <= int(number) < n_positions:
-        raise ValueError(f"{what}={number} is out of range: there are {n_positions}, counted from 0")
-    return int(number)
+def read_position(index: Any, n_positions: int, what: str) -> int:
+    """Return the index of a sequence or token, or raise."""
+    if not isinstance(index, Integral) or isinstance(index, bool):
+        raise TypeError(f"{what} must be an integer, got {short(index)}")
+    if not 0 <= int(index) < n_positions:
+        raise ValueError(f"{what}={index} is out of range: there are {n_positions}, counted from 0")
+    return int(index)

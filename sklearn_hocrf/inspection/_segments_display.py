@@ -58,7 +58,7 @@ class SegmentsDisplay(HtmlPage):
     gaps : list of lists of str or None, default=None
         The text after each token; None means spaces.
     names : list of str or None, default=None
-        The names before the sequences in HTML; None means their numbers.
+        The names before the sequences in HTML; None means their indices.
     classes : iterable of labels or None, default=None
         All labels of segments, to which colours are assigned in this order; None means the labels shown, sorted.
 
@@ -456,7 +456,7 @@ class _Typesetter:
 
 
 def _width(text: str) -> int:
-    """Return the width of a text in a font of fixed width; Chinese characters and the like take two places."""
+    """Return the width of a text in a font of fixed width; Chinese characters and the like take two columns."""
     return sum(0 if unicodedata.combining(c) else 1 + (unicodedata.east_asian_width(c) in "WF") for c in text)
 
 

@@ -34,7 +34,7 @@ class Weight(NamedTuple):
     order : int
         Order of the pattern, its number of labels minus 1; 0 for parts.
     feature : str, int or None
-        Name of the feature, or its number if it has none; None for the weight of the pattern itself, and "(each token)"
+        Name of the feature, or its index if it has none; None for the weight of the pattern itself, and "(each token)"
         for the weight of each token of a segment, ``token_intercept_``.
     template : str, int or None
         The template of the feature, derived from its name: ``"w[0]"`` for ``"w[0]=the"``.
@@ -70,7 +70,7 @@ def weights(
         Only weights of patterns that end with this label, and of the label's parts.
     feature : str, compiled regular expression, int or bool, default=None
         A name: only weights of this feature or, if it does not exist, of all features whose names begin with it. A
-        regular expression: of features whose names it matches anywhere. A number: of this feature. True: all weights of
+        regular expression: of features whose names it matches anywhere. An index: of this feature. True: all weights of
         features. False: all weights of patterns themselves, and of tokens. None: all.
     order : int, iterable of int or None, default=None
         Only weights of patterns of these orders: 0 for single labels, 1 for pairs of neighbours.
@@ -116,12 +116,12 @@ def weights(
         raise ValueError(f"top must be a positive integer or None, got {top!r:.80}")
     fitted = FittedModel.inside(estimator)
     layout, names = fitted.state.layout, feature_names(fitted)
-    number = np.full(layout.n_weights, len(names) + 1)  # without a feature
-    number[: layout.first_bias] = len(names)
-    number[: layout.n_pairs] = layout.pair_feature
+    feature_id = np.full(layout.n_weights, len(names) + 1)  # without a feature
+    feature_id[: layout.first_bias] = len(names)
+    feature_id[: layout.n_pairs] = layout.pair_feature
     pattern, values = layout.row_of_weight, fitted.state.weights
     chosen = values != 0 if sign == "both" else (values > 0 if sign == "positive" else values < 0)
-    chosen &= _of_label(fitted, label)[pattern] & _of_feature(names, feature, len(layout.token_labels) > 0)[number]
+    chosen &= _of_label(fitted, label)[pattern] & _of_feature(names, feature, len(layout.token_labels) > 0)[feature_id]
     chosen &= _of_order(layout.order_of_weight, order)
     chosen = np.flatnonzero(chosen)
     chosen = chosen[np.argsort(-np.abs(values[chosen]), kind="stable")][:top]
@@ -129,7 +129,9 @@ def weights(
     keys = () if vocabulary is None else vocabulary.complete
     names += [EACH_TOKEN, None]
     rows, patterns = [], row_names(fitted)
-    for z, f, weight in zip(pattern[chosen].tolist(), number[chosen].tolist(), values[chosen].tolist(), strict=True):
+    for z, f, weight in zip(
+        pattern[chosen].tolist(), feature_id[chosen].tolist(), values[chosen].tolist(), strict=True
+    ):
         labels, name = patterns[z], names[f]
         rows.append(Weight(labels, len(labels) - 1, name, template_of(name, keys, vocabulary is not None), weight))
     return Table(Weight, rows)
@@ -143,8 +145,9 @@ def _of_label(fitted: FittedModel, label: Any) -> np.ndarray:
     chosen = np.array([pattern[-1] == label for pattern in fitted.estimator.patterns_], dtype=bool)
     if not chosen.any():
         raise ValueError(f"unknown label={short(label)}; the labels are {short(fitted.labels.tolist())}")
-    first, stop = layout.parts.starts[np.argmax(chosen) :][:2]  # single labels come first
-    return np.concatenate([chosen, np.isin(np.arange(layout.parts.n_parts), layout.parts.parts[first:stop])])
+    single = np.flatnonzero(chosen[: len(fitted.labels)])  # none for a label of the segments that tags describe
+    parts = [layout.parts.parts[layout.parts.starts[y] : layout.parts.starts[y + 1]] for y in single]
+    return np.concatenate([chosen, np.isin(np.arange(layout.parts.n_parts), np.concatenate([[], *parts]))])
 
 
 def _of_feature(names: list, feature: Any, has_tokens: bool) -> np.ndarray:
@@ -157,7 +160,7 @@ def _of_feature(names: list, feature: Any, has_tokens: bool) -> np.ndarray:
     if isinstance(feature, re.Pattern):
         found = [feature.search(str(name)) is not None for name in names]
     elif isinstance(feature, Integral):
-        found = [number == feature for number in range(len(names))]
+        found = [i == feature for i in range(len(names))]
     elif isinstance(feature, str):
         found = [name == feature for name in names]
         if not any(found):
@@ -185,7 +188,7 @@ def _of_order(orders: np.ndarray, order: Any) -> np.ndarray:
 
 
 def feature_names(fitted: FittedModel) -> list:
-    """Return the names of a model's features, or their numbers where they have none."""
+    """Return the names of a model's features, or their indices where they have none."""
     features = fitted.state.features
     return list(range(features.n_features)) if features.names is None else list(features.names)
 

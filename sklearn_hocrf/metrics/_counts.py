@@ -81,9 +81,9 @@ def _matrix(
 
 
 def _codes_in(labels: list, old_labels: list) -> np.ndarray:
-    """Return for each old label its place in ``labels``, or -1."""
-    number = {label: code for code, label in enumerate(labels)}
-    return np.array([number.get(label, -1) for label in old_labels], dtype=np.int64)
+    """Return for each old label its index in ``labels``, or -1."""
+    code_of = {label: code for code, label in enumerate(labels)}
+    return np.array([code_of.get(label, -1) for label in old_labels], dtype=np.int64)
 
 
 def _scored_labels(labels: Iterable[Hashable] | None, ignore: Iterable[Hashable], *labels_in_data: list) -> list:

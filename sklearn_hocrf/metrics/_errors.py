@@ -168,17 +168,17 @@ def segment_confusion(
     ignored = set(ignore)
     true, predicted = ([[s for s in of_one if s[2] not in ignored] for of_one in one.segments] for one in given)
     labels = sorted_union((label for *_, label in chain(*true)), (label for *_, label in chain(*predicted)))
-    number = {label: i for i, label in enumerate(labels)}
+    index_of = {label: i for i, label in enumerate(labels)}
     other, none = len(labels), len(labels) + 1
     matrix = np.zeros((none + 1, none + 1), dtype=np.int64)
     for of_true, of_predicted in zip(true, predicted, strict=True):
-        there = {segment[:2]: number[segment[2]] for segment in of_predicted}
+        there = {segment[:2]: index_of[segment[2]] for segment in of_predicted}
         for segment, overlaps in zip(of_true, _overlap(of_true, of_predicted), strict=True):
-            matrix[number[segment[2]], there.get(segment[:2], other if overlaps else none)] += 1
+            matrix[index_of[segment[2]], there.get(segment[:2], other if overlaps else none)] += 1
         known = {segment[:2] for segment in of_true}
         for segment, overlaps in zip(of_predicted, _overlap(of_predicted, of_true), strict=True):
             if segment[:2] not in known:
-                matrix[other if overlaps else none, number[segment[2]]] += 1
+                matrix[other if overlaps else none, index_of[segment[2]]] += 1
     names = [_quoted(label) for label in labels]
     return SegmentConfusion(matrix, [*names, OTHER, SPURIOUS], [*names, OTHER, MISSING])
 
@@ -203,8 +203,8 @@ def error_table(
     probabilities.
 
     A predicted segment that is not right is shown next to the true one with the same start and stop ("label"), or else
-    the one that shares most tokens with it ("other boundary"). The rest are "spurious" or "missing". Confident errors
-    are often annotation errors.
+    the one that shares the most tokens with it ("other boundary"). The rest are "spurious" or "missing". Confident
+    errors are often annotation errors.
 
     Parameters
     ----------
@@ -431,7 +431,7 @@ def _read_probability(probability: Any, predicted: list[list[Segment]], lengths:
 
 
 def _is_token(segment: Segment, n: int) -> bool:
-    """Return True, or raise if the segment is not a token and thus has no number."""
+    """Return True, or raise if the segment is not a token and thus has no index."""
     if segment[1] != segment[0] + 1:
         raise ValueError(
             f"probability has a number for each token of sequence {n}, but the segment {short(segment)} is not one "

@@ -56,9 +56,9 @@ class _SegmentF1Scorer(_Scorer):
     """Micro-averaged F1 of exact segments: ``segment_f1_score(y, estimator.predict(X))``.
 
     Labels encode segments as in the model: the scheme of a :class:`~sklearn_hocrf.HighOrderSemiCRF`, or the one that
-    the ``constraints`` of a :class:`~sklearn_hocrf.HighOrderCRF` name, or else that of the labels which it has learned.
-    The model may be inside of pipelines, searches and calibration. The scheme of any other model is guessed from the
-    labels. For other parameters and averages, see the recipe for scorers in the user guide: docs/guide/recipes.md.
+    the ``constraints`` of a :class:`~sklearn_hocrf.HighOrderCRF` name, or else the scheme of the labels that it has
+    learned. The model may be inside pipelines, searches and calibration. The scheme of any other model is guessed from
+    the labels. For other parameters and averages, see the recipe for scorers in the user guide: docs/guide/recipes.md.
 
     Examples
     --------
@@ -148,7 +148,7 @@ class _LogLikelihoodScorer(_Scorer):
         Warns
         -----
         UserWarning
-            If sequences have probability 0; the message gives their number.
+            If sequences have probability 0; the message gives their indices.
         """
         found = method_of_model(estimator, "log_likelihood")(X, y, unknown="impossible")
         weight = check_sequence_weight(sample_weight, len(found))

@@ -170,14 +170,14 @@ def segment_precision_recall_f1(
         Token labels (lists or arrays of shape (n_tokens,)), or lists of (start, stop, label). Sequences may be empty.
     scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
         How labels encode segments, see :func:`extract_segments`. "auto" is the scheme of all labels in ``y_true`` and
-        ``y_pred``; a warning says where it may be another one.
+        ``y_pred``; a warning says if another scheme is possible.
     strict : bool, default=False
         Treatment of invalid tags, see :func:`extract_segments`.
     labels : list of labels, default=None
         The labels of segments to score ("PER", not "B-PER"), in this order. None: all labels in ``y_true`` or
         ``y_pred``, sorted.
     ignore : list of labels, default=()
-        Labels of segments not to score, such as ``["O"]`` for runs of "O".
+        Segment labels to ignore, such as ``["O"]`` for runs of "O".
     average : {"micro", "macro", "weighted"} or None, default=None
         None: one value for each label. "micro": the ratio of counts summed over labels. "macro": the mean over labels.
         "weighted": the mean over labels, weighted by their support.
@@ -244,14 +244,14 @@ def segment_f1_score(
         Token labels (lists or arrays of shape (n_tokens,)), or lists of (start, stop, label). Sequences may be empty.
     scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
         How labels encode segments, see :func:`extract_segments`. "auto" is the scheme of all labels in ``y_true`` and
-        ``y_pred``; a warning says where it may be another one.
+        ``y_pred``; a warning says if another scheme is possible.
     strict : bool, default=False
         Treatment of invalid tags, see :func:`extract_segments`.
     labels : list of labels, default=None
         The labels of segments to score ("PER", not "B-PER"), in this order. None: all labels in ``y_true`` or
         ``y_pred``, sorted.
     ignore : list of labels, default=()
-        Labels of segments not to score, such as ``["O"]`` for runs of "O".
+        Segment labels to ignore, such as ``["O"]`` for runs of "O".
     average : {"micro", "macro", "weighted"} or None, default="micro"
         As for :func:`segment_precision_recall_f1`.
     zero_division : {"warn", 0, 1, nan}, default="warn"
@@ -304,14 +304,14 @@ def segment_classification_report(
         Token labels (lists or arrays of shape (n_tokens,)), or lists of (start, stop, label). Sequences may be empty.
     scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
         How labels encode segments, see :func:`extract_segments`. "auto" is the scheme of all labels in ``y_true`` and
-        ``y_pred``; a warning says where it may be another one.
+        ``y_pred``; a warning says if another scheme is possible.
     strict : bool, default=False
         Treatment of invalid tags, see :func:`extract_segments`.
     labels : list of labels, default=None
         The labels of segments to score ("PER", not "B-PER"), in this order. None: all labels in ``y_true`` or
         ``y_pred``, sorted.
     ignore : list of labels, default=()
-        Labels of segments not to score, such as ``["O"]`` for runs of "O".
+        Segment labels to ignore, such as ``["O"]`` for runs of "O".
     digits : int, default=2
         Number of decimals of the text.
     output_dict : bool, default=False

@@ -156,8 +156,8 @@ def code_values(values: Sequence[Any] | np.ndarray, name: str, where: Callable[[
             _refuse_unhashable(values, name, where)
             raise
         labels = list(table)
-    numbers = {int(label) for label in labels if isinstance(label, Integral) and not isinstance(label, bool)}
-    ignored = name != "y_pred" and IGNORED in numbers and min(numbers - {IGNORED}, default=0) >= 0
+    integers = {int(label) for label in labels if isinstance(label, Integral) and not isinstance(label, bool)}
+    ignored = name != "y_pred" and IGNORED in integers and min(integers - {IGNORED}, default=0) >= 0
     for code, label in enumerate(labels):
         if is_missing(label) or (ignored and label == IGNORED):
             raise no_label(label, where(int(np.argmax(codes == code))), name, takes_missing_labels=False)
@@ -192,7 +192,7 @@ def sorted_union(*collections: Iterable[Hashable]) -> list:
 class SegmentTable(NamedTuple):
     """Segments of many sequences.   M segments, L distinct labels."""
 
-    sequence: np.ndarray  # (M,) int64   number of the sequence
+    sequence: np.ndarray  # (M,) int64   index of the sequence
     start: np.ndarray  # (M,) int64   first token, counted from the beginning of the sequence
     stop: np.ndarray  # (M,) int64   token after the last
     label: np.ndarray  # (M,) int64   index into ``labels``
@@ -219,7 +219,7 @@ def extract_segments(
     scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
         How labels encode segments:
 
-        * "auto": the scheme of which all labels are tags, or else "runs"; "segments" if y consists of them;
+        * "auto": the scheme that all labels fit, or else "runs"; "segments" if y consists of them;
         * "runs": a segment is a maximal run of equal labels;
         * "bio": tags "B-PER", "I-PER", "O"; a segment begins with B and continues with I of the same label;
         * "bioes": the same with E for the last token and S for segments of one token; "bilou" (spaCy) and "bmes" use
@@ -367,9 +367,9 @@ def _split_coded_tags(tokens: CodedLabels, scheme: str, name: str) -> tuple[np.n
             )
         split.append(parts)
     labels = sorted({label for _, label in split})
-    number = {label: code for code, label in enumerate(labels)}
+    code_of = {label: code for code, label in enumerate(labels)}
     prefix_of_tag = np.array([prefix for prefix, _ in split], dtype=np.int8)
-    label_of_tag = np.array([number[label] for _, label in split], dtype=np.int64)
+    label_of_tag = np.array([code_of[label] for _, label in split], dtype=np.int64)
     return prefix_of_tag[tokens.codes], label_of_tag[tokens.codes], labels
 
 
@@ -387,8 +387,8 @@ def read_segment_table(y: LabelSequences, name: str) -> SegmentTable:
     offsets = offsets_of([len(segments) for segments in sequences])
     label, labels = code_values([row[3] for row in rows], name, lambda i: position_name(offsets, i))
     _refuse_repeated(rows, offsets, name)
-    numbers = np.array([row[:3] for row in rows], dtype=np.int64).reshape(-1, 3)
-    sequence, start, stop = numbers.T
+    bounds = np.array([row[:3] for row in rows], dtype=np.int64).reshape(-1, 3)
+    sequence, start, stop = bounds.T
     return SegmentTable(sequence, start, stop, label, labels, len(sequences))
 
 

@@ -121,7 +121,7 @@ class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin,
     (0.84, 3.2)
     """
 
-    __module__ = "sklearn_hocrf.model_selection"  # where users import it from: files of models name this place
+    __module__ = "sklearn_hocrf.model_selection"  # where users import it from: files of models name this module
     _answering = "estimator_"
     _parameter_constraints: dict = {
         "estimator": [HasMethods("fit")],
@@ -144,7 +144,7 @@ class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin,
             As in :meth:`~sklearn_hocrf.HighOrderCRF.fit`.
         y : list of label sequences, or array-like
             As in :meth:`~sklearn_hocrf.HighOrderCRF.fit`.
-            For a pipeline, the input of its first step. No labels must be missing.
+            For a pipeline, the input of its first step. No label may be missing.
 
         Returns
         -------
@@ -211,13 +211,13 @@ class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin,
             As in :meth:`fit`.
         y : list of label sequences, or array-like
             As in :meth:`fit`.
-            Other sequences than those of fit.
+            Sequences other than those of fit.
 
         Returns
         -------
         coverage : Coverage
-            Named tuple ``(coverage, size)``. With ``level="token"``: the share of sequences of which the sets contain
-            all true labels, and the mean number of labels of a token. With ``level="segment"``: the mean share of the
+            Named tuple ``(coverage, size)``. With ``level="token"``: the share of sequences whose sets contain all true
+            labels, and the mean number of labels of a token. With ``level="segment"``: the mean share of the
             true segments of a sequence that are in its set, and the mean number of segments of a set.
         """
         check_is_fitted(self)
@@ -254,7 +254,7 @@ class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin,
 class _Misses(NamedTuple):
     """Nonconformities of the parts of the truth, and what it costs to miss them.   P parts, n sequences."""
 
-    sequence: np.ndarray  # (P,)   number of the sequence of each part
+    sequence: np.ndarray  # (P,)   index of the sequence of each part
     score: np.ndarray  # (P,)   nonconformity, in [0, 1]
     share: np.ndarray  # (P,)   loss of a sequence if the part is missed
     n_sequences: int
@@ -294,11 +294,11 @@ def _misses_of_segments(fitted, batch, y) -> _Misses:
     true = [list(segments) for segments in y] if hold_segments(y) else extract_segments(y, scheme=fitted.scheme)
     marginals = fitted.estimator.predict_segments(batch, threshold=_LOWEST)
     sequence, score, share = [], [], []
-    for number, (segments, found) in enumerate(zip(true, marginals, strict=True)):
+    for index, (segments, found) in enumerate(zip(true, marginals, strict=True)):
         probability = {(start, stop, label): p for start, stop, label, p in found.tolist()}
         score += [1 - probability.get(tuple(segment), 0.0) for segment in segments]
         share += [1 / len(segments) for _ in segments]
-        sequence += [number] * len(segments)
+        sequence += [index] * len(segments)
     return _Misses(np.array(sequence, dtype=np.int64), np.array(score), np.array(share), len(batch))
 
 

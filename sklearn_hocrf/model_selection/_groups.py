@@ -53,8 +53,8 @@ class WeightGroups(NamedTuple):
     def of_weights(self, layout: WeightLayout, data: TrainingData) -> np.ndarray:
         """Return the group of each weight of a layout, or raise a ValueError; shape (n_weights,)."""
         names, labels = data.features.names, data.targets.labels
-        numbers = {key: float(number) for number, key in enumerate(self.keys)}
-        return values_by_group("penalty_groups", numbers, layout, names, labels).astype(np.int64)
+        ids = {key: float(i) for i, key in enumerate(self.keys)}
+        return values_by_group("penalty_groups", ids, layout, names, labels).astype(np.int64)
 
     def start(self, sigma_reg: Any, layout: WeightLayout, data: TrainingData, earlier: dict) -> np.ndarray:
         """Return the ``sigma_reg`` to start from; shape (G,).
@@ -82,10 +82,10 @@ class WeightGroups(NamedTuple):
     def nearest(self, earlier: dict) -> np.ndarray:
         """Return penalties of another order: of the same group, or the group of the next lower order; else nan."""
         found = np.full(len(self.keys), np.nan)
-        for number, key in enumerate(self.keys):
+        for i, key in enumerate(self.keys):
             while key not in earlier and isinstance(key, tuple) and key[1] > 0:
                 key = key[0], key[1] - 1
-            found[number] = earlier.get(key, np.nan)
+            found[i] = earlier.get(key, np.nan)
         return found
 
 

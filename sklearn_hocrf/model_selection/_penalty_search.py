@@ -72,7 +72,7 @@ class _Step(NamedTuple):
         """Return the step for results of the folds; ``values``, of shape (1 or 2, G), and gradients have all groups."""
         used = np.flatnonzero(groups.has_weights)
         kept = [fold._replace(gradient=fold.gradient.reshape(values.shape)[:, used].ravel()) for fold in folds]
-        sigma, *l1 = ({groups.keys[number]: float(of_kind[number]) for number in used} for of_kind in values)
+        sigma, *l1 = ({groups.keys[group]: float(of_kind[group]) for group in used} for of_kind in values)
         return cls(order, sigma, kept, *l1)
 
     @property
@@ -106,7 +106,7 @@ class _Step(NamedTuple):
 
 
 class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimatorMixin, BaseEstimator):
-    """Learn ``sigma_reg`` and ``l1_reg`` of each group of weights by cross-validation, along exact gradients.
+    """Learn ``sigma_reg`` and ``l1_reg`` of each group of weights by cross-validation, with exact gradients.
 
     The search maximises the mean log-likelihood of held-out tokens over the penalties of all groups at once. It follows
     the gradient, which requires one linear system per fold for all groups together [1]_, so that many groups cost
@@ -132,7 +132,7 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
         :class:`~sklearn_hocrf.HighOrderCRF`, which must cover all weights.
     orders : list of int, default=None
         Values of ``max_order`` to try, each starting from the best penalties and the weights for the previous one. A
-        lower order is chosen if the folds gain at most a standard error by a higher one. None means the ``max_order``
+        lower order is chosen if a higher one gains at most a standard error. None means the ``max_order``
         of the estimator.
     bounds : tuple of float, default=(0.01, 100)
         Minimum and maximum ``sigma_reg``.
@@ -152,7 +152,7 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
     n_jobs : int or None, default=None
         Number of folds evaluated in parallel, each in a thread. Results do not depend on it.
     verbose : int, default=0
-        If nonzero, write a line to stderr after each step, from the first one on with the time left at this pace.
+        If nonzero, write a line to stderr after each step, with an estimate of the remaining time.
 
     Attributes
     ----------
@@ -205,14 +205,14 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
     best step so far. They are determined only to a tolerance, which shrinks from step to step; scores are corrected for
     this to first order. At the end the best step is evaluated precisely, as are all steps that are better than it after
     that, so that ``best_score_`` is accurate for its parameters. The other steps are only as precise as the search
-    needs: their gradients are off by some percent. Unsupported settings raise an error: infinite ``sigma_reg``,
+    needs: their gradients are off by a few percent. Unsupported settings raise an error: infinite ``sigma_reg``,
     criteria without Hessian products, and stochastic solvers. Each fold stores up to 128 MiB of curvature information
     of L-BFGS.
 
     With an L1 penalty, the derivatives are those of the weights that are not 0 [3]_. They jump where a weight becomes
     0, so that steps count by their scores alone. ``learn_l1`` first lowers one value for all groups from step to step,
-    until the score falls. From the best one it follows the gradient. At the end of the first order each group is tried
-    without.
+    until the score falls. From the best one it follows the gradient. At the end of the first order, each group is also
+    tried without L1.
 
     References
     ----------
@@ -236,7 +236,7 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
     True
     """
 
-    __module__ = "sklearn_hocrf.model_selection"  # where users import it from: files of models name this place
+    __module__ = "sklearn_hocrf.model_selection"  # where users import it from: files of models name this module
 
     _answering = "best_estimator_"
     _parameter_constraints: dict = {
@@ -333,7 +333,7 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
         self._refuse_no_weights(whole)
         if groups is None:
             warn_of_folds(whole, splits)
-        parts = [split_data(self.estimator, X, y, weight, number, *split) for number, split in enumerate(splits)]
+        parts = [split_data(self.estimator, X, y, weight, index, *split) for index, split in enumerate(splits)]
         tasks = SearchTasks(self, len(self._orders()), self.max_steps, X, y, sample_weight)
         steps: list[_Step] = []
         start, folds = None, list[Any]([None] * len(parts))
@@ -608,11 +608,11 @@ class _OrderSearch:
 
 
 def _refuse_infinite(answers: list[FoldStep], step: _Step) -> None:
-    for number, answer in enumerate(answers):
+    for index, answer in enumerate(answers):
         if not np.isfinite([answer.score, *answer.gradient]).all():
             also = f" and l1_reg={step.l1}" if step.l1 else ""
             raise ValueError(
-                f"the held-out likelihood of split {number} at sigma_reg={step.sigma}{also}, or its gradient, is not "
+                f"the held-out likelihood of split {index} at sigma_reg={step.sigma}{also}, or its gradient, is not "
                 "finite: rescale numeric features, or choose narrower bounds"
             )
 
@@ -651,12 +651,12 @@ def _attributes_of(steps: list[_Step], prefix: str, with_orders: bool) -> dict:
     results: dict[str, Any] = {"params": params}
     for name in dict.fromkeys(name for given in params for name in given):
         column = np.ma.masked_all(len(steps), dtype=object)
-        for number, given in enumerate(params):
+        for i, given in enumerate(params):
             if name in given:  # a model without weights has no penalties
-                column[number] = given[name]
+                column[i] = given[name]
         results[f"param_{name}"] = column
     scores = np.array([[fold.score for fold in step.folds] for step in steps])
-    results.update({f"split{number}_test_score": column for number, column in enumerate(scores.T)})
+    results.update({f"split{index}_test_score": column for index, column in enumerate(scores.T)})
     mean = np.array([step.score for step in steps])
     ranks = 1 + (mean > mean[:, None]).sum(axis=1).astype(np.int32)
     results.update(mean_test_score=mean, std_test_score=scores.std(axis=1), rank_test_score=ranks)

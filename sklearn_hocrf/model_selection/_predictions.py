@@ -177,7 +177,7 @@ def _with_equal_columns(folds: list[tuple[list, Any]], method: str) -> list[list
     )
     if method not in BY_LABEL:
         return [results for results, _ in folds]
-    column = {label: number for number, label in enumerate(union)}
+    column = {label: i for i, label in enumerate(union)}
     return [
         [_spread(result, [column[label] for label in of_fold or ()], len(union)) for result in results]
         for (results, _), of_fold in zip(folds, labels, strict=True)

@@ -43,15 +43,13 @@ class Split(NamedTuple):
     weight_test: np.ndarray | None
 
 
-def split_data(estimator: Any, X: Any, y: Any, weight: np.ndarray | None, number: int, train: Any, test: Any) -> Split:
-    """Return both parts of the data; ``train`` and ``test`` are numbers of sequences."""
+def split_data(estimator: Any, X: Any, y: Any, weight: np.ndarray | None, index: int, train: Any, test: Any) -> Split:
+    """Return both parts of the data; ``train`` and ``test`` are indices of sequences."""
     if weight is not None:  # sequences of weight 0 may have labels that no training part has
         test = test[weight[test] > 0]
     for name, part in ("training", train), ("held-out", test):
         if not len(part) or (weight is not None and not weight[part].any()):
-            raise ValueError(
-                f"the {name} part of split {number} has no sequences of positive weight: choose another cv"
-            )
+            raise ValueError(f"the {name} part of split {index} has no sequences of positive weight: choose another cv")
     (X_train, y_train), (X_test, y_test) = ((safe_indexing(X, i), safe_indexing(y, i)) for i in (train, test))
     if isinstance(estimator, Pipeline) and len(estimator.steps) > 1:
         head = clone(estimator[:-1])
@@ -70,7 +68,7 @@ def training_data(estimator: Any, X: Any, y: Any, weight: np.ndarray | None) -> 
 
 
 class _Origin(NamedTuple):
-    """What a fold was made from, for the fold of the same split at another order."""
+    """The inputs of a fold, for the fold of the same split at another order."""
 
     steps: FitSteps
     layout: Any
@@ -153,9 +151,9 @@ def warn_of_folds(whole: TrainingData, splits: list) -> None:
     whole : TrainingData
         All data.
     splits : list of (train, test)
-        Numbers of sequences.
+        Indices of sequences.
     """
-    parts = [tuple(_places(whole, part) for part in split) for split in splits]
+    parts = [tuple(_positions(whole, part) for part in split) for split in splits]
     unseen, most = _unseen(whole.batch, parts)
     if unseen > max(MOST_UNSEEN * most, most + LEAST_UNSEEN):
         warn_user(
@@ -171,7 +169,7 @@ def warn_of_folds(whole: TrainingData, splits: list) -> None:
         )
 
 
-def _places(whole: TrainingData, part) -> np.ndarray:
+def _positions(whole: TrainingData, part) -> np.ndarray:
     """Return the positions of a part in all data, which exclude sequences of weight 0."""
     return np.flatnonzero(np.isin(np.asarray(whole.sequence_ids), part))
 
@@ -191,9 +189,9 @@ def _unseen(batch: SequenceBatch, parts: list) -> tuple[int, int]:
 
     shuffled = np.zeros(N_SHUFFLES, dtype=np.int64)
     for train, test in parts:
-        for number in range(N_SHUFFLES):
+        for i in range(N_SHUFFLES):
             mixed = rng.permutation(np.concatenate([train, test]))
-            shuffled[number] += count(mixed[: len(train)], mixed[len(train) :])
+            shuffled[i] += count(mixed[: len(train)], mixed[len(train) :])
     return sum(count(*split) for split in parts), int(shuffled.max())
 
 

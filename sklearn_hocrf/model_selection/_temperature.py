@@ -132,7 +132,7 @@ class CalibratedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin
     True
     """
 
-    __module__ = "sklearn_hocrf.model_selection"  # where users import it from: files of models name this place
+    __module__ = "sklearn_hocrf.model_selection"  # where users import it from: files of models name this module
     _answering = "calibrated_estimator_"
     _parameter_constraints: dict = {
         "estimator": [HasMethods("fit")],
@@ -212,9 +212,9 @@ class CalibratedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin
         splits = splits_of(check_cv(self.cv, y), X, y, **of_splitter)
         if weight is not None:
             splits = [tuple(part[weight[part] > 0] for part in split) for split in splits]
-        for number, split in enumerate(splits):
+        for index, split in enumerate(splits):
             for name, part in zip(("training", "held-out"), split, strict=True):
-                _refuse_few(part, weight, f"the {name} part of split {number} has")
+                _refuse_few(part, weight, f"the {name} part of split {index} has")
 
         def fit_split(train, test):
             data = safe_indexing(X, train), safe_indexing(y, train)

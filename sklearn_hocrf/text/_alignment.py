@@ -40,7 +40,7 @@ class Text(NamedTuple):
     """The tokens of one text, in all of its sentences.   T tokens."""
 
     where: str  # name of the text in messages
-    sequences: range  # numbers of its sentences among all sequences
+    sequences: range  # indices of its sentences among all sequences
     start: list[int]  # (T,)   first character of each token
     stop: list[int]  # (T,)   character after the last
     offsets: list[int]  # (n_sentences + 1,)   tokens of each sentence
@@ -125,11 +125,11 @@ def _token_texts(tokenized: list[TokenizedText]) -> list[Text]:
         if n == 0 or tokens.sentence <= tokenized[n - 1].sentence or tokens.text != tokenized[n - 1].text
     ]
     texts = []
-    for number, (first, end) in enumerate(pairwise([*firsts, len(tokenized)])):
+    for index, (first, end) in enumerate(pairwise([*firsts, len(tokenized)])):
         sentences = tokenized[first:end]
         start, stop = np.concatenate([tokens.offsets for tokens in sentences]).T.tolist()
         offsets = offsets_of([len(tokens) for tokens in sentences]).tolist()
-        texts.append(Text(f"text {number}", range(first, end), start, stop, offsets, sentences[0].text))
+        texts.append(Text(f"text {index}", range(first, end), start, stop, offsets, sentences[0].text))
     return texts
 
 
@@ -163,7 +163,7 @@ def _check_label(span: Span, where: str, scheme: str) -> None:
 
 
 def _segments_of_text(text: Text, spans: list[Span], misaligned: str, scheme: str) -> Iterable[tuple[int, Span]]:
-    """Yield the number of the sequence and (start, stop, label) in tokens of each span that is kept."""
+    """Yield the index of the sequence and (start, stop, label) in tokens of each span that is kept."""
     previous: tuple[Span, int] | None = None
     for span in spans:
         first, end = _tokens_of_span(text, span, misaligned)
@@ -253,16 +253,16 @@ def _tile_spans(segments: list[Span], n_tokens: int) -> list[Span]:
 def _tags(tiles: list[list[Span]], lengths: list[int], scheme: str) -> list[list[str]]:
     """Return the tags of sequences that segments tile."""
     labels = sorted({label for tile in tiles for *_, label in tile} | {OUTSIDE})
-    number = {label: code for code, label in enumerate(labels)}
+    code_of = {label: code for code, label in enumerate(labels)}
     offsets = offsets_of(lengths)
     rows = [
-        (origin + start, origin + stop, number[label])
+        (origin + start, origin + stop, code_of[label])
         for origin, tile in zip(offsets.tolist(), tiles, strict=False)
         for start, stop, label in tile
     ]
     start, stop, codes = np.array(rows, dtype=np.int64).reshape(-1, 3).T
     segments = Segments(offsets_of([len(tile) for tile in tiles]), start, stop, codes.astype(np.int32))
-    tags: TagTable = tags_of_segments(segments, scheme, number[OUTSIDE])
+    tags: TagTable = tags_of_segments(segments, scheme, code_of[OUTSIDE])
     if scheme == "iob1":
         tags = separators_only(tags, offsets)
     names = [join_tag(p, labels[c], scheme=scheme) for p, c in zip(*(x.tolist() for x in tags), strict=True)]

@@ -32,7 +32,7 @@ class TokenizedText(Sequence):
     offsets : array-like of shape (T, 2)
         Start and stop of each token, in characters of `text`; in order, not empty, not overlapping.
     sentence : int, default=0
-        Number of the sentence in the text.
+        Index of the sentence in the text.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class TokenizedText(Sequence):
     offsets : ndarray of shape (T, 2), int64, read-only
         Start and stop of each token, in characters of `text`.
     sentence : int
-        Number of the sentence in the text.
+        Index of the sentence in the text.
 
     Raises
     ------
@@ -183,10 +183,10 @@ def tokenize(
             raise TypeError(f"texts[{n}] must be a str, got {short(text)} ({type(text).__name__})")
         whole = [(0, len(text))]
         parts = whole if find_sentences is None else _ranges(find_sentences, text, f"text {n}: the sentence")
-        for number, (start, stop) in enumerate(parts or [(0, 0)]):
+        for sentence, (start, stop) in enumerate(parts or [(0, 0)]):
             found = _ranges(find_tokens, text[start:stop], f"text {n}: the token")
             offsets = np.array(found, dtype=np.int64).reshape(-1, 2) + start
-            tokenized.append(TokenizedText(text, offsets, number))
+            tokenized.append(TokenizedText(text, offsets, sentence))
     return tokenized
 
 

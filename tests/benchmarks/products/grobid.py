@@ -29,7 +29,9 @@ from sklearn_hocrf.metrics import randomization_test, segment_f1_score, token_ac
 
 FILES = [("grobid_zones", "train.txt.gz"), ("grobid_zones", "segmentation.template")]
 ORDERS = {f"order {k}": {"max_order": k, "sigma_reg": 1.0, "tol": 0.01} for k in (1, 2, 3)}
-MODELS = ORDERS | {"order 3, sigma .3": ORDERS["order 3"] | {"sigma_reg": 0.3}}
+SEGMENTS = {"history": "segments", "constraints": "bio"}
+MODELS = ORDERS | {f"segments, order {k}": ORDERS[f"order {k}"] | SEGMENTS for k in (1, 2, 3)}
+MODELS |= {"order 3, sigma .3": ORDERS["order 3"] | {"sigma_reg": 0.3}}
 
 
 def load(quick):
@@ -95,7 +97,7 @@ def print_longest(patterns, model, longest):
 
 def main(arguments=None):
     options = protocol.parse(
-        __doc__, arguments, quick=False, max_iter=300, models=[*ORDERS, "chosen"], keep="", n_jobs=1
+        __doc__, arguments, quick=False, max_iter=300, models=[*MODELS, "chosen"], keep="", n_jobs=1
     )
     if protocol.skipped(protocol.absent(*FILES)):
         return

@@ -1,0 +1,219 @@
+"""Semi-CRFs without a limit of length: the chain of aged labels beside other models, and when it is used."""
+
+import itertools
+import math
+import warnings
+from unittest import mock
+
+import numpy as np
+import pytest
+import segment_oracle as so
+from cases import reschedule
+from internals import (
+    BAG,
+    BEGIN,
+    END_OF_SEGMENT,
+    INSIDE,
+    SEGMENTS,
+    UNLIMITED,
+    AgedPass,
+    Mask,
+    SegmentModel,
+    aged,
+    recursion_of,
+)
+from segment_cases import SegmentCase, random_segment_case, to_aged_model, to_segment_model, token_block
+
+from sklearn_hocrf import Constraints, HighOrderCRF, HighOrderSemiCRF, make_pipeline
+from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
+
+INF = math.inf
+WORDS = [list(line) for line in ("aabbbbca", "ccccab", "b", "bbbbaac", "abc")]
+LABELS = [list(line) for line in ("xxyyyyzx", "zzzzxy", "y", "yyyyxxz", "xxz")]
+
+
+def recursion(model):
+    return recursion_of(SEGMENTS, model._layout)
+
+
+def fit(X, y, *args, **params):
+    with warnings.catch_warnings(action="ignore"):
+        return HighOrderSemiCRF(*args, **params).fit(X, y)
+
+
+def rows(lines):
+    return [[{"w": w} for w in line] for line in lines]
+
+
+@pytest.mark.parametrize("order", [0, 1, 2, 3])
+def test_it_is_the_chain_of_segment_histories(order):
+    """A segment of n tokens has n times the weight of its label, and n - 1 times that of staying."""
+    X, rng = rows(WORDS), np.random.default_rng(order)
+    chain = HighOrderCRF(order, history="segments", patterns="all", max_iter=1)
+    semi = HighOrderSemiCRF(order, scheme="runs", segment_length=INF, patterns="all", max_iter=1)
+    with warnings.catch_warnings(action="ignore"):
+        chain, semi = chain.fit(X, LABELS), semi.fit(X, LABELS)
+    assert recursion(semi) is UNLIMITED
+    weight = {z: rng.normal() for z in chain.patterns_}
+    stay = np.array([weight.get((y, y), 0.0) for y in semi.classes_])
+    own = np.array([weight[y,] for y in semi.classes_])
+    pairs = rng.normal(size=(3, chain.n_features_in_))
+    for model, bias, tokens in (
+        (chain, [weight[z] for z in chain.patterns_], None),
+        (semi, [-stay["xyz".index(z[0])] if len(z) == 1 else weight[z] for z in semi.patterns_], own + stay),
+    ):
+        coef = np.zeros((len(bias), pairs.shape[1]))
+        coef[:3] = pairs
+        w = model._layout.weights(np.array(bias), coef, token_coef=tokens)
+        model._state._replace(weights=w).set_on(model)
+    np.testing.assert_allclose(semi.log_likelihood(X, LABELS), chain.log_likelihood(X, LABELS), rtol=1e-10)
+    for ours, theirs in zip(semi.predict_marginals(X), chain.predict_marginals(X), strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-12)
+    assert semi.predict(X) == chain.predict(X)
+    scores = [[[c.score for c in best] for best in model.predict_nbest(X[:2], 5)] for model in (semi, chain)]
+    np.testing.assert_allclose(*scores, rtol=1e-10)
+
+
+@pytest.mark.parametrize("scheme", ["runs", "segments"])
+def test_the_optimum_is_that_of_a_limit_no_sequence_reaches(scheme):
+    steps = (
+        SequenceFeatureExtractor([("w", 0), ("w", 1)]),
+        SegmentFeatureExtractor(begin=True, end=True, inside=True, tags="bigrams", length="capped", max_length=3),
+    )
+    y = LABELS if scheme == "runs" else [[(u, u + 1, label) for u, label in enumerate(line)] for line in LABELS]
+    found = []
+    for limit in (INF, 8):
+        segmenter = HighOrderSemiCRF(2, scheme=scheme, segment_length=limit, tol=1e-8, feature_order=1)
+        found.append(make_pipeline(*steps, segmenter).fit(WORDS, y)[-1])
+    assert [recursion(model) for model in found] == [UNLIMITED, SEGMENTS]
+    ours, theirs = found
+    assert ours.objective_history_[-1] == pytest.approx(theirs.objective_history_[-1], rel=1e-12)
+    np.testing.assert_allclose(ours.coef_.toarray(), theirs.coef_.toarray(), atol=1e-5)
+    np.testing.assert_allclose(ours.pattern_coef_, theirs.pattern_coef_, atol=1e-5)
+
+
+def test_long_sequences_equal_a_dynamic_program():
+    rng = np.random.default_rng(0)
+    patterns = [(0, 1), (1, 0), (2, 0), (0, 1, 0), (1, 2, 0), (2, 2, 1)]
+    case = random_segment_case(rng, [70, 55], longest=(INF, INF, 4), patterns=patterns, forbidden=0.2)
+    model, batch = to_aged_model(case)
+    posterior, answers = model.given(batch), [so.dynamic_program(case.model, s) for s in case.sequences]
+    np.testing.assert_allclose(posterior.log_z(), [a.log_partition for a in answers], rtol=1e-12)
+    np.testing.assert_allclose(posterior.log_score(posterior.decode()), [a.best_score for a in answers], rtol=1e-12)
+    np.testing.assert_allclose(posterior.marginals(), np.concatenate([a.marginals for a in answers]), atol=1e-10)
+    segments, probability = posterior.segment_marginals(0.0)
+    expected = {(n, *key): p for n, answer in enumerate(answers) for key, p in answer.segments.items() if p > 1e-12}
+    start = np.repeat([0, 70], np.diff(segments.offsets))
+    keys = zip(start // 70, segments.start - start, segments.stop - start, segments.codes, strict=True)
+    actual = dict(zip([tuple(map(int, key)) for key in keys], probability, strict=True))
+    assert expected.keys() <= actual.keys()
+    np.testing.assert_allclose([actual[key] for key in expected], [*expected.values()], atol=1e-10)
+
+
+@pytest.mark.parametrize("channel", [BEGIN, INSIDE, END_OF_SEGMENT])
+def test_long_sequences_are_cut_unless_a_token_reads_another_one(channel):
+    blocks = token_block(BAG, [0, 1]), token_block(channel, [0, 1])
+    case = random_segment_case(
+        np.random.default_rng(1), [40, 90, 0, 1], blocks, longest=(INF, INF, 3), patterns=[(0, 1), (1, 2, 0)]
+    )
+    (model, batch), found = to_aged_model(case), []
+    for one in model, reschedule(model, cut_size=500):
+        posterior = one.given(batch)
+        found.append([posterior.marginals(), posterior.expectations().counts, posterior.log_score(posterior.decode())])
+        found[-1] += [
+            posterior.hessian_vector_product(np.ones(len(model.weights))),
+            posterior.segment_marginals(0.1)[1],
+        ]
+    assert posterior.plan.is_cut == (channel != END_OF_SEGMENT)
+    for whole, cut in zip(*found, strict=True):
+        np.testing.assert_allclose(cut, whole, rtol=1e-10, atol=1e-11)
+
+
+def lost_case():
+    """Return two labels that may not be neighbours: one is out of the running for 99 tokens, the other one for 200."""
+    model = so.Model(2, (INF, INF), True, {(0,): 0.0, (1,): 0.0, (0, 1): -INF, (1, 0): -INF}, {})
+    model = model._replace(features={(0, (0,)): 1.0, (1, (1,)): 1.0, (2, (0,)): -3.0, (2, (1,)): -3.0})
+    lines = [[{1: -9.0}] * 99 + [{0: -9.0}] * 200]
+    return SegmentCase(model, [(0,), (0,)], (token_block(BAG, [0, 1]),), 2, lines, [["a"] * 299], [((0, 299, 0),)])
+
+
+def test_a_label_that_comes_back_from_below_the_least_number():
+    (ours, batch), (theirs, _) = to_aged_model(lost_case()), to_segment_model(lost_case())
+    with mock.patch.object(AgedPass, "_run_wide", autospec=True, side_effect=AgedPass._run_wide) as slow:
+        np.testing.assert_allclose(ours.given(batch).log_z(), theirs.given(batch).log_z(), rtol=1e-12)
+        assert slow.call_count == 1
+        np.testing.assert_allclose(ours.given(batch).marginals(), theirs.given(batch).marginals(), atol=1e-12)
+
+
+def test_time_and_memory_per_token_do_not_depend_on_the_lengths():
+    X = rows(WORDS)
+    model = fit(X, LABELS, 2, segment_length=INF)
+    sizes = [model._state.model(SEGMENTS).given(model_batch(model, n)).plan.row_size for n in (8, 4000)]
+    assert sizes[0] == sizes[1]
+    assert aged(model._layout).automaton.n_states == 1 + 2 * (model.automaton_.n_states - 1)
+
+
+def model_batch(model, n_tokens):
+    """Return one sequence as a batch for a fitted model."""
+    from internals import FittedModel
+
+    return FittedModel(model).read(rows(["ab" * (n_tokens // 2)]))[0]
+
+
+def test_masks_are_those_of_segments():
+    rng = np.random.default_rng(4)
+    case = random_segment_case(rng, [6, 5, 1], longest=(INF, 3), patterns=[(0, 1), (1, 0, 1)])
+    (ours, batch), (theirs, _) = to_aged_model(case), to_segment_model(case)
+    seen = 0
+    for begins in itertools.product([-1, 0, 1], repeat=3):
+        mask = Mask.free(12, 2)
+        mask.begins[[0, 2, 4]] = begins
+        mask.allowed[rng.integers(0, 12), rng.integers(0, 2)] = False
+        ours_given, theirs_given = ours.given(batch, mask), theirs.given(batch, mask)
+        np.testing.assert_array_equal(ours_given.is_possible(), theirs_given.is_possible())
+        if theirs_given.is_possible().all():
+            seen += 1
+            np.testing.assert_allclose(ours_given.log_z(), theirs_given.log_z(), rtol=1e-12)
+            np.testing.assert_allclose(ours_given.marginals(), theirs_given.marginals(), atol=1e-12)
+    assert 9 <= seen < 27  # of 27; no segment of the first token goes on
+
+
+WITHOUT = {  # what keeps the recursion over lengths, and a word of the warning
+    "identity": ({"identity": True}, {}, "features of whole segments"),
+    "gamma": ({"length": "gamma"}, {}, "gamma"),
+    "long caps": ({"length": "capped", "max_length": 260}, {}, "lengths above"),
+    "a shortest length": ({}, {"segment_length": (1, INF), "shortest": 2}, "shortest segment_length"),
+    "matching": ({}, {"objective": "local_feature_matching", "max_iter": 1}, "local_feature_matching"),
+}
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("kind", WITHOUT)
+def test_a_warning_names_what_needs_lengths(kind):
+    features, params, word = WITHOUT[kind]
+    if "shortest" in params:
+        params = {"segment_length": (params["shortest"], INF)}
+    n_long = 270 if kind != "long caps" else 600
+    X, y = [*WORDS, ["a"] * n_long], [*LABELS, ["x"] * (n_long - 1) + ["z"]]
+    y[:2] = [list("xxyyyyzz"), list("zzzzxx")] if kind == "a shortest length" else y[:2]
+    tokens = SequenceFeatureExtractor([("w", 0)]).fit_transform(X)
+    data = SegmentFeatureExtractor(scheme="runs", **features).fit_transform(tokens, y)
+    model = HighOrderSemiCRF(1, **{"segment_length": INF, "max_iter": 1, **params})
+    with pytest.warns(UserWarning, match=f"slow with .*{word}.*{n_long} tokens") as caught:
+        model.fit(data, y)
+    assert sum("slow with" in str(warning.message) for warning in caught) == 1
+    if kind != "matching":
+        assert recursion(model) is SEGMENTS
+        assert type(model._state.model(SEGMENTS)) is SegmentModel
+
+
+def test_limits_of_some_labels_and_constraints():
+    X = rows(WORDS)
+    rules = Constraints(forbid=[("x", "z")], start=["x", "y", "z"], end=["x", "y", "z"])
+    model = fit(X, [*LABELS[:3], list("yyyyxxy"), list("xxy")], 2, segment_length={"x": 2, "y": INF}, constraints=rules)
+    assert recursion(model) is UNLIMITED
+    found = model.predict_segments(rows(["a" * 30]))[0]
+    assert all(stop - start <= 2 for start, stop, label in found if label == "x")
+    assert not any(pair == ("x", "z") for pair in itertools.pairwise(label for *_, label in found))
+    assert model.log_likelihood(rows(["aaa"]), [["x"] * 3]) == -INF
+    assert model.predict(rows(["", "a"])) == [[], model.predict(rows(["a"]))[0]]
