@@ -82,6 +82,9 @@ class Schedule:
     lone_length, lone_table : int
         A sequence with this number of positions, or tables of this size, runs alone if it is much longer than the
         following ones. For shorter sequences, a few empty lanes cost less than kernels for another kind of lanes.
+    lone_batch : int
+        A batch of one sequence runs alone from this number of doubles a lane: the tables of all lanes would be fresh
+        pages of memory in each call.
     long_call : float
         Size of the tables of the longest sequence above which a kernel call is too long to wait for after Ctrl-C.
     least_chunks, most_chunks : int
@@ -99,6 +102,7 @@ class Schedule:
     single_sequence_size: float = math.inf
     lone_length: int = 512
     lone_table: int = 1 << 20
+    lone_batch: int = 1 << 10
     long_call: float = math.inf
     least_chunks: int = 4
     most_chunks: int = 16
@@ -395,8 +399,9 @@ class Plan(SharedWork, metaclass=ABCMeta):
             start += len(block)
 
     def _task_of_one(self, sequence: int, length: int) -> Task:
-        """Return the same as :meth:`_tasks`, fast, for one short sequence."""
-        lanes = 1 if length >= self._single_lane_length else chain.LANES
+        """Return the same as :meth:`_tasks`, fast, for one short sequence; it may be alone in its block."""
+        is_alone = length >= self._single_lane_length or length * self.row_size >= self.schedule.lone_batch
+        lanes = 1 if is_alone else chain.LANES
         tables = np.zeros((3, 1, lanes), np.int64)
         tables[2] = -1
         tables[:, 0, 0] = self.offsets[sequence], length, length - 1

@@ -216,7 +216,7 @@ class StringTemplatesMixin:
             of dicts in the order of their first appearance, as :func:`~sklearn_hocrf.datasets.load_conll` returns them,
             or the one column of plain texts.
         min_count : int, default=1
-            Features of fewer training tokens than this are left out.
+            Features that occur in fewer training tokens are left out.
         style : {"auto", "crf++", "wapiti"}, default="auto"
             What stands for positions outside the sequence: ``_B-1``, ``_B+1`` and so on in CRF++, ``_x-1``, ``_x+1`` in
             Wapiti. "auto" is Wapiti's style if some template begins with ``*``, ``u`` or ``b``.
