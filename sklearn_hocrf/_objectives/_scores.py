@@ -62,7 +62,7 @@ def sequence_log_likelihood(
     history : {"tokens", "segments"}, default="tokens"
         Whether patterns run over the labels of consecutive tokens, or of consecutive segments, the runs of equal
         labels. A pattern of segments counts at the first token of its last segment, and a pair of equal labels at each
-        token that continues a segment, as in :class:`~sklearn_hocrf.HighOrderCRF`.
+        token that continues a segment, as in :class:`~sklearn_hocrf.HighOrderCRF`, which alone has segments of tags.
     sequence_weight : array-like of shape (n_sequences,), default=None
         Weights of the sequences in the gradients: with c, these are the gradients of the sum of c_n log P(y_n).
     n_jobs : int or None, default=None
