@@ -11,9 +11,9 @@ import numpy as np
 from numba.extending import register_jitable
 
 BASE, ROOT = 2.0**512, 2.0**256
-FAR = 1 << 40  # exponent of infinite numbers: larger than that of any other
-_LN2_HIGH, _LN2_LOW = 0.6931471803691238, 1.9082149292705877e-10
-_LOG_BASE = 512 * math.log(2.0)
+FAR = 1 << 52  # exponent of infinite numbers: larger than that of any other
+_LN2, _LN2_HIGH, _LN2_LOW = math.log(2.0), 0.6931471803691238, 1.9082149292705877e-10
+_LOG_BASE = 512 * _LN2
 _ROUNDER = 1.5 * 2.0**52  # adding it, and subtracting it, rounds to an integer
 
 
@@ -45,9 +45,9 @@ def exceeds_wide(m, e, n, f):
 def exp_wide(m, e):
     """Return the exponential of a number."""
     x = narrow(m, e)
-    if not abs(x) < 1e15:
-        return (0.0, 0) if x < 0.0 else (x, FAR)
-    n = x / _LN2_HIGH + _ROUNDER - _ROUNDER  # exp(x) = 2**n exp(r)
+    if not abs(x) < 1e17:  # exponents are kept as float64
+        return (0.0, 0) if x < 0.0 else (math.inf, FAR)
+    n = x / _LN2 + _ROUNDER - _ROUNDER  # exp(x) = 2**n exp(r)
     exponent = (int(n) + 256) >> 9
     return math.exp(x - n * _LN2_HIGH - n * _LN2_LOW) * 2.0 ** (int(n) - (exponent << 9)), exponent
 
