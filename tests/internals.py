@@ -122,7 +122,7 @@ from sklearn_hocrf.feature_extraction._tags import PRESETS, tag_channel
 from sklearn_hocrf.feature_extraction._templates import TemplateVocabularies
 from sklearn_hocrf.inspection._explanation import _reasons as summed_reasons
 from sklearn_hocrf.inspection._weights import template_of
-from sklearn_hocrf.model_selection._fold import FoldStep
+from sklearn_hocrf.model_selection._fold import Fold, FoldStep
 from sklearn_hocrf.model_selection._groups import WeightGroups
 from sklearn_hocrf.model_selection._penalty_search import _best_index, _settle, _Step
 from sklearn_hocrf.model_selection._splits import _unseen, make_fold, split_data, training_data, warn_of_folds

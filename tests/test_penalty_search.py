@@ -9,6 +9,7 @@ import pytest
 from cases import by_order
 from internals import (
     FitSteps,
+    Fold,
     FoldStep,
     WeightGroups,
     _best_index,
@@ -440,6 +441,25 @@ def test_l1_is_learned_where_most_attributes_say_nothing():
     restored = pickle.loads(pickle.dumps(search))
     assert restored.best_params_ == search.best_params_
     np.testing.assert_array_equal(restored.cv_results_["l1_rest"], results["l1_rest"])
+
+
+def test_steps_start_from_the_weights_of_the_best_one(monkeypatch):
+    begun, step = {}, Fold.step
+
+    def noting(fold, *args, **options):
+        before = fold.state[0]
+        answer = step(fold, *args, **options)
+        begun.setdefault(id(fold), []).append((before, answer.score, fold.state[0]))
+        return answer
+
+    monkeypatch.setattr(Fold, "step", noting)
+    X, y = noisy()
+    search = PenaltySearchCV(HighOrderCRF(1), cv=3, learn_l1=True, refit=False).fit(X, y)
+    means, n_steps = np.mean([[score for _, score, _ in of] for of in begun.values()], axis=0), len(search._steps)
+    assert means[: n_steps - 1].argmax() < n_steps - 2  # some steps were in vain
+    for of in begun.values():
+        for n in range(1, n_steps):
+            np.testing.assert_array_equal(of[n][0], of[means[:n].argmax()][2])
 
 
 def test_orders_with_l1_start_from_that_of_the_order_before():

@@ -244,6 +244,15 @@ def test_every_method_of_the_sequence_model():
     assert len(weights(stacked)) == len(weights(inside)) > 0
 
 
+def test_a_search_inside_gets_the_scores():
+    """It got X itself: an error, or wrong answers if there are as many features as classes, as here."""
+    search = GridSearchCV(HighOrderCRF(), {"max_order": [2]}, cv=KFold(2))
+    stacked = StackedSequenceLabeler(GaussianNB(), search, cv=FOLDS).fit(X, Y)
+    inside, columns = stacked.final_estimator_.best_estimator_, cut(logs(stacked.estimator_.predict_proba(ROWS)))
+    assert stacked.predict_nbest(X, 2) == inside.predict_nbest(columns, 2)
+    np.testing.assert_array_equal(stacked.log_likelihood(X=X, y=Y), inside.log_likelihood(columns, Y))
+
+
 def test_inside_and_around_other_tools(tmp_path):
     stacked = StackedSequenceLabeler(LOGISTIC, HighOrderSemiCRF(), cv=3)
     grid = {"estimator__C": [0.1, 1.0], "final_estimator__max_order": [0, 1]}

@@ -58,6 +58,8 @@ def minimize_in_box(
         one may be a step that is too long; with inexact values, more of them would be in vain. The second one is
         omitted if the gradient at the best point predicts a smaller decrease, which is an upper bound for a convex
         function.
+    first : float
+        Length of the first step.
     """
     if not len(start):
         with suppress(SearchEnd):

@@ -6,6 +6,7 @@ Not imported by ``_validation/__init__.py``, so that importing the estimators do
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import wraps
 from inspect import getattr_static, signature
 from typing import Any, ClassVar, NamedTuple, overload
 
@@ -162,6 +163,7 @@ def _of_best(search, name):
         raise AttributeError(f"{name} needs a best estimator, which refit=False does not fit")
     method = method_of_model(getattr(search, "best_estimator_", search.estimator), name)
 
+    @wraps(method)  # whose signature says whether it takes X
     def of_fitted(*args, **options):
         check_is_fitted(search)  # its ``estimator`` may have been fitted before
         return method(*args, **options)

@@ -1,16 +1,16 @@
 """Would another penalty be a better default? L1 and sigma_reg on ten data sets, in folds of training parts alone.
 
-    OMP_NUM_THREADS=1 python tests/benchmarks/products/defaults.py [--sets NAME ...] [--keep FOLDER]
+    OMP_NUM_THREADS=1 python tests/benchmarks/products/defaults.py [--sets NAME ...] [--most N] [--keep FOLDER]
 
-A reduced protocol: of each training part, at most 600 sequences in random order (200 abstracts of nicta_piboso), in
-three parts. A model is trained on one part, or on a tenth of it, and scored on the two others, so that each sequence is
-scored twice. SETTINGS are compared with the default (``sigma_reg=1``, no L1) at the same order, 1 and 2, all else by
-default. Not tried: ``l1_reg`` of .05 and .2, sigma 4, order 3, and training parts of full size. One measure for each
-set: sequences entirely right (AnyStyle, usaddress, probablepeople, with the product's features); F1 of exact segments
-(conll2000, conll2002, sms_np: words alone, features by default); tokens right (Cora; Turkish, coarse tags; handwriting,
-with all pairs; nicta_piboso, bags of words). Intervals are bootstraps of sequences. A setting is a better default if at
-one order all intervals, of both sizes, are above -.3 points, the gain is above 1 point on two sets other than
-probablepeople, and no fit takes more than three times as long. --keep: a folder for results, read where they exist.
+A reduced protocol: of each training part, at most 600 sequences in random order (--most: others; a third as many
+abstracts of nicta_piboso), in three parts. A model is trained on one part, or on a tenth of it, and scored on
+the two others, so that each sequence is scored twice. SETTINGS are compared with the default (``sigma_reg=1``, no L1)
+at the same order, 1 and 2, all else by default. Not tried: ``l1_reg`` of .05 and .2, sigma 4, order 3, and training
+parts of full size. One measure for each set: sequences entirely right (AnyStyle, usaddress, probablepeople, with the
+product's features); F1 of exact segments (conll2000, conll2002, sms_np: words alone, features by default); tokens right
+(Cora; Turkish, coarse tags; handwriting, with all pairs; nicta_piboso, bags of words). Intervals are bootstraps of
+sequences. A setting is a better default if at one order all intervals, of both sizes, are above -.3 points, the gain is
+above 1 point on two sets other than probablepeople, and no fit takes more than three times as long.
 """
 
 import json
@@ -37,7 +37,7 @@ from sklearn_hocrf.metrics import extract_segments
 
 SETTINGS = {"sigma 2": {"sigma_reg": 2.0}, "l1 .1": {"l1_reg": 0.1}}
 SETTINGS["l1 .1, sigma 2"] = SETTINGS["l1 .1"] | SETTINGS["sigma 2"]
-SIZES, ORDERS, N_FOLDS, MOST, N_RESAMPLED = {"a third": 1, "a tenth of it": 10}, (1, 2), 3, 600, 9999
+SIZES, ORDERS, N_FOLDS, N_RESAMPLED = {"a third": 1, "a tenth of it": 10}, (1, 2), 3, 9999
 ENTIRELY, SEGMENTS, TOKENS = "entirely right", "F1", "tokens right"
 
 
@@ -115,30 +115,30 @@ def difference(one, other):
 
 
 def main(arguments=None):
-    options = protocol.parse(__doc__, arguments, sets=list(SETS), keep="")
-    rows, found = [], {(name, order): [] for name in SETTINGS for order in ORDERS}
+    options = protocol.parse(__doc__, arguments, sets=list(SETS), settings=list(SETTINGS), most=600, keep="")
+    rows, found = [], {(name, order): [] for name in options.settings for order in ORDERS}
     for of in options.sets:
         file, load, extract, measure = SETS[of]
         if protocol.skipped(protocol.absent(file)):
             continue
         X, y = load(*file)
-        chosen = random.Random(0).sample(range(len(y)), min(len(y), MOST // (3 if of == "nicta_piboso" else 1)))
+        chosen = random.Random(0).sample(range(len(y)), min(len(y), options.most // (3 if of == "nicta_piboso" else 1)))
         X, y = (extract or SequenceFeatureExtractor().fit_transform)([X[i] for i in chosen]), [y[i] for i in chosen]
         for (size, rarer), order in ((size, order) for size in SIZES.items() for order in ORDERS):
             given = {"max_order": order} | ({"all_pairs": True} if of == "handwriting" else {})
             results = {}
-            for name, settings in [("default", {}), *SETTINGS.items()]:
-                path = os.path.join(options.keep, f"{of} {size} {order} {name}") if options.keep else None
-                results[name] = protocol.kept(path, partial(run, X, y, measure, rarer, given | settings))
+            for name in ["default", *options.settings]:
+                path = options.keep and os.path.join(options.keep, f"{of} {options.most} {size} {order} {name}") or None
+                results[name] = protocol.kept(path, partial(run, X, y, measure, rarer, given | SETTINGS.get(name, {})))
             base, base_seconds = results["default"]
             row = [f"{of}, {size}", order, f"{100 * np.divide(*base.sum(axis=0)):.2f}"]
-            for name in SETTINGS:
+            for name in options.settings:
                 gain, low, high = difference(results[name][0], base)
                 found[name, order].append((of, gain, low, results[name][1] / base_seconds))
                 row.append(f"{gain:+.2f} ({low:+.2f} to {high:+.2f}), {found[name, order][-1][3]:.1f}")
             rows.append(row)
             print(*row, sep=" | ", flush=True)
-    print_table(["trained on", "order", "default", *(f"{name}: difference, time" for name in SETTINGS)], rows)
+    print_table(["trained on", "order", "default", *(f"{name}: difference, time" for name in options.settings)], rows)
     for (name, order), of in found.items():
         better = {one for one, gain, *_ in of if gain > 1 and one != "probablepeople"}
         low, ratio = min((low for *_, low, _ in of), default=0), max((ratio for *_, ratio in of), default=0)
