@@ -48,7 +48,7 @@ def plan_of(templates, token_features, affixes, columns, *, is_fixed) -> Feature
     known = f"the tokens have the fields {short(list(columns))} and the token features {short(list(functions))}"
     _check_functions(functions, columns, widths, known)
     for template in chosen:
-        _check_fields(template, {*columns, *functions}, widths, known)
+        _check_template_fields(template, {*columns, *functions}, widths, known)
     used = {field for template in chosen for field, _ in template}
     return FeaturePlan(chosen + [((name, 0),) for name in functions if name not in used], functions, widths)
 
@@ -79,7 +79,7 @@ def _check_functions(functions, columns, widths, known):
             raise ValueError(f"{what} is the name of a field of the tokens; choose another name")
 
 
-def _check_fields(template, names, widths, known):
+def _check_template_fields(template, names, widths, known):
     for field, _ in template:
         if field not in names:
             hint = f"; put it into token_features=[{field!r}]" if is_token_function(field) else ""

@@ -346,7 +346,7 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
             steps += of_order.steps
             if tasks.is_stopped or tasks.is_late:
                 break
-        attributes = _attributes_of(steps, self._prefix, self.orders is not None)
+        attributes = _attributes_of_steps(steps, self._prefix, self.orders is not None)
         self._warn_of_steps(steps)
         if self.refit:
             attributes |= self._refit(X, y, sample_weight, attributes["best_params_"], tasks)
@@ -454,7 +454,7 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
         state = super().__getstate__()
         if "_steps" not in state:
             return state
-        made = _attributes_of(self._steps, *self._names)
+        made = _attributes_of_steps(self._steps, *self._names)
         state = {name: value for name, value in state.items() if name not in made}
         return {**state, "_steps": [step.plain() for step in self._steps], "_names": list(self._names)}
 
@@ -463,7 +463,7 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
         plain, names = state.pop("_steps", None), state.pop("_names", None)
         super().__setstate__(state)
         if plain is not None:
-            self.__dict__.update(_attributes_of([_Step.of_plain(step) for step in plain], *names))
+            self.__dict__.update(_attributes_of_steps([_Step.of_plain(step) for step in plain], *names))
 
     # --- methods of the best estimator --------------------------------------------------------------------------------
 
@@ -641,7 +641,7 @@ def _best_index(steps: list[_Step]) -> int:
     return best
 
 
-def _attributes_of(steps: list[_Step], prefix: str, with_orders: bool) -> dict:
+def _attributes_of_steps(steps: list[_Step], prefix: str, with_orders: bool) -> dict:
     """Return the attributes of a search that are derived from its steps."""
     params = []
     for step in steps:
