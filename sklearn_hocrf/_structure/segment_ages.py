@@ -72,7 +72,7 @@ def what_needs_lengths(layout: SegmentLayout) -> list[str]:
     if any(block.kind == "gamma" for block, _, _ in of_lengths):
         found.append("length='gamma'")
     elif any(feature + 3 > MOST_AGES for _, _, feature in of_lengths):
-        found.append(f"features of lengths above {MOST_AGES - 3} (max_length)")
+        found.append(f"features of lengths above {MOST_AGES - 2} (max_length)")
     whole = layout.features.channel[layout.pair_feature] == layout.channels.index(WHOLE)
     if np.count_nonzero(whole) > len(of_lengths):
         found.append("features of whole segments (identity, functions, log odds of texts)")
