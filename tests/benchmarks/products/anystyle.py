@@ -1,21 +1,26 @@
 """AnyStyle on its own data: high orders with the product's patterns, beside the figures of Wapiti.
 
-    OMP_NUM_THREADS=1 python tests/benchmarks/products/anystyle.py [--quick] [--orders N ...]
+    OMP_NUM_THREADS=1 python tests/benchmarks/products/anystyle.py [--quick] [--orders N ...] [--learned SECONDS]
 
 2973 bibliographic references with 23 labels, in two folds. "chosen" is the better one, inside each training part with
 half of it held out (protocol.py), of a chain of order 3, and that one and another with further patterns together.
 Prints what protocol.print_results says, by reference. WAPITI are the figures of the data's README, for the training
-that the product does. Needs anystyle_references (SKLEARN_HOCRF_DATA or ../shared/data). --quick: a tenth of the
-references.
+that the product does. "learned" are penalties of the chain of order 3, with L1, that a search of at most so many
+seconds learns inside each training part with half of it held out: a group for features of single labels and one for
+the rest, all else by default. Needs anystyle_references (SKLEARN_HOCRF_DATA or ../shared/data). --quick: a tenth of
+the references.
 """
 
 from itertools import accumulate
 
 import protocol
 from protocol import shuffled_folds
+from sklearn.base import clone
+from sklearn.model_selection import ShuffleSplit
 
 from sklearn_hocrf import HighOrderCRF
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
+from sklearn_hocrf.model_selection import PenaltySearchCV
 
 FOLDER = "anystyle_references"
 FILES = [(FOLDER, "core.txt.gz"), (FOLDER, "gold.txt.gz"), (FOLDER, "patterns.txt")]
@@ -72,8 +77,20 @@ def load():
     ]
 
 
+def learn(batch, y, folds, seconds):
+    """Return the results of order 3 with penalties that are learned inside each training part."""
+    results, settings = protocol.Results(y), {"learn_l1": True, "penalty_groups": [("features", 0), None]}
+    for train, test in folds:
+        half = ShuffleSplit(1, test_size=0.5, random_state=0)
+        search = PenaltySearchCV(OWN[1], cv=half, tol=5e-3, max_time=seconds, refit=False, verbose=1, **settings)
+        chosen = search.fit(protocol.part(batch, train), protocol.part(y, train)).best_params_
+        print(f"  {chosen}")
+        results.fit([("own", clone(OWN[1]).set_params(**chosen))], {"own": batch}, train, test, None)
+    return results
+
+
 def main(arguments=None):
-    options = protocol.parse(__doc__, arguments, quick=False, orders=[1, 2, 3])
+    options = protocol.parse(__doc__, arguments, quick=False, orders=[1, 2, 3], learned=0)
     if protocol.skipped(protocol.absent(*FILES)):
         return
     X, y = (data[:: 10 if options.quick else 1] for data in load())
@@ -82,10 +99,12 @@ def main(arguments=None):
     # one vocabulary for both folds: what a training part lacks has no weights
     batches = {"own": own.fit_transform(X), "context": further.fit_transform([context(one) for one in X])}
     folds, results = shuffled_folds(len(y), 2), {}
-    for name in [*(f"order {k}" for k in options.orders), "chosen"]:
+    for name in [*(f"order {k}" for k in options.orders), *["chosen"][: not options.learned]]:
         print(f"{name}:")
         models = MODELS if name == "chosen" else {name: PLAIN[name]}
         results[name] = protocol.cross_validate(models, batches, y, folds)
+    if options.learned:
+        results["learned"] = learn(batches["own"], y, folds, options.learned)
     print(f"\n{WAPITI}")
     protocol.print_results(results, "order 1")
     protocol.print_calibration(results)

@@ -301,6 +301,7 @@ def kept(path, function):
         return function()
     if Path(path).exists():
         return pickle.loads(Path(path).read_bytes())
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
     result = function()
     Path(path).write_bytes(pickle.dumps(result))
     return result

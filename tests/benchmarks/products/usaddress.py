@@ -1,14 +1,14 @@
 """usaddress on its own data: python-crfsuite as the product trains it, and high orders with the same features.
 
-    OMP_NUM_THREADS=1 python tests/benchmarks/products/usaddress.py [--quick] [--shuffles N ...] [--keep FOLDER]
+    OMP_NUM_THREADS=1 python tests/benchmarks/products/usaddress.py [--quick] [--single] [--shuffles N ...] [--keep DIR]
 
 1488 American addresses with 29 labels, in 10 folds of each shuffle: all orders with shuffle 0, with the others what is
 chosen inside each training part as protocol.py says: with the product's features, and with a dozen lines of further
 ones, the best of a chain of order 3, a semi-CRF of order 3 whose features are those of the first and the last token of
 a segment and its length, and both together. This list was set by cross-validation inside the training part of fold 0 of
 shuffle 0. Prints what protocol.print_results says, by address; repeated labels (the product's RepeatedLabelError)
-before and after ``predict_nbest(accept=)``; file sizes; addresses a second from feature dicts. Needs python-crfsuite.
---quick: two folds of a third of the data. --keep: a folder for results, read where they exist.
+before and after ``predict_nbest(accept=)``; file sizes; addresses a second from feature dicts. --quick: two folds of a
+third of the data. --single: one model, not both together. --keep: a folder for results. Needs python-crfsuite.
 """
 
 import json
@@ -88,10 +88,10 @@ def fit_theirs(results, dicts, train, test, path):
     return tagger
 
 
-def cross_validate(name, X, y, folds, dicts, path):
-    """Return the results of the product's program, or of what is chosen."""
-    if name != PRODUCT:
-        return protocol.cross_validate(MODELS[name], X, y, folds, no_repeats)
+def cross_validate(models, X, y, folds, dicts, path):
+    """Return the results of what is chosen, or of the product's program if there are no models."""
+    if models:
+        return protocol.cross_validate(models, X, y, folds, no_repeats)
     results = Results(y)
     for train, test in folds:
         fit_theirs(results, dicts, train, test, path)
@@ -116,26 +116,26 @@ def print_use(y, dicts, added, path):
 
 
 def main(arguments=None):
-    options = protocol.parse(__doc__, arguments, quick=False, shuffles=[0, 1, 2, 3, 4, 5], keep="")
+    options = protocol.parse(__doc__, arguments, quick=False, single=False, shuffles=[0, 1, 2, 3, 4, 5], keep="")
     if protocol.skipped(protocol.absent(FILE, modules=["pycrfsuite"])):
         return
     rows = [json.loads(line) for line in protocol.read_lines(*FILE)[:: 3 if options.quick else 1]]
-    y, dicts = [row["labels"] for row in rows], [row["features"] for row in rows]
+    y, dicts = ([row[key] for row in rows] for key in ("labels", "features"))
     added = [[d | more(row["tokens"], t) for t, d in enumerate(row["features"])] for row in rows]
     # one vocabulary for all folds: the weights of what a training part lacks stay 0
-    X = {"own": dicts, "more": added}
-    X = {name: SequenceFeatureExtractor("attributes").fit_transform(data) for name, data in X.items()}
+    extract = SequenceFeatureExtractor("attributes").fit_transform
+    X = {"own": extract(dicts), "more": extract(added)}
     borders = SegmentFeatureExtractor(bag=(), begin=True, end=True, length="capped", max_length=10)
     X |= {f"{name}, segments": borders.fit_transform(batch) for name, batch in X.items()}
-    fresh = []
     with tempfile.TemporaryDirectory() as folder:
-        path, keep = os.path.join(folder, "theirs"), options.keep or folder
+        path, keep, fresh = os.path.join(folder, "theirs"), options.keep or folder, []
         for shuffle in [0] if options.quick else options.shuffles:
             print(f"\nshuffle {shuffle}")
             folds = shuffled_folds(len(y), 10, shuffle)[: 2 if options.quick else None]
             results = {}
             for name in [PRODUCT, *(MODELS if shuffle == 0 and not options.quick else CHOSEN)]:
-                run = partial(cross_validate, name, X, y, folds, dicts, path)
+                models = dict(list(MODELS.get(name, {}).items())[: 2 if options.single else None])
+                run = partial(cross_validate, models, X, y, folds, dicts, path)
                 results[name] = protocol.kept(os.path.join(keep, f"{shuffle} {name}"), run)
                 print(f"{name}: {100 * results[name].is_right.mean():.2f} %", Counter(results[name].chosen), flush=True)
             protocol.print_results(results, PRODUCT)
