@@ -444,8 +444,8 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         threshold : float or None, default=None
             None returns the segments of the most probable segmentation. A number in [0, 1] returns all segments that
             are at least as probable, with their probabilities. Below 0.5 they may overlap: a low threshold finds more
-            of the true segments than the best segmentation has. 0 returns every segment that ``segment_length_``
-            allows.
+            of the true segments than the best segmentation has. 0 returns every segment that is possible; those with
+            probabilities below 1e-250 may be missing.
         known : list of label sequences, or array-like, default=None
             As in :meth:`predict`.
             Probabilities are conditional on the segmentation agreeing with it.
