@@ -243,7 +243,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
     With ``segment_length=inf`` for some label, segments are scored token by token, with the same results: time and
     memory grow with tokens x (arcs + 2 x states), and with lengths up to n as features (``length="capped"``) with
     tokens x (arcs + (n + 1) x states). Not so for features of whole segments (``identity``, ``functions``,
-    ``length="gamma"``, those of a :class:`~sklearn_hocrf.feature_extraction.SegmentLogOddsEncoder`), lengths above 253,
+    ``length="gamma"``, those of a :class:`~sklearn_hocrf.feature_extraction.SegmentLogOddsEncoder`), lengths above 254,
     shortest lengths, limits of other labels above 256, and local feature matching: they need all candidate segments, of
     up to the length of the longest sequence. A warning names them where sequences are long.
 
@@ -444,8 +444,8 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         threshold : float or None, default=None
             None returns the segments of the most probable segmentation. A number in [0, 1] returns all segments that
             are at least as probable, with their probabilities. Below 0.5 they may overlap: a low threshold finds more
-            of the true segments than the best segmentation has. 0 returns every segment that ``segment_length_``
-            allows.
+            of the true segments than the best segmentation has. 0 returns every segment that is possible; those with
+            probabilities below 1e-250 may be missing.
         known : list of label sequences, or array-like, default=None
             As in :meth:`predict`.
             Probabilities are conditional on the segmentation agreeing with it.

@@ -181,7 +181,7 @@ def test_masks_are_those_of_segments():
 WITHOUT = {  # what keeps the recursion over lengths, and a word of the warning
     "identity": ({"identity": True}, {}, "features of whole segments"),
     "gamma": ({"length": "gamma"}, {}, "gamma"),
-    "long caps": ({"length": "capped", "max_length": 260}, {}, "lengths above"),
+    "long caps": ({"length": "capped", "max_length": 255}, {}, "lengths above 254 "),
     "a shortest length": ({}, {"segment_length": (1, INF), "shortest": 2}, "shortest segment_length"),
     "matching": ({}, {"objective": "local_feature_matching", "max_iter": 1}, "local_feature_matching"),
 }
@@ -205,6 +205,9 @@ def test_a_warning_names_what_needs_lengths(kind):
     if kind != "matching":
         assert recursion(model) is SEGMENTS
         assert type(model._state.model(SEGMENTS)) is SegmentModel
+    if kind == "long caps":
+        data = SegmentFeatureExtractor(scheme="runs", length="capped", max_length=254).fit_transform(tokens, y)
+        assert recursion(model.fit(data, y)) is UNLIMITED
 
 
 def test_limits_of_some_labels_and_constraints():

@@ -72,7 +72,7 @@ def what_needs_lengths(layout: SegmentLayout) -> list[str]:
     if any(block.kind == "gamma" for block, _, _ in of_lengths):
         found.append("length='gamma'")
     elif any(feature + 3 > MOST_AGES for _, _, feature in of_lengths):
-        found.append(f"features of lengths above {MOST_AGES - 3} (max_length)")
+        found.append(f"features of lengths above {MOST_AGES - 2} (max_length)")
     whole = layout.features.channel[layout.pair_feature] == layout.channels.index(WHOLE)
     if np.count_nonzero(whole) > len(of_lengths):
         found.append("features of whole segments (identity, functions, log odds of texts)")
@@ -174,6 +174,8 @@ class AgedLayout:
                 label = last_label[pattern]
                 most[label] = max([most[label], *(age for age in changes if age <= NO_LIMIT)])
         for block, pair, feature in _pairs_of_lengths(layout):
+            # the weight of length n = feature + 1 is added at age n and, unless it is of "n or more", taken back at
+            # age n + 1; one more age stands for all later tokens
             is_capped = block.kind == "capped" and feature == block.n_features - 1
             for pattern in self._owners(layout, int(layout.pair_pattern[pair])):
                 label = last_label[pattern]
@@ -279,7 +281,7 @@ class AgedLayout:
         return column_of_arc
 
     def _aged_label(self, label: np.ndarray, age: np.ndarray) -> np.ndarray:
-        """Return the numbers of aged labels."""
+        """Return the indices of aged labels."""
         return np.where(age == 1, label, self._first_later[label] + age - 2)
 
     @staticmethod
