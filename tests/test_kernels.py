@@ -288,6 +288,19 @@ def test_huge_weights_against_the_enumeration(history, wide_passes):
     assert wide_passes.calls > 0
 
 
+@pytest.mark.parametrize("scale", [1e17, 1e18, 1e30, 1e200])
+def test_scores_beyond_the_exponents_of_wide_numbers(scale):
+    """Exponentials below -1e17 were 0: wrong where the best labelling has one, impossible where all have."""
+    for seed in range(12):
+        case = random_case(np.random.default_rng(seed), 3, [4, 1, 3, 0], 2, 6, scale, [(0,), (0, 1)], forbidden=0.2)
+        chain, batch = to_chain_model(case)
+        chain.scales = False  # all lanes are suspect
+        log_z, marginals, _, _ = answers(chain, batch)
+        expected = [so.log_partition(case.model, sequence) for sequence in case.sequences]
+        np.testing.assert_allclose(log_z, expected, rtol=1e-12, atol=1e-13 * scale)
+        np.testing.assert_allclose(marginals.sum(axis=1), 1.0, atol=1e-12)
+
+
 @ORDERS
 @pytest.mark.parametrize("scale", [1.0, 300.0])
 @pytest.mark.parametrize("cut_size", [1, 3000])

@@ -17,6 +17,10 @@ from .._structure.dense_columns import DenseProduct
 from .._structure.weighted_arcs import weighted_arcs
 from .schedule import Task, Tile, Workspace, lane_kind_of, lanes_of
 
+# of a wide pass: exponentials of sums of several scores are right up to 1e17
+LARGEST_SCORE = 1e16
+_SHRUNK = ("arc_score", "arc_score_derivative")
+
 __all__ = [
     "BasePass",
     "ColumnMarginals",
@@ -50,6 +54,7 @@ class BasePass(metaclass=ABCMeta):
     """
 
     is_wide = False  # whether kernels run on wide numbers, for a sequence that scaled passes could not represent
+    _shrink = 1.0  # of its scores: beyond LARGEST_SCORE, differences of one are below the rounding of sums
 
     def __init__(self, workspace: Workspace, posterior: Any, direction: Any = None) -> None:
         self.workspace, self.posterior, model = workspace, posterior, posterior.model
@@ -221,7 +226,7 @@ class MarginalPass(BasePass):
         size = self.arc_layout.automaton.n_states, len(tile.length)
         beta = self._table("alpha", tile, *size)
         if self.is_wide:
-            beta[:] = _wide.logs_of(self._pass_table("alpha", tile, *size))
+            beta[:] = _wide.logs_of(self._pass_table("alpha", tile, *size)) / self._shrink
         else:
             n_filled = np.count_nonzero(tile.length.any(axis=0))  # lanes: the first ones
             with np.errstate(divide="ignore"):
@@ -270,9 +275,28 @@ class MarginalPass(BasePass):
             self._run_wide(sequence)
 
     def _run_wide(self, sequence: int) -> None:
-        self.is_wide = True
-        self.run(self.plan.alone(sequence))
-        self.is_wide = False
+        task, arcs, self.is_wide = self.plan.alone(sequence), self.weighted_arcs, True
+        self._shrink = self._factor(task)
+        if not self._shrink:
+            self.posterior.refuse_impossible([sequence], [np.inf])
+        if self._shrink < 1.0:
+            shrunk = {name: freeze(self._shrink * getattr(arcs, name), np.float64) for name in _SHRUNK}
+            self.weighted_arcs = arcs._replace(**shrunk, log_shift=self._shrink * arcs.log_shift)
+        self.run(task)
+        self.is_wide, self.weighted_arcs, self._shrink = False, arcs, 1.0
+
+    def _factor(self, task: Task) -> float:
+        """Return the factor of scores that leaves them in the range of wide numbers; 0 if some are infinite."""
+        largest = [self._largest(self.weighted_arcs.arc_score), *map(self._largest_score, task.tiles)]
+        return min(1.0, LARGEST_SCORE / max(largest)) if np.isfinite(largest).all() else 0.0
+
+    def _largest_score(self, tile: Tile) -> float:
+        return self._largest(self._score(tile)[:, : lanes_of(tile)])
+
+    @staticmethod
+    def _largest(scores: np.ndarray) -> float:
+        """Return the largest magnitude of scores of what is possible, at least 1; nan if a score is."""
+        return float(np.abs(scores[scores != -np.inf]).max(initial=1.0))
 
     def sums(self) -> tuple:
         return () if self.receiver is None else self.receiver.sums(self)
@@ -289,7 +313,7 @@ class MarginalPass(BasePass):
         if doubtful.any():
             alive = self._settle(task, checkpoints, alive, doubtful)
         if self.is_wide:
-            alive, log_z = filled, _wide.narrowed(log_z)
+            alive, log_z = filled, _wide.narrowed(log_z) / self._shrink
         self.log_z[task.sequences[alive]] = log_z[:, :lanes][alive]
         if self.slope is not None:
             self.slope[task.sequences[alive]] = log_z[:, lanes:][alive]
@@ -304,7 +328,7 @@ class MarginalPass(BasePass):
 
     def _widen(self, table: np.ndarray, wide: np.ndarray) -> None:
         """Copy a table to the one of a pass on wide numbers."""
-        wide[:, ::2], wide[:, 1::2] = table, 0.0
+        wide[:, ::2], wide[:, 1::2] = self._shrink * table, 0.0
 
     def sequences(self, tile: Tile, weight: np.ndarray) -> np.ndarray:
         """Return the indices of the sequences of a tile, -1 for lanes that are empty or left out."""

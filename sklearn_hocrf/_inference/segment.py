@@ -33,7 +33,7 @@ from .._structure.segment_layout import SegmentLayout
 from .model import Model
 from .passes import BasePass, DecodePass, MarginalPass, Receiver
 from .posterior import LanePosterior
-from .schedule import Plan, Schedule, Task, Tile
+from .schedule import Plan, Schedule, Task, Tile, lanes_of
 
 __all__ = ["SegmentModel", "SegmentPlan", "SegmentPosterior"]
 
@@ -153,6 +153,10 @@ class SegmentPass(_SegmentBasePass, MarginalPass):
             segment_feature_matching.perturb(self.index, tile, *self.moves, cells)
         return scores, cells
 
+    def _largest_score(self, tile: Tile) -> float:
+        self.cells(tile)[:] = 0.0  # those of segments that would begin before the sequence are not written
+        return max(self._largest(table[:, : lanes_of(tile)]) for table in self._score(tile))
+
     def _scales(self, tile: Tile) -> tuple[np.ndarray, np.ndarray]:
         return self._pass_table("log_total", tile, 1), self._pass_table("inverse", tile, 1)
 
@@ -199,7 +203,7 @@ class SegmentPass(_SegmentBasePass, MarginalPass):
         beta = self._log_beta(tile).reshape(-1, n_states, columns)
         log_total = self._scales(tile)[0]
         if self.is_wide:
-            log_total = _wide.narrowed(log_total)
+            log_total = _wide.narrowed(log_total) / self._shrink
         for block in range(n_blocks):  # borders of one sequence are compared, so their scales matter
             first, stop = tile.rows[block], tile.rows[block + 1]
             beta[first + block + 1 : stop + block + 1] -= np.cumsum(log_total[first:stop], axis=0)[:, None]
