@@ -104,6 +104,9 @@ class ChainPass(MarginalPass):
         chain.forward(lane_kind, self.weighted_arcs, tile, _scratch(self, tile), tables, carry, log_scale, suspect)
         return tables.alpha[-len(carry) :], tables.inverse_scale[-1]
 
+    def _largest_score(self, tile: Tile) -> float:
+        return self._largest(self._score(tile)[:, : lanes_of(tile)])
+
     def _settle(self, task: Task, checkpoints: list, alive: np.ndarray, doubtful: np.ndarray) -> np.ndarray:
         spread = self._log_spread()
         if spread is None:

@@ -290,8 +290,9 @@ class MarginalPass(BasePass):
         largest = [self._largest(self.weighted_arcs.arc_score), *map(self._largest_score, task.tiles)]
         return min(1.0, LARGEST_SCORE / max(largest)) if np.isfinite(largest).all() else 0.0
 
+    @abstractmethod
     def _largest_score(self, tile: Tile) -> float:
-        return self._largest(self._score(tile)[:, : lanes_of(tile)])
+        """Return the largest magnitude of the scores of one sequence."""
 
     @staticmethod
     def _largest(scores: np.ndarray) -> float:
