@@ -355,11 +355,11 @@ def _reasons(explanation: Explanation) -> list[_Reason]:
     reasons = []
     for (pattern, feature), same in rows.items():
         sums = sum(row.value for row in same), same[0].weight, sum(row.contribution for row in same)
-        reasons.append(_Reason(_token_text(explanation, same), pattern, feature, *sums))
+        reasons.append(_Reason(_text_of_tokens(explanation, same), pattern, feature, *sums))
     return sorted(reasons, key=lambda reason: -abs(reason.contribution))
 
 
-def _token_text(explanation: Explanation, rows: list) -> str:
+def _text_of_tokens(explanation: Explanation, rows: list) -> str:
     """Return the text of the tokens of the contributions of one weight."""
     if len(rows) > 1:
         return f"{len(rows)} places"
