@@ -98,6 +98,19 @@ def test_wide_passes_agree_and_moderate_weights_need_none(blocks, orders, wide_p
     assert wide_passes.calls > 0
 
 
+@every_block
+@pytest.mark.parametrize("scale", [1e17, 1e30, 1e200])
+def test_scores_beyond_the_exponents_of_wide_numbers(blocks, scale):
+    """In whatever order: cells of segments that would begin before a sequence hold scores of an earlier one."""
+    for seed in range(6):
+        case = mixed_case(seed, [4, 1, 3, 0, 2], blocks, ((0, 1),), longest=(3, 2, 4), scale=scale, forbidden=0.2)
+        model, batch = to_segment_model(case)
+        model.scales = False  # all lanes are suspect
+        expected = [so.log_partition(case.model, sequence) for sequence in case.sequences]
+        log_z = model.given(batch).log_z()
+        np.testing.assert_allclose(log_z, expected, rtol=1e-12, atol=1e-13 * scale)
+
+
 @pytest.mark.parametrize("repeats", [True, False])
 def test_forbidden_arcs_and_limits_need_no_wide_pass(repeats, wide_passes):
     """A state that cannot be reached is not one that has been lost."""
