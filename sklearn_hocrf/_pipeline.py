@@ -7,13 +7,14 @@ import inspect
 from typing import TYPE_CHECKING, Any, Self
 
 import sklearn.pipeline
+from sklearn import get_config
 from sklearn.pipeline import Pipeline
 
 from ._estimator.answers import AnswersMixin
 from ._estimator.names_elsewhere import ATTRIBUTES
 from ._estimator.predictions import PredictionsMixin
 from ._estimator.tag_segments import TagSegmentsMixin
-from ._validation._delegation import method_of_model, model_inside
+from ._validation._delegation import method_of_model, model_inside, through_steps
 from ._validation._sklearn import available_if
 from .crf import HighOrderCRF
 from .semicrf import HighOrderSemiCRF
@@ -38,6 +39,13 @@ class SequencePipeline(_Pipeline):
     """
 
     if not TYPE_CHECKING:  # type checkers know the names that exist
+
+        @available_if(lambda self: method_of_model(self.steps[-1][1], "predict"))
+        def predict(self, X, **params):
+            # Pipeline's collects the tags of all steps in each call, to see whether it is fitted: the steps know that
+            if get_config()["enable_metadata_routing"]:
+                return super().predict(X, **params)
+            return through_steps(self, "predict")(X, **params)
 
         def __getattr__(self, name):
             if name in ATTRIBUTES:

@@ -4,6 +4,7 @@ Most tests compile a kernel of one line in a file of their own: what they are ab
 share (``test_architecture`` sees to it that they do).
 """
 
+import gc
 import importlib.util
 import io
 import os
@@ -13,6 +14,7 @@ import sys
 import warnings
 from pathlib import Path
 
+import numba
 import pytest
 
 import sklearn_hocrf
@@ -213,6 +215,23 @@ def test_who_watches_is_told_of_compilation(toy, monkeypatch, stream, expected):
     assert stream.getvalue() == expected
     assert module.second(1.0) == 4  # another version, after a pause
     assert stream.getvalue() == 2 * expected
+
+
+@pytest.mark.parametrize("is_on", [True, False])
+def test_the_collector_of_garbage_pauses_while_kernels_compile(toy, is_on):
+    module, collected = import_anew(toy), []
+    (gc.enable if is_on else gc.disable)()
+    gc.callbacks.append(lambda phase, _: collected.append(phase))
+    try:
+        module.second._compiler.compile((numba.int64,), None)
+        assert collected.count("start") <= 1  # after the kernel
+        assert gc.isenabled() == is_on
+        with pytest.raises(numba.TypingError):
+            module.second("a")
+        assert gc.isenabled() == is_on
+    finally:
+        gc.callbacks.pop()
+        gc.enable()
 
 
 def test_nothing_can_be_written(tmp_path):

@@ -2,8 +2,8 @@
 
 import itertools
 import math
-import threading
 import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
 from decimal import Context, Decimal, localcontext
 from fractions import Fraction
 
@@ -372,19 +372,10 @@ def test_wide_passes_keep_their_digits_on_long_sequences():
 
 
 @pytest.mark.needs_jit
-def test_two_python_threads_at_once():
+def test_four_python_threads_at_once():
     rng = np.random.default_rng(5)
     chain, batch = to_chain_model(random_case(rng, 3, rng.integers(1, 60, 100), 2, 8, 1.0, [(0,), (1,)]))
     expected = chain.given(batch).marginals()
-    answers_of_threads = [None] * 4
-
-    def work(i):
-        answers_of_threads[i] = chain.given(batch, n_jobs=2).marginals()
-
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for marginals in answers_of_threads:
-        np.testing.assert_array_equal(marginals, expected)
+    with ThreadPoolExecutor(4) as pool:
+        for marginals in pool.map(lambda _: chain.given(batch, n_jobs=2).marginals(), range(4)):
+            np.testing.assert_array_equal(marginals, expected)

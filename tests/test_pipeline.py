@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from sklearn import config_context
 from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score, cross_validate
 from sklearn.pipeline import Pipeline
 from sklearn.pipeline import make_pipeline as sklearn_make_pipeline
@@ -266,6 +267,15 @@ def test_scores_of_folds():
     with pytest.warns(UserWarning, match="1 of 4 sequences"):
         scores = cross_val_score(pipe, X, new, cv=3, scoring=log_likelihood_scorer)
     assert np.isfinite(scores).tolist() == [True, True, False]
+
+
+def test_predict_is_that_of_the_steps(tagger):
+    with config_context(enable_metadata_routing=True):
+        assert tagger.predict(X) == Y == tagger[-1].predict(tagger[0].transform(X))
+    assert tagger.predict(X, known=[[None] * len(x) for x in X]) == Y
+    assert not hasattr(make_pipeline(SequenceFeatureExtractor()), "predict")
+    with pytest.raises(NotFittedError):
+        make_pipeline("passthrough", HighOrderCRF()).predict(X)
 
 
 def test_routed_sample_weight():

@@ -1,8 +1,8 @@
 """The semi-Markov kernels by their tables: scaled and wide, memory, compilation, layers of memory under threads."""
 
 import pickle
-import threading
 import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -326,21 +326,12 @@ def test_no_kernel_is_compiled_again_for_other_data():
 
 
 @pytest.mark.needs_jit
-def test_two_python_threads_at_once():
+def test_four_python_threads_at_once():
     model, batch = to_segment_model(mixed_case(16, np.random.default_rng(16).integers(1, 40, 60), "whole"))
     expected = model.given(batch).marginals()
-    answers_of_threads = [None] * 4
-
-    def work(i):
-        answers_of_threads[i] = model.given(batch, n_jobs=2).marginals()
-
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for marginals in answers_of_threads:
-        np.testing.assert_array_equal(marginals, expected)
+    with ThreadPoolExecutor(4) as pool:
+        for marginals in pool.map(lambda _: model.given(batch, n_jobs=2).marginals(), range(4)):
+            np.testing.assert_array_equal(marginals, expected)
 
 
 @every_block

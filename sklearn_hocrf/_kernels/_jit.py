@@ -12,6 +12,7 @@ name``; copies of a checkout therefore share a cache.
 """
 
 import functools
+import gc
 import hashlib
 import math
 import os
@@ -41,9 +42,30 @@ def njit(*, cache, **options):
         kernel = numba.njit(no_cpython_wrapper=inner, no_cfunc_wrapper=True, **options)(function)
         if cache and kernel is not function:  # NUMBA_DISABLE_JIT leaves functions unchanged
             kernel._cache = _open_cache(function)
+            kernel._compiler.compile = _collecting_later(kernel._compiler.compile)
         return kernel
 
     return decorate
+
+
+def _collecting_later(compile_kernel):
+    """Return a compiler that pauses Python's collector of garbage, which takes a tenth of a compilation.
+
+    It runs each time numba has made some thousand objects, most of which stay, and looks through all objects of all
+    imported libraries. Numba's compiler lock is held.
+    """
+
+    @functools.wraps(compile_kernel)
+    def compile_and_collect_later(*args, **kwargs):
+        is_on = gc.isenabled()  # not where one kernel compiles another one
+        gc.disable()
+        try:
+            return compile_kernel(*args, **kwargs)
+        finally:
+            if is_on:
+                gc.enable()
+
+    return compile_and_collect_later
 
 
 def _open_cache(function):

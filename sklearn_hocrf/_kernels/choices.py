@@ -89,7 +89,7 @@ def empty_choices(size):
     return Choices(np.empty(size), np.empty(size, np.int32), np.empty(size, np.int32), np.empty(size, np.int32))
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@njit(cache=True, nogil=True, error_model="numpy")
 def _most_choices(weighted_arcs, index):
     """Return the largest number of choices at a border."""
     longest = 1
@@ -99,7 +99,7 @@ def _most_choices(weighted_arcs, index):
     return weighted_arcs.n_labels * longest
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@njit(cache=True, nogil=True, error_model="numpy")
 def _longest(tile):
     """Return the length of the longest sequence of a tile."""
     longest = 0
@@ -260,10 +260,7 @@ def _follow(weighted_arcs, index, tables, slot, search):
     limit = _limit(pending, n_pending, wanted)
     while position < slot.length:
         if known.label[position, state] < 0 or regret + known.gap[position, state] < limit:
-            if index is None:  # inlined: a call would count references to all arrays of the tuples
-                n_choices = list_labels(weighted_arcs, tables, slot, position, state, choices)
-            else:
-                n_choices = _list_segments(weighted_arcs, index, tables, slot, position, state, choices)
+            n_choices = list_choices(weighted_arcs, index, tables, slot, position, state, choices)
             best = 0
             for choice in range(1, n_choices):
                 if scores[choice] > scores[best]:
@@ -287,7 +284,7 @@ def _follow(weighted_arcs, index, tables, slot, search):
     return n_pending
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@njit(cache=True, nogil=True, error_model="numpy")
 def _write_segment(codes, lengths, labelling, first, label, length):
     """Write a segment, or a token's label, to a labelling; ``first`` is its first token."""
     for token in range(first, first + length):
@@ -303,7 +300,7 @@ def _limit(pending, n_pending, wanted):
     return pending.regret[_worst(pending.regret, n_pending)] if wanted > 0 else -np.inf
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@njit(cache=True, nogil=True, error_model="numpy")
 def _worst(regret, n_pending):
     worst = 0
     for slot in range(1, n_pending):

@@ -28,6 +28,7 @@ __all__ = [
     "model_inside",
     "name_of_weight",
     "steps_inside",
+    "through_steps",
 ]
 
 
@@ -77,7 +78,7 @@ def method_of_model(estimator: Any, name: str) -> Callable:
     if isinstance(estimator, FrozenEstimator):
         return method_of_model(estimator.estimator, name)
     if isinstance(estimator, Pipeline) and not hasattr(Pipeline, name):
-        return _through_steps(estimator, name)
+        return through_steps(estimator, name)
     if _is_search(estimator) and not hasattr(estimator, name):
         return _of_best(estimator, name)
     return getattr(estimator, name)
@@ -139,7 +140,8 @@ def _is_search(estimator):
     return hasattr(estimator, "estimator") and hasattr(estimator, "refit")  # any class of searches
 
 
-def _through_steps(pipeline, name):
+def through_steps(pipeline: Pipeline, name: str) -> Callable:
+    """Return a method of a pipeline's last step that transforms X by all other steps first."""
     if not pipeline.steps:
         raise AttributeError(f"a pipeline without steps has no attribute {name!r}")
     method = method_of_model(pipeline.steps[-1][1], name)
