@@ -243,9 +243,10 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
     With ``segment_length=inf`` for some label, segments are scored token by token, with the same results: time and
     memory grow with tokens x (arcs + 2 x states), and with lengths up to n as features (``length="capped"``) with
     tokens x (arcs + (n + 1) x states). Not so for features of whole segments (``identity``, ``functions``,
-    ``length="gamma"``, those of a :class:`~sklearn_hocrf.feature_extraction.SegmentLogOddsEncoder`), lengths above 254,
-    shortest lengths, limits of other labels above 256, and local feature matching: they need all candidate segments, of
-    up to the length of the longest sequence. A warning names them where sequences are long.
+    ``length="gamma"``, those of a :class:`~sklearn_hocrf.feature_extraction.SegmentLogOddsEncoder`), lengths above 254
+    (255 if capped), shortest lengths, limits of other labels above 256, and local feature matching: they need all
+    candidate segments, of up to the length of the longest sequence. In training and prediction, a warning names them
+    where sequences are long.
 
     References
     ----------

@@ -1,5 +1,6 @@
 """Semi-CRFs without a limit of length: the chain of aged labels beside other models, and when it is used."""
 
+import copy
 import itertools
 import math
 import warnings
@@ -181,7 +182,7 @@ def test_masks_are_those_of_segments():
 WITHOUT = {  # what keeps the recursion over lengths, and a word of the warning
     "identity": ({"identity": True}, {}, "features of whole segments"),
     "gamma": ({"length": "gamma"}, {}, "gamma"),
-    "long caps": ({"length": "capped", "max_length": 255}, {}, "lengths above 254 "),
+    "long caps": ({"length": "capped", "max_length": 256}, {}, "lengths above 254, or 255 if capped"),
     "a shortest length": ({}, {"segment_length": (1, INF), "shortest": 2}, "shortest segment_length"),
     "matching": ({}, {"objective": "local_feature_matching", "max_iter": 1}, "local_feature_matching"),
 }
@@ -190,10 +191,10 @@ WITHOUT = {  # what keeps the recursion over lengths, and a word of the warning
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("kind", WITHOUT)
 def test_a_warning_names_what_needs_lengths(kind):
-    features, params, word = WITHOUT[kind]
+    features, params, word = copy.deepcopy(WITHOUT[kind])
     if "shortest" in params:
         params = {"segment_length": (params["shortest"], INF)}
-    n_long = 270 if kind != "long caps" else 600
+    n_long = 600 if kind == "long caps" else 270
     X, y = [*WORDS, ["a"] * n_long], [*LABELS, ["x"] * (n_long - 1) + ["z"]]
     y[:2] = [list("xxyyyyzz"), list("zzzzxx")] if kind == "a shortest length" else y[:2]
     tokens = SequenceFeatureExtractor([("w", 0)]).fit_transform(X)
@@ -205,8 +206,15 @@ def test_a_warning_names_what_needs_lengths(kind):
     if kind != "matching":
         assert recursion(model) is SEGMENTS
         assert type(model._state.model(SEGMENTS)) is SegmentModel
+        for ask in model.predict, model.predict_marginals, lambda data: model.score(data, y):
+            with pytest.warns(UserWarning, match=f"slow with .*{word}.*{n_long} tokens") as caught:
+                ask(data)
+            assert len(caught) == 1
+        with warnings.catch_warnings(action="error"):
+            model.predict(data[:-1])
     if kind == "long caps":
-        data = SegmentFeatureExtractor(scheme="runs", length="capped", max_length=254).fit_transform(tokens, y)
+        features["max_length"] -= 1
+        data = SegmentFeatureExtractor(scheme="runs", **features).fit_transform(tokens, y)
         assert recursion(model.fit(data, y)) is UNLIMITED
 
 

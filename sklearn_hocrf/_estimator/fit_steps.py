@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._data.masks import Mask, both
-from .._data.segments import NO_LIMIT
 from .._inference.families import CHAIN, SEGMENTS, Family, recursion_of
 from .._inference.posterior import Evidence
 from .._objectives import Problem
@@ -22,13 +21,12 @@ from .._solvers import SolverReport
 from .._structure.layout import LayoutBuilder, LayoutFrame, WeightLayout
 from .._structure.pairs import PairRule
 from .._structure.patterns import TOKENS, PatternTable, TagHistory
-from .._structure.segment_ages import MOST_AGES, what_needs_lengths
 from .._validation import TrainingData, TrainingSequences, read_training_sequences, warn_user
 from .._validation._sklearn import check_declared
 from .callbacks import FitTasks
 from .compatibility import FitRequest, refuse
 from .constraints import LabelRuns, compile_constraints, refuse_breaches, without_forbidden_patterns
-from .fitted_model import FittedModel
+from .fitted_model import FittedModel, warn_of_unlimited_lengths
 from .fitted_state import FittedState
 from .fitting import Prior, Training, choose_training, warn_not_converged, without_zeros
 from .label_parts import compile_label_parts
@@ -190,7 +188,8 @@ class FitSteps:
     def problem(self, data: TrainingData, layout: WeightLayout | None = None) -> Problem:
         """Return the data under the layout of their weights, over the labels that ``pruning`` leaves."""
         layout = self.layout(data) if layout is None else layout
-        self._warn_of_unlimited_lengths(layout, data)
+        matching = ["objective='local_feature_matching'"] if self._matches_features else []
+        warn_of_unlimited_lengths(self.family, layout, data.batch, *matching)
         problem = self.pose(layout, data)
         self.check_possible(problem, data.sequence_ids)
         return self._prune(problem)
@@ -198,18 +197,6 @@ class FitSteps:
     @property
     def _matches_features(self) -> bool:
         return self.estimator.objective == "local_feature_matching"
-
-    def _warn_of_unlimited_lengths(self, layout: Any, data: TrainingData) -> None:
-        """Warn if segments have no limit, sequences are long, and something needs all candidate segments."""
-        longest = int(data.batch.lengths.max(initial=0))
-        if self.family is not SEGMENTS or longest <= MOST_AGES or not (layout.longest == NO_LIMIT).any():
-            return
-        matching = ["objective='local_feature_matching'"] if self._matches_features else []
-        if found := [*what_needs_lengths(layout), *matching]:
-            warn_user(
-                f"segment_length=inf is slow with {', '.join(found)}: time and memory grow with the tokens times the "
-                f"longest sequence, {longest:,} tokens, instead of the tokens alone"
-            )
 
     def pose(self, layout: WeightLayout, data: TrainingData) -> Problem:
         """Return the data under a layout."""

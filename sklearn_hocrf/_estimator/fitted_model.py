@@ -14,16 +14,18 @@ from sklearn.utils.validation import check_is_fitted
 from .._data.arrays import offsets_of
 from .._data.batch import SequenceBatch
 from .._data.masks import Mask, both
+from .._data.segments import NO_LIMIT
 from .._inference.families import SEGMENTS, Family
 from .._inference.labelled import LabelledBatch
 from .._inference.model import Model
 from .._inference.posterior import Evidence, Posterior
 from .._structure.layout import WeightLayout
-from .._validation import FeatureSpace, TrainingData, check_sequence_weight, read_sequences
+from .._structure.segment_ages import MOST_AGES, what_needs_lengths
+from .._validation import FeatureSpace, TrainingData, check_sequence_weight, read_sequences, warn_user
 from .fitted_state import FittedState
 from .patterns import pattern_labels
 
-__all__ = ["FittedModel"]
+__all__ = ["FittedModel", "warn_of_unlimited_lengths"]
 
 
 class FittedModel:
@@ -157,6 +159,7 @@ class FittedModel:
 
     def given(self, batch: SequenceBatch, form: str = "sequences", known: Any = None) -> Posterior:
         """Return the posterior of a batch, given the constraints and known labels."""
+        warn_of_unlimited_lengths(self.family, self.state.layout, batch)
         evidence = None if known is None else Evidence(self.mask_of(known, batch, "known", form))
         borders = self.state.borders
         mask = None if borders is None else Mask.of_borders(batch.offsets, borders)
@@ -214,3 +217,15 @@ def _matching(new: Sequence, old: Sequence) -> sparse.csr_array:
     pairs = [(i, index_of[key]) for i, key in enumerate(new) if key in index_of]
     rows, columns = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
     return sparse.csr_array((np.ones(len(pairs)), (rows, columns)), shape=(len(new), len(old)))
+
+
+def warn_of_unlimited_lengths(family: Family, layout: Any, batch: SequenceBatch, *others: str) -> None:
+    """Warn if segments have no limit, sequences are long, and ``others`` or features need all candidate segments."""
+    longest = int(batch.lengths.max(initial=0))
+    if family is not SEGMENTS or longest <= MOST_AGES or not (layout.longest == NO_LIMIT).any():
+        return
+    if found := [*what_needs_lengths(layout), *others]:
+        warn_user(
+            f"segment_length=inf is slow with {', '.join(found)}: time and memory grow with the tokens times the "
+            f"longest sequence, {longest:,} tokens, instead of the tokens alone"
+        )

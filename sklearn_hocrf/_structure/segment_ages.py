@@ -71,14 +71,24 @@ def what_needs_lengths(layout: SegmentLayout) -> list[str]:
     of_lengths = _pairs_of_lengths(layout)
     if any(block.kind == "gamma" for block, _, _ in of_lengths):
         found.append("length='gamma'")
-    elif any(feature + 3 > MOST_AGES for _, _, feature in of_lengths):
-        found.append(f"features of lengths above {MOST_AGES - 2} (max_length)")
+    elif any(_n_ages_of(block, feature) > MOST_AGES for block, _, feature in of_lengths):
+        found.append(f"features of lengths above {MOST_AGES - 2}, or {MOST_AGES - 1} if capped (max_length)")
     whole = layout.features.channel[layout.pair_feature] == layout.channels.index(WHOLE)
     if np.count_nonzero(whole) > len(of_lengths):
         found.append("features of whole segments (identity, functions, log odds of texts)")
     if layout.longest[layout.longest < NO_LIMIT].max(initial=0) > MOST_AGES:
         found.append(f"other labels with a segment_length above {MOST_AGES}")
     return found
+
+
+def _n_ages_of(block: LengthBlock, feature: int) -> int:
+    """Return how many ages a feature of lengths tells apart.
+
+    The weight of length n = feature + 1 is added at age n and, unless it is of "n or more", taken back at age n + 1;
+    one more age stands for all later tokens.
+    """
+    is_capped = block.kind == "capped" and feature == block.n_features - 1
+    return feature + (2 if is_capped else 3)
 
 
 def _pairs_of_lengths(layout: SegmentLayout) -> list[tuple[LengthBlock, int, int]]:
@@ -174,12 +184,9 @@ class AgedLayout:
                 label = last_label[pattern]
                 most[label] = max([most[label], *(age for age in changes if age <= NO_LIMIT)])
         for block, pair, feature in _pairs_of_lengths(layout):
-            # the weight of length n = feature + 1 is added at age n and, unless it is of "n or more", taken back at
-            # age n + 1; one more age stands for all later tokens
-            is_capped = block.kind == "capped" and feature == block.n_features - 1
             for pattern in self._owners(layout, int(layout.pair_pattern[pair])):
                 label = last_label[pattern]
-                most[label] = max(most[label], feature + (2 if is_capped else 3))
+                most[label] = max(most[label], _n_ages_of(block, feature))
         self._loops = layout.longest == NO_LIMIT
         self._most, self._has_ages = np.where(self._loops, most, layout.longest), has_ages
         later = self._most - 1
