@@ -188,8 +188,9 @@ class FitSteps:
     def problem(self, data: TrainingData, layout: WeightLayout | None = None) -> Problem:
         """Return the data under the layout of their weights, over the labels that ``pruning`` leaves."""
         layout = self.layout(data) if layout is None else layout
-        matching = ["objective='local_feature_matching'"] if self._matches_features else []
-        warn_of_unlimited_lengths(self.family, layout, data.batch, *matching)
+        if self.family is SEGMENTS:
+            matching = ["objective='local_feature_matching'"] if self._matches_features else []
+            warn_of_unlimited_lengths(layout, data.batch, *matching)
         problem = self.pose(layout, data)
         self.check_possible(problem, data.sequence_ids)
         return self._prune(problem)

@@ -159,7 +159,8 @@ class FittedModel:
 
     def given(self, batch: SequenceBatch, form: str = "sequences", known: Any = None) -> Posterior:
         """Return the posterior of a batch, given the constraints and known labels."""
-        warn_of_unlimited_lengths(self.family, self.state.layout, batch)
+        if self.labels_segments:
+            warn_of_unlimited_lengths(self.state.layout, batch)
         evidence = None if known is None else Evidence(self.mask_of(known, batch, "known", form))
         borders = self.state.borders
         mask = None if borders is None else Mask.of_borders(batch.offsets, borders)
@@ -219,10 +220,10 @@ def _matching(new: Sequence, old: Sequence) -> sparse.csr_array:
     return sparse.csr_array((np.ones(len(pairs)), (rows, columns)), shape=(len(new), len(old)))
 
 
-def warn_of_unlimited_lengths(family: Family, layout: Any, batch: SequenceBatch, *others: str) -> None:
+def warn_of_unlimited_lengths(layout: Any, batch: SequenceBatch, *others: str) -> None:
     """Warn if segments have no limit, sequences are long, and ``others`` or features need all candidate segments."""
     longest = int(batch.lengths.max(initial=0))
-    if family is not SEGMENTS or longest <= MOST_AGES or not (layout.longest == NO_LIMIT).any():
+    if longest <= MOST_AGES or not (layout.longest == NO_LIMIT).any():
         return
     if found := [*what_needs_lengths(layout), *others]:
         warn_user(

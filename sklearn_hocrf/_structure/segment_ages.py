@@ -200,18 +200,24 @@ class AgedLayout:
                 self._columns[row, age] = len(self._columns)
         self.n_columns = len(self._columns)
 
+    def _with_states(self, layout: SegmentLayout) -> tuple[CompiledPatterns, np.ndarray]:
+        """Return compiled patterns with a state for each pattern that has ages, and the arcs of the layout's patterns.
+
+        While a segment lasts, the state says which patterns it has ended: patterns that are nobody's prefix have none.
+        """
+        tuples, base = layout.patterns.tuples(), layout.compiled
+        own, spans = base.automaton, np.flatnonzero(self._has_ages)[layout.automaton.n_labels :]
+        if (own.state_length[own.arc_target[own.pattern_arc[spans]]] == layout.patterns.lengths[spans]).all():
+            return base, own.pattern_arc
+        base = layout.compiled_with_states([tuples[span] for span in spans])
+        row_of = {pattern: row for row, pattern in enumerate(base.patterns.tuples())}
+        return base, base.automaton.pattern_arc[[row_of[pattern] for pattern in tuples]]
+
     def _compile(self, layout: SegmentLayout) -> np.ndarray:
         """Compile the automaton, and return the column of each arc, or -1."""
-        n_labels, tuples = layout.automaton.n_labels, layout.patterns.tuples()
-        spans = np.flatnonzero(self._has_ages)[n_labels:]
-        base, rows = layout.compiled, np.arange(len(tuples))
+        n_labels, n_patterns = layout.automaton.n_labels, len(layout.patterns.lengths)
+        base, pattern_arc = self._with_states(layout)
         own = base.automaton
-        if (own.state_length[own.arc_target[own.pattern_arc[spans]]] < layout.patterns.lengths[spans]).any():
-            base = layout.compiled_with_states([tuples[span] for span in spans])
-            row_of = {pattern: row for row, pattern in enumerate(base.patterns.tuples())}
-            rows = np.array([row_of[pattern] for pattern in tuples])
-            own = base.automaton
-        pattern_arc = own.pattern_arc[rows]
         n_own, single = own.n_arcs, own.arc_target[pattern_arc[:n_labels]]  # states of single labels
 
         # the states: (), then each state of the automaton at each age, by aged label
@@ -226,7 +232,10 @@ class AgedLayout:
         def state_id(states: np.ndarray, ages: np.ndarray | int) -> np.ndarray:
             return position[first[states] + np.where(states > 0, ages, 1) - 1]
 
-        # arcs: those of the automaton; those that continue a segment; and closed ones, for ages that cannot be read
+        # arcs: those of the automaton; those that continue a segment; and closed ones, for ages that cannot be read. A
+        # state without an arc uses that of a lower age, then of a suffix. So the empty state has closed arcs for all
+        # later ages, with which no segment begins; and a state has one for its own age, which the state of the age
+        # below reads. At the highest age of a label without a limit it is open: it is the loop of all later tokens
         stays = np.flatnonzero(age > 1)
         to, at = state[stays], age[stays]
         of_stay = np.full((own.n_states, int(self._most.max()) + 1), -1)
@@ -255,7 +264,7 @@ class AgedLayout:
         suffix = np.where(suffix < 0, -1, new[suffix])[arcs]
         source, target, arc_length = source[arcs], target[arcs], arc_length[arcs]
         arc_pattern = np.full(n_arcs, -1)
-        arc_pattern[new[pattern_arc]] = np.arange(len(tuples))
+        arc_pattern[new[pattern_arc]] = np.arange(n_patterns)
         n_states = 1 + len(state)
         tables = (
             np.append(-1, labels[order]),
