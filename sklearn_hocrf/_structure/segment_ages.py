@@ -38,6 +38,24 @@ class AgeLinks(NamedTuple):
     sign: np.ndarray  # float64
 
 
+class _AgedStates(NamedTuple):
+    """The states of a chain of aged labels: (), then each state of an automaton at each age, in the order of labels.
+
+    P states of the automaton, S of the chain without ().
+    """
+
+    state: np.ndarray  # (S,)   of the automaton; here in its order
+    age: np.ndarray  # (S,)
+    label: np.ndarray  # (S,)   aged label
+    order: np.ndarray  # (S,)   by aged label
+    position: np.ndarray  # (S + 1,)   the place of (), and of each state, in that order
+    first: np.ndarray  # (P,)   where the ages of a state begin
+
+    def ids(self, states: np.ndarray, ages: np.ndarray | int) -> np.ndarray:
+        """Return the numbers of states at ages; () has none."""
+        return self.position[self.first[states] + np.where(states > 0, ages, 1) - 1]
+
+
 class _Increment(NamedTuple):
     """What a token adds to the score of its segment, at some ages."""
 
@@ -213,6 +231,14 @@ class AgedLayout:
         row_of = {pattern: row for row, pattern in enumerate(base.patterns.tuples())}
         return base, base.automaton.pattern_arc[[row_of[pattern] for pattern in tuples]]
 
+    def _aged_states(self, own: PatternAutomaton) -> _AgedStates:
+        """Return the states of the chain."""
+        n_ages = np.append(0, self._most[own.state_label[1:]])
+        state, age = np.repeat(np.arange(own.n_states), n_ages), 1 + joined_ranges(0 * n_ages, n_ages)
+        label = self._aged_label(own.state_label[state], age)
+        order, first = np.lexsort((state, label)), np.append(0, 1 + offsets_of(n_ages)[1:-1])
+        return _AgedStates(state, age, label, order, np.append(0, 1 + np.argsort(order)), first)
+
     def _compile(self, layout: SegmentLayout) -> np.ndarray:
         """Compile the automaton, and return the column of each arc, or -1."""
         n_labels, n_patterns = layout.automaton.n_labels, len(layout.patterns.lengths)
@@ -220,17 +246,9 @@ class AgedLayout:
         own = base.automaton
         n_own, single = own.n_arcs, own.arc_target[pattern_arc[:n_labels]]  # states of single labels
 
-        # the states: (), then each state of the automaton at each age, by aged label
-        n_ages = np.append(0, self._most[own.state_label[1:]])
-        state, age = np.repeat(np.arange(own.n_states), n_ages), 1 + joined_ranges(0 * n_ages, n_ages)
-        first, labels = 1 + offsets_of(n_ages)[:-1], self._aged_label(own.state_label[state], age)
-        order = np.lexsort((state, labels))
-        position = np.append(0, 1 + np.argsort(order))  # of (), and of first[state] + age - 1
-        first[0] = 0
-        length = own.state_length[state]
-
-        def state_id(states: np.ndarray, ages: np.ndarray | int) -> np.ndarray:
-            return position[first[states] + np.where(states > 0, ages, 1) - 1]
+        states = self._aged_states(own)
+        state, age, labels, order = states.state, states.age, states.label, states.order
+        length, state_id = own.state_length[state], states.ids
 
         # arcs: those of the automaton; those that continue a segment; and closed ones, for ages that cannot be read. A
         # state without an arc uses that of a lower age, then of a suffix. So the empty state has closed arcs for all
@@ -241,7 +259,7 @@ class AgedLayout:
         of_stay = np.full((own.n_states, int(self._most.max()) + 1), -1)
         of_stay[to, at] = n_own + np.arange(len(stays))
         later = np.arange(n_labels, len(self.label))
-        shut = stays[(at < n_ages[to]) | ~self._loops[own.state_label[to]]]
+        shut = stays[(at < self._most[own.state_label[to]]) | ~self._loops[own.state_label[to]]]
         n_closed = len(later) + len(shut)
         columns = {
             "source": [state_id(own.arc_source, 1), state_id(to, at - 1), 0 * later, state_id(state[shut], age[shut])],
@@ -265,7 +283,6 @@ class AgedLayout:
         source, target, arc_length = source[arcs], target[arcs], arc_length[arcs]
         arc_pattern = np.full(n_arcs, -1)
         arc_pattern[new[pattern_arc]] = np.arange(n_patterns)
-        n_states = 1 + len(state)
         tables = (
             np.append(-1, labels[order]),
             np.append(0, length[order]),
@@ -278,9 +295,8 @@ class AgedLayout:
             arc_pattern,
             new[pattern_arc],
         )
-        into = group_offsets(target[~is_closed[arcs]], n_states)
-        by_source = freeze(np.argsort(source, kind="stable"), np.int32)
-        ranges = into, group_offsets(source, n_states), by_source
+        into, out_of = (group_offsets(of, 1 + len(state)) for of in (target[~is_closed[arcs]], source))
+        ranges = into, out_of, freeze(np.argsort(source, kind="stable"), np.int32)
         automaton = PatternAutomaton(len(self.label), *[*freeze_all(tables, np.int32), *ranges])
         forbidden = np.concatenate([new[base.forbidden_arcs], new[n_arcs - n_closed :]])
         longer = [np.flatnonzero(arc_length == n) for n in range(2, int(arc_length.max()) + 1)]
@@ -288,12 +304,12 @@ class AgedLayout:
         self.compiled = CompiledPatterns(
             layout.patterns, automaton, build_sum_network(automaton), freeze(forbidden, np.int32), tuple(longer)
         )
-
+        arcs_at_ages = of_stay[own.arc_target[pattern_arc]]  # of patterns with states
+        arcs_at_ages[:, 1] = pattern_arc
         column_of_arc = np.full(n_arcs, -1)
         for (row, at_age), column in self._columns.items():
             if row >= n_labels:
-                arc = pattern_arc[row] if at_age == 1 else of_stay[own.arc_target[pattern_arc[row]], at_age]
-                column_of_arc[new[arc]] = column
+                column_of_arc[new[arcs_at_ages[row, at_age]]] = column
         return column_of_arc
 
     def _aged_label(self, label: np.ndarray, age: np.ndarray) -> np.ndarray:
