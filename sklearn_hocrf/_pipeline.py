@@ -40,7 +40,7 @@ class SequencePipeline(_Pipeline):
 
     if not TYPE_CHECKING:  # type checkers know the names that exist
 
-        @available_if(lambda self: method_of_model(self.steps[-1][1], "predict"))
+        @available_if(lambda self: through_steps(self, "predict"))
         def predict(self, X: Any, **params: Any) -> Any:
             # Pipeline's collects the tags of all steps in each call, to see whether it is fitted: the steps know that
             if get_config()["enable_metadata_routing"]:

@@ -273,7 +273,8 @@ def test_predict_is_that_of_the_steps(tagger):
     with config_context(enable_metadata_routing=True):
         assert tagger.predict(X) == Y == tagger[-1].predict(tagger[0].transform(X))
     assert tagger.predict(X, known=[[None] * len(x) for x in X]) == Y
-    assert not hasattr(make_pipeline(SequenceFeatureExtractor()), "predict")
+    for steps in [], [("last", "passthrough")], [("last", SequenceFeatureExtractor())]:
+        assert not hasattr(SequencePipeline(steps), "predict")
     with pytest.raises(NotFittedError):
         make_pipeline("passthrough", HighOrderCRF()).predict(X)
 
