@@ -68,6 +68,8 @@ def pieces(array) -> Iterator[np.ndarray]:
 
 def ascends(array) -> bool:
     """Return whether no element of an array is lower than the one before it."""
+    if len(array) <= PIECE:
+        return not (array[1:] < array[:-1]).any()
     starts = range(0, len(array) - 1, PIECE)
     return not any((array[i + 1 : i + 1 + PIECE] < array[i : min(i + PIECE, len(array) - 1)]).any() for i in starts)
 
@@ -103,8 +105,8 @@ def freeze(array, dtype) -> np.ndarray:
     """Return ``array`` as a C-contiguous, read-only base-class array of ``dtype``, copied only where needed."""
     array = np.ascontiguousarray(array, dtype=dtype)
     if array.flags.writeable:
-        array = array.view()
-        array.flags.writeable = False
+        array = array[...]
+        array.setflags(write=False)
     return array
 
 
@@ -140,7 +142,9 @@ def offsets_of(lengths) -> np.ndarray:
     >>> offsets_of([2, 0, 3]).tolist()
     [0, 2, 2, 5]
     """
-    return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+    offsets = np.zeros(len(lengths) + 1, np.int64)
+    np.add.accumulate(lengths, out=offsets[1:], dtype=np.int64)  # a call for one sequence makes several of these
+    return offsets
 
 
 def joined_ranges(starts, stops) -> np.ndarray:

@@ -37,7 +37,8 @@ def read_attribute_tokens(X, fields) -> TokenTable:
         )
     X = list(X)
     for n, sequence in enumerate(X):
-        refuse_non_sequence(sequence, n)
+        if type(sequence) is not list:
+            refuse_non_sequence(sequence, n)
     offsets = offsets_of(list(map(len, X)))
     table = TokenTable(offsets, {}, "attributes" if offsets[-1] else "empty")
     if fields is not None and offsets[-1]:

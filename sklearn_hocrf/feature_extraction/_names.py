@@ -223,8 +223,8 @@ class InputFeatures(NamedTuple):
 
 
 def _check_feature_names(given, fitted, what):
-    """Raise if names differ; in the usual case both are one object, and the comparison is skipped."""
-    if given is fitted:
+    """Raise if names differ; in the usual cases both are one object, or empty, and the comparison is skipped."""
+    if given is fitted or not len(given) + len(fitted):
         return
     if len(given) != len(fitted):
         raise ValueError(f"X has {len(given)} {what}s, but had {len(fitted)} in fit")
