@@ -85,7 +85,8 @@ def test_stochastic_solvers_on_large_features(solver, scale):
         return
     assert crf.optimality_gap_ > 0.05 * value
     assert len(messages) == 1
-    assert "above the optimum" in messages[0]
+    # a bound above the value says nothing
+    assert ("above the optimum" in messages[0]) == (crf.optimality_gap_ <= value)
     if crf.n_iter_ < 100:
         assert "or rescale numeric features" in messages[0]
 
