@@ -23,6 +23,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+import bench_addresses
 import bench_chunking
 import bench_dense
 import bench_features
@@ -101,6 +102,11 @@ LIMITS = {
     ("latency", "references, ten best"): AtMost(1000),
     ("latency", "references, semi-CRF"): AtMost(1000),
     ("latency", "tables kept beside the weights"): AtMost(0.5),
+    ("addresses", "order 3, in a batch"): AtLeast(1),
+    ("addresses", "segments of order 3, in a batch"): AtLeast(0.5),
+    ("addresses", "order 3, exported, one by one"): AtLeast(0.8),
+    ("addresses", "order 3, one by one"): AtLeast(0.6),
+    ("addresses", "order 3, labels and marginals"): AtLeast(1),
     ("pruning", "gradient, 6 candidates"): AtMost(0.05),
     ("pruning", "60 iterations from raw words, 6 candidates"): AtMost(0.35),
     ("pruning", "raw words, 6 candidates"): AtLeast(30_000),
@@ -523,11 +529,24 @@ def latency(run):
     yield Row("latency", "tables kept beside the weights", "weights", kept)
 
 
+def addresses(run):
+    """Yield rows of addresses a second, from the same dicts."""
+    skip_where(bench_addresses.reason_to_skip())
+    with Process() as process:
+        case = process.keep(bench_addresses.Addresses, **({"every": 20} if run.quick else {}))
+        case.call("track_rates")  # loads kernels
+        rounds = [case.call("track_rates") for _ in range(run.n_rounds)]
+        sizes = case.call("track_sizes")
+    for name in rounds[0]:
+        yield Row("addresses", name, "addresses/s", *np.array([rates[name] for rates in rounds]).T)
+    yield "addresses: files of {:,} bytes here, {:,} there".format(*sizes)
+
+
 TASKS = {
     task.__name__: task
     for task in (
         *(chunking, ner, handwriting, bibliography, punctuation, tagging, features),
-        *(online, whole, latency, pruning, dense, start, memory),
+        *(online, whole, latency, addresses, pruning, dense, start, memory),
         *(large, cluster, passes),
     )
 }

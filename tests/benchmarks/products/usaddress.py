@@ -7,8 +7,8 @@ chosen inside each training part as protocol.py says: with the product's feature
 ones, the best of a chain of order 3, a semi-CRF of order 3 whose features are those of the first and the last token of
 a segment and its length, and both together. This list was set by cross-validation inside the training part of fold 0 of
 shuffle 0. Prints what protocol.print_results says, by address; repeated labels (the product's RepeatedLabelError)
-before and after ``predict_nbest(accept=)``; file sizes; addresses a second from feature dicts. --quick: two folds of a
-third of the data. --single: one model, not both together. --keep: a folder for results. Needs python-crfsuite.
+before and after ``predict_nbest(accept=)``. --quick: two folds of a third of the data. --single: one model, not both
+together. --keep: a folder for results. Needs python-crfsuite. ``compare.py --tasks addresses`` measures the speed.
 """
 
 import json
@@ -21,11 +21,9 @@ from itertools import groupby
 
 import protocol
 from protocol import Results, part, shuffled_folds
-from sklearn.base import clone
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
-from sklearn_hocrf.tagger import Tagger, export_tagger
 
 FILE = ("usaddress", "train.jsonl.gz")
 PLAIN = {f"order {k}": [("own", HighOrderCRF(max_order=k, sigma_reg=2.0, tol=0.03))] for k in (1, 2, 3)}
@@ -98,23 +96,6 @@ def cross_validate(models, X, y, folds, dicts, path):
     return results
 
 
-def print_use(y, dicts, added, path):
-    """Print sizes of files, and how many addresses a second are tagged from feature dicts, median of three turns."""
-    theirs = fit_theirs(Results(y), dicts, range(len(y)), [], path)
-    chains = [clone(models["order 3"][0][1]) for models in CHOSEN.values()]
-    same, model = (chain.fit(X, y) for chain, X in zip(chains, (dicts, added), strict=True))
-    export_tagger(model, path + ".hocrf")
-    tagger, sizes = Tagger(path + ".hocrf"), [os.path.getsize(file) / 1e6 for file in (path, path + ".hocrf")]
-    print("\nfiles: python-crfsuite {:.2f} MB, order 3 with more features {:.2f} MB".format(*sizes))
-    cases = {
-        PRODUCT: lambda: [theirs.tag(features) for features in dicts],
-        "order 3, the same dicts, in a batch": lambda: same.predict(dicts),
-        "order 3 with more features, in a batch": lambda: model.predict(added),
-        "exported, one by one": lambda: [tagger.tag(features) for features in added],
-    }
-    protocol.print_speed("addresses a second", cases, len(dicts))
-
-
 def main(arguments=None):
     options = protocol.parse(__doc__, arguments, quick=False, single=False, shuffles=[0, 1, 2, 3, 4, 5], keep="")
     if protocol.skipped(protocol.absent(FILE, modules=["pycrfsuite"])):
@@ -143,7 +124,6 @@ def main(arguments=None):
             protocol.print_rule(results, no_repeats, "repeated labels")
             fresh += [results] * (shuffle > 0)
         protocol.print_means(fresh, PRODUCT)
-        print_use(y, dicts, added, path)
 
 
 if __name__ == "__main__":
