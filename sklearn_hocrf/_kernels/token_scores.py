@@ -326,51 +326,63 @@ def gather(tile, n_columns, scores, weight, table):
 @njit(cache=True, nogil=True, error_model="numpy")
 def label_scores(features, pairs, weights, arcs, arc_columns, scores):
     """Score given labels: ``arcs`` (N,) are those the labels use, ``scores`` (N,) out."""
-    active = np.zeros(pairs.n_columns, dtype=np.bool_)
+    row_indptr, rows, indptr, ranges, pair_of, other, values = features  # once: for each entry it takes 9 times as long
+    starts, columns, first_item, arc_column = pairs.starts, pairs.columns, arc_columns.starts, arc_columns.columns
     for token in range(len(arcs)):
-        first_column, last_column = arc_columns.starts[arcs[token]], arc_columns.starts[arcs[token] + 1]
-        for item in range(first_column, last_column):
-            active[arc_columns.columns[item]] = True
         total = 0.0
-        n_rows = features.row_indptr[token + 1] - features.row_indptr[token]
-        for index in range(-n_rows, features.indptr[token + 1] - features.indptr[token]):
-            value, first, stop = _entry_of(features, pairs.starts, token, index)
-            for pair in range(first, stop):
-                if active[pairs.columns[pair]]:
+        n_rows = row_indptr[token + 1] - row_indptr[token]
+        for index in range(-n_rows, indptr[token + 1] - indptr[token]):
+            value, first, stop = _entry_of(
+                row_indptr, rows, indptr, ranges, pair_of, other, values, starts, token, index
+            )
+            for item in range(first_item[arcs[token]], first_item[arcs[token] + 1]):
+                pair = _first_pair(columns, first, stop, arc_column[item])
+                while pair < stop and columns[pair] == arc_column[item]:
                     total += value * weights[pair]
+                    pair += 1
         scores[token] = total
-        for item in range(first_column, last_column):
-            active[arc_columns.columns[item]] = False
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def label_counts(features, pairs, token_weight, arcs, arc_columns, counts):
     """Add the pairs that occur with given labels, each token by its weight: ``counts`` (K,) in and out."""
-    active = np.zeros(pairs.n_columns, dtype=np.bool_)
+    row_indptr, rows, indptr, ranges, pair_of, other, values = features
+    starts, columns, first_item, arc_column = pairs.starts, pairs.columns, arc_columns.starts, arc_columns.columns
     for token in range(len(arcs)):
-        first_column, last_column = arc_columns.starts[arcs[token]], arc_columns.starts[arcs[token] + 1]
-        for item in range(first_column, last_column):
-            active[arc_columns.columns[item]] = True
-        n_rows = features.row_indptr[token + 1] - features.row_indptr[token]
-        for index in range(-n_rows, features.indptr[token + 1] - features.indptr[token]):
-            value, first, stop = _entry_of(features, pairs.starts, token, index)
-            for pair in range(first, stop):
-                if active[pairs.columns[pair]]:
+        n_rows = row_indptr[token + 1] - row_indptr[token]
+        for index in range(-n_rows, indptr[token + 1] - indptr[token]):
+            value, first, stop = _entry_of(
+                row_indptr, rows, indptr, ranges, pair_of, other, values, starts, token, index
+            )
+            for item in range(first_item[arcs[token]], first_item[arcs[token] + 1]):
+                pair = _first_pair(columns, first, stop, arc_column[item])
+                while pair < stop and columns[pair] == arc_column[item]:
                     counts[pair] += value * token_weight[token]
-        for item in range(first_column, last_column):
-            active[arc_columns.columns[item]] = False
+                    pair += 1
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _entry_of(features, pair_starts, token, index):
+def _first_pair(columns, first, stop, column):
+    """Return the first pair of a range whose column is not lower than ``column``; ``stop`` if there is none."""
+    while first < stop:
+        middle = (first + stop) >> 1
+        if columns[middle] < column:
+            first = middle + 1
+        else:
+            stop = middle
+    return first
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _entry_of(row_indptr, rows, indptr, ranges, pair_of, other, values, starts, token, index):
     """Return the value of a token's entry of any kind, and the range of its pairs.
 
     index : of the entry, negative for rows of the dense table, the last of which has -1
     """
-    value = _value(features.values, features.row_indptr[token + 1] + features.indptr[token] + index)
+    value = _value(values, row_indptr[token + 1] + indptr[token] + index)
     if index < 0:
-        row = np.int64(features.rows[features.row_indptr[token + 1] + index])
-        return value, pair_starts[row], pair_starts[row + 1]
-    entry = features.indptr[token] + index
-    first = np.int64(features.pair[entry])
-    return value, first, first + 1 if entry < features.ranges[token] else np.int64(features.other[entry])
+        row = np.int64(rows[row_indptr[token + 1] + index])
+        return value, starts[row], starts[row + 1]
+    entry = indptr[token] + index
+    first = np.int64(pair_of[entry])
+    return value, first, first + 1 if entry < ranges[token] else np.int64(other[entry])

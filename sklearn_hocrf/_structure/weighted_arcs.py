@@ -173,7 +173,7 @@ class ArcColumns(NamedTuple):
     """The score columns of the patterns that are suffixes of each arc, and of its label's parts.   A arcs."""
 
     starts: np.ndarray  # (A + 1,) int64
-    columns: np.ndarray  # int32
+    columns: np.ndarray  # int32   ascending for each arc
 
 
 def arc_tables(
@@ -210,7 +210,7 @@ def arc_structure(compiled: CompiledPatterns, column_of_arc: np.ndarray) -> ArcS
 def _arc_columns(
     automaton: PatternAutomaton, column_of_arc: np.ndarray, part_starts: np.ndarray, part_columns: np.ndarray
 ) -> ArcColumns:
-    """Return the columns of each arc's suffixes, longest first, and the columns of its label's parts."""
+    """Return the columns of each arc's suffixes and of its label's parts, ascending."""
     n_arcs = len(column_of_arc)
     arcs, suffix = np.arange(n_arcs), np.arange(n_arcs)
     pairs = []
@@ -222,7 +222,7 @@ def _arc_columns(
     first, stop = part_starts[automaton.arc_label], part_starts[automaton.arc_label + 1]
     pairs.append(np.stack([np.repeat(np.arange(n_arcs), stop - first), part_columns[joined_ranges(first, stop)]]))
     owner, columns = np.concatenate(pairs, axis=1)
-    order = np.argsort(owner, kind="stable")
+    order = np.lexsort((columns, owner))
     return ArcColumns(group_offsets(owner, n_arcs), freeze(columns[order], np.int32))
 
 
