@@ -228,6 +228,7 @@ def test_no_task_ends_the_others(load, monkeypatch, capsys, tmp_path):
 @pytest.mark.parametrize(
     ("task", "row"),
     [
+        ("addresses", "order 3, one by one"),
         ("handwriting", "gradient, order 2"),
         ("large", "training, above inputs"),
         ("cluster", "fits that lose a worker, with the same bits | 1 of 1"),

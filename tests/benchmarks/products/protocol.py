@@ -24,7 +24,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import KFold
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
-from common import absent, data_file, fit_quietly, parse, print_table, skipped, take_turns  # noqa: F401
+from common import absent, data_file, fit_quietly, parse, print_table, skipped  # noqa: F401
 
 from sklearn_hocrf.metrics import randomization_test, sequence_accuracy_score, token_accuracy_score
 
@@ -305,9 +305,3 @@ def kept(path, function):
     result = function()
     Path(path).write_bytes(pickle.dumps(result))
     return result
-
-
-def print_speed(what, cases, n):
-    """Print how many sequences a second each of some functions tags, the median of three turns."""
-    seconds = np.median(take_turns(list(cases.values()), 3, time.process_time), axis=0)
-    print(f"{what}:", ", ".join(f"{name} {n / s:,.0f}" for name, s in zip(cases, seconds, strict=True)))
