@@ -12,7 +12,7 @@ BUDGET = {
     "reasons why two features refuse each other": 10,
     "code lines of the package": 26_990,
     "files of the package": 185,
-    "code lines of tests and benchmarks": 31_500,
+    "code lines of tests and benchmarks": 31_400,
 }
 
 

@@ -1,4 +1,4 @@
-"""The sum network, the arcs that a state uses, and the limits of scaled passes: shared by kernels.
+"""The sum network, the arcs that a state uses, bisection, and the limits of scaled passes: shared by kernels.
 
 The network evaluates ``m = S alpha`` (equation 7 of docs/develop/theory.md), and its transpose ``beta = S^T b`` (11),
 by the shared additions (8); ``_structure.sum_network`` builds it. The transpose also exists in the (max, +) semiring.
@@ -100,3 +100,15 @@ def log_add(left, right):
     if left < right:
         left, right = right, left
     return left if right == -np.inf else left + np.log1p(np.exp(right - left))
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def first_at_least(values, start, stop, value):
+    """Return the first position in [start, stop) of ascending values with one not less than ``value``, or ``stop``."""
+    while start < stop:
+        middle = (start + stop) >> 1
+        if values[middle] < value:
+            start = middle + 1
+        else:
+            stop = middle
+    return start

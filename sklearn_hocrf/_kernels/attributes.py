@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ._jit import njit
+from ._network import first_at_least
 
 FEW_CODES = 8  # of a field, next to each other
 MOST = 256  # ids of a row that are sorted by insertion
@@ -31,14 +32,8 @@ class Templates(NamedTuple):
 @njit(cache=True, nogil=True, error_model="numpy")
 def _position(keys, first, stop, wanted):
     """Return where ``wanted`` is in a range that ascends; -1 if it is not there."""
-    low, high = first, stop
-    while low < high:
-        middle = (low + high) >> 1
-        if keys[middle] < wanted:
-            low = middle + 1
-        else:
-            high = middle
-    return low if low < stop and keys[low] == wanted else -1
+    at = first_at_least(keys, first, stop, wanted)
+    return at if at < stop and keys[at] == wanted else -1
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

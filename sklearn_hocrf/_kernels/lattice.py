@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ._jit import njit
-from ._network import LOWEST_LOG, SMALLEST_TOTAL, TINY, log_add
+from ._network import LOWEST_LOG, SMALLEST_TOTAL, TINY, first_at_least, log_add
 
 
 class Automaton(NamedTuple):
@@ -121,18 +121,6 @@ class Sums(NamedTuple):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _first_at_least(values, start, stop, value):
-    """Return the first position in [start, stop) of ascending values with one not less than ``value``, or ``stop``."""
-    while start < stop:
-        middle = (start + stop) // 2
-        if values[middle] < value:
-            start = middle + 1
-        else:
-            stop = middle
-    return start
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
 def list_entries(entries, starts, labels, slots, pairs, values):
     """Write the pairs that each column scores, and their values, if any; only count them if ``pairs`` is None.
 
@@ -146,7 +134,7 @@ def list_entries(entries, starts, labels, slots, pairs, values):
                 continue
             pair, stop = entries.starts[rank], entries.starts[rank + 1]
             for candidate in range(starts[token], starts[token + 1]):
-                pair = _first_at_least(entries.columns, pair, stop, labels[candidate])
+                pair = first_at_least(entries.columns, pair, stop, labels[candidate])
                 while pair < stop and entries.columns[pair] == labels[candidate]:
                     if pairs is not None:  # known when it is compiled
                         pairs[slots[candidate]] = pair
@@ -161,7 +149,7 @@ def _arc_of(automaton, state, label):
     """Return the arc that a state uses for a label (5)."""
     while state > 0:
         stop = automaton.outgoing[state + 1]
-        item = _first_at_least(automaton.labels, automaton.outgoing[state], stop, label)
+        item = first_at_least(automaton.labels, automaton.outgoing[state], stop, label)
         if item < stop and automaton.labels[item] == label:
             return np.int64(automaton.arcs[item])
         state = np.int64(automaton.fail[state])

@@ -27,6 +27,7 @@ Shapes: N tokens, F features, K pairs, C score columns, H dense features, D = pa
 import numpy as np
 
 from ._jit import njit
+from ._network import first_at_least
 from ._vectors import STEP, add_scaled, load_step, multiply, store_step
 
 FEW = 4  # pairs: entries of features with more are not cut, because rows take memory for each part
@@ -336,7 +337,7 @@ def label_scores(features, pairs, weights, arcs, arc_columns, scores):
                 row_indptr, rows, indptr, ranges, pair_of, other, values, starts, token, index
             )
             for item in range(first_item[arcs[token]], first_item[arcs[token] + 1]):
-                pair = _first_pair(columns, first, stop, arc_column[item])
+                pair = first_at_least(columns, first, stop, arc_column[item])
                 while pair < stop and columns[pair] == arc_column[item]:
                     total += value * weights[pair]
                     pair += 1
@@ -355,22 +356,10 @@ def label_counts(features, pairs, token_weight, arcs, arc_columns, counts):
                 row_indptr, rows, indptr, ranges, pair_of, other, values, starts, token, index
             )
             for item in range(first_item[arcs[token]], first_item[arcs[token] + 1]):
-                pair = _first_pair(columns, first, stop, arc_column[item])
+                pair = first_at_least(columns, first, stop, arc_column[item])
                 while pair < stop and columns[pair] == arc_column[item]:
                     counts[pair] += value * token_weight[token]
                     pair += 1
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _first_pair(columns, first, stop, column):
-    """Return the first pair of a range whose column is not lower than ``column``; ``stop`` if there is none."""
-    while first < stop:
-        middle = (first + stop) >> 1
-        if columns[middle] < column:
-            first = middle + 1
-        else:
-            stop = middle
-    return first
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
