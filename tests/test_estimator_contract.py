@@ -134,7 +134,9 @@ def test_tags_say_what_goes_in_and_the_checks_for_them_pass(name):
     tags = get_tags(ConformalSequenceLabeler(HighOrderCRF()) if instance is None else instance)
     is_transformer = hasattr(public_estimators()[name], "transform")
     assert (tags.no_validation, tags.input_tags.string) == (is_transformer, is_transformer)
-    assert (tags.input_tags.two_d_array, tags.input_tags.sparse) == (not is_transformer, not is_transformer)
+    inner = getattr(instance, "estimator", HighOrderCRF())  # scikit-learn 1.6 says that LogisticRegression is dense
+    takes_sparse = not is_transformer and get_tags(inner).input_tags.sparse
+    assert (tags.input_tags.two_d_array, tags.input_tags.sparse) == (not is_transformer, takes_sparse)
     if instance is not None:
         results = check_estimator(instance, on_skip=None, on_fail=None, expected_failed_checks=known)
         assert not [(each["check_name"], each["exception"]) for each in results if each["status"] == "failed"]

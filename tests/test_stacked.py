@@ -19,6 +19,7 @@ from sklearn.pipeline import make_pipeline as sklearn_make_pipeline
 from sklearn.svm import LinearSVC
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, SequenceBatch, StackedSequenceLabeler, make_pipeline
+from sklearn_hocrf._validation._sklearn import get_feature_names
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 from sklearn_hocrf.inspection import weights
 from sklearn_hocrf.model_selection import CalibratedSequenceLabeler, ConformalSequenceLabeler
@@ -86,7 +87,9 @@ def test_it_is_the_model_of_scores_out_of_folds(form):
     assert stacked.classes_.tolist() == ["a", "b", "c"]
     assert (stacked.n_features_in_, stacked.stack_method_) == (3, "predict_proba")
     assert stacked.final_estimator_.feature_names_in_.tolist() == ["score=a", "score=b", "score=c"]
-    assert hasattr(stacked, "feature_names_in_") == form.startswith("frames")
+    # scikit-learn 1.6 does not know the names of the latest polars
+    has_names = form == "frames" or get_feature_names(sequences[0]) is not None
+    assert hasattr(stacked, "feature_names_in_") == has_names
     assert stacked.score(sequences, Y) == np.mean(np.concatenate(stacked.predict(sequences)) == FLAT_Y)
     assert stacked.predict(sequences[:0]) == []
 
