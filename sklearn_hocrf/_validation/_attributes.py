@@ -23,10 +23,10 @@ from scipy import sparse
 from .._data.arrays import freeze_all, offsets_of
 from .._data.batch import SequenceBatch
 from .._data.checks import short, to_float
+from .._data.warnings import warn_user
 from .._kernels.attributes import sort_ids
 from .._tagger import AttributeTables, ids_and_amounts
 from ._messages import refuse_infinite_values, refuse_non_sequence
-from ._warnings import warn_user
 
 __all__ = [
     "Vocabulary",

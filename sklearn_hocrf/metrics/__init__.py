@@ -6,8 +6,7 @@ conventions for averages and for divisions by zero; those of BIO and BIOES segme
 tags are read as in conlleval and in the estimators, unless ``strict=True``.
 
 =================  =====================================================================================================
-segments           :func:`segment_f1_score`, :func:`segment_precision_recall_f1`, :func:`segment_classification_report`,
-                   :func:`extract_segments`
+segments           :func:`segment_f1_score`, :func:`segment_precision_recall_f1`, :func:`segment_classification_report`
 tokens, sequences  :func:`token_accuracy_score`, :func:`sequence_accuracy_score`
 errors             :func:`error_table`, :func:`segment_confusion`
 probabilities      :func:`segment_outcomes`
@@ -40,11 +39,9 @@ from ._scores import (
     sequence_accuracy_score,
     token_accuracy_score,
 )
-from ._segments import extract_segments
 
 __all__ = [
     "error_table",
-    "extract_segments",
     "log_likelihood_scorer",
     "randomization_test",
     "segment_classification_report",

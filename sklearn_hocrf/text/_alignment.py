@@ -23,7 +23,7 @@ from .._data.schemes import (
     tags_of_segments,
 )
 from .._data.segments import Segments
-from ..metrics import extract_segments
+from ._segments import extract_segments
 from ._tokens import TokenizedText, check_tokenized, is_mark
 
 __all__ = [
@@ -68,7 +68,7 @@ def tags_from_spans(
     spans : list of lists of (start, stop, label)
         The spans of each text, for all of its sentences together, in any order, with ``stop`` excluded.
     scheme : {"bio", "bioes", "bilou", "bmes", "iob1", "runs", "segments"}, default="bio"
-        How labels of tokens encode spans, as in :func:`~sklearn_hocrf.metrics.extract_segments`. Tokens outside all
+        How labels of tokens encode spans, as in :func:`~sklearn_hocrf.text.extract_segments`. Tokens outside all
         spans get "O"; with "segments", a segment of one token each.
     misaligned : {"raise", "expand", "contract", "drop"}, default="raise"
         How to treat spans that are not aligned with token boundaries: raise an error; expand to all tokens that they
@@ -285,7 +285,7 @@ def spans_from_tags(
         The labels of each sequence, given or predicted; or lists of (start, stop, label), counted in tokens, or the
         arrays returned by ``predict_segments(X, with_probability=True)``.
     scheme : {"auto", "bio", "bioes", "bilou", "bmes", "iob1", "runs", "segments"}, default="auto"
-        How labels encode segments, as in :func:`~sklearn_hocrf.metrics.extract_segments`. Segments of the label "O" are
+        How labels encode segments, as in :func:`~sklearn_hocrf.text.extract_segments`. Segments of the label "O" are
         left out.
     probability : list of sequences of float, or None, default=None
         A number for each segment of each sequence, in order. None: the probabilities of the arrays in `y`, if any.
@@ -385,7 +385,7 @@ def convert_tags(y: Iterable[Sequence[Any]], source: str, target: str) -> list[l
         The tags to convert.
     source : {"bio", "bioes", "bilou", "bmes", "iob1", "runs"}
         The scheme of `y`. Invalid tags, such as an I of "bio" after an O, begin a segment, as in conlleval: see
-        :func:`~sklearn_hocrf.metrics.extract_segments`.
+        :func:`~sklearn_hocrf.text.extract_segments`.
     target : {"bio", "bioes", "bilou", "bmes", "iob1", "runs", "segments"}
         The scheme to return. It may be the scheme of `y`: then all valid tags are kept. With "runs", neighbouring
         segments with the same label become one.
