@@ -49,7 +49,7 @@ MAY_IMPORT = {
     "text": {"_data"},
     "inspection": CORE | {"_validation", "_display", "metrics", "_estimator"},
     "training": {"_estimator", "_objectives", "_solvers"},
-    "_estimator": CORE | LEARNING | TOOLS | {"_validation", "_persistence", "_settings"},
+    "_estimator": CORE | LEARNING | TOOLS | {"_validation", "_persistence", "_settings", "_tagger"},
     "_crfsuite": CORE | {"_validation", "_estimator"},
     "crf": CORE | LEARNING | TOOLS | {"_validation", "_persistence", "_settings", "_estimator", "_crfsuite"},
     "semicrf": CORE | LEARNING | TOOLS | {"_validation", "_persistence", "_settings", "_estimator"},

@@ -11,6 +11,7 @@ import numpy as np
 
 from .._data.arrays import offsets_of
 from .._data.checks import check_choice, finite_numbers, is_missing, short
+from .._data.label_sequences import FIELDS, list_sequences
 from .._data.schemes import (
     OUTSIDE,
     PREFIXES,
@@ -18,6 +19,7 @@ from .._data.schemes import (
     TagTable,
     hold_segments,
     join_tag,
+    parts_of_segment,
     read_segment,
     separators_only,
     tags_of_segments,
@@ -282,13 +284,14 @@ def spans_from_tags(
     tokenized : list of TokenizedText
         The tokens, as :func:`tokenize` returns them.
     y : list of label sequences
-        The labels of each sequence, given or predicted; or lists of (start, stop, label), counted in tokens, or the
-        arrays returned by ``predict_segments(X, with_probability=True)``.
+        The labels of each sequence, given or predicted; or lists of (start, stop, label) or (start, stop, label,
+        probability), counted in tokens, or the arrays that ``predict_segments(X, with_probability=True)`` returns, and
+        ``segments`` of a :class:`~sklearn_hocrf.tagger.Tagger` for each sequence.
     scheme : {"auto", "bio", "bioes", "bilou", "bmes", "iob1", "runs", "segments"}, default="auto"
         How labels encode segments, as in :func:`~sklearn_hocrf.text.extract_segments`. Segments of the label "O" are
         left out.
     probability : list of sequences of float, or None, default=None
-        A number for each segment of each sequence, in order. None: the probabilities of the arrays in `y`, if any.
+        A number for each segment of each sequence, in order. None: the probabilities in `y`, if any.
 
     Returns
     -------
@@ -317,8 +320,9 @@ def spans_from_tags(
     """
     check_choice("scheme", scheme, ("auto", *SCHEMES))
     tokenized, y = check_tokenized(tokenized), list(y)
-    if scheme == "auto" and hold_segments([labels for labels in y if hasattr(labels, "__len__")]):
-        scheme = "segments"
+    sized = [labels for labels in y if hasattr(labels, "__len__")]
+    if scheme == "auto" and (hold_segments(sized) or (len(sized) == len(y) and not any(map(len, sized)))):
+        scheme = "segments"  # nothing at all is what predict_segments finds in a text without entities
     if len(y) != len(tokenized):
         raise ValueError(f"y has {len(y)} sequences, but tokenized has {len(tokenized)}")
     if scheme == "segments":
@@ -346,14 +350,15 @@ def spans_from_tags(
 
 def _split_probability(y: list) -> tuple[list, list | None]:
     """Return segments without probabilities, and the probabilities if all segments have one."""
-    fields = [getattr(getattr(segments, "dtype", None), "names", None) or () for segments in y]
-    plain = [
-        segments[["start", "stop", "label"]].tolist() if {"start", "stop", "label"} <= set(names) else segments
-        for segments, names in zip(y, fields, strict=True)
-    ]
-    if not y or not all("probability" in names for names in fields):
-        return plain, None
-    return plain, [segments["probability"] for segments in y]
+    names = [getattr(getattr(segments, "dtype", None), "names", None) or () for segments in y]
+    fields = [[name for name in FIELDS if name in of] for of in names]
+    y = [of[chosen].tolist() if chosen else of for of, chosen in zip(y, fields, strict=True)]
+    parts = [[parts_of_segment(segment) for segment in segments] for segments in list_sequences(y, "y", "segments")]
+    sizes = {len(segment) for segments in parts for segment in segments}
+    if 4 not in sizes:
+        return y, None
+    plain = [[segment[:3] for segment in segments] for segments in parts]
+    return plain, [[segment[3] for segment in segments] for segments in parts] if sizes == {4} else None
 
 
 def _check_alignment(n: int, labels: Any, segments: list, n_tokens: int, scheme: str) -> None:
