@@ -840,7 +840,7 @@ class _Names:
     def _collect(self, prefix, entries, t, depth, found):
         """Add the ids of the known attributes of a feature dict, in pairs with their amounts."""
         for key, value in entries.items():
-            name, amount = prefix + _name(key, t), 1.0
+            name, amount = prefix + _name(key, t, prefix), 1.0
             if value is False:  # as many are
                 continue
             if isinstance(value, (str, bytes)):
@@ -864,7 +864,7 @@ class _Names:
         if is_text or not isinstance(names, Collection) or len(getattr(names, "shape", (0,))) != 1:
             raise TypeError(f"position {t}: {prefix!r:.60} has {names!r:.60}, where names or numbers belong")
         if prefix or type(names) is not list or set(map(type, names)) - {str}:
-            names = [prefix + _name(name, t) for name in names]
+            names = [prefix + _name(name, t, prefix) for name in names]
         found.extend(map(self.ids.get, names, repeat(-1)))
 
 
@@ -927,13 +927,15 @@ class _Strings(_Names):
         return texts
 
 
-def _name(name, t):
+def _name(name, t, prefix=""):
     if isinstance(name, bytes):
         try:
             return str(name, "utf-8")
         except UnicodeDecodeError:
             raise ValueError(f"position {t}: {name!r:.60} is not UTF-8") from None
     if not isinstance(name, str):
+        if prefix:
+            raise TypeError(f"position {t}: attribute {prefix[:-1]!r:.60} holds {name!r:.60}, which must be a str")
         raise TypeError(f"position {t}: an attribute name must be a str, got {name!r:.60}")
     return name
 
