@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from importlib.util import find_spec
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -214,11 +215,18 @@ def _features(fitted, transformers, kept) -> TaggerFeatures:
     space = fitted.state.features
     if not transformers and space.vocabulary is not None:
         return TaggerFeatures.of_names(list(space.vocabulary), kept)
+    own = list(takewhile(lambda step: not hasattr(step, "__tagger_features__"), transformers))
+    last = transformers[len(own) :]
+    names = ", ".join(type(step).__name__ for step in own or transformers)
+    if own and (len(last) == 1 or (not last and space.vocabulary is not None)):
+        steps = "the last two steps, model[-2:]" if last else "the last step, model[-1]"
+        raise ValueError(
+            f"a tagger cannot contain {names:.120}: export {steps}, and apply {names:.120} before the tagger"
+        )
     if len(transformers) > 1:
-        names = ", ".join(type(transformer).__name__ for transformer in transformers)
-        raise ValueError(f"a tagger has one transformer before the model at most, not {names}")
-    if not transformers or not hasattr(transformers[0], "__tagger_features__"):
-        what = type(transformers[0]).__name__ if transformers else "numbers, or a SequenceBatch"
+        raise ValueError(f"a tagger has one transformer before the model at most, not {names:.120}")
+    if not last:
+        what = names or "numbers, or a SequenceBatch"
         raise ValueError(f"a tagger reads tokens, feature dicts and lists of names, but the model gets {what}")
     (transformer,) = transformers
     if space.n_features != getattr(transformer, "n_features_out_", None):

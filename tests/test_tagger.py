@@ -23,9 +23,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mutate_tagger import changed_contents, check_content, file_of, parts_of
 from numpy.testing import assert_allclose
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline as sklearn_pipeline
+from sklearn.preprocessing import FunctionTransformer
 from test_named_attributes import BODY
 
 import sklearn_hocrf
@@ -451,6 +452,36 @@ def test_own_functions(tmp_path):
     assert_same(Tagger(path, functions={"half": functions["half"]}), model, X_NAMES, Y_NAMES)
     with pytest.raises(ValueError, match="the column 'half' held text in fit"):
         Tagger(path, functions={"half": len}).tag(["a"])
+
+
+class Feats(TransformerMixin, BaseEstimator):
+    """A transformer of a user's own: tokens to feature dicts."""
+
+    def fit(self, X, y=None):
+        return self
+
+    def transform(self, X):
+        return [[{"w": token.lower(), "title": token.istitle()} for token in tokens] for tokens in X]
+
+    def __sklearn_is_fitted__(self):
+        return True
+
+
+def test_transformers_of_ones_own(tmp_path):
+    """The message says what to export, and what to call before the tagger: that gives the pipeline's answers."""
+    path, feats = tmp_path / "model.hocrf", Feats()
+    alone = make_pipeline(feats, HighOrderCRF(max_iter=9)).fit(X_NAMES, Y_NAMES)
+    with pytest.raises(ValueError, match=r"export the last step, model\[-1\], and apply Feats before the tag"):
+        export_tagger(alone, path)
+    before = make_pipeline(feats, SequenceFeatureExtractor(), HighOrderCRF(max_iter=9)).fit(X_NAMES, Y_NAMES)
+    with pytest.raises(ValueError, match=r"cannot contain Feats: export the last two steps, model\[-2:\], and"):
+        export_tagger(before, path)
+    for model, last in (alone, alone[-1]), (before, before[-2:]):
+        found = tagger_of(last, tmp_path)
+        assert [found.tag(feats.transform([tokens])[0]) for tokens in X_NAMES[:9]] == model.predict(X_NAMES[:9])
+    after = make_pipeline(FunctionTransformer(np.abs), HighOrderCRF(max_iter=9)).fit(np.eye(2), ["A", "B"])
+    with pytest.raises(ValueError, match="but the model gets FunctionTransformer"):
+        export_tagger(after, path)
 
 
 def test_functions_with_names_are_those_of_the_package():
