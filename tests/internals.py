@@ -2,7 +2,7 @@
 
 # ruff: noqa: F401
 
-from sklearn_hocrf import _files, _kernels
+from sklearn_hocrf import _files, _kernels, _names_elsewhere
 from sklearn_hocrf.__main__ import Counter, main
 from sklearn_hocrf._data import arrays, batch, folders, schemes
 from sklearn_hocrf._data.arrays import BufferPool, allocator, empty_aligned, freeze, mapped_file, reading_order
@@ -34,7 +34,6 @@ from sklearn_hocrf._estimator import (
     callbacks,
     fitted_model,
     fitting,
-    names_elsewhere,
     patterns,
     progress,
     pruning,

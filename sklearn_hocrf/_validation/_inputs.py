@@ -270,7 +270,9 @@ def input_form(X) -> str:
 def _form_of_list(X):
     """Return "sequences" or "table" for a list, depending on its first non-empty element."""
     if isinstance(X, (dict, set, frozenset)) or not hasattr(X, "__len__") or not hasattr(X, "__iter__"):
-        raise TypeError(f"X must be a list of sequences, an array or a sparse matrix, not a {type(X).__name__}")
+        kind = type(X).__name__
+        hint = ": pass [X.items()]" if kind == "ItemSequence" else ""  # of python-crfsuite
+        raise TypeError(f"X must be a list of sequences, an array or a sparse matrix, not a {kind}{hint}")
     for n, element in enumerate(X):
         if isinstance(element, Number):
             return "table"
