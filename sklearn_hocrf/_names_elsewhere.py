@@ -14,119 +14,111 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
 
 __all__ = ["ATTRIBUTES", "NamesElsewhere", "answer_as_tagger", "answering", "refuse"]
 
-_NO_SETTING = "there is no such setting, and none is needed"
-_NO_DENSITIES = "nothing: weights of features stand in place of densities and transition matrices"
-_WEIGHTS = "coef_ and pattern_coef_, or inspection.weights(crf, top=None)"
-_EARLY = "training.EarlyStopping(X_dev, y_dev)"
-_CLASS_WEIGHT = "sample_weight of fit for whole sequences; to find more of a label, predict_segments(X, threshold=0.2)"
-PARAMETERS = {
-    "algorithm": 'solver="lbfgs" or "sgd"',
-    "c1": "l1_reg, the same number",
-    "c2": "sigma_reg, which is (2 * c2) ** -0.5",
-    **dict.fromkeys(("max_iterations", "n_iter"), "max_iter"),
-    **dict.fromkeys(("epsilon", "delta"), "tol, which bounds the distance from the optimum"),
-    **dict.fromkeys(("min_freq", "feature.minfreq"), "min_count"),
-    **dict.fromkeys(("all_possible_states", "feature.possible_states"), "all_pairs=True"),
-    **dict.fromkeys(("all_possible_transitions", "feature.possible_transitions"), 'patterns="all"'),
-    "order": "max_order",
-    **dict.fromkeys(("model_filename", "keep_tempfiles"), "pickle, skops or tagger.export_tagger"),
-    **dict.fromkeys(("num_memories", "linesearch", "max_linesearch", "period", "trainer_cls"), "solver"),
-    **dict.fromkeys(
-        (f"calibration_{name}" for name in ("eta", "rate", "samples", "candidates", "max_trials")), "solver"
-    ),
-    **dict.fromkeys(("pa_type", "c", "error_sensitive", "averaging", "variance", "gamma"), _NO_SETTING),
-    "class_weight": _CLASS_WEIGHT,
-    **dict.fromkeys(("n_components", "n_mix"), "as many as y has distinct labels: training needs y"),
-    **dict.fromkeys(("params", "init_params", "implementation", "n_trials"), _NO_SETTING),
-    **dict.fromkeys(("startprob_prior", "transmat_prior", "emissionprob_prior"), "sigma_reg, the prior of all weights"),
-    **dict.fromkeys(("covariance_type", "min_covar", "means_prior", "means_weight"), _NO_DENSITIES),
-    **dict.fromkeys(("covars_prior", "covars_weight", "weights_prior"), _NO_DENSITIES),
-}
-METHOD_PARAMETERS = {
-    **dict.fromkeys(("X_dev", "y_dev"), _EARLY),
-    "lengths": "X as a list of sequences: np.split(X, np.cumsum(lengths)[:-1])",
-    "class_weight": _CLASS_WEIGHT,
-}
-ATTRIBUTES = {
-    "state_features_": "coef_, or inspection.weights(crf, order=0, feature=True, top=None)",
-    "transition_features_": "pattern_coef_ with patterns_, or inspection.weights(crf, order=1, top=None)",
-    **dict.fromkeys(("info", "dump"), _WEIGHTS),
-    "attributes_": "feature_names_in_",
-    "num_attributes_": "n_features_in_",
-    "size_": "n_parameters_",
-    "training_log_": "objective_history_",
-    "modelfile": "tagger.export_tagger",
-    "tagger_": "tagger.export_tagger, which writes a file for tagger.Tagger",
-    **dict.fromkeys(("append", "train"), "fit(X, y)"),
-    **dict.fromkeys(("set", "select"), "set_params, whose solver is the algorithm; X and y are those of each call"),
-    **dict.fromkeys(("get", "help"), "get_params"),
-    "clear": "fit(X, y), which begins anew",
-    **dict.fromkeys(("open", "open_inmemory"), "tagger.Tagger(path), or HighOrderCRF.from_crfsuite(path)"),
-    "close": "nothing to close",
-    "labels": "classes_",
-    **dict.fromkeys(("predict_single", "tag"), "predict([x])[0]"),
-    **dict.fromkeys(
-        ("predict_marginals_single", "marginal"), "predict_marginals([x])[0], an array whose columns are classes_"
-    ),
-    "probability": "log_likelihood([x], [labels]), its logarithm",
-    **dict.fromkeys(("logparser", "message"), "verbose=1, or set_callbacks"),
-    **dict.fromkeys(
-        (f"on_{name}" for name in ("start", "end", "iteration", "prepared", "prepare_error", "featgen_progress")),
-        "set_callbacks",
-    ),
-    **dict.fromkeys(("on_featgen_end", "on_optimization_start", "on_optimization_end"), "set_callbacks"),
-    **dict.fromkeys(("startprob_", "transmat_"), "pattern_coef_ with patterns_, which are weights"),
-    **dict.fromkeys(("means_", "covars_", "emissionprob_", "weights_"), "coef_, the weights of features"),
-    "monitor_": "objective_history_",
-    "decode": "predict([x])[0], and predict_nbest([x], 1) with its score",
-    "score_samples": "predict_marginals(X), an array for each sequence",
-    "get_stationary_distribution": "sample and predict_marginals: a CRF models labels given X",
-    **dict.fromkeys(("aic", "bic"), "log_likelihood(X, y) on data left out of training"),
-}
-TAGGER = {
-    "set": "no state: marginals(x) and log_probability(x, labels) take the tokens",
-    "marginal": "marginals(x)[t, labels.index(label)]",
-    "probability": "exp(log_probability(x, labels))",
-    **dict.fromkeys(("info", "dump"), "inspection.weights(crf, top=None) of the model that was exported"),
-    **dict.fromkeys(("open", "open_inmemory"), "Tagger(path), or Tagger(content) of bytes"),
-    "close": "nothing to close",
-    **dict.fromkeys(("predict", "predict_single"), "tag(x), of one sequence"),
-    **dict.fromkeys(("predict_marginals", "predict_marginals_single"), "marginals(x), of one sequence"),
-    "predict_segments": "segments(x), of one sequence",
-    "predict_nbest": "nbest(x, n), of one sequence",
-    "log_likelihood": "log_probability(x, labels), of one sequence",
-    "classes_": "labels",
-}
-_FLAT = "sklearn.metrics.{} of flattened lists, or metrics.{}"
-MODULES = {
-    **dict.fromkeys(("CRF", "BaseTrainer"), "HighOrderCRF"),
-    "Trainer": "HighOrderCRF, its fit(X, y)",
-    "Tagger": "tagger.Tagger",
-    "ItemSequence": "a list of feature dicts or of lists of names, such as its items()",
-    "CRFSuiteError": "ValueError and TypeError",
-    **dict.fromkeys(("scorers", "flat_accuracy", "sequence_accuracy"), "metrics.segment_f1_scorer, or make_scorer"),
-    **dict.fromkeys(("utils", "flatten"), "itertools.chain.from_iterable"),
-    **dict.fromkeys(("flat_accuracy_score", "accuracy_score"), "metrics.token_accuracy_score"),
-    **{
-        f"flat_{name}": _FLAT.format(name, "segment_f1_score")
-        for name in ("f1_score", "fbeta_score", "precision_score", "recall_score")
-    },
-    "flat_classification_report": _FLAT.format("classification_report", "segment_classification_report"),
-    "f1_score": "metrics.segment_f1_score",
-    **dict.fromkeys(
-        ("precision_score", "recall_score", "precision_recall_fscore_support"), "metrics.segment_precision_recall_f1"
-    ),
-    "classification_report": "metrics.segment_classification_report",
-    "performance_measure": _FLAT.format("confusion_matrix", "segment_confusion"),
-    **dict.fromkeys(("get_entities", "extract_segments"), "text.extract_segments"),
-    **{name: f'scheme="{ours}"' for name, ours in {"IOB1": "iob1", "IOB2": "bio", "IOBES": "bioes"}.items()},
-    "BILOU": 'scheme="bilou"',
-    **dict.fromkeys(("IOE1", "IOE2"), 'scheme="iob1" or "bio": tags whose ends are marked must be converted'),
-    **dict.fromkeys(
-        ("hmm", "GaussianHMM", "GMMHMM", "CategoricalHMM", "MultinomialHMM", "PoissonHMM"),
-        "HighOrderCRF, which learns from labels y; there is no model for X alone",
-    ),
-}
+
+def _table(text: str) -> dict[str, str]:
+    """Return what is after the first colon of each line, by the names before it; deeper lines continue one."""
+    lines = [line.partition(": ") for line in text.replace("\n        ", " ").strip().splitlines()]
+    return {name: ours for names, _, ours in lines for name in names.split()}
+
+
+PARAMETERS = _table("""
+    algorithm: solver="lbfgs" or "sgd"
+    c1: l1_reg, the same number
+    c2: sigma_reg, which is (2 * c2) ** -0.5
+    max_iterations n_iter: max_iter
+    epsilon delta: tol, which bounds the distance from the optimum
+    min_freq feature.minfreq: min_count
+    all_possible_states feature.possible_states: all_pairs=True
+    all_possible_transitions feature.possible_transitions: patterns="all"
+    order: max_order
+    model_filename keep_tempfiles: pickle, skops or tagger.export_tagger
+    num_memories linesearch max_linesearch period trainer_cls calibration_eta calibration_rate calibration_samples
+        calibration_candidates calibration_max_trials: solver
+    pa_type c error_sensitive averaging variance gamma params init_params implementation n_trials: there is no such
+        setting, and none is needed
+    class_weight: sample_weight of fit for whole sequences; to find more of a label, predict_segments(X,
+        threshold=0.2)
+    n_components n_mix: as many as y has distinct labels: training needs y
+    startprob_prior transmat_prior emissionprob_prior: sigma_reg, the prior of all weights
+    covariance_type min_covar means_prior means_weight covars_prior covars_weight weights_prior: nothing: weights of
+        features stand in place of densities and transition matrices
+""")
+METHOD_PARAMETERS = {"class_weight": PARAMETERS["class_weight"]} | _table("""
+    X_dev y_dev: training.EarlyStopping(X_dev, y_dev)
+    lengths: X as a list of sequences: np.split(X, np.cumsum(lengths)[:-1])
+""")
+ATTRIBUTES = _table("""
+    state_features_: coef_, or inspection.weights(crf, order=0, feature=True, top=None)
+    transition_features_: pattern_coef_ with patterns_, or inspection.weights(crf, order=1, top=None)
+    info dump: coef_ and pattern_coef_, or inspection.weights(crf, top=None)
+    attributes_: feature_names_in_
+    num_attributes_: n_features_in_
+    size_: n_parameters_
+    training_log_ monitor_: objective_history_
+    modelfile: tagger.export_tagger
+    tagger_: tagger.export_tagger, which writes a file for tagger.Tagger
+    append train: fit(X, y)
+    set select: set_params, whose solver is the algorithm; X and y are those of each call
+    get help: get_params
+    clear: fit(X, y), which begins anew
+    open open_inmemory: tagger.Tagger(path), or HighOrderCRF.from_crfsuite(path)
+    close: nothing to close
+    labels: classes_
+    predict_single tag: predict([x])[0]
+    predict_marginals_single marginal: predict_marginals([x])[0], an array whose columns are classes_
+    probability: log_likelihood([x], [labels]), its logarithm
+    logparser message: verbose=1, or set_callbacks
+    on_start on_end on_iteration on_prepared on_prepare_error on_featgen_progress on_featgen_end
+        on_optimization_start on_optimization_end: set_callbacks
+    startprob_ transmat_: pattern_coef_ with patterns_, which are weights
+    means_ covars_ emissionprob_ weights_: coef_, the weights of features
+    decode: predict([x])[0], and predict_nbest([x], 1) with its score
+    score_samples: predict_marginals(X), an array for each sequence
+    get_stationary_distribution: sample and predict_marginals: a CRF models labels given X
+    aic bic: log_likelihood(X, y) on data left out of training
+""")
+TAGGER = _table("""
+    set: nothing to set: marginals(x) and log_probability(x, labels) take the tokens
+    marginal: marginals(x)[t, labels.index(label)]
+    probability: exp(log_probability(x, labels))
+    info dump: inspection.weights(crf, top=None) of the model that was exported
+    open open_inmemory: Tagger(path), or Tagger(content) of bytes
+    close: nothing to close
+    predict predict_single: tag(x), of one sequence
+    predict_marginals predict_marginals_single: marginals(x), of one sequence
+    predict_segments: segments(x), of one sequence
+    predict_nbest: nbest(x, n), of one sequence
+    log_likelihood: log_probability(x, labels), of one sequence
+    classes_: labels
+""")
+MODULES = _table("""
+    CRF BaseTrainer: HighOrderCRF
+    Trainer: HighOrderCRF, its fit(X, y)
+    Tagger: tagger.Tagger
+    ItemSequence: a list of feature dicts or of lists of names, such as its items()
+    CRFSuiteError: ValueError and TypeError
+    scorers flat_accuracy sequence_accuracy: metrics.segment_f1_scorer, or make_scorer
+    utils flatten: itertools.chain.from_iterable
+    flat_accuracy_score accuracy_score: metrics.token_accuracy_score
+    flat_f1_score: sklearn.metrics.f1_score of flattened lists, or metrics.segment_f1_score
+    flat_fbeta_score: sklearn.metrics.fbeta_score of flattened lists, or metrics.segment_f1_score
+    flat_precision_score: sklearn.metrics.precision_score of flattened lists, or metrics.segment_f1_score
+    flat_recall_score: sklearn.metrics.recall_score of flattened lists, or metrics.segment_f1_score
+    flat_classification_report: sklearn.metrics.classification_report of flattened lists, or
+        metrics.segment_classification_report
+    f1_score: metrics.segment_f1_score
+    precision_score recall_score precision_recall_fscore_support: metrics.segment_precision_recall_f1
+    classification_report: metrics.segment_classification_report
+    performance_measure: sklearn.metrics.confusion_matrix of flattened lists, or metrics.segment_confusion
+    get_entities extract_segments: text.extract_segments
+    IOB1: scheme="iob1"
+    IOB2: scheme="bio"
+    IOBES: scheme="bioes"
+    BILOU: scheme="bilou"
+    IOE1 IOE2: scheme="iob1" or "bio": tags whose ends are marked must be converted
+    hmm GaussianHMM GMMHMM CategoricalHMM MultinomialHMM PoissonHMM: HighOrderCRF, which learns from labels y; there
+        is no model for X alone
+""")
 _Method = TypeVar("_Method", bound=Callable)
 
 

@@ -22,8 +22,7 @@ which are code points, as in spaCy; JavaScript and Java count UTF-16 units, of w
 User guide: docs/guide/recipes.md, also for spaCy, Hugging Face, Label Studio and CoNLL-U.
 """
 
-from ._alignment import convert_tags, spans_from_tags, tags_from_spans
-from ._segments import extract_segments
+from ._alignment import convert_tags, extract_segments, spans_from_tags, tags_from_spans
 from ._tokens import TokenizedText, tokenize
 
 __all__ = ["TokenizedText", "convert_tags", "extract_segments", "spans_from_tags", "tags_from_spans", "tokenize"]
