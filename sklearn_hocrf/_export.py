@@ -217,21 +217,23 @@ def _features(fitted, transformers, kept) -> TaggerFeatures:
         return TaggerFeatures.of_names(list(space.vocabulary), kept)
     own = list(takewhile(lambda step: not hasattr(step, "__tagger_features__"), transformers))
     last = transformers[len(own) :]
-    names = ", ".join(type(step).__name__ for step in own or transformers)
     if own and (len(last) == 1 or (not last and space.vocabulary is not None)):
         steps = "the last two steps, model[-2:]" if last else "the last step, model[-1]"
-        raise ValueError(
-            f"a tagger cannot contain {names:.120}: export {steps}, and apply {names:.120} before the tagger"
-        )
+        names = _names(own)
+        raise ValueError(f"a tagger cannot contain {names}: export {steps}, and apply {names} before the tagger")
     if len(transformers) > 1:
-        raise ValueError(f"a tagger has one transformer before the model at most, not {names:.120}")
+        raise ValueError(f"a tagger has one transformer before the model at most, not {_names(transformers)}")
     if not last:
-        what = names or "numbers, or a SequenceBatch"
+        what = _names(own) or "numbers, or a SequenceBatch"
         raise ValueError(f"a tagger reads tokens, feature dicts and lists of names, but the model gets {what}")
     (transformer,) = transformers
     if space.n_features != getattr(transformer, "n_features_out_", None):
         raise ValueError(f"the model was not fitted on the features of {type(transformer).__name__}")
     return transformer.__tagger_features__(kept)
+
+
+def _names(steps) -> str:
+    return f"{', '.join(type(step).__name__ for step in steps):.120}"
 
 
 # --- comparison -------------------------------------------------------------------------------------------------------
