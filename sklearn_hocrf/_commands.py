@@ -230,7 +230,7 @@ def _writer(tagger: Any, form: Form, options: argparse.Namespace) -> Callable[[l
             yield from (f"{line.text}\t{label}" for line, label in zip(lines, found.labels, strict=True))
 
     def segments(lines):
-        for start, stop, label, p in tagger.segments(tokens(lines), with_probability=True):
+        for start, stop, label, p in tagger.segments(tokens(lines), with_probability=True).tolist():
             text = " ".join(line.columns[0] for line in lines[start:stop])
             yield f"{start}\t{stop}\t{label}\t{p:.6f}\t{text}"
 
@@ -239,7 +239,7 @@ def _writer(tagger: Any, form: Form, options: argparse.Namespace) -> Callable[[l
         (found,) = tagger.nbest(words, 1)
         spans = [
             {"start": start, "stop": stop, "label": label, "probability": p, "text": " ".join(known[start:stop])}
-            for start, stop, label, p in tagger.segments(words, with_probability=True)
+            for start, stop, label, p in tagger.segments(words, with_probability=True).tolist()
         ]
         probability = math.exp(found.log_probability)
         fields = {"line": lines[0].lineno, "probability": probability, "labels": list(found.labels), "segments": spans}

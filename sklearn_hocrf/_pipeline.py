@@ -11,9 +11,9 @@ from sklearn import get_config
 from sklearn.pipeline import Pipeline
 
 from ._estimator.answers import AnswersMixin
-from ._estimator.names_elsewhere import ATTRIBUTES
 from ._estimator.predictions import PredictionsMixin
 from ._estimator.tag_segments import TagSegmentsMixin
+from ._names_elsewhere import ATTRIBUTES
 from ._validation._delegation import method_of_model, model_inside, through_steps
 from ._validation._sklearn import available_if
 from .crf import HighOrderCRF

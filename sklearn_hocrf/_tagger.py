@@ -38,6 +38,7 @@ MAX_PACKED, MAX_RATIO = 1 << 28, 128  # bytes of a body that is packed, and of i
 CACHE_BYTES = 1 << 23  # of each field, for what is known of its values
 MOST_CELLS = 1 << 20  # of the rows of weights of one sequence
 MOST_VALUES, MOST_FORMS = 1 << 15, 1 << 9  # of a key of feature dicts, and of such dicts, that are kept
+LONGEST_TEXT = 1000  # of labels in an array of texts of one width
 FEW_LABELS = 5  # whose arcs are compared together, by measurement with 29
 MOST_STEPS = 40  # of the search for the best labels, before all states are looked at
 MOST_GROUPS = 96  # of states, which bounds are computed of, unless there are many labels
@@ -55,9 +56,9 @@ PREFIXES = {"bio": "BIO", "bioes": "BIOES", "bilou": "BIOLU", "bmes": "BMOES", "
 
 
 class Labelling(NamedTuple):
-    """One of the best labellings of a sequence. See :meth:`Tagger.nbest`."""
+    """One of the best labellings of a sequence. See :meth:`Tagger.nbest`, and ``predict_nbest`` of the estimators."""
 
-    labels: list
+    labels: Any  # as predicted
     score: float  # log potential
     log_probability: float
 
@@ -590,6 +591,7 @@ class _Segments:
         self.names: list = list(labels)
         if scheme == "runs":
             self.goes_on = np.eye(len(labels), dtype=bool)
+            self.dtype = _dtype_of(self.names)
             return
         letters = PREFIXES[scheme]
         tags = [re.fullmatch(rf"([{letters}])(?:-(.+))?", str(label), re.DOTALL) for label in labels]
@@ -597,6 +599,7 @@ class _Segments:
         _require(all(good), f"a label is no tag of {scheme}")
         kind = np.array([letters.index(tag[1]) for tag in tags if tag])  # begin, inside, outside, end, single
         self.names = [None if tag[1] == "O" else tag[2] or "_" for tag in tags if tag]
+        self.dtype = np.array([name for name in self.names if name]).dtype
         same = np.array([[one == other for other in self.names] for one in self.names])
         self.goes_on = same & np.isin(kind, (0, 1))[:, None] & np.isin(kind, (1, 3))
 
@@ -606,8 +609,15 @@ class _Segments:
         bounds = pairwise([*begins, len(codes)])
         return [(u, v, self.names[codes[u]]) for u, v in bounds if self.names[codes[u]] is not None]
 
-    def probabilities(self, chain, segments):
+    def table(self, chain, segments) -> np.ndarray:
+        """Return segments with their probabilities, of the type of the estimator's."""
+        rows = [(*one, p) for one, p in zip(segments, self.probabilities(chain, segments), strict=True)]
+        return np.array(rows, [("start", "i8"), ("stop", "i8"), ("label", self.dtype), ("probability", "f8")])
+
+    def probabilities(self, chain, segments) -> list[float]:
         """Return the probabilities of segments: of all labellings that have them, with these borders and labels."""
+        if not segments:
+            return []
         last = chain.automaton.last
         of_label = {label: np.array([name == label for name in self.names]) for _, _, label in segments}
         by_start, found, flow, stop = {start: (stop, label) for start, stop, label in segments}, [], None, 0
@@ -625,6 +635,13 @@ class _Segments:
         if flow is not None:
             found.append(float(flow.sum()))
         return [min(probability, 1.0) for probability in found]
+
+
+def _dtype_of(labels):
+    """Return the type of ``classes_`` of an estimator that has these labels."""
+    alike = len(set(map(type, labels))) == 1 and max(len(str(label)) for label in labels) <= LONGEST_TEXT
+    native = np.array(labels) if alike else None
+    return native.dtype if native is not None and native.tolist() == labels else np.dtype(object)
 
 
 # --- features ---------------------------------------------------------------------------------------------------------
@@ -823,7 +840,7 @@ class _Names:
     def _collect(self, prefix, entries, t, depth, found):
         """Add the ids of the known attributes of a feature dict, in pairs with their amounts."""
         for key, value in entries.items():
-            name, amount = prefix + _name(key, t), 1.0
+            name, amount = prefix + _name(key, t, prefix), 1.0
             if value is False:  # as many are
                 continue
             if isinstance(value, (str, bytes)):
@@ -847,7 +864,7 @@ class _Names:
         if is_text or not isinstance(names, Collection) or len(getattr(names, "shape", (0,))) != 1:
             raise TypeError(f"position {t}: {prefix!r:.60} has {names!r:.60}, where names or numbers belong")
         if prefix or type(names) is not list or set(map(type, names)) - {str}:
-            names = [prefix + _name(name, t) for name in names]
+            names = [prefix + _name(name, t, prefix) for name in names]
         found.extend(map(self.ids.get, names, repeat(-1)))
 
 
@@ -910,13 +927,15 @@ class _Strings(_Names):
         return texts
 
 
-def _name(name, t):
+def _name(name, t, prefix=""):
     if isinstance(name, bytes):
         try:
             return str(name, "utf-8")
         except UnicodeDecodeError:
             raise ValueError(f"position {t}: {name!r:.60} is not UTF-8") from None
     if not isinstance(name, str):
+        if prefix:
+            raise TypeError(f"position {t}: attribute {prefix[:-1]!r:.60} holds {name!r:.60}, which must be a str")
         raise TypeError(f"position {t}: an attribute name must be a str, got {name!r:.60}")
     return name
 
@@ -1427,7 +1446,11 @@ class Tagger:
         tokens = _sequence(tokens)
         return self._chain(tokens).marginals() if len(tokens) else np.zeros((0, len(self.labels)))
 
-    def segments(self, tokens: Sequence, with_probability: bool = False) -> list[tuple]:
+    @overload
+    def segments(self, tokens: Sequence, with_probability: Literal[False] = False) -> list[tuple]: ...
+    @overload
+    def segments(self, tokens: Sequence, with_probability: Literal[True]) -> np.ndarray: ...
+    def segments(self, tokens: Sequence, with_probability: bool = False) -> list[tuple] | np.ndarray:
         """Return the segments that the labels describe.
 
         Parameters
@@ -1439,19 +1462,16 @@ class Tagger:
 
         Returns
         -------
-        segments : list of (start, stop, label) or (start, stop, label, probability)
+        segments : list of (start, stop, label), or structured array
+            With probabilities, an array with the fields "start", "stop", "label" and "probability", as those of
+            ``predict_segments`` of the estimators. Its ``tolist()`` has tuples of Python objects, for JSON.
         """
         if self._segments is None:
             raise ValueError("some labels look like tags of segments, but not all are tags of one scheme")
         tokens = _sequence(tokens)
-        if not len(tokens):
-            return []
-        chain = self._chain(tokens)
-        segments = self._segments.of(chain.decode())
-        if not with_probability:
-            return segments
-        probabilities = self._segments.probabilities(chain, segments)
-        return [(*segment, probability) for segment, probability in zip(segments, probabilities, strict=True)]
+        chain = self._chain(tokens) if len(tokens) else None
+        segments = self._segments.of(chain.decode()) if chain else []
+        return self._segments.table(chain, segments) if with_probability else segments
 
     def log_probability(self, tokens: Sequence, labels: Sequence) -> float:
         """Return the logarithm of the probability of a labelling; -inf if it is impossible.
@@ -1513,6 +1533,8 @@ def _read(path, mmap):
 
 
 def _sequence(tokens) -> Sequence:
+    if type(tokens).__name__ == "ItemSequence":  # of python-crfsuite
+        raise TypeError(f"a sequence is a list of tokens, got {tokens!r:.60}: pass its items()")
     if isinstance(tokens, (str, bytes, Mapping)):
         raise TypeError(f"a sequence is a list of tokens, got {tokens!r:.60}")
     return tokens if isinstance(tokens, (list, tuple)) else list(tokens)

@@ -68,7 +68,7 @@ def test_the_documented_service(tmp_path):
         finally:
             process.terminate()
     found = Tagger(tmp_path / "names.hocrf")
-    assert answers == [[list(s) for s in found.segments(tokens, with_probability=True)] for tokens in X[:5]]
+    assert answers == [[list(s) for s in found.segments(tokens, with_probability=True).tolist()] for tokens in X[:5]]
     assert any(answers)
 
 

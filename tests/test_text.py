@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from internals import schemes
 
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
-from sklearn_hocrf.metrics import extract_segments
-from sklearn_hocrf.text import TokenizedText, convert_tags, spans_from_tags, tags_from_spans, tokenize
+from sklearn_hocrf.text import TokenizedText, convert_tags, extract_segments, spans_from_tags, tags_from_spans, tokenize
 
 # letters of all widths: two UTF-16 units, a combining accent, right to left, a lone surrogate, spaces
 ALPHABET = "ab1_ .-\n\t\u00a0é\u0301中א\U0001f600\U0001d400\ud83d\u200c\u200d\u094d\u0915"

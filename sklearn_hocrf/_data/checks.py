@@ -13,6 +13,7 @@ __all__ = [
     "finite_number",
     "finite_numbers",
     "is_missing",
+    "is_ordered_collection",
     "no_label",
     "number_weights",
     "refuse_infinite_sum",
@@ -115,6 +116,13 @@ def is_missing(value) -> bool:
     if isinstance(value, (float, np.floating)):
         return bool(value != value)
     return isinstance(value, (np.datetime64, np.timedelta64)) and bool(np.isnat(value))
+
+
+def is_ordered_collection(value) -> bool:
+    """Return whether a value has a length and an order: no number, dict, set or generator."""
+    if isinstance(value, np.ndarray):
+        return value.ndim > 0
+    return hasattr(value, "__len__") and hasattr(value, "__iter__") and not isinstance(value, (dict, set, frozenset))
 
 
 def no_label(label, where, name="y", takes_missing_labels=True) -> ValueError:

@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import ClassifierTags
 
 from .._inference.families import Family
+from .._names_elsewhere import NamesElsewhere, answering
 from .._persistence import VersionMixin, with_lists, with_mappings
 from .._structure.automaton import PatternAutomaton
 from .._validation import FeatureSpace
@@ -22,7 +23,6 @@ from .answers import AnswersMixin
 from .callbacks import CallbacksMixin, without_tasks
 from .fit_steps import FitSteps
 from .fitted_state import FittedState
-from .names_elsewhere import NamesElsewhere, answering
 from .parameters import MAPPINGS, PARAMETER_CONSTRAINTS
 from .partial_fit import PartialFitMixin
 from .predictions import PredictionsMixin
@@ -53,7 +53,7 @@ class BaseSequenceLabeler(
 
     # --- fit ----------------------------------------------------------------------------------------------------------
 
-    @answering
+    @answering(3, "X_dev")
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the model to labelled sequences.

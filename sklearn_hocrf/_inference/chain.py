@@ -249,7 +249,7 @@ def tag_segment_marginals(posterior: LanePosterior, threshold: float, tags: Any)
     """Return ``segment_marginals`` of a posterior of a chain."""
     likely: list = []
     posterior.whole.run(lambda: LikelyTagSegments(tags, float(threshold), likely))
-    return sorted_segments(posterior.batch, likely)
+    return sorted_segments(posterior.batch.offsets, likely)
 
 
 def tag_segment_probabilities(posterior: LanePosterior, segments: Segments, tags: Any) -> np.ndarray:

@@ -295,7 +295,7 @@ class SegmentPosterior(LanePosterior):
     def segment_marginals(self, threshold: float, tags: Tags | None = None) -> tuple[Segments, np.ndarray]:
         likely: list = []
         self.run(lambda: _LikelySegments(threshold, likely))
-        return sorted_segments(self.batch, likely)
+        return sorted_segments(self.batch.offsets, likely)
 
     def segment_probabilities(self, segments: Segments, tags: Tags | None = None) -> np.ndarray:
         table, probability = np.zeros((self.batch.n_tokens, 2), np.int64), np.zeros(self.batch.n_tokens)

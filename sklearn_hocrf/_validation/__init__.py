@@ -10,6 +10,7 @@ A sequence is a list of feature dicts or of attribute-name lists (``_attributes`
 :class:`FeatureSpace`.
 """
 
+from .._data.warnings import scheme_of_labels, warn_user
 from ._inputs import (
     FeatureSpace,
     TrainingData,
@@ -21,9 +22,7 @@ from ._inputs import (
 )
 from ._messages import refuse_metrics_of_labels
 from ._segment_targets import SegmentTargets, read_partition_targets, read_segment_targets
-from ._targets import is_ordered_collection
 from ._token_targets import TokenTargets, read_token_targets
-from ._warnings import scheme_of_labels, warn_user
 
 __all__ = [
     "FeatureSpace",
@@ -41,5 +40,4 @@ __all__ = [
     "read_training_sequences",
     "scheme_of_labels",
     "warn_user",
-    "is_ordered_collection",
 ]

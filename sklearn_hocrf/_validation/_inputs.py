@@ -15,6 +15,7 @@ from .._data.batch import SequenceBatch, cut_sequences
 from .._data.checks import number_weights, refuse_infinite_sum, short, without_columns
 from .._data.segments import LengthBlock, TokenBlock
 from .._data.texts import pack_texts, unpack_texts
+from .._data.warnings import warn_user
 from ._attributes import (
     Vocabulary,
     extend_vocabulary,
@@ -26,7 +27,6 @@ from ._attributes import (
 from ._messages import refuse_infinite_values, refuse_non_sequence
 from ._rows import check_table, refuse_not_finite, stack_grid, stack_rows
 from ._sklearn import check_sample_weight, get_feature_names
-from ._warnings import warn_user
 
 __all__ = [
     "FeatureSpace",
@@ -270,7 +270,9 @@ def input_form(X) -> str:
 def _form_of_list(X):
     """Return "sequences" or "table" for a list, depending on its first non-empty element."""
     if isinstance(X, (dict, set, frozenset)) or not hasattr(X, "__len__") or not hasattr(X, "__iter__"):
-        raise TypeError(f"X must be a list of sequences, an array or a sparse matrix, not a {type(X).__name__}")
+        kind = type(X).__name__
+        hint = ": pass [X.items()]" if kind == "ItemSequence" else ""  # of python-crfsuite
+        raise TypeError(f"X must be a list of sequences, an array or a sparse matrix, not a {kind}{hint}")
     for n, element in enumerate(X):
         if isinstance(element, Number):
             return "table"

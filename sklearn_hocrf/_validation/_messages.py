@@ -134,9 +134,9 @@ def refuse_non_sequence(sequence, n) -> None:
     if isinstance(sequence, SequenceBatch):
         raise TypeError(f"X[{n}] (sequence {n}) is a SequenceBatch: pass a whole batch as X, not a list of batches")
     if not hasattr(sequence, "__getitem__") or not hasattr(sequence, "__iter__"):
-        raise TypeError(
-            f"X[{n}] (sequence {n}) is {short(sequence)} ({type(sequence).__name__}), but must be a sequence of tokens"
-        )
+        kind = type(sequence).__name__
+        hint = ": pass its items()" if kind == "ItemSequence" else ""  # of python-crfsuite
+        raise TypeError(f"X[{n}] (sequence {n}) is {short(sequence)} ({kind}), but must be a sequence of tokens{hint}")
 
 
 _ON_THE_WAY = "sklearn.", "sklearn_hocrf."  # pipelines, searches and calibration between a scorer and a model

@@ -35,6 +35,7 @@ from .._data.schemes import (
     token_labels,
 )
 from .._data.segments import NO_LIMIT, Segments, are_short
+from .._data.warnings import scheme_of_labels, warn_user
 from .._structure.patterns import pairs_of_equals, without_forbidden
 from .._structure.segment_layout import SegmentLayout, SegmentLayoutBuilder, SegmentLimits
 from ._known import (
@@ -64,7 +65,6 @@ from ._targets import (
     refuse_segments,
 )
 from ._token_targets import read_token_labels
-from ._warnings import scheme_of_labels, warn_user
 
 __all__ = [
     "SegmentTargets",

@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.utils import column_or_1d
 
 from .._data.arrays import offsets_of
-from .._data.checks import short, unmasked
+from .._data.checks import is_ordered_collection, short, unmasked
 from .._data.labels import flatten_labels, sorted_labels
 from .._data.schemes import looks_like_segments
 
@@ -14,7 +14,6 @@ __all__ = [
     "FIXED",
     "check_classes",
     "check_known_labels",
-    "is_ordered_collection",
     "leave_out",
     "read_labels",
     "read_target_sequences",
@@ -131,12 +130,6 @@ def _read_plain_labels(y, n_rows, what):
             f"Found input variables with inconsistent numbers of samples: X has {n_rows} rows, {what} {len(y)}"
         )
     return (list(y) if as_lists or y.dtype == object else y), as_lists
-
-
-def is_ordered_collection(value):
-    if isinstance(value, np.ndarray):
-        return value.ndim > 0
-    return hasattr(value, "__len__") and hasattr(value, "__iter__") and not isinstance(value, (dict, set, frozenset))
 
 
 def _label_sequence(labels, n, what):

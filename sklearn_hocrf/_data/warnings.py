@@ -5,8 +5,10 @@ import warnings
 from collections.abc import Iterable
 from typing import Any
 
-from .._data.checks import short
-from .._data.schemes import OUTSIDE, PREFIXES, guessed_scheme, split_tag
+from .checks import short
+from .schemes import OUTSIDE, PREFIXES, guessed_scheme, split_tag
+
+__all__ = ["scheme_of_labels", "warn_user"]
 
 _PASSED_OVER = {"sklearn_hocrf", "sklearn", "joblib"}  # pipelines and searches call us on behalf of the user, too
 
@@ -30,7 +32,7 @@ def scheme_of_labels(labels: Iterable[Any], name: str = "scheme") -> str:
 
     Examples
     --------
-    >>> from sklearn_hocrf._validation._warnings import scheme_of_labels
+    >>> from sklearn_hocrf._data.warnings import scheme_of_labels
     >>> [
     ...     scheme_of_labels(labels)
     ...     for labels in (["O", "B-X"], ["O", "I-X"], ["O"], ["noun"])
@@ -76,7 +78,7 @@ def warn_user(message, category: type[Warning] = UserWarning) -> None:
     Examples
     --------
     >>> import warnings
-    >>> from sklearn_hocrf._validation._warnings import warn_user
+    >>> from sklearn_hocrf._data.warnings import warn_user
     >>> with warnings.catch_warnings(record=True) as caught:
     ...     warnings.simplefilter("always")
     ...     warn_user("the labels look like BIO tags")
