@@ -21,7 +21,7 @@ from .._solvers import SolverReport
 from .._structure.layout import LayoutBuilder, LayoutFrame, WeightLayout
 from .._structure.pairs import PairRule
 from .._structure.patterns import TOKENS, PatternTable, TagHistory
-from .._validation import TrainingData, TrainingSequences, read_training_sequences, warn_user
+from .._validation import TrainingData, TrainingSequences, read_training_sequences, refuse_no_tokens, warn_user
 from .._validation._sklearn import check_declared
 from .callbacks import FitTasks
 from .compatibility import FitRequest, refuse
@@ -107,6 +107,7 @@ class FitSteps:
 
         ``fixed`` are targets of earlier data, or all possible labels.
         """
+        refuse_no_tokens(sequences.is_used)
         targets = self.targets.read(self.estimator, y, sequences, fixed)
         constraints = self.estimator.constraints
         history = self.history(targets.labels)

@@ -84,7 +84,7 @@ def read_labels(y, lengths, form, name, what="y") -> tuple[np.ndarray | list, bo
             )
         if len(labels) != length:
             raise ValueError(f"sequence {n} has {length} tokens in X, but {len(labels)} labels in {what}")
-    return flatten_labels(sequences), not all(isinstance(labels, np.ndarray) for labels in sequences)
+    return flatten_labels(sequences), not all(isinstance(labels, np.ndarray) for labels in sequences if len(labels))
 
 
 def read_target_sequences(y, n_sequences, name, what="y") -> list:
