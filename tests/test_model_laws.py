@@ -430,7 +430,9 @@ def test_empty_training_sequences_change_nothing(name):
             other.partial_fit(kind.X(), kind.y(), sample_weight=weight[full])
         assert_same_model(one, other, kind.X(NEW))
     if "search" not in kind.without:
-        assert isinstance(PenaltySearchCV(clone(kind.estimator), cv=2, max_steps=1).fit(kind.X(words), y).best_score_, float)
+        assert isinstance(
+            PenaltySearchCV(clone(kind.estimator), cv=2, max_steps=1).fit(kind.X(words), y).best_score_, float
+        )
 
 
 @kinds("stream")

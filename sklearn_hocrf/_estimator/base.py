@@ -136,6 +136,9 @@ class BaseSequenceLabeler(
         FitSteps(self).fit(X, y, sample_weight)
         return self
 
+    def __check_fit__(self, X: Any, y: Any, sample_weight: ArrayLike | None = None, **_: Any) -> None:
+        FitSteps(self).check_fit(X, y, sample_weight)
+
     # --- files --------------------------------------------------------------------------------------------------------
 
     def __copy__(self) -> Self:

@@ -20,13 +20,14 @@ from ._inputs import (
     read_sequences,
     read_training_sequences,
     refuse_no_tokens,
+    sequences_like,
     used_sequences,
 )
 from ._messages import refuse_metrics_of_labels
 from ._segment_targets import SegmentTargets, read_partition_targets, read_segment_targets
 from ._targets import is_ordered_collection
 from ._token_targets import TokenTargets, read_token_targets
-from ._warnings import scheme_of_labels, warn_user
+from ._warnings import scheme_of_labels, unwarned, warn_user
 
 __all__ = [
     "NO_TOKENS",
@@ -45,6 +46,8 @@ __all__ = [
     "read_token_targets",
     "read_training_sequences",
     "scheme_of_labels",
+    "sequences_like",
+    "unwarned",
     "used_sequences",
     "warn_user",
     "is_ordered_collection",

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import validate_data
 
-from .._data.arrays import joined_ranges
+from .._data.arrays import joined_ranges, offsets_of
 from .._data.batch import SequenceBatch, cut_sequences
 from .._data.checks import number_weights, refuse_infinite_sum, short, without_columns
 from .._data.segments import LengthBlock, TokenBlock
@@ -23,6 +23,7 @@ from ._attributes import (
     read_known_attributes,
     sort_vocabulary,
 )
+from ._known import lengths_of_targets
 from ._messages import refuse_infinite_values, refuse_non_sequence
 from ._rows import check_table, n_tokens, refuse_not_finite, stack_grid, stack_rows
 from ._sklearn import check_sample_weight, get_feature_names
@@ -39,9 +40,11 @@ __all__ = [
     "read_sequences",
     "read_training_sequences",
     "refuse_no_tokens",
+    "sequences_like",
     "used_sequences",
 ]
 
+_MOST_TOKENS = 10**8  # that y may claim
 NO_TOKENS = "X has no tokens in sequences of positive weight: fit needs at least one"
 
 
@@ -235,6 +238,29 @@ def read_more_sequences(estimator, X, sample_weight=None) -> TrainingSequences:
     return TrainingSequences(batch, form, features, weight, used_sequences(batch.lengths, weight), vocabulary)
 
 
+def sequences_like(estimator, y, sample_weight=None) -> TrainingSequences | None:
+    """Return training sequences without features, of the lengths that y has, for X that is not known yet.
+
+    None if y does not tell: tuples may be sequences or labels.
+
+    Parameters
+    ----------
+    estimator, sample_weight
+        As for :func:`read_training_sequences`.
+    y : sequences
+        Labels, tags or segments, according to ``scheme`` of the estimator.
+    """
+    lengths, form = lengths_of_targets(without_columns(y), type(estimator).__name__, getattr(estimator, "scheme", None))
+    if lengths is None or lengths.sum() > _MOST_TOKENS:
+        return None
+    offsets = offsets_of(lengths)
+    batch = SequenceBatch(offsets, np.zeros(offsets[-1] + 1), np.zeros(0), None, 0)
+    weight = check_sequence_weight(sample_weight, len(batch))
+    return TrainingSequences(
+        batch, form, FeatureSpace(0, None, None, form == "table"), weight, used_sequences(lengths, weight)
+    )
+
+
 def used_sequences(lengths, weight) -> np.ndarray | None:
     """Return which sequences training uses, those with tokens and a positive weight; None means all."""
     is_used = lengths > 0 if weight is None else (lengths > 0) & (weight > 0)
@@ -366,7 +392,7 @@ def read_sequences(estimator, X) -> tuple[SequenceBatch, str]:
         if not rows:
             return read_known_attributes(X, features.vocabulary), form
         for sequence in X:
-            if hasattr(sequence, "columns"):
+            if hasattr(sequence, "columns") and n_tokens(sequence):
                 validate_data(estimator, sequence, reset=False, skip_check_array=True)
         matrix, offsets = stack_rows(X, estimator, features.n_features)
     refuse_not_finite(matrix, offsets)
