@@ -18,6 +18,7 @@ from internals import (
     make_fold,
     split_data,
     training_data,
+    used_parts,
 )
 from segment_cases import SegmentIntercepts
 from sklearn import config_context
@@ -68,7 +69,7 @@ def folds_of(estimator, splits, keys="order", weight=None, X=X, y=Y):
     groups = WeightGroups(
         [key for key, used in zip(*groups, strict=True) if used], groups.has_weights[groups.has_weights]
     )
-    parts = [split_data(estimator, X, y, weight, number, *split) for number, split in enumerate(splits)]
+    parts = [split_data(estimator, X, y, weight, *split) for split in used_parts(whole, splits)]
     return groups, [make_fold(final, part, whole.targets, groups) for part in parts]
 
 
@@ -349,7 +350,7 @@ def test_lower_orders_win_within_a_standard_error():
 
 def test_folds_of_an_order_start_from_the_weights_of_the_one_before():
     whole = training_data(CHAIN, X, Y, None)
-    part = split_data(CHAIN, X, Y, None, 0, np.arange(12), np.arange(12, 18))
+    part = split_data(CHAIN, X, Y, None, np.arange(12), np.arange(12, 18))
     folds, logs = [None], np.zeros(8)
     for order in 1, 2, 2:
         final = clone(CHAIN).set_params(max_order=order)

@@ -2,7 +2,9 @@
 
 import sys
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 from .checks import short
@@ -10,6 +12,7 @@ from .schemes import OUTSIDE, PREFIXES, guessed_scheme, split_tag
 
 __all__ = ["scheme_of_labels", "warn_user"]
 
+_is_quiet = ContextVar("_is_quiet", default=False)
 _PASSED_OVER = {"sklearn_hocrf", "sklearn", "joblib"}  # pipelines and searches call us on behalf of the user, too
 
 
@@ -63,6 +66,16 @@ def scheme_of_labels(labels: Iterable[Any], name: str = "scheme") -> str:
     return "iob1" if scheme == "bio" and not has_begin else scheme
 
 
+@contextmanager
+def unwarned() -> Iterator[None]:
+    """Keep :func:`warn_user` from warning; unlike filters of warnings, this concerns the own thread alone."""
+    token = _is_quiet.set(True)
+    try:
+        yield
+    finally:
+        _is_quiet.reset(token)
+
+
 def warn_user(message, category: type[Warning] = UserWarning) -> None:
     """Warn on behalf of the innermost caller outside this package, scikit-learn and joblib.
 
@@ -85,6 +98,8 @@ def warn_user(message, category: type[Warning] = UserWarning) -> None:
     >>> str(caught[0].message)
     'the labels look like BIO tags'
     """
+    if _is_quiet.get():
+        return
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _PASSED_OVER:
         level, frame = level + 1, frame.f_back

@@ -69,7 +69,7 @@ class BaseSequenceLabeler(
         X : list of sequences, SequenceBatch, array-like or sparse matrix
             A sequence is a list of feature dicts, a list of attribute-name lists, or a 2-D array or sparse matrix of
             shape (n_tokens, n_features). A 3-D array is a list of sequences of equal length; a plain 2-D array, data
-            frame or sparse matrix is n sequences of length 1. Empty sequences are not allowed. An array that is at
+            frame or sparse matrix is n sequences of length 1. Empty sequences have no effect. An array that is at
             least half nonzero is kept dense, and float32 is preserved: the result is the same except for rounding, and
             takes less memory and time.
         y : list of label sequences, or array-like
@@ -135,6 +135,9 @@ class BaseSequenceLabeler(
         """
         FitSteps(self).fit(X, y, sample_weight)
         return self
+
+    def __check_fit__(self, X: Any, y: Any, sample_weight: ArrayLike | None = None, **_: Any) -> None:
+        FitSteps(self).check_fit(X, y, sample_weight)
 
     # --- files --------------------------------------------------------------------------------------------------------
 
