@@ -93,7 +93,9 @@ else:
     def __getattr__(name):
         """Import a public name at its first use: a tagger needs numpy alone, and subpackages take their time."""
         if name not in {*__all__, "crf", "dask", "semicrf"}:
-            hint = "; here: HighOrderCRF (docs/guide/migration.md has all names)" if name == "CRF" else ""
+            from ._data.checks import GUIDE
+
+            hint = f"; here: HighOrderCRF ({GUIDE}/migration.html has all names)" if name == "CRF" else ""
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
         try:
             module = import_module(f".{_MODULES.get(name, name)}", __name__)

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from .._data.checks import GUIDE
+
 __all__ = ["ATTRIBUTES", "NamesElsewhere", "answering"]
 
 _NO_SETTING = "there is no such setting, and none is needed"
@@ -57,7 +59,7 @@ def _answer(owner: str, names: Iterable[str], table: dict[str, str]) -> str | No
         if name in table:
             return (
                 f"{owner} has no {name}, a name of other programs; here: {table[name]} "
-                "(docs/guide/migration.md has all names)"
+                f"({GUIDE}/migration.html has all names)"
             )
     return None
 

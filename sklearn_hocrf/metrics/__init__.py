@@ -30,6 +30,7 @@ of tokens and calibration curves, and for other scorers.
 
 from typing import TYPE_CHECKING
 
+from .._data.checks import GUIDE
 from ._errors import error_table, segment_confusion, segment_outcomes
 from ._randomization import randomization_test
 from ._scorers import log_likelihood_scorer, segment_f1_scorer
@@ -66,5 +67,5 @@ if not TYPE_CHECKING:  # type checkers know the names that exist
             segments = "segment_classification_report" if "report" in name else "segment_f1_score"
             ours = f"sklearn.metrics.{score} of flattened lists, or {segments}"
             ours = "token_accuracy_score" if score == "accuracy_score" else ours
-            hint = f", a name of sklearn-crfsuite; here: {ours} (docs/guide/migration.md has all names)"
+            hint = f", a name of sklearn-crfsuite; here: {ours} ({GUIDE}/migration.html has all names)"
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
