@@ -1513,6 +1513,6 @@ def _read(path, mmap):
 
 
 def _sequence(tokens) -> Sequence:
-    if isinstance(tokens, (str, bytes, Mapping)):
+    if isinstance(tokens, (str, bytes, Mapping)) or not hasattr(tokens, "__iter__"):
         raise TypeError(f"a sequence is a list of tokens, got {tokens!r:.60}")
     return tokens if isinstance(tokens, (list, tuple)) else list(tokens)
