@@ -25,6 +25,7 @@ __all__ = [
 ]
 
 FRAMES_FIRST = f"group its rows into sequences first, as in {GUIDE}/recipes.html#data-frames"
+NA_TOKENS = "; pandas.read_csv reads tokens such as NA as nan, unless keep_default_na=False"
 _NO_NUMBERS = (str, bytes, np.datetime64, np.timedelta64)
 
 
