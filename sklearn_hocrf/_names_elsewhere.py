@@ -12,6 +12,8 @@ from functools import wraps
 from opcode import opmap
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
 
+from ._data.checks import GUIDE
+
 __all__ = ["ATTRIBUTES", "NamesElsewhere", "answer_as_tagger", "answering", "refuse"]
 
 
@@ -128,7 +130,7 @@ def _answer(owner: str, names: Iterable[str], table: dict[str, str]) -> str | No
         if name in table:
             return (
                 f"{owner} has no {name}, a name of other programs; here: {table[name]} "
-                "(docs/guide/migration.md has all names)"
+                f"({GUIDE}/migration.html has all names)"
             )
     return None
 

@@ -1535,6 +1535,6 @@ def _read(path, mmap):
 def _sequence(tokens) -> Sequence:
     if type(tokens).__name__ == "ItemSequence":  # of python-crfsuite
         raise TypeError(f"a sequence is a list of tokens, got {tokens!r:.60}: pass its items()")
-    if isinstance(tokens, (str, bytes, Mapping)):
+    if isinstance(tokens, (str, bytes, Mapping)) or not hasattr(tokens, "__iter__"):
         raise TypeError(f"a sequence is a list of tokens, got {tokens!r:.60}")
     return tokens if isinstance(tokens, (list, tuple)) else list(tokens)

@@ -363,7 +363,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
     @overload
     def predict(self, X: Any, *, known: Any = None) -> Any: ...
     def predict(self, X: Any, *, known: Any = None) -> Any:
-        """Return the most probable segmentation of each sequence, in the scheme of y in fit.
+        """Return the most probable segmentation of each sequence, in the scheme of y in fit, but "bio" for "iob1".
 
         Parameters
         ----------
@@ -388,9 +388,10 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         Returns
         -------
         labels : list of lists, list of arrays, or array
-            For "runs", "bio" and "bioes", one label or tag per token, in the shape of X, and of the type of y in fit:
-            lists if y consisted of lists, else arrays of shape (n_tokens,). For a 3-D X an array of shape (n_sequences,
-            n_tokens), for a plain 2-D X one of shape (n_samples,). For "segments", lists of (start, stop, label).
+            For "runs" and tags, one label or tag per token, in the shape of X, and of the type of y in fit: lists if y
+            consisted of lists, else arrays of shape (n_tokens,). For a 3-D X an array of shape (n_sequences, n_tokens),
+            for a plain 2-D X one of shape (n_samples,). For "iob1", tags of "bio": before a score of tokens, convert
+            them with ``text.convert_tags(y_pred, "bio", "iob1")``. For "segments", lists of (start, stop, label).
 
         Raises
         ------

@@ -78,7 +78,7 @@ MAY_IMPORT = {
         "tagger",
     },
     "_warm_up": TOOLS | ESTIMATORS | {"_kernels", "model_selection", "training"},
-    "_commands": TOOLS | ESTIMATORS | {"_files", "_persistence", "_pipeline", "_tagger", "tagger"},
+    "_commands": TOOLS | ESTIMATORS | {"_files", "_persistence", "_pipeline", "_tagger", "tagger", "text"},
     "__main__": TOOLS | ESTIMATORS | {"__init__", "_warm_up", "_commands"},
 }
 

@@ -26,7 +26,7 @@ from .._data.checks import short, to_float
 from .._data.warnings import warn_user
 from .._kernels.attributes import sort_ids
 from .._tagger import AttributeTables, ids_and_amounts
-from ._messages import refuse_infinite_values, refuse_non_sequence
+from ._messages import NA_TOKENS, refuse_infinite_values, refuse_non_sequence
 
 __all__ = [
     "Vocabulary",
@@ -297,7 +297,7 @@ def _finite(value, key, n, t):
     if not np.isfinite(amount):
         what = "NaN" if np.isnan(amount) else "inf"
         where = f"sequence {n}, position {t}, attribute {short(key)}"
-        raise ValueError(f"Input X contains {what}: {where} is {short(value)}")
+        raise ValueError(f"Input X contains {what}: {where} is {short(value)}{NA_TOKENS if what == 'NaN' else ''}")
     return amount
 
 

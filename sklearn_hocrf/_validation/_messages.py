@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from .._data.batch import SequenceBatch
-from .._data.checks import short, to_float
+from .._data.checks import GUIDE, short, to_float
 from .._data.labels import position_name
 
 __all__ = [
@@ -24,7 +24,8 @@ __all__ = [
     "refuse_text",
 ]
 
-FRAMES_FIRST = "group its rows into sequences first, as in docs/guide/recipes.md"
+FRAMES_FIRST = f"group its rows into sequences first, as in {GUIDE}/recipes.html#data-frames"
+NA_TOKENS = "; pandas.read_csv reads tokens such as NA as nan, unless keep_default_na=False"
 _NO_NUMBERS = (str, bytes, np.datetime64, np.timedelta64)
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._data.arrays import offsets_of
-from .._data.checks import short
+from .._data.checks import GUIDE, short
 from .._data.labels import SEEN, decode_labels, encode_labels, sorted_labels
 from .._data.masks import Mask
 from .._data.schemes import (
@@ -73,7 +73,7 @@ __all__ = [
     "read_segments",
 ]
 
-LONG_ONES = "; raise the limit, or leave out or cut such sequences as in docs/guide/segments.md"
+LONG_ONES = f"; raise the limit, or leave out or cut such sequences as in {GUIDE}/segments.html"
 
 
 class SegmentTargets(NamedTuple):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -381,19 +382,24 @@ def _segment_probability(probability: Any, segments: list[list]) -> list[list[fl
     ]
 
 
-def convert_tags(y: Iterable[Sequence[Any]], source: str, target: str) -> list[list]:
-    """Convert labels of tokens to another scheme of segments, or repair invalid tags.
+def convert_tags(
+    y: Iterable[Sequence[Any]], source: str, target: str, *, lengths: Iterable[int] | None = None
+) -> list[list]:
+    """Convert labels of tokens to another scheme of segments and back, or repair invalid tags.
 
     Parameters
     ----------
     y : list of label sequences
-        The tags to convert.
-    source : {"bio", "bioes", "bilou", "bmes", "iob1", "runs"}
+        The tags to convert, or segments.
+    source : {"bio", "bioes", "bilou", "bmes", "iob1", "runs", "segments"}
         The scheme of `y`. Invalid tags, such as an I of "bio" after an O, begin a segment, as in conlleval: see
         :func:`~sklearn_hocrf.text.extract_segments`.
     target : {"bio", "bioes", "bilou", "bmes", "iob1", "runs", "segments"}
         The scheme to return. It may be the scheme of `y`: then all valid tags are kept. With "runs", neighbouring
         segments with the same label become one.
+    lengths : iterable of int, default=None
+        Number of tokens of each sequence, if the source is "segments": tokens in no segment are outside. By default the
+        last segment ends with the last token, and there must be no gaps.
 
     Returns
     -------
@@ -404,7 +410,8 @@ def convert_tags(y: Iterable[Sequence[Any]], source: str, target: str) -> list[l
     Raises
     ------
     TypeError, ValueError
-        If a scheme does not exist, or a label is not a tag; the message names sequence and position.
+        If a scheme does not exist, or a label is not a tag; if segments overlap, leave a gap without `lengths` or end
+        after the last token. The message names sequence and position.
 
     See Also
     --------
@@ -417,15 +424,46 @@ def convert_tags(y: Iterable[Sequence[Any]], source: str, target: str) -> list[l
     [['B-PER', 'I-PER', 'O', 'B-LOC', 'B-LOC']]
     >>> convert_tags([["B-PER", "I-PER", "O", "B-LOC"]], "bio", "bilou")
     [['B-PER', 'L-PER', 'O', 'U-LOC']]
+
+    Segments, such as those that ``predict_segments`` returns:
+
+    >>> convert_tags([[(0, 2, "PER")], []], "segments", "bio", lengths=[4, 1])
+    [['B-PER', 'I-PER', 'O', 'O'], ['O']]
     """
-    check_choice("source", source, [scheme for scheme in SCHEMES if scheme != "segments"])
+    check_choice("source", source, SCHEMES)
     check_choice("target", target, SCHEMES)
-    y = [list(labels) for labels in y]
-    segments = [
-        [segment for segment in of_sequence if segment[2] != OUTSIDE]
-        for of_sequence in extract_segments(y, scheme=source)
-    ]
-    return labels_of_segments(segments, [len(labels) for labels in y], target)
+    if source != "segments" and lengths is not None:
+        raise ValueError(f"lengths are those of sequences with segments, but source={source!r}")
+    y = list(y)
+    y = _split_probability(y)[0] if source == "segments" else [list(labels) for labels in y]
+    found = extract_segments(y, scheme=source)
+    n_tokens = _n_tokens(found, lengths) if source == "segments" else [len(labels) for labels in y]
+    segments = [[segment for segment in of_sequence if segment[2] != OUTSIDE] for of_sequence in found]
+    for n, of_sequence in enumerate(segments):
+        for segment in of_sequence:
+            _check_label(segment, f"y[{n}] (sequence {n})", target)
+    return labels_of_segments(segments, n_tokens, target)
+
+
+def _n_tokens(segments: list[list[Span]], lengths: Iterable[int] | None) -> list[int]:
+    """Return the number of tokens of each sequence of segments, which must be without gaps if it is not given."""
+    stops = [[0, *(stop for _, stop, _ in of_sequence)] for of_sequence in segments]
+    given = [of_sequence[-1] for of_sequence in stops] if lengths is None else list(lengths)
+    if len(given) != len(segments):
+        raise ValueError(f"lengths has {len(given)} numbers, but y has {len(segments)} sequences")
+    for n, (of_sequence, ends, length) in enumerate(zip(segments, stops, given, strict=True)):
+        if not isinstance(length, Integral) or length < ends[-1]:
+            raise ValueError(
+                f"y[{n}] (sequence {n}) has a segment that ends at {ends[-1]}, but lengths[{n}] is {length!r:.60}"
+            )
+        for end, segment in zip(ends, of_sequence, strict=False):
+            if segment[0] < end:
+                raise ValueError(
+                    f"y[{n}] (sequence {n}): {short(segment)} overlaps the segment before or is out of order"
+                )
+            if segment[0] > end and lengths is None:
+                raise ValueError(f"y[{n}] (sequence {n}) has no segment at token {end}: pass lengths, in tokens")
+    return given
 
 
 def extract_segments(
