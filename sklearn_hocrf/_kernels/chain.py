@@ -152,6 +152,8 @@ def _exponentiate(lane_kind, weighted_arcs, tile, scores, varying, log_scale, su
                 score = load(scores, first + column, lane_kind)
                 shift = largest(score, shift)
                 lowest = smallest(where_positive(add(score, huge), score, infinite), lowest)
+            if is_wide(lane_kind):  # no need to take anything out, which would be rounded in the sum over rows
+                shift = zero
             minus_shift = multiply(minus, shift)
             # margin of safety, > 0 if all is well; scores beyond it are cut off for exp and their lane is suspect
             margin = add(add(lowest, minus_shift), limit(-LOWEST_LOG, lane_kind))
