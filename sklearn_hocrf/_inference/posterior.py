@@ -135,9 +135,9 @@ class Posterior(metaclass=ABCMeta):
     def centred(self) -> tuple[Self, Any]:
         """Return the same distribution with small scores, and its best labelling.
 
-        Where the best score of a sequence is large, the scores of all labels of a token are reduced by what the token
-        contributes to it, about. That takes the same number from all labellings of the sequence, so no probability changes,
-        but differences between labellings and from log Z are then those of small numbers.
+        Where the best score of a sequence is large, the scores of all labels of a token are reduced by about what the
+        token contributes to it. All labellings of the sequence lose the same number, so no probability changes, but
+        differences between labellings and from log Z are then those of small numbers.
         """
         labelling, best = self._best()
         large = np.abs(best) > LARGE_SCORE
