@@ -297,10 +297,12 @@ class MarginalPass(BasePass):
         self._shrink = self._factor(task)
         if not self._shrink:
             self.posterior.refuse_impossible([sequence], [np.inf])
-        self.weighted_arcs = arcs._replace(log_shift=0.0)  # see _exponentiate of kernels.chain
+        shrunk: dict[str, Any] = {}
         if self._shrink < 1.0:
             shrunk = {name: freeze(self._shrink * getattr(arcs, name), np.float64) for name in _SHRUNK}
-            self.weighted_arcs = self.weighted_arcs._replace(**shrunk)
+        # nothing is taken out of wide numbers, since the sum of it would be rounded; derivatives need it
+        log_shift = 0.0 if self.n_parts == 1 else self._shrink * arcs.log_shift
+        self.weighted_arcs = arcs._replace(**shrunk, log_shift=log_shift)
         self.run(task)
         self.is_wide, self.weighted_arcs, self._shrink = False, arcs, 1.0
 
