@@ -358,7 +358,7 @@ class LatticePosterior(Posterior):
         return log_z, slope
 
     def _best(self) -> tuple[np.ndarray, np.ndarray]:
-        best, codes = np.zeros(len(self.batch)), np.empty(self.batch.n_tokens, np.int32)
+        best, codes = np.zeros(len(self.batch)), np.zeros(self.batch.n_tokens, np.int32)
         self._run(lambda *of: lattice.decode(*of, best, codes))
         self._check(best)
         return codes, best

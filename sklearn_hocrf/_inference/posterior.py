@@ -140,7 +140,7 @@ class Posterior(metaclass=ABCMeta):
         differences between labellings and from log Z are then those of small numbers.
         """
         labelling, best = self._best()
-        large = np.abs(best) > LARGE_SCORE
+        large = np.isfinite(best) & (np.abs(best) > LARGE_SCORE)  # -inf: there is no labelling
         if self.shift is not None or not large.any():
             return self, labelling
         scores, lengths = self.model.log_scores(self.batch, labelling)[0], getattr(labelling, "lengths", 1)
