@@ -32,6 +32,7 @@ MAX_HEADER, MAX_DEPTH, MAX_NUMBER = 1 << 24, 8, 1 << 53
 MAX_CELLS = 1 << 24  # states times labels: tables of 128 MB
 MAX_KEY = 1 << 62
 MAX_WEIGHT, MAX_SCORE = 1e100, 1e200  # sums of such scores are finite
+LARGE_SCORE = 1e6  # bound of the score of a labelling from which its rounding matters
 FORMER_ENTRIES = {"decoding": "viterbi", "no_probabilities": None}  # of headers, with the values that still work
 SMALL_FILE = 1 << 24  # read whole, not mapped
 MAX_PACKED, MAX_RATIO = 1 << 28, 128  # bytes of a body that is packed, and of it for one byte of the file
@@ -305,7 +306,8 @@ class _Automaton:
             table[states] = table[fail[states]] if size else 0
             table[source[own], label[own]] = np.flatnonzero(own)
         closed = _below(arrays["closed"], 2, "closed").astype(bool)
-        self.arc_score = np.where(closed, -np.inf, arrays["score"].astype(np.float64))
+        score = arrays["score"].astype(np.float64)
+        self.arc_score, self.largest = np.where(closed, -np.inf, score), float(np.abs(score).max(initial=0.0))
         self.arc_target, self.arcs, self.target = target, np.ascontiguousarray(table.T), target[table]
         self.n_states = n_states
         self.scores = self.arc_score[table]  # (S, L)
@@ -373,6 +375,7 @@ class _Pass:
         self.automaton, self.labels, self.moves = automaton, scores[:, : len(automaton.arcs)], None
         self.arc_score, self.table = automaton.arc_score, automaton.scores
         self.largest = largest  # size of a score
+        self.shift = 0.0  # what the scores of all labellings are reduced by
         if len(automaton.moved):
             self.moves = np.zeros((len(scores), len(automaton.moved) + 1))
             np.add.reduceat(scores[:, automaton.moved_columns], automaton.moved_starts, axis=1, out=self.moves[:, 1:])
@@ -411,8 +414,10 @@ class _Pass:
     def decode(self):
         """Return the codes of the best labels; ties go to the lowest."""
         codes = self.likely() if self.moves is None else None
-        if codes is not None:
-            return codes
+        return self.best_codes() if codes is None else codes
+
+    def best_codes(self):
+        """Do the same as `decode`, by the best scores of all states."""
         self.best()
         codes, state = [], 0
         for t in range(len(self.labels)):
@@ -536,16 +541,27 @@ class _Pass:
         """Return the probability of each label at each token; (T, L)."""
         return np.array([cells @ mass for mass, cells in self.forward()])
 
-    def score(self, codes):
-        """Return the score of a labelling."""
-        state, total, self.after = 0, 0.0, self.labels.take(self.automaton.last, axis=1)
+    def terms(self, codes):
+        """Return the score of each token in a labelling; (T,)."""
+        state, terms, self.after = 0, [], self.labels.take(self.automaton.last, axis=1)
         for t, code in enumerate(codes):
-            total += float(self.choices(t, state)[code])
+            terms.append(float(self.choices(t, state)[code]))
             state = self.automaton.target[state, code]
-        return total
+        return np.array(terms)
+
+    def centre(self):
+        """Reduce the scores of all labels of a token by about its score in the best labelling.
+
+        No probability changes, but differences are then those of small numbers.
+        """
+        terms = np.rint(self.terms(self.best_codes()))  # sums of integers are exact
+        self.labels -= terms[:, None]
+        self.shift, self.largest = math.fsum(terms), self.largest + float(np.abs(terms).max())
 
     def best_labellings(self, n):
-        """Return the codes and scores of the n best labellings, best first.
+        """Return the codes of the n best labellings, best first, each with its regret, and the best score.
+
+        A regret is how far the score is from the best one.
 
         Each leaves an earlier one, at some token, for a label that is not the best in its state.
         """
@@ -555,7 +571,7 @@ class _Pass:
         while waiting and len(found) < n:
             regret, minus_stop, code, parent = heapq.heappop(waiting)
             codes = [] if parent < 0 else [*found[parent][0][: -minus_stop - 1], code]
-            found.append((codes, highest - regret))
+            found.append((codes, regret))
             first, state = len(codes), 0
             for earlier in codes:
                 state = target[state, earlier]
@@ -574,7 +590,7 @@ class _Pass:
             for cell in some.tolist():
                 t, label = divmod(cell, target.shape[1])
                 heapq.heappush(waiting, (regret + float(flat[cell]), -(first + t) - 1, label, len(found) - 1))
-        return found
+        return found, highest
 
 
 def _possible(score):
@@ -1402,7 +1418,10 @@ class Tagger:
         largest = np.maximum.reduce(np.abs(scores), axis=None)
         if not largest <= MAX_SCORE:
             raise ValueError("a number of the tokens is so large that the scores of labels are not finite")
-        return _Pass(self._automaton, scores, self._borders, float(largest))
+        chain = _Pass(self._automaton, scores, self._borders, float(largest))
+        if len(tokens) * (chain.largest + self._automaton.largest) > LARGE_SCORE:
+            chain.centre()
+        return chain
 
     @overload
     def tag(self, tokens: Sequence, with_probability: Literal[False] = False) -> list: ...
@@ -1496,7 +1515,7 @@ class Tagger:
         if not len(tokens):
             return 0.0
         chain = self._chain(tokens)
-        return min(chain.score([self._code_of[label] for label in labels]) - chain.total(), 0.0)
+        return min(math.fsum(chain.terms([self._code_of[label] for label in labels])) - chain.total(), 0.0)
 
     def nbest(self, tokens: Sequence, n: int = 10) -> list[Labelling]:
         """Return the n labellings of highest score, best first; fewer if there are fewer.
@@ -1520,8 +1539,12 @@ class Tagger:
             return [Labelling([], 0.0, 0.0)]
         chain = self._chain(tokens)
         log_z = chain.total()
-        found = chain.best_labellings(n)
-        return [Labelling([self.labels[c] for c in codes], score, min(score - log_z, 0.0)) for codes, score in found]
+        found, highest = chain.best_labellings(n)
+        score, log_probability = highest + chain.shift, min(highest - log_z, 0.0)  # rounded alike for all labellings
+        return [
+            Labelling([self.labels[c] for c in codes], score - regret, log_probability - regret)
+            for codes, regret in found
+        ]
 
 
 def _read(path, mmap):

@@ -98,7 +98,8 @@ class AnswersMixin:
         )
         fitted = FittedModel(self)
         posterior, _ = fitted.ask(X, known)
-        batch, log_z = posterior.batch, posterior.log_z()
+        posterior, log_z = posterior.with_log_z()
+        batch = posterior.batch
         found: list[list[Labelling]] = [[] for _ in range(len(batch))]
         asked, waiting = n, np.arange(len(batch))
         while len(waiting):
@@ -218,8 +219,8 @@ def _candidates(
     fitted: FittedModel, posterior: Posterior, best: BestLabellings, log_z: np.ndarray
 ) -> list[list[Labelling]]:
     """Return the best labellings of each sequence for users."""
-    n_sequences, score = len(log_z), best.score - best.regret
-    log_probability = np.minimum(score - log_z, 0.0)
+    n_sequences, score = len(log_z), best.score - best.regret + posterior.reduction
+    log_probability = np.minimum(best.score - log_z, 0.0) - best.regret  # rounded alike for all
     labellings = _labellings(fitted, posterior, best.codes, best.lengths)
     rows = list(map(Labelling, labellings, score.ravel().tolist(), log_probability.ravel().tolist()))
     n_found = (best.regret < np.inf).sum(axis=0).tolist()

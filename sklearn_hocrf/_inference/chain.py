@@ -71,6 +71,7 @@ class ChainPass(MarginalPass):
     def _score(self, tile: Tile) -> np.ndarray:
         if self.moves is None:
             scores = self._score_tokens(tile)
+            self._shift_labels(tile, scores)
             self._forbid_labels(tile, scores)
             return scores
         n_columns, lanes, model = self.layout.pairs.n_columns, lanes_of(tile), self.model
@@ -192,6 +193,7 @@ class ChainDecodePass(DecodePass):
 
     def _score(self, tile: Tile) -> np.ndarray:
         scores = self._score_tokens(tile)
+        self._shift_labels(tile, scores)
         self._forbid_labels(tile, scores)
         return scores
 

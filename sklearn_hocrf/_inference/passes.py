@@ -146,6 +146,24 @@ class BasePass(metaclass=ABCMeta):
         if self.plan.mask is not None:
             masks.forbid_labels(tile, self.n_columns, self.plan.mask.allowed, scores)
 
+    def _shift_labels(self, tile: Tile, scores: np.ndarray) -> None:
+        """Reduce the scores of all labels of each token by the shift of the posterior."""
+        if self.posterior.shift is not None:
+            labels = self._by_row(tile, scores)[:, : self.arc_layout.automaton.n_labels]
+            labels -= self._shifts(tile)[:, None]
+
+    def _by_row(self, tile: Tile, scores: np.ndarray) -> np.ndarray:
+        """Return the values of scores, without derivatives, by row: shape (R, columns, W)."""
+        return scores.reshape(int(tile.rows[-1]), -1, scores.shape[1])[:, :, : lanes_of(tile)]
+
+    def _shifts(self, tile: Tile) -> np.ndarray:
+        """Return the shift of the token in each row and lane of a tile, 0 where there is none; shape (R, W)."""
+        n_rows = np.diff(tile.rows)
+        position = (np.arange(tile.rows[-1]) - np.repeat(tile.rows[:-1], n_rows))[:, None]
+        first, length = (np.repeat(table, n_rows, axis=0) for table in (tile.first_token, tile.length))
+        is_there = position < length
+        return np.where(is_there, self.posterior.shift[np.where(is_there, first + position, 0)], 0.0)
+
     def _choice_tables(
         self, width: int, scores: np.ndarray, varying_log: np.ndarray, beta: np.ndarray
     ) -> choices.ChoiceTables:
@@ -279,9 +297,12 @@ class MarginalPass(BasePass):
         self._shrink = self._factor(task)
         if not self._shrink:
             self.posterior.refuse_impossible([sequence], [np.inf])
+        shrunk: dict[str, Any] = {}
         if self._shrink < 1.0:
             shrunk = {name: freeze(self._shrink * getattr(arcs, name), np.float64) for name in _SHRUNK}
-            self.weighted_arcs = arcs._replace(**shrunk, log_shift=self._shrink * arcs.log_shift)
+        # nothing is taken out of wide numbers, since the sum of it would be rounded; derivatives need it
+        log_shift = 0.0 if self.n_parts == 1 else self._shrink * arcs.log_shift
+        self.weighted_arcs = arcs._replace(**shrunk, log_shift=log_shift)
         self.run(task)
         self.is_wide, self.weighted_arcs, self._shrink = False, arcs, 1.0
 

@@ -109,11 +109,22 @@ class _SegmentBasePass(BasePass):
             segment_scores.score_candidates(candidates, self.layout.pairs, *self.pair_weights, self.index, tile, cells)
         if self.plan.scored_parts is not None:
             label_parts.add_to_segments(self.index, self.plan.scored_parts, tile, cells)
+        self._shift_segments(tile, cells)
         if self.plan.mask is not None:
             masks.forbid_segments(self.index, tile, *self.plan.mask, cells)
         if len(self.plan.shortest):
             masks.forbid_short(self.index, tile, self.plan.shortest, cells)
         return scores, cells
+
+    def _shift_segments(self, tile: Tile, cells: np.ndarray) -> None:
+        """Reduce the scores of all segments by the shifts of their tokens."""
+        if self.posterior.shift is None:
+            return
+        by_row, shifts, first_cell = self._by_row(tile, cells), self._shifts(tile), self.index.first_cell
+        total, longest = np.zeros_like(shifts), self.index.longest[: self.arc_layout.automaton.n_labels]
+        for d in range(int(longest.max())):  # segments of d + 1 tokens, which end with each row
+            total[d:] += shifts[: len(shifts) - d]
+            by_row[:, first_cell[: len(longest)][longest > d] + d] -= total[:, None]
 
     def _alpha(self, tile: Tile) -> np.ndarray:
         return self._pass_table("alpha", tile, self.layout.automaton.n_states, len(tile.length))
