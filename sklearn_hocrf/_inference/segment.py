@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import cached_property
 from itertools import accumulate
 from typing import Any, ClassVar
 
@@ -17,6 +16,7 @@ from scipy import sparse
 
 from .._data.arrays import freeze
 from .._data.batch import SequenceBatch
+from .._data.forks import cached_property
 from .._data.schemes import token_labels
 from .._data.segments import END_OF_SEGMENT, Channel, Segments, sorted_segments
 from .._kernels import (
