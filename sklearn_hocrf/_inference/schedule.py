@@ -355,9 +355,9 @@ class Plan(SharedWork, metaclass=ABCMeta):
         alone = self.lengths[sequences] * block_row > schedule.single_sequence_size
         return [*self._tasks(1, tile_size, sequences[alone]), *self._tasks(chain.LANES, tile_size, sequences[~alone])]
 
-    def alone(self, sequence: int) -> Task:
-        """Return the task of one sequence, in a block of one lane."""
-        return self._tasks(1, 0, np.array([sequence]))[0]
+    def one_by_one(self, sequences: np.ndarray) -> list[Task]:
+        """Return the tasks of sequences in blocks of one lane."""
+        return self._tasks(1, self.schedule.tile_sizes[0], np.sort(sequences)) if len(sequences) else []
 
     def _tasks(self, lanes: int, tile_size: int, sequences: np.ndarray) -> list[Task]:
         """Cut sequences into tasks, in reading order; sequences without tokens are left out."""

@@ -192,7 +192,7 @@ class SegmentPass(_SegmentBasePass, MarginalPass):
     def column_marginals(self, tile: Tile, weight: np.ndarray) -> np.ndarray:
         scores, cells = self.scores(tile), self.cells(tile)
         lengths = self._sum("lengths", self.plan.n_counted_lengths, self._columns(tile))
-        lane_weight = self._with_derivatives(weight)[:, : self._columns(tile)]
+        lane_weight = np.ascontiguousarray(self._with_derivatives(weight)[:, : self._columns(tile)])
         if self.plan.scored_parts is not None:
             label_parts.sum_over_segments(self.index, self.plan.scored_parts, tile, cells)
         segment_scores.collect(self._lane_kind(tile), self.index, tile, lane_weight, cells, scores, lengths)
