@@ -16,12 +16,13 @@ import threading
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from decimal import Decimal
-from functools import cached_property, partial
+from functools import partial
 from importlib import import_module
 from itertools import accumulate, chain, groupby, pairwise, repeat
 from numbers import Real
 from operator import getitem, sub
 from typing import Any, Literal, NamedTuple, overload
+from weakref import WeakSet
 
 import numpy as np
 
@@ -154,6 +155,31 @@ def named_function(name: str) -> Callable | None:
         return FUNCTIONS.get(name)
     length = int(affix[2])
     return partial(_affix, part=slice(length) if affix[1] == "prefix" else slice(-length, None))
+
+
+# --- threads and forks ------------------------------------------------------------------------------------------------
+
+
+class _CachedProperty:
+    """``functools.cached_property`` without a lock, which a fork may copy while another thread holds it."""
+
+    def __init__(self, compute):
+        self.compute, self.name = compute, compute.__name__
+
+    def __get__(self, instance, owner):
+        return vars(instance).setdefault(self.name, self.compute(instance))  # threads may compute it twice
+
+
+_fields: WeakSet = WeakSet()
+
+
+def _renew_locks():
+    for field in _fields:
+        field.lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_renew_locks)
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
@@ -313,7 +339,7 @@ class _Automaton:
         self.scores = self.arc_score[table]  # (S, L)
         self._read_moves(arrays, n_columns)
 
-    @cached_property
+    @_CachedProperty
     def few(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the arcs for a few labels at a time, of all states that differ in them, and their slots by state.
 
@@ -330,7 +356,7 @@ class _Automaton:
             n_cells += len(state)
         return np.concatenate(cells, axis=1), np.array(slots)
 
-    @cached_property
+    @_CachedProperty
     def groups(self) -> tuple:
         """Return what bounds of all that follows a state are computed from, for groups of states that end alike.
 
@@ -673,7 +699,7 @@ class _Weights:
         self.starts = _offsets(arrays["n_weights"], "weights of attributes", len(self.weight))
         self.n_columns, self.n_attributes = n_columns, len(arrays["n_weights"])
 
-    @cached_property
+    @_CachedProperty
     def table(self) -> np.ndarray | None:
         """Return the weights of attributes 1, 2, ..., and zeros for -1; (V + 2, C). None if it would be large."""
         n_rows = self.n_attributes + 2
@@ -1000,6 +1026,7 @@ class _Field:
         self.singles: list = []  # templates of one column: own column, offset, first key
         self.joined: list = []  # own columns that are joined to others
         self.lock = threading.Lock()
+        _fields.add(self)
 
     def finish(self, table, weights):
         """Take the tables of attributes, when all columns and templates are known."""

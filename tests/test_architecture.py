@@ -172,6 +172,16 @@ def print_violations(name, source):
     ]
 
 
+LOCKLESS = "_data/forks.py"  # the only file that may use functools.cached_property, which it relieves of its lock
+
+
+def lock_violations(name, source):
+    """Nothing else has the lock that this property has before Python 3.12: a fork may copy it while it is held."""
+    attributes = [ast.unparse(node) for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Attribute)]
+    uses = [*imported_modules(name, source), *attributes].count("functools.cached_property")
+    return [f"{name} uses functools.cached_property: that of {LOCKLESS} has no lock"] * (name != LOCKLESS and uses)
+
+
 PRIVATE_ROOMS = {"_estimator", "crf", "semicrf"}  # they share the private members of estimators: FittedModel, FitSteps
 OWN = {"self", "cls", "fresh", "np", "numba", "os", "sys"}
 
@@ -350,7 +360,7 @@ def closure_violations(name, source):
 
 # --------------------------------------------------------------------------------------------------------------- tests
 
-RULES = [layer_violations, dependency_violations, print_violations, private_violations]
+RULES = [layer_violations, dependency_violations, print_violations, lock_violations, private_violations]
 KERNEL_RULES = [flag_violations, size_violations, closure_violations]
 
 
@@ -444,6 +454,8 @@ def test_builtins_that_kernels_may_call_exist():
             "model_selection/_temperature.py",
             "def f(fitted):\n    return fitted.estimator._ask('decode')",
         ),
+        (lock_violations, "_tagger.py", "from functools import cached_property, partial"),
+        (lock_violations, "_kernels/_jit.py", "import functools\n\n\nclass A:\n    f = functools.cached_property(g)"),
         (layer_violations, "_solvers.py", "from sklearn_hocrf import _objectives"),
         (layer_violations, "_structure/layout.py", "def f():\n    import sklearn_hocrf._inference.chain"),
         (layer_violations, "_inference/chain.py", "from .._objectives import Problem"),
@@ -485,6 +497,8 @@ def test_rules_bite(rule, name, source):
         (dependency_violations, "_validation/_sklearn.py", "from sklearn.base import _fit_context"),
         (dependency_violations, "_solvers.py", "from scipy import optimize"),
         (print_violations, "__main__.py", "print(1)"),
+        (lock_violations, LOCKLESS, SOURCES[LOCKLESS]),
+        (lock_violations, "crf.py", "import functools\nfrom ._data.forks import cached_property"),
     ],
 )
 def test_rules_leave_the_innocent_alone(rule, name, source):

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from .._data.arrays import freeze, group_offsets, offsets_of
 from .._data.batch import SequenceBatch, as_sparse
+from .._data.forks import cached_property
 from .._data.masks import Mask
 from .._data.segments import Segments
 from .._kernels import lattice

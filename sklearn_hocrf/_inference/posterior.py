@@ -9,13 +9,13 @@ from __future__ import annotations
 import copy
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
 from .._data.arrays import joined_ranges
 from .._data.batch import SequenceBatch
+from .._data.forks import cached_property
 from .._data.masks import Mask, both
 from .._data.segments import Channel, Segments
 from .._kernels.tag_segments import Tags

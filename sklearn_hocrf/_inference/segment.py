@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import cached_property
 from itertools import accumulate
 from typing import Any, ClassVar
 
@@ -17,6 +16,7 @@ from scipy import sparse
 
 from .._data.arrays import freeze
 from .._data.batch import SequenceBatch
+from .._data.forks import cached_property
 from .._data.schemes import token_labels
 from .._data.segments import END_OF_SEGMENT, Channel, Segments, sorted_segments
 from .._kernels import (
@@ -203,7 +203,7 @@ class SegmentPass(_SegmentBasePass, MarginalPass):
     def column_marginals(self, tile: Tile, weight: np.ndarray) -> np.ndarray:
         scores, cells = self.scores(tile), self.cells(tile)
         lengths = self._sum("lengths", self.plan.n_counted_lengths, self._columns(tile))
-        lane_weight = self._with_derivatives(weight)[:, : self._columns(tile)]
+        lane_weight = np.ascontiguousarray(self._with_derivatives(weight)[:, : self._columns(tile)])
         if self.plan.scored_parts is not None:
             label_parts.sum_over_segments(self.index, self.plan.scored_parts, tile, cells)
         segment_scores.collect(self._lane_kind(tile), self.index, tile, lane_weight, cells, scores, lengths)

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Mapping
 from decimal import Decimal
-from functools import cached_property
 from itertools import count, repeat
 from numbers import Number, Real
 
@@ -23,6 +22,7 @@ from scipy import sparse
 from .._data.arrays import freeze_all, offsets_of
 from .._data.batch import SequenceBatch
 from .._data.checks import short, to_float
+from .._data.forks import cached_property
 from .._data.warnings import warn_user
 from .._kernels.attributes import sort_ids
 from .._tagger import AttributeTables, ids_and_amounts

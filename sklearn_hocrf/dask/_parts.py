@@ -5,12 +5,12 @@ For each function there is a method or function that merges its results for two 
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._data.checks import number_weights, short
+from .._data.forks import cached_property
 from .._data.labels import flatten_labels, sorted_labels
 from .._estimator.base import BaseSequenceLabeler
 from .._estimator.fit_steps import FitSteps
