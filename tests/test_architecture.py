@@ -37,7 +37,7 @@ MAY_IMPORT = {
     "_inference": {"_kernels", "_data", "_structure"},
     "_objectives": CORE - {"_kernels"} | {"_settings"},
     "_version": set(),
-    "_names_elsewhere": set(),
+    "_names_elsewhere": {"_data"},
     "_persistence": {"_version"},
     "_settings": set(),
     "_display": {"_kernels", "_data"},

@@ -380,7 +380,6 @@ def test_refused_data_change_nothing(name):
         ([], []),
         (X, y[:-1]),
         (X, [*y[:-1], [*y[-1], y[-1][-1]]]),
-        (kind.X([*kind.chosen(registry.WORDS)[:-1], []]), [*y[:-1], []]),
         ([np.full((len(words), 3), np.nan) for words in kind.chosen(registry.WORDS)], y),
         ([[None] * len(words) for words in kind.chosen(registry.WORDS)], y),
         (X, None),
