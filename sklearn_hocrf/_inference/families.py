@@ -15,7 +15,7 @@ from .chain import ChainModel
 from .feature_matching import ChainMatching, SegmentMatching
 from .lattice import LatticeModel
 from .lattice_minibatches import LatticeMinibatches
-from .minibatches import AgedMinibatches, ChainMinibatches, MinibatchSource, SegmentMinibatches
+from .minibatches import ChainMinibatches, MinibatchSource, SegmentMinibatches
 from .segment import SegmentModel
 from .segment_ages import AgedModel
 
@@ -51,7 +51,7 @@ def _tile(segments: Segments, batch: SequenceBatch) -> np.ndarray:
 _TOKENS, _SPANS = (_codes_of, _have_all_codes), (_segments_of, _tile)
 CHAIN = Family(ChainModel, ChainMatching, ChainMinibatches, *_TOKENS)
 SEGMENTS = Family(SegmentModel, SegmentMatching, SegmentMinibatches, *_SPANS)
-UNLIMITED = Family(AgedModel, None, AgedMinibatches, *_SPANS)  # some segments of any length, scored token by token
+UNLIMITED = Family(AgedModel, None, SegmentMinibatches, *_SPANS)  # some segments of any length, scored token by token
 LATTICE = Family(LatticeModel, None, LatticeMinibatches, *_TOKENS)
 
 
