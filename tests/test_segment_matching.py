@@ -207,7 +207,6 @@ def test_no_data():
     assert not gradient.any()
 
 
-@pytest.mark.needs_jit
 def test_memory_does_not_grow_with_the_data():
     def peak(n_sequences):
         layout, matching = prepare(make_case(9, [20] * n_sequences, "plain"))

@@ -18,7 +18,6 @@ MOST = {"toys": 103, "extremes": 120}  # of all kernels together, counted with a
 
 
 @pytest.mark.slow  # compiles everything
-@pytest.mark.needs_jit
 def test_compiled_versions():
     package = Path(sklearn_hocrf.__file__).parents[1]  # that of these tests, whichever is installed
     environment = os.environ | {"PYTHONPATH": str(package)}
