@@ -55,7 +55,7 @@ from sklearn_hocrf._inference import schedule
 from sklearn_hocrf._inference.candidates import CandidateFinder, Candidates, _Descent, train_level_zero
 from sklearn_hocrf._inference.chain import ChainModel
 from sklearn_hocrf._inference.families import CHAIN, SEGMENTS, UNLIMITED, recursion_of
-from sklearn_hocrf._inference.feature_matching import ChainMatching, SegmentMatching
+from sklearn_hocrf._inference.feature_matching import Matching
 from sklearn_hocrf._inference.lattice import LatticeModel, LatticePlan
 from sklearn_hocrf._inference.minibatches import shuffled_minibatches
 from sklearn_hocrf._inference.passes import MarginalPass
