@@ -199,7 +199,7 @@ def segments(X, y, orders, feature_orders):
     extractor = SegmentFeatureExtractor(begin=True, inside=True, length="capped", identity=True)
     forms = [tokens, [2.0 * rows for rows in X], extractor.fit_transform(tokens, y)]
     yield partial(use, HighOrderSemiCRF(orders[-1], segment_length=np.inf, max_iter=2), tokens, y)
-    whole = [["b" if len(row) == 1 else "a"] * len(row) for row in y]
+    whole = [["ab"[number % 2]] * len(row) for number, row in enumerate(y)]
     yield partial(HighOrderSemiCRF(segment_length={"a": (2, None)}, max_iter=2).fit, tokens, whole)
     for max_order in orders:
         for form in forms:
