@@ -55,7 +55,7 @@ from sklearn_hocrf._inference import schedule
 from sklearn_hocrf._inference.candidates import CandidateFinder, Candidates, _Descent, train_level_zero
 from sklearn_hocrf._inference.chain import ChainModel
 from sklearn_hocrf._inference.families import CHAIN, SEGMENTS, UNLIMITED, recursion_of
-from sklearn_hocrf._inference.feature_matching import ChainMatching, SegmentMatching
+from sklearn_hocrf._inference.feature_matching import Matching
 from sklearn_hocrf._inference.lattice import LatticeModel, LatticePlan
 from sklearn_hocrf._inference.minibatches import shuffled_minibatches
 from sklearn_hocrf._inference.passes import MarginalPass
@@ -64,7 +64,7 @@ from sklearn_hocrf._inference.schedule import Schedule, SharedWork, Workspace, _
 from sklearn_hocrf._inference.segment import SegmentModel, SegmentPlan
 from sklearn_hocrf._inference.segment_ages import AgedModel, AgedPass
 from sklearn_hocrf._kernels import _wide, chain, rounded, segment, segment_scores, token_scores
-from sklearn_hocrf._kernels._vectors import LANES, empty_table
+from sklearn_hocrf._kernels._vectors import LANES, STEP, add_folded, empty_table, load, load_step, store, store_step
 from sklearn_hocrf._objectives import OBJECTIVES, LocalFeatureMatching, NegativeLogLikelihood, Objective, Problem, Tied
 from sklearn_hocrf._penalties import L2, ElasticNet
 from sklearn_hocrf._pipeline import _questions

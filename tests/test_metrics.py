@@ -621,7 +621,6 @@ def test_scorers_pickle():
 
 
 @pytest.mark.slow
-@pytest.mark.needs_jit  # worker processes compile, or load, the kernels anew
 def test_grid_search_with_worker_processes():
     pipe = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF())
     grid = {"highordercrf__sigma_reg": [0.01, 1.0]}

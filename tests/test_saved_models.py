@@ -121,7 +121,6 @@ def test_files_are_at_most_twice_as_large_as_pickles(name):
     assert sio.loads(content, trusted=TRUSTED_TYPES).predict(X[:9]) == model.predict(X[:9])
 
 
-@pytest.mark.needs_jit
 @pytest.mark.parametrize("name", ["default extractor", "texts"])
 def test_nothing_is_compiled_again_after_loading(name):
     model, X = models()[name]

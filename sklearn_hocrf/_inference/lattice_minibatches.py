@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from .._data.arrays import freeze, joined_ranges
@@ -90,6 +88,3 @@ class LatticeMinibatches(MinibatchSource):
         for sequence in sequences.tolist():
             lattice.expect(lists, model.kernel_weights, (sequence, sequence + 1), tables, self._log_z, sums)
         return float(sums.weight[sequences] @ self._log_z[sequences])
-
-    def descend(self, batches: list[np.ndarray], course: Any) -> int:
-        return 0

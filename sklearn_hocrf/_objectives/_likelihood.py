@@ -149,7 +149,8 @@ class LocalFeatureMatching(Objective):
     the weights of maximum likelihood.
 
     Kim (2014) proposed this criterion for chains of order 1, with a gradient that carries a vector of all weights
-    through the recursions. Here the gradient takes one pass on dual numbers, for any order and for segments.
+    through the recursions. Here the gradient takes one pass on dual numbers, for any order and for segments. The data
+    are processed in parts, for which each place has a weight of its own; see ``Matching``.
     """
 
     name = "local_feature_matching"

@@ -203,7 +203,7 @@ class Problem:
     @cached_property
     def matching(self) -> Matching:
         """The comparison of each position, or candidate segment, with the expectations of a model."""
-        return self.family.matching(self.family.model, self.sparse.plan, self.truth, self.sequence_weight)
+        return Matching(self.family.model, self.sparse.plan, self.truth, self.sequence_weight)
 
     def empirical_counts(self) -> np.ndarray:
         """Return how often each weight's feature occurs in the labelled data, weighted; shape (n_weights,).

@@ -17,15 +17,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from .._data.arrays import allocator, freeze_all, freeze_indices, joined_ranges, offsets_of
-from .._data.batch import SequenceBatch, TokenFeatures, ranges_of_sequences, token_rows, without_dense
+from .._data.arrays import freeze_all, freeze_indices, joined_ranges, offsets_of
+from .._data.batch import SequenceBatch, TokenFeatures, ranges_of_sequences, without_dense
 from .._data.segment_features import RowBlock, blocks_of, channel_tokens, segment_counts, segment_features
 from .._data.segments import (
     AS_A_WHOLE,
     BAG,
     BEGIN,
     NO_LIMIT,
-    RANGE,
     WHOLE,
     Channel,
     LengthBlock,
@@ -48,7 +47,6 @@ __all__ = [
     "SegmentLayoutBuilder",
     "SegmentLimits",
     "SegmentRules",
-    "SharedFeatures",
 ]
 
 _CANDIDATES_AT_A_TIME = 1 << 18  # candidate segments whose features are computed at a time
@@ -103,17 +101,6 @@ class CandidateFeatures(NamedTuple):
         """Return the features of candidates that have none."""
         sizes = n_tokens + 1, 0, 1, 0, 0, 0
         return cls(*freeze_all(tuple(map(np.zeros, sizes)), *_CANDIDATE_DTYPES))
-
-
-class SharedFeatures(NamedTuple):
-    """Token attributes that are counted by columns of ranges, for kernels.   A attributes, G such columns."""
-
-    indptr: np.ndarray  # (N + 1,) int64
-    attribute: np.ndarray  # (nnz,) int32
-    values: np.ndarray  # (nnz,) float64
-    starts: np.ndarray  # (A + 1,) int64   each attribute's pairs
-    pair_range: np.ndarray  # int32   range of the pair
-    ranges: np.ndarray  # (G, 3) int64   scored pattern, tokens left out at the segment's start, and at its end
 
 
 class SegmentRules(NamedTuple):
@@ -180,7 +167,7 @@ class SegmentLayout(WeightLayout):
     def _set_arcs(self) -> None:
         super()._set_arcs()
         # made when first needed, by any thread
-        self._indices: dict[bool, SegmentIndex] = {}
+        self._index: SegmentIndex | None = None
         self._length_pairs: list[np.ndarray] | None = None
         self.of_ages: Any = None  # the AgedLayout of ``segment_ages``
 
@@ -190,23 +177,20 @@ class SegmentLayout(WeightLayout):
         longer = [(*run, (run[-1] + 1) % n_labels) for run in runs]
         return self._compile(given_patterns([*self.patterns.tuples(), *longer], n_labels))
 
-    def segment_index(self, longest_sequence: int, arcs_move: bool = True) -> SegmentIndex:
-        """Return the index of segment scores for sequences of at most ``longest_sequence`` tokens.
-
-        Without ``arcs_move``, columns that move arcs add to the scores of segments instead.
-        """
-        if arcs_move not in self._indices:
-            self._indices[arcs_move] = self._index_without_cells(arcs_move)
-        index = self._indices[arcs_move]
+    def segment_index(self, longest_sequence: int) -> SegmentIndex:
+        """Return the index of segment scores for sequences of at most ``longest_sequence`` tokens."""
+        if self._index is None:
+            self._index = self._index_without_cells()
+        index = self._index
         longest = np.minimum(index.longest, max(longest_sequence, 1))
         longest, first_cell = freeze_all((longest, offsets_of(longest)), np.int64)
         return index._replace(longest=longest, first_cell=first_cell)
 
-    def _index_without_cells(self, arcs_move: bool) -> SegmentIndex:
+    def _index_without_cells(self) -> SegmentIndex:
         """Return the index for sequences of any length, which may have too many cells to number them."""
         automaton, n_labels, n_patterns = self.automaton, self.automaton.n_labels, len(self.patterns.lengths)
         begins = self.column_channel == self.channels.index(BEGIN)
-        moves_arcs = begins & (self.row_orders[self.column_pattern] > 0) & arcs_move
+        moves_arcs = begins & (self.row_orders[self.column_pattern] > 0)
         span_patterns = self.column_pattern[~moves_arcs]
         scored = np.unique(np.concatenate([np.arange(n_labels), span_patterns]))  # labels, longer patterns, parts
         column_scored = np.where(moves_arcs, -1, np.searchsorted(scored, self.column_pattern))
@@ -282,32 +266,6 @@ class SegmentLayout(WeightLayout):
         pairs = self.pairs.starts[ranks], self.pairs.starts[ranks + 1]
         values = np.empty(0) if (values == 1).all() else values
         return CandidateFeatures(*freeze_all((*rows, *pairs, values), *_CANDIDATE_DTYPES))
-
-    def shared_features(self, batch: SequenceBatch, index: SegmentIndex) -> SharedFeatures:
-        """Return the token attributes of a batch that are counted by columns of ranges."""
-        channels = np.array(self.channels)[self.column_channel]
-        ranged = channels[:, 0] == RANGE
-        trim = channels[:, 2] - 1 - channels[:, 1]
-        ranges = np.stack([index.column_scored, channels[:, 1], trim], axis=1)[ranged]
-        pairs = np.flatnonzero(ranged[self.pairs.columns])
-        starts = np.searchsorted(pairs, self.pairs.starts)
-        is_counted = np.append(np.diff(starts) > 0, False)[self.rank_of_attribute]  # rank -1: without pairs
-        empty, n_tokens = allocator(batch), batch.n_tokens
-        n_most = len(batch.indices) + (0 if batch.dense is None else batch.dense.values.size)
-        indptr, ranks, values = empty(n_tokens + 1, np.int64), empty(n_most, np.int32), empty(n_most, np.float64)
-        indptr[0] = 0
-        for first, last in ranges_of_sequences(batch):
-            begin, stop = batch.offsets[first], batch.offsets[last]
-            matrix = token_rows(batch, begin, stop).copy()
-            matrix.sum_duplicates()
-            kept = is_counted[matrix.indices]
-            indptr[begin + 1 : stop + 1] = indptr[begin] + offsets_of(kept)[matrix.indptr[1:]]
-            filled = slice(indptr[begin], indptr[stop])
-            ranks[filled] = self.rank_of_attribute[matrix.indices[kept]]
-            values[filled] = matrix.data[kept]
-        columns = (np.cumsum(ranged) - 1)[self.pairs.columns[pairs]]
-        arrays = indptr, ranks[: indptr[-1]], values[: indptr[-1]], starts, columns, ranges
-        return SharedFeatures(*freeze_all(arrays, np.int64, np.int32, np.float64, np.int64, np.int32, np.int64))
 
     def _chunks(self, batch: SequenceBatch) -> list[tuple[int, int]]:
         """Return ranges of tokens whose candidates are processed together."""
