@@ -31,9 +31,9 @@ PARAMETERS = {
 }
 FIT_PARAMETERS = {"X_dev": "training.EarlyStopping(X_dev, y_dev)", "y_dev": "training.EarlyStopping(X_dev, y_dev)"}
 ATTRIBUTES = {
-    "state_features_": "coef_, or inspection.weights(crf, order=0, feature=True, top=None)",
-    "transition_features_": "pattern_coef_ with patterns_, or inspection.weights(crf, order=1, top=None)",
-    "info": "coef_ and pattern_coef_, or inspection.weights(crf, top=None)",
+    "state_features_": "coef_, or inspection.weights_table(crf, order=0, feature=True, top=None)",
+    "transition_features_": "pattern_coef_ with patterns_, or inspection.weights_table(crf, order=1, top=None)",
+    "info": "coef_ and pattern_coef_, or inspection.weights_table(crf, top=None)",
     "attributes_": "feature_names_in_",
     "num_attributes_": "n_features_in_",
     "size_": "n_parameters_",

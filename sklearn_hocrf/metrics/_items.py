@@ -1,0 +1,121 @@
+"""Two labellings item by item, in the form that scikit-learn's scores take: the labels of tokens, or of segments.
+
+Segments are aligned by their places: one item is a start and a stop in a sequence, with the label that each labelling
+gives it, if any. Precision, recall and F1 of exact segments are then those of these labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator
+from itertools import zip_longest
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .._data.checks import number_weights, refuse_infinite_sum
+from ._segments import CodedLabels, LabelSequences, SegmentTable, check_scheme, read_segmentations, sorted_union
+
+__all__ = ["Items", "check_weight", "pair_segments", "pair_tokens", "read_items", "scored_labels"]
+
+
+class Items(NamedTuple):
+    """Tokens or places of segments, each with two labels.   M items, L labels."""
+
+    sequence: np.ndarray  # (M,) int64   index of the sequence
+    true: np.ndarray  # (M,) int64   index into ``labels``, -1 for none
+    predicted: np.ndarray  # (M,) int64
+    labels: list  # (L,)
+    n_sequences: int
+
+    @property
+    def right_sequences(self) -> np.ndarray:
+        """Which sequences have no item with two different labels; shape (n_sequences,), bool."""
+        right = np.ones(self.n_sequences, dtype=bool)
+        right[self.sequence[self.true != self.predicted]] = False
+        return right
+
+
+def check_weight(sample_weight: ArrayLike | None, n_sequences: int) -> np.ndarray:
+    """Return one weight per sequence; 1 if none are given."""
+    if sample_weight is None:
+        return np.ones(n_sequences)
+    weight = np.asarray(number_weights(sample_weight), dtype=np.float64)
+    if weight.shape != (n_sequences,):
+        raise ValueError(f"sample_weight has shape {weight.shape}, but there are {n_sequences} sequences")
+    bad = np.flatnonzero(~(np.isfinite(weight) & (weight >= 0)))
+    if len(bad):
+        raise ValueError(f"sample_weight must be finite and not negative, but sequence {bad[0]} has {weight[bad[0]]}")
+    if n_sequences and not weight.any():
+        raise ValueError("sample_weight is 0 for all sequences")
+    refuse_infinite_sum(weight)
+    return weight
+
+
+def pair_tokens(true: CodedLabels, predicted: CodedLabels) -> Items:
+    """Return the tokens of two labellings."""
+    labels = sorted_union(true.labels, predicted.labels)  # labels of different kinds, such as 1 and "1", are an error
+    sequence = np.repeat(np.arange(true.n_sequences), true.lengths)
+    return Items(sequence, _codes_in(labels, true), _codes_in(labels, predicted), labels, true.n_sequences)
+
+
+def read_items(
+    y_true: LabelSequences,
+    y_pred: LabelSequences,
+    scheme: str,
+    strict: bool = False,
+    labels: Iterable[Hashable] | None = None,
+    ignore: Iterable[Hashable] = (),
+    any_form: bool = False,
+) -> Items:
+    """Read two segmentations for a score of segments with these labels."""
+    check_scheme(scheme, strict)
+    true, predicted = read_segmentations({"y_true": y_true, "y_pred": y_pred}, scheme, strict, any_form)
+    return pair_segments(true, predicted, scored_labels(labels, ignore, [true, predicted]))
+
+
+def scored_labels(
+    labels: Iterable[Hashable] | None, ignore: Iterable[Hashable], tables: Iterable[SegmentTable]
+) -> list:
+    """Return the labels to score: the given labels, else all labels in the data, without the ignored labels."""
+    ignore = _check_labels("ignore", ignore)
+    union = sorted_union(*(table.labels for table in tables)) if labels is None else _check_labels("labels", labels)
+    if labels is not None and not union:
+        raise ValueError("labels must have at least one label")
+    return [label for label in union if label not in ignore]
+
+
+def _check_labels(name: str, labels: Iterable[Hashable]) -> list:
+    if isinstance(labels, (str, bytes)) or not hasattr(labels, "__iter__"):
+        raise TypeError(f"{name} must be a list of labels, got {labels!r:.60}")
+    labels = labels.tolist() if isinstance(labels, np.ndarray) else list(labels)
+    if len(set(labels)) < len(labels):
+        raise ValueError(f"{name} has a label more than once: {labels!r:.60}")
+    return labels
+
+
+def _codes_in(labels: list, given: CodedLabels | SegmentTable) -> np.ndarray:
+    """Return the codes of tokens or segments as indices into other labels, -1 where their label is not one of them."""
+    code_of = {label: code for code, label in enumerate(labels)}
+    codes = np.array([code_of.get(label, -1) for label in given.labels], dtype=np.int64)
+    return codes[given.codes if isinstance(given, CodedLabels) else given.label]
+
+
+def pair_segments(true: SegmentTable, predicted: SegmentTable, labels: list) -> Items:
+    """Return the places of the segments of two tables that have one of the labels."""
+    places: dict[tuple, tuple[list, list]] = {}
+    for side, table in enumerate((true, predicted)):
+        for *place, code in zip(*(column.tolist() for column in (*table[:3], _codes_in(labels, table))), strict=True):
+            if code >= 0:
+                places.setdefault(tuple(place), ([], []))[side].append(code)
+    rows = [(n, *pair) for (n, *_), sides in places.items() for pair in _paired(*sides)]
+    sequence, *codes = np.array(rows, dtype=np.int64).reshape(-1, 3).T
+    return Items(sequence, codes[0], codes[1], labels, true.n_sequences)
+
+
+def _paired(true: list[int], predicted: list[int]) -> Iterator[tuple[int, int]]:
+    """Pair the labels of one place: equal ones, then the others in their order. Nearly always there is one of each."""
+    right = set(true) & set(predicted)
+    yield from zip(right, right, strict=True)
+    others = ([code for code in codes if code not in right] for codes in (true, predicted))
+    yield from zip_longest(*others, fillvalue=-1)
