@@ -8,7 +8,7 @@ import warnings
 import numpy as np
 import pytest
 import sklearn.metrics
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 from seqeval import metrics as seqeval_metrics
 from seqeval.scheme import BILOU, IOB2, IOBES
@@ -324,19 +324,33 @@ def test_sequence_accuracy_of_segments():
 # --- reports ----------------------------------------------------------------------------------------------------------
 
 
-@given(labellings(["A", "B", "a long name of a label"]), st.sampled_from([["B"], ["A", "X"]]), st.integers(0, 4))
-@example(([["A", "B"]], [["A", "A"]]), ["A", "X"], 14)
-def test_report_is_in_the_layout_of_scikit_learn(pair, labels, digits):
-    """Of sequences of one token, whose segments are their labels."""
-    y_true, y_pred = ([[label] for label in flat(y)] for y in pair)
-    every = set(flat(y_true) + flat(y_pred))
-    if not any(true == predicted for true, predicted in zip(y_true, y_pred, strict=True)) or every <= set(
-        labels or every
-    ):
-        return  # scikit-learn's supports are floats then and look like it, or it reports the accuracy
-    params = {"labels": labels, "digits": digits, "zero_division": 0}
-    expected = sklearn.metrics.classification_report(flat(y_true), flat(y_pred), **params)
-    assert metrics.segment_classification_report(y_true, y_pred, **params) == expected
+def test_reports_have_micro_averages_and_names():
+    """Also where all segments are right, in place of an accuracy, and for labels that mean something else elsewhere."""
+    y = [["accuracy", "none"], ["-1"]]
+    report = metrics.segment_classification_report(y, y)
+    assert [line.split() for line in report.splitlines() if line] == [
+        ["precision", "recall", "f1-score", "support"],
+        *([name, "1.00", "1.00", "1.00", "1"] for name in ("-1", "accuracy", "none")),
+        *([*name, "1.00", "1.00", "1.00", "3"] for name in (("micro", "avg"), ("macro", "avg"), ("weighted", "avg"))),
+    ]
+    rows = metrics.segment_classification_report(y, y, output_dict=True)
+    assert list(rows) == ["-1", "accuracy", "none", "micro avg", "macro avg", "weighted avg"]
+    assert rows["accuracy"] == {"precision": 1.0, "recall": 1.0, "f1-score": 1.0, "support": 1.0}
+    flat = [label for labels in y for label in labels]
+    expected = sklearn.metrics.classification_report(flat, flat, labels=["accuracy", "X"], zero_division=0, digits=13)
+    params = {"labels": ["accuracy", "X"], "zero_division": 0, "digits": 13}
+    assert metrics.segment_classification_report(y, y, **params) == expected
+    nothing = metrics.segment_classification_report([["O"]], [["O"]], scheme="bio", zero_division=1)
+    assert [line.split()[:3] for line in nothing.splitlines()[3:]] == [
+        [name, "avg", "1.00"] for name in ("micro", "macro", "weighted")
+    ]
+
+
+def test_weights_of_sequences_without_segments():
+    y_true, y_pred, weight = [["B-A"], ["O"]], [["B-A"], ["O"]], [0, 1]
+    scores = metrics.segment_precision_recall_fscore_support(y_true, y_pred, sample_weight=weight, zero_division=0)
+    np.testing.assert_array_equal(scores, [[0], [0], [0], [0]])
+    assert metrics.segment_f1_score(y_true, y_pred, sample_weight=weight, zero_division=1) == 1
 
 
 # --- division by zero -------------------------------------------------------------------------------------------------
@@ -368,7 +382,6 @@ def test_nothing_to_score(zero_division, expected, average):
         value = metrics.segment_f1_score(y_true, y_true, scheme="bio", average=average, zero_division=zero_division)
         np.testing.assert_equal(value, expected)
     assert metrics.segment_f1_score([["O"]], [["O"]], scheme="bio", average=None).shape == (0,)
-    assert "weighted avg" in metrics.segment_classification_report([["O"]], [["O"]], scheme="bio")
 
 
 def test_accuracy_of_nothing_is_an_error():
@@ -474,7 +487,8 @@ def test_labels_of_one_system_only(systems, seed):
 def test_p_value_is_near_that_of_all_swaps(metric):
     systems = TRUE[:8], SYSTEM_A[:8], SYSTEM_B[:8]
     exact = exact_p_value(*systems, metric)
-    n_resamples = 20_000
+    assert metrics.randomization_test(*systems, metric, n_resamples=256).p_value == pytest.approx(exact)
+    n_resamples = 255  # fewer than the ways to swap
     result = metrics.randomization_test(*systems, metric, n_resamples=n_resamples, random_state=0)
     assert abs(result.p_value - exact) < 5 * np.sqrt(exact * (1 - exact) / n_resamples) + 1 / n_resamples
     assert 0.001 < exact < 0.7  # else this would test little
@@ -499,6 +513,13 @@ def test_equal_differences_tie_in_spite_of_rounding():
     a, b = [["A"]] * 2 + [["B"]] + [["A"]] * 7, [["B"]] * 2 + [["A"]] * 8
     result = metrics.randomization_test(y_true, a, b, metrics.token_accuracy_score, random_state=1)
     assert result.p_value == 1
+
+
+def test_resamples_without_a_score_count_against_a_difference():
+    def metric(y_true, y_pred):
+        return 1.0 if y_pred == SYSTEM_A else 0.0 if y_pred == SYSTEM_B else np.nan
+
+    assert metrics.randomization_test(TRUE, SYSTEM_A, SYSTEM_B, metric, n_resamples=20).p_value == 1
 
 
 def test_swaps_do_not_depend_on_how_many_are_drawn_at_a_time(monkeypatch):

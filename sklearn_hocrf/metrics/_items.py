@@ -6,7 +6,8 @@ gives it, if any. Precision, recall and F1 of exact segments are then those of t
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Hashable, Iterable
 from itertools import zip_longest
 from typing import NamedTuple
 
@@ -102,20 +103,20 @@ def _codes_in(labels: list, given: CodedLabels | SegmentTable) -> np.ndarray:
 
 
 def pair_segments(true: SegmentTable, predicted: SegmentTable, labels: list) -> Items:
-    """Return the places of the segments of two tables that have one of the labels."""
-    places: dict[tuple, tuple[list, list]] = {}
-    for side, table in enumerate((true, predicted)):
-        for *place, code in zip(*(column.tolist() for column in (*table[:3], _codes_in(labels, table))), strict=True):
-            if code >= 0:
-                places.setdefault(tuple(place), ([], []))[side].append(code)
-    rows = [(n, *pair) for (n, *_), sides in places.items() for pair in _paired(*sides)]
-    sequence, *codes = np.array(rows, dtype=np.int64).reshape(-1, 3).T
+    """Return the places of the segments of two tables that have one of the labels.
+
+    Equal segments are pairs; then others of one place are, in their order: nearly always there is one of each.
+    """
+    rows = []
+    for table in (true, predicted):
+        columns = [column.tolist() for column in (*table[:3], _codes_in(labels, table))]
+        rows.append([row for row in zip(*columns, strict=True) if row[3] >= 0])
+    right = set(rows[0]).intersection(rows[1])
+    others: defaultdict[tuple, tuple[list, list]] = defaultdict(lambda: ([], []))
+    for side in (0, 1):
+        for n, start, stop, code in (row for row in rows[side] if row not in right):
+            others[n, start, stop][side].append(code)
+    pairs = [(n, code, code) for n, _, _, code in right]
+    pairs += [(n, *pair) for (n, *_), codes in others.items() for pair in zip_longest(*codes, fillvalue=-1)]
+    sequence, *codes = np.array(pairs, dtype=np.int64).reshape(-1, 3).T
     return Items(sequence, codes[0], codes[1], labels, true.n_sequences)
-
-
-def _paired(true: list[int], predicted: list[int]) -> Iterator[tuple[int, int]]:
-    """Pair the labels of one place: equal ones, then the others in their order. Nearly always there is one of each."""
-    right = set(true) & set(predicted)
-    yield from zip(right, right, strict=True)
-    others = ([code for code in codes if code not in right] for codes in (true, predicted))
-    yield from zip_longest(*others, fillvalue=-1)
