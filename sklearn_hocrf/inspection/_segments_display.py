@@ -13,7 +13,7 @@ from .._data.texts import escaped, visible
 from .._display import HtmlPage, chip, color_map, listed, texts_of
 from .._estimator.fitted_model import FittedModel
 from .._validation._delegation import method_of_model, model_inside
-from ..metrics._segments import SegmentTable, read_segment_table, read_segmentations, refuse_other_texts
+from ..metrics._segments import read_segment_table, read_segmentations, refuse_other_texts, segment_lists
 
 __all__ = ["SegmentsDisplay"]
 
@@ -138,7 +138,7 @@ class SegmentsDisplay(HtmlPage):
         [Ng | ✗ author 0.47] [Slow trees | ✗ title 0.27] [1999 | date 0.47]
             not found: [Ng Slow | author] [trees | title]
         """
-        _check_scheme(scheme)
+        check_choice("scheme", scheme, ("auto", *SCHEMES))
         X, model = listed(X), model_inside(estimator)
         labels_segments = hasattr(model, "segment_labels_")
         if scheme == "auto":
@@ -205,14 +205,15 @@ class SegmentsDisplay(HtmlPage):
         ... )
         [the | word][cat | word]
         """
-        _check_scheme(scheme)
+        check_choice("scheme", scheme, ("auto", *SCHEMES))
         X = listed(X)
         texts = texts_of(X, field)
         given = {"y_pred": listed(y_pred)} | ({} if y_true is None else {"y_true": listed(y_true)})
-        segmentations = map(_rows, read_segmentations(given, scheme, any_form=True, texts=texts))
+        tables = read_segmentations(given, scheme, any_form=True, texts=texts)
         labels = None if classes is None else _labels_in(classes, scheme)
+        segments, *true = (segment_lists(table, with_probability=True) for table in tables)
         gaps = [_gaps_of(x, separator) for x in X]
-        return cls(texts, next(segmentations), next(segmentations, None), gaps, classes=labels)
+        return cls(texts, segments, true[0] if true else None, gaps, classes=labels)
 
     # --- what is shown ------------------------------------------------------------------------------------------------
 
@@ -325,10 +326,6 @@ def _gaps_of(sequence: Any, separator: str) -> list[str]:
     return [*gaps, ""] if stops else []
 
 
-def _check_scheme(scheme: Any) -> None:
-    check_choice("scheme", scheme, ("auto", *SCHEMES))
-
-
 def _labels_shown(model: Any, scheme: str) -> list:
     """Return the labels of all segments that a fitted model may predict."""
     if hasattr(model, "segment_labels_"):
@@ -348,7 +345,7 @@ def _checked_segments(segments: Any, texts: list[list[str]], name: str) -> list[
     """Return (start, stop, label, probability or None) of each segment, in order, or raise."""
     table = read_segment_table(segments, name, sizes=(3, 4))
     refuse_other_texts("texts", texts, **{name: table})
-    ordered = [sorted(rows, key=lambda row: row[:2]) for rows in _rows(table)]
+    ordered = [sorted(rows, key=lambda row: row[:2]) for rows in segment_lists(table, with_probability=True)]
     for n, rows in enumerate(ordered):
         for before, row in pairwise(rows):
             if row[0] < before[1]:
@@ -356,11 +353,3 @@ def _checked_segments(segments: Any, texts: list[list[str]], name: str) -> list[
                     f"{name} has segments that overlap: {short(before[:3])} and {short(row[:3])} (sequence {n})"
                 )
     return ordered
-
-
-def _rows(table: SegmentTable) -> list[list[tuple]]:
-    """Return (start, stop, label, probability or None) of the segments of each sequence."""
-    segments: list[list[tuple]] = [[] for _ in range(table.n_sequences)]
-    for (n, *segment), p in zip(table.rows(), table.probability.tolist(), strict=True):
-        segments[n].append((*segment, p if p == p else None))
-    return segments

@@ -258,11 +258,11 @@ def extract_segments(
     return segment_lists(read_segmentations({"y": y}, scheme, strict)[0])
 
 
-def segment_lists(table: SegmentTable) -> list[list[tuple[int, int, Any]]]:
-    """Return (start, stop, label) of the segments of each sequence."""
-    segments: list[list[tuple[int, int, Any]]] = [[] for _ in range(table.n_sequences)]
-    for n, *segment in table.rows():
-        segments[n].append(tuple(segment))
+def segment_lists(table: SegmentTable, with_probability: bool = False) -> list[list[tuple]]:
+    """Return (start, stop, label) of the segments of each sequence; then the probability, None where not known."""
+    segments: list[list[tuple]] = [[] for _ in range(table.n_sequences)]
+    for (n, *segment), p in zip(table.rows(), table.probability.tolist(), strict=True):
+        segments[n].append((*segment, None if p != p else p) if with_probability else tuple(segment))
     return segments
 
 
