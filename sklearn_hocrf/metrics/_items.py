@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Hashable, Iterable
 from itertools import zip_longest
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -28,6 +28,7 @@ class Items(NamedTuple):
     predicted: np.ndarray  # (M,) int64
     labels: list  # (L,)
     n_sequences: int
+    weight: np.ndarray | None = None  # (M,) float64
 
     @property
     def right_sequences(self) -> np.ndarray:
@@ -67,17 +68,19 @@ def read_items(
     strict: bool = False,
     labels: Iterable[Hashable] | None = None,
     ignore: Iterable[Hashable] = (),
+    sample_weight: ArrayLike | None = None,
     any_form: bool = False,
 ) -> Items:
     """Read two segmentations for a score of segments with these labels."""
     check_scheme(scheme, strict)
     true, predicted = read_segmentations({"y_true": y_true, "y_pred": y_pred}, scheme, strict, any_form)
-    return pair_segments(true, predicted, scored_labels(labels, ignore, [true, predicted]))
+    items = pair_segments(true, predicted, scored_labels(labels, ignore, [true, predicted]))
+    if sample_weight is None:
+        return items
+    return items._replace(weight=check_weight(sample_weight, items.n_sequences)[items.sequence])
 
 
-def scored_labels(
-    labels: Iterable[Hashable] | None, ignore: Iterable[Hashable], tables: Iterable[SegmentTable]
-) -> list:
+def scored_labels(labels: Any, ignore: Iterable[Hashable], tables: Iterable[SegmentTable]) -> list:
     """Return the labels to score: the given labels, else all labels in the data, without the ignored labels."""
     ignore = _check_labels("ignore", ignore)
     union = sorted_union(*(table.labels for table in tables)) if labels is None else _check_labels("labels", labels)

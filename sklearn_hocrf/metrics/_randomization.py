@@ -198,7 +198,7 @@ def _counts(items: Items, average: str) -> sparse.csr_array:
     """Return the correct, predicted and true items of each sequence, by label or as one; (n_sequences, 3 n_labels)."""
     codes = np.stack([np.where(items.true == items.predicted, items.true, -1), items.predicted, items.true])
     kind, item = np.nonzero(codes >= 0)
-    n_labels, label = (1, 0) if average == "micro" else (len(items.labels), codes[kind, item])
+    n_labels, label = (1, 0) if average == "micro" else (max(len(items.labels), 1), codes[kind, item])
     entries = np.ones(len(item)), (items.sequence[item], kind * n_labels + label)
     return sparse.csr_array(entries, shape=(items.n_sequences, 3 * n_labels))
 

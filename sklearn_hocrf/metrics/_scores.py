@@ -5,7 +5,6 @@ A segment is right if its start, stop and label are right.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any, NamedTuple, TypedDict, Unpack, overload
 
@@ -39,6 +38,7 @@ __all__ = [
 ]
 
 AVERAGES = ("micro", "macro", "weighted")
+LACKING = {"Precision": "predicted", "Recall": "true", "F-score": "true nor predicted"}  # where they are 0 / 0
 Four = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
@@ -223,8 +223,8 @@ def segment_precision_recall_fscore_support(
     >>> segment_precision_recall_fscore_support(y_true, y_pred, average="micro")
     (0.5, 0.5, 0.5, None)
     """
-    items = read_items(y_true, y_pred, scheme, strict, labels, ignore)
-    return _scores(items, average, zero_division, sample_weight)
+    items = read_items(y_true, y_pred, scheme, strict, labels, ignore, sample_weight)
+    return _scores(items, average, zero_division)
 
 
 @overload
@@ -290,8 +290,8 @@ def segment_f1_score(
     >>> segment_f1_score(y_true, y_pred)
     0.6666666666666666
     """
-    items = read_items(y_true, y_pred, scheme, strict, labels, ignore)
-    return _scores(items, average, zero_division, sample_weight, warn_for=("f-score",))[2]
+    items = read_items(y_true, y_pred, scheme, strict, labels, ignore, sample_weight)
+    return _scores(items, average, zero_division, warn_of=("F-score",))[2]
 
 
 def segment_classification_report(
@@ -360,16 +360,17 @@ def segment_classification_report(
     weighted avg       0.50      0.50      0.50         2
     <BLANKLINE>
     """
-    items = read_items(y_true, y_pred, scheme, strict, labels, ignore)
+    items = read_items(y_true, y_pred, scheme, strict, labels, ignore, sample_weight)
     names = [str(label) for label in items.labels]
     codes = [str(code) for code in range(max(len(names), 1))]  # in dicts, "accuracy" is not a label for scikit-learn
     options = {"digits": digits, "output_dict": output_dict, "target_names": codes if output_dict else names or [""]}
-    report = _ask(classification_report, items, zero_division, sample_weight, **options)
+    report = _ask(classification_report, items, _undefined(items, None, zero_division), **options)
     if output_dict:
         rows = list(report.values())[-len(AVERAGES) - len(names) :]
         return dict(zip([*names, *(f"{average} avg" for average in AVERAGES)], rows, strict=False))
-    head, body = report.split("\n\n", 1)
-    return f"{head}\n\n{body if names else body[body.index(chr(10)) + 1 :]}"
+    head, _, body = report.partition("\n\n")
+    rest = body.partition("\n")[2]  # without the row of the label that does not occur
+    return f"{head}\n\n{body if names else rest}"
 
 
 def segment_confusion_matrix(
@@ -438,9 +439,9 @@ def segment_confusion_matrix(
     ...     matrix, display_labels=names
     ... ).plot()  # pip install matplotlib
     """
-    items = read_items(y_true, y_pred, scheme, strict, labels, ignore, any_form=True)
-    weight = 1 if sample_weight is None else check_weight(sample_weight, items.n_sequences)[items.sequence]
-    matrix = np.zeros([len(items.labels) + 1] * 2, dtype=np.int64 if sample_weight is None else np.float64)
+    items = read_items(y_true, y_pred, scheme, strict, labels, ignore, sample_weight, any_form=True)
+    weight = np.ones(len(items.true), dtype=np.int64) if items.weight is None else items.weight
+    matrix = np.zeros([len(items.labels) + 1] * 2, dtype=weight.dtype)
     np.add.at(matrix, (items.true, items.predicted), weight)  # the code -1 is the last row, or column
     return matrix
 
@@ -507,32 +508,35 @@ def segment_outcomes(
     return SegmentOutcomes(np.array([row in right for row in predicted.rows()], dtype=bool), predicted.probability)
 
 
-def _scores(
-    items: Items, average: str | None, zero_division: str | float, sample_weight: ArrayLike | None, **options: Any
-) -> Any:
+def _scores(items: Items, average: str | None, zero_division: str | float, warn_of: Iterable[str] = LACKING) -> Any:
     """Return precision, recall, F1 and support."""
     if average is not None:
         check_choice("average", average, AVERAGES)
-    scores = _ask(precision_recall_fscore_support, items, zero_division, sample_weight, average=average, **options)
+    undefined = _undefined(items, average, zero_division, warn_of)
+    scores = _ask(precision_recall_fscore_support, items, undefined, average=average)
     return tuple(values[: len(items.labels)] for values in scores) if average is None else scores
 
 
-def _ask(
-    score: Callable, items: Items, zero_division: str | float, sample_weight: ArrayLike | None, **options: Any
-) -> Any:
-    """Call a score of scikit-learn for all labels, or for one that does not occur; warn on the user's behalf.
+def _undefined(items: Items, average: str | None, zero_division: Any, warn_of: Iterable[str] = LACKING) -> Any:
+    """Return the value of ratios 0 / 0; for "warn" 0, with scikit-learn's warning, but for the user's line."""
+    if not isinstance(zero_division, str) or zero_division != "warn":
+        return zero_division
+    average = average if average == "micro" else None
+    ratios = _ask(precision_recall_fscore_support, items, np.nan, average=average)[:3]
+    for (name, lacking), values in zip(LACKING.items(), ratios, strict=True):
+        if name in warn_of and np.isnan(values).any():
+            where = "due to" if np.size(values) == 1 else "in labels with"
+            what = f"{name} is ill-defined and being set to 0.0 {where} no {lacking} segments."
+            warn_user(f"{what} Use `zero_division` parameter to control this behavior.", UndefinedMetricWarning)
+    return 0.0
+
+
+def _ask(score: Callable, items: Items, zero_division: str | float, **options: Any) -> Any:
+    """Call a score of scikit-learn for all labels, or for one that does not occur.
 
     One more item has no label, and counts nowhere. With it there are data of positive weight, reports have no row of
     accuracy, and counts are integers.
     """
     true, predicted = np.append(items.true, -1), np.append(items.predicted, -1)
-    options |= {"labels": range(max(len(items.labels), 1)), "zero_division": zero_division}
-    if sample_weight is not None:
-        weight = check_weight(sample_weight, items.n_sequences)[items.sequence]
-        options["sample_weight"] = np.append(weight, 1.0)
-    with warnings.catch_warnings(record=True, action="always") as caught:
-        found = score(true, predicted, **options)
-    texts = [str(warning.message) for warning in caught]
-    for text in {text.split()[0]: text for text in reversed(texts)}.values():  # the first of each kind, of all labels
-        warn_user(text.replace("samples", "segments"), UndefinedMetricWarning)
-    return found
+    options["sample_weight"] = None if items.weight is None else np.append(items.weight, 1.0)
+    return score(true, predicted, labels=range(max(len(items.labels), 1)), zero_division=zero_division, **options)
