@@ -12,7 +12,8 @@ from internals import Table
 from sklearn_hocrf import HighOrderCRF, make_pipeline
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 from sklearn_hocrf.inspection import error_table
-from sklearn_hocrf.metrics import extract_segments, segment_confusion_matrix, segment_f1_score
+from sklearn_hocrf.metrics import segment_confusion_matrix, segment_f1_score
+from sklearn_hocrf.text import extract_segments
 
 TAGS = ["O", "O", "B-A", "I-A", "B-B", "I-B"]
 

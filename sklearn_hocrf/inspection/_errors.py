@@ -10,9 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._data.checks import check_choice, finite_numbers, short
-from .._data.schemes import SCHEMES
-from .._display import Table, listed, texts_of
-from ..metrics._segments import (
+from .._data.label_sequences import (
     LabelSequences,
     SegmentTable,
     list_sequences,
@@ -20,6 +18,8 @@ from ..metrics._segments import (
     read_segmentations,
     segment_lists,
 )
+from .._data.schemes import SCHEMES
+from .._display import Table, listed, texts_of
 
 __all__ = ["SegmentError", "error_table"]
 
@@ -78,7 +78,7 @@ def error_table(
         Token labels, or lists of (start, stop, label); ``y_pred`` may be the result of
         ``predict_segments(X, with_probability=True)``.
     scheme : {"auto", "tokens", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
-        How token labels encode segments, see :func:`~sklearn_hocrf.metrics.extract_segments`. "tokens": each token is a
+        How token labels encode segments, see :func:`~sklearn_hocrf.text.extract_segments`. "tokens": each token is a
         separate segment.
     probability : list of sequences or None, default=None
         Segments (start, stop, label, probability), as returned by ``predict_segments``, or the probability of the

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple, Self
 
 from .._data.batch import SequenceBatch
 from .._data.checks import check_choice, short
+from .._data.label_sequences import read_segment_table, read_segmentations, refuse_other_texts, segment_lists
 from .._data.schemes import NO_LABEL, OUTSIDE, PREFIXES, SCHEMES, guessed_scheme, split_tag
 from .._data.texts import escaped, visible
 from .._display import HtmlPage, chip, color_map, listed, texts_of
 from .._estimator.fitted_model import FittedModel
 from .._validation._delegation import method_of_model, model_inside
-from ..metrics._segments import read_segment_table, read_segmentations, refuse_other_texts, segment_lists
 
 __all__ = ["SegmentsDisplay"]
 

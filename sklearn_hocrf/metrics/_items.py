@@ -15,7 +15,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._data.checks import number_weights, refuse_infinite_sum
-from ._segments import CodedLabels, LabelSequences, SegmentTable, check_scheme, read_segmentations, sorted_union
+from .._data.label_sequences import (
+    CodedLabels,
+    LabelSequences,
+    SegmentTable,
+    check_scheme,
+    read_segmentations,
+    sorted_union,
+)
 
 __all__ = ["Items", "check_weight", "pair_segments", "pair_tokens", "read_items", "scored_labels"]
 

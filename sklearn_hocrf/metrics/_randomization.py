@@ -12,9 +12,7 @@ from scipy.stats import permutation_test
 from sklearn.utils import check_random_state
 
 from .._data.checks import check_choice
-from ._items import Items, pair_segments, pair_tokens, scored_labels
-from ._scores import AVERAGES, segment_f1_score, sequence_accuracy_score, token_accuracy_score
-from ._segments import (
+from .._data.label_sequences import (
     LabelSequences,
     check_scheme,
     hold_any_segments,
@@ -22,6 +20,8 @@ from ._segments import (
     read_segmentations,
     read_tokens,
 )
+from ._items import Items, pair_segments, pair_tokens, scored_labels
+from ._scores import AVERAGES, segment_f1_score, sequence_accuracy_score, token_accuracy_score
 
 __all__ = ["RandomizationTest", "randomization_test"]
 

@@ -14,9 +14,7 @@ from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.metrics import classification_report, precision_recall_fscore_support
 
 from .._data.checks import check_choice
-from .._validation import warn_user
-from ._items import Items, check_weight, pair_tokens, read_items
-from ._segments import (
+from .._data.label_sequences import (
     LabelSequences,
     check_scheme,
     hold_any_segments,
@@ -25,6 +23,8 @@ from ._segments import (
     read_tokens,
     refuse_other_sizes,
 )
+from .._validation import warn_user
+from ._items import Items, check_weight, pair_tokens, read_items
 
 __all__ = [
     "AVERAGES",
@@ -176,10 +176,10 @@ def segment_precision_recall_fscore_support(
     y_true, y_pred : list of sequences
         Token labels (lists or arrays of shape (n_tokens,)), or lists of (start, stop, label). Sequences may be empty.
     scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
-        How labels encode segments, see :func:`extract_segments`. "auto" is the scheme of all labels in ``y_true`` and
-        ``y_pred``; a warning says if another scheme is possible.
+        How labels encode segments, see :func:`~sklearn_hocrf.text.extract_segments`. "auto" is the scheme of all labels
+        in ``y_true`` and ``y_pred``; a warning says if another scheme is possible.
     strict : bool, default=False
-        Treatment of invalid tags, see :func:`extract_segments`.
+        Treatment of invalid tags, see :func:`~sklearn_hocrf.text.extract_segments`.
     labels : list of labels, default=None
         The labels of segments to score ("PER", not "B-PER"), in this order. None: all labels in ``y_true`` or
         ``y_pred``, sorted.
@@ -254,10 +254,10 @@ def segment_f1_score(
     y_true, y_pred : list of sequences
         Token labels (lists or arrays of shape (n_tokens,)), or lists of (start, stop, label). Sequences may be empty.
     scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
-        How labels encode segments, see :func:`extract_segments`. "auto" is the scheme of all labels in ``y_true`` and
-        ``y_pred``; a warning says if another scheme is possible.
+        How labels encode segments, see :func:`~sklearn_hocrf.text.extract_segments`. "auto" is the scheme of all labels
+        in ``y_true`` and ``y_pred``; a warning says if another scheme is possible.
     strict : bool, default=False
-        Treatment of invalid tags, see :func:`extract_segments`.
+        Treatment of invalid tags, see :func:`~sklearn_hocrf.text.extract_segments`.
     labels : list of labels, default=None
         The labels of segments to score ("PER", not "B-PER"), in this order. None: all labels in ``y_true`` or
         ``y_pred``, sorted.
@@ -314,10 +314,10 @@ def segment_classification_report(
     y_true, y_pred : list of sequences
         Token labels (lists or arrays of shape (n_tokens,)), or lists of (start, stop, label). Sequences may be empty.
     scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
-        How labels encode segments, see :func:`extract_segments`. "auto" is the scheme of all labels in ``y_true`` and
-        ``y_pred``; a warning says if another scheme is possible.
+        How labels encode segments, see :func:`~sklearn_hocrf.text.extract_segments`. "auto" is the scheme of all labels
+        in ``y_true`` and ``y_pred``; a warning says if another scheme is possible.
     strict : bool, default=False
-        Treatment of invalid tags, see :func:`extract_segments`.
+        Treatment of invalid tags, see :func:`~sklearn_hocrf.text.extract_segments`.
     labels : list of labels, default=None
         The labels of segments to score ("PER", not "B-PER"), in this order. None: all labels in ``y_true`` or
         ``y_pred``, sorted.
@@ -397,10 +397,10 @@ def segment_confusion_matrix(
     y_true, y_pred : list of sequences
         Token labels, or lists of (start, stop, label), with or without a probability; the two may have different forms.
     scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
-        How token labels encode segments, see :func:`extract_segments`. Lists of segments are read as such, whatever the
-        scheme is.
+        How token labels encode segments, see :func:`~sklearn_hocrf.text.extract_segments`. Lists of segments are read
+        as such, whatever the scheme is.
     strict : bool, default=False
-        Treatment of invalid tags, see :func:`extract_segments`.
+        Treatment of invalid tags, see :func:`~sklearn_hocrf.text.extract_segments`.
     labels : list of labels, default=None
         The labels of segments ("PER", not "B-PER") of the rows and columns, in this order; segments with other labels
         are left out. None: all labels in ``y_true`` or ``y_pred``, sorted.
@@ -463,9 +463,9 @@ def segment_outcomes(
         ``predict_segments(X, threshold=0)`` returns it, or a list of (start, stop, label, probability). Any segments
         may be given: all with a positive probability, or only the segments of the best labelling.
     scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
-        How labels of ``y_true`` encode segments, see :func:`extract_segments`.
+        How labels of ``y_true`` encode segments, see :func:`~sklearn_hocrf.text.extract_segments`.
     strict : bool, default=False
-        Treatment of invalid tags, see :func:`extract_segments`.
+        Treatment of invalid tags, see :func:`~sklearn_hocrf.text.extract_segments`.
 
     Returns
     -------
