@@ -30,7 +30,7 @@ from sklearn_hocrf._data.segments import (
     TokenBlock,
 )
 from sklearn_hocrf._data.texts import pack_texts, unpack_texts
-from sklearn_hocrf._display import COLORS, GREY, color_map, number, table_of
+from sklearn_hocrf._display import COLORS, GREY, Table, color_map, number
 from sklearn_hocrf._estimator import (
     answers,
     base,

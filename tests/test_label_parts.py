@@ -37,7 +37,7 @@ from segment_cases import (
 )
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf.inspection import explain, weights
+from sklearn_hocrf.inspection import explain, weights_table
 from sklearn_hocrf.training import SGD
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -433,7 +433,7 @@ def test_rare_labels_profit_from_parts():
     y = [["V|Sg"], ["V|Pl"], ["N|Sg"], ["N|Pl"], ["V|Sg"]] * 5 + [["V|Pl"]]
     with_parts = HighOrderCRF(0, label_parts=split, sigma_reg=3.0).fit(x, y)
     assert with_parts.score(x, y) == 1.0
-    assert weights(with_parts, label="V|Pl", order=0, top=None)
+    assert weights_table(with_parts, label="V|Pl", order=0, top=None)
 
 
 @both
@@ -511,7 +511,7 @@ def test_streams(estimator, solver):
 @both
 def test_inspection(estimator):
     crf = estimator(label_parts=split).fit(X, Y)
-    table = weights(crf, top=None)
+    table = weights_table(crf, top=None)
     assert len(table) == np.count_nonzero(crf._weights)
     best = max((row for row in table if row.pattern == ("Gen",)), key=lambda row: row.weight)
     s, f = np.unravel_index(
@@ -519,7 +519,7 @@ def test_inspection(estimator):
     )
     assert best.weight == crf.part_coef_.toarray()[s, f]
     assert best.feature == crf.feature_names_in_[f]
-    patterns = {row.pattern for row in weights(crf, label="N|Gen|Sg", order=0, top=None)}
+    patterns = {row.pattern for row in weights_table(crf, label="N|Gen|Sg", order=0, top=None)}
     assert patterns <= {("N|Gen|Sg",), ("N",), ("Gen",), ("Sg",)}
     assert ("Gen",) in patterns
 
