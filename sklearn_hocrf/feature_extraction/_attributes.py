@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -21,8 +21,12 @@ from .._validation._inputs import input_form
 from .._validation._messages import refuse_non_sequence
 from ._columns import TokenTable, read_tokens
 from ._names import ConstantNames
+from ._plan import FeaturePlan
 
-__all__ = ["AttributeCounts", "NamedAttributes", "read_attribute_tokens"]
+if TYPE_CHECKING:
+    from .._validation._delegation import TaggerFeatures
+
+__all__ = ["AttributeCounts", "FittedExtractor", "GivenNames", "NamedAttributes"]
 
 
 def read_attribute_tokens(X, fields) -> TokenTable:
@@ -115,6 +119,65 @@ class NamedAttributes:
 
     def __setstate__(self, state):
         self.__init__(state["names"].names(), state["complete"])
+
+
+class FittedExtractor(NamedTuple):
+    """What a tagger must know of a fitted extractor."""
+
+    vocabularies: Any
+    fields: list
+    text_fields: set
+    complete_fields: list
+    by_position: bool  # tokens may be tuples
+
+
+class GivenNames:
+    """Attributes that tokens name themselves: feature dicts and lists of names; what an extractor makes them with."""
+
+    paddings: ClassVar[tuple] = ("mark",)
+    unused: ClassVar[str | None] = "templates='attributes' has"  # no use for other parameters; for messages
+
+    def read(self, X, fields) -> TokenTable:
+        """Return the tokens of sequences."""
+        return read_attribute_tokens(X, fields)
+
+    def plan(self, parameters, columns, of_all) -> tuple[FeaturePlan, list]:
+        """Return the templates and token features for training columns, and the fields that they read.
+
+        With ``of_all`` the columns are from a part of the data: functions that change none of its texts may change
+        texts of other parts.
+        """
+        return FeaturePlan([], {}, {}), list(columns)
+
+    def tokens(self, table) -> list:
+        """Return feature dicts or lists of names."""
+        return table.attributes
+
+    def learn(self, table, min_count) -> tuple[Any, tuple]:
+        """Return the attributes that at least ``min_count`` tokens have, and those of all tokens as CSR arrays."""
+        return NamedAttributes.learn(self.tokens(table), min_count)
+
+    def rows(self, vocabularies, table) -> tuple:
+        """Return the attributes of later tokens as CSR arrays, without those that were not seen in training."""
+        return vocabularies.rows(self.tokens(table))
+
+    def counts(self, table) -> Any:
+        """Return the counts of the attributes of a part of the data."""
+        return AttributeCounts.of(self.tokens(table))
+
+    def finish(self, counts, min_count, fields) -> Any:
+        """Return the attributes that at least ``min_count`` tokens have, from the counts of all parts."""
+        return NamedAttributes.of_counts(counts, min_count)
+
+    def names_of_always(self) -> list[str]:
+        """Return the names of the attributes outside the templates."""
+        return []
+
+    def tagger_features(self, fitted, kept) -> TaggerFeatures:
+        """Return how a tagger makes the attributes that are kept; ``fitted`` is a FittedExtractor."""
+        from .._validation._delegation import TaggerFeatures  # of a file that few write
+
+        return TaggerFeatures.of_names(fitted.vocabularies.names().tolist(), kept)
 
 
 def _grown(X) -> tuple[SequenceBatch, Vocabulary]:
