@@ -673,25 +673,28 @@ class _Weights:
         return self.sums(ids[row, token] - 1, token, None if amounts is None else amounts[row, token], ids.shape[1])
 
 
-class _Values(dict):
-    """Ids of the attributes of one key of feature dicts, by value; -1 for none. A pair has an amount, too."""
+def _id_of_value(ids, name, value):
+    """Return the id of the attribute of a key and a value of feature dicts, -1 for none; in a pair with its amount."""
+    if type(value) is str:
+        return ids.get(f"{name}:{value}", -1)
+    if type(value) not in (bool, int, float) or not math.isfinite(value):
+        raise TypeError
+    found = ids.get(name, -1) if value else -1
+    return (found, float(value)) if value != 1 and found >= 0 else found
 
-    def __init__(self, ids, name):
-        self.get_id, self.name = ids.get, name
 
-    def __missing__(self, value):
-        if type(value) is str:
-            found = self.get_id(f"{self.name}:{value}", -1)
-        elif type(value) not in (bool, int, float) or not math.isfinite(value):
-            raise TypeError
-        else:
-            found = self.get_id(self.name, -1) if value else -1
-            if value != 1 and found >= 0:
-                return found, float(value)
-        if len(self) >= MOST_VALUES:  # other threads may have added to it
+class Made(dict):
+    """What a function makes of values, by value; it is called once for most of them."""
+
+    def __init__(self, function: Callable, most: int | None = None) -> None:
+        self.function, self.most = function, most or MOST_VALUES
+
+    def __missing__(self, value: Any) -> Any:
+        made = self.function(value)
+        if len(self) >= self.most:  # other threads may have added to it
             self.clear()
-        self[value] = found
-        return found
+        self[value] = made
+        return made
 
 
 class AttributeTables:
@@ -762,22 +765,8 @@ class AttributeTables:
                 pieces.append((tables, slice(start, slot), inner, slot))
                 tables, start = [], slot + 1
             else:
-                tables.append(self.values.setdefault(key, _Values(self.ids, name)))
+                tables.append(self.values.setdefault(key, Made(partial(_id_of_value, self.ids, name))))
         return self.forms.setdefault(keys, (pieces, slice(start, None), tables))
-
-
-class Made(dict):
-    """What a function makes of values, by value; it is called once for most of them."""
-
-    def __init__(self, function: Callable, most: int | None = None) -> None:
-        self.function, self.most = function, most or MOST_VALUES
-
-    def __missing__(self, value: Any) -> Any:
-        made = self.function(value)
-        if len(self) >= self.most:  # other threads may have added to it
-            self.clear()
-        self[value] = made
-        return made
 
 
 class TemplateIds:
@@ -933,6 +922,42 @@ class _Names:
         found.extend(map(self.ids.get, names, repeat(-1)))
 
 
+def template_form(texts: Iterable[str]) -> str:
+    """Return the text that is filled in for macros between texts."""
+    return "%s".join(text.replace("%", "%%") for text in texts)
+
+
+def filled_templates(templates: Sequence, columns: Sequence[Sequence[str]], style: str) -> list[list[str]]:
+    """Return the texts that templates of CRF++ or Wapiti make at all tokens of a sequence.
+
+    Parameters
+    ----------
+    templates : list of (form, macros)
+        A macro is an offset, a column, and whether its text is made lower-case.
+    columns : list of list of str
+        The texts of all tokens.
+    style : {"crf++", "wapiti"}
+        What stands for positions outside.
+    """
+    length, known = len(columns[0]), {}
+    for macro in dict.fromkeys(chain.from_iterable(macros for _, macros in templates)):
+        offset, column, lower = macro
+        texts = [text.lower() for text in columns[column]] if lower else columns[column]
+        places = range(offset, offset + length)
+        known[macro] = [texts[t] if 0 <= t < length else _text_outside(t, length, style) for t in places]
+    made = []
+    for form, macros in templates:
+        parts = zip(*(known[macro] for macro in macros), strict=True) if macros else [()] * length
+        made.append([form % part for part in parts])
+    return made
+
+
+def _text_outside(position, length, style):
+    sign, distance = ("-", -position) if position < 0 else ("+", position - length + 1)
+    far = style == "wapiti" and distance > 4
+    return f"_{'x' if style == 'wapiti' else 'B'}{sign}{'#' if far else distance}"
+
+
 class _Strings(_Names):
     """Attributes that templates of CRF++ or Wapiti make of columns of texts."""
 
@@ -942,8 +967,7 @@ class _Strings(_Names):
         self.outside = _get(features, "outside", str)
         _require(self.outside in ("crf++", "wapiti"), "outside")
         self.templates = list(map(self._template, _get(features, "templates", list)))  # formats, and their macros
-        self.macros = dict.fromkeys(macro for _, macros in self.templates for macro in macros)
-        self.fields = list(range(1 + max((column for _, column, _ in self.macros), default=0)))
+        self.fields = list(range(1 + max((macro[1] for _, macros in self.templates for macro in macros), default=0)))
         if "fields" in features:  # names of the columns, for tokens that are dicts
             names = _get(features, "fields", list)
             _require(len(names) == len(self.fields) and all(isinstance(name, (str, int)) for name in names), "fields")
@@ -955,17 +979,15 @@ class _Strings(_Names):
         _require(all(isinstance(text, str) for text in texts), "a template")
         good = (isinstance(p, list) and list(map(type, p)) == [int, int, bool] and 0 <= p[1] < 1 << 20 for p in macros)
         _require(all(good) and all(abs(macro[0]) < 1 << 31 for macro in macros), "a place of a template")
-        return "%s".join(text.replace("%", "%%") for text in texts), [tuple(macro) for macro in macros]
+        return template_form(texts), [tuple(macro) for macro in macros]
 
     def scores(self, tokens):
         """Return the scores of the tokens; (T, C)."""
-        rows, length = [self._row(token, t) for t, token in enumerate(tokens)], len(tokens)
-        known = {macro: self._texts(rows, *macro) for macro in self.macros}
-        found: list = []
-        for form, macros in self.templates:
-            parts = zip(*(known[macro] for macro in macros), strict=True) if macros else [()] * length
-            found += [self.ids.get(form % part, 0) for part in parts]
-        return self.weights.of_tokens(np.array(found, np.intp).reshape(-1, length))
+        rows = [self._row(token, t) for t, token in enumerate(tokens)]
+        columns = [[row[column] for row in rows] for column in range(len(self.fields))]
+        made = filled_templates(self.templates, columns, self.outside)
+        ids = [self.ids.get(text, 0) for text in chain.from_iterable(made)]
+        return self.weights.of_tokens(np.array(ids, np.intp).reshape(-1, len(tokens)))
 
     def _row(self, token, t):
         columns = (token,) if isinstance(token, str) else token
@@ -976,18 +998,6 @@ class _Strings(_Names):
         if len(columns) < len(self.fields):
             raise ValueError(f"position {t}: a token has {len(columns)} columns, but templates read {len(self.fields)}")
         return columns
-
-    def _texts(self, rows, offset, column, lower):
-        """Return what a macro stands for at each token."""
-        texts, length = [], len(rows)
-        for t in range(offset, offset + length):
-            if 0 <= t < length:
-                texts.append(rows[t][column].lower() if lower else rows[t][column])
-            else:
-                sign, distance = ("-", -t) if t < 0 else ("+", t - length + 1)
-                far = self.outside == "wapiti" and distance > 4
-                texts.append(f"_{'x' if self.outside == 'wapiti' else 'B'}{sign}{'#' if far else distance}")
-        return texts
 
 
 def _name(name, t):
@@ -1034,39 +1044,30 @@ class _Field:
 
 
 class _Phrases:
-    """The phrases of lists, by which tokens are marked."""
+    """A list of phrases, by which tokens are marked."""
 
     def __init__(self, entry, fields, functions):
         called = _get(entry, "normalize", (str, type(None)), "phrases")
         self.field, self.own = _get(entry, "field", int, "phrases"), _get(entry, "own", bool, "phrases")
-        self.lists: dict = {}  # phrases, and their lengths by their first words
-        for pair in _get(entry, "lists", list, "phrases"):
-            _require(isinstance(pair, list) and len(pair) == 2, "a list of phrases")
-            name, size = pair
-            _require(isinstance(name, (str, int)) and type(size) is int and size >= 0, "a list of phrases")
-            _require(name not in self.lists, "a list of phrases is there twice")
-            self.lists[name] = size
-        _require(self.lists and self.field < len(fields), "phrases")
-        _require(fields[self.field] not in self.lists, "phrases")
-        self.key = next(iter(self.lists))
+        self.name, self.size = _get(entry, "name", (str, int), "phrases"), _get(entry, "size", int, "phrases")
+        _require(self.field < len(fields) and fields[self.field] != self.name, "phrases")
         if self.own:
-            if self.key not in functions:
-                raise ValueError(f"the model needs your function {called!r:.60}: functions={{{self.key!r:.60}: ...}}")
-            self.normal = functions[self.key]
+            if self.name not in functions:
+                raise ValueError(f"the model needs your function {called!r:.60}: functions={{{self.name!r:.60}: ...}}")
+            self.normal = functions[self.name]
         else:
             _require(called in (None, "casefold"), f"there is no function {called!r:.40}")
             self.normal = str.casefold if called else str
 
     def read(self, texts):
-        """Take the texts of all phrases."""
-        for name, size in self.lists.items():
-            phrases = {tuple(text.split("\0")) for text in texts.take(size)}
-            self.lists[name] = phrases, lengths_by_first(phrases)
+        """Take the texts of the phrases."""
+        self.phrases = {tuple(text.split("\0")) for text in texts.take(self.size)}
+        self.lengths = lengths_by_first(self.phrases)
 
     def marks(self, values) -> list:
-        """Return the marks of the values of a field by each list."""
+        """Return the marks of the values of a field."""
         words = [self.normal(value) if isinstance(value, str) else None for value in values]
-        return [phrase_marks(words, *of_list) for of_list in self.lists.values()]
+        return phrase_marks(words, self.phrases, self.lengths)
 
 
 class _Templates:
@@ -1083,7 +1084,7 @@ class _Templates:
         _require(self.fields and len(set(self.fields)) == len(self.fields), "fields")
         entries = _get(features, "phrases", list) if "phrases" in features else []
         self.phrases = [_Phrases(entry, self.fields, functions) for entry in entries]
-        names = [name for one in self.phrases for name in one.lists]
+        names = [one.name for one in self.phrases]
         self.fields = self.fields[: len(self.fields) - len(names)]
         _require(self.fields and [source.name for source in self.sources] == self.fields + names, "lists of phrases")
         self.numbers: dict = {}  # of columns: their field, and Made of its values
@@ -1123,7 +1124,7 @@ class _Templates:
                 self.numbers[number] = field, made
                 all_made[number] = field, Made(lambda value, made=made: True if made[value] else None)
             columns.append([*([True] if numeric else texts.take(n_values)), *([BEFORE, AFTER] if self.marks else [])])
-        own |= {one.key for one in self.phrases if one.own}
+        own |= {one.name for one in self.phrases if one.own}
         if unknown := set(functions) - own:
             raise ValueError(f"functions has {sorted(map(str, unknown))!r:.80}, which the model does not need")
         return columns, all_made
@@ -1155,7 +1156,7 @@ class _Templates:
         """Return the scores of the tokens; (T, C)."""
         given = list(map(list, self._values(tokens)))
         for one in self.phrases:
-            given += one.marks(given[one.field])
+            given.append(one.marks(given[one.field]))
         fields, scores = dict(enumerate(given)), np.zeros((len(tokens), self.weights.n_columns))
         length, pad = len(tokens), min(self.ids.reach, len(tokens))
         before, after = (BEFORE, AFTER) if self.marks else (None, None)

@@ -58,13 +58,6 @@ class AttributeCounts(NamedTuple):
     of_names: Counter  # number of tokens with each attribute
     complete: tuple  # keys that every token has
 
-    @classmethod
-    def of(cls, X) -> AttributeCounts:
-        """Return the counts of feature dicts or lists of names."""
-        batch, vocabulary = sort_vocabulary(*_grown(X))
-        n_of = np.bincount(batch.indices, minlength=len(vocabulary)).tolist()
-        return cls(Counter(dict(zip(vocabulary, n_of, strict=True))), vocabulary.complete)
-
     def merged(self, other) -> AttributeCounts:
         """Return the sums of the counts of both."""
         of_names = self.of_names.copy()
@@ -85,23 +78,6 @@ class NamedAttributes:
     def __init__(self, names, complete):
         self.vocabulary = Vocabulary.of_names(list(names), complete)
         self._names = ConstantNames(np.array([*names, None], dtype=object)[:-1])  # the None keeps it one-dimensional
-
-    @classmethod
-    def of_counts(cls, counts: AttributeCounts, min_count) -> NamedAttributes:
-        """Return the attributes that at least ``min_count`` tokens have; with 1, also those whose count is 0."""
-        names = (name for name, count in counts.of_names.items() if min_count == 1 or count >= min_count)
-        return cls(sorted(names), counts.complete)
-
-    @classmethod
-    def learn(cls, X, min_count) -> tuple[NamedAttributes, tuple]:
-        """Return the attributes of feature dicts or lists of names, and what :meth:`rows` returns for them."""
-        batch, vocabulary = sort_vocabulary(*_grown(X))
-        names = np.asarray(batch.attribute_names)
-        if min_count > 1:
-            kept = np.bincount(batch.indices, minlength=len(names)) >= min_count
-            batch = SequenceBatch.from_csr(batch.tocsr()[:, np.flatnonzero(kept)], batch.offsets)
-            names = names[kept]
-        return cls(names, vocabulary.complete), (batch.indptr, batch.indices, batch.values)
 
     def rows(self, X) -> tuple:
         """Return the attributes of tokens as CSR arrays, without those that were not seen in training."""
@@ -155,7 +131,13 @@ class GivenNames:
 
     def learn(self, table, min_count) -> tuple[Any, tuple]:
         """Return the attributes that at least ``min_count`` tokens have, and those of all tokens as CSR arrays."""
-        return NamedAttributes.learn(self.tokens(table), min_count)
+        batch, vocabulary = _learned(self.tokens(table))
+        names = np.asarray(batch.attribute_names)
+        if min_count > 1:
+            kept = np.bincount(batch.indices, minlength=len(names)) >= min_count
+            batch = SequenceBatch.from_csr(batch.tocsr()[:, np.flatnonzero(kept)], batch.offsets)
+            names = names[kept]
+        return NamedAttributes(names, vocabulary.complete), (batch.indptr, batch.indices, batch.values)
 
     def rows(self, vocabularies, table) -> tuple:
         """Return the attributes of later tokens as CSR arrays, without those that were not seen in training."""
@@ -163,11 +145,14 @@ class GivenNames:
 
     def counts(self, table) -> Any:
         """Return the counts of the attributes of a part of the data."""
-        return AttributeCounts.of(self.tokens(table))
+        batch, vocabulary = _learned(self.tokens(table))
+        n_of = np.bincount(batch.indices, minlength=len(vocabulary)).tolist()
+        return AttributeCounts(Counter(dict(zip(vocabulary, n_of, strict=True))), vocabulary.complete)
 
     def finish(self, counts, min_count, fields) -> Any:
-        """Return the attributes that at least ``min_count`` tokens have, from the counts of all parts."""
-        return NamedAttributes.of_counts(counts, min_count)
+        """Return the attributes that at least ``min_count`` tokens have; with 1, also those whose count is 0."""
+        names = (name for name, count in counts.of_names.items() if min_count == 1 or count >= min_count)
+        return NamedAttributes(sorted(names), counts.complete)
 
     def names_of_always(self) -> list[str]:
         """Return the names of the attributes outside the templates."""
@@ -180,6 +165,6 @@ class GivenNames:
         return TaggerFeatures.of_names(fitted.vocabularies.names().tolist(), kept)
 
 
-def _grown(X) -> tuple[SequenceBatch, Vocabulary]:
+def _learned(X) -> tuple[SequenceBatch, Vocabulary]:
     vocabulary = Vocabulary()
-    return read_attributes(X, vocabulary, grow=True), vocabulary
+    return sort_vocabulary(read_attributes(X, vocabulary, grow=True), vocabulary)

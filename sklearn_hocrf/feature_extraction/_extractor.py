@@ -573,19 +573,14 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
     def _to_batch(self, X, table, rows) -> SequenceBatch:
         hashed = self.n_features is not None
         indptr, indices, values = rows
-        columns = without_arrays(table.columns)
+        columns, n_new = without_arrays(table.columns), self.n_features_out_ - len(self._input.feature_names)
         if not isinstance(X, SequenceBatch) and not hashed:
-            parts = indptr, indices, values, self.n_features_out_, self._attribute_names
-            return SequenceBatch(table.offsets, *parts, columns, dense=self._dense(table, self.n_features_out_))
-        n_attributes = self.n_features if hashed else len(self._vocabularies) + len(self._maker.names_of_always())
-        n_new = n_attributes + self._arrays.n_features
+            parts = indptr, indices, values, n_new, self._attribute_names
+            return SequenceBatch(table.offsets, *parts, columns, dense=self._dense(table, n_new))
         values = np.ones(len(indices)) if values is None else values
         new = sparse.csr_array((values, indices, indptr), shape=(int(table.offsets[-1]), n_new))
-        if hashed:
-            new.sum_duplicates()  # attributes of one hash
         if not isinstance(X, SequenceBatch):
-            dense = self._dense(table, n_new)
-            batch = SequenceBatch.from_csr(new, table.offsets, None, columns, dense)
+            batch = SequenceBatch.from_csr(new, table.offsets, None, columns, self._dense(table, n_new))
             refuse_infinite_values(batch)  # sums of attributes of one hash
             return batch
         stacked = sparse.hstack([without_dense(X).tocsr(), new], format="csr")
@@ -600,7 +595,7 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
         n_dense = self._arrays.n_features
         if not n_dense:
             return None
-        values = self._arrays.values(table.columns, Window(table.offsets, mark=False))
+        values = self._arrays.values(table.columns, Window(table.offsets))
         return DenseColumns(np.arange(n_features - n_dense, n_features), values)
 
 

@@ -6,7 +6,7 @@ the whole.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -60,26 +60,18 @@ def _merge_tables(left, right, field) -> FieldTable:
     if left.labels is not None and right.labels is not None:
         return FieldTable(sorted({*left.labels, *right.labels}))
     if left.labels or right.labels:
-        raise _mixed_kinds(field)
+        raise _mixed_kinds(field, "text", "numbers")
     return FieldTable(None)  # a field that is missing everywhere in one part looks like text there
 
 
-def _mixed_kinds(field) -> ValueError:
-    return ValueError(f"field {short(field)} holds text in one partition and numbers in another")
+def _mixed_kinds(field, one, other) -> ValueError:
+    return ValueError(f"field {short(field)} holds {one} in one partition and {other} in another")
 
 
 def _new_codes(table, merged) -> np.ndarray:
     """Return the codes in the merged table of the codes of a table and of the marks outside; int32."""
-    known = np.zeros(table.size, dtype=np.int32)
-    if merged.labels is not None:
-        known = np.searchsorted(_objects(merged.labels), _objects(table.labels)).astype(np.int32)
-    return np.append(known, np.array([merged.size, merged.size + 1], dtype=np.int32))
-
-
-def _objects(texts) -> np.ndarray:
-    array = np.empty(len(texts), dtype=object)
-    array[:] = texts
-    return array
+    known = [0] * table.size if merged.labels is None else [merged.code_of[label] for label in table.labels]
+    return np.array([*known, merged.size, merged.size + 1], dtype=np.int32)
 
 
 def without_tokens(columns) -> dict:
@@ -89,38 +81,32 @@ def without_tokens(columns) -> dict:
 
 def _without_tokens(column):
     if is_text(column):
-        return TokenColumn(np.empty(0, dtype=np.int32), column.values)
-    if isinstance(column, ArrayColumn):
-        return ArrayColumn(column.values[:0], column.lacks[:0])
-    return column[:0].copy()
+        return column.take(slice(0))
+    return ArrayColumn(*(part[:0] for part in column)) if isinstance(column, ArrayColumn) else column[:0].copy()
 
 
 def merge_columns(left, right) -> dict:
     """Return columns without tokens that hold the values of both, in the order in which fields first appear."""
-    merge: Callable = _merge_column
-    return {
-        field: merge(left[field], right[field], field) if field in left and field in right else {**right, **left}[field]
-        for field in dict.fromkeys([*left, *right])
-    }
+    both = {field: _merge_column(left[field], right[field], field) for field in left if field in right}
+    return {**left, **right, **both}
+
+
+def _kind(column) -> str:
+    if isinstance(column, ArrayColumn):
+        return f"arrays of {column.values.shape[1]} numbers"
+    return "text" if is_text(column) else "numbers"
 
 
 def _merge_column(left, right, field):
     for column, other in ((left, right), (right, left)):
         if is_text(column) and not len(column.values):  # missing everywhere
             return other
-    if isinstance(left, ArrayColumn) and isinstance(right, ArrayColumn):
-        widths = left.values.shape[1], right.values.shape[1]
-        if widths[0] != widths[1]:
-            raise ValueError(f"field {short(field)} holds arrays of {widths[0]} and of {widths[1]} numbers")
-        return left
-    if isinstance(left, ArrayColumn) or isinstance(right, ArrayColumn):
-        raise ValueError(f"field {short(field)} holds arrays in one partition only")
-    if is_text(left) != is_text(right):
-        raise _mixed_kinds(field)
+    if _kind(left) != _kind(right):
+        raise _mixed_kinds(field, _kind(left), _kind(right))
     if not is_text(left):
         return left
-    # in the order in which they first appear, as in a column
-    return TokenColumn(left.codes, _objects(list(dict.fromkeys([*left.values.tolist(), *right.values.tolist()]))))
+    values = dict.fromkeys([*left.values.tolist(), *right.values.tolist()])  # as they first appear, as in a column
+    return TokenColumn(left.codes, np.array([*values, None], dtype=object)[:-1])
 
 
 def merge_codes(left, right) -> tuple[TokenCodes, MergedIds]:
@@ -167,21 +153,16 @@ class TemplateCounts(NamedTuple):
     """The attributes that templates make in some training sequences, however rare."""
 
     vocabularies: TemplateVocabularies
-    n_of: list  # number of tokens with each of them, by template
-
-    def by_template(self) -> dict:
-        """Return the number of tokens with each attribute, by template."""
-        return {own.template: n for own, n in zip(self.vocabularies.all, self.n_of, strict=True)}
+    n_of: dict  # number of tokens with each of them, by template
 
     def merged(self, other) -> TemplateCounts:
         """Return the sums of the counts of both."""
         vocabularies, new_ids = merge_vocabularies(self.vocabularies, other.vocabularies)
-        n_of = self.by_template(), other.by_template()
-        sums = [
-            ids.add_up(n_of[0][own.template], n_of[1][own.template], len(own))
+        n_of = {
+            own.template: ids.add_up(self.n_of[own.template], other.n_of[own.template], len(own))
             for own, ids in zip(vocabularies.all, new_ids, strict=True)
-        ]
-        return TemplateCounts(vocabularies, sums)
+        }
+        return TemplateCounts(vocabularies, n_of)
 
 
 class TokenCounts(NamedTuple):
@@ -212,11 +193,7 @@ class TokenCounts(NamedTuple):
                     f"the token feature {name!r} is for the field {self.functions[name]!r} in one partition and for "
                     f"{other.functions[name]!r} in another: specify the field in token_features"
                 )
-        return TokenCounts(
-            self.input,
-            self.kind,
-            merge_columns(self.columns, other.columns),
-            [field for field in self.complete if field in set(other.complete)],
-            {name: field for name, field in self.functions.items() if name in other.functions},
-            self.counted.merged(other.counted),
-        )
+        functions = {name: field for name, field in self.functions.items() if name in other.functions}
+        complete = [field for field in self.complete if field in set(other.complete)]
+        columns, counted = merge_columns(self.columns, other.columns), self.counted.merged(other.counted)
+        return TokenCounts(self.input, self.kind, columns, complete, functions, counted)

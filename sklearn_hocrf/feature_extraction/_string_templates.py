@@ -8,7 +8,6 @@ with both, in either case.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
 from itertools import chain, pairwise
 from os import PathLike
 from pathlib import Path
@@ -18,6 +17,7 @@ import numpy as np
 
 from .._data.checks import short
 from .._data.labels import position_name
+from .._tagger import filled_templates, template_form
 from ._attributes import GivenNames
 from ._columns import TokenTable, is_text, read_tokens
 from ._plan import FeaturePlan
@@ -29,15 +29,6 @@ __all__ = ["STYLES", "StringTemplates", "are_strings", "read_template_lines"]
 
 STYLES = ("crf++", "wapiti")
 _MACRO = re.compile(r"%([A-Za-z])(?:\[\s*(@?)\s*([-+]?\d+)\s*,\s*(\d+)\s*((?:,[^\]]*)?)\])?")
-_FARTHEST = 4  # positions outside a sequence beyond this one are all the same in Wapiti
-
-
-class Macro(NamedTuple):
-    """A macro: the column of a token at an offset."""
-
-    offset: int
-    column: int
-    is_lower: bool
 
 
 class TemplateLine(NamedTuple):
@@ -45,7 +36,7 @@ class TemplateLine(NamedTuple):
 
     orders: tuple[int, ...]  # of the label patterns with which its features are paired
     texts: list[str]  # around the macros
-    macros: list[Macro]
+    macros: list[tuple[int, int, bool]]  # the offset and the column of a token, whether its text is made lower-case
     text: str
 
 
@@ -73,7 +64,7 @@ class StringTemplates(GivenNames):
         if style == "mark":
             self.style = "wapiti" if any(line.text[0] in "*ub" for line in self.lines) else "crf++"
         self.making = [line for line in self.lines if len(line.text) > 1]  # the others are pairs of labels alone
-        self.n_columns = 1 + max((macro.column for line in self.making for macro in line.macros), default=0)
+        self.n_columns = 1 + max((column for line in self.making for _, column, _ in line.macros), default=0)
 
     @property
     def max_order(self) -> int:
@@ -111,25 +102,13 @@ class StringTemplates(GivenNames):
             raise ValueError(
                 f"the tokens have the columns {short(fields)}, but the templates read {self.n_columns} columns"
             )
-        outside = _outside_of_wapiti if self.style == "wapiti" else _outside
         columns = [_field_texts(table, field) for field in fields]
-        bounds = pairwise(table.offsets.tolist())
-        return [self._of_sequence([column[a:b] for column in columns], b - a, outside) for a, b in bounds]
-
-    def _of_sequence(self, columns, length, outside: Callable[[int, int], str]) -> list[list[str]]:
-        known = {}
-        for macro in dict.fromkeys(macro for line in self.making for macro in line.macros):
-            offset, texts = macro.offset, columns[macro.column]
-            texts = [text.lower() for text in texts] if macro.is_lower else texts
-            where = range(offset, offset + length)
-            known[macro] = [texts[t] if 0 <= t < length else outside(t, length) for t in where]
-        by_line = []
-        for line in self.making:
-            parts: list[Iterable[str]] = [[line.texts[0]] * length]
-            for macro, text in zip(line.macros, line.texts[1:], strict=True):
-                parts += [known[macro], [text] * length]
-            by_line.append(map("".join, zip(*parts, strict=True)))
-        return [list(strings) for strings in zip(*by_line, strict=True)] if by_line else [[] for _ in range(length)]
+        forms = [(template_form(line.texts), line.macros) for line in self.making]
+        sequences = []
+        for start, stop in pairwise(table.offsets.tolist()):
+            made = filled_templates(forms, [column[start:stop] for column in columns], self.style)
+            sequences.append(list(map(list, zip(*made, strict=True))) if made else [[]] * (stop - start))
+        return sequences
 
 
 def read_template_lines(path: str | PathLike[str], style: str) -> list[str]:
@@ -174,22 +153,11 @@ def _parsed_line(text: str) -> TemplateLine:
             why = "tests are not supported" if letter.lower() in "tm" else "this is not a place such as %x[-1,0]"
             raise ValueError(f"{macro.group()} in {short(text)}: {why}")
         texts.append(text[last : macro.start()])
-        macros.append(Macro(int(offset), int(column), letter == "X"))
+        macros.append((int(offset), int(column), letter == "X"))
         last = macro.end()
     if "%x[" in (rest_of := text[last:]).lower() or any("%x[" in part.lower() for part in texts):
         raise ValueError(f"{short(text)} has a place that cannot be read; one is %x[-1,0]")
     return TemplateLine(orders, [*texts, rest_of], macros, text)
-
-
-def _outside(position: int, length: int) -> str:
-    """Return what stands for a position outside a sequence in CRF++."""
-    return f"_B{position}" if position < 0 else f"_B+{position - length + 1}"
-
-
-def _outside_of_wapiti(position: int, length: int) -> str:
-    """Return what stands for a position outside a sequence in Wapiti."""
-    far = -position if position < 0 else position - length + 1
-    return f"_x{'-' if position < 0 else '+'}{far if far <= _FARTHEST else '#'}"
 
 
 def _field_texts(table: TokenTable, field) -> list[str]:

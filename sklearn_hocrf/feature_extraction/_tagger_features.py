@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
 
-from .._data.arrays import offsets_of
 from .._validation._delegation import TaggerFeatures, checked_name
 from ._attributes import FittedExtractor
 from ._templates import BOS, EOS
@@ -32,20 +29,20 @@ def features_of_templates(fitted: FittedExtractor, functions, always, marks, kep
     kept : (n_attributes,) bool
         The attributes of the file.
     """
+    every, n_attributes = fitted.vocabularies.all, len(fitted.vocabularies)
+    is_kept = np.zeros(n_attributes + len(always), bool)
+    is_kept[: len(kept)] = kept
+    parts = np.split(is_kept, np.cumsum(list(map(len, every))))  # the last is of those outside the templates
+    of_template = {own.template: part for own, part in zip(every, parts, strict=False)}
+    chosen = fitted.vocabularies.chosen(list(of_template), of_template)
     lists = {name: pair for name, pair in functions.items() if isinstance(pair[1], Phrases)}
     field_index = {name: i for i, name in enumerate([*fitted.fields, *lists])}
-    every = fitted.vocabularies.all
-    starts = offsets_of(list(map(len, every)))
-    rows = [np.flatnonzero(kept[start:stop]) for start, stop in pairwise(starts.tolist())]
-    columns, new_codes, texts = [], {}, []
-    for name, table in fitted.vocabularies.tables.items():
+    columns, column_index = [], {name: i for i, name in enumerate(chosen.tables)}
+    texts: list[str] = []
+    for name, table in chosen.tables.items():
         field, function = functions.get(name, (name, None)) if name not in lists else (name, None)
-        new_codes[name], values = _renumbered(name, table, every, rows)
-        columns.append(_column(field_index[field], name, function, table.labels is None, len(values)))
-        texts += values
-    column_index, code = {name: i for i, name in enumerate(new_codes)}, [np.empty(0, np.int64)]
-    for own, chosen in zip(every, rows, strict=True):
-        code += [new_codes[name][of_pair[chosen]] for (name, _), of_pair in zip(own.template, own.codes, strict=True)]
+        columns.append(_column(field_index[field], name, function, table.labels))
+        texts += table.labels or []
     entry = {
         "kind": "templates",
         "fields": _fields(fitted, field_index, lists),
@@ -53,40 +50,23 @@ def features_of_templates(fitted: FittedExtractor, functions, always, marks, kep
         "marks": marks,
         "columns": columns,
         "templates": [
-            {"places": [[column_index[name], offset] for name, offset in own.template], "attributes": len(chosen)}
-            for own, chosen in zip(every, rows, strict=True)
+            {"places": [[column_index[name], offset] for name, offset in own.template], "attributes": len(own)}
+            for own in chosen.all
         ],
         **_phrases(lists, field_index, texts),
     }
-    attributes = [start + chosen for start, chosen in zip(starts, rows, strict=False)]
-    outside = [(ALWAYS[name], i) for i, name in enumerate(always, start=int(starts[-1])) if i < len(kept)]
     own = {name: own.normalize if isinstance(own, Phrases) else own for name, (_, own) in functions.items()}
-    return TaggerFeatures(
-        entry,
-        np.concatenate([np.empty(0, np.int64), *attributes]),
-        texts,
-        np.concatenate(code),
-        outside,
-        {name: function for name, function in own.items() if callable(function)},
-    )
+    code = np.concatenate([np.empty(0, np.int32), *(code for own in chosen.all for code in own.codes)])
+    outside = [(ALWAYS[name], i) for i, name in enumerate(always, start=n_attributes) if is_kept[i]]
+    of_user = {name: function for name, function in own.items() if callable(function)}
+    return TaggerFeatures(entry, np.flatnonzero(is_kept[:n_attributes]), texts, code, outside, of_user)
 
 
-def _renumbered(name, table, every, rows) -> tuple[np.ndarray, list]:
-    """Return the new code of each code of a field, and its values; those of no attribute are left out."""
-    used = np.arange(table.n_codes) >= (0 if table.labels is None else table.size)
-    for own, chosen in zip(every, rows, strict=True):
-        for (field, _), code in zip(own.template, own.codes, strict=True):
-            if field == name:
-                used[code[chosen]] = True
-    values = [] if table.labels is None else [table.labels[i] for i in np.flatnonzero(used[:-2]).tolist()]
-    return np.cumsum(used) - 1, values
-
-
-def _column(field, name, function, numeric, n_values) -> dict:
+def _column(field, name, function, labels) -> dict:
     own = function is not None and not isinstance(function, str)
     called = _called(function) if own else function
     entry = {"field": field, "name": checked_name(name), "function": called, "own": own}
-    return {**entry, "numeric": numeric, "values": n_values}
+    return {**entry, "numeric": labels is None, "values": len(labels or [])}
 
 
 def _phrases(lists, field_index, texts) -> dict:
@@ -98,8 +78,8 @@ def _phrases(lists, field_index, texts) -> dict:
         texts += ["\0".join(words) for words in own.words]
         of_user = callable(own.normalize)
         normalize = _called(own.normalize) if of_user else own.normalize
-        sizes = [[checked_name(name), len(own.words)]]
-        entries.append({"field": field_index[field], "normalize": normalize, "own": of_user, "lists": sizes})
+        entry = {"field": field_index[field], "name": checked_name(name), "size": len(own.words)}
+        entries.append({**entry, "normalize": normalize, "own": of_user})
     return {"phrases": entries} if entries else {}
 
 

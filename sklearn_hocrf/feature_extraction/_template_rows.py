@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FieldTemplates"]
 
+NO_ATTRIBUTES = TemplateVocabularies([], {})  # where they are hashed
 FEW_TOKENS = 1000  # whose attributes are looked up in dicts, one sequence after the other
 
 
@@ -50,30 +51,29 @@ class FieldTemplates(GivenNames):
         return plan, used + [field for field, _ in plan.functions.values()]
 
     def learn(self, table, min_count) -> tuple[TemplateVocabularies, tuple]:
-        columns = self.derived(table.columns, table.offsets)
-        vocabularies = TemplateVocabularies.of([] if self.n_features is not None else self.templates, columns)
-        return vocabularies, self._rows(vocabularies, table, *self._of_many(vocabularies, table, columns, min_count))
+        vocabularies, ids, values = self._of_many(table, min_count=min_count)
+        return vocabularies, self._rows(vocabularies, table, ids, values)
 
     def rows(self, vocabularies, table) -> tuple:
         ids = self._of_few(vocabularies, table) if table.offsets[-1] <= FEW_TOKENS else None
         if ids is not None:
             return self._rows(vocabularies, table, ids, ())
-        columns = self.derived(table.columns, table.offsets)
-        return self._rows(vocabularies, table, *self._of_many(vocabularies, table, columns))
+        return self._rows(vocabularies, table, *self._of_many(table, vocabularies)[1:])
 
     def counts(self, table) -> TemplateCounts:
-        columns = self.derived(table.columns, table.offsets)
-        vocabularies = TemplateVocabularies.of([] if self.n_features is not None else self.templates, columns)
-        ids, _ = self._of_many(vocabularies, table, columns, 1)
-        pairs = zip(vocabularies.all, ids, strict=False)  # hashed ones are not counted
-        return TemplateCounts(vocabularies, [np.bincount(own + 1, minlength=len(v) + 1)[1:] for v, own in pairs])
+        if self.n_features is not None:
+            return TemplateCounts(NO_ATTRIBUTES, {})
+        vocabularies, ids, _ = self._of_many(table)
+        pairs = zip(vocabularies.all, ids, strict=True)
+        n_of = {v.template: np.bincount(own + 1, minlength=len(v) + 1)[1:] for v, own in pairs}
+        return TemplateCounts(vocabularies, n_of)
 
     def finish(self, counts, min_count, fields) -> TemplateVocabularies:
-        templates, n_of = [] if self.n_features is not None else self.templates, counts.by_template()
+        templates = [] if self.n_features is not None else self.templates
         for template in templates:
-            if template not in n_of:
+            if template not in counts.n_of:
                 raise lacks_counts(f"the template {template!r}", fields)
-        return counts.vocabularies.chosen(templates, {template: n >= min_count for template, n in n_of.items()})
+        return counts.vocabularies.chosen(templates, {template: n >= min_count for template, n in counts.n_of.items()})
 
     def tagger_features(self, fitted, kept) -> TaggerFeatures:
         from ._tagger_features import features_of_templates  # of a file that few write
@@ -83,30 +83,26 @@ class FieldTemplates(GivenNames):
         marks = self.padding == "mark"
         return features_of_templates(fitted, self.functions, self.names_of_always(), marks, kept)
 
-    def derived(self, columns, offsets) -> dict:
-        """Return the columns, the marks of phrases and the token features."""
+    def derived(self, table) -> dict:
+        """Return the columns and the token features."""
         derived = {
-            name: apply_function(as_function(function), columns[field], name)
+            name: apply_function(as_function(function), table.columns[field], name)
             for name, (field, function) in self.functions.items()
             if not isinstance(function, Phrases)
         }
-        return {**self.with_phrases(columns, offsets), **derived}
+        return {**self.with_phrases(table), **derived}
 
-    def with_phrases(self, columns, offsets) -> dict:
+    def with_phrases(self, table) -> dict:
         """Return the columns and the marks of phrases, which depend on neighbouring tokens."""
-        marks = {
-            name: function.column(columns[field], offsets, name)
-            for name, (field, function) in self.functions.items()
-            if isinstance(function, Phrases)
-        }
-        return columns | marks
+        lists = ((name, *pair) for name, pair in self.functions.items() if isinstance(pair[1], Phrases))
+        return {**table.columns, **{n: own.column(table.columns[field], table.offsets, n) for n, field, own in lists}}
 
     def _of_few(self, vocabularies, table) -> np.ndarray | None:
         """Look attributes up by their values; None where a field holds numbers, or a function gives no text."""
         ids = None if self.n_features is not None else vocabularies.by_value(self.functions)
         if ids is None or not len(vocabularies.all) or not table.offsets[-1]:
             return None
-        columns = self.with_phrases(table.columns, table.offsets)
+        columns = self.with_phrases(table)
         texts = {name: texts_of(column) for name, column in columns.items() if is_text(column)}
         bounds, marks = pairwise(table.offsets.tolist()), self.padding == "mark"
         try:
@@ -115,36 +111,46 @@ class FieldTemplates(GivenNames):
             return None
         return found[0] if len(found) == 1 else np.concatenate(found, axis=1)
 
-    def _of_many(self, vocabularies, table, columns, min_count=None) -> tuple[list, list]:
-        """Return, for each template, the ids and values of the tokens.
+    def _of_many(self, table, vocabularies=None, min_count=1) -> tuple[TemplateVocabularies, list, list]:
+        """Return the vocabularies and, for each template, the ids and values of the tokens.
 
         The ids, of shape (N,), index the attributes of a template, or hashed features; -1 means no attribute. The
-        values are float64, or None if all are 1. With ``min_count`` the vocabularies learn their attributes first.
+        values are float64, or None if all are 1. Without vocabularies they are learned, unless ids are hashes.
         """
-        window, ids, values = Window(table.offsets, self.padding == "mark"), [], []
-        if self.n_features is not None:
-            vocabularies = TemplateVocabularies.of(self.templates, columns)  # of this X only
-        tables = vocabularies.tables
-        coded = {field: own.encode(columns[field], field) for field, own in tables.items()}
+        window, columns, ids, values = Window(table.offsets), self.derived(table), [], []
+        is_new = vocabularies is None or self.n_features is not None
+        if is_new:
+            vocabularies = TemplateVocabularies.of(self.templates, columns)
+        codes, numbers = {}, {}
+        for field, own in vocabularies.tables.items():
+            outside = (own.size, own.size + 1) if self.padding == "mark" else (-1, -1)
+            codes[field] = own.encode(columns[field], field), *outside
+            if not is_text(columns[field]):
+                numbers[field] = np.nan_to_num(columns[field], nan=0.0)
         shifted = {
-            (field, offset): window.shift(coded[field], tables[field].size, offset)
+            (field, offset): window.shift(codes[field][0], offset, *codes[field][1:])
             for field, offset in dict.fromkeys(pair for vocabulary in vocabularies.all for pair in vocabulary.template)
         }
         for vocabulary in vocabularies.all:
-            codes, product = _multiply([shifted[pair] for pair in vocabulary.template])
-            if product is not None and not np.isfinite(product).all():
-                where = position_name(table.offsets, int(np.argmin(np.isfinite(product))))
-                raise ValueError(f"{where}: the product of the template {vocabulary.template!r} is inf")
-            is_new = min_count is not None or self.n_features is not None
-            ids.append(vocabulary.learn(codes, min_count or 1) if is_new else vocabulary.lookup(codes))
+            rows, pairs = [shifted[pair] for pair in vocabulary.template], vocabulary.template
+            factors = [window.shift(numbers[f], offset, 1.0, 1.0) for f, offset in pairs if f in numbers]
+            product = None
+            if factors:
+                with np.errstate(over="ignore"):
+                    product = np.prod(factors, axis=0)
+                if not np.isfinite(product).all():
+                    where = position_name(table.offsets, int(np.argmin(np.isfinite(product))))
+                    raise ValueError(f"{where}: the product of the template {pairs!r} is inf")
+                rows[0] = np.where(product == 0, np.int32(-1), rows[0])  # a product may underflow
+            ids.append(vocabulary.learn(rows, min_count) if is_new else vocabulary.lookup(rows))
             values.append(product)
             if self.n_features is not None:
                 ids[-1] = np.append(hash_names(vocabulary.names(), self.n_features), np.int32(-1))[ids[-1]]
-        return ids, values
+        return NO_ATTRIBUTES if self.n_features is not None else vocabularies, ids, values
 
     def _rows(self, vocabularies, table, ids, values) -> tuple:
         """Return the attributes of all tokens as CSR arrays, from those of the templates."""
-        names, window = self.names_of_always(), Window(table.offsets, self.padding == "mark")
+        names, window = self.names_of_always(), Window(table.offsets)
         firsts = offsets_of([*(own.codes[0].size for own in vocabularies.all), *[1] * len(names)])[:-1]
         if self.n_features is not None:
             firsts = np.append(np.zeros(len(ids), np.int64), hash_names(names, self.n_features))
@@ -166,19 +172,8 @@ class FieldTemplates(GivenNames):
     def _always(self, window):
         """Return, for each attribute outside the templates, which tokens have it."""
         present = [window.from_begin >= 0] if self.bias else []
-        return present if window.mark else [*present, window.from_begin == 0, window.to_end == 0]
+        return [*present, window.from_begin == 0, window.to_end == 0] if self.padding == "drop" else present
 
     def names_of_always(self) -> list[str]:
         """Return the names of the attributes outside the templates."""
         return (["bias"] if self.bias else []) + ([BOS, EOS] if self.padding == "drop" else [])
-
-
-def _multiply(parts):
-    """Return the codes of the parts of a conjunction and the product of their numbers, None if all are texts."""
-    codes = [part.codes for part in parts]
-    factors = [part.numbers for part in parts if part.numbers is not None]
-    if not factors:
-        return codes, None
-    with np.errstate(over="ignore"):
-        product = np.prod(factors, axis=0)
-    return [np.where(product == 0, np.int32(-1), codes[0]), *codes[1:]], product  # a product may underflow

@@ -12,9 +12,8 @@ from __future__ import annotations
 
 import operator
 from functools import partial
-from itertools import chain, pairwise
+from itertools import chain, compress, pairwise
 from numbers import Integral
-from typing import NamedTuple
 
 import numpy as np
 
@@ -29,7 +28,6 @@ from ._token_functions import Phrases, as_function
 __all__ = [
     "BOS",
     "EOS",
-    "CodedField",
     "FieldTable",
     "TemplateVocabularies",
     "Window",
@@ -75,13 +73,6 @@ def _is_pair(template):
     return len(template) == 2 and not isinstance(template[0], (tuple, list)) and isinstance(template[1], Integral)
 
 
-class CodedField(NamedTuple):
-    """One field of all tokens, as codes of the training values.   N tokens."""
-
-    codes: np.ndarray  # (N,) int32   -1: missing, or never seen in training
-    numbers: np.ndarray | None  # (N,) float64   the values of a numeric field, whose codes are 0, or -1 for the value 0
-
-
 def check_kind(column, was_text, field):
     """Raise an error if a column is text where it was numbers in fit, or the reverse; an empty one is neither."""
     if is_text(column) != was_text and not (is_text(column) and len(column.values) == 0):
@@ -116,57 +107,36 @@ class FieldTable:
         self.n_codes = self.size + 2
         self.code_of = None if self.labels is None else {label: code for code, label in enumerate(self.labels)}
 
-    @classmethod
-    def of(cls, column) -> FieldTable:
-        """Return the table of the values of a column."""
-        return cls(sorted(column.values.tolist()) if is_text(column) else None)
-
     def texts(self, joined) -> np.ndarray:
         """Return the text of each code, as in names; None for a number, which has no text."""
         if self.labels is None:
             return np.array([None, BOS, EOS], dtype=object)
         return np.array([*(value_text(label, joined) for label in self.labels), BOS, EOS], dtype=object)
 
-    def encode(self, column, field) -> CodedField:
-        """Return the codes of a column; values that were not seen in training get -1."""
+    def encode(self, column, field) -> np.ndarray:
+        """Return the codes of a column, (N,) int32; -1 for values that are missing, 0, or were not seen in training."""
         check_kind(column, self.labels is not None, field)
-        if is_text(column) and self.labels is None:  # all are missing
-            return CodedField(column.codes, np.zeros(len(column.codes)))
-        if is_text(column):
-            code = [self.code_of.get(value, -1) for value in column.values.tolist()]
-            return CodedField(np.array([*code, -1], dtype=np.int32)[column.codes], None)
-        numbers = np.nan_to_num(column, nan=0.0)
-        return CodedField(np.where(numbers != 0, 0, -1).astype(np.int32), numbers)
+        if not is_text(column):
+            return np.where(np.nan_to_num(column, nan=0.0) != 0, 0, -1).astype(np.int32)
+        code = [-1 if self.labels is None else self.code_of.get(value, -1) for value in column.values.tolist()]
+        return np.array([*code, -1], dtype=np.int32)[column.codes]
 
 
 class Window:
-    """Look-up of neighbouring tokens in the same sequence.
+    """Look-up of neighbouring tokens in the same sequence."""
 
-    With ``mark``, the two codes after a field's last value stand for positions outside the sequence; otherwise -1 does.
-    """
-
-    def __init__(self, offsets, mark: bool):
+    def __init__(self, offsets):
         lengths = np.diff(offsets)
-        n_tokens = int(offsets[-1])
-        self.from_begin = np.arange(n_tokens, dtype=np.int64) - np.repeat(offsets[:-1], lengths)
+        self.from_begin = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
         self.to_end = np.repeat(lengths, lengths) - 1 - self.from_begin
-        self.mark = mark
-        self._outside: dict[int, np.ndarray] = {}
 
-    def shift(self, field: CodedField, size: int, offset: int) -> CodedField:
-        """Return the field at ``offset`` from each token; ``size`` is the number of values of the field."""
+    def shift(self, values, offset, before, after) -> np.ndarray:
+        """Return the values at ``offset`` from each token, and others for places before and after the sequence."""
         if offset == 0:
-            return field
-        if offset not in self._outside:
-            self._outside[offset] = np.flatnonzero(self.from_begin < -offset if offset < 0 else self.to_end < offset)
-        outside = self._outside[offset]
-        codes = np.roll(field.codes, -offset)
-        codes[outside] = -1 if not self.mark else size if offset < 0 else size + 1
-        if field.numbers is None:
-            return CodedField(codes, None)
-        numbers = np.roll(field.numbers, -offset)
-        numbers[outside] = 1.0 if self.mark else 0.0
-        return CodedField(codes, numbers)
+            return values
+        shifted = np.roll(values, -offset, axis=0)
+        shifted[self.from_begin < -offset if offset < 0 else self.to_end < offset] = before if offset < 0 else after
+        return shifted
 
 
 class TemplateVocabulary:
@@ -231,22 +201,10 @@ class TemplateVocabulary:
     def names(self, chosen=slice(None)) -> np.ndarray:
         """Return the names of the chosen attributes, of dtype object."""
         head = "|".join(f"{escape(str(field), '|=')}[{offset}]" for field, offset in self.template)
-        return self.texts(f"{head}=", head, chosen)
-
-    def texts(self, head="", head_alone="", chosen=slice(None)) -> np.ndarray:
-        """Return the joined values of the chosen attributes after a head; ``head_alone`` where there are none."""
-        codes = [code[chosen] for code in self.codes]
-        joined = len(self.tables) > 1
-        texts = [table.texts(joined) for table in self.tables]
-        if all(table.labels is not None for table in self.tables):
-            # arrays of objects are added in C: text to the few distinct values first, then these to each other
-            names = (head + texts[0])[codes[0]]
-            for values, code in zip(texts[1:], codes[1:], strict=True):
-                names = names + ("|" + values)[code]
-            return names
-        cells = (values[code].tolist() for values, code in zip(texts, codes, strict=True))
+        texts = [table.texts(len(self.tables) > 1) for table in self.tables]
+        cells = (values[code[chosen]].tolist() for values, code in zip(texts, self.codes, strict=True))
         rows = ([text for text in row if text is not None] for row in zip(*cells, strict=True))
-        return np.array([head + "|".join(row) if row else head_alone for row in rows], dtype=object)
+        return np.array([*(f"{head}={'|'.join(row)}" if row else head for row in rows), None], dtype=object)[:-1]
 
 
 def _joined(position, column, n_codes) -> np.ndarray:
@@ -313,19 +271,34 @@ class TemplateVocabularies:
     @classmethod
     def of(cls, templates, columns) -> TemplateVocabularies:
         """Return empty vocabularies, with the tables of the columns in use."""
-        used = dict.fromkeys(field for template in templates for field, _ in template)
-        return cls(templates, {field: FieldTable.of(columns[field]) for field in used})
+        used = {field: columns[field] for template in templates for field, _ in template}
+        labels = {field: sorted(column.values.tolist()) if is_text(column) else None for field, column in used.items()}
+        return cls(templates, {field: FieldTable(known) for field, known in labels.items()})
 
     def __len__(self):
         return sum(map(len, self.all))
 
     def chosen(self, templates, kept) -> TemplateVocabularies:
-        """Return the vocabularies of some templates, with the attributes that ``kept`` tells; bool, by template."""
-        used = dict.fromkeys(field for template in templates for field, _ in template)
-        new = TemplateVocabularies(templates, {field: self.tables[field] for field in used})
-        own = {vocabulary.template: vocabulary for vocabulary in self.all}
-        for vocabulary in new.all:
-            vocabulary.codes = [code[kept[vocabulary.template]] for code in own[vocabulary.template].codes]
+        """Return the vocabularies of some templates, with the attributes that ``kept`` tells; bool, by template.
+
+        The tables have no values of other attributes.
+        """
+        codes = {own.template: [code[kept[own.template]] for code in own.codes] for own in self.all}
+        used = {field: np.zeros(table.n_codes, dtype=bool) for field, table in self.tables.items()}
+        for template in templates:
+            for (field, _), code in zip(template, codes[template], strict=True):
+                used[field][code] = True
+        tables = {}
+        for field in dict.fromkeys(field for template in templates for field, _ in template):
+            own = self.tables[field]
+            used[field][0 if own.labels is None else own.size :] = True  # marks outside have the last codes
+            labels = None if own.labels is None else list(compress(own.labels, used[field]))
+            tables[field] = FieldTable(labels)
+        new = TemplateVocabularies(templates, tables)
+        new_codes = {field: np.cumsum(used[field], dtype=np.int32) - 1 for field in tables}
+        for own in new.all:
+            pairs = zip(own.template, codes[own.template], strict=True)
+            own.codes = [new_codes[field][code] for (field, _), code in pairs]
         return new
 
     def names(self) -> np.ndarray:
