@@ -28,6 +28,7 @@ __all__ = [
     "MethodsOfModel",
     "TaggerFeatures",
     "check_fit",
+    "checked_name",
     "method_of_model",
     "model_and_input",
     "model_inside",
@@ -46,8 +47,7 @@ class TaggerFeatures(NamedTuple):
     entry: dict  # "features" of the header
     attributes: np.ndarray  # those of the file, in its order
     texts: list  # of the file
-    key: np.ndarray = np.empty(0, np.uint8)
-    joined: np.ndarray = np.empty(0, np.uint8)
+    code: np.ndarray = np.empty(0, np.uint8)
     always: Sequence = ()  # pairs: row of the array of that name, attribute
     functions: dict = {}  # of the user, by name
 
@@ -56,6 +56,13 @@ class TaggerFeatures(NamedTuple):
         """Return the description of attributes that the tokens themselves name."""
         attributes = np.flatnonzero(kept)
         return cls({"kind": "names"}, attributes, [names[i] for i in attributes.tolist()])
+
+
+def checked_name(name: Any) -> Any:
+    """Return the name of a field, or raise a ValueError if a tagger cannot have it."""
+    if not isinstance(name, (str, int)) or isinstance(name, bool):
+        raise ValueError(f"a tagger has names of fields that are texts or integers, not {name!r:.60}")
+    return name
 
 
 def check_fit(estimator: Any, X: Any, y: Any, **params: Any) -> None:
