@@ -41,7 +41,7 @@ from .label_parts import compile_label_parts
 from .parameters import check_parameters, resolve_feature_orders
 from .patterns import ObservedPatterns, select_patterns
 from .progress import STARTING, lines_of
-from .pruning import prune, prune_held_out, prune_runs
+from .pruning import prune, prune_held_out
 from .tags import history_of_labels
 
 __all__ = ["FitSteps"]
@@ -300,8 +300,9 @@ class FitSteps:
         if data.runs is not None and not is_warm:
             lines = lines_of(training.solver)
             lines.part = STARTING
-            of_runs = prune_runs(self.pose(problem.layout, data.runs), problem)
-            stages = training.run(of_runs, penalty, start, is_warm, tasks.watch(state, STARTING))
+            stages = training.run(
+                self.pose(problem.layout, data.runs), penalty, start, is_warm, tasks.watch(state, STARTING)
+            )
             start, lines.part = stages[-1].w, ""
         return stages + training.run(problem, penalty, start, is_warm, tasks.watch(state))
 

@@ -14,8 +14,7 @@ from .._structure.segment_ages import what_needs_lengths
 from .chain import ChainModel
 from .feature_matching import ChainMatching, SegmentMatching
 from .lattice import LatticeModel
-from .lattice_minibatches import LatticeMinibatches
-from .minibatches import AgedMinibatches, ChainMinibatches, MinibatchSource, SegmentMinibatches
+from .minibatches import AgedMinibatches, ChainMinibatches, SegmentMinibatches
 from .segment import SegmentModel
 from .segment_ages import AgedModel
 
@@ -27,7 +26,7 @@ class Family(NamedTuple):
 
     model: type[Any]  # a Model
     matching: Any  # makes a Matching; None where training maximises the likelihood
-    minibatches: Callable[..., MinibatchSource]
+    minibatches: Any  # makes Minibatches; None where training uses all sequences at once
     labelling_of: Callable[[Any, SequenceBatch, np.ndarray], Any]  # labelling of some sequences of a batch
     are_complete: Callable[[Any, SequenceBatch], np.ndarray]  # whether no label is missing, by sequence
 
@@ -52,7 +51,7 @@ _TOKENS, _SPANS = (_codes_of, _have_all_codes), (_segments_of, _tile)
 CHAIN = Family(ChainModel, ChainMatching, ChainMinibatches, *_TOKENS)
 SEGMENTS = Family(SegmentModel, SegmentMatching, SegmentMinibatches, *_SPANS)
 UNLIMITED = Family(AgedModel, None, AgedMinibatches, *_SPANS)  # some segments of any length, scored token by token
-LATTICE = Family(LatticeModel, None, LatticeMinibatches, *_TOKENS)
+LATTICE = Family(LatticeModel, None, None, *_TOKENS)
 
 
 def recursion_of(family: Family, layout: Any) -> Family:

@@ -29,7 +29,6 @@ __all__ = [
     "AgedMinibatches",
     "ChainMinibatches",
     "PartlyLabelled",
-    "MinibatchSource",
     "Minibatches",
     "SegmentMinibatches",
     "shuffled_minibatches",
@@ -64,46 +63,7 @@ def _stops(batch: SequenceBatch, features: TokenFeatures) -> np.ndarray:
     return freeze(stop, np.uint32)
 
 
-class MinibatchSource(metaclass=ABCMeta):
-    """Source of the gradients of minibatches.   K weights."""
-
-    @abstractmethod
-    def weights(self, sequences: np.ndarray) -> np.ndarray:
-        """Return the weights that some sequences touch, each once: pairs, then biases; int64."""
-
-    @abstractmethod
-    def value_gradient(self, w: np.ndarray, sequences: np.ndarray, touched: np.ndarray) -> tuple[float, np.ndarray]:
-        """Return the negative log-likelihood of some sequences, by their weights, and its gradient.
-
-        Parameters
-        ----------
-        w : ndarray of shape (K,)
-            All weights; only those that the sequences touch are read.
-        sequences : ndarray of int
-        touched : ndarray of int
-            The result of :meth:`weights` for them.
-
-        Returns
-        -------
-        value : float
-        gradient : ndarray of shape (len(touched),)
-            Derivatives by the touched weights.
-        """
-
-    @abstractmethod
-    def descend(self, batches: list[np.ndarray], course: Any) -> int:
-        """Take the steps of SGD for the first minibatches, as far as kernels support them; return their number.
-
-        Parameters
-        ----------
-        batches : list of ndarray of int
-            The sequences of each minibatch, by length.
-        course : Any
-            The weights during an epoch, as :class:`SGD` keeps them; in and out.
-        """
-
-
-class Minibatches(MinibatchSource):
+class Minibatches(metaclass=ABCMeta):
     """Expected and labelled counts of a few sequences of a batch at a time.   K weights.
 
     Parameters
@@ -158,9 +118,26 @@ class Minibatches(MinibatchSource):
         return [self._entries_of_tokens]
 
     def weights(self, sequences: np.ndarray) -> np.ndarray:
+        """Return the weights that some sequences touch, each once: pairs, then biases; int64."""
         return np.concatenate([self.pairs(sequences), self._biases])
 
     def value_gradient(self, w: np.ndarray, sequences: np.ndarray, touched: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return the negative log-likelihood of some sequences, by their weights, and its gradient.
+
+        Parameters
+        ----------
+        w : ndarray of shape (K,)
+            All weights; only those that the sequences touch are read.
+        sequences : ndarray of int
+        touched : ndarray of int
+            The result of :meth:`weights` for them.
+
+        Returns
+        -------
+        value : float
+        gradient : ndarray of shape (len(touched),)
+            Derivatives by the touched weights.
+        """
         model = self._model_class(self.layout, w, self._no_table)
         plan, weight, gradient = self._plan, self.sequence_weight, self._gradient
         arcs, lengths = model.on(plan).add_expectations(sequences, weight, gradient, self._log_z)
@@ -192,6 +169,15 @@ class Minibatches(MinibatchSource):
         """Subtract the pairs that the labels count from the gradient, and return the sum of their weights."""
 
     def descend(self, batches: list[np.ndarray], course: Any) -> int:
+        """Take the steps of SGD for the first minibatches, as far as kernels support them; return their number.
+
+        Parameters
+        ----------
+        batches : list of ndarray of int
+            The sequences of each minibatch, by length.
+        course : Any
+            The weights during an epoch, as :class:`SGD` keeps them; in and out.
+        """
         layout, given = self.layout, course.group_of_weight
         groups = np.zeros(layout.n_weights, np.int64) if given is None else given
         pair_groups = groups[: layout.first_bias]
