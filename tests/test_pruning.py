@@ -272,6 +272,7 @@ def test_a_limit_of_states_leaves_out_labellings(seed, n_states):
     posterior, patterns = model.on(plan), [(0,), (1, 2), (0, 1, 2), (2, 2)]
     marginals, ends = posterior.marginals(), posterior.pattern_marginals(patterns)
     log_z, slope = posterior.log_z_and_slope(direction)
+    entropy, drawn, best = posterior.entropy(), posterior.draw(50, 0)[0], posterior.best_labellings(3)
     other = to_chain_model(case)[0]
     along = type(other)(other.layout, direction)
     some = Mask(rng.random((batch.n_tokens, 3)) < 0.6, np.zeros(batch.n_tokens, np.int8))
@@ -285,6 +286,10 @@ def test_a_limit_of_states_leaves_out_labellings(seed, n_states):
         scores = {labels: every[labels] for labels in left}
         assert log_z[s] == pytest.approx(so.log_sum_exp(scores.values()), rel=1e-12, abs=1e-12)
         p = {labels: math.exp(score - log_z[s]) for labels, score in scores.items()}
+        assert entropy[s] == pytest.approx(-sum(v * math.log(v) for v in p.values()), abs=1e-12)
+        assert {*map(tuple, drawn[own].T.tolist())} <= p.keys()
+        ranked = sorted(scores.values(), reverse=True)[:3]
+        np.testing.assert_allclose(best.score[s] - best.regret[: len(ranked), s], ranked, atol=1e-12)
         for t, row in enumerate(marginals[own]):
             np.testing.assert_allclose(row, [sum(v for z, v in p.items() if z[t] == y) for y in range(3)], atol=1e-12)
             wanted = [sum(v for z, v in p.items() if z[max(0, t + 1 - len(y)) : t + 1] == y) for y in patterns]
