@@ -250,13 +250,8 @@ BY_L1 = {"t=": 0.15, ("patterns", 2): 0.4, None: 0.05}
 FIELDS = {"P": ["field"], "Q": ["field", "Q"]}
 PAIRS = {"on": (0, 1), "w=": 1}
 UNLIMITED_PAIRS = {"begin:": 1, "inside:": (0, 1), "length": (0, 1)}
-PRUNED = (
-    "stream",
-    "minibatches",
-    "hessp",
-    "weights",
-    "known",
-)  # candidates depend on weights of sequences, and on what is known
+# candidates depend on weights of sequences, and on what is known
+PRUNED = ("stream", "minibatches", "hessp", "weights", "known")
 KINDS = {
     "chain": Kind(crf(), "numbers"),
     "order 0": Kind(crf(0)),
