@@ -48,7 +48,6 @@ from sklearn_hocrf._estimator.fitted_model import FittedModel
 from sklearn_hocrf._estimator.patterns import pattern_labels
 from sklearn_hocrf._estimator.predictions import PredictionsMixin
 from sklearn_hocrf._estimator.progress import Forecast, duration, lines_of, write_line
-from sklearn_hocrf._estimator.pruning import prune_runs
 from sklearn_hocrf._estimator.tag_segments import TagSegmentsMixin
 from sklearn_hocrf._files import claimed
 from sklearn_hocrf._inference import schedule

@@ -28,7 +28,6 @@ from .schedule import TOKENS_PER_CALL
 __all__ = [
     "ChainMinibatches",
     "PartlyLabelled",
-    "MinibatchSource",
     "Minibatches",
     "SegmentMinibatches",
     "shuffled_minibatches",
@@ -63,48 +62,7 @@ def _stops(batch: SequenceBatch, features: TokenFeatures) -> np.ndarray:
     return freeze(stop, np.uint32)
 
 
-class MinibatchSource(metaclass=ABCMeta):
-    """Source of the gradients of minibatches.   K weights."""
-
-    @abstractmethod
-    def weights(self, sequences: np.ndarray) -> np.ndarray:
-        """Return the weights that some sequences touch, each once: pairs, then biases; int64."""
-
-    @abstractmethod
-    def value_gradient(self, w: np.ndarray, sequences: np.ndarray, touched: np.ndarray) -> tuple[float, np.ndarray]:
-        """Return the negative log-likelihood of some sequences, by their weights, and its gradient.
-
-        Parameters
-        ----------
-        w : ndarray of shape (K,)
-            All weights; only those that the sequences touch are read.
-        sequences : ndarray of int
-        touched : ndarray of int
-            The result of :meth:`weights` for them.
-
-        Returns
-        -------
-        value : float
-        gradient : ndarray of shape (len(touched),)
-            Derivatives by the touched weights.
-        """
-
-    def descend(self, batches: list[np.ndarray], course: Any) -> int:
-        """Take the steps of SGD for the first minibatches, as far as kernels support them; return their number.
-
-        Only chains have such kernels.
-
-        Parameters
-        ----------
-        batches : list of ndarray of int
-            The sequences of each minibatch, by length.
-        course : Any
-            The weights during an epoch, as :class:`SGD` keeps them; in and out.
-        """
-        return 0
-
-
-class Minibatches(MinibatchSource):
+class Minibatches(metaclass=ABCMeta):
     """Expected and labelled counts of a few sequences of a batch at a time.   K weights.
 
     Parameters
@@ -159,9 +117,26 @@ class Minibatches(MinibatchSource):
         return [self._entries_of_tokens]
 
     def weights(self, sequences: np.ndarray) -> np.ndarray:
+        """Return the weights that some sequences touch, each once: pairs, then biases; int64."""
         return np.concatenate([self.pairs(sequences), self._biases])
 
     def value_gradient(self, w: np.ndarray, sequences: np.ndarray, touched: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return the negative log-likelihood of some sequences, by their weights, and its gradient.
+
+        Parameters
+        ----------
+        w : ndarray of shape (K,)
+            All weights; only those that the sequences touch are read.
+        sequences : ndarray of int
+        touched : ndarray of int
+            The result of :meth:`weights` for them.
+
+        Returns
+        -------
+        value : float
+        gradient : ndarray of shape (len(touched),)
+            Derivatives by the touched weights.
+        """
         model = self._model_class(self.layout, w, self._no_table)
         plan, weight, gradient = self._plan, self.sequence_weight, self._gradient
         arcs, lengths = model.on(plan).add_expectations(sequences, weight, gradient, self._log_z)
@@ -187,6 +162,20 @@ class Minibatches(MinibatchSource):
         arcs += counts[0]
         self._plan.add_length_counts(counts[1], self._gradient)
         return float(self.sequence_weight[sequences] @ self._log_z[sequences])
+
+    def descend(self, batches: list[np.ndarray], course: Any) -> int:
+        """Take the steps of SGD for the first minibatches, as far as kernels support them; return their number.
+
+        Only chains have such kernels.
+
+        Parameters
+        ----------
+        batches : list of ndarray of int
+            The sequences of each minibatch, by length.
+        course : Any
+            The weights during an epoch, as :class:`SGD` keeps them; in and out.
+        """
+        return 0
 
     @abstractmethod
     def _subtract_truth(self, model: Model, sequences: np.ndarray) -> float:

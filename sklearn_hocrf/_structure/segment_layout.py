@@ -9,7 +9,7 @@ by parts of labels; their scores are added to the scores of the labels that have
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from numbers import Integral
 from typing import Any, NamedTuple, Self
 
@@ -19,6 +19,7 @@ from scipy import sparse
 
 from .._data.arrays import freeze_all, freeze_indices, joined_ranges, offsets_of
 from .._data.batch import SequenceBatch, TokenFeatures, ranges_of_sequences, without_dense
+from .._data.forks import cached_property
 from .._data.segment_features import RowBlock, blocks_of, channel_tokens, segment_counts, segment_features
 from .._data.segments import (
     AS_A_WHOLE,
@@ -151,6 +152,8 @@ class SegmentLayout(WeightLayout):
     def __init__(self, rules: SegmentRules, patterns: PatternTable, *arguments: Any, **named: Any) -> None:
         self.rules = SegmentRules(*rules).checked()
         _, self.length_blocks, self.longest, self.repeats, self.shortest = self.rules
+        self._derived: dict[Callable, Any] = {}
+        self._index: SegmentIndex | None = None  # made when first needed, by any thread
         super().__init__(patterns, *arguments, channels=self.rules.channels, **named)
         self.rules.check_sizes(self.patterns.n_labels, self.n_features)
 
@@ -164,12 +167,11 @@ class SegmentLayout(WeightLayout):
         rules = self.rules if channels is None else self.rules._replace(channels=channels)
         return super().replaced(rules=rules, **changes)
 
-    def _set_arcs(self) -> None:
-        super()._set_arcs()
-        # made when first needed, by any thread
-        self._index: SegmentIndex | None = None
-        self._length_pairs: list[np.ndarray] | None = None
-        self.of_ages: Any = None  # the AgedLayout of ``segment_ages``
+    def derived(self, make: Callable[[Self], Any]) -> Any:
+        """Return what a function makes of the layout, which keeps it; made when first needed, by any thread."""
+        if make not in self._derived:
+            self._derived[make] = make(self)
+        return self._derived[make]
 
     def compiled_with_states(self, runs: Sequence[tuple[int, ...]]) -> CompiledPatterns:
         """Return compiled patterns among whose states are the given runs of labels."""
@@ -221,13 +223,14 @@ class SegmentLayout(WeightLayout):
         scored[self.column_pattern[columns] - n_patterns] = index.column_scored[columns]
         return link_parts(self.parts, scored)
 
+    @cached_property
+    def _length_pairs(self) -> list[np.ndarray]:
+        """The pairs with features of each block of lengths."""
+        own = [(self.pair_feature - first, block.n_features) for first, block in self.length_blocks]
+        return [np.flatnonzero((feature >= 0) & (feature < size)) for feature, size in own]
+
     def length_entries(self, index: SegmentIndex) -> LengthEntries:
         """Return which weights of lengths and tokens count for which cells."""
-        if self._length_pairs is None:
-            features = [self.pair_feature - first for first, _ in self.length_blocks]
-            sizes = [block.n_features for _, block in self.length_blocks]
-            own = zip(features, sizes, strict=True)
-            self._length_pairs = [np.flatnonzero((feature >= 0) & (feature < size)) for feature, size in own]
         counts = index.longest[self.token_labels]
         firsts = index.first_cell[self.token_labels]
         cells = joined_ranges(firsts, firsts + counts)
