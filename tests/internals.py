@@ -125,10 +125,8 @@ from sklearn_hocrf.model_selection._fold import Fold, FoldStep
 from sklearn_hocrf.model_selection._groups import WeightGroups
 from sklearn_hocrf.model_selection._penalty_search import _best_index, _settle, _Step
 from sklearn_hocrf.model_selection._splits import (
-    _unseen,
     make_fold,
     split_data,
     training_data,
     used_parts,
-    warn_of_folds,
 )

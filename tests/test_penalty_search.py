@@ -503,7 +503,10 @@ def test_steps_start_from_the_weights_of_the_best_one(monkeypatch):
     monkeypatch.setattr(Fold, "step", noting)
     X, y = noisy()
     search = PenaltySearchCV(HighOrderCRF(1), cv=3, learn_l1=True, refit=False).fit(X, y)
-    means, n_steps = np.mean([[score for _, score, _ in of] for of in begun.values()], axis=0), len(search._steps)
+    means, n_steps = (
+        np.mean([[score for _, score, _ in of] for of in begun.values()], axis=0),
+        len(search.cv_results_["params"]),
+    )
     assert means[: n_steps - 1].argmax() < n_steps - 2  # some steps were in vain
     for of in begun.values():
         for n in range(1, n_steps):

@@ -22,7 +22,7 @@ from .._estimator.base import BaseSequenceLabeler
 from .._estimator.callbacks import CallbacksMixin, SearchTasks
 from .._estimator.fit_steps import FitSteps
 from .._estimator.progress import duration, tell
-from .._persistence import VersionMixin
+from .._persistence import VersionMixin, with_lists, with_mappings
 from .._settings import check
 from .._solvers import SearchEnd, minimize_in_box, one_blas_thread
 from .._validation import check_sequence_weight, unwarned, warn_user
@@ -31,7 +31,7 @@ from .._validation._sklearn import N_JOBS, Interval, StrOptions, check_declared,
 from .._validation._splits import indexable_sequences, splits_of
 from ._fold import RESIDUAL, Fold, FoldStep
 from ._groups import WeightGroups, check_keys, check_searchable, check_weights, column_name
-from ._splits import make_fold, refuse_missing_labels, split_data, training_data, used_parts, warn_of_folds
+from ._splits import make_fold, refuse_missing_labels, split_data, training_data, used_parts
 
 __all__ = ["PenaltySearchCV"]
 
@@ -91,18 +91,6 @@ class _Step(NamedTuple):
             for fold, before in zip(self.folds, earlier.folds, strict=True)
         ]
         return self._replace(folds=spent)
-
-    def plain(self) -> list:
-        """Return lists and arrays without a dict, because skops does not allow tuples as keys."""
-        folds = [list(fold) for fold in self.folds]
-        return [self.order, list(self.sigma), list(self.sigma.values()), folds, list(self.l1.values())]
-
-    @classmethod
-    def of_plain(cls, plain: list) -> Self:
-        """Return the step for a result of :meth:`plain`."""
-        order, keys, sigma, folds, *l1 = plain  # earlier versions did not learn l1
-        by_key = [dict(zip(keys, values, strict=True)) if values else {} for values in (sigma, *l1)]
-        return cls(order, by_key[0], [FoldStep(*fold) for fold in folds], *by_key[1:])
 
 
 class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimatorMixin, BaseEstimator):
@@ -317,9 +305,7 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
         Warns
         -----
         UserWarning
-            If the best ``sigma_reg`` of a group is at a bound. Without ``groups``, also if held-out parts have far more
-            unseen features than shuffled ones would, and if nearly all held-out label sequences of three or more tokens
-            occur in training.
+            If the best ``sigma_reg`` of a group is at a bound.
         sklearn.exceptions.ConvergenceWarning
             If the weights of a fold did not converge within ``max_iter`` iterations of the estimator.
         """
@@ -327,8 +313,6 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
         whole = training_data(self.estimator, X, y, weight)
         check_weights(self, whole, self._final, self._orders())
         splits = used_parts(whole, splits)
-        if groups is None:
-            warn_of_folds(whole, splits)
         parts = [split_data(self.estimator, X, y, weight, *split) for split in splits]
         tasks = SearchTasks(self, len(self._orders()), self.max_steps, X, y, sample_weight)
         steps: list[_Step] = []
@@ -468,22 +452,23 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
                 ConvergenceWarning,
             )
 
-    # --- state: parameters, steps and the best estimator; the rest is derived from these ------------------------------
+    # --- state, in which skops cannot write mappings whose keys are tuples --------------------------------------------
 
     def __getstate__(self) -> dict:
         state = super().__getstate__()
-        if "_steps" not in state:
-            return state
-        made = _attributes_of_steps(self._steps, *self._names)
-        state = {name: value for name, value in state.items() if name not in made}
-        return {**state, "_steps": [step.plain() for step in self._steps], "_names": list(self._names)}
+        if "cv_results_" in state:
+            columns = {name: column for name, column in self.cv_results_.items() if not name.startswith("param_")}
+            columns["params"] = [with_lists(params, params) for params in columns["params"]]
+            state = {name: value for name, value in state.items() if name != "best_params_"} | {"cv_results_": columns}
+        return state
 
     def __setstate__(self, state: dict) -> None:
-        state = dict(state)
-        plain, names = state.pop("_steps", None), state.pop("_names", None)
+        if "cv_results_" in state:
+            columns = dict(state["cv_results_"])
+            params = [with_mappings(params, params) for params in columns.pop("params")]
+            best = copy.deepcopy(params[state["best_index_"]])
+            state = {**state, "best_params_": best, "cv_results_": _columns_of_params(params) | columns}
         super().__setstate__(state)
-        if plain is not None:
-            self.__dict__.update(_attributes_of_steps([_Step.of_plain(step) for step in plain], *names))
 
     # --- methods of the best estimator --------------------------------------------------------------------------------
 
@@ -661,6 +646,17 @@ def _best_index(steps: list[_Step]) -> int:
     return best
 
 
+def _columns_of_params(params: list[dict]) -> dict[str, Any]:
+    """Return the columns of ``cv_results_`` that have the parameters of the steps."""
+    columns: dict[str, Any] = {"params": params}
+    for name in dict.fromkeys(name for given in params for name in given):
+        column = columns[f"param_{name}"] = np.ma.masked_all(len(params), dtype=object)
+        for i, given in enumerate(params):
+            if name in given:  # a model without weights has no penalties
+                column[i] = given[name]
+    return columns
+
+
 def _attributes_of_steps(steps: list[_Step], prefix: str, with_orders: bool) -> dict:
     """Return the attributes of a search that are derived from its steps."""
     params = []
@@ -668,13 +664,7 @@ def _attributes_of_steps(steps: list[_Step], prefix: str, with_orders: bool) -> 
         order = {f"{prefix}max_order": step.order} if with_orders else {}
         of_kinds = {f"{prefix}sigma_reg": step.sigma, f"{prefix}l1_reg": step.l1}
         params.append(order | {name: values for name, values in of_kinds.items() if values})
-    results: dict[str, Any] = {"params": params}
-    for name in dict.fromkeys(name for given in params for name in given):
-        column = np.ma.masked_all(len(steps), dtype=object)
-        for i, given in enumerate(params):
-            if name in given:  # a model without weights has no penalties
-                column[i] = given[name]
-        results[f"param_{name}"] = column
+    results = _columns_of_params(params)
     scores = np.array([[fold.score for fold in step.folds] for step in steps])
     results.update({f"split{index}_test_score": column for index, column in enumerate(scores.T)})
     mean = np.array([step.score for step in steps])
@@ -693,8 +683,6 @@ def _attributes_of_steps(steps: list[_Step], prefix: str, with_orders: bool) -> 
     results["seconds"] = np.array([sum(fold.seconds for fold in step.folds) for step in steps])
     best = _best_index(steps)
     return {
-        "_steps": steps,
-        "_names": (prefix, with_orders),
         "cv_results_": results,
         "n_splits_": scores.shape[1],
         "multimetric_": False,
