@@ -364,8 +364,9 @@ def _stacked(X: list) -> Any:
     first = full[0] if full else []
     if getattr(getattr(first, "dtype", None), "kind", "O") in "biufc":
         return stack_rows(X, None, None)[0]
-    if hasattr(first, "columns"):  # of pandas or polars, each of which has a function of this name
-        return sys.modules[type(first).__module__.partition(".")[0]].concat(full)
+    for library in filter(None, map(sys.modules.get, ("pandas", "polars"))):
+        if isinstance(first, library.DataFrame):
+            return library.concat(full)
     return np.concatenate(full) if hasattr(first, "shape") else [token for one in full for token in one]
 
 

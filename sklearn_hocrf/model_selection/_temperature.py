@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -313,8 +314,7 @@ def _divided(estimator: Any, temperature: float) -> Any:
     """Return a copy of a fitted estimator with divided weights, which shares everything else."""
     if isinstance(estimator, BaseSequenceLabeler):
         return FittedModel(estimator).divided_by(temperature)
-    divided = object.__new__(type(estimator))
-    divided.__dict__ = estimator.__dict__.copy()
+    divided = copy.copy(estimator)
     if isinstance(estimator, Pipeline):
         name, last = estimator.steps[-1]
         divided.steps = [*estimator.steps[:-1], (name, _divided(last, temperature))]
