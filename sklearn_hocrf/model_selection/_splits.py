@@ -16,7 +16,7 @@ from .._validation._sklearn import safe_indexing
 from ._fold import Fold
 from ._groups import WeightGroups
 
-__all__ = ["Split", "make_fold", "refuse_missing_labels", "split_data", "training_data", "used_parts"]
+__all__ = ["Split", "continue_from", "make_fold", "refuse_missing_labels", "split_data", "training_data", "used_parts"]
 
 
 class Split(NamedTuple):
@@ -115,7 +115,7 @@ def _make_fold(estimator, split, targets, groups, earlier) -> Fold:
         return float(np.average(fitted.targets.are_right(decoded, truth), weights=weight))
 
     prior = Prior(1.0, estimator.l1_reg).penalty(layout, data.features.names, data.targets.labels)
-    return Fold(
+    fold = Fold(
         training,
         held_out,
         groups.of_weights(layout, data),
@@ -123,9 +123,16 @@ def _make_fold(estimator, split, targets, groups, earlier) -> Fold:
         accuracy,
         estimator.max_iter,
         prior.strengths(layout.n_weights),
-        earlier and earlier.origin.start(earlier.weights, layout),
         _Origin(steps, layout, data, (batch, form)),
     )
+    if earlier:
+        continue_from(fold, earlier)
+    return fold
+
+
+def continue_from(fold: Fold, earlier: Fold) -> None:
+    """Let the next step of a fold start from the weights of the same split at another order."""
+    fold.start(earlier.origin.start(earlier.weights, fold.origin.layout))
 
 
 def _read(steps, X, y, weight, fixed=None) -> TrainingData:
