@@ -241,7 +241,7 @@ def test_segments_with_gaps_everywhere_are_no_segments_outside():
 
 
 @pytest.mark.parametrize("scheme", ["segments", "bio", "runs"])
-def test_labels_of_sequences_of_weight_zero_are_none(scheme):
+def test_sequences_of_weight_zero_give_no_labels(scheme):
     segments = [[(0, 1, "x"), (1, 3, "y")], [(0, 2, "z")]]
     X = [random_words(np.random.default_rng(0), 4), random_words(np.random.default_rng(1), 2)]
     y = [written(each, scheme) for each in segments]
