@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from copy import copy
 from types import FrameType
 
 import numpy as np
@@ -56,14 +57,11 @@ def refuse_broken(matrix, before="X") -> None:
     before : str
         Name of the matrix for the message.
     """
-    if matrix.format not in ("coo", "csr", "csc", "bsr"):
-        return
-    index = matrix.coords if matrix.format == "coo" else (matrix.indices, matrix.indptr)
-    parts = (matrix.data, index) if matrix.format == "coo" else (matrix.data, *index)
     try:
-        copy = type(matrix)(parts, shape=matrix.shape)  # of the headers alone: the checks may change them
-        if matrix.format != "coo":
-            copy.check_format()
+        if matrix.format == "coo":
+            type(matrix)((matrix.data, matrix.coords), shape=matrix.shape)
+        elif matrix.format in ("csr", "csc", "bsr"):
+            copy(matrix).check_format()  # of the header alone: the check may replace its arrays
     except ValueError as error:
         raise ValueError(f"{before} is a broken sparse matrix: {error}") from None
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 from scipy import sparse
 from sklearn.utils import check_array
@@ -13,6 +15,7 @@ from ._messages import FRAMES_FIRST, feature_position, not_finite, refuse_broken
 __all__ = ["check_table", "n_tokens", "refuse_complex", "stack_grid", "stack_rows"]
 
 MAX_FEATURES = np.iinfo(np.int32).max  # ids of features are int32
+_LARGEST = sys.float_info.max
 _NO_NUMBERS = (str, bytes, np.datetime64, np.timedelta64)  # although float() converts them
 
 
@@ -66,13 +69,15 @@ def _as_array(rows, *before):
         _refuse_ragged(rows, *before)
     refuse_complex(array, *before)
     if array.dtype.kind in "OSUmM":
+        remedy = f"; {FRAMES_FIRST}" if hasattr(rows, "columns") and not before else ""
         for index, value in np.ndenumerate(array):
-            _refuse_cell(value, feature_position(*before, *index), hint=hasattr(rows, "columns") and not before)
+            if type(value) not in (int, float) or not -_LARGEST < value < _LARGEST:  # a shortcut for most cells
+                _refuse_cell(value, *before, *index, remedy=remedy)
     return array
 
 
-def _refuse_cell(value, where, hint=False):
-    """Raise unless a value is a number that a float can hold."""
+def _refuse_cell(value, *index, remedy=""):
+    """Raise unless a value, which is at an index of X, is a number that a float can hold."""
     number, reason = None, ""
     if not isinstance(value, _NO_NUMBERS):
         try:
@@ -80,10 +85,10 @@ def _refuse_cell(value, where, hint=False):
         except (TypeError, ValueError) as error:
             reason = f": {error}"  # scikit-learn's checks require these words
     if number is None:
-        remedy = f"; {FRAMES_FIRST}" if hint else ""
+        where = feature_position(*index)
         raise TypeError(f"{where} of X is {short(value)} ({type(value).__name__}), not a number{reason}{remedy}")
     if not np.isfinite(number):
-        raise not_finite(value, where)
+        raise not_finite(value, feature_position(*index))
 
 
 def _refuse_ragged(rows, *before):
@@ -98,7 +103,7 @@ def _refuse_ragged(rows, *before):
                 "one length; in a list of sequences every token is a row: `[[[x] for x in sequence] for sequence in X]`"
             )
         for feature, value in enumerate(row):
-            _refuse_cell(value, feature_position(*before, i, feature))
+            _refuse_cell(value, *before, i, feature)
 
 
 def n_tokens(sequence) -> int:
