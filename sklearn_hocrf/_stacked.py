@@ -34,8 +34,8 @@ from ._validation import (
 )
 from ._validation._delegation import MethodsOfModel, check_fit, name_of_weight
 from ._validation._inputs import input_form
-from ._validation._messages import refuse_non_sequence
-from ._validation._rows import check_table, n_tokens, refuse_complex, refuse_not_finite, stack_rows
+from ._validation._messages import refuse_infinite_values, refuse_non_sequence
+from ._validation._rows import check_table, n_tokens, refuse_complex, stack_rows
 from ._validation._sklearn import N_JOBS, HasMethods, Interval, StrOptions, check_declared, fit_context, safe_indexing
 from ._validation._splits import each_fold, fit_part, indexable_sequences, splits_of
 from .crf import HighOrderCRF
@@ -249,7 +249,7 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
         tokens = _Tokens.of(X)
         kind = getattr(getattr(tokens.rows, "dtype", None), "kind", "O")
         if kind == "f" and tokens.form != "table" and not get_tags(self.estimator).input_tags.allow_nan:
-            refuse_not_finite(tokens.rows, tokens.offsets)
+            refuse_infinite_values(SequenceBatch.from_table(tokens.rows, tokens.offsets))
         return tokens
 
     def _out_of_fold(self, training: _Training, scoring: _Scoring, splits: list) -> tuple[_Scoring, np.ndarray]:

@@ -11,7 +11,7 @@ from sklearn_hocrf._data.arrays import BufferPool, allocator, empty_aligned, fre
 from sklearn_hocrf._data.batch import SequenceBatch, as_sparse, cut_sequences, with_blocks, without_dense
 from sklearn_hocrf._data.checks import GUIDE
 from sklearn_hocrf._data.columns import DenseColumns, TokenColumn
-from sklearn_hocrf._data.labels import decode_labels, encode_labels, flatten_labels, position_name, sorted_labels
+from sklearn_hocrf._data.labels import decode_labels, flatten_labels, position_name, sorted_labels
 from sklearn_hocrf._data.masks import Mask, both
 from sklearn_hocrf._data.segment_features import RowBlock, blocks_of, segment_features
 from sklearn_hocrf._data.segments import (
@@ -111,7 +111,6 @@ from sklearn_hocrf._validation import (
 )
 from sklearn_hocrf._validation._attributes import Vocabulary, read_attributes, sort_vocabulary
 from sklearn_hocrf._validation._delegation import model_and_input, model_inside
-from sklearn_hocrf._validation._segment_targets import read_segments
 from sklearn_hocrf._warm_up import WarmUp, compiled, kernels
 from sklearn_hocrf.datasets import _lines
 from sklearn_hocrf.feature_extraction import _template_rows

@@ -404,7 +404,7 @@ def test_log_likelihood_of_what_is_certain_is_not_positive():
 
 
 def test_quality_of_bad_labels(fitted):
-    with pytest.raises(ValueError, match=r"unknown label 'Q' \(sequence 1, position 3\)"):
+    with pytest.raises(ValueError, match=r"unknown label 'Q' of y \(sequence 1, position 3\)"):
         fitted.log_likelihood(X, [Y[0], ["D", "N", "D", "Q"], *Y[2:]])
     for method in (fitted.score, fitted.log_likelihood):
         with pytest.raises(ValueError, match="X has 4 sequences, y has 3"):

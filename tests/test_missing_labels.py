@@ -238,3 +238,14 @@ def test_segments_with_gaps_everywhere_are_no_segments_outside():
     X = [[["a"], ["b"], ["c"]], [["b"], ["a"]]]
     with pytest.warns(UserWarning, match=r"no sequence of y is tiled by its segments: .* fill them with segments"):
         HighOrderSemiCRF(scheme="segments", segment_length=2).fit(X, [[(0, 1, "x")], [(1, 2, "y")]])
+
+
+@pytest.mark.filterwarnings("ignore:no sequence of y is tiled")
+@pytest.mark.parametrize("scheme", ["segments", "bio", "runs"])
+def test_sequences_of_weight_zero_give_no_labels(scheme):
+    segments = [[(0, 1, "x"), (1, 3, "y")], [(0, 2, "z")]]
+    X = [random_words(np.random.default_rng(0), 4), random_words(np.random.default_rng(1), 2)]
+    y = [written(each, scheme) for each in segments]
+    y[0] += [] if scheme == "segments" else [None]
+    crf = HighOrderSemiCRF(scheme=scheme).fit(X, y, sample_weight=[1.0, 0.0])
+    assert crf.segment_labels_.tolist() == ["x", "y"]

@@ -207,7 +207,7 @@ def test_classes_come_from_the_first_call_or_are_given(estimator):
         (
             (X[:2], [Y[0], [*Y[1][:-1], "never"]]),
             ValueError,
-            "unknown label 'never' .sequence 1, position .*first",
+            "unknown label 'never' of y .sequence 1, position .*first",
         ),
         ((X[:2], Y[:1]), ValueError, "X has 2 sequences, y has 1"),
         ((X[:2], [Y[0], Y[1][:-1]]), ValueError, "sequence 1 has"),

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from internals import NO_LIMIT, Segments, SequenceBatch, TokenBlock, schemes, segment_features
+from internals import NO_LIMIT, Segments, SequenceBatch, TokenBlock, read_segment_targets, schemes, segment_features
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf.metrics import segment_f1_scorer, token_accuracy_score
@@ -110,16 +110,16 @@ def test_runs_are_maximal(sequences):
 
 
 def test_segments_of_single_tokens():
-    segments = schemes.segments_of_tokens(np.array([1, 1, 0]), np.array([0, 0, 2, 3]))
+    y = [[], ["b", "b"], ["a"]]
+    segments = read_segment_targets(y, np.array([0, 2, 1]), "sequences", "", scheme="runs", segment_length=1).segments
     assert_same(
         segments, Segments(np.array([0, 0, 2, 3]), np.arange(3), np.arange(1, 4), np.array([1, 1, 0], np.int32))
     )
     for nothing in (np.array([0]), np.array([0, 0, 0])):
-        for convert in (schemes.segments_of_tokens, schemes.segments_of_labels):
-            assert_same(
-                convert(np.zeros(0, np.int32), nothing),
-                Segments(nothing, *np.zeros((2, 0), int), np.zeros(0, np.int32)),
-            )
+        assert_same(
+            schemes.segments_of_labels(np.zeros(0, np.int32), nothing),
+            Segments(nothing, *np.zeros((2, 0), int), np.zeros(0, np.int32)),
+        )
         none = np.zeros(0, np.int8)
         assert len(schemes.segments_of_tags(none, none, nothing).start) == 0
 

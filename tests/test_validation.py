@@ -19,12 +19,10 @@ from internals import (
     SequenceBatch,
     check_sequence_weight,
     decode_labels,
-    encode_labels,
     flatten_labels,
     position_name,
     read_more_sequences,
     read_segment_targets,
-    read_segments,
     read_sequences,
     read_token_targets,
     read_training_sequences,
@@ -73,6 +71,11 @@ def check_more_data(estimator, X, y, fixed):
 def with_targets(sequences, y, fixed=None):
     lengths, name = sequences.batch.lengths, "HighOrderStub"
     return sequences.with_targets(read_token_targets(y, lengths, sequences.form, name, sequences.is_used, fixed))
+
+
+def codes_of(labels, classes):
+    """Return the codes of labels of one sequence, given the labels of a model."""
+    return read_token_targets([labels], np.array([len(labels)]), "sequences", "HighOrderStub", fixed=classes).codes
 
 
 def stacked(X, y=Y):
@@ -319,7 +322,7 @@ def test_labels_keep_their_values(labels, expected):
     classes = sorted_labels(labels, offsets)
     assert classes.ndim == 1
     assert classes.tolist() == expected
-    codes = encode_labels(labels, classes, offsets)
+    codes = codes_of(labels, classes)
     assert decode_labels(codes, classes, offsets, as_lists=True) == [labels]
     assert [isinstance(label, float) for label in classes.tolist()] == [isinstance(label, float) for label in expected]
 
@@ -346,7 +349,7 @@ def test_integers_stay_what_they_are(labels, as_arrays):
     sequences = [np.array([label]) for label in labels] if as_arrays and fits else [labels]
     flat = flatten_labels(sequences)
     classes = sorted_labels(flat, [0, len(labels)])
-    codes = encode_labels(flat, classes, [0, len(labels)])
+    codes = codes_of(flat, classes)
     (found,) = decode_labels(codes, classes, [0, len(labels)], as_lists=True)
     assert found == labels
     assert {type(label) for label in found} == {int}
@@ -355,8 +358,12 @@ def test_integers_stay_what_they_are(labels, as_arrays):
 def test_labels_that_stand_for_none_are_no_wrong_labels():
     for label in (None, np.nan, pd.NA, pd.NaT, -100):
         with pytest.raises(ValueError, match=r"\(sequence 0, position 1\).* each token needs a label"):
-            encode_labels([0, label], np.array([0, 1]), [0, 2], unknown="ignore")
-    assert encode_labels([-1, -100], np.array([-100, -1]), [0, 2]).tolist() == [1, 0]
+            codes_of([0, label], np.array([0, 1]))
+    assert codes_of([-1, -100], np.array([-100, -1])).tolist() == [1, 0]
+    model = HighOrderCRF(max_iter=1, tol=1e9).fit([[["a"], ["b"]]], [[0, 1]])
+    for label in (np.nan, pd.NA, pd.NaT, -100):
+        with pytest.raises(ValueError, match=r"\(sequence 0, position 1\).* each token needs a label"):
+            model.score([[["a"], ["b"]]], [[0, label]])
 
 
 def test_a_long_label_does_not_make_all_labels_long():
@@ -368,8 +375,8 @@ def test_a_long_label_does_not_make_all_labels_long():
     assert sorted_labels(["a" * 1000, "b"], [0, 2]).dtype == "<U1000"
     for unknown in ("c" * 10**6, 10**5000, [10**5000]):
         with pytest.raises((TypeError, ValueError)) as raised:
-            encode_labels([unknown], classes, [0, 1])
-        assert len(str(raised.value)) < 160
+            codes_of([unknown], classes)
+        assert len(str(raised.value)) < 200
 
 
 # --- segmentations ----------------------------------------------------------------------------------------------------
@@ -410,11 +417,12 @@ def test_segmentations_of_every_scheme(scheme, y):
     assert [column.tolist() for column in alone.segments] == [[0, 2], [0, 1], [1, 2], [0, 1]]
     first = read_training(y, scheme, ~kept)
     assert [column.tolist() for column in first.segments] == [[0, 3], [0, 2, 3], [2, 3, 4], [1, 0, 1]]
-    options = {"scheme": scheme, "singles": False}
-    again = read_segments(y, LENGTHS, "sequences", "HighOrderStub", targets.labels, unknown="raise", **options)
+    batch = SequenceBatch([0, 4, 6], np.zeros(7), [], None, 1)
+    again = targets.labelling_of(targets.read_known(y, batch, "sequences", "HighOrderStub"))
     for one, other in zip(again, segments, strict=True):
         np.testing.assert_array_equal(one, other)
-    fewer = read_segments(y, LENGTHS, "sequences", "HighOrderStub", np.array(["P"]), unknown="ignore", **options)
+    targets = targets._replace(labels=np.array(["P"]))
+    fewer = targets.labelling_of(targets.read_known(y, batch, "sequences", "HighOrderStub", unknown="ignore"))
     assert fewer.codes.tolist() == [0, -1, 0, -1, 0]
 
 

@@ -12,14 +12,12 @@ from numbers import Integral
 
 import numpy as np
 
-from .arrays import pieces
 from .checks import IGNORED, is_missing, no_label, short
 
 __all__ = [
     "SEEN",
     "check_hashable",
     "decode_labels",
-    "encode_labels",
     "flatten_labels",
     "label_codes",
     "position_name",
@@ -57,7 +55,7 @@ def flatten_labels(sequences) -> np.ndarray | list:
     return list(chain.from_iterable(s.tolist() if isinstance(s, np.ndarray) else s for s in sequences))
 
 
-def sorted_labels(labels, offsets, at_least=2) -> np.ndarray:
+def sorted_labels(labels, offsets, at_least=2, positions=None) -> np.ndarray:
     """Return the distinct labels, sorted: the ``classes_`` of an estimator.
 
     Parameters
@@ -68,6 +66,8 @@ def sorted_labels(labels, offsets, at_least=2) -> np.ndarray:
         Token range of each sequence, for error messages.
     at_least : int, default=2
         Required number of distinct labels.
+    positions : list of int or None
+        The token of each label; None if all tokens have one.
 
     Returns
     -------
@@ -88,9 +88,14 @@ def sorted_labels(labels, offsets, at_least=2) -> np.ndarray:
     >>> sorted_labels(["N", "V", "N"], [0, 2, 3])
     array(['N', 'V'], dtype='<U1')
     """
-    classes = np.unique(labels) if isinstance(labels, np.ndarray) else _sorted_objects(labels, offsets)
-    _refuse_missing(labels, classes, offsets)
-    _refuse_real_numbers(labels, classes, offsets)
+    positions = range(len(labels)) if positions is None else positions
+
+    def where(t):
+        return position_name(offsets, positions[t])
+
+    classes = np.unique(labels) if isinstance(labels, np.ndarray) else _sorted_objects(labels, where)
+    _refuse_missing(labels, classes, where)
+    _refuse_real_numbers(labels, classes, where)
     if len(classes) < at_least:
         only_class = f", {short(classes.tolist()[0])}" if len(classes) else ""
         raise ValueError(
@@ -99,24 +104,24 @@ def sorted_labels(labels, offsets, at_least=2) -> np.ndarray:
     return classes
 
 
-def _sorted_objects(labels, offsets):
-    distinct = set(check_hashable(labels, offsets))
+def _sorted_objects(labels, where):
+    distinct = set(check_hashable(labels, where))
     if any(map(is_missing, distinct)):
         t = next(t for t, label in enumerate(labels) if is_missing(label))
-        raise no_label(labels[t], position_name(offsets, t))
+        raise no_label(labels[t], where(t))
     try:
         classes = sorted(distinct)
     except TypeError as error:
         ignored = (t for t, label in enumerate(labels) if isinstance(label, Integral) and label == IGNORED)
         for t in ignored:
-            raise no_label(IGNORED, position_name(offsets, t)) from None
+            raise no_label(IGNORED, where(t)) from None
         first = labels[0]
         others = [t for t, label in enumerate(labels) if type(label) is not type(first)]
         others += [t for t, label in enumerate(labels) if label != first]  # one type, such as Enum
         other = others[0]
         raise TypeError(
-            f"labels must be sortable together, but {short(labels[other])} ({position_name(offsets, other)}) and "
-            f"{short(first)} ({position_name(offsets, 0)}) are not: {error}"
+            f"labels must be sortable together, but {short(labels[other])} ({where(other)}) and "
+            f"{short(first)} ({where(0)}) are not: {error}"
         ) from error
     for kinds, (kind, scalar) in _NATIVE.items():
         if all(type(label) is kind or isinstance(label, scalar) for label in classes):
@@ -131,18 +136,18 @@ def _sorted_objects(labels, offsets):
     return native
 
 
-def _refuse_missing(labels, classes, offsets):
+def _refuse_missing(labels, classes, where):
     """Raise if an array has missing labels; ``classes`` are the distinct labels, sorted."""
     kind = classes.dtype.kind
     if kind in "mM" and np.isnat(classes).any():
         t = int(np.argmax(np.isnat(labels)))
-        raise no_label(labels[t], position_name(offsets, t))
+        raise no_label(labels[t], where(t))
     if kind == "i" and len(classes) and classes[0] == IGNORED and (classes[1:] >= 0).all():
         t = int(np.argmax(np.asarray(labels) == IGNORED))
-        raise no_label(IGNORED, position_name(offsets, t))
+        raise no_label(IGNORED, where(t))
 
 
-def _refuse_real_numbers(labels, classes, offsets):
+def _refuse_real_numbers(labels, classes, where):
     """Raise if labels are real numbers: a regression target is a mistake, as in scikit-learn's classifiers."""
     if classes.dtype.kind not in "fc":
         return
@@ -151,15 +156,14 @@ def _refuse_real_numbers(labels, classes, offsets):
         values = np.asarray(labels)
         t = int(np.flatnonzero(np.isin(values, bad) | np.isnan(values))[0])
         if np.isnan(values[t]):
-            raise no_label(values[t], position_name(offsets, t))
+            raise no_label(values[t], where(t))
         what = "y contains inf" if np.isinf(values[t]) else "Unknown label"
         raise ValueError(
-            f"{what}: {values[t]} ({position_name(offsets, t)}); labels must be discrete, but real numbers are a "
-            "regression target"
+            f"{what}: {values[t]} ({where(t)}); labels must be discrete, but real numbers are a regression target"
         )
 
 
-def check_hashable(labels, offsets):
+def check_hashable(labels, where):
     """Return the labels, or raise if one of them is not hashable."""
     for t, label in enumerate(labels):
         try:
@@ -168,8 +172,7 @@ def check_hashable(labels, offsets):
             remedy = "; use a set if the label is one of several" if isinstance(label, list) else ""
             remedy = "; only HighOrderCRF.fit takes probabilities of labels" if isinstance(label, dict) else remedy
             raise TypeError(
-                f"a label must be hashable, but {short(label)} ({position_name(offsets, t)}) is a "
-                f"{type(label).__name__}{remedy}"
+                f"a label must be hashable, but {short(label)} ({where(t)}) is a {type(label).__name__}{remedy}"
             ) from None
     return labels
 
@@ -177,61 +180,6 @@ def check_hashable(labels, offsets):
 def label_codes(classes) -> dict:
     """Return the code of each label."""
     return {label: code for code, label in enumerate(classes.tolist())}
-
-
-def encode_labels(labels, classes, offsets, *, unknown="raise", among=SEEN) -> np.ndarray:
-    """Return the code of each token's label.
-
-    Parameters
-    ----------
-    labels : ndarray of shape (N,) or list of length N
-        Labels of all tokens, as :func:`flatten_labels` returns them.
-    classes : ndarray of shape (n_labels,)
-        The sorted labels.
-    offsets : ndarray of shape (n_sequences + 1,)
-        Token range of each sequence, for error messages.
-    unknown : {"raise", "ignore"}, default="raise"
-        Treatment of labels that are not in ``classes``; "ignore" codes them as -1.
-    among : str
-        Name of ``classes`` in error messages.
-
-    Returns
-    -------
-    codes : ndarray of shape (N,), int32
-
-    Raises
-    ------
-    ValueError
-        If a label is unknown, unless ``unknown="ignore"``; if a label is missing, in any case.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn_hocrf._data.labels import encode_labels
-    >>> encode_labels(["V", "N", "X"], np.array(["N", "V"]), [0, 3], unknown="ignore")
-    array([ 1,  0, -1], dtype=int32)
-    """
-    codes = np.empty(len(labels), dtype=np.int32)
-    is_native = isinstance(labels, np.ndarray) and labels.dtype.kind == classes.dtype.kind and labels.dtype.kind in "iu"
-    if is_native and len(classes):
-        for part, of_part in zip(pieces(labels), pieces(codes), strict=True):
-            at = np.minimum(np.searchsorted(classes, part), len(classes) - 1)
-            of_part[:] = np.where(classes[at] == part, at, -1)
-    else:
-        table = label_codes(classes)
-        flat = labels.tolist() if isinstance(labels, np.ndarray) else labels
-        try:
-            codes[:] = np.fromiter((table.get(label, -1) for label in flat), dtype=np.int32, count=len(flat))
-        except TypeError:
-            check_hashable(flat, offsets)
-            raise
-    for t in np.flatnonzero(codes < 0).tolist():
-        label = labels[t].item() if isinstance(labels, np.ndarray) and labels.dtype.kind != "O" else labels[t]
-        if is_missing(label) or (isinstance(label, Integral) and label == IGNORED):
-            raise no_label(label, position_name(offsets, t))
-        if unknown == "raise":
-            raise ValueError(f"unknown label {short(label)} ({position_name(offsets, t)}): it is not one of {among}")
-    return codes
 
 
 def decode_labels(codes, classes, offsets, *, as_lists) -> list:

@@ -156,11 +156,6 @@ class FitSteps:
         refuse_breaches(rules, constraints, targets.labels, runs, history)
         return data
 
-    def has_missing_labels(self, y: Any, sequences: TrainingSequences) -> bool:
-        """Return whether y has unknown labels."""
-        scheme = self.estimator.scheme
-        return self.targets.have_missing_labels(y, sequences.batch, sequences.form, self.name, scheme)
-
     def check_missing_labels(self, data: TrainingData) -> None:
         """Raise a ValueError if y has missing labels and this training needs all; warn if few are known."""
         if data.runs is None:

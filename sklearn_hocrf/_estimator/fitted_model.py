@@ -100,23 +100,25 @@ class FittedModel:
         batch, form = self.read(X)
         return self.given(batch, form, known), form
 
-    def has_missing_labels(self, y: Any, batch: SequenceBatch, form: str) -> bool:
-        """Return whether y has unknown labels."""
-        return self.targets.have_missing_labels(y, batch, form, self.name, self.targets.scheme)
-
     def read_truth(self, y: Any, batch: SequenceBatch, form: str, unknown: str = "raise") -> Any:
         """Return labels of a batch as a labelling; unknown labels are an error, or with "ignore" coded as -1."""
-        return self.targets.read_truth(y, batch, form, self.name, unknown)
+        known = self.targets.read_known(y, batch, form, self.name, "y", unknown)
+        if not known.is_complete:
+            raise ValueError(
+                "y has missing labels, but the accuracy needs the label of each token; log_likelihood and "
+                "metrics.log_likelihood_scorer do not"
+            )
+        return self.targets.labelling_of(known)
 
     def read_labelled(self, X: Any, y: Any, unknown: str) -> LabelledBatch:
         """Return sequences with their labels, some of which may be missing; ``unknown`` as for :meth:`read_truth`."""
         posterior, form = self.ask(X)
         batch, plan, support = posterior.batch, posterior.plan, posterior.support
-        if self.has_missing_labels(y, batch, form):
-            known = self.targets.read_known(y, batch, form, self.name, "y", unknown)
+        known = self.targets.read_known(y, batch, form, self.name, "y", unknown)
+        if not known.is_complete:
             event = plan.masked(both(support, known.mask), may_be_impossible=True)
             return LabelledBatch(plan, None, event, known.is_impossible)
-        truth = self.read_truth(y, batch, form, unknown)
+        truth = self.targets.labelling_of(known)
         is_impossible = np.zeros(len(batch), dtype=bool)
         if support is not None:
             is_impossible = ~_are_possible(support, batch.offsets, posterior.model.label_codes(truth))
@@ -125,11 +127,6 @@ class FittedModel:
     def count_right(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> tuple[float, float]:
         """Return the weighted number of correctly predicted tokens, and of all tokens."""
         batch, form = self.read(X)
-        if self.has_missing_labels(y, batch, form):
-            raise ValueError(
-                "y has missing labels, but the accuracy needs the label of each token; log_likelihood and "
-                "metrics.log_likelihood_scorer do not"
-            )
         truth = self.read_truth(y, batch, form, unknown="ignore")
         weight = check_sequence_weight(sample_weight, len(batch))
         token_weight = np.ones(batch.n_tokens) if weight is None else np.repeat(weight, batch.lengths)

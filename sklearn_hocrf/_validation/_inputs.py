@@ -26,7 +26,7 @@ from ._attributes import (
 )
 from ._known import lengths_of_targets
 from ._messages import refuse_infinite_values, refuse_non_sequence
-from ._rows import check_table, n_tokens, refuse_not_finite, stack_grid, stack_rows
+from ._rows import check_table, n_tokens, stack_grid, stack_rows
 from ._sklearn import check_sample_weight, get_feature_names
 
 __all__ = [
@@ -346,7 +346,6 @@ def _read_training_sequences(estimator, X, form):
             return read_attributes(X, vocabulary, grow=True), FeatureSpace(0, None, vocabulary, is_table=False)
         names = _common_column_names(X)
         matrix, offsets = stack_rows(X, estimator, None)
-    refuse_not_finite(matrix, offsets)
     batch = SequenceBatch.from_table(matrix, offsets, names)
     refuse_infinite_values(batch)
     return batch, FeatureSpace(matrix.shape[1], names, None, is_table=form == "table")
@@ -397,7 +396,6 @@ def read_sequences(estimator, X) -> tuple[SequenceBatch, str]:
             if hasattr(sequence, "columns") and n_tokens(sequence):
                 validate_data(estimator, sequence, reset=False, skip_check_array=True)
         matrix, offsets = stack_rows(X, estimator, features.n_features)
-    refuse_not_finite(matrix, offsets)
     batch = SequenceBatch.from_table(matrix, offsets, features.names)
     refuse_infinite_values(batch)
     return batch, form

@@ -1,6 +1,6 @@
-"""The known labels of a batch: y, or ``known``, where labels may be missing.
+"""Labels of a batch: y, or ``known``, read with or without missing labels.
 
-In place of a label, y may contain for a token, or as the label of a segment,
+Where labels may be missing, y may contain for a token, or as the label of a segment, in place of a label
 
     None                                            any label
     a set or frozenset                              one of these labels
@@ -17,11 +17,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from numbers import Integral
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._data.arrays import joined_ranges, offsets_of
+from .._data.arrays import joined_ranges, offsets_of, pieces
 from .._data.checks import IGNORED, is_missing, no_label, short
 from .._data.labels import SEEN, check_hashable, label_codes, position_name, sorted_labels
 from .._data.masks import Mask
@@ -33,59 +33,72 @@ from .._data.schemes import (
     E,
     I,
     O,
+    TagTable,
+    goes_on,
     looks_like_segments,
     marks_ends,
     read_segment,
     split_tag,
 )
 from .._data.segments import Segments
-from ._targets import is_ordered_collection, read_collection, read_labels, read_target_sequences, refuse_segments
+from ._targets import (
+    is_ordered_collection,
+    leave_out,
+    read_collection,
+    read_labels,
+    read_target_sequences,
+    refuse_segments,
+)
 
 __all__ = [
+    "Given",
     "Known",
     "Reader",
-    "KnownEntries",
-    "all_labels",
-    "borders_of_runs",
-    "has_missing_labels",
-    "miss_segment_labels",
-    "known_of_lists",
-    "known_of_runs",
-    "known_of_tags",
-    "known_of_tokens",
+    "distinct_labels",
+    "known_of",
     "lengths_of_targets",
-    "listed_segments",
-    "name_in_tag",
-    "read_known_segments",
-    "segment_rows",
-    "segments_between",
-    "split_entry",
-    "read_entries",
+    "read_given",
+    "segments_of",
 ]
 
 _FLAGS = (1, -1, 0)  # as in Mask.begins; the most informative first
 
 
 class Known(NamedTuple):
-    """The known labels of a batch.   N tokens, L labels of the model."""
+    """What y says about a batch.   N tokens, L labels of the model, R sets of labels."""
 
-    mask: Mask
+    codes: np.ndarray  # (N,) int32   label of each token, or of the segment that contains it; -1: several, or none
+    begins: np.ndarray  # (N,) int8   as in Mask; 0 where the labels alone decide
+    n_labels: int
+    allowed: np.ndarray | None  # (R, L) bool   labels of each set; None if no label or border is left open
+    ids: np.ndarray  # (N,)   the set of each token
+    offsets: np.ndarray  # (n_sequences + 1,)   of the tokens
     is_impossible: np.ndarray  # (n_sequences,) bool   has a label unknown to the model; the mask ignores it
 
     @property
-    def codes(self) -> np.ndarray:
-        """The label of each token, or of the segment that contains it; -1 where several are possible."""
-        allowed = self.mask.allowed
-        return np.where(allowed.sum(axis=1) == 1, allowed.argmax(axis=1), -1).astype(np.int32)
+    def is_complete(self) -> bool:
+        """Whether no label and no border is left open; a code of -1 is then of a label unknown to the model."""
+        return self.allowed is None
+
+    @property
+    def mask(self) -> Mask:
+        """The labellings that agree with y."""
+        allowed = np.eye(self.n_labels, dtype=bool)[self.codes] if self.allowed is None else self.allowed[self.ids]
+        mask = Mask(allowed, self.begins.copy())
+        if self.is_impossible.any():
+            says_nothing = np.repeat(self.is_impossible, np.diff(self.offsets))
+            mask.allowed[says_nothing], mask.begins[says_nothing] = True, 0
+        return mask
 
 
-class KnownEntries(NamedTuple):
+class _Entries(NamedTuple):
     """The entries of y for tokens, or for segments, each distinct entry once.   D distinct entries."""
 
     distinct: list  # of length D: a label, a frozenset of labels, or None for anything
-    ids: np.ndarray  # the index in ``distinct`` of each token's entry, int64
+    ids: np.ndarray  # the index in ``distinct`` of each token's entry, int32
     offsets: np.ndarray  # (n_sequences + 1,)
     what: str  # name of y in messages
+    dtype: np.dtype | None  # of the labels, if they are an array of their kind
 
     def labels(self) -> set:
         """Return all labels that occur in the entries."""
@@ -94,6 +107,21 @@ class KnownEntries(NamedTuple):
     def where(self, entry) -> str:
         """Return the name of the first position of an entry."""
         return position_name(self.offsets, int(np.argmax(self.ids == entry)))
+
+
+class Given(NamedTuple):
+    """Labels, tags or segments as in y, before labels have codes."""
+
+    entries: _Entries
+    offsets: np.ndarray  # (n_sequences + 1,)   of the tokens
+    bounds: np.ndarray | None  # (M, 3) int64   of listed segments, as in ``_segment_rows``
+    as_lists: bool  # y was made of lists
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether no label and no border of a segment is left open."""
+        is_tiled = self.bounds is None or (self.bounds[:, 2] - self.bounds[:, 1]).sum() == self.offsets[-1]
+        return bool(is_tiled) and not any(map(_is_open, self.entries.distinct))
 
 
 class Reader:
@@ -113,8 +141,11 @@ class Reader:
         self.labels, self.unknown, self.among = labels, unknown, among
         self.codes = label_codes(labels)
 
-    def code(self, label, entries, entry) -> int:
-        """Return the code of a label, or -1 for one that is impossible; raise if it is an error."""
+    def known_codes(self, parts, entries, i) -> list:
+        """Return the codes of the labels of entry ``i`` that the model knows; ``parts`` as of :func:`_parts`."""
+        return [code for code in (self._code(label, entries, i) for _, label in parts) if code >= 0]
+
+    def _code(self, label, entries, entry):
         code = self.codes.get(label, -1)
         if code < 0 and isinstance(label, Integral) and label == IGNORED:
             raise no_label(label, entries.where(entry), entries.what)
@@ -129,14 +160,7 @@ class Reader:
 # --- entries ----------------------------------------------------------------------------------------------------------
 
 
-def has_missing_labels(labels) -> bool:
-    """Return whether an array or list of labels contains None or sets."""
-    if isinstance(labels, np.ndarray) and labels.dtype != object:
-        return False
-    return any(issubclass(kind, (type(None), set, frozenset)) for kind in set(map(type, labels)))
-
-
-def read_entries(labels, offsets, what) -> KnownEntries:
+def _read_entries(labels, offsets, what, takes_missing_labels=True) -> _Entries:
     """Return the entry of each token, or raise if one is neither a label nor a set of labels.
 
     Parameters
@@ -147,28 +171,46 @@ def read_entries(labels, offsets, what) -> KnownEntries:
         Indices of the first entries of the sequences.
     what : str
         Name of y in messages.
+    takes_missing_labels : bool
+        Whether entries may be None or sets.
     """
-    items = labels.tolist() if isinstance(labels, np.ndarray) else labels
-    keys = items
-    if any(issubclass(kind, (set, frozenset)) for kind in set(map(type, items))):
-        keys = [frozenset(item) if isinstance(item, (set, frozenset)) else item for item in items]
-    try:
-        index_of = {key: i for i, key in enumerate(dict.fromkeys(keys))}
-        ids = np.fromiter(map(index_of.__getitem__, keys), dtype=np.int64, count=len(keys))
-    except TypeError:
-        check_hashable(keys, offsets)
-        raise
-    entries = KnownEntries(list(index_of), ids, offsets, what)
-    for i, entry in enumerate(entries.distinct):
-        members = _members(entry)
-        if not members:
-            raise ValueError(
-                f"{what} has an empty set ({entries.where(i)}): no label is possible there; None means any"
-            )
-        for member in members:
-            if entry is not None and is_missing(member):
-                raise no_label(member, entries.where(i), what)
+    dtype = labels.dtype if isinstance(labels, np.ndarray) and labels.dtype.kind not in "OV" else None
+    ids = np.empty(len(labels), np.int32)
+    if dtype is not None:
+        values = np.unique(labels)
+        for part, of_part in zip(pieces(labels), pieces(ids), strict=True):
+            of_part[:] = np.searchsorted(values, part)
+        distinct = values.tolist()
+    else:
+        keys = labels.tolist() if isinstance(labels, np.ndarray) else labels
+        if any(issubclass(kind, (set, frozenset)) for kind in set(map(type, keys))):
+            keys = [frozenset(key) if isinstance(key, (set, frozenset)) else key for key in keys]
+        try:
+            index_of = {key: i for i, key in enumerate(dict.fromkeys(keys))}
+        except TypeError:
+            check_hashable(keys, lambda i: position_name(offsets, i))
+            raise
+        ids[:] = np.fromiter(map(index_of.__getitem__, keys), dtype=np.int32, count=len(keys))
+        distinct = list(index_of)
+    entries = _Entries(distinct, ids, offsets, what, dtype)
+    for i, entry in enumerate(distinct):
+        _check_entry(entry, i, entries, takes_missing_labels and dtype is None)  # NaT of arrays is None in lists
     return entries
+
+
+def _check_entry(entry, i, entries, takes_missing_labels):
+    members, what = _members(entry), entries.what
+    if not members:
+        raise ValueError(f"{what} has an empty set ({entries.where(i)}): no label is possible there; None means any")
+    if isinstance(entry, frozenset) and not takes_missing_labels:
+        raise TypeError(f"{what} has the set {short(set(entry))} ({entries.where(i)}), but each token needs one label")
+    for member in members:
+        if is_missing(member) and not (entry is None and takes_missing_labels):
+            raise no_label(member, entries.where(i), what)
+
+
+def _is_open(entry) -> bool:
+    return entry is None or isinstance(entry, frozenset)
 
 
 def _members(entry) -> list:
@@ -176,151 +218,146 @@ def _members(entry) -> list:
     return sorted(entry, key=repr) if isinstance(entry, frozenset) else [entry]
 
 
-def all_labels(entries: KnownEntries, name_of=None, at_least=2) -> np.ndarray:
-    """Return the distinct labels of all entries, sorted.
+def _parts(entries, scheme) -> list:
+    """Return the prefix, which is None without tags, and the label of each member of an entry; None for any label."""
+
+    def split(label, i):
+        return _read_tag(label, entries, i, scheme) if scheme in PREFIXES else (None, label)
+
+    return [
+        None if entry is None else [split(tag, i) for tag in _members(entry)]
+        for i, entry in enumerate(entries.distinct)
+    ]
+
+
+def distinct_labels(given: Given, scheme, at_least=None) -> np.ndarray:
+    """Return the distinct labels of tokens or segments in y, sorted.
 
     Parameters
     ----------
-    entries : Entries
-    name_of : callable or None
-        Maps an entry of y and its index to a label.
-    at_least : int
-        Required number of distinct labels.
+    given : Given
+    scheme : str
+        As for :func:`read_given`.
+    at_least : int or None
+        Required number of distinct labels; None means 2, or 1 if labels of segments may repeat.
     """
-    labels = [_labels_of(entry, i, name_of) for i, entry in enumerate(entries.distinct)]
-    of_any = next((members[0] for members in labels if members), None)
-    if of_any is None:
+    entries, are_tags = given.entries, scheme in PREFIXES
+    pairs = [(label, i) for i, parts in enumerate(_parts(entries, scheme)) for _, label in parts or ()]
+    if not pairs:
         raise ValueError(f"{entries.what} has no known labels: there is nothing to learn from")
-    # unknown entries get a label that occurs, so that messages name the right positions of all others
-    first = [members[0] if members else of_any for members in labels]
-    others = [label for members in labels for label in members[1:]]
-    shown = [first[i] for i in entries.ids.tolist()]
-    if not others:
-        return sorted_labels(shown, entries.offsets, at_least)
-    sorted_labels(shown, entries.offsets, at_least=1)
-    return sorted_labels([*shown, *others], entries.offsets, at_least)
+    first = np.empty(len(entries.distinct), np.int64)
+    first[entries.ids[::-1]] = np.arange(len(entries.ids))[::-1]  # the last value stays
+    labels: Any = [label for label, _ in pairs]
+    if entries.dtype is not None and not are_tags:
+        labels = np.array(labels, entries.dtype)
+    if at_least is None:
+        at_least = 2 if scheme in ("tokens", "runs") else 1
+    return sorted_labels(labels, entries.offsets, at_least, first[[i for _, i in pairs]])
 
 
-def _labels_of(entry, i, name_of):
-    if entry is None:
-        return []
-    return [member if name_of is None else name_of(member, i) for member in _members(entry)]
+# --- all forms of y ---------------------------------------------------------------------------------------------------
 
 
-# --- tokens -----------------------------------------------------------------------------------------------------------
-
-
-def known_of_tokens(entries: KnownEntries, reader: Reader) -> Known:
-    """Return the known labels of tokens, given the entries of y."""
-    allowed = _allowed(entries, reader)
-    mask = Mask(allowed[entries.ids], np.zeros(len(entries.ids), np.int8))
-    return _known(mask, entries.ids, entries.offsets, ~allowed.any(axis=1))
-
-
-def _allowed(entries, reader) -> np.ndarray:
-    """Return which labels each entry allows; shape (D, L)."""
-    allowed = np.zeros((len(entries.distinct), len(reader.labels)), dtype=bool)
-    for i, entry in enumerate(entries.distinct):
-        if entry is None:
-            allowed[i] = True
-            continue
-        codes = [reader.code(label, entries, i) for label in _members(entry)]
-        allowed[i, [code for code in codes if code >= 0]] = True
-    return allowed
-
-
-def _known(mask, index, offsets, is_impossible) -> Known:
-    """Return the known labels of a mask, given which entries no label agrees with."""
-    impossible = np.zeros(len(offsets) - 1, dtype=bool)
-    if is_impossible.any():
-        impossible[np.searchsorted(offsets, np.flatnonzero(is_impossible[index]), side="right") - 1] = True
-        says_nothing = np.repeat(impossible, np.diff(offsets))
-        mask.allowed[says_nothing], mask.begins[says_nothing] = True, 0
-    return Known(mask, impossible)
-
-
-# --- segments ---------------------------------------------------------------------------------------------------------
-
-
-def read_known_segments(y, lengths, form, name, reader: Reader, what, *, scheme, longest) -> Known:
-    """Return the known parts of segmentations.
+def read_given(y, lengths, form, name, scheme, what="y", *, kept=None, takes_missing_labels=True) -> Given:
+    """Read y in any scheme.
 
     Parameters
     ----------
     y, lengths, form, name, what
         As in :func:`~sklearn_hocrf._validation._targets.read_labels`.
-    reader : Reader
-    scheme : {"runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}
-    longest : ndarray of shape (L,)
-        Highest length of a segment, by label.
+    scheme : {"tokens", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}
+        "tokens" for labels of tokens that need not give segments.
+    kept : ndarray of bool of shape (n_sequences,), or None
+        Sequences that are not left out.
+    takes_missing_labels : bool
+        Whether y may have missing labels. Segments then need not tile the sequences.
     """
-    if scheme == "segments":
-        bounds, entries = listed_segments(y, lengths, name, what)
-        return known_of_lists(bounds, entries, offsets_of(lengths), reader)
-    try:
-        labels, _ = read_labels(y, lengths, form, name, what)
-        entries = read_entries(labels, offsets_of(lengths), what)
-        if scheme == "runs":
-            return known_of_runs(entries, reader)
-        return known_of_tags(entries, reader, scheme, longest)
-    except (TypeError, ValueError):
-        if form != "table":
-            refuse_segments(y, lengths, name, scheme, what)
-        raise
-
-
-def miss_segment_labels(y, lengths, form, name, scheme) -> bool:
-    """Return whether y leaves labels or borders of segments open; parameters as in :func:`read_known_segments`."""
     if scheme != "segments":
-        if form != "table":
-            refuse_segments(y, lengths, name, scheme)
-        return has_missing_labels(read_labels(y, lengths, form, name)[0])
-    bounds, entries = listed_segments(y, lengths, name, "y")
-    tokens = np.bincount(bounds[:, 0], weights=bounds[:, 2] - bounds[:, 1], minlength=len(lengths))
-    is_open = any(entry is None or isinstance(entry, frozenset) for entry in entries.distinct)
-    return is_open or bool((tokens < lengths).any())
+        if scheme != "tokens" and form != "table":
+            refuse_segments(y, lengths, name, scheme, what)
+        labels, as_lists = read_labels(y, lengths, form, name, what)
+        labels, offsets = leave_out(labels, lengths, kept)
+        return Given(_read_entries(labels, offsets, what, takes_missing_labels), offsets, None, as_lists)
+    rows, bounds = _segment_rows(y, lengths, name, what)
+    if not takes_missing_labels:
+        _refuse_gaps(bounds, offsets_of(lengths))
+    labels, offsets = leave_out([row[3] for row in rows], np.bincount(bounds[:, 0], minlength=len(lengths)), kept)
+    if kept is not None:
+        bounds, lengths = bounds[kept[bounds[:, 0]]], np.where(kept, lengths, 0)
+    return Given(_read_entries(labels, offsets, what, takes_missing_labels), offsets_of(lengths), bounds, True)
 
 
-def segments_between(codes, begins, offsets) -> tuple[Segments, np.ndarray, np.ndarray]:
+def known_of(given: Given, reader: Reader, scheme, longest=None) -> Known:
+    """Return what y says, given the labels of the model.
+
+    Parameters
+    ----------
+    given : Given
+    reader : Reader
+    scheme : str
+        As for :func:`read_given`.
+    longest : ndarray of shape (L,)
+        Highest length of a segment, by label, for tags.
+    """
+    entries, n_labels, parts = given.entries, len(reader.labels), _parts(given.entries, scheme)
+    of_entries = [of_entry and reader.known_codes(of_entry, entries, i) for i, of_entry in enumerate(parts)]
+    impossible = np.zeros(len(given.offsets) - 1, dtype=bool)
+    wrong = np.flatnonzero(np.array([codes == [] for codes in of_entries], bool)[entries.ids])
+    impossible[np.searchsorted(entries.offsets, wrong, side="right") - 1] = True
+    ids, begins = entries.ids, np.zeros(given.offsets[-1], np.int8)
+    if scheme == "segments":
+        ids, begins = _of_lists(given)
+    if given.is_complete:
+        code_of = np.array([codes[0] if codes else -1 for codes in of_entries], np.int32)
+        if scheme in PREFIXES:
+            begins = _begins_of_tags(entries, parts, code_of)
+        return Known(code_of[ids], begins, n_labels, None, ids, given.offsets, impossible)
+    if scheme in PREFIXES:
+        allowed, ids, begins = _of_tags(entries, parts, _Shapes.of(scheme, reader.labels, longest))
+    else:
+        allowed = np.ones((len(of_entries) + 1, n_labels), dtype=bool)  # the last row is for gaps
+        for i, codes in enumerate(of_entries):
+            if codes is not None:
+                allowed[i] = False
+                allowed[i, codes] = True
+    code_of = np.where(allowed.sum(axis=1) == 1, allowed.argmax(axis=1), -1).astype(np.int32)
+    return Known(code_of[ids], begins, n_labels, allowed, ids, given.offsets, impossible)
+
+
+def segments_of(known: Known, scheme, singles=False) -> tuple[Segments, np.ndarray, np.ndarray]:
     """Return the segments that are known from end to end, and labels and lengths of all pieces of segments.
 
     Parameters
     ----------
-    codes : ndarray of shape (N,)
-        The label of each token, or of its segment; -1 where it is not known.
-    begins : ndarray of shape (N,)
-        As in :class:`~sklearn_hocrf._data.masks.Mask`.
-    offsets : ndarray of shape (n_sequences + 1,)
+    known : Known
+    scheme : str
+        As for :func:`read_given`.
+    singles : bool
+        Whether each token is a separate segment.
     """
-    borders = np.append(begins, 1)
-    borders[offsets] = 1
+    codes, borders = known.codes, np.ones(len(known.codes) + 1, np.int8)
+    if scheme == "runs" and not singles:
+        borders[1:-1][codes[1:] == codes[:-1]] = -1
+        if not known.is_complete:
+            borders[1:-1][(codes[1:] < 0) | (codes[:-1] < 0)] = 0
+    elif not singles:
+        borders[:-1] = known.begins
+    borders[known.offsets] = 1
     cuts = np.flatnonzero(borders != -1)
     start, stop = cuts[:-1], cuts[1:]
+    counts, label, lengths = np.searchsorted(start, known.offsets), codes[start], stop - start
+    if known.is_complete:
+        return Segments(counts, start, stop, label), label, lengths
     label, lowest = np.maximum.reduceat(codes, start), np.minimum.reduceat(codes, start)
     is_known = (borders[start] == 1) & (borders[stop] == 1) & (lowest == label) & (label >= 0)
-    counts = offsets_of(is_known)[np.searchsorted(start, offsets)]
-    segments = Segments(counts, start[is_known], stop[is_known], label[is_known])
-    return segments, label[label >= 0], (stop - start)[label >= 0]
+    segments = Segments(offsets_of(is_known)[counts], start[is_known], stop[is_known], label[is_known])
+    return segments, label[label >= 0], lengths[label >= 0]
 
 
-def known_of_runs(entries: KnownEntries, reader: Reader) -> Known:
-    """Return the known labels of segments that are runs of equal labels, given labels of tokens.
-
-    The model itself ensures that neighbouring segments have different labels, unless all segments have one token.
-    """
-    return known_of_tokens(entries, reader)
+# --- lists of segments ------------------------------------------------------------------------------------------------
 
 
-def borders_of_runs(codes, offsets) -> np.ndarray:
-    """Return where segments that are runs of equal labels begin, as in ``Mask.begins``; codes of -1 are not known."""
-    begins = np.zeros(len(codes), np.int8)
-    known = (codes[1:] >= 0) & (codes[:-1] >= 0)
-    begins[1:] = np.where(known, np.where(codes[1:] == codes[:-1], -1, 1), 0)
-    begins[offsets[:-1][np.diff(offsets) > 0]] = 1
-    return begins
-
-
-def segment_rows(y, lengths, name, what) -> tuple[list, np.ndarray]:
+def _segment_rows(y, lengths, name, what) -> tuple[list, np.ndarray]:
     """Return the segments that y lists, as (sequence, start, stop, label), and their bounds, of shape (M, 3).
 
     They are sorted, lie in their sequences and do not overlap.
@@ -344,6 +381,20 @@ def segment_rows(y, lengths, name, what) -> tuple[list, np.ndarray]:
     return rows, bounds
 
 
+def _refuse_gaps(bounds, offsets):
+    """Raise unless the segments tile the sequences; ``offsets`` are those of the tokens."""
+    sequence, start, stop = bounds.T
+    origin = offsets[sequence]
+    begins = np.sort(np.append(stop + origin, offsets[:-1]))  # of gaps, most of which have no tokens
+    ends = np.sort(np.append(start + origin, offsets[1:]))
+    for i in np.flatnonzero(begins < ends)[:1].tolist():
+        n = int(np.searchsorted(offsets, begins[i], side="right")) - 1
+        raise ValueError(
+            f"the segments of sequence {n} of y leave a gap [{begins[i] - offsets[n]}, {ends[i] - offsets[n]}): "
+            "segments must tile a sequence. Fill gaps with segments (t, t + 1, 'O') of length 1"
+        )
+
+
 def lengths_of_targets(y, name, scheme) -> tuple[np.ndarray | None, str]:
     """Return the numbers of tokens that y tells, and the form of its X; None if tuples may be sequences or labels.
 
@@ -364,38 +415,26 @@ def lengths_of_targets(y, name, scheme) -> tuple[np.ndarray | None, str]:
         return None, "sequences"
     sequences = [() if labels is None else labels for labels in read_target_sequences(y, n_sequences, name)]
     if scheme == "segments" or (scheme == "auto" and looks_like_segments(sequences)):
-        _, bounds = segment_rows(y, np.full(n_sequences, MAX_STOP), name, "y")
+        _, bounds = _segment_rows(y, np.full(n_sequences, MAX_STOP), name, "y")
         lengths = np.zeros(n_sequences, np.int64)
         np.maximum.at(lengths, bounds[:, 0], bounds[:, 2])
         return lengths, "sequences"
     return np.array([len(labels) for labels in sequences], np.int64), "sequences"
 
 
-def listed_segments(y, lengths, name, what) -> tuple[np.ndarray, KnownEntries]:
-    """Return the bounds of :func:`segment_rows`, and the entries of y for the labels."""
-    rows, bounds = segment_rows(y, lengths, name, what)
-    offsets = offsets_of(np.bincount(bounds[:, 0], minlength=len(lengths)))
-    return bounds, read_entries([row[3] for row in rows], offsets, what)
-
-
-def known_of_lists(bounds, entries: KnownEntries, offsets, reader: Reader) -> Known:
-    """Return the known parts given by a list of segments; ``offsets`` are the offsets of the tokens.
+def _of_lists(given) -> tuple[np.ndarray, np.ndarray]:
+    """Return the entry of each token, and the borders that lists of segments give.
 
     A segment begins with its first token and nowhere else in it, and the next one begins where it stops.
     """
-    sequence, start, stop = bounds.T
-    n_tokens = int(offsets[-1])
-    start, stop = start + offsets[sequence], stop + offsets[sequence]
-    begins, allowed = np.zeros(n_tokens + 1, np.int8), np.ones((n_tokens, len(reader.labels)), bool)
-    tokens = joined_ranges(start, stop)
-    entry, of_entry = np.repeat(entries.ids, stop - start), _allowed(entries, reader)
+    sequence, start, stop = given.bounds.T
+    start, stop = start + given.offsets[sequence], stop + given.offsets[sequence]
+    tokens, n_tokens = joined_ranges(start, stop), int(given.offsets[-1])
+    ids, begins = np.full(n_tokens, len(given.entries.distinct), np.int32), np.zeros(n_tokens + 1, np.int8)
+    ids[tokens] = np.repeat(given.entries.ids, stop - start)
     begins[tokens] = -1
     begins[start] = begins[stop] = 1  # at the end of a sequence, the next one begins
-    allowed[tokens] = of_entry[entry]
-    index = np.full(n_tokens, len(entries.distinct))  # all other tokens are unknown
-    index[tokens] = entry
-    impossible = np.append(~of_entry.any(axis=1), False)
-    return _known(Mask(allowed, begins[:n_tokens]), index, offsets, impossible)
+    return ids, begins[:n_tokens]
 
 
 # --- tags -------------------------------------------------------------------------------------------------------------
@@ -409,6 +448,12 @@ class _Shapes(NamedTuple):
 
     scheme: str
     possible: Mapping[str, frozenset]  # the shapes of the tokens of each label
+
+    @classmethod
+    def of(cls, scheme, labels, longest) -> _Shapes:
+        """Return the shapes in segments of at most ``longest`` tokens, by label; outside of segments 1."""
+        pairs = zip(labels.tolist(), longest, strict=True)
+        return cls(scheme, {label: _shapes_of(1 if label == OUTSIDE else most) for label, most in pairs})
 
     def of_tag(self, tag, before, after) -> tuple[str, set]:
         """Return the label of a tag, and the shapes that it may have.
@@ -464,17 +509,22 @@ def _agreeing(shapes, flags) -> set:
     return {shape for shape in shapes if shape[0] in wanted[0] and shape[1] in wanted[1]}
 
 
-def known_of_tags(entries: KnownEntries, reader: Reader, scheme, longest) -> Known:
-    """Return the known parts of segmentations given by tags; see :func:`read_known_segments`."""
-    names = reader.labels.tolist()
-    tags = [_tags_of(entries, i, scheme) for i in range(len(entries.distinct))]
-    possible = {label: _shapes_of(label, most) for label, most in zip(names, longest, strict=True)}
-    for i, of_entry in enumerate(tags):
-        if of_entry is not None:
-            tags[i] = [tag for tag in of_entry if reader.code(tag[1], entries, i) >= 0]
+def _begins_of_tags(entries, parts, code_of) -> np.ndarray:
+    """Return where segments begin, as in ``Mask.begins``, if each token has one tag."""
+    prefixes, labels = np.array([tags[0][0] for tags in parts], np.int8)[entries.ids], code_of[entries.ids]
+    begins = np.ones(len(prefixes), np.int8)
+    begins[1:][goes_on(TagTable(prefixes[:-1], labels[:-1]), TagTable(prefixes[1:], labels[1:]))] = -1
+    begins[entries.offsets[:-1][np.diff(entries.offsets) > 0]] = 1
+    return begins
+
+
+def _of_tags(entries, parts, shapes) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return sets of labels, the set of each token and the borders that tags give, some of which are open."""
+    names = list(shapes.possible)
+    tags = [of_entry and [tag for tag in of_entry if tag[1] in shapes.possible] for of_entry in parts]
+    neighbours = [*tags, []]  # the last one for the border
     triples, inverse = _triples(entries)
     allowed, flags = np.ones((len(triples), len(names)), bool), np.zeros((len(triples), 2), np.int8)
-    shapes, neighbours = _Shapes(scheme, possible), [*tags, []]  # the last one for the border
     for i, (before, here, after) in enumerate(triples.tolist()):
         if tags[here] is None:
             continue
@@ -484,23 +534,14 @@ def known_of_tags(entries: KnownEntries, reader: Reader, scheme, longest) -> Kno
         allowed[i] = [label in conditions[0] for label in names]
         flags[i] = conditions[1:]
     begins = flags[inverse, 0]
-    goes_on = np.ones(len(inverse), bool)
-    goes_on[entries.offsets[:-1][entries.offsets[:-1] < len(inverse)]] = False
-    after = np.flatnonzero(goes_on[1:]) + 1
+    follows = np.ones(len(inverse), bool)
+    follows[entries.offsets[:-1][entries.offsets[:-1] < len(inverse)]] = False
+    after = np.flatnonzero(follows[1:]) + 1
     begins[after] = np.where(begins[after] == 0, flags[inverse[after - 1], 1], begins[after])
-    impossible = np.array([t is not None and not t for t in tags], dtype=bool)
-    return _known(Mask(allowed[inverse], begins), entries.ids, entries.offsets, impossible)
+    return allowed, inverse, begins
 
 
-def _tags_of(entries, i, scheme):
-    """Return the pairs (prefix, label) of an entry, or None for any."""
-    entry = entries.distinct[i]
-    if entry is None:
-        return None
-    return [split_entry(tag, entries, i, scheme) for tag in _members(entry)]
-
-
-def split_entry(tag, entries, i, scheme) -> tuple:
+def _read_tag(tag, entries, i, scheme) -> tuple:
     """Return the prefix and the label of a tag of an entry, given the entry's index."""
     part = split_tag(tag, scheme)
     if part is None:
@@ -516,14 +557,8 @@ def split_entry(tag, entries, i, scheme) -> tuple:
     return part
 
 
-def name_in_tag(entries: KnownEntries, scheme):
-    """Return a function that gives the label in a tag, given the index of its entry; see :func:`all_labels`."""
-    return lambda tag, i: split_entry(tag, entries, i, scheme)[1]
-
-
-def _shapes_of(label, longest) -> frozenset:
-    """Return the shapes of the tokens of segments of at most ``longest`` tokens (1 for the outside label)."""
-    longest = 1 if label == OUTSIDE else longest
+def _shapes_of(longest) -> frozenset:
+    """Return the shapes of the tokens of segments of at most ``longest`` tokens."""
     shapes = {(True, True)}
     if longest > 1:
         shapes |= {(True, False), (False, True)}
@@ -535,7 +570,7 @@ def _triples(entries):
 
     The index after the last entry represents the border of a sequence.
     """
-    border, here = len(entries.distinct), entries.ids
+    border, here = len(entries.distinct), entries.ids.astype(np.int64)
     before, after = np.append(border, here[:-1])[: len(here)], np.append(here[1:], border)[: len(here)]
     has_tokens = np.diff(entries.offsets) > 0
     before[entries.offsets[:-1][has_tokens]] = border

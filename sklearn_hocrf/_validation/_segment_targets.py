@@ -7,16 +7,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._data.arrays import offsets_of
 from .._data.checks import GUIDE, short
-from .._data.labels import SEEN, decode_labels, encode_labels, sorted_labels
+from .._data.labels import decode_labels, sorted_labels
 from .._data.masks import Mask
 from .._data.schemes import (
     OUTSIDE,
     PREFIXES,
     SCHEMES,
-    B,
-    I,
     O,
     TagTable,
     guessed_scheme,
@@ -24,9 +21,6 @@ from .._data.schemes import (
     looks_like_segments,
     possible_tags,
     segment_lists,
-    segments_of_labels,
-    segments_of_tags,
-    segments_of_tokens,
     split_tag,
     tag_channels,
     tag_ids,
@@ -38,39 +32,13 @@ from .._data.segments import NO_LIMIT, Segments, are_short
 from .._data.warnings import scheme_of_labels, warn_user
 from .._structure.patterns import pairs_of_equals, without_forbidden
 from .._structure.segment_layout import SegmentLayout, SegmentLayoutBuilder, SegmentLimits
-from ._known import (
-    Known,
-    Reader,
-    all_labels,
-    borders_of_runs,
-    known_of_lists,
-    known_of_runs,
-    known_of_tags,
-    listed_segments,
-    miss_segment_labels,
-    name_in_tag,
-    read_entries,
-    read_known_segments,
-    segment_rows,
-    segments_between,
-    split_entry,
-)
-from ._targets import (
-    FIXED,
-    check_classes,
-    check_known_labels,
-    leave_out,
-    read_labels,
-    read_target_sequences,
-    refuse_segments,
-)
-from ._token_targets import read_token_labels
+from ._known import Known, Reader, distinct_labels, known_of, read_given, segments_of
+from ._targets import FIXED, check_classes, check_known_labels, read_target_sequences
 
 __all__ = [
     "SegmentTargets",
     "read_partition_targets",
     "read_segment_targets",
-    "read_segments",
 ]
 
 LONG_ONES = f"; raise the limit, or leave out or cut such sequences as in {GUIDE}/segments.html"
@@ -103,16 +71,12 @@ class SegmentTargets(NamedTuple):
         return read_segment_targets(*data, **limits, fixed=fixed, takes_missing_labels=True)
 
     @classmethod
-    def label_set(cls, estimator, y, sequences) -> np.ndarray:
-        data = y, sequences.batch.lengths, sequences.form, type(estimator).__name__
-        scheme, kept = estimator.scheme, sequences.is_used
+    def label_set(cls, estimator, y, sequences) -> np.ndarray | None:
+        data, scheme = (y, sequences.batch.lengths, sequences.form, type(estimator).__name__), estimator.scheme
         if scheme == "auto":
             scheme = _scheme_of(*data, in_parts=True)
-        if scheme != "runs":
-            return _read(*data, scheme, kept=kept).labels
-        if sequences.form != "table":
-            refuse_segments(*data[:2], data[3], scheme)
-        return read_token_labels(*data, kept)
+        given = read_given(*data, scheme, kept=sequences.is_used)
+        return distinct_labels(given, scheme, at_least=1) if given.is_complete else None
 
     @classmethod
     def check_classes(cls, estimator, classes) -> np.ndarray:
@@ -134,10 +98,6 @@ class SegmentTargets(NamedTuple):
     @classmethod
     def least_labels(cls, estimator) -> int:
         return 2 if estimator.scheme in ("auto", "runs") else 1
-
-    @classmethod
-    def have_missing_labels(cls, y, batch, form, name, scheme) -> bool:
-        return miss_segment_labels(y, batch.lengths, form, name, scheme)
 
     def possible(self, patterns):
         return patterns if self.repeats else without_forbidden(patterns, pairs_of_equals(len(self.labels)))
@@ -224,13 +184,12 @@ class SegmentTargets(NamedTuple):
         limits = dict(zip(labels, zip(shortest, longest, strict=True), strict=True))
         return {"classes_": self.classes, "segment_labels_": self.labels, "segment_length_": limits}
 
-    def read_truth(self, y, batch, form, name, unknown) -> Segments:
-        options = {"scheme": self.scheme, "singles": self.scheme == "runs" and self.repeats, "unknown": unknown}
-        return read_segments(y, batch.lengths, form, name, self.labels, **options)
-
     def read_known(self, known, batch, form, name, what="known", unknown="raise") -> Known:
-        options = {"scheme": self.scheme, "longest": self.longest}
-        return read_known_segments(known, batch.lengths, form, name, Reader(self.labels, unknown), what, **options)
+        given = read_given(known, batch.lengths, form, name, self.scheme, what)
+        return known_of(given, Reader(self.labels, unknown), self.scheme, self.longest)
+
+    def labelling_of(self, known) -> Segments:
+        return segments_of(known, self.scheme, singles=self.scheme == "runs" and self.repeats)[0]
 
     def token_codes(self, labelling) -> np.ndarray:
         tags = self.tags
@@ -267,24 +226,6 @@ def _tag_classes(scheme, labels, longest, outside, bare_tags) -> tuple[np.ndarra
     return sorted_labels(names, [0, len(names)], at_least=1), TagTable(tags.prefix[order], tags.label[order])
 
 
-class _Reading(NamedTuple):
-    """Segmentations as given in y."""
-
-    segments: Segments
-    labels: np.ndarray
-    as_lists: bool
-    bare_tags: bool
-    is_bio: bool = False  # tags of segments that begin and never end, although ``scheme`` has tags for ends
-    known: Mask | None = None  # where there are missing labels
-    pieces: tuple | None = None  # labels and lengths of all pieces of segments, where there are missing labels
-    codes: np.ndarray | None = None  # (N,)   of the tokens, -1 where not known, where there are missing labels
-
-    @property
-    def lengths(self) -> tuple[np.ndarray, np.ndarray]:
-        """Labels and lengths of segments, or of pieces of them."""
-        return (self.segments.codes, self.segments.lengths) if self.pieces is None else self.pieces
-
-
 def read_segment_targets(
     y,
     lengths,
@@ -301,16 +242,14 @@ def read_segment_targets(
 
     Parameters
     ----------
-    y, lengths, form, name, kept
-        As in :func:`read_token_targets`; y is in the given scheme.
+    y, lengths, form, name, kept, takes_missing_labels
+        As in :func:`read_given`.
     scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}
     segment_length : int, inf, (least, most), dict or None
         The most tokens of a segment, or the least of one that neither begins nor ends a sequence and the most, for all
         labels or by label. None, also as the most, means the longest training segment.
     fixed : SegmentTargets, ndarray of shape (L,), or None
         Targets of earlier training data, or all possible labels of segments. None means the labels of y.
-    takes_missing_labels : bool
-        Whether y may have missing labels. Segments then need not tile the sequences.
     """
     earlier = fixed if isinstance(fixed, SegmentTargets) else None
     labels = fixed if earlier is None else earlier.labels
@@ -318,40 +257,55 @@ def read_segment_targets(
         scheme = earlier.scheme
     elif scheme == "auto":
         scheme = _scheme_of(y, lengths, form, name, in_parts=labels is not None)
-    if takes_missing_labels and miss_segment_labels(y, lengths, form, name, scheme):
-        reading = _read_partial(y, lengths, form, name, scheme, labels, kept)
-    else:
-        reading = _read(y, lengths, form, name, scheme, labels, kept=kept, among=FIXED)
-    segments, labels = reading.segments, reading.labels
+    given = read_given(y, lengths, form, name, scheme, kept=kept, takes_missing_labels=takes_missing_labels)
+    labels = distinct_labels(given, scheme) if labels is None else labels
+    known = known_of(given, Reader(labels, among=FIXED), scheme, np.full(len(labels), NO_LIMIT))
+    segments, *pieces = segments_of(known, scheme)
+    if given.bounds is not None and not given.is_complete:
+        _warn_of_gaps(given)
     limits = _limits(segment_length, labels, scheme)
-    has_most = any(most is not None for _, _, most in limits)
     if earlier is not None:
         longest, shortest = earlier.longest, earlier.shortest
-        reading = reading._replace(as_lists=earlier.as_lists, bare_tags=earlier.bare_tags, is_bio=False)
-        if not has_most:
+        if all(most is None for _, _, most in limits):
             hint = f": None means the longest in the first call of partial_fit{LONG_ONES}"
-            _refuse_longer(segments, longest, labels, _segment_offsets(lengths, kept), hint)
+            _refuse_longer(segments, longest, labels, given.offsets, hint)
+        as_lists, bare_tags = earlier.as_lists, earlier.bare_tags
     else:
-        shortest, longest = _shortest_and_longest(limits, len(labels), *reading.lengths)
+        shortest, longest = _shortest_and_longest(limits, len(labels), *pieces)
+        as_lists, bare_tags = given.as_lists, _are_bare_tags(given.entries.labels(), scheme)
     singles = scheme == "runs" and bool((longest == 1).all())
-    repeats = scheme != "runs" or singles
-    if singles and reading.known is None:
-        segments = segments_of_tokens(np.repeat(segments.codes, segments.lengths), _segment_offsets(lengths, kept))
-    elif singles and reading.known is not None:
-        begins = np.ones(len(reading.known.begins), np.int8)
-        segments, _, _ = segments_between(reading.codes, begins, _segment_offsets(lengths, kept))
-    if reading.is_bio:
-        warn_user('the labels look like BIO tags: scheme="bio"?')
-    _refuse_longer(segments, longest, labels, _segment_offsets(lengths, kept))
+    if singles:
+        segments, *_ = segments_of(known, scheme, singles)
+    _refuse_longer(segments, longest, labels, given.offsets)
     if shortest is not None:
-        _refuse_shorter(segments, shortest, labels, _segment_offsets(lengths, kept))
+        _refuse_shorter(segments, shortest, labels, given.offsets)
     if kept is not None:
         segments = segments._replace(offsets=segments.offsets[np.append(np.flatnonzero(kept), -1)])
-    flags = repeats, reading.as_lists, reading.bare_tags
-    known = reading.known
-    if known is not None and segments.lengths.sum() == len(known.begins):  # all segments are known after all
-        known = None
-    return SegmentTargets(segments, labels, longest, *flags, scheme, shortest, known)
+    flags = scheme != "runs" or singles, as_lists, bare_tags, scheme
+    is_open = segments.lengths.sum() < len(known.codes)
+    return SegmentTargets(segments, labels, longest, *flags, shortest, known.mask if is_open else None)
+
+
+def _are_bare_tags(tags, scheme) -> bool:
+    """Return whether some tags have no label; warn if tags of a scheme that marks ends look like another one."""
+    if scheme not in PREFIXES:
+        return False
+    letters = {tag[0] for tag in tags} - {OUTSIDE}
+    if scheme in ("bioes", "bilou") and letters and letters <= set("BI"):
+        warn_user('the labels look like BIO tags: scheme="bio"?')
+    return bool(letters & tags)
+
+
+def _warn_of_gaps(given):
+    """Warn if no sequence is tiled by its segments."""
+    sequence, start, stop = given.bounds.T
+    lengths = np.diff(given.offsets)
+    covered = np.bincount(sequence, weights=stop - start, minlength=len(lengths))
+    if (covered < lengths)[lengths > 0].all():
+        warn_user(
+            "no sequence of y is tiled by its segments: the gaps are read as unknown. If they are outside of all "
+            "segments, fill them with segments (t, t + 1, 'O') of length 1"
+        )
 
 
 def _scheme_of(y, lengths, form, name, in_parts=False) -> str:
@@ -363,8 +317,7 @@ def _scheme_of(y, lengths, form, name, in_parts=False) -> str:
         sequences = read_target_sequences(y, len(lengths), name)
         if looks_like_segments([sequence for sequence in sequences if sequence is not None]):
             return "segments"
-    tokens, _ = read_labels(y, lengths, form, name)
-    labels = read_entries(tokens, offsets_of(lengths), "y").labels()
+    labels = read_given(y, lengths, form, name, "tokens").entries.labels()
     if not in_parts:
         return scheme_of_labels(labels)
     return _refuse_tags_of_parts(labels)
@@ -389,142 +342,11 @@ def read_partition_targets(y, lengths, name, *, scheme) -> SegmentTargets:
     y, lengths, name, scheme
         As in :func:`read_segment_targets`.
     """
-    labels = None
     if scheme == "auto":
         scheme = _scheme_of(y, lengths, "sequences", name, in_parts=True)
-    if scheme == "runs":
-        labels = sorted_labels(read_labels(y, lengths, "sequences", name)[0], offsets_of(lengths), at_least=1)
+    given = read_given(y, lengths, "sequences", name, scheme, takes_missing_labels=False)
+    labels = distinct_labels(given, scheme, at_least=1)
     return read_segment_targets(y, lengths, "sequences", name, scheme=scheme, fixed=labels)
-
-
-def read_segments(y, lengths, form, name, labels, *, scheme, singles, unknown) -> Segments:
-    """Return the segments of y for a fitted estimator.
-
-    Parameters
-    ----------
-    y, lengths, form, name
-        As in :func:`read_segment_targets`.
-    labels : ndarray of shape (L,)
-        The labels of the fitted estimator.
-    scheme : {"runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}
-    singles : bool
-        Whether each token is a separate segment.
-    unknown : {"raise", "ignore"}
-        "ignore" codes unknown labels as -1.
-    """
-    segments = _read(y, lengths, form, name, scheme, labels, unknown).segments
-    if singles:
-        return segments_of_tokens(token_labels(segments), _segment_offsets(lengths))
-    return segments
-
-
-def _segment_offsets(lengths, kept=None):
-    return offsets_of(lengths if kept is None else np.where(kept, lengths, 0))
-
-
-def _read(y, lengths, form, name, scheme, labels=None, unknown="raise", kept=None, among=SEEN) -> _Reading:
-    """Read y; ``labels`` are the possible labels, called ``among`` in messages, or None for the labels of y."""
-    if scheme == "segments":
-        return _read_lists(y, lengths, name, labels, unknown, kept, among)
-    if form != "table":
-        refuse_segments(y, lengths, name, scheme)
-    tokens, as_lists = read_labels(y, lengths, form, name)
-    tokens, offsets = leave_out(tokens, lengths, kept)
-    if scheme == "runs":
-        labels = sorted_labels(tokens, offsets) if labels is None else labels
-        segments = segments_of_labels(encode_labels(tokens, labels, offsets, unknown=unknown, among=among), offsets)
-        return _Reading(segments, labels, as_lists, False)
-    prefixes, names = _split_tags(tokens, offsets, scheme)
-    labels = sorted_labels(names, offsets, at_least=1) if labels is None else labels
-    segments = segments_of_tags(prefixes, encode_labels(names, labels, offsets, unknown=unknown, among=among), offsets)
-    is_bio = scheme in ("bioes", "bilou") and 0 < (prefixes != O).sum() == np.isin(prefixes, (B, I)).sum()
-    bare_tags = bool(set(PREFIXES[scheme]) - {OUTSIDE} & set(tokens))
-    return _Reading(segments, labels, as_lists, bare_tags, bool(is_bio))
-
-
-def _read_partial(y, lengths, form, name, scheme, labels, kept) -> _Reading:
-    """Read y with missing labels; see :func:`_read`."""
-    if scheme == "segments":
-        return _read_partial_lists(y, lengths, name, labels, kept)
-    tokens, as_lists = read_labels(y, lengths, form, name)
-    tokens, offsets = leave_out(tokens, lengths, kept)
-    entries = read_entries(tokens, offsets, "y")
-    if scheme == "runs":
-        reader = Reader(all_labels(entries) if labels is None else labels, among=FIXED)
-        known = known_of_runs(entries, reader)
-        segments, *pieces = segments_between(known.codes, borders_of_runs(known.codes, offsets), offsets)
-        return _Reading(segments, reader.labels, as_lists, False, False, known.mask, tuple(pieces), known.codes)
-    labels = all_labels(entries, name_in_tag(entries, scheme), at_least=1) if labels is None else labels
-    known = known_of_tags(entries, Reader(labels, among=FIXED), scheme, np.full(len(labels), NO_LIMIT))
-    segments, *pieces = segments_between(known.codes, known.mask.begins, offsets)
-    bare = any(tag in PREFIXES[scheme] and tag != OUTSIDE for tag in entries.labels() if isinstance(tag, str))
-    return _Reading(segments, labels, as_lists, bare, False, known.mask, tuple(pieces), known.codes)
-
-
-def _read_partial_lists(y, lengths, name, labels, kept) -> _Reading:
-    bounds, entries = listed_segments(y, lengths, name, "y")
-    if kept is not None:
-        remain = kept[bounds[:, 0]]
-        bounds, chosen = bounds[remain], entries.ids[remain]
-        entries = entries._replace(ids=chosen, offsets=offsets_of(np.bincount(bounds[:, 0], minlength=len(lengths))))
-    labels = all_labels(entries, at_least=1) if labels is None else labels
-    offsets = _segment_offsets(lengths, kept)
-    known = known_of_lists(bounds, entries, offsets, Reader(labels, among=FIXED))
-    segments, *pieces = segments_between(known.codes, known.mask.begins, offsets)
-    covered = np.bincount(bounds[:, 0], weights=bounds[:, 2] - bounds[:, 1], minlength=len(lengths))
-    if (covered < np.diff(offsets))[np.diff(offsets) > 0].all():
-        warn_user(
-            "no sequence of y is tiled by its segments: the gaps are read as unknown. If they are outside of all "
-            "segments, fill them with segments (t, t + 1, 'O') of length 1"
-        )
-    return _Reading(segments, labels, True, False, False, known.mask, tuple(pieces), known.codes)
-
-
-# --- tags -------------------------------------------------------------------------------------------------------------
-
-
-def _split_tags(tags, offsets, scheme):
-    """Return prefix (N,) and label of each token's tag."""
-    entries = read_entries(tags, offsets, "y")
-    parts = [split_entry(tag, entries, i, scheme) for i, tag in enumerate(entries.distinct)]
-    prefixes = np.array([prefix for prefix, _ in parts], dtype=np.int8)
-    return prefixes[entries.ids], [parts[i][1] for i in entries.ids.tolist()]
-
-
-# --- lists of segments ------------------------------------------------------------------------------------------------
-
-
-def _read_lists(y, lengths, name, labels, unknown, kept, among) -> _Reading:
-    rows, bounds = segment_rows(y, lengths, name, "y")
-    sequence, start, stop = bounds.T
-    _refuse_gaps(rows, sequence, start, stop, lengths)
-    counts = np.bincount(sequence, minlength=len(lengths))
-    names, offsets = leave_out([row[3] for row in rows], counts, kept)
-    labels = sorted_labels(names, offsets, at_least=1) if labels is None else labels
-    codes = encode_labels(names, labels, offsets, unknown=unknown, among=among)
-    remain = slice(None) if kept is None else kept[sequence]
-    origin = _segment_offsets(lengths, kept)[sequence]
-    return _Reading(Segments(offsets, (start + origin)[remain], (stop + origin)[remain], codes), labels, True, False)
-
-
-def _refuse_gaps(rows, sequence, start, stop, lengths):
-    """Raise unless the segments, in order, tile the sequences."""
-    is_first = np.append(True, sequence[1:] != sequence[:-1])[: len(rows)]
-    before = np.where(is_first, 0, np.roll(stop, 1))
-    for i in np.flatnonzero(start != before)[:1].tolist():
-        after = "" if is_first[i] else f" after {short(rows[i - 1][1:])}"
-        raise _gap(rows[i][0], before[i], start[i], f"{after} before {short(rows[i][1:])}")
-    reached = np.zeros(len(lengths), dtype=np.int64)
-    reached[sequence] = stop  # the last segment of each sequence is written last
-    for n in np.flatnonzero(reached < lengths)[:1].tolist():
-        raise _gap(n, reached[n], lengths[n], f", at the end of its {lengths[n]} tokens")
-
-
-def _gap(n, start, stop, where):
-    return ValueError(
-        f"the segments of sequence {n} of y leave a gap [{start}, {stop}){where}: segments must tile a sequence. Fill "
-        "gaps with segments (t, t + 1, 'O') of length 1"
-    )
 
 
 # --- lengths ----------------------------------------------------------------------------------------------------------

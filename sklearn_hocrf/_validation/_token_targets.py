@@ -6,15 +6,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._data.arrays import offsets_of
-from .._data.labels import decode_labels, encode_labels, sorted_labels
+from .._data.labels import decode_labels
 from .._data.masks import Mask
 from .._data.schemes import TagTable
 from .._structure.layout import LayoutBuilder, WeightLayout
-from ._known import Known, Reader, all_labels, has_missing_labels, known_of_tokens, read_entries
-from ._targets import FIXED, check_classes, check_known_labels, leave_out, read_labels
+from ._known import Known, Reader, distinct_labels, known_of, read_given
+from ._targets import FIXED, check_classes, check_known_labels
 
-__all__ = ["TokenTargets", "read_token_labels", "read_token_targets"]
+__all__ = ["TokenTargets", "read_token_targets"]
 
 
 class TokenTargets(NamedTuple):
@@ -37,10 +36,11 @@ class TokenTargets(NamedTuple):
         return read_token_targets(y, lengths, sequences.form, name, sequences.is_used, fixed, takes_missing_labels=True)
 
     @classmethod
-    def label_set(cls, estimator, y, sequences) -> np.ndarray:
-        """Return the labels of training sequences, which may be a part of the training data, sorted."""
+    def label_set(cls, estimator, y, sequences) -> np.ndarray | None:
+        """Return the labels of a part of the training sequences, sorted, or None if some are missing."""
         name, lengths = type(estimator).__name__, sequences.batch.lengths
-        return read_token_labels(y, lengths, sequences.form, name, sequences.is_used)
+        given = read_given(y, lengths, sequences.form, name, "tokens", kept=sequences.is_used)
+        return distinct_labels(given, "tokens", at_least=1) if given.is_complete else None
 
     @classmethod
     def check_classes(cls, estimator, classes) -> np.ndarray:
@@ -51,11 +51,6 @@ class TokenTargets(NamedTuple):
     def least_labels(cls, estimator) -> int:
         """Return the number of labels that training data must have."""
         return 2
-
-    @classmethod
-    def have_missing_labels(cls, y, batch, form, name, scheme) -> bool:
-        """Return whether y has unknown labels."""
-        return has_missing_labels(read_labels(y, batch.lengths, form, name)[0])
 
     def possible(self, patterns):
         """Return the patterns that labellings may contain."""
@@ -129,18 +124,17 @@ class TokenTargets(NamedTuple):
         """Return ``classes_`` and all other fitted attributes that depend on the targets."""
         return {"classes_": self.labels}
 
-    def read_truth(self, y, batch, form, name, unknown) -> np.ndarray:
-        """Return user-given labellings in the form of the model's; ``unknown="ignore"`` codes unknown labels as -1."""
-        flat, _ = read_labels(y, batch.lengths, form, name)
-        return encode_labels(flat, self.labels, offsets_of(batch.lengths), unknown=unknown)
-
     def read_known(self, known, batch, form, name, what="known", unknown="raise") -> Known:
-        """Return the constraints that partial labels, called ``what`` in messages, impose on a batch.
+        """Return what labels of a batch, called ``what`` in messages, say.
 
         ``unknown="ignore"`` treats labels that the model does not know as impossible.
         """
-        labels, _ = read_labels(known, batch.lengths, form, name, what)
-        return known_of_tokens(read_entries(labels, offsets_of(batch.lengths), what), Reader(self.labels, unknown))
+        given = read_given(known, batch.lengths, form, name, "tokens", what)
+        return known_of(given, Reader(self.labels, unknown), "tokens")
+
+    def labelling_of(self, known) -> np.ndarray:
+        """Return complete labels in the form of the model's; labels that it does not know have the code -1."""
+        return known.codes
 
     def token_codes(self, labelling) -> np.ndarray:
         """Return the class of each token in a labelling, an index into ``classes``; (N,)."""
@@ -168,35 +162,15 @@ def read_token_targets(y, lengths, form, name, kept=None, fixed=None, takes_miss
 
     Parameters
     ----------
-    y, lengths, form, name
-        As in :func:`read_labels`.
-    kept : ndarray of bool of shape (n_sequences,), or None
-        Sequences that are not left out.
+    y, lengths, form, name, kept, takes_missing_labels
+        As in :func:`read_given`.
     fixed : TokenTargets, ndarray of shape (L,), or None
         Targets of earlier training data, or all possible labels. None means the labels of y.
-    takes_missing_labels : bool
-        Whether y may have missing labels.
     """
-    labels, as_lists = read_labels(y, lengths, form, name)
-    labels, offsets = leave_out(labels, lengths, kept)
-    entries = None
-    if takes_missing_labels and has_missing_labels(labels):
-        entries = read_entries(labels, offsets, "y")
-    if isinstance(fixed, TokenTargets):
-        classes, as_lists = fixed.labels, fixed.as_lists
-    elif fixed is not None:
-        classes = fixed
-    else:
-        classes = sorted_labels(labels, offsets) if entries is None else all_labels(entries)
-    if entries is None:
-        return TokenTargets(encode_labels(labels, classes, offsets, among=FIXED), classes, as_lists)
-    known = known_of_tokens(entries, Reader(classes, among=FIXED))
-    codes = known.codes
-    return TokenTargets(codes, classes, as_lists, known.mask if (codes < 0).any() else None)
-
-
-def read_token_labels(y, lengths, form, name, kept=None) -> np.ndarray:
-    """Return the distinct labels of a part of the training data, sorted; as for :func:`read_token_targets`."""
-    labels, _ = read_labels(y, lengths, form, name)
-    labels, offsets = leave_out(labels, lengths, kept)
-    return sorted_labels(labels, offsets, at_least=1)
+    given = read_given(y, lengths, form, name, "tokens", kept=kept, takes_missing_labels=takes_missing_labels)
+    earlier = fixed if isinstance(fixed, TokenTargets) else None
+    labels = fixed if earlier is None else earlier.labels
+    labels = distinct_labels(given, "tokens") if labels is None else labels
+    known = known_of(given, Reader(labels, among=FIXED), "tokens")
+    as_lists = given.as_lists if earlier is None else earlier.as_lists
+    return TokenTargets(known.codes, labels, as_lists, known.mask if (known.codes < 0).any() else None)

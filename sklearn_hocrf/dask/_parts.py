@@ -77,10 +77,10 @@ def read_part(local: BaseSequenceLabeler, X: Any, y: Any, sample_weight: Any = N
     sequences = read_training_sequences(local, X, sample_weight)
     if sequences.is_used is not None and not sequences.is_used.any():
         return None
-    steps = FitSteps(local)
-    if steps.has_missing_labels(y, sequences):
+    labels = FitSteps(local).targets.label_set(local, y, sequences)
+    if labels is None:
         raise ValueError(_PARTIAL)
-    return ReadPart(sequences, y, steps.targets.label_set(local, y, sequences))
+    return ReadPart(sequences, y, labels)
 
 
 class Description(NamedTuple):
