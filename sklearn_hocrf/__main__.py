@@ -6,8 +6,7 @@ line ends a sequence. Tagging streams: it needs numpy only, and memory for one s
     hocrf fit train.conll -o names.hocrf --order 2 --constraints bio
     hocrf fit train.conll -o names.hocrf --templates template
     hocrf tag names.hocrf < lines.conll > tagged.conll
-    hocrf tag names.hocrf --segments < lines.conll
-    hocrf tag names.hocrf --json < lines.conll
+    hocrf tag names.hocrf lines.conll --json
     hocrf evaluate names.hocrf test.conll
     hocrf export model.skops -o names.hocrf
     hocrf warm-up

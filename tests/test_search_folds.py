@@ -159,7 +159,7 @@ def test_data_sets_without_warnings(data_dir, name, shuffle):
 
 
 def conll(folder, name):
-    X, y = load_conll(folder / name, return_X_y=True)
+    X, y = load_conll(folder / name)
     return X[:4000], y[:4000], make_pipeline(SequenceFeatureExtractor(affixes=0), HighOrderCRF())
 
 
