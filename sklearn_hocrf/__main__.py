@@ -120,7 +120,8 @@ def show(options: argparse.Namespace) -> None:
     from sklearn_hocrf import HighOrderCRF
     from sklearn_hocrf.datasets import make_digit_words
 
-    X_train, X_test, y_train, y_test = make_digit_words(options.words, options.words, random_state=options.seed)
+    X_train, y_train = make_digit_words(options.words, random_state=options.seed)
+    X_test, y_test = make_digit_words(options.words, random_state=options.seed + 1)
     n_train, n_test = (sum(len(labels) for labels in y) for y in (y_train, y_test))
     words = f"{len(y_train)} training words ({n_train} digits), {len(y_test)} test words ({n_test} digits)"
     print(f"{words}; the very first use also compiles kernels")

@@ -129,9 +129,9 @@ def test_generated_references_have_each_field_at_most_once():
 
 @pytest.mark.parametrize("n_successors", [(), (4,), (5, 3, 2), (10, 10, 2)])
 def test_digits_follow_a_nested_chain(n_successors):
-    _, _, y_train, y_test = make_digit_words(3000, 1, n_successors=n_successors, noise=0, random_state=1)
+    y_train, y_test = (make_digit_words(n, n_successors=n_successors, noise=0, random_state=n)[1] for n in (3000, 100))
     for order, number in enumerate(n_successors, start=1):
-        digit_counts = successors([*y_train, *y_test], order)
+        digit_counts = successors([*y_train, *y_test], order)  # seeds share the chain
         assert max(len(counts) for counts in digit_counts.values()) == number
     assert len(successors(y_train, 1)) == 10
     later = successors(y_train, len(n_successors) + 1)  # one more digit of context leaves the choice as it is
@@ -139,24 +139,19 @@ def test_digits_follow_a_nested_chain(n_successors):
     assert not n_successors or min(often, default=number) == number
 
 
-def test_digit_words_share_the_chain_and_no_image():
-    X_train, X_test, y_train, y_test = make_digit_words(noise=0, min_length=2, max_length=9, random_state=0)
-    assert len(X_train) == len(y_train) == len(X_test) == len(y_test) == 500
-    assert [len(word) for word in X_train] == [len(labels) for labels in y_train]
-    assert {len(word) for word in X_train} == set(range(2, 10))
-    assert len(set(np.concatenate(y_train))) == 10
-
+def test_digit_words_have_images_of_their_labels():
+    X, y = make_digit_words(noise=0, min_length=2, max_length=9, random_state=0)
+    assert len(X) == len(y) == 500
+    assert [len(word) for word in X] == [len(labels) for labels in y]
+    assert {len(word) for word in X} == set(range(2, 10))
+    assert len(set(np.concatenate(y))) == 10
     images, digits = load_digits(return_X_y=True)
     digit_of = {image.tobytes(): digit for image, digit in zip(images, digits, strict=True)}
-    train, test = ({(16 * token).tobytes() for word in X for token in word} for X in (X_train, X_test))
-    assert not train & test
-    for X, y in [(X_train, y_train), (X_test, y_test)]:
-        tokens, labels = np.concatenate(X), np.concatenate(y)
-        assert [digit_of[(16 * token).tobytes()] for token in tokens] == list(labels)
+    assert [digit_of[(16 * token).tobytes()] for token in np.concatenate(X)] == np.concatenate(y).tolist()
 
 
 def test_digit_words_without_context_are_hard_but_not_hopeless():
-    X_train, X_test, y_train, y_test = make_digit_words(random_state=0)
+    (X_train, y_train), (X_test, y_test) = (make_digit_words(random_state=seed) for seed in (0, 1))
     assert np.concatenate(X_train).std() > load_digits().data.std() / 16  # noise is added
     model = NearestCentroid().fit(np.concatenate(X_train), np.concatenate(y_train))
     assert 0.5 < model.score(np.concatenate(X_test), np.concatenate(y_test)) < 0.9
