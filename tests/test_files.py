@@ -70,6 +70,13 @@ def test_text_of_another_encoding_is_named_by_its_line(tmp_path, encoding):
         load_conll(path, encoding=encoding)
 
 
+@pytest.mark.parametrize("encoding", ["utf-7", "idna", "punycode"])
+def test_every_codec_names_the_file(tmp_path, encoding):
+    """Some raise another error than that of bytes that are no text."""
+    with pytest.raises(ValueError, match=rf"file, line \d+: not {encoding} text"):
+        load_conll(write(tmp_path / "file", b"a X\nb+ \xff Y\n"), encoding=encoding)
+
+
 def test_bounds(tmp_path):
     size = len(WORDS.encode())
     for content in (WORDS.encode(), gzip.compress(WORDS.encode())):

@@ -6,7 +6,7 @@ import gzip
 import re
 import zlib
 from collections.abc import Iterable, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from io import BytesIO
 from itertools import islice
 from os import PathLike
@@ -148,9 +148,10 @@ def _read_text(path: str | PathLike | BinaryIO, encoding: str, max_bytes: int | 
         raise ValueError(f"{name}: more than max_bytes={limit} bytes of text{origin}")
     try:
         text, fault = content.decode(encoding), ""
-    except UnicodeDecodeError as error:
-        text = error.object[: error.start].decode(encoding)
-        fault = f"not {encoding.removesuffix('-sig')} text ({error.reason})"
+    except UnicodeError as error:
+        text, fault = "", f"not {encoding.removesuffix('-sig')} text ({getattr(error, 'reason', error)})"
+        with suppress(AttributeError, UnicodeError):  # some codecs do not say where
+            text = error.object[: error.start].decode(encoding)  # type: ignore[attr-defined]
     if "\0" in text:
         text, fault = text.partition("\0")[0], "the character U+0000 is not text: is the encoding UTF-16?"
     if fault:
