@@ -29,7 +29,7 @@ def load_cora_references(path: str | Path) -> tuple[list[list[str]], list[list[s
     The Cora references in the split and tokenisation of Cuong, Ye, Lee and Chieu (JMLR 15, 2014): ``ref.train`` or
     ``ref.test`` of their HOSemiCRF release. A segment is a run of equal fields.
     """
-    X, y = load_conll(path, ["word", "field"], return_X_y=True)
+    X, y = load_conll(path, ["word", "field"])
     return [[token["word"] for token in tokens] for tokens in X], y
 
 
@@ -40,7 +40,7 @@ def load_ud_chinese(path: str | Path, *, max_word_length: float = np.inf) -> tup
     Sentences with a word of more than ``max_word_length`` characters are left out.
     """
     columns = [None, "form", None, "upos", *[None] * 6]
-    sentences, _ = load_conll(path, columns, separator="\t", comment="#", return_X_y=True)
+    sentences, _ = load_conll(path, columns, separator="\t", comment="#")
     X, y = [], []
     for sentence in sentences:
         words = [token["form"] for token in sentence]

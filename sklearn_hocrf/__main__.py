@@ -6,8 +6,7 @@ line ends a sequence. Tagging streams: it needs numpy only, and memory for one s
     hocrf fit train.conll -o names.hocrf --order 2 --constraints bio
     hocrf fit train.conll -o names.hocrf --templates template
     hocrf tag names.hocrf < lines.conll > tagged.conll
-    hocrf tag names.hocrf --segments < lines.conll
-    hocrf tag names.hocrf --json < lines.conll
+    hocrf tag names.hocrf lines.conll --json
     hocrf evaluate names.hocrf test.conll
     hocrf export model.skops -o names.hocrf
     hocrf warm-up
@@ -121,7 +120,8 @@ def show(options: argparse.Namespace) -> None:
     from sklearn_hocrf import HighOrderCRF
     from sklearn_hocrf.datasets import make_digit_words
 
-    X_train, X_test, y_train, y_test = make_digit_words(options.words, options.words, random_state=options.seed)
+    X_train, y_train = make_digit_words(options.words, random_state=options.seed)
+    X_test, y_test = make_digit_words(options.words, random_state=options.seed + 1)
     n_train, n_test = (sum(len(labels) for labels in y) for y in (y_train, y_test))
     words = f"{len(y_train)} training words ({n_train} digits), {len(y_test)} test words ({n_test} digits)"
     print(f"{words}; the very first use also compiles kernels")

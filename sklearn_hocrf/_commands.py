@@ -11,16 +11,15 @@ import stat
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
+from io import TextIOWrapper
 from itertools import count
 from typing import Any, NamedTuple
 from zipfile import BadZipFile
 
 __all__ = ["COMMANDS", "add_commands", "at_least", "run"]
 
-LONGEST_LINE = 2**20  # characters, as for load_conll
-# options by the parameters that messages of fit name
-OPTIONS = {"max_order": "--order", "sigma_reg": "--sigma", "l1_reg": "--l1", "max_iter": "--max-iter"}
+LONGEST_LINE = 2**20  # characters
 
 
 class BadFile(Exception):
@@ -62,26 +61,24 @@ def add_commands(commands: Any) -> None:
     fit.add_argument("file", help="training data, or -; an empty line ends a sequence")
     fit.add_argument("-o", "--output", required=True, help="the model, for `hocrf tag`")
     fit.add_argument(
-        "--order", type=at_least(0), help="highest order of label patterns (default: 1, or that of the templates)"
+        "--order", type=at_least(0), help="max_order: highest order of patterns (default: 1, or that of the templates)"
     )
-    sigma = "sigma_reg; smaller values are stronger penalties: try 0.5, 1 and 2 (default: %(default)s)"
+    sigma = "sigma_reg: smaller values are stronger penalties: try 0.5, 1 and 2 (default: %(default)s)"
     fit.add_argument("--sigma", type=at_least(0, float, above=True), default=1.0, help=sigma)
     fit.add_argument(
-        "--l1", type=at_least(0, float), default=0.0, help="l1_reg, which removes weights (default: %(default)s)"
+        "--l1", type=at_least(0, float), default=0.0, help="l1_reg: removes weights (default: %(default)s)"
     )
-    iterations = "highest number of iterations (default: %(default)s)"
+    iterations = "max_iter: highest number of iterations (default: %(default)s)"
     fit.add_argument("--max-iter", type=at_least(0), default=500, help=iterations)
     fit.add_argument("--templates", metavar="FILE", help="features: a template file of CRF++ or Wapiti")
     fit.add_argument("--constraints", help="scheme of the tags that may follow each other, such as bio")
-    tag = _add_command(commands, "tag", "add a column of labels to lines of standard input")
+    tag = _add_command(commands, "tag", "add a column of labels to lines of a file or of standard input")
     tag.add_argument("model", help="a file that `hocrf fit` or export_tagger has written")
-    tag.add_argument("file", nargs="?", help=argparse.SUPPRESS)  # others have one: it is answered
+    tag.add_argument("file", nargs="?", default="-", help="the lines (default: standard input)")
     what = tag.add_mutually_exclusive_group()
-    what.add_argument("--probability", action="store_true", help="add a column with the label's probability")
     best = "write the N best labellings, each after a line with # "
     what.add_argument("--nbest", type=at_least(1), metavar="N", help=best)
-    what.add_argument("--segments", action="store_true", help="write start, stop, label, probability and text instead")
-    json_help = "write an object per sequence instead: the probability of its best labels, and its segments"
+    json_help = "write an object per sequence instead: its best labels, its segments, and their probabilities"
     what.add_argument("--json", action="store_true", help=json_help)
     evaluate = _add_command(commands, "evaluate", "report precision, recall and F1 by label of segments")
     evaluate.add_argument("model", help="a file that `hocrf fit` or export_tagger has written")
@@ -104,7 +101,7 @@ def run(options: argparse.Namespace) -> int:
         print(f"hocrf {options.command}: {message}", file=sys.stderr)
 
     with warnings.catch_warnings():
-        warnings.showwarning = lambda message, *_, **__: tell(_with_options(message))
+        warnings.showwarning = lambda message, *_, **__: tell(message)
         try:
             COMMANDS[options.command](options)
             if sys.stdout is not None:
@@ -117,42 +114,31 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _with_options(message: Any) -> str:
-    """Return a message of an estimator that names options, not parameters."""
-    return re.sub(rf"\b({'|'.join(OPTIONS)})\b", lambda name: OPTIONS[name[0]], str(message))
-
-
-def _load(path: str) -> tuple[list, list]:
-    """Return tokens and labels of a file; messages have no names of parameters."""
-    from .datasets import load_conll
-
-    try:
-        return load_conll(path, return_X_y=True)
-    except ValueError as error:
-        raise BadFile(re.sub(r"\bmax_(line|bytes)=", "", str(error))) from None
-
-
-def _existing(path: str) -> str:
+def _source(path: str) -> Any:
     """Return the path of a file that exists; ``-`` is standard input."""
-    path = "/dev/stdin" if path == "-" else path
-    os.stat(path)
-    return path
+    if path != "-":
+        os.stat(path)
+        return path
+    if sys.stdin is None:
+        raise BadFile("standard input is closed")
+    return sys.stdin.buffer
 
 
 def _fit(options) -> None:
     from ._files import output_file
     from ._tagger import PREFIXES
 
-    path = _existing(options.file)
+    source = _source(options.file)
     _check_scheme("--constraints", options.constraints, PREFIXES)
-    output_file(options.output, path, options.templates)
+    output_file(options.output, "/dev/stdin" if options.file == "-" else options.file, options.templates)
 
     from ._pipeline import make_pipeline  # takes a second
     from .crf import HighOrderCRF
+    from .datasets import load_conll
     from .feature_extraction import SequenceFeatureExtractor
     from .tagger import export_tagger
 
-    X, y = _load(path)
+    X, y = load_conll(source)
     _check_tags(options.file, y, options.constraints)
     features, order = SequenceFeatureExtractor(), 1
     feature_order: Any = 0
@@ -171,33 +157,32 @@ def _fit(options) -> None:
     try:
         pipe = make_pipeline(features, crf).fit(X, y)
     except (ValueError, TypeError) as error:
-        raise BadFile(f"{options.file}: {_with_options(error)}") from None
+        raise BadFile(f"{options.file}: {error}") from None
     n_bytes = export_tagger(pipe, options.output).n_bytes
     _tell_size(f"{options.output}: {len(X)} sequences, {crf.n_parameters_} weights", n_bytes)
 
 
 def _tag(options) -> None:
-    if options.file is not None:
-        raise BadFile(f"lines come from standard input: hocrf tag {options.model} < {options.file}")
-    for name, stream in ("input", sys.stdin), ("output", sys.stdout):
-        if stream is None:
-            raise BadFile(f"standard {name} is closed")
-    if _are_one_file(sys.stdin, sys.stdout):
-        raise BadFile("standard input and standard output are one file")
+    source, name = _source(options.file), "standard input" if options.file == "-" else options.file
+    if sys.stdout is None:
+        raise BadFile("standard output is closed")
     tagger = _read(options.model)
     form = _form(tagger)
-    write, is_listing = _writer(tagger, form, options), options.segments or options.nbest is not None
-    sys.stdin.reconfigure(encoding="utf-8-sig", errors="surrogateescape")  # type: ignore[union-attr]
+    write = _writer(tagger, form, options)
     sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
-    for lines in _sequences(sys.stdin, "standard input", form.n_columns):
-        if not lines:  # an empty line; where each line is answered, there are as many lines as in the input
-            print(end="" if options.json or is_listing else "\n", flush=True)
-            continue
-        try:
-            answer = "\n".join([*write(lines), ""])
-        except ValueError as error:
-            raise BadFile(f"standard input, lines {lines[0].lineno} to {lines[-1].lineno}: {error}") from None
-        print(answer, flush=True, end="\n" if is_listing else "")  # who waits for an answer gets it
+    with nullcontext(source) if options.file == "-" else open(source, "rb") as binary:
+        if _are_one_file(binary, sys.stdout):
+            raise BadFile(f"{name} and standard output are one file")
+        stream = TextIOWrapper(binary, encoding="utf-8-sig", errors="surrogateescape")
+        for lines in _sequences(stream, name, form.n_columns):
+            if not lines:  # an empty line; where each line is answered, there are as many lines as in the input
+                print(end="\n" if options.nbest is None and not options.json else "", flush=True)
+                continue
+            try:
+                answer = "\n".join([*write(lines), ""])
+            except ValueError as error:
+                raise BadFile(f"{name}, lines {lines[0].lineno} to {lines[-1].lineno}: {error}") from None
+            print(answer, flush=True, end="" if options.nbest is None else "\n")  # who waits for an answer gets it
 
 
 def _read(path: str) -> Any:
@@ -240,19 +225,10 @@ def _writer(tagger: Any, form: Form, options: argparse.Namespace) -> Callable[[l
     def labels(lines):
         return [f"{line.text}\t{label}" for line, label in zip(lines, tagger.tag(tokens(lines)), strict=True)]
 
-    def probabilities(lines):
-        found = tagger.tag(tokens(lines), with_probability=True)
-        return [f"{line.text}\t{label}\t{p:.6f}" for line, (label, p) in zip(lines, found, strict=True)]
-
     def best(lines):
         for rank, found in enumerate(tagger.nbest(tokens(lines), options.nbest)):
             yield f"# {rank} {found.log_probability:.6f}"
             yield from (f"{line.text}\t{label}" for line, label in zip(lines, found.labels, strict=True))
-
-    def segments(lines):
-        for start, stop, label, p in tagger.segments(tokens(lines), with_probability=True).tolist():
-            text = " ".join(line.columns[0] for line in lines[start:stop])
-            yield f"{start}\t{stop}\t{label}\t{p:.6f}\t{text}"
 
     def objects(lines):
         words, known = tokens(lines), [line.columns[0] for line in lines]
@@ -267,11 +243,7 @@ def _writer(tagger: Any, form: Form, options: argparse.Namespace) -> Callable[[l
 
     if options.json:
         return objects
-    if options.segments:
-        return segments
-    if options.nbest is not None:
-        return best
-    return probabilities if options.probability else labels
+    return labels if options.nbest is None else best
 
 
 def _evaluate(options) -> None:
@@ -280,9 +252,10 @@ def _evaluate(options) -> None:
     if sys.stdout is None:
         raise BadFile("standard output is closed")
     _check_scheme("--scheme", options.scheme, ["runs", *PREFIXES])
-    path, tagger = _existing(options.file), _read(options.model)
+    source, tagger = _source(options.file), _read(options.model)
 
     from . import metrics  # takes a second
+    from .datasets import load_conll
 
     scheme = options.scheme or tagger.scheme
     if scheme is None:
@@ -291,7 +264,7 @@ def _evaluate(options) -> None:
         names = ", ".join(sorted(tagger.labels))
         warnings.warn(f"{names} are not counted as tags, but as runs of equal labels: name the --scheme", stacklevel=2)
     form = _form(tagger)
-    X, truth = _load(path)
+    X, truth = load_conll(source)
     rows = [[list(token.values()) for token in tokens] for tokens in X]
     if (n_columns := len(rows[0][0])) < form.n_columns:
         what = f"{n_columns} columns and the label, but the model reads {form.n_columns} columns"
@@ -303,8 +276,8 @@ def _evaluate(options) -> None:
         # what is not defined is 0, as for conlleval
         report = metrics.segment_classification_report(truth, found, scheme=scheme, zero_division=0.0)
     except ValueError as error:
-        text = str(error).replace("y_true", options.file).replace("y_pred", "the answers of the model")
-        raise BadFile(f"--scheme {scheme}: {text}") from None
+        what = f"--scheme {scheme} does not fit the labels of {options.file} (y_true) or of the model (y_pred)"
+        raise BadFile(f"{what}: {error}") from None
     print(report)
     accuracy, whole = metrics.token_accuracy_score(truth, found), metrics.sequence_accuracy_score(truth, found)
     print(f"token accuracy {accuracy:.4f}, sequence accuracy {whole:.4f}, segments by --scheme {scheme}")
@@ -351,7 +324,7 @@ def _check_tags(path: str, y: list[list[str]], scheme: str | None) -> None:
         try:
             repaired = convert_tags(y, name, name)
         except ValueError as error:  # a label is not a tag of the scheme
-            return str(error).replace(" of y ", " ").replace("this scheme", f"--constraints {name}")
+            return f"--constraints {name}: {error}"
         for n, (labels, valid) in enumerate(zip(y, repaired, strict=True)):
             for t, (label, right) in enumerate(zip(labels, valid, strict=True)):
                 if label != right:

@@ -134,10 +134,11 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
     >>> from sklearn.ensemble import RandomForestClassifier
     >>> from sklearn_hocrf import StackedSequenceLabeler
     >>> from sklearn_hocrf.datasets import make_digit_words
-    >>> X, X_test, y, y_test = make_digit_words(60, random_state=0)
+    >>> X, y = make_digit_words(60, random_state=0)
+    >>> X_test, _ = make_digit_words(1, random_state=1)
     >>> forest = RandomForestClassifier(20, random_state=0)
     >>> stacked = StackedSequenceLabeler(forest).fit(X, y)
-    >>> stacked.predict(X_test[:1]), stacked.predict_marginals(X_test)[0].shape
+    >>> stacked.predict(X_test), stacked.predict_marginals(X_test)[0].shape
     ([array([4, 8, 6, 2, 6, 8, 1, 0, 5])], (9, 10))
     """
 

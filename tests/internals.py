@@ -49,7 +49,6 @@ from sklearn_hocrf._estimator.patterns import pattern_labels
 from sklearn_hocrf._estimator.predictions import PredictionsMixin
 from sklearn_hocrf._estimator.progress import Forecast, duration, lines_of, write_line
 from sklearn_hocrf._estimator.tag_segments import TagSegmentsMixin
-from sklearn_hocrf._files import claimed
 from sklearn_hocrf._inference import schedule
 from sklearn_hocrf._inference.candidates import CandidateFinder, Candidates, _Descent, train_level_zero
 from sklearn_hocrf._inference.chain import ChainModel

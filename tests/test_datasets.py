@@ -129,9 +129,9 @@ def test_generated_references_have_each_field_at_most_once():
 
 @pytest.mark.parametrize("n_successors", [(), (4,), (5, 3, 2), (10, 10, 2)])
 def test_digits_follow_a_nested_chain(n_successors):
-    _, _, y_train, y_test = make_digit_words(3000, 1, n_successors=n_successors, noise=0, random_state=1)
+    y_train, y_test = (make_digit_words(n, n_successors=n_successors, noise=0, random_state=n)[1] for n in (3000, 100))
     for order, number in enumerate(n_successors, start=1):
-        digit_counts = successors([*y_train, *y_test], order)
+        digit_counts = successors([*y_train, *y_test], order)  # seeds share the chain
         assert max(len(counts) for counts in digit_counts.values()) == number
     assert len(successors(y_train, 1)) == 10
     later = successors(y_train, len(n_successors) + 1)  # one more digit of context leaves the choice as it is
@@ -139,24 +139,19 @@ def test_digits_follow_a_nested_chain(n_successors):
     assert not n_successors or min(often, default=number) == number
 
 
-def test_digit_words_share_the_chain_and_no_image():
-    X_train, X_test, y_train, y_test = make_digit_words(noise=0, min_length=2, max_length=9, random_state=0)
-    assert len(X_train) == len(y_train) == len(X_test) == len(y_test) == 500
-    assert [len(word) for word in X_train] == [len(labels) for labels in y_train]
-    assert {len(word) for word in X_train} == set(range(2, 10))
-    assert len(set(np.concatenate(y_train))) == 10
-
+def test_digit_words_have_images_of_their_labels():
+    X, y = make_digit_words(noise=0, min_length=2, max_length=9, random_state=0)
+    assert len(X) == len(y) == 500
+    assert [len(word) for word in X] == [len(labels) for labels in y]
+    assert {len(word) for word in X} == set(range(2, 10))
+    assert len(set(np.concatenate(y))) == 10
     images, digits = load_digits(return_X_y=True)
     digit_of = {image.tobytes(): digit for image, digit in zip(images, digits, strict=True)}
-    train, test = ({(16 * token).tobytes() for word in X for token in word} for X in (X_train, X_test))
-    assert not train & test
-    for X, y in [(X_train, y_train), (X_test, y_test)]:
-        tokens, labels = np.concatenate(X), np.concatenate(y)
-        assert [digit_of[(16 * token).tobytes()] for token in tokens] == list(labels)
+    assert [digit_of[(16 * token).tobytes()] for token in np.concatenate(X)] == np.concatenate(y).tolist()
 
 
 def test_digit_words_without_context_are_hard_but_not_hopeless():
-    X_train, X_test, y_train, y_test = make_digit_words(random_state=0)
+    (X_train, y_train), (X_test, y_test) = (make_digit_words(random_state=seed) for seed in (0, 1))
     assert np.concatenate(X_train).std() > load_digits().data.std() / 16  # noise is added
     model = NearestCentroid().fit(np.concatenate(X_train), np.concatenate(y_train))
     assert 0.5 < model.score(np.concatenate(X_test), np.concatenate(y_test)) < 0.9
@@ -195,9 +190,9 @@ def test_labels_are_never_empty(tmp_path, text, options, where):
     with pytest.raises(ValueError, match=f"train, {re.escape(where)}"):
         load_conll(path, **options)
     path.write_text("a\t\tO\t\nb\tx\tB\t\n")
-    assert load_conll(path, ["w", "p", "t", None], separator="\t").target == [["O", "B"]]
+    assert load_conll(path, ["w", "p", "t", None], separator="\t")[1] == [["O", "B"]]
     with pytest.raises(ValueError, match="sequence 0, position 1: the label is empty"):
-        dump_conll(path, [["a", "b"]], [["O", ""]], separator="\t")
+        dump_conll([["a", "b"]], [["O", ""]], path, separator="\t")
 
 
 @pytest.mark.parametrize("crlf", [False, True])
@@ -205,31 +200,32 @@ def test_labels_are_never_empty(tmp_path, text, options, where):
 @pytest.mark.parametrize("ending", ["", "\n", "\n\n\n"])
 def test_conll_variants_read_alike(tmp_path, crlf, zipped, ending):
     path = write(tmp_path / "train", CHUNKS + ending, crlf=crlf, zipped=zipped)  # gzip is known by content, not by name
-    bunch = load_conll(str(path), columns=["word", "pos", "chunk"])
-    assert bunch.data == [
+    X, y = load_conll(str(path), columns=["word", "pos", "chunk"])
+    assert X == [
         [{"word": "Rates", "pos": "NNS"}, {"word": "fell", "pos": "VBD"}],
         [{"word": "#", "pos": "#"}],
     ]
-    assert bunch.target == [["B-NP", "B-VP"], ["B-NP"]]
-    assert bunch.columns == ["word", "pos"]
+    assert y == [["B-NP", "B-VP"], ["B-NP"]]
+    with path.open("rb") as file:
+        assert load_conll(file, columns=["word", "pos", "chunk"]) == (X, y)
 
 
 def test_conll_columns_and_target(tmp_path):
     path = write(tmp_path / "train", CHUNKS)
-    X, y = load_conll(path, return_X_y=True)
+    X, y = load_conll(path)
     assert X[0][1] == {"0": "fell", "1": "VBD"}
     assert y[0] == ["B-NP", "B-VP"]
-    X, y = load_conll(path, columns=("word", "pos", None), return_X_y=True)
+    X, y = load_conll(path, columns=("word", "pos", None))
     assert X[0][1] == {"word": "fell"}
     assert y[0] == ["NNS", "VBD"]
-    X, y = load_conll(path, columns=["word", "pos", "chunk"], target="pos", return_X_y=True)
+    X, y = load_conll(path, columns=["word", "pos", "chunk"], target="pos")
     assert X[0][1] == {"word": "fell", "chunk": "B-VP"}
     assert y[0] == ["NNS", "VBD"]
 
 
 def test_conll_separator_and_comments(tmp_path):
     path = write(tmp_path / "treebank", "# text = a b c\n1\ta b\tX\n2\t\u3000\tY\n3\t\tZ\n\n")
-    X, y = load_conll(path, [None, "form", "upos"], separator="\t", comment="#", return_X_y=True)
+    X, y = load_conll(path, [None, "form", "upos"], separator="\t", comment="#")
     assert X == [[{"form": "a b"}, {"form": "\u3000"}, {"form": ""}]]
     assert y == [["X", "Y", "Z"]]
 
@@ -281,7 +277,7 @@ def test_broken_files(tmp_path):
     (tmp_path / "latin").write_bytes("ma\u00f1ana X\n".encode("latin-1"))
     with pytest.raises(ValueError, match="latin, line 1: not utf-8 text"):
         load_conll(tmp_path / "latin")
-    assert load_conll(tmp_path / "latin", encoding="latin-1").data == [[{"0": "ma\u00f1ana"}]]
+    assert load_conll(tmp_path / "latin", encoding="latin-1")[0] == [[{"0": "ma\u00f1ana"}]]
 
 
 # ---------------------------------------------------------------------------------------------------------- handwriting
@@ -358,7 +354,7 @@ def test_real_letters(data_dir):
     ],
 )
 def test_real_columns(data_dir, file, columns, counts):
-    X, y = load_conll(data_dir / file, columns, separator="\t" if "ud_" in file else None, return_X_y=True)
+    X, y = load_conll(data_dir / file, columns, separator="\t" if "ud_" in file else None)
     assert (len(X), sum(map(len, X)), len(set().union(*y))) == counts
 
 
@@ -386,7 +382,7 @@ def test_conllu(tmp_path):
     words = [line("1-2", "zum"), line("1", "zu", "A"), line("2", "dem", "B"), line("2.1", "geht"), line("3", ".", "A")]
     second = [line("0.1", "er"), line("1", "Ja", "B")]
     (tmp_path / "file").write_text("# text = zum .\n" + "\n".join([*words, "", *second, ""]), encoding="utf-8")
-    X, y = load_conll(tmp_path / "file", separator="\t", comment="#", return_X_y=True)
+    X, y = load_conll(tmp_path / "file", separator="\t", comment="#")
     assert [[token["1"] for token in tokens] for tokens in X] == [["zu", "dem", "."], ["Ja"]]
     assert y == [["A", "B", "A"], ["B"]]
     for other in (
@@ -396,4 +392,4 @@ def test_conllu(tmp_path):
         [line("1.5", "a")],
     ):
         (tmp_path / "file").write_text("\n".join(other))
-        assert len(load_conll(tmp_path / "file").data[0]) == len(other)
+        assert len(load_conll(tmp_path / "file")[0][0]) == len(other)

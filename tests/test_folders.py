@@ -1,13 +1,14 @@
 """Batches in folders: what is read is what was saved, and wrong folders are refused before anything is computed."""
 
+import itertools
 import json
 import os
 import pickle
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -398,19 +399,6 @@ def test_what_is_replaced_while_it_is_loaded_is_of_one_generation(folder, monkey
     assert moment >= len({"offsets", "indptr", "indices", "names_texts", "names_lengths"})
 
 
-def test_what_is_replaced_again_and_again_is_told(folder, monkeypatch):
-    batch, open_file = some_batch(), folders._open
-    batch.save(folder)
-
-    def replaced(path, mode):
-        batch.save(folder, overwrite=True)
-        return open_file(path, mode)
-
-    monkeypatch.setattr(folders, "_open", replaced)
-    with pytest.raises(RuntimeError, match="was overwritten during each"):
-        SequenceBatch.load(folder)
-
-
 def test_a_writer_leaves_the_files_of_another_one_alone(folder):
     one, other = two_batches()
     one.save(folder)
@@ -431,12 +419,13 @@ import os, shutil, signal, sys
 from pathlib import Path
 
 sys.path.insert(0, sys.argv[2])  # where Python does not look for it by itself under PYTHONSAFEPATH
-from tests_of_folders import SequenceBatch, assert_nothing_left, is_same, two_batches
+from tests_of_folders import SequenceBatch, assert_nothing_left, folders, is_same, two_batches
 
+folders.SECONDS_OF_LEFTOVERS = -1  # nothing else writes
 os.fsync = lambda descriptor: None  # which is slow, and of no use here
 folder = Path(sys.argv[1])
 one, other = two_batches()
-LOOKED_AT = {"open", "os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.scandir", "os.listdir", "fcntl.flock"}
+LOOKED_AT = {"open", "os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.scandir", "os.listdir"}
 
 
 def save_and_die(moment):  # before the file operation of that number
@@ -487,24 +476,57 @@ def test_a_writer_that_is_killed_leaves_a_whole_batch(folder):
     assert (process.stderr, process.stdout.splitlines()) == ("", ["none new True", "old new True"])
 
 
-@pytest.mark.parametrize("has_module", [True, False])
-def test_without_locks_nothing_is_removed_that_has_one(folder, monkeypatch, has_module):
-    """Some file systems lack them. Windows has none that would be needed: files that are open cannot be removed."""
-
-    def no_locks(*args):
-        raise OSError("no locks available")
-
-    batch = some_batch()
+def test_leftovers_are_removed_after_a_day(folder):
+    batch, now = some_batch(), time.time()
     batch.save(folder)
     left = [folder / f"arrays.{letter * 32}" for letter in "abc"]
-    for path in left:
+    for path, hours in zip(left, (0, 23, 25), strict=True):
         path.mkdir()
-    left[1].with_suffix(f"{left[1].suffix}.lock").touch()
-    (folder / f"{left[2].name}.lock").mkdir()  # which cannot be removed as a file is
-    monkeypatch.setattr(_files, "fcntl", SimpleNamespace(flock=no_locks, LOCK_EX=0, LOCK_NB=0) if has_module else None)
+        (path / "indices.npy").touch()
+        for one in (path / "indices.npy", path):
+            os.utime(one, (now - 3600 * hours,) * 2)
+    os.utime(left[0], (now - 90_000,) * 2)  # but a file in it is new
     batch[1:].save(folder, overwrite=True)
     assert_same(batch[1:], SequenceBatch.load(folder))
-    assert [path.exists() for path in left] == [False, has_module, True]
+    assert [path.exists() for path in left] == [True, True, False]
+
+
+WRITER = """
+import os, sys
+from pathlib import Path
+
+sys.path.insert(0, sys.argv[2])
+from tests_of_folders import two_batches
+
+os.fsync = lambda descriptor: None  # which is slow, and of no use here
+batch = two_batches()[int(sys.argv[3])]
+while not Path(sys.argv[1] + ".end").exists():
+    batch.save(sys.argv[1], overwrite=True)
+"""
+
+
+@pytest.mark.slow
+def test_two_writers_and_a_reader(folder):
+    """A thousand loads, none of which is mixed, while two processes replace the batch again and again."""
+    batches, end = two_batches(), folder.with_name("batch.end")
+    batches[0].save(folder)
+    script = WRITER.replace("tests_of_folders", Path(__file__).stem)
+    command = [sys.executable, "-W", "ignore", "-c", script, str(folder), str(Path(__file__).parent)]
+    writers = [subprocess.Popen([*command, str(k)]) for k in (0, 1)]
+    seen, latest = set(), time.monotonic() + 60
+    try:
+        for n_loads in itertools.count():
+            if time.monotonic() > latest or (n_loads >= 1000 and len(seen) == 2):
+                break
+            again = SequenceBatch.load(folder)
+            seen.add([is_same(again, one) for one in batches].index(True))
+    finally:
+        end.touch()
+        assert [writer.wait(timeout=60) for writer in writers] == [0, 0]
+        end.unlink()
+    assert seen == {0, 1}
+    batches[1].save(folder, overwrite=True)
+    assert is_same(SequenceBatch.load(folder), batches[1])
 
 
 def test_who_has_a_file_open_on_windows_is_waited_for(folder, monkeypatch):

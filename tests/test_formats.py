@@ -26,17 +26,17 @@ Y = [["B-PER", "O"], ["O"]]
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-8-sig"])
 def test_columns_come_back(tmp_path, separator, columns, target, encoding):
     path = tmp_path / "file"
-    dump_conll(path, X, Y, columns, target=target, separator=separator, encoding=encoding)
-    read = load_conll(path, columns, target=target, separator=separator, encoding=encoding, return_X_y=True)
+    dump_conll(X, Y, path, columns, target=target, separator=separator, encoding=encoding)
+    read = load_conll(path, columns, target=target, separator=separator, encoding=encoding)
     assert read == (X, Y)
 
 
 def test_columns_by_default(tmp_path):
     path = tmp_path / "file"
-    dump_conll(path, X, Y)
-    bunch = load_conll(path)
-    assert bunch.target == Y
-    dump_conll(tmp_path / "again", bunch.data, bunch.target)
+    dump_conll(X, Y, path)
+    read = load_conll(path)
+    assert read[1] == Y
+    dump_conll(*read, tmp_path / "again")
     assert (tmp_path / "again").read_bytes() == path.read_bytes() == "Ann NNP B-PER\nleft VBD O\n\nÓ日 X O\n\n".encode()
 
 
@@ -44,14 +44,14 @@ def test_columns_by_default(tmp_path):
     "form", [lambda word: word, lambda word: (word,), lambda word: [word], lambda word: {"w": word}]
 )
 def test_forms_of_tokens(tmp_path, form):
-    dump_conll(tmp_path / "file", [[form("a"), form("b")]], [np.array(["X", "Y"])], ["w", "tag"])
+    dump_conll([[form("a"), form("b")]], [np.array(["X", "Y"])], tmp_path / "file", ["w", "tag"])
     assert (tmp_path / "file").read_text() == "a X\nb Y\n\n"
 
 
 def test_tokenized_text(tmp_path):
     tokenized = tokenize(["Ann left."])
-    dump_conll(tmp_path / "file", tokenized, [["B", "O", "O"]])
-    assert load_conll(tmp_path / "file").data == [[{"0": "Ann"}, {"0": "left"}, {"0": "."}]]
+    dump_conll(tokenized, [["B", "O", "O"]], tmp_path / "file")
+    assert load_conll(tmp_path / "file")[0] == [[{"0": "Ann"}, {"0": "left"}, {"0": "."}]]
 
 
 FIELD = st.text(st.one_of(st.sampled_from("ab \t\n\r\0\ufeff\u2028\x85\u3000|#_\ud800"), st.characters()), max_size=4)
@@ -71,11 +71,11 @@ def test_what_is_written_is_what_is_read(tmp_path_factory, data, separator, enco
     path = tmp_path_factory.getbasetemp() / "drawn"
     path.unlink(missing_ok=True)
     try:
-        dump_conll(path, *data, separator=separator, encoding=encoding)
+        dump_conll(*data, path, separator=separator, encoding=encoding)
     except ValueError as error:
         refusal = str(error)
     if path.exists():
-        assert load_conll(path, separator=separator, encoding=encoding, return_X_y=True) == data
+        assert load_conll(path, separator=separator, encoding=encoding) == data
     else:
         assert refusal.startswith("sequence ")
 
@@ -83,5 +83,5 @@ def test_what_is_written_is_what_is_read(tmp_path_factory, data, separator, enco
 @given(st.lists(st.lists(st.text("ab_éü日#", min_size=1), min_size=1, max_size=4), min_size=1, max_size=3))
 def test_words_are_never_refused(tmp_path_factory, words):
     path = tmp_path_factory.getbasetemp() / "words"
-    dump_conll(path, words, words)
-    assert load_conll(path).target == words
+    dump_conll(words, words, path)
+    assert load_conll(path)[1] == words

@@ -276,7 +276,7 @@ def write_tags(y, segments, prefixes):
     ],
 )
 def test_published_numbers_of_segments(data_dir, path, columns, strict, n_segments, longest):
-    y = datasets.load_conll(data_dir / path, columns=columns, target="y").target
+    y = datasets.load_conll(data_dir / path, columns=columns, target="y")[1]
     scheme = "runs" if "cora" in path else "bio"
     segments = flat(extract_segments(y, scheme=scheme, strict=strict))
     assert len(segments) == n_segments

@@ -804,7 +804,7 @@ def test_addresses(data_dir, tmp_path, max_order):
 @pytest.mark.slow
 @pytest.mark.parametrize("max_order", [1, 2])
 def test_chunks(data_dir, tmp_path, max_order):
-    X, y = load_conll(data_dir / "conll2000" / "train.txt.gz", ["w", "p", "tag"], return_X_y=True)
+    X, y = load_conll(data_dir / "conll2000" / "train.txt.gz", ["w", "p", "tag"])
     model = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF(max_order, max_iter=20)).fit(X[:500], y[:500])
     found, some = tagger_of(model, tmp_path), slice(500, 700)
     assert_same(found, model, X[some], model.predict(X[some]))

@@ -14,11 +14,11 @@ from sklearn_hocrf.model_selection import CalibratedSequenceLabeler, PenaltySear
 
 def script() -> None:
     # files
-    X, y = load_conll("train.txt", ["word", "tag"], encoding="latin-1", return_X_y=True)
+    X, y = load_conll("train.txt", ["word", "tag"], encoding="latin-1")
     assert_type(X, list[list[dict[str, str]]])
     assert_type(y, list[list[str]])
-    load_conll("train.txt", ["word", "tag"]).data.clear()
-    load_conll("train.txt", separater=";")  # type: ignore[call-overload]
+    load_conll("train.txt", ["word", "tag"])[0].clear()
+    load_conll("train.txt", separater=";")  # type: ignore[call-arg]
 
     # estimators
     crf = HighOrderCRF(max_order=2).fit(X, y)

@@ -264,9 +264,8 @@ class SequenceBatch:
         -----
         All new files are complete before they replace the earlier ones, in one step. Other processes may load the batch
         in the meantime: they get the earlier or the new one. If several processes save at the same time, the last one
-        wins. A killed process leaves the earlier batch or the new one, and the next process that saves here removes its
-        other files. Locks show that they are not being written: on file systems without locks these files remain, and
-        where machines do not see each other's locks, only one machine may save here at a time.
+        wins. A killed process leaves the earlier batch or the new one; its other files are removed by the next process
+        that saves here a day later or more. A process that saves must therefore write something every day.
 
         Examples
         --------
@@ -352,8 +351,6 @@ class SequenceBatch:
         ValueError
             If files are missing, truncated, or differ in type or size from the header; if indices are out of range; or
             if another version of the package has saved the batch in an unknown format.
-        RuntimeError
-            If the batch is overwritten again and again while it is read, so that no attempt succeeds.
         """
         return read_folder(folder, mmap_mode, SequenceBatch)
 

@@ -5,8 +5,8 @@
 
 A generation is a random number, new each time that the folder is written. The header is written last, and replaced as a
 whole. At any moment, readers and killed writers thus see either the earlier or the new generation, never a mixture,
-because each generation has its own paths. Arrays that the header does not name are removed by the next writer, unless
-their writer is still running (see ``_files``).
+because each generation has its own paths. A writer removes the arrays that it replaces, and those that no header names
+and nobody has written to for a day: leftovers of killed writers.
 
 Nothing in a folder is executed or unpickled. The header is compared with the sizes of the files, and all indices used
 by kernels are checked once, before a batch is returned.
@@ -18,6 +18,7 @@ import json
 import os
 import re
 import shutil
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -25,7 +26,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._files import NUMBER, claimed, replace, unclaimed
+from .._files import NUMBER, new_name, replace
 from .arrays import PIECE
 from .checks import short
 from .columns import DenseColumns, TokenColumn
@@ -38,7 +39,7 @@ __all__ = [
 
 FORMAT, FORMAT_VERSION = "sklearn_hocrf.SequenceBatch", 2
 HEADER, ARRAYS = "batch.json", "arrays"
-_MOST_READS = 20  # of a batch that is replaced while it is read
+SECONDS_OF_LEFTOVERS = 86_400  # since a writer that is alive wrote its arrays
 _MOST_HEADER = 1 << 24  # bytes; a larger file is not a header
 _TYPES = {name: np.dtype(name).newbyteorder("<") for name in ("int32", "int64", "float32", "float64", "uint8")}
 
@@ -260,12 +261,18 @@ def write_folder(folder, batches: Iterable, with_dense: Callable, overwrite: boo
     """
     folder = Path(folder)
     is_new = _make_folder(folder, overwrite)
+    arrays = new_name(folder / ARRAYS)
+    writer, unused = _FolderWriter(arrays, with_dense), {arrays}
     try:
-        with claimed(folder / ARRAYS) as arrays:
-            arrays.mkdir()
-            _write(_FolderWriter(arrays, with_dense), arrays, batches)
+        arrays.mkdir()
+        for index, batch in enumerate(batches):
+            writer.append(batch, index)
+        header = writer.finish()
+        unused |= _current_arrays(folder)
+        replace(header, folder / HEADER)
     finally:
-        _remove_arrays(folder)
+        writer.discard()
+        _remove_arrays(folder, unused)
         if is_new:
             with suppress(OSError):  # it contains a batch
                 folder.rmdir()
@@ -285,7 +292,7 @@ def _make_folder(folder, overwrite) -> bool:
 
 def _refuse_strangers(folder):
     """Raise unless a folder contains only a saved batch, or leftovers of one: they will be deleted."""
-    is_ours = re.compile(rf"{HEADER}|{ARRAYS}\.{NUMBER}(\.lock)?|\..*", re.DOTALL).fullmatch
+    is_ours = re.compile(rf"{HEADER}|{ARRAYS}\.{NUMBER}|\..*", re.DOTALL).fullmatch
     strange = sorted(name for name in os.listdir(folder) if not is_ours(name)) if folder.is_dir() else [""]
     if strange or os.path.lexists(folder / HEADER):
         header = read_header(folder)
@@ -296,23 +303,24 @@ def _refuse_strangers(folder):
         raise FileExistsError(f"{folder} is not replaced: it also contains {short(strange[0])}")
 
 
-def _write(writer, arrays, batches):
-    """Write batches into a new folder of arrays, and make its generation the current one of the parent folder."""
-    try:
-        for index, batch in enumerate(batches):
-            writer.append(batch, index)
-        replace(writer.finish(), arrays.parent / HEADER)
-    finally:
-        writer.discard()
+def _remove_arrays(folder, unused):
+    """Remove arrays that are no longer used: the given ones, unless they are current, and leftovers."""
+    left = {arrays for arrays in folder.glob(f"{ARRAYS}.*") if arrays in unused or _is_left(arrays)}
+    for arrays in left - _current_arrays(folder):  # read last: one of them may just have become current
+        shutil.rmtree(arrays, ignore_errors=True)  # Windows keeps files that are being read
 
 
-def _remove_arrays(folder):
-    """Remove arrays that are no longer used."""
-    left = unclaimed(folder / ARRAYS)  # before the header is read: one of them may just have become current
-    used = _arrays(folder, read_header(folder).generation) if os.path.lexists(folder / HEADER) else None
-    for arrays in left:
-        if arrays != used:
-            shutil.rmtree(arrays, ignore_errors=True)  # Windows keeps files that are being read: until the next time
+def _is_left(arrays) -> bool:
+    """Return whether no writer has written arrays for a day; False if another one is removing them."""
+    with suppress(OSError):
+        latest = max(path.stat().st_mtime for path in (arrays, *arrays.iterdir()))
+        return latest < time.time() - SECONDS_OF_LEFTOVERS
+    return False
+
+
+def _current_arrays(folder) -> set[Path]:
+    """Return the arrays of the current generation, if there is one."""
+    return {_arrays(folder, read_header(folder).generation)} if os.path.lexists(folder / HEADER) else set()
 
 
 def _arrays(folder, generation) -> Path:
@@ -366,14 +374,13 @@ def read_folder(folder, mmap_mode, make: Callable):
     if mmap_mode not in ("r", None):
         raise ValueError(f"mmap_mode must be 'r' or None, got {mmap_mode!r}")
     folder = Path(folder)
-    for _ in range(_MOST_READS):
+    while True:
         header = read_header(folder)
         try:
             return _read_folder(folder, header, mmap_mode, make)
-        except (ValueError, OSError):
+        except (ValueError, OSError):  # a writer may have removed what was being read
             if read_header(folder).generation == header.generation:
                 raise
-    raise RuntimeError(f"{folder} was overwritten during each of {_MOST_READS} reads: load it again later")
 
 
 def _read_folder(folder, header, mmap_mode, make):

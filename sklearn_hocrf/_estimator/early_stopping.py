@@ -71,7 +71,8 @@ class EarlyStopping:
     >>> from sklearn_hocrf.training import EarlyStopping
     >>> from sklearn_hocrf.datasets import make_digit_words
     >>> from sklearn_hocrf.metrics import log_likelihood_scorer
-    >>> X, X_dev, y, y_dev = make_digit_words(random_state=0)
+    >>> X, y = make_digit_words(random_state=0)
+    >>> X_dev, y_dev = make_digit_words(random_state=1)
     >>> stopping = EarlyStopping(X_dev, y_dev, scoring=log_likelihood_scorer, patience=2)
     >>> crf = HighOrderCRF(sigma_reg=100).set_callbacks(stopping).fit(X, y)
     >>> (

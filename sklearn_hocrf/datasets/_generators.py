@@ -145,15 +145,14 @@ def make_markov_sequences(
 
 
 def make_digit_words(
-    n_train: int = 500,
-    n_test: int = 500,
+    n_words: int = 500,
     *,
     n_successors: Sequence[int] = (5, 3, 2),
     min_length: int = 5,
     max_length: int = 12,
     noise: float = 0.5,
     random_state: RandomState = None,
-) -> tuple[list[np.ndarray], list[np.ndarray], list[np.ndarray], list[np.ndarray]]:
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Generate words of noisy handwritten digits; the digits follow a Markov chain, of order 3 by default.
 
     A word is a sequence of images from scikit-learn's :func:`~sklearn.datasets.load_digits`. Only a few digits may
@@ -161,15 +160,13 @@ def make_digit_words(
     patterns of increasing order, up to the order of the chain, therefore correct more and more of the errors caused by
     noise.
 
-    Training and test words share the chain, but not the images: half of the images of each digit are used for training
-    words, the other half for test words. An image may occur in several words, each time with fresh noise.
+    The chain depends on ``n_successors`` alone: generate words for training with one seed, and words for testing with
+    another one. An image may occur in several words, each time with fresh noise.
 
     Parameters
     ----------
-    n_train : int, default=500
-        Number of training words.
-    n_test : int, default=500
-        Number of test words.
+    n_words : int, default=500
+        Number of words.
     n_successors : sequence of int, default=(5, 3, 2)
         Number of digits that may follow a digit, a pair of digits, a triple ...: at most 10, in non-increasing order.
         The successors of a triple are among the successors of its last two digits, and so on. The chain's order is the
@@ -180,13 +177,13 @@ def make_digit_words(
     noise : float, default=0.5
         Standard deviation of the Gaussian noise on pixels that range from 0 (paper) to 1 (ink).
     random_state : int, RandomState instance or None, default=None
-        Determines chain, words, images and noise. Pass an int for the same output at every call.
+        Determines words, images and noise. Pass an int for the same output at every call.
 
     Returns
     -------
-    X_train, X_test : list of ndarray of shape (T, 64), float64
+    X : list of ndarray of shape (T, 64), float64
         The images of the words, 8 rows of 8 pixels, noise included.
-    y_train, y_test : list of ndarray of shape (T,), int64
+    y : list of ndarray of shape (T,), int64
         The digits, 0 to 9.
 
     Raises
@@ -197,36 +194,28 @@ def make_digit_words(
     Examples
     --------
     >>> from sklearn_hocrf.datasets import make_digit_words
-    >>> X_train, X_test, y_train, y_test = make_digit_words(
-    ...     n_train=20, n_test=10, random_state=0
-    ... )
-    >>> len(X_train), len(y_test), X_train[0].shape == (len(y_train[0]), 64)
+    >>> X, y = make_digit_words(20, random_state=0)
+    >>> X_test, y_test = make_digit_words(10, random_state=1)
+    >>> len(X), len(y_test), X[0].shape == (len(y[0]), 64)
     (20, 10, True)
     """
-    check_scalar(n_train, "n_train", Integral, min_val=1)
-    check_scalar(n_test, "n_test", Integral, min_val=1)
+    check_scalar(n_words, "n_words", Integral, min_val=1)
     check_scalar(min_length, "min_length", Integral, min_val=1)
     check_scalar(max_length, "max_length", Integral, min_val=min_length)
     check_scalar(noise, "noise", Real, min_val=0)
     n_successors = [10, *n_successors]
     for wider, narrower in pairwise(n_successors):
         check_scalar(narrower, "n_successors", Integral, min_val=1, max_val=wider)
+    chain = random_chain(10, n_successors, np.random.RandomState(1))  # the same one for all seeds
     rng = check_random_state(random_state)
-    chain = random_chain(10, n_successors, rng)
+    lengths = rng.randint(min_length, max_length + 1, size=n_words)
+    labels = sample_chain(chain, n_words, max_length, rng)
+    y = [word[:length] for word, length in zip(labels, lengths, strict=True)]
+    tokens = np.concatenate(y)
     images, digits = load_digits(return_X_y=True)
-    images = images / 16.0
-    shuffled = [rng.permutation(np.flatnonzero(digits == digit)) for digit in range(10)]
-    X: dict[int, list[np.ndarray]] = {}
-    y: dict[int, list[np.ndarray]] = {}
-    for subset, n_words in enumerate([n_train, n_test]):
-        lengths = rng.randint(min_length, max_length + 1, size=n_words)
-        labels = sample_chain(chain, n_words, max_length, rng)
-        y[subset] = [word[:length] for word, length in zip(labels, lengths, strict=True)]
-        tokens = np.concatenate(y[subset])
-        chosen = np.empty(len(tokens), dtype=np.int64)
-        for digit in range(10):
-            mine = tokens == digit
-            chosen[mine] = rng.choice(shuffled[digit][subset::2], size=mine.sum())
-        noisy = images[chosen] + noise * rng.standard_normal((len(tokens), 64))
-        X[subset] = np.split(noisy, np.cumsum(lengths)[:-1])
-    return X[0], X[1], y[0], y[1]
+    chosen = np.empty(len(tokens), dtype=np.int64)
+    for digit in range(10):
+        mine = tokens == digit
+        chosen[mine] = rng.choice(np.flatnonzero(digits == digit), size=mine.sum())
+    noisy = images[chosen] / 16.0 + noise * rng.standard_normal((len(tokens), 64))
+    return np.split(noisy, np.cumsum(lengths)[:-1]), y

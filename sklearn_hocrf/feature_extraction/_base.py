@@ -14,10 +14,16 @@ from sklearn.utils.validation import check_is_fitted
 from .._data.batch import SequenceBatch
 from .._data.checks import short
 from .._persistence import VersionMixin
+from .._validation import SegmentTargets, read_segment_targets
 from .._validation._callbacks import CallbacksMixin, fit_task
 from .._validation._sklearn import fit_context
 
-__all__ = ["CountingTransformer", "fit_task"]
+__all__ = ["CountingTransformer", "fit_task", "read_training_segments"]
+
+
+def read_training_segments(y, lengths, name, *, scheme) -> SegmentTargets:
+    """Return the segments of all training sequences, which ``read_partition_targets`` returns of a part of them."""
+    return read_segment_targets(y, lengths, "sequences", name, scheme=scheme)
 
 
 class CountingTransformer(VersionMixin, CallbacksMixin, TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]

@@ -16,9 +16,9 @@ from .._data.checks import short
 from .._data.labels import SEEN, sorted_labels
 from .._data.schemes import SCHEMES
 from .._data.segment_features import RowBlock
-from .._validation import read_partition_targets, read_segment_targets
+from .._validation import read_partition_targets
 from .._validation._sklearn import Interval, StrOptions, fit_context
-from ._base import CountingTransformer, fit_task
+from ._base import CountingTransformer, fit_task, read_training_segments
 from ._input_space import InputSpace, has_tokens, kept_blocks, text_field
 from ._log_odds_rows import KINDS, LogOddsRows, StringCounts
 from ._merging import merge_codes
@@ -261,7 +261,7 @@ class SegmentLogOddsEncoder(CountingTransformer, auto_wrap_output_keys=None):  #
             return self._to_batch(
                 batch, codes, {"length": codes[:0], **({"label": codes[:0]} if self.per_label else {})}
             )
-        targets = self._partition_targets(y, batch)
+        targets = read_partition_targets(y, batch.lengths, type(self).__name__, scheme=self.scheme)
         for label in targets.labels.tolist():
             if label not in self.labels_:
                 raise ValueError(f"y has segments with the label {short(label)}, which is not among {SEEN}")
@@ -277,22 +277,22 @@ class SegmentLogOddsEncoder(CountingTransformer, auto_wrap_output_keys=None):  #
             )
         if not has_tokens(X):
             return LogOddsCounts(None)
-        return self._count(X, y, self._partition_targets)[0]
+        return self._count(X, y, read_partition_targets)[0]
 
     @fit_context(prefer_skip_nested_validation=True)
     @fit_task
     def _learn(self, X, y):
         """Set the fitted attributes; return X as a batch, the codes of its tokens, and its segments by first token."""
-        counts, batch, *of_tokens = self._count(X, y, self._targets)
+        counts, batch, codes, gold = self._count(X, y, read_training_segments)
         self._finish(counts)
-        return batch, *of_tokens
+        return batch, codes, gold
 
     def _count(self, X, y, read):
         """Return the counts of sequences, their batch, the codes of its tokens, and its segments by first token."""
         _check_kinds(self.kind)
         space, batch = InputSpace.of(X)
         fields = text_field(space, self.field, "field")
-        targets = read(y, batch)
+        targets = read(y, batch.lengths, type(self).__name__, scheme=self.scheme)
         segments, labels = targets.segments, targets.labels.tolist()
         longest = int(segments.lengths.max())
         token_codes = TokenCodes.of(batch.columns, fields)
@@ -300,16 +300,9 @@ class SegmentLogOddsEncoder(CountingTransformer, auto_wrap_output_keys=None):  #
         gold = self._gold(batch, segments, segments.codes)
         max_length = min(longest if self.max_length is None else self.max_length, int(batch.lengths.max()))
         n_labels = len(labels) if self.per_label else 0
-        strings = StringCounts(codes, batch.offsets, gold, max_length, token_codes.size, n_labels)
+        strings = StringCounts.of(codes, batch.offsets, gold, max_length, token_codes.size, n_labels)
         counts = LogOddsCounts(space, batch[:0], token_codes, strings, labels, longest, targets.scheme)
         return counts, batch, codes, gold
-
-    def _targets(self, y, batch):
-        name = type(self).__name__
-        return read_segment_targets(y, batch.lengths, "sequences", name, scheme=self.scheme)
-
-    def _partition_targets(self, y, batch):
-        return read_partition_targets(y, batch.lengths, type(self).__name__, scheme=self.scheme)
 
     def _gold(self, batch, segments, labels) -> dict:
         """Return the lengths of segments and, if they are distinguished, their labels, at their first tokens."""

@@ -33,73 +33,79 @@ class StringCounts:
 
     Parameters
     ----------
-    codes : ndarray of shape (N,)
-        Codes of the training tokens.
-    offsets : ndarray of shape (n_sequences + 1,)
-        Token range of each sequence.
-    gold : dict of ndarrays of shape (N,)
-        "length" of the segment that begins at a token, 0 if no segment does; "label" of this segment, if labels are
-        distinguished.
-    max_length : int
-        Maximum length of the strings to count.
-    n_codes : int
-    n_labels : int
-        Number of labels that are distinguished.
+    trie : Trie
+    occurrences : ndarray of shape (V,)
+        How often each string occurs.
+    row : ndarray of shape (V,)
+        Row of each string in the table of segments; row 0 is for all strings that are no segments.
+    segments : ndarray of shape (n_rows, C)
+        How often the strings are segments, in total and by label.
     """
 
-    def __init__(self, codes, offsets, gold, max_length, n_codes, n_labels):
-        self.n_labels = n_labels
+    def __init__(self, trie, occurrences, row, segments):
+        if np.ndim(segments) != 2 or not segments.shape[1] or segments.dtype.kind not in "iu":
+            raise ValueError(f"the counts of segments have shape {np.shape(segments)}")
+        self._trie, self._segments, self.n_labels = trie, segments, segments.shape[1] - 1
+        self._row = freeze_indices(row, len(segments), "rows of strings")
+        self._occurrences = freeze_indices(occurrences, 2**31, "counts of strings")
+        if not len(self._row) == len(self._occurrences) == trie.n_nodes:
+            raise ValueError(f"{len(row)} rows and {len(occurrences)} counts, but {trie.n_nodes} strings")
+        if (segments < 0).any() or (self._occurrences[:, None] < segments[self._row]).any():
+            raise ValueError("strings cannot be segments more often than they occur")
+
+    def __reduce__(self):
+        return StringCounts, (self._trie, self._occurrences, self._row, self._segments)
+
+    @classmethod
+    def of(cls, codes, offsets, gold, max_length, n_codes, n_labels) -> StringCounts:
+        """Return the counts of training sequences.
+
+        Parameters
+        ----------
+        codes : ndarray of shape (N,)
+            Codes of the training tokens.
+        offsets : ndarray of shape (n_sequences + 1,)
+            Token range of each sequence.
+        gold : dict of ndarrays of shape (N,)
+            "length" of the segment that begins at a token, 0 if no segment does; "label" of this segment, if labels are
+            distinguished.
+        max_length : int
+            Maximum length of the strings to count.
+        n_codes : int
+        n_labels : int
+            Number of labels that are distinguished.
+        """
         tokens, _, left = _tokens_of(offsets, 0, len(offsets) - 1)
-        self._trie, levels = Trie.of(codes, tokens, np.minimum(left, max_length), n_codes)
-        n_nodes = self._trie.n_nodes
-        self._occurrences = np.bincount(_joined(nodes for _, nodes in levels), minlength=n_nodes).astype(np.int32)
+        trie, levels = Trie.of(codes, tokens, np.minimum(left, max_length), n_codes)
+        occurrences = np.bincount(_joined(nodes for _, nodes in levels), minlength=trie.n_nodes)
         segments = [(gold["length"][chosen] == d, chosen, nodes) for d, (chosen, nodes) in enumerate(levels, start=1)]
         first_tokens = _joined(chosen[is_segment] for is_segment, chosen, _ in segments)
         nodes = _joined(nodes[is_segment] for is_segment, _, nodes in segments)
         strings, row = np.unique(nodes, return_inverse=True)
-        self._row = np.zeros(n_nodes, dtype=np.int32)  # of the table of segments; row 0 is for all other strings
-        self._row[strings] = np.arange(1, len(strings) + 1)
-        counts = _count_segments(row, first_tokens, len(strings), gold, n_labels)
-        self._segments = np.concatenate([np.zeros((1, 1 + n_labels), dtype=np.int32), counts.astype(np.int32)])
+        return cls._of_segments(
+            trie, occurrences, strings, _count_segments(row, first_tokens, len(strings), gold, n_labels)
+        )
 
-    def __setstate__(self, state):
-        self.__dict__.update(state)
-        n_nodes, shape = self._trie.n_nodes, np.shape(self._segments)
-        if len(shape) != 2 or shape[1] != 1 + self.n_labels or self._segments.dtype.kind not in "iu":
-            raise ValueError(f"the counts of segments have shape {shape}, but there are {self.n_labels} labels")
-        self._row = freeze_indices(self._row, shape[0], "rows of strings")
-        self._occurrences = freeze_indices(self._occurrences, 2**31, "counts of strings")
-        if not len(self._row) == len(self._occurrences) == n_nodes:
-            raise ValueError(f"{len(self._row)} rows and {len(self._occurrences)} counts, but {n_nodes} strings")
-        if (self._segments < 0).any() or (self._occurrences[:, None] < self._segments[self._row]).any():
-            raise ValueError("strings cannot be segments more often than they occur")
+    @classmethod
+    def _of_segments(cls, trie, occurrences, strings, segments) -> StringCounts:
+        """Return the counts of all strings, of which those with the given nodes are segments."""
+        row = np.zeros(trie.n_nodes, dtype=np.int32)
+        row[strings] = np.arange(1, len(strings) + 1)
+        return cls(trie, occurrences, row, np.insert(segments, 0, 0, axis=0).astype(np.int32))
 
     def merged(self, other, codes, n_codes, labels) -> StringCounts:
         """Return the sums of both; ``codes`` are MergedIds for the codes of each part, ``labels`` for its labels."""
         trie, nodes = merge_tries(self._trie, other._trie, codes, n_codes)
-        own = np.zeros(trie.n_nodes, dtype=bool)
         n_labels = int(np.concatenate(labels).max(initial=-1)) + 1
         tables = []
-        for part, of_node, of_label in zip((self, other), nodes, labels, strict=True):
-            own[of_node[part._row > 0]] = True
+        for part, of_label in zip((self, other), labels, strict=True):
             table = np.zeros((len(part._row), 1 + n_labels), dtype=np.int64)
             table[:, np.append(0, 1 + of_label)] = part._segments[part._row]
             tables.append(table)
-        strings = np.flatnonzero(own)
-        row = np.zeros(trie.n_nodes, dtype=np.int32)
-        row[strings] = np.arange(1, len(strings) + 1)
-        segments = nodes.add_up(tables[0], tables[1], trie.n_nodes)[strings]
-        counts = StringCounts.__new__(StringCounts)
-        counts.__setstate__(
-            {
-                "n_labels": n_labels,
-                "_trie": trie,
-                "_occurrences": nodes.add_up(self._occurrences, other._occurrences, trie.n_nodes),
-                "_row": row,
-                "_segments": np.concatenate([np.zeros((1, 1 + n_labels), dtype=np.int32), segments.astype(np.int32)]),
-            }
-        )
-        return counts
+        segments = nodes.add_up(tables[0], tables[1], trie.n_nodes)
+        strings = np.flatnonzero(segments[:, 0])
+        occurrences = nodes.add_up(self._occurrences, other._occurrences, trie.n_nodes)
+        return StringCounts._of_segments(trie, occurrences, strings, segments[strings])
 
     def find(self, codes, start, stop) -> OccurrenceCounts:
         """Return the counts for candidate segments; strings that do not occur in training have counts of 0."""

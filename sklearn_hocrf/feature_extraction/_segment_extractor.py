@@ -18,9 +18,9 @@ from .._data.labels import sorted_labels
 from .._data.schemes import SCHEMES
 from .._data.segment_features import RowBlock
 from .._data.segments import BAG, BEGIN, END_OF_SEGMENT, INSIDE, LENGTH_KINDS, LengthBlock, TokenBlock
-from .._validation import read_partition_targets, read_segment_targets, warn_user
+from .._validation import read_partition_targets, warn_user
 from .._validation._sklearn import Interval, StrOptions, fit_context
-from ._base import CountingTransformer, fit_task
+from ._base import CountingTransformer, fit_task, read_training_segments
 from ._input_space import TOKEN_FEATURES_FIRST, InputSpace, has_tokens, kept_blocks, text_field, token_form
 from ._merging import merge_codes
 from ._names import names_of_blocks
@@ -300,7 +300,7 @@ class SegmentFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None): 
     @fit_task
     def _learn(self, X, y) -> SequenceBatch:
         """Set the fitted attributes; return X as a batch."""
-        counts, batch = self._count(X, y, _read_targets)
+        counts, batch = self._count(X, y, read_training_segments)
         self._finish(counts)
         return batch
 
@@ -405,10 +405,6 @@ class SegmentFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None): 
         )
         blocks = (*self._first_blocks(batch), *self._blocks, *rows)
         return with_blocks(batch, blocks, self._feature_names)
-
-
-def _read_targets(y, lengths, name, *, scheme):
-    return read_segment_targets(y, lengths, "sequences", name, scheme=scheme)
 
 
 def _check_lengths(length) -> tuple:

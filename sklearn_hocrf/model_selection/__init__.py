@@ -18,7 +18,7 @@ The folds must mimic what will be new at prediction time: pass groups of words, 
 >>> from sklearn_hocrf import HighOrderCRF
 >>> from sklearn_hocrf.datasets import make_digit_words
 >>> from sklearn_hocrf.model_selection import cross_val_predict
->>> X, _, y, _ = make_digit_words(40, random_state=0)
+>>> X, y = make_digit_words(40, random_state=0)
 >>> y_pred = cross_val_predict(HighOrderCRF(max_order=1), X, y, cv=3)
 >>> [len(labels) for labels in y_pred] == [len(labels) for labels in y]
 True

@@ -166,8 +166,8 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
     >>> from sklearn_hocrf import HighOrderCRF
     >>> from sklearn_hocrf.datasets import make_digit_words
     >>> from sklearn_hocrf.model_selection import PenaltySearchCV
-    >>> X, X_test, y, y_test = make_digit_words(random_state=0)
-    >>> X, y = X[:120], y[:120]
+    >>> X, y = make_digit_words(120, random_state=0)
+    >>> X_test, y_test = make_digit_words(random_state=1)
     >>> crf = HighOrderCRF(max_order=2)
     >>> search = PenaltySearchCV(crf, cv=3, max_steps=4).fit(X, y)
     >>> list(search.best_params_["sigma_reg"])

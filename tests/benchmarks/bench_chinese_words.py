@@ -142,7 +142,7 @@ def make_model(**params):
 
 def read_sentences(name):
     columns = [None, "form", None, "pos", *[None] * 6]
-    tokens, _ = load_conll(data_file(FOLDER, f"{name}.conll.gz"), columns, separator="\t", return_X_y=True)
+    tokens, _ = load_conll(data_file(FOLDER, f"{name}.conll.gz"), columns, separator="\t")
     sentences = [[token["form"] for token in sentence] for sentence in tokens]
     cuts = [np.cumsum([0, *map(len, words)]).tolist() for words in sentences]
     segments = [[(i, j, "word") for i, j in pairwise(positions)] for positions in cuts]

@@ -43,10 +43,10 @@ class Chunks(NamedTuple):
 def load_chunks(n_sentences=None, train=TRAIN, test=TEST, longest=None):
     """Return the sentences, or the first ``n_sentences`` of training; those with more tokens than ``longest`` go."""
     columns = ["w", "p", "tag"]
-    X, y = load_conll(data_file(*train), columns, return_X_y=True)
+    X, y = load_conll(data_file(*train), columns)
     if longest is not None:
         X, y = ([sequence for sequence in sequences if len(sequence) <= longest] for sequences in (X, y))
-    X_test, y_test = load_conll(data_file(*test), columns, return_X_y=True)
+    X_test, y_test = load_conll(data_file(*test), columns)
     extractor = SequenceFeatureExtractor(TEMPLATES, fields=["w", "p"], padding="drop")
     batch = extractor.fit_transform(X[:n_sentences])
     return Chunks(batch, extractor.transform(X_test), y[:n_sentences], y_test)

@@ -35,7 +35,7 @@ def absent():
 @lru_cache(maxsize=1)
 def load_tokens(n_sentences):
     """Return sentences of words, tags and embeddings, one for each distinct word, and their labels."""
-    X, y = load_conll(data_file(*TRAIN), ["w", "p", "tag"], return_X_y=True)
+    X, y = load_conll(data_file(*TRAIN), ["w", "p", "tag"])
     rng, vectors = np.random.default_rng(0), {}
     for word in (token["w"] for tokens in X[:n_sentences] for token in tokens):
         if word not in vectors:

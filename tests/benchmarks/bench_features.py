@@ -25,7 +25,7 @@ def load_tokens():
     path = data_file("conll2000", "train.txt.gz")
     if path is None:
         return random_tokens()
-    X, _ = load_conll(path, ["w", "p", "tag"], return_X_y=True)
+    X, _ = load_conll(path, ["w", "p", "tag"])
     return [[(token["w"], token["p"]) for token in sentence] for sentence in X]
 
 

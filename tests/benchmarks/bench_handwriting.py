@@ -43,8 +43,8 @@ def load_words():
     """Return training words, test words (X and y each) and where they are from."""
     path = data_file("ocr", "letter.data.gz")
     if path is None:
-        X, X_test, y, y_test = make_digit_words(random_state=0)
-        return (X, y), (X_test, y_test), "words of digits (the handwriting data is absent: set SKLEARN_HOCRF_DATA)"
+        train, test = (make_digit_words(random_state=seed) for seed in (0, 1))
+        return train, test, "words of digits (the handwriting data is absent: set SKLEARN_HOCRF_DATA)"
     words = load_ocr_letters(path)
     parts = []
     for chosen in np.flatnonzero(words.fold == 0), np.flatnonzero(words.fold > 0):

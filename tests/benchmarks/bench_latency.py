@@ -64,7 +64,7 @@ class Latency:
     def setup(self, n_sentences=None):
         import pycrfsuite
 
-        X, y = load_conll(data_file(*FILE), ["w", "p", "tag"], return_X_y=True)
+        X, y = load_conll(data_file(*FILE), ["w", "p", "tag"])
         self.X = [[(token["w"], token["p"]) for token in sentence] for sentence in X][:n_sentences]
         extractor = SequenceFeatureExtractor(fields=["w", "p"])
         self.pipe = fit_quietly(make_pipeline(extractor, HighOrderCRF(max_iter=15)), self.X, y[:n_sentences])

@@ -40,7 +40,7 @@ def conll2000(n_sentences=None):
     """Return the same for joint tags of speech and chunks."""
     parts = []
     for file in CONLL:
-        rows, tags = load_conll(data_file(*file), ["w", "p", "tag"], return_X_y=True)
+        rows, tags = load_conll(data_file(*file), ["w", "p", "tag"])
         joint = [
             [f"{token['p']}|{tag}" for token, tag in zip(*pair, strict=True)] for pair in zip(rows, tags, strict=True)
         ]

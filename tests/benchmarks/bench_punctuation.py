@@ -93,7 +93,7 @@ def load(n_dialogues=None):
 
 def load_words(path):
     """Return the words of dialogues, and their labels in the form of the published models."""
-    X, y = load_conll(path, ["word", "mark"], return_X_y=True)
+    X, y = load_conll(path, ["word", "mark"])
     return [[token["word"] for token in tokens] for tokens in X], encode_punctuation(y)
 
 

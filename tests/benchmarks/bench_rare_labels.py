@@ -33,7 +33,7 @@ def report(what, found, truth):
 
 
 def main():
-    (X, y), (X_test, y_test) = (load_conll(data_file(*of), ["w", None, "tag"], return_X_y=True) for of in (TRAIN, TEST))
+    (X, y), (X_test, y_test) = (load_conll(data_file(*of), ["w", None, "tag"]) for of in (TRAIN, TEST))
     X, y, truth = X[:1000], y[:1000], names_of(extract_segments(y_test))
     extractor = SequenceFeatureExtractor(TEMPLATES, fields=["w"], token_features=FUNCTIONS)
     crf, models = HighOrderCRF(2, constraints="bio"), []

@@ -28,7 +28,7 @@ def absent():
 
 def load_sentences(which, n_sentences=None):
     """Return tokens (word, part of speech) and labels."""
-    X, y = load_conll(common.data_file(*which), ["w", "p", "tag"], return_X_y=True)
+    X, y = load_conll(common.data_file(*which), ["w", "p", "tag"])
     return [[(token["w"], token["p"]) for token in sentence] for sentence in X][:n_sentences], y[:n_sentences]
 
 

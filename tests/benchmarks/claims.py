@@ -76,7 +76,7 @@ def tutorial(sentence):
 def names():
     import sklearn_crfsuite
 
-    parts = [load_conll(data_file(*file), ["word", "pos", "tag"], return_X_y=True) for file in NAMES]
+    parts = [load_conll(data_file(*file), ["word", "pos", "tag"]) for file in NAMES]
     X, y = zip(*parts, strict=True)
     tokens = [[[(token["word"], token["pos"]) for token in sentence] for sentence in part] for part in X]
     only_words = [[[word for word, _ in sentence] for sentence in part] for part in tokens]

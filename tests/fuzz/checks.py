@@ -1212,7 +1212,7 @@ def check_file(case):
         content = written_file(case)
         path.write_bytes(content)
         try:
-            X, y = datasets.load_conll(path, return_X_y=True, **case.options)
+            X, y = datasets.load_conll(path, **case.options)
         except DOCUMENTED as error:
             require(case.edits or not readable(case), "a good file was refused", type(error).__name__, str(error))
             require("file.txt" in str(error), "a message that does not name the file", str(error))

@@ -44,7 +44,7 @@ ENTIRELY, SEGMENTS, TOKENS = "entirely right", "F1", "tokens right"
 def words_of(*file):
     """Return words and labels of a file of columns."""
     columns = ["w", "tag"] if file[0] == "cora_references" else ["w", "p", "tag"]
-    X, y = load_conll(data_file(*file), columns, return_X_y=True)
+    X, y = load_conll(data_file(*file), columns)
     return [[token["w"] for token in sentence] for sentence in X], y
 
 
