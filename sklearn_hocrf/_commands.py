@@ -61,7 +61,7 @@ def add_commands(commands: Any) -> None:
     fit.add_argument("file", help="training data, or -; an empty line ends a sequence")
     fit.add_argument("-o", "--output", required=True, help="the model, for `hocrf tag`")
     fit.add_argument(
-        "--order", type=at_least(0), help="max_order: highest order of patterns (default: 1, or that of the templates)"
+        "--order", type=at_least(0), help="max_order: highest order of patterns (default: 2, or that of the templates)"
     )
     sigma = "sigma_reg: smaller values are stronger penalties: try 0.5, 1 and 2 (default: %(default)s)"
     fit.add_argument("--sigma", type=at_least(0, float, above=True), default=1.0, help=sigma)
@@ -140,7 +140,7 @@ def _fit(options) -> None:
 
     X, y = load_conll(source)
     _check_tags(options.file, y, options.constraints)
-    features, order = SequenceFeatureExtractor(), 1
+    features, order = SequenceFeatureExtractor(), 2
     feature_order: Any = 0
     if options.templates is not None:
         features = SequenceFeatureExtractor.from_file(options.templates)

@@ -67,14 +67,14 @@ class CRFsuiteWeights(NamedTuple):
 def crfsuite_estimator(kind: Any, model: Any, encoding: str) -> Any:
     """Return a CRFsuite model as a fitted estimator of a kind; parameters as for ``HighOrderCRF.from_crfsuite``."""
     if isinstance(model, (str, PathLike)):
-        return _fitted(kind(fit_intercept=False), read_crfsuite_file(model, encoding), str(model))
+        return _fitted(kind(max_order=1, fit_intercept=False), read_crfsuite_file(model, encoding), str(model))
     if hasattr(model, "modelfile") and hasattr(model, "all_possible_states"):
         if getattr(model, "tagger_", None) is None:
             raise NotFittedError(f"this {type(model).__name__} is not fitted, so it has no model")
         path = model.modelfile.name
         return _fitted(_with_parameters_of(kind, model), read_crfsuite_file(path, encoding), path)
     if hasattr(model, "info") and hasattr(model, "marginal"):
-        return _fitted(kind(fit_intercept=False), _weights_of_tagger(model), "the Tagger")
+        return _fitted(kind(max_order=1, fit_intercept=False), _weights_of_tagger(model), "the Tagger")
     raise TypeError(
         "model must be the path of a model file, a sklearn_crfsuite.CRF or a pycrfsuite.Tagger, not a "
         f"{type(model).__name__}"
@@ -83,7 +83,7 @@ def crfsuite_estimator(kind: Any, model: Any, encoding: str) -> Any:
 
 def _with_parameters_of(kind: Any, model: Any) -> Any:
     """Return an unfitted estimator that minimises the same function as an estimator of sklearn-crfsuite."""
-    params: dict[str, Any] = {"fit_intercept": False}
+    params: dict[str, Any] = {"max_order": 1, "fit_intercept": False}
     algorithm = model.algorithm or "lbfgs"
     if algorithm in PENALISED:
         c2 = 1.0 if model.c2 is None else float(model.c2)

@@ -124,7 +124,7 @@ class TagSegmentsMixin:
         >>> crf.predict_segments(X)
         [[(0, 2, 'PER'), (3, 4, 'PER')], [(1, 2, 'PER')]]
         >>> crf.predict_segments(X, with_probability=True)[1]["probability"].round(2)
-        array([0.69])
+        array([0.68])
 
         All segments with a probability of at least 0.2:
 

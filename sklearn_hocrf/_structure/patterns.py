@@ -362,7 +362,7 @@ def all_patterns(n_labels: int, max_order: int, history: str | TagHistory = TOKE
         if total > _MOST_PATTERNS:
             raise ValueError(
                 f"patterns='all' makes more than {_MOST_PATTERNS:,} patterns of {n_labels} labels up to "
-                f'max_order={max_order}; use patterns="observed" or a lower max_order'
+                f'max_order={max_order}; use patterns="observed", or max_order=1 for all pairs'
             )
     rows = codes = tags.first + np.arange(len(repeated), dtype=np.int32)[:, None]
     tables = [np.arange(n_labels, dtype=np.int32)[:, None]]
