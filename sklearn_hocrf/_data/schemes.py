@@ -53,6 +53,7 @@ __all__ = [
     "segment_lists",
     "segments_of_labels",
     "segments_of_tags",
+    "segments_of_tokens",
     "separators_only",
     "split_tag",
     "tag_channels",
@@ -162,6 +163,11 @@ def segments_of_labels(codes, offsets) -> Segments:
     (array([0, 2, 3]), array([2, 3, 4]), array([1, 0, 0], dtype=int32), array([0, 2, 3]))
     """
     return cut_segments(codes[1:] != codes[:-1], codes, offsets)
+
+
+def segments_of_tokens(codes, offsets) -> Segments:
+    """Return segments of one token each."""
+    return cut_segments(np.ones(max(len(codes) - 1, 0), dtype=bool), codes, offsets)
 
 
 def segments_of_tags(prefixes, codes, offsets) -> Segments:
