@@ -24,7 +24,7 @@ from .._data.arrays import freeze_all, offsets_of
 from .._data.batch import SequenceBatch
 from .._data.checks import short, to_float
 from .._kernels.attributes import sort_ids
-from .._tagger import AttributeTables, ids_and_amounts
+from .._tagger import AttributeIds, ids_and_amounts
 from ._messages import refuse_infinite_values, refuse_non_sequence
 from ._warnings import warn_user
 
@@ -53,9 +53,9 @@ class Vocabulary(dict):
     complete: tuple = ()
 
     @cached_property
-    def tables(self) -> AttributeTables:
+    def tables(self) -> AttributeIds:
         """The ids by key and value, for a vocabulary that does not grow any more."""
-        return AttributeTables(self)
+        return AttributeIds(self)
 
     def __getstate__(self) -> dict:
         """Return what files keep: not the tables, which are made on demand."""
