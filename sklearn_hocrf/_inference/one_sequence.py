@@ -13,8 +13,8 @@ from .chain import ChainModel
 __all__ = ["OneSequence"]
 
 MOST_LABELS = 128  # the bound takes their square a token
-SHARE_KEPT = 0.1  # of states: with more, the kernels of a batch take less time
-FEWEST_KEPT = 16
+SHARE_KEPT = 0.25  # of states: with more, the kernels of a batch take less time
+FEWEST_KEPT = 64
 
 
 class OneSequence:
