@@ -19,7 +19,7 @@ from zipfile import BadZipFile
 __all__ = ["COMMANDS", "add_commands", "at_least", "run"]
 
 LONGEST_LINE = 2**20  # characters, as for load_conll
-# options by the parameters that messages of estimators name
+# options by the parameters that messages of fit name
 OPTIONS = {"max_order": "--order", "sigma_reg": "--sigma", "l1_reg": "--l1", "max_iter": "--max-iter"}
 
 
@@ -43,12 +43,13 @@ class Form(NamedTuple):
 
 
 def at_least(least: float, kind: type = int, above: bool = False) -> Callable[[str], Any]:
-    """Return the function that reads an option's number, which has a least value or must be above it."""
+    """Return the function that reads an option's number: finite and not below the least value, or just above it."""
 
     def read(text: str) -> Any:
         number = kind(text)
-        if not (number > least if above else number >= least):  # such as nan
-            raise argparse.ArgumentTypeError(f"must be {'above' if above else 'at least'} {least}, got {text}")
+        if not (number > least if above else least <= number < math.inf):  # such as nan
+            rule = "above" if above else "finite and at least" if kind is float else "at least"
+            raise argparse.ArgumentTypeError(f"must be {rule} {least}, got {text}")
         return number
 
     read.__name__ = kind.__name__  # argparse shows it
@@ -99,13 +100,11 @@ def _add_command(commands, name, what) -> argparse.ArgumentParser:
 def run(options: argparse.Namespace) -> int:
     """Run a command, and return the exit code: 2 for files and arguments that are not valid."""
 
-    def tell(message: Any, *_: Any, **__: Any) -> None:
-        text = re.sub(r'\bconstraints="(\w+)"', r"--constraints \1", str(message))
-        text = re.sub(rf"\b({'|'.join(OPTIONS)})\b", lambda name: OPTIONS[name[0]], text)
-        print(f"hocrf {options.command}: {text}", file=sys.stderr)
+    def tell(message: Any) -> None:
+        print(f"hocrf {options.command}: {message}", file=sys.stderr)
 
     with warnings.catch_warnings():
-        warnings.showwarning = tell
+        warnings.showwarning = lambda message, *_, **__: tell(_with_options(message))
         try:
             COMMANDS[options.command](options)
             if sys.stdout is not None:
@@ -116,6 +115,21 @@ def run(options: argparse.Namespace) -> int:
             tell(error)
             return 2
     return 0
+
+
+def _with_options(message: Any) -> str:
+    """Return a message of an estimator that names options, not parameters."""
+    return re.sub(rf"\b({'|'.join(OPTIONS)})\b", lambda name: OPTIONS[name[0]], str(message))
+
+
+def _load(path: str) -> tuple[list, list]:
+    """Return tokens and labels of a file; messages have no names of parameters."""
+    from .datasets import load_conll
+
+    try:
+        return load_conll(path, return_X_y=True)
+    except ValueError as error:
+        raise BadFile(re.sub(r"\bmax_(line|bytes)=", "", str(error))) from None
 
 
 def _existing(path: str) -> str:
@@ -135,11 +149,11 @@ def _fit(options) -> None:
 
     from ._pipeline import make_pipeline  # takes a second
     from .crf import HighOrderCRF
-    from .datasets import load_conll
     from .feature_extraction import SequenceFeatureExtractor
     from .tagger import export_tagger
 
-    X, y = load_conll(path, return_X_y=True)
+    X, y = _load(path)
+    _check_tags(options.file, y, options.constraints)
     features, order = SequenceFeatureExtractor(), 1
     feature_order: Any = 0
     if options.templates is not None:
@@ -154,7 +168,10 @@ def _fit(options) -> None:
         max_iter=options.max_iter,
         verbose=1,
     )
-    pipe = make_pipeline(features, crf).fit(X, y)
+    try:
+        pipe = make_pipeline(features, crf).fit(X, y)
+    except (ValueError, TypeError) as error:
+        raise BadFile(f"{options.file}: {_with_options(error)}") from None
     n_bytes = export_tagger(pipe, options.output).n_bytes
     _tell_size(f"{options.output}: {len(X)} sequences, {crf.n_parameters_} weights", n_bytes)
 
@@ -169,15 +186,18 @@ def _tag(options) -> None:
         raise BadFile("standard input and standard output are one file")
     tagger = _read(options.model)
     form = _form(tagger)
-    write = _writer(tagger, form, options)
+    write, is_listing = _writer(tagger, form, options), options.segments or options.nbest is not None
     sys.stdin.reconfigure(encoding="utf-8-sig", errors="surrogateescape")  # type: ignore[union-attr]
     sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
     for lines in _sequences(sys.stdin, "standard input", form.n_columns):
+        if not lines:  # an empty line; where each line is answered, there are as many lines as in the input
+            print(end="" if options.json or is_listing else "\n", flush=True)
+            continue
         try:
             answer = "\n".join([*write(lines), ""])
         except ValueError as error:
             raise BadFile(f"standard input, lines {lines[0].lineno} to {lines[-1].lineno}: {error}") from None
-        print(answer, flush=True, end="" if options.json else "\n")  # who waits for an answer gets it
+        print(answer, flush=True, end="\n" if is_listing else "")  # who waits for an answer gets it
 
 
 def _read(path: str) -> Any:
@@ -230,7 +250,7 @@ def _writer(tagger: Any, form: Form, options: argparse.Namespace) -> Callable[[l
             yield from (f"{line.text}\t{label}" for line, label in zip(lines, found.labels, strict=True))
 
     def segments(lines):
-        for start, stop, label, p in tagger.segments(tokens(lines), with_probability=True):
+        for start, stop, label, p in tagger.segments(tokens(lines), with_probability=True).tolist():
             text = " ".join(line.columns[0] for line in lines[start:stop])
             yield f"{start}\t{stop}\t{label}\t{p:.6f}\t{text}"
 
@@ -239,7 +259,7 @@ def _writer(tagger: Any, form: Form, options: argparse.Namespace) -> Callable[[l
         (found,) = tagger.nbest(words, 1)
         spans = [
             {"start": start, "stop": stop, "label": label, "probability": p, "text": " ".join(known[start:stop])}
-            for start, stop, label, p in tagger.segments(words, with_probability=True)
+            for start, stop, label, p in tagger.segments(words, with_probability=True).tolist()
         ]
         probability = math.exp(found.log_probability)
         fields = {"line": lines[0].lineno, "probability": probability, "labels": list(found.labels), "segments": spans}
@@ -263,7 +283,6 @@ def _evaluate(options) -> None:
     path, tagger = _existing(options.file), _read(options.model)
 
     from . import metrics  # takes a second
-    from .datasets import load_conll
 
     scheme = options.scheme or tagger.scheme
     if scheme is None:
@@ -272,7 +291,7 @@ def _evaluate(options) -> None:
         names = ", ".join(sorted(tagger.labels))
         warnings.warn(f"{names} are not counted as tags, but as runs of equal labels: name the --scheme", stacklevel=2)
     form = _form(tagger)
-    X, truth = load_conll(path, return_X_y=True)
+    X, truth = _load(path)
     rows = [[list(token.values()) for token in tokens] for tokens in X]
     if (n_columns := len(rows[0][0])) < form.n_columns:
         what = f"{n_columns} columns and the label, but the model reads {form.n_columns} columns"
@@ -308,12 +327,42 @@ def _export(options) -> None:
         model = skops.io.load(options.model, trusted=TRUSTED_TYPES)
     except (BadZipFile, KeyError):  # another file, such as a tagger or a pickle, or another archive
         raise BadFile(f"{options.model}: this is no file that skops has written") from None
-    _tell_size(options.output, export_tagger(model, options.output).n_bytes)
+    try:
+        n_bytes = export_tagger(model, options.output).n_bytes
+    except ValueError as error:  # the first sentence, of a model that is not fitted
+        raise BadFile(f"{options.model}: {str(error).partition('. Call')[0]}") from None
+    except (AttributeError, TypeError):  # no model, or another library's
+        what = f"it holds a {type(model).__name__}, not a HighOrderCRF, alone or behind an extractor"
+        raise BadFile(f"{options.model}: {what}") from None
+    _tell_size(options.output, n_bytes)
 
 
 def _check_scheme(option: str, scheme: str | None, schemes: Iterable[str]) -> None:
     if scheme is not None and scheme not in schemes:
         raise BadFile(f"{option} must be {', '.join(schemes)}, got {scheme:.60} (IOBES is bioes)")
+
+
+def _check_tags(path: str, y: list[list[str]], scheme: str | None) -> None:
+    """Raise if labels are not valid tags of a scheme, and name the schemes that they fit."""
+    from ._tagger import PREFIXES
+    from .text import convert_tags
+
+    def fault(name: str) -> str:
+        try:
+            repaired = convert_tags(y, name, name)
+        except ValueError as error:  # a label is not a tag of the scheme
+            return str(error).replace(" of y ", " ").replace("this scheme", f"--constraints {name}")
+        for n, (labels, valid) in enumerate(zip(y, repaired, strict=True)):
+            for t, (label, right) in enumerate(zip(labels, valid, strict=True)):
+                if label != right:
+                    where = f"sequence {n}, position {t}"
+                    return f"{label!r:.60} ({where}) is forbidden by --constraints {name}; valid there: {right!r:.60}"
+        return ""
+
+    if scheme is not None and (found := fault(scheme)):
+        fit = " and ".join(f"--constraints {name}" for name in PREFIXES if not fault(name))
+        remedy = f"the labels fit {fit}" if fit else "correct the labels, or train without --constraints"
+        raise BadFile(f"{path}: {found}; {remedy}")
 
 
 def _tell_size(what: str, n_bytes: int) -> None:
@@ -322,7 +371,7 @@ def _tell_size(what: str, n_bytes: int) -> None:
 
 
 def _sequences(stream: Any, name: str, n_columns: int) -> Iterator[list[InputLine]]:
-    """Yield the sequences of a stream, one at a time.
+    """Yield the sequences of a stream, one at a time, and an empty list for each empty line.
 
     A line with fewer columns than the model reads is an error, and one with another number than the lines before.
     """
@@ -341,6 +390,7 @@ def _sequences(stream: Any, name: str, n_columns: int) -> Iterator[list[InputLin
         if columns == [""]:
             if lines:
                 yield lines
+            yield []
             lines = []
             continue
         if width not in (None, len(columns)):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from importlib.util import find_spec
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -214,16 +215,25 @@ def _features(fitted, transformers, kept) -> TaggerFeatures:
     space = fitted.state.features
     if not transformers and space.vocabulary is not None:
         return TaggerFeatures.of_names(list(space.vocabulary), kept)
+    own = list(takewhile(lambda step: not hasattr(step, "__tagger_features__"), transformers))
+    last = transformers[len(own) :]
+    if own and (len(last) == 1 or (not last and space.vocabulary is not None)):
+        steps = "the last two steps, model[-2:]" if last else "the last step, model[-1]"
+        names = _names(own)
+        raise ValueError(f"a tagger cannot contain {names}: export {steps}, and apply {names} before the tagger")
     if len(transformers) > 1:
-        names = ", ".join(type(transformer).__name__ for transformer in transformers)
-        raise ValueError(f"a tagger has one transformer before the model at most, not {names}")
-    if not transformers or not hasattr(transformers[0], "__tagger_features__"):
-        what = type(transformers[0]).__name__ if transformers else "numbers, or a SequenceBatch"
+        raise ValueError(f"a tagger has one transformer before the model at most, not {_names(transformers)}")
+    if not last:
+        what = _names(own) or "numbers, or a SequenceBatch"
         raise ValueError(f"a tagger reads tokens, feature dicts and lists of names, but the model gets {what}")
     (transformer,) = transformers
     if space.n_features != getattr(transformer, "n_features_out_", None):
         raise ValueError(f"the model was not fitted on the features of {type(transformer).__name__}")
     return transformer.__tagger_features__(kept)
+
+
+def _names(steps) -> str:
+    return f"{', '.join(type(step).__name__ for step in steps):.120}"
 
 
 # --- comparison -------------------------------------------------------------------------------------------------------

@@ -11,10 +11,10 @@ from sklearn import get_config
 from sklearn.pipeline import Pipeline
 
 from ._estimator.answers import AnswersMixin
-from ._estimator.names_elsewhere import ATTRIBUTES
 from ._estimator.predictions import PredictionsMixin
 from ._estimator.tag_segments import TagSegmentsMixin
-from ._validation._delegation import method_of_model, model_inside, through_steps
+from ._names_elsewhere import ATTRIBUTES
+from ._validation._delegation import check_fit, method_of_model, model_inside, through_steps
 from ._validation._sklearn import available_if
 from .crf import HighOrderCRF
 from .semicrf import HighOrderSemiCRF
@@ -39,6 +39,11 @@ class SequencePipeline(_Pipeline):
     """
 
     if not TYPE_CHECKING:  # type checkers know the names that exist
+
+        @functools.wraps(Pipeline.fit)
+        def fit(self, X, y=None, **params):
+            check_fit(self, X, y, **params)
+            return super().fit(X, y, **params)
 
         @available_if(lambda self: through_steps(self, "predict"))
         def predict(self, X: Any, **params: Any) -> Any:

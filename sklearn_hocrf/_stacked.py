@@ -25,12 +25,19 @@ from ._data.arrays import joined_ranges, offsets_of
 from ._data.batch import SequenceBatch
 from ._data.checks import short, without_columns
 from ._persistence import VersionMixin
-from ._validation import check_sequence_weight, read_token_targets, warn_user
-from ._validation._delegation import MethodsOfModel, name_of_weight
+from ._validation import (
+    check_sequence_weight,
+    read_token_targets,
+    refuse_no_tokens,
+    unwarned,
+    used_sequences,
+    warn_user,
+)
+from ._validation._delegation import MethodsOfModel, check_fit, name_of_weight
 from ._validation._inputs import input_form
 from ._validation._messages import refuse_non_sequence
-from ._validation._rows import check_table, refuse_complex, refuse_not_finite, stack_rows
-from ._validation._sklearn import N_JOBS, HasMethods, Interval, StrOptions, fit_context, safe_indexing
+from ._validation._rows import check_table, n_tokens, refuse_complex, refuse_not_finite, stack_rows
+from ._validation._sklearn import N_JOBS, HasMethods, Interval, StrOptions, check_declared, fit_context, safe_indexing
 from ._validation._splits import indexable_sequences, splits_of
 from .crf import HighOrderCRF
 
@@ -55,9 +62,11 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
     ----------
     estimator : classifier or Pipeline
         It gets the tokens of all sequences as the rows of a table, or as a list, and must have ``predict_proba`` or
-        ``decision_function``. Features of neighbouring tokens have to be in the rows already.
+        ``decision_function`` once it is fitted. Features of neighbouring tokens have to be in the rows already.
     final_estimator : HighOrderCRF, HighOrderSemiCRF, Pipeline, search or None, default=None
-        The sequence model. None means ``HighOrderCRF()``. The names of its features are "score=" and the class.
+        The sequence model. None means ``HighOrderCRF()``, whose parameters a search cannot set: it sets
+        ``final_estimator__max_order`` of ``final_estimator=HighOrderCRF()``. The names of its features are "score=" and
+        the class.
     cv : int, cross-validation generator, iterable or "prefit", default=5
         The folds: of sequences, never of tokens; ``groups`` of them can be passed to :meth:`fit`. An int k means
         ``KFold(k)``, or, for a plain table of tokens, ``StratifiedKFold(k)``. "prefit" means that the classifier is
@@ -93,9 +102,10 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
     Raises
     ------
     TypeError
-        By ``fit``: if the classifier has no method that gives scores.
+        By ``fit``: if the classifier of the first fold has no method that gives scores, or no ``classes_``.
     ValueError
-        By ``fit``: for invalid data, or if a sequence is not in exactly one test part of `cv`.
+        By ``fit``: for invalid parameters and data, also of the sequence model, before any classifier is fitted; if a
+        sequence is not in exactly one test part of `cv`; if only some of the classifiers have ``predict_proba``.
 
     Warns
     -----
@@ -186,31 +196,53 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
         self : object
             The fitted estimator.
         """
-        X, y = indexable_sequences(X, y)
-        tokens = self._tokens(X)
-        form, lengths = tokens.form, np.diff(tokens.offsets)
-        weight = check_sequence_weight(sample_weight, len(lengths))
-        of_splitter, of_classifier, of_final = self._routed(sample_weight, params, lengths)
-        is_used = np.ones(len(lengths), bool) if weight is None else weight > 0
-        targets = read_token_targets(y, lengths, form, type(self).__name__, kept=is_used, takes_missing_labels=True)
-        codes = np.full(tokens.offsets[-1], -1)
-        codes[np.repeat(is_used, lengths)] = targets.codes
-        if self.cv == "prefit" or isinstance(self.estimator, FrozenEstimator):
-            check_is_fitted(self.estimator)
-            classifier, scoring = self.estimator, self._scoring(self.estimator.classes_)
-            scores = scoring.of(classifier, tokens.rows)
+        training, splits, scoring, of_final = self._prepared(X, y, sample_weight, params)
+        tokens = training.tokens
+        if splits is None:
+            classifier, scores = self.estimator, scoring.of(self.estimator, tokens.rows)
         else:
-            scoring = self._scoring(targets.labels)
-            training = _Training(self.estimator, tokens, codes, targets.labels, of_classifier)
-            cv = check_cv(self.cv, y, classifier=form == "table" and targets.known is None)
-            scores = self._out_of_fold(training, scoring, splits_of(cv, X, y, **of_splitter))
-            classifier = training.fitted(np.arange(len(is_used)))
+            scoring, scores = self._out_of_fold(training, scoring, splits)
+            classifier = training.fitted(np.arange(len(tokens.offsets) - 1))
+            scoring.by(classifier)  # raises if it lacks the method
         final = clone(self._unfitted_final())
         scoring = scoring._replace(n_columns=scores.shape[1])
-        final.fit(scoring.columns(tokens, scores), y, **of_final)
+        final.fit(scoring.columns(tokens, scores), without_columns(y), **of_final)
         fitted = {"estimator_": classifier, "final_estimator_": final, "stack_method_": scoring.method}
         self.__dict__.update(fitted, _scored_by=scoring._asdict())
         return self
+
+    def __check_fit__(self, X: Any, y: Any, sample_weight: ArrayLike | None = None, **params: Any) -> None:
+        check_declared(self)
+        with unwarned():
+            if X is None:
+                check_fit(self._unfitted_final(), None, y, **self._routed(sample_weight, params, 1)[2])
+            else:
+                self._prepared(X, y, sample_weight, params)
+
+    def _prepared(self, X, y, sample_weight, params) -> tuple[_Training, list | None, _Scoring, dict]:
+        """Return what is trained on, with the splits unless the classifier is fitted, or raise what can be refused."""
+        X, y = indexable_sequences(X, y)
+        tokens = self._tokens(X)
+        form, lengths = tokens.form, np.diff(tokens.offsets)
+        used = used_sequences(lengths, check_sequence_weight(sample_weight, len(lengths)))
+        refuse_no_tokens(used)
+        of_splitter, of_classifier, of_final = self._routed(sample_weight, params, lengths)
+        targets = read_token_targets(y, lengths, form, type(self).__name__, used, takes_missing_labels=True)
+        codes = np.full(tokens.offsets[-1], -1)
+        codes[slice(None) if used is None else np.repeat(used, lengths)] = targets.codes
+        training, splits = _Training(self.estimator, tokens, codes, targets.labels, of_classifier), None
+        scoring = _Scoring(self.stack_method, self.eps, targets.labels, self.passthrough)
+        if self.cv == "prefit" or isinstance(self.estimator, FrozenEstimator):
+            check_is_fitted(self.estimator)
+            scoring = scoring.by(self.estimator)._replace(labels=self.estimator.classes_)
+        else:
+            cv = check_cv(self.cv, y, classifier=form == "table" and targets.known is None)
+            splits = splits_of(cv, X, y, **of_splitter)
+            training.check(splits)
+        like_scores = np.ones((tokens.offsets[-1], len(scoring.labels)))  # no refusal depends on their values
+        columns = scoring._replace(n_columns=len(scoring.labels)).columns(tokens, like_scores)
+        check_fit(self._unfitted_final(), columns, y, **of_final)
+        return training, splits, scoring, of_final
 
     def _tokens(self, X: Any) -> _Tokens:
         """Return the tokens of X, or raise for numbers that are not finite, if the classifier does not take them."""
@@ -220,32 +252,22 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
             refuse_not_finite(tokens.rows, tokens.offsets)
         return tokens
 
-    def _scoring(self, labels: np.ndarray) -> _Scoring:
-        """Return how scores become columns; ``labels`` are the classes of the columns."""
-        asked = METHODS if self.stack_method == "auto" else (self.stack_method,)
-        method = next((name for name in asked if hasattr(self.estimator, name)), None)
-        if method is None:
-            raise TypeError(f"estimator {short(self.estimator)} has no {' or '.join(asked)}, which gives the scores")
-        return _Scoring(method, self.eps, labels, self.passthrough)
-
-    def _out_of_fold(self, training: _Training, scoring: _Scoring, splits: list) -> np.ndarray:
-        """Return the scores of all tokens, each by a classifier that has not seen its sequence."""
-        tested = np.concatenate([test for _, test in splits])
-        if not np.array_equal(np.sort(tested), np.arange(len(training.tokens.offsets) - 1)):
-            raise ValueError("each sequence must be in the test part of exactly one split of cv")
-        for index, (train, _) in enumerate(splits):
-            for label in training.lacking(train)[:1]:
-                warn_user(f"the training part of split {index} lacks {short(label)}, which gets the lowest score there")
+    def _out_of_fold(self, training: _Training, scoring: _Scoring, splits: list) -> tuple[_Scoring, np.ndarray]:
+        """Return the scores of all tokens, each by a classifier that has not seen its sequence, and their method."""
 
         def score(train, test):
             tokens = safe_indexing(training.tokens.rows, training.tokens.positions(test))
-            return scoring.of(training.fitted(train), tokens)
+            classifier = training.fitted(train)
+            own = scoring.by(classifier)
+            return own.method, own.of(classifier, tokens)
 
         with Parallel(n_jobs=self.n_jobs, require="sharedmem") as parallel:
-            of_folds = list(parallel(delayed(score)(*split) for split in splits))
-        scores = np.concatenate(of_folds)
-        scores[training.tokens.positions(tested)] = scores.copy()
-        return scores
+            methods, of_folds = zip(*parallel(delayed(score)(*split) for split in splits), strict=True)
+        if len(set(methods)) > 1:
+            raise ValueError(f"some classifiers of the splits have {METHODS[0]}, others have not: set stack_method")
+        scores = np.concatenate([part for part in of_folds if len(part)])
+        scores[training.tokens.positions(np.concatenate([test for _, test in splits]))] = scores.copy()
+        return scoring._replace(method=methods[0]), scores
 
     def _routed(self, sample_weight, params, lengths) -> tuple[dict, dict, dict]:
         """Return the options of ``split``, of the classifier's ``fit``, by token, and of the final estimator's."""
@@ -325,25 +347,21 @@ class _Tokens(NamedTuple):
             is_dense = X.dense is not None and len(X.dense.attributes) == X.n_attributes
             return cls(X.toarray() if is_dense else X.tocsr(), X.offsets, form, X.feature_names)
         if form == "table":
-            return cls(X, np.arange(_n_tokens(X) + 1), form, getattr(X, "columns", None))
+            return cls(X, np.arange(n_tokens(X) + 1), form, getattr(X, "columns", None))
         X = list(X)
         for n, sequence in enumerate(X):
             refuse_non_sequence(sequence, n)
         rows = _stacked(X)
-        return cls(rows, offsets_of(list(map(_n_tokens, X))), form, getattr(rows, "columns", None))
+        return cls(rows, offsets_of(list(map(n_tokens, X))), form, getattr(rows, "columns", None))
 
     def positions(self, sequences: np.ndarray) -> np.ndarray:
         """Return the indices of the tokens of some sequences."""
         return joined_ranges(self.offsets[sequences], self.offsets[sequences + 1])
 
 
-def _n_tokens(sequence: Any) -> int:
-    return sequence.shape[0] if hasattr(sequence, "shape") else len(sequence)
-
-
 def _stacked(X: list) -> Any:
     """Return the tokens of sequences, one after another."""
-    full = [sequence for sequence in X if _n_tokens(sequence)]
+    full = [sequence for sequence in X if n_tokens(sequence)]
     first = full[0] if full else []
     if getattr(getattr(first, "dtype", None), "kind", "O") in "biufc":
         return stack_rows(X, None, None)[0]
@@ -367,9 +385,18 @@ class _Training(NamedTuple):
         params = {name: values[at] for name, values in self.params.items()}
         return clone(self.estimator).fit(safe_indexing(self.tokens.rows, at), self.labels[self.codes[at]], **params)
 
-    def lacking(self, sequences: np.ndarray) -> np.ndarray:
-        """Return the labels that some sequences lack."""
-        return np.delete(self.labels, self.codes[self._labelled(sequences)])
+    def check(self, splits: list) -> None:
+        """Raise an error for a classifier or splits that cannot be fitted; warn of splits that lack a label."""
+        tested = np.concatenate([test for _, test in splits])
+        if not np.array_equal(np.sort(tested), np.arange(len(self.tokens.offsets) - 1)):
+            raise ValueError("each sequence must be in the test part of exactly one split of cv")
+        check_fit(self.estimator, None, self.labels[self.codes[self.codes >= 0]])
+        for index, (train, _) in enumerate(splits):
+            codes = self.codes[self._labelled(train)]
+            if not len(codes):
+                raise ValueError(f"the training part of split {index} has no token with a label: choose another cv")
+            for label in np.delete(self.labels, codes)[:1]:
+                warn_user(f"the training part of split {index} lacks {short(label)}, which gets the lowest score there")
 
     def _labelled(self, sequences):
         at = self.tokens.positions(sequences)
@@ -379,15 +406,24 @@ class _Training(NamedTuple):
 class _Scoring(NamedTuple):
     """How the scores of a classifier become columns.   N tokens, K classes."""
 
-    method: str
+    method: str  # "auto" until a fitted classifier is asked
     eps: float
     labels: np.ndarray  # (K,)   the classes of the columns
     passthrough: Any
     n_columns: int = 0  # of scores; 1 for the decision function of two classes
 
+    def by(self, classifier: Any) -> _Scoring:
+        """Return this with the method of a fitted classifier: some have it only then."""
+        asked = METHODS if self.method == "auto" else (self.method,)
+        method = next((name for name in asked if hasattr(classifier, name)), None)
+        if method is None or not hasattr(classifier, "classes_"):
+            lacking = " or ".join(asked) if method is None else "classes_"
+            raise TypeError(f"estimator {short(classifier)} has no {lacking}, which gives the scores")
+        return self._replace(method=method)
+
     def of(self, classifier: Any, rows: Any) -> np.ndarray:
         """Return the scores of tokens, of shape (N, columns)."""
-        if not _n_tokens(rows):
+        if not n_tokens(rows):
             return np.zeros((0, self.n_columns))
         values = np.asarray(getattr(classifier, self.method)(rows), dtype=np.float64)
         if self.method == "predict_proba":

@@ -16,12 +16,13 @@ import threading
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from decimal import Decimal
-from functools import cached_property, partial
+from functools import partial
 from importlib import import_module
-from itertools import accumulate, chain, groupby, pairwise, repeat
+from itertools import accumulate, groupby, pairwise, repeat
 from numbers import Real
-from operator import getitem, sub
+from operator import sub
 from typing import Any, Literal, NamedTuple, overload
+from weakref import WeakSet
 
 import numpy as np
 
@@ -32,12 +33,14 @@ MAX_HEADER, MAX_DEPTH, MAX_NUMBER = 1 << 24, 8, 1 << 53
 MAX_CELLS = 1 << 24  # states times labels: tables of 128 MB
 MAX_KEY = 1 << 62
 MAX_WEIGHT, MAX_SCORE = 1e100, 1e200  # sums of such scores are finite
+LARGE_SCORE = 1e6  # bound of the score of a labelling from which its rounding matters
 FORMER_ENTRIES = {"decoding": "viterbi", "no_probabilities": None}  # of headers, with the values that still work
 SMALL_FILE = 1 << 24  # read whole, not mapped
 MAX_PACKED, MAX_RATIO = 1 << 28, 128  # bytes of a body that is packed, and of it for one byte of the file
 CACHE_BYTES = 1 << 23  # of each field, for what is known of its values
 MOST_CELLS = 1 << 20  # of the rows of weights of one sequence
 MOST_KEYS, MOST_DEPTH = 1 << 9, 9  # of feature dicts, and of dicts in them, for which tables are kept
+LONGEST_TEXT = 1000  # of labels in an array of texts of one width
 FEW_LABELS = 5  # whose arcs are compared together, by measurement with 29
 MOST_STEPS = 40  # of the search for the best labels, before all states are looked at
 MOST_GROUPS = 96  # of states, which bounds are computed of, unless there are many labels
@@ -55,9 +58,9 @@ PREFIXES = {"bio": "BIO", "bioes": "BIOES", "bilou": "BIOLU", "bmes": "BMOES", "
 
 
 class Labelling(NamedTuple):
-    """One of the best labellings of a sequence. See :meth:`Tagger.nbest`."""
+    """One of the best labellings of a sequence. See :meth:`Tagger.nbest`, and ``predict_nbest`` of the estimators."""
 
-    labels: list
+    labels: Any  # as predicted
     score: float  # log potential
     log_probability: float
 
@@ -152,6 +155,31 @@ def named_function(name: str) -> Callable | None:
         return FUNCTIONS.get(name)
     length = int(affix[2])
     return partial(_affix, part=slice(length) if affix[1] == "prefix" else slice(-length, None))
+
+
+# --- threads and forks ------------------------------------------------------------------------------------------------
+
+
+class _CachedProperty:
+    """``functools.cached_property`` without a lock, which a fork may copy while another thread holds it."""
+
+    def __init__(self, compute):
+        self.compute, self.name = compute, compute.__name__
+
+    def __get__(self, instance, owner):
+        return vars(instance).setdefault(self.name, self.compute(instance))  # threads may compute it twice
+
+
+_fields: WeakSet = WeakSet()
+
+
+def _renew_locks():
+    for field in _fields:
+        field.lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_renew_locks)
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
@@ -304,13 +332,14 @@ class _Automaton:
             table[states] = table[fail[states]] if size else 0
             table[source[own], label[own]] = np.flatnonzero(own)
         closed = _below(arrays["closed"], 2, "closed").astype(bool)
-        self.arc_score = np.where(closed, -np.inf, arrays["score"].astype(np.float64))
+        score = arrays["score"].astype(np.float64)
+        self.arc_score, self.largest = np.where(closed, -np.inf, score), float(np.abs(score).max(initial=0.0))
         self.arc_target, self.arcs, self.target = target, np.ascontiguousarray(table.T), target[table]
         self.n_states = n_states
         self.scores = self.arc_score[table]  # (S, L)
         self._read_moves(arrays, n_columns)
 
-    @cached_property
+    @_CachedProperty
     def few(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the arcs for a few labels at a time, of all states that differ in them, and their slots by state.
 
@@ -327,7 +356,7 @@ class _Automaton:
             n_cells += len(state)
         return np.concatenate(cells, axis=1), np.array(slots)
 
-    @cached_property
+    @_CachedProperty
     def groups(self) -> tuple:
         """Return what bounds of all that follows a state are computed from, for groups of states that end alike.
 
@@ -372,6 +401,7 @@ class _Pass:
         self.automaton, self.labels, self.moves = automaton, scores[:, : len(automaton.arcs)], None
         self.arc_score, self.table = automaton.arc_score, automaton.scores
         self.largest = largest  # size of a score
+        self.shift = 0.0  # what the scores of all labellings are reduced by
         if len(automaton.moved):
             self.moves = np.zeros((len(scores), len(automaton.moved) + 1))
             np.add.reduceat(scores[:, automaton.moved_columns], automaton.moved_starts, axis=1, out=self.moves[:, 1:])
@@ -410,8 +440,10 @@ class _Pass:
     def decode(self):
         """Return the codes of the best labels; ties go to the lowest."""
         codes = self.likely() if self.moves is None else None
-        if codes is not None:
-            return codes
+        return self.best_codes() if codes is None else codes
+
+    def best_codes(self):
+        """Do the same as `decode`, by the best scores of all states."""
         self.best()
         codes, state = [], 0
         for t in range(len(self.labels)):
@@ -535,16 +567,27 @@ class _Pass:
         """Return the probability of each label at each token; (T, L)."""
         return np.array([cells @ mass for mass, cells in self.forward()])
 
-    def score(self, codes):
-        """Return the score of a labelling."""
-        state, total, self.after = 0, 0.0, self.labels.take(self.automaton.last, axis=1)
+    def terms(self, codes):
+        """Return the score of each token in a labelling; (T,)."""
+        state, terms, self.after = 0, [], self.labels.take(self.automaton.last, axis=1)
         for t, code in enumerate(codes):
-            total += float(self.choices(t, state)[code])
+            terms.append(float(self.choices(t, state)[code]))
             state = self.automaton.target[state, code]
-        return total
+        return np.array(terms)
+
+    def centre(self):
+        """Reduce the scores of all labels of a token by about its score in the best labelling.
+
+        No probability changes, but differences are then those of small numbers.
+        """
+        terms = np.rint(self.terms(self.best_codes()))  # sums of integers are exact
+        self.labels -= terms[:, None]
+        self.shift, self.largest = math.fsum(terms), self.largest + float(np.abs(terms).max())
 
     def best_labellings(self, n):
-        """Return the codes and scores of the n best labellings, best first.
+        """Return the codes of the n best labellings, best first, each with its regret, and the best score.
+
+        A regret is how far the score is from the best one.
 
         Each leaves an earlier one, at some token, for a label that is not the best in its state.
         """
@@ -554,7 +597,7 @@ class _Pass:
         while waiting and len(found) < n:
             regret, minus_stop, code, parent = heapq.heappop(waiting)
             codes = [] if parent < 0 else [*found[parent][0][: -minus_stop - 1], code]
-            found.append((codes, highest - regret))
+            found.append((codes, regret))
             first, state = len(codes), 0
             for earlier in codes:
                 state = target[state, earlier]
@@ -573,7 +616,7 @@ class _Pass:
             for cell in some.tolist():
                 t, label = divmod(cell, target.shape[1])
                 heapq.heappush(waiting, (regret + float(flat[cell]), -(first + t) - 1, label, len(found) - 1))
-        return found
+        return found, highest
 
 
 def _possible(score):
@@ -590,6 +633,7 @@ class _Segments:
         self.names: list = list(labels)
         if scheme == "runs":
             self.goes_on = np.eye(len(labels), dtype=bool)
+            self.dtype = _dtype_of(self.names)
             return
         letters = PREFIXES[scheme]
         tags = [re.fullmatch(rf"([{letters}])(?:-(.+))?", str(label), re.DOTALL) for label in labels]
@@ -597,6 +641,7 @@ class _Segments:
         _require(all(good), f"a label is no tag of {scheme}")
         kind = np.array([letters.index(tag[1]) for tag in tags if tag])  # begin, inside, outside, end, single
         self.names = [None if tag[1] == "O" else tag[2] or "_" for tag in tags if tag]
+        self.dtype = np.array([name for name in self.names if name]).dtype
         same = np.array([[one == other for other in self.names] for one in self.names])
         self.goes_on = same & np.isin(kind, (0, 1))[:, None] & np.isin(kind, (1, 3))
 
@@ -606,8 +651,15 @@ class _Segments:
         bounds = pairwise([*begins, len(codes)])
         return [(u, v, self.names[codes[u]]) for u, v in bounds if self.names[codes[u]] is not None]
 
-    def probabilities(self, chain, segments):
+    def table(self, chain, segments) -> np.ndarray:
+        """Return segments with their probabilities, of the type of the estimator's."""
+        rows = [(*one, p) for one, p in zip(segments, self.probabilities(chain, segments), strict=True)]
+        return np.array(rows, [("start", "i8"), ("stop", "i8"), ("label", self.dtype), ("probability", "f8")])
+
+    def probabilities(self, chain, segments) -> list[float]:
         """Return the probabilities of segments: of all labellings that have them, with these borders and labels."""
+        if not segments:
+            return []
         last = chain.automaton.last
         of_label = {label: np.array([name == label for name in self.names]) for _, _, label in segments}
         by_start, found, flow, stop = {start: (stop, label) for start, stop, label in segments}, [], None, 0
@@ -627,6 +679,13 @@ class _Segments:
         return [min(probability, 1.0) for probability in found]
 
 
+def _dtype_of(labels):
+    """Return the type of ``classes_`` of an estimator that has these labels."""
+    alike = len(set(map(type, labels))) == 1 and max(len(str(label)) for label in labels) <= LONGEST_TEXT
+    native = np.array(labels) if alike else None
+    return native.dtype if native is not None and native.tolist() == labels else np.dtype(object)
+
+
 # --- features ---------------------------------------------------------------------------------------------------------
 
 
@@ -640,7 +699,7 @@ class _Weights:
         self.starts = _offsets(arrays["n_weights"], "weights of attributes", len(self.weight))
         self.n_columns, self.n_attributes = n_columns, len(arrays["n_weights"])
 
-    @cached_property
+    @_CachedProperty
     def table(self) -> np.ndarray | None:
         """Return the weights of attributes 1, 2, ..., and zeros for -1; (V + 2, C). None if it would be large."""
         n_rows = self.n_attributes + 2
@@ -810,7 +869,7 @@ class _Names:
     def _collect(self, prefix, entries, t, depth, found):
         """Add the ids of the known attributes of a feature dict, in pairs with their amounts."""
         for key, value in entries.items():
-            name, amount = prefix + _name(key, t), 1.0
+            name, amount = prefix + _name(key, t, prefix), 1.0
             if value is False:  # as many are
                 continue
             if isinstance(value, (str, bytes)):
@@ -834,7 +893,7 @@ class _Names:
         if is_text or not isinstance(names, Collection) or len(getattr(names, "shape", (0,))) != 1:
             raise TypeError(f"position {t}: {prefix!r:.60} has {names!r:.60}, where names or numbers belong")
         if prefix or type(names) is not list or set(map(type, names)) - {str}:
-            names = [prefix + _name(name, t) for name in names]
+            names = [prefix + _name(name, t, prefix) for name in names]
         found.extend(map(self.ids.get, names, repeat(-1)))
 
 
@@ -897,13 +956,15 @@ class _Strings(_Names):
         return texts
 
 
-def _name(name, t):
+def _name(name, t, prefix=""):
     if isinstance(name, bytes):
         try:
             return str(name, "utf-8")
         except UnicodeDecodeError:
             raise ValueError(f"position {t}: {name!r:.60} is not UTF-8") from None
     if not isinstance(name, str):
+        if prefix:
+            raise TypeError(f"position {t}: attribute {prefix[:-1]!r:.60} holds {name!r:.60}, which must be a str")
         raise TypeError(f"position {t}: an attribute name must be a str, got {name!r:.60}")
     return name
 
@@ -952,6 +1013,7 @@ class _Field:
         self.singles: list = []  # templates of one column: own column, offset, first key
         self.joined: list = []  # own columns that are joined to others
         self.lock = threading.Lock()
+        _fields.add(self)
 
     def finish(self, table, weights):
         """Take the tables of attributes, when all columns and templates are known."""
@@ -1370,7 +1432,10 @@ class Tagger:
         largest = np.maximum.reduce(np.abs(scores), axis=None)
         if not largest <= MAX_SCORE:
             raise ValueError("a number of the tokens is so large that the scores of labels are not finite")
-        return _Pass(self._automaton, scores, self._borders, float(largest))
+        chain = _Pass(self._automaton, scores, self._borders, float(largest))
+        if len(tokens) * (chain.largest + self._automaton.largest) > LARGE_SCORE:
+            chain.centre()
+        return chain
 
     @overload
     def tag(self, tokens: Sequence, with_probability: Literal[False] = False) -> list: ...
@@ -1414,7 +1479,11 @@ class Tagger:
         tokens = _sequence(tokens)
         return self._chain(tokens).marginals() if len(tokens) else np.zeros((0, len(self.labels)))
 
-    def segments(self, tokens: Sequence, with_probability: bool = False) -> list[tuple]:
+    @overload
+    def segments(self, tokens: Sequence, with_probability: Literal[False] = False) -> list[tuple]: ...
+    @overload
+    def segments(self, tokens: Sequence, with_probability: Literal[True]) -> np.ndarray: ...
+    def segments(self, tokens: Sequence, with_probability: bool = False) -> list[tuple] | np.ndarray:
         """Return the segments that the labels describe.
 
         Parameters
@@ -1426,19 +1495,16 @@ class Tagger:
 
         Returns
         -------
-        segments : list of (start, stop, label) or (start, stop, label, probability)
+        segments : list of (start, stop, label), or structured array
+            With probabilities, an array with the fields "start", "stop", "label" and "probability", as those of
+            ``predict_segments`` of the estimators. Its ``tolist()`` has tuples of Python objects, for JSON.
         """
         if self._segments is None:
             raise ValueError("some labels look like tags of segments, but not all are tags of one scheme")
         tokens = _sequence(tokens)
-        if not len(tokens):
-            return []
-        chain = self._chain(tokens)
-        segments = self._segments.of(chain.decode())
-        if not with_probability:
-            return segments
-        probabilities = self._segments.probabilities(chain, segments)
-        return [(*segment, probability) for segment, probability in zip(segments, probabilities, strict=True)]
+        chain = self._chain(tokens) if len(tokens) else None
+        segments = self._segments.of(chain.decode()) if chain else []
+        return self._segments.table(chain, segments) if with_probability else segments
 
     def log_probability(self, tokens: Sequence, labels: Sequence) -> float:
         """Return the logarithm of the probability of a labelling; -inf if it is impossible.
@@ -1463,7 +1529,7 @@ class Tagger:
         if not len(tokens):
             return 0.0
         chain = self._chain(tokens)
-        return min(chain.score([self._code_of[label] for label in labels]) - chain.total(), 0.0)
+        return min(math.fsum(chain.terms([self._code_of[label] for label in labels])) - chain.total(), 0.0)
 
     def nbest(self, tokens: Sequence, n: int = 10) -> list[Labelling]:
         """Return the n labellings of highest score, best first; fewer if there are fewer.
@@ -1487,8 +1553,12 @@ class Tagger:
             return [Labelling([], 0.0, 0.0)]
         chain = self._chain(tokens)
         log_z = chain.total()
-        found = chain.best_labellings(n)
-        return [Labelling([self.labels[c] for c in codes], score, min(score - log_z, 0.0)) for codes, score in found]
+        found, highest = chain.best_labellings(n)
+        score, log_probability = highest + chain.shift, min(highest - log_z, 0.0)  # rounded alike for all labellings
+        return [
+            Labelling([self.labels[c] for c in codes], score - regret, log_probability - regret)
+            for codes, regret in found
+        ]
 
 
 def _read(path, mmap):
@@ -1500,6 +1570,8 @@ def _read(path, mmap):
 
 
 def _sequence(tokens) -> Sequence:
-    if isinstance(tokens, (str, bytes, Mapping)):
+    if type(tokens).__name__ == "ItemSequence":  # of python-crfsuite
+        raise TypeError(f"a sequence is a list of tokens, got {tokens!r:.60}: pass its items()")
+    if isinstance(tokens, (str, bytes, Mapping)) or not hasattr(tokens, "__iter__"):
         raise TypeError(f"a sequence is a list of tokens, got {tokens!r:.60}")
     return tokens if isinstance(tokens, (list, tuple)) else list(tokens)

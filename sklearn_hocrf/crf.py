@@ -140,7 +140,8 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         Maximum number of iterations; for "sgd", of epochs.
     tol : float, default=3e-3
         Tolerance of the solver. Training stops when the objective is guaranteed to be at most a fraction ``tol**2``
-        above the optimum; 0.03 is enough for searches. docs/guide/training.md has the rules for other cases.
+        above the optimum; 0.03 is enough for searches. With "sgd", it stops after five epochs of little progress, at
+        an objective that may be 5 % above the optimum. docs/guide/training.md has the rules for other cases.
     warm_start : bool, default=False
         Whether fit starts from the weights of the previous fit, matched by pattern and feature; new weights start at 0.
     n_jobs : int or None, default=None

@@ -164,7 +164,8 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         Maximum number of iterations; for "sgd", of epochs.
     tol : float, default=3e-3
         Tolerance of the solver. Training stops when the objective is guaranteed to be at most a fraction ``tol**2``
-        above the optimum; 0.03 is enough for searches. docs/guide/training.md has the rules for other cases.
+        above the optimum; 0.03 is enough for searches. With "sgd", it stops after five epochs of little progress, at
+        an objective that may be 5 % above the optimum. docs/guide/training.md has the rules for other cases.
     warm_start : bool, default=False
         Whether fit starts from the weights of the previous fit, matched by pattern and feature; new weights start at 0.
     n_jobs : int or None, default=None
@@ -363,7 +364,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
     @overload
     def predict(self, X: Any, *, known: Any = None) -> Any: ...
     def predict(self, X: Any, *, known: Any = None) -> Any:
-        """Return the most probable segmentation of each sequence, in the scheme of y in fit.
+        """Return the most probable segmentation of each sequence, in the scheme of y in fit, but "bio" for "iob1".
 
         Parameters
         ----------
@@ -388,9 +389,10 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         Returns
         -------
         labels : list of lists, list of arrays, or array
-            For "runs", "bio" and "bioes", one label or tag per token, in the shape of X, and of the type of y in fit:
-            lists if y consisted of lists, else arrays of shape (n_tokens,). For a 3-D X an array of shape (n_sequences,
-            n_tokens), for a plain 2-D X one of shape (n_samples,). For "segments", lists of (start, stop, label).
+            For "runs" and tags, one label or tag per token, in the shape of X, and of the type of y in fit: lists if y
+            consisted of lists, else arrays of shape (n_tokens,). For a 3-D X an array of shape (n_sequences, n_tokens),
+            for a plain 2-D X one of shape (n_samples,). For "iob1", tags of "bio": before a score of tokens, convert
+            them with ``text.convert_tags(y_pred, "bio", "iob1")``. For "segments", lists of (start, stop, label).
 
         Raises
         ------

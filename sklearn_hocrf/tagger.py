@@ -38,14 +38,21 @@ User guide: docs/guide/production.md, also for a service in a few lines; docs/gu
 from __future__ import annotations
 
 import os
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+from ._names_elsewhere import answer_as_tagger, refuse
 from ._tagger import Exported, Labelling, Tagger
 
 __all__ = ["Exported", "Tagger", "export_tagger"]
 
 for _public in (Exported, Labelling, Tagger):
     _public.__module__ = __name__  # unless the reader is copied
+answer_as_tagger(Tagger)
+
+if not TYPE_CHECKING:  # type checkers know the names that exist
+
+    def __getattr__(name):
+        refuse(__name__, name)
 
 
 def export_tagger(

@@ -2,9 +2,10 @@
 
     python tests/bare.py [--hide] [doctests]
 
-looks at every module: it can be imported, and ``help``, ``dir`` and ``import *`` of the public ones show their names;
-where Dask is absent, ``sklearn_hocrf.dask`` is an error that tells how to install it. ``doctests`` also runs those of
-the package and of README.md; ``--hide`` hides the libraries of all extras that are installed.
+looks at what needs numpy alone, from a text to its entities, and at every module: it can be imported, and ``help``,
+``dir`` and ``import *`` of the public ones show their names; where Dask is absent, ``sklearn_hocrf.dask`` is an error
+that tells how to install it. ``doctests`` also runs those of the package and of README.md; ``--hide`` hides the
+libraries of all extras that are installed.
 
 A doctest that needs a library of an extra says so on the first line that does: ``import skops.io  # pip install
 skops``. From that line on it is left out where the library is absent.
@@ -16,10 +17,12 @@ import importlib
 import pkgutil
 import pydoc
 import re
+import subprocess
 import sys
 import warnings
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 OPTIONAL = ("crfsuite", "dask", "distributed", "matplotlib", "pandas", "polars", "rich", "sklearn_crfsuite", "skops")
 NEEDS = re.compile(r"  # pip install ([\w-]+)$")
@@ -58,6 +61,33 @@ def check_absent(package):
     assert "pip install 'sklearn_hocrf[dask]'" in error_of(AttributeError, lambda: package.dask)
     importing = error_of(ImportError, lambda: importlib.import_module("sklearn_hocrf.dask"))
     assert "pip install 'sklearn_hocrf[dask]'" in importing
+
+
+NUMPY_ALONE = """
+import sys
+sys.modules.update(dict.fromkeys(["scipy", "sklearn", "numba", "joblib", "pandas"]))
+from sklearn_hocrf.tagger import Tagger
+from sklearn_hocrf.text import convert_tags, extract_segments, spans_from_tags, tags_from_spans, tokenize
+X, tagger = tokenize(["Ann met Bob."]), Tagger(sys.argv[1])
+y = [tagger.tag(X[0])]
+assert spans_from_tags(X, y) == [[(0, 3, "PER"), (8, 11, "PER")]], y
+assert tags_from_spans(X, [[(0, 3, "PER"), (8, 11, "PER")]]) == convert_tags(y, "bio", "bio") == y
+assert extract_segments(y) == [[(0, 1, "PER"), (2, 3, "PER")]]
+((start, stop, label, probability), _), = spans_from_tags(X, [tagger.segments(X[0], with_probability=True)])
+assert (start, stop, label) == (0, 3, "PER") and 0.5 < probability <= 1
+"""
+
+
+def check_numpy_alone(package):
+    """Tag a text in a process that has numpy and the standard library only."""
+    X = package.text.tokenize(["Ann met Bob.", "Bob left."])
+    y = package.text.tags_from_spans(X, [[(0, 3, "PER"), (8, 11, "PER")], [(0, 3, "PER")]])
+    model = package.make_pipeline(package.feature_extraction.SequenceFeatureExtractor(), package.HighOrderCRF())
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "names.hocrf")
+        package.tagger.export_tagger(model.fit(X, y), path)
+        run = subprocess.run([sys.executable, "-c", NUMPY_ALONE, path], capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
 
 
 def error_of(kind, get):
@@ -109,7 +139,9 @@ def main():
     else:
         there = [library for library in OPTIONAL if find_spec(library)]
         assert not there, f"this environment has {', '.join(there)}, which are no dependencies of the package"
-    found = list(modules(importlib.import_module("sklearn_hocrf")))
+    package = importlib.import_module("sklearn_hocrf")
+    check_numpy_alone(package)
+    found = list(modules(package))
     public = [module for module in found if "._" not in module.__name__]
     for module in public:
         if hasattr(module, "__all__"):

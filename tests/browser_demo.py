@@ -47,7 +47,7 @@ new Response(new Blob([file]).stream().pipeThrough(new DecompressionStream("gzip
 def expected(tagger, tokens):
     """Return what the tagger says of an address."""
     nbest = [(one.labels, math.exp(one.log_probability)) for one in tagger.nbest(tokens, 5)]
-    segments = tagger.segments(tokens, with_probability=True)
+    segments = tagger.segments(tokens, with_probability=True).tolist()
     return {"tokens": tokens, "marginals": tagger.marginals(tokens).tolist(), "segments": segments, "nbest": nbest}
 
 

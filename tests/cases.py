@@ -129,21 +129,21 @@ def golden_case(name):
     )
 
 
-class Counter:
-    """Counts the calls of a function that it stands in for."""
+class WidePasses:
+    """Counts the passes on wide numbers, and the sequences that they process."""
 
-    def __init__(self, function):
-        self.function, self.calls = function, 0
+    def __init__(self):
+        self.calls, self.n_sequences, self.method = 0, 0, MarginalPass._on_wide_numbers
 
-    def __call__(self, *args):
-        self.calls += 1
-        return self.function(*args)
+    def on_wide_numbers(self, scaled, task, factor):
+        self.calls, self.n_sequences = self.calls + 1, self.n_sequences + task.sequences.size
+        return self.method(scaled, task, factor)
 
 
 def count_wide_passes(monkeypatch):
-    """Return a counter of the sequences that are processed on wide numbers."""
-    counter = Counter(MarginalPass._run_wide)
-    monkeypatch.setattr(MarginalPass, "_run_wide", lambda *args: counter(*args))
+    """Return a counter of passes on wide numbers."""
+    counter = WidePasses()
+    monkeypatch.setattr(MarginalPass, "_on_wide_numbers", lambda *args: counter.on_wide_numbers(*args))
     return counter
 
 

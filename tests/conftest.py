@@ -88,14 +88,14 @@ pytest.ExceptionInfo.fill_unfilled = _fill_unfilled
 @pytest.fixture(autouse=True, scope="session")
 def warnings_are_short():
     """Fail where the package warns in too many characters."""
-    from sklearn_hocrf._validation import _warnings
+    from sklearn_hocrf._data import warnings as module
 
     def warn(message, category, stacklevel):
         assert len(str(message)) <= LONGEST_MESSAGE, message
         warnings.warn(message, category, stacklevel=stacklevel + 1)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_warnings, "warnings", SimpleNamespace(warn=warn))
+        patch.setattr(module, "warnings", SimpleNamespace(warn=warn))
         yield
 
 

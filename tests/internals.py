@@ -2,14 +2,18 @@
 
 # ruff: noqa: F401
 
-from sklearn_hocrf import _files, _kernels
+from sklearn_hocrf import _files, _kernels, _names_elsewhere
 from sklearn_hocrf.__main__ import Counter, main
+from sklearn_hocrf._commands import BadFile
+from sklearn_hocrf._commands import _check_tags as check_tags
 from sklearn_hocrf._data import arrays, batch, folders, schemes
 from sklearn_hocrf._data.arrays import BufferPool, allocator, empty_aligned, freeze, mapped_file, reading_order
 from sklearn_hocrf._data.batch import SequenceBatch, as_sparse, cut_sequences, with_blocks, without_dense
+from sklearn_hocrf._data.checks import GUIDE
 from sklearn_hocrf._data.columns import DenseColumns, TokenColumn
 from sklearn_hocrf._data.labels import decode_labels, encode_labels, flatten_labels, position_name, sorted_labels
 from sklearn_hocrf._data.masks import Mask, both
+from sklearn_hocrf._data.segment_features import RowBlock, blocks_of, segment_features
 from sklearn_hocrf._data.segments import (
     BAG,
     BEGIN,
@@ -22,11 +26,8 @@ from sklearn_hocrf._data.segments import (
     WHOLE,
     Channel,
     LengthBlock,
-    RowBlock,
     Segments,
     TokenBlock,
-    blocks_of,
-    segment_features,
 )
 from sklearn_hocrf._data.texts import pack_texts, unpack_texts
 from sklearn_hocrf._display import COLORS, GREY, color_map, number, table_of
@@ -36,7 +37,6 @@ from sklearn_hocrf._estimator import (
     callbacks,
     fitted_model,
     fitting,
-    names_elsewhere,
     patterns,
     progress,
     pruning,
@@ -102,7 +102,6 @@ from sklearn_hocrf._structure.weighted_arcs import compile_patterns, log_spread,
 from sklearn_hocrf._validation import (
     FeatureSpace,
     _callbacks,
-    _warnings,
     check_sequence_weight,
     read_more_sequences,
     read_segment_targets,
@@ -125,4 +124,11 @@ from sklearn_hocrf.inspection._weights import template_of
 from sklearn_hocrf.model_selection._fold import Fold, FoldStep
 from sklearn_hocrf.model_selection._groups import WeightGroups
 from sklearn_hocrf.model_selection._penalty_search import _best_index, _settle, _Step
-from sklearn_hocrf.model_selection._splits import _unseen, make_fold, split_data, training_data, warn_of_folds
+from sklearn_hocrf.model_selection._splits import (
+    _unseen,
+    make_fold,
+    split_data,
+    training_data,
+    used_parts,
+    warn_of_folds,
+)

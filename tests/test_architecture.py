@@ -37,6 +37,7 @@ MAY_IMPORT = {
     "_inference": {"_kernels", "_data", "_structure"},
     "_objectives": CORE - {"_kernels"} | {"_settings"},
     "_version": set(),
+    "_names_elsewhere": set(),
     "_persistence": {"_version"},
     "_settings": set(),
     "_display": {"_kernels", "_data"},
@@ -44,26 +45,27 @@ MAY_IMPORT = {
     "_solvers": {"_kernels", "_settings"},  # sums of vectors, which are no more of a CRF than BLAS
     "_validation": CORE | {"_tagger"},  # which reads feature dicts in the same way
     "feature_extraction": CORE | {"_validation", "_persistence", "_tagger"},  # some extractors learn from y, too
-    "metrics": CORE | {"_validation", "_display"},
+    "metrics": CORE | {"_validation", "_display", "_names_elsewhere"},
     "datasets": CORE | {"_validation"},
-    "text": {"_kernels", "_data", "metrics"},
+    "text": {"_data"},
     "inspection": CORE | {"_validation", "_display", "metrics", "_estimator"},
     "training": {"_estimator", "_objectives", "_solvers"},
-    "_estimator": CORE | LEARNING | TOOLS | {"_validation", "_persistence", "_settings"},
+    "_estimator": CORE | LEARNING | TOOLS | {"_validation", "_persistence", "_settings", "_tagger", "_names_elsewhere"},
     "_crfsuite": CORE | {"_validation", "_estimator"},
     "crf": CORE | LEARNING | TOOLS | {"_validation", "_persistence", "_settings", "_estimator", "_crfsuite"},
     "semicrf": CORE | LEARNING | TOOLS | {"_validation", "_persistence", "_settings", "_estimator"},
-    "model_selection": CORE | LEARNING | {"_validation", "_persistence", "_settings", "_estimator", "metrics"},
-    "_pipeline": ESTIMATORS | {"_validation"},
+    "model_selection": CORE | LEARNING | {"_validation", "_persistence", "_settings", "_estimator", "metrics", "text"},
+    "_pipeline": ESTIMATORS | {"_validation", "_names_elsewhere"},
     "_stacked": CORE | {"_validation", "_persistence", "crf"},
     "dask": CORE | {"_estimator", "_validation", "_objectives", "_persistence", "_settings"},
     "_tagger": set(),  # numpy alone: it may be copied elsewhere
     "_export": CORE | {"_validation", "_estimator", "_files", "_tagger"},
-    "tagger": {"_tagger", "_export"},
+    "tagger": {"_tagger", "_export", "_names_elsewhere"},
     "__init__": TOOLS
     | ESTIMATORS
     | {
         "inspection",
+        "_names_elsewhere",
         "_version",
         "_persistence",
         "_data",
@@ -76,7 +78,7 @@ MAY_IMPORT = {
         "tagger",
     },
     "_warm_up": TOOLS | ESTIMATORS | {"_kernels", "model_selection", "training"},
-    "_commands": TOOLS | ESTIMATORS | {"_files", "_persistence", "_pipeline", "_tagger", "tagger"},
+    "_commands": TOOLS | ESTIMATORS | {"_files", "_persistence", "_pipeline", "_tagger", "tagger", "text"},
     "__main__": TOOLS | ESTIMATORS | {"__init__", "_warm_up", "_commands"},
 }
 
@@ -170,8 +172,18 @@ def print_violations(name, source):
     ]
 
 
+LOCKLESS = "_data/forks.py"  # the only file that may use functools.cached_property, which it relieves of its lock
+
+
+def lock_violations(name, source):
+    """Nothing else has the lock that this property has before Python 3.12: a fork may copy it while it is held."""
+    attributes = [ast.unparse(node) for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Attribute)]
+    uses = [*imported_modules(name, source), *attributes].count("functools.cached_property")
+    return [f"{name} uses functools.cached_property: that of {LOCKLESS} has no lock"] * (name != LOCKLESS and uses)
+
+
 PRIVATE_ROOMS = {"_estimator", "crf", "semicrf"}  # they share the private members of estimators: FittedModel, FitSteps
-OWN = {"self", "cls", "fresh", "np", "numba", "os"}
+OWN = {"self", "cls", "fresh", "np", "numba", "os", "sys"}
 
 
 def private_violations(name, source):
@@ -348,7 +360,7 @@ def closure_violations(name, source):
 
 # --------------------------------------------------------------------------------------------------------------- tests
 
-RULES = [layer_violations, dependency_violations, print_violations, private_violations]
+RULES = [layer_violations, dependency_violations, print_violations, lock_violations, private_violations]
 KERNEL_RULES = [flag_violations, size_violations, closure_violations]
 
 
@@ -442,6 +454,8 @@ def test_builtins_that_kernels_may_call_exist():
             "model_selection/_temperature.py",
             "def f(fitted):\n    return fitted.estimator._ask('decode')",
         ),
+        (lock_violations, "_tagger.py", "from functools import cached_property, partial"),
+        (lock_violations, "_kernels/_jit.py", "import functools\n\n\nclass A:\n    f = functools.cached_property(g)"),
         (layer_violations, "_solvers.py", "from sklearn_hocrf import _objectives"),
         (layer_violations, "_structure/layout.py", "def f():\n    import sklearn_hocrf._inference.chain"),
         (layer_violations, "_inference/chain.py", "from .._objectives import Problem"),
@@ -483,6 +497,8 @@ def test_rules_bite(rule, name, source):
         (dependency_violations, "_validation/_sklearn.py", "from sklearn.base import _fit_context"),
         (dependency_violations, "_solvers.py", "from scipy import optimize"),
         (print_violations, "__main__.py", "print(1)"),
+        (lock_violations, LOCKLESS, SOURCES[LOCKLESS]),
+        (lock_violations, "crf.py", "import functools\nfrom ._data.forks import cached_property"),
     ],
 )
 def test_rules_leave_the_innocent_alone(rule, name, source):

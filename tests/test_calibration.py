@@ -18,12 +18,9 @@ from sklearn.pipeline import make_pipeline as sklearn_make_pipeline
 
 from sklearn_hocrf import Constraints, HighOrderCRF, HighOrderSemiCRF, make_pipeline
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
-from sklearn_hocrf.metrics import (
-    extract_segments,
-    log_likelihood_scorer,
-    segment_outcomes,
-)
+from sklearn_hocrf.metrics import log_likelihood_scorer, segment_outcomes
 from sklearn_hocrf.model_selection import CalibratedSequenceLabeler, PenaltySearchCV
+from sklearn_hocrf.text import extract_segments
 
 
 def sentences(seed=0, n=24):

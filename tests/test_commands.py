@@ -1,6 +1,7 @@
 """The commands of hocrf: what they write, what they refuse, and what they import."""
 
 import io
+import itertools
 import json
 import math
 import os
@@ -14,7 +15,8 @@ from tempfile import TemporaryDirectory
 from unittest import mock
 
 import pytest
-from internals import main
+from internals import BadFile, check_tags, main
+from sklearn.linear_model import LinearRegression
 
 from sklearn_hocrf import Constraints, HighOrderCRF, make_pipeline
 from sklearn_hocrf.datasets import load_conll, make_name_sentences
@@ -51,7 +53,7 @@ def test_tags_are_those_of_the_model(files, monkeypatch, capsys):
     tokens = [[{"0": token["0"], "1": token["1"]} for token in sentence] for sentence in load_conll(test).data]
     for content in test.read_text(encoding="utf-8"), test.read_text(encoding="utf-8").replace("\n\n", "\n \n\n"):
         status, out, _ = tag(monkeypatch, capsys, content, model)
-        blocks = [block.split("\n") for block in out.strip("\n").split("\n\n")]
+        blocks = [block.split("\n") for block in re.split("\n\n+", out.strip("\n"))]
         assert status == 0
         assert [[line.split("\t")[-1] for line in block] for block in blocks] == [tagger.tag(s) for s in tokens]
         assert ["\n".join(line.rpartition("\t")[0] for line in block) for block in blocks] == LINES[100:]
@@ -78,6 +80,64 @@ def test_probabilities_segments_and_best_labellings(files, monkeypatch, capsys):
     (span,) = first["segments"]
     assert f"{span.pop('probability'):.6f}" == probability
     assert span == {"start": 0, "stop": 2, "label": "PER", "text": "Victoria Berg"}
+
+
+@pytest.mark.parametrize("content", ["", "\n", "a\n", "a", "\n\na\nb\n\n\n \t\r\nc\n\n\n", "\n\na\nb\n\n\n\nc"])
+@pytest.mark.parametrize("option", [[], ["--probability"]])
+def test_as_many_lines_come_out_as_go_in(files, monkeypatch, capsys, content, option):
+    """Each line is answered where it stands, so that the output can be pasted beside the input."""
+    content = re.sub("([abc])", r"\1 1", content)
+    status, out, err = tag(monkeypatch, capsys, content, files[2], *option)
+    assert (status, err) == (0, "")
+    given, found = content.splitlines(), out.splitlines()
+    assert [line.strip() for line in given] == [line.split("\t")[0] for line in found]
+    assert [len(line.split("\t")) for line in found] == [len(option) + 2 if line.strip() else 1 for line in given]
+    assert out in ("", "\n") or out.endswith("\n")
+
+
+def test_listings_have_an_empty_line_after_each_sequence(files, monkeypatch, capsys):
+    content = "\n\nVictoria\t8\n\n\nBerg\t4"
+    outs = [tag(monkeypatch, capsys, content, files[2], *option)[1] for option in (["--segments"], ["--nbest", "1"])]
+    assert [out.splitlines().count("") for out in outs] == [2, 2]
+    assert [out.endswith("\n\n") for out in outs] == [True, True]
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("scheme", ["bio", "bioes", "iob1"])
+def test_constraints_refuse_what_fit_refuses(scheme, tmp_path):
+    """The command finds invalid tags by converting them to their own scheme; fit by the rules of the scheme."""
+    tags = ["O", *(f"{prefix}-{label}" for prefix in ("BIES" if scheme == "bioes" else "BI") for label in "ab")]
+    for n in (1, 2):
+        for labels in itertools.product(tags, repeat=n):
+            y = [list(labels), ["O"], ["I-a" if scheme == "iob1" else "S-a" if scheme == "bioes" else "B-a"]]
+            try:
+                HighOrderCRF(constraints=scheme, max_iter=0).fit([[["x"]] * len(one) for one in y], y)
+                is_valid = True
+            except ValueError:
+                is_valid = False
+            try:
+                check_tags("file", y, scheme)
+                assert is_valid, y
+            except BadFile:
+                assert not is_valid, y
+
+
+def test_models_that_cannot_be_exported(tmp_path, monkeypatch, capsys):
+    skops = pytest.importorskip("skops.io", reason="skops is absent")
+    monkeypatch.chdir(tmp_path)
+    messages = {
+        "HighOrderCRF": (HighOrderCRF(), "This HighOrderCRF instance is not fitted yet\n"),
+        "list": ([1, 2], "it holds a list, not a HighOrderCRF, alone or behind an extractor"),
+        "LinearRegression": (
+            LinearRegression().fit([[1.0], [2.0]], [1.0, 2.0]),
+            "it holds a LinearRegression, not a HighOrderCRF, alone or behind",
+        ),
+    }
+    for name, (model, message) in messages.items():
+        skops.dump(model, f"{name}.skops")
+        assert main(["export", f"{name}.skops", "-o", "model.hocrf"]) == 2
+        assert capsys.readouterr().err.startswith(f"hocrf export: {name}.skops: {message}")
 
 
 def test_evaluation_reports_by_label(files, capsys):
@@ -116,7 +176,7 @@ def model_of_the_command():
 
 def refused(command, content=""):
     """Raise a ValueError with the message of a command that is refused, for refusals.txt."""
-    written = {"empty": b"\n\n", "single": b"a\n\nb\n", "narrow": b"a A\nb B\n"}
+    written = {"empty": b"\n\n", "single": b"a\n\nb\n", "narrow": b"a A\nb B\n", "iob1": b"a I-a\nb O\n"}
     written |= {"templates": b"B\nU:%t[0,0]\n", "wide": b"U:%x[0,1]\n", **model_of_the_command()}
     streams = {"stdin": io.TextIOWrapper(io.BytesIO(content.encode())), "stdout": io.TextIOWrapper(io.BytesIO())}
     with TemporaryDirectory() as folder, chdir(folder), mock.patch.multiple(sys, **streams, stderr=io.StringIO()):
@@ -171,7 +231,7 @@ def test_odd_whitespace(tmp_path, monkeypatch, capsys):
         capsys.readouterr()
         status, out, _ = tag(monkeypatch, capsys, f"\ufeff{odd}\r\n\tx \r\n\u3000\r\n \t\r\nx\n".encode(), model)
         assert status == 0
-        assert out == f"{odd}\tA\n\tx \tB\n\u3000\tA\n\nx\tB\n\n"
+        assert out == f"{odd}\tA\n\tx \tB\n\u3000\tA\n\nx\tB\n"
 
 
 def test_bytes_that_are_no_text(files, tmp_path, monkeypatch, capsys):
@@ -193,7 +253,7 @@ def test_lines_go_to_the_fields_of_a_model(tmp_path, monkeypatch, capsys):
         export_tagger(make_pipeline(SequenceFeatureExtractor(), HighOrderCRF()).fit(X, y), path)
         found[name] = tag(monkeypatch, capsys, "a x 1\nb y 2\n", path)
     assert [status for status, *_ in found.values()] == [0, 0, 2]
-    assert found["words"][1] == found["rows"][1] == "a x 1\tA\nb y 2\tB\n\n"
+    assert found["words"][1] == found["rows"][1] == "a x 1\tA\nb y 2\tB\n"
     assert "the model reads the fields w, p, but a line has columns by number" in found["fields"][2]
 
 
@@ -201,7 +261,7 @@ def test_sequences_without_an_answer_are_named(tmp_path, monkeypatch, capsys):
     crf = HighOrderCRF(constraints=Constraints(allow=[("A", "B")], start=["A"], end=["B"]))
     export_tagger(crf.fit([[{"0": "a"}, {"0": "b"}]], [["A", "B"]]), tmp_path / "model.hocrf")
     status, out, err = tag(monkeypatch, capsys, "a\nb\n\n\na\nb\nc\n", tmp_path / "model.hocrf")
-    assert (status, out) == (2, "a\tA\nb\tB\n\n")
+    assert (status, out) == (2, "a\tA\nb\tB\n\n\n")
     assert "standard input, lines 5 to 7: the constraints of the model allow no labelling" in err
 
 

@@ -16,9 +16,9 @@ from sklearn.frozen import FrozenEstimator
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, make_pipeline
 from sklearn_hocrf._estimator.fitted_model import FittedModel
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
-from sklearn_hocrf.metrics import extract_segments
 from sklearn_hocrf.model_selection import CalibratedSequenceLabeler, ConformalSequenceLabeler
 from sklearn_hocrf.model_selection._conformal import _Misses, _threshold
+from sklearn_hocrf.text import extract_segments
 
 TAGS = ["B-P", "I-P", "O"]
 LEVELS = ["token", "segment"]

@@ -10,7 +10,6 @@ from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 from sklearn_hocrf.metrics import (
     error_table,
-    extract_segments,
     log_likelihood_scorer,
     segment_f1_score,
     segment_f1_scorer,
@@ -22,6 +21,7 @@ from sklearn_hocrf.model_selection import (
     PenaltySearchCV,
     cross_val_predict,
 )
+from sklearn_hocrf.text import extract_segments
 
 RANDOM = np.random.default_rng(0)
 WORDS = [RANDOM.choice(["w0", "w1", "w2"], size=n).tolist() for n in (3, 2, 4, 2, 3, 4, 4, 3, 4, 3)]

@@ -119,6 +119,27 @@ def check_same(labeler, local, tol=1e-9):
     np.testing.assert_allclose(*intercepts, atol=1e-5)
 
 
+@pytest.mark.parametrize("weight", [False, True])
+def test_empty_sequences_have_no_effect(client, weight):
+    """Between others, and as the only ones of a partition, in which no other sequence may have a positive weight."""
+    full = parts(X), parts(y), parts(np.ones(40) + np.arange(40) % 3)
+    X_empty = [delayed(lambda part: [[], *part[:2], [], [], *part[2:], []])(part) for part in full[0]]
+    y_empty = [delayed(lambda part: [[], *part[:2], [], None, *part[2:], []])(part) for part in full[1]]
+    weights = [delayed(lambda part: [1.0, *part[:2], 3.0, 0.0, *part[2:], 2.0])(part) for part in full[2]]
+    X_empty.append(delayed([[], [["w1"], ["w2"]]]))
+    y_empty.append(delayed([[], ["A", "B"]] if weight else [[], ["A", "B"]]))
+    weights.append(delayed([1.0, 0.0]))
+    if not weight:
+        X_empty[-1], y_empty[-1] = delayed([[], []]), delayed([[], None])
+    labeler = DaskSequenceLabeler(HighOrderCRF(2))
+    one = clone(labeler).fit(X_empty, y_empty, *([weights] if weight else [])).estimator_
+    same = clone(labeler).fit(*full[:2], *([full[2]] if weight else [])).estimator_
+    assert_array_equal(one.coef_.toarray(), same.coef_.toarray())
+    assert_array_equal(one.pattern_coef_, same.pattern_coef_)
+    with pytest.raises(ValueError, match="^X has no tokens in sequences of positive weight: fit needs at least one$"):
+        clone(labeler).fit([delayed([[], []])] * 2, [delayed([[], []])] * 2)
+
+
 class SlowToSend:
     """A number that takes its time when it is sent, as a long vector does."""
 

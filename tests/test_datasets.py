@@ -2,6 +2,7 @@
 
 import gzip
 import hashlib
+import re
 from collections import Counter, defaultdict
 
 import fetch_data
@@ -13,6 +14,7 @@ from sklearn.datasets import load_digits
 from sklearn.neighbors import NearestCentroid
 
 from sklearn_hocrf.datasets import (
+    dump_conll,
     load_conll,
     make_digit_words,
     make_markov_sequences,
@@ -169,6 +171,33 @@ def write(path, text, *, crlf=False, zipped=False):
     content = text.replace("\n", "\r\n" if crlf else "\n").encode()
     path.write_bytes(gzip.compress(content) if zipped else content)
     return path
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "where"),
+    [
+        (
+            "New York\tB-LOC\t\nis\tO\t\n\n",
+            {},
+            "line 1: the label, column 3 of 3, is empty: 'New York\\tB-LOC\\t'; if a",
+        ),
+        ("a\tO\n\nb\t\n", {}, "line 3: the label, column 2 of 2"),
+        ("a\tO\tx\nb\t\tx\n", {"target": "1"}, "line 2: the label, column 2 of 3"),
+        ("a,O,x\nb,,x\n", {"columns": ["w", "t", None], "separator": ","}, "line 2: the label, column 2 of 3"),
+        ("O,a\n,b\n", {"columns": ["t", "w"], "target": "t", "separator": ","}, "line 2: the label, column 1 of 2"),
+    ],
+)
+def test_labels_are_never_empty(tmp_path, text, options, where):
+    """A separator at the end of a line, or an empty cell, is no label ''; other columns may be empty."""
+    path = tmp_path / "train"
+    path.write_text(text)
+    options = {"separator": "\t", **options}
+    with pytest.raises(ValueError, match=f"train, {re.escape(where)}"):
+        load_conll(path, **options)
+    path.write_text("a\t\tO\t\nb\tx\tB\t\n")
+    assert load_conll(path, ["w", "p", "t", None], separator="\t").target == [["O", "B"]]
+    with pytest.raises(ValueError, match="sequence 0, position 1: the label is empty"):
+        dump_conll(path, [["a", "b"]], [["O", ""]], separator="\t")
 
 
 @pytest.mark.parametrize("crlf", [False, True])

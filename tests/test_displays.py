@@ -11,9 +11,9 @@ from internals import COLORS, GREY, color_map, number, summed_reasons
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, SequenceBatch, make_pipeline
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 from sklearn_hocrf.inspection import SegmentsDisplay, explain
-from sklearn_hocrf.metrics import error_table, extract_segments
+from sklearn_hocrf.metrics import error_table
 from sklearn_hocrf.model_selection import CalibratedSequenceLabeler, PenaltySearchCV
-from sklearn_hocrf.text import tokenize
+from sklearn_hocrf.text import extract_segments, tokenize
 
 X = [["Ann", "Lee", "met", "Bob"], ["We", "met", "Ann"], ["Bob"]] * 2
 Y = [["B-PER", "I-PER", "O", "B-PER"], ["O", "O", "B-PER"], ["B-PER"]] * 2

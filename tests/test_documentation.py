@@ -1,5 +1,6 @@
 """What the pages on theory and design, CONTRIBUTING.md, the notebook on theory and the code state about each other."""
 
+import ast
 import importlib
 import inspect
 import json
@@ -11,6 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from internals import GUIDE
 from test_architecture import MAY_IMPORT
 
 import sklearn_hocrf
@@ -145,6 +147,24 @@ def test_readme_is_short():
         raw = link.removeprefix("https://raw.githubusercontent.com/sklearn-hocrf/sklearn-hocrf/main/")
         path = re.sub(r"https://sklearn-hocrf.github.io/sklearn-hocrf/(.+)\.html", r"docs/\1.md", raw)
         assert path.startswith("http") or (CHECKOUT / path).exists(), link
+
+
+def test_messages_name_pages_of_the_site():
+    """A wheel has no pages: a message that names a file of docs/ sends its reader nowhere."""
+    (site,) = re.findall(r'Documentation = "(.+)"', (CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))
+    assert f"{site}/guide" == GUIDE
+    named = set()
+    for path in (CHECKOUT / "sklearn_hocrf").rglob("*.py"):
+        source = path.read_text(encoding="utf-8")
+        strings = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Constant)]
+        # those of one line: docstrings, which the site turns into links, have several
+        assert not [node.lineno for node in strings if re.match(r"[^\n]*\bdocs/[^\n]*$", str(node.value))], path
+        named.update(re.findall(r"\{GUIDE\}/(\w+)\.html(?:#([\w-]+))?", source))
+    assert len(named) > 2
+    for page, anchor in named:
+        text = (CHECKOUT / "docs" / "guide" / f"{page}.md").read_text(encoding="utf-8")
+        titles = [title.lower().replace(" ", "-") for title in re.findall("^#+ (.+)$", text, re.MULTILINE)]
+        assert not anchor or anchor in titles
 
 
 def test_pages_without_the_libraries_of_extras():

@@ -10,7 +10,8 @@ from internals import table_of
 
 from sklearn_hocrf import HighOrderCRF, make_pipeline
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
-from sklearn_hocrf.metrics import error_table, extract_segments, segment_confusion, segment_f1_score
+from sklearn_hocrf.metrics import error_table, segment_confusion, segment_f1_score
+from sklearn_hocrf.text import extract_segments
 
 TAGS = ["O", "O", "B-A", "I-A", "B-B", "I-B"]
 

@@ -93,8 +93,42 @@ def test_wide_passes_work_on_suspect_sequences_only(wide_passes):
     case = chain_case(extreme.model, extreme.feature_orders, calm.rows * 5 + extreme.rows, [(0,) * 6] * 6)
     chain, batch = to_chain_model(case)
     log_z = chain.given(batch).log_z()
-    assert wide_passes.calls == 1
+    assert (wide_passes.calls, wide_passes.n_sequences) == (1, 1)
     np.testing.assert_allclose(log_z, [so.log_partition(case.model, s) for s in case.sequences], rtol=1e-12)
+
+
+@ORDERS
+def test_sequences_of_a_task_share_a_wide_pass(feature_orders, wide_passes):
+    """And have the bits that each has alone."""
+    rng = np.random.default_rng(3)
+    chain, batch = to_chain_model(random_case(rng, 3, rng.integers(0, 30, 60), 3, 12, 3.0, feature_orders))
+    chain.scales = False
+    posterior = chain.given(batch)
+    log_z, marginals = posterior.log_z(), posterior.marginals()
+    n_tasks = sum(map(len, posterior.plan.chunks))
+    assert (wide_passes.calls, wide_passes.n_sequences) == (2 * n_tasks, 2 * np.count_nonzero(batch.lengths))
+    assert wide_passes.n_sequences > 8 * wide_passes.calls
+    parts = [posterior.part(np.array([n])) for n in range(len(batch))]
+    assert log_z.tolist() == [float(part.log_z()[0]) for part in parts]
+    np.testing.assert_array_equal(marginals, np.concatenate([part.marginals() for part in parts]))
+
+
+def test_sequences_with_scores_beyond_wide_numbers_change_no_bits_of_others(wide_passes):
+    """They are processed one by one, each with a factor of its own."""
+    rng = np.random.default_rng(5)
+    scores = rng.normal(size=(6, 4, 2)) * np.array([400.0, 1e18, 400.0, 1e30, 400.0, 400.0])[:, None, None]
+    ones = [emission_case(2, {(0, 1): -1.5}, of_one) for of_one in scores]
+    case = chain_case(ones[0].model, ones[0].feature_orders, [one.rows[0] for one in ones], [(0,) * 4] * 6)
+    chain, batch = to_chain_model(case)
+    chain.scales = False
+    posterior = chain.given(batch)
+    log_z, marginals = posterior.log_z(), posterior.marginals()
+    parts = [posterior.part(np.array([n])) for n in range(len(batch))]
+    assert wide_passes.calls == 12
+    assert log_z.tolist() == [float(part.log_z()[0]) for part in parts]
+    np.testing.assert_array_equal(marginals, np.concatenate([part.marginals() for part in parts]))
+    expected = [so.log_partition(case.model, sequence) for sequence in case.sequences]
+    np.testing.assert_allclose(log_z, expected, rtol=1e-12)
 
 
 NO_SWITCH = {(a, b): -math.inf for a in range(3) for b in range(3) if a != b}
@@ -227,7 +261,7 @@ def test_golden_underflow_takes_a_wide_pass(wide_passes):
     golden, case = golden_case("underflow")
     chain, batch = to_chain_model(case)
     assert chain.given(batch).log_z()[0] == pytest.approx(golden["log_partition_printed"], rel=1e-14)
-    assert wide_passes.calls == 1
+    assert (wide_passes.calls, wide_passes.n_sequences) == (1, 1)
 
 
 def test_exponentials_are_exact_to_the_last_digits():

@@ -19,6 +19,7 @@ from sklearn.pipeline import make_pipeline
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, datasets, metrics
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
+from sklearn_hocrf.text import extract_segments
 
 TYPES = ("PER", "A-B", "L")
 TAGS = {
@@ -103,8 +104,8 @@ def test_runs_are_those_of_groupby(systems):
             segments.append((start, stop, label))
             start = stop
         expected.append(segments)
-    assert metrics.extract_segments(y) == expected
-    assert metrics.extract_segments(expected, scheme="segments") == expected
+    assert extract_segments(y) == expected
+    assert extract_segments(expected, scheme="segments") == expected
 
 
 @pytest.mark.parametrize("scheme", ["bio", "bioes", "bilou"])
@@ -151,17 +152,17 @@ def assert_like_seqeval(y_true, y_pred, params, seqeval_params):
 )
 def test_broken_tags(scheme, strict, expected):
     tags = ["I-X", "O", "B-X", "I-X", "I-Y", "B-X"]
-    assert metrics.extract_segments([tags], scheme=scheme, strict=strict) == [expected]
+    assert extract_segments([tags], scheme=scheme, strict=strict) == [expected]
 
 
 def test_segments_do_not_cross_sequences():
-    assert metrics.extract_segments([["A"], [], ["A", "A"], []]) == [[(0, 1, "A")], [], [(0, 2, "A")], []]
+    assert extract_segments([["A"], [], ["A", "A"], []]) == [[(0, 1, "A")], [], [(0, 2, "A")], []]
     apart = [[(0, 1, "A")], [(0, 1, "A")]]
-    assert metrics.extract_segments([["B-A"], ["I-A"]], scheme="bio") == apart
-    assert metrics.extract_segments([["B-A"], ["E-A"]], scheme="bioes") == apart
-    assert metrics.extract_segments([["B-A"], ["I-A"]], scheme="bio", strict=True) == [[(0, 1, "A")], []]
-    assert metrics.extract_segments([["B-A"], ["E-A"]], scheme="bioes", strict=True) == [[], []]
-    assert metrics.extract_segments([["I-A"], ["B-A"]], scheme="iob1", strict=True) == [[(0, 1, "A")], []]
+    assert extract_segments([["B-A"], ["I-A"]], scheme="bio") == apart
+    assert extract_segments([["B-A"], ["E-A"]], scheme="bioes") == apart
+    assert extract_segments([["B-A"], ["I-A"]], scheme="bio", strict=True) == [[(0, 1, "A")], []]
+    assert extract_segments([["B-A"], ["E-A"]], scheme="bioes", strict=True) == [[], []]
+    assert extract_segments([["I-A"], ["B-A"]], scheme="iob1", strict=True) == [[(0, 1, "A")], []]
 
 
 def test_schemes_of_other_letters():
@@ -176,9 +177,9 @@ def test_schemes_of_other_letters():
     }
     for scheme, text in tags.items():
         for strict in (False, True):
-            assert metrics.extract_segments([text.split()], scheme=scheme, strict=strict) == segments
+            assert extract_segments([text.split()], scheme=scheme, strict=strict) == segments
     broken = ["B-X", "O", "I-X", "B-Y", "B-Y"]
-    assert metrics.extract_segments([broken], scheme="iob1", strict=True) == [[(2, 3, "X"), (4, 5, "Y")]]
+    assert extract_segments([broken], scheme="iob1", strict=True) == [[(2, 3, "X"), (4, 5, "Y")]]
 
 
 @pytest.mark.parametrize("scheme", ["bio", "bioes", "bilou", "iob1", "bmes"])
@@ -204,16 +205,16 @@ def test_scores_of_bio_tags_by_default():
     assert metrics.segment_f1_score(y_true, y_pred) == pytest.approx(2 / 3)
     assert metrics.segment_f1_score(y_true, y_pred, scheme="runs") == pytest.approx(4 / 7)
     only = [["O", "O"], ["O"]]  # tags outside of all segments
-    assert metrics.extract_segments(only) == [[], []]
-    assert metrics.extract_segments(only, scheme="runs") == [[(0, 2, "O")], [(0, 1, "O")]]
+    assert extract_segments(only) == [[], []]
+    assert extract_segments(only, scheme="runs") == [[(0, 2, "O")], [(0, 1, "O")]]
     assert metrics.segment_f1_score(only, [["B-A", "O"], ["O"]]) == 0
     segments = [[(0, 2, "PER"), (3, 4, "LOC")]], [[(0, 2, "PER")]]
     assert metrics.segment_f1_score(*segments) == pytest.approx(2 / 3)
-    assert metrics.extract_segments(segments[0]) == segments[0]
+    assert extract_segments(segments[0]) == segments[0]
 
 
 @pytest.mark.parametrize(
-    "score", [metrics.segment_f1_score, lambda t, p: metrics.extract_segments(t), metrics.segment_classification_report]
+    "score", [metrics.segment_f1_score, lambda t, p: extract_segments(t), metrics.segment_classification_report]
 )
 def test_doubtful_guesses_are_told(score):
     bare, mixed = [["B", "I", "O"]], [["B-X", "author"]]
@@ -250,9 +251,7 @@ def test_labels_that_stand_for_none(y_true, message):
 @given(labellings("ABO"))
 def test_all_schemes_of_the_same_segments_agree(pair):
     """Runs other than O, written as BIO tags, BIOES tags and segments; in runs O must be ignored."""
-    runs = [
-        [[run for run in runs if run[2] != "O"] for runs in metrics.extract_segments(y, scheme="runs")] for y in pair
-    ]
+    runs = [[[run for run in runs if run[2] != "O"] for runs in extract_segments(y, scheme="runs")] for y in pair]
     written = {
         "runs": pair,
         "segments": runs,
@@ -260,8 +259,8 @@ def test_all_schemes_of_the_same_segments_agree(pair):
         "bioes": [write_tags(y, segments, "BIES") for y, segments in zip(pair, runs, strict=True)],
     }
     for scheme, y in written.items():
-        assert [metrics.extract_segments(one, scheme=scheme) for one in y] == (
-            runs if scheme != "runs" else [metrics.extract_segments(one, scheme="runs") for one in pair]
+        assert [extract_segments(one, scheme=scheme) for one in y] == (
+            runs if scheme != "runs" else [extract_segments(one, scheme="runs") for one in pair]
         )
         expected = metrics.segment_precision_recall_f1(*runs, scheme="segments")
         scores = metrics.segment_precision_recall_f1(*y, scheme=scheme, ignore=["O"])
@@ -294,7 +293,7 @@ def write_tags(y, segments, prefixes):
 def test_published_numbers_of_segments(data_dir, path, columns, strict, n_segments, longest):
     y = datasets.load_conll(data_dir / path, columns=columns, target="y").target
     scheme = "runs" if "cora" in path else "bio"
-    segments = flat(metrics.extract_segments(y, scheme=scheme, strict=strict))
+    segments = flat(extract_segments(y, scheme=scheme, strict=strict))
     assert len(segments) == n_segments
     assert max(stop - start for start, stop, _ in segments) == longest
     assert metrics.segment_f1_score(y, y, scheme=scheme, strict=strict) == 1
@@ -320,7 +319,7 @@ def test_sequence_accuracy_of_segments():
     assert metrics.sequence_accuracy_score(y_true, y_pred) == pytest.approx(1 / 3)
     true, predicted = [[(0, 2, "A")], []], [[(0, 2, "A"), (2, 3, "A")], []]
     assert metrics.sequence_accuracy_score(true, predicted) == 0.5
-    segments = [metrics.extract_segments(y, strict=True) for y in (y_true, y_pred)]
+    segments = [extract_segments(y, strict=True) for y in (y_true, y_pred)]
     assert metrics.sequence_accuracy_score(*segments) == pytest.approx(2 / 3)
 
 
@@ -396,7 +395,7 @@ def test_all_forms_of_labels_give_the_same():
         assert metrics.token_accuracy_score(y_true, y_pred) == 0.75
         assert metrics.segment_f1_score(y_true, y_pred) == pytest.approx(2 / 5)
         assert metrics.sequence_accuracy_score(y_true, y_pred) == 0.5
-        assert metrics.extract_segments(y_true) == [[(0, 1, "A"), (1, 2, "B")], [(0, 2, "B")]]
+        assert extract_segments(y_true) == [[(0, 1, "A"), (1, 2, "B")], [(0, 2, "B")]]
 
 
 def test_labels_of_any_kind():
@@ -548,7 +547,7 @@ def test_segments_are_not_taken_for_labels(y):
         with pytest.raises(ValueError, match=f"y_pred {message}"):
             score([["O", "O"], [], ["O"]], y)
     with pytest.raises(ValueError, match=f"y {message}"):
-        metrics.extract_segments(y, scheme="bio")
+        extract_segments(y, scheme="bio")
     for score in (metrics.segment_f1_score, metrics.sequence_accuracy_score):
         assert score(y, SEGMENTS) == 1
         with pytest.raises(TypeError, match=r"'O' of y_true \(sequence 0, position 0\) is not a segment"):

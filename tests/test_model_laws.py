@@ -405,6 +405,36 @@ def test_a_warm_start_stays_where_training_ended(name):
     np.testing.assert_allclose(crf.objective_history_, [end], rtol=1e-11)
 
 
+def with_empty(sequences, empty=()):
+    """Return sequences with empty ones before the first, in a row after the second, and after the last."""
+    first, second, *others = sequences
+    return [[*empty], first, second, [*empty], [*empty], *others, [*empty]]
+
+
+@kinds()
+def test_empty_training_sequences_change_nothing(name):
+    kind = KINDS[name]
+    words, y = with_empty(kind.chosen(registry.WORDS)), with_empty(kind.y())
+    y[-1] = None  # nothing is known of it, as of the other empty ones
+    weight = np.arange(len(y)) % 3 + 0.5
+    full = np.array([len(part) > 0 for part in words])
+    with warnings.catch_warnings(action="ignore"):
+        assert_same_model(clone(kind.estimator).fit(kind.X(words), y), fitted(name), kind.X(NEW))
+        weighted = clone(kind.estimator).fit(kind.X(words), y, weight)
+        same = clone(kind.estimator).fit(kind.X(), kind.y(), weight[full])
+    assert_same_model(weighted, same, kind.X(NEW))
+    if "stream" not in kind.without:
+        one, other = (clone(kind.estimator).set_params(solver=STREAMS["adaptive"]) for _ in range(2))
+        for _ in range(2):
+            one.partial_fit(kind.X(words), y, sample_weight=weight)
+            other.partial_fit(kind.X(), kind.y(), sample_weight=weight[full])
+        assert_same_model(one, other, kind.X(NEW))
+    if "search" not in kind.without:
+        assert isinstance(
+            PenaltySearchCV(clone(kind.estimator), cv=2, max_steps=1).fit(kind.X(words), y).best_score_, float
+        )
+
+
 @kinds("stream")
 @pytest.mark.parametrize("way", STREAMS)
 def test_streams(name, way):

@@ -1,13 +1,16 @@
 """Attributes by name: feature dicts and lists of names as they are, and templates of CRF++ and Wapiti."""
 
+import ast
 import pickle
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from internals import Vocabulary, read_attributes, sort_vocabulary
+from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import get_tags
@@ -16,6 +19,7 @@ from sklearn_hocrf import HighOrderCRF, _tagger, make_pipeline
 from sklearn_hocrf.datasets import load_conll
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SegmentLogOddsEncoder, SequenceFeatureExtractor
 from sklearn_hocrf.tagger import Tagger, export_tagger
+from sklearn_hocrf.text import tokenize
 
 DICTS = [
     [{"w": "in", "n": 2.0, "b": True}, {"w": "the", "more": {"p": "x", "q": ["r", "s"]}}, {}],
@@ -23,6 +27,67 @@ DICTS = [
     [{"w": "the", "b": False, "n": -1}],
 ]
 LISTS = [[["w:in", "b"], ["w:the", "b", "b"]], [[]]]
+
+
+# ------------------------------------------------------------------------------------------------- docs/guide/inputs.md
+
+PAGE = (Path(__file__).resolve().parents[1] / "docs" / "guide" / "inputs.md").read_text(encoding="utf-8")
+
+
+def rows_of_table(head):
+    """Return the cells of the rows of a table of the page."""
+    lines = PAGE.partition(f"{head} |\n")[2].partition("\n\n")[0].splitlines()[1:]
+    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
+
+
+@pytest.mark.parametrize(("value", "attributes"), rows_of_table('| attributes of `{"a": value}`'))
+def test_values_of_feature_dicts(value, attributes, tmp_path):
+    """Each row of the page, in fit, predict and a tagger, and in python-crfsuite."""
+    crfsuite = pytest.importorskip("pycrfsuite")
+    token, y = {"a": ast.literal_eval(re.findall("`(.*?)`", value)[-1])}, [["A", "B"]]
+    known = HighOrderCRF(max_iter=9).fit([[["a:x"], ["b"]]], y)
+    export_tagger(known, tmp_path / "model.hocrf")
+    if "an error" in attributes:
+        for ask in known.fit, known.predict:
+            with pytest.raises(
+                TypeError, match=r"sequence 0, position 1 of X: attribute 'a' holds 0\.5 \(float\), but"
+            ):
+                ask([[["b"], token]], *([y] if ask == known.fit else []))
+        with pytest.raises(TypeError, match=r"position 1: attribute 'a' holds 0\.5, which must be a str"):
+            Tagger(tmp_path / "model.hocrf").tag([["b"], token])
+        with pytest.raises(SystemError):
+            crfsuite.ItemSequence([token])
+        return
+    model = HighOrderCRF().fit([[token, ["b"]]], y)
+    names = re.findall("`(.*?)`", attributes)
+    assert model.feature_names_in_.tolist() == [*names, "b"]
+    (found,) = crfsuite.ItemSequence([token]).items()
+    assert found == {name: 0.5 if name == names[-1] and "with this value" in attributes else 1.0 for name in names}
+
+
+def test_forms_of_tokens(tmp_path):
+    """Each row of the first table of the page."""
+    (tmp_path / "lines.conll").write_text("old A\nman B\n", encoding="utf-8")
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"series": [0, 0], "word": ["old", "man"]})
+    alone, words = HighOrderCRF(), make_pipeline(SequenceFeatureExtractor(), HighOrderCRF())
+    given = {
+        "dicts of": [(alone, [{"w": "old"}, {"w": "man"}]), (alone, [["old"], ["man"]])],
+        "rows of numbers": [(alone, np.eye(2)), (alone, sparse.csr_array(np.eye(2)))],
+        "words": [
+            (words, ["old", "man"]),
+            (words, [("old", "J"), ("man", "N")]),
+            (words, [{"w": "old"}, {"w": "man"}]),
+        ],
+        "lines of": [(words, load_conll(tmp_path / "lines.conll").data[0])],
+        "rows of a": [(words, rows["word"].tolist()) for _, rows in frame.groupby("series")],
+        "texts with": [(words, tokenize(["old man"])[0])],
+    }
+    rows = rows_of_table("| what makes their features")
+    assert len(rows) == len(given)
+    assert all(any(row[0].startswith(form) for row in rows) for form in given)
+    for model, tokens in (each for examples in given.values() for each in examples):
+        assert list(model.fit([tokens], [["A", "B"]]).predict([tokens])[0]) == ["A", "B"]
 
 
 @pytest.mark.parametrize("X", [DICTS, LISTS])

@@ -211,7 +211,7 @@ def test_classes_come_from_the_first_call_or_are_given(estimator):
         ),
         ((X[:2], Y[:1]), ValueError, "X has 2 sequences, y has 1"),
         ((X[:2], [Y[0], Y[1][:-1]]), ValueError, "sequence 1 has"),
-        (([X[0], []], [Y[0], []]), ValueError, "sequence 1 of X is empty"),
+        (([[], []], [[], []]), ValueError, "X has no tokens in sequences of positive weight"),
         (([], []), ValueError, "X has no sequences"),
         (([np.ones((2, 3))], [["L", "R"]]), ValueError, "rows of numbers"),
         ((X[:2], Y[:2], ["L"]), ValueError, "classes: y must have at least 2|classes differ from"),

@@ -18,6 +18,7 @@ from internals import (
     make_fold,
     split_data,
     training_data,
+    used_parts,
 )
 from segment_cases import SegmentIntercepts
 from sklearn import config_context
@@ -68,7 +69,7 @@ def folds_of(estimator, splits, keys="order", weight=None, X=X, y=Y):
     groups = WeightGroups(
         [key for key, used in zip(*groups, strict=True) if used], groups.has_weights[groups.has_weights]
     )
-    parts = [split_data(estimator, X, y, weight, number, *split) for number, split in enumerate(splits)]
+    parts = [split_data(estimator, X, y, weight, *split) for split in used_parts(whole, splits)]
     return groups, [make_fold(final, part, whole.targets, groups) for part in parts]
 
 
@@ -181,6 +182,53 @@ def test_drawn_data(seed):
     differences = np.mean([slopes(fold, log_sigma) for fold in folds], axis=0)
     assert np.linalg.norm(differences) > 1e-3
     assert np.linalg.norm(gradient - differences) <= 1e-4 * np.linalg.norm(differences)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(10))
+def test_drawn_data_with_l1(seed):
+    """The gradient is the derivative where the same weights are 0 around, and that of its side where a weight moves."""
+    rng = np.random.default_rng(seed)
+    estimator, (inputs, labels) = drawn_model(rng, seed % 2), drawn_sequences(rng, seed % 2)
+    numbers, keys = np.arange(len(labels)), KEYS[seed // 2 % len(KEYS)]
+    splits = [(numbers[numbers % 2 == 0], numbers[numbers % 2 == 1])]
+    groups, (fold,) = folds_of(estimator, splits, keys, X=inputs, y=labels)
+    n_groups = len(groups.keys)
+    logs = np.concatenate([rng.normal(0.5, 0.6, n_groups), rng.normal(-1.5, 0.5, n_groups)])
+    gradient, (_, signs) = exact_gradient(fold, logs), trained(fold, logs)
+    differences, is_same = np.zeros((2, 2 * n_groups))
+    for group, by in enumerate(1e-4 * np.eye(2 * n_groups)):
+        (up, above), (down, below) = (trained(fold, logs + sign * by) for sign in (1, -1))
+        differences[group], is_same[group] = (up - down) / 2e-4, np.array_equal(above, below)
+    assert is_same.mean() > 0.5
+    error = np.abs(gradient - differences)[is_same > 0]
+    assert error.max() <= 1e-5 * np.linalg.norm(differences)
+
+    # the L1 penalties of all groups grow until another weight becomes 0, or moves away from it
+    direction = np.repeat([0.0, 1.0], n_groups)
+    steps = np.arange(1, 60) / 20
+    after = next(t for t in steps if not np.array_equal(trained(fold, logs + t * direction)[1], signs))
+    before = after - 1 / 20
+    while after - before > 1e-6:
+        middle = (before + after) / 2
+        is_before = np.array_equal(trained(fold, logs + middle * direction)[1], signs)
+        before, after = (middle, after) if is_before else (before, middle)
+    slopes_there = []
+    for at, side in ((before, -1e-4), (after, 1e-4)):
+        score, signs = trained(fold, logs + at * direction)
+        slope = exact_gradient(fold, logs + at * direction) @ direction
+        beyond, same = trained(fold, logs + (at + side) * direction)
+        np.testing.assert_array_equal(same, signs)
+        assert slope == pytest.approx((beyond - score) / side, rel=1e-3, abs=1e-5)
+        slopes_there.append(slope)
+    (up, _), (down, _) = (trained(fold, logs + (at + by) * direction) for at, by in ((after, 1e-4), (before, -1e-4)))
+    assert (up - down) / 2e-4 == pytest.approx(np.mean(slopes_there), rel=1e-2, abs=1e-4)
+
+
+def trained(fold, logs):
+    """Return the score of converged training, and the signs of the weights."""
+    score = fold.step(logs, EXACT).score
+    return score, np.sign(fold.weights)
 
 
 def drawn_model(rng, by_segments):
@@ -349,7 +397,7 @@ def test_lower_orders_win_within_a_standard_error():
 
 def test_folds_of_an_order_start_from_the_weights_of_the_one_before():
     whole = training_data(CHAIN, X, Y, None)
-    part = split_data(CHAIN, X, Y, None, 0, np.arange(12), np.arange(12, 18))
+    part = split_data(CHAIN, X, Y, None, np.arange(12), np.arange(12, 18))
     folds, logs = [None], np.zeros(8)
     for order in 1, 2, 2:
         final = clone(CHAIN).set_params(max_order=order)

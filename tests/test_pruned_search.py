@@ -47,7 +47,7 @@ def fold_of(crf, X=X, Y=Y, train=TRAIN, test=TEST):
     """Return the groups of weights, and the fold of a split."""
     whole = training_data(crf, X, Y, None)
     groups = WeightGroups.of(FitSteps(clone(crf)).layout(whole), whole, "order", crf.max_order)
-    return groups, make_fold(clone(crf), split_data(crf, X, Y, None, 0, train, test), whole.targets, groups)
+    return groups, make_fold(clone(crf), split_data(crf, X, Y, None, train, test), whole.targets, groups)
 
 
 def log_q(level_zero, X, Y, labels, names):

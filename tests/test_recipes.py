@@ -32,6 +32,10 @@ def test_conllu():
     pytest.importorskip("conllu", reason="conllu is absent")
     columns = "\t_" * 6
     source = f"# text = Ann left\n1\tAnn\tAnn\tPROPN{columns}\n2\tleft\tleave\tVERB{columns}\n\n"
+    more = f"1-2\tzum\t_\t_{columns}\n1\tzu\tzu\tADP{columns}\n2\tdem\tder\t_{columns}\n2.1\tx\tx\tX{columns}\n\n"
+    names = run("With the package conllu", source=more)
+    assert [token["form"] for token in names["X"][0]] == ["zu", "dem"]
+    assert names["y"] == [["ADP", None]]
     names = run("With the package conllu", source=source)
     assert names["X"] == [[{"form": "Ann", "lemma": "Ann"}, {"form": "left", "lemma": "leave"}]]
     assert names["y"] == [["PROPN", "VERB"]]
@@ -44,6 +48,9 @@ def test_spacy():
     names = run("`docs` are spaCy documents", docs=[doc])
     assert names["X"] == [TokenizedText(TEXT, tokenize([TEXT])[0].offsets)]
     assert names["y"] == tags_from_spans(names["X"], [SPANS])
+    words = spacy.tokens.Doc(doc.vocab, words=["Ann", " ", "met", "Bob"], ents=["B-PER", "O", "O", "O"])
+    words.set_ents([spacy.tokens.Span(words, 0, 1, "PER")], missing=[words[3:4]], default="outside")
+    assert run("`docs` are spaCy documents", docs=[words])["y"] == [["B-PER", "O", None]]
     doc.ents = []
     run("To set entities", docs=[doc], X=names["X"], y_pred=names["y"])
     assert [(ent.start_char, ent.end_char, ent.label_) for ent in doc.ents] == SPANS
@@ -62,10 +69,10 @@ def test_datasets():
     labels = datasets.ClassLabel(names=["O", "B-PER", "I-PER", "B-LOC"])
     sequence = getattr(datasets, "List", datasets.Sequence)
     features = datasets.Features({"tokens": sequence(datasets.Value("string")), "ner_tags": sequence(labels)})
-    rows = {"tokens": [list(tokenize([TEXT])[0])], "ner_tags": [[1, 2, 0, 0, 3, 0]]}
+    rows = {"tokens": [list(tokenize([TEXT])[0])], "ner_tags": [[1, 2, 0, 0, 3, -1]]}
     names = run("`data` is a dataset", data=datasets.Dataset.from_dict(rows, features=features))
     assert names["X"] == rows["tokens"]
-    assert names["y"] == [TAGS]
+    assert names["y"] == [[*TAGS[:-1], None]]
 
 
 def test_nervaluate():
@@ -98,6 +105,103 @@ def test_spans_of_spacy_with_probabilities(tmp_path):
     binary = spacy.tokens.DocBin(docs=[doc], store_user_data=True).to_bytes()
     (again,) = spacy.tokens.DocBin().from_bytes(binary).get_docs(doc.vocab)
     assert again.spans["sc"].attrs["scores"] == [0.5, 0.25, 0.125]
+
+
+LINES_OF_DOCCANO = {  # a message, or the spans
+    '{"id": 1, "text": "Ann left", "label": [], "Comments": []}\r': [],
+    '{"text": "Ann", "entities": [{"id": 4, "label": "PER", "start_offset": 0, "end_offset": 3}], "relations": [{}]}': [
+        (0, 3, "PER")
+    ],
+    '{"text": "Ann", "label": ["PER"]}': "line 1: PER is no span with a label",
+    '{"text": "Ann", "entities": [{"start_offset": 0}]}': "no label|start and stop must be integers",
+    '{"text": "Ann", "annotations": [{"start_offset": 0, "end_offset": 3}]}': "has no label",
+    '{"data": "Ann", "label": []}': "line 1 is no object with a text: {.data",
+    '[{"text": "Ann", "label": []}]': r"line 1 is no object with a text: \[{",
+    '{"text": "Ann", "label": [], "entities": []}': r"found \['label', 'entities'\]",
+    '{"text": "Ann", "label": [[0, 3, "PER"], [0, 3, "LOC"]]}': "overlap",
+    '{"text": "\U0001f600", "label": [[0, 2, "X"]]}': "ends after the text",
+}
+
+
+@pytest.mark.parametrize("line", LINES_OF_DOCCANO)
+def test_odd_lines_of_doccano(line):
+    code = recipe("keys is there, the function raises an error")
+    lines = [part[4:] for part in code.split("\n") if part.startswith((">>> ", "... "))]
+    namespace = {}
+    exec("\n".join(lines[: lines.index("    return texts, spans") + 1]), namespace)
+    expected = LINES_OF_DOCCANO[line]
+    if isinstance(expected, list):
+        assert namespace["read_doccano"](["\n", line])[1] == [expected]
+        return
+
+    def read():
+        texts, spans = namespace["read_doccano"]([line])
+        tags_from_spans(tokenize(texts), spans)
+
+    with pytest.raises((ValueError, TypeError), match=expected):
+        read()
+
+
+def region(start, end, text=None, labels=("PER",), kind="labels"):
+    value = {"start": start, "end": end, "labels": list(labels), **({} if text is None else {"text": text})}
+    return {"type": kind, "value": value}
+
+
+def task(*annotations, text=TEXT, **keys):
+    return {"id": 1, "data": {"text": text}, "annotations": list(annotations), **keys}
+
+
+def made(*regions, **keys):
+    return {"result": list(regions), **keys}
+
+
+ANN, LEE = region(0, 3, "Ann"), region(4, 7, "Lee")
+EXPORTS = {  # a message, or texts and spans
+    "nobody has labelled it": ([task(), task(made(ANN))], ([TEXT], [[(0, 3, "PER")]])),
+    "skipped": ([task(made(was_cancelled=True)), task(made(ANN))], ([TEXT], [[(0, 3, "PER")]])),
+    "skipped by one": ([task(made(was_cancelled=True), made(ANN, was_cancelled=False))], ([TEXT], [[(0, 3, "PER")]])),
+    "without names": ([task(made())], ([TEXT], [[]])),
+    "two annotators": ([task(made(ANN), made(LEE))], "task 0 has 2 annotations: keep one"),
+    "two labels": ([task(made(region(0, 3, "Ann", ["PER", "LOC"])))], "task 0: .* has 2 labels"),
+    "no label": ([task(made(region(0, 3, "Ann", [])))], "has 0 labels"),
+    "UTF-16": ([task(made(region(5, 6, "a")), text="\U0001f600\U0001f600 a b c")], "has the text 'b' at its offsets"),
+    "UTF-16 at the end": ([task(made(region(3, 6, "Ann")), text="\U0001f600 Ann")], "has the text 'nn' at its"),
+    "lines": ([task(made(region(0, 7, "Ann\\nLee")), text="Ann\nLee")], (["Ann\nLee"], [[(0, 7, "PER")]])),
+    "CRLF": ([task(made(region(0, 8, "Ann\\n\\nLee")), text="Ann\r\nLee")], (["Ann\r\nLee"], [[(0, 8, "PER")]])),
+    "CRLF that became LF": ([task(made(region(5, 8, "Lee")), text="Ann\nLee")], "has the text 'ee' at its offsets"),
+    "another key": (
+        [{"id": 1, "data": {"body": TEXT}, "annotations": []}],
+        "task 0 has no annotations, or no data 'text'",
+    ),
+    "min": ([{"id": 1, "text": TEXT, "label": []}], "task 0 has no annotations, or no data"),
+    "old": ([{"id": 1, "data": {"text": TEXT}, "completions": []}], "task 0 has no annotations, or no data"),
+    "relations": ([task(made(ANN, {"type": "relation"}, region(4, 7, kind="choices")))], ([TEXT], [[(0, 3, "PER")]])),
+}
+
+
+@pytest.mark.parametrize("name", EXPORTS)
+def test_odd_exports_of_label_studio(name):
+    """What the recipe leaves out it says, and no span gets a label that the annotator gave to another text."""
+    tasks, expected = EXPORTS[name]
+    if isinstance(expected, str):
+        with pytest.raises(ValueError, match=expected):
+            run("To read a Label Studio export", source=json.dumps(tasks))
+        return
+    names = run("To read a Label Studio export", source=json.dumps(tasks))
+    assert (names["texts"], names["spans"]) == expected
+    assert len(tags_from_spans(tokenize(names["texts"]), names["spans"])) == len(expected[0])
+
+
+def test_tables_with_na(tmp_path):
+    """Tokens that pandas takes for missing values stay tokens; an empty cell is an unknown label, never ''."""
+    pd = pytest.importorskip("pandas", reason="pandas is absent")
+    (options,) = re.findall(r"`pd\.read_csv\(path, (.*?)\)`", PAGE, re.DOTALL)
+    path = tmp_path / "tokens.csv"
+    path.write_text("doc,sent,word,tag\nd1,0,NA,A\nd1,,null,\nd2,0,,B\nd2,0,nan,A\n")
+    frame = eval(f"pd.read_csv(path, {options})", {"pd": pd, "path": path})
+    assert frame["word"].tolist() == ["NA", "null", "", "nan"]
+    assert frame["tag"].isna().tolist() == [False, True, False, False]
+    assert frame["sent"].isna().tolist() == [False, True, False, False]
 
 
 def test_label_studio():

@@ -1,10 +1,18 @@
 """Token labels, token tags and segments say the same, both ways."""
 
+import re
+from ast import literal_eval
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from internals import NO_LIMIT, Segments, SequenceBatch, TokenBlock, schemes, segment_features
+
+from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
+from sklearn_hocrf.metrics import segment_f1_scorer, token_accuracy_score
+from sklearn_hocrf.text import convert_tags
 
 LABELS = ["O", "X", "Y"]
 # segmentations as lists of (length, label) per sequence; O is code 0 and has length 1
@@ -234,3 +242,27 @@ def test_lists_count_from_the_beginning_of_each_sequence():
 def test_segments_that_are_read():
     assert schemes.read_segment([np.int64(0), 2, "X"], "here", "y") == (0, 2, "X")
     assert type(schemes.read_segment((np.int32(0), 2, "X"), "here", "y")[0]) is int
+
+
+PAGE = (Path(__file__).resolve().parents[1] / "docs" / "guide" / "segments.md").read_text(encoding="utf-8")
+ROWS = re.findall(r'^\| "(\w+)" \| `(.+?)` \| `(.+?)` \| "(\w+)" \|$', PAGE, re.MULTILINE)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("scheme", "true", "predicted", "answer"), ROWS)
+def test_what_predict_returns(scheme, true, predicted, answer):
+    """The table of the user guide, row by row."""
+    assert {row[0] for row in ROWS} == {"runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}
+    labels = literal_eval(true)
+    X = [[["a"], ["b"], ["c"], ["d"]], [["c"], ["d"]]]
+    y = [labels, [(0, 1, "O"), (1, 2, "P")] if scheme == "segments" else labels[2:]]
+    model = HighOrderSemiCRF(scheme=scheme, sigma_reg=30).fit(X, y)
+    found = model.predict(X)
+    assert found[0] == literal_eval(predicted)
+    assert model.score(X, y) == 1
+    assert segment_f1_scorer(model, X, y) == 1
+    if scheme != "segments":
+        assert convert_tags(found, answer, scheme) == y
+        assert (token_accuracy_score(y, found) == 1) == (scheme == answer)
+    if scheme not in ("runs", "segments"):
+        assert HighOrderCRF(constraints=scheme, sigma_reg=30).fit(X, y).predict(X) == y

@@ -140,7 +140,7 @@ def lost_case():
 
 def test_a_label_that_comes_back_from_below_the_least_number():
     (ours, batch), (theirs, _) = to_aged_model(lost_case()), to_segment_model(lost_case())
-    with mock.patch.object(AgedPass, "_run_wide", autospec=True, side_effect=AgedPass._run_wide) as slow:
+    with mock.patch.object(AgedPass, "_on_wide_numbers", autospec=True, side_effect=AgedPass._on_wide_numbers) as slow:
         np.testing.assert_allclose(ours.given(batch).log_z(), theirs.given(batch).log_z(), rtol=1e-12)
         assert slow.call_count == 1
         np.testing.assert_allclose(ours.given(batch).marginals(), theirs.given(batch).marginals(), atol=1e-12)

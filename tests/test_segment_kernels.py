@@ -99,6 +99,20 @@ def test_wide_passes_agree_and_moderate_weights_need_none(blocks, orders, wide_p
 
 
 @every_block
+@every_order
+def test_sequences_of_a_task_share_a_wide_pass(blocks, orders, wide_passes):
+    """And have the bits that each has alone."""
+    model, batch = to_segment_model(mixed_case(3, np.random.default_rng(3).integers(0, 15, 40), blocks, orders))
+    model.scales = False
+    posterior = model.given(batch)
+    log_z, marginals = posterior.log_z(), posterior.marginals()
+    assert wide_passes.n_sequences == 2 * np.count_nonzero(batch.lengths) > 8 * wide_passes.calls
+    parts = [posterior.part(np.array([n])) for n in range(len(batch))]
+    assert log_z.tolist() == [float(part.log_z()[0]) for part in parts]
+    np.testing.assert_array_equal(marginals, np.concatenate([part.marginals() for part in parts]))
+
+
+@every_block
 @pytest.mark.parametrize("scale", [1e17, 1e30, 1e200])
 def test_scores_beyond_the_exponents_of_wide_numbers(blocks, scale):
     """In whatever order: cells of segments that would begin before a sequence hold scores of an earlier one."""
@@ -140,7 +154,7 @@ def test_wide_passes_work_on_suspect_sequences_only(wide_passes):
     case = case._replace(model=model, feature_orders=[(0,)] * 2, rows=[calm] * 5 + [extreme])
     semi_crf, batch = to_segment_model(case)
     log_z = semi_crf.given(batch).log_z()
-    assert wide_passes.calls == 1
+    assert (wide_passes.calls, wide_passes.n_sequences) == (1, 1)
     np.testing.assert_allclose(log_z, [so.log_partition(model, s) for s in case.sequences], rtol=1e-12)
 
 
@@ -373,4 +387,4 @@ def test_tasks_cover_every_sequence_once():
     assert sorted(covered) == [0, 2, 3, 4, 5]
     assert all(len(task.tiles) == 1 for chunk in plan.chunks for task in chunk)
     assert len(plan.cut(np.array([2]))) == 1
-    assert plan.alone(2).sequences.tolist() == [[2]]
+    assert [task.sequences.tolist() for task in plan.one_by_one(np.array([5, 1, 3]))] == [[[5], [3]]]

@@ -17,7 +17,7 @@ from test_known import labellings_of
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SegmentLogOddsEncoder, SequenceFeatureExtractor
-from sklearn_hocrf.metrics import extract_segments
+from sklearn_hocrf.text import extract_segments
 
 LINES = ["Ann Lee met Bob in Rome", "met Ann", "Bob Lee Rome", "in Rome met Bob"]
 WORDS = [line.split() for line in LINES]

@@ -1,5 +1,6 @@
 """A service on a tagger: the lines in its documentation, and model files that are replaced while they are read."""
 
+import html
 import json
 import socket
 import subprocess
@@ -50,6 +51,37 @@ def ask(port, tokens):
     return None
 
 
+BAD_BODIES = {  # with words of the message
+    b"": "Expecting value",
+    b'["Ann", ': "Expecting value",
+    b"\xff\xfe\xff": "decode",
+    b'["\xe9"]': "decode",
+    b"null": "a sequence is a list of tokens, got None",
+    b"5": "a sequence is a list of tokens, got 5",
+    b'"Ann left"': "a sequence is a list of tokens",
+    b"[1, 2]": "holds 1 now",
+    b"[null]": "None",
+    b'[["Ann"], ["left"]]': "tokens are not of the form of fit",
+    b'[{"word": "Ann"}]': "is missing",
+    b'{"tokens": ["Ann"]}': "a sequence is a list of tokens",
+    b"[" * 100_000: "recursion",
+    b'["Ann", ["left"]]': "tokens are not of the form of fit",
+}
+
+
+def post(port, body, length=None):
+    """Return the status and the page of an answer to a body, with another length or without any."""
+    connection = HTTPConnection("127.0.0.1", port, timeout=20)
+    connection.putrequest("POST", "/")
+    if body is not None:
+        connection.putheader("Content-Length", length or str(len(body)))
+    connection.endheaders(body)
+    answer = connection.getresponse()
+    page = answer.read().decode()
+    connection.close()
+    return answer.status, page
+
+
 @pytest.mark.filterwarnings("ignore")  # models are not trained to their optimum
 def test_the_documented_service(tmp_path):
     """A folder with the module, a model and the lines, where nothing but numpy can be imported."""
@@ -60,16 +92,25 @@ def test_the_documented_service(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     program = lines_of_service()
-    assert 10 <= program.count("\n") <= 18
+    assert 10 <= program.count("\n") <= 24
     (tmp_path / "server.py").write_text(BLOCKER + program.replace("8000", str(port)), encoding="utf-8")
     with subprocess.Popen([sys.executable, "-I", "server.py"], cwd=tmp_path, stderr=subprocess.DEVNULL) as process:
         try:
             answers = [ask(port, tokens) for tokens in X[:5]]
+            refused = [post(port, body) for body in BAD_BODIES]
+            without_length, endless = post(port, None), post(port, b"[]", length="1" + "0" * 12)
+            again = ask(port, X[0])
         finally:
             process.terminate()
     found = Tagger(tmp_path / "names.hocrf")
-    assert answers == [[list(s) for s in found.segments(tokens, with_probability=True)] for tokens in X[:5]]
+    assert answers == [[list(s) for s in found.segments(tokens, with_probability=True).tolist()] for tokens in X[:5]]
     assert any(answers)
+    assert again == answers[0]
+    for body, (status, page) in zip(BAD_BODIES, refused, strict=True):
+        assert (status, "<p>Error code explanation: 400 - " in page) == (400, True), body[:40]
+        assert BAD_BODIES[body] in html.unescape(page), body[:40]
+    assert (without_length[0], endless[0]) == (400, 400)
+    assert "at most 10**7 bytes, not 1000000000000" in endless[1]
 
 
 @pytest.mark.filterwarnings("ignore")

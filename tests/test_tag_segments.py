@@ -8,8 +8,7 @@ import pytest
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf.inspection import SegmentsDisplay
-from sklearn_hocrf.metrics import extract_segments
-from sklearn_hocrf.text import convert_tags
+from sklearn_hocrf.text import convert_tags, extract_segments
 
 WORDS = ["Ann", "Lee", "met", "Bob", "in", "Rome"]
 TAGS = {

@@ -23,9 +23,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mutate_tagger import changed_contents, check_content, file_of, parts_of
 from numpy.testing import assert_allclose
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline as sklearn_pipeline
+from sklearn.preprocessing import FunctionTransformer
 from test_named_attributes import BODY
 
 import sklearn_hocrf
@@ -39,6 +40,7 @@ from sklearn_hocrf.feature_extraction import (
 from sklearn_hocrf.feature_extraction import _token_functions as token_functions
 from sklearn_hocrf.model_selection import CalibratedSequenceLabeler
 from sklearn_hocrf.tagger import Tagger, export_tagger
+from sklearn_hocrf.text import spans_from_tags, tokenize
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # models are not trained to their optimum
 CLOSE = {"rtol": 1e-12, "atol": 1e-12}
@@ -78,12 +80,64 @@ def assert_same(found, model, X, y=None):
         assert_allclose(found.log_probability(tokens, labels), likelihood, rtol=1e-12, atol=1e-11)
 
 
+def assert_alike(own, others):
+    """Compare types and values, recursively."""
+    assert type(own) is type(others)
+    if isinstance(own, np.ndarray):
+        assert own.dtype == others.dtype
+        assert_alike(own.tolist(), others.tolist())
+    elif isinstance(own, (list, tuple)):
+        assert len(own) == len(others)
+        for one, other in zip(own, others, strict=True):
+            assert_alike(one, other)
+    elif isinstance(own, float):
+        assert_allclose(own, others, **CLOSE)
+    else:
+        assert own == others
+
+
 def assert_same_segments(found, model, X):
     for tokens, segments in zip(X, model.predict_segments(X, with_probability=True), strict=True):
         own = found.segments(tokens, with_probability=True)
-        assert [segment[:3] for segment in own] == [segment[:3] for segment in segments.tolist()]
-        assert_allclose([segment[3] for segment in own], segments["probability"], **CLOSE)
-        assert found.segments(tokens) == [segment[:3] for segment in own]
+        assert_alike(own, segments)
+        assert found.segments(tokens) == [segment[:3] for segment in own.tolist()]
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        [["B-PER", "I-PER", "O"], ["O", "B-LOC"]],
+        [["B", "E", "O"], ["S", "O"]],
+        [["O", "O", "O"], ["O", "I-LOC"]],
+        [["noun", "verb", "noun"], ["x" * 1001, "verb"]],
+        [["a", "b\0", "a"], ["a", "b\0"]],
+        [[3, 1, 1], [3, 20]],
+        [[True, False, False], [True, True]],
+        [[0.0, 1.0, 1.0], [2.0, 0.0]],
+        [[1, 2.0, 3], [1, 2.0]],
+    ],
+)
+def test_types_of_all_answers(y, tmp_path):
+    """For one sequence, each answer has the types of the estimator's, and text takes either."""
+    X = tokenize(["Ann Lee left", "for Oslo"])
+    model = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF()).fit(X, y)
+    found = tagger_of(model, tmp_path, dtype="float64")
+    assert_alike(found.labels, model[-1].classes_.tolist())
+    for n, tokens in enumerate(X):
+        one = X[n : n + 1]
+        assert_alike(found.tag(tokens), model.predict(one)[0])
+        assert_alike(found.marginals(tokens), model.predict_marginals(one)[0])
+        assert_alike(found.nbest(tokens, 2), model.predict_nbest(one, 2)[0])
+        assert_alike(found.log_probability(tokens, y[n]), model.log_likelihood(one, y[n : n + 1]).tolist()[0])
+        assert_alike(found.segments(tokens), model.predict_segments(one)[0])
+        own, (segments,) = found.segments(tokens, with_probability=True), model.predict_segments(one, threshold=0.0001)
+        assert own.dtype == segments.dtype == found.segments([], with_probability=True).dtype
+        segments = model.predict_segments(one, with_probability=True)
+        assert_alike(own, segments[0])
+        spans = spans_from_tags(one, segments)
+        assert_alike(spans_from_tags(one, [own]), spans)
+        assert_alike(spans_from_tags(one, [own.tolist()]), spans)
+        assert_alike(spans_from_tags(one, [[list(segment) for segment in own.tolist()]]), spans)
 
 
 # --- drawn models -----------------------------------------------------------------------------------------------------
@@ -400,6 +454,36 @@ def test_own_functions(tmp_path):
         Tagger(path, functions={"half": len}).tag(["a"])
 
 
+class Feats(TransformerMixin, BaseEstimator):
+    """A transformer of a user's own: tokens to feature dicts."""
+
+    def fit(self, X, y=None):
+        return self
+
+    def transform(self, X):
+        return [[{"w": token.lower(), "title": token.istitle()} for token in tokens] for tokens in X]
+
+    def __sklearn_is_fitted__(self):
+        return True
+
+
+def test_transformers_of_ones_own(tmp_path):
+    """The message says what to export, and what to call before the tagger: that gives the pipeline's answers."""
+    path, feats = tmp_path / "model.hocrf", Feats()
+    alone = make_pipeline(feats, HighOrderCRF(max_iter=9)).fit(X_NAMES, Y_NAMES)
+    with pytest.raises(ValueError, match=r"export the last step, model\[-1\], and apply Feats before the tag"):
+        export_tagger(alone, path)
+    before = make_pipeline(feats, SequenceFeatureExtractor(), HighOrderCRF(max_iter=9)).fit(X_NAMES, Y_NAMES)
+    with pytest.raises(ValueError, match=r"cannot contain Feats: export the last two steps, model\[-2:\], and"):
+        export_tagger(before, path)
+    for model, last in (alone, alone[-1]), (before, before[-2:]):
+        found = tagger_of(last, tmp_path)
+        assert [found.tag(feats.transform([tokens])[0]) for tokens in X_NAMES[:9]] == model.predict(X_NAMES[:9])
+    after = make_pipeline(FunctionTransformer(np.abs), HighOrderCRF(max_iter=9)).fit(np.eye(2), ["A", "B"])
+    with pytest.raises(ValueError, match="but the model gets FunctionTransformer"):
+        export_tagger(after, path)
+
+
 def test_functions_with_names_are_those_of_the_package():
     for name in [*_tagger.FUNCTIONS, "prefix1", "prefix12", "suffix3"]:
         for text in ["", "a", "Ab-1", "ÉTÉ", "(!)", "ǅ", "²", "x" * 20, "中文", "\ud800"]:
@@ -446,7 +530,7 @@ def test_refused(tmp_path, name):
 def test_questions_that_make_no_sense(tmp_path):
     model = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF(constraints="bio", max_iter=9)).fit(X_NAMES, Y_NAMES)
     found = tagger_of(model, tmp_path)
-    assert found.tag([]) == found.segments([]) == found.segments([], with_probability=True) == []
+    assert found.tag([]) == found.segments([]) == found.segments([], with_probability=True).tolist() == []
     assert found.marginals([]).shape == (0, len(found.labels))
     assert found.nbest([])[0] == ([], 0.0, 0.0)
     assert found.log_probability([], []) == 0.0

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from internals import schemes
 
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
-from sklearn_hocrf.metrics import extract_segments
-from sklearn_hocrf.text import TokenizedText, convert_tags, spans_from_tags, tags_from_spans, tokenize
+from sklearn_hocrf.text import TokenizedText, convert_tags, extract_segments, spans_from_tags, tags_from_spans, tokenize
 
 # letters of all widths: two UTF-16 units, a combining accent, right to left, a lone surrogate, spaces
 ALPHABET = "ab1_ .-\n\t\u00a0é\u0301中א\U0001f600\U0001d400\ud83d\u200c\u200d\u094d\u0915"
@@ -300,3 +299,18 @@ def test_spans_of_tags_whose_scheme_is_guessed():
     table = np.array([(0, 2, "PER", 0.5)], [("start", int), ("stop", int), ("label", "U3"), ("probability", float)])
     assert spans_from_tags(tokenized, [table]) == [[(0, 7, "PER", 0.5)]]
     assert spans_from_tags(tokenized, [["O"] * 4]) == [[]]
+
+
+@given(st.data())
+def test_segments_are_converted_back(data):
+    """Segments of tags, without those of "O" or with all, give the tags again; probabilities are left out."""
+    scheme = data.draw(st.sampled_from(["bio", "bioes", "bilou", "bmes", "iob1"]))
+    tags = convert_tags(data.draw(st.lists(st.lists(st.sampled_from(["O", "B-a", "I-a", "B-b"])))), "bio", scheme)
+    tiles = convert_tags(tags, scheme, "segments")
+    lengths = list(map(len, tags))
+    assert convert_tags(tiles, "segments", scheme) == tags
+    assert convert_tags(extract_segments(tags, scheme=scheme), "segments", scheme, lengths=lengths) == tags
+    assert convert_tags(extract_segments(tags, scheme=scheme), "segments", "segments", lengths=lengths) == tiles
+    fields = [("start", int), ("stop", int), ("label", object), ("probability", float)]
+    rows = [np.array([(*segment, 0.5) for segment in segments], dtype=fields) for segments in tiles]
+    assert convert_tags(rows, "segments", scheme) == tags

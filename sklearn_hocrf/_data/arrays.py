@@ -9,8 +9,11 @@ from collections.abc import Callable, Iterator
 from sys import getrefcount
 from threading import Lock
 from typing import Any
+from weakref import WeakSet
 
 import numpy as np
+
+from .forks import call_in_forked_children
 
 __all__ = [
     "BufferPool",
@@ -226,6 +229,11 @@ class BufferPool:
     max_kept = 4
 
     def __init__(self) -> None:
+        self.forget()
+        _pools.add(self)
+
+    def forget(self) -> None:
+        """Begin without memory."""
         self._owners: dict[tuple[int, ...], list[np.ndarray]] = {}  # by shape
         self._unreferenced = [empty_aligned(0)]  # an array without other references
         self._lock = Lock()
@@ -254,6 +262,18 @@ class BufferPool:
         table = self.empty(*shape)
         table.fill(0.0)
         return table
+
+
+_pools: WeakSet[BufferPool] = WeakSet()
+
+
+def _forget_all() -> None:
+    """Empty all pools: threads that a forked child does not have may hold their locks, and refer to their arrays."""
+    for pool in _pools:
+        pool.forget()
+
+
+call_in_forked_children(_forget_all)
 
 
 def _reference_counts(owners: list[Any]) -> list[int]:

@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 
 __all__ = [
+    "GUIDE",
     "check_choice",
     "finite_number",
     "finite_numbers",
     "is_missing",
+    "is_ordered_collection",
     "no_label",
     "number_weights",
     "refuse_infinite_sum",
@@ -22,6 +24,7 @@ __all__ = [
     "without_columns",
 ]
 
+GUIDE = "https://sklearn-hocrf.github.io/sklearn-hocrf/guide"  # for messages: no wheel contains the pages
 NAMES_ELSEWHERE = "IOBES is 'bioes', IOB2 'bio', IOB 'iob1'"  # of schemes
 IGNORED = -100  # the label of tokens without one in Hugging Face's libraries
 
@@ -115,6 +118,13 @@ def is_missing(value) -> bool:
     if isinstance(value, (float, np.floating)):
         return bool(value != value)
     return isinstance(value, (np.datetime64, np.timedelta64)) and bool(np.isnat(value))
+
+
+def is_ordered_collection(value) -> bool:
+    """Return whether a value has a length and an order: no number, dict, set or generator."""
+    if isinstance(value, np.ndarray):
+        return value.ndim > 0
+    return hasattr(value, "__len__") and hasattr(value, "__iter__") and not isinstance(value, (dict, set, frozenset))
 
 
 def no_label(label, where, name="y", takes_missing_labels=True) -> ValueError:

@@ -8,15 +8,12 @@ A batch lists the features as blocks, in the order of its features.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from numbers import Integral
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
-from scipy import sparse
 
-from .arrays import freeze, joined_ranges, offsets_of
-from .batch import SequenceBatch, token_rows
+from .arrays import joined_ranges, offsets_of
 
 __all__ = [
     "AS_A_WHOLE",
@@ -34,14 +31,9 @@ __all__ = [
     "Channel",
     "Labelling",
     "LengthBlock",
-    "RowBlock",
     "Segments",
     "TokenBlock",
     "are_short",
-    "blocks_of",
-    "channel_tokens",
-    "segment_counts",
-    "segment_features",
     "sorted_segments",
 ]
 
@@ -128,16 +120,17 @@ def are_short(segments: Segments, shortest, token_offsets) -> np.ndarray:
     return (segments.lengths < shortest[segments.codes]) & ~at_end
 
 
-def sorted_segments(batch: SequenceBatch, parts) -> tuple[Segments, np.ndarray]:
+def sorted_segments(token_offsets, parts) -> tuple[Segments, np.ndarray]:
     """Merge lists of segments, sorted by sequence, start, stop and label; also return their probabilities.
 
-    ``parts`` are tuples of start, stop, code and probability; segments may overlap.
+    ``token_offsets`` are the token range of each sequence; ``parts`` are tuples of start, stop, code and probability;
+    segments may overlap.
     """
     nothing = np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0)
     start, stop, codes, probability = map(np.concatenate, zip(nothing, *parts, strict=True))
     order = np.lexsort((codes, stop, start))
     start = start[order]
-    table = Segments(np.searchsorted(start, batch.offsets), start, stop[order], codes[order])
+    table = Segments(np.searchsorted(start, token_offsets), start, stop[order], codes[order])
     return table, np.minimum(probability[order], 1.0)
 
 
@@ -204,114 +197,3 @@ class LengthBlock(NamedTuple):
             return np.stack([d, np.log(d)], axis=1)
         capped = np.minimum(d, self.longest) if self.kind == "capped" else d
         return (capped[:, None] == np.arange(1, self.longest + 1)).astype(np.float64)
-
-
-class RowBlock(NamedTuple):
-    """Features computed for each candidate segment.
-
-    ``maker`` is a fitted object that can be pickled, with ``n_features``, ``feature_names`` (array of object) and
-    ``rows(columns, offsets, token_data, start, stop)``, which returns a sparse array of shape
-    (n_candidates, n_features) for candidates ``[start[i], stop[i])``, token indices of the batch whose raw ``columns``
-    and sequence ``offsets`` are given. ``token_data`` are arrays of shape (N,), sliced along with the batch.
-    """
-
-    maker: Any
-    token_data: Mapping[str, np.ndarray]
-    scheme: str | None = None  # of the y that the maker was fitted on, if any
-
-    @property
-    def n_features(self) -> int:
-        return self.maker.n_features
-
-    def names(self, attribute_names) -> np.ndarray:
-        return np.asarray(self.maker.feature_names, dtype=object)
-
-    def take(self, tokens) -> RowBlock:
-        data = {name: freeze(data[tokens], data.dtype) for name, data in self.token_data.items()}
-        return self._replace(token_data=data)
-
-    def rows(self, batch: SequenceBatch, start, stop) -> sparse.csr_array:
-        """Return the features of candidate segments of a batch; shape (n_candidates, n_features)."""
-        rows = sparse.csr_array(self.maker.rows(batch.columns, batch.offsets, self.token_data, start, stop))
-        if rows.shape != (len(start), self.n_features):
-            raise ValueError(f"rows of features have shape {rows.shape}, not {(len(start), self.n_features)}")
-        rows.check_format(full_check=True)  # scipy's compiled code does not check indices
-        return rows
-
-
-def blocks_of(batch: SequenceBatch) -> tuple:
-    """Return the blocks of a batch; without any, each token attribute is a bag feature."""
-    if batch.blocks is not None:
-        return batch.blocks
-    return (TokenBlock(BAG, np.arange(batch.n_attributes, dtype=np.int32), ""),)
-
-
-def segment_features(batch: SequenceBatch, start, stop) -> sparse.csr_array:
-    """Return the feature values of given segments; shape (M, n_features).
-
-    Parameters
-    ----------
-    batch : SequenceBatch
-    start, stop : ndarray of shape (M,), int64
-        Segments ``[start, stop)`` as token indices of the batch.
-    """
-    return _stack_blocks(batch, start, stop, _identity)
-
-
-def segment_counts(batch: SequenceBatch, start, stop) -> sparse.csr_array:
-    """Return how often each feature occurs in given segments, whatever its value; shape (M, n_features)."""
-    return _stack_blocks(batch, start, stop, _ones)
-
-
-def channel_tokens(batch: SequenceBatch, channel, start, stop) -> tuple[np.ndarray, np.ndarray]:
-    """Return the tokens that a channel selects in given segments: indices of segments, and of their tokens."""
-    first, last = _positions(channel, start, stop, _sequence_stops(batch, start))
-    last = np.maximum(last, first)
-    return np.repeat(np.arange(len(start)), last - first), joined_ranges(first, last)
-
-
-def _identity(matrix):
-    return matrix
-
-
-def _ones(matrix):
-    return sparse.csr_array(((matrix.data != 0).astype(np.float64), matrix.indices, matrix.indptr), shape=matrix.shape)
-
-
-def _stack_blocks(batch, start, stop, finish):
-    sequence_stop = _sequence_stops(batch, start)
-    first, last = (int(start.min()), int(sequence_stop.max())) if len(start) else (0, 0)
-    tokens = finish(token_rows(batch, first, last))
-    parts = [sparse.csr_array((len(start), 0))]  # a batch may have no blocks at all
-    for block in blocks_of(batch):
-        if isinstance(block, TokenBlock):
-            parts.append(_count_tokens(block, tokens, start - first, stop - first, sequence_stop - first))
-        elif isinstance(block, LengthBlock):
-            lengths = stop - start
-            parts.append(finish(sparse.csr_array(block.table(int(lengths.max(initial=1)))[lengths - 1])))
-        else:
-            parts.append(finish(block.rows(batch, start, stop)))
-    return sparse.csr_array(sparse.hstack(parts, format="csr"))
-
-
-def _sequence_stops(batch, start):
-    return batch.offsets[np.searchsorted(batch.offsets, start, side="right")]
-
-
-def _count_tokens(block, tokens, start, stop, sequence_stop):
-    first, last = _positions(block.channel, start, stop, sequence_stop)
-    counts = np.maximum(last - first, 0)
-    indptr = offsets_of(counts)
-    indices = np.arange(indptr[-1]) - np.repeat(indptr[:-1] - first, counts)
-    chosen = sparse.csr_array((np.ones(len(indices)), indices, indptr), shape=(len(start), tokens.shape[0]))
-    return chosen @ tokens[:, block.attributes]
-
-
-def _positions(channel, start, stop, sequence_stop):
-    """Return the range of the tokens of a channel, in each segment."""
-    lengths = stop - start
-    if channel.anchor == RANGE:
-        return start + channel.offset, stop - (channel.shortest - 1 - channel.offset)
-    first = start + channel.offset if channel.anchor == FROM_START else stop - 1 - channel.offset
-    has_token = (lengths >= channel.shortest) & (lengths <= channel.longest) & (first < sequence_stop)
-    return first, first + has_token

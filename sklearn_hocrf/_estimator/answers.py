@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,20 +13,13 @@ from .._data.batch import Sequences
 from .._inference.answers import BestLabellings
 from .._inference.posterior import Posterior
 from .._settings import check, is_integer
+from .._tagger import Labelling
 from .._validation import warn_user
 from .fitted_model import FittedModel
 
-__all__ = ["AnswersMixin", "Candidate"]
+__all__ = ["AnswersMixin"]
 
 _MOST_LABELS = 1 << 24  # of candidates computed at a time: 128 MiB of their codes and lengths
-
-
-class Candidate(NamedTuple):
-    """One of the best labellings of a sequence."""
-
-    labels: Any  # as returned by predict
-    score: float  # log potential
-    log_probability: float  # given ``known``
 
 
 class AnswersMixin:
@@ -40,7 +33,7 @@ class AnswersMixin:
         known: Any = None,
         accept: Callable[[Any], bool] | None = None,
         max_candidates: int = 1000,
-    ) -> list[list[Candidate]]:
+    ) -> list[list[Labelling]]:
         """Return the n most probable labellings of each sequence, best first.
 
         They are exact and all different. The first is the result of :meth:`predict`. A sequence is uncertain if the
@@ -72,7 +65,7 @@ class AnswersMixin:
 
         Returns
         -------
-        candidates : list of lists of Candidate
+        candidates : list of lists of Labelling
             Named tuples ``(labels, score, log_probability)``; ``score`` is the logarithm of the potential, and
             ``log_probability`` is given ``known``.
 
@@ -105,8 +98,9 @@ class AnswersMixin:
         )
         fitted = FittedModel(self)
         posterior, _ = fitted.ask(X, known)
-        batch, log_z = posterior.batch, posterior.log_z()
-        found: list[list[Candidate]] = [[] for _ in range(len(batch))]
+        posterior, log_z = posterior.with_log_z()
+        batch = posterior.batch
+        found: list[list[Labelling]] = [[] for _ in range(len(batch))]
         asked, waiting = n, np.arange(len(batch))
         while len(waiting):
             short = []
@@ -223,12 +217,12 @@ def _portions(sequences: np.ndarray, lengths: np.ndarray, n_best: int) -> list[n
 
 def _candidates(
     fitted: FittedModel, posterior: Posterior, best: BestLabellings, log_z: np.ndarray
-) -> list[list[Candidate]]:
+) -> list[list[Labelling]]:
     """Return the best labellings of each sequence for users."""
-    n_sequences, score = len(log_z), best.score - best.regret
-    log_probability = np.minimum(score - log_z, 0.0)
+    n_sequences, score = len(log_z), best.score - best.regret + posterior.reduction
+    log_probability = np.minimum(best.score - log_z, 0.0) - best.regret  # rounded alike for all
     labellings = _labellings(fitted, posterior, best.codes, best.lengths)
-    rows = list(map(Candidate, labellings, score.ravel().tolist(), log_probability.ravel().tolist()))
+    rows = list(map(Labelling, labellings, score.ravel().tolist(), log_probability.ravel().tolist()))
     n_found = (best.regret < np.inf).sum(axis=0).tolist()
     return [rows[first::n_sequences][:n] for first, n in enumerate(n_found)]
 
@@ -240,7 +234,7 @@ def _labellings(fitted: FittedModel, posterior: Posterior, codes: np.ndarray, le
     return fitted.targets.as_predicted(posterior.model.labelling(every, codes.ravel(), lengths.ravel()), every)
 
 
-def _warn_of_short(short: list[int], n: int, found: list[list[Candidate]], asked: int) -> None:
+def _warn_of_short(short: list[int], n: int, found: list[list[Labelling]], asked: int) -> None:
     """Warn of sequences with fewer than n accepted labellings."""
     if short:
         others = f" (likewise for {len(short) - 1} other sequences)" if len(short) > 1 else ""

@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import ClassifierTags
 
 from .._inference.families import Family
+from .._names_elsewhere import NamesElsewhere, answering
 from .._persistence import VersionMixin, with_lists, with_mappings
 from .._structure.automaton import PatternAutomaton
 from .._validation import FeatureSpace
@@ -22,7 +23,6 @@ from .answers import AnswersMixin
 from .callbacks import CallbacksMixin, without_tasks
 from .fit_steps import FitSteps
 from .fitted_state import FittedState
-from .names_elsewhere import NamesElsewhere, answering
 from .parameters import MAPPINGS, PARAMETER_CONSTRAINTS
 from .partial_fit import PartialFitMixin
 from .predictions import PredictionsMixin
@@ -53,7 +53,7 @@ class BaseSequenceLabeler(
 
     # --- fit ----------------------------------------------------------------------------------------------------------
 
-    @answering
+    @answering(3, "X_dev")
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the model to labelled sequences.
@@ -69,7 +69,7 @@ class BaseSequenceLabeler(
         X : list of sequences, SequenceBatch, array-like or sparse matrix
             A sequence is a list of feature dicts, a list of attribute-name lists, or a 2-D array or sparse matrix of
             shape (n_tokens, n_features). A 3-D array is a list of sequences of equal length; a plain 2-D array, data
-            frame or sparse matrix is n sequences of length 1. Empty sequences are not allowed. An array that is at
+            frame or sparse matrix is n sequences of length 1. Empty sequences have no effect. An array that is at
             least half nonzero is kept dense, and float32 is preserved: the result is the same except for rounding, and
             takes less memory and time.
         y : list of label sequences, or array-like
@@ -135,6 +135,9 @@ class BaseSequenceLabeler(
         """
         FitSteps(self).fit(X, y, sample_weight)
         return self
+
+    def __check_fit__(self, X: Any, y: Any, sample_weight: ArrayLike | None = None, **_: Any) -> None:
+        FitSteps(self).check_fit(X, y, sample_weight)
 
     # --- files --------------------------------------------------------------------------------------------------------
 

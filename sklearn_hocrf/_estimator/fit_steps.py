@@ -21,7 +21,15 @@ from .._solvers import SolverReport
 from .._structure.layout import LayoutBuilder, LayoutFrame, WeightLayout
 from .._structure.pairs import PairRule
 from .._structure.patterns import TOKENS, PatternTable, TagHistory
-from .._validation import TrainingData, TrainingSequences, read_training_sequences, warn_user
+from .._validation import (
+    TrainingData,
+    TrainingSequences,
+    read_training_sequences,
+    refuse_no_tokens,
+    sequences_like,
+    unwarned,
+    warn_user,
+)
 from .._validation._sklearn import check_declared
 from .callbacks import FitTasks
 from .compatibility import FitRequest, refuse
@@ -64,11 +72,12 @@ class FitSteps:
         self.check_missing_labels(data)
         is_warm = estimator.warm_start and hasattr(estimator, "coef_")
         tasks = FitTasks(estimator, training.solver, self.n_stages(training, data, is_warm), X, y, sample_weight)
-        problem = self.problem(data)
+        layout = self.layout(data)
+        penalty = self.penalty(training.prior, layout, data)
+        problem = self.problem(data, layout)
         start = np.broadcast_to(0.0, problem.n_weights)
         if is_warm:
-            start = FittedModel(estimator).last_weights(problem.layout, data)
-        penalty = self.penalty(training.prior, problem.layout, data)
+            start = FittedModel(estimator).last_weights(layout, data)
         stages = self.train(training, problem, penalty, data, start, is_warm, tasks)
         tasks.best(self.state(data, problem, penalty, stages[-1])).set_on(estimator)
         tasks.end()
@@ -96,17 +105,39 @@ class FitSteps:
         check_parameters(self.parameters, self.name)
         return choose_training(self.parameters, self.name)
 
+    def check_fit(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> None:
+        """Raise what ``fit`` raises before it trains; without X, which may be None, what its other arguments show."""
+        with unwarned():  # fit itself gives these warnings
+            self.check()
+            training = self.choose_training()
+            data = self.read_without_features(y, sample_weight) if X is None else self.read(X, y, sample_weight)
+            if data is None:
+                return
+            self.check_missing_labels(data)
+            if X is not None:
+                layout = self.layout(data)
+                self.penalty(training.prior, layout, data)
+                self.check_possible(self.pose(layout, data), data.sequence_ids)
+            elif not isinstance(self.estimator.patterns, str):
+                self.select_patterns(data.labelled, self.observed(data.labelled))
+
     # --- data ---------------------------------------------------------------------------------------------------------
 
     def read(self, X: Any, y: Any, sample_weight: ArrayLike | None, fixed: Any = None) -> TrainingData:
         """Return validated training data; labels and maximum lengths come from ``fixed`` targets, if given."""
         return self.read_targets(y, read_training_sequences(self.estimator, X, sample_weight), fixed)
 
+    def read_without_features(self, y: Any, sample_weight: ArrayLike | None) -> TrainingData | None:
+        """Return training data without features, for X that is not known yet; None if y alone is not clear."""
+        sequences = sequences_like(self.estimator, y, sample_weight)
+        return None if sequences is None else self.read_targets(y, sequences)
+
     def read_targets(self, y: Any, sequences: TrainingSequences, fixed: Any = None) -> TrainingData:
         """Return training sequences with their targets, which violate no constraint.
 
         ``fixed`` are targets of earlier data, or all possible labels.
         """
+        refuse_no_tokens(sequences.is_used)
         targets = self.targets.read(self.estimator, y, sequences, fixed)
         constraints = self.estimator.constraints
         history = self.history(targets.labels)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._data.batch import Sequences
+from .._names_elsewhere import answering
 from .._validation import refuse_metrics_of_labels
 from .fitted_model import FittedModel
 from .one_call import predict_one
@@ -26,6 +27,7 @@ class PredictionsMixin:
     def predict(self, X: Sequences, *, known: Any = None) -> list[Any]: ...
     @overload
     def predict(self, X: Any, *, known: Any = None) -> Any: ...
+    @answering(1, "lengths")
     def predict(self, X: Any, *, known: Any = None) -> Any:
         """Return the most probable label sequence of each sequence.
 
@@ -213,6 +215,7 @@ class PredictionsMixin:
 
     # --- quality ------------------------------------------------------------------------------------------------------
 
+    @answering(3, "lengths")
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
         """Return the token accuracy: the fraction of tokens that are predicted correctly.
 

@@ -77,7 +77,7 @@ class TagSegmentsMixin:
 
         The probability of a segment is the total probability of the labellings in which it occurs with exactly this
         start, stop and label; it is exact at any order. Tags are read as
-        :func:`~sklearn_hocrf.metrics.extract_segments` reads them: an I-PER after an O also begins a segment.
+        :func:`~sklearn_hocrf.text.extract_segments` reads them: an I-PER after an O also begins a segment.
 
         Parameters
         ----------

@@ -71,6 +71,7 @@ class ChainPass(MarginalPass):
     def _score(self, tile: Tile) -> np.ndarray:
         if self.moves is None:
             scores = self._score_tokens(tile)
+            self._shift_labels(tile, scores)
             self._forbid_labels(tile, scores)
             return scores
         n_columns, lanes, model = self.layout.pairs.n_columns, lanes_of(tile), self.model
@@ -192,6 +193,7 @@ class ChainDecodePass(DecodePass):
 
     def _score(self, tile: Tile) -> np.ndarray:
         scores = self._score_tokens(tile)
+        self._shift_labels(tile, scores)
         self._forbid_labels(tile, scores)
         return scores
 
@@ -249,7 +251,7 @@ def tag_segment_marginals(posterior: LanePosterior, threshold: float, tags: Any)
     """Return ``segment_marginals`` of a posterior of a chain."""
     likely: list = []
     posterior.whole.run(lambda: LikelyTagSegments(tags, float(threshold), likely))
-    return sorted_segments(posterior.batch, likely)
+    return sorted_segments(posterior.batch.offsets, likely)
 
 
 def tag_segment_probabilities(posterior: LanePosterior, segments: Segments, tags: Any) -> np.ndarray:

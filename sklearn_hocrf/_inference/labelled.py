@@ -30,9 +30,9 @@ class LabelledBatch(NamedTuple):
 
     def log_likelihood(self, model: Model) -> np.ndarray:
         """Return the log-likelihood of each sequence under a model; shape (n,)."""
-        posterior = model.on(self.plan)
-        score = posterior.log_score(self.truth) if self.event is None else model.on(self.event).log_z()
-        difference = np.where(self.is_impossible, -np.inf, score) - posterior.log_z()
+        posterior, log_z = model.on(self.plan).with_log_z()
+        score = posterior.log_score(self.truth) if self.event is None else posterior.on(self.event).log_z()
+        difference = np.where(self.is_impossible, -np.inf, score) - log_z
         return np.minimum(difference, 0.0)  # rounding errors must not lead to a probability above 1
 
     def slope(self, model: Model, direction: Model) -> np.ndarray:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from .._data.arrays import freeze, group_offsets, offsets_of
 from .._data.batch import SequenceBatch, as_sparse
+from .._data.forks import cached_property
 from .._data.masks import Mask
 from .._data.segments import Segments
 from .._kernels import lattice
@@ -357,11 +357,11 @@ class LatticePosterior(Posterior):
             slope += np.bincount(sequences, values, len(log_z))
         return log_z, slope
 
-    def decode(self) -> np.ndarray:
-        best, codes = np.zeros(len(self.batch)), np.empty(self.batch.n_tokens, np.int32)
+    def _best(self) -> tuple[np.ndarray, np.ndarray]:
+        best, codes = np.zeros(len(self.batch)), np.zeros(self.batch.n_tokens, np.int32)
         self._run(lambda *of: lattice.decode(*of, best, codes))
         self._check(best)
-        return codes
+        return codes, best
 
     def best_labellings(self, n_best: int) -> BestLabellings:
         best = BestLabellings.empty(n_best, self.batch)
@@ -371,7 +371,9 @@ class LatticePosterior(Posterior):
 
     def draw(self, n_drawn: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
         codes = np.zeros((self.batch.n_tokens, n_drawn), np.int32)
-        self.log_z()
+        centred = self.centred_unless_small(self.log_z())
+        if centred is not self:
+            return centred.draw(n_drawn, seed)
         uniform = np.random.default_rng(seed).random(codes.shape)
         self._run(lambda *of: lattice.draw(*of, uniform, codes))
         return codes, np.ones((0, n_drawn), np.int32)
@@ -380,7 +382,8 @@ class LatticePosterior(Posterior):
         log_z, entropy = np.zeros(len(self.batch)), np.zeros(len(self.batch))
         self._run(lambda *of: lattice.entropies(*of, log_z, entropy))
         self._check(log_z)
-        return entropy
+        centred = self.centred_unless_small(log_z)
+        return entropy if centred is self else centred.entropy()
 
     def log_score(self, labelling: np.ndarray) -> np.ndarray:
         is_pruned, scores = ~self.plan.contains(labelling), super().log_score(labelling)
@@ -393,6 +396,8 @@ class LatticePosterior(Posterior):
         It is called with the lattice, the weights, each chunk and the memory of a thread.
         """
         plan, kernel_weights = self.plan, self.model.kernel_weights
+        if self.shift is not None:
+            kernel_weights = kernel_weights._replace(shift=freeze(self.shift, np.float64))
         return plan.add_up(
             lambda chunk, workspace: work(plan.lattice, kernel_weights, chunk, plan.tables(workspace)) or ()
         )
@@ -416,6 +421,7 @@ class LatticePosterior(Posterior):
                 "a larger number in pruning, or with a lower max_order"
             )
         exact = self.model.exact.given(self.batch, plan.candidate_mask, self.n_jobs)
+        exact.shift = self.shift
         return exact.on(exact.plan.masked(exact.mask, True)) if plan.may_be_impossible else exact
 
     def hessian_vector_product(self, direction: np.ndarray, sequence_weight: np.ndarray | None = None) -> np.ndarray:
@@ -461,7 +467,7 @@ class LatticeModel(TokenModel):
         self.finder = finder
         arcs = self.weighted_arcs
         self.kernel_weights = lattice.Weights(
-            self.pair_weights, arcs.arc_score, arcs.arc_weight, arcs.log_shift, bool(self.scales)
+            self.pair_weights, arcs.arc_score, arcs.arc_weight, arcs.log_shift, bool(self.scales), np.empty(0)
         )
 
     @cached_property

@@ -16,7 +16,8 @@ from scipy import sparse
 
 from .._data.arrays import allocator, freeze, offsets_of
 from .._data.batch import SequenceBatch, TokenFeatures, ranges_of_tokens
-from .._data.segments import Labelling, Segments, segment_features
+from .._data.segment_features import segment_features
+from .._data.segments import Labelling, Segments
 from .._kernels import descent, minibatches, segment_descent
 from .._structure.label_parts import endings
 from .._structure.layout import WeightLayout

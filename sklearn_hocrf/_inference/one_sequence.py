@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from .._data.arrays import freeze, freeze_all
+from .._data.arrays import freeze_all
 from .._kernels.bounded_search import FOUND, SearchTables, bound_pairs, find_best
 from .chain import ChainModel
 

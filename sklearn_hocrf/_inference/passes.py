@@ -1,13 +1,14 @@
 """Passes over the tasks of one chunk: the common part of chains and segmentations.
 
 A forward pass computes log Z; if there is a receiver of marginals, a backward pass follows. Both run scaled, on blocks
-of sequences side by side; sequences for which scaling fails are processed on wide numbers, one by one.
+of sequences side by side; sequences for which scaling fails are processed on wide numbers, one after the other.
 """
 
 from __future__ import annotations
 
+import copy
 from abc import ABCMeta, abstractmethod
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -146,6 +147,24 @@ class BasePass(metaclass=ABCMeta):
         if self.plan.mask is not None:
             masks.forbid_labels(tile, self.n_columns, self.plan.mask.allowed, scores)
 
+    def _shift_labels(self, tile: Tile, scores: np.ndarray) -> None:
+        """Reduce the scores of all labels of each token by the shift of the posterior."""
+        if self.posterior.shift is not None:
+            labels = self._by_row(tile, scores)[:, : self.arc_layout.automaton.n_labels]
+            labels -= self._shifts(tile)[:, None]
+
+    def _by_row(self, tile: Tile, scores: np.ndarray) -> np.ndarray:
+        """Return the values of scores, without derivatives, by row: shape (R, columns, W)."""
+        return scores.reshape(int(tile.rows[-1]), -1, scores.shape[1])[:, :, : lanes_of(tile)]
+
+    def _shifts(self, tile: Tile) -> np.ndarray:
+        """Return the shift of the token in each row and lane of a tile, 0 where there is none; shape (R, W)."""
+        n_rows = np.diff(tile.rows)
+        position = (np.arange(tile.rows[-1]) - np.repeat(tile.rows[:-1], n_rows))[:, None]
+        first, length = (np.repeat(table, n_rows, axis=0) for table in (tile.first_token, tile.length))
+        is_there = position < length
+        return np.where(is_there, self.posterior.shift[np.where(is_there, first + position, 0)], 0.0)
+
     def _choice_tables(
         self, width: int, scores: np.ndarray, varying_log: np.ndarray, beta: np.ndarray
     ) -> choices.ChoiceTables:
@@ -199,7 +218,8 @@ class MarginalPass(BasePass):
         self.receiver: Any = receiver  # None is never used: there are then no backward passes
         self.slope = slope
         self._sums: dict[tuple[str, int], np.ndarray] = {}
-        self._product_counts: np.ndarray | None = None
+        product: DenseProduct | None = self.plan.dense
+        self._product_counts = None if product is None else np.zeros(product.table_shape)
 
     @abstractmethod
     def _forward(self, task: Task, log_z: np.ndarray, suspect: np.ndarray) -> list:
@@ -249,8 +269,6 @@ class MarginalPass(BasePass):
         token_scores.add_expectations(features, self.layout.pairs, tile, marginals, weight, gradient, dense)
         if product is None:
             return
-        if self._product_counts is None:
-            self._product_counts = np.zeros(product.table_shape)
         tokens = tile.rows, tile.first_token, tile.length
         dense_columns.add_counts(product.values, product.columns, *tokens, marginals, weight, self._product_counts)
 
@@ -271,19 +289,30 @@ class MarginalPass(BasePass):
         alive, checkpoints = self.forward(task)
         if self.receiver is not None and alive.any():
             self._backward(task, checkpoints, alive, np.where(alive, self._weight(task.sequences), 0.0))
-        for sequence in np.sort(task.sequences[(task.sequences >= 0) & ~alive]):
-            self._run_wide(sequence)
+        self._run_wide(task.sequences[(task.sequences >= 0) & ~alive])
 
-    def _run_wide(self, sequence: int) -> None:
-        task, arcs, self.is_wide = self.plan.alone(sequence), self.weighted_arcs, True
-        self._shrink = self._factor(task)
-        if not self._shrink:
-            self.posterior.refuse_impossible([sequence], [np.inf])
-        if self._shrink < 1.0:
-            shrunk = {name: freeze(self._shrink * getattr(arcs, name), np.float64) for name in _SHRUNK}
-            self.weighted_arcs = arcs._replace(**shrunk, log_shift=self._shrink * arcs.log_shift)
-        self.run(task)
-        self.is_wide, self.weighted_arcs, self._shrink = False, arcs, 1.0
+    def _run_wide(self, sequences: np.ndarray) -> None:
+        """Process sequences on wide numbers: many in one task, unless their scores exceed those, too."""
+        for task in self.plan.one_by_one(sequences):
+            factor = self._factor(task)
+            if factor < 1.0 and task.sequences.size > 1:  # each has a factor of its own
+                for sequence in np.sort(task.sequences[:, 0]):
+                    self._run_wide(np.array([sequence]))
+            else:
+                self._on_wide_numbers(task, factor).run(task)
+
+    def _on_wide_numbers(self, task: Task, factor: float) -> Self:
+        """Return the same pass on wide numbers, which adds to the same sums."""
+        if not factor:
+            self.posterior.refuse_impossible(task.sequences[0], [np.inf])
+        wide, arcs = copy.copy(self), self.weighted_arcs
+        wide.is_wide, wide._shrink = True, factor
+        shrunk: dict[str, Any] = {}
+        if factor < 1.0:
+            shrunk = {name: freeze(factor * getattr(arcs, name), np.float64) for name in _SHRUNK}
+        # nothing is taken out of wide numbers, since the sum of it would be rounded; derivatives need it
+        wide.weighted_arcs = arcs._replace(**shrunk, log_shift=0.0 if self.n_parts == 1 else factor * arcs.log_shift)
+        return wide
 
     def _factor(self, task: Task) -> float:
         """Return the factor of scores that leaves them in the range of wide numbers; 0 if some are infinite."""
@@ -292,7 +321,7 @@ class MarginalPass(BasePass):
 
     @abstractmethod
     def _largest_score(self, tile: Tile) -> float:
-        """Return the largest magnitude of the scores of one sequence."""
+        """Return the largest magnitude of the scores of sequences."""
 
     @staticmethod
     def _largest(scores: np.ndarray) -> float:
@@ -318,8 +347,9 @@ class MarginalPass(BasePass):
         self.log_z[task.sequences[alive]] = log_z[:, :lanes][alive]
         if self.slope is not None:
             self.slope[task.sequences[alive]] = log_z[:, lanes:][alive]
-        if self.is_wide and not (self.plan.may_be_impossible and log_z[0, 0] == -np.inf):
-            self.posterior.refuse_impossible(task.sequences[0], log_z[0, :1])
+        if self.is_wide:
+            is_known = (log_z[:, 0] == -np.inf) & self.plan.may_be_impossible
+            self.posterior.refuse_impossible(task.sequences[~is_known, 0], log_z[~is_known, 0])
         return alive, checkpoints
 
     def _weight(self, sequences: np.ndarray) -> np.ndarray:

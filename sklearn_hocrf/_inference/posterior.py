@@ -9,13 +9,13 @@ from __future__ import annotations
 import copy
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
 from .._data.arrays import joined_ranges
 from .._data.batch import SequenceBatch
+from .._data.forks import cached_property
 from .._data.masks import Mask, both
 from .._data.segments import Channel, Segments
 from .._kernels.tag_segments import Tags
@@ -26,6 +26,7 @@ from .schedule import Plan
 
 __all__ = ["Evidence", "Expectations", "ImpossibleSequence", "LanePosterior", "Posterior"]
 
+LARGE_SCORE = 1e5  # of a labelling: sums beyond it are rounded by more than 1e-11
 _LOW_ENTROPY = 1e-4  # of log Z: below it, a difference of numbers of that size has less than ten correct digits
 
 
@@ -84,7 +85,11 @@ class Posterior(metaclass=ABCMeta):
     ----------
     mask : Mask or None
         The labellings that support and evidence allow.
+    shift : ndarray of shape (N,) or None
+        What the scores of all labels of each token are reduced by; see :meth:`centred`.
     """
+
+    shift: np.ndarray | None = None
 
     def __init__(
         self,
@@ -117,11 +122,49 @@ class Posterior(metaclass=ABCMeta):
         tokens = joined_ranges(self.batch.offsets[sequences], self.batch.offsets[sequences + 1])
         support = self.support and self.support.part(tokens)
         evidence = self.evidence and self.evidence.part(sequences, tokens)
-        return type(self)(self.model, self.batch[sequences], support, self.n_jobs, evidence)
+        posterior = type(self)(self.model, self.batch[sequences], support, self.n_jobs, evidence)
+        posterior.shift = None if self.shift is None else self.shift[tokens]
+        return posterior
 
     def narrowed(self) -> Self:
         """Return the posterior whose mask is of the labellings that the model has: fewer only in lattices."""
         return self
+
+    # --- large scores -------------------------------------------------------------------------------------------------
+
+    def centred(self) -> tuple[Self, Any]:
+        """Return the same distribution with small scores, and its best labelling.
+
+        Where the best score of a sequence is large, the scores of all labels of a token are reduced by about what the
+        token contributes to it. All labellings of the sequence lose the same number, so no probability changes, but
+        differences between labellings and from log Z are then those of small numbers.
+        """
+        labelling, best = self._best()
+        large = np.isfinite(best) & (np.abs(best) > LARGE_SCORE)  # -inf: there is no labelling
+        if self.shift is not None or not large.any():
+            return self, labelling
+        scores, lengths = self.model.log_scores(self.batch, labelling)[0], getattr(labelling, "lengths", 1)
+        share = np.repeat(np.rint(scores / lengths), lengths)  # sums of integers are exact
+        posterior = copy.copy(self)
+        posterior.shift = np.where(np.repeat(large, self.batch.lengths), share, 0.0)
+        return posterior, posterior._best()[0]
+
+    def centred_unless_small(self, log_z: np.ndarray) -> Self:
+        """Return the posterior, centred if its ``log_z`` are large."""
+        return self if np.abs(log_z).max(initial=0.0) <= LARGE_SCORE else self.centred()[0]
+
+    def with_log_z(self) -> tuple[Self, np.ndarray]:
+        """Return the posterior, centred if its log Z are large, and log Z."""
+        log_z = self.log_z()
+        posterior = self.centred_unless_small(log_z)
+        return posterior, log_z if posterior is self else posterior.log_z()
+
+    @property
+    def reduction(self) -> np.ndarray:
+        """What the scores of all labellings of each sequence are reduced by; shape (n_sequences,)."""
+        of_token = np.repeat(np.arange(len(self.batch)), self.batch.lengths)
+        shift = np.zeros(self.batch.n_tokens) if self.shift is None else self.shift
+        return np.bincount(of_token, shift, len(self.batch)).astype(np.float64, copy=False)
 
     # --- questions ----------------------------------------------------------------------------------------------------
 
@@ -174,9 +217,13 @@ class Posterior(metaclass=ABCMeta):
         """Return P(token t is at a channel's position of a segment of a label), for pairs (label, channel)."""
         raise TypeError(f"{type(self.model).__name__} has no tag_marginals: its labellings are not made of segments")
 
-    @abstractmethod
     def decode(self) -> Any:
         """Return the most probable labelling; ties go to the lowest label, then to the shortest segment."""
+        return self.centred()[1]
+
+    @abstractmethod
+    def _best(self) -> tuple[Any, np.ndarray]:
+        """Return the labelling of highest score, and the score of each sequence."""
 
     @abstractmethod
     def best_labellings(self, n_best: int) -> BestLabellings:
@@ -199,6 +246,9 @@ class Posterior(metaclass=ABCMeta):
         It is -inf if the labelling is forbidden, or contains the code -1; over lattices also if it is not in them.
         """
         scores, n_scores = self.model.log_scores(self.batch, labelling)
+        if self.shift is not None:
+            lengths = np.broadcast_to(getattr(labelling, "lengths", 1), len(scores))
+            scores = scores - np.add.reduceat(self.shift, np.cumsum(lengths) - lengths)
         of_token = np.repeat(np.arange(len(self.batch)), n_scores)
         # of no tokens, numpy counts in integers, which cannot be -inf
         return np.bincount(of_token, weights=scores, minlength=len(self.batch)).astype(np.float64, copy=False)
@@ -333,7 +383,9 @@ class LanePosterior(Posterior):
     def under(self, layout: WeightLayout) -> Self:
         """Return the posterior under a layout with more columns, in which weights keep their positions."""
         model = type(self.model)(layout, self.model.weights, schedule=self.model.schedule)
-        return type(self)(model, self.batch, self.support, self.n_jobs, self.evidence)
+        posterior = type(self)(model, self.batch, self.support, self.n_jobs, self.evidence)
+        posterior.shift = self.shift
+        return posterior
 
     def column_marginals(self, n_columns: int) -> np.ndarray:
         """Return the marginals of the first score columns, which need no weights; shape (N, n_columns)."""
@@ -341,11 +393,13 @@ class LanePosterior(Posterior):
         self.run(lambda: ColumnMarginals(table))
         return table
 
-    def decode(self) -> Any:
-        n_tokens = self.batch.n_tokens
-        codes, lengths = np.empty(n_tokens, np.int32), np.zeros(n_tokens, np.int32)
-        self.plan.add_up(lambda chunk, workspace: self.decode_pass_class(workspace, self, codes, lengths).over(chunk))
-        return self.model.labelling(self.batch.offsets, codes, lengths)
+    def _best(self) -> tuple[Any, np.ndarray]:
+        n_tokens, best = self.batch.n_tokens, np.zeros(len(self.batch))
+        tables = np.empty(n_tokens, np.int32), np.zeros(n_tokens, np.int32)
+        self.plan.add_up(
+            lambda chunk, workspace: self.decode_pass_class(workspace, self, *tables, best=best).over(chunk)
+        )
+        return self.model.labelling(self.batch.offsets, *tables), best
 
     def best_labellings(self, n_best: int) -> BestLabellings:
         best, whole = BestLabellings.empty(n_best, self.batch), self.whole
@@ -360,8 +414,9 @@ class LanePosterior(Posterior):
     def draw(self, n_drawn: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
         codes = np.zeros((self.batch.n_tokens, n_drawn), np.int32)
         lengths = np.ones(codes.shape if self.model.has_lengths else (0, n_drawn), np.int32)
-        self.whole.run(lambda: Samples(codes, lengths, seed))
-        return codes, lengths
+        log_z = self.whole.run(lambda: Samples(codes, lengths, seed))[0]
+        centred = self.centred_unless_small(log_z)
+        return (codes, lengths) if centred is self else centred.draw(n_drawn, seed)
 
     def entropy(self) -> np.ndarray:
         weights = self.model.weights
@@ -371,7 +426,7 @@ class LanePosterior(Posterior):
         low = np.flatnonzero(entropy < _LOW_ENTROPY * np.maximum(1.0, np.abs(log_z)))
         if len(low):
             again = np.zeros(len(low))
-            self.part(low).whole.run(lambda: Entropies(again))
+            self.centred_unless_small(log_z).part(low).whole.run(lambda: Entropies(again))
             entropy[low] = again
         return entropy
 

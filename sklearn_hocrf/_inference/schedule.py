@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import copy
 import math
+import os
 from abc import ABCMeta, abstractmethod
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
@@ -188,7 +189,7 @@ class SharedWork:
         self.schedule, self.n_jobs = schedule, n_jobs
         self._spare_workspaces: list[Workspace] = []
         self.memory = BufferPool()  # of sums
-        self._threads: dict[int, ThreadPoolExecutor] = {}  # pools by number of threads; they end with the plan
+        self._threads: dict[tuple[int, int], ThreadPoolExecutor] = {}  # pools, which end with the plan
 
     @contextmanager
     def workspace(self) -> Iterator[Workspace]:
@@ -203,9 +204,10 @@ class SharedWork:
 
     def threads(self, n_threads: int) -> ThreadPoolExecutor:
         """Return a pool of threads that is kept for the next evaluation: new threads would start with cold memory."""
-        if n_threads not in self._threads:
-            self._threads[n_threads] = ThreadPoolExecutor(n_threads)
-        return self._threads[n_threads]
+        key = os.getpid(), n_threads  # a forked process has the pool, but not its threads
+        if key not in self._threads:
+            self._threads[key] = ThreadPoolExecutor(n_threads)
+        return self._threads[key]
 
     def add_up(self, work: Callable[[Any, Workspace], tuple]) -> tuple | None:
         """Return the sums of the arrays in the tuples ``work(chunk, workspace)``, by position; None without chunks.
@@ -353,9 +355,9 @@ class Plan(SharedWork, metaclass=ABCMeta):
         alone = self.lengths[sequences] * block_row > schedule.single_sequence_size
         return [*self._tasks(1, tile_size, sequences[alone]), *self._tasks(chain.LANES, tile_size, sequences[~alone])]
 
-    def alone(self, sequence: int) -> Task:
-        """Return the task of one sequence, in a block of one lane."""
-        return self._tasks(1, 0, np.array([sequence]))[0]
+    def one_by_one(self, sequences: np.ndarray) -> list[Task]:
+        """Return the tasks of sequences in blocks of one lane."""
+        return self._tasks(1, self.schedule.tile_sizes[0], np.sort(sequences)) if len(sequences) else []
 
     def _tasks(self, lanes: int, tile_size: int, sequences: np.ndarray) -> list[Task]:
         """Cut sequences into tasks, in reading order; sequences without tokens are left out."""
@@ -540,7 +542,7 @@ def threads_for(n_jobs: int | None = None) -> int:
 
 
 class _Sums:
-    """Sums of arrays that arrive in any order."""
+    """Sums of arrays that arrive in any order; of one evaluation, so no forked process has some of another thread."""
 
     def __init__(self) -> None:
         self.totals: tuple | None = None

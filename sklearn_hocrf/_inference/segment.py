@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import cached_property
 from itertools import accumulate
 from typing import Any, ClassVar
 
@@ -17,6 +16,7 @@ from scipy import sparse
 
 from .._data.arrays import freeze
 from .._data.batch import SequenceBatch
+from .._data.forks import cached_property
 from .._data.schemes import token_labels
 from .._data.segments import END_OF_SEGMENT, Channel, Segments, sorted_segments
 from .._kernels import (
@@ -109,11 +109,22 @@ class _SegmentBasePass(BasePass):
             segment_scores.score_candidates(candidates, self.layout.pairs, *self.pair_weights, self.index, tile, cells)
         if self.plan.scored_parts is not None:
             label_parts.add_to_segments(self.index, self.plan.scored_parts, tile, cells)
+        self._shift_segments(tile, cells)
         if self.plan.mask is not None:
             masks.forbid_segments(self.index, tile, *self.plan.mask, cells)
         if len(self.plan.shortest):
             masks.forbid_short(self.index, tile, self.plan.shortest, cells)
         return scores, cells
+
+    def _shift_segments(self, tile: Tile, cells: np.ndarray) -> None:
+        """Reduce the scores of all segments by the shifts of their tokens."""
+        if self.posterior.shift is None:
+            return
+        by_row, shifts, first_cell = self._by_row(tile, cells), self._shifts(tile), self.index.first_cell
+        total, longest = np.zeros_like(shifts), self.index.longest[: self.arc_layout.automaton.n_labels]
+        for d in range(int(longest.max())):  # segments of d + 1 tokens, which end with each row
+            total[d:] += shifts[: len(shifts) - d]
+            by_row[:, first_cell[: len(longest)][longest > d] + d] -= total[:, None]
 
     def _alpha(self, tile: Tile) -> np.ndarray:
         return self._pass_table("alpha", tile, self.layout.automaton.n_states, len(tile.length))
@@ -192,7 +203,7 @@ class SegmentPass(_SegmentBasePass, MarginalPass):
     def column_marginals(self, tile: Tile, weight: np.ndarray) -> np.ndarray:
         scores, cells = self.scores(tile), self.cells(tile)
         lengths = self._sum("lengths", self.plan.n_counted_lengths, self._columns(tile))
-        lane_weight = self._with_derivatives(weight)[:, : self._columns(tile)]
+        lane_weight = np.ascontiguousarray(self._with_derivatives(weight)[:, : self._columns(tile)])
         if self.plan.scored_parts is not None:
             label_parts.sum_over_segments(self.index, self.plan.scored_parts, tile, cells)
         segment_scores.collect(self._lane_kind(tile), self.index, tile, lane_weight, cells, scores, lengths)
@@ -295,7 +306,7 @@ class SegmentPosterior(LanePosterior):
     def segment_marginals(self, threshold: float, tags: Tags | None = None) -> tuple[Segments, np.ndarray]:
         likely: list = []
         self.run(lambda: _LikelySegments(threshold, likely))
-        return sorted_segments(self.batch, likely)
+        return sorted_segments(self.batch.offsets, likely)
 
     def segment_probabilities(self, segments: Segments, tags: Tags | None = None) -> np.ndarray:
         table, probability = np.zeros((self.batch.n_tokens, 2), np.int64), np.zeros(self.batch.n_tokens)

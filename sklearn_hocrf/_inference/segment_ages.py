@@ -65,6 +65,7 @@ class _AgedBasePass(BasePass):
     def _score(self, tile: Tile) -> np.ndarray:
         scores, table = self._score_tokens(tile), self.chain_scores(tile)
         segment_ages.assemble(self.links, tile, self.length_scores, scores, table)
+        self._shift_labels(tile, table)
         self._forbid_labels(tile, table)
         return table
 

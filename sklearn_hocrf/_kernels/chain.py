@@ -140,6 +140,7 @@ def _exponentiate(lane_kind, weighted_arcs, tile, scores, varying, log_scale, su
     lowest_safe, minus = limit(LOWEST_LOG, lane_kind), fill(-1.0, lane_kind)
     huge, infinite = fill(HUGE, lane_kind), fill(np.inf, lane_kind)
     log_shift = fill(weighted_arcs.log_shift, lane_kind)
+    is_dual = scores.shape[1] > 2 * tile.length.shape[1]  # of wide numbers
     for block in range(len(tile.length)):
         block_scale, block_suspect = load(log_scale, block, lane_kind), load(suspect, block, lane_kind)
         for row in range(tile.rows[block], tile.rows[block + 1]):
@@ -152,6 +153,8 @@ def _exponentiate(lane_kind, weighted_arcs, tile, scores, varying, log_scale, su
                 score = load(scores, first + column, lane_kind)
                 shift = largest(score, shift)
                 lowest = smallest(where_positive(add(score, huge), score, infinite), lowest)
+            if is_wide(lane_kind) and not is_dual:  # a sum of what is taken out would be rounded
+                shift = zero
             minus_shift = multiply(minus, shift)
             # margin of safety, > 0 if all is well; scores beyond it are cut off for exp and their lane is suspect
             margin = add(add(lowest, minus_shift), limit(-LOWEST_LOG, lane_kind))

@@ -96,6 +96,7 @@ class Weights(NamedTuple):
     arc_weight: np.ndarray  # (A,)   exp(arc_score - log_shift)
     log_shift: float
     scales: bool  # whether no arc is so unlikely that only logarithms can represent it
+    shift: np.ndarray  # (N,)   what the scores of all candidates of each token are reduced by; or empty
 
 
 class Tables(NamedTuple):
@@ -279,9 +280,9 @@ def list_steps(automaton, offsets, starts, labels, limits, nodes, steps):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _score(lattice, pair_weights, first, stop, tables):
+def _score(lattice, weights, first, stop, tables):
     """Write the scores of the candidates of some tokens (3)."""
-    has_values, has_parts = len(lattice.values) > 0, len(lattice.links) > 0
+    has_values, has_parts, pair_weights = len(lattice.values) > 0, len(lattice.links) > 0, weights.pairs
     scores = tables.columns if has_parts else tables.scores
     for column in range(lattice.columns[first], lattice.columns[stop]):
         total = 0.0
@@ -298,6 +299,10 @@ def _score(lattice, pair_weights, first, stop, tables):
             for link in range(lattice.links[candidate], lattice.links[candidate + 1]):
                 total += scores[lattice.column[link]]
             tables.scores[candidate] = total
+    if len(weights.shift):
+        for token in range(first, stop):
+            for candidate in range(lattice.starts[token], lattice.starts[token + 1]):
+                tables.scores[candidate] -= weights.shift[token]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -306,7 +311,7 @@ def _forward(lattice, weights, first, stop, tables):
 
     Scores become exp(score - highest at the token).
     """
-    _score(lattice, weights.pairs, first, stop, tables)
+    _score(lattice, weights, first, stop, tables)
     scores, alpha, log_z, lowest_share = tables.scores, tables.alpha, 0.0, 1.0
     for token in range(first, stop):
         begin, end = lattice.starts[token], lattice.starts[token + 1]
@@ -411,7 +416,7 @@ def count_labels(lattice, chosen, weight, counts):
 @njit(cache=True, nogil=True, error_model="numpy")
 def _forward_log(lattice, weights, first, stop, tables):
     """Write log alpha of a sequence, and return log Z."""
-    _score(lattice, weights.pairs, first, stop, tables)
+    _score(lattice, weights, first, stop, tables)
     alpha, log_z = tables.alpha, 0.0
     for token in range(first, stop):
         for node in range(lattice.nodes[token], lattice.nodes[token + 1]):
@@ -512,7 +517,7 @@ def decode(lattice, weights, chunk, tables, best, codes):
         best[sequence] = 0.0
         if first == stop:
             continue
-        _score(lattice, weights.pairs, first, stop, tables)
+        _score(lattice, weights, first, stop, tables)
         _beta(lattice, weights, first, stop, tables, False)
         for token in range(first, stop):
             highest, chosen = -np.inf, np.int64(-1)
@@ -654,7 +659,7 @@ def best_labellings(lattice, weights, chunk, tables, best, codes, regret):
         best[sequence] = 0.0
         if first == stop:
             continue
-        _score(lattice, weights.pairs, first, stop, tables)
+        _score(lattice, weights, first, stop, tables)
         shift = lattice.nodes[first] - 1  # the slot of a node is its id less this; 0 is the beginning
         count[: lattice.nodes[stop] - shift] = 0
         for node in range(lattice.nodes[stop - 1], lattice.nodes[stop]):

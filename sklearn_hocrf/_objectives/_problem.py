@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import copy
-from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 
 from .._data.arrays import joined_ranges
 from .._data.batch import SequenceBatch, as_sparse
+from .._data.forks import cached_property
 from .._data.masks import Mask, both
 from .._inference.candidates import Candidates, LevelZero
 from .._inference.families import LATTICE, Family

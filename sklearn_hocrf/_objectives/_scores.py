@@ -110,10 +110,13 @@ def sequence_log_likelihood(
     score = posterior.log_score(codes)
     _refuse_impossible(score, codes, posterior)
     expected = posterior.expectations(weight)
+    log_z, centred = expected.log_z, posterior.centred_unless_small(expected.log_z)
+    if centred is not posterior:
+        score, log_z = centred.log_score(codes), centred.log_z()
     counts = (posterior.plan.empirical_counts(codes, weight) - expected.counts)[problem.bias_id]
     truth = codes[:, None] == np.arange(posterior.model.layout.automaton.n_labels)
     return ScoredLikelihood(
-        np.minimum(score - expected.log_z, 0.0),
+        np.minimum(score - log_z, 0.0),
         np.repeat(weight, batch.lengths)[:, None] * (truth - posterior.marginals()),
         np.where(problem.is_forbidden, 0.0, counts),
     )

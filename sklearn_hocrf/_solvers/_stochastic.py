@@ -107,8 +107,9 @@ class SGD(Solver):
     tol : float, default=3e-3
         Stop after ``n_iter_no_change`` consecutive epochs in which the monitored function did not decrease by more than
         ``10 * tol**2`` times its lowest value, about 0.01 % by default. This function is the objective plus the
-        penalty, or the objective of the validation sequences. Unless validation stops training, there is a warning if
-        the function may then be more than 5 % above the minimum.
+        penalty, or the objective of the validation sequences. That does not bound the distance from the minimum as
+        ``tol`` of :class:`LBFGS` does: there is only a warning, unless validation stops training, if the minimum may be
+        lower by more than 5 % of the function.
     max_iter : int, default=100
         Maximum number of epochs, which are passes over the training sequences.
     callback : callable or None, default=None

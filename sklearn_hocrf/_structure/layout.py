@@ -13,7 +13,7 @@ the scores of its columns are added to the scores of its labels.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, NamedTuple, NoReturn, Self
 
 import numpy as np
@@ -22,6 +22,7 @@ from scipy import sparse
 
 from .._data.arrays import allocator, empty_aligned, freeze, freeze_all, freeze_all_indices, freeze_indices
 from .._data.batch import SequenceBatch, TokenFeatures, ranges_of_tokens, token_entries
+from .._data.forks import cached_property
 from .._data.segments import BEGIN, Channel, LengthBlock
 from .._kernels import token_scores
 from .dense_columns import DenseProduct, Occurrences, dense_product

@@ -19,6 +19,7 @@ from scipy import sparse
 
 from .._data.arrays import allocator, freeze_all, freeze_indices, joined_ranges, offsets_of
 from .._data.batch import SequenceBatch, TokenFeatures, ranges_of_sequences, token_rows, without_dense
+from .._data.segment_features import RowBlock, blocks_of, channel_tokens, segment_counts, segment_features
 from .._data.segments import (
     AS_A_WHOLE,
     BAG,
@@ -28,14 +29,9 @@ from .._data.segments import (
     WHOLE,
     Channel,
     LengthBlock,
-    RowBlock,
     Segments,
     TokenBlock,
     are_short,
-    blocks_of,
-    channel_tokens,
-    segment_counts,
-    segment_features,
 )
 from .dense_columns import DenseProduct
 from .label_parts import PartLinks, endings, link_parts

@@ -11,12 +11,12 @@ training gives the same result, with fewer weights to store and fewer entries of
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from scipy import sparse
 
 from .._data.batch import SequenceBatch, ranges_of_tokens, token_entries
+from .._data.forks import cached_property
 from .layout import WeightLayout
 
 __all__ = ["Ties", "tie_weights"]

@@ -10,7 +10,9 @@ A sequence is a list of feature dicts or of attribute-name lists (``_attributes`
 :class:`FeatureSpace`.
 """
 
+from .._data.warnings import scheme_of_labels, unwarned, warn_user
 from ._inputs import (
+    NO_TOKENS,
     FeatureSpace,
     TrainingData,
     TrainingSequences,
@@ -18,14 +20,16 @@ from ._inputs import (
     read_more_sequences,
     read_sequences,
     read_training_sequences,
+    refuse_no_tokens,
+    sequences_like,
+    used_sequences,
 )
 from ._messages import refuse_metrics_of_labels
 from ._segment_targets import SegmentTargets, read_partition_targets, read_segment_targets
-from ._targets import is_ordered_collection
 from ._token_targets import TokenTargets, read_token_targets
-from ._warnings import scheme_of_labels, warn_user
 
 __all__ = [
+    "NO_TOKENS",
     "FeatureSpace",
     "SegmentTargets",
     "TokenTargets",
@@ -37,9 +41,12 @@ __all__ = [
     "read_segment_targets",
     "read_sequences",
     "refuse_metrics_of_labels",
+    "refuse_no_tokens",
     "read_token_targets",
     "read_training_sequences",
     "scheme_of_labels",
+    "sequences_like",
+    "unwarned",
+    "used_sequences",
     "warn_user",
-    "is_ordered_collection",
 ]

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Mapping
 from decimal import Decimal
-from functools import cached_property
 from itertools import count, repeat
 from numbers import Number, Real
 
@@ -23,10 +22,11 @@ from scipy import sparse
 from .._data.arrays import freeze_all, offsets_of
 from .._data.batch import SequenceBatch
 from .._data.checks import short, to_float
+from .._data.forks import cached_property
+from .._data.warnings import warn_user
 from .._kernels.attributes import sort_ids
 from .._tagger import AttributeIds, ids_and_amounts
-from ._messages import refuse_infinite_values, refuse_non_sequence
-from ._warnings import warn_user
+from ._messages import NA_TOKENS, refuse_infinite_values, refuse_non_sequence
 
 __all__ = [
     "Vocabulary",
@@ -213,12 +213,12 @@ def _refuse_tuple(token, n, t):
         )
 
 
-def _attribute_names(token, n, t):
-    """Return the names of a token that is a list of attribute names."""
+def _attribute_names(token, n, t, key=None):
+    """Return the names of a token that is a list of attribute names, or of such a value of the attribute ``key``."""
     if type(token) is not list:
         token = _collection(token, n, t)
     if set(map(type, token)) - {str}:
-        return [_text(name, n, t) for name in token]
+        return [_text(name, n, t, key) for name in token]
     return token
 
 
@@ -243,10 +243,16 @@ def _is_collection(value) -> bool:
     return isinstance(value, Collection) and len(getattr(value, "shape", (0,))) == 1
 
 
-def _text(name, n, t) -> str:
-    """Return an attribute name, or a part of one, as a str."""
+def _text(name, n, t, key=None) -> str:
+    """Return an attribute name, or a part of one, as a str; ``key`` is that of the list or dict that it is in."""
     if isinstance(name, str):
         return name
+    if not isinstance(name, bytes) and key is not None:
+        raise TypeError(
+            f"sequence {n}, position {t} of X: attribute {short(key)} holds {short(name)} ({type(name).__name__}), but "
+            "the items of a list and the keys of a dict must be str. For a vector, put a SequenceFeatureExtractor "
+            'before the estimator, which takes numpy arrays, or name its numbers: {"0": 0.5, "1": 0.25}'
+        )
     if not isinstance(name, bytes):
         raise TypeError(
             f"an attribute name must be a str, but sequence {n}, position {t} of X has {short(name)} "
@@ -275,10 +281,9 @@ def _attributes_of(key, value, n, t, depth=0):
                 "or one that contains itself"
             )
         for inner_key, inner in value.items():
-            for name, amount in _attributes_of(inner_key, inner, n, t, depth + 1):
-                yield key + SEPARATOR + name, amount
+            yield from _attributes_of(key + SEPARATOR + _text(inner_key, n, t, key), inner, n, t, depth + 1)
     elif _is_collection(value):
-        for name in _attribute_names(value, n, t):
+        for name in _attribute_names(value, n, t, key):
             yield key + SEPARATOR + name, 1.0
     else:
         raise TypeError(
@@ -292,7 +297,7 @@ def _finite(value, key, n, t):
     if not np.isfinite(amount):
         what = "NaN" if np.isnan(amount) else "inf"
         where = f"sequence {n}, position {t}, attribute {short(key)}"
-        raise ValueError(f"Input X contains {what}: {where} is {short(value)}")
+        raise ValueError(f"Input X contains {what}: {where} is {short(value)}{NA_TOKENS if what == 'NaN' else ''}")
     return amount
 
 

@@ -12,17 +12,22 @@ from typing import Any, ClassVar, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn import get_config
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
-from sklearn.utils import get_tags
+from sklearn.utils import check_consistent_length, get_tags
+from sklearn.utils.metadata_routing import process_routing
 from sklearn.utils.validation import check_is_fitted
 
 from .._data.batch import Sequences
+from ._sklearn import check_declared
 
 __all__ = [
     "MethodsOfModel",
     "TaggerFeatures",
+    "check_fit",
     "method_of_model",
     "model_and_input",
     "model_inside",
@@ -51,6 +56,62 @@ class TaggerFeatures(NamedTuple):
         """Return the description of attributes that the tokens themselves name."""
         attributes = np.flatnonzero(kept)
         return cls({"kind": "names"}, attributes, [names[i] for i in attributes.tolist()])
+
+
+def check_fit(estimator: Any, X: Any, y: Any, **params: Any) -> None:
+    """Raise what ``fit`` of an estimator would raise for its settings and data, as far as this shows without work.
+
+    Estimators of this package have a method ``__check_fit__`` with the parameters of ``fit``. Of others, the parameters
+    are checked that they declare, as scikit-learn does.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A model, a pipeline, a search or a meta-estimator, nested in any way; or anything that scikit-learn fits.
+    X : object or None
+        As in ``fit``; None if it is not known yet, because transformers have to make it.
+    y, **params : object
+        As in ``fit``.
+    """
+    if isinstance(estimator, (FrozenEstimator, type)):
+        return
+    if hasattr(estimator, "__check_fit__"):
+        estimator.__check_fit__(X, y, **params)
+        return
+    if hasattr(estimator, "_parameter_constraints") and not get_config()["skip_parameter_validation"]:
+        check_declared(estimator)
+    if isinstance(estimator, Pipeline):
+        steps = [(name, step) for name, step in estimator.steps if step is not None and step != "passthrough"]
+        for name, step in steps:
+            own = _params_of_step(estimator, name, params) if step is estimator.steps[-1][1] else {}
+            check_fit(step, X if len(steps) == 1 else None, y, **own)
+        keep_sequences = all(hasattr(step, "__tagger_features__") for _, step in steps[:-1])
+        if len(steps) > 1 and keep_sequences and all(hasattr(data, "__len__") for data in (X, y)):
+            check_consistent_length(X, y)
+    elif _is_search(estimator) and hasattr(estimator, "param_grid"):
+        _check_candidates(estimator, X, y, params)
+
+
+def _params_of_step(pipeline, name, params) -> dict:
+    """Return the parameters of ``fit`` that a step of a pipeline gets."""
+    if get_config()["enable_metadata_routing"]:
+        return process_routing(pipeline, "fit", **params)[name].fit if params else {}
+    prefix = f"{name}__"
+    return {key.removeprefix(prefix): value for key, value in params.items() if key.startswith(prefix)}
+
+
+def _check_candidates(search, X, y, params):
+    """Raise the error of a search's first candidate if all are refused: a search goes on where some can be fitted."""
+    from sklearn.model_selection import ParameterGrid  # slow to import
+
+    refusals = []
+    for candidate in ParameterGrid(search.param_grid):
+        try:
+            return check_fit(clone(search.estimator).set_params(**clone(candidate, safe=False)), X, y, **params)
+        except (TypeError, ValueError) as error:
+            refusals.append(error)
+    if refusals:
+        raise refusals[0]
 
 
 def method_of_model(estimator: Any, name: str) -> Callable:

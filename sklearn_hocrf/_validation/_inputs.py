@@ -10,11 +10,12 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import validate_data
 
-from .._data.arrays import joined_ranges
+from .._data.arrays import joined_ranges, offsets_of
 from .._data.batch import SequenceBatch, cut_sequences
 from .._data.checks import number_weights, refuse_infinite_sum, short, without_columns
 from .._data.segments import LengthBlock, TokenBlock
 from .._data.texts import pack_texts, unpack_texts
+from .._data.warnings import warn_user
 from ._attributes import (
     Vocabulary,
     extend_vocabulary,
@@ -23,12 +24,13 @@ from ._attributes import (
     read_known_attributes,
     sort_vocabulary,
 )
+from ._known import lengths_of_targets
 from ._messages import refuse_infinite_values, refuse_non_sequence
-from ._rows import check_table, refuse_not_finite, stack_grid, stack_rows
+from ._rows import check_table, n_tokens, refuse_not_finite, stack_grid, stack_rows
 from ._sklearn import check_sample_weight, get_feature_names
-from ._warnings import warn_user
 
 __all__ = [
+    "NO_TOKENS",
     "FeatureSpace",
     "TrainingData",
     "TrainingSequences",
@@ -37,7 +39,13 @@ __all__ = [
     "read_more_sequences",
     "read_sequences",
     "read_training_sequences",
+    "refuse_no_tokens",
+    "sequences_like",
+    "used_sequences",
 ]
+
+_MOST_TOKENS = 10**8  # that y may claim
+NO_TOKENS = "X has no tokens in sequences of positive weight: fit needs at least one"
 
 
 class FeatureSpace(NamedTuple):
@@ -81,7 +89,7 @@ class FeatureSpace(NamedTuple):
 
 
 class TrainingData(NamedTuple):
-    """Validated training data. Sequences of weight 0 are left out."""
+    """Validated training data. Sequences of weight 0 are left out, and those without tokens, which say nothing."""
 
     batch: SequenceBatch
     targets: Any  # TokenTargets or SegmentTargets: their ``labels`` are the labels of the patterns
@@ -130,11 +138,11 @@ class TrainingData(NamedTuple):
 class TrainingSequences(NamedTuple):
     """Validated training sequences, before their targets are read."""
 
-    batch: SequenceBatch  # sequences of weight 0 included
+    batch: SequenceBatch  # all sequences of X
     form: str  # of X
     features: FeatureSpace  # of earlier training data, if there are any
     sequence_weight: np.ndarray | None  # (n_sequences,) float64; None: all 1
-    is_used: np.ndarray | None  # (n_sequences,) bool: weights are positive; None: all are
+    is_used: np.ndarray | None  # (n_sequences,) bool: with tokens and a positive weight; None: all are
     vocabulary: Vocabulary | None = None  # of attribute names; not yet in ``features``
     has_times: bool = False  # X was a plain table whose index has times in order
 
@@ -171,7 +179,7 @@ class TrainingSequences(NamedTuple):
     def with_targets(self, targets, rules=None, parts=None) -> TrainingData:
         """Return the training data with targets of the sequences that are used, and the rules and parts of labels."""
         batch, weight, features = self.batch, self.sequence_weight, self.features
-        if self.is_used is not None and weight is not None:
+        if self.is_used is not None:
             batch = batch[self.is_used]
             weight = None if weight is None else weight[self.is_used]
         if self.vocabulary is not None:
@@ -197,7 +205,8 @@ def read_training_sequences(estimator, X, sample_weight=None) -> TrainingSequenc
     X = without_columns(X)
     form = input_form(X)
     batch, features = _read_training_sequences(estimator, X, form)
-    weight, is_used = _check_training_batch(batch, sample_weight)
+    weight = check_sequence_weight(sample_weight, len(batch))
+    is_used = used_sequences(batch.lengths, weight)
     space = features._replace(vocabulary=None)
     return TrainingSequences(batch, form, space, weight, is_used, features.vocabulary, _has_times(X))
 
@@ -225,16 +234,43 @@ def read_more_sequences(estimator, X, sample_weight=None) -> TrainingSequences:
         batch, form = read_sequences(estimator, X)
     if not len(batch):
         raise ValueError("X has no sequences: partial_fit needs at least one")
-    weight, is_used = _check_training_batch(batch, sample_weight)
-    return TrainingSequences(batch, form, features, weight, is_used, vocabulary)
-
-
-def _check_training_batch(batch, sample_weight):
-    """Return the weights of the sequences (None: all 1), and which are used (None: all)."""
-    if not batch.lengths.all():
-        raise ValueError(f"sequence {int(np.argmin(batch.lengths))} of X is empty: fit needs a token in each sequence")
     weight = check_sequence_weight(sample_weight, len(batch))
-    return weight, None if weight is None or weight.all() else weight > 0
+    return TrainingSequences(batch, form, features, weight, used_sequences(batch.lengths, weight), vocabulary)
+
+
+def sequences_like(estimator, y, sample_weight=None) -> TrainingSequences | None:
+    """Return training sequences without features, of the lengths that y has, for X that is not known yet.
+
+    None if y does not tell: tuples may be sequences or labels.
+
+    Parameters
+    ----------
+    estimator, sample_weight
+        As for :func:`read_training_sequences`.
+    y : sequences
+        Labels, tags or segments, according to ``scheme`` of the estimator.
+    """
+    lengths, form = lengths_of_targets(without_columns(y), type(estimator).__name__, getattr(estimator, "scheme", None))
+    if lengths is None or lengths.sum() > _MOST_TOKENS:
+        return None
+    offsets = offsets_of(lengths)
+    batch = SequenceBatch(offsets, np.zeros(offsets[-1] + 1), np.zeros(0), None, 0)
+    weight = check_sequence_weight(sample_weight, len(batch))
+    return TrainingSequences(
+        batch, form, FeatureSpace(0, None, None, form == "table"), weight, used_sequences(lengths, weight)
+    )
+
+
+def used_sequences(lengths, weight) -> np.ndarray | None:
+    """Return which sequences training uses, those with tokens and a positive weight; None means all."""
+    is_used = lengths > 0 if weight is None else (lengths > 0) & (weight > 0)
+    return None if is_used.all() else is_used
+
+
+def refuse_no_tokens(is_used) -> None:
+    """Raise a ValueError if training uses no sequence; ``is_used`` is that of :func:`used_sequences`."""
+    if is_used is not None and not is_used.any():
+        raise ValueError(NO_TOKENS)
 
 
 def check_sequence_weight(sample_weight, n_sequences):
@@ -270,12 +306,16 @@ def input_form(X) -> str:
 def _form_of_list(X):
     """Return "sequences" or "table" for a list, depending on its first non-empty element."""
     if isinstance(X, (dict, set, frozenset)) or not hasattr(X, "__len__") or not hasattr(X, "__iter__"):
-        raise TypeError(f"X must be a list of sequences, an array or a sparse matrix, not a {type(X).__name__}")
+        kind = type(X).__name__
+        hint = ": pass [X.items()]" if kind == "ItemSequence" else ""  # of python-crfsuite
+        raise TypeError(f"X must be a list of sequences, an array or a sparse matrix, not a {kind}{hint}")
     for n, element in enumerate(X):
         if isinstance(element, Number):
             return "table"
         refuse_non_sequence(element, n)
         if hasattr(element, "shape"):
+            if element.shape == (0,):
+                continue
             return "table" if len(element.shape) == 1 and element.dtype.kind in "biufc" else "sequences"
         if len(element):
             return "table" if isinstance(element[0], Number) else "sequences"
@@ -313,12 +353,13 @@ def _read_training_sequences(estimator, X, form):
 
 
 def _common_column_names(X):
-    """Return the column names of sequences that are data frames."""
-    names = get_feature_names(X[0])
+    """Return the column names of sequences that are data frames; those without tokens need not have any."""
+    full = [n for n, sequence in enumerate(X) if n_tokens(sequence)]
+    names = get_feature_names(X[full[0]]) if full else None
     if names is not None:
-        for n, frame in enumerate(X):
-            if not np.array_equal(names, get_feature_names(frame)):
-                raise ValueError(f"sequence {n} of X does not have the column names of sequence 0")
+        for n in full:
+            if not np.array_equal(names, get_feature_names(X[n])):
+                raise ValueError(f"sequence {n} of X does not have the column names of sequence {full[0]}")
     return names
 
 
@@ -353,7 +394,7 @@ def read_sequences(estimator, X) -> tuple[SequenceBatch, str]:
         if not rows:
             return read_known_attributes(X, features.vocabulary), form
         for sequence in X:
-            if hasattr(sequence, "columns"):
+            if hasattr(sequence, "columns") and n_tokens(sequence):
                 validate_data(estimator, sequence, reset=False, skip_check_array=True)
         matrix, offsets = stack_rows(X, estimator, features.n_features)
     refuse_not_finite(matrix, offsets)

@@ -25,9 +25,21 @@ from .._data.arrays import joined_ranges, offsets_of
 from .._data.checks import IGNORED, is_missing, no_label, short
 from .._data.labels import SEEN, check_hashable, label_codes, position_name, sorted_labels
 from .._data.masks import Mask
-from .._data.schemes import OUTSIDE, PREFIXES, B, E, I, O, marks_ends, read_segment, split_tag
+from .._data.schemes import (
+    MAX_STOP,
+    OUTSIDE,
+    PREFIXES,
+    B,
+    E,
+    I,
+    O,
+    looks_like_segments,
+    marks_ends,
+    read_segment,
+    split_tag,
+)
 from .._data.segments import Segments
-from ._targets import read_labels, read_target_sequences, refuse_segments
+from ._targets import is_ordered_collection, read_collection, read_labels, read_target_sequences, refuse_segments
 
 __all__ = [
     "Known",
@@ -41,6 +53,7 @@ __all__ = [
     "known_of_runs",
     "known_of_tags",
     "known_of_tokens",
+    "lengths_of_targets",
     "listed_segments",
     "name_in_tag",
     "read_known_segments",
@@ -329,6 +342,33 @@ def segment_rows(y, lengths, name, what) -> tuple[list, np.ndarray]:
             raise ValueError(f"segment {short(segment)} of sequence {n} of {what} ends beyond its {lengths[n]} tokens")
         raise ValueError(f"segments {short(rows[i - 1][1:])} and {short(segment)} of sequence {n} of {what} overlap")
     return rows, bounds
+
+
+def lengths_of_targets(y, name, scheme) -> tuple[np.ndarray | None, str]:
+    """Return the numbers of tokens that y tells, and the form of its X; None if tuples may be sequences or labels.
+
+    Parameters
+    ----------
+    y : sequences
+    name : str
+        Name of the estimator, for messages.
+    scheme : str or None
+        Of the estimator, if it labels segments.
+    """
+    y = read_collection(y, name, "y")
+    n_sequences = len(y)
+    kinds = {type(labels) for labels in y if is_ordered_collection(labels) and not isinstance(labels, (str, bytes))}
+    if not kinds:
+        return np.ones(n_sequences, np.int64), "table"
+    if kinds == {tuple}:
+        return None, "sequences"
+    sequences = [() if labels is None else labels for labels in read_target_sequences(y, n_sequences, name)]
+    if scheme == "segments" or (scheme == "auto" and looks_like_segments(sequences)):
+        _, bounds = segment_rows(y, np.full(n_sequences, MAX_STOP), name, "y")
+        lengths = np.zeros(n_sequences, np.int64)
+        np.maximum.at(lengths, bounds[:, 0], bounds[:, 2])
+        return lengths, "sequences"
+    return np.array([len(labels) for labels in sequences], np.int64), "sequences"
 
 
 def listed_segments(y, lengths, name, what) -> tuple[np.ndarray, KnownEntries]:

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from .._data.batch import SequenceBatch
-from .._data.checks import short, to_float
+from .._data.checks import GUIDE, short, to_float
 from .._data.labels import position_name
 
 __all__ = [
@@ -24,7 +24,8 @@ __all__ = [
     "refuse_text",
 ]
 
-FRAMES_FIRST = "group its rows into sequences first, as in docs/guide/recipes.md"
+FRAMES_FIRST = f"group its rows into sequences first, as in {GUIDE}/recipes.html#data-frames"
+NA_TOKENS = "; pandas.read_csv reads tokens such as NA as nan, unless keep_default_na=False"
 _NO_NUMBERS = (str, bytes, np.datetime64, np.timedelta64)
 
 
@@ -134,9 +135,9 @@ def refuse_non_sequence(sequence, n) -> None:
     if isinstance(sequence, SequenceBatch):
         raise TypeError(f"X[{n}] (sequence {n}) is a SequenceBatch: pass a whole batch as X, not a list of batches")
     if not hasattr(sequence, "__getitem__") or not hasattr(sequence, "__iter__"):
-        raise TypeError(
-            f"X[{n}] (sequence {n}) is {short(sequence)} ({type(sequence).__name__}), but must be a sequence of tokens"
-        )
+        kind = type(sequence).__name__
+        hint = ": pass its items()" if kind == "ItemSequence" else ""  # of python-crfsuite
+        raise TypeError(f"X[{n}] (sequence {n}) is {short(sequence)} ({kind}), but must be a sequence of tokens{hint}")
 
 
 _ON_THE_WAY = "sklearn.", "sklearn_hocrf."  # pipelines, searches and calibration between a scorer and a model

@@ -19,7 +19,7 @@ from ._messages import (
     refuse_text,
 )
 
-__all__ = ["check_table", "refuse_complex", "refuse_not_finite", "stack_grid", "stack_rows"]
+__all__ = ["check_table", "n_tokens", "refuse_complex", "refuse_not_finite", "stack_grid", "stack_rows"]
 
 MAX_FEATURES = np.iinfo(np.int32).max  # ids of features are int32
 
@@ -98,6 +98,11 @@ def _refuse_nested_table(X):
                 raise TypeError(f"{where} of X is {short(value)} ({type(value).__name__}), not a number")
 
 
+def n_tokens(sequence) -> int:
+    """Return the number of tokens of a sequence in any form."""
+    return sequence.shape[0] if hasattr(sequence, "shape") else len(sequence)
+
+
 def stack_grid(X, estimator):
     """Return the stacked rows of a 3-D array and their offsets."""
     refuse_masked(X)
@@ -150,7 +155,7 @@ def _row_block(sequence, n):
     except ValueError:  # numpy refuses rows of several lengths
         _refuse_ragged(sequence, n)
         raise
-    if block.ndim == 1 and block.size == 0:
+    if block.shape in ((0,), (0, 0)):
         return None
     if block.ndim != 2:
         _refuse_ragged(sequence, n)

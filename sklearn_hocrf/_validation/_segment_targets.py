@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._data.arrays import offsets_of
-from .._data.checks import short
+from .._data.checks import GUIDE, short
 from .._data.labels import SEEN, decode_labels, encode_labels, sorted_labels
 from .._data.masks import Mask
 from .._data.schemes import (
@@ -35,6 +35,7 @@ from .._data.schemes import (
     token_labels,
 )
 from .._data.segments import NO_LIMIT, Segments, are_short
+from .._data.warnings import scheme_of_labels, warn_user
 from .._structure.patterns import pairs_of_equals, without_forbidden
 from .._structure.segment_layout import SegmentLayout, SegmentLayoutBuilder, SegmentLimits
 from ._known import (
@@ -64,7 +65,6 @@ from ._targets import (
     refuse_segments,
 )
 from ._token_targets import read_token_labels
-from ._warnings import scheme_of_labels, warn_user
 
 __all__ = [
     "SegmentTargets",
@@ -73,7 +73,7 @@ __all__ = [
     "read_segments",
 ]
 
-LONG_ONES = "; raise the limit, or leave out or cut such sequences as in docs/guide/segments.md"
+LONG_ONES = f"; raise the limit, or leave out or cut such sequences as in {GUIDE}/segments.html"
 
 
 class SegmentTargets(NamedTuple):

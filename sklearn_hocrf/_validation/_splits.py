@@ -9,8 +9,10 @@ from scipy.sparse import issparse
 from sklearn.utils import indexable
 
 from .._data.checks import short, without_columns
+from ._delegation import check_fit
+from ._sklearn import check_method_params, safe_indexing
 
-__all__ = ["indexable_sequences", "splits_of"]
+__all__ = ["check_fits", "indexable_sequences", "splits_of"]
 
 
 def indexable_sequences(X: Any, y: Any, *others: Any) -> list:
@@ -35,6 +37,13 @@ def indexable_sequences(X: Any, y: Any, *others: Any) -> list:
                 "sample"
             )
     return indexable(X, y, *others)
+
+
+def check_fits(estimator: Any, X: Any, y: Any, splits: list, params: dict) -> None:
+    """Raise what ``fit`` to all data, or to the training part of a split, would raise, before the first of them."""
+    check_fit(estimator, X, y, **params)
+    for train, _ in splits if y is not None else ():
+        check_fit(estimator, None, safe_indexing(y, train), **check_method_params(X, params, indices=train))
 
 
 def splits_of(splitter: Any, X: Any, y: Any, **params: Any) -> list:

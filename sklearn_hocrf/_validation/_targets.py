@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.utils import column_or_1d
 
 from .._data.arrays import offsets_of
-from .._data.checks import short, unmasked
+from .._data.checks import is_ordered_collection, short, unmasked
 from .._data.labels import flatten_labels, sorted_labels
 from .._data.schemes import looks_like_segments
 
@@ -14,8 +14,8 @@ __all__ = [
     "FIXED",
     "check_classes",
     "check_known_labels",
-    "is_ordered_collection",
     "leave_out",
+    "read_collection",
     "read_labels",
     "read_target_sequences",
     "refuse_segments",
@@ -71,7 +71,7 @@ def read_labels(y, lengths, form, name, what="y") -> tuple[np.ndarray | list, bo
     what : str
         Name of y in messages.
     """
-    y = _read_collection(y, name, what)
+    y = read_collection(y, name, what)
     if form == "table":
         return _read_plain_labels(y, len(lengths), what)
     sequences = read_target_sequences(y, len(lengths), name, what)
@@ -84,12 +84,12 @@ def read_labels(y, lengths, form, name, what="y") -> tuple[np.ndarray | list, bo
             )
         if len(labels) != length:
             raise ValueError(f"sequence {n} has {length} tokens in X, but {len(labels)} labels in {what}")
-    return flatten_labels(sequences), not all(isinstance(labels, np.ndarray) for labels in sequences)
+    return flatten_labels(sequences), not all(isinstance(labels, np.ndarray) for labels in sequences if len(labels))
 
 
 def read_target_sequences(y, n_sequences, name, what="y") -> list:
     """Return y as a list of lists or arrays, one for each sequence of X, or None where all labels are unknown."""
-    y = _read_collection(y, name, what)
+    y = read_collection(y, name, what)
     if len(y) != n_sequences:
         raise ValueError(f"X has {n_sequences} sequences, {what} has {len(y)}")
     return [None if labels is None else _label_sequence(labels, n, what) for n, labels in enumerate(y)]
@@ -105,7 +105,8 @@ def refuse_segments(y, lengths, name, scheme, what="y"):
         )
 
 
-def _read_collection(y, name, what):
+def read_collection(y, name, what):
+    """Return y with missing entries of arrays as None, or raise if it is no collection with an order."""
     if y is None:
         raise ValueError(f"{name} requires y to be passed, but the target y is None")
     if isinstance(y, (str, bytes)):
@@ -131,12 +132,6 @@ def _read_plain_labels(y, n_rows, what):
             f"Found input variables with inconsistent numbers of samples: X has {n_rows} rows, {what} {len(y)}"
         )
     return (list(y) if as_lists or y.dtype == object else y), as_lists
-
-
-def is_ordered_collection(value):
-    if isinstance(value, np.ndarray):
-        return value.ndim > 0
-    return hasattr(value, "__len__") and hasattr(value, "__iter__") and not isinstance(value, (dict, set, frozenset))
 
 
 def _label_sequence(labels, n, what):

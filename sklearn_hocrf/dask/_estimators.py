@@ -23,7 +23,7 @@ from .._estimator.progress import lines_of
 from .._objectives import LARGE, Objective
 from .._persistence import VersionMixin
 from .._structure.layout import WeightLayout
-from .._validation import TrainingData
+from .._validation import NO_TOKENS, TrainingData
 from ._collections import WithoutClient, collected, count_sequences, find_client, parts_of, sources
 from ._partitions import Kept, Partitions, naming
 from ._parts import (
@@ -169,7 +169,7 @@ class DaskSequenceLabeler(WithoutClient, VersionMixin, BaseEstimator):
         partitions.add_step(read_part, remote)
         described: Description | None = partitions.total(describe, Description.merged)
         if described is None:
-            raise ValueError("X has no sequences of positive weight: fit needs at least one")
+            raise ValueError(NO_TOKENS)
         labels = sorted_labels(described.labels, [0, len(described.labels)], steps.targets.least_labels(local))
         features = described.features
         rules = compile_constraints(local.constraints, labels, steps.history(labels))

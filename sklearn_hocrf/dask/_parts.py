@@ -5,12 +5,12 @@ For each function there is a method or function that merges its results for two 
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._data.checks import number_weights, short
+from .._data.forks import cached_property
 from .._data.labels import flatten_labels, sorted_labels
 from .._estimator.base import BaseSequenceLabeler
 from .._estimator.fit_steps import FitSteps
@@ -55,7 +55,7 @@ class ReadPart(NamedTuple):
 
 
 def read_part(local: BaseSequenceLabeler, X: Any, y: Any, sample_weight: Any = None) -> ReadPart | None:
-    """Read a partition; return None if it has no sequences of positive weight.
+    """Read a partition; return None if it has no tokens in sequences of positive weight.
 
     Parameters
     ----------
@@ -75,6 +75,8 @@ def read_part(local: BaseSequenceLabeler, X: Any, y: Any, sample_weight: Any = N
             raise ValueError(f"X has no sequences, y has {len(y)}")
         return None
     sequences = read_training_sequences(local, X, sample_weight)
+    if sequences.is_used is not None and not sequences.is_used.any():
+        return None
     steps = FitSteps(local)
     if steps.has_missing_labels(y, sequences):
         raise ValueError(_PARTIAL)

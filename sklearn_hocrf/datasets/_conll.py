@@ -95,9 +95,9 @@ def load_conll(
     Raises
     ------
     ValueError
-        If a line has a different number of columns, is not text in this encoding, or is too long; if the file is too
-        large or damaged, or contains no sequences; if ``target`` is not a column, or is the only column; if the
-        encoding does not exist.
+        If a line has a different number of columns or an empty label, is not text in this encoding, or is too long; if
+        the file is too large or damaged, or contains no sequences; if ``target`` is not a column, or is the only
+        column; if the encoding does not exist.
 
     Examples
     --------
@@ -117,7 +117,7 @@ def load_conll(
         raise ValueError(f"columns must be a sequence of names, one for each column of the file, not {short(columns)}")
     n_columns = None if columns is None else len(columns)
     lines = read_lines(path, encoding=encoding, max_bytes=max_bytes, max_line=max_line)
-    sequences = _read_columns(path, lines, n_columns, separator, comment)
+    sequences = _read_columns(path, lines, n_columns, separator, comment, _label_of(columns, target))
     if columns is None:
         if len(sequences[0][0]) == 1:
             cell = short(sequences[0][0][0], 80)
@@ -146,8 +146,12 @@ def _read_columns(
     n_columns: int | None,
     separator: str | None,
     comment: str | None,
+    label: int,
 ) -> list[list[list[str]]]:
-    """Return sequences of tokens with columns: one token per line, an empty line after each sequence."""
+    """Return sequences of tokens with columns: one token per line, an empty line after each sequence.
+
+    ``label`` is the column of the label, which must not be empty.
+    """
     sequences: list[list[list[str]]] = []
     tokens: list[list[str]] = []
     for lineno, line in lines:
@@ -163,12 +167,23 @@ def _read_columns(
             n_columns = len(fields)
         if len(fields) != n_columns:
             raise ValueError(f"{path}, line {lineno}: expected {n_columns} columns, found {len(fields)}: {short(line)}")
+        if label < n_columns and not fields[label]:
+            what = f"the label, column {label % n_columns + 1} of {n_columns}, is empty: {short(line)}"
+            remedy = "if a separator only ends the line, specify columns, with None for the last"
+            raise ValueError(f"{path}, line {lineno}: {what}; {remedy}")
         tokens.append(fields)
     if tokens:
         sequences.append(tokens)
     if not sequences:
         raise ValueError(f"{path} contains no sequences")
     return list(map(_words_of_rows, sequences)) if n_columns == N_CONLLU else sequences
+
+
+def _label_of(columns: Sequence[str | None] | None, target: str | None) -> int:
+    """Return the index of the label's column: by default the last one, or the last with a name."""
+    if columns is None:
+        return int(target) if isinstance(target, str) and target.isdecimal() else -1
+    return max((i for i, name in enumerate(columns) if name is not None and target in (None, name)), default=-1)
 
 
 def _words_of_rows(tokens: list[list[str]]) -> list[list[str]]:
@@ -225,9 +240,9 @@ def dump_conll(
     TypeError
         If a token, one of its columns or a label is not text.
     ValueError
-        If X and y do not match, if a token lacks a column, if a sequence is empty, or if the columns could not be read
-        back from a line: if one of them contains a line end or the separator or, by default, contains a space or is
-        empty. The message names sequence and position.
+        If X and y do not match, if a token lacks a column, if a sequence or a label is empty, or if the columns could
+        not be read back from a line: if one of them contains a line end or the separator or, by default, contains a
+        space or is empty. The message names sequence and position.
 
     Examples
     --------
@@ -317,6 +332,8 @@ class _Columns:
         for value in [*values, label]:
             if not isinstance(value, str):
                 raise TypeError(f"{short(value)} ({type(value).__name__}) is not text")
+        if not label:
+            raise ValueError("the label is empty")
         rest = iter(values)
         columns = enumerate(self.names)
         return [label if i == self.label else ABSENT if name is None else next(rest) for i, name in columns]

@@ -89,7 +89,7 @@ def _checked(line: str, index: int, max_line: int) -> str:
     if len(line) > max_line:
         raise _Refused(f"more than max_line={max_line} characters")
     if "\0" in line:
-        raise _Refused("the character U+0000 is not text; for a UTF-16 file, specify the encoding")
+        raise _Refused("the character U+0000 is not text: is the encoding UTF-16?")
     return line.removeprefix("\ufeff") if index == 0 else line
 
 

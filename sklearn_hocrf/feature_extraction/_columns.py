@@ -23,7 +23,7 @@ from .._data.checks import is_missing, short, to_float, without_columns
 from .._data.columns import TokenColumn
 from .._data.labels import position_name
 from .._validation import warn_user
-from .._validation._messages import FRAMES_FIRST
+from .._validation._messages import FRAMES_FIRST, NA_TOKENS
 from ._array_fields import ArrayColumn, array_column, is_array_type
 
 __all__ = [
@@ -200,9 +200,10 @@ def _token_kind(tokens, offsets):
     first = kinds[type(tokens[0])]
     if len(set(kinds.values())) > 1:
         t = next(t for t, token in enumerate(tokens) if kinds[type(token)] != first)
+        hint = NA_TOKENS if is_missing(tokens[t]) or is_missing(tokens[0]) else ""
         raise ValueError(
-            f"{position_name(offsets, t)}: the token {short(tokens[t])} is a {type(tokens[t]).__name__}, "
-            f"but the first token {short(tokens[0])} is a {type(tokens[0]).__name__}; all tokens must have one form"
+            f"{position_name(offsets, t)}: the token {short(tokens[t])} is a {type(tokens[t]).__name__}, but the first "
+            f"token {short(tokens[0])} is a {type(tokens[0]).__name__}; all tokens must have one form{hint}"
         )
     if any(issubclass(kind, np.ndarray) for kind in kinds):
         tokens = [token.tolist() if isinstance(token, np.ndarray) else token for token in tokens]

@@ -10,7 +10,7 @@ import numpy as np
 from .._data.batch import SequenceBatch
 from .._data.checks import short
 from .._data.columns import TokenColumn
-from .._data.segments import blocks_of
+from .._data.segment_features import blocks_of
 from ._columns import check_complete, complete_fields, is_text, read_tokens, without_arrays
 from ._names import InputFeatures
 from ._templates import check_kind

@@ -15,7 +15,7 @@ from .._data.batch import SequenceBatch, with_blocks
 from .._data.checks import short
 from .._data.labels import SEEN, sorted_labels
 from .._data.schemes import SCHEMES
-from .._data.segments import RowBlock
+from .._data.segment_features import RowBlock
 from .._validation import read_partition_targets, read_segment_targets
 from .._validation._sklearn import Interval, StrOptions, fit_context
 from ._base import CountingTransformer, fit_task

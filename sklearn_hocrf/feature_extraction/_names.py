@@ -20,7 +20,8 @@ from sklearn.feature_extraction import FeatureHasher
 from .._data.arrays import freeze_indices, offsets_of
 from .._data.batch import SequenceBatch
 from .._data.checks import short
-from .._data.segments import RowBlock, TokenBlock
+from .._data.segment_features import RowBlock
+from .._data.segments import TokenBlock
 from .._data.texts import pack_texts, unpack_texts
 
 __all__ = ["ConstantNames", "FeatureNames", "HashedNames", "InputFeatures", "escape", "hash_names", "names_of_blocks"]

@@ -16,7 +16,8 @@ from .._data.batch import SequenceBatch, with_blocks
 from .._data.checks import short
 from .._data.labels import sorted_labels
 from .._data.schemes import SCHEMES
-from .._data.segments import BAG, BEGIN, END_OF_SEGMENT, INSIDE, LENGTH_KINDS, LengthBlock, RowBlock, TokenBlock
+from .._data.segment_features import RowBlock
+from .._data.segments import BAG, BEGIN, END_OF_SEGMENT, INSIDE, LENGTH_KINDS, LengthBlock, TokenBlock
 from .._validation import read_partition_targets, read_segment_targets, warn_user
 from .._validation._sklearn import Interval, StrOptions, fit_context
 from ._base import CountingTransformer, fit_task

@@ -9,7 +9,7 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from .._data.batch import SequenceBatch
-from .._data.segments import segment_features
+from .._data.segment_features import segment_features
 from .._data.texts import escaped, visible
 from .._display import HtmlPage, Table, bar, html_table, listed, number, tokens_of
 from .._estimator.fitted_model import FittedModel

@@ -46,8 +46,7 @@ class Contest:
     def __init__(self, fitted: FittedModel, batch: SequenceBatch) -> None:
         self.fitted, self.batch, self.model = fitted, batch, fitted.model()
         self.labels_segments = fitted.labels_segments
-        self.posterior = fitted.given(batch).narrowed()
-        self.best = self.posterior.decode()
+        self.posterior, self.best = fitted.given(batch).narrowed().centred()
 
     @property
     def n_tokens(self) -> int:

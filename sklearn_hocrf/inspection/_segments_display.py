@@ -11,6 +11,7 @@ import numpy as np
 
 from .._data.batch import SequenceBatch
 from .._data.checks import check_choice, finite_number, short
+from .._data.label_sequences import list_sequences, read_given_segments, segments_of_sequences
 from .._data.schemes import (
     NO_LABEL,
     OUTSIDE,
@@ -26,7 +27,6 @@ from .._data.texts import escaped, visible
 from .._display import EDGES, HtmlPage, chip, color_map, listed, texts_of
 from .._estimator.fitted_model import FittedModel
 from .._validation._delegation import method_of_model, model_inside
-from ..metrics._segments import list_sequences, read_given_segments, segments_of_sequences
 
 __all__ = ["SegmentsDisplay"]
 

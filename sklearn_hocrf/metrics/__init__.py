@@ -6,8 +6,7 @@ conventions for averages and for divisions by zero; those of BIO and BIOES segme
 tags are read as in conlleval and in the estimators, unless ``strict=True``.
 
 =================  =====================================================================================================
-segments           :func:`segment_f1_score`, :func:`segment_precision_recall_f1`, :func:`segment_classification_report`,
-                   :func:`extract_segments`
+segments           :func:`segment_f1_score`, :func:`segment_precision_recall_f1`, :func:`segment_classification_report`
 tokens, sequences  :func:`token_accuracy_score`, :func:`sequence_accuracy_score`
 errors             :func:`error_table`, :func:`segment_confusion`
 probabilities      :func:`segment_outcomes`
@@ -30,6 +29,7 @@ of tokens and calibration curves, and for other scorers.
 
 from typing import TYPE_CHECKING
 
+from .._names_elsewhere import refuse
 from ._errors import error_table, segment_confusion, segment_outcomes
 from ._randomization import randomization_test
 from ._scorers import log_likelihood_scorer, segment_f1_scorer
@@ -40,11 +40,9 @@ from ._scores import (
     sequence_accuracy_score,
     token_accuracy_score,
 )
-from ._segments import extract_segments
 
 __all__ = [
     "error_table",
-    "extract_segments",
     "log_likelihood_scorer",
     "randomization_test",
     "segment_classification_report",
@@ -60,11 +58,4 @@ __all__ = [
 if not TYPE_CHECKING:  # type checkers know the names that exist
 
     def __getattr__(name):
-        """Answer to names of sklearn-crfsuite, as estimators do."""
-        hint, score = "", name.removeprefix("flat_")
-        if score != name:
-            segments = "segment_classification_report" if "report" in name else "segment_f1_score"
-            ours = f"sklearn.metrics.{score} of flattened lists, or {segments}"
-            ours = "token_accuracy_score" if score == "accuracy_score" else ours
-            hint = f", a name of sklearn-crfsuite; here: {ours} (docs/guide/migration.md has all names)"
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
+        refuse(__name__, name)

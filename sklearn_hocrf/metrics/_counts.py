@@ -16,8 +16,15 @@ from scipy import sparse
 from sklearn.exceptions import UndefinedMetricWarning
 
 from .._data.checks import number_weights, refuse_infinite_sum
+from .._data.label_sequences import (
+    LabelSequences,
+    SegmentTable,
+    hold_any_segments,
+    read_pair,
+    read_segment_pair,
+    sorted_union,
+)
 from .._validation import warn_user
-from ._segments import LabelSequences, SegmentTable, hold_any_segments, read_pair, read_segment_pair, sorted_union
 
 __all__ = [
     "Counts",

@@ -11,9 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._data.checks import check_choice, finite_number, finite_numbers, short
-from .._data.schemes import SCHEMES, hold_segments, parts_of_segment, read_segment
-from .._display import Table, listed, table_of, texts_of
-from ._segments import (
+from .._data.label_sequences import (
     FIELDS,
     CodedLabels,
     LabelSequences,
@@ -29,6 +27,8 @@ from ._segments import (
     sorted_union,
     tuples_of_segments,
 )
+from .._data.schemes import SCHEMES, hold_segments, parts_of_segment, read_segment
+from .._display import Table, listed, table_of, texts_of
 
 __all__ = [
     "SegmentConfusion",
@@ -131,10 +131,10 @@ def segment_confusion(
     y_true, y_pred : list of sequences
         Token labels, or lists of (start, stop, label), as for :func:`error_table`; the two may have different forms.
     scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
-        How token labels encode segments, see :func:`extract_segments`. Lists of segments are read as such, whatever the
-        scheme is.
+        How token labels encode segments, see :func:`~sklearn_hocrf.text.extract_segments`. Lists of segments are read
+        as such, whatever the scheme is.
     strict : bool, default=False
-        Treatment of invalid tags, see :func:`extract_segments`.
+        Treatment of invalid tags, see :func:`~sklearn_hocrf.text.extract_segments`.
     ignore : iterable of labels, default=()
         Labels of segments that are left out, such as "O" of "runs".
 
@@ -214,7 +214,8 @@ def error_table(
         Token labels, or lists of (start, stop, label); ``y_pred`` may be the result of
         ``predict_segments(X, with_probability=True)``.
     scheme : {"auto", "tokens", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
-        How token labels encode segments, see :func:`extract_segments`. "tokens": each token is a separate segment.
+        How token labels encode segments, see :func:`~sklearn_hocrf.text.extract_segments`. "tokens": each token is a
+        separate segment.
     probability : list of sequences or None, default=None
         Segments (start, stop, label, probability), as returned by ``predict_segments``, or the probability of the
         predicted label of each token. Default: the probabilities in ``y_pred``, if any.
@@ -282,9 +283,9 @@ def segment_outcomes(
         ``predict_segments(X, threshold=0)`` returns it, or a list of (start, stop, label, probability). Any segments
         may be given: all with a positive probability, or only the segments of the best labelling.
     scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
-        How labels of ``y_true`` encode segments, see :func:`extract_segments`.
+        How labels of ``y_true`` encode segments, see :func:`~sklearn_hocrf.text.extract_segments`.
     strict : bool, default=False
-        Treatment of invalid tags, see :func:`extract_segments`.
+        Treatment of invalid tags, see :func:`~sklearn_hocrf.text.extract_segments`.
 
     Returns
     -------

@@ -12,6 +12,15 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import check_random_state
 
+from .._data.label_sequences import (
+    LabelSequences,
+    code_tokens,
+    hold_any_segments,
+    list_sequences,
+    refuse_other_number,
+    scheme_of,
+    sorted_union,
+)
 from ._counts import (
     check_average,
     check_zero_division,
@@ -21,15 +30,6 @@ from ._counts import (
     ratio,
 )
 from ._scores import segment_f1_score, sequence_accuracy_score, token_accuracy_score
-from ._segments import (
-    LabelSequences,
-    code_tokens,
-    hold_any_segments,
-    list_sequences,
-    refuse_other_number,
-    scheme_of,
-    sorted_union,
-)
 
 __all__ = ["RandomizationTest", "randomization_test"]
 

@@ -11,6 +11,7 @@ from typing import Any, Generic, NamedTuple, TypedDict, TypeVar, Unpack, overloa
 import numpy as np
 from numpy.typing import ArrayLike
 
+from .._data.label_sequences import LabelSequences
 from ._counts import (
     Counts,
     check_average,
@@ -21,7 +22,6 @@ from ._counts import (
     ratio,
     warn_undefined,
 )
-from ._segments import LabelSequences
 
 __all__ = [
     "PrecisionRecallF1",
@@ -169,10 +169,10 @@ def segment_precision_recall_f1(
     y_true, y_pred : list of sequences
         Token labels (lists or arrays of shape (n_tokens,)), or lists of (start, stop, label). Sequences may be empty.
     scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
-        How labels encode segments, see :func:`extract_segments`. "auto" is the scheme of all labels in ``y_true`` and
-        ``y_pred``; a warning says if another scheme is possible.
+        How labels encode segments, see :func:`~sklearn_hocrf.text.extract_segments`. "auto" is the scheme of all labels
+        in ``y_true`` and ``y_pred``; a warning says if another scheme is possible.
     strict : bool, default=False
-        Treatment of invalid tags, see :func:`extract_segments`.
+        Treatment of invalid tags, see :func:`~sklearn_hocrf.text.extract_segments`.
     labels : list of labels, default=None
         The labels of segments to score ("PER", not "B-PER"), in this order. None: all labels in ``y_true`` or
         ``y_pred``, sorted.
@@ -243,10 +243,10 @@ def segment_f1_score(
     y_true, y_pred : list of sequences
         Token labels (lists or arrays of shape (n_tokens,)), or lists of (start, stop, label). Sequences may be empty.
     scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
-        How labels encode segments, see :func:`extract_segments`. "auto" is the scheme of all labels in ``y_true`` and
-        ``y_pred``; a warning says if another scheme is possible.
+        How labels encode segments, see :func:`~sklearn_hocrf.text.extract_segments`. "auto" is the scheme of all labels
+        in ``y_true`` and ``y_pred``; a warning says if another scheme is possible.
     strict : bool, default=False
-        Treatment of invalid tags, see :func:`extract_segments`.
+        Treatment of invalid tags, see :func:`~sklearn_hocrf.text.extract_segments`.
     labels : list of labels, default=None
         The labels of segments to score ("PER", not "B-PER"), in this order. None: all labels in ``y_true`` or
         ``y_pred``, sorted.
@@ -303,10 +303,10 @@ def segment_classification_report(
     y_true, y_pred : list of sequences
         Token labels (lists or arrays of shape (n_tokens,)), or lists of (start, stop, label). Sequences may be empty.
     scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
-        How labels encode segments, see :func:`extract_segments`. "auto" is the scheme of all labels in ``y_true`` and
-        ``y_pred``; a warning says if another scheme is possible.
+        How labels encode segments, see :func:`~sklearn_hocrf.text.extract_segments`. "auto" is the scheme of all labels
+        in ``y_true`` and ``y_pred``; a warning says if another scheme is possible.
     strict : bool, default=False
-        Treatment of invalid tags, see :func:`extract_segments`.
+        Treatment of invalid tags, see :func:`~sklearn_hocrf.text.extract_segments`.
     labels : list of labels, default=None
         The labels of segments to score ("PER", not "B-PER"), in this order. None: all labels in ``y_true`` or
         ``y_pred``, sorted.

@@ -15,7 +15,7 @@ from .._persistence import VersionMixin
 from .._validation import warn_user
 from .._validation._delegation import MethodsOfModel
 from .._validation._sklearn import HasMethods, Interval, StrOptions, fit_context
-from ..metrics import extract_segments
+from ..text import extract_segments
 from ._temperature import check_labeler
 
 __all__ = ["ConformalSequenceLabeler"]

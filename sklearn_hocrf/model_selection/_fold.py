@@ -10,7 +10,9 @@ this halves the number of passes.
 
 With an L1 penalty, all this holds on the support, the weights that are not 0, where the absolute values are linear:
 Bertrand, Klopfenstein, Blondel, Vaiter, Gramfort and Salmon, "Implicit differentiation of Lasso-type models for
-hyperparameter optimization", ICML 2020.
+hyperparameter optimization", ICML 2020. The score is continuous, but has a kink where a weight becomes 0 or moves away
+from it. The gradient is the derivative on the side of the trained weights, so a difference of scores over a kink is a
+mean of two gradients, and training to a loose tolerance may end on the wrong side.
 """
 
 from __future__ import annotations

@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+from sklearn.base import clone
 
 from .._estimator.fit_steps import FitSteps
 from .._estimator.fitting import Prior, values_by_group
 from .._estimator.parameters import GROUP_KEYS, is_group_key
 from .._settings import check
 from .._structure.layout import WeightLayout
-from .._validation import TrainingData
+from .._validation import TrainingData, unwarned
 
-__all__ = ["WeightGroups", "check_keys", "check_searchable", "column_name"]
+__all__ = ["WeightGroups", "check_keys", "check_searchable", "check_weights", "column_name"]
 
 
 class WeightGroups(NamedTuple):
@@ -117,3 +118,20 @@ def check_searchable(estimator: Any) -> None:
     steps = FitSteps(estimator)
     steps.check()
     steps.refuse("learned penalties")
+
+
+def check_weights(search: Any, whole: TrainingData, final: Any, orders: list[int]) -> None:
+    """Raise a ValueError if penalties do not cover the weights of an order, or if the highest order has none."""
+    for order in orders:
+        model = clone(final).set_params(max_order=order)
+        with unwarned():  # the search of the order warns
+            layout = FitSteps(model).layout(whole)
+            groups = WeightGroups.of(layout, whole, search.penalty_groups, order)
+        if order == orders[0]:
+            groups.start(model.sigma_reg, layout, whole, {})
+        Prior(1.0, model.l1_reg).penalty(layout, whole.features.names, whole.targets.labels)
+        if search.refit and order == max(orders) and not layout.n_weights:
+            raise ValueError(
+                f"PenaltySearchCV has no penalties to learn: with max_order={order} the model has no weights, because "
+                f"its X has no features and fit_intercept={final.fit_intercept}"
+            )

@@ -25,13 +25,13 @@ from .._estimator.progress import duration, tell
 from .._persistence import VersionMixin
 from .._settings import check
 from .._solvers import SearchEnd, minimize_in_box, one_blas_thread
-from .._validation import TrainingData, check_sequence_weight, warn_user
-from .._validation._delegation import MethodsOfModel
-from .._validation._sklearn import N_JOBS, Interval, StrOptions, fit_context
+from .._validation import check_sequence_weight, unwarned, warn_user
+from .._validation._delegation import MethodsOfModel, check_fit
+from .._validation._sklearn import N_JOBS, Interval, StrOptions, check_declared, fit_context
 from .._validation._splits import indexable_sequences, splits_of
 from ._fold import RESIDUAL, Fold, FoldStep
-from ._groups import WeightGroups, check_keys, check_searchable, column_name
-from ._splits import make_fold, split_data, training_data, warn_of_folds
+from ._groups import WeightGroups, check_keys, check_searchable, check_weights, column_name
+from ._splits import make_fold, refuse_missing_labels, split_data, training_data, used_parts, warn_of_folds
 
 __all__ = ["PenaltySearchCV"]
 
@@ -323,17 +323,13 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
         sklearn.exceptions.ConvergenceWarning
             If the weights of a fold did not converge within ``max_iter`` iterations of the estimator.
         """
-        self._check_parameters()
-        X, y, groups = indexable_sequences(X, y, groups)
-        if y is None:
-            raise ValueError("requires y to be passed, but the target y is None")
-        weight = check_sequence_weight(sample_weight, len(y))
-        splits = splits_of(self._splitter(groups), X, y, groups=groups)
+        X, y, groups, weight, splits = self._prepared(X, y, groups, sample_weight)
         whole = training_data(self.estimator, X, y, weight)
-        self._refuse_no_weights(whole)
+        check_weights(self, whole, self._final, self._orders())
+        splits = used_parts(whole, splits)
         if groups is None:
             warn_of_folds(whole, splits)
-        parts = [split_data(self.estimator, X, y, weight, index, *split) for index, split in enumerate(splits)]
+        parts = [split_data(self.estimator, X, y, weight, *split) for split in splits]
         tasks = SearchTasks(self, len(self._orders()), self.max_steps, X, y, sample_weight)
         steps: list[_Step] = []
         start, folds = None, list[Any]([None] * len(parts))
@@ -356,6 +352,36 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
         tasks.end()
         return self
 
+    def __check_fit__(self, X: Any, y: Any, *, groups: Any = None, sample_weight: Any = None, **_: Any) -> None:
+        check_declared(self)
+        if X is None:
+            self._check_parameters()
+            return self._check_targets(y, sample_weight)
+        X, y, groups, weight, _splits = self._prepared(X, y, groups, sample_weight)
+        if self._final is self.estimator:  # there are no transformers to fit first
+            with unwarned():
+                whole = training_data(self.estimator, X, y, weight)
+            check_weights(self, whole, self._final, self._orders())
+
+    def _prepared(self, X, y, groups, sample_weight) -> tuple[Any, Any, Any, np.ndarray | None, list]:
+        """Return data, groups, weights and splits, or raise what can be refused before transformers are fitted."""
+        self._check_parameters()
+        X, y, groups = indexable_sequences(X, y, groups)
+        if y is None:
+            raise ValueError("requires y to be passed, but the target y is None")
+        weight = check_sequence_weight(sample_weight, len(y))
+        splits = splits_of(self._splitter(groups), X, y, groups=groups)
+        self._check_targets(y, weight)
+        return X, y, groups, weight, splits
+
+    def _check_targets(self, y, weight) -> None:
+        """Raise for y that the model at the end of a pipeline refuses, at one of the orders."""
+        with unwarned():
+            refuse_missing_labels(FitSteps(self._final).read_without_features(y, weight))
+        for order in self._orders():
+            model = clone(self.estimator).set_params(**{f"{self._prefix}max_order": order})
+            check_fit(model, None, y, **self._fit_options(weight))
+
     def _splitter(self, groups) -> Any:
         if not isinstance(self.cv, str):
             return check_cv(self.cv)
@@ -365,11 +391,14 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
     def _refit(self, X, y, sample_weight, best_params, tasks) -> dict:
         """Return the attributes of the estimator with the best parameters, fitted to all data."""
         begun = time.perf_counter()
-        name = "sample_weight" if get_config()["enable_metadata_routing"] else f"{self._prefix}sample_weight"
-        options = {} if sample_weight is None else {name: sample_weight}
         best = clone(self.estimator).set_params(**copy.deepcopy(best_params))
-        tasks.refit(best, lambda: best.fit(X, y, **options))
+        tasks.refit(best, lambda: best.fit(X, y, **self._fit_options(sample_weight)))
         return {"best_estimator_": best, "refit_time_": time.perf_counter() - begun}
+
+    def _fit_options(self, sample_weight) -> dict:
+        """Return the weights of sequences as an option of the estimator's ``fit``."""
+        name = "sample_weight" if get_config()["enable_metadata_routing"] else f"{self._prefix}sample_weight"
+        return {} if sample_weight is None else {name: sample_weight}
 
     def _check_parameters(self) -> None:
         bounds = np.asarray(self.bounds, dtype=object)
@@ -391,15 +420,6 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
         check_keys(self.penalty_groups)
         for order in self._orders():
             check_searchable(clone(self._final).set_params(max_order=order))
-
-    def _refuse_no_weights(self, whole: TrainingData) -> None:
-        """Raise a ValueError if the final refit has no weights; models of lower orders have fewer weights."""
-        order = max(self._orders())
-        if self.refit and not FitSteps(clone(self._final).set_params(max_order=order)).layout(whole).n_weights:
-            raise ValueError(
-                f"PenaltySearchCV has no penalties to learn: with max_order={order} the model has no weights, because "
-                f"its X has no features and fit_intercept={self._final.fit_intercept}"
-            )
 
     @property
     def _final(self) -> Any:

@@ -16,7 +16,7 @@ from .._data.checks import short
 from .._settings import check
 from .._validation import warn_user
 from .._validation._sklearn import check_method_params, safe_indexing
-from .._validation._splits import indexable_sequences, splits_of
+from .._validation._splits import check_fits, indexable_sequences, splits_of
 
 __all__ = ["cross_val_predict"]
 
@@ -119,6 +119,7 @@ def cross_val_predict(
     tested = np.concatenate([test for _, test in splits])
     if not np.array_equal(np.sort(tested), np.arange(n_sequences)):
         raise ValueError("cross_val_predict only works for partitions")
+    check_fits(estimator, X, y, splits, routed.estimator.fit)
     run = delayed(_fit_and_predict)
     folds = Parallel(n_jobs=n_jobs, verbose=verbose, pre_dispatch=pre_dispatch)(
         run(clone(estimator), X, y, split, routed.estimator.fit, method, method_params or {}) for split in splits

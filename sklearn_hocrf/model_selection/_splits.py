@@ -22,7 +22,7 @@ from .._validation._sklearn import safe_indexing
 from ._fold import Fold
 from ._groups import WeightGroups
 
-__all__ = ["Split", "make_fold", "split_data", "training_data", "warn_of_folds"]
+__all__ = ["Split", "make_fold", "refuse_missing_labels", "split_data", "training_data", "used_parts", "warn_of_folds"]
 
 N_SHUFFLES = 20
 MOST_UNSEEN = 1.5  # relative to the maximum of shuffled parts
@@ -43,13 +43,24 @@ class Split(NamedTuple):
     weight_test: np.ndarray | None
 
 
-def split_data(estimator: Any, X: Any, y: Any, weight: np.ndarray | None, index: int, train: Any, test: Any) -> Split:
+def used_parts(whole: TrainingData, splits: list) -> list:
+    """Return splits whose held-out parts have used sequences alone, or raise if one of the parts has none.
+
+    Sequences of weight 0 may have labels that no training part has.
+    """
+    used = np.asarray(whole.sequence_ids)
+    for index, split in enumerate(splits):
+        for name, part in zip(("training", "held-out"), split, strict=True):
+            if not np.isin(part, used).any():
+                raise ValueError(
+                    f"the {name} part of split {index} has no sequences of positive weight, or no tokens in them: "
+                    "choose another cv"
+                )
+    return [(train, np.asarray(test)[np.isin(test, used)]) for train, test in splits]
+
+
+def split_data(estimator: Any, X: Any, y: Any, weight: np.ndarray | None, train: Any, test: Any) -> Split:
     """Return both parts of the data; ``train`` and ``test`` are indices of sequences."""
-    if weight is not None:  # sequences of weight 0 may have labels that no training part has
-        test = test[weight[test] > 0]
-    for name, part in ("training", train), ("held-out", test):
-        if not len(part) or (weight is not None and not weight[part].any()):
-            raise ValueError(f"the {name} part of split {index} has no sequences of positive weight: choose another cv")
     (X_train, y_train), (X_test, y_test) = ((safe_indexing(X, i), safe_indexing(y, i)) for i in (train, test))
     if isinstance(estimator, Pipeline) and len(estimator.steps) > 1:
         head = clone(estimator[:-1])
@@ -132,12 +143,17 @@ def _make_fold(estimator, split, targets, groups, earlier) -> Fold:
 
 def _read(steps, X, y, weight, fixed=None) -> TrainingData:
     data = steps.read(X, y, weight, fixed)
-    if data.runs is not None:
+    refuse_missing_labels(data)
+    return data
+
+
+def refuse_missing_labels(data: TrainingData | None) -> None:
+    """Raise a ValueError if labels of y are missing."""
+    if data is not None and data.runs is not None:
         raise ValueError(
             "y has missing labels, which make the likelihood non-convex, but the gradient of the score requires the "
             "minimum: use GridSearchCV with metrics.log_likelihood_scorer"
         )
-    return data
 
 
 # --- novelty of held-out parts ----------------------------------------------------------------------------------------

@@ -22,16 +22,17 @@ from .._inference.model import Model
 from .._persistence import VersionMixin
 from .._solvers import zero_of_slope
 from .._validation import check_sequence_weight, warn_user
-from .._validation._delegation import MethodsOfModel, model_inside, name_of_weight
+from .._validation._delegation import MethodsOfModel, check_fit, model_inside, name_of_weight
 from .._validation._sklearn import (
     N_JOBS,
     HasMethods,
     StrOptions,
+    check_declared,
     check_method_params,
     fit_context,
     safe_indexing,
 )
-from .._validation._splits import indexable_sequences, splits_of
+from .._validation._splits import check_fits, indexable_sequences, splits_of
 
 __all__ = ["CalibratedSequenceLabeler", "check_labeler"]
 
@@ -180,6 +181,26 @@ class CalibratedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin
             If the temperature is at a bound, or if held-out sequences are ignored because they have probability 0 at
             any temperature: their labels did not occur in the training part, or the model forbids or prunes them.
         """
+        X, y, weight, splits, of_fit = self._prepared(X, y, sample_weight, params)
+        if isinstance(self.estimator, FrozenEstimator):
+            fitted, held_out = self.estimator.estimator, [_HeldOut.of(self.estimator, X, y, weight)]
+        else:
+            held_out = self._held_out(X, y, weight, splits, of_fit)
+            fitted = clone(self.estimator).fit(X, y, **of_fit)
+        temperature = 1.0 / _inverse_temperature(held_out)
+        self.__dict__.update(calibrated_estimator_=_divided(fitted, temperature), temperature_=temperature)
+        return self
+
+    def __check_fit__(self, X: Any, y: Any, sample_weight: ArrayLike | None = None, **params: Any) -> None:
+        check_declared(self)
+        check_labeler(self.estimator)
+        if X is None:
+            check_fit(self.estimator, None, y, **self._routed(sample_weight, params)[1])
+        else:
+            self._prepared(X, y, sample_weight, params)
+
+    def _prepared(self, X, y, sample_weight, params) -> tuple[Any, Any, np.ndarray | None, list, dict]:
+        """Return data, weights, splits and the options of the estimator's ``fit``, or raise what can be refused."""
         check_labeler(self.estimator)
         X, y = indexable_sequences(X, y)
         if y is None:
@@ -188,14 +209,16 @@ class CalibratedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin
         if isinstance(self.estimator, FrozenEstimator):
             check_is_fitted(self.estimator.estimator)
             _refuse_few(np.arange(len(y)), weight, "the data to calibrate on have")
-            fitted, held_out = self.estimator.estimator, [_HeldOut.of(self.estimator, X, y, weight)]
-        else:
-            of_splitter, of_fit = self._routed(sample_weight, params)
-            held_out = self._held_out(X, y, weight, of_splitter, of_fit)
-            fitted = clone(self.estimator).fit(X, y, **of_fit)
-        temperature = 1.0 / _inverse_temperature(held_out)
-        self.__dict__.update(calibrated_estimator_=_divided(fitted, temperature), temperature_=temperature)
-        return self
+            return X, y, weight, [], {}
+        of_splitter, of_fit = self._routed(sample_weight, params)
+        splits = splits_of(check_cv(self.cv, y), X, y, **of_splitter)
+        if weight is not None:
+            splits = [tuple(part[weight[part] > 0] for part in split) for split in splits]
+        for index, split in enumerate(splits):
+            for name, part in zip(("training", "held-out"), split, strict=True):
+                _refuse_few(part, weight, f"the {name} part of split {index} has")
+        check_fits(self.estimator, X, y, splits, of_fit)
+        return X, y, weight, splits, of_fit
 
     def _routed(self, sample_weight, params) -> tuple[dict, dict]:
         """Return the options of ``split`` and the options of the estimator's ``fit``."""
@@ -207,14 +230,8 @@ class CalibratedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin
             params[name_of_weight(self.estimator) or "sample_weight"] = sample_weight
         return of_splitter, params
 
-    def _held_out(self, X, y, weight, of_splitter, of_fit) -> list[_HeldOut]:
+    def _held_out(self, X, y, weight, splits, of_fit) -> list[_HeldOut]:
         """Return the held-out part of each split, with a model of the training part."""
-        splits = splits_of(check_cv(self.cv, y), X, y, **of_splitter)
-        if weight is not None:
-            splits = [tuple(part[weight[part] > 0] for part in split) for split in splits]
-        for index, split in enumerate(splits):
-            for name, part in zip(("training", "held-out"), split, strict=True):
-                _refuse_few(part, weight, f"the {name} part of split {index} has")
 
         def fit_split(train, test):
             data = safe_indexing(X, train), safe_indexing(y, train)

@@ -1,14 +1,15 @@
 """Text in, entities out: tokens with character offsets, tags from spans of characters, and spans from tags.
 
-=======================  ===============================================================================================
-:func:`tokenize`         cuts texts into tokens, each a :class:`TokenizedText`
-:func:`tags_from_spans`  turns annotated spans of characters into labels of tokens
-:func:`spans_from_tags`  turns predicted labels into spans of characters
-:func:`convert_tags`     converts between tagging schemes and repairs invalid tags
-=======================  ===============================================================================================
+========================  ==============================================================================================
+:func:`tokenize`          cuts texts into tokens, each a :class:`TokenizedText`
+:func:`tags_from_spans`   turns annotated spans of characters into labels of tokens
+:func:`spans_from_tags`   turns predicted labels into spans of characters
+:func:`convert_tags`      converts between tagging schemes and repairs invalid tags
+:func:`extract_segments`  finds the segments of label sequences
+========================  ==============================================================================================
 
-Positions count the characters of a Python string, which are code points, as in spaCy; JavaScript and Java count UTF-16
-units, of which an emoji has two.
+This module needs numpy alone, as :mod:`sklearn_hocrf.tagger` does. Positions count the characters of a Python string,
+which are code points, as in spaCy; JavaScript and Java count UTF-16 units, of which an emoji has two.
 
 >>> from sklearn_hocrf.text import spans_from_tags, tags_from_spans, tokenize
 >>> X = tokenize(["Ann Lee lives in Oslo."])
@@ -21,7 +22,7 @@ units, of which an emoji has two.
 User guide: docs/guide/recipes.md, also for spaCy, Hugging Face, Label Studio and CoNLL-U.
 """
 
-from ._alignment import convert_tags, spans_from_tags, tags_from_spans
+from ._alignment import convert_tags, extract_segments, spans_from_tags, tags_from_spans
 from ._tokens import TokenizedText, tokenize
 
-__all__ = ["TokenizedText", "convert_tags", "spans_from_tags", "tags_from_spans", "tokenize"]
+__all__ = ["TokenizedText", "convert_tags", "extract_segments", "spans_from_tags", "tags_from_spans", "tokenize"]

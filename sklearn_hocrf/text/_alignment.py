@@ -1,16 +1,18 @@
-"""Conversion between spans of characters and labels of tokens, and of tags between schemes."""
+"""Conversion between spans of characters and labels of tokens, of tags between schemes, and to segments."""
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._data.arrays import offsets_of
 from .._data.checks import check_choice, finite_numbers, is_missing, short
+from .._data.label_sequences import FIELDS, LabelSequences, list_sequences, read_given_segments, segments_of_sequences
 from .._data.schemes import (
     OUTSIDE,
     PREFIXES,
@@ -18,16 +20,17 @@ from .._data.schemes import (
     TagTable,
     hold_segments,
     join_tag,
+    parts_of_segment,
     read_segment,
     separators_only,
     tags_of_segments,
 )
 from .._data.segments import Segments
-from ..metrics import extract_segments
 from ._tokens import TokenizedText, check_tokenized, is_mark
 
 __all__ = [
     "convert_tags",
+    "extract_segments",
     "spans_from_tags",
     "tags_from_spans",
 ]
@@ -68,7 +71,7 @@ def tags_from_spans(
     spans : list of lists of (start, stop, label)
         The spans of each text, for all of its sentences together, in any order, with ``stop`` excluded.
     scheme : {"bio", "bioes", "bilou", "bmes", "iob1", "runs", "segments"}, default="bio"
-        How labels of tokens encode spans, as in :func:`~sklearn_hocrf.metrics.extract_segments`. Tokens outside all
+        How labels of tokens encode spans, as in :func:`~sklearn_hocrf.text.extract_segments`. Tokens outside all
         spans get "O"; with "segments", a segment of one token each.
     misaligned : {"raise", "expand", "contract", "drop"}, default="raise"
         How to treat spans that are not aligned with token boundaries: raise an error; expand to all tokens that they
@@ -282,13 +285,14 @@ def spans_from_tags(
     tokenized : list of TokenizedText
         The tokens, as :func:`tokenize` returns them.
     y : list of label sequences
-        The labels of each sequence, given or predicted; or lists of (start, stop, label), counted in tokens, or the
-        arrays returned by ``predict_segments(X, with_probability=True)``.
+        The labels of each sequence, given or predicted; or lists of (start, stop, label) or (start, stop, label,
+        probability), counted in tokens, or the arrays that ``predict_segments(X, with_probability=True)`` returns, and
+        ``segments`` of a :class:`~sklearn_hocrf.tagger.Tagger` for each sequence.
     scheme : {"auto", "bio", "bioes", "bilou", "bmes", "iob1", "runs", "segments"}, default="auto"
-        How labels encode segments, as in :func:`~sklearn_hocrf.metrics.extract_segments`. Segments of the label "O" are
+        How labels encode segments, as in :func:`~sklearn_hocrf.text.extract_segments`. Segments of the label "O" are
         left out.
     probability : list of sequences of float, or None, default=None
-        A number for each segment of each sequence, in order. None: the probabilities of the arrays in `y`, if any.
+        A number for each segment of each sequence, in order. None: the probabilities in `y`, if any.
 
     Returns
     -------
@@ -317,8 +321,9 @@ def spans_from_tags(
     """
     check_choice("scheme", scheme, ("auto", *SCHEMES))
     tokenized, y = check_tokenized(tokenized), list(y)
-    if scheme == "auto" and hold_segments([labels for labels in y if hasattr(labels, "__len__")]):
-        scheme = "segments"
+    sized = [labels for labels in y if hasattr(labels, "__len__")]
+    if scheme == "auto" and (hold_segments(sized) or (len(sized) == len(y) and not any(map(len, sized)))):
+        scheme = "segments"  # nothing at all is what predict_segments finds in a text without entities
     if len(y) != len(tokenized):
         raise ValueError(f"y has {len(y)} sequences, but tokenized has {len(tokenized)}")
     if scheme == "segments":
@@ -346,14 +351,15 @@ def spans_from_tags(
 
 def _split_probability(y: list) -> tuple[list, list | None]:
     """Return segments without probabilities, and the probabilities if all segments have one."""
-    fields = [getattr(getattr(segments, "dtype", None), "names", None) or () for segments in y]
-    plain = [
-        segments[["start", "stop", "label"]].tolist() if {"start", "stop", "label"} <= set(names) else segments
-        for segments, names in zip(y, fields, strict=True)
-    ]
-    if not y or not all("probability" in names for names in fields):
-        return plain, None
-    return plain, [segments["probability"] for segments in y]
+    names = [getattr(getattr(segments, "dtype", None), "names", None) or () for segments in y]
+    fields = [[name for name in FIELDS if name in of] for of in names]
+    y = [of[chosen].tolist() if chosen else of for of, chosen in zip(y, fields, strict=True)]
+    parts = [[parts_of_segment(segment) for segment in segments] for segments in list_sequences(y, "y", "segments")]
+    sizes = {len(segment) for segments in parts for segment in segments}
+    if 4 not in sizes:
+        return y, None
+    plain = [[segment[:3] for segment in segments] for segments in parts]
+    return plain, [[segment[3] for segment in segments] for segments in parts] if sizes == {4} else None
 
 
 def _check_alignment(n: int, labels: Any, segments: list, n_tokens: int, scheme: str) -> None:
@@ -376,19 +382,24 @@ def _segment_probability(probability: Any, segments: list[list]) -> list[list[fl
     ]
 
 
-def convert_tags(y: Iterable[Sequence[Any]], source: str, target: str) -> list[list]:
-    """Convert labels of tokens to another scheme of segments, or repair invalid tags.
+def convert_tags(
+    y: Iterable[Sequence[Any]], source: str, target: str, *, lengths: Iterable[int] | None = None
+) -> list[list]:
+    """Convert labels of tokens to another scheme of segments and back, or repair invalid tags.
 
     Parameters
     ----------
     y : list of label sequences
-        The tags to convert.
-    source : {"bio", "bioes", "bilou", "bmes", "iob1", "runs"}
+        The tags to convert, or segments.
+    source : {"bio", "bioes", "bilou", "bmes", "iob1", "runs", "segments"}
         The scheme of `y`. Invalid tags, such as an I of "bio" after an O, begin a segment, as in conlleval: see
-        :func:`~sklearn_hocrf.metrics.extract_segments`.
+        :func:`~sklearn_hocrf.text.extract_segments`.
     target : {"bio", "bioes", "bilou", "bmes", "iob1", "runs", "segments"}
         The scheme to return. It may be the scheme of `y`: then all valid tags are kept. With "runs", neighbouring
         segments with the same label become one.
+    lengths : iterable of int, default=None
+        Number of tokens of each sequence, if the source is "segments": tokens in no segment are outside. By default the
+        last segment ends with the last token, and there must be no gaps.
 
     Returns
     -------
@@ -399,7 +410,8 @@ def convert_tags(y: Iterable[Sequence[Any]], source: str, target: str) -> list[l
     Raises
     ------
     TypeError, ValueError
-        If a scheme does not exist, or a label is not a tag; the message names sequence and position.
+        If a scheme does not exist, or a label is not a tag; if segments overlap, leave a gap without `lengths` or end
+        after the last token. The message names sequence and position.
 
     See Also
     --------
@@ -412,12 +424,105 @@ def convert_tags(y: Iterable[Sequence[Any]], source: str, target: str) -> list[l
     [['B-PER', 'I-PER', 'O', 'B-LOC', 'B-LOC']]
     >>> convert_tags([["B-PER", "I-PER", "O", "B-LOC"]], "bio", "bilou")
     [['B-PER', 'L-PER', 'O', 'U-LOC']]
+
+    Segments, such as those that ``predict_segments`` returns:
+
+    >>> convert_tags([[(0, 2, "PER")], []], "segments", "bio", lengths=[4, 1])
+    [['B-PER', 'I-PER', 'O', 'O'], ['O']]
     """
-    check_choice("source", source, [scheme for scheme in SCHEMES if scheme != "segments"])
+    check_choice("source", source, SCHEMES)
     check_choice("target", target, SCHEMES)
-    y = [list(labels) for labels in y]
-    segments = [
-        [segment for segment in of_sequence if segment[2] != OUTSIDE]
-        for of_sequence in extract_segments(y, scheme=source)
-    ]
-    return labels_of_segments(segments, [len(labels) for labels in y], target)
+    if source != "segments" and lengths is not None:
+        raise ValueError(f"lengths are those of sequences with segments, but source={source!r}")
+    y = list(y)
+    y = _split_probability(y)[0] if source == "segments" else [list(labels) for labels in y]
+    found = extract_segments(y, scheme=source)
+    n_tokens = _n_tokens(found, lengths) if source == "segments" else [len(labels) for labels in y]
+    segments = [[segment for segment in of_sequence if segment[2] != OUTSIDE] for of_sequence in found]
+    for n, of_sequence in enumerate(segments):
+        for segment in of_sequence:
+            _check_label(segment, f"y[{n}] (sequence {n})", target)
+    return labels_of_segments(segments, n_tokens, target)
+
+
+def _n_tokens(segments: list[list[Span]], lengths: Iterable[int] | None) -> list[int]:
+    """Return the number of tokens of each sequence of segments, which must be without gaps if it is not given."""
+    stops = [[0, *(stop for _, stop, _ in of_sequence)] for of_sequence in segments]
+    given = [of_sequence[-1] for of_sequence in stops] if lengths is None else list(lengths)
+    if len(given) != len(segments):
+        raise ValueError(f"lengths has {len(given)} numbers, but y has {len(segments)} sequences")
+    for n, (of_sequence, ends, length) in enumerate(zip(segments, stops, given, strict=True)):
+        if not isinstance(length, Integral) or length < ends[-1]:
+            raise ValueError(
+                f"y[{n}] (sequence {n}) has a segment that ends at {ends[-1]}, but lengths[{n}] is {length!r:.60}"
+            )
+        for end, segment in zip(ends, of_sequence, strict=False):
+            if segment[0] < end:
+                raise ValueError(
+                    f"y[{n}] (sequence {n}): {short(segment)} overlaps the segment before or is out of order"
+                )
+            if segment[0] > end and lengths is None:
+                raise ValueError(f"y[{n}] (sequence {n}) has no segment at token {end}: pass lengths, in tokens")
+    return given
+
+
+def extract_segments(
+    y: LabelSequences, *, scheme: str = "auto", strict: bool = False
+) -> list[list[tuple[int, int, Any]]]:
+    """Return the segments of label sequences.
+
+    Parameters
+    ----------
+    y : list of sequences
+        Label sequences of any lengths: lists, tuples or arrays of shape (n_tokens,).
+    scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
+        How labels encode segments:
+
+        * "auto": the scheme that all labels fit, or else "runs"; "segments" if y consists of them;
+        * "runs": a segment is a maximal run of equal labels;
+        * "bio": tags "B-PER", "I-PER", "O"; a segment begins with B and continues with I of the same label;
+        * "bioes": the same with E for the last token and S for segments of one token; "bilou" (spaCy) and "bmes" use
+          other letters for the same tags;
+        * "iob1": a segment begins with I, but with B directly after a segment of the same label;
+        * "segments": y already contains segments, (start, stop, label) with ``stop`` excluded; they are only checked.
+
+        A tag without a label ("B", "I") has the label "_". Labels that are all "O" are tags.
+    strict : bool, default=False
+        Whether invalid tags are left out of segments, as with ``mode="strict"`` in seqeval. Examples are an I of "bio"
+        after an O and a B of "bioes" without an E. If False, every tag other than O belongs to a segment; a new segment
+        begins at B, at S, after E, and where the label changes. These are the rules of conlleval, seqeval's default
+        mode and :class:`~sklearn_hocrf.HighOrderSemiCRF`.
+
+            tags (bio)           strict=False            strict=True
+            O    I-PER           [1, 2) PER              none
+            B-PER  I-LOC         [0, 1) PER, [1, 2) LOC  [0, 1) PER
+            B-PER  B-PER  I-PER  [0, 1) PER, [1, 3) PER  the same
+
+    Returns
+    -------
+    segments : list of lists of (int, int, label)
+        (start, stop, label) of each segment, in order.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a tag or a segment is invalid; the message names sequence and position.
+
+    Warns
+    -----
+    UserWarning
+        If "auto" may have guessed wrongly: where tags have no labels, and where some labels look like tags, but others
+        do not.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf.text import extract_segments
+    >>> extract_segments([["author", "author", "date"], []])
+    [[(0, 2, 'author'), (2, 3, 'date')], []]
+    >>> tags = [["I-PER", "O", "B-LOC", "I-LOC", "B-LOC"]]
+    >>> extract_segments(tags)
+    [[(0, 1, 'PER'), (2, 4, 'LOC'), (4, 5, 'LOC')]]
+    >>> extract_segments(tags, strict=True)
+    [[(2, 4, 'LOC'), (4, 5, 'LOC')]]
+    """
+    return segments_of_sequences(read_given_segments(y, scheme, strict, "y")[0])

@@ -19,7 +19,8 @@ from threadpoolctl import threadpool_limits
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
-from sklearn_hocrf.metrics import extract_segments, segment_f1_score, token_accuracy_score
+from sklearn_hocrf.metrics import segment_f1_score, token_accuracy_score
+from sklearn_hocrf.text import extract_segments
 
 TRAIN, TEST = ("cora_references", "ref.train"), ("cora_references", "ref.test")
 PUBLISHED = {"C^1": 85.34, "C^2": 85.47, "C^3": 84.77, "SC^1": 85.67, "SC^2": 86.67, "SC^3": 86.07}

@@ -20,7 +20,7 @@ from threadpoolctl import threadpool_limits
 
 from sklearn_hocrf import HighOrderSemiCRF
 from sklearn_hocrf._data.batch import with_blocks
-from sklearn_hocrf._data.segments import segment_features
+from sklearn_hocrf._data.segment_features import segment_features
 from sklearn_hocrf.datasets import load_conll
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SegmentLogOddsEncoder, SequenceFeatureExtractor
 from sklearn_hocrf.metrics import segment_f1_score

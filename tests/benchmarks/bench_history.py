@@ -59,6 +59,11 @@ def draw(n_tokens, lengths=LENGTHS, seed=0):
     return codes, sparse.csr_array((np.ones(columns.size), columns.ravel(), ranges), shape=shape)
 
 
+def n_sequences_of(wide):
+    """Return the number of sequences of all passes on wide numbers."""
+    return sum(len(call.args[1]) for call in wide.call_args_list)
+
+
 def measure(codes, features, n_sequences, n_rounds):
     """Return the rows of the models, for a recording cut in parts."""
     offsets = np.linspace(0, len(codes), n_sequences + 1).astype(np.int64)
@@ -73,7 +78,7 @@ def measure(codes, features, n_sequences, n_rounds):
         for model in MODELS.values():
             slow.reset_mock()
             fit(model, 20)
-            counts.append(slow.call_count)
+            counts.append(n_sequences_of(slow))
     cases = [lambda model=model: fit(model, 20) for model in MODELS.values()]
     cases += [lambda crf=crf: fit_quietly(copy(crf), X, y) for crf in trained]
     seconds = np.hsplit(take_turns(cases, n_rounds, time.process_time), 2)
@@ -98,7 +103,7 @@ def gradients(what, X, y, models, n_rounds):
             objective.value_gradient(w)
             evaluate.append(lambda w=w, objective=objective: objective.value_gradient(w))
             automaton = crf.automaton_
-            rows.append([f"{what}, {crf.history}", automaton.n_states, automaton.n_open, slow.call_count])
+            rows.append([f"{what}, {crf.history}", automaton.n_states, automaton.n_open, n_sequences_of(slow)])
     seconds = take_turns(evaluate, n_rounds, time.process_time)
     for row, column in zip(rows, seconds.T, strict=True):
         row += [with_spread(1000 * column, ".1f"), with_spread(column / seconds[:, 0], ".2f")]

@@ -27,8 +27,7 @@ import usaddress
 
 from sklearn_hocrf import HighOrderCRF
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
-from sklearn_hocrf.metrics import extract_segments
-from sklearn_hocrf.text import convert_tags
+from sklearn_hocrf.text import convert_tags, extract_segments
 
 ORDERS = [("tokens", 1), ("tokens", 2), ("segments", 1), ("segments", 2), ("segments", 3)]
 

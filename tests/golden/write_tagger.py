@@ -20,7 +20,7 @@ def expected(tagger, tokens):
     return {
         "labels": tagger.tag(tokens),
         "marginals": tagger.marginals(tokens).tolist(),
-        "segments": [list(segment) for segment in tagger.segments(tokens, with_probability=True)],
+        "segments": [list(segment) for segment in tagger.segments(tokens, with_probability=True).tolist()],
         "nbest": [list(one) for one in tagger.nbest(tokens, 3)],
     }
 

@@ -249,6 +249,20 @@ const HOCRF = (() => {
       return this.target[this.arcs[state][y]];
     }
 
+    // The scores, those of all labels of a token reduced by about what it contributes to the best labelling: no
+    // probability changes, but differences are then those of small numbers
+    centred(scores) {
+      const tables = this.backward(scores, largest);
+      require(largest(tables[0][0]) > -Infinity, "The constraints of the model allow no labels here.");
+      let state = 0;
+      return scores.map((row, t) => {
+        const score = largest(tables[t][state]);
+        state = this.next(state, tables[t][state].indexOf(score));
+        const shift = Math.round(score - (t + 1 < scores.length ? largest(tables[t + 1][state]) : 0));
+        return row.map((value, column) => (column < this.labels.length ? value - shift : value));
+      });
+    }
+
     // For each token: [state before it, its label, their probability]
     forward(tables) {
       let mass = new Map([[0, 1]]);
@@ -275,7 +289,7 @@ const HOCRF = (() => {
 
     // The n labellings of highest score: each leaves an earlier one, at some token, for another label
     nbest(tables, n, logZ) {
-      const found = [], waiting = [{ regret: 0, prefix: [] }], highest = largest(tables[0][0]);
+      const found = [], waiting = [{ regret: 0, prefix: [] }], top = Math.min(largest(tables[0][0]) - logZ, 0);
       while (waiting.length && found.length < n) {
         waiting.sort((a, b) => a.regret - b.regret || b.prefix.length - a.prefix.length);
         const { regret, prefix } = waiting.shift(), codes = [...prefix];
@@ -290,7 +304,7 @@ const HOCRF = (() => {
           state = this.next(state, best);
         }
         const labels = codes.map((y) => this.labels[y]);
-        found.push({ codes, labels, probability: Math.exp(highest - regret - logZ) });
+        found.push({ codes, labels, probability: Math.exp(top - regret) });
       }
       return found;
     }
@@ -323,8 +337,8 @@ const HOCRF = (() => {
     // Marginals, segments with their probabilities, and the n best labellings of one sequence
     tag(tokens, n = 5) {
       if (!tokens.length) return { tokens, marginals: [], segments: [], nbest: [] };
-      const scores = this.scores(tokens), sums = this.backward(scores, logSum), logZ = logSum(sums[0][0]);
-      require(logZ > -Infinity, "The constraints of the model allow no labels here.");
+      const scores = this.centred(this.scores(tokens));
+      const sums = this.backward(scores, logSum), logZ = logSum(sums[0][0]);
       const flows = this.forward(sums), marginals = tokens.map(() => this.labels.map(() => 0));
       flows.forEach((flow, t) => flow.forEach(([, y, p]) => (marginals[t][y] += p)));
       const nbest = this.nbest(this.backward(scores, largest), n, logZ);

@@ -33,7 +33,7 @@ from sklearn.feature_extraction.text import CountVectorizer
 from sklearn_hocrf import HighOrderCRF, SequenceBatch
 from sklearn_hocrf.datasets import load_conll
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
-from sklearn_hocrf.metrics import extract_segments
+from sklearn_hocrf.text import extract_segments
 
 SETTINGS = {"sigma 2": {"sigma_reg": 2.0}, "l1 .1": {"l1_reg": 0.1}}
 SETTINGS["l1 .1, sigma 2"] = SETTINGS["l1 .1"] | SETTINGS["sigma 2"]

@@ -18,7 +18,7 @@ from sklearn.metrics import f1_score
 from sklearn.pipeline import make_pipeline
 
 from sklearn_hocrf import HighOrderCRF, SequenceBatch, StackedSequenceLabeler
-from sklearn_hocrf.metrics import extract_segments
+from sklearn_hocrf.text import extract_segments
 
 PARTS = ("train", "dev", "test")
 STRENGTHS = (1.0, 3.0, 10.0, 30.0)

@@ -2,12 +2,17 @@
 
 import sys
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
-from .._data.checks import short
-from .._data.schemes import OUTSIDE, PREFIXES, guessed_scheme, split_tag
+from .checks import short
+from .schemes import OUTSIDE, PREFIXES, guessed_scheme, split_tag
 
+__all__ = ["scheme_of_labels", "warn_user"]
+
+_is_quiet = ContextVar("_is_quiet", default=False)
 _PASSED_OVER = {"sklearn_hocrf", "sklearn", "joblib"}  # pipelines and searches call us on behalf of the user, too
 
 
@@ -30,7 +35,7 @@ def scheme_of_labels(labels: Iterable[Any], name: str = "scheme") -> str:
 
     Examples
     --------
-    >>> from sklearn_hocrf._validation._warnings import scheme_of_labels
+    >>> from sklearn_hocrf._data.warnings import scheme_of_labels
     >>> [
     ...     scheme_of_labels(labels)
     ...     for labels in (["O", "B-X"], ["O", "I-X"], ["O"], ["noun"])
@@ -61,6 +66,16 @@ def scheme_of_labels(labels: Iterable[Any], name: str = "scheme") -> str:
     return "iob1" if scheme == "bio" and not has_begin else scheme
 
 
+@contextmanager
+def unwarned() -> Iterator[None]:
+    """Keep :func:`warn_user` from warning; unlike filters of warnings, this concerns the own thread alone."""
+    token = _is_quiet.set(True)
+    try:
+        yield
+    finally:
+        _is_quiet.reset(token)
+
+
 def warn_user(message, category: type[Warning] = UserWarning) -> None:
     """Warn on behalf of the innermost caller outside this package, scikit-learn and joblib.
 
@@ -76,13 +91,15 @@ def warn_user(message, category: type[Warning] = UserWarning) -> None:
     Examples
     --------
     >>> import warnings
-    >>> from sklearn_hocrf._validation._warnings import warn_user
+    >>> from sklearn_hocrf._data.warnings import warn_user
     >>> with warnings.catch_warnings(record=True) as caught:
     ...     warnings.simplefilter("always")
     ...     warn_user("the labels look like BIO tags")
     >>> str(caught[0].message)
     'the labels look like BIO tags'
     """
+    if _is_quiet.get():
+        return
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _PASSED_OVER:
         level, frame = level + 1, frame.f_back
