@@ -10,8 +10,8 @@ exact, and both are scikit-learn estimators.
 :mod:`sklearn_hocrf.feature_extraction`  transformers that make features
 :mod:`sklearn_hocrf.training`            settings of solvers, early stopping, scores of other models
 :mod:`sklearn_hocrf.model_selection`     learned penalties, cross-validated predictions, calibration, conformal sets
-:mod:`sklearn_hocrf.metrics`             scores, scorers, reports, tables of errors, significance tests
-:mod:`sklearn_hocrf.inspection`          weights, explanations, segments in coloured text
+:mod:`sklearn_hocrf.metrics`             scores, scorers, reports, significance tests
+:mod:`sklearn_hocrf.inspection`          weights, explanations, tables of errors, segments in coloured text
 :mod:`sklearn_hocrf.text`                texts to tokens, spans to tags, and back
 :mod:`sklearn_hocrf.datasets`            readers of files, generated data
 :mod:`sklearn_hocrf.tagger`              models as small files, which are read with numpy alone

@@ -91,7 +91,7 @@ def compile_everything() -> int:
 
     try:
         done = warm_up(Counter())
-    except (OSError, RuntimeError) as error:
+    except OSError as error:
         print(f"python -m sklearn_hocrf warm-up: {error}", file=sys.stderr)
         return 1
     print(

@@ -31,7 +31,6 @@ __all__ = [
     "html_table",
     "listed",
     "number",
-    "table_of",
     "texts_of",
     "tokens_of",
 ]
@@ -151,7 +150,7 @@ class Table(HtmlPage, list):
     Examples
     --------
     >>> from typing import NamedTuple
-    >>> from sklearn_hocrf.inspection import Table
+    >>> from sklearn_hocrf._display import Table
     >>> class Price(NamedTuple):
     ...     fruit: str
     ...     price: float
@@ -187,7 +186,7 @@ class Table(HtmlPage, list):
 
         Examples
         --------
-        >>> from sklearn_hocrf.metrics import error_table
+        >>> from sklearn_hocrf.inspection import error_table
         >>> errors = error_table([["Ann", "met"]], [["PER", "O"]], [["LOC", "O"]])
         >>> errors.to_frame()[["error", "true_text"]]  # pip install pandas
            error true_text
@@ -234,15 +233,6 @@ class Table(HtmlPage, list):
         """Return which columns contain only numbers."""
         columns = zip(*self, strict=True) if self else [()] * len(self.columns)
         return [bool(column) and all(isinstance(value, Real) for value in column) for column in columns]
-
-
-def table_of(columns: Iterable[str], rows: Iterable[Iterable]) -> Table:
-    """Return a table whose columns may have any names, unlike the fields of named tuples."""
-
-    class Row(tuple):
-        _fields = tuple(columns)
-
-    return Table(Row, map(Row, rows))
 
 
 def number(value: float) -> str:

@@ -72,7 +72,7 @@ def _content(fitted, transformers, dtype, compress) -> tuple[bytes, dict]:
     arrays["always"][always] = weights[[attribute for _, attribute in features.always]].toarray()
     chosen = weights[features.attributes]
     arrays.update(n_weights=np.diff(chosen.indptr), column=chosen.indices, weight=chosen.data)
-    arrays.update(key=features.key, joined=features.joined)
+    arrays.update(code=features.code)
     arrays["text"], arrays["n_text"] = pack_texts(features.texts)
     header = {
         "labels": labels,

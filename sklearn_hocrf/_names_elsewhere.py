@@ -50,9 +50,9 @@ METHOD_PARAMETERS = {"class_weight": PARAMETERS["class_weight"]} | _table("""
     lengths: X as a list of sequences: np.split(X, np.cumsum(lengths)[:-1])
 """)
 ATTRIBUTES = _table("""
-    state_features_: coef_, or inspection.weights(crf, order=0, feature=True, top=None)
-    transition_features_: pattern_coef_ with patterns_, or inspection.weights(crf, order=1, top=None)
-    info dump: coef_ and pattern_coef_, or inspection.weights(crf, top=None)
+    state_features_: coef_, or inspection.weights_table(crf, order=0, feature=True, top=None)
+    transition_features_: pattern_coef_ with patterns_, or inspection.weights_table(crf, order=1, top=None)
+    info dump: coef_ and pattern_coef_, or inspection.weights_table(crf, top=None)
     attributes_: feature_names_in_
     num_attributes_: n_features_in_
     size_: n_parameters_
@@ -83,7 +83,7 @@ TAGGER = _table("""
     set: nothing to set: marginals(x) and log_probability(x, labels) take the tokens
     marginal: marginals(x)[t, labels.index(label)]
     probability: exp(log_probability(x, labels))
-    info dump: inspection.weights(crf, top=None) of the model that was exported
+    info dump: inspection.weights_table(crf, top=None) of the model that was exported
     open open_inmemory: Tagger(path), or Tagger(content) of bytes
     close: nothing to close
     predict predict_single: tag(x), of one sequence
@@ -109,9 +109,9 @@ MODULES = _table("""
     flat_classification_report: sklearn.metrics.classification_report of flattened lists, or
         metrics.segment_classification_report
     f1_score: metrics.segment_f1_score
-    precision_score recall_score precision_recall_fscore_support: metrics.segment_precision_recall_f1
+    precision_score recall_score precision_recall_fscore_support: metrics.segment_precision_recall_fscore_support
     classification_report: metrics.segment_classification_report
-    performance_measure: sklearn.metrics.confusion_matrix of flattened lists, or metrics.segment_confusion
+    performance_measure: sklearn.metrics.confusion_matrix of flattened lists, or metrics.segment_confusion_matrix
     get_entities extract_segments: text.extract_segments
     IOB1: scheme="iob1"
     IOB2: scheme="bio"

@@ -18,7 +18,6 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import check_cv
 from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
-from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
 from ._data.arrays import joined_ranges, offsets_of
@@ -38,7 +37,7 @@ from ._validation._inputs import input_form
 from ._validation._messages import refuse_non_sequence
 from ._validation._rows import check_table, n_tokens, refuse_complex, refuse_not_finite, stack_rows
 from ._validation._sklearn import N_JOBS, HasMethods, Interval, StrOptions, check_declared, fit_context, safe_indexing
-from ._validation._splits import indexable_sequences, splits_of
+from ._validation._splits import each_fold, fit_part, indexable_sequences, splits_of
 from .crf import HighOrderCRF
 
 __all__ = ["StackedSequenceLabeler"]
@@ -202,7 +201,8 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
             classifier, scores = self.estimator, scoring.of(self.estimator, tokens.rows)
         else:
             scoring, scores = self._out_of_fold(training, scoring, splits)
-            classifier = training.fitted(np.arange(len(tokens.offsets) - 1))
+            every = training.labelled(np.arange(len(tokens.offsets) - 1))
+            classifier = fit_part(*training.of_fit(), training.params, every)
             scoring.by(classifier)  # raises if it lacks the method
         final = clone(self._unfitted_final())
         scoring = scoring._replace(n_columns=scores.shape[1])
@@ -255,18 +255,17 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
     def _out_of_fold(self, training: _Training, scoring: _Scoring, splits: list) -> tuple[_Scoring, np.ndarray]:
         """Return the scores of all tokens, each by a classifier that has not seen its sequence, and their method."""
 
-        def score(train, test):
-            tokens = safe_indexing(training.tokens.rows, training.tokens.positions(test))
-            classifier = training.fitted(train)
+        def score(classifier, rows, _):
             own = scoring.by(classifier)
-            return own.method, own.of(classifier, tokens)
+            return own.method, own.of(classifier, rows)
 
-        with Parallel(n_jobs=self.n_jobs, require="sharedmem") as parallel:
-            methods, of_folds = zip(*parallel(delayed(score)(*split) for split in splits), strict=True)
+        splits = [(training.labelled(train), training.tokens.positions(test)) for train, test in splits]
+        threads = {"n_jobs": self.n_jobs, "require": "sharedmem"}
+        methods, of_folds = zip(*each_fold(score, *training.of_fit(), splits, training.params, **threads), strict=True)
         if len(set(methods)) > 1:
             raise ValueError(f"some classifiers of the splits have {METHODS[0]}, others have not: set stack_method")
         scores = np.concatenate([part for part in of_folds if len(part)])
-        scores[training.tokens.positions(np.concatenate([test for _, test in splits]))] = scores.copy()
+        scores[np.concatenate([test for _, test in splits])] = scores.copy()
         return scoring._replace(method=methods[0]), scores
 
     def _routed(self, sample_weight, params, lengths) -> tuple[dict, dict, dict]:
@@ -365,8 +364,9 @@ def _stacked(X: list) -> Any:
     first = full[0] if full else []
     if getattr(getattr(first, "dtype", None), "kind", "O") in "biufc":
         return stack_rows(X, None, None)[0]
-    if hasattr(first, "columns"):  # of pandas or polars, each of which has a function of this name
-        return sys.modules[type(first).__module__.partition(".")[0]].concat(full)
+    for library in filter(None, map(sys.modules.get, ("pandas", "polars"))):
+        if isinstance(first, library.DataFrame):
+            return library.concat(full)
     return np.concatenate(full) if hasattr(first, "shape") else [token for one in full for token in one]
 
 
@@ -379,11 +379,9 @@ class _Training(NamedTuple):
     labels: np.ndarray  # (L,)
     params: dict  # of fit, by token
 
-    def fitted(self, sequences: np.ndarray) -> Any:
-        """Return the classifier of some sequences."""
-        at = self._labelled(sequences)
-        params = {name: values[at] for name, values in self.params.items()}
-        return clone(self.estimator).fit(safe_indexing(self.tokens.rows, at), self.labels[self.codes[at]], **params)
+    def of_fit(self) -> tuple[Any, Any, np.ndarray]:
+        """Return the estimator, its X and its y; only those of :meth:`labelled` tokens are meant."""
+        return self.estimator, self.tokens.rows, self.labels[self.codes]
 
     def check(self, splits: list) -> None:
         """Raise an error for a classifier or splits that cannot be fitted; warn of splits that lack a label."""
@@ -392,13 +390,14 @@ class _Training(NamedTuple):
             raise ValueError("each sequence must be in the test part of exactly one split of cv")
         check_fit(self.estimator, None, self.labels[self.codes[self.codes >= 0]])
         for index, (train, _) in enumerate(splits):
-            codes = self.codes[self._labelled(train)]
+            codes = self.codes[self.labelled(train)]
             if not len(codes):
                 raise ValueError(f"the training part of split {index} has no token with a label: choose another cv")
             for label in np.delete(self.labels, codes)[:1]:
                 warn_user(f"the training part of split {index} lacks {short(label)}, which gets the lowest score there")
 
-    def _labelled(self, sequences):
+    def labelled(self, sequences: np.ndarray) -> np.ndarray:
+        """Return the indices of the tokens of some sequences that have a known label."""
         at = self.tokens.positions(sequences)
         return at[self.codes[at] >= 0]
 

@@ -12,9 +12,9 @@ import math
 import mmap as mapping
 import os
 import re
-import threading
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from decimal import Decimal
 from functools import partial
 from importlib import import_module
@@ -22,7 +22,6 @@ from itertools import accumulate, groupby, pairwise, repeat
 from numbers import Real
 from operator import sub
 from typing import Any, Literal, NamedTuple, overload
-from weakref import WeakSet
 
 import numpy as np
 
@@ -31,15 +30,14 @@ __all__ = ["Exported", "Labelling", "Tagger"]
 MAGIC, ALIGNMENT = b"HOCRF\0\0\1", 64
 MAX_HEADER, MAX_DEPTH, MAX_NUMBER = 1 << 24, 8, 1 << 53
 MAX_CELLS = 1 << 24  # states times labels: tables of 128 MB
-MAX_KEY = 1 << 62
 MAX_WEIGHT, MAX_SCORE = 1e100, 1e200  # sums of such scores are finite
 LARGE_SCORE = 1e6  # bound of the score of a labelling from which its rounding matters
-FORMER_ENTRIES = {"decoding": "viterbi", "no_probabilities": None}  # of headers, with the values that still work
 SMALL_FILE = 1 << 24  # read whole, not mapped
 MAX_PACKED, MAX_RATIO = 1 << 28, 128  # bytes of a body that is packed, and of it for one byte of the file
 CACHE_BYTES = 1 << 23  # of each field, for what is known of its values
 MOST_CELLS = 1 << 20  # of the rows of weights of one sequence
 MOST_KEYS, MOST_DEPTH = 1 << 9, 9  # of feature dicts, and of dicts in them, for which tables are kept
+MOST_VALUES = 1 << 15  # of a column, of which what is made of them is kept
 LONGEST_TEXT = 1000  # of labels in an array of texts of one width
 FEW_LABELS = 5  # whose arcs are compared together, by measurement with 29
 MOST_STEPS = 40  # of the search for the best labels, before all states are looked at
@@ -48,10 +46,11 @@ SHARPEST = 4.0  # power of the sums that are bounds
 LOWEST = -140.0  # logarithm of a factor of such a sum
 ROUNDING = 1e-14  # of a score, for each token and score that it is a sum of
 TINY = 1e-250  # sums of weights below it are taken again, on a scale of their own
+BEFORE, AFTER = object(), object()  # stand for the values before the first and after the last token
 TYPES = {"<f4", "<f8", "|u1", "<u2", "<u4", "<u8"}
 ARRAYS = {  # kind of numbers, dimensions
     **dict.fromkeys(("fail", "length", "source", "label", "target", "closed", "n_moved", "moved"), ("u", 1)),
-    **dict.fromkeys(("n_weights", "column", "n_text", "text", "key", "joined"), ("u", 1)),
+    **dict.fromkeys(("n_weights", "column", "n_text", "text", "code"), ("u", 1)),
     "score": ("f", 1), "weight": ("f", 1), "borders": ("u", 2), "always": ("f", 2),
 }  # fmt: skip
 PREFIXES = {"bio": "BIO", "bioes": "BIOES", "bilou": "BIOLU", "bmes": "BMOES", "iob1": "BIO"}
@@ -168,18 +167,6 @@ class _CachedProperty:
 
     def __get__(self, instance, owner):
         return vars(instance).setdefault(self.name, self.compute(instance))  # threads may compute it twice
-
-
-_fields: WeakSet = WeakSet()
-
-
-def _renew_locks():
-    for field in _fields:
-        field.lock = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):  # not on Windows
-    os.register_at_fork(after_in_child=_renew_locks)
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
@@ -725,6 +712,27 @@ class _Weights:
             weight = weight * np.repeat(value, count)
         return np.bincount(cell, weight, n_rows * self.n_columns).reshape(n_rows, self.n_columns)
 
+    def of_tokens(self, ids, amounts=None):
+        """Return the sums of the weights of tokens whose attributes are the columns of ``ids``, from 1 on; (T, C)."""
+        if amounts is None and self.table is not None and ids.size * self.n_columns <= MOST_CELLS:
+            return np.add.reduce(self.table.take(ids, axis=0))
+        row, token = (ids > 0).nonzero()
+        return self.sums(ids[row, token] - 1, token, None if amounts is None else amounts[row, token], ids.shape[1])
+
+
+class Made(dict):
+    """What a function makes of values, by value; it is called once for most of them."""
+
+    def __init__(self, function: Callable, most: int | None = None) -> None:
+        self.function, self.most = function, most or MOST_VALUES
+
+    def __missing__(self, value: Any) -> Any:
+        made = self.function(value)
+        if len(self) >= self.most:  # other threads may have added to it
+            self.clear()
+        self[value] = made
+        return made
+
 
 class _Rests(dict):
     """Ids of attributes by what follows a prefix in their names; -1 for none. Known ones are kept as they are met."""
@@ -759,7 +767,7 @@ class AttributeIds:
     """
 
     def __init__(self, ids: Mapping, prefix: str = "") -> None:
-        self.names = _Rests(ids, prefix)
+        self.ids, self.names = ids, _Rests(ids, prefix)
         self.values = _ByKey(lambda key: _Rests(ids, f"{prefix}{key}:"))
         self.inner = _ByKey(lambda key: AttributeIds(ids, f"{prefix}{key}:"))
 
@@ -775,7 +783,10 @@ class AttributeIds:
                 if token.__class__ is dict:
                     self._add(token, found)
                 elif token.__class__ is list:
-                    found += map(self.names.__getitem__, token)
+                    ids = [*map(self.ids.get, token, repeat(-1))]
+                    if -1 in ids and set(map(type, token)) - {str}:
+                        raise TypeError
+                    found += ids
                 else:
                     raise TypeError
                 stops.append(len(found))
@@ -806,6 +817,70 @@ class AttributeIds:
                 add(names[key] if value == 1 else (names[key], float(value)))
 
 
+class TemplateIds:
+    """Ids of the attributes that templates make of the values around a token.   J templates, T tokens.
+
+    Any number of threads may use one of these.
+
+    Parameters
+    ----------
+    templates : list of sequences of (column, offset)
+    ids : list of dict
+        For each template the ids by value or, if it has several pairs, by the tuple of their values.
+    made : dict
+        For each column the field whose values make its own, and what is :class:`Made` of them.
+    """
+
+    def __init__(self, templates: Sequence, ids: Sequence[Mapping], made: Mapping) -> None:
+        self.templates, self.ids, self.made = templates, ids, made
+        self.alone: dict = {}  # numbers of the templates of one pair, by field and offset
+        for k, template in enumerate(templates):
+            if len(template) == 1:
+                column, offset = template[0]
+                self.alone.setdefault((made[column][0], offset), []).append(k)
+        self.several = [k for k, template in enumerate(templates) if len(template) > 1]
+        self.pairs = [*dict.fromkeys(chain.from_iterable(templates[k] for k in self.several))]
+        self.place = np.argsort([*chain(*self.alone.values(), self.several)])  # of each template in what is found
+        self.known = {place: Made(partial(self.ids_of, numbers)) for place, numbers in self.alone.items()}
+        self.reach = max((abs(offset) for template in templates for _, offset in template), default=0)
+
+    def ids_of(self, numbers: Sequence[int], value: Any) -> list[int]:
+        """Return the ids that a value of a field, or what stands for one outside, has in templates of one pair."""
+        columns = [self.made[self.templates[k][0][0]][1] for k in numbers]
+        values = [value if value is BEFORE or value is AFTER else made[value] for made in columns]
+        return [self.ids[k].get(own, -1) for k, own in zip(numbers, values, strict=True)]
+
+    def around(self, columns: Mapping, places: Iterable, before: Any, after: Any) -> list[list]:
+        """Return what is at each place, a column and an offset, of all tokens."""
+        length = len(next(iter(columns.values()), ()))
+        pad = min(self.reach, length)
+        padded = {column: [before] * pad + values + [after] * pad for column, values in columns.items()}
+        shifts = [(c, offset if -pad <= offset <= pad else pad if offset > 0 else -pad) for c, offset in places]
+        return [padded[column][pad + shift : pad + shift + length] for column, shift in shifts]
+
+    def of_several(self, fields: Mapping, marks: bool) -> list[int]:
+        """Return the ids that the templates of several pairs find: of all tokens by one, then by the next.
+
+        ``fields`` are lists of values, or None. With ``marks``, places outside have the values BEFORE and AFTER.
+        """
+        made, found = {column: self.made[column] for column, _ in self.pairs}, list[int]()
+        columns = {column: [*map(own.__getitem__, fields[field])] for column, (field, own) in made.items()}
+        values = self.around(columns, self.pairs, *((BEFORE, AFTER) if marks else (None, None)))
+        at = dict(zip(self.pairs, values, strict=True))
+        for k in self.several:
+            found += map(self.ids[k].get, zip(*[at[pair] for pair in self.templates[k]], strict=True), repeat(-1))
+        return found
+
+    def find(self, fields: Mapping, marks: bool) -> np.ndarray:
+        """Return the ids of the attributes of tokens, -1 for none; (J, T)."""
+        found: list = []
+        values = self.around(fields, self.known, *((BEFORE, AFTER) if marks else (None, None)))
+        for known, at_place in zip(self.known.values(), values, strict=True):
+            found += chain.from_iterable(zip(*map(known.__getitem__, at_place), strict=True))
+        found += self.of_several(fields, marks)
+        return np.array(found, np.intp).reshape(len(self.templates), -1)[self.place]
+
+
 def ids_and_amounts(found: list) -> tuple[np.ndarray, np.ndarray | None]:
     """Return ids, some of them in pairs with an amount, as an array, and all amounts; None if all are 1."""
     try:
@@ -829,7 +904,7 @@ class _Names:
     fields: list | None = None
 
     def __init__(self, features, arrays, weights, functions):
-        _require(features.keys() == {"kind"} and not len(arrays["joined"]) and not len(arrays["key"]), "features")
+        _require(features.keys() == {"kind"} and not len(arrays["code"]), "features")
         if functions:
             raise ValueError(f"functions={list(functions)!r:.80}, but the model has none")
         self.weights, texts = weights, _Texts(arrays)
@@ -843,12 +918,10 @@ class _Names:
         length, widths = len(tokens), self.tables.add(tokens, found)
         if widths is None:
             widths = [self._add(token, t, found) for t, token in enumerate(tokens)]
-        width, table = max(widths), self.weights.table
-        if table is not None and width * length * self.weights.n_columns <= MOST_CELLS:
-            try:
-                return np.add.reduce(table.take(_in_rows(found, widths, width).T, axis=0))
-            except TypeError:  # some have amounts
-                pass
+        width = max(widths)
+        if self.weights.table is not None and width * length * self.weights.n_columns <= MOST_CELLS:
+            with suppress(TypeError):  # some have amounts
+                return self.weights.of_tokens(_in_rows(found, widths, width).T)
         ids, amount = ids_and_amounts(found)
         known, row = (ids > 0).nonzero()[0], np.repeat(np.arange(length), widths)
         amount = None if amount is None else amount[known]
@@ -897,6 +970,42 @@ class _Names:
         found.extend(map(self.ids.get, names, repeat(-1)))
 
 
+def template_form(texts: Iterable[str]) -> str:
+    """Return the text that is filled in for macros between texts."""
+    return "%s".join(text.replace("%", "%%") for text in texts)
+
+
+def filled_templates(templates: Sequence, columns: Sequence[Sequence[str]], style: str) -> list[list[str]]:
+    """Return the texts that templates of CRF++ or Wapiti make at all tokens of a sequence.
+
+    Parameters
+    ----------
+    templates : list of (form, macros)
+        A macro is an offset, a column, and whether its text is made lower-case.
+    columns : list of list of str
+        The texts of all tokens.
+    style : {"crf++", "wapiti"}
+        What stands for positions outside.
+    """
+    length, known = len(columns[0]), {}
+    for macro in dict.fromkeys(chain.from_iterable(macros for _, macros in templates)):
+        offset, column, lower = macro
+        texts = [text.lower() for text in columns[column]] if lower else columns[column]
+        places = range(offset, offset + length)
+        known[macro] = [texts[t] if 0 <= t < length else _text_outside(t, length, style) for t in places]
+    made = []
+    for form, macros in templates:
+        parts = zip(*(known[macro] for macro in macros), strict=True) if macros else [()] * length
+        made.append([form % part for part in parts])
+    return made
+
+
+def _text_outside(position, length, style):
+    sign, distance = ("-", -position) if position < 0 else ("+", position - length + 1)
+    far = style == "wapiti" and distance > 4
+    return f"_{'x' if style == 'wapiti' else 'B'}{sign}{'#' if far else distance}"
+
+
 class _Strings(_Names):
     """Attributes that templates of CRF++ or Wapiti make of columns of texts."""
 
@@ -906,8 +1015,7 @@ class _Strings(_Names):
         self.outside = _get(features, "outside", str)
         _require(self.outside in ("crf++", "wapiti"), "outside")
         self.templates = list(map(self._template, _get(features, "templates", list)))  # formats, and their macros
-        self.macros = dict.fromkeys(macro for _, macros in self.templates for macro in macros)
-        self.fields = list(range(1 + max((column for _, column, _ in self.macros), default=0)))
+        self.fields = list(range(1 + max((macro[1] for _, macros in self.templates for macro in macros), default=0)))
         if "fields" in features:  # names of the columns, for tokens that are dicts
             names = _get(features, "fields", list)
             _require(len(names) == len(self.fields) and all(isinstance(name, (str, int)) for name in names), "fields")
@@ -919,19 +1027,15 @@ class _Strings(_Names):
         _require(all(isinstance(text, str) for text in texts), "a template")
         good = (isinstance(p, list) and list(map(type, p)) == [int, int, bool] and 0 <= p[1] < 1 << 20 for p in macros)
         _require(all(good) and all(abs(macro[0]) < 1 << 31 for macro in macros), "a place of a template")
-        return "%s".join(text.replace("%", "%%") for text in texts), [tuple(macro) for macro in macros]
+        return template_form(texts), [tuple(macro) for macro in macros]
 
     def scores(self, tokens):
         """Return the scores of the tokens; (T, C)."""
-        rows, length = [self._row(token, t) for t, token in enumerate(tokens)], len(tokens)
-        known = {macro: self._texts(rows, *macro) for macro in self.macros}
-        found: list = []
-        for form, macros in self.templates:
-            parts = zip(*(known[macro] for macro in macros), strict=True) if macros else [()] * length
-            found += [self.ids.get(form % part, 0) for part in parts]
-        ids = np.array(found, np.intp)
-        cell = ids.nonzero()[0]
-        return self.weights.sums(ids[cell] - 1, cell % length, None, length)
+        rows = [self._row(token, t) for t, token in enumerate(tokens)]
+        columns = [[row[column] for row in rows] for column in range(len(self.fields))]
+        made = filled_templates(self.templates, columns, self.outside)
+        ids = [self.ids.get(text, 0) for text in chain.from_iterable(made)]
+        return self.weights.of_tokens(np.array(ids, np.intp).reshape(-1, len(tokens)))
 
     def _row(self, token, t):
         columns = (token,) if isinstance(token, str) else token
@@ -942,18 +1046,6 @@ class _Strings(_Names):
         if len(columns) < len(self.fields):
             raise ValueError(f"position {t}: a token has {len(columns)} columns, but templates read {len(self.fields)}")
         return columns
-
-    def _texts(self, rows, offset, column, lower):
-        """Return what a macro stands for at each token."""
-        texts, length = [], len(rows)
-        for t in range(offset, offset + length):
-            if 0 <= t < length:
-                texts.append(rows[t][column].lower() if lower else rows[t][column])
-            else:
-                sign, distance = ("-", -t) if t < 0 else ("+", t - length + 1)
-                far = self.outside == "wapiti" and distance > 4
-                texts.append(f"_{'x' if self.outside == 'wapiti' else 'B'}{sign}{'#' if far else distance}")
-        return texts
 
 
 def _name(name, t, prefix=""):
@@ -979,225 +1071,89 @@ def _finite(value, what, *names):
     return number
 
 
-class _Table:
-    """Which attributes have which keys."""
-
-    def __init__(self, differences, n_keys):
-        ascends = len(differences) == n_keys and differences.sum(dtype=np.float64) < MAX_KEY
-        _require(ascends and (differences[1:] > 0).all(), "keys")
-        self.keys = np.append(np.cumsum(differences, dtype=np.int64), np.iinfo(np.int64).max)  # the last is of none
-
-    def find(self, keys):
-        """Return the positions in an array of keys of those that attributes have, and the attributes."""
-        attribute = self.keys.searchsorted(keys)
-        position = (self.keys.take(attribute) == keys).nonzero()[0]
-        return position, attribute[position]
-
-
-class _Known(NamedTuple):
-    """What is known of values of a field.   M of them; the first ones are: none, and what is before and after."""
-
-    rows: dict  # by value
-    codes: np.ndarray  # (M, J)   in each column of the field that is joined to others
-    numbers: np.ndarray  # (M, J)
-    scores: np.ndarray  # (M * O, C)   of all templates of one column, at each of the O offsets that they have
-
-
 class _Field:
-    """One field of tokens, and the columns that are made of it."""
+    """One field of tokens."""
 
-    def __init__(self, entry, marks):
-        self.name, self.marks = _get(entry, "name", (str, int), "a field"), marks
+    def __init__(self, entry):
+        self.name = _get(entry, "name", (str, int), "a field")
         self.numeric, self.complete = (_get(entry, key, bool, "a field") for key in ("numeric", "complete"))
-        self.columns: list = []  # name, function, codes of its texts or None for numbers
-        self.singles: list = []  # templates of one column: own column, offset, first key
-        self.joined: list = []  # own columns that are joined to others
-        self.lock = threading.Lock()
-        _fields.add(self)
 
-    def finish(self, table, weights):
-        """Take the tables of attributes, when all columns and templates are known."""
-        self.table, self.weights = table, weights
-        self.offsets = np.array(sorted({offset for _, offset, _ in self.singles}), dtype=np.intp)
-        slot = {offset: i for i, offset in enumerate(self.offsets.tolist())}
-        self.single_columns = np.array([column for column, _, _ in self.singles], np.intp)
-        self.single_slots = np.array([slot[offset] for _, offset, _ in self.singles], np.intp)
-        self.first_keys = np.array([key for _, _, key in self.singles], np.int64)
-        self.known = self._empty(0)
-
-    def rows(self, values) -> tuple[_Known, list]:
-        """Return what is known of values, and the row of each."""
-        known = self.known
-        rows = list(map(known.rows.get, values))
-        if None not in rows:
-            return known, rows
-        with self.lock:
-            new = [value for value in dict.fromkeys(values) if value not in self.known.rows]
-            if len(self.known.rows) + 2 + len(new) > len(self.known.codes):
-                new = [value for value in dict.fromkeys(values) if value is not None]
-                self.known = self._empty(len(new))
-            self._add(self.known, new)
-            return self.known, list(map(self.known.rows.get, values))
-
-    def _empty(self, least) -> _Known:
-        n_joined, width = len(self.joined), len(self.offsets) * self.weights.n_columns
-        size = max(min(CACHE_BYTES // (8 * width + 16 * n_joined + 100), 1 << 15), 64, 2 * least) + 3
-        scores = np.zeros((size * len(self.offsets), self.weights.n_columns))
-        known = _Known({None: 0}, np.zeros((size, n_joined), np.int64), np.ones((size, n_joined)), scores)
-        if self.marks:
-            last = np.array([1 if codes is None else len(codes) for *_, codes in self.columns], np.int64)
-            self._set(known, 1, np.array([[1], [2]]) + last, np.ones((2, len(last))))
-        return known
-
-    def _add(self, known, values):
-        """Make the columns of new values; the dict comes last, as others read it meanwhile."""
-        first, shape = len(known.rows) + 2, (len(values), len(self.columns))
-        codes, numbers = np.zeros(shape, np.int64), np.ones(shape)
-        for row, given in enumerate(values):
-            if not self.numeric and isinstance(given, float) and math.isnan(given):
-                continue  # missing
-            value = self._checked(given)
-            for column, (name, function, known_codes) in enumerate(self.columns):
-                result = value if function is None else function(value)
-                codes[row, column], numbers[row, column] = _encoded(result, known_codes, name)
-        self._set(known, first, codes, numbers)
-        known.rows.update(zip(values, range(first, first + len(values)), strict=True))
-
-    def _checked(self, value):
-        if self.numeric != isinstance(value, (Real, np.bool_)) or not (self.numeric or isinstance(value, str)):
+    def made(self, given, name, function, numeric):
+        """Return what a column has for a value of the field: a text, a number, or None if it is missing."""
+        if given is None or (not self.numeric and isinstance(given, float) and math.isnan(given)):
+            return None
+        if self.numeric != isinstance(given, (Real, np.bool_)) or not (self.numeric or isinstance(given, str)):
             was = "numbers" if self.numeric else "text"
-            raise ValueError(f"field {self.name!r:.60} held {was} in fit, but holds {value!r:.60} now")
-        return _finite(value, "field {!r}", self.name) if self.numeric else value
-
-    def _set(self, known, first, codes, numbers):
-        """Set what is known of values from a row on, by their codes and numbers in all columns; (n, D)."""
-        n_rows, n_slots = len(codes), len(self.offsets)
-        known.codes[first : first + n_rows] = codes[:, self.joined]
-        known.numbers[first : first + n_rows] = numbers[:, self.joined]
-        keys = self.first_keys + codes[:, self.single_columns]
-        position, attribute = self.table.find(keys.ravel())
-        row, single = np.divmod(position, max(len(self.singles), 1))
-        cell = row * n_slots + self.single_slots[single]
-        value = numbers[row, self.single_columns[single]]
-        sums = self.weights.sums(attribute, cell, value, n_rows * n_slots)
-        known.scores[first * n_slots : (first + n_rows) * n_slots] = sums
-
-
-def _encoded(value, codes, name):
-    """Return the code and the number of a value of a column; ``codes`` are those of its texts."""
-    if value is None:
-        return 0, 1.0
-    if isinstance(value, str) != (codes is not None) or not isinstance(value, (str, Real, np.bool_)):
-        was = "numbers" if codes is None else "text"
-        raise ValueError(f"the column {name!r:.60} held {was} in fit, but holds {value!r:.60} now")
-    if codes is not None:
-        return codes.get(value, 0), 1.0
-    number = _finite(value, "the column {!r}", name)
-    return int(number != 0), number
-
-
-class _Parts:
-    """Templates of several columns, of which keys are made for all tokens at once.   K templates of at most M parts."""
-
-    def __init__(self, templates, radices, first_keys):
-        shape = max(map(len, templates)), len(templates)
-        self.rows, self.shifts = np.full(shape, -1, np.intp), np.zeros(shape, np.intp)  # the last row is blank
-        self.strides, self.first_keys = np.zeros((*shape, 1), np.int64), np.array(first_keys, np.int64)[:, None]
-        for k, template in enumerate(templates):
-            stride = 1
-            for part in range(len(template) - 1, -1, -1):
-                self.rows[part, k], self.shifts[part, k] = template[part]
-                self.strides[part, k] = stride
-                stride *= radices[template[part][0]]
-
-    def with_rows(self, rows, blank):
-        """Give the columns their rows in the table of codes; no column has the blank one."""
-        self.rows = np.append(rows, blank)[self.rows]
-        return self
-
-    def cells(self, width, pad, length):
-        """Return where the parts of all templates at all tokens are in a table, (M, K, T)."""
-        first = self.rows * width + np.clip(self.shifts, -pad, pad) + pad
-        return first[:, :, None] + np.arange(length)
-
-    def keys(self, codes, cells):
-        """Return the keys of all templates at all tokens; (K, T)."""
-        parts = codes.take(cells)
-        parts *= self.strides
-        keys = parts.sum(axis=0)
-        keys += self.first_keys
-        return keys
+            raise ValueError(f"field {self.name!r:.60} held {was} in fit, but holds {given!r:.60} now")
+        value = _finite(given, "field {!r}", self.name) if self.numeric else given
+        made = value if function is None else function(value)
+        if made is not None and (isinstance(made, str) == numeric or not isinstance(made, (str, Real, np.bool_))):
+            was = "numbers" if numeric else "text"
+            raise ValueError(f"the column {name!r:.60} held {was} in fit, but holds {made!r:.60} now")
+        return _finite(made, "the column {!r}", name) if numeric and made is not None else made
 
 
 class _Phrases:
-    """The phrases of lists, by which tokens are marked."""
+    """A list of phrases, by which tokens are marked."""
 
     def __init__(self, entry, fields, functions):
         called = _get(entry, "normalize", (str, type(None)), "phrases")
         self.field, self.own = _get(entry, "field", int, "phrases"), _get(entry, "own", bool, "phrases")
-        self.lists: dict = {}  # phrases, and their lengths by their first words
-        for pair in _get(entry, "lists", list, "phrases"):
-            _require(isinstance(pair, list) and len(pair) == 2, "a list of phrases")
-            name, size = pair
-            _require(isinstance(name, (str, int)) and type(size) is int and size >= 0, "a list of phrases")
-            _require(name not in self.lists, "a list of phrases is there twice")
-            self.lists[name] = size
-        _require(self.lists and self.field < len(fields), "phrases")
-        _require(fields[self.field] not in self.lists, "phrases")
-        self.key = next(iter(self.lists))
+        self.name, self.size = _get(entry, "name", (str, int), "phrases"), _get(entry, "size", int, "phrases")
+        _require(self.field < len(fields) and fields[self.field] != self.name, "phrases")
         if self.own:
-            if self.key not in functions:
-                raise ValueError(f"the model needs your function {called!r:.60}: functions={{{self.key!r:.60}: ...}}")
-            self.normal = functions[self.key]
+            if self.name not in functions:
+                raise ValueError(f"the model needs your function {called!r:.60}: functions={{{self.name!r:.60}: ...}}")
+            self.normal = functions[self.name]
         else:
             _require(called in (None, "casefold"), f"there is no function {called!r:.40}")
             self.normal = str.casefold if called else str
 
     def read(self, texts):
-        """Take the texts of all phrases."""
-        for name, size in self.lists.items():
-            phrases = {tuple(text.split("\0")) for text in texts.take(size)}
-            self.lists[name] = phrases, lengths_by_first(phrases)
+        """Take the texts of the phrases."""
+        self.phrases = {tuple(text.split("\0")) for text in texts.take(self.size)}
+        self.lengths = lengths_by_first(self.phrases)
 
     def marks(self, values) -> list:
-        """Return the marks of the values of a field by each list."""
+        """Return the marks of the values of a field."""
         words = [self.normal(value) if isinstance(value, str) else None for value in values]
-        return [phrase_marks(words, *of_list) for of_list in self.lists.values()]
+        return phrase_marks(words, self.phrases, self.lengths)
 
 
 class _Templates:
     """Attributes that templates make of the fields of tokens."""
 
     def __init__(self, features, arrays, weights, functions):
-        keys = {"kind", "fields", "by_position", "marks", "columns", "joined", "templates"}
+        keys = {"kind", "fields", "by_position", "marks", "columns", "templates"}
         _require(features.keys() - {"phrases"} == keys, "features")
         functions = dict(functions or {})
         self.weights, texts = weights, _Texts(arrays)
-        self.by_position, marks = (_get(features, key, bool) for key in ("by_position", "marks"))
-        self.sources = [_Field(entry, marks) for entry in _get(features, "fields", list)]
+        self.by_position, self.marks = (_get(features, key, bool) for key in ("by_position", "marks"))
+        self.sources = [_Field(entry) for entry in _get(features, "fields", list)]
         self.fields = [source.name for source in self.sources]
         _require(self.fields and len(set(self.fields)) == len(self.fields), "fields")
         entries = _get(features, "phrases", list) if "phrases" in features else []
         self.phrases = [_Phrases(entry, self.fields, functions) for entry in entries]
-        names = [name for one in self.phrases for name in one.lists]
+        names = [one.name for one in self.phrases]
         self.fields = self.fields[: len(self.fields) - len(names)]
         _require(self.fields and [source.name for source in self.sources] == self.fields + names, "lists of phrases")
-        self.owners: list = []  # field, and own column, of each column
-        radices = self._read_columns(_get(features, "columns", list), texts, functions)
-        self.numeric = [self.sources[i].columns[j][2] is None for i, j in self.owners]
+        self.numbers: dict = {}  # of columns: their field, and Made of its values
+        columns, made = self._read_columns(_get(features, "columns", list), texts, functions)
         for one in self.phrases:
             one.read(texts)
         _require(texts.n_taken == len(texts.offsets) - 1, "there are too many texts")
-        self._read_joined(_get(features, "joined", list), arrays["joined"], radices)
-        self._read_templates(_get(features, "templates", list), radices)
-        self.table = _Table(arrays["key"], weights.n_attributes)
-        for field in self.sources:
-            field.finish(self.table, weights)
+        templates, ids = self._read_templates(_get(features, "templates", list), columns, arrays["code"])
+        self.ids = TemplateIds(templates, ids, made)
+        self.known: dict = {}  # by field: the offsets of templates of one pair, and their scores by value
+        for field in dict.fromkeys(field for field, _ in self.ids.alone):
+            offsets = [offset for own, offset in self.ids.alone if own == field]
+            most = max(CACHE_BYTES // (8 * len(offsets) * weights.n_columns + 200), 64)
+            self.known[field] = offsets, Made(partial(self._scores_of, field, offsets), most)
 
     def _read_columns(self, entries, texts, functions):
-        """Give the columns to their fields; return their radices."""
-        own, radices = set(), []
-        for entry in entries:
+        """Return the values of columns, by code, and by column the field and what is made of its values."""
+        own, columns, all_made = set(), [], {}
+        for number, entry in enumerate(entries):
             name, n_values = _get(entry, "name", (str, int), "a column"), _get(entry, "values", int, "a column")
             field = _get(entry, "field", int, "a column")
             called = _get(entry, "function", (str, type(None)), "a column")
@@ -1212,118 +1168,82 @@ class _Templates:
                 function = None  # they are functions of texts
             _require((called is None) == (function is None), f"there is no function {called!r:.40}")
             numeric = _get(entry, "numeric", bool, "a column")
-            self.owners.append((field, len(self.sources[field].columns)))
-            self.sources[field].columns.append((name, function, None if numeric else texts.take(n_values)))
-            radices.append(4 if numeric else n_values + 3)
-        own |= {one.key for one in self.phrases if one.own}
+            made = Made(partial(self.sources[field].made, name=name, function=function, numeric=numeric))
+            all_made[number] = field, made
+            if numeric:
+                self.numbers[number] = field, made
+                all_made[number] = field, Made(lambda value, made=made: True if made[value] else None)
+            columns.append([*([True] if numeric else texts.take(n_values)), *([BEFORE, AFTER] if self.marks else [])])
+        own |= {one.name for one in self.phrases if one.own}
         if unknown := set(functions) - own:
             raise ValueError(f"functions has {sorted(map(str, unknown))!r:.80}, which the model does not need")
-        return radices
+        return columns, all_made
 
-    def _parts_of(self, entry, radices, first):
-        """Return a template as pairs of a column and an offset, and where its keys end that begin with ``first``."""
-        _require(isinstance(entry, list) and entry and len(entry) <= 1000, "a template")
-        stop, parts = 1, []
-        for part in entry:
-            _require(isinstance(part, list) and len(part) == 2 and all(type(i) is int for i in part), "a template")
-            column, offset = part
-            _require(0 <= column < len(radices) and abs(offset) < 1 << 31, "a template")
-            _require(offset == 0 or column < len(self.owners), "a joined column has no neighbours")
-            stop *= radices[column]
-            _require(first + stop <= MAX_KEY, "keys are too large")
-            parts.append((column, offset))
-        return parts, first + stop
-
-    def _read_joined(self, entries, keys, radices):
-        self.joined, start = [], 0
+    def _read_templates(self, entries, columns, code):
+        """Return the places of templates, and the ids of their attributes, from 1 on, by value."""
+        templates, ids, first, start = [], [], 1, 0
         for entry in entries:
-            parts, _ = self._parts_of(_get(entry, "parts", list), radices, 0)
-            stop = start + _get(entry, "n_keys", int)
-            self.joined.append((parts, _Table(keys[start:stop], stop - start)))
-            radices.append(stop - start + 1)
-            start = stop
-        _require(start == len(keys), "keys of joined columns")
-
-    def _read_templates(self, entries, radices):
-        """Give templates of one column to its field, and join the others."""
-        several, first_keys, first = [], [], 0
-        for entry in entries:
-            parts, stop = self._parts_of(entry, radices, first)
-            (column, offset), *others = parts
-            if others or column >= len(self.owners):
-                several.append(parts)
-                first_keys.append(first)
-            else:
-                field, own = self.owners[column]
-                self.sources[field].singles.append((own, offset, first))
-            first = stop
-        pairs = [pair for parts in (*several, *(parts for parts, _ in self.joined)) for pair in parts]
-        offsets = [offset for _, offset in pairs] + [single[1] for field in self.sources for single in field.singles]
-        self.reach = max(map(abs, offsets), default=0)
-        used = sorted({column for column, _ in pairs if column < len(self.owners)})
-        self.has_values = any(self.numeric[column] for column in used)
-        rows, row = np.zeros(len(radices), np.intp), 0  # rows in the table of codes: those of a field are neighbours
-        for i, field in enumerate(self.sources):
-            for column in used:
-                if self.owners[column][0] == i:
-                    field.joined.append(self.owners[column][1])
-                    rows[column] = row
-                    row += 1
-        rows[len(self.owners) :] = np.arange(row, row + len(self.joined))
-        self.n_rows = row
-        self.several = _Parts(several, radices, first_keys).with_rows(rows, row + len(self.joined)) if several else None
-        self.joiners = [(_Parts([p], radices, [0]).with_rows(rows, row + len(self.joined)), k) for p, k in self.joined]
-        self.cells: dict = {}  # by length: where in the tables things are; of lengths that were met
-
-    def _cells(self, length):
-        """Return how far templates reach, and the cells of the parts of templates, of sequences of a length."""
-        if length not in self.cells:
-            pad, positions = min(self.reach, length), np.arange(length)[:, None]
-            windows = [positions + np.clip(field.offsets, -pad, pad) + pad for field in self.sources]
-            parts = [own for own, _ in self.joiners] + ([self.several] if self.several else [])
-            cells = [own.cells(length + 2 * pad, pad, length) for own in parts]
-            if length > 256 or len(self.cells) > 256:
-                return pad, windows, cells
-            self.cells[length] = pad, windows, cells
-        return self.cells[length]
+            n, places = _get(entry, "attributes", int, "a template"), _get(entry, "places", list, "a template")
+            _require(0 < len(places) <= 1000, "a template")
+            for place in places:
+                _require(isinstance(place, list) and list(map(type, place)) == [int, int], "a template")
+                _require(0 <= place[0] < len(columns) and abs(place[1]) < 1 << 31, "a template")
+            stop = start + n * len(places)
+            _require(stop <= len(code), "codes of attributes")
+            values = [
+                map(columns[column].__getitem__, _below(row, len(columns[column]), "code").tolist())
+                for (column, _), row in zip(places, code[start:stop].reshape(len(places), n), strict=True)
+            ]
+            keys = values[0] if len(values) == 1 else zip(*values, strict=True)
+            ids.append(dict(zip(keys, range(first, first + n), strict=True)))
+            _require(len(ids[-1]) == n, "an attribute is there twice")
+            templates.append([tuple(place) for place in places])
+            first, start = first + n, stop
+        _require(first - 1 == self.weights.n_attributes and start == len(code), "the number of attributes")
+        return templates, ids
 
     def scores(self, tokens):
         """Return the scores of the tokens; (T, C)."""
-        length, n_rows = len(tokens), self.n_rows + len(self.joined) + 1
-        pad, windows, cells = self._cells(length)
-        codes = np.zeros((n_rows, length + 2 * pad), np.int64)
-        numbers = np.ones(codes.shape) if self.has_values else None
-        scores, row, first = np.zeros((length, self.weights.n_columns)), np.full(length + 2 * pad, 2, np.intp), 0
-        row[:pad] = 1
-        given = list(self._values(tokens))
+        given = list(map(list, self._values(tokens)))
         for one in self.phrases:
-            given += one.marks(given[one.field])
-        for field, window, values in zip(self.sources, windows, given, strict=True):
-            known, row[pad : pad + length] = field.rows(values)
-            n_slots, stop = window.shape[1], first + len(field.joined)
-            if n_slots:
-                chosen = row.take(window)
-                chosen *= n_slots
-                chosen += np.arange(n_slots)
-                scores += known.scores.take(chosen, axis=0).sum(axis=1)
-            if stop > first:
-                codes[first:stop] = known.codes.take(row, axis=0).T
-                if numbers is not None:
-                    numbers[first:stop] = known.numbers.take(row, axis=0).T
-            first = stop
-        return scores if self.several is None else scores + self._of_several(codes, numbers, pad, cells)
+            given.append(one.marks(given[one.field]))
+        fields, scores = dict(enumerate(given)), np.zeros((len(tokens), self.weights.n_columns))
+        length, pad = len(tokens), min(self.ids.reach, len(tokens))
+        before, after = (BEFORE, AFTER) if self.marks else (None, None)
+        for field, (offsets, known) in self.known.items():
+            values = [before] * pad + fields[field] + [after] * pad
+            rows = np.concatenate([*map(known.__getitem__, values)]).reshape(len(values), len(offsets), -1)
+            for slot, offset in enumerate(offsets):
+                first = pad + max(-pad, min(offset, pad))
+                scores += rows[first : first + length, slot]
+        if self.ids.several:
+            ids = np.array(self.ids.of_several(fields, self.marks), np.intp).reshape(-1, len(tokens))
+            scores += self.weights.of_tokens(ids, self._amounts(fields, ids.shape) if self.numbers else None)
+        return scores
 
-    def _of_several(self, codes, numbers, pad, cells):
-        """Return the scores of the templates of several columns."""
-        length = codes.shape[1] - 2 * pad
-        for row, (parts, table), own in zip(range(self.n_rows, len(codes)), self.joiners, cells, strict=False):
-            position, joined = table.find(parts.keys(codes, own)[0])
-            codes[row, pad + position] = joined + 1
-            if numbers is not None:
-                numbers[row, pad : pad + length] = numbers.take(own).prod(axis=0)[0]
-        position, attribute = self.table.find(self.several.keys(codes, cells[-1]).ravel())
-        value = None if numbers is None else numbers.take(cells[-1]).prod(axis=0).ravel()[position]
-        return self.weights.sums(attribute, position % length, value, length)
+    def _scores_of(self, field, offsets, value):
+        """Return the scores that templates of one pair give for a value of a field at each offset; (O, C)."""
+        attributes, rows, amounts, is_outside = [], [], [], value is BEFORE or value is AFTER
+        for row, offset in enumerate(offsets):
+            numbers = self.ids.alone[field, offset]
+            for k, found in zip(numbers, self.ids.ids_of(numbers, value), strict=True):
+                if found > 0:
+                    column = self.ids.templates[k][0][0]
+                    attributes.append(found - 1)
+                    rows.append(row)
+                    amounts.append(1.0 if is_outside or column not in self.numbers else self.numbers[column][1][value])
+        arrays = (np.array(one, kind) for one, kind in ((attributes, np.intp), (rows, np.intp), (amounts, float)))
+        return self.weights.sums(*arrays, len(offsets))
+
+    def _amounts(self, fields, shape):
+        """Return the products of the numbers of templates of several pairs, at all tokens."""
+        numbers, amounts = {}, np.ones(shape)
+        for column, (field, made) in self.numbers.items():
+            numbers[column] = [made[value] or 0.0 for value in fields[field]]
+        for row, k in enumerate(self.ids.several):
+            places = [place for place in self.ids.templates[k] if place[0] in numbers]
+            amounts[row] = np.prod(self.ids.around(numbers, places, 1.0, 1.0), axis=0)
+        return amounts
 
     def _values(self, tokens) -> list:
         """Return the values of each field."""
@@ -1393,8 +1313,6 @@ class Tagger:
         size = int.from_bytes(content[8:16], "little")
         _require(size <= min(MAX_HEADER, len(content) - 16), f"a header of {size} bytes")
         header, body = _parse_header(content[16 : 16 + size]), memoryview(content)[_aligned(16 + size) :]
-        for name, value in FORMER_ENTRIES.items():
-            _require(header.pop(name, value) == value, f"{name}, which is not supported: export the model again")
         entries = {"labels", "scheme", "n_columns", "features", "packed", "arrays"}
         _require(header.keys() == entries, f"the header has {sorted(header)!r:.200}")
         packed = _get(header, "packed", (int, type(None)))

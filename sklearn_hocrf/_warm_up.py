@@ -75,8 +75,6 @@ def warm_up(tell: Callable[[int, int, int], None] | None = None) -> WarmUp:
     ------
     OSError
         If there is no folder for the kernels, or if it is not the folder NUMBA_CACHE_DIR.
-    RuntimeError
-        If numba does not compile, because of NUMBA_DISABLE_JIT.
     """
     start, folder = time.perf_counter(), _folder()
     waiting.is_told = False
@@ -100,8 +98,6 @@ def warm_up(tell: Callable[[int, int, int], None] | None = None) -> WarmUp:
 def _folder() -> str:
     """Return the folder of the disk cache, or raise if none can be used later."""
     folders = [kernel.stats.cache_path for kernel in kernels().values()]
-    if not folders:
-        raise RuntimeError("numba does not compile: the environment variable NUMBA_DISABLE_JIT is set")
     folder, wanted = folders[0], os.environ.get("NUMBA_CACHE_DIR")
     if wanted and (folder is None or os.path.realpath(os.path.dirname(folder)) != os.path.realpath(wanted)):
         raise OSError(f"NUMBA_CACHE_DIR={wanted} is not writable, or others may write to it, too")
@@ -114,7 +110,7 @@ def _folder() -> str:
 
 
 def kernels() -> dict[str, Any]:
-    """Return the kernels that Python may call, by file and name; none if numba does not compile."""
+    """Return the kernels that Python may call, by file and name."""
     found = {}
     for info in pkgutil.iter_modules(_kernels.__path__):
         module = importlib.import_module(f"{_kernels.__name__}.{info.name}")
@@ -203,6 +199,8 @@ def segments(X, y, orders, feature_orders):
     extractor = SegmentFeatureExtractor(begin=True, inside=True, length="capped", identity=True)
     forms = [tokens, [2.0 * rows for rows in X], extractor.fit_transform(tokens, y)]
     yield partial(use, HighOrderSemiCRF(orders[-1], segment_length=np.inf, max_iter=2), tokens, y)
+    whole = [["ab"[number % 2]] * len(row) for number, row in enumerate(y)]
+    yield partial(HighOrderSemiCRF(segment_length={"a": (2, None)}, max_iter=2).fit, tokens, whole)
     for max_order in orders:
         for form in forms:
             yield partial(use, HighOrderSemiCRF(max_order, n_jobs=1 + max_order % 2, max_iter=2), form, y)

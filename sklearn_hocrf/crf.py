@@ -121,8 +121,8 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         docs/guide/many_labels.md.
     pruning : int or None, default=None
         For hundreds of labels: how many of them each token keeps, chosen by a model of order 0 before training. All
-        other labels have probability 0 at the token. Pruning requires the likelihood and
-        ``feature_order=0``, and does not work with ``partial_fit``. See docs/guide/many_labels.md.
+        other labels have probability 0 at the token. Pruning requires the likelihood, ``feature_order=0`` and a y
+        without missing labels, and does not work with "sgd" and ``partial_fit``. See docs/guide/many_labels.md.
     objective : {"likelihood", "local_feature_matching"}, default="likelihood"
         The function to minimise, without the penalty, summed over sequences:
 

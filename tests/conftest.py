@@ -43,15 +43,13 @@ def numba_cache_dir():
 os.environ["NUMBA_CACHE_DIR"] = str(numba_cache_dir())
 os.environ.setdefault("SCIPY_ARRAY_API", "1")  # else scikit-learn skips one of its estimator checks
 
-JIT_DISABLED = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
-
 LONGEST_MESSAGE = 400  # characters, of errors and warnings that tests meet
 
 settings.register_profile(
     "sklearn_hocrf",
     deadline=None,  # the first example may have to compile a kernel
     derandomize="CI" in os.environ,
-    max_examples=int(os.environ.get("HYPOTHESIS_EXAMPLES", 20 if JIT_DISABLED else 50)),
+    max_examples=int(os.environ.get("HYPOTHESIS_EXAMPLES", 50)),
     suppress_health_check=[HealthCheck.too_slow],
     print_blob=True,
 )
@@ -65,11 +63,6 @@ def pytest_collection_modifyitems(items):
             # not a mark: pytest 9.2 fails to report that a doctest without a line number was skipped
             is_left_out = item.name.endswith("EarlyStopping") and not has_callbacks
             item.dtest.examples = [] if is_left_out else runnable(item.dtest.examples)
-    if JIT_DISABLED:
-        skip = pytest.mark.skip(reason="needs compiled kernels, and NUMBA_DISABLE_JIT is set")
-        for item in items:
-            if item.get_closest_marker("needs_jit"):
-                item.add_marker(skip)
 
 
 def _fill_unfilled(caught, exc_info, fill=pytest.ExceptionInfo.fill_unfilled):

@@ -34,8 +34,7 @@ from scipy import sparse
 
 from sklearn_hocrf import Constraints, HighOrderCRF, HighOrderSemiCRF, make_pipeline
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
-from sklearn_hocrf.inspection import explain
-from sklearn_hocrf.inspection import weights as table_of_weights
+from sklearn_hocrf.inspection import explain, weights_table
 from sklearn_hocrf.model_selection import CalibratedSequenceLabeler, PenaltySearchCV, cross_val_predict
 from sklearn_hocrf.training import SGD
 
@@ -133,7 +132,7 @@ QUESTIONS = {
     "log-likelihood": lambda case: case.model.log_likelihood(case.X, case.y),
     "log-likelihood of some labels": lambda case: case.model.log_likelihood(case.X, case.known),
     "entropy of tokens": lambda case: case.model.entropy(case.X, level="token"),
-    "table of weights": lambda case: table_of_weights(case.model),
+    "table of weights": lambda case: weights_table(case.model),
     "explanation": lambda case: explain(case.model, case.X, 1, 0),
 }
 QUESTIONS_OF_ONE = {  # variants, and what takes long: asked if there is one feature

@@ -30,7 +30,7 @@ from sklearn_hocrf._data.segments import (
     TokenBlock,
 )
 from sklearn_hocrf._data.texts import pack_texts, unpack_texts
-from sklearn_hocrf._display import COLORS, GREY, color_map, number, table_of
+from sklearn_hocrf._display import COLORS, GREY, Table, color_map, number
 from sklearn_hocrf._estimator import (
     answers,
     base,
@@ -48,14 +48,13 @@ from sklearn_hocrf._estimator.fitted_model import FittedModel
 from sklearn_hocrf._estimator.patterns import pattern_labels
 from sklearn_hocrf._estimator.predictions import PredictionsMixin
 from sklearn_hocrf._estimator.progress import Forecast, duration, lines_of, write_line
-from sklearn_hocrf._estimator.pruning import prune_runs
 from sklearn_hocrf._estimator.tag_segments import TagSegmentsMixin
 from sklearn_hocrf._files import claimed
 from sklearn_hocrf._inference import schedule
 from sklearn_hocrf._inference.candidates import CandidateFinder, Candidates, _Descent, train_level_zero
 from sklearn_hocrf._inference.chain import ChainModel
 from sklearn_hocrf._inference.families import CHAIN, SEGMENTS, UNLIMITED, recursion_of
-from sklearn_hocrf._inference.feature_matching import ChainMatching, SegmentMatching
+from sklearn_hocrf._inference.feature_matching import Matching
 from sklearn_hocrf._inference.lattice import LatticeModel, LatticePlan
 from sklearn_hocrf._inference.minibatches import shuffled_minibatches
 from sklearn_hocrf._inference.passes import MarginalPass
@@ -64,7 +63,7 @@ from sklearn_hocrf._inference.schedule import Schedule, SharedWork, Workspace, _
 from sklearn_hocrf._inference.segment import SegmentModel, SegmentPlan
 from sklearn_hocrf._inference.segment_ages import AgedModel, AgedPass
 from sklearn_hocrf._kernels import _wide, chain, rounded, segment, segment_scores, token_scores
-from sklearn_hocrf._kernels._vectors import LANES, empty_table
+from sklearn_hocrf._kernels._vectors import LANES, STEP, add_folded, empty_table, load, load_step, store, store_step
 from sklearn_hocrf._objectives import OBJECTIVES, LocalFeatureMatching, NegativeLogLikelihood, Objective, Problem, Tied
 from sklearn_hocrf._penalties import L2, ElasticNet
 from sklearn_hocrf._pipeline import _questions
@@ -115,7 +114,7 @@ from sklearn_hocrf._validation._delegation import model_and_input, model_inside
 from sklearn_hocrf._validation._segment_targets import read_segments
 from sklearn_hocrf._warm_up import WarmUp, compiled, kernels
 from sklearn_hocrf.datasets import _lines
-from sklearn_hocrf.feature_extraction import _templates
+from sklearn_hocrf.feature_extraction import _template_rows
 from sklearn_hocrf.feature_extraction._names import names_of_blocks
 from sklearn_hocrf.feature_extraction._tags import PRESETS, tag_channel
 from sklearn_hocrf.feature_extraction._templates import TemplateVocabularies
@@ -123,12 +122,10 @@ from sklearn_hocrf.inspection._explanation import _reasons as summed_reasons
 from sklearn_hocrf.inspection._weights import template_of
 from sklearn_hocrf.model_selection._fold import Fold, FoldStep
 from sklearn_hocrf.model_selection._groups import WeightGroups
-from sklearn_hocrf.model_selection._penalty_search import _best_index, _settle, _Step
+from sklearn_hocrf.model_selection._order_search import Step, best_index, settle
 from sklearn_hocrf.model_selection._splits import (
-    _unseen,
     make_fold,
     split_data,
     training_data,
     used_parts,
-    warn_of_folds,
 )

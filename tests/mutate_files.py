@@ -1,7 +1,7 @@
 """Write models with skops, change the integers and bytes in the files, and load them: ``python mutate_files.py``.
 
-Run with NUMBA_DISABLE_JIT=1, so that a kernel that reads outside of an array raises an IndexError here, where a
-compiled one would read on. Each changed file must be refused by a ValueError, when it is loaded or when the model is
+Run with NUMBA_BOUNDSCHECK=1, so that a kernel that reads outside of an array raises an IndexError here, where it would
+otherwise read on. Each changed file must be refused by a ValueError, when it is loaded or when the model is
 asked, or give answers. Prints one line for each kind of model: its name, changed files, and how many of them were
 refused on loading; and what else happened.
 """

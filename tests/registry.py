@@ -212,7 +212,7 @@ class Kind(NamedTuple):
     partial: bool = False
     legal: Any = None  # of the labels of all segments
     scale: float = 1.5  # of random weights
-    without: tuple = ()  # what it is not made for: "stream", "search", "hessp", "likelihood"
+    without: tuple = ()  # what it is not made for: "stream", "minibatches", "search", "hessp", "likelihood"
 
     @property
     def scheme(self):
@@ -250,7 +250,8 @@ BY_L1 = {"t=": 0.15, ("patterns", 2): 0.4, None: 0.05}
 FIELDS = {"P": ["field"], "Q": ["field", "Q"]}
 PAIRS = {"on": (0, 1), "w=": 1}
 UNLIMITED_PAIRS = {"begin:": 1, "inside:": (0, 1), "length": (0, 1)}
-PRUNED = ("stream", "hessp", "weights", "known")  # candidates depend on weights of sequences, and on what is known
+# candidates depend on weights of sequences, and on what is known
+PRUNED = ("stream", "minibatches", "hessp", "weights", "known")
 KINDS = {
     "chain": Kind(crf(), "numbers"),
     "order 0": Kind(crf(0)),
@@ -265,7 +266,6 @@ KINDS = {
     "dense": Kind(crf(2, feature_order=1), "table"),
     "dense parts": Kind(crf(1, label_parts=parts_of, l1_reg=0.05), "table"),
     "missing labels": Kind(crf(2, constraints="bio"), partial=True, legal=follow_tags, without=("search", "hessp")),
-    "pruned missing labels": Kind(crf(2, pruning=3, label_parts=parts_of), partial=True, without=("search", *PRUNED)),
     "log space": Kind(crf(2, feature_order=1), scale=200.0),
     "history": Kind(crf(3, history="segments", feature_order=PAIRS, all_pairs=True)),
     "history of parts": Kind(

@@ -37,7 +37,7 @@ MAY_IMPORT = {
     "_inference": {"_kernels", "_data", "_structure"},
     "_objectives": CORE - {"_kernels"} | {"_settings"},
     "_version": set(),
-    "_names_elsewhere": set(),
+    "_names_elsewhere": {"_data"},
     "_persistence": {"_version"},
     "_settings": set(),
     "_display": {"_kernels", "_data"},
@@ -45,10 +45,10 @@ MAY_IMPORT = {
     "_solvers": {"_kernels", "_settings"},  # sums of vectors, which are no more of a CRF than BLAS
     "_validation": CORE | {"_tagger"},  # which reads feature dicts in the same way
     "feature_extraction": CORE | {"_validation", "_persistence", "_tagger"},  # some extractors learn from y, too
-    "metrics": CORE | {"_validation", "_display", "_names_elsewhere"},
+    "metrics": CORE | {"_validation", "_names_elsewhere"},
     "datasets": CORE | {"_validation"},
     "text": {"_data"},
-    "inspection": CORE | {"_validation", "_display", "metrics", "_estimator"},
+    "inspection": CORE | {"_validation", "_display", "_estimator"},
     "training": {"_estimator", "_objectives", "_solvers"},
     "_estimator": CORE | LEARNING | TOOLS | {"_validation", "_persistence", "_settings", "_tagger", "_names_elsewhere"},
     "_crfsuite": CORE | {"_validation", "_estimator"},
@@ -89,12 +89,12 @@ OWNERS = {
     "joblib": {"_inference"},
     "scipy.linalg": {"_solvers"},
     "scipy.optimize": {"_solvers"},
+    "scipy.stats": {"metrics"},
     "threadpoolctl": {"_solvers"},  # a dependency of scikit-learn
     "pandas": {"_display"},  # imported when a table is made a frame
     "skops": {"_commands"},  # of the extra "skops": imported when a file of that name is written
     "dask": {"dask"},  # of the extra "dask": that room is imported only by those who ask for it
     "distributed": {"dask"},
-    "matplotlib": {"inspection"},  # of the extra "plot": imported when something is drawn
 }
 SKLEARN = (
     TOOLS | ESTIMATORS | {"inspection", "_validation", "model_selection", "_pipeline", "_stacked", "_crfsuite", "dask"}

@@ -550,9 +550,9 @@ def test_searches_for_penalties_have_tasks_too():
     names = [context.task_name for context in recorder.ends]
     steps = [int((search.cv_results_["max_order"] == order).sum()) for order in (0, 1)]
     assert names == [
-        *["step"] * steps[0],
+        *["step"] * (1 + steps[0]),  # with the first one of the other order
         "order 0",
-        *["step"] * steps[1],
+        *["step"] * (steps[1] - 1),
         "order 1",
         "refit with best parameters",
         "fit",
@@ -563,7 +563,15 @@ def test_searches_for_penalties_have_tasks_too():
 
 
 @new
-@pytest.mark.parametrize(("stops", "orders"), [(always, [0]), (lambda context: context.task_name == "step", [0, 1])])
+@pytest.mark.parametrize(
+    ("stops", "orders"),
+    [
+        (always, [0, 1]),
+        (lambda context: context.task_name == "step", [0, 1]),
+        (lambda context: context.task_name == "order 0", [0, 0, 0, 1]),
+    ],
+    ids=["all", "steps", "an order"],
+)
 def test_searches_for_penalties_are_stopped(stops, orders):
     search = search_for_penalties().set_callbacks(Recorder(stops)).fit(X, Y)
     assert search.cv_results_["max_order"].tolist() == orders

@@ -8,8 +8,8 @@ from sklearn.model_selection import KFold, cross_val_score
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
+from sklearn_hocrf.inspection import error_table
 from sklearn_hocrf.metrics import (
-    error_table,
     log_likelihood_scorer,
     segment_f1_score,
     segment_f1_scorer,

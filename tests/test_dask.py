@@ -571,7 +571,7 @@ BAD = {
     "no y": (X, y[:20], "partition 4: X has 20 sequences, y has 0"),
     "value": ([*X[:9], [{"a": np.nan}] * len(X[9]), *X[10:]], y, "partition 2: .*sequence 2, position 0"),
     "one label": (X, [["A"] * len(y_n) for y_n in y], "at least 2 distinct labels"),
-    "nothing": ([[]] * 0, [], "no sequences"),
+    "nothing": ([[]] * 0, [], "no tokens in sequences"),
     "rows and names": ([*X[:7], *([[0.5]] * len(x) for x in X[7:])], y, "others rows of numbers"),
 }
 

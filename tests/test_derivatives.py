@@ -262,7 +262,6 @@ def test_any_number_of_threads_gives_the_same_bits(bound):
         np.testing.assert_array_equal(slopes(v, n_jobs=n_jobs), expected)
 
 
-@pytest.mark.needs_jit
 def test_no_kernel_is_compiled_again_for_other_data():
     def signatures():
         kernels = [k for module in (chain, token_scores, segment_scores, segment) for k in vars(module).values()]

@@ -1,7 +1,6 @@
 """Displays: what notebooks show of segments and reasons."""
 
 import re
-import sys
 from html.parser import HTMLParser
 
 import numpy as np
@@ -10,8 +9,7 @@ from internals import COLORS, GREY, color_map, number, summed_reasons
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, SequenceBatch, make_pipeline
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
-from sklearn_hocrf.inspection import SegmentsDisplay, explain
-from sklearn_hocrf.metrics import error_table
+from sklearn_hocrf.inspection import SegmentsDisplay, error_table, explain
 from sklearn_hocrf.model_selection import CalibratedSequenceLabeler, PenaltySearchCV
 from sklearn_hocrf.text import extract_segments, tokenize
 
@@ -53,16 +51,6 @@ class Reader(HTMLParser):
 @pytest.fixture(scope="module")
 def tagger():
     return make_pipeline(SequenceFeatureExtractor(), HighOrderCRF(constraints="bio")).fit(X, Y)
-
-
-@pytest.fixture
-def pyplot():
-    matplotlib = pytest.importorskip("matplotlib", reason="matplotlib is absent")
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    yield pyplot
-    pyplot.close("all")
 
 
 def safe(display):
@@ -189,25 +177,6 @@ def test_only_the_first_sequences_are_shown():
     assert safe(display).text.endswith("... and 1 more sequence")
 
 
-def test_plot(pyplot):
-    words = [*ODD, "w" * 200, *("word " * 60).split()]
-    display = SegmentsDisplay.from_predictions(
-        [words, [], ["a"]], [[(2, 5, "$x$"), (12, 40, "long")], [], []], [[(0, 5, "B")], [], []]
-    )
-    display.plot().figure_.canvas.draw()
-    drawn = [text.get_text() for text in display.ax_.texts]
-    assert sum(text.count("word") for text in drawn) == 60
-    assert "✗ $x$" in drawn
-    (left, right), (bottom, top) = display.ax_.get_xlim(), display.ax_.get_ylim()
-    for text in display.ax_.texts:
-        assert left <= text.get_position()[0] <= right
-        assert top <= text.get_position()[1] <= bottom
-        assert text.get_window_extent().x1 <= 1.02 * display.figure_.bbox.x1
-    figure, ax = pyplot.subplots(figsize=(4, 3))
-    assert display.plot(ax).figure_ is figure
-    SegmentsDisplay.from_predictions([], []).plot()
-
-
 # --- explanations -----------------------------------------------------------------------------------------------------
 
 
@@ -316,12 +285,6 @@ def test_captions_stay_with_their_last_word():
     assert re.search(
         r"Slow trees</span>&nbsp;<bdi [^>]*white-space:nowrap[^>]*>title 0.83</bdi>", display._repr_html_()
     )
-
-
-def test_drawing_without_matplotlib_names_the_extra(monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(ImportError, match=r"needs matplotlib: pip install 'sklearn_hocrf\[plot\]'"):
-        SegmentsDisplay.from_predictions(X, Y).plot()
 
 
 def test_all_classes_are_named_where_one_is_none_of_them():

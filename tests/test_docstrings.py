@@ -85,8 +85,8 @@ def entries(documented):
 OWN = "max_order patterns min_count fit_intercept all_pairs constraints classes_ patterns_ scheme_"
 SAME = [  # an object, another one that has entries of the same names, the names of those that differ
     ("HighOrderCRF", "HighOrderSemiCRF", OWN),
-    ("metrics.segment_precision_recall_f1", "metrics.segment_classification_report", ""),
-    ("metrics.segment_precision_recall_f1", "metrics.segment_f1_score", "average"),
+    ("metrics.segment_precision_recall_fscore_support", "metrics.segment_classification_report", ""),
+    ("metrics.segment_precision_recall_fscore_support", "metrics.segment_f1_score", "average"),
 ]
 
 

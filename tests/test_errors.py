@@ -3,14 +3,16 @@
 import itertools
 import pickle
 import sys
+from collections import namedtuple
 
 import numpy as np
 import pytest
-from internals import table_of
+from internals import Table
 
 from sklearn_hocrf import HighOrderCRF, make_pipeline
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
-from sklearn_hocrf.metrics import error_table, segment_confusion, segment_f1_score
+from sklearn_hocrf.inspection import error_table
+from sklearn_hocrf.metrics import segment_confusion_matrix, segment_f1_score
 from sklearn_hocrf.text import extract_segments
 
 TAGS = ["O", "O", "B-A", "I-A", "B-B", "I-B"]
@@ -31,62 +33,56 @@ def overlap(one, other):
     return max(one[0], other[0]) < min(one[1], other[1])
 
 
-def plain_confusion(y_true, y_pred):
-    """Return {(what is true, what is predicted): count}."""
-    counts = {}
-    for true, predicted in zip(
-        extract_segments(y_true, scheme="bio"), extract_segments(y_pred, scheme="bio"), strict=True
-    ):
-        pairs = []
-        for t in true:
-            same = [p[2] for p in predicted if p[:2] == t[:2]]
-            pairs.append(
-                (t[2], same[0] if same else "other boundary" if any(overlap(t, p) for p in predicted) else "missing")
-            )
-        for p in predicted:
-            if not any(p[:2] == t[:2] for t in true):
-                pairs.append(("other boundary" if any(overlap(t, p) for t in true) else "spurious", p[2]))
-        for pair in pairs:
-            counts[pair] = counts.get(pair, 0) + 1
-    return counts
+def plain_confusion(y_true, y_pred, labels):
+    """Return the counts of (true, predicted) labels of one place, None where there is no segment, as a matrix."""
+    counts = dict.fromkeys(itertools.product([*labels, None], repeat=2), 0)
+    for pair in zip(*(extract_segments(y, scheme="bio") for y in (y_true, y_pred)), strict=True):
+        there, here = ({segment[:2]: segment[2] for segment in segments} for segments in pair)
+        for place in {*there, *here}:
+            counts[there.get(place), here.get(place)] += 1
+    return np.reshape(list(counts.values()), (len(labels) + 1, -1))
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_confusion(seed):
     y_true, y_pred = draw_pair(seed)
-    confusion = segment_confusion(y_true, y_pred, scheme="bio")
-    cells = itertools.product(range(len(confusion.rows)), range(len(confusion.columns)))
-    found = {
-        (confusion.rows[i], confusion.columns[j]): int(confusion.matrix[i, j])
-        for i, j in cells
-        if confusion.matrix[i, j]
-    }
-    assert found == plain_confusion(y_true, y_pred)
-    for y, axis, names in ((y_true, 1, confusion.rows), (y_pred, 0, confusion.columns)):
-        labels = [label for segments in extract_segments(y, scheme="bio") for *_, label in segments]
-        sums = confusion.matrix.sum(axis=axis)
-        assert all(sums[names.index(label)] == labels.count(label) for label in set(labels))
+    labels = ["B", "A", "X"]
+    matrix = segment_confusion_matrix(y_true, y_pred, scheme="bio", labels=labels)
+    np.testing.assert_array_equal(matrix, plain_confusion(y_true, y_pred, labels))
+    assert matrix.dtype == np.int64
+    for y, axis in ((y_true, 1), (y_pred, 0)):
+        given = [label for segments in extract_segments(y, scheme="bio") for *_, label in segments]
+        assert matrix.sum(axis=axis)[:-1].tolist() == [given.count(label) for label in labels]
+    twice = segment_confusion_matrix(y_true, y_pred, scheme="bio", labels=labels, sample_weight=[2, 0, 0])
+    np.testing.assert_array_equal(twice, 2 * plain_confusion(y_true[:1], y_pred[:1], labels))
 
 
 def test_confusion_of_runs_without_outside():
-    confusion = segment_confusion([["A", "A", "O"]], [["B", "B", "O"]], ignore=["O"])
-    assert confusion.rows == ["A", "B", "other boundary", "spurious"]
-    assert confusion.matrix[0, 1] == confusion.matrix.sum() == 1
-    assert segment_confusion([[]], [[]]).matrix.shape == (2, 2)
+    matrix = segment_confusion_matrix([["A", "A", "O"]], [["B", "B", "O"]], ignore=["O"])
+    assert matrix.tolist() == [[0, 1, 0], [0, 0, 0], [0, 0, 0]]
+    assert segment_confusion_matrix([["A", "A", "O"]], [["B", "B", "O"]], labels=["B"]).tolist() == [[0, 0], [1, 0]]
+    assert segment_confusion_matrix([[]], [[]]).tolist() == [[0]]
     with pytest.raises(ValueError, match="y_true has 1 sequences, but y_pred has 2"):
-        segment_confusion([[]], [[], []])
+        segment_confusion_matrix([[]], [[], []])
 
 
-def test_confusion_in_a_notebook():
-    html = segment_confusion([["<b>"]], [["x"]])._repr_html_()
-    assert "&lt;b&gt;" in html
-    assert "<b>" not in html
+def test_confusion_where_a_place_has_several_labels():
+    """Each segment counts once; equal ones are pairs."""
+    true, predicted = [[(0, 1, "A"), (0, 1, "B")]], [[(0, 1, "C"), (0, 1, "B"), (0, 1, "A", 0.5), (0, 1, "D")]]
+    matrix = segment_confusion_matrix(true, [predicted[0][:2]])
+    assert matrix.tolist() == [[0, 0, 1, 0], [0, 1, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0]]
+    assert segment_confusion_matrix(true, predicted).trace() == 2
+    assert segment_confusion_matrix(true, predicted)[-1].tolist() == [0, 0, 1, 1, 0]
 
 
-def test_confusion_as_a_frame():
-    pandas = pytest.importorskip("pandas", reason="pandas is absent")
-    frame = pandas.DataFrame(*segment_confusion([["A", "B"]], [["A", "A"]]))
-    assert frame.loc["A", "other boundary"] == 1
+def test_labels_called_none_or_numbers():
+    assert segment_confusion_matrix([["none", "x"]], [["none", "none"]]).tolist() == [[0, 0, 1], [0, 0, 1], [1, 0, 0]]
+    assert segment_confusion_matrix([[-1, 0]], [[-1, 3]]).tolist() == [
+        [1, 0, 0, 0],
+        [0, 0, 1, 0],
+        [0, 0, 0, 0],
+        [0, 0, 0, 0],
+    ]
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -168,15 +164,16 @@ def test_long_tables_are_cut_where_they_are_shown():
 
 @pytest.mark.parametrize("scheme", ["runs", "bio", "bioes", "bilou", "bmes", "iob1"])
 def test_lengths_of_two_labellings(scheme):
-    message = "sequence 1 has 3 labels in y_true, but 2 in y_pred"
-    for score in (segment_confusion, segment_f1_score):
+    message = "sequence 1 has 3 tokens in y_true, but 2 in y_pred"
+    for score in (segment_confusion_matrix, segment_f1_score):
         with pytest.raises(ValueError, match=message):
             score([["O"], ["O"] * 3], [["O"], ["O"] * 2], scheme=scheme)
-    assert segment_confusion([[(0, 3, "A")]], [[(0, 2, "A")]], scheme="segments").matrix.sum() == 2
-    with pytest.raises(ValueError, match=r"y_pred has the segment \(0, 2, 'A'\) in sequence 0, beyond the 1 tokens"):
-        segment_confusion([["O"]], [[(0, 2, "A")]], scheme=scheme)
+    assert segment_confusion_matrix([[(0, 3, "A")]], [[(0, 2, "A")]], scheme="segments").sum() == 2
+    message = r"y_pred has the segment \(0, 2, 'A'\) \(sequence 0, position 0\), beyond the 1 tokens of y_true"
+    with pytest.raises(ValueError, match=message):
+        segment_confusion_matrix([["O"]], [[(0, 2, "A")]], scheme=scheme)
     with pytest.raises(ValueError, match=r"y_true has the segment .* beyond the 1 tokens of y_pred"):
-        segment_confusion([[(0, 2, "A")]], [["O"]], scheme=scheme)
+        segment_confusion_matrix([[(0, 2, "A")]], [["O"]], scheme=scheme)
 
 
 @pytest.mark.parametrize("scheme", ["runs", "bio", "tokens"])
@@ -185,7 +182,7 @@ def test_as_many_labels_as_tokens(scheme, count):
     X, right, wrong = [["a"], ["b", "c"]], [["O"], ["O", "O"]], [["O"], ["O"] * count]
     assert error_table(X, right, right, scheme=scheme) == []
     for name, y in (("y_true", (wrong, right)), ("y_pred", (right, wrong))):
-        with pytest.raises(ValueError, match=f"{name} has {count} labels in sequence 1, but X has 2 tokens"):
+        with pytest.raises(ValueError, match=f"sequence 1 has 2 tokens in X, but {count} in {name}"):
             error_table(X, *y, scheme=scheme)
 
 
@@ -206,7 +203,7 @@ def test_labels_are_read_by_name(scheme, label):
             error_table([["a", "b"]], *y, scheme=scheme)
         if scheme != "tokens":
             with pytest.raises(kind, match=rf"(?s){name}.*(sequence 0, position 1)"):
-                segment_confusion(*y, scheme=scheme)
+                segment_confusion_matrix(*y, scheme=scheme)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -216,23 +213,14 @@ def test_segments_in_place_of_labels(seed):
     kind = [("start", int), ("stop", int), ("label", "U1"), ("probability", float)]
     arrays = [np.array([(*segment, 0.5) for segment in of_one], dtype=kind) for of_one in segments]
     X = [["t"] * len(tags) for tags in y_true]
-    expected, errors = segment_confusion(y_true, y_pred, scheme="bio"), error_table(X, y_true, y_pred, scheme="bio")
+    expected, errors = (
+        segment_confusion_matrix(y_true, y_pred, scheme="bio"),
+        error_table(X, y_true, y_pred, scheme="bio"),
+    )
     for given in (segments, arrays, [list(map(list, of_one)) for of_one in segments]):
-        found = segment_confusion(y_true, given, scheme="bio")
-        np.testing.assert_array_equal(found.matrix, expected.matrix)
-        assert found[1:] == expected[1:]
+        np.testing.assert_array_equal(segment_confusion_matrix(y_true, given, scheme="bio"), expected)
         found = error_table(X, y_true, given, scheme="bio")
         assert sorted(map(repr, (row[:6] for row in found))) == sorted(map(repr, (row[:6] for row in errors)))
-
-
-def test_labels_with_the_names_of_rows():
-    labels = ["missing", "other boundary", "spurious", "'missing'", "x"]
-    confusion = segment_confusion([labels], [labels])
-    for names in confusion[1:]:
-        assert len(set(names)) == len(names) == 7
-        assert "x" in names
-    assert confusion.rows[-2:] == ["other boundary", "spurious"]
-    assert "'missing'" in repr(confusion)
 
 
 def test_texts_of_iterators():
@@ -247,7 +235,6 @@ def test_tables_as_frames():
     assert tuple(frame.columns) == errors.columns
     assert frame.loc[0, "true"] == (0, 1, "A")
     assert tuple(errors[:0].to_frame().columns) == errors.columns
-    assert segment_confusion([["A"]], [["A"]])._table().to_frame().shape == (3, 4)
 
 
 def test_tables_without_pandas(monkeypatch):
@@ -257,11 +244,11 @@ def test_tables_without_pandas(monkeypatch):
 
 
 def test_cells_of_tables():
-    table = table_of(
-        ["\x1b[31mred", "n"], [["a", np.int64(3)], ["b", 2.5e300], ["c", 10**6], ["d", 999999.0], ["e", 10**5000]]
-    )
+    row = namedtuple("row", ["name", "n"])
+    given = [("\x1b[31mred", np.int64(3)), ("b", 2.5e300), ("c", 10**6), ("d", 999999.0), ("e", 10**5000)]
+    table = Table(row, map(row._make, given))
     lines = repr(table).splitlines()
     assert "\x1b" not in repr(table) + table._repr_html_()
-    assert lines[0].startswith("\\x1b[31mred")
+    assert lines[1].startswith("\\x1b[31mred")
     assert [line.split()[1] for line in lines[1:5]] == ["3", "2.5e+300", "1000000", "999999.000"]
     assert all(len(line) < 100 for line in lines)

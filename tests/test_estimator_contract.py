@@ -167,7 +167,6 @@ def test_methods_leave_the_estimator_and_the_data_alone(fitted, estimator, metho
     assert (x, y) == (X, Y)
 
 
-@pytest.mark.needs_jit
 def test_copies_compile_nothing_anew(fitted):
     modules = [
         importlib.import_module(f"{_kernels.__name__}.{m.name}") for m in pkgutil.iter_modules(_kernels.__path__)

@@ -108,14 +108,6 @@ def test_children_answer_beside_a_thread_that_asks_the_same_model(name, is_cold,
     assert not failed
 
 
-def test_children_of_a_thread_that_adds_to_what_a_tagger_knows(tmp_path):
-    model = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF(tol=0.1)).fit(X_NAMES, Y_NAMES)
-    export_tagger(model, tmp_path / "model")
-    tagger = Tagger(tmp_path / "model")
-    with tagger._features.sources[0].lock:
-        assert is_true_in_child(lambda: len(tagger.tag(["a", "new", "word"])) == 3)
-
-
 def test_children_have_pools_of_memory_of_their_own():
     pool = BufferPool()
     table = pool.zeros(5)

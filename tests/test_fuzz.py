@@ -33,7 +33,6 @@ N_CASES = {  # about five seconds each, and what kernels take to compile
 
 
 @pytest.mark.slow
-@pytest.mark.needs_jit
 @pytest.mark.parametrize("name", N_CASES)
 def test_a_right_answer_or_a_documented_exception(name):
     @settings(
@@ -50,7 +49,6 @@ def test_a_right_answer_or_a_documented_exception(name):
     check()
 
 
-@pytest.mark.needs_jit
 @pytest.mark.parametrize(
     ("deed", "kind"),
     [("os.kill(os.getpid(), signal.SIGSEGV)", "crash"), ("time.sleep(60)", "hang"), ("1 / 0", "ZeroDivisionError")],

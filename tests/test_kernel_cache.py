@@ -20,8 +20,6 @@ import pytest
 import sklearn_hocrf
 from sklearn_hocrf._kernels import _jit
 
-pytestmark = pytest.mark.needs_jit
-
 PACKAGE = Path(sklearn_hocrf.__file__).parent
 TOY = """
 from _jit import njit  # not by its full name: the package takes longer to import than all else here
@@ -79,6 +77,12 @@ def run(statements, folder, **environment):
     )
     assert process.returncode == 0, process.stderr
     return process.stdout.strip(), [line for line in process.stderr.splitlines() if "UserWarning" in line]
+
+
+def test_kernels_do_not_run_as_python(monkeypatch):
+    monkeypatch.setattr(numba.config, "DISABLE_JIT", 1)
+    with pytest.raises(ImportError, match="unset the variable NUMBA_DISABLE_JIT"):
+        _jit.njit(cache=True)
 
 
 def test_the_cache_brings_only_what_machine_code_needs(toy, tmp_path):

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from decimal import Context, Decimal, localcontext
 from fractions import Fraction
 
+import numba
 import numpy as np
 import pytest
 import segment_oracle as so
@@ -24,7 +25,21 @@ from cases import (
 )
 from hypothesis import given
 from hypothesis import strategies as st
-from internals import ChainModel, SequenceBatch, _wide, log_spread, observed_patterns, weighted_arcs
+from internals import (
+    LANES,
+    STEP,
+    ChainModel,
+    SequenceBatch,
+    _wide,
+    add_folded,
+    load,
+    load_step,
+    log_spread,
+    observed_patterns,
+    store,
+    store_step,
+    weighted_arcs,
+)
 from internals import chain as scaled_kernels
 from scipy import sparse
 from segment_cases import is_possible
@@ -51,6 +66,39 @@ def emission_case(n_labels, patterns, scores):
     features = {(f, (y,)): float(f == y) for f in range(n_labels) for y in range(n_labels)}
     rows = [{y: float(score) for y, score in enumerate(line) if score} for line in scores]
     return chain_case(so.chain(n_labels, patterns, features), [(0,)] * n_labels, [rows], [(0,) * len(rows)])
+
+
+@numba.njit(boundscheck=True)
+def copy_row(table, source, target, kind):
+    store(table, target, load(table, source, kind))
+
+
+@numba.njit(boundscheck=True)
+def fold_row(table, sums, target):
+    add_folded(sums, target, load(table, 0, LANES))
+
+
+@numba.njit(boundscheck=True)
+def copy_step(values, source, target):
+    store_step(values, target, load_step(values, source))
+
+
+def test_kernels_that_check_indices_read_and_write_within_tables():
+    for kind, n_columns in (LANES, LANES), (None, 1), ((LANES,), 2 * LANES), ((None,), 2):
+        table = np.arange(2.0 * n_columns).reshape(2, n_columns)
+        copy_row(table, 0, 1, kind)
+        np.testing.assert_array_equal(*table)
+        for rows in (2, 0), (-1, 0), (0, 2), (0, -1):
+            with pytest.raises(IndexError):
+                copy_row(table, *rows, kind)
+    with pytest.raises(IndexError):
+        fold_row(np.zeros((1, LANES)), np.zeros((3, 4)), 3)
+    values = np.arange(2.0 * STEP)
+    copy_step(values, STEP, 0)
+    np.testing.assert_array_equal(*values.reshape(2, STEP))
+    for starts in (STEP + 1, 0), (-1, 0), (0, STEP + 1):
+        with pytest.raises(IndexError):
+            copy_step(values, *starts)
 
 
 @pytest.fixture
@@ -197,7 +245,6 @@ def test_histories_of_segments_left_behind_need_no_wide_pass(name, cut_size, wid
     assert wide_passes.calls > 0
 
 
-@pytest.mark.needs_jit
 @pytest.mark.parametrize("is_closed", [False, True])
 def test_long_recordings_stay_in_the_scaled_pass(is_closed, wide_passes):
     """Segments of 200 to 2,000 tokens, drawn from the patterns; one sequence of 30,000 tokens, and thirty."""
@@ -365,7 +412,6 @@ def test_answers_do_not_depend_on_the_size_of_tiles(feature_orders, tile_size):
     assert_same(answers(reschedule(chain, tile_sizes=(tile_size, tile_size)), batch), expected)
 
 
-@pytest.mark.needs_jit
 def test_memory_of_a_very_long_sequence():
     """A sequence whose full table of alpha would take more than 1 GB."""
     n_tokens = 100_000
@@ -389,7 +435,6 @@ def test_memory_of_a_very_long_sequence():
     np.testing.assert_allclose(chain.given(middle).marginals()[300:-300], marginals[60_300:60_700], atol=1e-9)
 
 
-@pytest.mark.needs_jit
 def test_wide_passes_keep_their_digits_on_long_sequences():
     """log Z is about 1e7 here: differences of numbers of that size would leave marginals of nine digits."""
     n_tokens = 20_000
@@ -405,7 +450,6 @@ def test_wide_passes_keep_their_digits_on_long_sequences():
     np.testing.assert_allclose(part[300:-300], whole[9300:9700], atol=1e-12)
 
 
-@pytest.mark.needs_jit
 def test_four_python_threads_at_once():
     rng = np.random.default_rng(5)
     chain, batch = to_chain_model(random_case(rng, 3, rng.integers(1, 60, 100), 2, 8, 1.0, [(0,), (1,)]))

@@ -490,7 +490,7 @@ def runs_case(n_labels, patterns, features, rows, n_attributes):
 
 @pytest.mark.parametrize(
     ("lengths", "scale"),
-    [((0, 40, 1, 13, 7), 1.0), ((60, 3), 300.0), pytest.param((2500, 30), 2.0, marks=pytest.mark.needs_jit)],
+    [((0, 40, 1, 13, 7), 1.0), ((60, 3), 300.0), ((2500, 30), 2.0)],
 )
 def test_runs_without_limit_are_the_crf_of_order_one(lengths, scale):
     """Each labelling is one segmentation into runs; only weights of unequal neighbours know borders."""
@@ -804,7 +804,6 @@ def check_against_recursion(case, atol=1e-8):
     assert gradient @ direction == pytest.approx((ends[0] - ends[1]) / 2e-5, rel=1e-5, abs=1e-5 * size)
 
 
-@pytest.mark.needs_jit
 @pytest.mark.parametrize(("features", "scale"), [("plain", 0.3), ("all", 1.0), ("plain", 300.0)])
 def test_long_sequences(features, scale):
     rng = np.random.default_rng(17)
@@ -815,7 +814,6 @@ def test_long_sequences(features, scale):
     check_against_recursion(case)
 
 
-@pytest.mark.needs_jit
 @pytest.mark.parametrize("scale", [1.0, 300.0])
 def test_long_segments_without_limit(scale):
     """Long sequences of long segments: nothing underflows, however long a segment is."""
@@ -827,7 +825,6 @@ def test_long_segments_without_limit(scale):
     check_against_recursion(case)
 
 
-@pytest.mark.needs_jit
 @pytest.mark.parametrize("features", ["plain", "all"])
 def test_lanes_of_very_unequal_lengths(features):
     case = mixed_case(
@@ -863,7 +860,6 @@ def test_golden_underflow_beside_other_sequences():
     check_chain_against_recursion(case, 1e-10)
 
 
-@pytest.mark.needs_jit
 @pytest.mark.parametrize("feature_orders", [[(0,), (0,)], [(0,), (0, 1), (2,)]], ids=["order_0", "conjoined"])
 @pytest.mark.parametrize("scale", [1.0, 30.0, 1000.0])
 @pytest.mark.parametrize("forbidden", [0.0, 0.2])
@@ -875,7 +871,6 @@ def test_longer_chains_in_blocks(feature_orders, scale, forbidden, history):
     check_chain_against_recursion(random_case(rng, 3, lengths, 2, 9, scale, feature_orders, forbidden, history))
 
 
-@pytest.mark.needs_jit
 @pytest.mark.parametrize("scale", [1.0, 1000.0])
 @pytest.mark.parametrize("feature_orders", [[(0,)], [(0,), (1,)]], ids=["order_0", "conjoined"])
 @pytest.mark.parametrize("history", ["tokens", "segments"])

@@ -12,7 +12,7 @@ from test_known import labellings_of, random_chain, random_segments, random_word
 
 from sklearn_hocrf import Constraints, HighOrderCRF, HighOrderSemiCRF, make_pipeline
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
-from sklearn_hocrf.inspection import explain, weights
+from sklearn_hocrf.inspection import explain, weights_table
 from sklearn_hocrf.model_selection import CalibratedSequenceLabeler
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -225,39 +225,41 @@ def test_weights_are_those_of_the_model(kind):
     rng = np.random.default_rng(0)
     crf = random_chain(rng, 3) if kind == "chain" else random_segments(rng, "runs", 2)
     expected = all_weights(crf)
-    table = weights(crf, top=None)
+    table = weights_table(crf, top=None)
     assert {(row.pattern, row.feature): row.weight for row in table} == expected
     assert [abs(row.weight) for row in table] == sorted(map(abs, expected.values()), reverse=True)
     assert all(row.order == len(row.pattern) - 1 for row in table)
-    assert weights(crf) == table[:20]
+    assert weights_table(crf) == table[:20]
     for sign, of_sign in (("positive", lambda w: w > 0), ("negative", lambda w: w < 0)):
-        assert weights(crf, top=None, sign=sign) == [row for row in table if of_sign(row.weight)]
-    assert weights(crf, top=None, label="x") == [row for row in table if row.pattern[-1] == "x"]
-    assert weights(crf, top=None, order=[0, 2]) == [row for row in table if row.order in (0, 2)]
+        assert weights_table(crf, top=None, sign=sign) == [row for row in table if of_sign(row.weight)]
+    assert weights_table(crf, top=None, label="x") == [row for row in table if row.pattern[-1] == "x"]
+    assert weights_table(crf, top=None, order=[0, 2]) == [row for row in table if row.order in (0, 2)]
     asked = [("a", ["a"]), (re.compile("^[ab]"), ["a", "b"]), (1, ["b"]), (False, [None, "(each token)"])]
     for feature, chosen in [*asked, ("(each token)", ["(each token)"])][: 5 if kind == "segments" else 4]:
-        assert weights(crf, top=None, feature=feature) == [row for row in table if row.feature in chosen] != []
-    assert weights(crf, top=None, feature=True) == [row for row in table if row.feature not in (None, "(each token)")]
-    combined = weights(crf, top=3, feature="a", order=0, label="y", sign="negative")
+        assert weights_table(crf, top=None, feature=feature) == [row for row in table if row.feature in chosen] != []
+    assert weights_table(crf, top=None, feature=True) == [
+        row for row in table if row.feature not in (None, "(each token)")
+    ]
+    combined = weights_table(crf, top=3, feature="a", order=0, label="y", sign="negative")
     assert all(row[:3] == (("y",), 0, "a") and row.weight < 0 for row in combined)
 
 
 def test_names_of_a_pipeline():
     X, y = [["the", "w=x", "man"], ["the", "man"]], [["A", "B", "A"], ["A", "B"]]
     pipe = make_pipeline(SequenceFeatureExtractor([("w", 0), ("w", -1)]), HighOrderCRF()).fit(X, y)
-    assert {row.template for row in weights(pipe, feature="w[0]", top=None)} == {"w[0]"}
-    assert "w[0]=w=x" in {row.feature for row in weights(pipe, top=None)}
+    assert {row.template for row in weights_table(pipe, feature="w[0]", top=None)} == {"w[0]"}
+    assert "w[0]=w=x" in {row.feature for row in weights_table(pipe, top=None)}
     with pytest.warns(UserWarning, match="temperature is at a bound"):
         calibrated = CalibratedSequenceLabeler(pipe, cv=2).fit(X * 2, [*y, *y])
-    scaled = {row[:3]: row.weight * calibrated.temperature_ for row in weights(calibrated, top=None)}
+    scaled = {row[:3]: row.weight * calibrated.temperature_ for row in weights_table(calibrated, top=None)}
     fitted = make_pipeline(SequenceFeatureExtractor([("w", 0), ("w", -1)]), HighOrderCRF()).fit(X * 2, [*y, *y])
-    assert scaled == pytest.approx({row[:3]: row.weight for row in weights(fitted, top=None)})
+    assert scaled == pytest.approx({row[:3]: row.weight for row in weights_table(fitted, top=None)})
 
 
 def test_templates_of_names():
     X = [[{"w": "a=b", "n": 2.0, "in": {"x": "y"}, "all": ["p:q"]}, {"w": "10:30", "n": 1.0}]] * 2
     crf = HighOrderCRF().fit(X, [["A", "B"], ["A", "B"]])
-    found = {row.feature: row.template for row in weights(crf, top=None, feature=True)}
+    found = {row.feature: row.template for row in weights_table(crf, top=None, feature=True)}
     assert found == {"w:a=b": "w", "w:10:30": "w", "n": "n", "in:x:y": "in:x", "all:p:q": "all:p"}
     assert template_of("a\\=b[0]=c=d") == "a\\=b[0]"
     assert template_of("=x") == "=x"

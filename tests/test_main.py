@@ -25,7 +25,6 @@ def test_table(capsys):
     assert 0 < first["accuracy"] < 1
 
 
-@pytest.mark.needs_jit
 @pytest.mark.parametrize("seed", [0, 1])
 def test_order_3_beats_order_1_by_five_points(capsys, seed):
     main(["--seed", str(seed)])
@@ -65,19 +64,12 @@ def test_warm_up_counts(capsys, monkeypatch, is_terminal, expected):
     assert capsys.readouterr() == ("", expected)
 
 
-@pytest.mark.needs_jit
 def test_warm_up_that_can_keep_nothing(capsys, monkeypatch, tmp_path):
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "other"))  # which numba has not taken
     assert main(["warm-up"]) == 1
     out, err = capsys.readouterr()
     assert out == ""
     assert f"NUMBA_CACHE_DIR={tmp_path / 'other'} is not writable" in err
-
-
-def test_warm_up_without_a_compiler(capsys, monkeypatch):
-    monkeypatch.setattr("sklearn_hocrf._warm_up.kernels", dict)
-    assert main(["warm-up"]) == 1
-    assert "NUMBA_DISABLE_JIT" in capsys.readouterr().err
 
 
 def test_help_from_the_command_line():

@@ -8,7 +8,7 @@ import warnings
 import numpy as np
 import pytest
 import sklearn.metrics
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 from seqeval import metrics as seqeval_metrics
 from seqeval.scheme import BILOU, IOB2, IOBES
@@ -68,15 +68,12 @@ def test_accuracies(pair):
 
 def test_ignored_labels_are_not_scored_but_still_wrong_elsewhere():
     y_true, y_pred = [["A", "O", "A"], ["B", "A"]], [["A", "B", "A"], ["O", "A"]]
-    scores = metrics.segment_precision_recall_f1(y_true, y_pred, scheme="runs", ignore=["O"])
-    assert scores.labels == ["A", "B"]
-    np.testing.assert_array_equal(scores.precision, [1, 0])
-    np.testing.assert_array_equal(scores.recall, [1, 0])
-    np.testing.assert_array_equal(scores.support, [3, 1])
+    scores = metrics.segment_precision_recall_fscore_support(y_true, y_pred, scheme="runs", ignore=["O"])
+    np.testing.assert_array_equal(scores, [[1, 0], [1, 0], [1, 0], [3, 1]])  # of A and B
     for params in ({"labels": ["A", "B"]}, {"ignore": ["O"]}):
         assert metrics.segment_f1_score(y_true, y_pred, **params) == pytest.approx(6 / 8)
-    scores = metrics.segment_precision_recall_f1(y_true, y_pred, labels=["B", "A", "O"], ignore=["B"])
-    assert scores.recall.tolist() == [1, 0]
+    scores = metrics.segment_precision_recall_fscore_support(y_true, y_pred, labels=["B", "A", "O"], ignore=["B"])
+    assert scores[1].tolist() == [1, 0]
 
 
 def test_sample_weight_counts_a_sequence_as_often_as_it_says():
@@ -86,8 +83,8 @@ def test_sample_weight_counts_a_sequence_as_often_as_it_says():
     for score in (metrics.token_accuracy_score, metrics.sequence_accuracy_score):
         assert score(y_true, y_pred, sample_weight=weight) == score(*repeated)
     assert metrics.segment_f1_score(y_true, y_pred, sample_weight=weight) == metrics.segment_f1_score(*repeated)
-    scores = metrics.segment_precision_recall_f1(y_true, y_pred, sample_weight=weight)
-    np.testing.assert_array_equal(scores.support, [2.0, 3.0])
+    *_, support = metrics.segment_precision_recall_fscore_support(y_true, y_pred, sample_weight=weight)
+    np.testing.assert_array_equal(support, [2.0, 3.0])
 
 
 # --- segments ---------------------------------------------------------------------------------------------------------
@@ -124,23 +121,11 @@ def test_lenient_tags_are_those_of_seqeval(scheme, data):
 
 
 def assert_like_seqeval(y_true, y_pred, params, seqeval_params):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # numpy's, where seqeval averages nothing
-        labels = metrics.segment_precision_recall_f1(y_true, y_pred, **params).labels
-        for average in ("micro", "macro", "weighted", None) if labels else ("micro",):
-            scores = metrics.segment_precision_recall_f1(y_true, y_pred, average=average, **params)
-            for quantity in ("precision", "recall", "f1"):
-                score = getattr(seqeval_metrics, f"{quantity}_score")
-                expected = score(y_true, y_pred, average=average, **seqeval_params)
-                np.testing.assert_allclose(getattr(scores, quantity), expected, atol=1e-14)
-            f1 = metrics.segment_f1_score(y_true, y_pred, average=average, **params)
-            np.testing.assert_array_equal(f1, scores.f1)
-        if labels:
-            report = seqeval_metrics.classification_report(y_true, y_pred, output_dict=True, **seqeval_params)
-            ours = metrics.segment_classification_report(y_true, y_pred, output_dict=True, **params)
-            assert list(ours) == list(report)
-            for name, row in report.items():
-                assert ours[name] == pytest.approx(row, abs=1e-14)
+    scores = metrics.segment_precision_recall_fscore_support(y_true, y_pred, average="micro", **params)
+    for quantity, ours in zip(("precision", "recall", "f1"), scores[:3], strict=True):
+        expected = getattr(seqeval_metrics, f"{quantity}_score")(y_true, y_pred, **seqeval_params)
+        assert ours == pytest.approx(expected, abs=1e-14)
+    assert metrics.segment_f1_score(y_true, y_pred, **params) == scores[2]
 
 
 @pytest.mark.parametrize(
@@ -193,9 +178,9 @@ def test_tags_show_their_scheme(scheme, strict, data):
     if strict and not drawn >= set(letters) or scheme == "iob1" and strict and "B" in drawn:
         return  # tags that are invalid in one scheme, and valid in another one
     params = {"average": None, "strict": strict}
-    guessed = metrics.segment_precision_recall_f1(y_true, y_pred, **params)
+    guessed = metrics.segment_precision_recall_fscore_support(y_true, y_pred, **params)
     for one, other in zip(
-        guessed, metrics.segment_precision_recall_f1(y_true, y_pred, scheme=scheme, **params), strict=True
+        guessed, metrics.segment_precision_recall_fscore_support(y_true, y_pred, scheme=scheme, **params), strict=True
     ):
         np.testing.assert_array_equal(one, other)
 
@@ -262,8 +247,8 @@ def test_all_schemes_of_the_same_segments_agree(pair):
         assert [extract_segments(one, scheme=scheme) for one in y] == (
             runs if scheme != "runs" else [extract_segments(one, scheme="runs") for one in pair]
         )
-        expected = metrics.segment_precision_recall_f1(*runs, scheme="segments")
-        scores = metrics.segment_precision_recall_f1(*y, scheme=scheme, ignore=["O"])
+        expected = metrics.segment_precision_recall_fscore_support(*runs, scheme="segments")
+        scores = metrics.segment_precision_recall_fscore_support(*y, scheme=scheme, ignore=["O"])
         for one, other in zip(scores, expected, strict=True):
             np.testing.assert_array_equal(one, other)
 
@@ -326,19 +311,33 @@ def test_sequence_accuracy_of_segments():
 # --- reports ----------------------------------------------------------------------------------------------------------
 
 
-@given(labellings(["A", "B", "a long name of a label"]), st.sampled_from([["B"], ["A", "X"]]), st.integers(0, 4))
-@example(([["A", "B"]], [["A", "A"]]), ["A", "X"], 14)
-def test_report_is_in_the_layout_of_scikit_learn(pair, labels, digits):
-    """Of sequences of one token, whose segments are their labels."""
-    y_true, y_pred = ([[label] for label in flat(y)] for y in pair)
-    every = set(flat(y_true) + flat(y_pred))
-    if not any(true == predicted for true, predicted in zip(y_true, y_pred, strict=True)) or every <= set(
-        labels or every
-    ):
-        return  # scikit-learn's supports are floats then and look like it, or it reports the accuracy
-    params = {"labels": labels, "digits": digits, "zero_division": 0}
-    expected = sklearn.metrics.classification_report(flat(y_true), flat(y_pred), **params)
-    assert metrics.segment_classification_report(y_true, y_pred, **params) == expected
+def test_reports_have_micro_averages_and_names():
+    """Also where all segments are right, in place of an accuracy, and for labels that mean something else elsewhere."""
+    y = [["accuracy", "none"], ["-1"]]
+    report = metrics.segment_classification_report(y, y)
+    assert [line.split() for line in report.splitlines() if line] == [
+        ["precision", "recall", "f1-score", "support"],
+        *([name, "1.00", "1.00", "1.00", "1"] for name in ("-1", "accuracy", "none")),
+        *([*name, "1.00", "1.00", "1.00", "3"] for name in (("micro", "avg"), ("macro", "avg"), ("weighted", "avg"))),
+    ]
+    rows = metrics.segment_classification_report(y, y, output_dict=True)
+    assert list(rows) == ["-1", "accuracy", "none", "micro avg", "macro avg", "weighted avg"]
+    assert rows["accuracy"] == {"precision": 1.0, "recall": 1.0, "f1-score": 1.0, "support": 1.0}
+    flat = [label for labels in y for label in labels]
+    expected = sklearn.metrics.classification_report(flat, flat, labels=["accuracy", "X"], zero_division=0, digits=13)
+    params = {"labels": ["accuracy", "X"], "zero_division": 0, "digits": 13}
+    assert metrics.segment_classification_report(y, y, **params) == expected
+    nothing = metrics.segment_classification_report([["O"]], [["O"]], scheme="bio", zero_division=1)
+    assert [line.split()[:3] for line in nothing.splitlines()[3:]] == [
+        [name, "avg", "1.00"] for name in ("micro", "macro", "weighted")
+    ]
+
+
+def test_weights_of_sequences_without_segments():
+    y_true, y_pred, weight = [["B-A"], ["O"]], [["B-A"], ["O"]], [0, 1]
+    scores = metrics.segment_precision_recall_fscore_support(y_true, y_pred, sample_weight=weight, zero_division=0)
+    np.testing.assert_array_equal(scores, [[0], [0], [0], [0]])
+    assert metrics.segment_f1_score(y_true, y_pred, sample_weight=weight, zero_division=1) == 1
 
 
 # --- division by zero -------------------------------------------------------------------------------------------------
@@ -348,10 +347,10 @@ def test_report_is_in_the_layout_of_scikit_learn(pair, labels, digits):
 def test_warnings_are_those_of_scikit_learn():
     y_true, y_pred = [["A", "B"]], [["A", "A"]]
     with pytest.warns(UndefinedMetricWarning, match="Precision is ill-defined .* in labels with no predicted") as seen:
-        metrics.segment_precision_recall_f1(y_true, y_pred)
+        metrics.segment_precision_recall_fscore_support(y_true, y_pred)
     assert [warning.filename for warning in seen] == [__file__]
     with pytest.warns(UndefinedMetricWarning, match="Recall is ill-defined .* no true segments"):
-        metrics.segment_precision_recall_f1(y_pred, y_true)
+        metrics.segment_precision_recall_fscore_support(y_pred, y_true)
     with pytest.warns(UndefinedMetricWarning, match="F-score is ill-defined .* due to no true nor predicted segments"):
         metrics.segment_f1_score([["O"]], [["O"]])
     with pytest.warns(UndefinedMetricWarning) as seen:
@@ -359,8 +358,8 @@ def test_warnings_are_those_of_scikit_learn():
     assert [warning.filename for warning in seen] == [__file__]
     # one of the two denominators is not 0, a value is given, or averages are fine
     metrics.segment_f1_score(y_true, y_pred)
-    metrics.segment_precision_recall_f1(y_true, y_pred, zero_division=1)
-    metrics.segment_precision_recall_f1(y_true, y_pred, average="micro")
+    metrics.segment_precision_recall_fscore_support(y_true, y_pred, zero_division=1)
+    metrics.segment_precision_recall_fscore_support(y_true, y_pred, average="micro")
 
 
 @pytest.mark.parametrize(("zero_division", "expected"), [("warn", 0.0), (0, 0.0), (1.0, 1.0), (np.nan, np.nan)])
@@ -370,7 +369,6 @@ def test_nothing_to_score(zero_division, expected, average):
         value = metrics.segment_f1_score(y_true, y_true, scheme="bio", average=average, zero_division=zero_division)
         np.testing.assert_equal(value, expected)
     assert metrics.segment_f1_score([["O"]], [["O"]], scheme="bio", average=None).shape == (0,)
-    assert "weighted avg" in metrics.segment_classification_report([["O"]], [["O"]], scheme="bio")
 
 
 def test_accuracy_of_nothing_is_an_error():
@@ -400,12 +398,13 @@ def test_all_forms_of_labels_give_the_same():
 
 def test_labels_of_any_kind():
     y_true, y_pred = [[("N", 1), ("N", 2)], []], [[("N", 1), ("N", 1)], []]
-    assert metrics.segment_precision_recall_f1(y_true, y_pred).labels == [("N", 1), ("N", 2)]
+    report = metrics.segment_classification_report(y_true, y_pred, output_dict=True)
+    assert list(report)[:2] == ["('N', 1)", "('N', 2)"]
     ints = [[3, 1]], [np.array([1, 3])]
-    assert metrics.segment_precision_recall_f1(*ints).labels == [1, 3]
+    assert list(metrics.segment_classification_report(*ints, output_dict=True))[:2] == ["1", "3"]
     assert metrics.segment_f1_score(*ints, labels=np.array([1])) == 0
     segments = [np.array([[0, 2, 7], [2, 3, 8]])], [[(0, 2, 7), (2, 4, 8)]]
-    assert metrics.segment_precision_recall_f1(*segments, scheme="segments").f1.tolist() == [1, 0]
+    assert metrics.segment_f1_score(*segments, scheme="segments", average=None).tolist() == [1, 0]
 
 
 GOOD = [["A", "B"], ["A"]]
@@ -446,9 +445,9 @@ TESTED = [
 
 @pytest.mark.parametrize(("metric", "params"), TESTED, ids=lambda value: getattr(value, "__name__", str(value)))
 def test_adding_up_counts_equals_calling_the_metric(metric, params):
-    fast = metrics.randomization_test(TRUE, SYSTEM_A, SYSTEM_B, metric, n_trials=60, random_state=5, **params)
+    fast = metrics.randomization_test(TRUE, SYSTEM_A, SYSTEM_B, metric, n_resamples=60, random_state=5, **params)
     called = functools.partial(metric, **params)  # not one of the functions that are known to be sums of counts
-    slow = metrics.randomization_test(TRUE, SYSTEM_A, SYSTEM_B, called, n_trials=60, random_state=5)
+    slow = metrics.randomization_test(TRUE, SYSTEM_A, SYSTEM_B, called, n_resamples=60, random_state=5)
     assert fast == pytest.approx(slow, abs=1e-14)
     assert fast.score_a == pytest.approx(called(TRUE, SYSTEM_A), abs=1e-15)
     assert fast.score_b == pytest.approx(called(TRUE, SYSTEM_B), abs=1e-15)
@@ -464,9 +463,9 @@ def test_labels_of_one_system_only(systems, seed):
         (metrics.sequence_accuracy_score, {}),
         (metrics.segment_f1_score, {"average": "macro"}),
     ):
-        fast = metrics.randomization_test(y_true, a, b, metric, n_trials=5, random_state=seed, **params)
+        fast = metrics.randomization_test(y_true, a, b, metric, n_resamples=5, random_state=seed, **params)
         slow = metrics.randomization_test(
-            y_true, a, b, functools.partial(metric, **params), n_trials=5, random_state=seed
+            y_true, a, b, functools.partial(metric, **params), n_resamples=5, random_state=seed
         )
         assert fast == pytest.approx(slow, abs=1e-14)
 
@@ -475,15 +474,16 @@ def test_labels_of_one_system_only(systems, seed):
 def test_p_value_is_near_that_of_all_swaps(metric):
     systems = TRUE[:8], SYSTEM_A[:8], SYSTEM_B[:8]
     exact = exact_p_value(*systems, metric)
-    n_trials = 20_000
-    result = metrics.randomization_test(*systems, metric, n_trials=n_trials, random_state=0)
-    assert abs(result.p_value - exact) < 5 * np.sqrt(exact * (1 - exact) / n_trials) + 1 / n_trials
+    assert metrics.randomization_test(*systems, metric, n_resamples=256).p_value == pytest.approx(exact)
+    n_resamples = 255  # fewer than the ways to swap
+    result = metrics.randomization_test(*systems, metric, n_resamples=n_resamples, random_state=0)
+    assert abs(result.p_value - exact) < 5 * np.sqrt(exact * (1 - exact) / n_resamples) + 1 / n_resamples
     assert 0.001 < exact < 0.7  # else this would test little
 
 
 def test_p_value_by_its_definition():
-    """One sequence: every swap gives the observed absolute difference, so n_c = n_trials."""
-    result = metrics.randomization_test([["A"]], [["A"]], [["B"]], metrics.token_accuracy_score, n_trials=99)
+    """One sequence: every swap gives the observed absolute difference, so n_c = n_resamples."""
+    result = metrics.randomization_test([["A"]], [["A"]], [["B"]], metrics.token_accuracy_score, n_resamples=99)
     assert result == (1.0, 0.0, 1.0, 1.0)
     many = [["A"]] * 100
     result = metrics.randomization_test(many, many, [["B"]] * 100, metrics.token_accuracy_score, random_state=0)
@@ -502,12 +502,26 @@ def test_equal_differences_tie_in_spite_of_rounding():
     assert result.p_value == 1
 
 
+def test_resamples_without_a_score_count_against_a_difference():
+    def metric(y_true, y_pred):
+        return 1.0 if y_pred == SYSTEM_A else 0.0 if y_pred == SYSTEM_B else np.nan
+
+    assert metrics.randomization_test(TRUE, SYSTEM_A, SYSTEM_B, metric, n_resamples=20).p_value == 1
+
+
 def test_swaps_do_not_depend_on_how_many_are_drawn_at_a_time(monkeypatch):
     args = TRUE, SYSTEM_A, SYSTEM_B, metrics.segment_f1_score
     whole = metrics.randomization_test(*args, random_state=2)
     monkeypatch.setattr("sklearn_hocrf.metrics._randomization.SWAPS_AT_A_TIME", 7 * len(TRUE))
     assert metrics.randomization_test(*args, random_state=2) == whole
     assert metrics.randomization_test(*args, random_state=np.random.RandomState(2)) == whole
+
+
+def test_systems_without_segments():
+    for average in ("micro", "macro", "weighted"):
+        params = {"scheme": "bio", "average": average, "zero_division": 1}
+        result = metrics.randomization_test([["O"], []], [["O"], []], [["O"], []], metrics.segment_f1_score, **params)
+        assert result == (1.0, 1.0, 0.0, 1.0)
 
 
 def test_one_scheme_for_both_systems():
@@ -522,9 +536,11 @@ def test_one_scheme_for_both_systems():
 
 
 def test_bad_systems_are_named():
-    with pytest.raises(ValueError, match="y_true has 10 sequences, but y_pred has 9") as error:
-        metrics.randomization_test(TRUE, SYSTEM_A, SYSTEM_B[1:], metrics.segment_f1_score)
-    assert error.value.__notes__ == ["y_pred is y_pred_b"]
+    for metric in (metrics.segment_f1_score, metrics.sequence_accuracy_score, lambda y_true, y_pred: 0.0):
+        with pytest.raises(ValueError, match="y_true has 10 sequences, but y_pred_b has 9"):
+            metrics.randomization_test(TRUE, SYSTEM_A, SYSTEM_B[1:], metric)
+    with pytest.raises(ValueError, match=r"y_pred_b has the label None \(sequence 9, position 0\)"):
+        metrics.randomization_test(TRUE, SYSTEM_A, [*SYSTEM_B[:9], [None] * 6], metrics.token_accuracy_score)
 
 
 # --- segments without their scheme ----------------------------------------------------------------------------------
@@ -617,11 +633,11 @@ def test_scorers_pickle():
     for name, scorer in SCORERS.items():
         again = pickle.loads(pickle.dumps(scorer))
         assert again(crf, X, LABELS) == scorer(crf, X, LABELS)
-        assert repr(again) == repr(scorer) == name
+        assert again is scorer
+        assert scorer.__name__ == name
 
 
 @pytest.mark.slow
-@pytest.mark.needs_jit  # worker processes compile, or load, the kernels anew
 def test_grid_search_with_worker_processes():
     pipe = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF())
     grid = {"highordercrf__sigma_reg": [0.01, 1.0]}
@@ -633,13 +649,9 @@ def test_grid_search_with_worker_processes():
 
 
 def test_scorers_take_weights():
-    """As scikit-learn hands them on where it is asked to route ``sample_weight``."""
     crf = HighOrderCRF(sigma_reg=0.1).fit(X, LABELS)
     for scorer in SCORERS.values():
         twice = scorer(crf, X + X[:3], LABELS + LABELS[:3])
         weight = np.ones(len(X))
         weight[:3] = 2
         assert scorer(crf, X, LABELS, sample_weight=weight) == pytest.approx(twice)
-        routed = scorer.set_score_request(sample_weight=True)
-        assert routed.get_metadata_routing().score.requests == {"sample_weight": True}
-        assert scorer.get_metadata_routing().score.requests == {"sample_weight": None}

@@ -148,7 +148,7 @@ def test_attributes_of_taggers(name, tagger):
     with pytest.raises(AttributeError, match=f"^Tagger has no {name}, a name of other programs; here: ") as e:
         getattr(tagger, name)
     our = ours(str(e.value))
-    assert our in ("Tagger", "exp", "no", "nothing", "inspection.weights") or hasattr(tagger, our)
+    assert our in ("Tagger", "exp", "no", "nothing", "inspection.weights_table") or hasattr(tagger, our)
 
 
 def test_taggers(tagger):

@@ -191,7 +191,6 @@ def test_lbfgs_refuses_what_overflows():
             LBFGS().solve(objective, penalty, start)
 
 
-@pytest.mark.needs_jit
 def test_memory_of_a_gradient_does_not_grow_with_the_data():
     def peak(n_sequences):
         layout, objective = prepare(training_case(lengths=[20] * n_sequences))

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, make_pipeline
 from sklearn_hocrf._inference.schedule import Plan
 from sklearn_hocrf._validation._attributes import Vocabulary, read_attributes
-from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
+from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor, _template_rows
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*did not converge", "ignore:.*is a lambda")
 
@@ -93,31 +93,18 @@ def has_text(sequences):
 
 @pytest.mark.filterwarnings("ignore:.* lack a field")
 @given(SEQUENCES.filter(has_text), SEQUENCES, TEMPLATES, st.sampled_from(["mark", "drop"]), st.booleans())
-def test_kernels_find_what_vocabularies_have(old, new, templates, padding, bias):
+def test_values_find_what_codes_find(old, new, templates, padding, bias):
     """Beside numpy's look-up, template by template: unseen and missing texts, places outside, ends of sequences."""
     functions = {"lower": ("w", "lower"), "prefix1": ("w", "prefix1")}
     options = {"padding": padding, "bias": bias, "token_features": functions}
     extractor = SequenceFeatureExtractor(templates, fields=["w", "p"], **options).fit(old)
     found = extractor.transform(new)
-    extractor._rows_of_texts = lambda table: None
-    expected = extractor.transform(new)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_template_rows, "FEW_TOKENS", 0)
+        expected = extractor.transform(new)
     for name in "offsets", "indptr", "indices":
         np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
     assert found.values is expected.values is None
-
-
-@pytest.mark.parametrize("min_count", [1, 3])
-def test_kernels_find_many_values(min_count):
-    """Beside numpy's look-up: some values are too rare to be attributes, and codes are in several groups."""
-    rng = np.random.default_rng(1)
-    old, new = ([[f"w{n}" for n in rng.integers(0, 90, 12)] for _ in range(40)] for _ in range(2))
-    templates = [("w", 0), ("w", -1), [("w", -1), ("w", 0)], [("w", 0), ("w", 2)]]
-    extractor = SequenceFeatureExtractor(templates, min_count=min_count).fit(old)
-    found = extractor.transform(new)
-    extractor._rows_of_texts = lambda table: None
-    expected = extractor.transform(new)
-    for name in "offsets", "indptr", "indices":
-        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
 
 
 NAMES = st.lists(st.sampled_from([f"f{number}" for number in range(9)]), max_size=6)
@@ -153,15 +140,15 @@ def test_functions_that_give_no_text_go_the_other_way(function):
         assert "the token feature 'f'" in str(error.value.__notes__)
 
 
-def test_codes_of_texts_are_forgotten_where_there_are_many(monkeypatch):
-    monkeypatch.setattr("sklearn_hocrf.feature_extraction._templates.MOST_KNOWN", 3)
+def test_texts_are_forgotten_where_there_are_many(monkeypatch):
+    monkeypatch.setattr("sklearn_hocrf._tagger.MOST_VALUES", 3)
     words = [[f"w{number}" for number in range(first, first + 5)] for first in range(0, 40, 5)]
     extractor = SequenceFeatureExtractor().fit(words)
     expected = extractor.transform(words).tocsr()
     for row, sequence in enumerate(words):
         assert (extractor.transform([sequence]).tocsr() != expected[5 * row : 5 * row + 5]).nnz == 0
-    (reader,) = extractor._vocabularies.compiled({}).readers.values()
-    assert len(reader._known) <= 3
+    found = extractor._vocabularies.by_value({})
+    assert all(len(known) <= 3 for known in found.known.values())
 
 
 # --------------------------------------------------------------------------------------------------- what a model keeps

@@ -11,11 +11,11 @@ from internals import (
     FitSteps,
     Fold,
     FoldStep,
+    Step,
     WeightGroups,
-    _best_index,
-    _settle,
-    _Step,
+    best_index,
     make_fold,
+    settle,
     split_data,
     training_data,
     used_parts,
@@ -370,7 +370,7 @@ def few_sequences(rng, labels="abc"):
 )
 def test_steps_are_evaluated_until_the_best_one_is_known(scores, precise, asked, best):
     def step(score, n_passes):
-        return _Step(1, {}, [FoldStep(score, np.zeros(0), 0.5, n_passes, 0.25, True)])
+        return Step(1, {}, [FoldStep(score, np.zeros(0), 0.5, n_passes, 0.25, True)])
 
     steps, seen = [step(score, 10) for score in scores], []
 
@@ -378,21 +378,21 @@ def test_steps_are_evaluated_until_the_best_one_is_known(scores, precise, asked,
         seen.append(next(number for number, other in enumerate(steps) if other is one))
         return step(precise[seen[-1]], 3)
 
-    _settle(steps, evaluate_precisely)
-    assert (seen, _best_index(steps)) == (asked, best)
+    settle(steps, evaluate_precisely)
+    assert (seen, best_index(steps)) == (asked, best)
     assert [one.folds[0].n_passes for one in steps] == [10 + 3 * (n in asked) for n in range(len(steps))]
     assert steps[best].score == precise[best]
 
 
 def test_lower_orders_win_within_a_standard_error():
     def step(order, *scores):
-        return _Step(order, {}, [FoldStep(score, np.zeros(0), 0.5, 1, 0.25, True) for score in scores])
+        return Step(order, {}, [FoldStep(score, np.zeros(0), 0.5, 1, 0.25, True) for score in scores])
 
     low, sure, chance = step(1, -1.0, -2.0, -3.0), step(2, -0.9, -1.8, -2.9), step(3, -0.5, -1.6, -3.3)
-    assert _best_index([low, sure]) == 1  # in every fold
-    assert _best_index([low, step(2, -0.4, -1.9, -3.5)]) == 0
-    assert _best_index([step(1, -9.0, -9.0, -9.0), low, sure, chance]) == 1  # the best step of the order
-    assert _best_index([step(1, -1.0), step(2, -0.9)]) == 1  # a single fold has no error
+    assert best_index([low, sure]) == 1  # in every fold
+    assert best_index([low, step(2, -0.4, -1.9, -3.5)]) == 0
+    assert best_index([step(1, -9.0, -9.0, -9.0), low, sure, chance]) == 1  # the best step of the order
+    assert best_index([step(1, -1.0), step(2, -0.9)]) == 1  # a single fold has no error
 
 
 def test_folds_of_an_order_start_from_the_weights_of_the_one_before():
@@ -503,26 +503,34 @@ def test_steps_start_from_the_weights_of_the_best_one(monkeypatch):
     monkeypatch.setattr(Fold, "step", noting)
     X, y = noisy()
     search = PenaltySearchCV(HighOrderCRF(1), cv=3, learn_l1=True, refit=False).fit(X, y)
-    means, n_steps = np.mean([[score for _, score, _ in of] for of in begun.values()], axis=0), len(search._steps)
+    means, n_steps = (
+        np.mean([[score for _, score, _ in of] for of in begun.values()], axis=0),
+        len(search.cv_results_["params"]),
+    )
     assert means[: n_steps - 1].argmax() < n_steps - 2  # some steps were in vain
+    path_ends = 2 + int(np.argmax(np.diff(means[1:]) < 0))  # of l1, which starts from weights of 0
+    assert 2 < path_ends < n_steps
     for of in begun.values():
-        for n in range(1, n_steps):
-            np.testing.assert_array_equal(of[n][0], of[means[:n].argmax()][2])
+        for n in range(n_steps):
+            best = n - 1 if n <= path_ends else means[:n].argmax()
+            np.testing.assert_array_equal(of[n][0], of[best][2] if n > 1 else 0.0)
 
 
 def test_orders_with_l1_start_from_that_of_the_order_before():
     search = PenaltySearchCV(HighOrderCRF(), cv=3, orders=[0, 1], learn_l1=True, max_steps=9, refit=False).fit(X, Y)
     results, first = search.cv_results_, int((search.cv_results_["max_order"] == 0).sum())
-    best = int(results["mean_test_score"][:first].argmax())
+    best, second = int(results["mean_test_score"][:first].argmax()), first + 1
     for group in "features_0", "patterns_0":
-        assert results[f"l1_{group}"][first] == pytest.approx(results[f"l1_{group}"][best])
-    assert results["l1_patterns_1"][first] == pytest.approx(results["l1_patterns_0"][best])
+        assert results[f"l1_{group}"][[0, first]].tolist() == [0.0, 0.0]
+        assert results[f"l1_{group}"][second] == pytest.approx(results[f"l1_{group}"][best])
+    assert results["l1_patterns_1"][second] == pytest.approx(results["l1_patterns_0"][best])
     assert np.isnan(results["l1_patterns_1"][:first]).all()
     assert (np.bincount(results["max_order"]) <= 9).all()
 
 
 def test_time_that_is_over_ends_it_with_the_best_so_far():
-    search = PenaltySearchCV(HighOrderCRF(), cv=3, orders=[1, 2], max_time=1e-6).fit(X, Y)
+    with pytest.warns(UserWarning, match="max_time=1e-06 was over"):
+        search = PenaltySearchCV(HighOrderCRF(), cv=3, orders=[1, 2], max_time=1e-6).fit(X, Y)
     assert search.cv_results_["max_order"].tolist() == [1]
     assert search.score(X, Y) > 0.5
     assert len(PenaltySearchCV(HighOrderCRF(), cv=3, learn_l1=True, max_time=1e-6).fit(X, Y).cv_results_["params"]) == 1
@@ -713,20 +721,22 @@ def test_threads_do_not_change_bits(search):
 
 
 def test_orders():
-    search = PenaltySearchCV(HighOrderCRF(), cv=3, orders=[0, 1, 2], max_steps=4).fit(X, Y)
+    search = PenaltySearchCV(HighOrderCRF(sigma_reg=4.0), cv=3, orders=[0, 1, 2], max_steps=4).fit(X, Y)
     results = search.cv_results_
     assert sorted(set(results["max_order"].tolist())) == [0, 1, 2]
     assert search.best_params_["max_order"] == results["max_order"][search.best_index_]
     assert search.best_estimator_.max_order == search.best_params_["max_order"]
     assert np.isnan(results["sigma_patterns_2"][results["max_order"] < 2]).all()
     first = [int(np.flatnonzero(results["max_order"] == order)[0]) for order in range(3)]
+    for group in "features_0", "patterns_0":
+        np.testing.assert_allclose(results[f"sigma_{group}"][first], 4.0)
     for order in 1, 2:  # from the best penalties of the order before; new groups from those of the order below
-        before = [step for step in range(first[order - 1], first[order])]
+        before, second = np.arange(first[order - 1], first[order]), first[order] + 1
         best = before[int(np.argmax(results["mean_test_score"][before]))]  # of this order, not of all
         for group in ("features_0", "patterns_0"):
-            np.testing.assert_allclose(results[f"sigma_{group}"][first[order]], results[f"sigma_{group}"][best])
+            np.testing.assert_allclose(results[f"sigma_{group}"][second], results[f"sigma_{group}"][best])
         start, below = (results[f"sigma_patterns_{k}"] for k in (order, order - 1))
-        np.testing.assert_allclose(start[first[order]], below[best])
+        np.testing.assert_allclose(start[second], below[best])
 
 
 def test_groups_by_prefix_and_start():

@@ -18,20 +18,16 @@ from internals import (
     Mask,
     NegativeLogLikelihood,
     Problem,
-    prune_runs,
     pruning,
     train_level_zero,
 )
 from mask_cases import chain_questions, close, feasible
-from registry import problem_of
 from segment_cases import EXTREME, is_possible
-from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_hocrf import Constraints, HighOrderCRF
 from sklearn_hocrf.datasets import make_markov_sequences
 from sklearn_hocrf.inspection import explain
-from sklearn_hocrf.training import SGD
 
 SOME = settings(suppress_health_check=list(HealthCheck))
 
@@ -198,11 +194,21 @@ def test_larger_lattices_agree_with_masks(seed, max_order, forbidden):
         assert again.log_z.tobytes() == got.log_z.tobytes()
 
 
-def test_what_scaling_cannot_represent_goes_through_logarithms():
+@pytest.mark.parametrize("scale", [1.0, 60.0])
+def test_what_scaling_cannot_represent_goes_through_logarithms(scale):
     _, case = golden_case("underflow")
     whole, batch = to_chain_model(case)
-    model = LatticeModel(whole.layout, whole.weights, Fixed(of_mask(Mask.free(batch.n_tokens, case.model.n_labels))))
-    assert model.given(batch).log_z()[0] == pytest.approx(so.log_partition(case.model, case.sequences[0]))
+    weights = scale * whole.weights
+    whole = type(whole)(whole.layout, weights)
+    candidates = of_mask(Mask.free(batch.n_tokens, case.model.n_labels))
+    over, every = LatticeModel(whole.layout, weights, Fixed(candidates)).given(batch), whole.given(batch)
+    rounding = 1e-14 * np.abs(every.log_z()).max() + 1e-11
+    np.testing.assert_allclose(over.log_z(), every.log_z(), rtol=1e-12)
+    np.testing.assert_allclose(over.marginals(), every.marginals(), atol=rounding)
+    np.testing.assert_allclose(over.expectations().counts, every.expectations().counts, rtol=1e-9, atol=rounding)
+    np.testing.assert_allclose(over.entropy(), every.entropy(), rtol=1e-9, atol=rounding)
+    patterns = [(0,), (1, 0), (0, 1, 1)]
+    np.testing.assert_allclose(over.pattern_marginals(patterns), every.pattern_marginals(patterns), atol=rounding)
 
 
 def test_samples_have_the_probabilities_of_labellings():
@@ -266,6 +272,7 @@ def test_a_limit_of_states_leaves_out_labellings(seed, n_states):
     posterior, patterns = model.on(plan), [(0,), (1, 2), (0, 1, 2), (2, 2)]
     marginals, ends = posterior.marginals(), posterior.pattern_marginals(patterns)
     log_z, slope = posterior.log_z_and_slope(direction)
+    entropy, drawn, best = posterior.entropy(), posterior.draw(50, 0)[0], posterior.best_labellings(3)
     other = to_chain_model(case)[0]
     along = type(other)(other.layout, direction)
     some = Mask(rng.random((batch.n_tokens, 3)) < 0.6, np.zeros(batch.n_tokens, np.int8))
@@ -279,6 +286,10 @@ def test_a_limit_of_states_leaves_out_labellings(seed, n_states):
         scores = {labels: every[labels] for labels in left}
         assert log_z[s] == pytest.approx(so.log_sum_exp(scores.values()), rel=1e-12, abs=1e-12)
         p = {labels: math.exp(score - log_z[s]) for labels, score in scores.items()}
+        assert entropy[s] == pytest.approx(-sum(v * math.log(v) for v in p.values()), abs=1e-12)
+        assert {*map(tuple, drawn[own].T.tolist())} <= p.keys()
+        ranked = sorted(scores.values(), reverse=True)[:3]
+        np.testing.assert_allclose(best.score[s] - best.regret[: len(ranked), s], ranked, atol=1e-12)
         for t, row in enumerate(marginals[own]):
             np.testing.assert_allclose(row, [sum(v for z, v in p.items() if z[t] == y) for y in range(3)], atol=1e-12)
             wanted = [sum(v for z, v in p.items() if z[max(0, t + 1 - len(y)) : t + 1] == y) for y in patterns]
@@ -494,165 +505,7 @@ def test_sparse_weights_and_tied_ones(data):
     np.testing.assert_array_equal(tied.coef_.toarray()[:, left], tied.coef_.toarray()[:, right])
 
 
-# --- missing labels ---------------------------------------------------------------------------------------------------
-
-
-def draw_sets(rng, codes, n_labels, share=0.5):
-    """Return sets of possible labels as a table, those of tokens without a label complete, and the partial codes."""
-    allowed = np.zeros((len(codes), n_labels), bool)
-    kind = rng.choice(["known", "set", "unknown"], len(codes), p=[1 - share, share / 2, share / 2])
-    allowed[kind == "set"] = rng.random((np.count_nonzero(kind == "set"), n_labels)) < 0.4
-    allowed[kind == "unknown"] = True
-    allowed[np.arange(len(codes)), codes] = True
-    return allowed, np.where(allowed.sum(axis=1) == 1, codes, -1).astype(np.int32)
-
-
-@SOME
-@given(cases(bias_only=True, min_length=1), st.integers(0, 10**6))
-def test_the_likelihood_of_missing_labels_against_enumeration(case, seed):
-    whole, batch = to_chain_model(case)
-    rng, n_labels = np.random.default_rng(seed), case.model.n_labels
-    codes = to_codes(case.labels)
-    candidates = draw_candidates(rng, codes, n_labels)
-    allowed, truth = draw_sets(rng, codes, n_labels)
-    known, weight = Mask(allowed, np.zeros(len(codes), np.int8)), rng.uniform(0.5, 2.0, len(batch))
-    layout = whole.layout
-    problem = Problem(CHAIN, layout, batch, truth, sequence_weight=weight, known=known).over(candidates)
-    objective, w = NegativeLogLikelihood().bind(problem), whole.weights
-    value, gradient = objective.value_gradient(w)
-    left, expected, size = candidates.mask(n_labels).allowed, 0.0, 1.0
-    for s, scores in enumerate(scores_of(case)):
-        tokens = np.arange(*batch.offsets[s : s + 2])
-        log_z = so.log_sum_exp(score for z, score in scores.items() if left[tokens, list(z)].all())
-        agreeing = [score for z, score in scores.items() if (left & allowed)[tokens, list(z)].all()]
-        expected += weight[s] * (log_z - so.log_sum_exp(agreeing))
-        size = max(size, abs(log_z))
-    assert value == pytest.approx(expected, rel=1e-9, abs=1e-11 * size)
-    assert objective.value(w) == pytest.approx(value, rel=1e-9, abs=1e-11 * size)
-    for place in range(len(w)):
-        move = np.where(np.arange(len(w)) == place, 1e-5, 0.0)
-        slope = (objective.value_gradient(w + move)[0] - objective.value_gradient(w - move)[0]) / 2e-5
-        assert gradient[place] == pytest.approx(slope, rel=1e-5, abs=1e-6 * size)
-
-
-def test_level_zero_learns_from_tokens_with_a_label():
-    rng = np.random.default_rng(0)
-    words = rng.integers(0, 40, (300, 10))
-    codes = (words.ravel() % 20).astype(np.int32)
-    codes[rng.random(3000) < 0.4] = -1
-    codes[100:130] = -1  # whole sequences
-    layout = to_chain_model(random_case(rng, 20, [1], 0, 0, 1.0, [(0,)] * 40))[0].layout.of_order_zero()
-    weight, numbers = rng.uniform(0.5, 2.0, 300), (2, 4, 0)
-    batch = to_batch([[{int(w): 1.0} for w in part] for part in words], 40)
-    level = train_level_zero(layout, batch, codes, weight, numbers)
-    left = [[{int(w): 1.0} for w in part[own >= 0]] for part, own in zip(words, codes.reshape(300, 10), strict=True)]
-    same = train_level_zero(layout, to_batch(left, 40), codes[codes >= 0], weight, numbers)
-    assert level.weights.tobytes() == same.weights.tobytes()
-    assert level.recall == same.recall > 0.9
-    none = train_level_zero(layout, batch, np.where(np.arange(3000) < 10, codes, -1), weight, numbers)
-    assert np.isnan(none.recall) or none.recall <= 1
-
-
-def with_sets(y, labels, rng):
-    """Return labels of which some are hidden, and some are in sets; and which are."""
-    hidden = []
-    for own in y:
-        kind = rng.choice(3, len(own), p=[0.5, 0.25, 0.25])
-        sets = [{true, *rng.choice(labels, 2).tolist()} for true in own]
-        hidden.append([[true, None, some][k] for true, some, k in zip(own, sets, kind, strict=True)])
-    return hidden
-
-
-def with_constraints(y):
-    """Return constraints that only runs of three labels in y meet."""
-    runs = {tuple(labels[t : t + 3].tolist()) for labels in y for t in range(len(labels) - 2)}
-    return Constraints(forbid=[run for run in itertools.product(range(8), repeat=3) if run not in runs])
-
-
-@pytest.mark.parametrize("n_states", [1, None, 100])
-@pytest.mark.parametrize("constrained", [False, True])
-def test_candidates_of_tokens_with_missing_labels(data, constrained, n_states, limit_states):
-    X, y = data[:2]
-    limit_states(n_states)
-    partial = with_sets(y, range(8), np.random.default_rng(1))
-    constraints = with_constraints(y) if constrained else None
-    problem = problem_of(HighOrderCRF(2, pruning=2, constraints=constraints), X, partial)
-    of_level_zero = problem.level_zero.finder().find(problem.batch)
-    n_more = 0
-    for label, own, best in zip(
-        itertools.chain.from_iterable(partial),
-        np.split(problem.candidates.labels, problem.candidates.starts[1:-1]),
-        np.split(of_level_zero.labels, of_level_zero.starts[1:-1]),
-        strict=True,
-    ):
-        if label is None:
-            assert set(best) <= set(own)
-            n_more += len(own) - len(best)
-        else:
-            assert set(own) == set(best) | (label if isinstance(label, set) else {label})
-    assert (n_more > 0) == constrained  # a label that the constraints demand between those that are known
-    assert problem.plan.is_possible.all()
-    assert problem.partial.plan.is_possible.all()
-    hidden = problem.partial
-    probability, listed = (
-        hidden.posterior(np.zeros(hidden.n_weights)).lattice_marginals()[0],
-        hidden.plan.candidates,
-    )
-    is_out = ~hidden.support.allowed[listed.tokens, listed.labels]
-    assert (probability[is_out] == 0).all()
-    assert probability.sum() == pytest.approx(hidden.batch.n_tokens)
-    runs = prune_runs(problem, problem)
-    assert runs.candidates.contain(problem.truth[problem.truth >= 0]).all()
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("n_states", [1, None])
-@pytest.mark.parametrize("constrained", [False, True])
-def test_training_with_missing_labels(data, constrained, n_states, limit_states):
-    X, y, X_test, y_test = data
-    limit_states(n_states)
-    partial = with_sets(y, range(8), np.random.default_rng(1))
-    options = {"constraints": with_constraints(y) if constrained else None}
-    crf = HighOrderCRF(2, pruning=3, **options, max_iter=40)
-    weights = [clone(crf).set_params(n_jobs=n_jobs).fit(X, partial)._weights for n_jobs in (1, 2)]
-    assert weights[0].tobytes() == weights[1].tobytes()
-    crf.fit(X, partial)
-    assert (np.diff(crf.objective_history_) <= 1e-9 * crf.objective_history_[:-1]).all()
-    assert 0.5 < crf.pruning_recall_ <= 1.0
-    assert crf.optimality_gap_ == np.inf
-    alone = clone(crf).fit(X, y), HighOrderCRF(2, **options, max_iter=40).fit(X, partial)  # pruning, and missing labels
-    assert crf.score(X_test, y_test) > min(other.score(X_test, y_test) for other in alone) - 0.03
-
-
-def test_labels_that_nothing_agrees_with(data):
-    X, y = data[:2]
-    partial = [[*labels] for labels in y]
-    partial[3][4:7] = [0, None, 1]
-    forbid = [(0, label) for label in range(8)]
-    partial = [[None if label == 0 else label for label in labels[:-1]] + [0] for labels in partial]
-    partial[3][4] = 0
-    for n_candidates in (None, 2):
-        crf = HighOrderCRF(1, pruning=n_candidates, constraints=Constraints(forbid=forbid))
-        with pytest.raises(ValueError, match="sequence 3: no labelling agrees with y and the constraints.*is 4"):
-            crf.fit(X, partial)
-
-
-# --- stochastic solvers -----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize(("adaptive", "l1_reg"), [(False, 0.0), (True, 0.0), (True, 0.3)])
-def test_stochastic_solvers_come_near(data, adaptive, l1_reg):
-    X, y, X_test, y_test = data
-    crf = HighOrderCRF(2, pruning=3, l1_reg=l1_reg)
-    solver = SGD(max_iter=60, random_state=0, adaptive=adaptive)
-    near = crf.set_params(solver=solver, random_state=0).fit(X, y)
-    pruned = HighOrderCRF(2, pruning=3, random_state=0, l1_reg=l1_reg, tol=1e-4).fit(X, y)  # the same candidates
-    assert pruned.objective_history_[-1] * (1 - 1e-9) <= near.objective_history_[-1]
-    assert near.objective_history_[-1] < 1.02 * pruned.objective_history_[-1]
-    again = clone(near).set_params(n_jobs=2).fit(X, y)
-    assert again._weights.tobytes() == near._weights.tobytes()
-    assert near.score(X_test, y_test) > pruned.score(X_test, y_test) - 0.03
+# --- refusals ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -661,6 +514,7 @@ def test_stochastic_solvers_come_near(data, adaptive, l1_reg):
         ({"pruning": True}, "pruning must be an integer"),
         ({"feature_order": 1}, "pairs features with patterns of several labels"),
         ({"objective": "local_feature_matching"}, "needs objective='likelihood'"),
+        ({"solver": "sgd"}, "which takes a few sequences at a time: use solver='lbfgs'"),
     ],
 )
 def test_refusals(data, params, message):
@@ -672,5 +526,7 @@ def test_refusals(data, params, message):
 
 def test_refusals_of_other_ways_to_train(data):
     X, y = data[:2]
+    with pytest.raises(ValueError, match="pruning=2 does not go with y with missing labels: use pruning=None"):
+        HighOrderCRF(pruning=2).fit(X, [[None, *labels[1:]] for labels in y])
     with pytest.raises(ValueError, match="which partial_fit does not have"):
         HighOrderCRF(pruning=2, solver="sgd").partial_fit(X, y)

@@ -34,7 +34,6 @@ def test_large_weights_do_not_lift_scores_that_exp_cuts_off(gain):
     np.testing.assert_allclose(model.given(batch).marginals(), expected, atol=1e-12)
 
 
-@pytest.mark.needs_jit
 def test_thresholds_of_any_type_use_the_same_machine_code():
     model, batch = to_segment_model(lifted_case((1.0, 1.0)))
     model.given(batch).segment_marginals(0.5)

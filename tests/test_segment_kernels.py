@@ -158,7 +158,6 @@ def test_wide_passes_work_on_suspect_sequences_only(wide_passes):
     np.testing.assert_allclose(log_z, [so.log_partition(model, s) for s in case.sequences], rtol=1e-12)
 
 
-@pytest.mark.needs_jit
 def test_long_segments_need_no_wide_pass(wide_passes):
     """Segments of hundreds of tokens of one label, where the other labels lose by far."""
     features = {(f, (y,)): 3.0 * (f == y) for f in range(2) for y in range(2)}
@@ -174,7 +173,6 @@ def test_long_segments_need_no_wide_pass(wide_passes):
     assert from_segments(semi_crf.given(batch).decode(), batch.offsets) == [case.segmentations[0]]
 
 
-@pytest.mark.needs_jit
 def test_wide_passes_keep_their_digits_on_long_sequences():
     """log Z is about 5e6 here: differences of numbers of that size would leave marginals of nine digits."""
     case = mixed_case(4, [6000], "tags", ((0, 1),), scale=300.0)
@@ -240,7 +238,6 @@ def peak_of(action):
     return peak
 
 
-@pytest.mark.needs_jit
 def test_memory_of_a_long_sequence_with_many_states_and_long_segments():
     """T = 4000 tokens, D = 50, L = 3 labels and P > 100 states: T * D * P numbers would be more than 150 MB."""
     rng = np.random.default_rng(8)
@@ -257,7 +254,6 @@ def test_memory_of_a_long_sequence_with_many_states_and_long_segments():
     assert peak_of(lambda: objective.value_gradient(model.weights)) < 1.5 * tables
 
 
-@pytest.mark.needs_jit
 def test_memory_of_a_sequence_grows_with_its_length_only():
     def peak(length, longest):
         case = mixed_case(9, [length], "tags", longest=longest)
@@ -271,7 +267,6 @@ def test_memory_of_a_sequence_grows_with_its_length_only():
     assert wide < 2.5 * short
 
 
-@pytest.mark.needs_jit
 @every_block
 def test_memory_of_a_gradient_does_not_grow_with_the_data(blocks):
     """But for the features of whole segments, which are kept for all evaluations."""
@@ -302,7 +297,6 @@ def signatures():
     return {name: len(kernel.signatures) for name, kernel in kernels.items()}
 
 
-@pytest.mark.needs_jit
 def test_no_kernel_is_compiled_again_for_other_data():
     """Neither size of the data, nor features, orders, limits, weights nor batches that come back from workers."""
 
@@ -339,7 +333,6 @@ def test_no_kernel_is_compiled_again_for_other_data():
 # ------------------------------------------------------------------------------------------------------- other threads
 
 
-@pytest.mark.needs_jit
 def test_four_python_threads_at_once():
     model, batch = to_segment_model(mixed_case(16, np.random.default_rng(16).integers(1, 40, 60), "whole"))
     expected = model.given(batch).marginals()

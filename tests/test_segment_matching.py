@@ -16,9 +16,8 @@ from internals import (
     BAG,
     BEGIN,
     INSIDE,
-    ChainMatching,
     ChainModel,
-    SegmentMatching,
+    Matching,
     SegmentModel,
     SegmentPlan,
 )
@@ -52,7 +51,7 @@ def prepare(case, sequence_weight=None, schedule=None, **options):
     layout = to_segment_layout(case, batch, sequence_weight=sequence_weight, **options)
     truth = to_segments(case.segmentations, batch.offsets)
     sequence_weight = np.ones(len(batch)) if sequence_weight is None else sequence_weight
-    return layout, SegmentMatching(SegmentModel, SegmentPlan(layout, batch, schedule), truth, sequence_weight)
+    return layout, Matching(SegmentModel, SegmentPlan(layout, batch, schedule), truth, sequence_weight)
 
 
 def make_case(seed, lengths, features="all", orders="conjoined", **options):
@@ -179,7 +178,7 @@ def test_segments_of_one_token_equal_the_chain():
     chain_layout, _ = to_chain_layout(case)
     assert chain_layout.patterns.tuples() == layout.patterns.tuples()
     plan = ChainModel.plan_class(chain_layout, to_batch(case.rows, 2))
-    chain = ChainMatching(ChainModel, plan, to_codes(case.labels), weight)
+    chain = Matching(ChainModel, plan, to_codes(case.labels), weight)
     w = some_weights(chain_layout)
     coefficients = chain_layout.pattern_coef(w), chain_layout.coef(w)
     expected = chain.value_gradient(w)
@@ -207,10 +206,27 @@ def test_no_data():
     assert not gradient.any()
 
 
-@pytest.mark.needs_jit
-def test_memory_does_not_grow_with_the_data():
+PLACES = "sklearn_hocrf._inference.feature_matching._PLACES"
+
+
+def test_parts_add_up(monkeypatch):
+    case, weight = make_case(10, [9, 0, 20, 3, 1, 14, 2]), np.array([1.0, 2.0, 0.5, 1.0, 0.0, 3.0, 1.0])
+    layout, whole = prepare(case, weight)
+    monkeypatch.setattr(PLACES, 1)
+    _, in_parts = prepare(case, weight)
+    assert [len(matching.parts) for matching in (in_parts, whole)] == [6, 1]
+    w = some_weights(layout)
+    (value, gradient), expected = in_parts.value_gradient(w), whole.value_gradient(w)
+    assert value == pytest.approx(expected[0], rel=1e-12)
+    np.testing.assert_allclose(gradient, expected[1], rtol=1e-9, atol=1e-11)
+
+
+def test_memory_does_not_grow_with_the_data(monkeypatch):
+    monkeypatch.setattr(PLACES, 1 << 15)  # both data have several parts
+
     def peak(n_sequences):
         layout, matching = prepare(make_case(9, [20] * n_sequences, "plain"))
+        assert len(matching.parts) > 2
         w = some_weights(layout)
         matching.value_gradient(w)
         tracemalloc.start()
@@ -219,7 +235,7 @@ def test_memory_does_not_grow_with_the_data():
         tracemalloc.stop()
         return n_bytes
 
-    few, many = peak(60), peak(360)
+    few, many = peak(120), peak(420)
     assert many - few < 8 * 300 * 20  # less than one number per token
 
 

@@ -21,7 +21,7 @@ from sklearn.svm import LinearSVC
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, SequenceBatch, StackedSequenceLabeler, make_pipeline
 from sklearn_hocrf._validation._sklearn import get_feature_names
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
-from sklearn_hocrf.inspection import weights
+from sklearn_hocrf.inspection import weights_table
 from sklearn_hocrf.model_selection import CalibratedSequenceLabeler, ConformalSequenceLabeler
 from sklearn_hocrf.tagger import export_tagger
 
@@ -244,7 +244,7 @@ def test_every_method_of_the_sequence_model():
     assert all(labels[0] == "a" for labels in stacked.predict(X, known=known))
     in_pipe = make_pipeline(stacked).fit(X, Y)
     assert in_pipe.predict_nbest(X, 2) == stacked.predict_nbest(X, 2)
-    assert len(weights(stacked)) == len(weights(inside)) > 0
+    assert len(weights_table(stacked)) == len(weights_table(inside)) > 0
 
 
 def test_a_search_inside_gets_the_scores():

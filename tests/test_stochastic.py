@@ -13,7 +13,6 @@ from cases import build_layout, by_order, cases, random_case, to_batch, to_codes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from internals import (
-    BAG,
     CHAIN,
     L2,
     LBFGS,
@@ -40,7 +39,6 @@ from segment_cases import (
     to_segment_layout,
     to_segments,
     to_weights,
-    token_block,
 )
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -392,45 +390,10 @@ def test_tiny_factors_are_multiplied_in_between_whole_steps():
     assert_whole_epochs_are_their_steps(objective, w, precision, 2, n_done=lambda steps: any(n < of for n, of in steps))
 
 
-def mask_around(segments, n_labels, rng):
-    """Return a mask that lets a segmentation through, and much else."""
-    labels, begins = np.repeat(segments.codes, segments.lengths), np.full(segments.lengths.sum(), -1, np.int8)
-    allowed = rng.random((len(labels), n_labels)) < 0.7
-    allowed[np.arange(len(labels)), labels] = True
-    begins[segments.start] = 1
-    return Mask(allowed, np.where(rng.random(len(labels)) < 0.7, 0, begins).astype(np.int8))
-
-
-@pytest.mark.parametrize("batch_size", [1, 5, 30])
-@pytest.mark.parametrize("kind", ["all blocks", "shortest", "tokens"])
-def test_whole_epochs_of_sgd_on_segments_are_their_steps(kind, batch_size):
-    rng = np.random.default_rng(batch_size)
-    lengths, longest, patterns = rng.integers(0, 12, 40), (5, 3, 1), [(0, 1), (1, 0), (0, 1, 0), (2, 0)]
-    blocks = (token_block(BAG, [0, 1]),) if kind == "tokens" else MIXED
-    options = {"longest": longest, "scale": 0.5, "patterns": patterns}
-    if kind == "shortest":
-        options["shortest"] = (3, 2, 1)
-    case = random_segment_case(rng, lengths, blocks, ((0, 1),), **options)
-    batch = to_segment_batch(case)
-    layout, truth = to_segment_layout(case, batch), to_segments(case.segmentations, batch.offsets)
-    weight = np.where(rng.random(40) < 0.2, 0.0, rng.uniform(0.5, 2, 40))
-    mask = mask_around(truth, 3, rng) if batch_size == 5 else None
-    problem, w = Problem(SEGMENTS, layout, batch, truth, sequence_weight=weight, support=mask), to_weights(case, layout)
-    is_bias = np.arange(len(w)) >= layout.first_bias
-    precision = np.where(is_bias, rng.choice([0.2, 3.0], len(w)), 1.0)
-    objective = NegativeLogLikelihood().bind(problem)
-    assert_whole_epochs_are_their_steps(objective, w, precision, batch_size, average=batch_size > 1)
-
-
-def test_steps_on_segments_that_scaled_passes_cannot_do_are_done_singly():
-    objective, w = some_objective("segments", lengths=(9, 4, 7) * 5)
-    some = np.where(np.arange(len(w)) % 7 == 0, 1000 * w, w)
-    assert_whole_epochs_are_their_steps(objective, some, 0.5, 4, n_done=lambda steps: any(n < of for n, of in steps))
-
-
-@pytest.mark.parametrize("kind", ["missing labels", "groups of pairs", "long"])
+@pytest.mark.parametrize("kind", ["missing labels", "groups of pairs", "long", "segments"])
 def test_what_is_done_step_by_step(kind):
-    objective, w = some_objective("chain", schedule=Schedule(cut_size=2000) if kind == "long" else None)
+    schedule = Schedule(cut_size=2000) if kind == "long" else None
+    objective, w = some_objective("segments" if kind == "segments" else "chain", schedule=schedule)
     precision = np.where(np.arange(len(w)) % 2, 1.0, 2.0) if kind == "groups of pairs" else np.ones(len(w))
     if kind == "missing labels":
         problem = objective.problem

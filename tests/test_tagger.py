@@ -34,7 +34,6 @@ from sklearn_hocrf import Constraints, HighOrderCRF, HighOrderSemiCRF, _export, 
 from sklearn_hocrf.datasets import load_conll, make_name_sentences
 from sklearn_hocrf.feature_extraction import (
     SequenceFeatureExtractor,
-    _tagger_features,
     phrases,
 )
 from sklearn_hocrf.feature_extraction import _token_functions as token_functions
@@ -209,10 +208,7 @@ def test_drawn_templates(tmp_path_factory, data):
         return
     own = {"half": abs} if functions else {}
     X_new = data.draw(sequences(tokens_of(NEW_TEXTS), 0))
-    limit = data.draw(st.sampled_from([_tagger_features.LARGEST_PREFIX, 1, 200]))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_tagger_features, "LARGEST_PREFIX", limit)  # first columns of templates are joined
-        found = tagger_of(model, tmp_path_factory.getbasetemp(), functions=own)
+    found = tagger_of(model, tmp_path_factory.getbasetemp(), functions=own)
     X_new = [tokens for tokens in X_new if answers(model, tokens)]
     assert_same(found, model, X_new)
     assert_same(found, model, X, y)
@@ -597,7 +593,7 @@ def test_threads_and_small_caches(tmp_path, monkeypatch):
     for thread in threads:
         thread.join()
     assert not wrong
-    assert len(found._features.sources[0].known.rows) < 100
+    assert all(len(known) <= known.most < 100 for _, known in found._features.known.values())
     long = [f"word{i}" for i in range(1000)]
     assert found.tag(long) == list(model.predict([long])[0])
 
@@ -702,7 +698,7 @@ def set_array(name, place, value):
 
 def overlapping(text):
     arrays = json.loads(text)["arrays"]
-    return set_array("key", 2, arrays["weight"][2])(text)
+    return set_array("code", 2, arrays["weight"][2])(text)
 
 
 def packed(n_bytes=None, body=None, cut=None, dict_size=1 << 20):

@@ -13,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, make_pipeline
 from sklearn_hocrf.datasets import make_references
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
-from sklearn_hocrf.inspection import weights
+from sklearn_hocrf.inspection import weights_table
 from sklearn_hocrf.model_selection import PenaltySearchCV
 from sklearn_hocrf.training import SGD
 
@@ -77,7 +77,7 @@ def test_which_intercepts_there_are(intercepts):
     assert of_segments.all() == of_segments.any() == (intercepts in (True, "segment"))
     expected = {True: [True, True, False], "token": [True] * 3}  # "d" has one token: one intercept is enough
     assert of_tokens.tolist() == expected.get(intercepts, [False] * 3)
-    table = weights(crf, feature=False, order=0, top=None)
+    table = weights_table(crf, feature=False, order=0, top=None)
     assert (
         len(table)
         == of_segments.sum() + of_tokens.sum()

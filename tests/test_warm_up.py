@@ -19,8 +19,6 @@ from test_kernel_cache import TOY, import_anew
 
 import sklearn_hocrf
 
-pytestmark = pytest.mark.needs_jit
-
 PACKAGE = Path(sklearn_hocrf.__file__).parent
 FIT = """
 import warnings

@@ -36,7 +36,7 @@ def test_a_program_of_the_package_alone_is_named():
         (ConvergenceWarning, lambda: make_pipeline(SequenceFeatureExtractor(), HighOrderCRF(max_iter=1)).fit(X, Y)),
         (ConvergenceWarning, lambda: cross_val_score(HighOrderCRF(max_iter=1), X, Y, cv=[([0, 1], [2])])),
         (UserWarning, lambda: HighOrderSemiCRF().fit(X, [["B-A", "I-A"], ["O"], ["noun"]])),
-        (UndefinedMetricWarning, lambda: metrics.segment_precision_recall_f1([["A", "B"]], [["A", "A"]])),
+        (UndefinedMetricWarning, lambda: metrics.segment_precision_recall_fscore_support([["A", "B"]], [["A", "A"]])),
         (UndefinedMetricWarning, lambda: metrics.segment_classification_report([["A", "B"]], [["A", "A"]])),
     ],
 )

@@ -8,7 +8,7 @@ from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, SequenceBatch, make_pi
 from sklearn_hocrf._pipeline import SequencePipeline
 from sklearn_hocrf.datasets import load_conll
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
-from sklearn_hocrf.metrics import segment_f1_score, segment_precision_recall_f1
+from sklearn_hocrf.metrics import segment_f1_score, segment_precision_recall_fscore_support
 from sklearn_hocrf.model_selection import CalibratedSequenceLabeler, PenaltySearchCV
 
 
@@ -61,5 +61,5 @@ def script() -> None:
     score = segment_f1_score(y, y, average=None)  # type: ignore[assignment]
     score.is_integer()
     assert_type(segment_f1_score(y, y, average=None), np.ndarray)
-    assert_type(segment_precision_recall_f1(y, y).f1, np.ndarray)
-    assert_type(segment_precision_recall_f1(y, y, average="micro").f1, float)
+    assert_type(segment_precision_recall_fscore_support(y, y)[2], np.ndarray)
+    assert_type(segment_precision_recall_fscore_support(y, y, average="micro")[2], float)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from itertools import count
 from numbers import Integral
 from typing import Any, NamedTuple
@@ -11,7 +11,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .arrays import offsets_of
-from .checks import IGNORED, check_choice, is_missing, is_ordered_collection, no_label, short, unmasked
+from .checks import (
+    IGNORED,
+    check_choice,
+    finite_number,
+    is_missing,
+    is_ordered_collection,
+    no_label,
+    short,
+    unmasked,
+)
 from .labels import flatten_labels, position_name
 from .schemes import (
     PREFIXES,
@@ -21,37 +30,34 @@ from .schemes import (
     I,
     O,
     S,
+    hold_segments,
     looks_like_segments,
     marks_ends,
+    parts_of_segment,
     read_segment,
     segments_of_labels,
     segments_of_tags,
+    segments_of_tokens,
     split_tag,
 )
 from .segments import Segments
 from .warnings import scheme_of_labels
 
 __all__ = [
-    "FIELDS",
     "CodedLabels",
     "LabelSequences",
     "SegmentTable",
     "check_scheme",
     "code_tokens",
-    "code_values",
     "hold_any_segments",
     "list_sequences",
-    "read_given_segments",
-    "read_pair",
-    "read_segment_pair",
     "read_segment_table",
-    "refuse_other_lengths",
-    "refuse_other_number",
-    "scheme_of",
-    "segments_of_sequences",
-    "coded_segments",
+    "read_segmentations",
+    "read_tokens",
+    "refuse_other_sizes",
+    "refuse_other_texts",
+    "segment_lists",
     "sorted_union",
-    "tuples_of_segments",
 ]
 
 FIELDS = ("start", "stop", "label", "probability")  # of structured arrays of segments
@@ -69,6 +75,10 @@ class CodedLabels(NamedTuple):
     @property
     def lengths(self) -> np.ndarray:
         return np.diff(self.offsets)
+
+    @property
+    def n_sequences(self) -> int:
+        return len(self.offsets) - 1
 
 
 def list_sequences(y: LabelSequences, name: str, items: str = "labels") -> list:
@@ -109,36 +119,11 @@ def code_tokens(y: LabelSequences, name: str) -> CodedLabels:
     return CodedLabels(codes, labels, offsets)
 
 
-def read_pair(y_true: LabelSequences, y_pred: LabelSequences) -> tuple[CodedLabels, CodedLabels]:
-    """Read two labellings of the same tokens."""
-    true, predicted = code_tokens(y_true, "y_true"), code_tokens(y_pred, "y_pred")
-    refuse_other_number(len(true.lengths), len(predicted.lengths))
-    refuse_other_lengths(true.lengths, predicted.lengths)
-    return true, predicted
-
-
-def refuse_other_number(n_true: int, n_predicted: int) -> None:
-    """Raise unless y_true and y_pred have the same number of sequences."""
-    if n_true != n_predicted:
-        raise ValueError(f"y_true has {n_true} sequences, but y_pred has {n_predicted}")
-
-
-def refuse_other_lengths(of_true: np.ndarray, of_predicted: np.ndarray) -> None:
-    """Raise unless the sequences of y_true and y_pred have the same lengths."""
-    different = np.flatnonzero(of_true != of_predicted)
-    if len(different):
-        n = int(different[0])
-        raise ValueError(f"sequence {n} has {of_true[n]} labels in y_true, but {of_predicted[n]} in y_pred")
-
-
-def tuples_of_segments(segments: Any, where: str, fields: Sequence[str]) -> list:
-    """Return the rows of a structured array as tuples of given fields; other segments are returned unchanged."""
-    if not isinstance(segments, np.ndarray) or segments.dtype.names is None:
-        return list(segments)
-    missing = [name for name in fields if name not in segments.dtype.names]
-    if missing:
-        raise TypeError(f"{where} lacks the field {missing[0]!r}: such segments have {', '.join(fields)}")
-    return segments[list(fields)].tolist()
+def read_tokens(**given: LabelSequences) -> list[CodedLabels]:
+    """Read labellings of the same tokens."""
+    tokens = {name: code_tokens(y, name) for name, y in given.items()}
+    refuse_other_sizes(tokens)
+    return list(tokens.values())
 
 
 def code_values(values: Sequence[Any] | np.ndarray, name: str, where: Callable[[int], str]) -> tuple[np.ndarray, list]:
@@ -156,7 +141,7 @@ def code_values(values: Sequence[Any] | np.ndarray, name: str, where: Callable[[
             raise
         labels = list(table)
     integers = {int(label) for label in labels if isinstance(label, Integral) and not isinstance(label, bool)}
-    ignored = name != "y_pred" and IGNORED in integers and min(integers - {IGNORED}, default=0) >= 0
+    ignored = not name.startswith("y_pred") and IGNORED in integers and min(integers - {IGNORED}, default=0) >= 0
     for code, label in enumerate(labels):
         if is_missing(label) or (ignored and label == IGNORED):
             raise no_label(label, where(int(np.argmax(codes == code))), name, takes_missing_labels=False)
@@ -195,8 +180,20 @@ class SegmentTable(NamedTuple):
     start: np.ndarray  # (M,) int64   first token, counted from the beginning of the sequence
     stop: np.ndarray  # (M,) int64   token after the last
     label: np.ndarray  # (M,) int64   index into ``labels``
-    labels: list  # (L,)
+    probability: np.ndarray  # (M,) float64   nan where it is not known
+    labels: list  # (L,)   those of the segments
     n_sequences: int
+    lengths: np.ndarray | None  # (n_sequences,) int64   numbers of tokens; None for lists of segments
+
+    def rows(self) -> list[tuple[int, int, int, Any]]:
+        """Return (sequence, start, stop, label) of each segment."""
+        labels = [self.labels[code] for code in self.label.tolist()]
+        return list(zip(*(column.tolist() for column in self[:3]), labels, strict=True))
+
+    def position(self, i: int) -> str:
+        """Return the name of the place of a segment that was given in a list."""
+        n = self.sequence[i]
+        return f"sequence {n}, position {i - np.searchsorted(self.sequence, n)}"
 
 
 def check_scheme(scheme: str, strict: bool) -> None:
@@ -206,40 +203,43 @@ def check_scheme(scheme: str, strict: bool) -> None:
         raise TypeError(f"strict must be True or False, got {strict!r}")
 
 
-def segments_of_sequences(table: SegmentTable) -> list[list[tuple[int, int, Any]]]:
-    """Return (start, stop, label) of the segments of each sequence."""
-    segments: list[list[tuple[int, int, Any]]] = [[] for _ in range(table.n_sequences)]
-    for n, start, stop, label in zip(*(column.tolist() for column in table[:4]), strict=True):
-        segments[n].append((start, stop, table.labels[label]))
+def segment_lists(table: SegmentTable, with_probability: bool = False) -> list[list[tuple]]:
+    """Return (start, stop, label) of the segments of each sequence; then the probability, None where not known."""
+    segments: list[list[tuple]] = [[] for _ in range(table.n_sequences)]
+    for (n, *segment), p in zip(table.rows(), table.probability.tolist(), strict=True):
+        segments[n].append((*segment, None if p != p else p) if with_probability else tuple(segment))
     return segments
 
 
-def read_given_segments(
-    y: LabelSequences, scheme: str, strict: bool, name: str
-) -> tuple[SegmentTable, np.ndarray | None]:
-    """Read label sequences; return their segments and, unless ``y`` lists segments, the lengths of the sequences."""
-    check_scheme(scheme, strict)
-    if scheme == "segments" or (scheme == "auto" and hold_any_segments(**{name: y})):
-        return read_segment_table(y, name), None
-    tokens = code_tokens(y, name)
-    return coded_segments(tokens, scheme_of(scheme, tokens.labels), strict, name), tokens.lengths
+def read_segmentations(
+    given: Mapping[str, LabelSequences],
+    scheme: str,
+    strict: bool = False,
+    any_form: bool = False,
+    texts: Sequence | None = None,
+) -> list[SegmentTable]:
+    """Read segmentations of the same sequences, those of the tokens X if ``texts`` has them.
 
-
-def read_segment_pair(
-    y_true: LabelSequences, y_pred: LabelSequences, scheme: str, strict: bool
-) -> tuple[SegmentTable, SegmentTable]:
-    """Read two segmentations of the same sequences, both in the same scheme."""
-    check_scheme(scheme, strict)
-    if scheme == "segments" or (scheme == "auto" and hold_any_segments(y_true=y_true, y_pred=y_pred)):
-        true, predicted = read_segment_table(y_true, "y_true"), read_segment_table(y_pred, "y_pred")
-        refuse_other_number(true.n_sequences, predicted.n_sequences)
-        return true, predicted
-    true_tokens, predicted_tokens = read_pair(y_true, y_pred)
-    scheme = scheme_of(scheme, [*true_tokens.labels, *predicted_tokens.labels])
-    return (
-        coded_segments(true_tokens, scheme, strict, "y_true"),
-        coded_segments(predicted_tokens, scheme, strict, "y_pred"),
-    )
+    They are labels of tokens, all in one scheme, or segments; all of the same form. With ``any_form`` each has its own:
+    lists that look like segments, with or without a probability, are segments in any scheme.
+    """
+    if any_form:
+        sequences = {name: list_sequences(y, name, "labels or segments") for name, y in given.items()}
+        listed = {name for name, y in sequences.items() if hold_segments(y) or not any(map(len, y))}
+    else:
+        listed = set(given) if scheme == "auto" and hold_any_segments(**given) else set()
+    listed = set(given) if scheme == "segments" else listed
+    tokens = {name: code_tokens(y, name) for name, y in given.items() if name not in listed}
+    if scheme == "auto" and tokens:
+        scheme = scheme_of_labels([label for coded in tokens.values() for label in coded.labels])
+    tables = {
+        name: read_segment_table(y, name, sizes=(3, 4) if any_form else (3,))
+        if name in listed
+        else _coded_segments(tokens[name], scheme, strict, name)
+        for name, y in given.items()
+    }
+    refuse_other_sizes(tables if texts is None else {"X": _tokens_of(texts), **tables})
+    return list(tables.values())
 
 
 def hold_any_segments(**given: LabelSequences) -> bool:
@@ -247,18 +247,15 @@ def hold_any_segments(**given: LabelSequences) -> bool:
     return any(looks_like_segments(list_sequences(y, name)) for name, y in given.items())
 
 
-def scheme_of(scheme: str, labels: Iterable[Hashable]) -> str:
-    """Return the scheme, guessed from the labels of tokens where it is "auto"."""
-    return scheme_of_labels(labels) if scheme == "auto" else scheme
-
-
 # --- token labels -----------------------------------------------------------------------------------------------------
 
 
-def coded_segments(tokens: CodedLabels, scheme: str, strict: bool, name: str) -> SegmentTable:
+def _coded_segments(tokens: CodedLabels, scheme: str, strict: bool, name: str) -> SegmentTable:
     """Cut the sequences into segments and leave out segments of O tokens and, if strict, invalid segments."""
     if scheme == "runs":
         return _report_table(segments_of_labels(tokens.codes, tokens.offsets), tokens.offsets, tokens.labels)
+    if scheme == "tokens":
+        return _report_table(segments_of_tokens(tokens.codes, tokens.offsets), tokens.offsets, tokens.labels)
     prefix, label, labels = _split_coded_tags(tokens, scheme, name)
     segments = segments_of_tags(prefix, label, tokens.offsets)
     first, last = prefix[segments.start], prefix[segments.stop - 1]
@@ -286,8 +283,11 @@ def _report_table(
 ) -> SegmentTable:
     sequence = np.repeat(np.arange(len(offsets) - 1), np.diff(segments.offsets))[kept]
     origin = offsets[sequence]
-    start, stop, label = segments.start[kept] - origin, segments.stop[kept] - origin, segments.codes[kept]
-    return SegmentTable(sequence, start, stop, label.astype(np.int64), labels, len(offsets) - 1)
+    start, stop = segments.start[kept] - origin, segments.stop[kept] - origin
+    used, label = np.unique(segments.codes[kept], return_inverse=True)
+    unknown = np.full(len(start), np.nan)
+    labels = [labels[code] for code in used.tolist()]
+    return SegmentTable(sequence, start, stop, label, unknown, labels, len(offsets) - 1, np.diff(offsets))
 
 
 def _split_coded_tags(tokens: CodedLabels, scheme: str, name: str) -> tuple[np.ndarray, np.ndarray, list]:
@@ -313,20 +313,47 @@ def _split_coded_tags(tokens: CodedLabels, scheme: str, name: str) -> tuple[np.n
 # --- given segments ---------------------------------------------------------------------------------------------------
 
 
-def read_segment_table(y: LabelSequences, name: str) -> SegmentTable:
-    """Read lists of (start, stop, label)."""
+def read_segment_table(y: Any, name: str, sizes: tuple[int, ...] = (3,)) -> SegmentTable:
+    """Read lists of (start, stop, label), of (start, stop, label, probability), or both, depending on ``sizes``."""
     sequences = list_sequences(y, name, "segments")
     rows = [
-        (n, *read_segment(segment, f"sequence {n}, position {i}", name))
+        (n, *_read_row(segment, f"sequence {n}, position {i}", name, sizes))
         for n, segments in enumerate(sequences)
-        for i, segment in enumerate(segments)
+        for i, segment in enumerate(_rows_of(segments, f"{name}[{n}] (sequence {n})", sizes))
     ]
     offsets = offsets_of([len(segments) for segments in sequences])
     label, labels = code_values([row[3] for row in rows], name, lambda i: position_name(offsets, i))
-    _refuse_repeated(rows, offsets, name)
-    bounds = np.array([row[:3] for row in rows], dtype=np.int64).reshape(-1, 3)
-    sequence, start, stop = bounds.T
-    return SegmentTable(sequence, start, stop, label, labels, len(sequences))
+    _refuse_repeated([row[:4] for row in rows], offsets, name)
+    sequence, start, stop = np.array([row[:3] for row in rows], dtype=np.int64).reshape(-1, 3).T
+    probability = np.array([row[4] for row in rows], dtype=np.float64)
+    return SegmentTable(sequence, start, stop, label, probability, labels, len(sequences), None)
+
+
+def _rows_of(segments: Any, where: str, sizes: tuple[int, ...]) -> Sequence:
+    """Return a structured array as a list of tuples of its fields; other segments are returned unchanged."""
+    names = getattr(getattr(segments, "dtype", None), "names", None)
+    if names is None:
+        return segments
+    fields = FIELDS if 4 in sizes and (3 not in sizes or "probability" in names) else FIELDS[:3]
+    missing = [field for field in fields if field not in names]
+    if missing:
+        raise TypeError(f"{where} lacks the field {missing[0]!r}: such segments have {', '.join(fields)}")
+    return segments[list(fields)].tolist()
+
+
+def _read_row(segment: Any, where: str, name: str, sizes: tuple[int, ...]) -> tuple:
+    """Return (start, stop, label, probability), the last as nan if there is none, or raise."""
+    parts = parts_of_segment(segment)
+    has_probability = len(parts) == 4 and 4 in sizes
+    if not has_probability and 3 not in sizes:
+        raise TypeError(
+            f"{short(segment)} of {name} ({where}) is not a segment with a probability (start, stop, label, "
+            "probability)"
+        )
+    start, stop, label = read_segment(parts[:3] if has_probability else segment, where, name)
+    if not has_probability or (parts[3] is None and 3 in sizes):
+        return start, stop, label, np.nan
+    return start, stop, label, finite_number(parts[3], where, f"probability of {name}")
 
 
 def _refuse_repeated(rows: list[tuple], offsets: np.ndarray, name: str) -> None:
@@ -335,3 +362,46 @@ def _refuse_repeated(rows: list[tuple], offsets: np.ndarray, name: str) -> None:
         if row in seen:
             raise ValueError(f"{name} has the segment {row[1:]!r:.60} twice ({position_name(offsets, i)})")
         seen.add(row)
+
+
+# --- sizes ------------------------------------------------------------------------------------------------------------
+
+
+def refuse_other_sizes(given: Mapping[str, CodedLabels | SegmentTable]) -> None:
+    """Raise unless all can belong to the same sequences as the first."""
+    (name, first), *others = given.items()
+    for other, one in others:
+        if first.n_sequences != one.n_sequences:
+            raise ValueError(f"{name} has {first.n_sequences} sequences, but {other} has {one.n_sequences}")
+        if first.lengths is not None and one.lengths is not None:
+            different = np.flatnonzero(first.lengths != one.lengths)
+            if len(different):
+                n = int(different[0])
+                raise ValueError(
+                    f"sequence {n} has {first.lengths[n]} tokens in {name}, but {one.lengths[n]} in {other}"
+                )
+        _refuse_beyond(one, other, first.lengths, name)
+        _refuse_beyond(first, name, one.lengths, other)
+
+
+def refuse_other_texts(name: str, texts: Sequence, **tables: SegmentTable) -> None:
+    """Raise unless segmentations can belong to sequences of tokens."""
+    refuse_other_sizes({name: _tokens_of(texts), **tables})
+
+
+def _tokens_of(texts: Sequence) -> CodedLabels:
+    """Return the numbers of tokens of sequences, in the form of labels."""
+    return CodedLabels(np.zeros(0, dtype=np.int64), [], offsets_of([len(tokens) for tokens in texts]))
+
+
+def _refuse_beyond(table: CodedLabels | SegmentTable, name: str, lengths: np.ndarray | None, other: str) -> None:
+    """Raise if a segment ends after the last token of its sequence."""
+    if lengths is None or isinstance(table, CodedLabels):
+        return
+    beyond = np.flatnonzero(table.stop > lengths[table.sequence])
+    if len(beyond):
+        n, *segment = table.rows()[beyond[0]]
+        raise ValueError(
+            f"{name} has the segment {short(tuple(segment))} ({table.position(beyond[0])}), beyond the {lengths[n]} "
+            f"tokens of {other}"
+        )

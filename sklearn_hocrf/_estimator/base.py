@@ -17,6 +17,7 @@ from .._inference.families import Family
 from .._names_elsewhere import NamesElsewhere, answering
 from .._persistence import VersionMixin, with_lists, with_mappings
 from .._structure.automaton import PatternAutomaton
+from .._structure.patterns import TOKENS
 from .._validation import FeatureSpace
 from .._validation._sklearn import fit_context
 from .answers import AnswersMixin
@@ -45,6 +46,9 @@ class BaseSequenceLabeler(
     """
 
     _parameter_constraints: dict = PARAMETER_CONSTRAINTS
+    history: Any = TOKENS  # this and the next two: parameters that only one estimator has
+    pruning: int | None = None
+    scheme: str | None = None
     _takes_segment_features = False
     _family: Family
     _targets: type[Any]  # how y is read, and what predictions look like
@@ -108,7 +112,7 @@ class BaseSequenceLabeler(
         agree with them [1]_. This is not convex: training starts from the fit on the longest runs of known labels, and
         ends in an optimum near it; ``optimality_gap_`` is inf. The patterns, and the pairs of patterns and features,
         come from the runs of known labels only. The labels are all labels in y, including those in sets. Local feature
-        matching and :class:`~sklearn_hocrf.model_selection.PenaltySearchCV` need all labels.
+        matching, ``pruning`` and :class:`~sklearn_hocrf.model_selection.PenaltySearchCV` need all labels.
 
         Labels must be missing at random, given the words and the known labels. If only entities are labelled and
         nothing is known about the other tokens, a model that finds entities everywhere explains y best: label the

@@ -7,8 +7,6 @@ tasks of iterations have no subtasks. Solvers report an iteration when it has en
 from __future__ import annotations
 
 import copy
-import math
-import time
 from collections.abc import Callable
 from functools import partial
 from types import SimpleNamespace
@@ -82,31 +80,19 @@ class SearchTasks(_Tasks):
 
     def __init__(self, search: Any, n_orders: int, n_steps: int, *data: Any) -> None:
         super().__init__(search, n_orders + bool(search.refit), *data)
-        self._n_steps, self.ends_order = n_steps, False
-        self._latest = math.inf if search.max_time is None else time.monotonic() + search.max_time
+        self._n_steps = n_steps
 
-    @property
-    def is_late(self) -> bool:
-        """Whether the time of the search is over."""
-        return time.monotonic() >= self._latest
+    def begin_order(self, order: Any) -> Any:
+        """Begin and return the task of the search for one order; None without callbacks."""
+        return self._begin(self._root, f"order {order}", self._n_steps) if self._callbacks else None
 
-    def begin_order(self, order: Any) -> None:
-        """Begin the task of the search for one order."""
-        self.ends_order = False
-        if self._callbacks:
-            self._order = self._begin(self._root, f"order {order}", self._n_steps)
-
-    def end_order(self) -> None:
+    def end_order(self, task: Any) -> None:
         """End the task of the search for one order."""
-        if self._callbacks:
-            self.is_stopped = self._order.call_on_fit_task_end(**self._arguments)
+        self.is_stopped = self.is_stopped or (task is not None and task.call_on_fit_task_end(**self._arguments))
 
-    def end_step(self) -> bool:
-        """End a step, and return whether a callback or the time stops the search for this order."""
-        task = self._begin(self._order, SEARCH_STEP) if self._callbacks else None
-        is_stopped = task is not None and task.call_on_fit_task_end(**self._arguments)
-        self.ends_order = is_stopped or self.is_late
-        return self.ends_order
+    def end_step(self, of_order: Any) -> bool:
+        """End a step of the task of an order, and return whether a callback stops the search for this order."""
+        return of_order is not None and self._begin(of_order, SEARCH_STEP).call_on_fit_task_end(**self._arguments)
 
     def refit(self, best: Any, fit: Callable[[], Any]) -> None:
         """Call a function that fits the best estimator: a task, whose details callbacks may request."""

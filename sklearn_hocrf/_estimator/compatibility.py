@@ -142,6 +142,8 @@ REFUSALS = (
     ),
     Refusal("pruning", "stream", _ALL_DATA),
     Refusal("frequent features", "stream", _ALL_DATA),
+    Refusal("pruning", "a stochastic solver", _ALL_AT_ONCE),
+    Refusal("pruning", "missing labels", "{name} does not go with {other_name}: use pruning=None"),
     Refusal("pruning", "cluster", "{name} does not work on a cluster: use pruning=None"),
     Refusal(
         "a stochastic solver",

@@ -33,7 +33,7 @@ class EarlyStopping:
     scoring : str, callable or None, default=None
         As in :class:`~sklearn.model_selection.GridSearchCV`, for one score; :mod:`sklearn_hocrf.metrics` has scorers.
         None means ``score`` of the estimator, the token accuracy. Names are those of scikit-learn; scorers for segment
-        F1 and other sequence metrics are objects: :data:`~sklearn_hocrf.metrics.segment_f1_scorer`, not "segment_f1".
+        F1 and other sequence metrics are functions: :func:`~sklearn_hocrf.metrics.segment_f1_scorer`, not its name.
     patience : int, default=5
         Number of iterations without progress after which training stops.
     min_delta : float, default=0.0
@@ -119,7 +119,7 @@ class EarlyStopping:
                 raise
             raise ValueError(
                 f"scoring={self.scoring!r:.80} of EarlyStopping is not a scorer of scikit-learn; scorers for sequences "
-                "are objects of sklearn_hocrf.metrics: segment_f1_scorer, log_likelihood_scorer, or your own"
+                "are functions of sklearn_hocrf.metrics: segment_f1_scorer, log_likelihood_scorer, or your own"
             ) from error
         self._runs[estimator] = _Scores(scorer, [], [])
 

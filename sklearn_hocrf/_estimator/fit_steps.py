@@ -20,7 +20,7 @@ from .._penalties import Penalty
 from .._solvers import SolverReport
 from .._structure.layout import LayoutBuilder, LayoutFrame, WeightLayout
 from .._structure.pairs import PairRule
-from .._structure.patterns import TOKENS, PatternTable, TagHistory
+from .._structure.patterns import PatternTable, TagHistory
 from .._validation import (
     TrainingData,
     TrainingSequences,
@@ -41,7 +41,7 @@ from .label_parts import compile_label_parts
 from .parameters import check_parameters, resolve_feature_orders
 from .patterns import ObservedPatterns, select_patterns
 from .progress import STARTING, lines_of
-from .pruning import prune, prune_held_out, prune_runs
+from .pruning import prune, prune_held_out
 from .tags import history_of_labels
 
 __all__ = ["FitSteps"]
@@ -158,7 +158,7 @@ class FitSteps:
 
     def has_missing_labels(self, y: Any, sequences: TrainingSequences) -> bool:
         """Return whether y has unknown labels."""
-        scheme = getattr(self.estimator, "scheme", None)
+        scheme = self.estimator.scheme
         return self.targets.have_missing_labels(y, sequences.batch, sequences.form, self.name, scheme)
 
     def check_missing_labels(self, data: TrainingData) -> None:
@@ -174,7 +174,7 @@ class FitSteps:
 
     def history(self, labels: np.ndarray) -> str | TagHistory:
         """Return what the labels of patterns are those of; the positions of a semi-CRF are segments already."""
-        return history_of_labels(getattr(self.estimator, "history", TOKENS), self.estimator.constraints, labels)
+        return history_of_labels(self.estimator.history, self.estimator.constraints, labels)
 
     def observed(self, data: TrainingData) -> ObservedPatterns:
         """Return the label patterns of training data."""
@@ -260,7 +260,7 @@ class FitSteps:
         model.given(problem.batch, problem.support, evidence=evidence).on(problem.plan.masked(mask)).log_z()
 
     def _prune(self, problem: Problem) -> Problem:
-        n_candidates = getattr(self.estimator, "pruning", None)
+        n_candidates = self.estimator.pruning
         return problem if n_candidates is None else prune(problem, n_candidates, self.estimator.random_state)
 
     def prune(self, training: Problem, held_out: Problem) -> tuple[Problem, Problem]:
@@ -300,8 +300,9 @@ class FitSteps:
         if data.runs is not None and not is_warm:
             lines = lines_of(training.solver)
             lines.part = STARTING
-            of_runs = prune_runs(self.pose(problem.layout, data.runs), problem)
-            stages = training.run(of_runs, penalty, start, is_warm, tasks.watch(state, STARTING))
+            stages = training.run(
+                self.pose(problem.layout, data.runs), penalty, start, is_warm, tasks.watch(state, STARTING)
+            )
             start, lines.part = stages[-1].w, ""
         return stages + training.run(problem, penalty, start, is_warm, tasks.watch(state))
 

@@ -8,18 +8,13 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from .._data.arrays import joined_ranges, offsets_of
-from .._data.masks import Mask, both
 from .._inference.candidates import LevelZero, train_level_zero
-from .._inference.chain import ChainModel
 from .._inference.lattice import LatticeModel
 from .._objectives import Problem
 from .._settings import is_integer
 from .._structure.layout import WeightLayout
-from .._structure.patterns import given_patterns
-from .._structure.weighted_arcs import arcs_of_labels
 
-__all__ = ["checked_level_zero", "prune", "prune_held_out", "prune_runs", "prune_training"]
+__all__ = ["checked_level_zero", "prune", "prune_held_out", "prune_training"]
 
 
 def most_states(n_candidates: int) -> int:
@@ -44,45 +39,15 @@ def prune(problem: Problem, n_candidates: int, random_state: Any = None) -> Prob
 def prune_training(problem: Problem, level_zero: LevelZero) -> Problem:
     """Return training data over the candidates of level 0, to which the true labels are added."""
     candidates = level_zero.finder().find(problem.batch, problem.support)
-    known = both(problem.support, problem.known)
-    if problem.known is None or known is None:
-        return problem.over(candidates.with_labels(problem.truth), level_zero)
-    in_sets = np.flatnonzero((problem.truth < 0) & ~problem.known.allowed.all(axis=1))
-    candidates = candidates.with_labels(_completed(problem, known, level_zero))
-    return problem.over(candidates.with_allowed(in_sets, known.allowed[in_sets]), level_zero)
-
-
-def prune_runs(runs: Problem, pruned: Problem) -> Problem:
-    """Return the problem of the runs of known labels, with the candidates that the tokens of all data have."""
-    if pruned.candidates is None:
-        return runs
-    return runs.over(pruned.candidates.part(np.flatnonzero(pruned.truth >= 0)), pruned.level_zero)
+    return problem.over(candidates.with_labels(problem.truth), level_zero)
 
 
 def prune_held_out(held_out: Problem, level_zero: LevelZero) -> Problem:
     """Return held-out data over the candidates of level 0, which has not seen their labels: these are not added."""
     model = LatticeModel(held_out.layout, np.zeros(held_out.n_weights), level_zero.finder(), held_out.schedule)
+    # the plan has more states where the constraints leave no labelling of fewer
     plan = model.given(held_out.batch, held_out.support, held_out.n_jobs).plan
-    pruned = held_out.over(plan.candidates, level_zero)
-    pruned.plan = plan  # which has more states where the constraints leave no labelling of fewer
-    return pruned
-
-
-def _completed(problem: Problem, known: Mask, level_zero: LevelZero) -> np.ndarray:
-    """Return labels of all tokens that agree with those that are known and that constraints allow.
-
-    They make sure that the lattice of each sequence has such a labelling. Where level 0 decides, its best one is taken.
-    """
-    offsets, n_labels = problem.batch.offsets, problem.layout.patterns.n_labels
-    codes = level_zero.finder().find(problem.batch, known, np.ones(problem.batch.n_tokens, np.int64)).labels.copy()
-    constrained = problem.layout.with_biases(given_patterns((), n_labels), np.arange(n_labels))
-    is_out = np.isin(arcs_of_labels(constrained.automaton, offsets, codes), constrained.compiled.forbidden_arcs)
-    broken = np.flatnonzero(np.diff(offsets_of(is_out)[offsets]))
-    if len(broken):
-        tokens = joined_ranges(offsets[broken], offsets[broken + 1])
-        model = ChainModel(constrained, level_zero.weights)
-        codes[tokens] = model.given(problem.batch[broken], known.part(tokens), problem.n_jobs).decode()
-    return codes
+    return held_out.over(plan.candidates, level_zero, plan)
 
 
 def checked_level_zero(level_zero: Any, layout: WeightLayout, numbers: Callable[..., np.ndarray]) -> LevelZero | None:

@@ -77,18 +77,6 @@ class Candidates(NamedTuple):
         missing = np.flatnonzero(~self.contain(codes))
         return self._with(missing, codes[missing])._replace(codes=freeze(codes, np.int32))
 
-    def with_allowed(self, tokens: np.ndarray, allowed: np.ndarray) -> Candidates:
-        """Return the candidates, to which all labels that a table allows some tokens are added.
-
-        ``tokens`` (n,) are their indices, ``allowed`` (n, L) is a table of bool.
-        """
-        row = np.full(len(self.starts) - 1, -1)
-        row[tokens] = np.arange(len(tokens))
-        missing, own = allowed.copy(), row[self.tokens]
-        missing[own[own >= 0], self.labels[own >= 0]] = False
-        row, labels = np.nonzero(missing)
-        return self._with(tokens[row], labels)
-
     def _with(self, more_tokens: np.ndarray, more_labels: np.ndarray) -> Candidates:
         """Return the candidates and others, which get the lowest score."""
         tokens = np.concatenate([self.tokens, more_tokens])
@@ -153,14 +141,6 @@ class LevelZero(NamedTuple):
         """Return the finder of candidates."""
         return CandidateFinder(self.layout, self.weights, self.n_candidates, self.n_states)
 
-    def most_states(self, candidates: Candidates) -> np.ndarray:
-        """Return the maximum number of states after each token.
-
-        It grows in proportion where sets of possible labels add more than one label to the candidates.
-        """
-        n_others = np.diff(candidates.starts) - 1
-        return np.maximum(self.n_states, self.n_states * n_others // self.n_candidates)
-
 
 def train_level_zero(
     layout: WeightLayout,
@@ -180,7 +160,7 @@ def train_level_zero(
         Its patterns are the single labels.
     batch : SequenceBatch
     codes : ndarray of shape (N,), int32
-        Labels of the tokens, -1 where they are not known.
+        Labels of the tokens.
     sequence_weight : ndarray of shape (n_sequences,)
     settings : tuple of int
         Candidates and states of each token, and a seed for the order of the sequences.
@@ -190,15 +170,14 @@ def train_level_zero(
     descent = _Descent(layout, batch, codes, sequence_weight)
     first = np.sort(rng.permutation(n_sequences)[: -(-n_sequences // 10) if n_sequences > 1 else 0])
     others = np.setdiff1d(np.arange(n_sequences), first)
-    n_epochs = max(_EPOCHS, min(_LEAST_STEPS // max(int((codes >= 0).sum()), 1), _MOST_EPOCHS))
+    n_epochs = max(_EPOCHS, min(_LEAST_STEPS // max(len(codes), 1), _MOST_EPOCHS))
     for _ in range(n_epochs - 1):
         descent.run_epoch(rng.permutation(others))
     recall = np.nan
     tokens = joined_ranges(batch.offsets[first], batch.offsets[first + 1])
-    is_known = codes[tokens] >= 0
-    if is_known.any():
+    if len(tokens):
         found = CandidateFinder(layout, descent.weights(), n_candidates).find(batch[first])
-        recall = float(found.contain(codes[tokens])[is_known].mean())
+        recall = float(found.contain(codes[tokens]).mean())
     descent.forget_snapshots()
     for _ in range(max(2, n_epochs // 2)):
         descent.run_epoch(rng.permutation(n_sequences))

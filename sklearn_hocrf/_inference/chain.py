@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .._data.segments import BEGIN, Segments, sorted_segments
-from .._kernels import _wide, chain, choices, feature_matching, label_parts, token_scores
+from .._kernels import _wide, chain, choices, label_parts
 from .._structure.patterns import TOKENS
 from .._structure.weighted_arcs import log_spread
 from .answers import LikelyTagSegments, WeighedTagSegments
@@ -69,20 +69,8 @@ class ChainPass(MarginalPass):
         return self._with_derivatives(alpha)
 
     def _score(self, tile: Tile) -> np.ndarray:
-        if self.moves is None:
-            scores = self._score_tokens(tile)
-            self._shift_labels(tile, scores)
-            self._forbid_labels(tile, scores)
-            return scores
-        n_columns, lanes, model = self.layout.pairs.n_columns, lanes_of(tile), self.model
-        n_rows = int(tile.rows[-1]) * n_columns
-        scores, values = self.scores(tile), self.workspace("values", n_rows, lanes)
-        weights = model.pair_weights, model.pair_weights, model.dense_table
-        token_scores.score_rows(self.plan.token_features, self.layout.pairs, *weights, tile, values)
-        self._add_product(tile, values)
-        self._add_parts(values)
-        scores[:, :lanes] = values
-        feature_matching.perturb(tile, n_columns, *self.moves, scores)
+        scores = self._score_tokens(tile)
+        self._shift_labels(tile, scores)
         self._forbid_labels(tile, scores)
         return scores
 

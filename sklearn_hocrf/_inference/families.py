@@ -12,10 +12,8 @@ from .._data.batch import SequenceBatch
 from .._data.segments import NO_LIMIT, Segments
 from .._structure.segment_ages import what_needs_lengths
 from .chain import ChainModel
-from .feature_matching import ChainMatching, SegmentMatching
 from .lattice import LatticeModel
-from .lattice_minibatches import LatticeMinibatches
-from .minibatches import AgedMinibatches, ChainMinibatches, MinibatchSource, SegmentMinibatches
+from .minibatches import ChainMinibatches, SegmentMinibatches
 from .segment import SegmentModel
 from .segment_ages import AgedModel
 
@@ -26,8 +24,7 @@ class Family(NamedTuple):
     """The classes and functions of a family of models."""
 
     model: type[Any]  # a Model
-    matching: Any  # makes a Matching; None where training maximises the likelihood
-    minibatches: Callable[..., MinibatchSource]
+    minibatches: Any  # makes Minibatches; None where training uses all sequences at once
     labelling_of: Callable[[Any, SequenceBatch, np.ndarray], Any]  # labelling of some sequences of a batch
     are_complete: Callable[[Any, SequenceBatch], np.ndarray]  # whether no label is missing, by sequence
 
@@ -49,10 +46,10 @@ def _tile(segments: Segments, batch: SequenceBatch) -> np.ndarray:
 
 
 _TOKENS, _SPANS = (_codes_of, _have_all_codes), (_segments_of, _tile)
-CHAIN = Family(ChainModel, ChainMatching, ChainMinibatches, *_TOKENS)
-SEGMENTS = Family(SegmentModel, SegmentMatching, SegmentMinibatches, *_SPANS)
-UNLIMITED = Family(AgedModel, None, AgedMinibatches, *_SPANS)  # some segments of any length, scored token by token
-LATTICE = Family(LatticeModel, None, LatticeMinibatches, *_TOKENS)
+CHAIN = Family(ChainModel, ChainMinibatches, *_TOKENS)
+SEGMENTS = Family(SegmentModel, SegmentMinibatches, *_SPANS)
+UNLIMITED = Family(AgedModel, SegmentMinibatches, *_SPANS)  # some segments of any length, scored token by token
+LATTICE = Family(LatticeModel, None, *_TOKENS)
 
 
 def recursion_of(family: Family, layout: Any) -> Family:

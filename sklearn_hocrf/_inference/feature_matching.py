@@ -9,203 +9,161 @@ v)(z) is the probability that [u, v) is a segment and ends z.
 
 That is the squared distance between the feature vector of each position and its expectation (Kim 2014), with one
 component per weight. The derivative of mu with respect to a weight is a covariance, so the gradient is twice the
-derivative of the expected counts when the score of each place moves along ``r = n (mu - 1)``: a plain pass over a task
-of the data computes r and the value, a pass on dual numbers the gradient. Every pattern therefore gets its own score
-columns, or cells, and memory is r for one task of each thread.
+derivative of the expected counts when the score of each place moves along ``r = n (mu - 1)``.
+
+The data are processed in parts of some sequences, under a layout in which each place of a part has a weight of its own,
+which is 0: its expected count is mu, and the product of the Hessian and r is the derivative of the expected counts.
 """
 
 from __future__ import annotations
 
-from abc import ABCMeta, abstractmethod
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import sparse
 
-from .._data.arrays import freeze
-from .._data.batch import SequenceBatch, TokenFeatures
-from .._data.segments import BEGIN, WHOLE, Labelling, Segments
-from .._kernels import feature_matching, segment_feature_matching, segment_scores, token_scores
-from .._structure.layout import WeightLayout
-from .._structure.segment_layout import SegmentLayout
-from .._structure.weighted_arcs import arcs_of_labels, suffix_patterns
+from .._data.batch import SequenceBatch, with_blocks
+from .._data.segment_features import RowBlock, blocks_of, segment_features
+from .._data.segments import WHOLE, Labelling, Segments
+from .._structure.label_parts import endings
+from .._structure.pairs import FeatureMap
+from .._structure.weighted_arcs import arcs_of_labels
 from .model import Model
-from .passes import ExpectedCounts, Moves, Receiver
-from .schedule import Plan, Task, Tile, Workspace, lane_kind_of
-from .segment import SegmentPlan
+from .schedule import Plan
 
-__all__ = ["ChainMatching", "Matching", "SegmentMatching"]
+__all__ = ["Matching"]
+
+_PLACES = 1 << 20  # of a part, unless the model has more weights, over all of which each part goes
 
 
-class Matching(metaclass=ABCMeta):
+class _Part(NamedTuple):
+    """Some sequences.   S candidate segments, M of which lie within a sequence, and Z patterns."""
+
+    plan: Plan
+    weight: np.ndarray  # (S,)   of the candidate's sequence
+    within: np.ndarray  # (M,)   these M of the candidates
+    squares: sparse.csr_array  # (M, Z)   sums of the squared values of their features
+    truth: np.ndarray  # the places of the true labels, of S * Z
+
+
+class Matching:
     """Local feature matching of labelled sequences.
 
     Parameters
     ----------
     model_class : type
-        Class of the models.
+        Class of the models: chains, or segments.
     plan : ChainPlan or SegmentPlan
-        The plan of the sequences, under the layout of the weights.
+        The plan of the sequences, which have no dense columns, under the layout of the weights.
     truth : ndarray or Segments
         The true labelling of the sequences.
     sequence_weight : ndarray of shape (n_sequences,)
         Weight of each sequence.
     """
 
-    n_columns: int  # of the table of r
+    def __init__(self, model_class: type[Model], plan: Plan, truth: Labelling, sequence_weight: np.ndarray) -> None:
+        layout: Any = plan.layout
+        self.layout, batch = layout, plan.batch
+        self.model_class, self.batch, self.sequence_weight, self.n_lengths = model_class, batch, sequence_weight, 1
+        if isinstance(truth, Segments):
+            self.n_lengths = int(min(layout.longest.max(), batch.lengths.max(initial=1)))
+        else:
+            tokens = np.arange(batch.n_tokens + 1)
+            truth = Segments(batch.offsets, tokens[:-1], tokens[1:], truth)
+        self.rows = np.unique(layout.row_of_weight)  # the patterns that have weights
+        most = max(_PLACES, layout.n_weights) // max(self.n_lengths * len(self.rows), 1) + 1  # tokens
+        cuts = np.searchsorted(batch.offsets, np.arange(0, batch.n_tokens, most))
+        cuts = np.unique(np.append(cuts, len(batch)))
+        sizes = np.diff(batch.offsets[cuts])
+        slot = np.arange(batch.n_tokens) - np.repeat(batch.offsets[cuts[:-1]], sizes)
+        self.wide = self._with_places(int(sizes.max(initial=0)) * self.n_lengths)
+        self.plan = type(plan)(self.wide, self._with_candidates(slot), plan.schedule, plan.n_jobs).masked(plan.mask)
+        is_place = np.zeros(self.wide.n_weights, bool)
+        is_place[: self.wide.n_pairs] = self.wide.pair_feature >= layout.n_features
+        self.own, self.places = np.flatnonzero(~is_place), np.flatnonzero(is_place)
+        self.parts = [self._part(truth, np.arange(*cut)) for cut in zip(cuts[:-1], cuts[1:], strict=True)]
+        lengths = np.arange(1.0, self.n_lengths + 1)[:, None]
+        has_bias, of_tokens = (np.isin(self.rows, rows) for rows in (layout.bias_pattern, layout.token_labels))
+        self.constant = has_bias + lengths**2 * of_tokens  # what the weights of patterns and of tokens add to n
 
-    def __init__(
-        self,
-        model_class: type[Model],
-        plan: Plan,
-        truth: Labelling,
-        sequence_weight: np.ndarray,
-    ) -> None:
-        self.model_class, self.sequence_weight, batch = model_class, sequence_weight, plan.batch
-        self.layout = self._with_pattern_columns(plan.layout)
-        self.plan = plan.under(self.layout)
-        self.features = _squared_features(self.layout, batch)
-        self.ones = freeze(np.ones(self.layout.n_pairs), np.float64)
-        self.dense_ones = freeze(self.layout.dense_table(self.ones), np.float64)
-        self.slot, self.n_slots = self.plan.slots()
-        self._read(batch, truth)
+    def _with_places(self, n_candidates: int) -> Any:
+        """Return a layout in which each candidate segment of a part has a feature, with a weight for each pattern."""
+        layout, old, n_rows, new = self.layout, self.layout.features, len(self.rows), np.arange(n_candidates)
+        channel = layout.channels.index(WHOLE) if WHOLE in layout.channels else 0
+        features = FeatureMap(
+            np.concatenate([old.attribute, len(old.sort_key) + new]),
+            np.concatenate([old.channel, np.full(n_candidates, channel)]),
+            np.concatenate([old.sort_key, np.max(old.sort_key, initial=0) + 1 + new]),
+        )
+        pair_feature = np.concatenate([layout.pair_feature, np.repeat(layout.n_features + new, n_rows)])
+        pair_pattern = np.concatenate([layout.pair_pattern, np.tile(self.rows, n_candidates)])
+        return layout.with_pairs(pair_feature, pair_pattern, features)
 
-    @abstractmethod
-    def _with_pattern_columns(self, layout: WeightLayout) -> Any:
-        """Return a layout in which each pattern has marginals, and a score that can move independently."""
+    def _with_candidates(self, slot: np.ndarray) -> SequenceBatch:
+        """Return the batch with a feature of value 1 for each candidate segment; ``slot`` (N,) numbers tokens."""
+        n_features = self.wide.n_features - self.layout.n_features
+        if WHOLE in self.layout.channels:
+            block = RowBlock(_Candidates(self.n_lengths, n_features), {"slot": slot})
+            return with_blocks(self.batch, (*blocks_of(self.batch), block))
+        one_each = np.ones(len(slot)), slot, np.arange(len(slot) + 1)
+        places = sparse.csr_array(one_each, shape=(len(slot), n_features))
+        return SequenceBatch.from_csr(sparse.hstack([self.batch.tocsr(), places], format="csr"), self.batch.offsets)
 
-    @abstractmethod
-    def _read(self, batch: SequenceBatch, truth: Any) -> None:
-        """Prepare the values to compare with the model's marginals."""
+    def _part(self, truth: Segments, sequences: np.ndarray) -> _Part:
+        """Return some consecutive sequences with their places."""
+        layout, n_lengths, batch = self.layout, self.n_lengths, self.batch[sequences]
+        stop = np.repeat(np.arange(1, batch.n_tokens + 1), n_lengths)
+        start = stop - 1 - np.arange(len(stop)) % n_lengths
+        within = np.flatnonzero(start >= np.repeat(batch.offsets[:-1], batch.lengths * n_lengths))
+        features = segment_features(batch, start[within], stop[within])
+        features.sum_duplicates()
+        pairs = layout.pair_feature, np.searchsorted(self.rows, layout.pair_pattern)
+        has_weight = sparse.csr_array((np.ones(layout.n_pairs), pairs), shape=(layout.n_features, len(self.rows)))
+        return _Part(
+            self.plan.part(sequences),
+            np.repeat(self.sequence_weight[sequences], batch.lengths * n_lengths),
+            within,
+            sparse.csr_array(features.power(2) @ has_weight),
+            self._true_places(truth.of_sequences(sequences, self.batch.offsets)),
+        )
 
-    @abstractmethod
-    def compare(self, backward: Any, tile: Tile, weight: np.ndarray, residuals: np.ndarray) -> float:
-        """Write r of a tile to a table of one row per place, and return the value."""
-
-    def squared_values(self, backward: Any, tile: Tile) -> np.ndarray:
-        """Return the sums of squared values of the features with a weight in each score column."""
-        scores = backward.workspace("squares", *backward.scores(tile).shape)
-        weights = self.ones, self.ones, self.dense_ones
-        token_scores.score_rows(self.features, self.layout.pairs, *weights, tile, scores)
-        return scores
+    def _true_places(self, truth: Segments) -> np.ndarray:
+        """Return the places of the patterns that end with each segment."""
+        layout, rows = self.layout, self.rows
+        arcs = arcs_of_labels(layout.automaton, truth.offsets, truth.codes)
+        candidate = (truth.stop - 1) * self.n_lengths + truth.lengths - 1
+        places = []
+        for order in range(int(layout.patterns.lengths.max())):
+            segment, row = endings(layout.compiled, layout.parts, arcs, order).pairs()
+            has_weight = np.isin(row, rows)
+            column = np.searchsorted(rows, row[has_weight])
+            places.append(candidate[segment[has_weight]] * len(rows) + column)
+        return np.concatenate(places)
 
     def value_gradient(self, w: np.ndarray) -> tuple[float, np.ndarray]:
         """Return f(w) and its gradient; shape (n_weights,)."""
-        model, weight = self.model_class(self.layout, w), self.sequence_weight
-        posterior, zero_direction = model.on(self.plan), model.moving(np.zeros(self.layout.n_weights))
-        log_z, make_pass = np.zeros(self.plan.n_sequences), posterior.pass_class
-
-        def work(chunk: list[Task], workspace: Workspace) -> tuple:
-            moves = Moves(self.slot, workspace("residuals", self.n_slots, self.n_columns))
-            residuals, counts = _Residuals(self, moves.table), ExpectedCounts(posterior)
-            plain = make_pass(workspace, posterior, log_z, weight, receiver=residuals)
-            dual = make_pass(
-                workspace, posterior, log_z, weight, receiver=counts, direction=zero_direction, moves=moves
-            )
-            for task in chunk:
-                moves.table[:] = 0.0
-                plain.run(task)
-                dual.run(task)
-            return (np.array([residuals.value]), *dual.sums())
-
-        sums = self.plan.add_up(work)
-        if sums is None:  # there is no data
-            return 0.0, np.zeros(self.layout.n_weights)
-        return float(sums[0][0]), 2 * posterior.counts(sums[1:])
+        value, gradient, weights = 0.0, np.zeros(len(w)), np.zeros(self.wide.n_weights)
+        weights[self.own] = w
+        model, direction = self.model_class(self.wide, weights), np.zeros(len(weights))
+        for part in self.parts:
+            posterior, places = model.on(part.plan), self.places[: len(part.weight) * len(self.rows)]
+            difference = posterior.expectations().counts[places]
+            difference[part.truth] -= 1.0
+            n = np.tile(self.constant, (len(part.weight) // self.n_lengths, 1))
+            n[part.within] += part.squares.toarray()
+            direction[places] = r = n.ravel() * difference
+            value += float(part.weight @ (r * difference).reshape(n.shape).sum(axis=1))
+            gradient += 2 * posterior.hessian_vector_product(direction, self.sequence_weight)[self.own]
+        return value, gradient
 
 
-class _Residuals(Receiver):
-    """Sum the value, and write r of a task to a table of one row per token."""
+class _Candidates(NamedTuple):
+    """Makes the features of candidate segments: one each, of value 1."""
 
-    def __init__(self, matching: Matching, table: np.ndarray) -> None:
-        self.matching, self.table, self.value = matching, table, 0.0
+    n_lengths: int
+    n_features: int
 
-    def receive(self, backward: Any, tile: Tile, weight: np.ndarray) -> None:
-        self.value += self.matching.compare(backward, tile, weight, self.table)
-
-
-class ChainMatching(Matching):
-    """Local feature matching under a high-order CRF."""
-
-    def _with_pattern_columns(self, layout: WeightLayout) -> WeightLayout:
-        return layout.with_columns([(z, BEGIN) for z in layout.patterns.tuples()])[0]
-
-    def _read(self, batch: SequenceBatch, truth: np.ndarray) -> None:
-        self.n_columns = self.layout.pairs.n_columns
-        self.arcs = arcs_of_labels(self.layout.automaton, batch.offsets, truth)
-        self.bias = freeze(np.isin(self.layout.column_pattern, self.layout.bias_pattern), np.float64)
-
-    def compare(self, backward: Any, tile: Tile, weight: np.ndarray, residuals: np.ndarray) -> float:
-        tables = backward.column_marginals(tile, weight), self.squared_values(backward, tile), self.bias, weight
-        truth, slot = (self.arcs, self.layout.arc_columns), (self.slot, residuals)
-        return feature_matching.compare(tile, self.n_columns, *tables, *truth, *slot)
-
-
-class TrueSegments(NamedTuple):
-    """The segmentation of the data, for kernels.   N tokens."""
-
-    length: np.ndarray  # (N,) int64   of the segment that ends with each token, or 0
-    starts: np.ndarray  # (N + 1,) int64   range of the patterns that end with it
-    targets: np.ndarray  # int32
-
-
-class SegmentMatching(Matching):
-    """Local feature matching under a high-order semi-Markov CRF."""
-
-    layout: SegmentLayout
-    plan: SegmentPlan
-
-    def _with_pattern_columns(self, layout: WeightLayout) -> WeightLayout:
-        # each pattern becomes a scored pattern of whole segments, with its own number
-        return layout.with_columns([(z, WHOLE) for z in layout.patterns.tuples() if len(z) > 1])[0]
-
-    def _read(self, batch: SequenceBatch, truth: Segments) -> None:
-        layout, plan = self.layout, self.plan
-        self.n_columns, self.truth = plan.n_cells, _true_segments(layout, batch, truth)
-        # columns that only move arcs in the model belong to their patterns here
-        self.index = layout.segment_index(int(batch.lengths.max(initial=0)), arcs_move=False)
-        self.shared, values = layout.shared_features(batch, self.index), plan.candidates.values
-        self.candidates = plan.candidates._replace(values=freeze(values**2, np.float64))
-        has_bias = np.isin(np.arange(len(self.index.longest)), layout.bias_pattern)
-        constant = np.repeat(has_bias, self.index.longest) + (plan.length_matrix**2).sum(axis=1)
-        self.constant = freeze(np.stack([constant, np.zeros(len(constant))], axis=1), np.float64)
-
-    def _squared_values_of_cells(self, backward: Any, tile: Tile) -> np.ndarray:
-        """Return the sums of squared values of the features with a weight in each cell; shape (R * E, W)."""
-        scores, pairs, index = self.squared_values(backward, tile), self.layout.pairs, self.index
-        squares = backward.workspace("counts", *backward.cells(tile).shape)
-        segment_scores.assemble(lane_kind_of(tile), index, tile, self.constant, scores, squares)
-        segment_scores.score_candidates(self.candidates, pairs, self.ones, self.ones, index, tile, squares)
-        if len(self.shared.attribute):
-            segment_feature_matching.add_products(self.shared, index, tile, squares)
-        return squares
-
-    def compare(self, backward: Any, tile: Tile, weight: np.ndarray, residuals: np.ndarray) -> float:
-        tables = backward.cells(tile), self._squared_values_of_cells(backward, tile), weight
-        slot = self.slot, residuals
-        return segment_feature_matching.compare(self.plan.segment_index, tile, *tables, self.truth, *slot)
-
-
-def _squared_features(layout: WeightLayout, batch: SequenceBatch) -> TokenFeatures:
-    """Return the token features of a batch for kernels, with the squares of their values."""
-    matrix = batch.tocsr().copy()
-    matrix.sum_duplicates()
-    matrix.data **= 2
-    return layout.rows(SequenceBatch.from_csr(matrix, batch.offsets))
-
-
-def _true_segments(layout: WeightLayout, batch: SequenceBatch, truth: Segments) -> TrueSegments:
-    """Return the true segments and the patterns that end with each."""
-    arcs = arcs_of_labels(layout.automaton, truth.offsets, truth.codes)
-    length = np.zeros(batch.n_tokens, np.int64)
-    length[truth.stop - 1] = truth.lengths
-    tokens, patterns = [], []
-    for order in range(int(layout.patterns.lengths.max())):
-        pattern = suffix_patterns(layout.automaton, arcs, order)
-        has_order = np.flatnonzero(pattern >= 0)
-        tokens.append(truth.stop[has_order] - 1)
-        patterns.append(pattern[has_order])
-    token = np.concatenate(tokens)
-    by_position = np.argsort(token, kind="stable")
-    starts = np.searchsorted(token[by_position], np.arange(batch.n_tokens + 1))
-    by_token = np.concatenate(patterns)[by_position]
-    return TrueSegments(freeze(length, np.int64), freeze(starts, np.int64), freeze(by_token, np.int32))
+    def rows(self, columns: Any, offsets: np.ndarray, token_data: Any, start: np.ndarray, stop: np.ndarray) -> Any:
+        """Return the rows of candidates: the feature of one follows from the slot of its last token and its length."""
+        feature = token_data["slot"][stop - 1] * self.n_lengths + stop - start - 1
+        return sparse.csr_array((np.ones(len(start)), feature, np.arange(len(start) + 1)), shape=(len(start), self[1]))

@@ -6,7 +6,6 @@ lattices are therefore answered by that model, with a mask.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -47,6 +46,8 @@ class LatticePlan(SharedWork):
         Determines the number of chunks.
     n_jobs : int or None
         Number of threads, as in joblib.
+    limited : Lattice or None
+        The lattice, where it has fewer states than a new one of the candidates.
 
     Attributes
     ----------
@@ -70,11 +71,14 @@ class LatticePlan(SharedWork):
         n_states: Any = None,
         schedule: Schedule | None = None,
         n_jobs: int | None = None,
+        limited: lattice.Lattice | None = None,
     ) -> None:
         super().__init__(Schedule() if schedule is None else schedule, n_jobs)
         self.layout, self.batch, self.candidates, self.n_states = layout, batch, candidates, n_states
         self.n_sequences, self.n_tokens = len(batch), batch.n_tokens
-        self.lattice, self.is_limited = build_lattice(layout, batch, candidates, n_states)
+        self.lattice, self.is_limited = (
+            build_lattice(layout, batch, candidates, n_states) if limited is None else (limited, True)
+        )
         self.is_possible = _has_labellings(self.lattice)
         self._deal_out()
 
@@ -91,22 +95,15 @@ class LatticePlan(SharedWork):
 
     def masked(self, mask: Mask | None, may_be_impossible: bool = False) -> LatticePlan:
         """Return the plan of the labellings of the lattice that a mask allows."""
-        if mask is None or not self.is_limited:
-            candidates = self.candidates if mask is None else self.candidates.allowed_by(mask)
-            plan = LatticePlan(self.layout, self.batch, candidates, self.n_states, self.schedule, self.n_jobs)
-        else:  # a limit on fewer candidates would keep states that this lattice lacks
-            plan = self._of(
-                _without_candidates(self.lattice, ~mask.allowed[self.candidates.tokens, self.lattice.labels])
-            )
+        candidates, lists = self.candidates, None
+        if (
+            mask is not None and self.is_limited
+        ):  # a limit on fewer candidates would keep states that this lattice lacks
+            lists = _without_candidates(self.lattice, ~mask.allowed[candidates.tokens, candidates.labels])
+        elif mask is not None:
+            candidates = candidates.allowed_by(mask)
+        plan = LatticePlan(self.layout, self.batch, candidates, self.n_states, self.schedule, self.n_jobs, lists)
         plan.may_be_impossible = may_be_impossible
-        return plan
-
-    def _of(self, lattice_: lattice.Lattice) -> LatticePlan:
-        """Return the same plan of another lattice of its candidates."""
-        plan = copy.copy(self)
-        SharedWork.__init__(plan, self.schedule, self.n_jobs)
-        plan.lattice, plan.is_possible = lattice_, _has_labellings(lattice_)
-        plan._deal_out()
         return plan
 
     def contains(self, codes: np.ndarray) -> np.ndarray:
@@ -328,7 +325,21 @@ class LatticePosterior(Posterior):
 
         self._run(work)
         self._check(log_z)
-        return marginals, steps
+        centred = self.centred_unless_small(log_z)
+        return (marginals, steps) if centred is self else centred.lattice_marginals()
+
+    def _nodes(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the probability of each node, and of each step given the node that it leaves; shapes (V + 1,), (E,).
+
+        The latter sum to 1 at each node, however unlikely it is. The node before all sequences has a probability of 1.
+        """
+        lists, steps = self.plan.lattice, self.lattice_marginals()[1]
+        share = np.bincount(lists.target, steps, len(lists.candidate))
+        share[0] = 1.0
+        sequences = np.repeat(np.arange(len(self.batch)), np.diff(lists.steps[self.batch.offsets]))
+        node = np.where(lists.source > 0, lists.source, len(share) + sequences)  # one before each sequence
+        leaving = np.bincount(node, steps)[node]
+        return share, np.divide(steps, leaving, out=np.zeros_like(steps), where=leaving > 0)
 
     def marginals(self) -> np.ndarray:
         candidates = self.plan.candidates
@@ -337,13 +348,17 @@ class LatticePosterior(Posterior):
         return np.divide(table, table.sum(axis=1, keepdims=True), out=table)
 
     def pattern_marginals(self, patterns: Sequence[Sequence[int]]) -> np.ndarray:
-        table = np.empty((self.batch.n_tokens, len(patterns)))
-        lengths = np.array([len(pattern) for pattern in patterns], np.int64)
-        codes = np.zeros((len(patterns), max(lengths, default=1)), np.int32)
-        for row, pattern in zip(codes, patterns, strict=True):
-            row[: len(pattern)] = pattern
-        lattice.patterns_ending(self.plan.lattice, self.lattice_marginals()[1], codes, lengths, table)
-        return table
+        lists, (share, given) = self.plan.lattice, self._nodes()
+        table, label = np.empty((self.batch.n_tokens, len(patterns))), np.full(len(share), -1)
+        label[1:] = lists.labels[lists.candidate[1:]]
+        tokens = np.repeat(np.arange(self.batch.n_tokens), np.diff(lists.nodes))
+        for column, (first, *others) in enumerate(patterns):
+            path = np.where(label == first, share, 0.0)  # of the pattern so far, ending in each node
+            for code in others:
+                path = np.bincount(lists.target, path[lists.source] * given, len(path))
+                path[label != code] = 0.0
+            table[:, column] = np.bincount(tokens, path[1:], len(table))
+        return np.minimum(table, 1.0)
 
     def log_z_and_slope(self, direction: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         log_z, lists = self.log_z(), self.plan.lattice
@@ -351,11 +366,12 @@ class LatticePosterior(Posterior):
         candidates, steps = self.lattice_marginals()
         terms = candidates * _candidate_scores(lists, moving.pair_weights)
         of_steps = np.where(steps > 0, steps * moving.weighted_arcs.arc_score[lists.arc], 0.0)
-        slope = np.zeros(len(log_z))
-        for values, starts in ((terms, lists.starts), (of_steps, lists.steps)):
-            sequences = np.repeat(np.arange(len(log_z)), np.diff(starts[self.batch.offsets]))
-            slope += np.bincount(sequences, values, len(log_z))
-        return log_z, slope
+        return log_z, self._by_sequence(terms, lists.starts) + self._by_sequence(of_steps, lists.steps)
+
+    def _by_sequence(self, values: np.ndarray, starts: np.ndarray) -> np.ndarray:
+        """Return the sums of values, those of each token beginning at its start; shape (n_sequences,)."""
+        sequences = np.repeat(np.arange(len(self.batch)), np.diff(starts[self.batch.offsets]))
+        return np.bincount(sequences, values, len(self.batch))
 
     def _best(self) -> tuple[np.ndarray, np.ndarray]:
         best, codes = np.zeros(len(self.batch)), np.zeros(self.batch.n_tokens, np.int32)
@@ -371,19 +387,13 @@ class LatticePosterior(Posterior):
 
     def draw(self, n_drawn: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
         codes = np.zeros((self.batch.n_tokens, n_drawn), np.int32)
-        centred = self.centred_unless_small(self.log_z())
-        if centred is not self:
-            return centred.draw(n_drawn, seed)
-        uniform = np.random.default_rng(seed).random(codes.shape)
-        self._run(lambda *of: lattice.draw(*of, uniform, codes))
+        lattice.draw(self.plan.lattice, self._nodes()[1], np.random.default_rng(seed).random(codes.shape), codes)
         return codes, np.ones((0, n_drawn), np.int32)
 
     def entropy(self) -> np.ndarray:
-        log_z, entropy = np.zeros(len(self.batch)), np.zeros(len(self.batch))
-        self._run(lambda *of: lattice.entropies(*of, log_z, entropy))
-        self._check(log_z)
-        centred = self.centred_unless_small(log_z)
-        return entropy if centred is self else centred.entropy()
+        lists, (share, given) = self.plan.lattice, self._nodes()
+        logs = np.log(given, out=np.zeros_like(given), where=given > 0)
+        return self._by_sequence(share[lists.source] * given * -logs, lists.steps)
 
     def log_score(self, labelling: np.ndarray) -> np.ndarray:
         is_pruned, scores = ~self.plan.contains(labelling), super().log_score(labelling)

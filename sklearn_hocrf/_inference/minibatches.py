@@ -8,7 +8,7 @@ their state before it.
 from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,18 +18,16 @@ from .._data.arrays import allocator, freeze, offsets_of
 from .._data.batch import SequenceBatch, TokenFeatures, ranges_of_tokens
 from .._data.segment_features import segment_features
 from .._data.segments import Labelling, Segments
-from .._kernels import descent, minibatches, segment_descent
+from .._kernels import descent, minibatches
 from .._structure.label_parts import endings
 from .._structure.layout import WeightLayout
-from .._structure.weighted_arcs import WeightedArcs, arc_order, arcs_of_labels
+from .._structure.weighted_arcs import arc_order, arcs_of_labels
 from .model import Model
 from .schedule import TOKENS_PER_CALL
 
 __all__ = [
-    "AgedMinibatches",
     "ChainMinibatches",
     "PartlyLabelled",
-    "MinibatchSource",
     "Minibatches",
     "SegmentMinibatches",
     "shuffled_minibatches",
@@ -64,46 +62,7 @@ def _stops(batch: SequenceBatch, features: TokenFeatures) -> np.ndarray:
     return freeze(stop, np.uint32)
 
 
-class MinibatchSource(metaclass=ABCMeta):
-    """Source of the gradients of minibatches.   K weights."""
-
-    @abstractmethod
-    def weights(self, sequences: np.ndarray) -> np.ndarray:
-        """Return the weights that some sequences touch, each once: pairs, then biases; int64."""
-
-    @abstractmethod
-    def value_gradient(self, w: np.ndarray, sequences: np.ndarray, touched: np.ndarray) -> tuple[float, np.ndarray]:
-        """Return the negative log-likelihood of some sequences, by their weights, and its gradient.
-
-        Parameters
-        ----------
-        w : ndarray of shape (K,)
-            All weights; only those that the sequences touch are read.
-        sequences : ndarray of int
-        touched : ndarray of int
-            The result of :meth:`weights` for them.
-
-        Returns
-        -------
-        value : float
-        gradient : ndarray of shape (len(touched),)
-            Derivatives by the touched weights.
-        """
-
-    @abstractmethod
-    def descend(self, batches: list[np.ndarray], course: Any) -> int:
-        """Take the steps of SGD for the first minibatches, as far as kernels support them; return their number.
-
-        Parameters
-        ----------
-        batches : list of ndarray of int
-            The sequences of each minibatch, by length.
-        course : Any
-            The weights during an epoch, as :class:`SGD` keeps them; in and out.
-        """
-
-
-class Minibatches(MinibatchSource):
+class Minibatches(metaclass=ABCMeta):
     """Expected and labelled counts of a few sequences of a batch at a time.   K weights.
 
     Parameters
@@ -158,9 +117,26 @@ class Minibatches(MinibatchSource):
         return [self._entries_of_tokens]
 
     def weights(self, sequences: np.ndarray) -> np.ndarray:
+        """Return the weights that some sequences touch, each once: pairs, then biases; int64."""
         return np.concatenate([self.pairs(sequences), self._biases])
 
     def value_gradient(self, w: np.ndarray, sequences: np.ndarray, touched: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return the negative log-likelihood of some sequences, by their weights, and its gradient.
+
+        Parameters
+        ----------
+        w : ndarray of shape (K,)
+            All weights; only those that the sequences touch are read.
+        sequences : ndarray of int
+        touched : ndarray of int
+            The result of :meth:`weights` for them.
+
+        Returns
+        -------
+        value : float
+        gradient : ndarray of shape (len(touched),)
+            Derivatives by the touched weights.
+        """
         model = self._model_class(self.layout, w, self._no_table)
         plan, weight, gradient = self._plan, self.sequence_weight, self._gradient
         arcs, lengths = model.on(plan).add_expectations(sequences, weight, gradient, self._log_z)
@@ -187,23 +163,41 @@ class Minibatches(MinibatchSource):
         self._plan.add_length_counts(counts[1], self._gradient)
         return float(self.sequence_weight[sequences] @ self._log_z[sequences])
 
+    def descend(self, batches: list[np.ndarray], course: Any) -> int:
+        """Take the steps of SGD for the first minibatches, as far as kernels support them; return their number.
+
+        Only chains have such kernels.
+
+        Parameters
+        ----------
+        batches : list of ndarray of int
+            The sequences of each minibatch, by length.
+        course : Any
+            The weights during an epoch, as :class:`SGD` keeps them; in and out.
+        """
+        return 0
+
     @abstractmethod
     def _subtract_truth(self, model: Model, sequences: np.ndarray) -> float:
         """Subtract the pairs that the labels count from the gradient, and return the sum of their weights."""
 
+
+class ChainMinibatches(Minibatches):
+    """Minibatches of sequences with one label per token."""
+
     def descend(self, batches: list[np.ndarray], course: Any) -> int:
         layout, given = self.layout, course.group_of_weight
         groups = np.zeros(layout.n_weights, np.int64) if given is None else given
-        pair_groups = groups[: layout.first_bias]
-        if self._partial is not None or not self._can_descend() or (pair_groups != pair_groups[:1]).any():
+        pair_groups = groups[: layout.n_pairs]
+        if not self._can_descend or (pair_groups != pair_groups[:1]).any():
             return 0
         pair_group, bias_groups = int(pair_groups[0]) if len(pair_groups) else 0, groups[layout.n_pairs :]
         rule = descent.Rule(*[*course.rule, pair_group, freeze(bias_groups, np.int64), course.is_averaged])
-        tables = [self._table_of(array) for array in (course.w, course.sums, np.ones(layout.n_weights))]
+        tables = [layout.dense_table(array) for array in (course.w, course.sums, np.ones(layout.n_weights))]
         moving = descent.Descending(*[course.w, course.sums, *tables, course.factor, course.area, course.counts])
-        n_done, take_steps = 0, self._stepper(rule, moving)
+        n_done, fixed = 0, (*self._fixed(), rule, moving)
         for first, stop in self._calls(batches):
-            n_steps = take_steps(batches[first:stop])
+            n_steps = descent.descend(self._tiled(batches[first:stop]), *fixed)
             n_done += n_steps
             if n_steps < stop - first:
                 break
@@ -212,21 +206,25 @@ class Minibatches(MinibatchSource):
             course.w[: len(cells[0])], course.sums[: len(cells[0])] = tables[0][cells], tables[1][cells]
         return n_done
 
+    @property
     def _can_descend(self) -> bool:
-        """Return whether kernels can take steps at all.
+        """Whether kernels can take steps at all.
 
         They do not support parts of labels: with these, there are so many labels that Python's overhead per step is
         small.
         """
-        return not self.layout.parts.n_parts
+        return self._partial is None and not self.layout.parts.n_parts and self.layout.slots_are_distinct
 
-    @abstractmethod
-    def _table_of(self, weights: np.ndarray) -> np.ndarray:
-        """Return the dense table that kernels of whole epochs use, with some weights."""
-
-    @abstractmethod
-    def _stepper(self, rule: descent.Rule, moving: Any) -> Callable:
-        """Return a function that takes the steps of a list of minibatches, and returns the number taken."""
+    def _fixed(self) -> tuple:
+        """Return what all steps share: the labels, the arcs whose scores move, features and structure."""
+        layout, n_arcs, mask = self.layout, self.layout.automaton.n_arcs, self._plan.mask
+        allowed = np.empty((0, layout.automaton.n_labels)) if mask is None else mask.allowed
+        data = descent.Labelled(freeze(self._truth_arcs.ids, np.int32), freeze(allowed, np.bool_))
+        arcs = descent.ArcWeights(np.empty(n_arcs), np.empty(n_arcs), *arc_order(layout))
+        looking = {"arc_score": freeze(arcs.scores, np.float64), "arc_weight": freeze(arcs.weights, np.float64)}
+        without_weights = self._model_class(layout, np.zeros(layout.n_weights), self._no_table).weighted_arcs
+        weighted_arcs = without_weights._replace(log_shift=0.0, **looking)
+        return data, weighted_arcs, (self._whole_plan.token_features, layout.pairs, layout.arc_columns), arcs
 
     def _calls(self, batches: list[np.ndarray]) -> Iterable[tuple[int, int]]:
         """Return runs of minibatches for one kernel call each, up to one whose tables are large."""
@@ -239,44 +237,12 @@ class Minibatches(MinibatchSource):
         cuts = [0, *(np.flatnonzero(np.diff(rows // TOKENS_PER_CALL)) + 1).tolist(), stop]
         return zip(cuts[:-1], cuts[1:], strict=True) if stop else []
 
-    def _moving_arcs(self) -> tuple[descent.ArcWeights, WeightedArcs]:
-        """Return moving scores of arcs, how they depend on weights, and the weighted arcs that refer to them."""
-        layout, n_arcs = self.layout, self.layout.automaton.n_arcs
-        arcs = descent.ArcWeights(np.empty(n_arcs), np.empty(n_arcs), *arc_order(layout))
-        looking = {"arc_score": freeze(arcs.scores, np.float64), "arc_weight": freeze(arcs.weights, np.float64)}
-        zero_direction = self._model_class(layout, np.zeros(layout.n_weights), self._no_table).weighted_arcs
-        return arcs, zero_direction._replace(log_shift=0.0, **looking)
-
     def _tiled(self, batches: list[np.ndarray]) -> descent.TiledBatches:
         """Return minibatches in the form that kernels use."""
         sequences, starts = np.concatenate(batches), offsets_of([len(batch) for batch in batches])
         block_starts, in_lanes, tiles = self._plan.tiles_of(sequences, starts)
         weight = np.where(in_lanes >= 0, self.sequence_weight[in_lanes], 0.0)
         return descent.TiledBatches(sequences, starts, block_starts, tiles, weight)
-
-    def _allowed(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the possible labels, of shape (0, L) if all are possible, and where segments may begin."""
-        mask = self._plan.mask
-        allowed, begins = (np.empty((0, self.layout.automaton.n_labels)), np.empty(0)) if mask is None else mask
-        return freeze(allowed, np.bool_), freeze(begins, np.int8)
-
-
-class ChainMinibatches(Minibatches):
-    """Minibatches of sequences with one label per token."""
-
-    def _can_descend(self) -> bool:
-        return super()._can_descend() and self.layout.slots_are_distinct
-
-    def _table_of(self, weights: np.ndarray) -> np.ndarray:
-        return self.layout.dense_table(weights)
-
-    def _stepper(self, rule: descent.Rule, moving: Any) -> Callable:
-        layout, plan = self.layout, self._whole_plan
-        arcs, weighted_arcs = self._moving_arcs()
-        data = descent.Labelled(freeze(self._truth_arcs.ids, np.int32), self._allowed()[0])
-        fixed = data, weighted_arcs, (plan.token_features, layout.pairs, layout.arc_columns), arcs, rule, moving
-
-        return lambda batches: descent.descend(self._tiled(batches), *fixed)
 
     def _arcs_of(self, truth: np.ndarray) -> _Entries:
         offsets = self._plan.offsets
@@ -312,33 +278,6 @@ class SegmentMinibatches(Minibatches):
     def _entries(self) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         return [self._entries_of_tokens, self._entries_of_candidates]
 
-    def _table_of(self, weights: np.ndarray) -> np.ndarray:
-        return np.empty((0, self._no_table.shape[1]))
-
-    def _stepper(self, rule: descent.Rule, moving: Any) -> Callable:
-        plan, structure = self._plan, self._structure()
-        arcs, weighted_arcs = self._moving_arcs()
-        weight, length_scores = freeze(self.sequence_weight, np.float64), np.zeros((plan.n_cells, 2))
-        truth = segment_descent.Truth(weight, *self._truth_arcs[:2], *self._truth_pairs)
-        possible = segment_descent.Possible(*self._allowed(), plan.shortest)
-        view = segment_descent.View(*(freeze(array, np.float64) for array in (moving.w, moving.dense, length_scores)))
-        fixed = truth, possible, weighted_arcs, structure, arcs, rule, moving, length_scores, view
-
-        return lambda batches: segment_descent.descend(self._tiled(batches), *fixed)
-
-    def _structure(self) -> segment_descent.Structure:
-        """Return the weights that a segment counts."""
-        plan, matrix = self._plan, self._plan.length_matrix
-        return segment_descent.Structure(
-            plan.token_features,
-            plan.candidates,
-            self.layout.pairs,
-            plan.segment_index,
-            freeze(matrix.indptr, np.int64),
-            freeze(plan.length_weights[matrix.indices], np.int64),
-            freeze(matrix.data, np.float64),
-        )
-
     def pairs(self, sequences: np.ndarray) -> np.ndarray:
         return np.concatenate([super().pairs(sequences), self._plan.length_weights])
 
@@ -346,13 +285,6 @@ class SegmentMinibatches(Minibatches):
         return minibatches.subtract_entries(
             *self._truth_pairs, sequences, self.sequence_weight, model.pair_weights, self._gradient
         )
-
-
-class AgedMinibatches(SegmentMinibatches):
-    """Minibatches of sequences whose segments have any length; Python takes each step."""
-
-    def _can_descend(self) -> bool:
-        return False
 
 
 def _pairs_of_segments(layout: WeightLayout, batch: SequenceBatch, segments: Segments, arcs: np.ndarray) -> _Entries:

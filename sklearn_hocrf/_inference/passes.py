@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABCMeta, abstractmethod
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -28,16 +28,8 @@ __all__ = [
     "DecodePass",
     "ExpectedCounts",
     "MarginalPass",
-    "Moves",
     "Receiver",
 ]
-
-
-class Moves(NamedTuple):
-    """A direction in which scores move by position, not through weights.   N tokens."""
-
-    slot: np.ndarray  # (N,) int64   row of each token in the table
-    table: np.ndarray  # (n_slots, C)   derivatives of the scores of columns or, for segments, of cells
 
 
 class BasePass(metaclass=ABCMeta):
@@ -195,8 +187,6 @@ class MarginalPass(BasePass):
         Weights of the sequences; 1 by default. Sequences of weight 0 give no marginals.
     receiver : Receiver or None
         Receives the marginals of each tile.
-    moves : Moves or None
-        A direction of scores, instead of weights; ``direction`` is then a model of zeros.
     slope : ndarray of shape (n_sequences,) or None
         Out: the derivatives of log Z along the direction.
     """
@@ -210,11 +200,10 @@ class MarginalPass(BasePass):
         *,
         receiver: Receiver | None = None,
         direction: Any = None,
-        moves: Moves | None = None,
         slope: np.ndarray | None = None,
     ) -> None:
         super().__init__(workspace, posterior, direction)
-        self.log_z, self.sequence_weight, self.moves = log_z, sequence_weight, moves
+        self.log_z, self.sequence_weight = log_z, sequence_weight
         self.receiver: Any = receiver  # None is never used: there are then no backward passes
         self.slope = slope
         self._sums: dict[tuple[str, int], np.ndarray] = {}

@@ -36,7 +36,7 @@ from joblib.parallel import (
     get_active_backend,
 )
 
-from .._data.arrays import BufferPool, empty_aligned, freeze, freeze_all, joined_ranges, offsets_of, reading_order
+from .._data.arrays import BufferPool, empty_aligned, freeze_all, offsets_of, reading_order
 from .._data.batch import SequenceBatch, TokenFeatures
 from .._data.masks import Mask
 from .._kernels import chain
@@ -457,16 +457,6 @@ class Plan(SharedWork, metaclass=ABCMeta):
         tiles = Tile(*freeze_all((rows, first, length, length - 1), np.int64))
         return block_starts, in_lanes, tiles
 
-    def slots(self) -> tuple[np.ndarray, int]:
-        """Return the slot of each token in the tables of its task, and the largest number of slots."""
-        slot, most = np.zeros(self.n_tokens, np.int64), 0
-        for task in joined.from_iterable(self.chunks):
-            sequences = task.sequences[task.sequences >= 0]
-            tokens = joined_ranges(self.offsets[sequences], self.offsets[sequences + 1])
-            slot[tokens] = np.arange(len(tokens))
-            most = max(most, len(tokens))
-        return freeze(slot, np.int64), most
-
     def add_length_counts(self, lengths: np.ndarray, gradient: np.ndarray) -> None:
         """Add the contributions of segment lengths to the counts of pairs; chains have none."""
 
@@ -474,14 +464,16 @@ class Plan(SharedWork, metaclass=ABCMeta):
         """Return the weighted count of each weight's feature in a labelling of the batch; shape (n_weights,)."""
         return self.layout.empirical_counts(self.batch, labelling, sequence_weight, self.token_features)
 
-    def under(self, layout: Any) -> Self:
-        """Return the plan of the same batch under another layout."""
-        return type(self)(layout, self.batch, self.schedule, self.n_jobs).masked(self.mask, self.may_be_impossible)
-
     def masked(self, mask: Mask | None, may_be_impossible: bool = False) -> Self:
         """Return the plan of the same batch with the labellings restricted by a mask."""
         plan = copy.copy(self)
         plan.mask, plan.may_be_impossible = mask and mask.frozen(), may_be_impossible
+        return plan
+
+    def part(self, sequences: np.ndarray) -> Self:
+        """Return the plan of the work on some sequences of the batch, with the same memory and threads."""
+        plan = copy.copy(self)
+        plan.chunks = _deal(self.cut(sequences), self.schedule.least_chunks)
         return plan
 
     def uncut(self) -> Self:

@@ -25,7 +25,6 @@ from .._kernels import (
     label_parts,
     masks,
     segment,
-    segment_feature_matching,
     segment_scores,
 )
 from .._kernels.tag_segments import Tags
@@ -157,12 +156,6 @@ class _SegmentBasePass(BasePass):
 
 class SegmentPass(_SegmentBasePass, MarginalPass):
     """Forward and backward passes of one chunk; a task is one tile."""
-
-    def _score(self, tile: Tile) -> tuple[np.ndarray, np.ndarray]:
-        scores, cells = super()._score(tile)
-        if self.moves is not None:
-            segment_feature_matching.perturb(self.index, tile, *self.moves, cells)
-        return scores, cells
 
     def _largest_score(self, tile: Tile) -> float:
         self.cells(tile)[:] = 0.0  # those of segments that would begin before the sequence are not written

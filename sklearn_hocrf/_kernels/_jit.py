@@ -36,11 +36,13 @@ _TAKEN = re.compile(r"^from \.(_?\w+) import", re.MULTILINE)
 
 def njit(*, cache, **options):
     """Return numba's decorator with these options and the cache of this module."""
+    if numba.config.DISABLE_JIT:  # vectors are instructions, which Python does not have
+        raise ImportError("the kernels of sklearn_hocrf must be compiled: unset the variable NUMBA_DISABLE_JIT")
 
     def decorate(function):
         inner = function.__name__.startswith("_") or function.__module__.rpartition(".")[2].startswith("_")
         kernel = numba.njit(no_cpython_wrapper=inner, no_cfunc_wrapper=True, **options)(function)
-        if cache and kernel is not function:  # NUMBA_DISABLE_JIT leaves functions unchanged
+        if cache:
             kernel._cache = _open_cache(function)
             kernel._compiler.compile = _collecting_later(kernel._compiler.compile)
         return kernel

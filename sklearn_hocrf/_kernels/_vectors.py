@@ -2,7 +2,7 @@
 
 A *table of lanes* is a two-dimensional array of float64 with LANES columns, one per sequence of a block, whose rows are
 read and written as whole vectors. With ``lane_kind=None`` the same operations work on single numbers, for tables of one
-column. Without JIT a vector is a numpy array.
+column.
 
 With ``lane_kind=(LANES,)`` or ``(None,)`` they work on dual numbers: each row of a table holds the values of all lanes
 and then their derivatives along one direction, and every operation obeys the rules of differentiation, equation (24) of
@@ -20,13 +20,13 @@ Products of sparse features with weights work along score columns instead: ``loa
 """
 
 import numpy as np
-from numba import config, types
+from numba import types
 from numba.core import cgutils, typing
 from numba.extending import intrinsic, models, register_model
 from numba.np.arrayobj import make_array
 
 from ._jit import njit
-from ._wide import WideNumber, add_wide, exceeds_wide, exp_wide, invert_wide, log_wide, multiply_wide, narrow, widen
+from ._wide import add_wide, exceeds_wide, exp_wide, invert_wide, log_wide, multiply_wide, narrow, widen
 
 LANES = 16  # measured: docs/develop/design.md
 CACHE_LINE = 64  # bytes
@@ -135,10 +135,17 @@ def _row(builder, kind, columns):
     return columns[0] if len(columns) == 1 else _pair(builder, columns[0], builder.fptosi(columns[1], _BITS.element))
 
 
+def _check_bounds(context, builder, array, index):
+    """Raise an IndexError as numba does for other indices, where NUMBA_BOUNDSCHECK is set."""
+    if context.enable_boundscheck:
+        cgutils.do_boundscheck(context, builder, index, builder.extract_value(array.shape, 0), 0)
+
+
 def _pointers(context, builder, table_type, row_type, kind, args):
     """Return pointers to each column of a row of a table, or to the lanes of each part."""
-    data = make_array(table_type)(context, builder, args[0]).data
-    row, n_columns = context.cast(builder, args[1], row_type, types.intp), _n_columns(kind)
+    table, n_columns = make_array(table_type)(context, builder, args[0]), _n_columns(kind)
+    data, row = table.data, context.cast(builder, args[1], row_type, types.intp)
+    _check_bounds(context, builder, table, row)
     size = LANES if getattr(kind, "part", kind) == _LANES_TYPE else 1
     pointers = []
     for index in range(n_columns):
@@ -185,8 +192,9 @@ def add_folded(typing_context, table, row, lanes):
     """Add lanes to row ``row`` of a table of FOLDED columns, several lanes to each; of one, to one column."""
 
     def generate(context, builder, signature, args):
-        data = make_array(table)(context, builder, args[0]).data
-        row_id = context.cast(builder, args[1], row, types.intp)
+        array, row_id = make_array(table)(context, builder, args[0]), context.cast(builder, args[1], row, types.intp)
+        data = array.data
+        _check_bounds(context, builder, array, row_id)
         parts = _parts(builder, args[2]) if _is_dual(args[2]) else [args[2]]
         if _is_wide(parts[0]):
             parts = [_call(context, builder, narrow, part, result=types.float64) for part in parts]
@@ -468,9 +476,11 @@ def empty_table(n_rows):
 
 def _pointer_to_step(context, builder, signature, args):
     """Return a pointer to a vector in an array; the first two arguments are the array and an index of it."""
-    data = make_array(signature.args[0])(context, builder, args[0]).data
+    array = make_array(signature.args[0])(context, builder, args[0])
     start = context.cast(builder, args[1], signature.args[1], types.intp)
-    return builder.bitcast(builder.gep(data, [start]), _STEP_TYPE.vector.as_pointer())
+    for index in start, builder.add(start, ir.Constant(start.type, STEP - 1)):
+        _check_bounds(context, builder, array, index)
+    return builder.bitcast(builder.gep(array.data, [start]), _STEP_TYPE.vector.as_pointer())
 
 
 @intrinsic
@@ -502,94 +512,3 @@ def add_scaled(typing_context, total, scale, step):
         return _fused(builder, _splat(builder, args[1], _STEP_TYPE.vector), args[2], args[0])
 
     return total(total, types.float64, step), generate
-
-
-if config.DISABLE_JIT:  # the same operations on rows of numpy arrays; a dual number is a tuple of two
-
-    def is_wide(lane_kind):
-        return lane_kind in (WIDE, (WIDE,))
-
-    def load(table, row, lane_kind):
-        if isinstance(lane_kind, tuple):
-            half = table.shape[1] // 2
-            return load(table[:, :half], row, lane_kind[0]), load(table[:, half:], row, lane_kind[0])
-        return np.array([WideNumber(*table[row])]) if is_wide(lane_kind) else table[row].copy()
-
-    def store(table, row, lanes):
-        parts = lanes if isinstance(lanes, tuple) else (lanes,)
-        table[row] = np.concatenate([part[0].parts if part.dtype == object else part for part in parts])
-
-    def add_folded(table, row, lanes):
-        parts = lanes if isinstance(lanes, tuple) else (lanes,)
-        parts = [[narrow(*part[0].parts)] if part.dtype == object else part for part in parts]
-        sums = [part.reshape(-1, FOLDED).sum(axis=0) if len(part) > 1 else part for part in parts]
-        table[row] += np.concatenate(sums)
-
-    def fill(value, lane_kind):
-        return fill_dual(value, 0.0, lane_kind)
-
-    def fill_dual(value, derivative, lane_kind):
-        if isinstance(lane_kind, tuple):
-            return fill(value, lane_kind[0]), fill(derivative, lane_kind[0])
-        return (
-            np.array([WideNumber(*widen(value))]) if is_wide(lane_kind) else np.full(LANES if lane_kind else 1, value)
-        )
-
-    def limit(value, lane_kind):
-        return fill(value * np.inf if is_wide(lane_kind) else value, lane_kind)
-
-    def fill_weight(weight, weight_derivative, score, score_derivative, lane_kind):
-        if is_wide(lane_kind):
-            return exp(fill_dual(score, score_derivative, lane_kind))
-        return fill_dual(weight, weight_derivative, lane_kind)
-
-    def add(left, right):
-        return (left[0] + right[0], left[1] + right[1]) if isinstance(left, tuple) else left + right
-
-    def multiply(left, right):
-        if not isinstance(left, tuple):
-            return left * right
-        return left[0] * right[0], left[0] * right[1] + left[1] * right[0]
-
-    def multiply_add(left, right, addend):
-        return add(multiply(left, right), addend)
-
-    def _where(chosen, yes, no):
-        if not isinstance(yes, tuple):
-            return np.where(chosen, yes, no)
-        return np.where(chosen, yes[0], no[0]), np.where(chosen, yes[1], no[1])
-
-    def _value_of(lanes):
-        return lanes[0] if isinstance(lanes, tuple) else lanes
-
-    def where_positive(condition, yes, no):
-        return _where(_value_of(condition) > 0, yes, no)
-
-    def largest(left, right):
-        return _where(_value_of(left) > _value_of(right), left, right)
-
-    def smallest(left, right):
-        return _where(_value_of(left) < _value_of(right), left, right)
-
-    def exp(lanes):
-        if not isinstance(lanes, tuple):
-            return np.exp(lanes)
-        return exp(lanes[0]), exp(lanes[0]) * lanes[1]
-
-    def invert(lanes):
-        if not isinstance(lanes, tuple):
-            return 1.0 / lanes
-        inverse = invert(lanes[0])
-        return inverse, fill(-1.0, WIDE) * inverse * inverse * lanes[1]
-
-    def log(lanes):
-        return (np.log(lanes[0]), invert(lanes[0]) * lanes[1]) if isinstance(lanes, tuple) else np.log(lanes)
-
-    def load_step(values, start):
-        return values[start : start + STEP].copy()
-
-    def store_step(values, start, step):
-        values[start : start + STEP] = step
-
-    def add_scaled(total, scale, step):
-        return total + scale * step

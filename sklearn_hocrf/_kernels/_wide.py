@@ -77,36 +77,6 @@ def narrow(m, e):
     return m
 
 
-class WideNumber:
-    """A wide number in the arrays of kernels that are not compiled."""
-
-    def __init__(self, m, e):
-        self.parts = float(m), int(e)
-
-    def __add__(self, other):
-        return WideNumber(*add_wide(*self.parts, *other.parts))
-
-    def __mul__(self, other):
-        return WideNumber(*multiply_wide(*self.parts, *other.parts))
-
-    def __gt__(self, other):
-        return exceeds_wide(*self.parts, *(other.parts if other else (0.0, 0)))
-
-    def __lt__(self, other):
-        return other > self
-
-    def exp(self):
-        """Return the exponential, as numpy asks for it."""
-        return WideNumber(*exp_wide(*self.parts))
-
-    def log(self):
-        """Return the logarithm, as numpy asks for it."""
-        return WideNumber(*log_wide(*self.parts))
-
-    def __rtruediv__(self, one):
-        return WideNumber(*invert_wide(*self.parts))
-
-
 def narrowed(table):
     """Return a table of wide numbers, in pairs of columns, as an array of float64."""
     return np.ldexp(table[..., ::2], 512 * np.clip(table[..., 1::2], -4.0, 4.0).astype(np.int32))

@@ -41,7 +41,7 @@ class LabelledTokens(NamedTuple):
     """Tokens with their labels."""
 
     offsets: np.ndarray  # (n + 1,) int64
-    codes: np.ndarray  # (N,) int32   -1 where the label is not known
+    codes: np.ndarray  # (N,) int32
     weight: np.ndarray  # (n,)   of each sequence
 
 
@@ -144,7 +144,7 @@ def _to_probabilities(table, lanes):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def descend(features, pairs, links, data, sequences, rate, level):
-    """Take a step for each token of some sequences whose label is known, in their order; ``level`` in and out.
+    """Take a step for each token of some sequences, in their order; ``level`` in and out.
 
     The length of a step is the rate over the squared norm of the token's features, so that their scale does not matter.
     """
@@ -154,8 +154,6 @@ def descend(features, pairs, links, data, sequences, rate, level):
     scores = table.reshape(-1)
     for sequence in sequences:
         for token in range(data.offsets[sequence], data.offsets[sequence + 1]):
-            if data.codes[token] < 0:
-                continue
             norm = _score_token(features, columns, links, level, token, scores)
             _to_probabilities(table[:n_rows], lanes)
             scores[data.codes[token]] -= 1.0

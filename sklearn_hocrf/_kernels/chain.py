@@ -26,8 +26,7 @@ than all others runs in a block of one lane: with ``lane_kind=None`` the same ke
 
 Shapes: B blocks, W = LANES or 1 lanes, R rows (positions of all blocks), C score columns (the first L are the labels),
 P states, A arcs, Q varying arcs (arcs whose score varies with the position). Tables of lanes are
-two-dimensional, ``(R * C, W)`` and so on, and their rows are read and written as whole vectors; without JIT a
-vector is a numpy array.
+two-dimensional, ``(R * C, W)`` and so on, and their rows are read and written as whole vectors.
 """
 
 from typing import NamedTuple

@@ -229,7 +229,7 @@ def end_step(n_sequences, step, rule, moving):
 def descend(batches, data, weighted_arcs, structure, arcs, rule, moving):
     """Take the steps of some minibatches, in their order.
 
-    batches : ``TiledBatches``        data : ``LabelledSequences``        weighted_arcs : look at the scores of ``arcs``
+    batches : ``TiledBatches``        data : ``Labelled``        weighted_arcs : look at the scores of ``arcs``
     structure : features, pairs and arc_columns        arcs : ``ArcWeights``        rule : ``Rule``
     moving : ``Descending``   in and out
 

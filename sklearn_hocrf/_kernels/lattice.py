@@ -11,7 +11,8 @@ and not on the numbers of labels, states and arcs:
     marginals   P(step u -> v) = alpha(u) omega(step) xi(v) beta(v)                                              (12)
 
 Passes are scaled as in ``chain``, by the total of alpha at each token. If a node's share falls below 1e-200 of it, the
-sequence is processed again in logarithms.
+sequence is processed again from the logarithms of beta, which decoding needs in any case. The marginals of steps answer
+what else is asked: the probability of a step, given the node that it leaves, is its share of the marginals there.
 
 If labels have parts, the score of a candidate is a sum of columns, each of which is scored once per token.
 
@@ -414,49 +415,37 @@ def count_labels(lattice, chosen, weight, counts):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _forward_log(lattice, weights, first, stop, tables):
-    """Write log alpha of a sequence, and return log Z."""
-    _score(lattice, weights, first, stop, tables)
-    alpha, log_z = tables.alpha, 0.0
-    for token in range(first, stop):
-        for node in range(lattice.nodes[token], lattice.nodes[token + 1]):
-            alpha[node] = -np.inf
-        for step in range(lattice.steps[token], lattice.steps[token + 1]):
-            target, source = lattice.target[step], lattice.source[step]
-            before = alpha[source] if source > 0 else 0.0
-            score = tables.scores[lattice.candidate[target]] + weights.arc_score[lattice.arc[step]]
-            alpha[target] = log_add(alpha[target], before + score)
-    if stop > first:
-        log_z = -np.inf
-        for node in range(lattice.nodes[stop - 1], lattice.nodes[stop]):
-            log_z = log_add(log_z, alpha[node])
-    return log_z
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
 def _beta(lattice, weights, first, stop, tables, adds):
-    """Write log beta of a sequence, whose scores have been written; unless it ``adds``, of best continuations (15)."""
+    """Write log beta of a sequence that is not empty, whose scores have been written, and return its log Z.
+
+    Unless it ``adds``, they are those of best continuations (15), and it returns the best score.
+    """
     beta = tables.beta
+    beta[0] = -np.inf
     for node in range(lattice.nodes[first], lattice.nodes[stop - 1]):
         beta[node] = -np.inf
     for node in range(lattice.nodes[stop - 1], lattice.nodes[stop]):
         beta[node] = 0.0
-    for step in range(lattice.steps[stop] - 1, lattice.steps[first + 1] - 1, -1):
+    for step in range(lattice.steps[stop] - 1, lattice.steps[first] - 1, -1):
         target, source = lattice.target[step], lattice.source[step]
         score = tables.scores[lattice.candidate[target]] + weights.arc_score[lattice.arc[step]] + beta[target]
         beta[source] = log_add(beta[source], score) if adds else max(beta[source], score)
+    return beta[0]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _backward_log(lattice, weights, first, stop, tables, log_z, weight, sums):
-    """Do the same as ``_backward``, after ``_forward_log``."""
-    _beta(lattice, weights, first, stop, tables, True)
-    scores, alpha, beta = tables.scores, tables.alpha, tables.beta
-    for step in range(lattice.steps[stop] - 1, lattice.steps[first] - 1, -1):
+def _spread(lattice, weights, first, stop, tables, weight, sums):
+    """Do the same as ``_backward``, after ``_beta``: spread the probability of each node over its steps."""
+    scores, share, beta = tables.scores, tables.alpha, tables.beta
+    for node in range(lattice.nodes[first], lattice.nodes[stop]):
+        share[node] = 0.0
+    for step in range(lattice.steps[first], lattice.steps[stop]):
         target, source, arc = lattice.target[step], lattice.source[step], lattice.arc[step]
-        before = alpha[source] if source > 0 else 0.0
-        score = scores[lattice.candidate[target]] + weights.arc_score[arc]
-        marginal = np.exp(before + score + beta[target] - log_z)
+        if share[source] == 0.0:  # that of the node before the sequence is 1
+            continue
+        score = scores[lattice.candidate[target]] + weights.arc_score[arc] + beta[target]
+        marginal = share[source] * np.exp(min(score - beta[source], 0.0))
+        share[target] += marginal
         if len(sums.arcs):
             sums.arcs[arc] += weight * marginal
         if len(sums.steps):
@@ -464,7 +453,7 @@ def _backward_log(lattice, weights, first, stop, tables, log_z, weight, sums):
     for candidate in range(lattice.starts[first], lattice.starts[stop]):
         scores[candidate] = 0.0
     for node in range(lattice.nodes[first], lattice.nodes[stop]):
-        scores[lattice.candidate[node]] += np.exp(alpha[node] + beta[node] - log_z)
+        scores[lattice.candidate[node]] += share[node]
 
 
 # --- passes -----------------------------------------------------------------------------------------------------------
@@ -476,11 +465,12 @@ def partition(lattice, weights, chunk, tables, log_z):
     tables.alpha[0] = 1.0
     for sequence in range(chunk[0], chunk[1]):
         first, stop = lattice.offsets[sequence], lattice.offsets[sequence + 1]
-        log_z[sequence], is_good = 0.0, False
+        log_z[sequence], is_good = 0.0, first == stop
         if weights.scales:
             log_z[sequence], is_good = _forward(lattice, weights, first, stop, tables)
         if not is_good:
-            log_z[sequence] = _forward_log(lattice, weights, first, stop, tables)
+            _score(lattice, weights, first, stop, tables)
+            log_z[sequence] = _beta(lattice, weights, first, stop, tables, True)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -501,10 +491,11 @@ def expect(lattice, weights, chunk, tables, log_z, sums):
             if is_good:
                 _backward(lattice, weights, first, stop, tables, weight, sums)
         if not is_good:
-            log_z[sequence] = _forward_log(lattice, weights, first, stop, tables)
+            _score(lattice, weights, first, stop, tables)
+            log_z[sequence] = _beta(lattice, weights, first, stop, tables, True)
             if not np.isfinite(log_z[sequence]):
                 continue
-            _backward_log(lattice, weights, first, stop, tables, log_z[sequence], weight, sums)
+            _spread(lattice, weights, first, stop, tables, weight, sums)
         if len(sums.pairs):
             _count(lattice, first, stop, tables, weight, sums.pairs)
 
@@ -518,7 +509,7 @@ def decode(lattice, weights, chunk, tables, best, codes):
         if first == stop:
             continue
         _score(lattice, weights, first, stop, tables)
-        _beta(lattice, weights, first, stop, tables, False)
+        best[sequence] = _beta(lattice, weights, first, stop, tables, False)
         for token in range(first, stop):
             highest, chosen = -np.inf, np.int64(-1)
             for step in range(lattice.steps[token], lattice.steps[token + 1]):
@@ -528,8 +519,6 @@ def decode(lattice, weights, chunk, tables, best, codes):
                     score += tables.beta[target]
                     if score > highest:
                         highest, chosen = score, target
-            if token == first:
-                best[sequence] = highest
             if chosen < 0:  # there is no labelling
                 break
             node = chosen
@@ -537,107 +526,24 @@ def decode(lattice, weights, chunk, tables, best, codes):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def draw(lattice, weights, chunk, tables, uniform, codes):
-    """Draw labellings (36): ``uniform`` (N, D) in [0, 1), ``codes`` (N, D) out."""
-    for sequence in range(chunk[0], chunk[1]):
-        first, stop = lattice.offsets[sequence], lattice.offsets[sequence + 1]
-        if first == stop:
-            continue
-        log_z = _forward_log(lattice, weights, first, stop, tables)
-        _beta(lattice, weights, first, stop, tables, True)
+def draw(lattice, given, uniform, codes):
+    """Draw labellings (36): ``uniform`` (N, D) in [0, 1), ``codes`` (N, D) out.
+
+    given : (E,)   the probability of each step, given the node that it leaves
+    """
+    for sequence in range(len(lattice.offsets) - 1):
         for sample in range(codes.shape[1]):
-            node, rest = np.int64(0), log_z
-            for token in range(first, stop):
-                left, last = uniform[token, sample], np.int64(-1)
+            node = np.int64(0)
+            for token in range(lattice.offsets[sequence], lattice.offsets[sequence + 1]):
+                left, chosen = uniform[token, sample], np.int64(-1)
                 for step in range(lattice.steps[token], lattice.steps[token + 1]):
-                    if lattice.source[step] == node:
-                        target = np.int64(lattice.target[step])
-                        score = tables.scores[lattice.candidate[target]] + weights.arc_score[lattice.arc[step]]
-                        probability = np.exp(score + tables.beta[target] - rest)
-                        if probability > 0.0:
-                            last = target
-                        left -= probability
+                    if lattice.source[step] == node and given[step] > 0.0:
+                        chosen = step
+                        left -= given[step]
                         if left < 0.0:
                             break
-                node, rest = last, tables.beta[last]
+                node = np.int64(lattice.target[chosen])
                 codes[token, sample] = lattice.labels[lattice.candidate[node]]
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def entropies(lattice, weights, chunk, tables, log_z, entropy):
-    """Write log Z and the entropy of the labellings of each sequence (37): ``log_z`` and ``entropy`` (n,) out."""
-    for sequence in range(chunk[0], chunk[1]):
-        first, stop = lattice.offsets[sequence], lattice.offsets[sequence + 1]
-        log_z[sequence], entropy[sequence] = 0.0, 0.0
-        if first == stop:
-            continue
-        log_z[sequence] = _forward_log(lattice, weights, first, stop, tables)
-        _beta(lattice, weights, first, stop, tables, True)
-        share = tables.alpha  # probability of each node
-        for node in range(lattice.nodes[first], lattice.nodes[stop]):
-            share[node] = 0.0
-        total = 0.0
-        for step in range(lattice.steps[first], lattice.steps[stop]):
-            source, target = lattice.source[step], lattice.target[step]
-            rest, before = log_z[sequence], 1.0
-            if source > 0:
-                rest, before = tables.beta[source], share[source]
-            if before == 0.0 or tables.beta[target] == -np.inf:
-                continue
-            score = tables.scores[lattice.candidate[target]] + weights.arc_score[lattice.arc[step]]
-            log_probability = min(score + tables.beta[target] - rest, 0.0)
-            probability = before * np.exp(log_probability)
-            share[target] += probability
-            if probability > 0.0:
-                total -= probability * log_probability
-        entropy[sequence] = total
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def patterns_ending(lattice, steps, patterns, lengths, table):
-    """Write the probabilities that label patterns end with each token, from the marginals of steps.
-
-    steps : (E,)        patterns : (Z, longest) int32, each from the left        lengths : (Z,) int64
-    table : (N, Z) out
-    """
-    n_nodes = len(lattice.candidate)
-    share, path = np.zeros(n_nodes), np.zeros(n_nodes)
-    for step in range(len(steps)):
-        share[lattice.target[step]] += steps[step]
-    for sequence in range(len(lattice.offsets) - 1):
-        for token in range(lattice.offsets[sequence], lattice.offsets[sequence + 1]):
-            for pattern in range(len(lengths)):
-                first, total = token + 1 - lengths[pattern], 0.0
-                table[token, pattern] = 0.0
-                if first < lattice.offsets[sequence]:
-                    continue
-                for node in range(lattice.nodes[first], lattice.nodes[first + 1]):
-                    is_first = lattice.labels[lattice.candidate[node]] == patterns[pattern, 0]
-                    path[node] = share[node] if is_first else 0.0
-                for position in range(first + 1, token + 1):
-                    for node in range(lattice.nodes[position], lattice.nodes[position + 1]):
-                        path[node] = 0.0
-                    for step in range(lattice.steps[position], lattice.steps[position + 1]):
-                        source, target = lattice.source[step], lattice.target[step]
-                        label = lattice.labels[lattice.candidate[target]]
-                        if label == patterns[pattern, position - first] and share[source] > 0.0:
-                            path[target] += path[source] * (steps[step] / share[source])
-                for node in range(lattice.nodes[token], lattice.nodes[token + 1]):
-                    total += path[node]
-                table[token, pattern] = min(total, 1.0)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _insert(scores, n_scores, score):
-    """Return the slot of a score in a descending list, after equal scores; -1 if the list is full of better ones."""
-    slot, stop = 0, n_scores
-    while slot < stop:
-        middle = (slot + stop) // 2
-        if scores[middle] >= score:
-            slot = middle + 1
-        else:
-            stop = middle
-    return slot if slot < len(scores) else -1
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -653,7 +559,7 @@ def best_labellings(lattice, weights, chunk, tables, best, codes, regret):
         first, stop = lattice.offsets[sequence], lattice.offsets[sequence + 1]
         most = max(most, lattice.nodes[stop] - lattice.nodes[first] + 1)
     score, count = np.empty((most, n_wanted)), np.empty(most, np.int64)
-    step_of, rank_of = np.empty((most, n_wanted), np.int64), np.empty((most, n_wanted), np.int32)
+    step_of, rank_of = np.empty((most, n_wanted), np.int64), np.empty((most, n_wanted), np.int64)
     for sequence in range(chunk[0], chunk[1]):
         first, stop = lattice.offsets[sequence], lattice.offsets[sequence + 1]
         best[sequence] = 0.0
@@ -663,18 +569,17 @@ def best_labellings(lattice, weights, chunk, tables, best, codes, regret):
         shift = lattice.nodes[first] - 1  # the slot of a node is its id less this; 0 is the beginning
         count[: lattice.nodes[stop] - shift] = 0
         for node in range(lattice.nodes[stop - 1], lattice.nodes[stop]):
-            score[node - shift, 0], step_of[node - shift, 0], count[node - shift] = 0.0, -1, 1
+            score[node - shift, 0], count[node - shift] = 0.0, 1
         for token in range(stop - 1, first - 1, -1):
             for step in range(lattice.steps[token], lattice.steps[token + 1]):
                 target = np.int64(lattice.target[step])
                 own = tables.scores[lattice.candidate[target]] + weights.arc_score[lattice.arc[step]]
                 source = max(np.int64(lattice.source[step]) - shift, 0)
                 for rank in range(count[target - shift]):
-                    total = own + score[target - shift, rank]
-                    slot = -1
-                    if total > -np.inf:
-                        slot = _insert(score[source], count[source], total)
-                    if slot < 0:
+                    total, slot = own + score[target - shift, rank], count[source]
+                    while slot > 0 and score[source, slot - 1] < total:  # equal scores stay in front
+                        slot -= 1
+                    if slot == n_wanted or total == -np.inf:
                         break
                     count[source] = min(count[source] + 1, n_wanted)
                     for other in range(count[source] - 1, slot, -1):
@@ -687,6 +592,6 @@ def best_labellings(lattice, weights, chunk, tables, best, codes, regret):
             regret[labelling, sequence] = score[0, 0] - score[0, labelling]
             slot, rank = 0, labelling
             for token in range(first, stop):
-                step, rank = step_of[slot, rank], np.int64(rank_of[slot, rank])
+                step, rank = step_of[slot, rank], rank_of[slot, rank]
                 codes[labelling, token] = lattice.labels[lattice.candidate[lattice.target[step]]]
                 slot = np.int64(lattice.target[step]) - shift

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from .._inference.minibatches import MinibatchSource, shuffled_minibatches
+from .._inference.minibatches import Minibatches, shuffled_minibatches
 from ._problem import Objective
 
 __all__ = [
@@ -21,7 +21,7 @@ __all__ = [
 class Minibatch(NamedTuple):
     """A few sequences, and the negative log-likelihood of their labels.   M weights touched."""
 
-    source: MinibatchSource
+    source: Minibatches
     sequences: np.ndarray  # int64
     weights: np.ndarray  # (M,) int64   the weights that the function depends on, each once
 
@@ -40,12 +40,12 @@ class MinibatchEpoch(Iterator):
 
     Parameters
     ----------
-    source : MinibatchSource
+    source : Minibatches
     batches : list of ndarray of int
         The sequences of each.
     """
 
-    def __init__(self, source: MinibatchSource, batches: list[np.ndarray]) -> None:
+    def __init__(self, source: Minibatches, batches: list[np.ndarray]) -> None:
         self._source, self._batches, self._n_done = source, batches, 0
 
     def __next__(self) -> Minibatch:
@@ -149,7 +149,8 @@ class LocalFeatureMatching(Objective):
     the weights of maximum likelihood.
 
     Kim (2014) proposed this criterion for chains of order 1, with a gradient that carries a vector of all weights
-    through the recursions. Here the gradient takes one pass on dual numbers, for any order and for segments.
+    through the recursions. Here the gradient takes one pass on dual numbers, for any order and for segments. The data
+    are processed in parts, for which each place has a weight of its own; see ``Matching``.
     """
 
     name = "local_feature_matching"

@@ -15,7 +15,7 @@ from .._inference.candidates import Candidates, LevelZero
 from .._inference.families import LATTICE, Family
 from .._inference.feature_matching import Matching
 from .._inference.lattice import LatticePlan
-from .._inference.minibatches import MinibatchSource, PartlyLabelled
+from .._inference.minibatches import Minibatches, PartlyLabelled
 from .._inference.model import Model
 from .._inference.schedule import Schedule
 from .._structure.tied_weights import Ties
@@ -86,7 +86,7 @@ class Problem:
     def plan(self) -> Any:
         """The division of the batch into tasks."""
         if self.candidates is not None:
-            n_states = None if self.level_zero is None else self.level_zero.most_states(self.candidates)
+            n_states = None if self.level_zero is None else self.level_zero.n_states
             plan = LatticePlan(self.layout, self.batch, self.candidates, n_states, self.schedule, self.n_jobs)
         else:
             plan = self.family.model.plan_class(self.layout, self.batch, self.schedule, self.n_jobs)
@@ -126,7 +126,7 @@ class Problem:
         return self._with(batch=as_sparse(self.batch))
 
     @cached_property
-    def minibatches(self) -> MinibatchSource:
+    def minibatches(self) -> Minibatches:
         """Values and gradients of a few sequences at a time."""
         if self.sparse is not self:
             return self.sparse.minibatches
@@ -177,12 +177,15 @@ class Problem:
         """Return the same data under another layout."""
         return self._with(layout=layout)
 
-    def over(self, candidates: Candidates, level_zero: LevelZero | None = None) -> Problem:
+    def over(self, candidates: Candidates, level_zero: LevelZero | None = None, plan: Any = None) -> Problem:
         """Return the problem in which each token has a few candidate labels; features pair only with single labels.
 
-        Candidates are labels that the support allows.
+        Candidates are labels that the support allows. A ``plan`` is a lattice of them that is already there.
         """
-        return self._with(family=LATTICE, candidates=candidates, level_zero=level_zero, support=None)
+        pruned = self._with(family=LATTICE, candidates=candidates, level_zero=level_zero, support=None)
+        if plan is not None:
+            pruned.plan = plan
+        return pruned
 
     def on(
         self,
@@ -203,7 +206,7 @@ class Problem:
     @cached_property
     def matching(self) -> Matching:
         """The comparison of each position, or candidate segment, with the expectations of a model."""
-        return self.family.matching(self.family.model, self.sparse.plan, self.truth, self.sequence_weight)
+        return Matching(self.family.model, self.sparse.plan, self.truth, self.sequence_weight)
 
     def empirical_counts(self) -> np.ndarray:
         """Return how often each weight's feature occurs in the labelled data, weighted; shape (n_weights,).

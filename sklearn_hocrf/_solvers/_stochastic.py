@@ -150,8 +150,8 @@ class SGD(Solver):
     If each step uses all sequences, as there are at most ``batch_size``, and the function ends higher than it was,
     training continues from its lowest value with half the step size; not with ``validation_fraction`` or ``adaptive``.
 
-    Steps that do not adapt are compiled as a whole if no labels are missing and all weights of features have one
-    penalty; all others are taken one by one.
+    Epochs of steps that do not adapt are compiled as a whole for :class:`~sklearn_hocrf.HighOrderCRF`, if no labels are
+    missing and all weights of features have one penalty; all other steps are taken one by one.
 
     References
     ----------

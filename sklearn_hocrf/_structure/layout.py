@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from .._data.arrays import allocator, empty_aligned, freeze, freeze_all, freeze_all_indices, freeze_indices
+from .._data.arrays import allocator, empty_aligned, freeze, freeze_all, freeze_all_indices
 from .._data.batch import SequenceBatch, TokenFeatures, ranges_of_tokens, token_entries
 from .._data.forks import cached_property
 from .._data.segments import BEGIN, Channel, LengthBlock
@@ -123,7 +123,8 @@ class WeightLayout:
         compiled: CompiledPatterns | None = None,
     ) -> None:
         self.forbidden = tuple(forbidden)
-        self._set_patterns(self._compile(patterns) if compiled is None else compiled)
+        self.compiled = compiled = self._compile(patterns) if compiled is None else compiled
+        self.patterns, self.automaton, self.network = compiled.patterns, compiled.automaton, compiled.network
         self.channels = channels
         n_labels, n_patterns = self.automaton.n_labels, len(self.patterns.lengths)
         self.parts = LabelParts.none(n_labels) if parts is None else LabelParts(*parts).checked(n_labels)
@@ -143,10 +144,6 @@ class WeightLayout:
         pair_column = self._set_columns(pair_feature, pair_pattern)
         self._set_pairs(pair_feature, pair_column)
         self._set_arcs()
-
-    def _set_patterns(self, compiled: CompiledPatterns) -> None:
-        self.compiled = compiled
-        self.patterns, self.automaton, self.network = compiled.patterns, compiled.automaton, compiled.network
 
     def _set_columns(self, pair_feature: np.ndarray, pair_pattern: np.ndarray) -> np.ndarray:
         """Number the score columns, and return the column of each pair."""
@@ -239,29 +236,20 @@ class WeightLayout:
         return type(self)(**{**self.arguments(), **changes}, compiled=compiled)
 
     def of_order_zero(self) -> Self:
-        """Return the layout of the pairs with single labels and parts, which must be all, and of all single labels."""
-        singles = given_patterns((), self.automaton.n_labels, self.patterns.history)
-        return self.with_biases(singles, np.arange(self.automaton.n_labels), forbidden=())
+        """Return the layout of the pairs with single labels and parts, which must be all, and of all single labels.
 
-    def with_biases(self, patterns: PatternTable, bias_pattern: np.ndarray, forbidden: Runs | None = None) -> Self:
-        """Return a layout with biases of other patterns, and with the same pairs, all of which are with single labels.
-
-        The tables of pairs are shared, and their weights keep their indices. ``forbidden`` replaces the forbidden runs
-        unless it is None.
+        The weights of pairs keep their indices.
         """
         if self.row_orders[self.column_pattern].any():
             raise ValueError("there are features of patterns of two or more labels")
-        layout = object.__new__(type(self))
-        layout.__dict__.update(self.__dict__)
-        layout.forbidden = self.forbidden if forbidden is None else tuple(forbidden)
-        layout._set_patterns(self._compile(patterns))
-        layout.n_rows = len(patterns.lengths) + self.parts.n_parts
-        rows = self.column_pattern
-        rows = np.where(rows < self.automaton.n_labels, rows, rows + layout.n_rows - self.n_rows)
-        layout.column_pattern = freeze(rows, np.int32)
-        layout.bias_pattern = freeze_indices(bias_pattern, len(patterns.lengths), "patterns with a bias")
-        layout._set_arcs()
-        return layout
+        n_labels, rows = self.automaton.n_labels, self.pair_pattern
+        return self.replaced(
+            patterns=given_patterns((), n_labels, self.patterns.history),
+            pair_pattern=np.where(rows < n_labels, rows, rows + n_labels - len(self.patterns.lengths)),
+            bias_pattern=np.arange(n_labels),
+            extra_columns=(),
+            forbidden=(),
+        )
 
     def _compile(self, patterns: PatternTable) -> CompiledPatterns:
         return compile_patterns(patterns, self.forbidden)

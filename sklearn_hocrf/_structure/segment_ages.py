@@ -121,9 +121,7 @@ def _pairs_of_lengths(layout: SegmentLayout) -> list[tuple[LengthBlock, int, int
 
 def aged(layout: SegmentLayout) -> AgedLayout:
     """Return the aged layout of a layout, which keeps it."""
-    if layout.of_ages is None:
-        layout.of_ages = AgedLayout(layout)
-    return layout.of_ages
+    return layout.derived(AgedLayout)
 
 
 class AgedLayout:

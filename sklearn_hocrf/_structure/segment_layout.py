@@ -9,7 +9,7 @@ by parts of labels; their scores are added to the scores of the labels that have
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from numbers import Integral
 from typing import Any, NamedTuple, Self
 
@@ -17,15 +17,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from .._data.arrays import allocator, freeze_all, freeze_indices, joined_ranges, offsets_of
-from .._data.batch import SequenceBatch, TokenFeatures, ranges_of_sequences, token_rows, without_dense
+from .._data.arrays import freeze_all, freeze_indices, joined_ranges, offsets_of
+from .._data.batch import SequenceBatch, TokenFeatures, ranges_of_sequences, without_dense
+from .._data.forks import cached_property
 from .._data.segment_features import RowBlock, blocks_of, channel_tokens, segment_counts, segment_features
 from .._data.segments import (
     AS_A_WHOLE,
     BAG,
     BEGIN,
     NO_LIMIT,
-    RANGE,
     WHOLE,
     Channel,
     LengthBlock,
@@ -48,7 +48,6 @@ __all__ = [
     "SegmentLayoutBuilder",
     "SegmentLimits",
     "SegmentRules",
-    "SharedFeatures",
 ]
 
 _CANDIDATES_AT_A_TIME = 1 << 18  # candidate segments whose features are computed at a time
@@ -105,17 +104,6 @@ class CandidateFeatures(NamedTuple):
         return cls(*freeze_all(tuple(map(np.zeros, sizes)), *_CANDIDATE_DTYPES))
 
 
-class SharedFeatures(NamedTuple):
-    """Token attributes that are counted by columns of ranges, for kernels.   A attributes, G such columns."""
-
-    indptr: np.ndarray  # (N + 1,) int64
-    attribute: np.ndarray  # (nnz,) int32
-    values: np.ndarray  # (nnz,) float64
-    starts: np.ndarray  # (A + 1,) int64   each attribute's pairs
-    pair_range: np.ndarray  # int32   range of the pair
-    ranges: np.ndarray  # (G, 3) int64   scored pattern, tokens left out at the segment's start, and at its end
-
-
 class SegmentRules(NamedTuple):
     """The possible segments, and the definition of their features."""
 
@@ -164,6 +152,8 @@ class SegmentLayout(WeightLayout):
     def __init__(self, rules: SegmentRules, patterns: PatternTable, *arguments: Any, **named: Any) -> None:
         self.rules = SegmentRules(*rules).checked()
         _, self.length_blocks, self.longest, self.repeats, self.shortest = self.rules
+        self._derived: dict[Callable, Any] = {}
+        self._index: SegmentIndex | None = None  # made when first needed, by any thread
         super().__init__(patterns, *arguments, channels=self.rules.channels, **named)
         self.rules.check_sizes(self.patterns.n_labels, self.n_features)
 
@@ -177,12 +167,11 @@ class SegmentLayout(WeightLayout):
         rules = self.rules if channels is None else self.rules._replace(channels=channels)
         return super().replaced(rules=rules, **changes)
 
-    def _set_arcs(self) -> None:
-        super()._set_arcs()
-        # made when first needed, by any thread
-        self._indices: dict[bool, SegmentIndex] = {}
-        self._length_pairs: list[np.ndarray] | None = None
-        self.of_ages: Any = None  # the AgedLayout of ``segment_ages``
+    def derived(self, make: Callable[[Self], Any]) -> Any:
+        """Return what a function makes of the layout, which keeps it; made when first needed, by any thread."""
+        if make not in self._derived:
+            self._derived[make] = make(self)
+        return self._derived[make]
 
     def compiled_with_states(self, runs: Sequence[tuple[int, ...]]) -> CompiledPatterns:
         """Return compiled patterns among whose states are the given runs of labels."""
@@ -190,23 +179,20 @@ class SegmentLayout(WeightLayout):
         longer = [(*run, (run[-1] + 1) % n_labels) for run in runs]
         return self._compile(given_patterns([*self.patterns.tuples(), *longer], n_labels))
 
-    def segment_index(self, longest_sequence: int, arcs_move: bool = True) -> SegmentIndex:
-        """Return the index of segment scores for sequences of at most ``longest_sequence`` tokens.
-
-        Without ``arcs_move``, columns that move arcs add to the scores of segments instead.
-        """
-        if arcs_move not in self._indices:
-            self._indices[arcs_move] = self._index_without_cells(arcs_move)
-        index = self._indices[arcs_move]
+    def segment_index(self, longest_sequence: int) -> SegmentIndex:
+        """Return the index of segment scores for sequences of at most ``longest_sequence`` tokens."""
+        if self._index is None:
+            self._index = self._index_without_cells()
+        index = self._index
         longest = np.minimum(index.longest, max(longest_sequence, 1))
         longest, first_cell = freeze_all((longest, offsets_of(longest)), np.int64)
         return index._replace(longest=longest, first_cell=first_cell)
 
-    def _index_without_cells(self, arcs_move: bool) -> SegmentIndex:
+    def _index_without_cells(self) -> SegmentIndex:
         """Return the index for sequences of any length, which may have too many cells to number them."""
         automaton, n_labels, n_patterns = self.automaton, self.automaton.n_labels, len(self.patterns.lengths)
         begins = self.column_channel == self.channels.index(BEGIN)
-        moves_arcs = begins & (self.row_orders[self.column_pattern] > 0) & arcs_move
+        moves_arcs = begins & (self.row_orders[self.column_pattern] > 0)
         span_patterns = self.column_pattern[~moves_arcs]
         scored = np.unique(np.concatenate([np.arange(n_labels), span_patterns]))  # labels, longer patterns, parts
         column_scored = np.where(moves_arcs, -1, np.searchsorted(scored, self.column_pattern))
@@ -237,13 +223,14 @@ class SegmentLayout(WeightLayout):
         scored[self.column_pattern[columns] - n_patterns] = index.column_scored[columns]
         return link_parts(self.parts, scored)
 
+    @cached_property
+    def _length_pairs(self) -> list[np.ndarray]:
+        """The pairs with features of each block of lengths."""
+        own = [(self.pair_feature - first, block.n_features) for first, block in self.length_blocks]
+        return [np.flatnonzero((feature >= 0) & (feature < size)) for feature, size in own]
+
     def length_entries(self, index: SegmentIndex) -> LengthEntries:
         """Return which weights of lengths and tokens count for which cells."""
-        if self._length_pairs is None:
-            features = [self.pair_feature - first for first, _ in self.length_blocks]
-            sizes = [block.n_features for _, block in self.length_blocks]
-            own = zip(features, sizes, strict=True)
-            self._length_pairs = [np.flatnonzero((feature >= 0) & (feature < size)) for feature, size in own]
         counts = index.longest[self.token_labels]
         firsts = index.first_cell[self.token_labels]
         cells = joined_ranges(firsts, firsts + counts)
@@ -282,32 +269,6 @@ class SegmentLayout(WeightLayout):
         pairs = self.pairs.starts[ranks], self.pairs.starts[ranks + 1]
         values = np.empty(0) if (values == 1).all() else values
         return CandidateFeatures(*freeze_all((*rows, *pairs, values), *_CANDIDATE_DTYPES))
-
-    def shared_features(self, batch: SequenceBatch, index: SegmentIndex) -> SharedFeatures:
-        """Return the token attributes of a batch that are counted by columns of ranges."""
-        channels = np.array(self.channels)[self.column_channel]
-        ranged = channels[:, 0] == RANGE
-        trim = channels[:, 2] - 1 - channels[:, 1]
-        ranges = np.stack([index.column_scored, channels[:, 1], trim], axis=1)[ranged]
-        pairs = np.flatnonzero(ranged[self.pairs.columns])
-        starts = np.searchsorted(pairs, self.pairs.starts)
-        is_counted = np.append(np.diff(starts) > 0, False)[self.rank_of_attribute]  # rank -1: without pairs
-        empty, n_tokens = allocator(batch), batch.n_tokens
-        n_most = len(batch.indices) + (0 if batch.dense is None else batch.dense.values.size)
-        indptr, ranks, values = empty(n_tokens + 1, np.int64), empty(n_most, np.int32), empty(n_most, np.float64)
-        indptr[0] = 0
-        for first, last in ranges_of_sequences(batch):
-            begin, stop = batch.offsets[first], batch.offsets[last]
-            matrix = token_rows(batch, begin, stop).copy()
-            matrix.sum_duplicates()
-            kept = is_counted[matrix.indices]
-            indptr[begin + 1 : stop + 1] = indptr[begin] + offsets_of(kept)[matrix.indptr[1:]]
-            filled = slice(indptr[begin], indptr[stop])
-            ranks[filled] = self.rank_of_attribute[matrix.indices[kept]]
-            values[filled] = matrix.data[kept]
-        columns = (np.cumsum(ranged) - 1)[self.pairs.columns[pairs]]
-        arrays = indptr, ranks[: indptr[-1]], values[: indptr[-1]], starts, columns, ranges
-        return SharedFeatures(*freeze_all(arrays, np.int64, np.int32, np.float64, np.int64, np.int32, np.int64))
 
     def _chunks(self, batch: SequenceBatch) -> list[tuple[int, int]]:
         """Return ranges of tokens whose candidates are processed together."""

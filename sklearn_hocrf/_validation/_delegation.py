@@ -5,7 +5,7 @@ Not imported by ``_validation/__init__.py``, so that importing the estimators do
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
 from inspect import getattr_static, signature
 from typing import Any, ClassVar, NamedTuple, overload
@@ -28,6 +28,7 @@ __all__ = [
     "MethodsOfModel",
     "TaggerFeatures",
     "check_fit",
+    "checked_name",
     "method_of_model",
     "model_and_input",
     "model_inside",
@@ -46,8 +47,7 @@ class TaggerFeatures(NamedTuple):
     entry: dict  # "features" of the header
     attributes: np.ndarray  # those of the file, in its order
     texts: list  # of the file
-    key: np.ndarray = np.empty(0, np.uint8)
-    joined: np.ndarray = np.empty(0, np.uint8)
+    code: np.ndarray = np.empty(0, np.uint8)
     always: Sequence = ()  # pairs: row of the array of that name, attribute
     functions: dict = {}  # of the user, by name
 
@@ -56,6 +56,13 @@ class TaggerFeatures(NamedTuple):
         """Return the description of attributes that the tokens themselves name."""
         attributes = np.flatnonzero(kept)
         return cls({"kind": "names"}, attributes, [names[i] for i in attributes.tolist()])
+
+
+def checked_name(name: Any) -> Any:
+    """Return the name of a field, or raise a ValueError if a tagger cannot have it."""
+    if not isinstance(name, (str, int)) or isinstance(name, bool):
+        raise ValueError(f"a tagger has names of fields that are texts or integers, not {name!r:.60}")
+    return name
 
 
 def check_fit(estimator: Any, X: Any, y: Any, **params: Any) -> None:
@@ -80,13 +87,13 @@ def check_fit(estimator: Any, X: Any, y: Any, **params: Any) -> None:
         return
     if hasattr(estimator, "_parameter_constraints") and not get_config()["skip_parameter_validation"]:
         check_declared(estimator)
-    if isinstance(estimator, Pipeline):
-        steps = [(name, step) for name, step in estimator.steps if step is not None and step != "passthrough"]
-        for name, step in steps:
-            own = _params_of_step(estimator, name, params) if step is estimator.steps[-1][1] else {}
-            check_fit(step, X if len(steps) == 1 else None, y, **own)
-        keep_sequences = all(hasattr(step, "__tagger_features__") for _, step in steps[:-1])
-        if len(steps) > 1 and keep_sequences and all(hasattr(data, "__len__") for data in (X, y)):
+    if isinstance(estimator, Pipeline) and estimator.steps:
+        (_, steps), (name, last) = next(layers(estimator)), estimator.steps[-1]
+        for step in steps:
+            check_fit(step, None, y)
+        check_fit(last, None if steps else X, y, **_params_of_step(estimator, name, params))
+        keep_sequences = steps and all(hasattr(step, "__tagger_features__") for step in steps)
+        if keep_sequences and hasattr(X, "__len__") and hasattr(y, "__len__"):
             check_consistent_length(X, y)
     elif _is_search(estimator) and hasattr(estimator, "param_grid"):
         _check_candidates(estimator, X, y, params)
@@ -147,15 +154,8 @@ def method_of_model(estimator: Any, name: str) -> Callable:
 
 def model_inside(estimator: Any) -> Any:
     """Return the model at the end of pipelines, inside searches and calibration, fitted or not."""
-    if isinstance(estimator, FrozenEstimator):
-        return model_inside(estimator.estimator)
-    if isinstance(estimator, Pipeline):
-        return model_inside(estimator.steps[-1][1]) if estimator.steps else None
-    if _is_search(estimator):
-        return model_inside(getattr(estimator, "best_estimator_", estimator.estimator))
-    if isinstance(estimator, MethodsOfModel):
-        return model_inside(estimator._whole())
-    return estimator
+    *_, (model, _) = layers(estimator)
+    return model
 
 
 def name_of_weight(estimator: Any) -> str | None:
@@ -171,30 +171,45 @@ def name_of_weight(estimator: Any) -> str | None:
 
 def steps_inside(estimator: Any) -> list:
     """Return the steps of fitted pipelines, inside of searches and of calibration, up to the model at the end."""
-    if isinstance(estimator, FrozenEstimator):
-        return steps_inside(estimator.estimator)
-    if isinstance(estimator, Pipeline):
-        before = [step for _, step in estimator.steps[:-1] if step is not None and step != "passthrough"]
-        return [one for step in before for one in steps_inside(step)] + steps_inside(estimator.steps[-1][1])
-    if _is_search(estimator):
-        return steps_inside(estimator.best_estimator_)
-    if isinstance(estimator, MethodsOfModel):
-        reading = [getattr(estimator, estimator._reading)] if estimator._reading else []
-        return reading + steps_inside(estimator._whole())
-    return [estimator]
+    found = list(layers(estimator, fitted=True))
+    return [one for _, steps in found for step in steps for one in steps_inside(step)] + [found[-1][0]]
 
 
 def model_and_input(estimator: Any, X: Any) -> tuple[Any, Any]:
     """Return the model at the end of fitted pipelines, searches and calibration, and the input that it gets for X."""
-    if isinstance(estimator, FrozenEstimator):
-        return model_and_input(estimator.estimator, X)
-    if isinstance(estimator, Pipeline):
-        return model_and_input(estimator.steps[-1][1], _transformed(estimator, X))
-    if _is_search(estimator):
-        return model_and_input(estimator.best_estimator_, X)
-    if isinstance(estimator, MethodsOfModel):
-        return model_and_input(estimator._whole(), estimator._given(X))
-    return estimator, X
+    for layer, steps in layers(estimator, fitted=True):
+        X = layer._given(X) if isinstance(layer, MethodsOfModel) else _transformed(steps, X)
+    return layer, X
+
+
+def layers(estimator: Any, fitted: bool = False) -> Iterator[tuple[Any, list]]:
+    """Yield an estimator, what is inside it, and so on up to the model: each with the steps that X takes in it.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A model, a pipeline, a search or a meta-estimator, nested in any way. A pipeline without steps has None inside.
+    fitted : bool
+        Whether a search without a best estimator raises an AttributeError; if not, the estimator to be fitted is next.
+    """
+    while True:
+        steps: list = []
+        if isinstance(estimator, FrozenEstimator):
+            inner = estimator.estimator
+        elif isinstance(estimator, Pipeline):
+            steps = [step for _, step in estimator.steps[:-1] if step is not None and step != "passthrough"]
+            inner = estimator.steps[-1][1] if estimator.steps else None
+        elif _is_search(estimator):
+            unfitted = () if fitted else (estimator.estimator,)
+            inner = getattr(estimator, "best_estimator_", *unfitted)
+        elif isinstance(estimator, MethodsOfModel):
+            steps = [getattr(estimator, estimator._reading)] if fitted and estimator._reading else []
+            inner = estimator._whole()
+        else:
+            yield estimator, []
+            return
+        yield estimator, steps
+        estimator = inner
 
 
 def _is_search(estimator):
@@ -208,16 +223,15 @@ def through_steps(pipeline: Pipeline, name: str) -> Callable:
     method = method_of_model(pipeline.steps[-1][1], name)
 
     def with_transformed(X, *args, **options):
-        return method(_transformed(pipeline, X), *args, **options)
+        _, steps = next(layers(pipeline))
+        return method(_transformed(steps, X), *args, **options)
 
     return with_transformed
 
 
-def _transformed(pipeline, X):
-    """Return the input of the last step."""
-    for _, step in pipeline.steps[:-1]:
-        if step is not None and step != "passthrough":
-            X = step.transform(X)
+def _transformed(steps, X):
+    for step in steps:
+        X = step.transform(X)
     return X
 
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
+from sklearn.base import clone
 from sklearn.utils import indexable
+from sklearn.utils.parallel import Parallel, delayed
 
 from .._data.checks import short, without_columns
 from ._delegation import check_fit
 from ._sklearn import check_method_params, safe_indexing
 
-__all__ = ["check_fits", "indexable_sequences", "splits_of"]
+__all__ = ["check_fits", "each_fold", "fit_part", "indexable_sequences", "splits_of"]
 
 
 def indexable_sequences(X: Any, y: Any, *others: Any) -> list:
@@ -44,6 +47,34 @@ def check_fits(estimator: Any, X: Any, y: Any, splits: list, params: dict) -> No
     check_fit(estimator, X, y, **params)
     for train, _ in splits if y is not None else ():
         check_fit(estimator, None, safe_indexing(y, train), **check_method_params(X, params, indices=train))
+
+
+def each_fold(use: Callable, estimator: Any, X: Any, y: Any, splits: list, params: dict, **parallel: Any) -> list:
+    """Return what a function returns for each split: it gets a clone fitted to the training part, and the test part.
+
+    Parameters
+    ----------
+    use : callable
+        Its arguments are the fitted estimator, X of the test part, and the indices of the test part.
+    estimator, X, y, params
+        As in :func:`fit_part`.
+    splits : list of (train, test)
+        Indices of sequences.
+    **parallel : object
+        Arguments of joblib's ``Parallel``.
+    """
+    run = delayed(_fit_and_use)
+    return Parallel(**parallel)(run(use, estimator, X, y, params, *split) for split in splits)
+
+
+def _fit_and_use(use, estimator, X, y, params, train, test):
+    return use(fit_part(estimator, X, y, params, train), safe_indexing(X, test), test)
+
+
+def fit_part(estimator: Any, X: Any, y: Any, params: dict, part: np.ndarray) -> Any:
+    """Return a clone of an estimator, fitted to a part of the data and of the ``params`` with an entry per sequence."""
+    known = () if y is None else (safe_indexing(y, part),)
+    return clone(estimator).fit(safe_indexing(X, part), *known, **check_method_params(X, params, indices=part))
 
 
 def splits_of(splitter: Any, X: Any, y: Any, **params: Any) -> list:

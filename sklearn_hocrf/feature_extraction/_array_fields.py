@@ -110,9 +110,6 @@ class ArrayTemplates(NamedTuple):
         for field, offset in self.pairs:
             column, part = columns[field], np.zeros((n_tokens, self.widths[field]), np.float32)
             if isinstance(column, ArrayColumn):
-                inside = np.flatnonzero((window.from_begin >= -offset) & (window.to_end >= offset))
-                part = column.values if offset == 0 else part
-                if offset:
-                    part[inside] = column.values[inside + offset]
+                part = window.shift(column.values, offset, 0.0, 0.0)
             parts.append(part)
         return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)

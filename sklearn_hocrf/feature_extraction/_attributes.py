@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -21,8 +21,12 @@ from .._validation._inputs import input_form
 from .._validation._messages import refuse_non_sequence
 from ._columns import TokenTable, read_tokens
 from ._names import ConstantNames
+from ._plan import FeaturePlan
 
-__all__ = ["AttributeCounts", "NamedAttributes", "read_attribute_tokens"]
+if TYPE_CHECKING:
+    from .._validation._delegation import TaggerFeatures
+
+__all__ = ["AttributeCounts", "FittedExtractor", "GivenNames", "NamedAttributes"]
 
 
 def read_attribute_tokens(X, fields) -> TokenTable:
@@ -54,13 +58,6 @@ class AttributeCounts(NamedTuple):
     of_names: Counter  # number of tokens with each attribute
     complete: tuple  # keys that every token has
 
-    @classmethod
-    def of(cls, X) -> AttributeCounts:
-        """Return the counts of feature dicts or lists of names."""
-        batch, vocabulary = sort_vocabulary(*_grown(X))
-        n_of = np.bincount(batch.indices, minlength=len(vocabulary)).tolist()
-        return cls(Counter(dict(zip(vocabulary, n_of, strict=True))), vocabulary.complete)
-
     def merged(self, other) -> AttributeCounts:
         """Return the sums of the counts of both."""
         of_names = self.of_names.copy()
@@ -82,23 +79,6 @@ class NamedAttributes:
         self.vocabulary = Vocabulary.of_names(list(names), complete)
         self._names = ConstantNames(np.array([*names, None], dtype=object)[:-1])  # the None keeps it one-dimensional
 
-    @classmethod
-    def of_counts(cls, counts: AttributeCounts, min_count) -> NamedAttributes:
-        """Return the attributes that at least ``min_count`` tokens have; with 1, also those whose count is 0."""
-        names = (name for name, count in counts.of_names.items() if min_count == 1 or count >= min_count)
-        return cls(sorted(names), counts.complete)
-
-    @classmethod
-    def learn(cls, X, min_count) -> tuple[NamedAttributes, tuple]:
-        """Return the attributes of feature dicts or lists of names, and what :meth:`rows` returns for them."""
-        batch, vocabulary = sort_vocabulary(*_grown(X))
-        names = np.asarray(batch.attribute_names)
-        if min_count > 1:
-            kept = np.bincount(batch.indices, minlength=len(names)) >= min_count
-            batch = SequenceBatch.from_csr(batch.tocsr()[:, np.flatnonzero(kept)], batch.offsets)
-            names = names[kept]
-        return cls(names, vocabulary.complete), (batch.indptr, batch.indices, batch.values)
-
     def rows(self, X) -> tuple:
         """Return the attributes of tokens as CSR arrays, without those that were not seen in training."""
         batch = read_known_attributes(X, self.vocabulary)
@@ -117,6 +97,74 @@ class NamedAttributes:
         self.__init__(state["names"].names(), state["complete"])
 
 
-def _grown(X) -> tuple[SequenceBatch, Vocabulary]:
+class FittedExtractor(NamedTuple):
+    """What a tagger must know of a fitted extractor."""
+
+    vocabularies: Any
+    fields: list
+    text_fields: set
+    complete_fields: list
+    by_position: bool  # tokens may be tuples
+
+
+class GivenNames:
+    """Attributes that tokens name themselves: feature dicts and lists of names; what an extractor makes them with."""
+
+    paddings: ClassVar[tuple] = ("mark",)
+    unused: ClassVar[str | None] = "templates='attributes' has"  # no use for other parameters; for messages
+
+    def read(self, X, fields) -> TokenTable:
+        """Return the tokens of sequences."""
+        return read_attribute_tokens(X, fields)
+
+    def plan(self, parameters, columns, of_all) -> tuple[FeaturePlan, list]:
+        """Return the templates and token features for training columns, and the fields that they read.
+
+        With ``of_all`` the columns are from a part of the data: functions that change none of its texts may change
+        texts of other parts.
+        """
+        return FeaturePlan([], {}, {}), list(columns)
+
+    def tokens(self, table) -> list:
+        """Return feature dicts or lists of names."""
+        return table.attributes
+
+    def learn(self, table, min_count) -> tuple[Any, tuple]:
+        """Return the attributes that at least ``min_count`` tokens have, and those of all tokens as CSR arrays."""
+        batch, vocabulary = _learned(self.tokens(table))
+        names = np.asarray(batch.attribute_names)
+        if min_count > 1:
+            kept = np.bincount(batch.indices, minlength=len(names)) >= min_count
+            batch = SequenceBatch.from_csr(batch.tocsr()[:, np.flatnonzero(kept)], batch.offsets)
+            names = names[kept]
+        return NamedAttributes(names, vocabulary.complete), (batch.indptr, batch.indices, batch.values)
+
+    def rows(self, vocabularies, table) -> tuple:
+        """Return the attributes of later tokens as CSR arrays, without those that were not seen in training."""
+        return vocabularies.rows(self.tokens(table))
+
+    def counts(self, table) -> Any:
+        """Return the counts of the attributes of a part of the data."""
+        batch, vocabulary = _learned(self.tokens(table))
+        n_of = np.bincount(batch.indices, minlength=len(vocabulary)).tolist()
+        return AttributeCounts(Counter(dict(zip(vocabulary, n_of, strict=True))), vocabulary.complete)
+
+    def finish(self, counts, min_count, fields) -> Any:
+        """Return the attributes that at least ``min_count`` tokens have; with 1, also those whose count is 0."""
+        names = (name for name, count in counts.of_names.items() if min_count == 1 or count >= min_count)
+        return NamedAttributes(sorted(names), counts.complete)
+
+    def names_of_always(self) -> list[str]:
+        """Return the names of the attributes outside the templates."""
+        return []
+
+    def tagger_features(self, fitted, kept) -> TaggerFeatures:
+        """Return how a tagger makes the attributes that are kept; ``fitted`` is a FittedExtractor."""
+        from .._validation._delegation import TaggerFeatures  # of a file that few write
+
+        return TaggerFeatures.of_names(fitted.vocabularies.names().tolist(), kept)
+
+
+def _learned(X) -> tuple[SequenceBatch, Vocabulary]:
     vocabulary = Vocabulary()
-    return read_attributes(X, vocabulary, grow=True), vocabulary
+    return sort_vocabulary(read_attributes(X, vocabulary, grow=True), vocabulary)

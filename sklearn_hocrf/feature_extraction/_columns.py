@@ -34,6 +34,7 @@ __all__ = [
     "is_text",
     "read_tokens",
     "text_column",
+    "texts_of",
     "without_arrays",
 ]
 
@@ -53,6 +54,11 @@ class TokenTable(NamedTuple):
 
 def is_text(column) -> bool:
     return isinstance(column, TokenColumn)
+
+
+def texts_of(column) -> list:
+    """Return the text of each token, None where it is missing."""
+    return np.array([*column.values, None], dtype=object)[column.codes].tolist()
 
 
 def without_arrays(columns) -> dict:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from copy import copy
 from numbers import Integral
+from os import PathLike
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -20,22 +21,14 @@ from .._data.segments import BAG, TokenBlock
 from .._validation._messages import refuse_infinite_values
 from .._validation._sklearn import Interval, StrOptions, fit_context
 from ._array_fields import ArrayTemplates
-from ._attributes import AttributeCounts, NamedAttributes, read_attribute_tokens
+from ._attributes import FittedExtractor, GivenNames
 from ._base import CountingTransformer, fit_task
-from ._columns import (
-    TokenTable,
-    check_complete,
-    complete_fields,
-    is_text,
-    read_tokens,
-    without_arrays,
-)
-from ._merging import TokenCounts, without_tokens
+from ._columns import TokenTable, check_complete, complete_fields, is_text, without_arrays
+from ._merging import TokenCounts, lacks_counts, without_tokens
 from ._names import ConstantNames, FeatureNames, HashedNames, InputFeatures
-from ._plan import FeaturePlan, plan_of
-from ._string_templates import STYLES, StringTemplatesMixin, are_strings
+from ._string_templates import STYLES, StringTemplates, are_strings, read_template_lines
 from ._template_rows import FieldTemplates
-from ._templates import TemplateVocabularies, Window, check_kind, check_templates
+from ._templates import Window, check_kind, check_templates
 from ._token_functions import named_functions
 
 if TYPE_CHECKING:
@@ -44,7 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["SequenceFeatureExtractor"]
 
 
-class SequenceFeatureExtractor(StringTemplatesMixin, CountingTransformer, auto_wrap_output_keys=None):  # type: ignore[call-arg]
+class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """Turn sequences of raw tokens into sparse features, by templates over neighbouring tokens.
 
     A token is a text, a number, a tuple, list or row of columns, or a dict of columns. A template is a tuple of
@@ -226,6 +219,88 @@ class SequenceFeatureExtractor(StringTemplatesMixin, CountingTransformer, auto_w
         self.bias = bias
         self.padding = padding
 
+    @classmethod
+    def from_file(
+        cls,
+        path: str | PathLike[str],
+        *,
+        fields: Sequence[str] | None = None,
+        min_count: int = 1,
+        style: str = "auto",
+    ) -> Self:
+        """Return an extractor with the templates of a file of CRF++ or Wapiti.
+
+        A template is a text with macros: ``%x[-1,0]`` stands for the first column of the token before, so that
+        ``U01:%x[-1,0]/%x[0,1]`` gives ``U01:the/NN``; ``%X`` makes the text lower-case. Equal texts are one feature,
+        whichever template they come from: in these programs, and so here, identifiers such as ``U01:`` distinguish
+        templates, and features of templates without one hold at all of their offsets. The first letter of a template
+        says what its features are paired with: ``U`` with labels, ``B`` with pairs of labels, ``*`` with both; in
+        either case. ``B`` or ``*`` alone are the pairs of labels themselves.
+
+        Parameters
+        ----------
+        path : str or path-like
+            A text file in UTF-8. Lines that are empty or begin with ``#`` are skipped, and so are spaces and tabs
+            around a template.
+        fields : sequence of str or None, default=None
+            The columns of the tokens, as for the class. None means those of tuples and lists in their order, the keys
+            of dicts in the order of their first appearance, as :func:`~sklearn_hocrf.datasets.load_conll` returns them,
+            or the one column of plain texts.
+        min_count : int, default=1
+            Features that occur in fewer training tokens are left out.
+        style : {"auto", "crf++", "wapiti"}, default="auto"
+            What stands for positions outside the sequence: ``_B-1``, ``_B+1`` and so on in CRF++, ``_x-1``, ``_x+1`` in
+            Wapiti. "auto" is Wapiti's style if some template begins with ``*``, ``u`` or ``b``.
+
+        Returns
+        -------
+        extractor : SequenceFeatureExtractor
+            Its attributes ``max_order`` and ``feature_order`` are the parameters of a
+            :class:`~sklearn_hocrf.HighOrderCRF` with the pairs of labels that the file asks for. Its tokens are texts
+            in columns, of any form.
+
+        Raises
+        ------
+        ValueError
+            For a line that is not a template, or that has one of Wapiti's tests, ``%t`` and ``%m``; the message names
+            the file and the line. For bytes that are not UTF-8 it names their line and their position in the file.
+        OSError
+            If the file cannot be read.
+
+        Examples
+        --------
+        >>> from pathlib import Path
+        >>> from tempfile import TemporaryDirectory
+        >>> from sklearn_hocrf import HighOrderCRF, make_pipeline
+        >>> from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
+        >>> with TemporaryDirectory() as folder:
+        ...     path = Path(folder, "template")
+        ...     _ = path.write_text("U00:%x[0,0]\\nU01:%x[-1,0]/%x[0,1]\\n\\nB\\n")
+        ...     features = SequenceFeatureExtractor.from_file(path)
+        >>> features.max_order, features.feature_order
+        (1, 0)
+        >>> X, y = [[("He", "PRP"), ("runs", "VBZ")]], [["B-NP", "B-VP"]]
+        >>> crf = HighOrderCRF(features.max_order, feature_order=features.feature_order)
+        >>> make_pipeline(features, crf).fit(X, y)[0].get_feature_names_out().tolist()
+        ['U00:He', 'U00:runs', 'U01:He/VBZ', 'U01:_B-1/PRP']
+        """
+        padding = "mark" if style == "auto" else style
+        lines = read_template_lines(path, style)
+        return cls(lines, fields=fields, min_count=min_count, padding=padding)
+
+    @property
+    def max_order(self) -> int:
+        """The highest order of label patterns that templates of CRF++ or Wapiti ask for: 1 for pairs, else 0."""
+        return self._strings().max_order
+
+    @property
+    def feature_order(self) -> int | dict[str, Any]:
+        """The orders of the label patterns that are paired with the features of templates of CRF++ or Wapiti.
+
+        By the first letter of the features' names: the value of `feature_order` of the estimators.
+        """
+        return self._strings().feature_order
+
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn the attributes of training sequences.
 
@@ -303,7 +378,7 @@ class SequenceFeatureExtractor(StringTemplatesMixin, CountingTransformer, auto_w
         if not hasattr(self, "templates_"):
             check_is_fitted(self, "templates_")  # raises the error; for a few tokens it takes longer than all else
         table = self._like_fitted(X, self._read(X))
-        return self._to_batch(X, table, self._rows_of(table))
+        return self._to_batch(X, table, self._maker.rows(self._vocabularies, table))
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -316,30 +391,30 @@ class SequenceFeatureExtractor(StringTemplatesMixin, CountingTransformer, auto_w
 
     def __tagger_features__(self, kept) -> TaggerFeatures:
         """Return how a tagger makes the attributes; see :class:`TaggerFeatures`."""
-        from . import _tagger_features as description  # of a file that few write
-
         if len(self._input.feature_names):
             raise ValueError("the extractor adds to features of a SequenceBatch, which a tagger cannot read")
-        if self._has_names():
-            names = self.get_feature_names_out().tolist()
-            if isinstance(self.templates, str):
-                return description.TaggerFeatures.of_names(names, kept)
-            return description.features_of_strings(self._strings(), self.fields_, names, kept)
-        if self.n_features is not None:
-            raise ValueError("a tagger finds attributes by their values, so hashing (n_features) is not for it")
         if self._array_widths:
             raise ValueError(f"a tagger has no fields of arrays, such as {next(iter(self._array_widths))!r:.60}")
-        fitted = description.FittedTemplates(
-            self._vocabularies,
-            self._making.names_of_always(),
-            self.token_features_,
-            self.fields_,
-            self._text_fields,
-            self.complete_fields_,
-            by_position=self.fields is not None or self.fields_ == list(range(len(self.fields_))),
-            marks=self.padding == "mark",
-        )
-        return description.features_of_templates(fitted, kept)
+        by_position = self.fields is not None or self.fields_ == list(range(len(self.fields_)))
+        known = self._vocabularies, self.fields_, self._text_fields, self.complete_fields_, by_position
+        return self._maker.tagger_features(FittedExtractor(*known), kept)
+
+    @property
+    def _maker(self) -> GivenNames | FieldTemplates:
+        """What makes attributes, by the kind of the templates."""
+        if isinstance(self.templates, str):
+            return GivenNames()
+        if are_strings(self.templates):
+            return self._strings()
+        templates = [own for own in getattr(self, "templates_", ()) if own[0][0] not in self._array_widths]
+        functions = getattr(self, "token_features_", {})
+        return FieldTemplates(templates, functions, self.padding, self.bias, self.n_features)
+
+    def _strings(self) -> StringTemplates:
+        """Return the templates of CRF++ or Wapiti, compiled."""
+        if not are_strings(self.templates):
+            raise AttributeError("only templates of CRF++ and Wapiti say with which pairs of labels they go")
+        return StringTemplates(self.templates, self.padding)
 
     @fit_context(prefer_skip_nested_validation=True)
     @fit_task
@@ -355,12 +430,7 @@ class SequenceFeatureExtractor(StringTemplatesMixin, CountingTransformer, auto_w
         table = self._read(X)
         complete = complete_fields(table.columns, table.columns)
         self._read_form(table.kind, table.columns, InputFeatures.of(X), complete)
-        if self._has_names():
-            self._vocabularies, rows = NamedAttributes.learn(self._named(table), self.min_count)
-        else:
-            columns = self._making.derived(table.columns, table.offsets)
-            self._vocabularies = TemplateVocabularies.of([] if self.n_features is not None else self._sparse, columns)
-            rows = self._making.rows(self._vocabularies, table.offsets, columns, self.min_count)
+        self._vocabularies, rows = self._maker.learn(table, self.min_count)
         self._name_features()
         return table, rows
 
@@ -373,24 +443,12 @@ class SequenceFeatureExtractor(StringTemplatesMixin, CountingTransformer, auto_w
             return TokenCounts(None)
         form = InputFeatures.of(X), table.kind, without_tokens(table.columns)
         complete = complete_fields(table.columns, table.columns)
-        if self._has_names():
-            return TokenCounts(*form, complete, named=AttributeCounts.of(self._named(table)))
-        columns = table.columns
-        if table.kind == "dict":  # tokens of other parts may have these keys
-            columns = {**columns, **self._missing(columns, table.offsets)}
+        if table.kind == "dict" and self._maker.unused is None:  # tokens of other parts may have these keys
+            table = table._replace(columns={**table.columns, **self._missing(table.columns, table.offsets)})
         counting = copy(self)
-        counting._set_plan(columns, of_all=True)
+        counting._set_plan(table.columns, of_all=True)
         functions = {name: field for name, (field, _) in counting.token_features_.items()}
-        if self.n_features is not None:
-            return TokenCounts(*form, complete, functions)
-        derived = counting._making.derived(columns, table.offsets)
-        vocabularies = TemplateVocabularies.of(counting._sparse, derived)
-        found = counting._making.attributes(vocabularies, table.offsets, derived, min_count=1)
-        n_of = [
-            np.bincount(ids + 1, minlength=len(own) + 1)[1:]
-            for own, (ids, _) in zip(vocabularies.all, found, strict=False)
-        ]
-        return TokenCounts(*form, complete, functions, vocabularies, n_of)
+        return TokenCounts(*form, complete, functions, counting._maker.counts(table))
 
     def _missing(self, columns, offsets) -> dict:
         """Return empty columns for the fields that parameters name but ``columns`` lack."""
@@ -410,27 +468,11 @@ class SequenceFeatureExtractor(StringTemplatesMixin, CountingTransformer, auto_w
         """Set the fitted attributes."""
         self._check_parameters()
         self._read_form(counts.kind, counts.columns, counts.input, counts.complete)
-        if counts.named is not None:
-            self._vocabularies = NamedAttributes.of_counts(counts.named, self.min_count)
-            self._name_features()
-            return
         for name, (field, _) in self.token_features_.items():
             if counts.functions.get(name) != field:
-                raise self._lacks_counts(f"the token feature {name!r} of {field!r}")
-        templates = [] if self.n_features is not None else self._sparse
-        n_of = counts.by_template()
-        for template in templates:
-            if template not in n_of:
-                raise self._lacks_counts(f"the template {template!r}")
-        kept = {template: n >= self.min_count for template, n in n_of.items()}
-        self._vocabularies = counts.vocabularies.chosen(templates, kept)
+                raise lacks_counts(f"the token feature {name!r} of {field!r}", self.fields_)
+        self._vocabularies = self._maker.finish(counts.counted, self.min_count, self.fields_)
         self._name_features()
-
-    def _lacks_counts(self, what) -> ValueError:
-        return ValueError(
-            f"{what} was not counted in every partition, because some have no values of a field: give templates and "
-            f"token_features with their fields; the tokens have {short(self.fields_)}"
-        )
 
     def _check_parameters(self):
         """Raise if parameters exclude each other."""
@@ -443,29 +485,21 @@ class SequenceFeatureExtractor(StringTemplatesMixin, CountingTransformer, auto_w
                 "templates must be an iterable of tuples of (field, offset) pairs, 'attributes' or None, got "
                 f"{short(self.templates)}"
             )
-        is_string = are_strings(self.templates)
-        if self.padding in STYLES and not is_string:
+        maker = self._maker
+        if self.padding in STYLES and self.padding not in maker.paddings:
             raise ValueError(f"padding={self.padding!r} is for templates of CRF++ and Wapiti")
-        if self._has_names():
-            has_no_functions = self.token_features is None or self.token_features == "auto"
-            given = {
-                "token_features": not has_no_functions,
-                "affixes": self.affixes,
-                "n_features": self.n_features,
-                "bias": self.bias,
-                "padding": self.padding not in (("mark", *STYLES) if is_string else ("mark",)),
-            }
-            for name in (name for name, is_given in given.items() if is_given):
-                what = "templates of CRF++ and Wapiti have" if is_string else "templates='attributes' has"
-                raise ValueError(f"{name}={short(getattr(self, name))} is not possible here: {what} no use for it")
+        given = {
+            "token_features": self.token_features is not None and self.token_features != "auto",
+            "affixes": self.affixes,
+            "n_features": self.n_features,
+            "bias": self.bias,
+            "padding": self.padding not in maker.paddings,
+        }
+        for name in (name for name, is_given in given.items() if is_given and maker.unused):
+            raise ValueError(f"{name}={short(getattr(self, name))} is not possible here: {maker.unused} no use for it")
 
     def _read(self, X) -> TokenTable:
-        fields = _check_fields(self.fields)
-        return read_attribute_tokens(X, fields) if isinstance(self.templates, str) else read_tokens(X, fields)
-
-    def _named(self, table) -> list:
-        """Return the tokens of a table as feature dicts or lists of names."""
-        return self._strings().attributes(table) if table.attributes is None else table.attributes
+        return self._maker.read(X, _check_fields(self.fields))
 
     def _read_form(self, kind, columns, features, complete):
         """Set the attributes that describe tokens, from training columns and the fields that every token has."""
@@ -487,29 +521,11 @@ class SequenceFeatureExtractor(StringTemplatesMixin, CountingTransformer, auto_w
         With ``of_all`` the columns are from a part of the data: functions that change none of its texts may change
         texts of other parts.
         """
-        plan, used = FeaturePlan([], {}, {}), list(columns)
-        if are_strings(self.templates):
-            strings = self._strings()
-            plan, used = plan._replace(templates=[line.text for line in strings.lines]), used[: strings.n_columns]
-        elif not self._has_names():
-            is_fixed = of_all or self.n_features is not None  # with hashing, nothing may depend on the texts
-            plan = plan_of(self.templates, self.token_features, self.affixes, columns, is_fixed=is_fixed)
-            used = [field for template in plan.templates for field, _ in template]
-            used += [field for field, _ in plan.functions.values()]
+        plan, used = self._maker.plan(self, columns, of_all)
         self.templates_, self.token_features_, self._array_widths = plan
         return used
 
     # --- features -----------------------------------------------------------------------------------------------------
-
-    @property
-    def _sparse(self):
-        """Return the templates that make attributes."""
-        return [template for template in self.templates_ if template[0][0] not in self._array_widths]
-
-    @property
-    def _making(self) -> FieldTemplates:
-        """The templates that make attributes, with their settings."""
-        return FieldTemplates(self._sparse, self.token_features_, self.padding, self.bias, self.n_features)
 
     @property
     def _arrays(self):
@@ -544,7 +560,7 @@ class SequenceFeatureExtractor(StringTemplatesMixin, CountingTransformer, auto_w
         return table
 
     def _name_features(self):
-        new = [self._vocabularies, ConstantNames(np.array(self._making.names_of_always(), dtype=object))]
+        new = [self._vocabularies, ConstantNames(np.array(self._maker.names_of_always(), dtype=object))]
         if self.n_features is not None:
             new = [HashedNames(self.n_features)]
         new.append(ConstantNames(self._arrays.names()))
@@ -554,32 +570,17 @@ class SequenceFeatureExtractor(StringTemplatesMixin, CountingTransformer, auto_w
             self._feature_names = FeatureNames([ConstantNames(self._input.feature_names), *new])
         self.n_features_out_ = len(self._feature_names)
 
-    def _rows_of(self, table) -> tuple:
-        """Return the attributes of later tokens as CSR arrays."""
-        if self._has_names():
-            return self._vocabularies.rows(self._named(table))
-        rows = self._making.rows_of_texts(self._vocabularies, table)
-        if rows is None:
-            columns = self._making.derived(table.columns, table.offsets)
-            rows = self._making.rows(self._vocabularies, table.offsets, columns)
-        return rows
-
     def _to_batch(self, X, table, rows) -> SequenceBatch:
         hashed = self.n_features is not None
         indptr, indices, values = rows
-        columns = without_arrays(table.columns)
+        columns, n_new = without_arrays(table.columns), self.n_features_out_ - len(self._input.feature_names)
         if not isinstance(X, SequenceBatch) and not hashed:
-            parts = indptr, indices, values, self.n_features_out_, self._attribute_names
-            return SequenceBatch(table.offsets, *parts, columns, dense=self._dense(table, self.n_features_out_))
-        n_attributes = self.n_features if hashed else len(self._vocabularies) + len(self._making.names_of_always())
-        n_new = n_attributes + self._arrays.n_features
+            parts = indptr, indices, values, n_new, self._attribute_names
+            return SequenceBatch(table.offsets, *parts, columns, dense=self._dense(table, n_new))
         values = np.ones(len(indices)) if values is None else values
         new = sparse.csr_array((values, indices, indptr), shape=(int(table.offsets[-1]), n_new))
-        if hashed:
-            new.sum_duplicates()  # attributes of one hash
         if not isinstance(X, SequenceBatch):
-            dense = self._dense(table, n_new)
-            batch = SequenceBatch.from_csr(new, table.offsets, None, columns, dense)
+            batch = SequenceBatch.from_csr(new, table.offsets, None, columns, self._dense(table, n_new))
             refuse_infinite_values(batch)  # sums of attributes of one hash
             return batch
         stacked = sparse.hstack([without_dense(X).tocsr(), new], format="csr")
@@ -594,7 +595,7 @@ class SequenceFeatureExtractor(StringTemplatesMixin, CountingTransformer, auto_w
         n_dense = self._arrays.n_features
         if not n_dense:
             return None
-        values = self._arrays.values(table.columns, Window(table.offsets, mark=False))
+        values = self._arrays.values(table.columns, Window(table.offsets))
         return DenseColumns(np.arange(n_features - n_dense, n_features), values)
 
 

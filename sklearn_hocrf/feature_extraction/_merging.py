@@ -1,28 +1,25 @@
 """Merge values, attributes and strings of parts of the training data as if all parts had been read at once.
 
-Each part has its own ids. Values of fields and keys of attributes get ids in sorted order, so the merged ids equal the
-ids of the whole. A template whose keys do not fit into 64 bits has ids only for the combinations of its first pairs
-that occur; these ids may differ from the ids of the whole, but their order does not, and so neither does the id of any
-attribute.
+Each part has its own ids. Values of fields and attributes get ids in sorted order, so the merged ids equal the ids of
+the whole.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from typing import NamedTuple
+from collections.abc import Collection
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._data.checks import short
 from .._data.columns import TokenColumn
 from ._array_fields import ArrayColumn
-from ._attributes import AttributeCounts
 from ._columns import is_text
 from ._names import InputFeatures
-from ._templates import CodedField, FieldTable, TemplateVocabularies
+from ._templates import FieldTable, TemplateVocabularies
 from ._tries import TokenCodes, Trie
 
-__all__ = ["TokenCounts", "merge_codes", "merge_tries", "without_tokens"]
+__all__ = ["TemplateCounts", "TokenCounts", "lacks_counts", "merge_codes", "merge_tries", "without_tokens"]
 
 
 class MergedIds(NamedTuple):
@@ -51,12 +48,11 @@ def merge_vocabularies(left, right) -> tuple[TemplateVocabularies, list[MergedId
     merged = TemplateVocabularies([own.template for own, _ in pairs], tables)
     new_ids = []
     for vocabulary, both in zip(merged.all, pairs, strict=True):
-        codes = [part.codes() for part in both]
-        rows = [
-            CodedField(np.concatenate([moved[side][field][codes[side][i]] for side in (0, 1)]), None)
+        columns = [
+            np.concatenate([new[field][own.codes[i]] for new, own in zip(moved, both, strict=True)])
             for i, (field, _) in enumerate(vocabulary.template)
         ]
-        new_ids.append(MergedIds(*np.split(vocabulary.fit(rows), [len(both[0])])))
+        new_ids.append(MergedIds(*np.split(vocabulary.learn(columns), [len(both[0])])))
     return merged, new_ids
 
 
@@ -64,26 +60,18 @@ def _merge_tables(left, right, field) -> FieldTable:
     if left.labels is not None and right.labels is not None:
         return FieldTable(sorted({*left.labels, *right.labels}))
     if left.labels or right.labels:
-        raise _mixed_kinds(field)
+        raise _mixed_kinds(field, "text", "numbers")
     return FieldTable(None)  # a field that is missing everywhere in one part looks like text there
 
 
-def _mixed_kinds(field) -> ValueError:
-    return ValueError(f"field {short(field)} holds text in one partition and numbers in another")
+def _mixed_kinds(field, one, other) -> ValueError:
+    return ValueError(f"field {short(field)} holds {one} in one partition and {other} in another")
 
 
 def _new_codes(table, merged) -> np.ndarray:
     """Return the codes in the merged table of the codes of a table and of the marks outside; int32."""
-    known = np.zeros(table.size, dtype=np.int32)
-    if merged.labels is not None:
-        known = np.searchsorted(_objects(merged.labels), _objects(table.labels)).astype(np.int32)
-    return np.append(known, np.array([merged.size, merged.size + 1], dtype=np.int32))
-
-
-def _objects(texts) -> np.ndarray:
-    array = np.empty(len(texts), dtype=object)
-    array[:] = texts
-    return array
+    known = [0] * table.size if merged.labels is None else [merged.code_of[label] for label in table.labels]
+    return np.array([*known, merged.size, merged.size + 1], dtype=np.int32)
 
 
 def without_tokens(columns) -> dict:
@@ -93,38 +81,32 @@ def without_tokens(columns) -> dict:
 
 def _without_tokens(column):
     if is_text(column):
-        return TokenColumn(np.empty(0, dtype=np.int32), column.values)
-    if isinstance(column, ArrayColumn):
-        return ArrayColumn(column.values[:0], column.lacks[:0])
-    return column[:0].copy()
+        return column.take(slice(0))
+    return ArrayColumn(*(part[:0] for part in column)) if isinstance(column, ArrayColumn) else column[:0].copy()
 
 
 def merge_columns(left, right) -> dict:
     """Return columns without tokens that hold the values of both, in the order in which fields first appear."""
-    merge: Callable = _merge_column
-    return {
-        field: merge(left[field], right[field], field) if field in left and field in right else {**right, **left}[field]
-        for field in dict.fromkeys([*left, *right])
-    }
+    both = {field: _merge_column(left[field], right[field], field) for field in left if field in right}
+    return {**left, **right, **both}
+
+
+def _kind(column) -> str:
+    if isinstance(column, ArrayColumn):
+        return f"arrays of {column.values.shape[1]} numbers"
+    return "text" if is_text(column) else "numbers"
 
 
 def _merge_column(left, right, field):
     for column, other in ((left, right), (right, left)):
         if is_text(column) and not len(column.values):  # missing everywhere
             return other
-    if isinstance(left, ArrayColumn) and isinstance(right, ArrayColumn):
-        widths = left.values.shape[1], right.values.shape[1]
-        if widths[0] != widths[1]:
-            raise ValueError(f"field {short(field)} holds arrays of {widths[0]} and of {widths[1]} numbers")
-        return left
-    if isinstance(left, ArrayColumn) or isinstance(right, ArrayColumn):
-        raise ValueError(f"field {short(field)} holds arrays in one partition only")
-    if is_text(left) != is_text(right):
-        raise _mixed_kinds(field)
+    if _kind(left) != _kind(right):
+        raise _mixed_kinds(field, _kind(left), _kind(right))
     if not is_text(left):
         return left
-    # in the order in which they first appear, as in a column
-    return TokenColumn(left.codes, _objects(list(dict.fromkeys([*left.values.tolist(), *right.values.tolist()]))))
+    values = dict.fromkeys([*left.values.tolist(), *right.values.tolist()])  # as they first appear, as in a column
+    return TokenColumn(left.codes, np.array([*values, None], dtype=object)[:-1])
 
 
 def merge_codes(left, right) -> tuple[TokenCodes, MergedIds]:
@@ -133,19 +115,10 @@ def merge_codes(left, right) -> tuple[TokenCodes, MergedIds]:
         raise ValueError(
             f"the text of segments is read from the fields {left.fields!r} and {right.fields!r}: choose one"
         )
-    was_text = []
-    for field, flags, tables in zip(
-        left.fields,
-        zip(*(part.was_text for part in (left, right)), strict=True),
-        zip(*(part.vocabulary.tables for part in (left, right)), strict=True),
-        strict=True,
-    ):
-        known = {flag for flag, table in zip(flags, tables, strict=True) if table.labels}
-        if len(known) > 1:
-            raise _mixed_kinds(field)
-        was_text.append(known.pop() if known else flags[0])
-    vocabularies, (new_ids,) = merge_vocabularies(left.vocabularies, right.vocabularies)
-    return TokenCodes(left.fields, was_text, vocabularies), new_ids
+    merged = TokenCodes(left.fields, sorted({*left.values, *right.values}))
+    index_of = {value: i for i, value in enumerate(merged.values)}
+    ids = (np.array([index_of[value] for value in part.values], dtype=np.int64) for part in (left, right))
+    return merged, MergedIds(*ids)
 
 
 def merge_tries(left, right, codes, n_codes) -> tuple[Trie, MergedIds]:
@@ -168,6 +141,30 @@ def merge_tries(left, right, codes, n_codes) -> tuple[Trie, MergedIds]:
     return Trie(np.concatenate(keys), np.array(level_starts), n_codes), nodes
 
 
+def lacks_counts(what, fields) -> ValueError:
+    """Return the error about something that only some partitions have counted."""
+    return ValueError(
+        f"{what} was not counted in every partition, because some have no values of a field: give templates and "
+        f"token_features with their fields; the tokens have {short(fields)}"
+    )
+
+
+class TemplateCounts(NamedTuple):
+    """The attributes that templates make in some training sequences, however rare."""
+
+    vocabularies: TemplateVocabularies
+    n_of: dict  # number of tokens with each of them, by template
+
+    def merged(self, other) -> TemplateCounts:
+        """Return the sums of the counts of both."""
+        vocabularies, new_ids = merge_vocabularies(self.vocabularies, other.vocabularies)
+        n_of = {
+            own.template: ids.add_up(self.n_of[own.template], other.n_of[own.template], len(own))
+            for own, ids in zip(vocabularies.all, new_ids, strict=True)
+        }
+        return TemplateCounts(vocabularies, n_of)
+
+
 class TokenCounts(NamedTuple):
     """The counts of some training sequences for a :class:`SequenceFeatureExtractor`; empty if they have no tokens."""
 
@@ -176,13 +173,7 @@ class TokenCounts(NamedTuple):
     columns: dict = {}  # raw columns of no tokens, with all values
     complete: Collection = ()  # fields that every token has
     functions: dict = {}  # the field of each token feature
-    vocabularies: TemplateVocabularies = TemplateVocabularies([], {})  # all attributes, however rare
-    n_of: Sequence = ()  # number of tokens with each of them, by template
-    named: AttributeCounts | None = None  # of attributes that are given by name
-
-    def by_template(self) -> dict:
-        """Return the number of tokens with each attribute, by template."""
-        return {own.template: n for own, n in zip(self.vocabularies.all, self.n_of, strict=True)}
+    counted: Any = None  # AttributeCounts or TemplateCounts
 
     def merged(self, other) -> TokenCounts:
         """Return the sums of the counts of both."""
@@ -202,18 +193,7 @@ class TokenCounts(NamedTuple):
                     f"the token feature {name!r} is for the field {self.functions[name]!r} in one partition and for "
                     f"{other.functions[name]!r} in another: specify the field in token_features"
                 )
-        vocabularies, new_ids = merge_vocabularies(self.vocabularies, other.vocabularies)
-        n_of = self.by_template(), other.by_template()
-        return TokenCounts(
-            self.input,
-            self.kind,
-            merge_columns(self.columns, other.columns),
-            [field for field in self.complete if field in set(other.complete)],
-            {name: field for name, field in self.functions.items() if name in other.functions},
-            vocabularies,
-            [
-                ids.add_up(n_of[0][own.template], n_of[1][own.template], len(own))
-                for own, ids in zip(vocabularies.all, new_ids, strict=True)
-            ],
-            None if self.named is None else self.named.merged(other.named),
-        )
+        functions = {name: field for name, field in self.functions.items() if name in other.functions}
+        complete = [field for field in self.complete if field in set(other.complete)]
+        columns, counted = merge_columns(self.columns, other.columns), self.counted.merged(other.counted)
+        return TokenCounts(self.input, self.kind, columns, complete, functions, counted)

@@ -8,31 +8,27 @@ with both, in either case.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 from os import PathLike
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from .._data.checks import short
 from .._data.labels import position_name
-from ._columns import TokenTable, is_text
+from .._tagger import filled_templates, template_form
+from ._attributes import GivenNames
+from ._columns import TokenTable, is_text, read_tokens
+from ._plan import FeaturePlan
 
-__all__ = ["STYLES", "StringTemplates", "read_template_lines"]
+if TYPE_CHECKING:
+    from .._validation._delegation import TaggerFeatures
+
+__all__ = ["STYLES", "StringTemplates", "are_strings", "read_template_lines"]
 
 STYLES = ("crf++", "wapiti")
 _MACRO = re.compile(r"%([A-Za-z])(?:\[\s*(@?)\s*([-+]?\d+)\s*,\s*(\d+)\s*((?:,[^\]]*)?)\])?")
-_FARTHEST = 4  # positions outside a sequence beyond this one are all the same in Wapiti
-
-
-class Macro(NamedTuple):
-    """A macro: the column of a token at an offset."""
-
-    offset: int
-    column: int
-    is_lower: bool
 
 
 class TemplateLine(NamedTuple):
@@ -40,12 +36,12 @@ class TemplateLine(NamedTuple):
 
     orders: tuple[int, ...]  # of the label patterns with which its features are paired
     texts: list[str]  # around the macros
-    macros: list[Macro]
+    macros: list[tuple[int, int, bool]]  # the offset and the column of a token, whether its text is made lower-case
     text: str
 
 
-class StringTemplates:
-    """Templates, compiled.
+class StringTemplates(GivenNames):
+    """Templates, compiled, with which an extractor makes names of attributes.
 
     Parameters
     ----------
@@ -59,13 +55,16 @@ class StringTemplates:
         If a template is not valid.
     """
 
+    paddings = ("mark", *STYLES)
+    unused = "templates of CRF++ and Wapiti have"
+
     def __init__(self, templates, style):
         self.lines = list(map(_parsed_line, templates))
         self.style = style
         if style == "mark":
             self.style = "wapiti" if any(line.text[0] in "*ub" for line in self.lines) else "crf++"
         self.making = [line for line in self.lines if len(line.text) > 1]  # the others are pairs of labels alone
-        self.n_columns = 1 + max((macro.column for line in self.making for macro in line.macros), default=0)
+        self.n_columns = 1 + max((column for line in self.making for _, column, _ in line.macros), default=0)
 
     @property
     def max_order(self) -> int:
@@ -78,32 +77,38 @@ class StringTemplates:
         orders = {line.text[0]: line.orders for line in self.making if max(line.orders)}
         return {letter: 1 if len(of_letter) == 2 else of_letter for letter, of_letter in sorted(orders.items())} or 0
 
-    def attributes(self, table: TokenTable) -> list[list[list[str]]]:
+    def read(self, X, fields) -> TokenTable:
+        return read_tokens(X, fields)
+
+    def plan(self, parameters, columns, of_all) -> tuple[FeaturePlan, list]:
+        return FeaturePlan([line.text for line in self.lines], {}, {}), list(columns)[: self.n_columns]
+
+    def tagger_features(self, fitted, kept) -> TaggerFeatures:
+        from .._validation._delegation import checked_name  # of a file that few write
+
+        templates = []
+        for line in self.making:
+            pairs = zip(line.macros, line.texts[1:], strict=True)
+            templates.append([line.texts[0], *chain.from_iterable((list(macro), text) for macro, text in pairs)])
+        fields = list(map(checked_name, fitted.fields[: self.n_columns]))
+        names = {} if fields == list(range(len(fields))) else {"fields": fields}
+        entry = {"kind": "strings", "templates": templates, "outside": self.style, **names}
+        return super().tagger_features(fitted, kept)._replace(entry=entry)
+
+    def tokens(self, table) -> list[list[list[str]]]:
         """Return the attributes of each token of each sequence, in the order of the templates; they may repeat."""
         fields = list(table.columns)[: self.n_columns]
         if len(fields) < self.n_columns:
             raise ValueError(
                 f"the tokens have the columns {short(fields)}, but the templates read {self.n_columns} columns"
             )
-        outside = _outside_of_wapiti if self.style == "wapiti" else _outside
         columns = [_field_texts(table, field) for field in fields]
-        bounds = pairwise(table.offsets.tolist())
-        return [self._of_sequence([column[a:b] for column in columns], b - a, outside) for a, b in bounds]
-
-    def _of_sequence(self, columns, length, outside: Callable[[int, int], str]) -> list[list[str]]:
-        known = {}
-        for macro in dict.fromkeys(macro for line in self.making for macro in line.macros):
-            offset, texts = macro.offset, columns[macro.column]
-            texts = [text.lower() for text in texts] if macro.is_lower else texts
-            where = range(offset, offset + length)
-            known[macro] = [texts[t] if 0 <= t < length else outside(t, length) for t in where]
-        by_line = []
-        for line in self.making:
-            parts: list[Iterable[str]] = [[line.texts[0]] * length]
-            for macro, text in zip(line.macros, line.texts[1:], strict=True):
-                parts += [known[macro], [text] * length]
-            by_line.append(map("".join, zip(*parts, strict=True)))
-        return [list(strings) for strings in zip(*by_line, strict=True)] if by_line else [[] for _ in range(length)]
+        forms = [(template_form(line.texts), line.macros) for line in self.making]
+        sequences = []
+        for start, stop in pairwise(table.offsets.tolist()):
+            made = filled_templates(forms, [column[start:stop] for column in columns], self.style)
+            sequences.append(list(map(list, zip(*made, strict=True))) if made else [[]] * (stop - start))
+        return sequences
 
 
 def read_template_lines(path: str | PathLike[str], style: str) -> list[str]:
@@ -148,22 +153,11 @@ def _parsed_line(text: str) -> TemplateLine:
             why = "tests are not supported" if letter.lower() in "tm" else "this is not a place such as %x[-1,0]"
             raise ValueError(f"{macro.group()} in {short(text)}: {why}")
         texts.append(text[last : macro.start()])
-        macros.append(Macro(int(offset), int(column), letter == "X"))
+        macros.append((int(offset), int(column), letter == "X"))
         last = macro.end()
     if "%x[" in (rest_of := text[last:]).lower() or any("%x[" in part.lower() for part in texts):
         raise ValueError(f"{short(text)} has a place that cannot be read; one is %x[-1,0]")
     return TemplateLine(orders, [*texts, rest_of], macros, text)
-
-
-def _outside(position: int, length: int) -> str:
-    """Return what stands for a position outside a sequence in CRF++."""
-    return f"_B{position}" if position < 0 else f"_B+{position - length + 1}"
-
-
-def _outside_of_wapiti(position: int, length: int) -> str:
-    """Return what stands for a position outside a sequence in Wapiti."""
-    far = -position if position < 0 else position - length + 1
-    return f"_x{'-' if position < 0 else '+'}{far if far <= _FARTHEST else '#'}"
 
 
 def _field_texts(table: TokenTable, field) -> list[str]:
@@ -180,102 +174,3 @@ def _field_texts(table: TokenTable, field) -> list[str]:
 def are_strings(templates) -> bool:
     """Return whether templates are those of CRF++ and Wapiti."""
     return isinstance(templates, (list, tuple)) and bool(templates) and all(isinstance(own, str) for own in templates)
-
-
-class StringTemplatesMixin:
-    """The part of an extractor that concerns templates of CRF++ and Wapiti."""
-
-    templates: Any
-    padding: str
-
-    @classmethod
-    def from_file(
-        cls,
-        path: str | PathLike[str],
-        *,
-        fields: Sequence[str] | None = None,
-        min_count: int = 1,
-        style: str = "auto",
-    ) -> Self:
-        """Return an extractor with the templates of a file of CRF++ or Wapiti.
-
-        A template is a text with macros: ``%x[-1,0]`` stands for the first column of the token before, so that
-        ``U01:%x[-1,0]/%x[0,1]`` gives ``U01:the/NN``; ``%X`` makes the text lower-case. Equal texts are one feature,
-        whichever template they come from: in these programs, and so here, identifiers such as ``U01:`` distinguish
-        templates, and features of templates without one hold at all of their offsets. The first letter of a template
-        says what its features are paired with: ``U`` with labels, ``B`` with pairs of labels, ``*`` with both; in
-        either case. ``B`` or ``*`` alone are the pairs of labels themselves.
-
-        Parameters
-        ----------
-        path : str or path-like
-            A text file in UTF-8. Lines that are empty or begin with ``#`` are skipped, and so are spaces and tabs
-            around a template.
-        fields : sequence of str or None, default=None
-            The columns of the tokens, as for the class. None means those of tuples and lists in their order, the keys
-            of dicts in the order of their first appearance, as :func:`~sklearn_hocrf.datasets.load_conll` returns them,
-            or the one column of plain texts.
-        min_count : int, default=1
-            Features that occur in fewer training tokens are left out.
-        style : {"auto", "crf++", "wapiti"}, default="auto"
-            What stands for positions outside the sequence: ``_B-1``, ``_B+1`` and so on in CRF++, ``_x-1``, ``_x+1`` in
-            Wapiti. "auto" is Wapiti's style if some template begins with ``*``, ``u`` or ``b``.
-
-        Returns
-        -------
-        extractor : SequenceFeatureExtractor
-            Its attributes ``max_order`` and ``feature_order`` are the parameters of a
-            :class:`~sklearn_hocrf.HighOrderCRF` with the pairs of labels that the file asks for. Its tokens are texts
-            in columns, of any form.
-
-        Raises
-        ------
-        ValueError
-            For a line that is not a template, or that has one of Wapiti's tests, ``%t`` and ``%m``; the message names
-            the file and the line. For bytes that are not UTF-8 it names their line and their position in the file.
-        OSError
-            If the file cannot be read.
-
-        Examples
-        --------
-        >>> from pathlib import Path
-        >>> from tempfile import TemporaryDirectory
-        >>> from sklearn_hocrf import HighOrderCRF, make_pipeline
-        >>> from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
-        >>> with TemporaryDirectory() as folder:
-        ...     path = Path(folder, "template")
-        ...     _ = path.write_text("U00:%x[0,0]\\nU01:%x[-1,0]/%x[0,1]\\n\\nB\\n")
-        ...     features = SequenceFeatureExtractor.from_file(path)
-        >>> features.max_order, features.feature_order
-        (1, 0)
-        >>> X, y = [[("He", "PRP"), ("runs", "VBZ")]], [["B-NP", "B-VP"]]
-        >>> crf = HighOrderCRF(features.max_order, feature_order=features.feature_order)
-        >>> make_pipeline(features, crf).fit(X, y)[0].get_feature_names_out().tolist()
-        ['U00:He', 'U00:runs', 'U01:He/VBZ', 'U01:_B-1/PRP']
-        """
-        padding = "mark" if style == "auto" else style
-        lines = read_template_lines(path, style)
-        return cls(lines, fields=fields, min_count=min_count, padding=padding)  # type: ignore[call-arg]
-
-    @property
-    def max_order(self) -> int:
-        """The highest order of label patterns that templates of CRF++ or Wapiti ask for: 1 for pairs, else 0."""
-        return self._strings().max_order
-
-    @property
-    def feature_order(self) -> int | dict[str, Any]:
-        """The orders of the label patterns that are paired with the features of templates of CRF++ or Wapiti.
-
-        By the first letter of the features' names: the value of `feature_order` of the estimators.
-        """
-        return self._strings().feature_order
-
-    def _has_names(self) -> bool:
-        """Return whether tokens have attributes by name, not by the fields of templates."""
-        return isinstance(self.templates, str) or are_strings(self.templates)
-
-    def _strings(self) -> StringTemplates:
-        """Return the templates of CRF++ or Wapiti, compiled."""
-        if not are_strings(self.templates):
-            raise AttributeError("only templates of CRF++ and Wapiti say with which pairs of labels they go")
-        return StringTemplates(self.templates, self.padding)

@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from .._data.arrays import offsets_of
 from .._data.labels import position_name
-from ._columns import apply_function
+from ._attributes import GivenNames
+from ._columns import TokenTable, apply_function, is_text, read_tokens, texts_of
+from ._merging import TemplateCounts, lacks_counts
 from ._names import hash_names
+from ._plan import FeaturePlan, plan_of
 from ._templates import BOS, EOS, TemplateVocabularies, Window
 from ._token_functions import Phrases, as_function
 
+if TYPE_CHECKING:
+    from .._validation._delegation import TaggerFeatures
+
 __all__ = ["FieldTemplates"]
 
+NO_ATTRIBUTES = TemplateVocabularies([], {})  # where they are hashed
+FEW_TOKENS = 1000  # whose attributes are looked up in dicts, one sequence after the other
 
-class FieldTemplates(NamedTuple):
-    """The settings of a fitted extractor that make attributes from columns."""
+
+@dataclass(frozen=True)
+class FieldTemplates(GivenNames):
+    """Templates of fields, with which an extractor makes attributes."""
 
     templates: list  # those that make attributes
     functions: dict  # {name: (field, function or its name)}
@@ -25,112 +37,143 @@ class FieldTemplates(NamedTuple):
     bias: bool
     n_features: int | None  # of hashing
 
-    def derived(self, columns, offsets) -> dict:
-        """Return the columns, the marks of phrases and the token features."""
+    paddings: ClassVar[tuple] = ("mark", "drop")
+    unused: ClassVar[str | None] = None  # all parameters have a use
+
+    def read(self, X, fields) -> TokenTable:
+        return read_tokens(X, fields)
+
+    def plan(self, parameters, columns, of_all) -> tuple[FeaturePlan, list]:
+        is_fixed = of_all or self.n_features is not None  # with hashing, nothing may depend on the texts
+        given = parameters.templates, parameters.token_features, parameters.affixes
+        plan = plan_of(*given, columns, is_fixed=is_fixed)
+        used = [field for template in plan.templates for field, _ in template]
+        return plan, used + [field for field, _ in plan.functions.values()]
+
+    def learn(self, table, min_count) -> tuple[TemplateVocabularies, tuple]:
+        vocabularies, ids, values = self._of_many(table, min_count=min_count)
+        return vocabularies, self._rows(vocabularies, table, ids, values)
+
+    def rows(self, vocabularies, table) -> tuple:
+        ids = self._of_few(vocabularies, table) if table.offsets[-1] <= FEW_TOKENS else None
+        if ids is not None:
+            return self._rows(vocabularies, table, ids, ())
+        return self._rows(vocabularies, table, *self._of_many(table, vocabularies)[1:])
+
+    def counts(self, table) -> TemplateCounts:
+        if self.n_features is not None:
+            return TemplateCounts(NO_ATTRIBUTES, {})
+        vocabularies, ids, _ = self._of_many(table)
+        pairs = zip(vocabularies.all, ids, strict=True)
+        n_of = {v.template: np.bincount(own + 1, minlength=len(v) + 1)[1:] for v, own in pairs}
+        return TemplateCounts(vocabularies, n_of)
+
+    def finish(self, counts, min_count, fields) -> TemplateVocabularies:
+        templates = [] if self.n_features is not None else self.templates
+        for template in templates:
+            if template not in counts.n_of:
+                raise lacks_counts(f"the template {template!r}", fields)
+        return counts.vocabularies.chosen(templates, {template: n >= min_count for template, n in counts.n_of.items()})
+
+    def tagger_features(self, fitted, kept) -> TaggerFeatures:
+        from ._tagger_features import features_of_templates  # of a file that few write
+
+        if self.n_features is not None:
+            raise ValueError("a tagger finds attributes by their values, so hashing (n_features) is not for it")
+        marks = self.padding == "mark"
+        return features_of_templates(fitted, self.functions, self.names_of_always(), marks, kept)
+
+    def derived(self, table) -> dict:
+        """Return the columns and the token features."""
         derived = {
-            name: apply_function(as_function(function), columns[field], name)
+            name: apply_function(as_function(function), table.columns[field], name)
             for name, (field, function) in self.functions.items()
             if not isinstance(function, Phrases)
         }
-        return {**self.with_phrases(columns, offsets), **derived}
+        return {**self.with_phrases(table), **derived}
 
-    def with_phrases(self, columns, offsets) -> dict:
+    def with_phrases(self, table) -> dict:
         """Return the columns and the marks of phrases, which depend on neighbouring tokens."""
-        marks = {
-            name: function.column(columns[field], offsets, name)
-            for name, (field, function) in self.functions.items()
-            if isinstance(function, Phrases)
-        }
-        return columns | marks
+        lists = ((name, *pair) for name, pair in self.functions.items() if isinstance(pair[1], Phrases))
+        return {**table.columns, **{n: own.column(table.columns[field], table.offsets, n) for n, field, own in lists}}
 
-    def attributes(self, vocabularies, offsets, columns, min_count=None) -> list:
-        """Return, for each template and each attribute outside the templates, the ids and values of the tokens.
+    def _of_few(self, vocabularies, table) -> np.ndarray | None:
+        """Look attributes up by their values; None where a field holds numbers, or a function gives no text."""
+        ids = None if self.n_features is not None else vocabularies.by_value(self.functions)
+        if ids is None or not len(vocabularies.all) or not table.offsets[-1]:
+            return None
+        columns = self.with_phrases(table)
+        texts = {name: texts_of(column) for name, column in columns.items() if is_text(column)}
+        bounds, marks = pairwise(table.offsets.tolist()), self.padding == "mark"
+        try:
+            found = [ids.find({f: own[a:b] for f, own in texts.items()}, marks) for a, b in bounds if a < b]
+        except Exception:  # the functions of users may raise what they like; the other way says where
+            return None
+        return found[0] if len(found) == 1 else np.concatenate(found, axis=1)
 
-        The ids, of shape (N,) int32, index the attributes of a template, or hashed features; -1 means no attribute.
-        The values are float64, or None if all are 1. With ``min_count`` the vocabularies learn their attributes first.
+    def _of_many(self, table, vocabularies=None, min_count=1) -> tuple[TemplateVocabularies, list, list]:
+        """Return the vocabularies and, for each template, the ids and values of the tokens.
+
+        The ids, of shape (N,), index the attributes of a template, or hashed features; -1 means no attribute. The
+        values are float64, or None if all are 1. Without vocabularies they are learned, unless ids are hashes.
         """
-        window = Window(offsets, self.padding == "mark")
-        if self.n_features is not None:
-            vocabularies = TemplateVocabularies.of(self.templates, columns)  # of this X only
-        tables = vocabularies.tables
-        coded = {field: table.encode(columns[field], field) for field, table in tables.items()}
+        window, columns, ids, values = Window(table.offsets), self.derived(table), [], []
+        is_new = vocabularies is None or self.n_features is not None
+        if is_new:
+            vocabularies = TemplateVocabularies.of(self.templates, columns)
+        codes, numbers = {}, {}
+        for field, own in vocabularies.tables.items():
+            outside = (own.size, own.size + 1) if self.padding == "mark" else (-1, -1)
+            codes[field] = own.encode(columns[field], field), *outside
+            if not is_text(columns[field]):
+                numbers[field] = np.nan_to_num(columns[field], nan=0.0)
         shifted = {
-            (field, offset): window.shift(coded[field], tables[field].size, offset)
+            (field, offset): window.shift(codes[field][0], offset, *codes[field][1:])
             for field, offset in dict.fromkeys(pair for vocabulary in vocabularies.all for pair in vocabulary.template)
         }
-        attributes = []
         for vocabulary in vocabularies.all:
-            parts, values = _multiply([shifted[pair] for pair in vocabulary.template])
-            if values is not None and not np.isfinite(values).all():
-                t = int(np.argmin(np.isfinite(values)))
-                raise ValueError(
-                    f"{position_name(offsets, t)}: the product of the template {vocabulary.template!r} is inf"
-                )
+            rows, pairs = [shifted[pair] for pair in vocabulary.template], vocabulary.template
+            factors = [window.shift(numbers[f], offset, 1.0, 1.0) for f, offset in pairs if f in numbers]
+            product = None
+            if factors:
+                with np.errstate(over="ignore"):
+                    product = np.prod(factors, axis=0)
+                if not np.isfinite(product).all():
+                    where = position_name(table.offsets, int(np.argmin(np.isfinite(product))))
+                    raise ValueError(f"{where}: the product of the template {pairs!r} is inf")
+                rows[0] = np.where(product == 0, np.int32(-1), rows[0])  # a product may underflow
+            ids.append(vocabulary.learn(rows, min_count) if is_new else vocabulary.lookup(rows))
+            values.append(product)
             if self.n_features is not None:
-                vocabulary.fit(parts)
-                hashes = np.append(hash_names(vocabulary.names(), self.n_features), np.int32(-1))
-                ids = hashes[vocabulary.lookup(parts)]
-            else:
-                ids = vocabulary.lookup(parts) if min_count is None else vocabulary.fit(parts, min_count)
-            attributes.append((ids, values))
-        for name, present in zip(self.names_of_always(), self._always(window), strict=True):
-            index = 0 if self.n_features is None else hash_names([name], self.n_features)[0]
-            attributes.append((np.where(present, index, -1).astype(np.int32), None))
-        return attributes
+                ids[-1] = np.append(hash_names(vocabulary.names(), self.n_features), np.int32(-1))[ids[-1]]
+        return NO_ATTRIBUTES if self.n_features is not None else vocabularies, ids, values
+
+    def _rows(self, vocabularies, table, ids, values) -> tuple:
+        """Return the attributes of all tokens as CSR arrays, from those of the templates."""
+        names, window = self.names_of_always(), Window(table.offsets)
+        firsts = offsets_of([*(own.codes[0].size for own in vocabularies.all), *[1] * len(names)])[:-1]
+        if self.n_features is not None:
+            firsts = np.append(np.zeros(len(ids), np.int64), hash_names(names, self.n_features))
+        columns = [*ids, *(np.where(present, 0, -1) for present in self._always(window))]
+        indices = np.empty((int(table.offsets[-1]), len(columns)), dtype=np.int32)
+        for j, column in enumerate(columns):
+            indices[:, j] = column
+        present = indices >= 0
+        indices += firsts.astype(np.int32)
+        indices, indptr = indices[present], offsets_of(present.sum(axis=1))
+        if all(column is None for column in values):
+            return indptr, indices, None
+        data = np.ones(present.shape)
+        for j, column in enumerate(values):
+            data[:, j] = 1.0 if column is None else column
+        data = data[present]
+        return indptr, indices, None if (data == 1).all() else data
 
     def _always(self, window):
         """Return, for each attribute outside the templates, which tokens have it."""
         present = [window.from_begin >= 0] if self.bias else []
-        return present if window.mark else [*present, window.from_begin == 0, window.to_end == 0]
+        return [*present, window.from_begin == 0, window.to_end == 0] if self.padding == "drop" else present
 
     def names_of_always(self) -> list[str]:
         """Return the names of the attributes outside the templates."""
         return (["bias"] if self.bias else []) + ([BOS, EOS] if self.padding == "drop" else [])
-
-    def rows_of_texts(self, vocabularies, table) -> tuple | None:
-        """Return what :meth:`rows` does where all fields hold text, by kernels; else None."""
-        if self.n_features is not None or not len(vocabularies.all):
-            return None
-        functions = {n: pair for n, pair in self.functions.items() if not isinstance(pair[1], Phrases)}
-        compiled = vocabularies.compiled(functions)
-        if compiled is None:
-            return None
-        columns = self.with_phrases(table.columns, table.offsets)
-        rows = compiled.attributes(columns, table.offsets, self.padding == "mark", bool(self.bias))
-        return None if rows is None else (*rows, None)
-
-    def rows(self, vocabularies, offsets, columns, min_count=None) -> tuple:
-        """Return the attributes of all tokens as CSR arrays; the parameters are as for :meth:`attributes`."""
-        attributes = self.attributes(vocabularies, offsets, columns, min_count)
-        sizes = [*map(len, vocabularies.all)] + [1] * (len(attributes) - len(vocabularies.all))
-        return _assemble(int(offsets[-1]), attributes, [0] * len(sizes) if self.n_features is not None else sizes)
-
-
-def _multiply(parts):
-    """Return the parts of a conjunction and the product of their numbers, None if all are texts."""
-    factors = [part.numbers for part in parts if part.numbers is not None]
-    if not factors:
-        return parts, None
-    with np.errstate(over="ignore"):
-        product = np.prod(factors, axis=0)
-    codes = np.where(product == 0, np.int32(-1), parts[0].codes)  # a product may underflow
-    return [parts[0]._replace(codes=codes), *parts[1:]], product
-
-
-def _assemble(n_tokens, attributes, sizes):
-    """Return CSR arrays from the attributes of each template; ``sizes`` are the sizes of their vocabularies."""
-    starts = offsets_of(sizes)[:-1]
-    indices = np.empty((n_tokens, len(attributes)), dtype=np.int32)
-    for j, (ids, _) in enumerate(attributes):
-        indices[:, j] = ids
-    present = indices >= 0
-    indices += starts.astype(np.int32)
-    indptr = offsets_of(present.sum(axis=1))
-    if all(values is None for _, values in attributes):
-        return indptr, indices[present], None
-    values = np.ones(present.shape)
-    for j, (_, column) in enumerate(attributes):
-        if column is not None:
-            values[:, j] = column
-    values = values[present]
-    return indptr, indices[present], None if (values == 1).all() else values

@@ -9,13 +9,15 @@ left the trie are dropped, so there is no Python loop over strings.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain, pairwise
 
 import numpy as np
 
 from .._data.arrays import freeze_indices, offsets_of
-from ._columns import apply_function, is_text
-from ._templates import TemplateVocabularies, check_kind
+from .._data.texts import pack_texts, unpack_texts
+from ._columns import apply_function, is_text, texts_of
+from ._templates import value_text
 
 __all__ = ["TokenCodes", "Trie", "by_length"]
 
@@ -27,10 +29,8 @@ class TokenCodes:
     ----------
     fields : tuple
         The fields to read.
-    was_text : list of bool
-        Whether each field held text in training.
-    vocabularies : TemplateVocabularies
-        The values, or combinations of values, of training tokens.
+    values : list of tuple of str
+        The combinations of values of training tokens, sorted.
 
     Attributes
     ----------
@@ -38,47 +38,39 @@ class TokenCodes:
         Number of codes.
     """
 
-    def __init__(self, fields, was_text, vocabularies):
-        self.fields = tuple(fields)
-        self._was_text = list(was_text)
-        self._vocabularies = vocabularies
-        self.size = len(self.vocabulary)
+    def __init__(self, fields, values):
+        self.fields, self.values = tuple(fields), list(values)
+        self.size = len(self.values)
+        self._code_of = {value: code for code, value in enumerate(self.values)}
+
+    def __getstate__(self):
+        return {"fields": self.fields, "texts": pack_texts(chain.from_iterable(self.values))}
+
+    def __setstate__(self, state):
+        texts = iter(unpack_texts(state["texts"]))
+        self.__init__(state["fields"], zip(*[texts] * len(state["fields"]), strict=True))
+        if any(after <= before for before, after in pairwise(self.values)):
+            raise ValueError("the values of tokens must ascend")
 
     @classmethod
     def of(cls, columns, fields) -> TokenCodes:
         """Return the codes of the values that occur in the raw ``columns`` of the training tokens."""
-        was_text = [is_text(columns[field]) for field in fields]
-        texts = [_as_text(columns[field], field) for field in fields]
-        template = tuple((field, 0) for field in fields)
-        vocabularies = TemplateVocabularies.of([template], dict(zip(fields, texts, strict=True)))
-        parts = zip(vocabularies.all[0].tables, texts, fields, strict=True)
-        vocabularies.all[0].fit([table.encode(column, field) for table, column, field in parts])
-        return cls(fields, was_text, vocabularies)
-
-    @property
-    def was_text(self) -> list[bool]:
-        """Whether each field held text rather than numbers; fields without values count as text."""
-        return self._was_text
-
-    @property
-    def vocabularies(self) -> TemplateVocabularies:
-        return self._vocabularies
-
-    @property
-    def vocabulary(self):
-        return self._vocabularies.all[0]
+        values = (value for value in set(_values_of(columns, fields)) if None not in value)
+        return cls(fields, sorted(values))
 
     def encode(self, columns) -> np.ndarray:
         """Return the code of each token, of shape (N,) int32; -1 for missing values and values not seen in training."""
-        for field, was_text in zip(self.fields, self._was_text, strict=True):
-            check_kind(columns[field], was_text, field)
-        texts = [_as_text(columns[field], field) for field in self.fields]
-        parts = zip(self.vocabulary.tables, texts, self.fields, strict=True)
-        return self.vocabulary.lookup([table.encode(column, field) for table, column, field in parts])
+        return np.array([self._code_of.get(value, -1) for value in _values_of(columns, self.fields)], dtype=np.int32)
 
     def texts(self) -> np.ndarray:
         """Return the text of each code; values of several fields are joined by a bar."""
-        return self.vocabulary.texts()
+        texts = ("|".join(value_text(text, len(self.fields) > 1) for text in value) for value in self.values)
+        return np.array([*texts, None], dtype=object)[:-1]
+
+
+def _values_of(columns, fields) -> Iterable[tuple]:
+    """Return the values of tokens as tuples of texts and None."""
+    return zip(*(texts_of(_as_text(columns[field], field)) for field in fields), strict=True)
 
 
 def _as_text(column, field):

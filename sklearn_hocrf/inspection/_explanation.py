@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +22,7 @@ from ._paths import Contest, PathUnits, read_position
 from ._segments_display import SegmentsDisplay
 from ._weights import EACH_TOKEN, feature_names, row_names
 
-__all__ = ["Explanation", "explain"]
+__all__ = ["explain"]
 
 _MOST_REASONS = 15  # shown in HTML
 _SHORT = 16  # characters of the beginning, and of the end, of long texts
@@ -29,7 +30,7 @@ _ROUNDING = 1e-12  # relative: rounding errors of sums of features that cancel
 
 
 class Contribution(NamedTuple):
-    """The contribution of one weight at one token: a row of the ``table`` of an :class:`Explanation`.
+    """The contribution of one weight at one token: a row of the ``table`` of an explanation.
 
     See the examples of :func:`explain`.
 
@@ -61,7 +62,7 @@ class Contribution(NamedTuple):
 class SegmentContribution(NamedTuple):
     """The contribution of one weight between two tokens where both segmentations have a border.
 
-    It is a row of the ``table`` of an :class:`Explanation` of a segment model. See :func:`explain`.
+    It is a row of the ``table`` of an explanation of a segment model. See :func:`explain`.
 
     Attributes
     ----------
@@ -80,42 +81,20 @@ class SegmentContribution(NamedTuple):
     contribution: float
 
 
+@dataclass(repr=False, eq=False)
 class Explanation(HtmlPage):
-    """Why a model prefers one labelling to another; :func:`explain` returns it, and notebooks show it.
+    """Why a model prefers one labelling to another; :func:`explain` returns it and describes its attributes."""
 
-    See the examples there.
-
-    Attributes
-    ----------
-    sequence : int
-        The index of the sequence in X.
-    position : int or None
-        The token to explain.
-    label, against : label or (start, stop, label), or None
-        The labels of the token in the two labellings. For segment models, the segments that contain it.
-    labels, labels_against : as ``predict`` returns them for one sequence
-        The best labelling, and its best competitor.
-    log_odds_paths : float
-        log P(labels) - log P(labels_against), which is the difference of their scores.
-    log_odds_marginal : float or None
-        log P(label) - log P(against), of the token or of the segments, for any labelling of the rest of the sequence;
-        None without a position.
-    table : Table
-        Columns ``position`` (for segment models ``start`` and ``stop``), ``pattern``, ``feature``, ``value``,
-        ``weight`` and ``contribution``, the largest contributions first. They add up to ``log_odds_paths``.
-    tokens : list of str
-        The texts of the tokens.
-    """
-
-    def __init__(self, **attributes: Any) -> None:
-        self.sequence: int = attributes["sequence"]
-        self.position: int | None = attributes["position"]
-        self.label, self.against = attributes["label"], attributes["against"]
-        self.labels, self.labels_against = attributes["labels"], attributes["labels_against"]
-        self.log_odds_paths: float = attributes["log_odds_paths"]
-        self.log_odds_marginal: float | None = attributes["log_odds_marginal"]
-        self.table: Table = attributes["table"]
-        self.tokens: list[str] = attributes["tokens"]
+    sequence: int
+    position: int | None
+    label: Any
+    against: Any
+    labels: Any
+    labels_against: Any
+    log_odds_paths: float
+    log_odds_marginal: float | None
+    table: Table
+    tokens: list[str]
 
     @property
     def title(self) -> str:
@@ -170,6 +149,26 @@ def explain(
     Returns
     -------
     explanation : Explanation
+        Notebooks show it as HTML; ``to_html(path)`` writes a page. Its attributes:
+
+        sequence : int
+            The index of the sequence in X.
+        position : int or None
+            The token to explain.
+        label, against : label or (start, stop, label), or None
+            The labels of the token in the two labellings. For segment models, the segments that contain it.
+        labels, labels_against : as ``predict`` returns them for one sequence
+            The best labelling, and its best competitor.
+        log_odds_paths : float
+            log P(labels) - log P(labels_against), which is the difference of their scores.
+        log_odds_marginal : float or None
+            log P(label) - log P(against), of the token or of the segments, for any labelling of the rest of the
+            sequence; None without a position.
+        table : Table
+            Columns ``position`` (for segment models ``start`` and ``stop``), ``pattern``, ``feature``, ``value``,
+            ``weight`` and ``contribution``, the largest contributions first. They add up to ``log_odds_paths``.
+        tokens : list of str
+            The texts of the tokens.
 
     Raises
     ------

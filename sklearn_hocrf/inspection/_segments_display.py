@@ -2,39 +2,20 @@
 
 from __future__ import annotations
 
-import unicodedata
-from collections.abc import Hashable, Iterable, Iterator
-from itertools import chain
+from collections.abc import Iterable, Iterator
+from itertools import chain, pairwise
 from typing import Any, NamedTuple, Self
 
-import numpy as np
-
 from .._data.batch import SequenceBatch
-from .._data.checks import check_choice, finite_number, short
-from .._data.label_sequences import list_sequences, read_given_segments, segments_of_sequences
-from .._data.schemes import (
-    NO_LABEL,
-    OUTSIDE,
-    PREFIXES,
-    SCHEMES,
-    guessed_scheme,
-    hold_segments,
-    parts_of_segment,
-    read_segment,
-    split_tag,
-)
+from .._data.checks import check_choice, short
+from .._data.label_sequences import read_segment_table, read_segmentations, refuse_other_texts, segment_lists
+from .._data.schemes import NO_LABEL, OUTSIDE, PREFIXES, SCHEMES, guessed_scheme, split_tag
 from .._data.texts import escaped, visible
-from .._display import EDGES, HtmlPage, chip, color_map, listed, texts_of
+from .._display import HtmlPage, chip, color_map, listed, texts_of
 from .._estimator.fitted_model import FittedModel
 from .._validation._delegation import method_of_model, model_inside
 
 __all__ = ["SegmentsDisplay"]
-
-_COLUMNS = 92  # characters of a line of a plot
-_CAPTION = 0.78  # size of captions, relative to the text
-_INCHES = 9.0  # width of a new figure
-_LINE, _ABOVE, _AFTER = 3.6, 1.5, 0.8  # heights of a line, of the captions in it, after a sequence; in characters
-_MONO = 0.602  # width of a character of DejaVu Sans Mono, in the size of the font
 
 
 class SegmentsDisplay(HtmlPage):
@@ -42,8 +23,7 @@ class SegmentsDisplay(HtmlPage):
 
     Create one with :meth:`from_estimator` or :meth:`from_predictions`. A notebook shows it as HTML without scripts, in
     which every token is text: ``<script>`` is an ordinary token, control characters are shown as escapes, and
-    right-to-left text runs from right to left. :meth:`plot` draws the same with matplotlib (the extra "plot"), where
-    segments always run from left to right.
+    right-to-left text runs from right to left.
 
     Parameters
     ----------
@@ -69,8 +49,6 @@ class SegmentsDisplay(HtmlPage):
     colors : dict
         The colour of each label as "#RRGGBB"; it can be changed. The first eight are distinguishable with any kind of
         colour vision; tints of them follow, then they repeat.
-    ax_, figure_ : matplotlib Axes and Figure
-        After :meth:`plot`.
 
     Examples
     --------
@@ -143,7 +121,6 @@ class SegmentsDisplay(HtmlPage):
         Returns
         -------
         display : SegmentsDisplay
-            The display, not yet plotted.
 
         Raises
         ------
@@ -161,7 +138,7 @@ class SegmentsDisplay(HtmlPage):
         [Ng | ✗ author 0.47] [Slow trees | ✗ title 0.27] [1999 | date 0.47]
             not found: [Ng Slow | author] [trees | title]
         """
-        _check_scheme(scheme)
+        check_choice("scheme", scheme, ("auto", *SCHEMES))
         X, model = listed(X), model_inside(estimator)
         labels_segments = hasattr(model, "segment_labels_")
         if scheme == "auto":
@@ -210,7 +187,6 @@ class SegmentsDisplay(HtmlPage):
         Returns
         -------
         display : SegmentsDisplay
-            The display, not yet plotted.
 
         Raises
         ------
@@ -229,13 +205,15 @@ class SegmentsDisplay(HtmlPage):
         ... )
         [the | word][cat | word]
         """
-        _check_scheme(scheme)
+        check_choice("scheme", scheme, ("auto", *SCHEMES))
         X = listed(X)
         texts = texts_of(X, field)
-        segments = _read_any_segments(y_pred, scheme, "y_pred", texts)
-        true_segments = None if y_true is None else _read_any_segments(y_true, scheme, "y_true", texts)
+        given = {"y_pred": listed(y_pred)} | ({} if y_true is None else {"y_true": listed(y_true)})
+        tables = read_segmentations(given, scheme, any_form=True, texts=texts)
         labels = None if classes is None else _labels_in(classes, scheme)
-        return cls(texts, segments, true_segments, [_gaps_of(x, separator) for x in X], classes=labels)
+        segments, *true = (segment_lists(table, with_probability=True) for table in tables)
+        gaps = [_gaps_of(x, separator) for x in X]
+        return cls(texts, segments, true[0] if true else None, gaps, classes=labels)
 
     # --- what is shown ------------------------------------------------------------------------------------------------
 
@@ -317,81 +295,6 @@ class SegmentsDisplay(HtmlPage):
             return escaped(text)
         return chip(text, piece.caption, self.colors[piece.label], piece.edge)
 
-    # --- matplotlib ---------------------------------------------------------------------------------------------------
-
-    def plot(self, ax: Any = None) -> Self:
-        """Draw the display with matplotlib.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            Axes to draw on; None means a new figure of the necessary height.
-
-        Returns
-        -------
-        display : SegmentsDisplay
-            The display itself.
-
-        Raises
-        ------
-        ImportError
-            If matplotlib is absent.
-        """
-        sequences = [self._lines(n) for n in self._shown()]
-        height = sum(_LINE * len(lines) + _AFTER for lines in sequences) or 1.0
-        if ax is None:
-            try:
-                from matplotlib import pyplot
-            except ImportError as error:
-                raise ImportError("plot needs matplotlib: pip install 'sklearn_hocrf[plot]'") from error
-            ax = pyplot.figure(figsize=(_INCHES, height * _INCHES / _COLUMNS)).add_axes((0, 0, 1, 1))
-        ax.set(xlim=(-0.5, _COLUMNS + 0.5), ylim=(height, 0))
-        ax.axis("off")
-        points = ax.get_window_extent().width / ax.figure.dpi * 72 / (_COLUMNS + 1)  # of a character
-        top = _AFTER / 2
-        for lines in sequences:
-            for line in lines:
-                for box in line:
-                    self._draw(ax, box, top, 0.95 * points / _MONO)
-                top += _LINE
-            top += _AFTER
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
-
-    def _lines(self, n: int) -> list[list[_Box]]:
-        """Return the boxes to draw for a sequence, line by line."""
-        typesetter = _Typesetter()
-        for piece in self._pieces(n):
-            typesetter.add(piece, self.texts[n][piece.start : piece.stop], self._gaps(n, piece))
-        if missed := self._missed(n):
-            typesetter.new_line()
-            typesetter.add(_Piece(0, 0), ["not", "found:"], [" ", " "])
-            for piece in missed:
-                typesetter.add(piece, self.texts[n][piece.start : piece.stop], self._gaps(n, piece))
-        return typesetter.lines
-
-    def _draw(self, ax: Any, box: _Box, top: float, size: float) -> None:
-        """Draw a box whose line begins at ``top``."""
-        middle, options = top + (_ABOVE + _LINE) / 2, {"family": ["monospace", "sans-serif"], "parse_math": False}
-        if box.piece.label is None:
-            ax.text(box.left, middle, box.text, va="center_baseline", fontsize=size, **options)
-            return
-        from matplotlib.patches import Rectangle
-
-        line, color = EDGES[box.piece.edge]
-        edge: dict[str, Any] = {"edgecolor": "none" if color == "transparent" else color, "linestyle": line}
-        low, width, height = top + _ABOVE + 0.1, box.right - box.left, _LINE - _ABOVE - 0.2
-        ax.add_patch(
-            Rectangle(
-                (box.left - 0.2, low), width, height, facecolor=self.colors[box.piece.label], linewidth=1.5, **edge
-            )
-        )
-        ax.text(box.left + 0.1, middle, box.text, va="center_baseline", fontsize=size, color="black", **options)
-        ax.text(box.left, top + 0.45 * _ABOVE, box.caption, va="center", fontsize=_CAPTION * size, **options)
-
-
-# --- pieces of text in lines, for plots -------------------------------------------------------------------------------
-
 
 class _Piece(NamedTuple):
     """Tokens of a sequence: a segment, or the tokens between segments."""
@@ -410,61 +313,6 @@ class _Piece(NamedTuple):
         return f"✗ {caption}" if self.edge == "wrong" else caption
 
 
-class _Box(NamedTuple):
-    """A part of a piece that is on one line of a plot."""
-
-    piece: _Piece
-    text: str
-    caption: str
-    left: float  # in characters
-    right: float
-
-
-class _Typesetter:
-    """Set pieces into lines."""
-
-    def __init__(self) -> None:
-        self.lines: list[list[_Box]] = [[]]
-        self.at = 0.0
-
-    def new_line(self) -> None:
-        self.lines.append([])
-        self.at = 0.0
-
-    def add(self, piece: _Piece, words: list[str], gaps: list[str]) -> None:
-        """Set a piece: a box on each line that it covers."""
-        caption = "" if piece.label is None else piece.caption
-        if self.at and self.at + _CAPTION * len(caption) > _COLUMNS:
-            self.new_line()
-        left, text, gap = self.at, "", ""
-        for word, after in zip(words, gaps, strict=True):
-            word, after = _cut_text(visible(word)), _cut_text(" " if after.isspace() else visible(after))
-            if self.at and self.at + _width(word) > _COLUMNS:
-                if text:
-                    self._put(piece, text, caption, left)
-                    caption = ""
-                self.new_line()
-                left, text, gap = 0.0, "", ""
-            text, gap = text + gap + word, after
-            self.at = left + _width(text + gap)
-        self._put(piece, text, caption, left)
-        self.at = self.lines[-1][-1].right + max(_width(gap), 0.4)
-
-    def _put(self, piece: _Piece, text: str, caption: str, left: float) -> None:
-        right = left + max(_width(text), _CAPTION * len(caption))
-        self.lines[-1].append(_Box(piece, text, caption, left, right))
-
-
-def _width(text: str) -> int:
-    """Return the width of a text in a font of fixed width; Chinese characters and the like take two columns."""
-    return sum(0 if unicodedata.combining(c) else 1 + (unicodedata.east_asian_width(c) in "WF") for c in text)
-
-
-def _cut_text(text: str) -> str:
-    """Return a text that is not longer than half a line."""
-    return text if len(text) <= _COLUMNS // 2 else f"{text[: _COLUMNS // 2 - 1]}…"
-
-
 # --- texts of tokens, and segments of any form ------------------------------------------------------------------------
 
 
@@ -476,10 +324,6 @@ def _gaps_of(sequence: Any, separator: str) -> list[str]:
     starts, stops = sequence.offsets.T.tolist()
     gaps = [sequence.text[stop:start] for stop, start in zip(stops[:-1], starts[1:], strict=True)]
     return [*gaps, ""] if stops else []
-
-
-def _check_scheme(scheme: Any) -> None:
-    check_choice("scheme", scheme, ("auto", *SCHEMES))
 
 
 def _labels_shown(model: Any, scheme: str) -> list:
@@ -497,51 +341,15 @@ def _labels_in(classes: Iterable, scheme: str) -> list:
     return sorted({label if part is None else part[1] for label, part in zip(classes, parts, strict=True)}, key=str)
 
 
-def _read_any_segments(y: Any, scheme: str, name: str, texts: list[list[str]]) -> list[list[tuple]]:
-    """Return segments, given directly or encoded by labels."""
-    y = list_sequences(listed(y), name, "labels or segments")
-    if len(y) != len(texts):
-        raise ValueError(f"{name} has {len(y)} sequences, but X has {len(texts)}")
-    if scheme == "segments" or hold_segments(y) or not any(map(len, y)):
-        return [segments.tolist() if isinstance(segments, np.ndarray) else list(segments) for segments in y]
-    for n, (labels, words) in enumerate(zip(y, texts, strict=True)):
-        if len(labels) != len(words):
-            raise ValueError(f"{name} has {len(labels)} labels in sequence {n}, but X has {len(words)} tokens")
-    return segments_of_sequences(read_given_segments(y, scheme, False, name)[0])
-
-
-def _checked_segments(segments: list, texts: list[list[str]], name: str) -> list[list[tuple]]:
+def _checked_segments(segments: Any, texts: list[list[str]], name: str) -> list[list[tuple]]:
     """Return (start, stop, label, probability or None) of each segment, in order, or raise."""
-    if len(segments) != len(texts):
-        raise ValueError(f"{name} has {len(segments)} sequences, but there are {len(texts)}")
-    checked = []
-    for n, (of_one, words) in enumerate(zip(segments, texts, strict=True)):
-        rows = sorted(_read_rows(of_one, len(words), n, name), key=lambda row: row[:2])
-        for before, row in zip(rows[:-1], rows[1:], strict=True):
+    table = read_segment_table(segments, name, sizes=(3, 4))
+    refuse_other_texts("texts", texts, **{name: table})
+    ordered = [sorted(rows, key=lambda row: row[:2]) for rows in segment_lists(table, with_probability=True)]
+    for n, rows in enumerate(ordered):
+        for before, row in pairwise(rows):
             if row[0] < before[1]:
                 raise ValueError(
                     f"{name} has segments that overlap: {short(before[:3])} and {short(row[:3])} (sequence {n})"
                 )
-        checked.append(rows)
-    return checked
-
-
-def _read_rows(segments: Any, n_tokens: int, n: int, name: str) -> list[tuple]:
-    """Return (start, stop, label, probability or None) of each segment of sequence ``n``, or raise."""
-    rows = []
-    for i, segment in enumerate(segments):
-        where = f"sequence {n}, position {i}"
-        row = parts_of_segment(segment)
-        start, stop, label = read_segment(row[:3] if len(row) == 4 else row, where, name)
-        if not isinstance(label, Hashable):
-            raise TypeError(f"a label must be hashable, but {name} has the segment {short(row)} ({where})")
-        if stop > n_tokens:
-            raise ValueError(
-                f"{name} has the segment {short((start, stop, label))} ({where}), but the sequence has {n_tokens} "
-                "tokens"
-            )
-        probability = row[3] if len(row) == 4 else None
-        if probability is not None:
-            probability = finite_number(probability, where, f"probability of {name}")
-        rows.append((start, stop, label, probability))
-    return rows
+    return ordered

@@ -13,7 +13,7 @@ from .._data.checks import short
 from .._display import Table
 from .._estimator.fitted_model import FittedModel
 
-__all__ = ["EACH_TOKEN", "Weight", "feature_names", "row_names", "weights"]
+__all__ = ["EACH_TOKEN", "Weight", "feature_names", "row_names", "weights_table"]
 
 EACH_TOKEN = "(each token)"  # in tables, in place of a feature: the weight of each token of a segment
 
@@ -23,7 +23,7 @@ SIGNS = ("both", "positive", "negative")
 
 
 class Weight(NamedTuple):
-    """One weight of a model: a row of the table that :func:`weights` returns.
+    """One weight of a model: a row of the table that :func:`weights_table` returns.
 
     See the examples there.
 
@@ -48,7 +48,7 @@ class Weight(NamedTuple):
     weight: float
 
 
-def weights(
+def weights_table(
     estimator: Any,
     *,
     label: Any = None,
@@ -82,8 +82,8 @@ def weights(
     Returns
     -------
     weights : Table
-        Named tuples (pattern, order, feature, template, weight); notebooks show it as a table, and ``pandas.DataFrame``
-        accepts it.
+        A list of named tuples (pattern, order, feature, template, weight). Notebooks show it as a table; ``columns``
+        are the names, ``to_frame()`` is a data frame, and ``to_html(path)`` writes a page.
 
     Raises
     ------
@@ -94,7 +94,7 @@ def weights(
     --------
     >>> from sklearn_hocrf import HighOrderCRF, make_pipeline
     >>> from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
-    >>> from sklearn_hocrf.inspection import weights
+    >>> from sklearn_hocrf.inspection import weights_table
     >>> X, y = (
     ...     [["the", "old", "man"], ["the", "man"]],
     ...     [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]],
@@ -102,12 +102,12 @@ def weights(
     >>> pipe = make_pipeline(
     ...     SequenceFeatureExtractor([("w", -1), ("w", 0)]), HighOrderCRF()
     ... ).fit(X, y)
-    >>> weights(pipe, label="NOUN", top=3)
+    >>> weights_table(pipe, label="NOUN", top=3)
     pattern   order  feature    template  weight
     NOUN          0  w[0]=man   w[0]       0.726
     ADJ NOUN      1                        0.472
     NOUN          0  w[-1]=old  w[-1]      0.314
-    >>> weights(pipe, order=1, top=1)[0].pattern  # neighbouring labels
+    >>> weights_table(pipe, order=1, top=1)[0].pattern  # neighbouring labels
     ('ADJ', 'NOUN')
     """
     if sign not in SIGNS:

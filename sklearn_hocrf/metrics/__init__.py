@@ -6,12 +6,12 @@ conventions for averages and for divisions by zero; those of BIO and BIOES segme
 tags are read as in conlleval and in the estimators, unless ``strict=True``.
 
 =================  =====================================================================================================
-segments           :func:`segment_f1_score`, :func:`segment_precision_recall_f1`, :func:`segment_classification_report`
+segments           :func:`segment_f1_score`, :func:`segment_precision_recall_fscore_support`,
+                   :func:`segment_classification_report`, :func:`segment_confusion_matrix`
 tokens, sequences  :func:`token_accuracy_score`, :func:`sequence_accuracy_score`
-errors             :func:`error_table`, :func:`segment_confusion`
 probabilities      :func:`segment_outcomes`
 significance       :func:`randomization_test`
-scorers            ``segment_f1_scorer``, ``log_likelihood_scorer``
+scorers            :func:`segment_f1_scorer`, :func:`log_likelihood_scorer`
 =================  =====================================================================================================
 
 By default, ``scheme="auto"``, segments are those of the tags if all labels are tags of one scheme, and runs of equal
@@ -30,27 +30,27 @@ of tokens and calibration curves, and for other scorers.
 from typing import TYPE_CHECKING
 
 from .._names_elsewhere import refuse
-from ._errors import error_table, segment_confusion, segment_outcomes
 from ._randomization import randomization_test
 from ._scorers import log_likelihood_scorer, segment_f1_scorer
 from ._scores import (
     segment_classification_report,
+    segment_confusion_matrix,
     segment_f1_score,
-    segment_precision_recall_f1,
+    segment_outcomes,
+    segment_precision_recall_fscore_support,
     sequence_accuracy_score,
     token_accuracy_score,
 )
 
 __all__ = [
-    "error_table",
     "log_likelihood_scorer",
     "randomization_test",
     "segment_classification_report",
-    "segment_confusion",
+    "segment_confusion_matrix",
     "segment_f1_score",
     "segment_f1_scorer",
     "segment_outcomes",
-    "segment_precision_recall_f1",
+    "segment_precision_recall_fscore_support",
     "sequence_accuracy_score",
     "token_accuracy_score",
 ]

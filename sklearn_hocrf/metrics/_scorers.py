@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import copy
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.metadata_routing import MetadataRequest
 
 from .._data.checks import unmasked
 from .._data.schemes import looks_like_segments
@@ -18,47 +16,34 @@ from ._scores import segment_f1_score
 __all__ = ["log_likelihood_scorer", "segment_f1_scorer"]
 
 
-class _Scorer:
-    """A scorer with scikit-learn's metadata routing. Its ``__name__`` is for scikit-learn's displays."""
+def segment_f1_scorer(estimator: Any, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
+    """Return the micro-averaged F1 of exact segments: ``segment_f1_score(y, estimator.predict(X))``.
 
-    __name__: str
-
-    def __init__(self) -> None:
-        self._request = MetadataRequest(owner=self.__name__)
-        self._request.score.add_request(param="sample_weight", alias=None)
-
-    def __repr__(self) -> str:
-        return f"{self.__name__}_scorer"
-
-    def set_score_request(self, *, sample_weight: bool | str | None) -> Self:
-        """Request ``sample_weight`` from searches, if scikit-learn's metadata routing is enabled.
-
-        Parameters
-        ----------
-        sample_weight : bool, str or None
-            Whether searches pass weights to the scorer, or the name under which they do. None: weights raise an error.
-
-        Returns
-        -------
-        scorer : object
-            A scorer with this request; this one stays as it is.
-        """
-        scorer = copy.deepcopy(self)
-        scorer._request.score.add_request(param="sample_weight", alias=sample_weight)
-        return scorer
-
-    def get_metadata_routing(self) -> MetadataRequest:
-        """Return the metadata requests of the scorer."""
-        return copy.deepcopy(self._request)
-
-
-class _SegmentF1Scorer(_Scorer):
-    """Micro-averaged F1 of exact segments: ``segment_f1_score(y, estimator.predict(X))``.
+    Pass the function as ``scoring=`` to :class:`~sklearn.model_selection.GridSearchCV`, ``cross_val_score`` and similar
+    tools.
 
     Labels encode segments as in the model: the scheme of a :class:`~sklearn_hocrf.HighOrderSemiCRF`, or the one that
     the ``constraints`` of a :class:`~sklearn_hocrf.HighOrderCRF` name, or else the scheme of the labels that it has
     learned. The model may be inside pipelines, searches and calibration. The scheme of any other model is guessed from
-    the labels. For other parameters and averages, see the recipe for scorers in the user guide: docs/guide/recipes.md.
+    the labels. For other parameters and averages, and for weights in searches, see the recipe for scorers in the user
+    guide: docs/guide/recipes.md.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A fitted model, pipeline or search.
+    X, y : as in its ``fit``
+    sample_weight : array-like of shape (n_sequences,), default=None
+        One weight per sequence, for all of its segments.
+
+    Returns
+    -------
+    score : float
+
+    Raises
+    ------
+    TypeError, ValueError
+        As for :func:`segment_f1_score`.
 
     Examples
     --------
@@ -69,42 +54,44 @@ class _SegmentF1Scorer(_Scorer):
     >>> cross_val_score(HighOrderCRF(), X, y, cv=3, scoring=metrics.segment_f1_scorer)
     array([1., 1., 1.])
     """
-
-    __name__ = "segment_f1"
-
-    def __call__(self, estimator: Any, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
-        """Return the F1 of the predictions for X.
-
-        Parameters
-        ----------
-        estimator : estimator
-            A fitted model, pipeline or search.
-        X, y : as in its ``fit``
-        sample_weight : array-like of shape (n_sequences,), default=None
-            One weight per sequence, for all of its segments.
-
-        Returns
-        -------
-        score : float
-
-        Raises
-        ------
-        TypeError, ValueError
-            As for :func:`segment_f1_score`.
-        """
-        scheme = getattr(model_inside(estimator), "scheme_", "auto")
-        return float(segment_f1_score(y, estimator.predict(X), scheme=scheme, sample_weight=sample_weight))
+    scheme = getattr(model_inside(estimator), "scheme_", "auto")
+    return float(segment_f1_score(y, estimator.predict(X), scheme=scheme, sample_weight=sample_weight))
 
 
-class _LogLikelihoodScorer(_Scorer):
-    """Mean held-out log-likelihood per token: the sum over sequences of log P(y given x), divided by the tokens.
+def log_likelihood_scorer(estimator: Any, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
+    """Return the mean log-likelihood per token: the sum over sequences of log P(y given x), divided by the tokens.
 
-    Pass it as ``scoring=`` to :class:`~sklearn.model_selection.GridSearchCV`, ``cross_val_score`` and similar tools,
-    for the estimators, any pipeline that ends in one, and searches over these.
+    Pass the function as ``scoring=`` to :class:`~sklearn.model_selection.GridSearchCV`, ``cross_val_score`` and similar
+    tools, for the estimators, any pipeline that ends in one, and searches over these.
 
     A sequence with a label that did not occur in training, or one that the model forbids, such as one with too long a
-    segment, has probability 0. The mean is then -inf. The user guide has a scorer with a lower bound:
-    docs/guide/recipes.md.
+    segment, has probability 0. The mean is then -inf. The user guide has a scorer with a lower bound, and weights in
+    searches: docs/guide/recipes.md.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A fitted model, pipeline or search.
+    X, y : as in its ``fit``
+    sample_weight : array-like of shape (n_sequences,), default=None
+        One weight per sequence, for all of its tokens. Sequences of weight 0 do not count.
+
+    Returns
+    -------
+    score : float
+        In nats, at most 0.
+
+    Raises
+    ------
+    AttributeError
+        If the estimator has no ``log_likelihood``.
+    ValueError
+        If there are no tokens of positive weight, or for invalid data.
+
+    Warns
+    -----
+    UserWarning
+        If sequences have probability 0; the message gives their indices.
 
     Examples
     --------
@@ -119,52 +106,21 @@ class _LogLikelihoodScorer(_Scorer):
     >>> search.cv_results_["mean_test_score"].round(2)
     array([-1.08, -0.35, -0.01])
     """
-
-    __name__ = "log_likelihood"
-
-    def __call__(self, estimator: Any, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
-        """Return the mean log-likelihood per token.
-
-        Parameters
-        ----------
-        estimator : estimator
-            A fitted model, pipeline or search.
-        X, y : as in its ``fit``
-        sample_weight : array-like of shape (n_sequences,), default=None
-            One weight per sequence, for all of its tokens. Sequences of weight 0 do not count.
-
-        Returns
-        -------
-        score : float
-            In nats, at most 0.
-
-        Raises
-        ------
-        AttributeError
-            If the estimator has no ``log_likelihood``.
-        ValueError
-            If there are no tokens of positive weight, or for invalid data.
-
-        Warns
-        -----
-        UserWarning
-            If sequences have probability 0; the message gives their indices.
-        """
-        found = method_of_model(estimator, "log_likelihood")(X, y, unknown="impossible")
-        weight = check_sequence_weight(sample_weight, len(found))
-        weight = np.ones(len(found)) if weight is None else weight
-        lengths = _lengths(y)
-        counts = weight > 0
-        found, weight, lengths = found[counts], weight[counts], lengths[counts]
-        if lengths.sum() == 0:
-            raise ValueError("X has no tokens of positive weight, so the mean log-likelihood is undefined")
-        n_impossible = int(np.isneginf(found).sum())
-        if n_impossible:
-            warn_user(
-                f"{n_impossible} of {len(found)} sequences have probability 0, because of labels that did not occur in "
-                "training, or because the model forbids or prunes them: the mean is -inf"
-            )
-        return float(weight @ found / (weight @ lengths))
+    found = method_of_model(estimator, "log_likelihood")(X, y, unknown="impossible")
+    weight = check_sequence_weight(sample_weight, len(found))
+    weight = np.ones(len(found)) if weight is None else weight
+    lengths = _lengths(y)
+    counts = weight > 0
+    found, weight, lengths = found[counts], weight[counts], lengths[counts]
+    if lengths.sum() == 0:
+        raise ValueError("X has no tokens of positive weight, so the mean log-likelihood is undefined")
+    n_impossible = int(np.isneginf(found).sum())
+    if n_impossible:
+        warn_user(
+            f"{n_impossible} of {len(found)} sequences have probability 0, because of labels that did not occur in "
+            "training, or because the model forbids or prunes them: the mean is -inf"
+        )
+    return float(weight @ found / (weight @ lengths))
 
 
 def _lengths(y: Any) -> np.ndarray:
@@ -175,7 +131,3 @@ def _lengths(y: Any) -> np.ndarray:
     if not looks_like_segments(sequences):
         return np.array([len(labels) for labels in sequences], dtype=np.float64)
     return np.array([max((segment[1] for segment in segments), default=0) for segments in sequences], dtype=np.float64)
-
-
-segment_f1_scorer = _SegmentF1Scorer()
-log_likelihood_scorer = _LogLikelihoodScorer()

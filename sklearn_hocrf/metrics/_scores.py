@@ -1,40 +1,45 @@
-"""Scores of tokens, of whole sequences and of exact segments, and the report in scikit-learn's layout.
+"""Scores of tokens, of whole sequences and of exact segments, by scikit-learn's functions.
 
 A segment is right if its start, stop and label are right.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
-from typing import Any, Generic, NamedTuple, TypedDict, TypeVar, Unpack, overload
+from collections.abc import Callable, Hashable, Iterable
+from typing import Any, NamedTuple, TypedDict, Unpack, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.exceptions import UndefinedMetricWarning
+from sklearn.metrics import classification_report, precision_recall_fscore_support
 
-from .._data.label_sequences import LabelSequences
-from ._counts import (
-    Counts,
-    check_average,
-    check_zero_division,
-    count_segments,
-    count_sequences,
-    count_tokens,
-    ratio,
-    warn_undefined,
+from .._data.checks import check_choice
+from .._data.label_sequences import (
+    LabelSequences,
+    check_scheme,
+    hold_any_segments,
+    read_segment_table,
+    read_segmentations,
+    read_tokens,
+    refuse_other_sizes,
 )
+from .._validation import warn_user
+from ._items import Items, check_weight, pair_tokens, read_items
 
 __all__ = [
-    "PrecisionRecallF1",
+    "AVERAGES",
     "segment_classification_report",
+    "segment_confusion_matrix",
     "segment_f1_score",
-    "segment_precision_recall_f1",
+    "segment_outcomes",
+    "segment_precision_recall_fscore_support",
     "sequence_accuracy_score",
     "token_accuracy_score",
 ]
 
 AVERAGES = ("micro", "macro", "weighted")
-COLUMNS = ("precision", "recall", "f1-score", "support")
-Value = TypeVar("Value", float, np.ndarray)
+LACKING = {"Precision": "predicted", "Recall": "true", "F-score": "true nor predicted"}  # where they are 0 / 0
+Four = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
 class ScoreOptions(TypedDict, total=False):
@@ -48,27 +53,23 @@ class ScoreOptions(TypedDict, total=False):
     sample_weight: ArrayLike | None
 
 
-class PrecisionRecallF1(NamedTuple, Generic[Value]):
-    """Precision, recall and F1, of each label or averaged.   L labels.
+class SegmentOutcomes(NamedTuple):
+    """All segments in order, each marked right or wrong, with its probability.   M segments.
 
-    Returned by :func:`segment_precision_recall_f1`. See the examples there.
+    Returned by :func:`segment_outcomes`. See the examples there.
     """
 
-    precision: Value  # correct / predicted; (L,) float64 with ``average=None``
-    recall: Value  # correct / true
-    f1: Value  # 2 correct / (predicted + true)
-    support: Value  # number of true segments, weighted if there are weights
-    labels: list  # (L,)   the scored labels
+    is_right: np.ndarray  # (M,) bool
+    probability: np.ndarray  # (M,) float64
 
 
 # --- tokens and sequences ---------------------------------------------------------------------------------------------
 
 
-def _accuracy(counts: Counts, sample_weight: ArrayLike | None, items: str) -> float:
-    correct, total, _ = counts.totals(sample_weight)[:, 0]
-    if total == 0:
+def _share(right: np.ndarray, weight: np.ndarray, items: str) -> float:
+    if not weight.any():
         raise ValueError(f"there are no {items} with a weight above 0, so there is no accuracy")
-    return float(correct / total)
+    return float(np.average(right, weights=weight))
 
 
 def token_accuracy_score(
@@ -101,7 +102,9 @@ def token_accuracy_score(
     >>> token_accuracy_score([["N", "V"], ["N", "V", "N"]], [["N", "V"], ["N", "N", "N"]])
     0.8
     """
-    return _accuracy(count_tokens(y_true, y_pred), sample_weight, "tokens")
+    items = pair_tokens(*read_tokens(y_true=y_true, y_pred=y_pred))
+    weight = check_weight(sample_weight, items.n_sequences)[items.sequence]
+    return _share(items.true == items.predicted, weight, "tokens")
 
 
 def sequence_accuracy_score(
@@ -136,21 +139,25 @@ def sequence_accuracy_score(
     ... )
     0.5
     """
-    return _accuracy(count_sequences(y_true, y_pred), sample_weight, "sequences")
+    if hold_any_segments(y_true=y_true, y_pred=y_pred):
+        items = read_items(y_true, y_pred, "segments")
+    else:
+        items = pair_tokens(*read_tokens(y_true=y_true, y_pred=y_pred))
+    return _share(items.right_sequences, check_weight(sample_weight, items.n_sequences), "sequences")
 
 
 # --- segments ---------------------------------------------------------------------------------------------------------
 
 
 @overload
-def segment_precision_recall_f1(
+def segment_precision_recall_fscore_support(
     y_true: LabelSequences, y_pred: LabelSequences, *, average: None = None, **options: Unpack[ScoreOptions]
-) -> PrecisionRecallF1[np.ndarray]: ...
+) -> Four: ...
 @overload
-def segment_precision_recall_f1(
+def segment_precision_recall_fscore_support(
     y_true: LabelSequences, y_pred: LabelSequences, *, average: str, **options: Unpack[ScoreOptions]
-) -> PrecisionRecallF1[float]: ...
-def segment_precision_recall_f1(
+) -> tuple[float, float, float, None]: ...
+def segment_precision_recall_fscore_support(
     y_true: LabelSequences,
     y_pred: LabelSequences,
     *,
@@ -161,8 +168,8 @@ def segment_precision_recall_f1(
     average: str | None = None,
     zero_division: str | float = "warn",
     sample_weight: ArrayLike | None = None,
-) -> PrecisionRecallF1:
-    """Return precision, recall, F1 and support of exact segments.
+) -> Four | tuple[float, float, float, None]:
+    """Return precision, recall, F1 and support of exact segments, as scikit-learn's function of this name does.
 
     Parameters
     ----------
@@ -189,9 +196,14 @@ def segment_precision_recall_f1(
 
     Returns
     -------
-    scores : PrecisionRecallF1
-        Named tuple of ``precision``, ``recall``, ``f1``, ``support`` (arrays of shape (n_labels,), or numbers if
-        averaged) and ``labels``.
+    precision : float, or ndarray of shape (n_labels,), float64, with ``average=None``
+        The share of predicted segments that are right.
+    recall : float, or ndarray of shape (n_labels,), float64
+        The share of true segments that are found.
+    fscore : float, or ndarray of shape (n_labels,), float64
+        F1, 2 correct / (predicted + true).
+    support : None, or ndarray of shape (n_labels,), int64, or float64 with weights
+        The number of true segments of each label; None if averaged.
 
     Raises
     ------
@@ -202,18 +214,17 @@ def segment_precision_recall_f1(
 
     Examples
     --------
-    >>> from sklearn_hocrf.metrics import segment_precision_recall_f1
+    >>> from sklearn_hocrf.metrics import segment_precision_recall_fscore_support
     >>> y_true = [["B-PER", "I-PER", "O", "B-LOC"]]
     >>> y_pred = [["B-PER", "I-PER", "B-LOC", "I-LOC"]]
-    >>> scores = segment_precision_recall_f1(y_true, y_pred)
-    >>> scores.labels, scores.f1, scores.support
-    (['LOC', 'PER'], array([0., 1.]), array([1, 1]))
+    >>> segment_precision_recall_fscore_support(y_true, y_pred, labels=["PER", "LOC"])
+    (array([1., 0.]), array([1., 0.]), array([1., 0.]), array([1, 1]))
     >>> y_true, y_pred = [[(0, 2, "PER"), (3, 4, "LOC")]], [[(0, 2, "PER"), (2, 4, "LOC")]]
-    >>> segment_precision_recall_f1(y_true, y_pred, average="micro").f1
-    0.5
+    >>> segment_precision_recall_fscore_support(y_true, y_pred, average="micro")
+    (0.5, 0.5, 0.5, None)
     """
-    counts = count_segments(y_true, y_pred, scheme=scheme, strict=strict, labels=labels, ignore=ignore)
-    return _scores(counts, average, zero_division, sample_weight)
+    items = read_items(y_true, y_pred, scheme, strict, labels, ignore, sample_weight)
+    return _scores(items, average, zero_division)
 
 
 @overload
@@ -253,7 +264,7 @@ def segment_f1_score(
     ignore : list of labels, default=()
         Segment labels to ignore, such as ``["O"]`` for runs of "O".
     average : {"micro", "macro", "weighted"} or None, default="micro"
-        As for :func:`segment_precision_recall_f1`.
+        As for :func:`segment_precision_recall_fscore_support`.
     zero_division : {"warn", 0, 1, nan}, default="warn"
         Value of a ratio 0 / 0; "warn" is 0 with an :class:`~sklearn.exceptions.UndefinedMetricWarning`. Averages ignore
         nan.
@@ -267,7 +278,7 @@ def segment_f1_score(
     Raises
     ------
     ValueError, TypeError
-        As for :func:`segment_precision_recall_f1`.
+        As for :func:`segment_precision_recall_fscore_support`.
 
     Examples
     --------
@@ -279,8 +290,8 @@ def segment_f1_score(
     >>> segment_f1_score(y_true, y_pred)
     0.6666666666666666
     """
-    counts = count_segments(y_true, y_pred, scheme=scheme, strict=strict, labels=labels, ignore=ignore)
-    return _scores(counts, average, zero_division, sample_weight, warn_of=("f1",)).f1
+    items = read_items(y_true, y_pred, scheme, strict, labels, ignore, sample_weight)
+    return _scores(items, average, zero_division, warn_of=("F-score",))[2]
 
 
 def segment_classification_report(
@@ -331,7 +342,7 @@ def segment_classification_report(
     Raises
     ------
     ValueError, TypeError
-        As for :func:`segment_precision_recall_f1`.
+        As for :func:`segment_precision_recall_fscore_support`.
 
     Examples
     --------
@@ -349,46 +360,183 @@ def segment_classification_report(
     weighted avg       0.50      0.50      0.50         2
     <BLANKLINE>
     """
-    counts = count_segments(y_true, y_pred, scheme=scheme, strict=strict, labels=labels, ignore=ignore)
-    by_label = _scores(counts, None, zero_division, sample_weight)
-    quiet = 0 if isinstance(zero_division, str) else zero_division  # the rows of the labels have already warned
-    averages = {f"{average} avg": _scores(counts, average, quiet, sample_weight)[:4] for average in AVERAGES}
-    columns: tuple[Any, ...] = by_label[:4]
-    rows = {str(label): values for label, *values in zip(by_label.labels, *columns, strict=True)}
+    items = read_items(y_true, y_pred, scheme, strict, labels, ignore, sample_weight)
+    names = [str(label) for label in items.labels]
+    codes = [str(code) for code in range(max(len(names), 1))]  # in dicts, "accuracy" is not a label for scikit-learn
+    options = {"digits": digits, "output_dict": output_dict, "target_names": codes if output_dict else names or [""]}
+    report = _ask(classification_report, items, _undefined(items, None, zero_division), **options)
     if output_dict:
-        return {name: dict(zip(COLUMNS, map(float, row), strict=True)) for name, row in (rows | averages).items()}
-    width = max(len(name) for name in (*rows, *averages, " " * digits))
-    lines = [_line("", COLUMNS, width), ""]
-    lines += [_line(name, _cells(row, digits), width) for name, row in rows.items()]
-    lines.append("")
-    lines += [_line(name, _cells(row, digits), width) for name, row in averages.items()]
-    return "\n".join(lines) + "\n"
+        rows = list(report.values())[-len(AVERAGES) - len(names) :]
+        return dict(zip([*names, *(f"{average} avg" for average in AVERAGES)], rows, strict=False))
+    head, _, body = report.partition("\n\n")
+    rest = body.partition("\n")[2]  # without the row of the label that does not occur
+    return f"{head}\n\n{body if names else rest}"
 
 
-def _cells(row: Iterable[Any], digits: int) -> list[str]:
-    *ratios, support = row
-    return [*(f"{value:.{digits}f}" for value in ratios), str(support)]
+def segment_confusion_matrix(
+    y_true: LabelSequences,
+    y_pred: LabelSequences,
+    *,
+    scheme: str = "auto",
+    strict: bool = False,
+    labels: Iterable[Hashable] | None = None,
+    ignore: Iterable[Hashable] = (),
+    sample_weight: ArrayLike | None = None,
+) -> np.ndarray:
+    """Return how often segments of a label are predicted as segments of another one, at the same place.
+
+    A true segment counts in the row of its label, in the column of the label of the predicted segment with the same
+    start and stop. If there is none, it is missed and counts in the last column. A predicted segment without a true one
+    at its place is spurious and counts in the last row. Thus correct segments are on the diagonal, the rows of labels
+    sum to the numbers of true segments, and the columns of labels to the numbers of predicted segments. A segment with
+    a wrong boundary counts twice, as missed and as spurious: :func:`sklearn_hocrf.inspection.error_table` tells it from
+    others.
+
+    Parameters
+    ----------
+    y_true, y_pred : list of sequences
+        Token labels, or lists of (start, stop, label), with or without a probability; the two may have different forms.
+    scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
+        How token labels encode segments, see :func:`~sklearn_hocrf.text.extract_segments`. Lists of segments are read
+        as such, whatever the scheme is.
+    strict : bool, default=False
+        Treatment of invalid tags, see :func:`~sklearn_hocrf.text.extract_segments`.
+    labels : list of labels, default=None
+        The labels of segments ("PER", not "B-PER") of the rows and columns, in this order; segments with other labels
+        are left out. None: all labels in ``y_true`` or ``y_pred``, sorted.
+    ignore : list of labels, default=()
+        Segment labels to leave out, such as ``["O"]`` for runs of "O".
+    sample_weight : array-like of shape (n_sequences,), default=None
+        One weight per sequence, for all of its segments.
+
+    Returns
+    -------
+    matrix : ndarray of shape (n_labels + 1, n_labels + 1), int64, or float64 with weights
+        The counts: rows are true labels and, last, spurious segments; columns are predicted labels and, last, missed
+        segments.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If labels or segments are invalid, and if the numbers of sequences or the lengths of two labellings differ.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf.metrics import segment_confusion_matrix
+    >>> y_true = [["B-PER", "I-PER", "O", "B-LOC", "O", "B-LOC"]]
+    >>> y_pred = [["B-PER", "O", "B-PER", "B-PER", "O", "O"]]
+    >>> segment_confusion_matrix(y_true, y_pred, labels=["LOC", "PER"])
+    array([[0, 1, 1],
+           [0, 0, 1],
+           [0, 2, 0]])
+
+    Plot it with the names of its rows and columns:
+
+    >>> from sklearn.metrics import ConfusionMatrixDisplay
+    >>> matrix = segment_confusion_matrix(y_true, y_pred)
+    >>> names = ["LOC", "PER", "none"]
+    >>> plot = ConfusionMatrixDisplay(
+    ...     matrix, display_labels=names
+    ... ).plot()  # pip install matplotlib
+    """
+    items = read_items(y_true, y_pred, scheme, strict, labels, ignore, sample_weight, any_form=True)
+    weight = np.ones(len(items.true), dtype=np.int64) if items.weight is None else items.weight
+    matrix = np.zeros([len(items.labels) + 1] * 2, dtype=weight.dtype)
+    np.add.at(matrix, (items.true, items.predicted), weight)  # the code -1 is the last row, or column
+    return matrix
 
 
-def _line(name: str, cells: Iterable[str], width: int) -> str:
-    return f"{name:>{width}} " + "".join(f" {cell:>9}" for cell in cells)
+def segment_outcomes(
+    y_true: LabelSequences, y_pred: LabelSequences, *, scheme: str = "auto", strict: bool = False
+) -> SegmentOutcomes:
+    """Return which segments are right, and their probabilities.
+
+    This is the input of :class:`sklearn.calibration.CalibrationDisplay` and of scikit-learn's other tools for the
+    probabilities of two classes, see the examples.
+
+    Parameters
+    ----------
+    y_true : list of sequences
+        Token labels (lists or arrays of shape (n_tokens,)), or lists of (start, stop, label).
+    y_pred : list of sequences of segments
+        For each sequence a structured array with fields ``start``, ``stop``, ``label`` and ``probability``, as
+        ``predict_segments(X, threshold=0)`` returns it, or a list of (start, stop, label, probability). Any segments
+        may be given: all with a positive probability, or only the segments of the best labelling.
+    scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
+        How labels of ``y_true`` encode segments, see :func:`~sklearn_hocrf.text.extract_segments`.
+    strict : bool, default=False
+        Treatment of invalid tags, see :func:`~sklearn_hocrf.text.extract_segments`.
+
+    Returns
+    -------
+    outcomes : SegmentOutcomes
+        Named tuple of ``is_right``, bool, and ``probability``, both of shape (n_segments,), in the order of ``y_pred``.
+        A segment is right if ``y_true`` has one with the same start, stop and label.
+
+    Raises
+    ------
+    TypeError
+        If ``y_pred`` does not consist of segments with probabilities.
+    ValueError
+        If the numbers of sequences differ, if a probability is not in [0, 1], if a segment ends after the last token or
+        occurs twice, or if ``y_true`` is invalid.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf.metrics import segment_outcomes
+    >>> y_true = [["B-PER", "I-PER", "O", "B-LOC"]]
+    >>> y_pred = [[(0, 2, "PER", 0.9), (0, 1, "PER", 0.1), (3, 4, "PER", 0.3)]]
+    >>> is_right, probability = segment_outcomes(y_true, y_pred)
+    >>> is_right
+    array([ True, False, False])
+
+    Plot the outcomes:
+
+    >>> from sklearn.calibration import CalibrationDisplay
+    >>> plot = CalibrationDisplay.from_predictions
+    >>> display = plot(is_right, probability)  # pip install matplotlib
+    """
+    check_scheme(scheme, strict)
+    (true,) = read_segmentations({"y_true": y_true}, scheme, strict)
+    predicted = read_segment_table(y_pred, "y_pred", sizes=(4,))
+    refuse_other_sizes({"y_true": true, "y_pred": predicted})
+    outside = np.flatnonzero(~((predicted.probability >= 0) & (predicted.probability <= 1)))
+    if len(outside):
+        p = predicted.probability[outside[0]]
+        raise ValueError(f"the probability {p} of y_pred ({predicted.position(outside[0])}) is not in [0, 1]")
+    right = set(true.rows())
+    return SegmentOutcomes(np.array([row in right for row in predicted.rows()], dtype=bool), predicted.probability)
 
 
-def _scores(
-    counts: Counts,
-    average: str | None,
-    zero_division: str | float,
-    sample_weight: ArrayLike | None,
-    warn_of: Iterable[str] = ("precision", "recall", "f1"),
-) -> PrecisionRecallF1:
-    """Return precision, recall, F1 and support, and warn of those named on behalf of a public function."""
-    check_average(average)
-    undefined = check_zero_division(zero_division)
-    totals = counts.totals(sample_weight)
-    if isinstance(zero_division, str):
-        warn_undefined(totals, warn_of, average)
-    precision, recall, f1 = (ratio(totals, quantity, average, undefined) for quantity in ("precision", "recall", "f1"))
-    support = totals[2] if sample_weight is not None else totals[2].astype(np.int64)
-    if average is None:
-        return PrecisionRecallF1(precision, recall, f1, support, counts.labels)
-    return PrecisionRecallF1(float(precision), float(recall), float(f1), support.sum().item(), counts.labels)
+def _scores(items: Items, average: str | None, zero_division: str | float, warn_of: Iterable[str] = LACKING) -> Any:
+    """Return precision, recall, F1 and support."""
+    if average is not None:
+        check_choice("average", average, AVERAGES)
+    undefined = _undefined(items, average, zero_division, warn_of)
+    scores = _ask(precision_recall_fscore_support, items, undefined, average=average)
+    return tuple(values[: len(items.labels)] for values in scores) if average is None else scores
+
+
+def _undefined(items: Items, average: str | None, zero_division: Any, warn_of: Iterable[str] = LACKING) -> Any:
+    """Return the value of ratios 0 / 0; for "warn" 0, with scikit-learn's warning, but for the user's line."""
+    if not isinstance(zero_division, str) or zero_division != "warn":
+        return zero_division
+    average = average if average == "micro" else None
+    ratios = _ask(precision_recall_fscore_support, items, np.nan, average=average)[:3]
+    for (name, lacking), values in zip(LACKING.items(), ratios, strict=True):
+        if name in warn_of and np.isnan(values).any():
+            where = "due to" if np.size(values) == 1 else "in labels with"
+            what = f"{name} is ill-defined and being set to 0.0 {where} no {lacking} segments."
+            warn_user(f"{what} Use `zero_division` parameter to control this behavior.", UndefinedMetricWarning)
+    return 0.0
+
+
+def _ask(score: Callable, items: Items, zero_division: str | float, **options: Any) -> Any:
+    """Call a score of scikit-learn for all labels, or for one that does not occur.
+
+    One more item has no label, and counts nowhere. With it there are data of positive weight, reports have no row of
+    accuracy, and counts are integers.
+    """
+    true, predicted = np.append(items.true, -1), np.append(items.predicted, -1)
+    options["sample_weight"] = None if items.weight is None else np.append(items.weight, 1.0)
+    return score(true, predicted, labels=range(max(len(items.labels), 1)), zero_division=zero_division, **options)

@@ -75,8 +75,6 @@ class Fold:
         Maximum number of iterations of training.
     strength : ndarray of shape (n_weights,) or None
         Strength of the L1 penalty of each weight, unless it is learned.
-    start : ndarray of shape (n_weights,) or None
-        The first weights; None means 0.
     origin : object
         What the fold was made from, for its maker.
     """
@@ -90,7 +88,6 @@ class Fold:
         accuracy: Callable[[np.ndarray], float],
         max_iter: int,
         strength: np.ndarray | None = None,
-        start: np.ndarray | None = None,
         origin: Any = None,
     ) -> None:
         self.origin = origin
@@ -110,9 +107,18 @@ class Fold:
         self._given = np.zeros(n_variables)
         self._given[self._ties.variable] = given
         self._accuracy, self._max_iter = accuracy, max_iter
-        self._u, self._v = np.zeros(n_variables), np.zeros(n_variables)
-        if start is not None:
-            self._u = self._ties.narrow(start)
+        self.start()
+        self.forget()
+
+    def start(self, weights: np.ndarray | None = None) -> None:
+        """Let the next step start from the given weights, or else from 0."""
+        n_variables = len(self._ties.root)
+        self._u = np.zeros(n_variables) if weights is None else self._ties.narrow(weights)
+        self._v = np.zeros(n_variables)
+
+    def forget(self) -> None:
+        """Forget the curvature, which takes most of the memory, until the next step."""
+        n_variables = len(self._ties.root)
         self._curvature, self._precision = LBFGS().memory(n_variables), np.zeros(n_variables)
 
     @property

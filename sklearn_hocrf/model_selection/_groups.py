@@ -67,7 +67,7 @@ class WeightGroups(NamedTuple):
         layout, data
             As for :meth:`of`.
         earlier : dict
-            Penalties of the groups at the previous order. New groups start from the group of the next lower order.
+            Where the previous order starts. New groups start from the group of the next lower order.
         """
         start = self.nearest(earlier)
         is_open = self.has_weights & np.isnan(start)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from numbers import Integral, Real
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,93 +15,25 @@ from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GroupKFold, KFold, check_cv
 from sklearn.pipeline import Pipeline
-from sklearn.utils.parallel import Parallel, delayed
 
 from .._estimator.base import BaseSequenceLabeler
 from .._estimator.callbacks import CallbacksMixin, SearchTasks
 from .._estimator.fit_steps import FitSteps
-from .._estimator.progress import duration, tell
-from .._persistence import VersionMixin
+from .._persistence import VersionMixin, with_lists, with_mappings
 from .._settings import check
-from .._solvers import SearchEnd, minimize_in_box, one_blas_thread
+from .._solvers import one_blas_thread
 from .._validation import check_sequence_weight, unwarned, warn_user
 from .._validation._delegation import MethodsOfModel, check_fit
 from .._validation._sklearn import N_JOBS, Interval, StrOptions, check_declared, fit_context
 from .._validation._splits import indexable_sequences, splits_of
-from ._fold import RESIDUAL, Fold, FoldStep
-from ._groups import WeightGroups, check_keys, check_searchable, check_weights, column_name
-from ._splits import make_fold, refuse_missing_labels, split_data, training_data, used_parts, warn_of_folds
+from ._groups import WeightGroups, check_keys, check_searchable, check_weights
+from ._order_search import Course, OrderSearch, Step, attributes_of, best_index, columns_of_params
+from ._splits import make_fold, refuse_missing_labels, split_data, training_data, used_parts
 
 __all__ = ["PenaltySearchCV"]
 
 N_FOLDS = 5
-SHRINKING = 0.5  # factor of the tolerance from step to step
-LEAST_GAIN = 0.5  # of a step, relative to ``tol`` times the score
-PATH = 1.0, 0.1, 0.01, 0.001, 0.0  # of l1, in units of a useful one
-LOOSE = 0.3  # residual where no gradient is needed
-WIDEST_L1 = np.log(1e6)  # of the search from where it starts
 UTMOST_BOUNDS = 1e-100, 1e100  # of sigma: its square must be finite and positive
-COLD, WARM = 1.0, 0.3  # length of the first step, in log sigma and log l1, of the first order and of others
-
-
-class _Tolerances(NamedTuple):
-    """Of the training of folds; the finer ones in units of the root of ``tol``."""
-
-    loosest: float  # in the first step
-    finest: float
-    precise: float  # of the best step at the end
-    residual: float  # of the linear system, in units of the tolerance of training, if that is more than RESIDUAL
-    residual_of_precise: float
-
-
-SMOOTH = _Tolerances(0.05, 0.1, 0.05, 0.0, RESIDUAL)
-SPARSE = _Tolerances(0.1, 0.3, 0.1, 1.0, LOOSE)  # with L1 learned, gradients jump, and more precise ones are no use
-
-
-class _Step(NamedTuple):
-    """One choice of penalties.   F folds, G groups."""
-
-    order: int
-    sigma: dict  # by group, without groups that have no weights in all data
-    folds: list[FoldStep]
-    l1: dict = {}  # likewise; empty unless it is learned
-
-    @classmethod
-    def of(cls, order: int, groups: WeightGroups, values: np.ndarray, folds: list[FoldStep]) -> Self:
-        """Return the step for results of the folds; ``values``, of shape (1 or 2, G), and gradients have all groups."""
-        used = np.flatnonzero(groups.has_weights)
-        kept = [fold._replace(gradient=fold.gradient.reshape(values.shape)[:, used].ravel()) for fold in folds]
-        sigma, *l1 = ({groups.keys[group]: float(of_kind[group]) for group in used} for of_kind in values)
-        return cls(order, sigma, kept, *l1)
-
-    @property
-    def score(self) -> float:
-        return float(np.mean([fold.score for fold in self.folds]))
-
-    @property
-    def gradient(self) -> np.ndarray:
-        """Return the gradient with respect to log sigma, and to log l1 if it is learned; shape (G,) or (2G,)."""
-        return np.mean([fold.gradient for fold in self.folds], axis=0)
-
-    def after(self, earlier: Self) -> Self:
-        """Return the step with the passes and seconds of an earlier evaluation added."""
-        spent = [
-            fold._replace(n_passes=fold.n_passes + before.n_passes, seconds=fold.seconds + before.seconds)
-            for fold, before in zip(self.folds, earlier.folds, strict=True)
-        ]
-        return self._replace(folds=spent)
-
-    def plain(self) -> list:
-        """Return lists and arrays without a dict, because skops does not allow tuples as keys."""
-        folds = [list(fold) for fold in self.folds]
-        return [self.order, list(self.sigma), list(self.sigma.values()), folds, list(self.l1.values())]
-
-    @classmethod
-    def of_plain(cls, plain: list) -> Self:
-        """Return the step for a result of :meth:`plain`."""
-        order, keys, sigma, folds, *l1 = plain  # earlier versions did not learn l1
-        by_key = [dict(zip(keys, values, strict=True)) if values else {} for values in (sigma, *l1)]
-        return cls(order, by_key[0], [FoldStep(*fold) for fold in folds], *by_key[1:])
 
 
 class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimatorMixin, BaseEstimator):
@@ -131,9 +62,10 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
         themselves, by the order of the pattern. Otherwise keys of ``sigma_reg`` as a mapping, see
         :class:`~sklearn_hocrf.HighOrderCRF`, which must cover all weights.
     orders : list of int, default=None
-        Values of ``max_order`` to try, each starting from the best penalties and the weights for the previous one. A
-        lower order is chosen if a higher one gains at most a standard error. None means the ``max_order``
-        of the estimator.
+        Values of ``max_order`` to try. The first step of each is at the ``sigma_reg`` of the estimator (groups that the
+        first order lacks have that of the next lower order), without an L1 penalty if it is learned, and comes before
+        the further steps of any; these start from the best penalties and the weights for the previous order. A lower
+        order is chosen if a higher one gains at most a standard error. None means the ``max_order`` of the estimator.
     bounds : tuple of float, default=(0.01, 100)
         Minimum and maximum ``sigma_reg``.
     learn_l1 : bool, default=False
@@ -142,7 +74,13 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
     max_steps : int, default=20
         Maximum number of steps for each order.
     max_time : float, default=None
-        Seconds after which no further step begins, and the best penalties so far are used. None means no limit.
+        Seconds after the beginning of ``fit`` in which steps begin, less the time for fitting the best estimator, which
+        is estimated from the passes of the best step so far. A step begins only if it would be half completed by then,
+        if it took as long as the last one. It is always completed, so that ``fit`` may take longer by part of a step
+        and by the error of the estimate. The first steps of the orders begin whenever time is left, that of the first
+        order always. What is left after them is divided equally between the orders; what one does not need is left for
+        the following ones. The best penalties so far are used. Their score is made precise only if time is left for the
+        order. None means no limit.
     tol : float, default=1e-3
         Relative tolerance of the best score. Weights are trained to a tenth of its square root in the last steps, with
         ``learn_l1`` to three tenths, and less precisely in the first ones. The search stops when each of two successive
@@ -152,7 +90,8 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
     n_jobs : int or None, default=None
         Number of folds evaluated in parallel, each in a thread. Results do not depend on it.
     verbose : int, default=0
-        If nonzero, write a line to stderr after each step, with an estimate of the remaining time.
+        If nonzero, write a line to stderr after each step, with an estimate of the remaining time, at most what
+        ``max_time`` leaves, and including the final refit.
 
     Attributes
     ----------
@@ -173,7 +112,8 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
         the derivative of the mean score with respect to log sigma, for each group (``sigma_features_0``,
         ``sigma_patterns_1``, ...; nan if an order lacks the group), and if it is learned ``param_l1_reg``,
         ``l1_<group>`` and ``gradient_l1_<group>``; ``token_accuracy``, the mean over the folds;
-        ``n_passes`` over training parts and ``seconds``, both summed over the folds.
+        ``n_passes`` over training parts and ``seconds``, both summed over the folds. The steps of an order are
+        consecutive, its first step included.
     n_splits_ : int
         Number of folds.
     refit_time_ : float
@@ -193,9 +133,9 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
 
     Callbacks (``set_callbacks``) have a task for each order, with a task for each step, and a task for the final refit,
     which is propagated to ``estimator`` as in :class:`~sklearn.model_selection.GridSearchCV`. Returning True from a
-    step ends the search for that order; returning True from an order skips the remaining orders. The best penalties so
-    far are used. Training of folds calls no callbacks. Callbacks set on ``estimator`` itself run only during the final
-    refit.
+    step ends the search for that order; returning True from an order leaves the remaining orders with their first
+    steps. The best penalties so far are used. Training of folds calls no callbacks. Callbacks set on ``estimator``
+    itself run only during the final refit.
 
     With ``pruning``, each fold trains its own level 0, on its training part alone, and held-out tokens keep the labels
     that this one chooses. The score of a sequence is then log(0.99 p + 0.01 q), where p is the probability of its
@@ -210,9 +150,9 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
     of L-BFGS.
 
     With an L1 penalty, the derivatives are those of the weights that are not 0 [3]_. They jump where a weight becomes
-    0, so that steps count by their scores alone. ``learn_l1`` first lowers one value for all groups from step to step,
-    until the score falls. From the best one it follows the gradient. At the end of the first order, each group is also
-    tried without L1.
+    0, so that steps count by their scores alone. After the first step, ``learn_l1`` lowers one value for all groups
+    from step to step, until the score falls. From the best point so far it follows the gradient. At the end of the
+    first order, each group is also tried without L1.
 
     References
     ----------
@@ -317,32 +257,29 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
         Warns
         -----
         UserWarning
-            If the best ``sigma_reg`` of a group is at a bound. Without ``groups``, also if held-out parts have far more
-            unseen features than shuffled ones would, and if nearly all held-out label sequences of three or more tokens
-            occur in training.
+            If the best ``sigma_reg`` of a group is at a bound, or if ``max_time`` was over before all orders had their
+            first step.
         sklearn.exceptions.ConvergenceWarning
             If the weights of a fold did not converge within ``max_iter`` iterations of the estimator.
         """
+        course = Course(self)
         X, y, groups, weight, splits = self._prepared(X, y, groups, sample_weight)
-        whole = training_data(self.estimator, X, y, weight)
+        whole = course.read(lambda: training_data(self.estimator, X, y, weight))
         check_weights(self, whole, self._final, self._orders())
-        splits = used_parts(whole, splits)
-        if groups is None:
-            warn_of_folds(whole, splits)
-        parts = [split_data(self.estimator, X, y, weight, *split) for split in splits]
+        parts = [split_data(self.estimator, X, y, weight, *split) for split in used_parts(whole, splits)]
         tasks = SearchTasks(self, len(self._orders()), self.max_steps, X, y, sample_weight)
-        steps: list[_Step] = []
-        start, folds = None, list[Any]([None] * len(parts))
-        for order in self._orders():
-            tasks.begin_order(order)
-            with one_blas_thread():
-                of_order = self._search(order, whole, parts, folds, start, tasks)
-            tasks.end_order()
-            start, folds = of_order.best, of_order.folds
-            steps += of_order.steps
-            if tasks.is_stopped or tasks.is_late:
-                break
-        attributes = _attributes_of_steps(steps, self._prefix, self.orders is not None)
+        with one_blas_thread():
+            for order in self._orders():
+                if not course.searches or course.left() > 0:
+                    self._begin(order, whole, parts, course, tasks)
+            best = None
+            for number, search in enumerate(course.searches):
+                if not tasks.is_stopped and course.share(number):
+                    search.run(best)
+                    best = search if search.has_gained else best
+                tasks.end_order(search.task)
+        steps = course.steps
+        attributes = attributes_of(steps, self._prefix, self.orders is not None)
         self._warn_of_steps(steps)
         if self.refit:
             attributes |= self._refit(X, y, sample_weight, attributes["best_params_"], tasks)
@@ -434,26 +371,26 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
     def _orders(self) -> list[int]:
         return [self._final.max_order] if self.orders is None else [int(order) for order in self.orders]
 
-    def _search(self, order, whole, parts, earlier, start, tasks) -> _OrderSearch:
-        """Return the ended search of an order; ``earlier`` and ``start`` are folds and best step of the last one."""
+    def _begin(self, order, whole, parts, course, tasks) -> None:
+        """Add the search of an order to the course, and take its first step."""
         final = clone(self._final).set_params(max_order=order)
         layout = FitSteps(final).layout(whole)
         groups = WeightGroups.of(layout, whole, self.penalty_groups, order)
+        earlier = course.searches[-1].folds if course.searches else [None] * len(parts)
         folds = [make_fold(final, part, whole.targets, groups, fold) for part, fold in zip(parts, earlier, strict=True)]
-        search = _OrderSearch(self, order, groups, folds, tasks, COLD if start is None else WARM)
-        sigma, l1 = ({}, {}) if start is None else (start.sigma, start.l1)
-        log_sigma = np.clip(np.log(groups.start(final.sigma_reg, layout, whole, sigma)), *np.log(self.bounds))
-        with suppress(SearchEnd):
-            if self.learn_l1:
-                search.learn_l1(log_sigma, np.nan_to_num(groups.nearest(l1), nan=max(l1.values())) if l1 else None)
-            else:
-                search.descend(log_sigma)
-        if not tasks.is_late:
-            _settle(search.steps, search.evaluate_precisely)
-        return search
+        lower = course.searches[-1].steps[0].sigma if course.searches else {}
+        sigma = groups.start(final.sigma_reg, layout, whole, lower)
+        course.searches.append(OrderSearch(self, order, groups, folds, course, tasks))
+        course.searches[-1].begin(sigma)
 
-    def _warn_of_steps(self, steps: list[_Step]) -> None:
-        for key, sigma in steps[_best_index(steps)].sigma.items():
+    def _warn_of_steps(self, steps: list[Step]) -> None:
+        tried = {step.order for step in steps}
+        if untried := [order for order in self._orders() if order not in tried]:
+            warn_user(
+                f"max_time={self.max_time:g} was over before the first step of orders {untried}, which are not tried: "
+                "increase max_time, or pass fewer orders"
+            )
+        for key, sigma in steps[best_index(steps)].sigma.items():
             if np.isclose(sigma, self.bounds, rtol=1e-6).any():
                 warn_user(
                     f"the best sigma_reg of {key!r} is at a bound, {sigma:.4g}: the score may grow beyond it. Widen "
@@ -468,22 +405,23 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
                 ConvergenceWarning,
             )
 
-    # --- state: parameters, steps and the best estimator; the rest is derived from these ------------------------------
+    # --- state, in which skops cannot write mappings whose keys are tuples --------------------------------------------
 
     def __getstate__(self) -> dict:
         state = super().__getstate__()
-        if "_steps" not in state:
-            return state
-        made = _attributes_of_steps(self._steps, *self._names)
-        state = {name: value for name, value in state.items() if name not in made}
-        return {**state, "_steps": [step.plain() for step in self._steps], "_names": list(self._names)}
+        if "cv_results_" in state:
+            columns = {name: column for name, column in self.cv_results_.items() if not name.startswith("param_")}
+            columns["params"] = [with_lists(params, params) for params in columns["params"]]
+            state = {name: value for name, value in state.items() if name != "best_params_"} | {"cv_results_": columns}
+        return state
 
     def __setstate__(self, state: dict) -> None:
-        state = dict(state)
-        plain, names = state.pop("_steps", None), state.pop("_names", None)
+        if "cv_results_" in state:
+            columns = dict(state["cv_results_"])
+            params = [with_mappings(params, params) for params in columns.pop("params")]
+            best = copy.deepcopy(params[state["best_index_"]])
+            state = {**state, "best_params_": best, "cv_results_": columns_of_params(params) | columns}
         super().__setstate__(state)
-        if plain is not None:
-            self.__dict__.update(_attributes_of_steps([_Step.of_plain(step) for step in plain], *names))
 
     # --- methods of the best estimator --------------------------------------------------------------------------------
 
@@ -498,207 +436,3 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "best_params_")
-
-
-class _OrderSearch:
-    """The search for the penalties of one order.   G groups.
-
-    Points are the logarithms of sigma and, if it is learned, of l1, by group; shape (G,) or (2G,).
-    """
-
-    def __init__(
-        self,
-        search: PenaltySearchCV,
-        order: int,
-        groups: WeightGroups,
-        folds: list[Fold],
-        tasks: SearchTasks,
-        first: float,
-    ) -> None:
-        self.folds, self.steps = folds, list[_Step]()
-        self._search, self._order, self._groups, self._tasks, self._first = search, order, groups, tasks, first
-        self._begun, self._n_descended, self._n_groups = time.perf_counter(), 0, len(groups.keys)
-        self._tolerances = SPARSE if search.learn_l1 else SMOOTH
-        self._states = [fold.state for fold in folds]  # of the best step
-
-    @property
-    def best(self) -> _Step:
-        return self.steps[_best_index(self.steps)]
-
-    def _evaluate(self, point, before=None, **options):
-        """Return the step for a point, and its gradient with respect to all groups."""
-        before = [np.nan] * len(self.folds) if before is None else before
-        for fold, state in zip(self.folds, self._states, strict=True):
-            fold.state = state
-        with Parallel(n_jobs=self._search.n_jobs, require="sharedmem") as parallel:  # folds keep their state
-            calls = [delayed(fold.step)(point, before=b, **options) for fold, b in zip(self.folds, before, strict=True)]
-            answers = list(parallel(calls))
-        values = np.exp(point).reshape(-1, self._n_groups)
-        values[0] = np.clip(values[0], *self._search.bounds)  # exp rounds
-        step = _Step.of(self._order, self._groups, values, answers)
-        _refuse_infinite(answers, step)
-        return step, np.mean([answer.gradient for answer in answers], axis=0)
-
-    def evaluate_precisely(self, step: _Step) -> _Step:
-        """Return a step at the same penalties, whose score is accurate to the tolerance of the search."""
-        tol, before = self._search.tol, [fold.score for fold in step.folds]
-        precise, residual = self._tolerances.precise, self._tolerances.residual_of_precise
-        return self._evaluate(self._point(step), before, tol=precise * tol**0.5, residual=residual, error=tol)[0]
-
-    def _point(self, step):
-        kinds = [(step.sigma, 1.0), (step.l1, 0.0)][: 2 if step.l1 else 1]
-        with np.errstate(divide="ignore"):  # log 0, where an L1 penalty is switched off
-            return np.concatenate([np.log([of.get(key, none) for key in self._groups.keys]) for of, none in kinds])
-
-    def _take(self, point, tol, **options):
-        """Evaluate a point as the next step, and return its gradient, or end the search."""
-        step, gradient = self._evaluate(point, tol=tol, **options)
-        self.steps.append(step)
-        if step is self.best:
-            self._states = [fold.state for fold in self.folds]
-        if self._search.verbose:
-            self._write(time.perf_counter() - self._begun)
-        if self._tasks.end_step():
-            raise SearchEnd
-        return gradient
-
-    def _write(self, seconds):
-        """Write a line about the last step, and what all steps that are allowed would take."""
-        step, most, orders = self.steps[-1], self._search.max_steps, self._search._orders()
-        values = [f"{column_name(key)} {value:.3g}" for key, value in step.sigma.items()]
-        values += [f"l1 {column_name(key)} {value:.3g}" for key, value in step.l1.items()]
-        left = seconds / len(self.steps) * (most * (len(orders) - orders.index(step.order)) - len(self.steps))
-        tell(
-            f"PenaltySearchCV: order {step.order}, step {len(self.steps)} of at most {most}, score {step.score:.6f}, "
-            f"sigma: {', '.join(values)}, {duration(seconds)}, about {duration(left)} left if all steps are needed"
-        )
-
-    def _tolerance(self):
-        finest = self._tolerances.finest * self._search.tol**0.5
-        return max(finest, self._tolerances.loosest * SHRINKING**self._n_descended)
-
-    def descend(self, start: np.ndarray, n_left: int = 0) -> None:
-        """Take steps along the gradient, over what is finite, from a point; ``n_left`` are kept for later."""
-        finite, n_groups = np.isfinite(start), self._n_groups
-        lowest, highest = (np.full(len(start), np.log(bound)) for bound in self._search.bounds)
-        lowest[n_groups:], highest[n_groups:] = start[n_groups:] - WIDEST_L1, start[n_groups:] + WIDEST_L1
-
-        def evaluate(values):
-            point = start.copy()
-            point[finite] = values
-            tol = self._tolerance()
-            gradient = self._take(point, tol, residual=max(RESIDUAL, self._tolerances.residual * tol))
-            self._n_descended += 1
-            return -self.steps[-1].score, -gradient[finite]
-
-        most, tol = max(1, self._search.max_steps - len(self.steps) - n_left), LEAST_GAIN * self._search.tol
-        box = lowest[finite], highest[finite]
-        minimize_in_box(evaluate, start[finite], box, max_evaluations=most, tol=tol, first=self._first)
-        if self._tasks.ends_order:
-            raise SearchEnd
-
-    def learn_l1(self, log_sigma: np.ndarray, l1: np.ndarray | None) -> None:
-        """Search for sigma and l1, from those of another order, or else from the best point of a path of l1."""
-        if l1 is not None:
-            with np.errstate(divide="ignore"):
-                return self.descend(np.concatenate([log_sigma, np.log(l1)]))
-        start = self._path(log_sigma)
-        while True:
-            on = self._n_groups + np.flatnonzero(self._groups.has_weights & np.isfinite(start[self._n_groups :]))
-            self.descend(start, len(on))
-            best = self.best
-            for off in on[: self._search.max_steps - len(self.steps)]:
-                without = self._point(self.best)
-                without[off] = -np.inf
-                self._take(without, self._tolerances.loosest, residual=LOOSE)
-            start = self._point(self.best)
-            if self.best is best or len(self.steps) >= self._search.max_steps:
-                break
-
-    def _path(self, log_sigma):
-        """Return the best point of a path with the same l1 for all groups, from much to little, at the given sigma."""
-        useful = max(fold.useful_l1() for fold in self.folds)
-        for factor in PATH[: self._search.max_steps]:
-            with np.errstate(divide="ignore"):
-                log_l1 = np.full(self._n_groups, np.log(useful * factor))
-            self._take(np.append(log_sigma, log_l1), self._tolerances.loosest, residual=LOOSE)
-            if self.steps[-1] is not self.best:
-                break
-        return self._point(self.best)
-
-
-def _refuse_infinite(answers: list[FoldStep], step: _Step) -> None:
-    for index, answer in enumerate(answers):
-        if not np.isfinite([answer.score, *answer.gradient]).all():
-            also = f" and l1_reg={step.l1}" if step.l1 else ""
-            raise ValueError(
-                f"the held-out likelihood of split {index} at sigma_reg={step.sigma}{also}, or its gradient, is not "
-                "finite: rescale numeric features, or choose narrower bounds"
-            )
-
-
-def _settle(steps: list[_Step], evaluate_precisely: Callable[[_Step], _Step]) -> None:
-    """Evaluate the best step precisely, then any step that is now better, until the best one is precise."""
-    precise: set[int] = set()
-    while (best := _best_index(steps)) not in precise:
-        steps[best] = evaluate_precisely(steps[best]).after(steps[best])
-        precise.add(best)
-
-
-def _best_index(steps: list[_Step]) -> int:
-    """Return the index of the best step: the first one with the best score of its order.
-
-    A lower order is better than a higher one of which the folds gain at most a standard error.
-    """
-    means = np.array([step.score for step in steps])
-    scores = np.array([[fold.score for fold in step.folds] for step in steps])
-    best = int(np.argmax(means))
-    for order in sorted({step.order for step in steps if step.order < steps[best].order}):
-        lower = max((n for n, step in enumerate(steps) if step.order == order), key=means.__getitem__)
-        gains = scores[best] - scores[lower]
-        if len(gains) > 1 and gains.mean() <= gains.std(ddof=1) / len(gains) ** 0.5:
-            return lower
-    return best
-
-
-def _attributes_of_steps(steps: list[_Step], prefix: str, with_orders: bool) -> dict:
-    """Return the attributes of a search that are derived from its steps."""
-    params = []
-    for step in steps:
-        order = {f"{prefix}max_order": step.order} if with_orders else {}
-        of_kinds = {f"{prefix}sigma_reg": step.sigma, f"{prefix}l1_reg": step.l1}
-        params.append(order | {name: values for name, values in of_kinds.items() if values})
-    results: dict[str, Any] = {"params": params}
-    for name in dict.fromkeys(name for given in params for name in given):
-        column = np.ma.masked_all(len(steps), dtype=object)
-        for i, given in enumerate(params):
-            if name in given:  # a model without weights has no penalties
-                column[i] = given[name]
-        results[f"param_{name}"] = column
-    scores = np.array([[fold.score for fold in step.folds] for step in steps])
-    results.update({f"split{index}_test_score": column for index, column in enumerate(scores.T)})
-    mean = np.array([step.score for step in steps])
-    ranks = 1 + (mean > mean[:, None]).sum(axis=1).astype(np.int32)
-    results.update(mean_test_score=mean, std_test_score=scores.std(axis=1), rank_test_score=ranks)
-    results["max_order"] = np.array([step.order for step in steps])
-    for kind, of_gradient in ("sigma", "gradient"), ("l1", "gradient_l1"):
-        rows = [(getattr(step, kind), step.gradient[len(step.sigma) if kind == "l1" else 0 :]) for step in steps]
-        for key in dict.fromkeys(key for values, _ in rows for key in values):
-            name = column_name(key)
-            results[f"{kind}_{name}"] = np.array([values.get(key, np.nan) for values, _ in rows])
-            slopes = [dict(zip(values, gradient, strict=False)).get(key, np.nan) for values, gradient in rows]
-            results[f"{of_gradient}_{name}"] = np.array(slopes)
-    results["token_accuracy"] = np.array([np.mean([fold.accuracy for fold in step.folds]) for step in steps])
-    results["n_passes"] = np.array([sum(fold.n_passes for fold in step.folds) for step in steps])
-    results["seconds"] = np.array([sum(fold.seconds for fold in step.folds) for step in steps])
-    best = _best_index(steps)
-    return {
-        "_steps": steps,
-        "_names": (prefix, with_orders),
-        "cv_results_": results,
-        "n_splits_": scores.shape[1],
-        "multimetric_": False,
-        "best_index_": best,
-        "best_score_": float(mean[best]),
-        "best_params_": copy.deepcopy(params[best]),
-    }

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 from sklearn import get_config
-from sklearn.base import clone, is_classifier
+from sklearn.base import is_classifier
 from sklearn.model_selection import check_cv
 from sklearn.utils import Bunch
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
-from sklearn.utils.parallel import Parallel, delayed
 
 from .._data.checks import short
 from .._settings import check
 from .._validation import warn_user
-from .._validation._sklearn import check_method_params, safe_indexing
-from .._validation._splits import check_fits, indexable_sequences, splits_of
+from .._validation._sklearn import check_method_params
+from .._validation._splits import check_fits, each_fold, indexable_sequences, splits_of
 
 __all__ = ["cross_val_predict"]
 
@@ -120,10 +120,9 @@ def cross_val_predict(
     if not np.array_equal(np.sort(tested), np.arange(n_sequences)):
         raise ValueError("cross_val_predict only works for partitions")
     check_fits(estimator, X, y, splits, routed.estimator.fit)
-    run = delayed(_fit_and_predict)
-    folds = Parallel(n_jobs=n_jobs, verbose=verbose, pre_dispatch=pre_dispatch)(
-        run(clone(estimator), X, y, split, routed.estimator.fit, method, method_params or {}) for split in splits
-    )
+    answer = partial(_answer, X, method, method_params or {})
+    parallel = {"n_jobs": n_jobs, "verbose": verbose, "pre_dispatch": pre_dispatch}
+    folds = each_fold(answer, estimator, X, y, splits, routed.estimator.fit, **parallel)
     results = _with_equal_columns(folds, method)
     predictions: list = [None] * n_sequences
     for (_, test), of_fold in zip(splits, results, strict=True):
@@ -148,21 +147,14 @@ def _route(estimator: Any, cv: Any, groups: Any, params: dict) -> Bunch:
     return process_routing(router, "fit", **params)
 
 
-def _fit_and_predict(
-    estimator: Any, X: Any, y: Any, split: Any, params: dict, method: str, method_params: dict
-) -> tuple[list, Any]:
+def _answer(X: Any, method: str, params: dict, fitted: Any, X_test: Any, test: np.ndarray) -> tuple[list, Any]:
     """Return the results for the test part, and the labels that the fitted estimator knows."""
-    train, test = split
-    of_train = check_method_params(X, params=params, indices=train)
-    known = () if y is None else (safe_indexing(y, train),)
-    estimator.fit(safe_indexing(X, train), *known, **of_train)
-    of_test = check_method_params(X, params=method_params, indices=test)
-    results = getattr(estimator, method)(safe_indexing(X, test), **of_test)
+    results = getattr(fitted, method)(X_test, **check_method_params(X, params, indices=test))
     if not (isinstance(results, list) or (isinstance(results, np.ndarray) and results.ndim)):
         raise TypeError(f"{method} must return a list or an array, not {short(results)} ({type(results).__name__})")
     if len(results) != len(test):
         raise ValueError(f"{method} returned {len(results)} results for {len(test)} sequences; one each is required")
-    return list(results), getattr(estimator, "classes_", None)
+    return list(results), getattr(fitted, "classes_", None)
 
 
 def _with_equal_columns(folds: list[tuple[list, Any]], method: str) -> list[list]:

@@ -1,7 +1,4 @@
-"""Make the folds of a search: transformers are fitted, and models laid out, on training parts only.
-
-A warning says where held-out parts are more novel, or less novel, than intended.
-"""
+"""Make the folds of a search: transformers are fitted, and models laid out, on training parts only."""
 
 from __future__ import annotations
 
@@ -9,27 +6,17 @@ import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
-from .._data.batch import SequenceBatch
-from .._data.segments import Segments
 from .._estimator.fit_steps import FitSteps
 from .._estimator.fitting import Prior
-from .._validation import TrainingData, warn_user
+from .._validation import TrainingData
 from .._validation._sklearn import safe_indexing
 from ._fold import Fold
 from ._groups import WeightGroups
 
-__all__ = ["Split", "make_fold", "refuse_missing_labels", "split_data", "training_data", "used_parts", "warn_of_folds"]
-
-N_SHUFFLES = 20
-MOST_UNSEEN = 1.5  # relative to the maximum of shuffled parts
-LEAST_UNSEEN = 10  # more features than the maximum of shuffled parts; fewer may be chance
-LARGEST_SHARE_KNOWN = 0.9  # share of label sequences; addresses, which have few different ones, reach .7
-SHORTEST = 3  # number of tokens from which a label sequence is not repeated by chance
-FEWEST = 20  # held-out label sequences needed for a meaningful share
+__all__ = ["Split", "continue_from", "make_fold", "refuse_missing_labels", "split_data", "training_data", "used_parts"]
 
 
 class Split(NamedTuple):
@@ -128,7 +115,7 @@ def _make_fold(estimator, split, targets, groups, earlier) -> Fold:
         return float(np.average(fitted.targets.are_right(decoded, truth), weights=weight))
 
     prior = Prior(1.0, estimator.l1_reg).penalty(layout, data.features.names, data.targets.labels)
-    return Fold(
+    fold = Fold(
         training,
         held_out,
         groups.of_weights(layout, data),
@@ -136,9 +123,16 @@ def _make_fold(estimator, split, targets, groups, earlier) -> Fold:
         accuracy,
         estimator.max_iter,
         prior.strengths(layout.n_weights),
-        earlier and earlier.origin.start(earlier.weights, layout),
         _Origin(steps, layout, data, (batch, form)),
     )
+    if earlier:
+        continue_from(fold, earlier)
+    return fold
+
+
+def continue_from(fold: Fold, earlier: Fold) -> None:
+    """Let the next step of a fold start from the weights of the same split at another order."""
+    fold.start(earlier.origin.start(earlier.weights, fold.origin.layout))
 
 
 def _read(steps, X, y, weight, fixed=None) -> TrainingData:
@@ -154,74 +148,3 @@ def refuse_missing_labels(data: TrainingData | None) -> None:
             "y has missing labels, which make the likelihood non-convex, but the gradient of the score requires the "
             "minimum: use GridSearchCV with metrics.log_likelihood_scorer"
         )
-
-
-# --- novelty of held-out parts ----------------------------------------------------------------------------------------
-
-
-def warn_of_folds(whole: TrainingData, splits: list) -> None:
-    """Warn if held-out parts have far more unseen features than shuffled ones, or mostly known label sequences.
-
-    Parameters
-    ----------
-    whole : TrainingData
-        All data.
-    splits : list of (train, test)
-        Indices of sequences.
-    """
-    parts = [tuple(_positions(whole, part) for part in split) for split in splits]
-    unseen, most = _unseen(whole.batch, parts)
-    if unseen > max(MOST_UNSEEN * most, most + LEAST_UNSEEN):
-        warn_user(
-            f"the held-out parts of cv have {unseen} features that their training parts lack, shuffled ones at most "
-            f'{most}: the data look sorted. Use cv="shuffled", or groups if data to predict will be equally new'
-        )
-    known = _share_known(whole, parts)
-    if known > LARGEST_SHARE_KNOWN:
-        warn_user(
-            f"{known:.0%} of the held-out label sequences also occur in the training parts: the search learns "
-            "penalties for known ones. To predict new ones, specify what is new by fit(X, y, groups=..), such "
-            "as words or documents"
-        )
-
-
-def _positions(whole: TrainingData, part) -> np.ndarray:
-    """Return the positions of a part in all data, which exclude sequences of weight 0."""
-    return np.flatnonzero(np.isin(np.asarray(whole.sequence_ids), part))
-
-
-def _unseen(batch: SequenceBatch, parts: list) -> tuple[int, int]:
-    """Return the number of features that occur only in held-out parts, and its maximum for shuffled parts."""
-    ones = np.ones(len(batch.indices), dtype=np.float32)
-    rows = batch.indptr[batch.offsets]
-    occurs = csr_array((ones, batch.indices, rows), (len(batch), batch.n_attributes), copy=True)
-    occurs.sum_duplicates()  # in place, hence the copy of the batch
-    occurs.data[:] = 1.0
-    by_feature, rng = occurs.T, np.random.default_rng(0)
-
-    def count(train, test):
-        in_train, in_test = (by_feature @ np.bincount(part, minlength=len(batch)) for part in (train, test))
-        return int(((in_test > 0) & (in_train == 0)).sum())
-
-    shuffled = np.zeros(N_SHUFFLES, dtype=np.int64)
-    for train, test in parts:
-        for i in range(N_SHUFFLES):
-            mixed = rng.permutation(np.concatenate([train, test]))
-            shuffled[i] += count(mixed[: len(train)], mixed[len(train) :])
-    return sum(count(*split) for split in parts), int(shuffled.max())
-
-
-def _share_known(whole: TrainingData, parts: list) -> float:
-    """Return the share of held-out label sequences, except short ones, that occur in their training parts."""
-    targets = whole.targets
-    codes = np.full(whole.batch.n_tokens, -1, dtype=np.int32)  # -1: inside a segment
-    codes[targets.starts] = targets.labelling.codes if isinstance(targets.labelling, Segments) else targets.labelling
-    sequences = [labels.tobytes() for labels in np.split(codes, whole.batch.offsets[1:-1])]
-    is_long = whole.batch.lengths >= SHORTEST
-    known = n_long = 0
-    for train, test in parts:
-        seen = {sequences[n] for n in train}
-        test = test[is_long[test]]
-        known += sum(sequences[n] in seen for n in test)
-        n_long += len(test)
-    return known / n_long if n_long >= FEWEST else 0.0

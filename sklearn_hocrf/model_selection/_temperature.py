@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -12,7 +13,6 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import check_cv
 from sklearn.pipeline import Pipeline
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
-from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
 from .._estimator.base import BaseSequenceLabeler
@@ -28,11 +28,10 @@ from .._validation._sklearn import (
     HasMethods,
     StrOptions,
     check_declared,
-    check_method_params,
     fit_context,
     safe_indexing,
 )
-from .._validation._splits import check_fits, indexable_sequences, splits_of
+from .._validation._splits import check_fits, each_fold, indexable_sequences, splits_of
 
 __all__ = ["CalibratedSequenceLabeler", "check_labeler"]
 
@@ -185,7 +184,12 @@ class CalibratedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin
         if isinstance(self.estimator, FrozenEstimator):
             fitted, held_out = self.estimator.estimator, [_HeldOut.of(self.estimator, X, y, weight)]
         else:
-            held_out = self._held_out(X, y, weight, splits, of_fit)
+
+            def read_held_out(model, X_test, test):
+                return _HeldOut.of(model, X_test, safe_indexing(y, test), None if weight is None else weight[test])
+
+            threads = {"n_jobs": self.n_jobs, "require": "sharedmem"}
+            held_out = each_fold(read_held_out, self.estimator, X, y, splits, of_fit, **threads)
             fitted = clone(self.estimator).fit(X, y, **of_fit)
         temperature = 1.0 / _inverse_temperature(held_out)
         self.__dict__.update(calibrated_estimator_=_divided(fitted, temperature), temperature_=temperature)
@@ -229,18 +233,6 @@ class CalibratedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin
         if sample_weight is not None:
             params[name_of_weight(self.estimator) or "sample_weight"] = sample_weight
         return of_splitter, params
-
-    def _held_out(self, X, y, weight, splits, of_fit) -> list[_HeldOut]:
-        """Return the held-out part of each split, with a model of the training part."""
-
-        def fit_split(train, test):
-            data = safe_indexing(X, train), safe_indexing(y, train)
-            model = clone(self.estimator).fit(*data, **check_method_params(X, of_fit, indices=train))
-            test_weight = None if weight is None else weight[test]
-            return _HeldOut.of(model, safe_indexing(X, test), safe_indexing(y, test), test_weight)
-
-        with Parallel(n_jobs=self.n_jobs, require="sharedmem") as parallel:
-            return list(parallel(delayed(fit_split)(*split) for split in splits))
 
     def get_metadata_routing(self) -> MetadataRouter:
         """Return the metadata that the estimator and the splitter request.
@@ -322,8 +314,7 @@ def _divided(estimator: Any, temperature: float) -> Any:
     """Return a copy of a fitted estimator with divided weights, which shares everything else."""
     if isinstance(estimator, BaseSequenceLabeler):
         return FittedModel(estimator).divided_by(temperature)
-    divided = object.__new__(type(estimator))
-    divided.__dict__ = estimator.__dict__.copy()
+    divided = copy.copy(estimator)
     if isinstance(estimator, Pipeline):
         name, last = estimator.steps[-1]
         divided.steps = [*estimator.steps[:-1], (name, _divided(last, temperature))]

@@ -12,15 +12,20 @@ import numpy as np
 
 from .._data.arrays import offsets_of
 from .._data.checks import check_choice, finite_numbers, is_missing, short
-from .._data.label_sequences import FIELDS, LabelSequences, list_sequences, read_given_segments, segments_of_sequences
+from .._data.label_sequences import (
+    LabelSequences,
+    SegmentTable,
+    check_scheme,
+    read_segmentations,
+    refuse_other_texts,
+    segment_lists,
+)
 from .._data.schemes import (
     OUTSIDE,
     PREFIXES,
     SCHEMES,
     TagTable,
-    hold_segments,
     join_tag,
-    parts_of_segment,
     read_segment,
     separators_only,
     tags_of_segments,
@@ -321,18 +326,10 @@ def spans_from_tags(
     """
     check_choice("scheme", scheme, ("auto", *SCHEMES))
     tokenized, y = check_tokenized(tokenized), list(y)
-    sized = [labels for labels in y if hasattr(labels, "__len__")]
-    if scheme == "auto" and (hold_segments(sized) or (len(sized) == len(y) and not any(map(len, sized)))):
-        scheme = "segments"  # nothing at all is what predict_segments finds in a text without entities
-    if len(y) != len(tokenized):
-        raise ValueError(f"y has {len(y)} sequences, but tokenized has {len(tokenized)}")
-    if scheme == "segments":
-        y, given = _split_probability(y)
-        probability = given if probability is None else probability
-    segments = extract_segments(y, scheme=scheme)
-    for n, tokens in enumerate(tokenized):
-        _check_alignment(n, y[n], segments[n], len(tokens), scheme)
-    numbers = None if probability is None else _segment_probability(probability, segments)
+    (table,) = read_segmentations({"y": y}, scheme, any_form=scheme in ("auto", "segments"))
+    refuse_other_texts("tokenized", tokenized, y=table)
+    segments = segment_lists(table)
+    numbers = _known_probability(table) if probability is None else _segment_probability(probability, segments)
     spans = [
         [
             (
@@ -349,27 +346,11 @@ def spans_from_tags(
     return [[span for n in text.sequences for span in spans[n]] for text in _token_texts(tokenized)]
 
 
-def _split_probability(y: list) -> tuple[list, list | None]:
-    """Return segments without probabilities, and the probabilities if all segments have one."""
-    names = [getattr(getattr(segments, "dtype", None), "names", None) or () for segments in y]
-    fields = [[name for name in FIELDS if name in of] for of in names]
-    y = [of[chosen].tolist() if chosen else of for of, chosen in zip(y, fields, strict=True)]
-    parts = [[parts_of_segment(segment) for segment in segments] for segments in list_sequences(y, "y", "segments")]
-    sizes = {len(segment) for segments in parts for segment in segments}
-    if 4 not in sizes:
-        return y, None
-    plain = [[segment[:3] for segment in segments] for segments in parts]
-    return plain, [[segment[3] for segment in segments] for segments in parts] if sizes == {4} else None
-
-
-def _check_alignment(n: int, labels: Any, segments: list, n_tokens: int, scheme: str) -> None:
-    if scheme != "segments" and len(labels) != n_tokens:
-        raise ValueError(f"y[{n}] (sequence {n}) has {len(labels)} labels, but tokenized[{n}] has {n_tokens} tokens")
-    for segment in segments:
-        if segment[1] > n_tokens:
-            raise ValueError(
-                f"y[{n}] (sequence {n}) has the segment {short(segment)}, but tokenized[{n}] has {n_tokens} tokens"
-            )
+def _known_probability(table: SegmentTable) -> list[list[float]] | None:
+    """Return the probabilities of the segments of each sequence if all segments have one."""
+    if not len(table.probability) or np.isnan(table.probability).any():
+        return None
+    return [[segment[3] for segment in segments] for segments in segment_lists(table, with_probability=True)]
 
 
 def _segment_probability(probability: Any, segments: list[list]) -> list[list[float]]:
@@ -434,10 +415,9 @@ def convert_tags(
     check_choice("target", target, SCHEMES)
     if source != "segments" and lengths is not None:
         raise ValueError(f"lengths are those of sequences with segments, but source={source!r}")
-    y = list(y)
-    y = _split_probability(y)[0] if source == "segments" else [list(labels) for labels in y]
-    found = extract_segments(y, scheme=source)
-    n_tokens = _n_tokens(found, lengths) if source == "segments" else [len(labels) for labels in y]
+    (table,) = read_segmentations({"y": [*y]}, source, any_form=source == "segments")
+    found = segment_lists(table)
+    n_tokens = _n_tokens(found, lengths) if table.lengths is None else table.lengths.tolist()
     segments = [[segment for segment in of_sequence if segment[2] != OUTSIDE] for of_sequence in found]
     for n, of_sequence in enumerate(segments):
         for segment in of_sequence:
@@ -525,4 +505,5 @@ def extract_segments(
     >>> extract_segments(tags, strict=True)
     [[(2, 4, 'LOC'), (4, 5, 'LOC')]]
     """
-    return segments_of_sequences(read_given_segments(y, scheme, strict, "y")[0])
+    check_scheme(scheme, strict)
+    return segment_lists(read_segmentations({"y": y}, scheme, strict)[0])

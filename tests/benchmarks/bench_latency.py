@@ -6,6 +6,7 @@ function. scikit-learn's own plumbing is shown apart: LogisticRegression predict
 weights, are asked for the fields of references of about 25 words.
 """
 
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -114,9 +115,9 @@ class Latency:
     def track_kept(self):
         """Return the memory of what is kept for single sentences, relative to that of the weights."""
         self.pipe.predict(self.X[:1])
-        model, templates = self.pipe[-1]._state.tables.model, self.pipe[0]._vocabularies.compiled({}).templates
-        n_bytes = sum(table.nbytes for table in templates) - templates.key.nbytes  # the vocabularies' own
-        return (model.n_bytes + n_bytes) / model.weights.nbytes
+        model, dicts = self.pipe[-1]._state.tables.model, self.pipe[0]._vocabularies.by_value({}).ids
+        keys = (key for ids in dicts for key in ids if isinstance(key, tuple))  # texts are the vocabularies' own
+        return (model.n_bytes + sum(map(sys.getsizeof, [*dicts, *keys]))) / model.weights.nbytes
 
     def _marginals(self, number):
         self.tagger.tag(self.maker(self.X[number]))

@@ -11,7 +11,7 @@ from common import data_file
 from sklearn_hocrf import HighOrderCRF, make_pipeline
 from sklearn_hocrf.datasets import load_conll
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
-from sklearn_hocrf.metrics import extract_segments
+from sklearn_hocrf.text import extract_segments
 
 RARE = "MISC"
 FUNCTIONS = ["shape", "prefix3", "suffix3"]

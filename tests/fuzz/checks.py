@@ -1271,13 +1271,13 @@ def check_scores(case):
     with Unchanged(*y):
         options = {"scheme": case.scheme, "zero_division": 0.0}
         try:
-            scores = metrics.segment_precision_recall_f1(*y, average="micro", **options)[:2]
+            scores = metrics.segment_precision_recall_fscore_support(*y, average="micro", **options)[:2]
         except DOCUMENTED as error:
             require(not any(map(len, case.true)), "good labels were refused", str(error))
             return refusal(error)
     require_close(scores, expected, "precision and recall of segments")
     if case.kind == "tags" and case.scheme in ("bio", "bioes"):
-        scores = metrics.segment_precision_recall_f1(*y, average="micro", zero_division=0.0)[:2]
+        scores = metrics.segment_precision_recall_fscore_support(*y, average="micro", zero_division=0.0)[:2]
         require_close(scores, expected, "precision and recall of segments whose scheme is guessed")
     return RIGHT
 

@@ -74,7 +74,7 @@ const HOCRF = (() => {
     for (const [name, [type, shape, offset]] of Object.entries(header.arrays)) {
       const length = shape.reduce((a, b) => a * b, 1);
       const values = new TYPES[type](buffer, body + offset, length);
-      arrays[name] = type === "<u8" && !["key", "joined"].includes(name) ? Array.from(values, Number) : values;
+      arrays[name] = type === "<u8" ? Array.from(values, Number) : values;
     }
     return [header, arrays];
   }
@@ -85,14 +85,6 @@ const HOCRF = (() => {
     return offsets;
   }
 
-  // Numbers of attributes (or of joined columns) by key: keys may be larger than 2^53
-  function tableOf(differences) {
-    const table = new Map();
-    let key = 0n;
-    differences.forEach((difference, number) => table.set((key += BigInt(difference)), number));
-    return table;
-  }
-
   // --- features: templates over the texts of tokens ---------------------------------------------------------------
 
   class Templates {
@@ -101,56 +93,40 @@ const HOCRF = (() => {
       require(features.fields.length === 1, "The tokens have several columns, which cannot be typed here.");
       require(!features.fields[0].numeric, "The tokens of the model are numbers, which cannot be typed here.");
       this.marks = features.marks;
-      this.columns = features.columns.map((entry) => ({
-        apply: namedFunction(entry.function),
-        codes: entry.numeric ? null : new Map(take(entry.values).map((text, i) => [text, i + 1])),
-      }));
-      let first = 0, start = 0n;
-      this.joined = features.joined.map(({ parts, n_keys }) => {
-        return { parts, start: 0n, table: tableOf(arrays.joined.subarray(first, (first += n_keys))) };
+      this.columns = features.columns.map((entry) => {
+        const values = entry.numeric ? [true] : take(entry.values);
+        return { apply: namedFunction(entry.function), numeric: entry.numeric, codes: new Map(values.map((v, i) => [v, i])) };
       });
-      const own = this.columns.map(({ codes }) => (codes === null ? 4 : codes.size + 3));
-      this.radices = [...own, ...features.joined.map(({ n_keys }) => n_keys + 1)].map(BigInt);
-      const size = (parts) => parts.reduce((product, [column]) => product * this.radices[column], 1n);
-      this.templates = features.templates.map((parts) => ({ parts, start: (start += size(parts)) - size(parts) }));
-      this.attributes = tableOf(arrays.key);
+      let place = 0, first = 0;
+      this.templates = features.templates.map(({ places, attributes }) => {
+        const ids = new Map(), code = (part, i) => arrays.code[place + part * attributes + i];
+        for (let i = 0; i < attributes; i++) ids.set(places.map((_, part) => code(part, i)).join(), first + i);
+        place += places.length * attributes;
+        first += attributes;
+        return { places, ids };
+      });
     }
 
     // Code and number of a column at a place, which may be outside of the sequence
     cell(column, tokens, t) {
-      const { codes, apply } = this.columns[column], last = codes === null ? 1 : codes.size;
-      if (t < 0 || t >= tokens.length) return [this.marks ? last + (t < 0 ? 1 : 2) : 0, 1];
-      const value = apply(tokens[t]);
-      return codes === null ? [Number(value) === 0 ? 0 : 1, Number(value)] : [codes.get(value) || 0, 1];
+      const { codes, numeric, apply } = this.columns[column], { size } = codes;
+      if (t < 0 || t >= tokens.length) return [this.marks ? size + (t < 0 ? 0 : 1) : -1, 1];
+      const value = apply(tokens[t]), code = codes.get(numeric ? Number(value) !== 0 : value);
+      return [code === undefined ? -1 : code, numeric ? Number(value) : 1];
     }
 
     // Calls add(t, attribute, value) for all attributes of the tokens that the model knows
     each(tokens, add) {
       tokens.forEach((_, t) => {
         const cells = new Map(); // what has been computed at this token
-        const at = (column, offset) => {
+        const at = ([column, offset]) => {
           const place = `${column} ${offset}`;
           if (!cells.has(place)) cells.set(place, this.cell(column, tokens, t + offset));
           return cells.get(place);
         };
-        const keyOf = ({ parts, start }) => {
-          let key = 0n, number = 1;
-          for (const [column, offset] of parts) {
-            const isOwn = column < this.columns.length;
-            const [code, factor] = isOwn ? at(column, offset) : joined[column - this.columns.length];
-            key = key * this.radices[column] + BigInt(code);
-            number *= factor;
-          }
-          return [start + key, number];
-        };
-        const joined = [];
-        for (const template of this.joined) {
-          const [key, number] = keyOf(template);
-          joined.push([template.table.has(key) ? template.table.get(key) + 1 : 0, number]);
-        }
-        for (const template of this.templates) {
-          const [key, number] = keyOf(template), attribute = this.attributes.get(key);
-          if (attribute !== undefined) add(t, attribute, number);
+        for (const { places, ids } of this.templates) {
+          const found = places.map(at), attribute = ids.get(found.map(([code]) => code).join());
+          if (attribute !== undefined) add(t, attribute, found.reduce((product, [, number]) => product * number, 1));
         }
       });
     }

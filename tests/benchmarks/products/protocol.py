@@ -206,7 +206,7 @@ class Results:
     def compare(self, other):
         """Return the randomisation test of the share of sequences that are entirely right."""
         y, one, two = (part(values, self.tested) for values in (self.y, self.labels, other.labels))
-        return randomization_test(y, one, two, sequence_accuracy_score, n_trials=9999, random_state=0)
+        return randomization_test(y, one, two, sequence_accuracy_score, n_resamples=9999, random_state=0)
 
 
 def cross_validate(models, X, y, folds, accept=None):

@@ -1,0 +1,182 @@
+"""The errors of predicted segments as a table."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import chain
+from numbers import Real
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._data.checks import check_choice, finite_numbers, short
+from .._data.label_sequences import (
+    LabelSequences,
+    SegmentTable,
+    list_sequences,
+    read_segment_table,
+    read_segmentations,
+    segment_lists,
+)
+from .._data.schemes import SCHEMES
+from .._display import Table, listed, texts_of
+
+__all__ = ["SegmentError", "error_table"]
+
+OTHER, MISSING, SPURIOUS = "other boundary", "missing", "spurious"
+Segment = tuple[int, int, Any]
+
+
+class SegmentError(NamedTuple):
+    """One error of a segmentation: a row of the table that :func:`error_table` returns.
+
+    See the example there.
+
+    Attributes
+    ----------
+    sequence : int
+    error : {"label", "other boundary", "missing", "spurious"}
+    true, predicted : tuple (start, stop, label), or None
+        The true segment and the predicted one.
+    true_text, predicted_text : str
+        Their tokens.
+    probability : float or None
+        Of the predicted segment.
+    """
+
+    sequence: int
+    error: str
+    true: Segment | None
+    predicted: Segment | None
+    true_text: str
+    predicted_text: str
+    probability: float | None
+
+
+def error_table(
+    X: Any,
+    y_true: LabelSequences,
+    y_pred: LabelSequences,
+    *,
+    scheme: str = "auto",
+    probability: Any = None,
+    field: Any = None,
+    separator: str = " ",
+) -> Table:
+    """Return all errors of predicted segments, with their texts: the most confident ones first, if there are
+    probabilities.
+
+    A predicted segment that is not right is shown next to the true one with the same start and stop ("label"), or else
+    the one that shares the most tokens with it ("other boundary"). The rest are "spurious" or "missing". Confident
+    errors are often annotation errors.
+
+    Parameters
+    ----------
+    X : list of sequences
+        The tokens, as texts or with a text field, see ``field``.
+    y_true, y_pred : list of sequences
+        Token labels, or lists of (start, stop, label); ``y_pred`` may be the result of
+        ``predict_segments(X, with_probability=True)``.
+    scheme : {"auto", "tokens", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
+        How token labels encode segments, see :func:`~sklearn_hocrf.text.extract_segments`. "tokens": each token is a
+        separate segment.
+    probability : list of sequences or None, default=None
+        Segments (start, stop, label, probability), as returned by ``predict_segments``, or the probability of the
+        predicted label of each token. Default: the probabilities in ``y_pred``, if any.
+    field : object, default=None
+        The field that contains the text of a token that is a mapping, list or tuple; None means the first text field.
+    separator : str, default=" "
+        Separator between the texts of tokens.
+
+    Returns
+    -------
+    errors : Table
+        A list of named tuples (sequence, error, true, predicted, true_text, predicted_text, probability). Notebooks
+        show it as a table; ``columns`` are the names, ``to_frame()`` is a data frame, and ``to_html(path)`` writes a
+        page.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If labels, segments or probabilities are invalid, or do not match X; the message names the sequence.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf.inspection import error_table
+    >>> X = [["Ann", "Lee", "met", "Bob", "in", "Oslo"]]
+    >>> y_true = [["B-PER", "I-PER", "O", "B-PER", "O", "B-LOC"]]
+    >>> y_pred = [[(0, 1, "PER", 0.6), (3, 4, "LOC", 0.9)]]
+    >>> error_table(X, y_true, y_pred)
+    sequence  error           true     predicted  true_text  predicted_text  probability
+           0  label           3 4 PER  3 4 LOC    Bob        Bob                   0.900
+           0  other boundary  0 2 PER  0 1 PER    Ann Lee    Ann                   0.600
+           0  missing         5 6 LOC             Oslo
+    """
+    check_choice("scheme", scheme, ("auto", "tokens", *SCHEMES))
+    texts = texts_of(listed(X), field)
+    true, predicted = read_segmentations({"y_true": y_true, "y_pred": y_pred}, scheme, any_form=True, texts=texts)
+    known = _probabilities_of(predicted) if probability is None else _read_probability(probability, predicted, texts)
+    rows = []
+    for n, segments in enumerate(zip(segment_lists(true), segment_lists(predicted), strict=True)):
+        for error, there, here in _paired(*segments):
+            true_text, predicted_text = (
+                separator.join(texts[n][one[0] : one[1]]) if one else "" for one in (there, here)
+            )
+            p = None if here is None else known.get((n, *here))
+            rows.append(SegmentError(n, error, there, here, true_text, predicted_text, p))
+    if known:
+        rows.sort(key=lambda row: -1.0 if row.probability is None else row.probability, reverse=True)
+    return Table(SegmentError, rows)
+
+
+def _probabilities_of(table: SegmentTable) -> dict[tuple, float]:
+    """Return the known probabilities of segments: {(sequence, start, stop, label): probability}."""
+    return {row: p for row, p in zip(table.rows(), table.probability.tolist(), strict=True) if p == p}
+
+
+def _read_probability(probability: Any, predicted: SegmentTable, texts: list[list[str]]) -> dict[tuple, float]:
+    """Return the given probabilities of predicted segments."""
+    given = list_sequences(probability, "probability", "probabilities")
+    if len(given) != len(texts):
+        raise ValueError(f"probability has {len(given)} sequences, but y_pred has {len(texts)}")
+    if not isinstance(next(chain(*given), None), (Real, np.ndarray)):
+        return _probabilities_of(read_segment_table(given, "probability", sizes=(4,)))
+    of_tokens = []
+    for n, (numbers, words) in enumerate(zip(given, texts, strict=True)):
+        whose = f"sequence {n} of X has {len(words)} tokens (or pass segments, as returned by predict_segments)"
+        of_tokens.append(finite_numbers(numbers, len(words), f"probability[{n}] (sequence {n})", whose))
+    for n, *segment in predicted.rows():
+        if segment[1] != segment[0] + 1:
+            raise ValueError(
+                f"probability has a number for each token of sequence {n}, but the segment {short(tuple(segment))} is "
+                "not one token: pass segments with probabilities, as returned by predict_segments"
+            )
+    return {row: of_tokens[row[0]][row[1]] for row in predicted.rows()}
+
+
+def _paired(true: list[Segment], predicted: list[Segment]) -> list[tuple[str, Segment | None, Segment | None]]:
+    """Return the kind of each error, in order, with its true and its predicted segment."""
+    right = set(true) & set(predicted)
+    true, predicted = ([s for s in segments if s not in right] for segments in (true, predicted))
+    at: dict[int, list[int]] = {}  # predicted segments by token: comparing all pairs is slow in long sequences
+    for k, (start, stop, _) in enumerate(predicted):
+        for t in range(start, stop):
+            at.setdefault(t, []).append(k)
+    shared = [
+        (t[:2] != predicted[k][:2], -count, i, k)  # largest overlap first
+        for i, t in enumerate(true)
+        for k, count in Counter(k for token in range(*t[:2]) for k in at.get(token, ())).items()
+    ]
+    partner: dict[int, int] = {}
+    taken: set[int] = set()
+    for _, _, i, k in sorted(shared):
+        if i not in partner and k not in taken:
+            partner[i] = k
+            taken.add(k)
+    errors: list = []
+    for i, segment in enumerate(true):
+        other = predicted[partner[i]] if i in partner else None
+        kind = MISSING if other is None else ("label" if other[:2] == segment[:2] else OTHER)
+        errors.append((kind, segment, other))
+    errors += [(SPURIOUS, None, segment) for k, segment in enumerate(predicted) if k not in taken]
+    return sorted(errors, key=lambda error: (error[1] or error[2])[:2])

@@ -1,0 +1,132 @@
+"""Two labellings item by item, in the form that scikit-learn's scores take: the labels of tokens, or of segments.
+
+Segments are aligned by their places: one item is a start and a stop in a sequence, with the label that each labelling
+gives it, if any. Precision, recall and F1 of exact segments are then those of these labels.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable, Iterable
+from itertools import zip_longest
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .._data.checks import number_weights, refuse_infinite_sum
+from .._data.label_sequences import (
+    CodedLabels,
+    LabelSequences,
+    SegmentTable,
+    check_scheme,
+    read_segmentations,
+    sorted_union,
+)
+
+__all__ = ["Items", "check_weight", "pair_segments", "pair_tokens", "read_items", "scored_labels"]
+
+
+class Items(NamedTuple):
+    """Tokens or places of segments, each with two labels.   M items, L labels."""
+
+    sequence: np.ndarray  # (M,) int64   index of the sequence
+    true: np.ndarray  # (M,) int64   index into ``labels``, -1 for none
+    predicted: np.ndarray  # (M,) int64
+    labels: list  # (L,)
+    n_sequences: int
+    weight: np.ndarray | None = None  # (M,) float64
+
+    @property
+    def right_sequences(self) -> np.ndarray:
+        """Which sequences have no item with two different labels; shape (n_sequences,), bool."""
+        right = np.ones(self.n_sequences, dtype=bool)
+        right[self.sequence[self.true != self.predicted]] = False
+        return right
+
+
+def check_weight(sample_weight: ArrayLike | None, n_sequences: int) -> np.ndarray:
+    """Return one weight per sequence; 1 if none are given."""
+    if sample_weight is None:
+        return np.ones(n_sequences)
+    weight = np.asarray(number_weights(sample_weight), dtype=np.float64)
+    if weight.shape != (n_sequences,):
+        raise ValueError(f"sample_weight has shape {weight.shape}, but there are {n_sequences} sequences")
+    bad = np.flatnonzero(~(np.isfinite(weight) & (weight >= 0)))
+    if len(bad):
+        raise ValueError(f"sample_weight must be finite and not negative, but sequence {bad[0]} has {weight[bad[0]]}")
+    if n_sequences and not weight.any():
+        raise ValueError("sample_weight is 0 for all sequences")
+    refuse_infinite_sum(weight)
+    return weight
+
+
+def pair_tokens(true: CodedLabels, predicted: CodedLabels) -> Items:
+    """Return the tokens of two labellings."""
+    labels = sorted_union(true.labels, predicted.labels)  # labels of different kinds, such as 1 and "1", are an error
+    sequence = np.repeat(np.arange(true.n_sequences), true.lengths)
+    return Items(sequence, _codes_in(labels, true), _codes_in(labels, predicted), labels, true.n_sequences)
+
+
+def read_items(
+    y_true: LabelSequences,
+    y_pred: LabelSequences,
+    scheme: str,
+    strict: bool = False,
+    labels: Iterable[Hashable] | None = None,
+    ignore: Iterable[Hashable] = (),
+    sample_weight: ArrayLike | None = None,
+    any_form: bool = False,
+) -> Items:
+    """Read two segmentations for a score of segments with these labels."""
+    check_scheme(scheme, strict)
+    true, predicted = read_segmentations({"y_true": y_true, "y_pred": y_pred}, scheme, strict, any_form)
+    items = pair_segments(true, predicted, scored_labels(labels, ignore, [true, predicted]))
+    if sample_weight is None:
+        return items
+    return items._replace(weight=check_weight(sample_weight, items.n_sequences)[items.sequence])
+
+
+def scored_labels(labels: Any, ignore: Iterable[Hashable], tables: Iterable[SegmentTable]) -> list:
+    """Return the labels to score: the given labels, else all labels in the data, without the ignored labels."""
+    ignore = _check_labels("ignore", ignore)
+    union = sorted_union(*(table.labels for table in tables)) if labels is None else _check_labels("labels", labels)
+    if labels is not None and not union:
+        raise ValueError("labels must have at least one label")
+    return [label for label in union if label not in ignore]
+
+
+def _check_labels(name: str, labels: Iterable[Hashable]) -> list:
+    if isinstance(labels, (str, bytes)) or not hasattr(labels, "__iter__"):
+        raise TypeError(f"{name} must be a list of labels, got {labels!r:.60}")
+    labels = labels.tolist() if isinstance(labels, np.ndarray) else list(labels)
+    if len(set(labels)) < len(labels):
+        raise ValueError(f"{name} has a label more than once: {labels!r:.60}")
+    return labels
+
+
+def _codes_in(labels: list, given: CodedLabels | SegmentTable) -> np.ndarray:
+    """Return the codes of tokens or segments as indices into other labels, -1 where their label is not one of them."""
+    code_of = {label: code for code, label in enumerate(labels)}
+    codes = np.array([code_of.get(label, -1) for label in given.labels], dtype=np.int64)
+    return codes[given.codes if isinstance(given, CodedLabels) else given.label]
+
+
+def pair_segments(true: SegmentTable, predicted: SegmentTable, labels: list) -> Items:
+    """Return the places of the segments of two tables that have one of the labels.
+
+    Equal segments are pairs; then others of one place are, in their order: nearly always there is one of each.
+    """
+    rows = []
+    for table in (true, predicted):
+        columns = [column.tolist() for column in (*table[:3], _codes_in(labels, table))]
+        rows.append([row for row in zip(*columns, strict=True) if row[3] >= 0])
+    right = set(rows[0]).intersection(rows[1])
+    others: defaultdict[tuple, tuple[list, list]] = defaultdict(lambda: ([], []))
+    for side in (0, 1):
+        for n, start, stop, code in (row for row in rows[side] if row not in right):
+            others[n, start, stop][side].append(code)
+    pairs = [(n, code, code) for n, _, _, code in right]
+    pairs += [(n, *pair) for (n, *_), codes in others.items() for pair in zip_longest(*codes, fillvalue=-1)]
+    sequence, *codes = np.array(pairs, dtype=np.int64).reshape(-1, 3).T
+    return Items(sequence, codes[0], codes[1], labels, true.n_sequences)

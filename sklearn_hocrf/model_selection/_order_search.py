@@ -1,0 +1,401 @@
+"""The search for the penalties of one order, its steps, and what they become in ``cv_results_``.
+
+The searches of all orders make up a course, which knows what time is left.
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from sklearn.utils.parallel import Parallel, delayed
+
+from .._estimator.callbacks import SearchTasks
+from .._estimator.progress import duration, tell
+from .._solvers import SearchEnd, minimize_in_box
+from ._fold import RESIDUAL, Fold, FoldStep
+from ._groups import WeightGroups, column_name
+from ._splits import continue_from
+
+__all__ = ["Course", "OrderSearch", "Step", "attributes_of", "best_index", "columns_of_params", "settle"]
+
+SHRINKING = 0.5  # factor of the tolerance from step to step
+LEAST_GAIN = 0.5  # of a step, relative to ``tol`` times the score
+PATH = 1.0, 0.1, 0.01, 0.001  # of l1, in units of a useful one
+LOOSE = 0.3  # residual where no gradient is needed
+WIDEST_L1 = np.log(1e6)  # of the search from where it starts
+COLD, WARM = 1.0, 0.3  # length of the first step, in log sigma and log l1, of the first order and of others
+PASSES_OF_FIT = 240.0  # over a training part, in the time of the last fit: 60 to 150 iterations over more data
+
+
+class _Tolerances(NamedTuple):
+    """Of the training of folds; the finer ones in units of the root of ``tol``."""
+
+    loosest: float  # in the first step
+    finest: float
+    precise: float  # of the best step at the end
+    residual: float  # of the linear system, in units of the tolerance of training, if that is more than RESIDUAL
+    residual_of_precise: float
+
+
+SMOOTH = _Tolerances(0.05, 0.1, 0.05, 0.0, RESIDUAL)
+SPARSE = _Tolerances(0.1, 0.3, 0.1, 1.0, LOOSE)  # with L1 learned, gradients jump, and more precise ones are no use
+
+
+class Course:
+    """The searches of all orders, and the time of ``fit``: for steps, and for the last fit."""
+
+    def __init__(self, search: Any) -> None:
+        self.searches: list[OrderSearch] = []
+        self.n_orders = 1 if search.orders is None else len(search.orders)
+        self._begun, self._refits, self._most = time.perf_counter(), search.refit, search.max_time or np.inf
+        self._reading, self._until, self.path = 0.0, np.inf, list(PATH)
+
+    def read(self, read: Callable[[], Any]) -> Any:
+        """Return the training data that a function reads, as the last fit will do again."""
+        begun = time.perf_counter()
+        data = read()
+        self._reading = time.perf_counter() - begun
+        return data
+
+    @property
+    def steps(self) -> list[Step]:
+        return [step for search in self.searches for step in search.steps]
+
+    def elapsed(self) -> float:
+        """Return the seconds since ``fit`` began."""
+        return time.perf_counter() - self._begun
+
+    def of_refit(self) -> float:
+        """Return about how many seconds the last fit will take, if the best step so far remains the best."""
+        if not self._refits:
+            return 0.0
+        folds = self.steps[best_index(self.steps)].folds
+        of_pass = sum(fold.seconds for fold in folds) / max(1, sum(fold.n_passes for fold in folds))
+        return self._reading + PASSES_OF_FIT * of_pass
+
+    def left(self) -> float:
+        """Return the seconds that are left for steps."""
+        return self._most - self.elapsed() - self.of_refit()
+
+    def share(self, number: int) -> bool:
+        """Begin the share of an order, given by its number, in the time that is left; return whether there is any."""
+        left = self.left()
+        self._until = self.elapsed() + left / (len(self.searches) - number)
+        return left > 0
+
+    def has_time_for(self, seconds: float) -> bool:
+        """Return whether half of a step that takes some seconds would end within the share of the order."""
+        return self.elapsed() + seconds / 2 < self._until
+
+
+class OrderSearch:
+    """The search for the penalties of one order.   G groups.
+
+    Points are the logarithms of sigma and, if it is learned, of l1, by group; shape (G,) or (2G,).
+    """
+
+    def __init__(
+        self,
+        search: Any,
+        order: int,
+        groups: WeightGroups,
+        folds: list[Fold],
+        course: Course,
+        tasks: SearchTasks,
+    ) -> None:
+        self.folds, self.steps, self.task = folds, list[Step](), tasks.begin_order(order)
+        self._search, self._order, self._groups, self._course, self._tasks = search, order, groups, course, tasks
+        self._n_descended, self._n_groups, self._is_ended = 0, len(groups.keys), False
+        self._tolerances = SPARSE if search.learn_l1 else SMOOTH
+        self._states = [fold.state for fold in folds]  # of the best step
+
+    @property
+    def has_gained(self) -> bool:
+        """Whether another step is better than the first one."""
+        return self.best is not self.steps[0]
+
+    def begin(self, sigma: np.ndarray) -> None:
+        """Take the first step, at the given penalties, and without L1 if it is learned."""
+        log_sigma = np.clip(np.log(sigma), *np.log(self._search.bounds))
+        self._start = np.append(log_sigma, np.full(self._n_groups if self._search.learn_l1 else 0, -np.inf))
+        self._gradient = self._take(self._start, *self._precision())
+        if self._course.n_orders > 1:
+            self._forget()
+
+    def run(self, earlier: OrderSearch | None) -> None:
+        """Take the further steps, from the best penalties and the weights of another order if there is one."""
+        if not self._is_ended and len(self.steps) < self._search.max_steps:
+            with suppress(SearchEnd):
+                self._check_end()
+                if earlier is not None:
+                    self._continue(earlier)
+                elif self._search.learn_l1:
+                    self._learn_l1()
+                else:
+                    self._descend(self._start)
+        if self._course.has_time_for(self._seconds):
+            settle(self.steps, self.evaluate_precisely)
+        self._forget()
+
+    def _forget(self):
+        """Free what takes most of the memory of folds, so that one order at a time has it."""
+        for fold in self.folds:
+            fold.forget()
+
+    @property
+    def best(self) -> Step:
+        return self.steps[best_index(self.steps)]
+
+    def _evaluate(self, point, before=None, **options):
+        """Return the step for a point, and its gradient with respect to all groups."""
+        before = [np.nan] * len(self.folds) if before is None else before
+        for fold, state in zip(self.folds, self._states, strict=True):
+            fold.state = state
+        with Parallel(n_jobs=self._search.n_jobs, require="sharedmem") as parallel:  # folds keep their state
+            calls = [delayed(fold.step)(point, before=b, **options) for fold, b in zip(self.folds, before, strict=True)]
+            answers = list(parallel(calls))
+        values = np.exp(point).reshape(-1, self._n_groups)
+        values[0] = np.clip(values[0], *self._search.bounds)  # exp rounds
+        step = Step.of(self._order, self._groups, values, answers)
+        _refuse_infinite(answers, step)
+        return step, np.mean([answer.gradient for answer in answers], axis=0)
+
+    def evaluate_precisely(self, step: Step) -> Step:
+        """Return a step at the same penalties, whose score is accurate to the tolerance of the search."""
+        tol, before = self._search.tol, [fold.score for fold in step.folds]
+        precise, residual = self._tolerances.precise, self._tolerances.residual_of_precise
+        return self._evaluate(self._point(step), before, tol=precise * tol**0.5, residual=residual, error=tol)[0]
+
+    def _point(self, step):
+        kinds = [(step.sigma, 1.0), (step.l1, 0.0)][: 2 if step.l1 else 1]
+        with np.errstate(divide="ignore"):  # log 0, where an L1 penalty is switched off
+            return np.concatenate([np.log([of.get(key, none) for key in self._groups.keys]) for of, none in kinds])
+
+    def _take(self, point, tol, residual):
+        """Evaluate a point as the next step, and return its gradient, or end the search after it."""
+        begun = self._course.elapsed()
+        step, gradient = self._evaluate(point, tol=tol, residual=residual)
+        self._seconds = self._course.elapsed() - begun
+        self.steps.append(step)
+        if step is self.best:
+            self._states = [fold.state for fold in self.folds]
+        if self._search.verbose:
+            self._write()
+        self._is_ended = self._tasks.end_step(self.task)
+        if len(self.steps) > 1:
+            self._check_end()
+        return gradient
+
+    def _check_end(self):
+        if self._is_ended or not self._course.has_time_for(self._seconds):
+            raise SearchEnd
+
+    def _write(self):
+        """Write a line about the last step, and what all steps that are allowed would take."""
+        step, course, most = self.steps[-1], self._course, self._search.max_steps
+        values = [f"{column_name(key)} {value:.3g}" for key, value in step.sigma.items()]
+        values += [f"l1 {column_name(key)} {value:.3g}" for key, value in step.l1.items()]
+        n_taken, n_most = len(course.steps), most * course.n_orders
+        left = max(0.0, min(course.elapsed() / n_taken * (n_most - n_taken), course.left())) + course.of_refit()
+        tell(
+            f"PenaltySearchCV: order {step.order}, step {len(self.steps)} of at most {most}, score {step.score:.6f}, "
+            f"sigma: {', '.join(values)}, {duration(course.elapsed())}, about {duration(left)} left if all steps are "
+            "needed"
+        )
+
+    def _precision(self):
+        """Return the tolerance of training in the next step of a descent, and the residual of its linear system."""
+        shrunk = self._tolerances.loosest * SHRINKING**self._n_descended
+        tol = max(self._tolerances.finest * self._search.tol**0.5, shrunk)
+        return tol, max(RESIDUAL, self._tolerances.residual * tol)
+
+    def _descend(self, start, n_left=0, first=COLD):
+        """Take steps along the gradient, over what is finite, from a point; ``n_left`` are kept for later."""
+        finite, n_groups = np.isfinite(start), self._n_groups
+        lowest, highest = (np.full(len(start), np.log(bound)) for bound in self._search.bounds)
+        lowest[n_groups:], highest[n_groups:] = start[n_groups:] - WIDEST_L1, start[n_groups:] + WIDEST_L1
+        is_taken = len(self.steps) == 1 and np.array_equal(start, self._start)
+
+        def evaluate(values):
+            point = start.copy()
+            point[finite] = values
+            if self._n_descended or not is_taken:  # the first step is not taken twice
+                self._gradient = self._take(point, *self._precision())
+            self._n_descended += 1
+            return -self.steps[-1].score, -self._gradient[finite]
+
+        most = max(1, self._search.max_steps - len(self.steps) - n_left) + is_taken
+        box, tol = (lowest[finite], highest[finite]), LEAST_GAIN * self._search.tol
+        minimize_in_box(evaluate, start[finite], box, max_evaluations=most, tol=tol, first=first)
+        self._check_end()
+
+    def _continue(self, earlier):
+        """Descend from the best penalties and the weights of another order, or learn l1 if that one has none."""
+        if self._search.learn_l1 and not earlier.best.l1:
+            return self._learn_l1()
+        for fold, other in zip(self.folds, earlier.folds, strict=True):
+            continue_from(fold, other)
+        self._states = [fold.state for fold in self.folds]
+        log_sigma = self._start[: self._n_groups]
+        start = self._groups.nearest(earlier.best.sigma)
+        start = np.clip(np.where(np.isnan(start), log_sigma, np.log(start)), *np.log(self._search.bounds))
+        if self._search.learn_l1:
+            most = max(earlier.best.l1.values())
+            with np.errstate(divide="ignore"):
+                start = np.append(start, np.log(np.nan_to_num(self._groups.nearest(earlier.best.l1), nan=most)))
+        self._descend(start, first=WARM)
+
+    def _learn_l1(self):
+        """Search for sigma and l1, from the best point of a path of l1."""
+        start = self._path()
+        while True:
+            on = self._n_groups + np.flatnonzero(self._groups.has_weights & np.isfinite(start[self._n_groups :]))
+            self._descend(start, len(on))
+            best = self.best
+            for off in on[: self._search.max_steps - len(self.steps)]:
+                without = self._point(self.best)
+                without[off] = -np.inf
+                self._take(without, self._tolerances.loosest, LOOSE)
+            start = self._point(self.best)
+            if self.best is best or len(self.steps) >= self._search.max_steps:
+                break
+
+    def _path(self):
+        """Return the best point of a path with the same l1 for all groups, from much to little, and of the first step.
+
+        It starts from weights of 0. Those of the first step are not sparse, so that training would take long. If an
+        order had no time for a useful l1, the next one goes on with the path where that one ended.
+        """
+        of_first = self._states
+        for fold in self.folds:
+            fold.start()
+        useful, last = max(fold.useful_l1() for fold in self.folds), -np.inf
+        while self._course.path and len(self.steps) < self._search.max_steps:
+            self._states = [fold.state for fold in self.folds]
+            log_l1 = np.full(self._n_groups, np.log(useful * self._course.path.pop(0)))
+            self._take(np.append(self._start[: self._n_groups], log_l1), self._tolerances.loosest, LOOSE)
+            if self.steps[-1].score < last:
+                break
+            last = self.steps[-1].score
+        if self.best is self.steps[0]:
+            self._states = of_first
+        return self._point(self.best)
+
+
+def _refuse_infinite(answers: list[FoldStep], step: Step) -> None:
+    for index, answer in enumerate(answers):
+        if not np.isfinite([answer.score, *answer.gradient]).all():
+            also = f" and l1_reg={step.l1}" if step.l1 else ""
+            raise ValueError(
+                f"the held-out likelihood of split {index} at sigma_reg={step.sigma}{also}, or its gradient, is not "
+                "finite: rescale numeric features, or choose narrower bounds"
+            )
+
+
+class Step(NamedTuple):
+    """One choice of penalties.   F folds, G groups."""
+
+    order: int
+    sigma: dict  # by group, without groups that have no weights in all data
+    folds: list[FoldStep]
+    l1: dict = {}  # likewise; empty unless it is learned
+
+    @classmethod
+    def of(cls, order: int, groups: WeightGroups, values: np.ndarray, folds: list[FoldStep]) -> Self:
+        """Return the step for results of the folds; ``values``, of shape (1 or 2, G), and gradients have all groups."""
+        used = np.flatnonzero(groups.has_weights)
+        kept = [fold._replace(gradient=fold.gradient.reshape(values.shape)[:, used].ravel()) for fold in folds]
+        sigma, *l1 = ({groups.keys[group]: float(of_kind[group]) for group in used} for of_kind in values)
+        return cls(order, sigma, kept, *l1)
+
+    @property
+    def score(self) -> float:
+        return float(np.mean([fold.score for fold in self.folds]))
+
+    @property
+    def gradient(self) -> np.ndarray:
+        """Return the gradient with respect to log sigma, and to log l1 if it is learned; shape (G,) or (2G,)."""
+        return np.mean([fold.gradient for fold in self.folds], axis=0)
+
+    def after(self, earlier: Self) -> Self:
+        """Return the step with the passes and seconds of an earlier evaluation added."""
+        spent = [
+            fold._replace(n_passes=fold.n_passes + before.n_passes, seconds=fold.seconds + before.seconds)
+            for fold, before in zip(self.folds, earlier.folds, strict=True)
+        ]
+        return self._replace(folds=spent)
+
+
+def settle(steps: list[Step], evaluate_precisely: Callable[[Step], Step]) -> None:
+    """Evaluate the best step precisely, then any step that is now better, until the best one is precise."""
+    precise: set[int] = set()
+    while (best := best_index(steps)) not in precise:
+        steps[best] = evaluate_precisely(steps[best]).after(steps[best])
+        precise.add(best)
+
+
+def best_index(steps: list[Step]) -> int:
+    """Return the index of the best step: the first one with the best score of its order.
+
+    A lower order is better than a higher one of which the folds gain at most a standard error.
+    """
+    means = np.array([step.score for step in steps])
+    scores = np.array([[fold.score for fold in step.folds] for step in steps])
+    best = int(np.argmax(means))
+    for order in sorted({step.order for step in steps if step.order < steps[best].order}):
+        lower = max((n for n, step in enumerate(steps) if step.order == order), key=means.__getitem__)
+        gains = scores[best] - scores[lower]
+        if len(gains) > 1 and gains.mean() <= gains.std(ddof=1) / len(gains) ** 0.5:
+            return lower
+    return best
+
+
+def columns_of_params(params: list[dict]) -> dict[str, Any]:
+    """Return the columns of ``cv_results_`` that have the parameters of the steps."""
+    columns: dict[str, Any] = {"params": params}
+    for name in dict.fromkeys(name for given in params for name in given):
+        column = columns[f"param_{name}"] = np.ma.masked_all(len(params), dtype=object)
+        for i, given in enumerate(params):
+            if name in given:  # a model without weights has no penalties
+                column[i] = given[name]
+    return columns
+
+
+def attributes_of(steps: list[Step], prefix: str, with_orders: bool) -> dict:
+    """Return the attributes of a search that are derived from its steps."""
+    params = []
+    for step in steps:
+        order = {f"{prefix}max_order": step.order} if with_orders else {}
+        of_kinds = {f"{prefix}sigma_reg": step.sigma, f"{prefix}l1_reg": step.l1}
+        params.append(order | {name: values for name, values in of_kinds.items() if values})
+    results = columns_of_params(params)
+    scores = np.array([[fold.score for fold in step.folds] for step in steps])
+    results.update({f"split{index}_test_score": column for index, column in enumerate(scores.T)})
+    mean = np.array([step.score for step in steps])
+    ranks = 1 + (mean > mean[:, None]).sum(axis=1).astype(np.int32)
+    results.update(mean_test_score=mean, std_test_score=scores.std(axis=1), rank_test_score=ranks)
+    results["max_order"] = np.array([step.order for step in steps])
+    for kind, of_gradient in ("sigma", "gradient"), ("l1", "gradient_l1"):
+        rows = [(getattr(step, kind), step.gradient[len(step.sigma) if kind == "l1" else 0 :]) for step in steps]
+        for key in dict.fromkeys(key for values, _ in rows for key in values):
+            name = column_name(key)
+            results[f"{kind}_{name}"] = np.array([values.get(key, np.nan) for values, _ in rows])
+            slopes = [dict(zip(values, gradient, strict=False)).get(key, np.nan) for values, gradient in rows]
+            results[f"{of_gradient}_{name}"] = np.array(slopes)
+    results["token_accuracy"] = np.array([np.mean([fold.accuracy for fold in step.folds]) for step in steps])
+    results["n_passes"] = np.array([sum(fold.n_passes for fold in step.folds) for step in steps])
+    results["seconds"] = np.array([sum(fold.seconds for fold in step.folds) for step in steps])
+    best = best_index(steps)
+    return {
+        "cv_results_": results,
+        "n_splits_": scores.shape[1],
+        "multimetric_": False,
+        "best_index_": best,
+        "best_score_": float(mean[best]),
+        "best_params_": copy.deepcopy(params[best]),
+    }
