@@ -18,7 +18,7 @@ from contextlib import suppress
 from decimal import Decimal
 from functools import partial
 from importlib import import_module
-from itertools import accumulate, groupby, pairwise, repeat
+from itertools import accumulate, chain, groupby, pairwise, repeat
 from numbers import Real
 from operator import sub
 from typing import Any, Literal, NamedTuple, overload

@@ -165,7 +165,8 @@ def test_labels_have_the_type_of_y():
     for y in ([[1, 2], [2]], [np.array([1, 2]), np.array([2])], [[True, False], [False]]):
         model = HighOrderCRF().fit(X, y)
         alone, together = model.predict(X[:1]), model.predict(X)[:1]
-        assert type(alone[0]) is type(together[0]) and type(alone[0][0]) is type(together[0][0])
+        assert type(alone[0]) is type(together[0])
+        assert type(alone[0][0]) is type(together[0][0])
         np.testing.assert_array_equal(alone[0], together[0])
 
 
@@ -174,7 +175,8 @@ def test_a_later_fit_and_other_weights_are_met_at_once():
     model = HighOrderCRF(sigma_reg=30).fit(X, y)
     assert model.predict(X[:1]) == [["A", "B"]]
     halved = FittedModel(model).divided_by(2.0)
-    assert halved.predict(X[:1]) == [["A", "B"]] and halved._state.tables.one is not model._state.tables.one
+    assert halved.predict(X[:1]) == [["A", "B"]]
+    assert halved._state.tables.one is not model._state.tables.one
     assert model.fit(X, [["B", "A"], ["A"]]).predict(X[:1]) == [["B", "A"]]
 
 
