@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from internals import FittedModel
+from sklearn.pipeline import Pipeline
 
 from sklearn_hocrf import Constraints, HighOrderCRF, make_pipeline
+from sklearn_hocrf._estimator.one_call import predict_one
 from sklearn_hocrf._inference.one_sequence import OneSequence
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 
@@ -198,6 +200,58 @@ def test_a_batch_of_one_sequence():
     with pytest.raises(ValueError, match="feature"):
         pipe[-1].predict(SequenceFeatureExtractor().fit([["z"]]).transform([["z"]]))
     assert pipe[-1].predict(other.transform(words[:1])) == [["A", "B", "A"]]
+
+
+WORDS = ["a", "b", "c", "Ab", "a1", "", "-"]
+
+
+def shout(text):
+    if text == "-":
+        raise ValueError("no dash")
+    return text.upper()
+
+
+EXTRACTORS = {
+    "words": {},
+    "bias": {"bias": True},
+    "dropped borders": {"padding": "drop"},
+    "hashed": {"n_features": 64},
+    "rare ones": {"min_count": 3},
+    "functions": {
+        "token_features": {"shout": ("w", shout)},
+        "templates": [("w", 0), ("shout", -1), (("w", 0), ("w", 1))],
+    },
+}
+
+
+@pytest.mark.parametrize("name", EXTRACTORS)
+def test_words_behind_an_extractor(name):
+    rng = np.random.default_rng(0)
+    known = WORDS[: 6 if name == "functions" else 7]
+    X = [[str(rng.choice(known)) for _ in range(length)] for length in rng.integers(1, 9, 30)]
+    y = [["AB"[word in ("a", "Ab")] for word in x] for x in X]
+    pipe = make_pipeline(SequenceFeatureExtractor(**EXTRACTORS[name]), HighOrderCRF(max_iter=3)).fit(X, y)
+    new = [*X, [], ["new"], ["new", "a"] * 5, [np.str_("a"), "b"]]
+    together = pipe.predict([*new, []])[:-1]
+    assert [pipe.predict([x])[0] for x in new] == together
+    assert [Pipeline(pipe.steps).predict([x])[0] for x in new] == together
+    found = [predict_one(pipe[-1], [x], [pipe[0]]) for x in X]
+    assert (sum(one is not None for one in found) > 25) == (name not in ("dropped borders", "hashed"))
+    if name == "functions":
+        with pytest.raises(ValueError, match="no dash"):
+            pipe.predict([["-", "a"]])
+    with pytest.raises(TypeError, match="sequence 0, position 1"):
+        pipe.predict([["a", None, object()]])
+
+
+def test_an_extractor_of_another_fit_is_not_taken():
+    X, y = [["a", "b"], ["b"]], [["A", "B"], ["B"]]
+    pipe = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF(sigma_reg=30)).fit(X, y)
+    assert pipe.predict(X[:1]) == [["A", "B"]]
+    pipe[0].fit([["c", "a", "b", "d"]])
+    assert predict_one(pipe[-1], X[:1], [pipe[0]]) is None
+    with pytest.raises(ValueError, match="feature"):
+        pipe.predict(X[:1])
 
 
 def test_threads_predict_while_another_one_fits():

@@ -35,15 +35,9 @@ class OneSequence:
         scores = np.zeros((2, arcs.n_labels)) if borders is None else np.where(borders, 0.0, -np.inf)
         weights, arc_scores = model.pair_weights, arcs.arc_score[arcs.arc_score > -np.inf]
         largest = max(np.abs(weights).max(initial=0.0), np.abs(arc_scores).max(initial=0.0))
-        self.tables = SearchTables(
-            *automaton,
-            *freeze_all((bounds, scores), np.float64),
-            layout.rank_of_attribute,
-            pairs.starts,
-            pairs.columns,
-            weights,
-            float(largest),
-        )
+        bounds, scores = freeze_all((bounds, scores), np.float64)
+        of_pairs = layout.rank_of_attribute, pairs.starts, pairs.columns, weights, float(largest)
+        self.tables = SearchTables(*automaton, bounds, scores, *of_pairs)
         self.most_kept = max(FEWEST_KEPT, int(SHARE_KEPT * len(arcs.fail)))
 
     @classmethod

@@ -118,7 +118,10 @@ def find_best(tables, ids, indptr, most_kept, codes):
     """
     n_tokens, n_labels = len(codes), len(tables.bounds)
     scores, rest = np.empty((n_tokens, n_labels)), np.empty((n_tokens, n_labels))
-    tolerance = TOLERANCE * (1.0 + tables.largest * _score_tokens(tables, ids, indptr, scores))
+    n_terms = _score_tokens(tables, ids, indptr, scores)
+    if n_terms == 2 * n_tokens:  # no attribute has weights: a batch may warn
+        return UNDECIDED
+    tolerance = TOLERANCE * (1.0 + tables.largest * n_terms)
     _bound_suffixes(tables.bounds, scores, rest)
     outgoing, source_arcs, arc_label = tables.outgoing, tables.source_arcs, tables.arc_label
     fail, arc_score, arc_target = tables.fail, tables.arc_score, tables.arc_target
