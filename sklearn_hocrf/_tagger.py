@@ -20,7 +20,7 @@ from functools import partial
 from importlib import import_module
 from itertools import accumulate, chain, groupby, pairwise, repeat
 from numbers import Real
-from operator import getitem, sub
+from operator import sub
 from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
@@ -36,7 +36,8 @@ SMALL_FILE = 1 << 24  # read whole, not mapped
 MAX_PACKED, MAX_RATIO = 1 << 28, 128  # bytes of a body that is packed, and of it for one byte of the file
 CACHE_BYTES = 1 << 23  # of each field, for what is known of its values
 MOST_CELLS = 1 << 20  # of the rows of weights of one sequence
-MOST_VALUES, MOST_FORMS = 1 << 15, 1 << 9  # of a key of feature dicts, and of such dicts, that are kept
+MOST_KEYS, MOST_DEPTH = 1 << 9, 9  # of feature dicts, and of dicts in them, for which tables are kept
+MOST_VALUES = 1 << 15  # of a column, of which what is made of them is kept
 LONGEST_TEXT = 1000  # of labels in an array of texts of one width
 FEW_LABELS = 5  # whose arcs are compared together, by measurement with 29
 MOST_STEPS = 40  # of the search for the best labels, before all states are looked at
@@ -719,16 +720,6 @@ class _Weights:
         return self.sums(ids[row, token] - 1, token, None if amounts is None else amounts[row, token], ids.shape[1])
 
 
-def _id_of_value(ids, name, value):
-    """Return the id of the attribute of a key and a value of feature dicts, -1 for none; in a pair with its amount."""
-    if type(value) is str:
-        return ids.get(f"{name}:{value}", -1)
-    if type(value) not in (bool, int, float) or not math.isfinite(value):
-        raise TypeError
-    found = ids.get(name, -1) if value else -1
-    return (found, float(value)) if value != 1 and found >= 0 else found
-
-
 class Made(dict):
     """What a function makes of values, by value; it is called once for most of them."""
 
@@ -743,76 +734,87 @@ class Made(dict):
         return made
 
 
-class AttributeTables:
-    """Ids of the attributes of tokens; of feature dicts by key and value, so that few names are joined.
+class _Rests(dict):
+    """Ids of attributes by what follows a prefix in their names; -1 for none. Known ones are kept as they are met."""
 
-    A dict is looked up by its form, the tuple of its keys, which says where each value is looked up. Any number of
-    threads may use one of these.
+    def __init__(self, ids, prefix):
+        self.get_id, self.prefix = ids.get, prefix
+
+    def __missing__(self, rest):
+        found = self.get_id(self.prefix + rest, -1)  # a TypeError if it is not a text
+        if found >= 0:
+            self[rest] = found
+        return found
+
+
+class _ByKey(dict):
+    """Tables by key of feature dicts, made as keys are met; no more than MOST_KEYS are kept."""
+
+    def __init__(self, make):
+        self.make = make
+
+    def __missing__(self, key):
+        if key.__class__ is not str:
+            raise TypeError
+        table = self.make(key)
+        return self.setdefault(key, table) if len(self) < MOST_KEYS else table
+
+
+class AttributeIds:
+    """Ids of the attributes of tokens; of feature dicts by key and then by value, so that few names are joined.
+
+    Any number of threads may use one of these.
     """
 
-    def __init__(self, ids: Mapping, prefix: str = "", depth: int = 0) -> None:
-        self.ids, self.prefix, self.depth = ids, prefix, depth
-        self.forms: dict = {}  # by keys: what comes before dicts in dicts, what comes after the last one
-        self.values: dict = {}  # by key
-        self.inner: dict = {}  # by key
+    def __init__(self, ids: Mapping, prefix: str = "") -> None:
+        self.ids, self.names = ids, _Rests(ids, prefix)
+        self.values = _ByKey(lambda key: _Rests(ids, f"{prefix}{key}:"))
+        self.inner = _ByKey(lambda key: AttributeIds(ids, f"{prefix}{key}:"))
 
     def add(self, tokens: Sequence, found: list) -> list | None:
         """Add the ids of the attributes of all tokens, in their order, and return how many each token has.
 
-        Nothing is added, and None returned, unless all are dicts, or lists of names, of the types that are common.
+        Values other than 1 are in pairs with their id. Nothing is added, and None returned, unless all tokens are
+        dicts, or lists of names, of the types that are common.
         """
-        before, kinds = len(found), set(map(type, tokens))
+        before, stops = len(found), [len(found)]
         try:
-            if kinds == {list}:
-                names = [*chain.from_iterable(tokens)]
-                ids = [*map(self.ids.get, names, repeat(-1))]
-                if -1 not in ids or not set(map(type, names)) - {str}:
+            for token in tokens:
+                if token.__class__ is dict:
+                    self._add(token, found)
+                elif token.__class__ is list:
+                    ids = [*map(self.ids.get, token, repeat(-1))]
+                    if -1 in ids and set(map(type, token)) - {str}:
+                        raise TypeError
                     found += ids
-                    return [*map(len, tokens)]
-            elif kinds == {dict}:
-                tables: list = []
-                values: list = []
-                stops = [0]
-                for token in tokens:
-                    self._gather(token, tables, values)
-                    stops.append(len(values))
-                found.extend(map(getitem, tables, values))
-                return [*map(sub, stops[1:], stops)]
-        except (TypeError, OverflowError):  # not hashable, or of another type
-            pass
-        del found[before:]
-        return None
-
-    def _gather(self, token, tables, values):
-        """Add the tables of a token's keys, and its values."""
-        keys = (*token,)
-        pieces, rest, last = self.forms.get(keys) or self._form(keys, token)
-        own = token.values()
-        if pieces:
-            own = [*own]
-            for first, part, inner, slot in pieces:
-                tables += first
-                values += own[part]
-                if type(own[slot]) is not dict:
+                else:
                     raise TypeError
-                inner._gather(own[slot], tables, values)
-            own = own[rest]
-        tables += last
-        values += own
+                stops.append(len(found))
+            return [*map(sub, stops[1:], stops)]
+        except (TypeError, OverflowError):  # not hashable, or of another type
+            del found[before:]
+            return None
 
-    def _form(self, keys, token):
-        if set(map(type, keys)) - {str} or len(self.forms) >= MOST_FORMS or self.depth > 9:
+    def _add(self, token, found, depth=0):
+        if depth > MOST_DEPTH:
             raise TypeError
-        pieces, tables, start = [], [], 0
-        for slot, (key, value) in enumerate(token.items()):
-            name = self.prefix + key
-            if type(value) is dict:
-                inner = self.inner.setdefault(key, AttributeTables(self.ids, f"{name}:", self.depth + 1))
-                pieces.append((tables, slice(start, slot), inner, slot))
-                tables, start = [], slot + 1
-            else:
-                tables.append(self.values.setdefault(key, Made(partial(_id_of_value, self.ids, name))))
-        return self.forms.setdefault(keys, (pieces, slice(start, None), tables))
+        add, names, values = found.append, self.names, self.values
+        for key, value in token.items():
+            if value is False:  # most are
+                if key.__class__ is not str:
+                    raise TypeError
+                continue
+            kind = value.__class__
+            if kind is str:
+                add(values[key][value])
+            elif value is True:
+                add(names[key])
+            elif kind is dict:
+                self.inner[key]._add(value, found, depth + 1)
+            elif kind is not int and kind is not float or not math.isfinite(value):
+                raise TypeError
+            elif names[key] >= 0 and value:
+                add(names[key] if value == 1 else (names[key], float(value)))
 
 
 class TemplateIds:
@@ -907,7 +909,7 @@ class _Names:
             raise ValueError(f"functions={list(functions)!r:.80}, but the model has none")
         self.weights, texts = weights, _Texts(arrays)
         self.ids = texts.take(weights.n_attributes)
-        self.tables = AttributeTables(self.ids)
+        self.tables = AttributeIds(self.ids)
         _require(texts.n_taken == len(texts.offsets) - 1, "there are too many texts")
 
     def scores(self, tokens):

@@ -16,6 +16,7 @@ from .._solvers import TrainingState
 from .._structure.layout import WeightLayout
 from .._structure.segment_layout import SegmentLayout
 from .._validation import FeatureSpace, SegmentTargets, TokenTargets
+from .one_call import OneCall
 from .patterns import pattern_labels
 from .pruning import checked_level_zero
 from .tags import SegmentTags
@@ -34,12 +35,15 @@ class CachedTables:
         With the tables that its kernels read. Any thread may set it: all of them make the same.
     tags : dict
         The labels as tags of segments, by scheme; likewise.
+    one : OneCall or None
+        For calls with one sequence; likewise.
     """
 
-    __slots__ = ("model", "tags")
+    __slots__ = ("model", "one", "tags")
 
     def __init__(self, model: Model | None = None) -> None:
         self.model = model
+        self.one: OneCall | None = None
         self.tags: dict[str, SegmentTags] = {}
 
     def __reduce__(self) -> tuple:

@@ -12,6 +12,7 @@ from .._data.batch import Sequences
 from .._names_elsewhere import answering
 from .._validation import refuse_metrics_of_labels
 from .fitted_model import FittedModel
+from .one_call import predict_one
 from .patterns import pattern_codes
 
 __all__ = ["PredictionsMixin"]
@@ -68,6 +69,9 @@ class PredictionsMixin:
         >>> crf.predict([[["the"], ["old"], ["house"]]], known=[[None, "NOUN", {"ADJ", "DET"}]])
         [['DET', 'NOUN', 'DET']]
         """
+        if known is None and (found := predict_one(self, X)) is not None:
+            refuse_metrics_of_labels()
+            return found
         fitted = FittedModel(self)
         posterior, form = fitted.ask(X, known)
         targets, has_lists = fitted.targets, form == "sequences" or fitted.targets.scheme == "segments"

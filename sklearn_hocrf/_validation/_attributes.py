@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Mapping
 from decimal import Decimal
-from itertools import count, repeat
+from itertools import accumulate, count, repeat
 from numbers import Number, Real
 
 import numpy as np
@@ -25,12 +25,13 @@ from .._data.checks import short, to_float
 from .._data.forks import cached_property
 from .._data.warnings import warn_user
 from .._kernels.attributes import sort_ids
-from .._tagger import AttributeTables, ids_and_amounts
+from .._tagger import AttributeIds, ids_and_amounts
 from ._messages import NA_TOKENS, refuse_infinite_values, refuse_non_sequence
 
 __all__ = [
     "Vocabulary",
     "extend_vocabulary",
+    "known_batch",
     "looks_like_rows",
     "read_attributes",
     "read_known_attributes",
@@ -53,9 +54,28 @@ class Vocabulary(dict):
     complete: tuple = ()
 
     @cached_property
-    def tables(self) -> AttributeTables:
+    def tables(self) -> AttributeIds:
         """The ids by key and value, for a vocabulary that does not grow any more."""
-        return AttributeTables(self)
+        return AttributeIds(self)
+
+    def ids_of(self, tokens) -> tuple[np.ndarray, np.ndarray] | None:
+        """Return the ids of the attributes of a sequence, -1 for unknown ones, and the range of each token.
+
+        None where tokens are of uncommon types, have values other than 1, or deserve a warning: they need a batch.
+        """
+        if type(tokens) is not list or not tokens:
+            return None
+        if self.complete and not (type(tokens[0]) is dict and tokens[0].keys() >= set(self.complete)):
+            return None
+        found: list = []
+        widths = self.tables.add(tokens, found)
+        if widths is None:
+            return None
+        try:
+            ids = np.fromiter(found, np.int32, len(found))
+        except TypeError:  # some have values other than 1
+            return None
+        return ids, np.fromiter(accumulate(widths, initial=0), np.int64, len(widths) + 1)
 
     def __getstate__(self) -> dict:
         """Return what files keep: not the tables, which are made on demand."""
@@ -315,6 +335,11 @@ def _canonical(offsets, indptr, ids, values, n_features, names):
     batch = SequenceBatch.from_csr(matrix, offsets, names)  # adds up repeated features of a token
     refuse_infinite_values(batch)
     return batch
+
+
+def known_batch(offsets, indptr, ids, names) -> SequenceBatch:
+    """Return the batch of attributes of value 1, without those of id -1."""
+    return _canonical(offsets, indptr, ids, None, len(names), names)
 
 
 def sort_vocabulary(batch, vocabulary) -> tuple[SequenceBatch, Vocabulary]:

@@ -18,17 +18,18 @@ from .._data.batch import SequenceBatch, with_blocks, without_dense
 from .._data.checks import short
 from .._data.columns import DenseColumns, TokenColumn
 from .._data.segments import BAG, TokenBlock
+from .._validation._attributes import known_batch
 from .._validation._messages import refuse_infinite_values
 from .._validation._sklearn import Interval, StrOptions, fit_context
 from ._array_fields import ArrayTemplates
-from ._attributes import FittedExtractor, GivenNames
+from ._attributes import FittedExtractor, GivenNames, NamedAttributes
 from ._base import CountingTransformer, fit_task
 from ._columns import TokenTable, check_complete, complete_fields, is_text, without_arrays
 from ._merging import TokenCounts, lacks_counts, without_tokens
 from ._names import ConstantNames, FeatureNames, HashedNames, InputFeatures
 from ._string_templates import STYLES, StringTemplates, are_strings, read_template_lines
 from ._template_rows import FieldTemplates
-from ._templates import Window, check_kind, check_templates
+from ._templates import TemplateVocabularies, Window, check_kind, check_templates
 from ._token_functions import named_functions
 
 if TYPE_CHECKING:
@@ -377,8 +378,26 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
             return clone(self).fit_transform(X)
         if not hasattr(self, "templates_"):
             check_is_fitted(self, "templates_")  # raises the error; for a few tokens it takes longer than all else
+        if isinstance(self._vocabularies, NamedAttributes) and type(X) is list and len(X) == 1:
+            found = self.__token_ids__(X[0])  # one sequence at a time, without columns
+            if found is not None and found[1].max(initial=-1) >= 0:
+                names, ids, indptr = found
+                return known_batch(np.array([0, len(indptr) - 1]), indptr, ids, names)
         table = self._like_fitted(X, self._read(X))
         return self._to_batch(X, table, self._maker.rows(self._vocabularies, table))
+
+    def __token_ids__(self, tokens) -> tuple | None:
+        """Return the names of all attributes, those of one sequence of tokens, and their ranges; None: use a batch.
+
+        This is for feature dicts, lists of names and texts of common types, of which ``transform`` would not warn.
+        """
+        known, found = self.__dict__.get("_vocabularies"), None
+        if isinstance(known, NamedAttributes) and isinstance(self.templates, str) and self.fields is None:
+            found = known.vocabulary.ids_of(tokens)
+        elif isinstance(known, TemplateVocabularies) and self._kind == "text" and self.padding == "mark":
+            is_plain = self.n_features is None and type(tokens) is list and set(map(type, tokens)) == {str}
+            found = known.ids_of_texts(tokens, self.token_features_, self.bias) if is_plain else None
+        return None if found is None else (self._attribute_names, *found)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

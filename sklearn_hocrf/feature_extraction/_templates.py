@@ -17,7 +17,7 @@ from numbers import Integral
 
 import numpy as np
 
-from .._data.arrays import freeze_indices
+from .._data.arrays import freeze_indices, offsets_of
 from .._data.checks import short
 from .._data.texts import pack_texts, unpack_texts
 from .._tagger import AFTER, BEFORE, Made, TemplateIds
@@ -267,6 +267,24 @@ class TemplateVocabularies:
             ids = [own.ids_by_value() for own in self.all]
             self._by_value = TemplateIds([own.template for own in self.all], ids, made)  # other threads may do the same
         return self._by_value
+
+    def ids_of_texts(self, texts, functions, has_bias) -> tuple[np.ndarray, np.ndarray] | None:
+        """Return the ids of the attributes of a sequence of texts, -1 for none, and the range of each token.
+
+        Places outside the sequence are marked. None where some field is not the texts, or a function gives no text.
+        """
+        ids = self.by_value(functions)
+        if ids is None or not self.all:
+            return None
+        try:
+            found = ids.find(dict.fromkeys((field for field, _ in ids.made.values()), texts), True).T
+        except Exception:  # the functions of users may raise what they like; a batch says where
+            return None
+        firsts = offsets_of([*map(len, self.all), 1])
+        table = np.empty((len(texts), len(self.all) + has_bias), np.int32)
+        table[:, : len(self.all)] = np.where(found < 0, -1, found + firsts[:-2])
+        table[:, len(self.all) :] = firsts[-2]
+        return table.ravel(), np.arange(len(texts) + 1) * table.shape[1]
 
     @classmethod
     def of(cls, templates, columns) -> TemplateVocabularies:

@@ -1,0 +1,70 @@
+"""Labels of one sequence at a time, by a search without a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._data.batch import SequenceBatch
+from .._inference.families import Family
+from .._inference.one_sequence import OneSequence
+
+if TYPE_CHECKING:
+    from .fitted_state import FittedState
+
+__all__ = ["OneCall", "predict_one"]
+
+
+class OneCall:
+    """What a fitted state needs for one sequence, made at the first call with one; in no copy and no file.
+
+    Parameters
+    ----------
+    state : FittedState
+    family : Family
+    """
+
+    def __init__(self, state: FittedState, family: Family) -> None:
+        self.weights, self.features = state.weights, state.features
+        self.as_lists, labels = state.targets.as_lists, getattr(state.targets, "labels", np.empty(0))
+        self.labels: Any = labels.astype(object).tolist() if self.as_lists else labels
+        model = state.model(family)
+        is_kept = state.tables is not None and state.tables.model is model
+        self.search = OneSequence.of(model, state.borders) if is_kept else None
+
+    def predict(self, X: Any, steps: Sequence = ()) -> list | None:
+        """Return the labels of the only sequence of X in a list; None where they need a batch."""
+        if self.search is None or (found := self._attributes(X, steps)) is None:
+            return None
+        codes = self.search.decode(*found)
+        if codes is None:
+            return None
+        return [[*map(self.labels.__getitem__, codes.tolist())] if self.as_lists else self.labels[codes]]
+
+    def _attributes(self, X: Any, steps: Sequence) -> tuple[np.ndarray, np.ndarray] | None:
+        """Return the attributes of the sequence and the ranges of its tokens; None where X must be read as a batch."""
+        if steps:
+            read = getattr(steps[0], "__token_ids__", None) if len(steps) == 1 and type(X) is list else None
+            read_ids = read and read(X[0])
+            return read_ids[1:] if read_ids and read_ids[0] is self.features.names else None
+        if type(X) is list:
+            vocabulary = self.features.vocabulary
+            return None if vocabulary is None else vocabulary.ids_of(X[0])
+        is_alike = X.attribute_names is self.features.names and X.n_attributes == self.features.n_features
+        is_plain = X.values is None and X.dense is None and X.blocks is None and self.features.kinds is None
+        return (X.indices, X.indptr) if is_alike and is_plain else None
+
+
+def predict_one(estimator: Any, X: Any, steps: Sequence = ()) -> list | None:
+    """Return the labels of X, a list or a batch of one sequence, after some transformers; None if a batch is needed."""
+    if not (type(X) is list or type(X) is SequenceBatch) or len(X) != 1:
+        return None
+    state: FittedState | None = getattr(estimator, "__dict__", {}).get("_state")  # once: another thread may fit
+    if state is None or state.tables is None:
+        return None
+    one = state.tables.one
+    if one is None or one.weights is not state.weights:  # states may be copied with other weights
+        one = state.tables.one = OneCall(state, estimator._family)
+    return one.predict(X, steps)

@@ -1,0 +1,176 @@
+"""The best labelling of one sequence, by a search that leaves out the states that a bound rules out.
+
+A batch is decoded in all states of all positions, side by side. One sequence alone leaves the lanes empty, but allows
+a search: pairs of labels bound what may follow a label, with the highest score of any state in place of the state's
+own (A* with a bound that is found by dynamic programming; Klein and Manning, NAACL 2003). A labelling that follows the
+bound gives a lower limit of the best score, and only states whose score and bound reach the limit are kept: a few of
+hundreds.
+
+Shapes: T tokens, L labels, P states, A arcs, F ranked attributes, K pairs, S entries of the search.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ._jit import njit
+from ._network import resolve
+
+__all__ = ["SearchTables", "bound_pairs", "find_best"]
+
+TOLERANCE = 1e-9  # of scores, in units of the largest sum of absolute terms
+FOUND, UNDECIDED = range(2)
+
+
+class SearchTables(NamedTuple):
+    """What the search reads of a model."""
+
+    outgoing: np.ndarray  # the automaton, as in ``ArcStructure``
+    source_arcs: np.ndarray
+    arc_label: np.ndarray
+    arc_target: np.ndarray
+    fail: np.ndarray
+    arc_score: np.ndarray  # (A,) float64
+    bounds: np.ndarray  # (L, L) float64   highest score of a label, in its row, after another one
+    borders: np.ndarray  # (2, L) float64   added to the scores of labels at the first and at the last token
+    rank_of: np.ndarray  # (n_attributes,) int32   -1 for attributes without pairs
+    starts: np.ndarray  # (F + 1,) int64   range of the pairs of each rank
+    columns: np.ndarray  # (K,) int32   label of each pair
+    weights: np.ndarray  # (K,) float64
+    largest: float  # absolute weight of a pair or score of an arc
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def bound_pairs(outgoing, source_arcs, arc_label, arc_target, fail, arc_score, bounds):
+    """Raise ``bounds``, (L, L), to the highest score of each label, in its row, after another one in any state."""
+    n_labels = len(bounds)
+    arc_of_label = np.empty(n_labels, np.int32)
+    for arc in range(len(arc_target)):
+        resolve(outgoing, source_arcs, arc_label, fail, np.int64(arc_target[arc]), arc_of_label)
+        for label in range(n_labels):
+            bounds[label, arc_label[arc]] = max(bounds[label, arc_label[arc]], arc_score[arc_of_label[label]])
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _score_tokens(tables, ids, indptr, scores):
+    """Write the scores of labels at tokens, (T, L), and return the number of terms; ids of -1 have no weights."""
+    rank_of, starts, columns, weights = tables.rank_of, tables.starts, tables.columns, tables.weights
+    borders, n_tokens = tables.borders, len(scores)
+    n_terms = 2 * n_tokens
+    for token in range(n_tokens):
+        for label in range(scores.shape[1]):
+            scores[token, label] = 0.0
+            if token == 0:
+                scores[token, label] += borders[0, label]
+            if token == n_tokens - 1:
+                scores[token, label] += borders[1, label]
+        for entry in range(indptr[token], indptr[token + 1]):
+            if ids[entry] < 0 or rank_of[ids[entry]] < 0:
+                continue
+            n_terms += 1
+            rank = rank_of[ids[entry]]
+            for pair in range(starts[rank], starts[rank + 1]):
+                scores[token, columns[pair]] += weights[pair]
+    return n_terms
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _bound_suffixes(bounds, scores, rest):
+    """Write bounds of the scores that follow each label at each token: ``rest`` (T, L)."""
+    n_tokens, n_labels = scores.shape
+    for token in range(n_tokens - 1, -1, -1):
+        for label in range(n_labels):
+            rest[token, label] = -np.inf if token < n_tokens - 1 else 0.0
+        if token == n_tokens - 1:
+            continue
+        for label in range(n_labels):
+            after = scores[token + 1, label] + rest[token + 1, label]
+            for before in range(n_labels):
+                rest[token, before] = max(rest[token, before], bounds[label, before] + after)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _follow_bound(tables, scores, rest, arc_of_label):
+    """Return the score of the labelling that takes, at each token, the label of the highest score and bound."""
+    arc_score, state, total = tables.arc_score, np.int64(0), 0.0
+    for token in range(len(scores)):
+        resolve(tables.outgoing, tables.source_arcs, tables.arc_label, tables.fail, state, arc_of_label)
+        best, best_label = -np.inf, 0
+        for label in range(scores.shape[1]):
+            score = arc_score[arc_of_label[label]] + scores[token, label] + rest[token, label]
+            if score > best:
+                best, best_label = score, label
+        arc = arc_of_label[best_label]
+        total += arc_score[arc] + scores[token, best_label]
+        state = np.int64(tables.arc_target[arc])
+    return total
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def find_best(tables, ids, indptr, most_kept, codes):
+    """Find the best labelling of a sequence; return whether it is found, or undecided.
+
+    It is undecided if another labelling comes so close that a different order of additions may prefer it, if no
+    labelling is possible, and if more than ``most_kept`` states a token are kept, which takes longer than all states
+    of a batch.
+
+    ids : (nnz,) int32        indptr : (T + 1,) int32 or int64        codes : (T,) int32, out
+    """
+    n_tokens, n_labels = len(codes), len(tables.bounds)
+    scores, rest = np.empty((n_tokens, n_labels)), np.empty((n_tokens, n_labels))
+    n_terms = _score_tokens(tables, ids, indptr, scores)
+    if n_terms == 2 * n_tokens:  # no attribute has weights: a batch may warn
+        return UNDECIDED
+    tolerance = TOLERANCE * (1.0 + tables.largest * n_terms)
+    _bound_suffixes(tables.bounds, scores, rest)
+    outgoing, source_arcs, arc_label = tables.outgoing, tables.source_arcs, tables.arc_label
+    fail, arc_score, arc_target = tables.fail, tables.arc_score, tables.arc_target
+    arc_of_label = np.empty(n_labels, np.int32)
+    limit = _follow_bound(tables, scores, rest, arc_of_label) - 2.0 * tolerance
+    most = most_kept * n_tokens + 1
+    # an entry is a state at a token: its best score, the second best way into it, the entry before and the label
+    state_of, before, label_of = np.empty(most, np.int32), np.empty(most, np.int32), np.empty(most, np.int32)
+    score_of, second_of = np.empty(most), np.empty(most)
+    entry_of_state = np.empty(len(fail), np.int32)  # of the current token, if not less than its first entry
+    for state in range(len(fail)):
+        entry_of_state[state] = -1
+    first, stop = 0, 1
+    state_of[0], score_of[0] = 0, 0.0
+    for token in range(n_tokens):
+        last = stop
+        for entry in range(first, last):
+            resolve(outgoing, source_arcs, arc_label, fail, np.int64(state_of[entry]), arc_of_label)
+            for label in range(n_labels):
+                arc = arc_of_label[label]
+                score = score_of[entry] + arc_score[arc] + scores[token, label]
+                if score + rest[token, label] < limit or score == -np.inf:
+                    continue
+                state = arc_target[arc]
+                found = entry_of_state[state]
+                if found < last:
+                    if stop == most:
+                        return UNDECIDED
+                    entry_of_state[state] = found = stop
+                    state_of[found], score_of[found] = state, -np.inf
+                    stop += 1
+                if score > score_of[found]:
+                    second_of[found], score_of[found] = score_of[found], score
+                    before[found], label_of[found] = entry, label
+                elif score > second_of[found]:
+                    second_of[found] = score
+        first = last
+    best, second = -1, -np.inf
+    for entry in range(first, stop):
+        if best < 0 or score_of[entry] > score_of[best]:
+            second = score_of[best] if best >= 0 else -np.inf
+            best = entry
+        elif score_of[entry] > second:
+            second = score_of[entry]
+    if best < 0 or not np.isfinite(score_of[best]) or not score_of[best] - second >= tolerance:
+        return UNDECIDED
+    for token in range(n_tokens - 1, -1, -1):
+        if not score_of[best] - second_of[best] >= tolerance:
+            return UNDECIDED
+        codes[token] = label_of[best]
+        best = before[best]
+    return FOUND

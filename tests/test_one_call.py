@@ -1,0 +1,281 @@
+"""A call with one sequence, which is decoded by a search: the labels of a batch, always."""
+
+import copy
+import pickle
+import threading
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from internals import FittedModel
+from sklearn.pipeline import Pipeline
+
+from sklearn_hocrf import Constraints, HighOrderCRF, make_pipeline
+from sklearn_hocrf._estimator.one_call import predict_one
+from sklearn_hocrf._inference.one_sequence import OneSequence
+from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*(none of the|no token of)")
+
+LABELS = ["B-P", "I-P", "B-Q", "O"]
+SETTINGS = {
+    "order 0": {"max_order": 0},
+    "order 1": {},
+    "order 3": {"max_order": 3},
+    "all pairs": {"max_order": 2, "all_pairs": True},
+    "tags": {"max_order": 2, "constraints": "bio"},
+    "history of segments": {"max_order": 2, "constraints": "bio", "history": "segments"},
+    "forbidden triple": {"constraints": Constraints(forbid=[("O", "B-P", "O"), ("B-Q", "B-Q")])},
+    "borders": {"max_order": 2, "constraints": Constraints(start=["O", "B-P"], end=["O", "B-Q"])},
+    "no intercepts": {"max_order": 2, "fit_intercept": False},
+    "attributes of pairs": {"feature_order": 1},
+    "parts": {"label_parts": {label: label.split("-") for label in LABELS}},
+    "pruning": {"pruning": 2},
+}
+HOLDS = set(SETTINGS) - {"attributes of pairs", "parts", "pruning"}
+
+
+def token_of(rng, tag):
+    """Return a feature dict with rare, repeated and uninformative values."""
+    return {"w": str(rng.choice(list("abcdef"))), "t": tag[0], "on": True, "off": False, "in": {"x": "y", "n": 1}}
+
+
+def draw_data(rng, n):
+    """Return sequences of feature dicts and their tags, those of no token and of one token included."""
+    y = [["O", "B-Q"], ["B-P", "I-P", "O"], []]
+    for length in [1, *rng.integers(1, 9, n)]:
+        tags = [str(rng.choice(["B-P", "B-Q", "O"]))]
+        for _ in range(length - 1):
+            tags.append(str(rng.choice([*(["I-P"] if tags[-1][2:] == "P" else []), "B-P", "B-Q", "O"])))
+        y.append(tags)
+    return [[token_of(rng, tag) for tag in tags] for tags in y], y
+
+
+def agree(tags, constraints):
+    """Return whether a labelling agrees with constraints, those of drawn tags apart."""
+    if not isinstance(constraints, Constraints):
+        return True
+    runs = [tags[start:stop] for stop in range(len(tags) + 1) for start in range(stop)]
+    borders = (constraints.start or tags), (constraints.end or tags)
+    return tags[0] in borders[0] and tags[-1] in borders[1] and not any(list(run) in runs for run in constraints.forbid)
+
+
+def fitted(name, seed):
+    """Return a model with drawn weights, many of which are equal, and sequences for it."""
+    rng = np.random.default_rng(seed)
+    X, y = draw_data(rng, 12)
+    kept = [n for n, tags in enumerate(y) if tags and agree(tags, SETTINGS[name].get("constraints"))]
+    X, y = [X[n] for n in kept], [y[n] for n in kept]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = HighOrderCRF(**{"max_iter": 1} | SETTINGS[name]).fit(X, y)
+    state = FittedModel(model).state
+    kind = seed % 3
+    weights = rng.integers(-1, 2, len(state.weights)) if kind == 0 else rng.normal(size=len(state.weights))
+    weights = weights * (1e-12, 1.0, 30.0)[rng.integers(3)] if kind == 2 else weights
+    state._replace(weights=np.where(np.isfinite(state.weights), weights, -np.inf)).checked(type(state.targets)).set_on(
+        model
+    )
+    return model, draw_data(rng, 9)[0] + [[{"w": "new"}], [{"w": "a", "t": "B", "on": 1.0}] * 3]
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+@given(seed=st.integers(0, 10**6))
+def test_a_call_with_one_sequence_has_the_labels_of_a_batch(name, seed):
+    model, X = fitted(name, seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # unknown attributes
+        assert [model.predict([x])[0] for x in X] == model.predict(X)
+    assert (model._state.tables.one.search is not None) == (name in HOLDS)
+
+
+@pytest.mark.parametrize("name", sorted(HOLDS))
+def test_the_search_finds_most(name):
+    """Equal labels would follow, too, if no call were ever decided."""
+    found, asked = 0, 0
+    for seed in range(1, 61, 3):  # weights without ties
+        model, X = fitted(name, seed)
+        model.predict(X[:1])
+        results = [model._state.tables.one.predict([x]) for x in X[:-2] if x]
+        found, asked = found + sum(result is not None for result in results), asked + len(results)
+    assert found > 0.8 * asked
+
+
+def test_ties_are_left_to_the_batch():
+    model, X = fitted("order 3", 1)
+    state = FittedModel(model).state
+    state._replace(weights=np.zeros(len(state.weights))).checked(type(state.targets)).set_on(model)
+    assert [model.predict([x])[0] for x in X if x] == model.predict([x for x in X if x])
+    assert all(model._state.tables.one.predict([x]) is None for x in X if x)
+
+
+@pytest.mark.parametrize("most", [1, 2])
+def test_a_search_that_keeps_too_many_states_gives_up(most, monkeypatch):
+    model, X = fitted("order 3", 1)
+    model.predict(X[-1:])
+    model._state.tables.one.search.most_kept = most
+    assert [model.predict([x])[0] for x in X if x] == model.predict([x for x in X if x])
+
+
+@pytest.mark.parametrize(
+    "token",
+    [
+        {"w": b"a"},
+        {"w": np.str_("a")},
+        {"w": ["a", "b"]},
+        {"w": {"a": {"b": 1}}},
+        {"w": 2.5},
+        {"w": np.True_},
+        {b"w": "a"},
+    ],
+)
+def test_uncommon_values_are_read_as_in_a_batch(token):
+    model, _ = fitted("order 1", 1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert model.predict([[{"w": "a"}, token]])[0] == model.predict([[{"w": "a"}, token], []])[0]
+
+
+@pytest.mark.parametrize(
+    "token", [{"w": None}, {"w": np.nan}, {"w": {1: 2}}, {5: False}, {"w": object()}, ("a",), "a", 3]
+)
+def test_errors_of_one_sequence_are_those_of_a_batch(token):
+    model, _ = fitted("order 1", 1)
+    with pytest.raises((TypeError, ValueError)) as alone:
+        model.predict([[{"w": "a"}, token]])
+    with pytest.raises(type(alone.value)) as together:
+        model.predict([[{"w": "a"}, token], []])
+    assert str(alone.value) == str(together.value)
+
+
+def test_warnings_of_one_sequence_are_those_of_a_batch():
+    model, _ = fitted("order 1", 1)
+    for x in ([{"v": "a"}], [{"w": "new", "t": "new"}], [{"w": "a"}]):
+        caught = []
+        for X in ([x], [x, []]):
+            with warnings.catch_warnings(record=True) as found:
+                warnings.simplefilter("always")
+                model.predict(X)
+            caught.append([str(warning.message) for warning in found])
+        assert caught[0] == caught[1]
+
+
+def test_labels_have_the_type_of_y():
+    X = [[{"a": 1}, {"b": 1}], [{"b": 1}]]
+    for y in ([[1, 2], [2]], [np.array([1, 2]), np.array([2])], [[True, False], [False]]):
+        model = HighOrderCRF().fit(X, y)
+        alone, together = model.predict(X[:1]), model.predict(X)[:1]
+        assert type(alone[0]) is type(together[0])
+        assert type(alone[0][0]) is type(together[0][0])
+        np.testing.assert_array_equal(alone[0], together[0])
+
+
+def test_a_later_fit_and_other_weights_are_met_at_once():
+    X, y = [[{"a": 1}, {"b": 1}], [{"b": 1}]], [["A", "B"], ["B"]]
+    model = HighOrderCRF(sigma_reg=30).fit(X, y)
+    assert model.predict(X[:1]) == [["A", "B"]]
+    halved = FittedModel(model).divided_by(2.0)
+    assert halved.predict(X[:1]) == [["A", "B"]]
+    assert halved._state.tables.one is not model._state.tables.one
+    assert model.fit(X, [["B", "A"], ["A"]]).predict(X[:1]) == [["B", "A"]]
+
+
+def test_copies_and_files_have_no_tables_of_one_call():
+    model, X = fitted("order 3", 1)
+    before = len(pickle.dumps(model))
+    model.predict(X[-1:])
+    assert len(pickle.dumps(model)) == before
+    for twin in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
+        assert twin.predict(X[-1:]) == model.predict(X[-1:])
+
+
+def test_a_batch_of_one_sequence():
+    words = [["a", "b", "c"], ["b"]]
+    pipe = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF(sigma_reg=30)).fit(words, [["A", "B", "A"], ["B"]])
+    assert [pipe.predict([x])[0] for x in words] == pipe.predict(words) == [["A", "B", "A"], ["B"]]
+    assert pipe[-1]._state.tables.one.predict(pipe[0].transform(words[:1])) == [["A", "B", "A"]]
+    other = SequenceFeatureExtractor().fit(words)
+    with pytest.raises(ValueError, match="feature"):
+        pipe[-1].predict(SequenceFeatureExtractor().fit([["z"]]).transform([["z"]]))
+    assert pipe[-1].predict(other.transform(words[:1])) == [["A", "B", "A"]]
+
+
+WORDS = ["a", "b", "c", "Ab", "a1", "", "-"]
+
+
+def shout(text):
+    if text == "-":
+        raise ValueError("no dash")
+    return text.upper()
+
+
+EXTRACTORS = {
+    "words": {},
+    "bias": {"bias": True},
+    "dropped borders": {"padding": "drop"},
+    "hashed": {"n_features": 64},
+    "rare ones": {"min_count": 3},
+    "functions": {
+        "token_features": {"shout": ("w", shout)},
+        "templates": [("w", 0), ("shout", -1), (("w", 0), ("w", 1))],
+    },
+}
+
+
+@pytest.mark.parametrize("name", EXTRACTORS)
+def test_words_behind_an_extractor(name):
+    rng = np.random.default_rng(0)
+    known = WORDS[: 6 if name == "functions" else 7]
+    X = [[str(rng.choice(known)) for _ in range(length)] for length in rng.integers(1, 9, 30)]
+    y = [["AB"[word in ("a", "Ab")] for word in x] for x in X]
+    pipe = make_pipeline(SequenceFeatureExtractor(**EXTRACTORS[name]), HighOrderCRF(max_iter=3)).fit(X, y)
+    new = [*X, [], ["new"], ["new", "a"] * 5, [np.str_("a"), "b"]]
+    together = pipe.predict([*new, []])[:-1]
+    assert [pipe.predict([x])[0] for x in new] == together
+    assert [Pipeline(pipe.steps).predict([x])[0] for x in new] == together
+    found = [predict_one(pipe[-1], [x], [pipe[0]]) for x in X]
+    assert (sum(one is not None for one in found) > 25) == (name not in ("dropped borders", "hashed"))
+    if name == "functions":
+        with pytest.raises(ValueError, match="no dash"):
+            pipe.predict([["-", "a"]])
+    with pytest.raises(TypeError, match="sequence 0, position 1"):
+        pipe.predict([["a", None, object()]])
+
+
+def test_an_extractor_of_another_fit_is_not_taken():
+    X, y = [["a", "b"], ["b"]], [["A", "B"], ["B"]]
+    pipe = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF(sigma_reg=30)).fit(X, y)
+    assert pipe.predict(X[:1]) == [["A", "B"]]
+    pipe[0].fit([["c", "a", "b", "d"]])
+    assert predict_one(pipe[-1], X[:1], [pipe[0]]) is None
+    with pytest.raises(ValueError, match="feature"):
+        pipe.predict(X[:1])
+
+
+def test_threads_predict_while_another_one_fits():
+    X, y = [[{"a": 1}, {"b": 1}], [{"b": 1}]], [["A", "B"], ["B"]]
+    model, swapped = HighOrderCRF(sigma_reg=30).fit(X, y), [["B", "A"], ["A"]]
+    wrong, stop = [], threading.Event()
+
+    def predict_on():
+        while not stop.is_set():
+            if (found := model.predict(X[:1])[0]) not in (["A", "B"], ["B", "A"]):
+                wrong.append(found)
+
+    threads = [threading.Thread(target=predict_on) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for n in range(20):
+        model.fit(X, swapped if n % 2 else y)
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_models_with_many_labels_are_left_to_the_batch():
+    X = [[{f"w{n}": 1} for n in range(200)]]
+    model = HighOrderCRF(max_iter=2, fit_intercept=False).fit(X, [[f"l{n}" for n in range(200)]])
+    assert OneSequence.of(FittedModel(model).model(), None) is None
