@@ -111,7 +111,6 @@ from sklearn_hocrf._validation import (
 from sklearn_hocrf._validation._attributes import Vocabulary, read_attributes, sort_vocabulary
 from sklearn_hocrf._validation._delegation import model_and_input, model_inside
 from sklearn_hocrf._warm_up import WarmUp, compiled, kernels
-from sklearn_hocrf.datasets import _lines
 from sklearn_hocrf.feature_extraction import _template_rows
 from sklearn_hocrf.feature_extraction._names import names_of_blocks
 from sklearn_hocrf.feature_extraction._tags import PRESETS, tag_channel
