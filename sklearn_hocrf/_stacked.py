@@ -139,7 +139,7 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
     >>> forest = RandomForestClassifier(20, random_state=0)
     >>> stacked = StackedSequenceLabeler(forest).fit(X, y)
     >>> stacked.predict(X_test), stacked.predict_marginals(X_test)[0].shape
-    ([array([4, 8, 6, 2, 6, 8, 1, 0, 5])], (9, 10))
+    ([array([2, 7, 8, 9, 8, 4, 4, 2, 9, 2])], (10, 10))
     """
 
     __module__ = "sklearn_hocrf"  # where users import it from: files of models name this module

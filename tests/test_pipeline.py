@@ -121,7 +121,7 @@ def test_a_search_as_last_step():
 
 def test_a_pipeline_as_last_step(tagger):
     inner = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF())
-    nested = make_pipeline("passthrough", GridSearchCV(inner, {"highordercrf__max_order": [1]}, cv=2)).fit(X, Y)
+    nested = make_pipeline("passthrough", GridSearchCV(inner, {"highordercrf__max_order": [2]}, cv=2)).fit(X, Y)
     assert_same(nested.predict_marginals(X), tagger.predict_marginals(X))
     around = PenaltySearchCV(inner, cv=2, max_steps=1).fit(X, Y)
     assert type(around.best_estimator_) is SequencePipeline
@@ -205,7 +205,7 @@ def test_metadata_routing():
 def test_score_is_the_mean_per_token(tagger, segmenter):
     n_tokens = sum(map(len, Y))
     plain = Pipeline(tagger.steps)
-    nested = make_pipeline(GridSearchCV(plain, {"highordercrf__max_order": [1]}, cv=2)).fit(X, Y)
+    nested = make_pipeline(GridSearchCV(plain, {"highordercrf__max_order": [2]}, cv=2)).fit(X, Y)
     for model, inner in (tagger, tagger), (plain, tagger), (nested, tagger), (segmenter, segmenter):
         assert log_likelihood_scorer(model, X, Y) == pytest.approx(inner.log_likelihood(X, Y).sum() / n_tokens)
     weight = np.array([2.0, *[0.0] * 10, 1.0])

@@ -140,7 +140,7 @@ SETTINGS = {
     "unknown label": HighOrderCRF(constraints=Constraints([("walk", "fly")])),
     "end": HighOrderCRF(constraints=Constraints(end=["run"])),
     "patterns": HighOrderCRF(patterns=[("walk", "fly")]),
-    "order of patterns": HighOrderCRF(patterns=[("walk", "rest", "run")]),
+    "order of patterns": HighOrderCRF(patterns=[("walk", "rest", "run", "rest")]),
     "patterns that end": HighOrderCRF(patterns=iter([("walk", "rest")])),
     "label_parts": HighOrderCRF(label_parts={"walk": 3, "rest": ["none"], "run": ["moves"]}),
     "feature_order": HighOrderCRF(feature_order={"a": -1}),

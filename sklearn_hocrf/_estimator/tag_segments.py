@@ -132,10 +132,9 @@ class TagSegmentsMixin:
         ...     0
         ... ].tolist():
         ...     print(start, stop, label, round(probability, 2))
-        0 1 PER 0.29
-        0 2 PER 0.38
-        1 2 PER 0.22
-        3 4 PER 0.6
+        0 1 PER 0.24
+        0 2 PER 0.51
+        3 4 PER 0.66
         """
         check_threshold(threshold)
         fitted = FittedModel(self)

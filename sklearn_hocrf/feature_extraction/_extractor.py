@@ -383,8 +383,9 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
             if found is not None and found[1].max(initial=-1) >= 0:
                 names, ids, indptr = found
                 return known_batch(np.array([0, len(indptr) - 1]), indptr, ids, names)
-        table = self._like_fitted(X, self._read(X))
-        return self._to_batch(X, table, self._maker.rows(self._vocabularies, table))
+        maker = self._maker
+        table = self._like_fitted(X, maker.read(X, _check_fields(self.fields)))
+        return self._to_batch(X, table, maker.rows(self._vocabularies, table))
 
     def __token_ids__(self, tokens) -> tuple | None:
         """Return the names of all attributes, those of one sequence of tokens, and their ranges; None: use a batch.

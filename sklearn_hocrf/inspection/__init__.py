@@ -18,8 +18,8 @@ they are plain text. The method ``to_html`` of each makes a page of its own.
 ... )
 >>> weights_table(HighOrderCRF().fit(X, y), label="DET", top=2)
 pattern  order  feature  template  weight
-DET          0  the      the        0.784
-DET          0                      0.105
+DET          0  the      the        0.743
+DET          0                      0.106
 
 User guide: docs/guide/answers.md.
 """

@@ -190,16 +190,16 @@ def explain(
     >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
     >>> crf = HighOrderCRF().fit(X, y)
     >>> explain(crf, X, 1, 1, against="ADJ")
-    man: NOUN rather than ADJ: log-odds 0.94
+    man: NOUN rather than ADJ: log-odds 0.99
     position  pattern   feature   value  weight  contribution
-           1  NOUN      man       1.000   0.784         0.784
-           1  DET ADJ            -1.000   0.493        -0.493
-           1  DET NOUN            1.000   0.338         0.338
-           1  ADJ                -1.000  -0.211         0.211
-           1  NOUN                1.000   0.105         0.105
+           1  NOUN      man       1.000   0.743         0.743
+           1  DET ADJ            -1.000   0.432        -0.432
+           1  DET NOUN            1.000   0.365         0.365
+           1  ADJ                -1.000  -0.212         0.212
+           1  NOUN                1.000   0.106         0.106
     >>> explanation = explain(crf, X, 1, 1)
     >>> explanation.against, round(explanation.log_odds_marginal, 2)
-    ('ADJ', 1.09)
+    ('ADJ', 1.1)
 
     What speaks for the prediction and against the truth:
 

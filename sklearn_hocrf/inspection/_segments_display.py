@@ -61,8 +61,8 @@ class SegmentsDisplay(HtmlPage):
     ...     SequenceFeatureExtractor(), HighOrderCRF(constraints="bio")
     ... ).fit(X, y)
     >>> SegmentsDisplay.from_estimator(tagger, X, y)  # coloured text in a notebook
-    [Ann Lee | PER 0.81] met [Bob | PER 0.90]
-    We met [Ann | PER 0.92]
+    [Ann Lee | PER 0.82] met [Bob | PER 0.91]
+    We met [Ann | PER 0.93]
     """
 
     max_sequences = 20

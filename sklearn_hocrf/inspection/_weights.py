@@ -103,10 +103,10 @@ def weights_table(
     ...     SequenceFeatureExtractor([("w", -1), ("w", 0)]), HighOrderCRF()
     ... ).fit(X, y)
     >>> weights_table(pipe, label="NOUN", top=3)
-    pattern   order  feature    template  weight
-    NOUN          0  w[0]=man   w[0]       0.726
-    ADJ NOUN      1                        0.472
-    NOUN          0  w[-1]=old  w[-1]      0.314
+    pattern       order  feature   template  weight
+    NOUN              0  w[0]=man  w[0]       0.687
+    DET ADJ NOUN      2                       0.635
+    ADJ NOUN          1                       0.412
     >>> weights_table(pipe, order=1, top=1)[0].pattern  # neighbouring labels
     ('ADJ', 'NOUN')
     """

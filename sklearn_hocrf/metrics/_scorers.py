@@ -104,7 +104,7 @@ def log_likelihood_scorer(estimator: Any, X: Any, y: Any, sample_weight: ArrayLi
     ...     HighOrderCRF(), grid, cv=3, scoring=metrics.log_likelihood_scorer
     ... ).fit(X, y)
     >>> search.cv_results_["mean_test_score"].round(2)
-    array([-1.08, -0.35, -0.01])
+    array([-1.07, -0.29, -0.01])
     """
     found = method_of_model(estimator, "log_likelihood")(X, y, unknown="impossible")
     weight = check_sequence_weight(sample_weight, len(found))
