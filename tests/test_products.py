@@ -15,6 +15,7 @@ from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 
 BENCHMARKS = Path(__file__).parent / "benchmarks"
 PROGRAMS = ["usaddress", "unparseable", "anystyle", "grobid"]
+OTHERS = ["chinese_addresses"]  # longer: the features are theirs
 
 
 @pytest.fixture
@@ -23,7 +24,7 @@ def load(monkeypatch):
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     monkeypatch.syspath_prepend(str(BENCHMARKS / "products"))
     yield importlib.import_module
-    for name in ["common", "protocol", *PROGRAMS]:
+    for name in ["common", "protocol", *PROGRAMS, *OTHERS]:
         sys.modules.pop(name, None)
 
 
@@ -76,12 +77,28 @@ def invent_documents(folder, rng):
     write(folder / "grobid_zones" / "segmentation.template", "U00:%x[-1,0]\nU01:%x[0,0]\n\nB\n")
 
 
+def invent_chinese_addresses(folder, rng):
+    for part in "train", "dev", "test":
+        blocks = []
+        for _ in range(400):
+            parts = [(rng.choice("东西南") + rng.choice("河山"), "市", "city"), (rng.choice("竹石木"), "路", "road")]
+            parts = [*parts, (str(rng.randrange(1, 300)), "号", "houseno")][rng.randrange(2) :]
+            lines = [
+                f"{token} {'I' if i else 'B'}-{label}"
+                for name, end, label in parts
+                for i, token in enumerate([*([name] if name.isdigit() else name), end])
+            ]
+            blocks.append("\n".join(lines))
+        write(folder / "chinese_addresses" / f"{part}.txt.gz", "\n\n".join(blocks) + "\n")
+
+
 @pytest.mark.parametrize(
     ("name", "invent", "printed"),
     [
         ("usaddress", invent_addresses, ["python-crfsuite", "chosen, more features"]),
         ("anystyle", invent_references, ["Wapiti", "order 3", "chosen"]),
         ("grobid", invent_documents, ["order 3", "chosen", "F1 of zones", "MiB"]),
+        ("chinese_addresses", invent_chinese_addresses, ["dev", "published", "mean of both, p >= ", "50 of 50"]),
     ],
 )
 def test_programs_run(load, monkeypatch, tmp_path, capsys, name, invent, printed):
@@ -127,7 +144,7 @@ def test_unparseable_texts(load, monkeypatch, tmp_path, capsys):
     assert "usaddress is not installed" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", PROGRAMS + OTHERS)
 def test_programs_say_what_is_absent(load, monkeypatch, tmp_path, capsys, name):
     monkeypatch.setenv("SKLEARN_HOCRF_DATA", str(tmp_path))
     load(name).main(["--quick"])
@@ -286,6 +303,35 @@ def test_context_of_references(load):
     assert [row[0] for row in added] == ["none", "none", "and", "in"]  # the last keyword before
     assert [row[1] for row in added] == ["and", "in", "none", "none"]  # the next one
     assert [row[4:] for row in added] == [["0", "1"], ["0", "1"], ["1", "0"], ["1", "0"]]
+
+
+def test_features_of_chinese_addresses(load):
+    program = load("chinese_addresses")
+    y = [["B-city", "I-city", "I-city", "B-no", "I-no"]] * 20
+    units, names = program.learn([["东", "河", "市", str(n), "号"] for n in range(20)], y)
+    assert units == {"市", "号"}
+    assert names == {("东", "河", "市"): "city"}
+    x = ["东", "河", "市", "A12", "号", "东", "河", "市"]
+    assert program.find_names(x, names) == [(0, 3, "city"), (5, 8, "city")]
+    tokens = program.features(x, units, names)
+    assert [token["k"] for token in tokens] == ["x", "x", "市", "A99", "号", "x", "x", "市"]
+    assert [token["m"] for token in tokens] == ["cityB", "cityI", "cityE", "-", "-", "cityB", "cityI", "cityE"]
+    assert [token["r"] for token in tokens] == ["False"] * 5 + ["True"] * 3
+    assert "".join(token["d"] + token["s"] for token in tokens[:3]) == "211203"  # to the next unit, from the last
+    near = {"q": "^", "p": "市", "u": "A99", "v": "号", "s": "1", "d": "0"}
+    address = {"w": "市", "r": "False", "i": "3", "m": "-", "o": "-", "b": "city", "a": "city"}
+    assert tokens[3] == {"c": "A12", "n": "A99", "k": "A99"} | near | address
+    assert tokens[0]["o"] == "False True"  # a name of its label after, none before
+    assert program.templates_of(["n-1 n", "u+2"]) == [[("n", -1), ("n", 0)], [("u", 2)]]
+
+
+def test_segments_by_mean_probability(load):
+    program = load("chinese_addresses")
+    one, other = [{(0, 1, "a"): 0.9, (1, 2, "b"): 0.3}], [{(0, 1, "a"): 0.2, (0, 2, "c"): 0.8}]
+    assert program.above([one, other], 0.4) == [{(0, 1, "a"), (0, 2, "c")}]
+    assert program.above([one], 0.3) == [{(0, 1, "a"), (1, 2, "b")}]
+    of = program.counts([{1, 2}, {3}], [{1}, {3, 4}])
+    assert program.f1(of) == pytest.approx(200 * 2 / 6)
 
 
 def test_calibration_by_the_other_folds(load, capsys):
