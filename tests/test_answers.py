@@ -214,7 +214,7 @@ def test_beside_lists_of_k():
     rng = np.random.default_rng(0)
     X = [[[f"w{i}"] for i in rng.integers(0, 8, 40)] for _ in range(20)]
     y = [[f"y{i}" for i in rng.integers(0, 5, 40)] for _ in range(20)]
-    crf = HighOrderCRF(patterns="all", all_pairs=True, sigma_reg=10.0, tol=1e-2).fit(X, y)
+    crf = HighOrderCRF(1, patterns="all", all_pairs=True, sigma_reg=10.0, tol=1e-2).fit(X, y)
     columns = {name: i for i, name in enumerate(crf.feature_names_in_.tolist())}
     coef, own = crf.coef_.toarray(), crf.pattern_coef_
     code = {label: i for i, label in enumerate(crf.classes_.tolist())}

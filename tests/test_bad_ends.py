@@ -121,19 +121,19 @@ def test_separable_data_without_a_penalty_have_no_optimum(estimator, solver):
 
 
 def test_weights_without_a_penalty_that_do_not_separate_have_one():
-    assert not fit(*noisy(1.0), sigma_reg=np.inf, max_iter=500)[1]
+    assert not fit(*noisy(1.0), sigma_reg=np.inf, max_iter=500, max_order=1)[1]
     alternating = [[["a"]] * 4] * 3, [[0, 1, 0, 1], [1, 0, 1, 0], [0, 1, 0, 1]]
     assert not fit(*alternating, sigma_reg=np.inf, max_order=0)[1]
 
 
 def test_penalties_on_other_weights_are_no_help():
     X, y = separable()
-    order = HighOrderCRF(max_iter=0)
+    order = HighOrderCRF(1, max_iter=0)
     with warnings.catch_warnings(action="ignore"):
         order.fit(X, y)
     precision = np.where(order._layout.order_of_weight == 0, 0.0, 1.0)
     with given_penalty(L2(precision)):
-        assert "no optimum" in fit(X, y)[1][0]
+        assert "no optimum" in fit(X, y, max_order=1)[1][0]
     with given_penalty(L2(1 - precision)):
         assert not fit(X, y, max_iter=500, max_order=1)[1]
 

@@ -100,7 +100,7 @@ def test_order_one_is_crfsuite_with_c1(c1, c2, tmp_path):
     trainer.set_params({"c1": c1, "c2": c2, "max_iterations": 5000, "epsilon": 1e-7, "delta": 1e-9})
     trainer.train(str(tmp_path / "model"))
     sigma = (2 * c2) ** -0.5 if c2 else np.inf
-    crf = HighOrderCRF(l1_reg=c1, sigma_reg=sigma, fit_intercept=False, tol=1e-5, max_iter=5000).fit(X, Y)
+    crf = HighOrderCRF(1, l1_reg=c1, sigma_reg=sigma, fit_intercept=False, tol=1e-5, max_iter=5000).fit(X, Y)
     last = trainer.logparser.last_iteration
     assert crf.objective_history_[-1] == pytest.approx(last["loss"], rel=1e-3)
     assert crf.objective_history_[-1] < last["loss"] + 1e-5  # of which six decimals are printed

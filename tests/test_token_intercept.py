@@ -172,7 +172,7 @@ def test_numbers_of_long_segments(length):
     numbers, X = SequenceFeatureExtractor(), [scaler.transform(x) for x in X]
     features = SegmentFeatureExtractor(length=length, max_length=20 if length == "capped" else None)
     semi = make_pipeline(numbers, features, HighOrderSemiCRF(segment_length=40, tol=1e-2)).fit(X[:20], y[:20])
-    chain = HighOrderCRF(tol=1e-2).fit(X[:20], y[:20])
+    chain = HighOrderCRF(1, tol=1e-2).fit(X[:20], y[:20])
     assert semi.log_likelihood(X[20:], y[20:]).sum() > chain.log_likelihood(X[20:], y[20:]).sum()
     assert semi.score(X[20:], y[20:]) > chain.score(X[20:], y[20:]) + (0.0 if length is None else 0.01)
 

@@ -46,9 +46,8 @@ class BaseSequenceLabeler(
     """
 
     _parameter_constraints: dict = PARAMETER_CONSTRAINTS
-    history: Any = TOKENS  # this and the next two: parameters that only one estimator has
+    history: Any = TOKENS  # this and the next one are parameters of HighOrderCRF alone
     pruning: int | None = None
-    scheme: str | None = None
     _takes_segment_features = False
     _family: Family
     _targets: type[Any]  # how y is read, and what predictions look like

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from .._data.batch import SequenceBatch
 from .._inference.families import Family
 from .._inference.one_sequence import OneSequence
-
-if TYPE_CHECKING:
-    from .fitted_state import FittedState
 
 __all__ = ["OneCall", "predict_one"]
 
@@ -26,7 +23,7 @@ class OneCall:
     family : Family
     """
 
-    def __init__(self, state: FittedState, family: Family) -> None:
+    def __init__(self, state: Any, family: Family) -> None:
         self.weights, self.features = state.weights, state.features
         self.as_lists, labels = state.targets.as_lists, getattr(state.targets, "labels", np.empty(0))
         self.labels: Any = labels.astype(object).tolist() if self.as_lists else labels
@@ -61,7 +58,7 @@ def predict_one(estimator: Any, X: Any, steps: Sequence = ()) -> list | None:
     """Return the labels of X, a list or a batch of one sequence, after some transformers; None if a batch is needed."""
     if not (type(X) is list or type(X) is SequenceBatch) or len(X) != 1:
         return None
-    state: FittedState | None = getattr(estimator, "__dict__", {}).get("_state")  # once: another thread may fit
+    state = getattr(estimator, "__dict__", {}).get("_state")  # once: another thread may fit
     if state is None or state.tables is None:
         return None
     one = state.tables.one

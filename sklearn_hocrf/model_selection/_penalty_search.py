@@ -22,7 +22,7 @@ from .._estimator.fit_steps import FitSteps
 from .._persistence import VersionMixin, with_lists, with_mappings
 from .._settings import check
 from .._solvers import one_blas_thread
-from .._validation import check_sequence_weight, unwarned, warn_user
+from .._validation import check_sequence_weight, read_training_sequences, unwarned, warn_user
 from .._validation._delegation import MethodsOfModel, check_fit
 from .._validation._sklearn import N_JOBS, Interval, StrOptions, check_declared, fit_context
 from .._validation._splits import indexable_sequences, splits_of
@@ -308,6 +308,9 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
             raise ValueError("requires y to be passed, but the target y is None")
         weight = check_sequence_weight(sample_weight, len(y))
         splits = splits_of(self._splitter(groups), X, y, groups=groups)
+        if self._final is self.estimator:
+            with unwarned():
+                read_training_sequences(self.estimator, X, weight)  # errors of X come before those of y
         self._check_targets(y, weight)
         return X, y, groups, weight, splits
 
