@@ -19,9 +19,9 @@ module imports numpy and the standard library alone; `_tagger.py`, its reader, m
 0
 >>> tagger = Tagger(path)  # by any number of threads and processes
 >>> tokens = "Victoria Berg left Kyoto for York & Co .".split()
->>> tagger.tag(tokens)
+>>> tagger.predict(tokens)
 ['B-PER', 'I-PER', 'O', 'B-LOC', 'O', 'B-ORG', 'I-ORG', 'I-ORG', 'O']
->>> for start, stop, label, probability in tagger.segments(
+>>> for start, stop, label, probability in tagger.predict_segments(
 ...     tokens, with_probability=True
 ... ):
 ...     print(start, stop, label, probability > 0.8)
@@ -106,7 +106,7 @@ def export_tagger(
     ...         HighOrderCRF().fit(X, y), os.path.join(folder, "tags.hocrf")
     ...     ).n_bytes
     ...     tagger = Tagger(os.path.join(folder, "tags.hocrf"))
-    >>> tagger.tag([["the"], ["old"], ["house"]])
+    >>> tagger.predict([["the"], ["old"], ["house"]])
     ['DET', 'ADJ', 'NOUN']
     """
     from ._export import export  # it needs all that reading does not

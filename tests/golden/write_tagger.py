@@ -18,10 +18,10 @@ def golden_models():
 def expected(tagger, tokens):
     """Return the answers of a tagger for a sequence, for JSON."""
     return {
-        "labels": tagger.tag(tokens),
-        "marginals": tagger.marginals(tokens).tolist(),
-        "segments": [list(segment) for segment in tagger.segments(tokens, with_probability=True).tolist()],
-        "nbest": [list(one) for one in tagger.nbest(tokens, 3)],
+        "labels": tagger.predict(tokens),
+        "marginals": tagger.predict_marginals(tokens).tolist(),
+        "segments": [list(segment) for segment in tagger.predict_segments(tokens, with_probability=True).tolist()],
+        "nbest": [list(one) for one in tagger.predict_nbest(tokens, 3)],
     }
 
 
