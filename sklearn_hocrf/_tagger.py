@@ -132,7 +132,7 @@ def lengths_by_first(phrases: Iterable[tuple[str, ...]]) -> dict[str, list[int]]
     return {word: sorted(of_word, reverse=True) for word, of_word in lengths.items()}
 
 
-def phrase_marks(words: Sequence, phrases: Collection[tuple[str, ...]], lengths: Mapping) -> list:
+def marks_of(words: Sequence, phrases: Collection[tuple[str, ...]], lengths: Mapping) -> list:
     """Return B, I, E or S for the words of phrases, else None: the longest phrase at each position, from the left."""
     words, stop = tuple(words), 0
     marks: list = [None] * len(words)
@@ -1117,7 +1117,7 @@ class _Phrases:
     def marks(self, values) -> list:
         """Return the marks of the values of a field."""
         words = [self.normal(value) if isinstance(value, str) else None for value in values]
-        return phrase_marks(words, self.phrases, self.lengths)
+        return marks_of(words, self.phrases, self.lengths)
 
 
 class _Templates:
@@ -1283,7 +1283,7 @@ class Tagger:
         not shared.
     functions : dict or None, default=None
         The model's token features that are functions of yours, by the name of the token feature, and your ``normalize``
-        of :func:`~sklearn_hocrf.feature_extraction.phrases`, by the name of the token feature.
+        of :func:`~sklearn_hocrf.feature_extraction.phrase_marks`, by the name of the token feature.
 
     Attributes
     ----------

@@ -34,7 +34,7 @@ from sklearn_hocrf import Constraints, HighOrderCRF, HighOrderSemiCRF, _export, 
 from sklearn_hocrf.datasets import load_conll, make_name_sentences
 from sklearn_hocrf.feature_extraction import (
     SequenceFeatureExtractor,
-    phrases,
+    phrase_marks,
 )
 from sklearn_hocrf.feature_extraction import _token_functions as token_functions
 from sklearn_hocrf.model_selection import CalibratedSequenceLabeler
@@ -241,7 +241,7 @@ def test_drawn_phrases(tmp_path_factory, data):
     lists = {"city": data.draw(LISTS), "firm": data.draw(LISTS)}
     own = dict.fromkeys(lists, str.upper)
     templates = data.draw(st.lists(st.lists(MARKS, min_size=1, max_size=3, unique=True).map(tuple), unique=True))
-    functions = {name: ("w", phrases(found, normalize=normalize)) for name, found in lists.items()}
+    functions = {name: ("w", phrase_marks(found, normalize=normalize)) for name, found in lists.items()}
     functions["low"] = "w", "lower"
     extractor = SequenceFeatureExtractor([(("city", 0),), *templates], functions, **options)
     model = fit(make_pipeline(extractor, HighOrderCRF(**data.draw(parameters(y)))), X, y)
@@ -255,7 +255,7 @@ def test_drawn_phrases(tmp_path_factory, data):
 
 def test_phrases_of_functions_and_what_is_refused(tmp_path):
     X, y = [["in", "New", "York"], ["York"]], [["A", "B", "B"], ["B"]]
-    templates = SequenceFeatureExtractor([("w", 0)], {"city": phrases(["new york"], normalize=str.lower)})
+    templates = SequenceFeatureExtractor([("w", 0)], {"city": phrase_marks(["new york"], normalize=str.lower)})
     model = make_pipeline(templates, HighOrderCRF()).fit(X, y)
     path = tmp_path / "cities.hocrf"
     assert export_tagger(model, path, dtype="float64", X=X).largest_difference < 1e-12
@@ -264,7 +264,7 @@ def test_phrases_of_functions_and_what_is_refused(tmp_path):
     with pytest.raises(ValueError, match="does not need"):
         Tagger(path, functions={"city": str.lower, "low": str.lower})
     assert_same(Tagger(path, functions={"city": str.lower}), model, [*X, ["NEW", "york", "in"], []], None)
-    zero = SequenceFeatureExtractor([("w", 0)], {"city": phrases([["a\0b"]])})
+    zero = SequenceFeatureExtractor([("w", 0)], {"city": phrase_marks([["a\0b"]])})
     zero = make_pipeline(zero, HighOrderCRF()).fit(X, y)
     with pytest.raises(ValueError, match="no phrases with the character 0, as in the list 'city'"):
         export_tagger(zero, path)
