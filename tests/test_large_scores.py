@@ -13,8 +13,8 @@ from internals import FittedModel
 from registry import KINDS, asked
 
 from sklearn_hocrf.inspection import explain
+from sklearn_hocrf.scores import sequence_log_likelihood
 from sklearn_hocrf.tagger import Tagger, export_tagger
-from sklearn_hocrf.training import sequence_log_likelihood
 
 SHIFT = 2.0**18
 WORDS = [np.random.default_rng(0).choice(list("abcd"), 3000).tolist(), ["a", "c", "d"], []]

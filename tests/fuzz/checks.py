@@ -34,7 +34,8 @@ from sklearn_hocrf.feature_extraction import (
     phrase_marks,
 )
 from sklearn_hocrf.model_selection import ConformalSequenceLabeler
-from sklearn_hocrf.training import SGD, predict_from_scores, sequence_log_likelihood
+from sklearn_hocrf.scores import predict_from_scores, sequence_log_likelihood
+from sklearn_hocrf.training import SGD
 
 from . import definitions as plain
 from .builders import ATTRIBUTE_FORMS, LABELS, TABLES, build_sequence, build_X, build_y, flags_of, junk, same
