@@ -156,9 +156,8 @@ def test_models_of_skops_are_exported(files, tmp_path, capsys):
     crf = HighOrderCRF().fit([[{"0": "a"}, {"0": "b"}]], [["A", "B"]])
     skops.dump(crf, tmp_path / "model.skops")
     assert main(["export", str(tmp_path / "model.skops"), "-o", str(tmp_path / "model.hocrf")]) == 0
-    assert (
-        Tagger(tmp_path / "model.hocrf").predict([{"0": "b"}, {"0": "a"}]) == crf.predict([[{"0": "b"}, {"0": "a"}]])[0]
-    )
+    x = [{"0": "b"}, {"0": "a"}]
+    assert Tagger(tmp_path / "model.hocrf").predict(x) == crf.predict([x])[0]
 
 
 @cache

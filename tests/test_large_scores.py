@@ -110,9 +110,8 @@ def test_taggers(name, tmp_path):
         assert own[0].labels == tagger.predict(tokens) == found[0].labels
         assert [one.score for one in own] == [one.score + len(tokens) * SHIFT for one in found]
         assert tagger.log_likelihood(tokens, found[-1].labels) == pytest.approx(wanted[-1], abs=1e-8)
-        np.testing.assert_allclose(
-            tagger.predict_marginals(tokens), small.predict_marginals([tokens])[0], rtol=0, atol=1e-9
-        )
+        own, (wanted,) = tagger.predict_marginals(tokens), small.predict_marginals([tokens])
+        np.testing.assert_allclose(own, wanted, rtol=0, atol=1e-9)
 
 
 def test_scores_of_other_models():

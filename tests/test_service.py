@@ -103,9 +103,8 @@ def test_the_documented_service(tmp_path):
         finally:
             process.terminate()
     found = Tagger(tmp_path / "names.hocrf")
-    assert answers == [
-        [list(s) for s in found.predict_segments(tokens, with_probability=True).tolist()] for tokens in X[:5]
-    ]
+    tables = [found.predict_segments(tokens, with_probability=True).tolist() for tokens in X[:5]]
+    assert answers == [list(map(list, table)) for table in tables]
     assert any(answers)
     assert again == answers[0]
     for body, (status, page) in zip(BAD_BODIES, refused, strict=True):

@@ -129,10 +129,8 @@ def test_types_of_all_answers(y, tmp_path):
         assert_alike(found.predict_nbest(tokens, 2), model.predict_nbest(one, 2)[0])
         assert_alike(found.log_likelihood(tokens, y[n]), model.log_likelihood(one, y[n : n + 1]).tolist()[0])
         assert_alike(found.predict_segments(tokens), model.predict_segments(one)[0])
-        own, (segments,) = (
-            found.predict_segments(tokens, with_probability=True),
-            model.predict_segments(one, threshold=0.0001),
-        )
+        own = found.predict_segments(tokens, with_probability=True)
+        (segments,) = model.predict_segments(one, threshold=0.0001)
         assert own.dtype == segments.dtype == found.predict_segments([], with_probability=True).dtype
         segments = model.predict_segments(one, with_probability=True)
         assert_alike(own, segments[0])
@@ -529,12 +527,8 @@ def test_refused(tmp_path, name):
 def test_questions_that_make_no_sense(tmp_path):
     model = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF(constraints="bio", max_iter=9)).fit(X_NAMES, Y_NAMES)
     found = tagger_of(model, tmp_path)
-    assert (
-        found.predict([])
-        == found.predict_segments([])
-        == found.predict_segments([], with_probability=True).tolist()
-        == []
-    )
+    assert found.predict([]) == found.predict_segments([]) == []
+    assert found.predict_segments([], with_probability=True).tolist() == []
     assert found.predict_marginals([]).shape == (0, len(found.labels))
     assert found.predict_nbest([])[0] == ([], 0.0, 0.0)
     assert found.log_likelihood([], []) == 0.0

@@ -48,10 +48,8 @@ def main():
     attributes = [[{"w": token["w"], "n": token["n"], "sub": {"x": ["a", "b"]}} for token in tokens] for tokens in rows]
     columns = [[[word, word[-1:]] for word in words] for words in X]
     strings = SequenceFeatureExtractor(["U1:%x[0,0]", "u:%X[-1,0]/%x[5,1]", "*:%x[ +1,1]%", "*"])
-    names = {
-        "city": phrase_marks(["York", "new york", "KYOTO"]),
-        "company": phrase_marks([["York", "&", "Co"], "Berg"]),
-    }
+    lists = {"city": ["York", "new york", "KYOTO"], "company": [["York", "&", "Co"], "Berg"]}
+    names = {name: phrase_marks(phrases) for name, phrases in lists.items()}
     marks = [("w", 0), ("city", 0), ("company", -1), (("city", 0), ("company", 1))]
     models = {
         "phrases": (make_pipeline(SequenceFeatureExtractor(marks, names), HighOrderCRF(2)), X, y),
