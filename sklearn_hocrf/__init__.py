@@ -8,7 +8,8 @@ exact, and both are scikit-learn estimators.
 :mod:`sklearn_hocrf.crf`                 labels of tokens
 :mod:`sklearn_hocrf.semicrf`             labels of segments
 :mod:`sklearn_hocrf.feature_extraction`  transformers that make features
-:mod:`sklearn_hocrf.training`            settings of solvers, early stopping, scores of other models
+:mod:`sklearn_hocrf.training`            settings of solvers, early stopping
+:mod:`sklearn_hocrf.scores`              label scores of other programs: predictions, log-likelihoods, gradients
 :mod:`sklearn_hocrf.model_selection`     learned penalties, cross-validated predictions, calibration, conformal sets
 :mod:`sklearn_hocrf.metrics`             scores, scorers, reports, significance tests
 :mod:`sklearn_hocrf.inspection`          weights, explanations, tables of errors, segments in coloured text
@@ -54,6 +55,7 @@ __all__ = [
     "make_pipeline",
     "metrics",
     "model_selection",
+    "scores",
     "tagger",
     "text",
     "training",
@@ -69,6 +71,7 @@ if TYPE_CHECKING:
         inspection,
         metrics,
         model_selection,
+        scores,
         tagger,
         text,
         training,

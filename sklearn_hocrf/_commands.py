@@ -223,19 +223,19 @@ def _writer(tagger: Any, form: Form, options: argparse.Namespace) -> Callable[[l
         return [form.token(line.columns) for line in lines]
 
     def labels(lines):
-        return [f"{line.text}\t{label}" for line, label in zip(lines, tagger.tag(tokens(lines)), strict=True)]
+        return [f"{line.text}\t{label}" for line, label in zip(lines, tagger.predict(tokens(lines)), strict=True)]
 
     def best(lines):
-        for rank, found in enumerate(tagger.nbest(tokens(lines), options.nbest)):
+        for rank, found in enumerate(tagger.predict_nbest(tokens(lines), options.nbest)):
             yield f"# {rank} {found.log_probability:.6f}"
             yield from (f"{line.text}\t{label}" for line, label in zip(lines, found.labels, strict=True))
 
     def objects(lines):
         words, known = tokens(lines), [line.columns[0] for line in lines]
-        (found,) = tagger.nbest(words, 1)
+        (found,) = tagger.predict_nbest(words, 1)
         spans = [
             {"start": start, "stop": stop, "label": label, "probability": p, "text": " ".join(known[start:stop])}
-            for start, stop, label, p in tagger.segments(words, with_probability=True).tolist()
+            for start, stop, label, p in tagger.predict_segments(words, with_probability=True).tolist()
         ]
         probability = math.exp(found.log_probability)
         fields = {"line": lines[0].lineno, "probability": probability, "labels": list(found.labels), "segments": spans}
@@ -269,7 +269,7 @@ def _evaluate(options) -> None:
     if (n_columns := len(rows[0][0])) < form.n_columns:
         what = f"{n_columns} columns and the label, but the model reads {form.n_columns} columns"
         raise BadFile(f"{options.file}: {what}")
-    found = [[str(label) for label in tagger.tag(list(map(form.token, tokens)))] for tokens in rows]
+    found = [[str(label) for label in tagger.predict(list(map(form.token, tokens)))] for tokens in rows]
     if unknown := {label for labels in truth for label in labels}.difference(map(str, tagger.labels)):
         warnings.warn(f"the model does not know the labels {', '.join(sorted(unknown)):.200}", stacklevel=2)
     try:

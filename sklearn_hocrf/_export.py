@@ -247,7 +247,7 @@ def _compare(model, X, content, functions) -> Exported:
     n_tokens = n_different = 0
     for tokens, labels in zip(X, predicted, strict=True):
         n_tokens += len(labels)
-        n_different += sum(one != other for one, other in zip(tagger.tag(tokens), list(labels), strict=True))
+        n_different += sum(one != other for one, other in zip(tagger.predict(tokens), list(labels), strict=True))
     pairs = zip(X, estimator.predict_marginals(batch), strict=True)
-    largest = max((float(np.abs(tagger.marginals(x) - of_x).max(initial=0.0)) for x, of_x in pairs), default=0.0)
-    return Exported(len(content), largest, n_different, n_tokens)
+    largest = max((np.abs(tagger.predict_marginals(x) - of_x).max(initial=0.0) for x, of_x in pairs), default=0.0)
+    return Exported(len(content), float(largest), n_different, n_tokens)

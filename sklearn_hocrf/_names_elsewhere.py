@@ -80,17 +80,14 @@ ATTRIBUTES = _table("""
     aic bic: log_likelihood(X, y) on data left out of training
 """)
 TAGGER = _table("""
-    set: nothing to set: marginals(x) and log_probability(x, labels) take the tokens
-    marginal: marginals(x)[t, labels.index(label)]
-    probability: exp(log_probability(x, labels))
+    set: nothing to set: predict_marginals(x) and log_likelihood(x, labels) take the tokens
+    marginal: predict_marginals(x)[t, labels.index(label)]
+    probability: exp(log_likelihood(x, labels))
     info dump: inspection.weights_table(crf, top=None) of the model that was exported
     open open_inmemory: Tagger(path), or Tagger(content) of bytes
     close: nothing to close
-    predict predict_single: tag(x), of one sequence
-    predict_marginals predict_marginals_single: marginals(x), of one sequence
-    predict_segments: segments(x), of one sequence
-    predict_nbest: nbest(x, n), of one sequence
-    log_likelihood: log_probability(x, labels), of one sequence
+    predict_single: predict(x)
+    predict_marginals_single: predict_marginals(x)
     classes_: labels
 """)
 MODULES = _table("""

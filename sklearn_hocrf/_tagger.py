@@ -57,7 +57,7 @@ PREFIXES = {"bio": "BIO", "bioes": "BIOES", "bilou": "BIOLU", "bmes": "BMOES", "
 
 
 class Labelling(NamedTuple):
-    """One of the best labellings of a sequence. See :meth:`Tagger.nbest`, and ``predict_nbest`` of the estimators."""
+    """One of the best labellings of a sequence. See ``predict_nbest`` of :class:`Tagger` and of the estimators."""
 
     labels: Any  # as predicted
     score: float  # log potential
@@ -132,7 +132,7 @@ def lengths_by_first(phrases: Iterable[tuple[str, ...]]) -> dict[str, list[int]]
     return {word: sorted(of_word, reverse=True) for word, of_word in lengths.items()}
 
 
-def phrase_marks(words: Sequence, phrases: Collection[tuple[str, ...]], lengths: Mapping) -> list:
+def marks_of(words: Sequence, phrases: Collection[tuple[str, ...]], lengths: Mapping) -> list:
     """Return B, I, E or S for the words of phrases, else None: the longest phrase at each position, from the left."""
     words, stop = tuple(words), 0
     marks: list = [None] * len(words)
@@ -1117,7 +1117,7 @@ class _Phrases:
     def marks(self, values) -> list:
         """Return the marks of the values of a field."""
         words = [self.normal(value) if isinstance(value, str) else None for value in values]
-        return phrase_marks(words, self.phrases, self.lengths)
+        return marks_of(words, self.phrases, self.lengths)
 
 
 class _Templates:
@@ -1283,7 +1283,7 @@ class Tagger:
         not shared.
     functions : dict or None, default=None
         The model's token features that are functions of yours, by the name of the token feature, and your ``normalize``
-        of :func:`~sklearn_hocrf.feature_extraction.phrases`, by the name of the token feature.
+        of :func:`~sklearn_hocrf.feature_extraction.phrase_marks`, by the name of the token feature.
 
     Attributes
     ----------
@@ -1356,10 +1356,10 @@ class Tagger:
         return chain
 
     @overload
-    def tag(self, tokens: Sequence, with_probability: Literal[False] = False) -> list: ...
+    def predict(self, tokens: Sequence, with_probability: Literal[False] = False) -> list: ...
     @overload
-    def tag(self, tokens: Sequence, with_probability: Literal[True]) -> list[tuple[Any, float]]: ...
-    def tag(self, tokens: Sequence, with_probability: bool = False) -> list:
+    def predict(self, tokens: Sequence, with_probability: Literal[True]) -> list[tuple[Any, float]]: ...
+    def predict(self, tokens: Sequence, with_probability: bool = False) -> list:
         """Return the label of each token.
 
         Parameters
@@ -1382,13 +1382,27 @@ class Tagger:
         marginals = chain.marginals()
         return [(self.labels[code], float(row[code])) for code, row in zip(chain.decode(), marginals, strict=True)]
 
-    def marginals(self, tokens: Sequence) -> np.ndarray:
+    def tag(self, tokens: Sequence) -> list:
+        """Return the label of each token, as :meth:`predict`; python-crfsuite has this name.
+
+        Parameters
+        ----------
+        tokens : list
+            As in :meth:`predict`.
+
+        Returns
+        -------
+        labels : list
+        """
+        return self.predict(tokens)
+
+    def predict_marginals(self, tokens: Sequence) -> np.ndarray:
         """Return the probability of each label at each token.
 
         Parameters
         ----------
         tokens : list
-            As in :meth:`tag`.
+            As in :meth:`predict`.
 
         Returns
         -------
@@ -1398,16 +1412,16 @@ class Tagger:
         return self._chain(tokens).marginals() if len(tokens) else np.zeros((0, len(self.labels)))
 
     @overload
-    def segments(self, tokens: Sequence, with_probability: Literal[False] = False) -> list[tuple]: ...
+    def predict_segments(self, tokens: Sequence, with_probability: Literal[False] = False) -> list[tuple]: ...
     @overload
-    def segments(self, tokens: Sequence, with_probability: Literal[True]) -> np.ndarray: ...
-    def segments(self, tokens: Sequence, with_probability: bool = False) -> list[tuple] | np.ndarray:
+    def predict_segments(self, tokens: Sequence, with_probability: Literal[True]) -> np.ndarray: ...
+    def predict_segments(self, tokens: Sequence, with_probability: bool = False) -> list[tuple] | np.ndarray:
         """Return the segments that the labels describe.
 
         Parameters
         ----------
         tokens : list
-            As in :meth:`tag`.
+            As in :meth:`predict`.
         with_probability : bool, default=False
             Whether to include their probabilities.
 
@@ -1424,19 +1438,19 @@ class Tagger:
         segments = self._segments.of(chain.decode()) if chain else []
         return self._segments.table(chain, segments) if with_probability else segments
 
-    def log_probability(self, tokens: Sequence, labels: Sequence) -> float:
+    def log_likelihood(self, tokens: Sequence, labels: Sequence) -> float:
         """Return the logarithm of the probability of a labelling; -inf if it is impossible.
 
         Parameters
         ----------
         tokens : list
-            As in :meth:`tag`.
+            As in :meth:`predict`.
         labels : list of labels, one for each token
             The labelling in question.
 
         Returns
         -------
-        log_probability : float
+        log_likelihood : float
         """
         tokens = _sequence(tokens)
         if len(labels) != len(tokens):
@@ -1449,13 +1463,13 @@ class Tagger:
         chain = self._chain(tokens)
         return min(math.fsum(chain.terms([self._code_of[label] for label in labels])) - chain.total(), 0.0)
 
-    def nbest(self, tokens: Sequence, n: int = 10) -> list[Labelling]:
+    def predict_nbest(self, tokens: Sequence, n: int = 10) -> list[Labelling]:
         """Return the n labellings of highest score, best first; fewer if there are fewer.
 
         Parameters
         ----------
         tokens : list
-            As in :meth:`tag`.
+            As in :meth:`predict`.
         n : int, default=10
             Largest number of labellings.
 

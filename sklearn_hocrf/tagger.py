@@ -19,9 +19,9 @@ module imports numpy and the standard library alone; `_tagger.py`, its reader, m
 0
 >>> tagger = Tagger(path)  # by any number of threads and processes
 >>> tokens = "Victoria Berg left Kyoto for York & Co .".split()
->>> tagger.tag(tokens)
+>>> tagger.predict(tokens)
 ['B-PER', 'I-PER', 'O', 'B-LOC', 'O', 'B-ORG', 'I-ORG', 'I-ORG', 'O']
->>> for start, stop, label, probability in tagger.segments(
+>>> for start, stop, label, probability in tagger.predict_segments(
 ...     tokens, with_probability=True
 ... ):
 ...     print(start, stop, label, probability > 0.8)
@@ -29,8 +29,7 @@ module imports numpy and the standard library alone; `_tagger.py`, its reader, m
 3 4 LOC True
 5 8 ORG True
 
-A file holds no code; loading a damaged or malicious one raises a ValueError. :class:`Exported` is what
-:func:`export_tagger` returns.
+A file holds no code; loading a damaged or malicious one raises a ValueError.
 
 User guide: docs/guide/production.md, also for a service in a few lines; docs/guide/tagger_file.md describes the files.
 """
@@ -43,7 +42,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ._names_elsewhere import answer_as_tagger, refuse
 from ._tagger import Exported, Labelling, Tagger
 
-__all__ = ["Exported", "Tagger", "export_tagger"]
+__all__ = ["Tagger", "export_tagger"]
 
 for _public in (Exported, Labelling, Tagger):
     _public.__module__ = __name__  # unless the reader is copied
@@ -82,9 +81,10 @@ def export_tagger(
 
     Returns
     -------
-    exported : Exported
-        Named tuple of the size of the file, the largest difference of a probability, the number of tokens whose
-        label differs, and the number of all tokens.
+    exported : named tuple
+        The fields ``(n_bytes, largest_difference, n_different_labels, n_tokens)``: the size of the file, the largest
+        difference of a probability, the number of tokens whose label differs, and the number of all tokens. Without
+        `X`, all but the first are None.
 
     Raises
     ------
@@ -106,7 +106,7 @@ def export_tagger(
     ...         HighOrderCRF().fit(X, y), os.path.join(folder, "tags.hocrf")
     ...     ).n_bytes
     ...     tagger = Tagger(os.path.join(folder, "tags.hocrf"))
-    >>> tagger.tag([["the"], ["old"], ["house"]])
+    >>> tagger.predict([["the"], ["old"], ["house"]])
     ['DET', 'ADJ', 'NOUN']
     """
     from ._export import export  # it needs all that reading does not

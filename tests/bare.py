@@ -69,11 +69,11 @@ sys.modules.update(dict.fromkeys(["scipy", "sklearn", "numba", "joblib", "pandas
 from sklearn_hocrf.tagger import Tagger
 from sklearn_hocrf.text import convert_tags, extract_segments, spans_from_tags, tags_from_spans, tokenize
 X, tagger = tokenize(["Ann met Bob."]), Tagger(sys.argv[1])
-y = [tagger.tag(X[0])]
+y = [tagger.predict(X[0])]
 assert spans_from_tags(X, y) == [[(0, 3, "PER"), (8, 11, "PER")]], y
 assert tags_from_spans(X, [[(0, 3, "PER"), (8, 11, "PER")]]) == convert_tags(y, "bio", "bio") == y
 assert extract_segments(y) == [[(0, 1, "PER"), (2, 3, "PER")]]
-((start, stop, label, probability), _), = spans_from_tags(X, [tagger.segments(X[0], with_probability=True)])
+((start, stop, label, probability), _), = spans_from_tags(X, [tagger.predict_segments(X[0], with_probability=True)])
 assert (start, stop, label) == (0, 3, "PER") and 0.5 < probability <= 1
 """
 

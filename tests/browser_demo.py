@@ -46,9 +46,10 @@ new Response(new Blob([file]).stream().pipeThrough(new DecompressionStream("gzip
 
 def expected(tagger, tokens):
     """Return what the tagger says of an address."""
-    nbest = [(one.labels, math.exp(one.log_probability)) for one in tagger.nbest(tokens, 5)]
-    segments = tagger.segments(tokens, with_probability=True).tolist()
-    return {"tokens": tokens, "marginals": tagger.marginals(tokens).tolist(), "segments": segments, "nbest": nbest}
+    nbest = [(one.labels, math.exp(one.log_probability)) for one in tagger.predict_nbest(tokens, 5)]
+    segments = tagger.predict_segments(tokens, with_probability=True).tolist()
+    marginals = tagger.predict_marginals(tokens).tolist()
+    return {"tokens": tokens, "marginals": marginals, "segments": segments, "nbest": nbest}
 
 
 def main():

@@ -132,9 +132,9 @@ def check_content(content, X, memory=None):
         return True
     for tokens in X:
         try:
-            labels, marginals = tagger.tag(tokens), tagger.marginals(tokens)
-            segments, nbest = tagger.segments(tokens, with_probability=True), tagger.nbest(tokens, 3)
-            log_probability = tagger.log_probability(tokens, labels)
+            labels, marginals = tagger.predict(tokens), tagger.predict_marginals(tokens)
+            segments, nbest = tagger.predict_segments(tokens, with_probability=True), tagger.predict_nbest(tokens, 3)
+            log_probability = tagger.log_likelihood(tokens, labels)
         except ValueError:
             continue
         assert len(labels) == len(tokens) == len(marginals)

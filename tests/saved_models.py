@@ -17,7 +17,7 @@ from sklearn_hocrf.feature_extraction import (
     SegmentFeatureExtractor,
     SegmentLogOddsEncoder,
     SequenceFeatureExtractor,
-    phrases,
+    phrase_marks,
 )
 from sklearn_hocrf.model_selection import CalibratedSequenceLabeler, ConformalSequenceLabeler, PenaltySearchCV
 
@@ -86,7 +86,7 @@ def estimators():
         "calibrated": (CalibratedSequenceLabeler(make_pipeline(w, chain()), cv=2), WORDS),
         "conformal": (ConformalSequenceLabeler(chain().fit(NAMES, TAGS), alpha=0.5), NAMES),
         "phrases": (
-            make_pipeline(SequenceFeatureExtractor([("w", 0), ("x", 0)], {"x": phrases(["Ann"])}), chain()),
+            make_pipeline(SequenceFeatureExtractor([("w", 0), ("x", 0)], {"x": phrase_marks(["Ann"])}), chain()),
             WORDS,
         ),
         "penalties": (PenaltySearchCV(chain(), cv=2, max_steps=1), NAMES),

@@ -55,7 +55,7 @@ def test_tags_are_those_of_the_model(files, monkeypatch, capsys):
         status, out, _ = tag(monkeypatch, capsys, content, model)
         blocks = [block.split("\n") for block in re.split("\n\n+", out.strip("\n"))]
         assert status == 0
-        assert [[line.split("\t")[-1] for line in block] for block in blocks] == [tagger.tag(s) for s in tokens]
+        assert [[line.split("\t")[-1] for line in block] for block in blocks] == [tagger.predict(s) for s in tokens]
         assert ["\n".join(line.rpartition("\t")[0] for line in block) for block in blocks] == LINES[100:]
 
 
@@ -156,7 +156,8 @@ def test_models_of_skops_are_exported(files, tmp_path, capsys):
     crf = HighOrderCRF().fit([[{"0": "a"}, {"0": "b"}]], [["A", "B"]])
     skops.dump(crf, tmp_path / "model.skops")
     assert main(["export", str(tmp_path / "model.skops"), "-o", str(tmp_path / "model.hocrf")]) == 0
-    assert Tagger(tmp_path / "model.hocrf").tag([{"0": "b"}, {"0": "a"}]) == crf.predict([[{"0": "b"}, {"0": "a"}]])[0]
+    x = [{"0": "b"}, {"0": "a"}]
+    assert Tagger(tmp_path / "model.hocrf").predict(x) == crf.predict([x])[0]
 
 
 @cache

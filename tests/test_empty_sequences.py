@@ -140,7 +140,7 @@ def test_pipelines(name, weight, tmp_path):
     for number, pipe in enumerate(found if name == "words" else ()):
         export_tagger(pipe, tmp_path / str(number))
     if name == "words":
-        assert Tagger(tmp_path / "0").tag(WORDS[FULL[0]]) == Tagger(tmp_path / "1").tag(WORDS[FULL[0]])
+        assert Tagger(tmp_path / "0").predict(WORDS[FULL[0]]) == Tagger(tmp_path / "1").predict(WORDS[FULL[0]])
 
 
 SPLITS = [(np.flatnonzero(GROUPS != k), np.flatnonzero(GROUPS == k)) for k in range(4)]

@@ -61,7 +61,7 @@ def refit(model):
 
 
 def tag(tagger):
-    return [tagger.tag(words) for words in X_NAMES[:10]]
+    return [tagger.predict(words) for words in X_NAMES[:10]]
 
 
 MODELS = {  # and what they are asked

@@ -13,8 +13,8 @@ from internals import FittedModel
 from registry import KINDS, asked
 
 from sklearn_hocrf.inspection import explain
+from sklearn_hocrf.scores import sequence_log_likelihood
 from sklearn_hocrf.tagger import Tagger, export_tagger
-from sklearn_hocrf.training import sequence_log_likelihood
 
 SHIFT = 2.0**18
 WORDS = [np.random.default_rng(0).choice(list("abcd"), 3000).tolist(), ["a", "c", "d"], []]
@@ -105,12 +105,13 @@ def test_taggers(name, tmp_path):
     export_tagger(large, tmp_path / "tagger")
     tagger = Tagger(tmp_path / "tagger")
     for tokens, found in zip(X, small.predict_nbest(X, 8), strict=True):
-        own, wanted = tagger.nbest(tokens, 8), [one.log_probability for one in found]
+        own, wanted = tagger.predict_nbest(tokens, 8), [one.log_probability for one in found]
         np.testing.assert_allclose([one.log_probability for one in own], wanted, **TOLERANCE)
-        assert own[0].labels == tagger.tag(tokens) == found[0].labels
+        assert own[0].labels == tagger.predict(tokens) == found[0].labels
         assert [one.score for one in own] == [one.score + len(tokens) * SHIFT for one in found]
-        assert tagger.log_probability(tokens, found[-1].labels) == pytest.approx(wanted[-1], abs=1e-8)
-        np.testing.assert_allclose(tagger.marginals(tokens), small.predict_marginals([tokens])[0], rtol=0, atol=1e-9)
+        assert tagger.log_likelihood(tokens, found[-1].labels) == pytest.approx(wanted[-1], abs=1e-8)
+        own, (wanted,) = tagger.predict_marginals(tokens), small.predict_marginals([tokens])
+        np.testing.assert_allclose(own, wanted, rtol=0, atol=1e-9)
 
 
 def test_scores_of_other_models():

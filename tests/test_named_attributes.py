@@ -54,7 +54,7 @@ def test_values_of_feature_dicts(value, attributes, tmp_path):
             ):
                 ask([[["b"], token]], *([y] if ask == known.fit else []))
         with pytest.raises(TypeError, match=r"position 1: attribute 'a' holds 0\.5, which must be a str"):
-            Tagger(tmp_path / "model.hocrf").tag([["b"], token])
+            Tagger(tmp_path / "model.hocrf").predict([["b"], token])
         with pytest.raises(SystemError):
             crfsuite.ItemSequence([token])
         return
@@ -329,7 +329,7 @@ def test_they_read_what_load_conll_returns(tmp_path, columns, form):
     counts = made.merge(made.fit_partition(X[:1]), made.fit_partition(X[1:]))
     assert clone(made).finish(counts).get_feature_names_out().tolist() == names
     assert export_tagger(model, tmp_path / "model", dtype="float64", X=X).n_different_labels == 0
-    assert [Tagger(tmp_path / "model").tag(tokens) for tokens in X] == model.predict(X) == y
+    assert [Tagger(tmp_path / "model").predict(tokens) for tokens in X] == model.predict(X) == y
 
 
 def test_only_these_templates_have_orders():

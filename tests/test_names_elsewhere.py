@@ -157,8 +157,9 @@ def test_taggers(tagger):
     with pytest.raises(AttributeError, match="object has no attribute 'nonsense'"):
         tagger.nonsense  # noqa: B018
     assert list(inspect.signature(Tagger).parameters) == ["path", "mmap", "functions"]
+    assert tagger.tag(X[0]) == tagger.predict(X[0])  # as python-crfsuite calls it
     for twin in copy.copy(tagger), copy.deepcopy(tagger), pickle.loads(pickle.dumps(tagger)):
-        assert twin.tag(X[0]) == tagger.tag(X[0])
+        assert twin.predict(X[0]) == tagger.predict(X[0])
 
 
 @pytest.mark.parametrize(("module", "name"), IMPORTED)
@@ -262,13 +263,13 @@ def test_lengths_and_class_weight(fitted):
 def test_item_sequences(fitted, tagger):
     crfsuite = pytest.importorskip("pycrfsuite")
     items = crfsuite.ItemSequence(X[0])
-    calls = [lambda: fitted.fit([items], Y[:1]), lambda: fitted.predict([items]), lambda: tagger.tag(items)]
+    calls = [lambda: fitted.fit([items], Y[:1]), lambda: fitted.predict([items]), lambda: tagger.predict(items)]
     for call in calls:
         with pytest.raises(TypeError, match=r"pass its items\(\)$"):
             call()
     with pytest.raises(TypeError, match=r"pass \[X\.items\(\)\]$"):
         fitted.predict(items)
-    assert fitted.predict([items.items()])[0] == tagger.tag(items.items()) == fitted.predict(X[:1])[0]
+    assert fitted.predict([items.items()])[0] == tagger.predict(items.items()) == fitted.predict(X[:1])[0]
 
 
 def test_other_names_are_as_ever():

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 
 from sklearn_hocrf import TRUSTED_TYPES, HighOrderCRF, HighOrderSemiCRF, make_pipeline
-from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor, phrases
+from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor, phrase_marks
 
 words = st.sampled_from(["a", "A", "b", "c", "ß", "SS"])
 phrase = st.lists(words, min_size=1, max_size=4)
@@ -51,7 +51,7 @@ def test_marks_are_those_of_the_definition(first, second, sentences, normalize, 
     """Also beside each other, in parts of the data, for later tokens and hashed."""
     normal = {"casefold": str.casefold, None: str}.get(normalize, normalize)
     functions = {"x": first, "y": [" ".join(one) for one in second]}
-    functions = {name: ("w", phrases(lists, normalize=normalize)) for name, lists in functions.items()}
+    functions = {name: ("w", phrase_marks(lists, normalize=normalize)) for name, lists in functions.items()}
     X = [[{"w": word} for word in sentence] for sentence in [*sentences, ["a"]]]
     extractor = SequenceFeatureExtractor([("w", 0)], functions)
     batch = extractor.fit_transform(X)
@@ -76,20 +76,20 @@ def test_segments_are_those_of_the_lists(lists, sentence):
     expected = [tuple(word and word.casefold() for word in sentence[a:b]) in known for a, b in pairs]
     texts = np.array([*sentence, None], dtype=object)[:-1]
     for tokens in (texts, {"n": np.ones(len(texts)), "w": texts, "other": texts[::-1]}):
-        assert phrases(lists)(tokens, *np.array(pairs).T).tolist() == expected
-        assert not phrases([])(tokens, *np.array(pairs).T).any()
+        assert phrase_marks(lists)(tokens, *np.array(pairs).T).tolist() == expected
+        assert not phrase_marks([])(tokens, *np.array(pairs).T).any()
 
 
 @pytest.mark.parametrize(
     ("X", "element", "options"),
     [
-        ([["in", "New", "York"]], phrases(["new york"]), {}),
-        ([[("in", "P"), ("New", "N"), ("York", "N")]], phrases(["new york"]), {}),
-        ([[("N", "in"), ("N", "New"), ("N", "York")]], (1, phrases(["new york"])), {}),
-        ([[("in", "P"), ("New", "N"), ("York", "N")]], ("w", phrases([["new", "york"]])), {"fields": ["w", "p"]}),
-        ([[{"w": "in"}, {"w": "New"}, {"w": "York"}]], phrases(["new york"]), {}),
-        ([np.array(["in", "New", "York"])], phrases(["new york"]), {}),
-        (SequenceFeatureExtractor().fit_transform([["in", "New", "York"]]), phrases(["new york"]), {}),
+        ([["in", "New", "York"]], phrase_marks(["new york"]), {}),
+        ([[("in", "P"), ("New", "N"), ("York", "N")]], phrase_marks(["new york"]), {}),
+        ([[("N", "in"), ("N", "New"), ("N", "York")]], (1, phrase_marks(["new york"])), {}),
+        ([[("in", "P"), ("New", "N"), ("York", "N")]], ("w", phrase_marks([["new", "york"]])), {"fields": ["w", "p"]}),
+        ([[{"w": "in"}, {"w": "New"}, {"w": "York"}]], phrase_marks(["new york"]), {}),
+        ([np.array(["in", "New", "York"])], phrase_marks(["new york"]), {}),
+        (SequenceFeatureExtractor().fit_transform([["in", "New", "York"]]), phrase_marks(["new york"]), {}),
     ],
 )
 def test_forms_of_tokens(X, element, options):
@@ -98,20 +98,20 @@ def test_forms_of_tokens(X, element, options):
     assert extractor.templates_ == [(("city", 0),)]  # as for other token features
     assert marks_of(batch, extractor.get_feature_names_out(), "city") == [[None, "B", "E"]]
     by_list = SequenceFeatureExtractor([], [element], **options).fit(X)
-    assert by_list.get_feature_names_out()[-1] in ("phrases[0]=E", "phrases(1)[0]=E", "phrases(w)[0]=E")
+    assert by_list.get_feature_names_out()[-1] in ("phrase_marks[0]=E", "phrase_marks(1)[0]=E", "phrase_marks(w)[0]=E")
 
 
 def test_in_pipelines_with_other_features():
     X = [["in", "New", "York"], ["Oslo", "is", "far"], ["from", "Rome"]] * 3
     y = [["O", "B-L", "I-L"], ["B-L", "O", "O"], ["O", "B-L"]] * 3
-    city = phrases(["New York", "Oslo", "Rome", "Paris", "Los Angeles"])
+    city = phrase_marks(["New York", "Oslo", "Rome", "Paris", "Los Angeles"])
     features = SequenceFeatureExtractor([("city", -1), ("city", 0)], {"city": city})
     for model in (HighOrderCRF(), HighOrderCRF(max_order=2)):
         pipe = make_pipeline(features, model).fit(X, y)
         copy = skops.io.loads(skops.io.dumps(pipe), trusted=list(TRUSTED_TYPES))
         for one in pipe, copy, pickle.loads(pickle.dumps(pipe)):
             assert one.predict([["to", "los", "angeles"], ["Paris"], []]) == [["O", "B-L", "I-L"], ["B-L"], []]
-    segments = SegmentFeatureExtractor(functions={"city": city, "river": phrases(["Po"])}, scheme="bio")
+    segments = SegmentFeatureExtractor(functions={"city": city, "river": phrase_marks(["Po"])}, scheme="bio")
     pipe = make_pipeline(SequenceFeatureExtractor([("w", 0)]), segments, HighOrderSemiCRF(scheme="bio")).fit(X, y)
     assert pipe[:-1].get_feature_names_out()[-1] == "city"
     assert pipe.predict([["to", "los", "angeles"]]) == [["O", "B-L", "I-L"]]
@@ -120,16 +120,16 @@ def test_in_pipelines_with_other_features():
 
 def test_one_that_is_loaded_is_the_same():
     for normalize in None, "casefold", str.upper:
-        city = phrases(["New York", ["a b", ""], "Oslo"], normalize=normalize)
+        city = phrase_marks(["New York", ["a b", ""], "Oslo"], normalize=normalize)
         again = pickle.loads(pickle.dumps(city))
         assert (list(again.words), again.normalize) == (list(city.words), city.normalize)
         assert clone(city, safe=False) is city
-    assert repr(phrases(["a", "A b"])) == "phrases(<2 phrases>)"
+    assert repr(phrase_marks(["a", "A b"])) == "phrase_marks(<2 phrases>)"
     with io.BytesIO() as file:
-        skops.io.dump(phrases(["a"]), file)
+        skops.io.dump(phrase_marks(["a"]), file)
         assert list(skops.io.loads(file.getvalue(), trusted=list(TRUSTED_TYPES)).words) == [("a",)]
 
 
 def test_functions_that_cannot_be_pickled_are_told():
     with pytest.warns(UserWarning, match="'x' is a lambda"):
-        SequenceFeatureExtractor([], {"x": phrases(["a"], normalize=lambda text: text)}).fit([["a"]])
+        SequenceFeatureExtractor([], {"x": phrase_marks(["a"], normalize=lambda text: text)}).fit([["a"]])

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sklearn_hocrf import HighOrderCRF
-from sklearn_hocrf.training import predict_from_scores, sequence_log_likelihood
+from sklearn_hocrf.scores import predict_from_scores, sequence_log_likelihood
 
 
 def total(scores, labels, patterns, history="tokens"):

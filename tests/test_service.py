@@ -103,7 +103,8 @@ def test_the_documented_service(tmp_path):
         finally:
             process.terminate()
     found = Tagger(tmp_path / "names.hocrf")
-    assert answers == [[list(s) for s in found.segments(tokens, with_probability=True).tolist()] for tokens in X[:5]]
+    tables = [found.predict_segments(tokens, with_probability=True).tolist() for tokens in X[:5]]
+    assert answers == [list(map(list, table)) for table in tables]
     assert any(answers)
     assert again == answers[0]
     for body, (status, page) in zip(BAD_BODIES, refused, strict=True):
@@ -122,7 +123,7 @@ def test_files_that_are_replaced_while_threads_read_them(tmp_path):
     export_tagger(pipes[0], path)
 
     def tag(number):
-        return number, Tagger(path).tag(X[number % len(X)])
+        return number, Tagger(path).predict(X[number % len(X)])
 
     with ThreadPoolExecutor(4) as pool:
         answers = pool.map(tag, range(600))

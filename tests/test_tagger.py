@@ -34,7 +34,7 @@ from sklearn_hocrf import Constraints, HighOrderCRF, HighOrderSemiCRF, _export, 
 from sklearn_hocrf.datasets import load_conll, make_name_sentences
 from sklearn_hocrf.feature_extraction import (
     SequenceFeatureExtractor,
-    phrases,
+    phrase_marks,
 )
 from sklearn_hocrf.feature_extraction import _token_functions as token_functions
 from sklearn_hocrf.model_selection import CalibratedSequenceLabeler
@@ -63,7 +63,7 @@ def assert_same(found, model, X, y=None):
     assert found.labels == model_of(model).classes_.tolist()
     listed = model.predict_nbest(X, 4)
     for tokens, labels, nbest in zip(X, model.predict(X), listed, strict=True):
-        tagged, own = found.tag(tokens), found.nbest(tokens, 4)
+        tagged, own = found.predict(tokens), found.predict_nbest(tokens, 4)
         assert_allclose([one.score for one in own], [one.score for one in nbest], **CLOSE)
         assert_allclose([one.log_probability for one in own], [one.log_probability for one in nbest], **CLOSE)
         scores = [one.score for one in nbest]
@@ -72,11 +72,11 @@ def assert_same(found, model, X, y=None):
             assert [one.labels for one in own][:-1] == [list(one.labels) for one in nbest][:-1]
             assert tagged == list(labels) == own[0].labels
     for tokens, marginals in zip(X, model.predict_marginals(X), strict=True):
-        assert_allclose(found.marginals(tokens), marginals, **CLOSE)
-        for (label, probability), row in zip(found.tag(tokens, with_probability=True), marginals, strict=True):
+        assert_allclose(found.predict_marginals(tokens), marginals, **CLOSE)
+        for (label, probability), row in zip(found.predict(tokens, with_probability=True), marginals, strict=True):
             assert abs(row[found.labels.index(label)] - probability) < 1e-12
     for tokens, labels, likelihood in zip(X, y, model.log_likelihood(X, y), strict=True) if y else ():
-        assert_allclose(found.log_probability(tokens, labels), likelihood, rtol=1e-12, atol=1e-11)
+        assert_allclose(found.log_likelihood(tokens, labels), likelihood, rtol=1e-12, atol=1e-11)
 
 
 def assert_alike(own, others):
@@ -97,9 +97,9 @@ def assert_alike(own, others):
 
 def assert_same_segments(found, model, X):
     for tokens, segments in zip(X, model.predict_segments(X, with_probability=True), strict=True):
-        own = found.segments(tokens, with_probability=True)
+        own = found.predict_segments(tokens, with_probability=True)
         assert_alike(own, segments)
-        assert found.segments(tokens) == [segment[:3] for segment in own.tolist()]
+        assert found.predict_segments(tokens) == [segment[:3] for segment in own.tolist()]
 
 
 @pytest.mark.parametrize(
@@ -124,13 +124,14 @@ def test_types_of_all_answers(y, tmp_path):
     assert_alike(found.labels, model[-1].classes_.tolist())
     for n, tokens in enumerate(X):
         one = X[n : n + 1]
-        assert_alike(found.tag(tokens), model.predict(one)[0])
-        assert_alike(found.marginals(tokens), model.predict_marginals(one)[0])
-        assert_alike(found.nbest(tokens, 2), model.predict_nbest(one, 2)[0])
-        assert_alike(found.log_probability(tokens, y[n]), model.log_likelihood(one, y[n : n + 1]).tolist()[0])
-        assert_alike(found.segments(tokens), model.predict_segments(one)[0])
-        own, (segments,) = found.segments(tokens, with_probability=True), model.predict_segments(one, threshold=0.0001)
-        assert own.dtype == segments.dtype == found.segments([], with_probability=True).dtype
+        assert_alike(found.predict(tokens), model.predict(one)[0])
+        assert_alike(found.predict_marginals(tokens), model.predict_marginals(one)[0])
+        assert_alike(found.predict_nbest(tokens, 2), model.predict_nbest(one, 2)[0])
+        assert_alike(found.log_likelihood(tokens, y[n]), model.log_likelihood(one, y[n : n + 1]).tolist()[0])
+        assert_alike(found.predict_segments(tokens), model.predict_segments(one)[0])
+        own = found.predict_segments(tokens, with_probability=True)
+        (segments,) = model.predict_segments(one, threshold=0.0001)
+        assert own.dtype == segments.dtype == found.predict_segments([], with_probability=True).dtype
         segments = model.predict_segments(one, with_probability=True)
         assert_alike(own, segments[0])
         spans = spans_from_tags(one, segments)
@@ -238,7 +239,7 @@ def test_drawn_phrases(tmp_path_factory, data):
     lists = {"city": data.draw(LISTS), "firm": data.draw(LISTS)}
     own = dict.fromkeys(lists, str.upper)
     templates = data.draw(st.lists(st.lists(MARKS, min_size=1, max_size=3, unique=True).map(tuple), unique=True))
-    functions = {name: ("w", phrases(found, normalize=normalize)) for name, found in lists.items()}
+    functions = {name: ("w", phrase_marks(found, normalize=normalize)) for name, found in lists.items()}
     functions["low"] = "w", "lower"
     extractor = SequenceFeatureExtractor([(("city", 0),), *templates], functions, **options)
     model = fit(make_pipeline(extractor, HighOrderCRF(**data.draw(parameters(y)))), X, y)
@@ -252,7 +253,7 @@ def test_drawn_phrases(tmp_path_factory, data):
 
 def test_phrases_of_functions_and_what_is_refused(tmp_path):
     X, y = [["in", "New", "York"], ["York"]], [["A", "B", "B"], ["B"]]
-    templates = SequenceFeatureExtractor([("w", 0)], {"city": phrases(["new york"], normalize=str.lower)})
+    templates = SequenceFeatureExtractor([("w", 0)], {"city": phrase_marks(["new york"], normalize=str.lower)})
     model = make_pipeline(templates, HighOrderCRF()).fit(X, y)
     path = tmp_path / "cities.hocrf"
     assert export_tagger(model, path, dtype="float64", X=X).largest_difference < 1e-12
@@ -261,7 +262,7 @@ def test_phrases_of_functions_and_what_is_refused(tmp_path):
     with pytest.raises(ValueError, match="does not need"):
         Tagger(path, functions={"city": str.lower, "low": str.lower})
     assert_same(Tagger(path, functions={"city": str.lower}), model, [*X, ["NEW", "york", "in"], []], None)
-    zero = SequenceFeatureExtractor([("w", 0)], {"city": phrases([["a\0b"]])})
+    zero = SequenceFeatureExtractor([("w", 0)], {"city": phrase_marks([["a\0b"]])})
     zero = make_pipeline(zero, HighOrderCRF()).fit(X, y)
     with pytest.raises(ValueError, match="no phrases with the character 0, as in the list 'city'"):
         export_tagger(zero, path)
@@ -344,13 +345,13 @@ def test_bytes_and_collections(tmp_path):
     ]
     y = ["A", "B", "C"]
     tagger = tagger_of(HighOrderCRF().fit([texts], [y]), tmp_path)
-    np.testing.assert_array_equal(tagger.marginals(mixed), tagger.marginals(texts))
+    np.testing.assert_array_equal(tagger.predict_marginals(mixed), tagger.predict_marginals(texts))
     for token in {b"\xff": 1}, {"sun": b"\xff"}, [b"\xff"], {"d": {"k": [b"\xff"]}}:
         with pytest.raises(ValueError, match="position 1: .*xff' is not UTF-8"):
-            tagger.tag([["a"], token])
+            tagger.predict([["a"], token])
     for token in b"ab", "ab", {"d": np.ones((2, 2))}, 3:
         with pytest.raises(TypeError, match="(?s)position 1: .*where names or numbers belong"):
-            tagger.tag([["a"], token])
+            tagger.predict([["a"], token])
 
 
 STRINGS = st.sampled_from(["in", "In", "", "%s", "É", "_B-1", "_x+1", "\ud800"])
@@ -384,17 +385,17 @@ def test_columns_of_string_templates(tmp_path):
     model = make_pipeline(SequenceFeatureExtractor(["U1:%x[0,1]", "U2:%x[-1,0]", "B"]), HighOrderCRF()).fit(X, y)
     found = tagger_of(model, tmp_path)
     assert found.fields == [0, 1]
-    assert found.tag([("a", "N", "A"), ["b", "V", "B", "C"]]) == ["A", "B"]  # further columns are not read
+    assert found.predict([("a", "N", "A"), ["b", "V", "B", "C"]]) == ["A", "B"]  # further columns are not read
     with pytest.raises(ValueError, match="position 1: a token has 1 columns, but templates read 2"):
-        found.tag([("a", "N"), "b"])
+        found.predict([("a", "N"), "b"])
     with pytest.raises(TypeError, match="position 0: a token must be texts in columns"):
-        found.tag([{"0": "a", "1": "b"}])
+        found.predict([{"0": "a", "1": "b"}])
     dicts = [[dict(zip("wp", token, strict=True)) for token in tokens] for tokens in X]
     by_name = tagger_of(clone(model).fit(dicts, y), tmp_path)
     assert by_name.fields == ["w", "p"]
-    assert by_name.tag([{"p": "N", "w": "a", "more": 1}, ("b", "V")]) == ["A", "B"]
+    assert by_name.predict([{"p": "N", "w": "a", "more": 1}, ("b", "V")]) == ["A", "B"]
     with pytest.raises(TypeError, match="position 0: a token must be texts in columns, got .'w'"):
-        by_name.tag([{"w": "a"}])
+        by_name.predict([{"w": "a"}])
     words = make_pipeline(SequenceFeatureExtractor(["U1:%x[0,0]"]), HighOrderCRF()).fit([["a", "b"], ["b"]], y)
     assert_same(tagger_of(words, tmp_path), words, [["a", "b"], ["b"], ["c"]])
 
@@ -447,7 +448,7 @@ def test_own_functions(tmp_path):
         Tagger(path, functions={"half": str.lower, "other": str.lower})
     assert_same(Tagger(path, functions={"half": functions["half"]}), model, X_NAMES, Y_NAMES)
     with pytest.raises(ValueError, match="the column 'half' held text in fit"):
-        Tagger(path, functions={"half": len}).tag(["a"])
+        Tagger(path, functions={"half": len}).predict(["a"])
 
 
 class Feats(TransformerMixin, BaseEstimator):
@@ -474,7 +475,7 @@ def test_transformers_of_ones_own(tmp_path):
         export_tagger(before, path)
     for model, last in (alone, alone[-1]), (before, before[-2:]):
         found = tagger_of(last, tmp_path)
-        assert [found.tag(feats.transform([tokens])[0]) for tokens in X_NAMES[:9]] == model.predict(X_NAMES[:9])
+        assert [found.predict(feats.transform([tokens])[0]) for tokens in X_NAMES[:9]] == model.predict(X_NAMES[:9])
     after = make_pipeline(FunctionTransformer(np.abs), HighOrderCRF(max_iter=9)).fit(np.eye(2), ["A", "B"])
     with pytest.raises(ValueError, match="but the model gets FunctionTransformer"):
         export_tagger(after, path)
@@ -526,23 +527,24 @@ def test_refused(tmp_path, name):
 def test_questions_that_make_no_sense(tmp_path):
     model = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF(constraints="bio", max_iter=9)).fit(X_NAMES, Y_NAMES)
     found = tagger_of(model, tmp_path)
-    assert found.tag([]) == found.segments([]) == found.segments([], with_probability=True).tolist() == []
-    assert found.marginals([]).shape == (0, len(found.labels))
-    assert found.nbest([])[0] == ([], 0.0, 0.0)
-    assert found.log_probability([], []) == 0.0
-    assert found.log_probability(["a", "b"], ["O", "I-PER"]) == -math.inf
+    assert found.predict([]) == found.predict_segments([]) == []
+    assert found.predict_segments([], with_probability=True).tolist() == []
+    assert found.predict_marginals([]).shape == (0, len(found.labels))
+    assert found.predict_nbest([])[0] == ([], 0.0, 0.0)
+    assert found.log_likelihood([], []) == 0.0
+    assert found.log_likelihood(["a", "b"], ["O", "I-PER"]) == -math.inf
     with pytest.raises(TypeError, match="a sequence is a list"):
-        found.tag("Ann met Bob")
+        found.predict("Ann met Bob")
     with pytest.raises(ValueError, match="not of the form of fit"):
-        found.tag([("Ann", "Lee")])
+        found.predict([("Ann", "Lee")])
     with pytest.raises(ValueError, match="held text"):
-        found.tag(["Ann", 3])
+        found.predict(["Ann", 3])
     with pytest.raises(ValueError, match="no label of the model"):
-        found.log_probability(["Ann"], ["X"])
+        found.log_likelihood(["Ann"], ["X"])
     with pytest.raises(ValueError, match="2 labels for 1 tokens"):
-        found.log_probability(["Ann"], ["O", "O"])
+        found.log_likelihood(["Ann"], ["O", "O"])
     with pytest.raises(ValueError, match="n must be"):
-        found.nbest(["Ann"], 0)
+        found.predict_nbest(["Ann"], 0)
 
 
 # --- memory, threads, processes ---------------------------------------------------------------------------------------
@@ -558,7 +560,7 @@ def test_ways_of_reading(tmp_path):
     taggers = [Tagger(path), Tagger(str(path), mmap=True), Tagger(path.read_bytes()), Tagger(path, mmap=False)]
     taggers += [Tagger(other), Tagger(other, mmap=True)]
     taggers.append(pickle.loads(pickle.dumps(taggers[0])))
-    tagged = [[found.tag(tokens) for tokens in X_NAMES] for found in taggers]
+    tagged = [[found.predict(tokens) for tokens in X_NAMES] for found in taggers]
     assert all(labels == tagged[0] for labels in tagged)
     assert sorted(os.listdir(tmp_path)) == ["model.hocrf", "plain.hocrf"]
     with pytest.raises(FileNotFoundError):
@@ -572,7 +574,7 @@ def test_pythons_without_lzma(tmp_path, monkeypatch):
     monkeypatch.setattr(_export, "find_spec", lambda name: None)
     monkeypatch.setitem(sys.modules, "lzma", None)
     assert export_tagger(model, path) == plain
-    assert Tagger(path).tag([["b"]]) in (["A"], ["B"])
+    assert Tagger(path).predict([["b"]]) in (["A"], ["B"])
     with pytest.raises(ImportError, match="lzma"):
         export_tagger(model, path, compress=True)
 
@@ -585,7 +587,7 @@ def test_threads_and_small_caches(tmp_path, monkeypatch):
 
     def work(first):
         order = [*range(first, len(X)), *range(first)]
-        wrong.extend(i for i in order if found.tag(X[i]) != expected_labels[i])
+        wrong.extend(i for i in order if found.predict(X[i]) != expected_labels[i])
 
     threads = [threading.Thread(target=work, args=(first,)) for first in (0, 100, 200, 300)]
     for thread in threads:
@@ -595,7 +597,7 @@ def test_threads_and_small_caches(tmp_path, monkeypatch):
     assert not wrong
     assert all(len(known) <= known.most < 100 for _, known in found._features.known.values())
     long = [f"word{i}" for i in range(1000)]
-    assert found.tag(long) == list(model.predict([long])[0])
+    assert found.predict(long) == list(model.predict([long])[0])
 
 
 def test_importing_the_module_imports_numpy_alone():
@@ -645,7 +647,8 @@ def test_copied_module(tmp_path):
         from own_tagger import Tagger
         tagger = Tagger({str(GOLDEN / "tagger-names-1.hocrf")!r})
         tokens = json.load(open({str(GOLDEN / "tagger-1.json")!r}))["names"]["X"][0]
-        print(json.dumps([tagger.tag(tokens), tagger.segments(tokens), tagger.marginals(tokens).tolist()]))
+        segments, marginals = tagger.predict_segments(tokens), tagger.predict_marginals(tokens)
+        print(json.dumps([tagger.predict(tokens), segments, marginals.tolist()]))
     """
     run = subprocess.run([sys.executable, "-I", "-c", code], check=True, capture_output=True, text=True)
     labels, segments, marginals = json.loads(run.stdout)
@@ -750,7 +753,7 @@ BROKEN = {
 
 def test_a_packed_file_is_the_same():
     content = (GOLDEN / "tagger-names-1.hocrf").read_bytes()
-    assert Tagger(packed()(content)).tag(X_NAMES[0]) == Tagger(content).tag(X_NAMES[0])
+    assert Tagger(packed()(content)).predict(X_NAMES[0]) == Tagger(content).predict(X_NAMES[0])
     assert Tagger(with_header(content, str)).labels == Tagger(content).labels
 
 

@@ -27,7 +27,7 @@ def address_fields():
     """Return the text, label and probability of each field of the address."""
     script = (HERE / "demo" / "addresses.js").read_text(encoding="utf-8")
     tagger = Tagger(gzip.decompress(base64.b64decode(re.search('"(.*)"', script)[1])))
-    found = tagger.segments(ADDRESS, with_probability=True).tolist()
+    found = tagger.predict_segments(ADDRESS, with_probability=True).tolist()
     return [(" ".join(ADDRESS[start:stop]), label, probability) for start, stop, label, probability in found]
 
 

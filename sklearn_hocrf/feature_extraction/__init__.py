@@ -7,7 +7,7 @@ the position and the value.
 =================================  =====================================================================================
 :class:`SequenceFeatureExtractor`  features of words, tuples or dicts of columns, by templates, also those of CRF++ and
                                    Wapiti; feature dicts and lists of names as a batch
-:func:`phrases`                    a token function for it: tokens that are part of a phrase in a list
+:func:`phrase_marks`               a token function for it: tokens that are part of a phrase in a list
 :class:`SegmentFeatureExtractor`   features of whole segments: lengths, texts, first and last tokens, functions
 :class:`SegmentLogOddsEncoder`     how often a string was a segment in training
 =================================  =====================================================================================
@@ -26,6 +26,6 @@ User guide: docs/guide/inputs.md, docs/guide/segments.md, docs/guide/large_data.
 from ._extractor import SequenceFeatureExtractor
 from ._log_odds import SegmentLogOddsEncoder
 from ._segment_extractor import SegmentFeatureExtractor
-from ._token_functions import phrases
+from ._token_functions import phrase_marks
 
-__all__ = ["SegmentFeatureExtractor", "SegmentLogOddsEncoder", "SequenceFeatureExtractor", "phrases"]
+__all__ = ["SegmentFeatureExtractor", "SegmentLogOddsEncoder", "SequenceFeatureExtractor", "phrase_marks"]

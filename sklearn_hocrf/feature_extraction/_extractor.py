@@ -63,12 +63,12 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
     token_features : "auto", None, list or dict, default="auto"
         Functions of the value of a field. Templates refer to them by name; a function that no template uses is taken
         at offset 0. An element of a list is the name of a function (see Notes), a callable, the result of
-        :func:`phrases`, or a pair of a field and one of these; without a field, the function applies to the first text
-        field. A token feature is named after its function, ``"shape"``, or ``"shape(pos)"`` if the element is a pair. A
-        dict ``{name: element}`` gives other names. A function is called once for every distinct value and returns a
-        text, a number, a bool, or None for no attribute. "auto" means no functions if templates are given or if there
-        is no text. Otherwise it means ``"lower"``, ``"shape"`` and affixes, without functions that change no value and
-        without names that are fields; the shape is then used in the same templates as the text.
+        :func:`phrase_marks`, or a pair of a field and one of these; without a field, the function applies to the first
+        text field. A token feature is named after its function, ``"shape"``, or ``"shape(pos)"`` if the element is a
+        pair. A dict ``{name: element}`` gives other names. A function is called once for every distinct value and
+        returns a text, a number, a bool, or None for no attribute. "auto" means no functions if templates are given or
+        if there is no text. Otherwise it means ``"lower"``, ``"shape"`` and affixes, without functions that change no
+        value and without names that are fields; the shape is then used in the same templates as the text.
     fields : sequence of str or None, default=None
         Names for the columns of tuples and rows, or for the one column of plain texts or numbers. Templates use them
         instead of the default names. For dicts and batches: the keys to read, in this order. With
@@ -107,7 +107,7 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
 
     See Also
     --------
-    phrases : A token function that marks tokens inside phrases of a list.
+    phrase_marks : A token function that marks tokens inside phrases of a list.
     SegmentFeatureExtractor : Features of segments from features of tokens.
 
     Notes

@@ -118,7 +118,7 @@ class SegmentFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None): 
         indicator ``name=text``; None and masked entries add no feature. Features that do not occur in training segments
         are ignored. `tokens` is an array of shape (T,), of float64 (nan if missing) or of texts (None if missing);
         tokens of several fields are a dict of such arrays. ``cumsum`` and similar operations are much faster than
-        loops. :func:`phrases` makes functions for lists of phrases. Define functions in an importable module: with
+        loops. :func:`phrase_marks` makes functions for lists of phrases. Define functions in an importable module: with
         lambdas, the fitted transformer cannot be pickled.
     min_count : int, default=1
         Texts (`identity`) and features of functions that occur in fewer training segments are dropped.

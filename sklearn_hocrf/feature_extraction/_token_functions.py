@@ -16,7 +16,7 @@ import numpy as np
 from .._data.checks import short
 from .._data.columns import TokenColumn
 from .._data.texts import pack_texts, unpack_texts
-from .._tagger import FUNCTIONS, lengths_by_first, named_function, phrase_marks
+from .._tagger import FUNCTIONS, lengths_by_first, marks_of, named_function
 from .._validation import warn_user
 from ._columns import is_text, text_column
 
@@ -26,7 +26,7 @@ __all__ = [
     "as_function",
     "is_token_function",
     "named_functions",
-    "phrases",
+    "phrase_marks",
     "token_function",
     "warn_if_local",
 ]
@@ -105,7 +105,7 @@ def _field_and_function(spec, default_field):
 
 
 class Phrases:
-    """A token function that marks the tokens inside phrases; :func:`phrases` makes it.
+    """A token function that marks the tokens inside phrases; :func:`phrase_marks` makes it.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ class Phrases:
         What is done to tokens before they are compared.
     """
 
-    __name__ = "phrases"  # of the features, if the user gives no other
+    __name__ = "phrase_marks"  # of the features, if the user gives no other
 
     def __init__(self, words: Iterable[tuple[str, ...]], normalize: str | Callable[[str], str] | None):
         self.words, self.normalize = dict.fromkeys(words), normalize  # a set that keeps the order
@@ -127,7 +127,7 @@ class Phrases:
             raise ValueError(f"the token feature {name!r} marks phrases in texts, but its field holds numbers")
         words = np.array([*self._normalised(column.values), None], dtype=object)[column.codes].tolist()
         sequences = (words[start:stop] for start, stop in pairwise(offsets.tolist()))
-        return text_column(list(chain.from_iterable(phrase_marks(own, self.words, self._lengths) for own in sequences)))
+        return text_column(list(chain.from_iterable(marks_of(own, self.words, self._lengths) for own in sequences)))
 
     def __call__(self, tokens: Any, starts: np.ndarray, stops: np.ndarray) -> np.ndarray:
         """Return which segments of a sequence are phrases: a function for a :class:`SegmentFeatureExtractor`."""
@@ -147,7 +147,7 @@ class Phrases:
 
     def __repr__(self) -> str:
         options = "" if self.normalize == "casefold" else f", normalize={self.normalize!r}"
-        return f"phrases(<{len(self.words)} phrases>{options})"
+        return f"phrase_marks(<{len(self.words)} phrases>{options})"
 
     def __deepcopy__(self, memo: dict) -> Phrases:
         return self  # it never changes
@@ -166,7 +166,7 @@ def _normalizer(normalize) -> Callable[[str], str]:
     return str.casefold if isinstance(normalize, str) else normalize or str
 
 
-def phrases(
+def phrase_marks(
     phrases: Iterable[str | Sequence[str]], *, normalize: str | Callable[[str], str] | None = "casefold"
 ) -> Phrases:
     """Make a token function that marks the tokens inside phrases of a list, such as names of cities or journals.
@@ -206,9 +206,9 @@ def phrases(
     >>> from sklearn_hocrf.feature_extraction import (
     ...     SegmentFeatureExtractor,
     ...     SequenceFeatureExtractor,
-    ...     phrases,
+    ...     phrase_marks,
     ... )
-    >>> city = phrases(["Oslo", "New York", "New York City"])
+    >>> city = phrase_marks(["Oslo", "New York", "New York City"])
     >>> X = [["in", "new", "york", "and", "Oslo"]]
     >>> tokens = SequenceFeatureExtractor(
     ...     [("w", 0), ("city", 0), (("city", 0), ("city", 1))],

@@ -48,10 +48,11 @@ class Addresses:
     def track_rates(self):
         """Return the addresses a second of each case, by name, and those of its peer."""
         peer = self._rate(lambda: [self.peer.tag(dicts) for dicts in self.X])
+        exported = self._rate(lambda: [self.tagger.predict(dicts) for dicts in self.X])
         return {
             "order 3, in a batch": (self._rate(lambda: self.chain.predict(self.X)), peer),
             "segments of order 3, in a batch": (self._rate(lambda: self.segments.predict(self.X)), peer),
-            "order 3, exported, one by one": (self._rate(lambda: [self.tagger.tag(dicts) for dicts in self.X]), peer),
+            "order 3, exported, one by one": (exported, peer),
             "order 3, one by one": (self._rate(lambda: [self.chain.predict([dicts]) for dicts in self.X]), peer),
             "order 3, labels and marginals": (self._rate(self._marginals), self._rate(self._peer_marginals)),
         }

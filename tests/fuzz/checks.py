@@ -31,10 +31,11 @@ from sklearn_hocrf.feature_extraction import (
     SegmentFeatureExtractor,
     SegmentLogOddsEncoder,
     SequenceFeatureExtractor,
-    phrases,
+    phrase_marks,
 )
 from sklearn_hocrf.model_selection import ConformalSequenceLabeler
-from sklearn_hocrf.training import SGD, predict_from_scores, sequence_log_likelihood
+from sklearn_hocrf.scores import predict_from_scores, sequence_log_likelihood
+from sklearn_hocrf.training import SGD
 
 from . import definitions as plain
 from .builders import ATTRIBUTE_FORMS, LABELS, TABLES, build_sequence, build_X, build_y, flags_of, junk, same
@@ -1390,7 +1391,7 @@ def check_phrases(case):
     has_texts = any(text is not None for s in case.sequences for text in s)
     with Unchanged(X, lists):
         try:
-            functions = {name: phrases(found, normalize=own) for name, found in lists.items()}
+            functions = {name: phrase_marks(found, normalize=own) for name, found in lists.items()}
             options = {"fields": ["w", "p"]} if case.form == "batch" else {}
             extractor = SequenceFeatureExtractor([], functions, **options)
             table = extractor.fit_transform(X).toarray()

@@ -18,10 +18,10 @@ def golden_models():
 def expected(tagger, tokens):
     """Return the answers of a tagger for a sequence, for JSON."""
     return {
-        "labels": tagger.tag(tokens),
-        "marginals": tagger.marginals(tokens).tolist(),
-        "segments": [list(segment) for segment in tagger.segments(tokens, with_probability=True).tolist()],
-        "nbest": [list(one) for one in tagger.nbest(tokens, 3)],
+        "labels": tagger.predict(tokens),
+        "marginals": tagger.predict_marginals(tokens).tolist(),
+        "segments": [list(segment) for segment in tagger.predict_segments(tokens, with_probability=True).tolist()],
+        "nbest": [list(one) for one in tagger.predict_nbest(tokens, 3)],
     }
 
 
@@ -38,7 +38,7 @@ def answers_of(model, tokens):
 
 def main():
     from sklearn_hocrf import HighOrderCRF, datasets, make_pipeline
-    from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor, phrases
+    from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor, phrase_marks
     from sklearn_hocrf.tagger import export_tagger
 
     X, y = datasets.make_name_sentences(12, random_state=0)
@@ -48,7 +48,8 @@ def main():
     attributes = [[{"w": token["w"], "n": token["n"], "sub": {"x": ["a", "b"]}} for token in tokens] for tokens in rows]
     columns = [[[word, word[-1:]] for word in words] for words in X]
     strings = SequenceFeatureExtractor(["U1:%x[0,0]", "u:%X[-1,0]/%x[5,1]", "*:%x[ +1,1]%", "*"])
-    names = {"city": phrases(["York", "new york", "KYOTO"]), "company": phrases([["York", "&", "Co"], "Berg"])}
+    lists = {"city": ["York", "new york", "KYOTO"], "company": [["York", "&", "Co"], "Berg"]}
+    names = {name: phrase_marks(phrases) for name, phrases in lists.items()}
     marks = [("w", 0), ("city", 0), ("company", -1), (("city", 0), ("company", 1))]
     models = {
         "phrases": (make_pipeline(SequenceFeatureExtractor(marks, names), HighOrderCRF(2)), X, y),

@@ -1,4 +1,17 @@
-"""Label scores in, log-likelihoods and gradients out: for encoders that are trained elsewhere."""
+"""Scores of labels that another program computes, such as a neural network: a CRF as its last layer.
+
+===============================  =======================================================================================
+:func:`sequence_log_likelihood`  log-likelihoods of label sequences, and their gradients
+:func:`predict_from_scores`      the best labelling
+===============================  =======================================================================================
+
+>>> from sklearn_hocrf.scores import predict_from_scores
+>>> scores = [[0.5, 0.0], [0.0, 0.2], [1.0, 0.0]]
+>>> predict_from_scores(scores, {(0, 1): -0.6, (0, 0, 0): -1.0}).tolist()
+[1, 1, 0]
+
+User guide: docs/guide/scores.md.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +22,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._data.arrays import offsets_of
-from .._data.batch import SequenceBatch
-from .._data.columns import DenseColumns
-from .._data.masks import Mask
-from .._inference.chain import ChainModel, ChainPosterior
-from .._settings import is_integer, is_number
-from .._structure.layout import WeightLayout
-from .._structure.pairs import FeatureMap
-from .._structure.patterns import HISTORIES, SEGMENTS, TOKENS, given_patterns, has_equal_neighbours
+from ._data.arrays import offsets_of
+from ._data.batch import SequenceBatch
+from ._data.columns import DenseColumns
+from ._data.masks import Mask
+from ._inference.chain import ChainModel, ChainPosterior
+from ._settings import is_integer, is_number
+from ._structure.layout import WeightLayout
+from ._structure.pairs import FeatureMap
+from ._structure.patterns import HISTORIES, SEGMENTS, TOKENS, given_patterns, has_equal_neighbours
 
 __all__ = ["predict_from_scores", "sequence_log_likelihood"]
 
@@ -93,7 +106,7 @@ def sequence_log_likelihood(
 
     Examples
     --------
-    >>> from sklearn_hocrf.training import sequence_log_likelihood
+    >>> from sklearn_hocrf.scores import sequence_log_likelihood
     >>> scores, y = [[0.5, 0.0], [0.0, 0.0], [1.0, 0.0]], [0, 1, 0]
     >>> likelihood = sequence_log_likelihood(scores, y, {(0, 1): 0.4, (0, 1, 0): 0.3})
     >>> likelihood.log_likelihood.round(3), likelihood.pattern_gradient.round(3)
@@ -157,7 +170,7 @@ def predict_from_scores(
 
     Examples
     --------
-    >>> from sklearn_hocrf.training import predict_from_scores
+    >>> from sklearn_hocrf.scores import predict_from_scores
     >>> predict_from_scores(
     ...     [[0.5, 0.0], [0.0, 0.2], [1.0, 0.0]], {(0, 1): -0.6, (0, 0, 0): -1.0}
     ... )
