@@ -15,7 +15,6 @@ from ._estimator.one_call import predict_one
 from ._estimator.predictions import PredictionsMixin
 from ._estimator.tag_segments import TagSegmentsMixin
 from ._names_elsewhere import ATTRIBUTES
-from ._validation import refuse_metrics_of_labels
 from ._validation._delegation import check_fit, method_of_model, model_inside, through_steps
 from ._validation._sklearn import available_if
 from .crf import HighOrderCRF
@@ -54,7 +53,6 @@ class SequencePipeline(_Pipeline):
                 return super().predict(X, **params)
             steps = [step for _, step in self.steps]
             if not params and (found := predict_one(steps[-1], X, steps[:-1])) is not None:
-                refuse_metrics_of_labels()
                 return found
             return through_steps(self, "predict")(X, **params)
 

@@ -244,6 +244,32 @@ def test_words_behind_an_extractor(name):
         pipe.predict([["a", None, object()]])
 
 
+@pytest.mark.parametrize("form", ["tuples", "dicts", "dicts in another order", "with more keys"])
+def test_columns_of_texts_behind_an_extractor(form):
+    rng = np.random.default_rng(1)
+    X = [[(str(rng.choice(WORDS)), str(rng.choice(["N", "V"]))) for _ in range(n)] for n in rng.integers(1, 9, 30)]
+    y = [["AB"[tag == "N" and word in "ab"] for word, tag in x] for x in X]
+    if form != "tuples":
+        X = [[{"w": word, "p": tag} for word, tag in x] for x in X]
+    pipe = make_pipeline(SequenceFeatureExtractor(fields=["w", "p"]), HighOrderCRF(max_iter=3)).fit(X, y)
+    if form == "dicts in another order":
+        X = [[{"p": token["p"], "w": token["w"]} for token in x] for x in X]
+    elif form == "with more keys":
+        X = [[{**token, "z": 1} for token in x] for x in X]
+    together = pipe.predict([*X, []])[:-1]
+    assert [pipe.predict([x])[0] for x in X] == together
+    assert sum(predict_one(pipe[-1], [x], [pipe[0]]) is not None for x in X) > 25
+    odd = [("a",), ("a", "N", "z"), ("a", None), ("a", 1)] if form == "tuples" else [{"w": "a"}, {"w": None, "p": "N"}]
+    for token in odd:
+        answers = []
+        for asked in ([[X[0][0], token]], [[X[0][0], token], []]):
+            try:
+                answers.append(pipe.predict(asked)[0])
+            except (TypeError, ValueError) as error:
+                answers.append(str(error))
+        assert answers[0] == answers[1]
+
+
 def test_an_extractor_of_another_fit_is_not_taken():
     X, y = [["a", "b"], ["b"]], [["A", "B"], ["B"]]
     pipe = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF(sigma_reg=30)).fit(X, y)

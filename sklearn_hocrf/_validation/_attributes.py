@@ -65,7 +65,7 @@ class Vocabulary(dict):
         """
         if type(tokens) is not list or not tokens:
             return None
-        if self.complete and not (type(tokens[0]) is dict and tokens[0].keys() >= set(self.complete)):
+        if self.complete and not (type(tokens[0]) is dict and all(key in tokens[0] for key in self.complete)):
             return None
         found: list = []
         widths = self.tables.add(tokens, found)

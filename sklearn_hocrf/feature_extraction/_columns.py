@@ -193,6 +193,21 @@ def _rows_of_frame(frame, n) -> list:
     raise TypeError(f"sequence {n} must be a list of tokens or a 2-D array, got {type(frame).__name__}")
 
 
+def columns_of_texts(tokens, kind, fields) -> dict | None:
+    """Return the columns of one sequence of tokens of a kind, as lists by field; None unless all cells are texts."""
+    types = set(map(type, tokens)) if type(tokens) is list else set()
+    if kind == "text" and types == {str}:
+        return {fields[0]: tokens}
+    if kind == "tuple" and types == {tuple} and set(map(len, tokens)) == {len(fields)}:
+        columns = [list(column) for column in zip(*tokens, strict=True)]
+    elif kind == "dict" and types == {dict} and all(token.keys() == tokens[0].keys() for token in tokens):
+        columns = [[token.get(field) for token in tokens] for field in fields]
+    else:
+        return None
+    is_text = all(set(map(type, column)) == {str} for column in columns)
+    return dict(zip(fields, columns, strict=True)) if is_text else None
+
+
 def _token_kind(tokens, offsets):
     """Return the tokens, with arrays turned into lists, and their common form: text, number, tuple or dict."""
     kinds = {kind: _kind_of_type(kind) for kind in set(map(type, tokens))}

@@ -24,7 +24,7 @@ from .._validation._sklearn import Interval, StrOptions, fit_context
 from ._array_fields import ArrayTemplates
 from ._attributes import FittedExtractor, GivenNames, NamedAttributes
 from ._base import CountingTransformer, fit_task
-from ._columns import TokenTable, check_complete, complete_fields, is_text, without_arrays
+from ._columns import TokenTable, check_complete, columns_of_texts, complete_fields, is_text, without_arrays
 from ._merging import TokenCounts, lacks_counts, without_tokens
 from ._names import ConstantNames, FeatureNames, HashedNames, InputFeatures
 from ._string_templates import STYLES, StringTemplates, are_strings, read_template_lines
@@ -395,9 +395,9 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
         known, found = self.__dict__.get("_vocabularies"), None
         if isinstance(known, NamedAttributes) and isinstance(self.templates, str) and self.fields is None:
             found = known.vocabulary.ids_of(tokens)
-        elif isinstance(known, TemplateVocabularies) and self._kind == "text" and self.padding == "mark":
-            is_plain = self.n_features is None and type(tokens) is list and set(map(type, tokens)) == {str}
-            found = known.ids_of_texts(tokens, self.token_features_, self.bias) if is_plain else None
+        elif isinstance(known, TemplateVocabularies) and self.padding == "mark" and self.n_features is None:
+            columns = columns_of_texts(tokens, self._kind, self.fields_)
+            found = None if columns is None else known.ids_of_texts(columns, self.token_features_, self.bias)
         return None if found is None else (self._attribute_names, *found)
 
     def __sklearn_tags__(self) -> Tags:

@@ -268,23 +268,24 @@ class TemplateVocabularies:
             self._by_value = TemplateIds([own.template for own in self.all], ids, made)  # other threads may do the same
         return self._by_value
 
-    def ids_of_texts(self, texts, functions, has_bias) -> tuple[np.ndarray, np.ndarray] | None:
-        """Return the ids of the attributes of a sequence of texts, -1 for none, and the range of each token.
+    def ids_of_texts(self, columns, functions, has_bias) -> tuple[np.ndarray, np.ndarray] | None:
+        """Return the ids of the attributes of a sequence, -1 for none, and the range of each token.
 
-        Places outside the sequence are marked. None where some field is not the texts, or a function gives no text.
+        ``columns`` are lists of texts by field. Places outside the sequence are marked. None where a field is none of
+        these, or a function gives no text.
         """
         ids = self.by_value(functions)
         if ids is None or not self.all:
             return None
         try:
-            found = ids.find(dict.fromkeys((field for field, _ in ids.made.values()), texts), True).T
+            found = ids.find(columns, True).T
         except Exception:  # the functions of users may raise what they like; a batch says where
             return None
         firsts = offsets_of([*map(len, self.all), 1])
-        table = np.empty((len(texts), len(self.all) + has_bias), np.int32)
+        table = np.empty((len(found), len(self.all) + has_bias), np.int32)
         table[:, : len(self.all)] = np.where(found < 0, -1, found + firsts[:-2])
         table[:, len(self.all) :] = firsts[-2]
-        return table.ravel(), np.arange(len(texts) + 1) * table.shape[1]
+        return table.ravel(), np.arange(len(found) + 1) * table.shape[1]
 
     @classmethod
     def of(cls, templates, columns) -> TemplateVocabularies:

@@ -116,7 +116,7 @@ def keep_local(n_tokens, n_parts, n_attributes):
             _kept[:] = [objective, 0.1 * np.random.default_rng(0).normal(size=len(w0))]
             return super().solve(objective, penalty, w0)
 
-    HighOrderCRF(solver=Keep(0)).fit(batch, y)
+    HighOrderCRF(1, solver=Keep(0)).fit(batch, y)
     return len(_kept[1])
 
 
@@ -156,7 +156,7 @@ def measure_gradient(n_tokens, n_parts, n_rounds, n_attributes):
         Client(cluster) as client,
     ):
         process.run(keep_local, n_tokens, n_parts, n_attributes)
-        crf = HighOrderCRF(solver=Evaluate(n_rounds, lambda: process.run(evaluate_local)))
+        crf = HighOrderCRF(1, solver=Evaluate(n_rounds, lambda: process.run(evaluate_local)))
         parts = partitions(n_tokens, n_parts, n_attributes)
         solver = fit_quietly(DaskSequenceLabeler(crf, client), *parts).estimator_.solver
         value = process.run(evaluate_local)
@@ -265,7 +265,7 @@ def report_memory(n_tokens, n_parts, limit):
         def look(progress):
             most.append((*client.run(resident).values(), resident()))
 
-        labeler = DaskSequenceLabeler(HighOrderCRF(solver=LBFGS(max_iter=5, callback=look)), client)
+        labeler = DaskSequenceLabeler(HighOrderCRF(1, solver=LBFGS(max_iter=5, callback=look)), client)
         with warnings.catch_warnings(action="ignore"):
             crf = labeler.fit(X, y).estimator_
         held = n_tokens * (10 * 4 + 8) + n_tokens * 10 * 8  # features, ranges; where the kernels find weights
@@ -287,7 +287,7 @@ def report_kills(n_fits, n_tokens=20_000):
     for n in range(n_fits):
         with LocalCluster(n_workers=2, **OPTIONS) as cluster, Client(cluster) as client:
             if n == 0:
-                labeler = DaskSequenceLabeler(HighOrderCRF(solver=LBFGS(max_iter=30)), client)
+                labeler = DaskSequenceLabeler(HighOrderCRF(1, solver=LBFGS(max_iter=30)), client)
                 expected = fit_quietly(labeler, X, y).estimator_
 
             def kill(progress, n=n, client=client):
@@ -296,7 +296,7 @@ def report_kills(n_fits, n_tokens=20_000):
                     os.kill(pids[sorted(pids)[n % 2]], signal.SIGKILL)
 
             start = time.perf_counter()
-            labeler = DaskSequenceLabeler(HighOrderCRF(solver=LBFGS(max_iter=30, callback=kill)), client)
+            labeler = DaskSequenceLabeler(HighOrderCRF(1, solver=LBFGS(max_iter=30, callback=kill)), client)
             crf = fit_quietly(labeler, X, y).estimator_
             equal = crf.objective_history_.tobytes() == expected.objective_history_.tobytes()
             same += equal

@@ -67,7 +67,7 @@ class Latency:
         X, y = load_conll(data_file(*FILE), ["w", "p", "tag"])
         self.X = [[(token["w"], token["p"]) for token in sentence] for sentence in X][:n_sentences]
         extractor = SequenceFeatureExtractor(fields=["w", "p"])
-        self.pipe = fit_quietly(make_pipeline(extractor, HighOrderCRF(max_iter=15)), self.X, y[:n_sentences])
+        self.pipe = fit_quietly(make_pipeline(extractor, HighOrderCRF(1, max_iter=15)), self.X, y[:n_sentences])
         self.maker = attribute_maker(self.pipe[0])
         trainer = pycrfsuite.Trainer(verbose=False)
         for sentence, labels in zip(self.X, y, strict=False):
@@ -84,7 +84,7 @@ class Latency:
         names = self.pipe[0].get_feature_names_out()
         known = set(names.tolist())
         self.lists = [[[name for name in token if name in known] for token in sentence] for sentence in self.given]
-        self.of_lists = HighOrderCRF(max_iter=5).fit(self.lists, self.pipe.predict(self.X))
+        self.of_lists = HighOrderCRF(1, max_iter=5).fit(self.lists, self.pipe.predict(self.X))
         self.regression = LogisticRegression().fit(np.eye(2), [0, 1])
         self.chain, self.references = model_of_references(HighOrderCRF(1, max_iter=10))
         self.segments, _ = model_of_references(HighOrderSemiCRF(2, max_iter=10))

@@ -113,7 +113,7 @@ class Tagger:
         common.skip_where(common.absent(*TURKISH))
         self.extractor, self.train, self.test, own = turkish(n_sentences)
         own |= {"label_parts": parts_of} if has_parts else {}
-        self.model = HighOrderCRF(pruning=n_candidates or None, max_iter=max_iter, tol=1e-2, **own)
+        self.model = HighOrderCRF(1, pruning=n_candidates or None, max_iter=max_iter, tol=1e-2, **own)
         problem = keep_problem(self.model)
         self.model.set_params(max_iter=1)
         common.fit_quietly(self.model, self.extractor.fit_transform(self.train[0]), self.train[1])

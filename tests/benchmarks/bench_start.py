@@ -49,7 +49,7 @@ from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, datasets, inspection, 
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 from sklearn_hocrf.model_selection import PenaltySearchCV
 X, y = datasets.make_name_sentences(60, random_state=0)
-tagger = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF(constraints="bio", max_iter=10))
+tagger = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF(1, constraints="bio", max_iter=10))
 segmenter = make_pipeline(SequenceFeatureExtractor(), HighOrderSemiCRF(scheme="bio", max_iter=10))
 search = PenaltySearchCV(tagger, cv=3, max_steps=3)
 """,
