@@ -119,6 +119,16 @@ def test_a_search_that_keeps_too_many_states_gives_up(most, monkeypatch):
     assert [model.predict([x])[0] for x in X if x] == model.predict([x for x in X if x])
 
 
+def test_a_long_sequence_is_left_to_the_batch(monkeypatch):
+    model, X = fitted("order 3", 1)
+    x = max(X, key=len)
+    assert model.predict([x]) == [model.predict([x, []])[0]]
+    assert model._state.tables.one.predict([x]) is not None
+    monkeypatch.setattr("sklearn_hocrf._inference.one_sequence.MOST_CELLS", 10)
+    assert model._state.tables.one.predict([x]) is None
+    assert model.predict([x]) == [model.predict([x, []])[0]]
+
+
 @pytest.mark.parametrize(
     "token",
     [

@@ -15,6 +15,7 @@ __all__ = ["OneSequence"]
 MOST_LABELS = 128  # the bound takes their square a token
 SHARE_KEPT = 0.25  # of states: with more, the kernels of a batch take less time
 FEWEST_KEPT = 64
+MOST_CELLS = 1 << 24  # states times tokens: a longer sequence fills the lanes of a batch
 
 
 class OneSequence:
@@ -59,4 +60,6 @@ class OneSequence:
         codes = np.empty(len(indptr) - 1, np.int32)
         if not len(codes):
             return codes
+        if len(codes) * len(self.tables.fail) > MOST_CELLS:
+            return None
         return codes if find_best(self.tables, ids, indptr, self.most_kept, codes) == FOUND else None
