@@ -12,12 +12,12 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
-from scipy.special import softmax
 from sklearn import get_config
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import check_cv
 from sklearn.utils import get_tags
+from sklearn.utils.extmath import softmax
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.validation import check_is_fitted
 
@@ -476,7 +476,7 @@ class _Scoring(NamedTuple):
         above = of_classes - np.take_along_axis(of_classes, columns[at, None], axis=1)  # the score of the label
 
         def slope(factor):
-            return -float(weight @ (softmax(factor * above, axis=1) * above).sum(axis=1))
+            return -float(weight @ (softmax(factor * above) * above).sum(axis=1))
 
         flat = ROUNDING * float(weight @ np.abs(above).sum(axis=1))
         factor = zero_of_slope(slope, (1.0 / BOUNDS[1], 1.0 / BOUNDS[0]), flat=flat, tol=PRECISION)
