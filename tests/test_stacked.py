@@ -250,7 +250,7 @@ def test_temperatures_are_finite():
 
 
 def test_scores_of_a_forest_need_few_iterations():
-    """Without the means, the sequence model takes 346 iterations, and did not converge in 500 on other data."""
+    """They took 164 as they were, 268 with the temperature alone; on other data, 500 were not enough."""
     digits, y = make_digit_words(300, random_state=0)
     forest = RandomForestClassifier(30, random_state=0)
     with warnings.catch_warnings(action="error"):
