@@ -45,7 +45,7 @@ from .crf import HighOrderCRF
 __all__ = ["StackedSequenceLabeler"]
 
 METHODS = ("predict_proba", "decision_function")  # of classifiers, as "auto" prefers them
-BOUNDS = 0.1, 100.0  # of temperatures
+BOUNDS = 0.01, 1e4  # of temperatures
 PRECISION = 1e-9  # relative, of the temperature
 ROUNDING = 1e-10  # of slopes, relative to scores
 
@@ -100,10 +100,10 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
     stack_method_ : str
         The method of the classifier that gives the scores.
     temperature_ : float
-        T, from 0.1 to 100: the sequence model gets ``(score - mean) / T``, in `fit` as in prediction. It maximises the
+        T, from 0.01 to 10,000: the sequence model gets ``(score - mean) / T``, in `fit` as in prediction. It maximises the
         likelihood of the known labels under the softmax of ``score / T``; the mean is that of the column over the same
         tokens, both with their weights. T > 1 if the classifier is too certain. Labels that a fitted classifier does
-        not have do not count for T; if it has none of them, T is 1.
+        not have do not count for T. If scores are no better than chance, T is 1.
     classes_ : ndarray of shape (n_classes,)
         As in :class:`~sklearn_hocrf.HighOrderCRF`.
     n_features_in_ : int
@@ -479,7 +479,8 @@ class _Scoring(NamedTuple):
             return -float(weight @ (softmax(factor * above) * above).sum(axis=1))
 
         flat = ROUNDING * float(weight @ np.abs(above).sum(axis=1))
-        factor = zero_of_slope(slope, (1.0 / BOUNDS[1], 1.0 / BOUNDS[0]), flat=flat, tol=PRECISION)
+        bounds = 1.0 / BOUNDS[1], 1.0 / BOUNDS[0]
+        factor = zero_of_slope(slope, bounds, flat=flat, tol=PRECISION) if slope(0.0) > flat else 1.0
         return self._replace(n_columns=scores.shape[1], mean=mean, temperature=1.0 / factor)
 
     def columns(self, tokens: _Tokens, scores: np.ndarray) -> Any:

@@ -86,7 +86,7 @@ def best_temperature(scores, y, weight=None):
         logs = log_softmax(scores / np.exp(log_temperature), axis=1)
         return -weight[is_known] @ logs[np.arange(len(codes)), codes]
 
-    found = minimize_scalar(loss, bounds=(np.log(0.1), np.log(100)), method="bounded", options={"xatol": 1e-9})
+    found = minimize_scalar(loss, bounds=(np.log(0.01), np.log(1e4)), method="bounded", options={"xatol": 1e-9})
     return np.exp(found.x)
 
 
@@ -238,15 +238,32 @@ def test_temperatures_are_finite():
     sure = np.eye(3)[np.unique(FLAT_Y, return_inverse=True)[1]]
     with warnings.catch_warnings(action="error"):
         right = StackedSequenceLabeler(LogisticRegression(C=100), cv=3).fit(cut(sure), Y)
-        assert right.temperature_ == 0.1
+        assert right.temperature_ == 0.01
         assert right.score(cut(sure), Y) == 1
         wrong = FrozenEstimator(LogisticRegression(C=100).fit(np.roll(sure, 1, axis=1), FLAT_Y))
-        assert StackedSequenceLabeler(wrong).fit(cut(sure), Y).temperature_ == 100
+        assert StackedSequenceLabeler(wrong).fit(cut(sure), Y).score(cut(sure), Y) == 1
         assert StackedSequenceLabeler(DummyClassifier(strategy="uniform"), cv=3).fit(X, Y).temperature_ == 1
         few = [np.eye(2), np.eye(2)], [["a", "b"], ["a", "b"]]
-        assert 0.1 <= StackedSequenceLabeler(LOGISTIC, cv=2).fit(*few).temperature_ <= 100
+        assert StackedSequenceLabeler(LOGISTIC, cv=2).fit(*few).temperature_ == 0.01
         other = FrozenEstimator(LogisticRegression().fit(ROWS, FLAT_Y == "a"))
         assert StackedSequenceLabeler(other).fit(X, Y).temperature_ == 1
+
+
+class _Scaled(LogisticRegression):
+    def __init__(self, factor=1.0):
+        super().__init__()
+        self.factor = factor
+
+    def decision_function(self, X):
+        return self.factor * super().decision_function(X)
+
+
+def test_the_scale_of_decision_functions_has_no_effect():
+    """They made the penalty too strong, or training too slow."""
+    found = [StackedSequenceLabeler(_Scaled(c), stack_method="decision_function").fit(X, Y) for c in (0.1, 1.0, 1e3)]
+    for stacked in found:
+        np.testing.assert_allclose(stacked.temperature_ / stacked.estimator.factor, found[1].temperature_, rtol=1e-6)
+        np.testing.assert_allclose(stacked.log_likelihood(X, Y), found[1].log_likelihood(X, Y), rtol=1e-4)
 
 
 def test_scores_of_a_forest_need_few_iterations():
