@@ -100,10 +100,11 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
     stack_method_ : str
         The method of the classifier that gives the scores.
     temperature_ : float
-        T, from 0.01 to 10,000: the sequence model gets ``(score - mean) / T``, in `fit` as in prediction. It maximises the
-        likelihood of the known labels under the softmax of ``score / T``; the mean is that of the column over the same
-        tokens, both with their weights. T > 1 if the classifier is too certain. Labels that a fitted classifier does
-        not have do not count for T. If scores are no better than chance, T is 1.
+        T, from 0.01 to 10,000: the sequence model gets ``(score - mean) / T``, in `fit` as in prediction. T maximises
+        the likelihood of the known labels under the softmax of ``score / T``; the mean is that of the column over the
+        same tokens, both with their weights. T > 1 if the classifier is too certain. Labels are smoothed by the weight
+        of one token, so that T is not 0 where all are predicted rightly. Labels that a fitted classifier does not have
+        do not count for T. If scores are no better than chance, T is 1.
     classes_ : ndarray of shape (n_classes,)
         As in :class:`~sklearn_hocrf.HighOrderCRF`.
     n_features_in_ : int
@@ -475,8 +476,10 @@ class _Scoring(NamedTuple):
             of_classes = np.hstack([np.zeros_like(of_classes), of_classes])
         above = of_classes - np.take_along_axis(of_classes, columns[at, None], axis=1)  # the score of the label
 
+        smoothed = above.mean(axis=1) / (1 + weight.sum())  # keeps the factor finite where all labels are right
+
         def slope(factor):
-            return -float(weight @ (softmax(factor * above) * above).sum(axis=1))
+            return float(weight @ (smoothed - (softmax(factor * above) * above).sum(axis=1)))
 
         flat = ROUNDING * float(weight @ np.abs(above).sum(axis=1))
         bounds = 1.0 / BOUNDS[1], 1.0 / BOUNDS[0]

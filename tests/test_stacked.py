@@ -79,12 +79,13 @@ def best_temperature(scores, y, weight=None):
     """Return the temperature at which the known labels of tokens are most likely, by direct minimisation."""
     is_known = np.array([label is not None for label in y])
     weight = np.ones(len(y)) if weight is None else weight
-    codes = np.unique(y[is_known], return_inverse=True)[1]
+    codes, smoothing = np.unique(y[is_known], return_inverse=True)[1], 1 / (1 + weight[is_known].sum())
     scores = (np.hstack([0 * scores, scores]) if scores.shape[1] == 1 else scores)[is_known]
 
     def loss(log_temperature):
         logs = log_softmax(scores / np.exp(log_temperature), axis=1)
-        return -weight[is_known] @ logs[np.arange(len(codes)), codes]
+        of_labels = (1 - smoothing) * logs[np.arange(len(codes)), codes] + smoothing * logs.mean(axis=1)
+        return -weight[is_known] @ of_labels
 
     found = minimize_scalar(loss, bounds=(np.log(0.01), np.log(1e4)), method="bounded", options={"xatol": 1e-9})
     return np.exp(found.x)
@@ -237,14 +238,18 @@ def test_temperatures_are_finite():
     """Of scores that are right on all tokens, on none, equal, of few tokens, and of other classes."""
     sure = np.eye(3)[np.unique(FLAT_Y, return_inverse=True)[1]]
     with warnings.catch_warnings(action="error"):
-        right = StackedSequenceLabeler(LogisticRegression(C=100), cv=3).fit(cut(sure), Y)
-        assert right.temperature_ == 0.01
-        assert right.score(cut(sure), Y) == 1
+        right = FrozenEstimator(LogisticRegression().fit(sure, FLAT_Y))
+        stacked = StackedSequenceLabeler(right).fit(cut(sure), Y)
+        np.testing.assert_allclose(
+            stacked.temperature_, best_temperature(logs(right.predict_proba(sure)), FLAT_Y), 1e-6
+        )
+        assert 0.1 < stacked.temperature_ < 1
+        assert stacked.score(cut(sure), Y) == 1
         wrong = FrozenEstimator(LogisticRegression(C=100).fit(np.roll(sure, 1, axis=1), FLAT_Y))
         assert StackedSequenceLabeler(wrong).fit(cut(sure), Y).score(cut(sure), Y) == 1
         assert StackedSequenceLabeler(DummyClassifier(strategy="uniform"), cv=3).fit(X, Y).temperature_ == 1
         few = [np.eye(2), np.eye(2)], [["a", "b"], ["a", "b"]]
-        assert StackedSequenceLabeler(LOGISTIC, cv=2).fit(*few).temperature_ == 0.01
+        assert 0.1 < StackedSequenceLabeler(LOGISTIC, cv=2).fit(*few).temperature_ < 1
         other = FrozenEstimator(LogisticRegression().fit(ROWS, FLAT_Y == "a"))
         assert StackedSequenceLabeler(other).fit(X, Y).temperature_ == 1
 
