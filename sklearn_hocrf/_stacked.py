@@ -58,8 +58,8 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
     scores can be trusted, the sequence model is trained on scores of classifiers that have not seen the sequence in
     question [1]_: there is one for each fold of whole sequences. Afterwards the classifier is fitted to all data.
 
-    The scores are centred, and divided by one temperature, at which they predict the labels of those sequences best
-    [2]_: most classifiers are too certain of sequences that they have not seen, and some are not certain enough.
+    The scores of a token are centred, and divided by one temperature, at which they predict the labels of those
+    sequences best [2]_: most classifiers are too certain of sequences that they have not seen, and some are not certain enough.
 
     This pays where features are many and examples few, as in texts, and where a classifier of another kind (boosted
     trees, a neural network) fits the data better than weights that are linear in the features. Compare it with the
@@ -100,11 +100,11 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
     stack_method_ : str
         The method of the classifier that gives the scores.
     temperature_ : float
-        T, from 0.01 to 10,000: the sequence model gets ``(score - mean) / T``, in `fit` as in prediction. T maximises
-        the likelihood of the known labels under the softmax of ``score / T``; the mean is that of the column over the
-        same tokens, both with their weights. T > 1 if the classifier is too certain. Labels are smoothed by the weight
-        of one token, so that T is not 0 where all are predicted rightly. Labels that a fitted classifier does not have
-        do not count for T. If scores are no better than chance, T is 1.
+        T, from 0.01 to 10,000: the sequence model gets ``(score - mean) / T``, in `fit` as in prediction, where the mean
+        is that of the token's scores, or 0 if there is one column. T maximises the likelihood of the known labels under
+        the softmax of ``score / T``, with the weights of their sequences. T > 1 if the classifier is too certain. Labels
+        are smoothed by the weight of one token, so that T is not 0 where all are predicted rightly. Labels that a fitted
+        classifier does not have do not count for T. If scores are no better than chance, T is 1.
     classes_ : ndarray of shape (n_classes,)
         As in :class:`~sklearn_hocrf.HighOrderCRF`.
     n_features_in_ : int
@@ -139,8 +139,8 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
     ``y`` may have missing labels: tokens without a label are left out when the classifier is fitted, but have scores.
     ``sample_weight`` has one weight per sequence, which counts for each of its tokens.
 
-    Without the means, which no answer of an unpenalised model depends on, logarithms of probabilities are far from 0
-    for most classes, and training needs two to five times as many iterations.
+    Logarithms of probabilities that are not centred are far from 0 for most classes, and training needs up to five times
+    as many iterations.
 
     References
     ----------
@@ -433,7 +433,6 @@ class _Scoring(NamedTuple):
     labels: np.ndarray  # (K,)   the classes of the columns
     passthrough: Any
     n_columns: int = 0  # of scores; 1 for the decision function of two classes
-    mean: Any = 0.0  # (columns,)
     temperature: float = 1.0
 
     def by(self, classifier: Any) -> _Scoring:
@@ -465,12 +464,10 @@ class _Scoring(NamedTuple):
         return spread
 
     def scaled_on(self, scores: np.ndarray, training: _Training) -> _Scoring:
-        """Return this with the means of the scores, and the temperature at which the labels are most likely."""
-        is_known = training.codes >= 0
-        mean = np.average(scores[is_known], axis=0, weights=training.weight[is_known])
+        """Return this with the temperature at which the labels are most likely."""
         column_of = {label: column for column, label in enumerate(self.labels)}
         columns = np.array([column_of.get(label, -1) for label in training.labels])[training.codes]
-        at = np.flatnonzero(is_known & (columns >= 0))
+        at = np.flatnonzero((training.codes >= 0) & (columns >= 0))
         weight, of_classes = training.weight[at], scores[at]
         if scores.shape[1] == 1:
             of_classes = np.hstack([np.zeros_like(of_classes), of_classes])
@@ -484,11 +481,13 @@ class _Scoring(NamedTuple):
         flat = ROUNDING * float(weight @ np.abs(above).sum(axis=1))
         bounds = 1.0 / BOUNDS[1], 1.0 / BOUNDS[0]
         factor = zero_of_slope(slope, bounds, flat=flat, tol=PRECISION) if slope(0.0) > flat else 1.0
-        return self._replace(n_columns=scores.shape[1], mean=mean, temperature=1.0 / factor)
+        return self._replace(n_columns=scores.shape[1], temperature=1.0 / factor)
 
     def columns(self, tokens: _Tokens, scores: np.ndarray) -> Any:
         """Return the X of the final estimator, in the form of the X of tokens."""
-        scores = (scores - self.mean) / self.temperature
+        if scores.shape[1] > 1:
+            scores = scores - scores.mean(axis=1, keepdims=True)
+        scores = scores / self.temperature
         table, names = scores, [f"score={label}" for label in self.labels[-self.n_columns :]]
         if self.passthrough is not False:
             features, passed = self._passed(tokens)
