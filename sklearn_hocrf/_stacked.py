@@ -59,7 +59,8 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
     question [1]_: there is one for each fold of whole sequences. Afterwards the classifier is fitted to all data.
 
     The scores of a token are centred, and divided by one temperature, at which they predict the labels of those
-    sequences best [2]_: most classifiers are too certain of sequences that they have not seen, and some are not certain enough.
+    sequences best [2]_: most classifiers are too certain of sequences that they have not seen, and some are not certain
+    enough.
 
     This pays where features are many and examples few, as in texts, and where a classifier of another kind (boosted
     trees, a neural network) fits the data better than weights that are linear in the features. Compare it with the
@@ -100,11 +101,11 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
     stack_method_ : str
         The method of the classifier that gives the scores.
     temperature_ : float
-        T, from 0.01 to 10,000: the sequence model gets ``(score - mean) / T``, in `fit` as in prediction, where the mean
-        is that of the token's scores, or 0 if there is one column. T maximises the likelihood of the known labels under
-        the softmax of ``score / T``, with the weights of their sequences. T > 1 if the classifier is too certain. Labels
-        are smoothed by the weight of one token, so that T is not 0 where all are predicted rightly. Labels that a fitted
-        classifier does not have do not count for T. If scores are no better than chance, T is 1.
+        T, from 0.01 to 10,000: the sequence model gets ``(score - mean) / T``, in `fit` as in prediction, where the
+        mean is that of the token's scores, or 0 if there is one column. T maximises the likelihood of the known labels
+        under the softmax of ``score / T``, with the weights of their sequences. T > 1 if the classifier is too certain.
+        Labels are smoothed by the weight of one token, so that T is not 0 where all are predicted rightly. Labels that
+        a fitted classifier does not have do not count for T. If scores are no better than chance, T is 1.
     classes_ : ndarray of shape (n_classes,)
         As in :class:`~sklearn_hocrf.HighOrderCRF`.
     n_features_in_ : int
@@ -139,8 +140,8 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
     ``y`` may have missing labels: tokens without a label are left out when the classifier is fitted, but have scores.
     ``sample_weight`` has one weight per sequence, which counts for each of its tokens.
 
-    Logarithms of probabilities that are not centred are far from 0 for most classes, and training needs up to five times
-    as many iterations.
+    Logarithms of probabilities that are not centred are far from 0 for most classes, and training needs up to five
+    times as many iterations.
 
     References
     ----------
