@@ -6,8 +6,12 @@ import warnings
 import numpy as np
 import pytest
 from scipy import sparse
+from scipy.optimize import minimize_scalar
+from scipy.special import log_softmax
 from sklearn import config_context
 from sklearn.base import clone
+from sklearn.dummy import DummyClassifier
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.frozen import FrozenEstimator
@@ -19,7 +23,9 @@ from sklearn.pipeline import make_pipeline as sklearn_make_pipeline
 from sklearn.svm import LinearSVC
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, SequenceBatch, StackedSequenceLabeler, make_pipeline
+from sklearn_hocrf._stacked import _Scoring
 from sklearn_hocrf._validation._sklearn import get_feature_names
+from sklearn_hocrf.datasets import make_digit_words
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 from sklearn_hocrf.inspection import weights_table
 from sklearn_hocrf.model_selection import CalibratedSequenceLabeler, ConformalSequenceLabeler
@@ -69,13 +75,39 @@ def logs(probabilities, eps=1e-3):
     return np.log(np.maximum(probabilities, eps))
 
 
-def assert_is(stacked, columns, of_test, y=Y, sequences=None):
-    """Check a stacked model of order 1 against one whose columns were made by hand."""
+def best_temperature(scores, y, weight=None):
+    """Return the temperature at which the known labels of tokens are most likely, by direct minimisation."""
+    is_known = np.array([label is not None for label in y])
+    weight = np.ones(len(y)) if weight is None else weight
+    codes, smoothing = np.unique(y[is_known], return_inverse=True)[1], 1 / (1 + weight[is_known].sum())
+    scores = (np.hstack([0 * scores, scores]) if scores.shape[1] == 1 else scores)[is_known]
+
+    def loss(log_temperature):
+        logs = log_softmax(scores / np.exp(log_temperature), axis=1)
+        of_labels = (1 - smoothing) * logs[np.arange(len(codes)), codes] + smoothing * logs.mean(axis=1)
+        return -weight[is_known] @ of_labels
+
+    found = minimize_scalar(loss, bounds=(np.log(0.01), np.log(1e4)), method="bounded", options={"xatol": 1e-9})
+    return np.exp(found.x)
+
+
+def scaled(stacked, scores):
+    """Return scores as the sequence model gets them; the temperature is checked elsewhere."""
+    mean = scores.mean(axis=1, keepdims=True) if scores.shape[1] > 1 else 0
+    return (scores - mean) / stacked.temperature_
+
+
+def assert_is(stacked, scores, of_test, y=Y, sequences=None, passed=None):
+    """Check a stacked model of the default order against one whose columns were made by hand."""
+    flat, passed = np.concatenate([np.array(labels, object) for labels in y]), ROWS[:, passed or []]
+    columns, of_test = (np.hstack([scaled(stacked, part), passed]) for part in (scores, of_test))
     final = HighOrderCRF().fit(cut(columns), y)
     np.testing.assert_allclose(stacked.final_estimator_.coef_.toarray(), final.coef_.toarray(), rtol=1e-9, atol=1e-12)
     expected = final.predict_marginals(cut(of_test))
     for one, other in zip(stacked.predict_marginals(X if sequences is None else sequences), expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
+    if set(stacked.estimator_.classes_) == set(flat) - {None}:
+        np.testing.assert_allclose(stacked.temperature_, best_temperature(scores, flat), rtol=1e-6)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -106,7 +138,7 @@ def test_texts_with_a_pipeline():
 def test_tables_and_grids():
     table = StackedSequenceLabeler(LOGISTIC, cv=3).fit(ROWS, FLAT_Y)
     scores = cross_val_predict(LOGISTIC, ROWS, FLAT_Y, cv=StratifiedKFold(3), method="predict_proba")
-    final = HighOrderCRF().fit(logs(scores), FLAT_Y)
+    final = HighOrderCRF().fit(scaled(table, logs(scores)), FLAT_Y)
     np.testing.assert_allclose(table.final_estimator_.coef_.toarray(), final.coef_.toarray(), rtol=1e-9)
     assert table.predict_proba(ROWS).shape == (len(ROWS), 3)
     grid, labels = ROWS[:80].reshape(16, 5, 3), FLAT_Y[:80].reshape(16, 5)
@@ -114,7 +146,7 @@ def test_tables_and_grids():
     np.testing.assert_allclose(one.predict_proba(grid), np.array(other.predict_proba(list(grid))), rtol=1e-9)
 
 
-def test_decision_functions_are_used_as_they_are():
+def test_decision_functions():
     svc = LinearSVC()
     scores, classifier = by_hand(svc, method="decision_function")
     stacked = StackedSequenceLabeler(svc, cv=FOLDS).fit(X, Y)
@@ -132,18 +164,19 @@ def test_decision_functions_are_used_as_they_are():
 )
 def test_a_label_that_a_fold_lacks_gets_the_lowest_score(monkeypatch, classifier, floor):
     seen = []
-    monkeypatch.setattr(HighOrderCRF, "fit", lambda self, X, y: seen.append(X))
+    monkeypatch.setattr(HighOrderCRF, "fit", lambda self, X, y: None)
+    monkeypatch.setattr(_Scoring, "columns", lambda self, tokens, scores: seen.append(scores))
     y = FLAT_Y.copy()
     y[OWNER % 3 == 0] = "d"
     with pytest.warns(UserWarning, match="the training part of split 0 lacks 'd', which gets the lowest score"):
         StackedSequenceLabeler(classifier, cv=FOLDS).fit(X, cut(y))
-    scores = seen[0].toarray()[OWNER % 3 == 0]
+    scores = seen[-1][OWNER % 3 == 0]
     assert scores.shape[1] == 4
     assert (scores[:, 3] == (scores[:, :3].min() if floor is None else floor)).all()
     y[(OWNER % 3 != 0) & (y == "c")] = "b"
     with pytest.warns(UserWarning, match="lacks 'd'"):
         StackedSequenceLabeler(classifier, cv=FOLDS).fit(X, cut(y))
-    scores = seen[1].toarray()[OWNER % 3 == 0]
+    scores = seen[-1][OWNER % 3 == 0]
     if floor is None:  # the decision function of two classes, of more in all
         np.testing.assert_array_equal(scores[:, 0], -scores[:, 1])
 
@@ -173,6 +206,73 @@ def test_weights_of_sequences_count_for_their_tokens():
         StackedSequenceLabeler(KNeighborsClassifier()).fit(X, Y, sample_weight=weight)
     with warnings.catch_warnings(action="error"):
         StackedSequenceLabeler(sklearn_make_pipeline(LOGISTIC)).fit(X, Y, sample_weight=weight)
+
+
+def test_the_temperature_counts_weights_and_known_labels():
+    weight = np.tile([1.0, 2.0, 0.0], 6)
+    partial = FLAT_Y.astype(object)
+    partial[::4] = None
+    stacked = StackedSequenceLabeler(LOGISTIC, cv=KFold(2)).fit(X, cut(partial), sample_weight=weight)
+    of_tokens, scores = weight[OWNER], np.empty((len(ROWS), 3))
+    is_known = (partial != None) & (of_tokens > 0)  # noqa: E711
+    for train, test in KFold(2).split(X):
+        rows = np.flatnonzero(np.isin(OWNER, train) & is_known)
+        classifier = clone(LOGISTIC).fit(ROWS[rows], FLAT_Y[rows], of_tokens[rows])
+        scores[np.isin(OWNER, test)] = logs(classifier.predict_proba(ROWS[np.isin(OWNER, test)]))
+    expected = best_temperature(scores, partial, of_tokens)
+    assert abs(expected - best_temperature(scores, partial)) > 0.01
+    np.testing.assert_allclose(stacked.temperature_, expected, rtol=1e-6)
+    columns = scaled(stacked, logs(stacked.estimator_.predict_proba(ROWS)))
+    expected = stacked.final_estimator_.predict_marginals(cut(columns))
+    for one, other in zip(stacked.predict_marginals(X), expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9)
+
+
+def test_temperatures_are_finite():
+    """Of scores that are right on all tokens, on none, equal, of few tokens, and of other classes."""
+    sure = np.eye(3)[np.unique(FLAT_Y, return_inverse=True)[1]]
+    with warnings.catch_warnings(action="error"):
+        right = FrozenEstimator(LogisticRegression().fit(sure, FLAT_Y))
+        stacked = StackedSequenceLabeler(right).fit(cut(sure), Y)
+        np.testing.assert_allclose(
+            stacked.temperature_, best_temperature(logs(right.predict_proba(sure)), FLAT_Y), 1e-6
+        )
+        assert 0.1 < stacked.temperature_ < 1
+        assert stacked.score(cut(sure), Y) == 1
+        wrong = FrozenEstimator(LogisticRegression(C=100).fit(np.roll(sure, 1, axis=1), FLAT_Y))
+        assert StackedSequenceLabeler(wrong).fit(cut(sure), Y).score(cut(sure), Y) == 1
+        assert StackedSequenceLabeler(DummyClassifier(strategy="uniform"), cv=3).fit(X, Y).temperature_ == 1
+        few = [np.eye(2), np.eye(2)], [["a", "b"], ["a", "b"]]
+        assert 0.1 < StackedSequenceLabeler(LOGISTIC, cv=2).fit(*few).temperature_ < 1
+        other = FrozenEstimator(LogisticRegression().fit(ROWS, FLAT_Y == "a"))
+        assert StackedSequenceLabeler(other).fit(X, Y).temperature_ == 1
+
+
+class _Scaled(LogisticRegression):
+    def __init__(self, factor=1.0):
+        super().__init__()
+        self.factor = factor
+
+    def decision_function(self, X):
+        return self.factor * super().decision_function(X)
+
+
+def test_the_scale_of_decision_functions_has_no_effect():
+    """They made the penalty too strong, or training too slow."""
+    found = [StackedSequenceLabeler(_Scaled(c), stack_method="decision_function").fit(X, Y) for c in (0.1, 1.0, 1e3)]
+    for stacked in found:
+        np.testing.assert_allclose(stacked.temperature_ / stacked.estimator.factor, found[1].temperature_, rtol=1e-6)
+        np.testing.assert_allclose(stacked.log_likelihood(X, Y), found[1].log_likelihood(X, Y), rtol=1e-4)
+
+
+def test_scores_of_a_forest_need_few_iterations():
+    """They took 164 as they were, 268 with the temperature alone; on other data, 500 were not enough."""
+    digits, y = make_digit_words(300, random_state=0)
+    forest = RandomForestClassifier(30, random_state=0)
+    with warnings.catch_warnings(action="error"):
+        stacked = StackedSequenceLabeler(forest).fit(digits, y)
+    assert stacked.temperature_ < 0.6  # trees of many noisy features are not certain enough
+    assert stacked.final_estimator_.n_iter_ < 150
 
 
 def test_groups_and_metadata():
@@ -211,8 +311,7 @@ def test_passthrough_of_all_and_of_some_features():
     ):
         sequences = FORMS[of]()
         stacked = StackedSequenceLabeler(LOGISTIC, cv=FOLDS, passthrough=passed).fit(sequences, Y)
-        extra = ROWS[:, columns]
-        assert_is(stacked, np.hstack([logs(scores), extra]), np.hstack([of_test, extra]), sequences=sequences)
+        assert_is(stacked, logs(scores), of_test, sequences=sequences, passed=columns)
         names = [NAMES[i] if of == "frames" else f"x{i}" for i in columns]
         assert stacked.final_estimator_.feature_names_in_.tolist()[3:] == names
     pipe = make_pipeline(SequenceFeatureExtractor(), StackedSequenceLabeler(LOGISTIC, passthrough=True))
@@ -233,7 +332,7 @@ def test_every_method_of_the_sequence_model():
     absent = "classes_", "n_features_in_", "partial_fit", "decision_function"
     assert not [name for name in absent if hasattr(stacked, name)]
     stacked.fit(X, Y)
-    columns = cut(logs(stacked.estimator_.predict_proba(ROWS)))
+    columns = cut(scaled(stacked, logs(stacked.estimator_.predict_proba(ROWS))))
     inside = stacked.final_estimator_
     assert inside.max_order == 2
     assert not hasattr(final, "classes_")
@@ -251,7 +350,8 @@ def test_a_search_inside_gets_the_scores():
     """It got X itself: an error, or wrong answers if there are as many features as classes, as here."""
     search = GridSearchCV(HighOrderCRF(), {"max_order": [2]}, cv=KFold(2))
     stacked = StackedSequenceLabeler(GaussianNB(), search, cv=FOLDS).fit(X, Y)
-    inside, columns = stacked.final_estimator_.best_estimator_, cut(logs(stacked.estimator_.predict_proba(ROWS)))
+    columns = cut(scaled(stacked, logs(stacked.estimator_.predict_proba(ROWS))))
+    inside = stacked.final_estimator_.best_estimator_
     assert stacked.predict_nbest(X, 2) == inside.predict_nbest(columns, 2)
     np.testing.assert_array_equal(stacked.log_likelihood(X=X, y=Y), inside.log_likelihood(columns, Y))
 
@@ -274,6 +374,8 @@ def test_inside_and_around_other_tools(tmp_path):
         data = files.dumps(plain)
         loaded = files.loads(data, **({} if files is pickle else {"trusted": files.get_untrusted_types(data=data)}))
         assert loaded.predict_nbest(X, 2) == plain.predict_nbest(X, 2)
+        assert loaded.temperature_ == plain.temperature_ != 1
+        np.testing.assert_array_equal(loaded.log_likelihood(X, Y), plain.log_likelihood(X, Y))
     with pytest.raises(ValueError, match="but the model gets LogisticRegression"):
         export_tagger(StackedSequenceLabeler(LOGISTIC, cv=3).fit(X, Y), tmp_path / "model")
     for n_jobs in 1, 2:
