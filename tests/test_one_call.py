@@ -123,6 +123,7 @@ def test_a_long_sequence_is_left_to_the_batch(monkeypatch):
     x = max(X, key=len)
     assert model.predict([x]) == [model.predict([x, []])[0]]
     assert model._state.tables.one.predict([x]) is not None
+    assert model._state.tables.one.search.most_kept <= len(model._state.tables.one.search.tables.fail)  # for arrays
     monkeypatch.setattr("sklearn_hocrf._inference.one_sequence.MOST_CELLS", 10)
     assert model._state.tables.one.predict([x]) is None
     assert model.predict([x]) == [model.predict([x, []])[0]]
@@ -284,13 +285,12 @@ class Backwards(SequenceFeatureExtractor):
 
 
 def test_methods_of_subclasses_are_called():
-    X, y = [["a", "b"]], [["A", "B"]]
     extractor, model = SequenceFeatureExtractor(templates=[("w", 0)]), HighOrderCRF(max_order=0, sigma_reg=30)
-    pipe = make_pipeline(extractor, model).fit(X, y)
+    pipe = make_pipeline(extractor, model).fit([["a", "b"]], [["A", "B"]])
     extractor.__class__ = Backwards
-    assert pipe.predict(X) == [["B", "A"]]
+    assert pipe.predict([["a", "b"]]) == [["B", "A"]]
     model.__class__ = type("Own", (HighOrderCRF,), {"predict": lambda self, X: "own"})
-    assert pipe.predict(X) == "own"
+    assert pipe.predict([["a", "b"]]) == "own"
 
 
 @pytest.mark.parametrize(("more", "cell"), [({"n": 1.5}, "x"), ({"n": np.ones(2)}, "x"), ({}, {"a": "b"})])
