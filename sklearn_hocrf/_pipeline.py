@@ -52,7 +52,8 @@ class SequencePipeline(_Pipeline):
             if get_config()["enable_metadata_routing"]:
                 return super().predict(X, **params)
             steps = [step for _, step in self.steps]
-            if not params and (found := predict_one(steps[-1], X, steps[:-1])) is not None:
+            is_own = getattr(type(steps[-1]), "predict", None) is PredictionsMixin.predict  # subclasses may override it
+            if not params and is_own and (found := predict_one(steps[-1], X, steps[:-1])) is not None:
                 return found
             return through_steps(self, "predict")(X, **params)
 

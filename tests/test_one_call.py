@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from internals import FittedModel
+from sklearn.metrics import get_scorer
 from sklearn.pipeline import Pipeline
 
 from sklearn_hocrf import Constraints, HighOrderCRF, make_pipeline
@@ -75,9 +76,7 @@ def fitted(name, seed):
     kind = seed % 3
     weights = rng.integers(-1, 2, len(state.weights)) if kind == 0 else rng.normal(size=len(state.weights))
     weights = weights * (1e-12, 1.0, 30.0)[rng.integers(3)] if kind == 2 else weights
-    state._replace(weights=np.where(np.isfinite(state.weights), weights, -np.inf)).checked(type(state.targets)).set_on(
-        model
-    )
+    state._replace(weights=weights.astype(float)).checked(type(state.targets)).set_on(model)
     return model, draw_data(rng, 9)[0] + [[{"w": "new"}], [{"w": "a", "t": "B", "on": 1.0}] * 3]
 
 
@@ -112,7 +111,7 @@ def test_ties_are_left_to_the_batch():
 
 
 @pytest.mark.parametrize("most", [1, 2])
-def test_a_search_that_keeps_too_many_states_gives_up(most, monkeypatch):
+def test_a_search_that_keeps_too_many_states_gives_up(most):
     model, X = fitted("order 3", 1)
     model.predict(X[-1:])
     model._state.tables.one.search.most_kept = most
@@ -124,28 +123,18 @@ def test_a_long_sequence_is_left_to_the_batch(monkeypatch):
     x = max(X, key=len)
     assert model.predict([x]) == [model.predict([x, []])[0]]
     assert model._state.tables.one.predict([x]) is not None
+    assert model._state.tables.one.search.most_kept <= len(model._state.tables.one.search.tables.fail)  # for arrays
     monkeypatch.setattr("sklearn_hocrf._inference.one_sequence.MOST_CELLS", 10)
     assert model._state.tables.one.predict([x]) is None
     assert model.predict([x]) == [model.predict([x, []])[0]]
 
 
-@pytest.mark.parametrize(
-    "token",
-    [
-        {"w": b"a"},
-        {"w": np.str_("a")},
-        {"w": ["a", "b"]},
-        {"w": {"a": {"b": 1}}},
-        {"w": 2.5},
-        {"w": np.True_},
-        {b"w": "a"},
-    ],
-)
-def test_uncommon_values_are_read_as_in_a_batch(token):
-    model, _ = fitted("order 1", 1)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        assert model.predict([[{"w": "a"}, token]])[0] == model.predict([[{"w": "a"}, token], []])[0]
+@pytest.mark.parametrize("value", ["a", b"a", np.str_("a"), ["a", "b"], {"a": {"b": 1}}, 2.5, np.True_])
+@pytest.mark.parametrize("key", ["w", b"w"])
+@pytest.mark.filterwarnings("ignore")
+def test_uncommon_values_are_read_as_in_a_batch(key, value):
+    model, x = fitted("order 1", 1)[0], [{"w": "a"}, {key: value}]
+    assert model.predict([x])[0] == model.predict([x, []])[0]
 
 
 @pytest.mark.parametrize(
@@ -206,10 +195,9 @@ def test_a_batch_of_one_sequence():
     pipe = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF(sigma_reg=30)).fit(words, [["A", "B", "A"], ["B"]])
     assert [pipe.predict([x])[0] for x in words] == pipe.predict(words) == [["A", "B", "A"], ["B"]]
     assert pipe[-1]._state.tables.one.predict(pipe[0].transform(words[:1])) == [["A", "B", "A"]]
-    other = SequenceFeatureExtractor().fit(words)
     with pytest.raises(ValueError, match="feature"):
         pipe[-1].predict(SequenceFeatureExtractor().fit([["z"]]).transform([["z"]]))
-    assert pipe[-1].predict(other.transform(words[:1])) == [["A", "B", "A"]]
+    assert pipe[-1].predict(SequenceFeatureExtractor().fit_transform(words)[:1]) == [["A", "B", "A"]]
 
 
 WORDS = ["a", "b", "c", "Ab", "a1", "", "-"]
@@ -221,16 +209,14 @@ def shout(text):
     return text.upper()
 
 
+TEMPLATES = [("w", 0), ("shout", -1), (("w", 0), ("w", 1))]
 EXTRACTORS = {
     "words": {},
     "bias": {"bias": True},
     "dropped borders": {"padding": "drop"},
     "hashed": {"n_features": 64},
     "rare ones": {"min_count": 3},
-    "functions": {
-        "token_features": {"shout": ("w", shout)},
-        "templates": [("w", 0), ("shout", -1), (("w", 0), ("w", 1))],
-    },
+    "functions": {"token_features": {"shout": ("w", shout)}, "templates": TEMPLATES},
 }
 
 
@@ -284,10 +270,41 @@ def test_an_extractor_of_another_fit_is_not_taken():
     X, y = [["a", "b"], ["b"]], [["A", "B"], ["B"]]
     pipe = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF(sigma_reg=30)).fit(X, y)
     assert pipe.predict(X[:1]) == [["A", "B"]]
+    pipe[0].set_params(bias=True)  # an attribute beyond those of the model
+    with pytest.raises(ValueError, match="must lie in"):
+        pipe.predict(X[:1])
     pipe[0].fit([["c", "a", "b", "d"]])
     assert predict_one(pipe[-1], X[:1], [pipe[0]]) is None
     with pytest.raises(ValueError, match="feature"):
         pipe.predict(X[:1])
+
+
+class Backwards(SequenceFeatureExtractor):
+    def transform(self, X):
+        return super().transform([x[::-1] for x in X])
+
+
+def test_methods_of_subclasses_are_called():
+    extractor, model = SequenceFeatureExtractor(templates=[("w", 0)]), HighOrderCRF(max_order=0, sigma_reg=30)
+    pipe = make_pipeline(extractor, model).fit([["a", "b"]], [["A", "B"]])
+    extractor.__class__ = Backwards
+    assert pipe.predict([["a", "b"]]) == [["B", "A"]]
+    model.__class__ = type("Own", (HighOrderCRF,), {"predict": lambda self, X: "own"})
+    assert pipe.predict([["a", "b"]]) == "own"
+
+
+@pytest.mark.parametrize(("more", "cell"), [({"n": 1.5}, "x"), ({"n": np.ones(2)}, "x"), ({}, {"a": "b"})])
+def test_cells_that_no_template_reads_are_checked(more, cell):
+    X = [[{"w": "a", **more}, {"w": "b", **more}]]
+    pipe = make_pipeline(SequenceFeatureExtractor(templates=[("w", 0)]), HighOrderCRF()).fit(X, [["A", "B"]])
+    with pytest.raises((TypeError, ValueError), match="field 'n'"):
+        pipe.predict([[{"w": "a", "n": cell}]])
+
+
+def test_metrics_of_labels_are_refused():
+    X, y = [[["a"], ["b"]]], [["A", "B"]]
+    with pytest.raises(ValueError, match="accuracy_score of scikit-learn takes one label per sample"):
+        get_scorer("accuracy")(make_pipeline(HighOrderCRF(sigma_reg=30)).fit(X, y), X, y)
 
 
 def test_threads_predict_while_another_one_fits():

@@ -10,6 +10,7 @@ import numpy as np
 from .._data.batch import SequenceBatch
 from .._inference.families import Family
 from .._inference.one_sequence import OneSequence
+from .._validation import refuse_metrics_of_labels
 
 __all__ = ["OneCall", "predict_one"]
 
@@ -38,6 +39,8 @@ class OneCall:
         codes = self.search.decode(*found)
         if codes is None:
             return None
+        if self.as_lists:
+            refuse_metrics_of_labels()
         return [[*map(self.labels.__getitem__, codes.tolist())] if self.as_lists else self.labels[codes]]
 
     def _attributes(self, X: Any, steps: Sequence) -> tuple[np.ndarray, np.ndarray] | None:

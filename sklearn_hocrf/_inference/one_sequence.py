@@ -39,11 +39,11 @@ class OneSequence:
         bounds, scores = freeze_all((bounds, scores), np.float64)
         of_pairs = layout.rank_of_attribute, pairs.starts, pairs.columns, weights, float(largest)
         self.tables = SearchTables(*automaton, bounds, scores, *of_pairs)
-        self.most_kept = max(FEWEST_KEPT, int(SHARE_KEPT * len(arcs.fail)))
+        self.most_kept = min(max(FEWEST_KEPT, int(SHARE_KEPT * len(arcs.fail))), len(arcs.fail))
 
     @classmethod
     def of(cls, model: Any, borders: np.ndarray | None) -> Self | None:
-        """Return the search, or None where it does not hold: arcs that vary, parts of labels, other models."""
+        """Return the search, or None where it does not hold: arcs that vary, parts, many labels, other models."""
         holds = type(model) is ChainModel and model.layout.pairs.n_columns == model.weighted_arcs.n_labels
         return cls(model, borders) if holds and model.weighted_arcs.n_labels <= MOST_LABELS else None
 

@@ -57,13 +57,11 @@ def _score_tokens(tables, ids, indptr, scores):
     rank_of, starts, columns, weights = tables.rank_of, tables.starts, tables.columns, tables.weights
     borders, n_tokens = tables.borders, len(scores)
     n_terms = 2 * n_tokens
+    scores[:] = 0.0
+    for label in range(scores.shape[1]):
+        scores[0, label] += borders[0, label]
+        scores[n_tokens - 1, label] += borders[1, label]
     for token in range(n_tokens):
-        for label in range(scores.shape[1]):
-            scores[token, label] = 0.0
-            if token == 0:
-                scores[token, label] += borders[0, label]
-            if token == n_tokens - 1:
-                scores[token, label] += borders[1, label]
         for entry in range(indptr[token], indptr[token + 1]):
             if ids[entry] < 0 or rank_of[ids[entry]] < 0:
                 continue
@@ -78,11 +76,9 @@ def _score_tokens(tables, ids, indptr, scores):
 def _bound_suffixes(bounds, scores, rest):
     """Write bounds of the scores that follow each label at each token: ``rest`` (T, L)."""
     n_tokens, n_labels = scores.shape
-    for token in range(n_tokens - 1, -1, -1):
-        for label in range(n_labels):
-            rest[token, label] = -np.inf if token < n_tokens - 1 else 0.0
-        if token == n_tokens - 1:
-            continue
+    rest[:] = -np.inf
+    rest[n_tokens - 1] = 0.0
+    for token in range(n_tokens - 2, -1, -1):
         for label in range(n_labels):
             after = scores[token + 1, label] + rest[token + 1, label]
             for before in range(n_labels):
@@ -111,12 +107,14 @@ def find_best(tables, ids, indptr, most_kept, codes):
     """Find the best labelling of a sequence; return whether it is found, or undecided.
 
     It is undecided if another labelling comes so close that a different order of additions may prefer it, if no
-    labelling is possible, and if more than ``most_kept`` states a token are kept, which takes longer than all states
-    of a batch.
+    labelling is possible, if an attribute is none of the model's, and if more than ``most_kept`` states a token are
+    kept, which takes longer than all states of a batch.
 
     ids : (nnz,) int32        indptr : (T + 1,) int32 or int64        codes : (T,) int32, out
     """
     n_tokens, n_labels = len(codes), len(tables.bounds)
+    if len(ids) and ids.max() >= len(tables.rank_of):  # parameters of a transformer have changed: a batch raises
+        return UNDECIDED
     scores, rest = np.empty((n_tokens, n_labels)), np.empty((n_tokens, n_labels))
     n_terms = _score_tokens(tables, ids, indptr, scores)
     if n_terms == 2 * n_tokens:  # no attribute has weights: a batch may warn
@@ -131,9 +129,7 @@ def find_best(tables, ids, indptr, most_kept, codes):
     # an entry is a state at a token: its best score, the second best way into it, the entry before and the label
     state_of, before, label_of = np.empty(most, np.int32), np.empty(most, np.int32), np.empty(most, np.int32)
     score_of, second_of = np.empty(most), np.empty(most)
-    entry_of_state = np.empty(len(fail), np.int32)  # of the current token, if not less than its first entry
-    for state in range(len(fail)):
-        entry_of_state[state] = -1
+    entry_of_state = np.full(len(fail), -1, np.int32)  # of the current token, if not less than its first entry
     first, stop = 0, 1
     state_of[0], score_of[0] = 0, 0.0
     for token in range(n_tokens):

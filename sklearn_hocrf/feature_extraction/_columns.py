@@ -193,14 +193,17 @@ def _rows_of_frame(frame, n) -> list:
     raise TypeError(f"sequence {n} must be a list of tokens or a 2-D array, got {type(frame).__name__}")
 
 
-def columns_of_texts(tokens, kind, fields) -> dict | None:
-    """Return the columns of one sequence of tokens of a kind, as lists by field; None unless all cells are texts."""
+def columns_of_texts(tokens, kind, fields, may_have_more) -> dict | None:
+    """Return the columns of one sequence of tokens of a kind, as lists by field; None unless all cells are texts.
+
+    ``may_have_more`` tells whether dicts may have further keys, which a batch does not read.
+    """
     types = set(map(type, tokens)) if type(tokens) is list else set()
     if kind == "text" and types == {str}:
         return {fields[0]: tokens}
     if kind == "tuple" and types == {tuple} and set(map(len, tokens)) == {len(fields)}:
         columns = [list(column) for column in zip(*tokens, strict=True)]
-    elif kind == "dict" and types == {dict} and all(token.keys() == tokens[0].keys() for token in tokens):
+    elif kind == "dict" and types == {dict} and (may_have_more or set(map(len, tokens)) == {len(fields)}):
         columns = [[token.get(field) for token in tokens] for field in fields]
     else:
         return None

@@ -392,11 +392,13 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
 
         This is for feature dicts, lists of names and texts of common types, of which ``transform`` would not warn.
         """
-        known, found = self.__dict__.get("_vocabularies"), None
+        is_own = type(self).transform is SequenceFeatureExtractor.transform  # subclasses may override it
+        known, found = self.__dict__.get("_vocabularies") if is_own else None, None
         if isinstance(known, NamedAttributes) and isinstance(self.templates, str) and self.fields is None:
             found = known.vocabulary.ids_of(tokens)
         elif isinstance(known, TemplateVocabularies) and self.padding == "mark" and self.n_features is None:
-            columns = columns_of_texts(tokens, self._kind, self.fields_)
+            are_texts = self._text_fields.issuperset(self.fields_)  # else text may be an error, used or not
+            columns = columns_of_texts(tokens, self._kind, self.fields_, self.fields is not None) if are_texts else None
             found = None if columns is None else known.ids_of_texts(columns, self.token_features_, self.bias)
         return None if found is None else (self._attribute_names, *found)
 
