@@ -20,6 +20,7 @@ from zipfile import BadZipFile
 __all__ = ["COMMANDS", "add_commands", "at_least", "run"]
 
 LONGEST_LINE = 2**20  # characters
+OPTIONS = {"max_order": "--order", "sigma_reg": "--sigma", "l1_reg": "--l1", "max_iter": "--max-iter"}
 
 
 class BadFile(Exception):
@@ -101,7 +102,7 @@ def run(options: argparse.Namespace) -> int:
         print(f"hocrf {options.command}: {message}", file=sys.stderr)
 
     with warnings.catch_warnings():
-        warnings.showwarning = lambda message, *_, **__: tell(message)
+        warnings.showwarning = lambda message, *_, **__: tell(_with_options(message))
         try:
             COMMANDS[options.command](options)
             if sys.stdout is not None:
@@ -157,7 +158,7 @@ def _fit(options) -> None:
     try:
         pipe = make_pipeline(features, crf).fit(X, y)
     except (ValueError, TypeError) as error:
-        raise BadFile(f"{options.file}: {error}") from None
+        raise BadFile(f"{options.file}: {_with_options(error)}") from None
     n_bytes = export_tagger(pipe, options.output).n_bytes
     _tell_size(f"{options.output}: {len(X)} sequences, {crf.n_parameters_} weights", n_bytes)
 
@@ -308,6 +309,11 @@ def _export(options) -> None:
         what = f"it holds a {type(model).__name__}, not a HighOrderCRF, alone or behind an extractor"
         raise BadFile(f"{options.model}: {what}") from None
     _tell_size(options.output, n_bytes)
+
+
+def _with_options(message: Any) -> str:
+    """Return a message of the estimator with the options of ``hocrf fit`` in place of its parameters."""
+    return re.sub("|".join(OPTIONS), lambda found: OPTIONS[found[0]], str(message))
 
 
 def _check_scheme(option: str, scheme: str | None, schemes: Iterable[str]) -> None:

@@ -1205,6 +1205,10 @@ class _Templates:
     def scores(self, tokens):
         """Return the scores of the tokens; (T, C)."""
         given = list(map(list, self._values(tokens)))
+        for source, values in zip(self.sources, given, strict=False):  # sources of phrases follow
+            for value in values:
+                if not isinstance(value, (str, Real, np.bool_, type(None))):  # a list is no key of the tables below
+                    source.made(value, source.name, None, source.numeric)
         for one in self.phrases:
             given.append(one.marks(given[one.field]))
         fields, scores = dict(enumerate(given)), np.zeros((len(tokens), self.weights.n_columns))

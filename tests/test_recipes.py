@@ -168,6 +168,8 @@ EXPORTS = {  # a message, or texts and spans
     "UTF-16 at the end": ([task(made(region(3, 6, "Ann")), text="\U0001f600 Ann")], "has the text 'nn' at its"),
     "lines": ([task(made(region(0, 7, "Ann\\nLee")), text="Ann\nLee")], (["Ann\nLee"], [[(0, 7, "PER")]])),
     "CRLF": ([task(made(region(0, 8, "Ann\\n\\nLee")), text="Ann\r\nLee")], (["Ann\r\nLee"], [[(0, 8, "PER")]])),
+    "a backslash": ([task(made(region(0, 6, "C:\\new")), text="C:\\new x")], (["C:\\new x"], [[(0, 6, "PER")]])),
+    "HTML": ([task(made({"type": "hypertextlabels", "value": {"hypertextlabels": ["PER"]}}))], "has 0 labels"),
     "CRLF that became LF": ([task(made(region(5, 8, "Lee")), text="Ann\nLee")], "has the text 'ee' at its offsets"),
     "another key": (
         [{"id": 1, "data": {"body": TEXT}, "annotations": []}],

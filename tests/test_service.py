@@ -63,6 +63,7 @@ BAD_BODIES = {  # with words of the message
     b"[null]": "None",
     b'[["Ann"], ["left"]]': "tokens are not of the form of fit",
     b'[{"word": "Ann"}]': "is missing",
+    b'[{"w": ["Ann"]}]': "field 'w' held text in fit, but holds ['Ann'] now",
     b'{"tokens": ["Ann"]}': "a sequence is a list of tokens",
     b"[" * 100_000: "recursion",
     b'["Ann", ["left"]]': "tokens are not of the form of fit",

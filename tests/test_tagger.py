@@ -539,6 +539,9 @@ def test_questions_that_make_no_sense(tmp_path):
         found.predict([("Ann", "Lee")])
     with pytest.raises(ValueError, match="held text"):
         found.predict(["Ann", 3])
+    for value in ["Ann"], {"Ann": 1}, ("Ann", []), np.ones(2):  # some are no keys of a table
+        with pytest.raises(ValueError, match="field 'w' held text in fit, but holds"):
+            found.predict([{"w": value}])
     with pytest.raises(ValueError, match="no label of the model"):
         found.log_likelihood(["Ann"], ["X"])
     with pytest.raises(ValueError, match="2 labels for 1 tokens"):
