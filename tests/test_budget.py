@@ -10,9 +10,9 @@ BUDGET = {
     "parameters of HighOrderCRF": 20,
     "parameters of HighOrderSemiCRF": 20,
     "reasons why two features refuse each other": 11,
-    "code lines of the package": 25_970,
+    "code lines of the package": 25_980,
     "files of the package": 185,
-    "code lines of tests and benchmarks": 33_230,
+    "code lines of tests and benchmarks": 33_240,
 }
 
 
