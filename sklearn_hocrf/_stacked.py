@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn import get_config
-from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import check_cv
 from sklearn.utils import get_tags
@@ -34,7 +34,7 @@ from ._validation import (
     used_sequences,
     warn_user,
 )
-from ._validation._delegation import MethodsOfModel, check_fit, name_of_weight
+from ._validation._delegation import MethodsOfModel, check_fit, model_inside, name_of_weight
 from ._validation._inputs import input_form
 from ._validation._messages import refuse_infinite_values, refuse_non_sequence
 from ._validation._rows import check_table, n_tokens, refuse_complex, stack_rows
@@ -329,7 +329,10 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
     # --- the methods of the final estimator ---------------------------------------------------------------------------
 
     def _unfitted_final(self) -> Any:
-        return HighOrderCRF() if self.final_estimator is None else self.final_estimator
+        final = HighOrderCRF() if self.final_estimator is None else self.final_estimator
+        if is_classifier(model_inside(final)):
+            raise TypeError(f"final_estimator must be a model of sequences, such as HighOrderCRF(), got {short(final)}")
+        return final
 
     def _whole(self) -> Any:
         return self.__dict__.get(self._answering, self._unfitted_final())
