@@ -218,7 +218,7 @@ def _features(fitted, transformers, kept) -> TaggerFeatures:
     own = list(takewhile(lambda step: not hasattr(step, "__tagger_features__"), transformers))
     last = transformers[len(own) :]
     if own and (len(last) == 1 or (not last and space.vocabulary is not None)):
-        steps = "the last two steps, model[-2:]" if last else "the last step, model[-1]"
+        steps = "the last two steps of the pipeline" if last else "the last step of the pipeline"
         names = _names(own)
         raise ValueError(f"a tagger cannot contain {names}: export {steps}, and apply {names} before the tagger")
     if len(transformers) > 1:

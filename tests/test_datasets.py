@@ -177,6 +177,7 @@ def write(path, text, *, crlf=False, zipped=False):
             "line 1: the label, column 3 of 3, is empty: 'New York\\tB-LOC\\t'; if a",
         ),
         ("a\tO\n\nb\t\n", {}, "line 3: the label, column 2 of 2"),
+        ("a\tO\nb\t \n", {}, "line 2: the label, column 2 of 2"),
         ("a\tO\tx\nb\t\tx\n", {"target": "1"}, "line 2: the label, column 2 of 3"),
         ("a,O,x\nb,,x\n", {"columns": ["w", "t", None], "separator": ","}, "line 2: the label, column 2 of 3"),
         ("O,a\n,b\n", {"columns": ["t", "w"], "target": "t", "separator": ","}, "line 2: the label, column 1 of 2"),

@@ -468,10 +468,10 @@ def test_transformers_of_ones_own(tmp_path):
     """The message says what to export, and what to call before the tagger: that gives the pipeline's answers."""
     path, feats = tmp_path / "model.hocrf", Feats()
     alone = make_pipeline(feats, HighOrderCRF(max_iter=9)).fit(X_NAMES, Y_NAMES)
-    with pytest.raises(ValueError, match=r"export the last step, model\[-1\], and apply Feats before the tag"):
+    with pytest.raises(ValueError, match=r"export the last step of the pipeline, and apply Feats before the tag"):
         export_tagger(alone, path)
     before = make_pipeline(feats, SequenceFeatureExtractor(), HighOrderCRF(max_iter=9)).fit(X_NAMES, Y_NAMES)
-    with pytest.raises(ValueError, match=r"cannot contain Feats: export the last two steps, model\[-2:\], and"):
+    with pytest.raises(ValueError, match=r"cannot contain Feats: export the last two steps of the pipeline, and"):
         export_tagger(before, path)
     for model, last in (alone, alone[-1]), (before, before[-2:]):
         found = tagger_of(last, tmp_path)

@@ -112,7 +112,7 @@ def load_conll(
         if len(fields) != len(columns):
             what = f"expected {len(columns)} columns, found {len(fields)}: {short(line)}"
             raise ValueError(f"{name}, line {lineno}: {what}")
-        if not fields[label]:
+        if not fields[label].strip():
             what = f"the label, column {label + 1} of {len(columns)}, is empty: {short(line)}"
             remedy = "if a separator only ends the line, specify columns, with None for the last"
             raise ValueError(f"{name}, line {lineno}: {what}; {remedy}")
@@ -320,7 +320,7 @@ def _fields(token: Any, label: Any, columns: Sequence[str | None], index: int) -
     for value in [*values, label]:
         if not isinstance(value, str):
             raise TypeError(f"{short(value)} ({type(value).__name__}) is not text")
-    if not label:
+    if not label.strip():
         raise ValueError("the label is empty")
     rest = iter(values)
     return [label if i == index else ABSENT if name is None else next(rest) for i, name in enumerate(columns)]
