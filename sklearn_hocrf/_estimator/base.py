@@ -223,7 +223,7 @@ class BaseSequenceLabeler(
         tags = super().__sklearn_tags__()
         tags.classifier_tags = ClassifierTags()
         tags.target_tags.required = True
-        tags.input_tags.sparse = True
+        tags.input_tags.sparse = tags.input_tags.dict = True
         tags.input_tags.three_d_array = True
         return tags
 
