@@ -120,6 +120,22 @@ def test_table_of_contents_names_all_public_modules():
     assert public - {"crf", "semicrf"} <= set(sklearn_hocrf.__all__)
 
 
+def test_estimators_link_to_their_page():
+    """In notebooks, scikit-learn's diagram of an estimator links to a page that a list of docs/api makes."""
+    made, linked = set(), []
+    for page in (CHECKOUT / "docs" / "api").glob("*.rst"):
+        _, *parts = re.split(r"currentmodule:: (\S+)", page.read_text(encoding="utf-8"))
+        for module, names in zip(parts[::2], parts[1::2], strict=True):
+            made.update(f"{module}.{name}.html" for name in re.findall(r"^   (\w+)$", names, re.MULTILINE))
+            found = [
+                getattr(importlib.import_module(module), name, None) for name in dir(importlib.import_module(module))
+            ]
+            linked += [value for value in found if getattr(value, "_doc_link_module", "") == "sklearn_hocrf"]
+    links = {estimator._get_doc_link(estimator.__new__(estimator)) for estimator in linked}
+    assert len(links) >= 10
+    assert {link.rsplit("/", 1)[1] for link in links} <= made
+
+
 @pytest.mark.parametrize("name", [m for _, m, _ in pkgutil.iter_modules(sklearn_hocrf.__path__) if m[0] != "_"])
 def test_public_names_have_a_page(name):
     """pydoc shows each public name of a public module with a text of its own; classes have an example or name one."""
