@@ -106,10 +106,12 @@ def test_numbers_in_prose_are_in_outputs(path):
                 assert is_shown(number, shown), number
 
 
-def test_page_names_all_modules():
+def test_page_names_all_modules_above_those_that_import_them():
     table = PAGE.split("| module |")[1].split("\n\n")[0]
-    first_column = " ".join(row.split("|")[1] for row in table.splitlines()[2:])
-    assert set(re.findall(r"`(\w+)`", first_column)) == set(MAY_IMPORT)
+    rows = [re.findall(r"`(\w+)`", row.split("|")[1]) for row in table.splitlines()[2:]]
+    place = {name: i for i, names in enumerate(rows) for name in names}
+    assert set(place) == set(MAY_IMPORT)
+    assert not [(name, other) for name in place for other in MAY_IMPORT[name] if place[other] >= place[name]]
 
 
 def test_table_of_contents_names_all_public_modules():
