@@ -181,28 +181,18 @@ def _plain(value):
 
 def number_weights(sample_weight):
     """Return weights of sequences if they are numbers; refuse other types that scikit-learn would convert."""
-    if hasattr(sample_weight, "__array__"):
-        if np.ma.is_masked(sample_weight):
-            raise ValueError(f"sample_weight is masked at sequence {int(np.argmax(np.ma.getmaskarray(sample_weight)))}")
-        sample_weight = np.asarray(sample_weight)
-        if sample_weight.dtype.kind in "biuf":
-            return sample_weight
-    if isinstance(sample_weight, (list, tuple)) or getattr(sample_weight, "ndim", 0) == 1:
-        for n, weight in enumerate(sample_weight):
-            if isinstance(weight, (str, bytes, complex)) or hasattr(weight, "__len__"):
-                raise TypeError(
-                    f"sample_weight must be one number per sequence, but sample_weight[{n}] (sequence {n}) is "
-                    f"{short(weight)} ({type(weight).__name__})"
-                )
-            if isinstance(weight, int) and not np.isfinite(to_float(weight)):
-                raise ValueError(f"sample_weight[{n}] (sequence {n}) is {short(weight)}, too large for a float")
-    elif isinstance(sample_weight, (str, bytes, complex)):
-        raise TypeError(
-            f"sample_weight must be one number per sequence, got {short(sample_weight)} "
-            f"({type(sample_weight).__name__})"
-        )
-    elif isinstance(sample_weight, Real) and not np.isfinite(to_float(sample_weight)):  # one for all sequences
-        raise ValueError(f"sample_weight is {short(sample_weight)}, which is not a finite number")
+    if np.ma.is_masked(sample_weight):
+        raise ValueError(f"sample_weight is masked at sequence {int(np.argmax(np.ma.getmaskarray(sample_weight)))}")
+    if getattr(getattr(sample_weight, "dtype", None), "kind", "O") in "biuf":
+        return np.asarray(sample_weight)
+    is_one = isinstance(sample_weight, (str, bytes)) or not hasattr(sample_weight, "__iter__")  # for all sequences
+    for n, weight in enumerate([sample_weight] if is_one else sample_weight):
+        what = "sample_weight" if is_one else f"sample_weight[{n}] (sequence {n})"
+        what = f"{what} is {short(weight)} ({type(weight).__name__})"
+        if not isinstance(weight, (Real, np.bool_)):
+            raise TypeError(f"sample_weight must be one number per sequence, but {what}")
+        if isinstance(weight, int) and not np.isfinite(to_float(weight)):
+            raise ValueError(f"{what}, too large for a float")
     return sample_weight
 
 
