@@ -13,11 +13,11 @@ from .._data.checks import check_choice, finite_numbers, short
 from .._data.label_sequences import (
     LabelSequences,
     SegmentTable,
-    list_sequences,
     read_segment_table,
     read_segmentations,
     segment_lists,
 )
+from .._data.labels import list_sequences
 from .._data.schemes import SCHEMES
 from .._display import Table, listed, texts_of
 

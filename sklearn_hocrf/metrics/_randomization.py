@@ -16,10 +16,10 @@ from .._data.label_sequences import (
     LabelSequences,
     check_scheme,
     hold_any_segments,
-    list_sequences,
     read_segmentations,
     read_tokens,
 )
+from .._data.labels import list_sequences
 from ._items import Items, pair_segments, pair_tokens, scored_labels
 from ._scores import AVERAGES, segment_f1_score, sequence_accuracy_score, token_accuracy_score
 
