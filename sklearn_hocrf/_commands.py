@@ -17,8 +17,6 @@ from itertools import count
 from typing import Any, NamedTuple
 from zipfile import BadZipFile
 
-__all__ = ["COMMANDS", "add_commands", "at_least", "run"]
-
 LONGEST_LINE = 2**20  # characters
 OPTIONS = {"max_order": "--order", "sigma_reg": "--sigma", "l1_reg": "--l1", "max_iter": "--max-iter"}
 

@@ -42,8 +42,6 @@ from ._validation._sklearn import N_JOBS, HasMethods, Interval, StrOptions, chec
 from ._validation._splits import each_fold, fit_part, indexable_sequences, splits_of
 from .crf import HighOrderCRF
 
-__all__ = ["StackedSequenceLabeler"]
-
 METHODS = ("predict_proba", "decision_function")  # of classifiers, as "auto" prefers them
 BOUNDS = 0.01, 1e4  # of temperatures
 PRECISION = 1e-9  # relative, of the temperature

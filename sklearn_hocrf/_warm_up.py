@@ -28,18 +28,6 @@ from .model_selection import PenaltySearchCV
 from .semicrf import HighOrderSemiCRF
 from .training import SGD
 
-__all__ = [
-    "EXTREME",
-    "SIZES",
-    "WarmUp",
-    "compiled",
-    "kernels",
-    "toy",
-    "use_everything",
-    "use_extremes",
-    "warm_up",
-]
-
 TRAININGS: tuple[dict[str, Any], ...] = (
     {},
     {"l1_reg": 0.1},

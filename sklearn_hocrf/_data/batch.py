@@ -27,21 +27,6 @@ from .columns import DenseColumns, TokenColumn, is_mostly_nonzero
 from .folders import read_folder, write_folder
 from .texts import escaped
 
-__all__ = [
-    "SequenceBatch",
-    "Sequences",
-    "TokenFeatures",
-    "as_sparse",
-    "cut_sequences",
-    "ranges_of_sequences",
-    "ranges_of_tokens",
-    "token_entries",
-    "token_rows",
-    "with_blocks",
-    "with_dense",
-    "without_dense",
-]
-
 _FEW_TOKENS, _FEW_FEATURES = 5, 8  # shown by notebooks
 
 

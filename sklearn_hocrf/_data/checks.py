@@ -8,22 +8,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = [
-    "GUIDE",
-    "check_choice",
-    "finite_number",
-    "finite_numbers",
-    "is_missing",
-    "is_ordered_collection",
-    "no_label",
-    "number_weights",
-    "refuse_infinite_sum",
-    "short",
-    "to_float",
-    "unmasked",
-    "without_columns",
-]
-
 GUIDE = "https://sklearn-hocrf.github.io/sklearn-hocrf/guide"  # for messages: no wheel contains the pages
 NAMES_ELSEWHERE = "IOBES is 'bioes', IOB2 'bio', IOB 'iob1'"  # of schemes
 IGNORED = -100  # the label of tokens without one in Hugging Face's libraries

@@ -39,22 +39,6 @@ from .schemes import (
 from .segments import Segments
 from .warnings import scheme_of_labels
 
-__all__ = [
-    "CodedLabels",
-    "LabelSequences",
-    "SegmentTable",
-    "check_scheme",
-    "code_tokens",
-    "hold_any_segments",
-    "read_segment_table",
-    "read_segmentations",
-    "read_tokens",
-    "refuse_other_sizes",
-    "refuse_other_texts",
-    "segment_lists",
-    "sorted_union",
-]
-
 FIELDS = ("start", "stop", "label", "probability")  # of structured arrays of segments
 # lists or arrays of sequences, whose items are labels or (start, stop, label)
 LabelSequences = Sequence[Any] | np.ndarray

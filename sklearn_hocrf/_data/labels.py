@@ -15,18 +15,6 @@ import numpy as np
 from .arrays import pieces
 from .checks import IGNORED, is_missing, is_ordered_collection, no_label, short, unmasked
 
-__all__ = [
-    "SEEN",
-    "check_hashable",
-    "decode_labels",
-    "distinct_values",
-    "flatten_labels",
-    "label_codes",
-    "list_sequences",
-    "position_name",
-    "sorted_labels",
-]
-
 SEEN = "the labels seen in fit"
 LONGEST_TEXT = 1000  # because every row of a fixed-width array takes as much memory as the longest text
 # kinds of arrays, and the types that they keep unchanged

@@ -28,16 +28,6 @@ from .._kernels.attributes import sort_ids
 from .._tagger import AttributeIds, ids_and_amounts
 from ._messages import NA_TOKENS, refuse_infinite_values, refuse_non_sequence
 
-__all__ = [
-    "Vocabulary",
-    "extend_vocabulary",
-    "known_batch",
-    "looks_like_rows",
-    "read_attributes",
-    "read_known_attributes",
-    "sort_vocabulary",
-]
-
 SEPARATOR = ":"
 MAX_DEPTH = 100  # of dicts in dicts
 

@@ -29,21 +29,6 @@ from ._messages import refuse_infinite_values, refuse_non_sequence
 from ._rows import check_table, n_tokens, stack_grid, stack_rows
 from ._sklearn import get_feature_names
 
-__all__ = [
-    "NO_TOKENS",
-    "FeatureSpace",
-    "TrainingData",
-    "TrainingSequences",
-    "check_sequence_weight",
-    "input_form",
-    "read_more_sequences",
-    "read_sequences",
-    "read_training_sequences",
-    "refuse_no_tokens",
-    "sequences_like",
-    "used_sequences",
-]
-
 _MOST_TOKENS = 10**8  # that y may claim
 NO_TOKENS = "X has no tokens in sequences of positive weight: fit needs at least one"
 

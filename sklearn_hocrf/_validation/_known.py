@@ -50,17 +50,6 @@ from ._targets import (
     refuse_segments,
 )
 
-__all__ = [
-    "Given",
-    "Known",
-    "Reader",
-    "distinct_labels",
-    "known_of",
-    "lengths_of_targets",
-    "read_given",
-    "segments_of",
-]
-
 _FLAGS = (1, -1, 0)  # as in Mask.begins; the most informative first
 
 

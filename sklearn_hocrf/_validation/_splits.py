@@ -15,8 +15,6 @@ from .._data.checks import short, without_columns
 from ._delegation import check_fit
 from ._sklearn import check_method_params, safe_indexing
 
-__all__ = ["check_fits", "each_fold", "fit_part", "indexable_sequences", "splits_of"]
-
 
 def indexable_sequences(X: Any, y: Any, *others: Any) -> list:
     """Return data with one entry per sequence, or raise: scikit-learn's ``indexable`` with clearer messages.

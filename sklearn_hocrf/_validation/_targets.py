@@ -10,18 +10,6 @@ from .._data.checks import is_ordered_collection, short, unmasked
 from .._data.labels import flatten_labels, list_sequences, sorted_labels
 from .._data.schemes import looks_like_segments
 
-__all__ = [
-    "FIXED",
-    "check_classes",
-    "check_known_labels",
-    "leave_out",
-    "read_collection",
-    "read_labels",
-    "read_target_sequences",
-    "refuse_segments",
-]
-
-
 FIXED = "the classes fixed by the first call of partial_fit"
 
 

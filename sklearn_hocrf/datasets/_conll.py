@@ -15,8 +15,6 @@ from typing import Any, BinaryIO
 
 from .._validation._messages import short
 
-__all__ = ["dump_conll", "load_conll"]
-
 MAX_BYTES = 2**30  # ten times 100 MB, the limit for a file on GitHub
 MAX_RATIO = 128  # of text to gzip: over ten times the ratio of any public data set (11); zlib reaches 1000
 CHUNK = 2**20  # bytes

@@ -19,8 +19,6 @@ from ._names import FeatureNames, escape
 from ._token_functions import warn_if_local
 from ._tries import Trie
 
-__all__ = ["FunctionRows", "IdentityRows", "SegmentTexts", "check_functions"]
-
 
 class SegmentTexts(NamedTuple):
     """The texts of training segments without missing values."""

@@ -19,8 +19,6 @@ from .._data.texts import pack_texts, unpack_texts
 from ._columns import apply_function, is_text, texts_of
 from ._templates import value_text
 
-__all__ = ["TokenCodes", "Trie", "by_length"]
-
 
 class TokenCodes:
     """The values of one field, or the combinations of values of several fields, as integers.

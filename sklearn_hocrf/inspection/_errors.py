@@ -21,8 +21,6 @@ from .._data.labels import list_sequences
 from .._data.schemes import SCHEMES
 from .._display import Table, listed, texts_of
 
-__all__ = ["SegmentError", "error_table"]
-
 OTHER, MISSING, SPURIOUS = "other boundary", "missing", "spurious"
 Segment = tuple[int, int, Any]
 

@@ -24,8 +24,6 @@ from .._data.label_sequences import (
 )
 from .._validation import check_sequence_weight
 
-__all__ = ["Items", "check_weight", "pair_segments", "pair_tokens", "read_items", "scored_labels"]
-
 
 class Items(NamedTuple):
     """Tokens or places of segments, each with two labels.   M items, L labels."""

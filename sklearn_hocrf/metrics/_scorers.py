@@ -14,8 +14,6 @@ from .._validation._delegation import method_of_model, model_inside
 from ._items import check_weight
 from ._scores import segment_f1_score
 
-__all__ = ["log_likelihood_scorer", "segment_f1_scorer"]
-
 
 def segment_f1_scorer(estimator: Any, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
     """Return the micro-averaged F1 of exact segments: ``segment_f1_score(y, estimator.predict(X))``.

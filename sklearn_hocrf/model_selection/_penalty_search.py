@@ -30,8 +30,6 @@ from ._groups import WeightGroups, check_keys, check_searchable, check_weights
 from ._order_search import Course, OrderSearch, Step, attributes_of, best_index, columns_of_params
 from ._splits import make_fold, refuse_missing_labels, split_data, training_data, used_parts
 
-__all__ = ["PenaltySearchCV"]
-
 N_FOLDS = 5
 UTMOST_BOUNDS = 1e-100, 1e100  # of sigma: its square must be finite and positive
 
@@ -294,7 +292,7 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
         if X is None:
             self._check_parameters()
             return self._check_targets(y, sample_weight)
-        *_, whole = self._prepared(X, y, groups, sample_weight)
+        whole = self._prepared(X, y, groups, sample_weight)[-1]
         if whole is not None:
             check_weights(self, whole, self._final, self._orders())
 

@@ -18,8 +18,6 @@ from .._validation import warn_user
 from .._validation._sklearn import check_method_params
 from .._validation._splits import check_fits, each_fold, indexable_sequences, splits_of
 
-__all__ = ["cross_val_predict"]
-
 BY_LABEL = ("predict_marginals", "predict_proba")  # one column of probabilities for each label
 
 

@@ -33,8 +33,6 @@ from .._validation._sklearn import (
 )
 from .._validation._splits import check_fits, each_fold, indexable_sequences, splits_of
 
-__all__ = ["CalibratedSequenceLabeler", "check_labeler"]
-
 BOUNDS = 0.01, 100.0  # of temperatures
 PRECISION = 1e-9  # relative, of the temperature
 ROUNDING = 1e-10  # of slopes, relative to scores
