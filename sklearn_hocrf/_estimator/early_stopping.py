@@ -12,8 +12,6 @@ from .._settings import check, is_integer, is_number
 from .base import BaseSequenceLabeler
 from .callbacks import FIT, ITERATION, STARTING, check_held_out
 
-__all__ = ["EarlyStopping"]
-
 
 class EarlyStopping:
     """Stop training when predictions of held-out sequences no longer improve.
