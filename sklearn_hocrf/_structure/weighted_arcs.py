@@ -19,6 +19,23 @@ from .automaton import PatternAutomaton, automaton_with_arcs, build_automaton, w
 from .patterns import PatternTable, Runs, TagHistory, checked_forbidden
 from .sum_network import SumNetwork, build_sum_network
 
+__all__ = [
+    "ArcColumns",
+    "ArcStructure",
+    "CompiledPatterns",
+    "WeightedArcs",
+    "arc_order",
+    "arc_structure",
+    "arc_tables",
+    "arcs_with_suffix",
+    "compile_patterns",
+    "arcs_of_labels",
+    "bias_of_arc",
+    "log_spread",
+    "suffix_patterns",
+    "weighted_arcs",
+]
+
 
 class CompiledPatterns(NamedTuple):
     """Label patterns, and all that depends only on them: shared by layouts of the same patterns."""
