@@ -167,8 +167,9 @@ def number_weights(sample_weight):
     """Return weights of sequences if they are numbers; refuse other types that scikit-learn would convert."""
     if np.ma.is_masked(sample_weight):
         raise ValueError(f"sample_weight is masked at sequence {int(np.argmax(np.ma.getmaskarray(sample_weight)))}")
-    if getattr(getattr(sample_weight, "dtype", None), "kind", "O") in "biuf":
-        return np.asarray(sample_weight)
+    sample_weight = np.asarray(sample_weight) if hasattr(sample_weight, "__array__") else sample_weight
+    if isinstance(sample_weight, np.ndarray) and sample_weight.dtype.kind in "biuf":
+        return sample_weight
     is_one = isinstance(sample_weight, (str, bytes)) or not hasattr(sample_weight, "__iter__")  # for all sequences
     for n, weight in enumerate([sample_weight] if is_one else sample_weight):
         what = "sample_weight" if is_one else f"sample_weight[{n}] (sequence {n})"
