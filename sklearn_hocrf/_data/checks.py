@@ -171,6 +171,7 @@ def number_weights(sample_weight):
     if isinstance(sample_weight, np.ndarray) and sample_weight.dtype.kind in "biuf":
         return sample_weight
     is_one = isinstance(sample_weight, (str, bytes)) or not hasattr(sample_weight, "__iter__")  # for all sequences
+    is_one = is_one or getattr(sample_weight, "shape", None) == ()
     for n, weight in enumerate([sample_weight] if is_one else sample_weight):
         what = "sample_weight" if is_one else f"sample_weight[{n}] (sequence {n})"
         what = f"{what} is {short(weight)} ({type(weight).__name__})"
