@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
-GUIDE = "https://sklearn-hocrf.github.io/sklearn-hocrf/guide"  # for messages: no wheel contains the pages
+from .._version import SITE
+
+GUIDE = f"{SITE}/guide"  # for messages: no wheel contains the pages
 NAMES_ELSEWHERE = "IOBES is 'bioes', IOB2 'bio', IOB 'iob1'"  # of schemes
 IGNORED = -100  # the label of tokens without one in Hugging Face's libraries
 
