@@ -27,18 +27,6 @@ from .feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtracto
 from .model_selection import PenaltySearchCV
 from .semicrf import HighOrderSemiCRF
 
-__all__ = [
-    "EXTREME",
-    "SIZES",
-    "WarmUp",
-    "compiled",
-    "kernels",
-    "toy",
-    "use_everything",
-    "use_extremes",
-    "warm_up",
-]
-
 TRAININGS: tuple[dict[str, Any], ...] = (
     {},
     {"l1_reg": 0.1},

@@ -17,8 +17,6 @@ from .._data.checks import short
 from .._objectives import OBJECTIVES
 from .._solvers import SGD
 
-__all__ = ["CIRCUMSTANCES", "FEATURES", "REFUSALS", "FitRequest", "Refusal", "has_l1", "refuse"]
-
 
 @dataclass(frozen=True)
 class FitRequest:

@@ -16,16 +16,6 @@ from .._structure.weighted_arcs import arcs_of_labels, compile_patterns
 from .patterns import refuse_equal_neighbours
 from .tags import read_tags
 
-__all__ = [
-    "Constraints",
-    "LabelRuns",
-    "Rules",
-    "check_constraints",
-    "compile_constraints",
-    "refuse_breaches",
-    "without_forbidden_patterns",
-]
-
 
 class Constraints(BaseEstimator):
     """Which labels may follow each other: a value of the parameter ``constraints``.

@@ -22,16 +22,6 @@ from .compatibility import FitRequest, has_l1, refuse
 from .progress import STARTING, ProgressLines, lines_of
 from .tags import names_in_patterns
 
-__all__ = [
-    "Prior",
-    "Training",
-    "choose_training",
-    "values_by_group",
-    "warn_not_converged",
-    "with_callback",
-    "without_zeros",
-]
-
 # (training by a solver, solver, is_last)
 Watch = Callable[[Callable[[Any], SolverReport], Solver, bool], SolverReport]
 # the largest change of a score, from a tolerance to the optimum, of all models of docs/develop/design.md

@@ -24,8 +24,6 @@ from .fitted_state import FittedState
 from .fitting import warn_not_converged
 from .parameters import check_patterns
 
-__all__ = ["PartialFitMixin"]
-
 
 def _can_stream(estimator: Any) -> bool:
     """Return True, or raise an AttributeError with a remedy."""

@@ -22,15 +22,6 @@ from .._structure.patterns import (
 from .._validation import warn_user
 from .tags import names_in_patterns
 
-__all__ = [
-    "ObservedPatterns",
-    "pattern_codes",
-    "pattern_labels",
-    "refuse_equal_neighbours",
-    "select_patterns",
-    "warn_of_size",
-]
-
 _MANY_LABELS = 1_000_000  # in all patterns together; warn if there are more
 _BYTES_OF_ARC, _BYTES_OF_LABEL, _SECONDS_OF_ARC = 850, 8, 2e-8  # roughly; seconds for one position
 

@@ -47,8 +47,6 @@ from .weighted_arcs import (
     compile_patterns,
 )
 
-__all__ = ["FeatureCounts", "LayoutBuilder", "LayoutFrame", "WeightLayout", "weights_of"]
-
 _NOTHING = freeze(np.empty(0), np.float64)  # the values of features that are all 1
 
 

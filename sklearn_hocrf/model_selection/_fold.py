@@ -32,8 +32,6 @@ from .._penalties import Penalty
 from .._solvers import LBFGS, OWLQN, shortest_subgradient
 from .._structure.tied_weights import tie_weights
 
-__all__ = ["Fold", "FoldStep"]
-
 STEP = 1e-3  # largest change of a weight in differences of gradients, whose relative error is then about its square
 SHARE = 0.01  # of level 0 in the held-out likelihood with pruning
 RESIDUAL = 0.01  # of the linear system, relative to its right side
