@@ -31,11 +31,11 @@ from ._data.columns import DenseColumns, dense_dtype
 from ._data.labels import label_codes, position_name
 from ._data.masks import Mask
 from ._data.schemes import PREFIXES
-from ._estimator.answers import check_level, check_nbest, check_samples, entropies, nbest, samples
+from ._estimator.answers import check_level, check_nbest, check_samples, entropy_of, nbest, samples
 from ._estimator.constraints import Constraints, check_constraints, compile_constraints
 from ._estimator.fitted_model import Query
 from ._estimator.patterns import pattern_codes
-from ._estimator.predictions import best_labels
+from ._estimator.predictions import labels_of_query
 from ._estimator.tag_segments import check_threshold, segments_of_query, tags_of_labels
 from ._estimator.tags import SEGMENT_SCHEMES, history_of_labels
 from ._inference.chain import ChainModel, ChainPosterior
@@ -77,7 +77,7 @@ class ScoredPosterior:
         labels : list of lists, or list of arrays of shape (n_tokens,)
             Arrays if ``labels`` of :func:`posterior` is one.
         """
-        return best_labels(self._ask(known))
+        return labels_of_query(self._ask(known))
 
     def predict_marginals(self, *, known: Any = None) -> list[np.ndarray]:
         """Return the probability of each label at each token, given the whole sequence.
@@ -201,7 +201,7 @@ class ScoredPosterior:
         entropy : ndarray of shape (n_sequences,), or list of arrays of shape (n_tokens,)
         """
         check_level(level)
-        return entropies(self._ask(known), level)
+        return entropy_of(self._ask(known), level)
 
     def log_likelihood(self, y: Any) -> np.ndarray:
         """Return the log-probability of the labels of each sequence.
@@ -263,8 +263,8 @@ def posterior(
         other, or an array for each sequence. Without patterns and constraints, the labels of tokens are independent,
         with the softmax of the scores as probabilities. -inf means that the token cannot have the label. float32 and
         float64 are not copied, and must not change while the result is used; tensors on the CPU are read as arrays.
-        For padded scores of shape (n_sequences, length, n_labels) and a mask of the tokens, pass ``scores[mask]``
-        and ``lengths=mask.sum(1)``.
+        For padded scores of shape (n_sequences, length, n_labels) and a boolean mask of the tokens, they are
+        ``scores[mask]``, with ``lengths=mask.sum(1)``.
     patterns : mapping from tuples of labels to float, default=None
         The weight of each label pattern, such as ``{("B-PER", "O"): 0.3}``; None means none. A pattern of two or more
         labels of weight -inf is forbidden.
@@ -343,7 +343,7 @@ def posterior(
     >>> [labels for labels, _, _ in found.predict_nbest(2)[0]]
     [[0, 2], [1, 1]]
     """
-    problem = _read(scores, {} if patterns is None else patterns, lengths, history, n_jobs, labels, constraints)
+    problem = _read_all(scores, {} if patterns is None else patterns, lengths, history, n_jobs, labels, constraints)
     targets = TokenTargets(np.empty(0, np.int32), problem.labels, not isinstance(labels, np.ndarray))
     if scheme is not None:
         check_choice("scheme", scheme, SEGMENT_SCHEMES)
@@ -436,7 +436,7 @@ def sequence_log_likelihood(
            [-0.423,  0.423],
            [ 0.281, -0.281]])
     """
-    problem = _read(scores, patterns, lengths, history, n_jobs)
+    problem = _read_all(scores, patterns, lengths, history, n_jobs)
     posterior, batch = problem.posterior, problem.posterior.batch
     codes = _checked_codes(y, problem)
     weight = _checked_weight(sequence_weight, len(batch))
@@ -496,7 +496,7 @@ def predict_from_scores(
     ... )
     array([1, 1, 0], dtype=int32)
     """
-    return _read(scores, patterns, lengths, history, n_jobs).posterior.decode()
+    return _read_all(scores, patterns, lengths, history, n_jobs).posterior.decode()
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------
@@ -511,7 +511,7 @@ class _Scored(NamedTuple):
     is_forbidden: np.ndarray  # (P,) bool
 
 
-def _read(scores, patterns, lengths, history, n_jobs, given_labels=None, constraints=None) -> _Scored:
+def _read_all(scores, patterns, lengths, history, n_jobs, given_labels=None, constraints=None) -> _Scored:
     check_choice("history", history, HISTORIES)
     if constraints is not None and not isinstance(constraints, Constraints):
         check_choice("constraints", constraints, tuple(PREFIXES))
@@ -532,6 +532,9 @@ def _read(scores, patterns, lengths, history, n_jobs, given_labels=None, constra
     mask = Mask.of_borders(offsets, borders)
     is_impossible = table == -np.inf
     if is_impossible.any():
+        empty = np.flatnonzero(is_impossible.all(axis=1))
+        if len(empty):
+            raise ValueError(f"scores leave no label possible at {position_name(offsets, empty[0])}: all are -inf")
         mask.allowed[is_impossible] = False
         table = table if is_copy else table.copy()
         table[is_impossible] = 0.0  # kernels multiply by the numbers of all columns
@@ -579,9 +582,6 @@ def _read_scores(scores, lengths) -> tuple[np.ndarray, np.ndarray, bool]:
         token, column = wrong[0].tolist()
         where = f"column {column} ({position_name(offsets, token)})"
         raise ValueError(f"scores must be finite or -inf, got {table[token, column]} in {where}")
-    without_label = np.flatnonzero(table.max(axis=1) == -np.inf)
-    if len(without_label):
-        raise ValueError(f"scores leave no label possible at {position_name(offsets, without_label[0])}: all are -inf")
     return table, offsets, is_list or table is not given
 
 

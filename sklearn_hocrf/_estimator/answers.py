@@ -16,7 +16,7 @@ from .._tagger import Labelling
 from .._validation import warn_user
 from .fitted_model import FittedModel, Query
 
-__all__ = ["AnswersMixin", "check_level", "check_nbest", "check_samples", "entropies", "nbest", "samples"]
+__all__ = ["AnswersMixin", "check_level", "check_nbest", "check_samples", "entropy_of", "nbest", "samples"]
 
 _MOST_LABELS = 1 << 24  # of candidates computed at a time: 128 MiB of their codes and lengths
 
@@ -170,7 +170,7 @@ class AnswersMixin:
         array([0.96, 0.96])
         """
         check_level(level)
-        return entropies(FittedModel(self).ask(X, known), level)
+        return entropy_of(FittedModel(self).ask(X, known), level)
 
 
 def check_nbest(n: Any, accept: Any, max_candidates: Any) -> None:
@@ -221,7 +221,7 @@ def samples(query: Query, n_samples: int, seed: int) -> list[list[Any]]:
     return [drawn[first::n_sequences] for first in range(n_sequences)]
 
 
-def entropies(query: Query, level: str) -> Any:
+def entropy_of(query: Query, level: str) -> Any:
     """Return what ``entropy`` returns."""
     if level == "sequence":
         return query.posterior.entropy()

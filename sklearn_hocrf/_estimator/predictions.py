@@ -15,7 +15,7 @@ from .fitted_model import FittedModel, Query
 from .one_call import predict_one
 from .patterns import pattern_codes
 
-__all__ = ["PredictionsMixin", "best_labels"]
+__all__ = ["PredictionsMixin", "labels_of_query"]
 
 
 class PredictionsMixin:
@@ -71,7 +71,7 @@ class PredictionsMixin:
         """
         if known is None and (found := predict_one(self, X)) is not None:
             return found
-        return best_labels(FittedModel(self).ask(X, known))
+        return labels_of_query(FittedModel(self).ask(X, known))
 
     @overload
     def predict_marginals(self, X: Sequences, *, known: Any = None) -> list[np.ndarray]: ...
@@ -317,7 +317,7 @@ class PredictionsMixin:
         return labelled.log_likelihood(fitted.model())
 
 
-def best_labels(query: Query) -> Any:
+def labels_of_query(query: Query) -> Any:
     """Return the labels of the best labellings, in the form of X."""
     targets, has_lists = query.targets, query.form == "sequences" or query.targets.scheme == "segments"
     if targets.as_lists and has_lists:
