@@ -496,7 +496,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         check_threshold(threshold)
         fitted = FittedModel(self)
         labels, outside = fitted.labels, fitted.targets.outside
-        posterior, _ = fitted.ask(X, known)
+        posterior = fitted.ask(X, known).posterior
         batch = posterior.batch
         if threshold is not None:
             segments, probability = posterior.segment_marginals(threshold)
