@@ -36,7 +36,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn_hocrf import HighOrderCRF
 from sklearn_hocrf._estimator.fitted_model import FittedModel
 from sklearn_hocrf.datasets import load_conll
-from sklearn_hocrf.text import extract_segments
+from sklearn_hocrf.text import convert_tags, extract_segments
 
 FILES = {"train": ("conll2002", "esp.train.gz"), "testa": ("conll2002", "esp.testa.gz")}
 FILES["testb"] = ("conll2002", "esp.testb.gz")
@@ -46,7 +46,7 @@ CLASSIFIER = make_pipeline(FeatureHasher(1 << 16, input_type="string"), Logistic
 
 def load(name):
     X, y = load_conll(protocol.data_file(*FILES[name]), ["w", "p", "tag"])
-    return [[token["w"] for token in sentence] for sentence in X], y
+    return [[token["w"] for token in sentence] for sentence in X], convert_tags(y, "bio", "bio")  # a few begin with I
 
 
 def shape(word):
