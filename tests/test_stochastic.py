@@ -698,7 +698,7 @@ def test_instances_with_settings(words):
 def test_estimators_say_what_does_not_fit(words):
     for solver in "sgd", SGD():
         with pytest.raises(
-            ValueError, match=r"l1_reg=0.1 does not go with .* use solver='lbfgs' or solver=SGD.adaptive=True."
+            ValueError, match=r"l1_reg=0.1 needs solver='lbfgs' or solver=SGD.adaptive=True., not solver="
         ):
             HighOrderCRF(solver=solver, l1_reg=0.1).fit(*words)
     for solver in "sgd", ADAPTIVE():
