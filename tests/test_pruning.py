@@ -512,9 +512,9 @@ def test_sparse_weights_and_tied_ones(data):
     ("params", "message"),
     [
         ({"pruning": True}, "pruning must be an integer"),
-        ({"feature_order": 1}, "pairs features with patterns of several labels"),
+        ({"feature_order": 1}, "pruning=2 pairs features with single labels only"),
         ({"objective": "local_feature_matching"}, "needs objective='likelihood'"),
-        ({"solver": "sgd"}, "which takes a few sequences at a time: use solver='lbfgs'"),
+        ({"solver": "sgd"}, "needs solver='lbfgs': solver='sgd' takes a few sequences at a time"),
     ],
 )
 def test_refusals(data, params, message):
