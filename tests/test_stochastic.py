@@ -702,7 +702,7 @@ def test_estimators_say_what_does_not_fit(words):
         ):
             HighOrderCRF(solver=solver, l1_reg=0.1).fit(*words)
     for solver in "sgd", ADAPTIVE():
-        with pytest.raises(ValueError, match="takes a few sequences at a time: use solver=.lbfgs"):
+        with pytest.raises(ValueError, match="needs solver='lbfgs': solver=.* takes a few sequences at a time"):
             HighOrderCRF(solver=solver, objective="local_feature_matching").fit(*words)
     with pytest.raises(ValueError, match="a finite value of sigma_reg"):
         HighOrderCRF(solver="sgd", sigma_reg=np.inf).fit(*words)
