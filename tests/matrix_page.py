@@ -83,7 +83,8 @@ def _exceptions():
     for row in REFUSALS:
         subject, need = message(row)
         subjects.setdefault(need, {})[subject] = None
-    return [f"- {' or '.join(', '.join(of).rsplit(', ', 1))}{NEEDS}{need}.\n" for need, of in subjects.items()]
+    sentences = [f"{' or '.join(', '.join(of).rsplit(', ', 1))}{NEEDS}{need}" for need, of in subjects.items()]
+    return [f"{number}. {sentence}.\n" for number, sentence in enumerate(sentences, start=1)]
 
 
 def _table(*rows):
