@@ -45,8 +45,9 @@ MEANING = {
 }
 HEAD = """# What works with what
 
-Which options can be combined? Any two of these options work together, and each works with each of the uses below, except
-where the list of exceptions says otherwise. `partial_fit` needs a stochastic solver. A test fits a model for every pair.
+Which options can be combined? Any two of these options work together, and each works with each of the uses below,
+except where the list of exceptions says otherwise. `partial_fit` needs a stochastic solver. A test fits a model for
+every pair.
 """
 EXCEPTIONS = """## Exceptions
 
