@@ -98,7 +98,7 @@ LINES_OF_DOCCANO = {  # a message, or the spans
 
 @pytest.mark.parametrize("line", LINES_OF_DOCCANO)
 def test_odd_lines_of_doccano(line):
-    code = recipe("A file, opened with")
+    code = recipe("Open files with")
     lines = [part[4:] for part in code.split("\n") if part.startswith((">>> ", "... "))]
     namespace = {}
     exec("\n".join(lines[: lines.index("    return texts, spans") + 1]), namespace)
