@@ -32,7 +32,7 @@ ESTIMATORS = {"_estimator", "crf", "semicrf"}
 MAY_IMPORT = {
     "_kernels": set(),
     "_files": set(),
-    "_data": {"_kernels", "_files"},
+    "_data": {"_kernels", "_files", "_version"},
     "_structure": {"_kernels", "_data"},
     "_inference": {"_kernels", "_data", "_structure"},
     "_objectives": CORE - {"_kernels"} | {"_settings"},

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from .._version import SITE
+
 __all__ = [
     "GUIDE",
     "check_choice",
@@ -24,7 +26,7 @@ __all__ = [
     "without_columns",
 ]
 
-GUIDE = "https://sklearn-hocrf.github.io/sklearn-hocrf/guide"  # for messages: no wheel contains the pages
+GUIDE = f"{SITE}/guide"  # for messages: no wheel contains the pages
 NAMES_ELSEWHERE = "IOBES is 'bioes', IOB2 'bio', IOB 'iob1'"  # of schemes
 IGNORED = -100  # the label of tokens without one in Hugging Face's libraries
 
