@@ -13,8 +13,6 @@ from sklearn.exceptions import InconsistentVersionWarning
 
 from . import _version
 
-__all__ = ["TRUSTED_TYPES", "OtherVersionWarning", "VersionMixin", "with_lists", "with_mappings"]
-
 _KEY = "_sklearn_hocrf_version"
 
 # For skops.io.load(file, trusted=TRUSTED_TYPES): all types of this package in files of its models. Each checks, when it

@@ -50,7 +50,7 @@ MAY_IMPORT = {
     "text": {"_data"},
     "inspection": CORE | {"_validation", "_display", "_estimator"},
     "training": {"_estimator", "_solvers"},
-    "scores": CORE - {"_kernels"} | {"_settings"},
+    "scores": CORE - {"_kernels"} | {"_settings", "_validation", "_estimator", "_tagger"},
     "_estimator": CORE | LEARNING | TOOLS | {"_validation", "_persistence", "_settings", "_tagger", "_names_elsewhere"},
     "_crfsuite": CORE | {"_validation", "_estimator", "_files"},
     "crf": CORE | LEARNING | TOOLS | {"_validation", "_persistence", "_settings", "_estimator", "_crfsuite"},

@@ -28,8 +28,6 @@ from .parameters import MAPPINGS, PARAMETER_CONSTRAINTS
 from .partial_fit import PartialFitMixin
 from .predictions import PredictionsMixin
 
-__all__ = ["BaseSequenceLabeler"]
-
 
 class BaseSequenceLabeler(
     NamesElsewhere,
