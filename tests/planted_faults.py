@@ -44,7 +44,7 @@ FAULTS = [
      "test_schemes"),
     ("_data/folders.py", "self._part().fill(-1 if is_text else np.nan, n_before)",
      "self._part().fill(-1 if is_text else np.nan, 0)", "test_folders"),
-    ("model_selection/_conformal.py", "np.flatnonzero(missed > allowed)", "np.flatnonzero(missed >= allowed)",
+    ("model_selection/_conformal.py", "allowed = alpha * (n + 1) - 1", "allowed = alpha * n - 1",
      "test_conformal"),
     ("model_selection/_fold.py", "        self._precision = precision\n        penalty", "        penalty",
      "test_penalty_search"),
