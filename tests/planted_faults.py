@@ -24,7 +24,7 @@ LAWS = "test_laws test_model_laws"
 FAULTS = [
     ("_inference/chain.py", "x * dy + dx * y", "x * dy - dx * y", "test_derivatives"),
     ("_inference/feature_matching.py", "difference[part.truth] -= 1.0", "difference[part.truth] = -1.0", LAWS),
-    ("_kernels/candidates.py", "-rate * data.weight[sequence] / norm", "-rate / norm", "test_pruning"),
+    ("_kernels/candidates.py", "-rate * data.weight[sequence] / norm", "-rate / norm", "test_label_parts"),
     ("_kernels/choices.py", "gap = min(gap, loss)", "gap = loss", LAWS),
     ("_kernels/label_parts.py", "row - tile.rows[block] + 1)", "row - tile.rows[block])", LAWS),
     ("_kernels/lattice.py", "if kept_node >= first:", "if kept_node > stop:", "test_pruning test_pruned_search"),
@@ -37,7 +37,7 @@ FAULTS = [
     ("_structure/automaton.py", "suffix[unresolved] = fail[suffix[unresolved]]",
      "suffix[unresolved] = parent[suffix[unresolved]]", "test_automaton test_laws"),
     ("_structure/tied_weights.py", "return of_groups[groups] * of_positions[position]", "return of_groups[groups]",
-     "test_ties"),
+     "test_weight_groups"),
     ("_structure/weight_groups.py", "in by_length:  # longer", "in by_length[::-1]:  # longer", "test_weight_groups"),
     ("_solvers/_owlqn.py", "np.where(w != 0, w, -steepest)", "np.where(w != 0, w, steepest)", "test_sparsity"),
     ("_data/schemes.py", "is_open = (before.prefix == B) | (before.prefix == I)", "is_open = before.prefix != S",
