@@ -3,7 +3,6 @@
 import importlib
 import os
 import sys
-from collections import Counter
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
@@ -53,12 +52,6 @@ def test_punctuation_is_encoded(load):
     encoded = module.encode_punctuation(y)
     assert encoded == [["O-,", "O", ","], [".-.", "?-?", "O"], []]
     assert module.decode_punctuation(encoded) == module.decode_punctuation(y) == y
-
-
-def test_real_punctuation(load, data_dir):
-    y = load("bench_punctuation").load_words(data_dir / "punctuation" / "punc.tr")[1]
-    counts = {"O": 11519, "O-.": 2617, ".": 2617, ",-,": 1722, "O-,": 1179, ",": 1179, "O-?": 1153, "?": 1153}
-    assert Counter(label for labels in y for label in labels) == counts | {".-.": 310, "?-?": 132}
 
 
 class Toy:
@@ -157,23 +150,6 @@ def test_comparison_runs(load, capsys, task, row):
     printed = capsys.readouterr().out
     assert f"| {task} | {row} |" in printed or f"- {task}: skipped" in printed
     assert dict(os.environ) == before
-
-
-def test_figures_of_a_cluster(load):
-    seconds = np.array([[0.9, 1.5], [0.6, 1.0], [0.4, 0.5]])
-    found = load("bench_dask").Measured(1000, seconds, np.array([32000, 40000, 48000]), 0.5)
-    np.testing.assert_allclose(found.iterations, [[1.4, 2.0], [1.1, 1.5], [0.9, 1.0]])
-    assert found.bare == pytest.approx(1.035 / 1.5)
-    assert found.sent.tolist() == [2, 2.5, 3]
-
-
-def test_course_of_a_training(load):
-    seconds, wall, objective = np.array([1.0, 3.0, 4.0]), np.array([2.0, 4.0, 6.0]), np.array([9.0, 7.0, 5.0])
-    course = load("bench_chunking").Course(seconds, wall, objective, 0.0, 0.0, 0, 0.0, 0.0)
-    assert course.seconds_to(7.0) == 3.0
-    assert course.seconds_to(6.9, "wall") == 6.0
-    assert course.seconds_to(4.9) == np.inf
-    assert course.per_iteration.tolist() == [1.0, 2.0, 1.0]
 
 
 @pytest.mark.slow

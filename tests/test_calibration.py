@@ -100,25 +100,6 @@ def test_temperature_is_that_of_highest_held_out_likelihood(name):
     assert abs(high - low) / 2 < 0.01 * abs(high + low - 2 * middle)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", MODELS)
-def test_predictions_stay_and_weights_are_divided(name):
-    model = MODELS[name]
-    data = allowed(model, X, Y)
-    calibrated, plain = CalibratedSequenceLabeler(model, cv=3).fit(*data), clone(model).fit(*data)
-    assert calibrated.predict(NEW) == plain.predict(NEW)
-    inner, temperature = calibrated.calibrated_estimator_, calibrated.temperature_
-    assert type(inner) is type(model)
-    assert inner.patterns_ == plain.patterns_
-    np.testing.assert_allclose(inner.pattern_coef_, plain.pattern_coef_ / temperature, rtol=1e-14)
-    np.testing.assert_allclose(inner.coef_.toarray(), plain.coef_.toarray() / temperature, rtol=1e-14)
-    for rows in calibrated.predict_marginals(NEW):
-        np.testing.assert_allclose(rows.sum(axis=1), 1.0, rtol=1e-12)
-    one, other = pickle.loads(pickle.dumps(calibrated)), divided(plain, temperature)
-    for ours, theirs in zip(one.predict_marginals(NEW), other.predict_marginals(NEW), strict=True):
-        np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-15)
-
-
 def test_constraints_hold_at_any_temperature():
     model = MODELS["BIO"]
     calibrated = CalibratedSequenceLabeler(model, cv=3).fit(X, Y)
@@ -327,14 +308,3 @@ def test_outcomes_are_what_scikit_learn_takes(segmented):
     fraction, mean = calibration_curve(is_right, probability, n_bins=5)
     assert np.abs(fraction - mean).max() < 1
     assert 0 < brier_score_loss(is_right, probability) < 0.25
-
-
-def test_temperature_lowers_the_calibration_error():
-    calibrated = CalibratedSequenceLabeler(WEAK_SEGMENTS).fit(X, Y)
-    errors = []
-    for model in (clone(WEAK_SEGMENTS).fit(X, Y), calibrated):
-        is_right, probability = segment_outcomes(NEW_Y, model.predict_segments(NEW, threshold=1e-6))
-        bins = np.minimum((probability * 10).astype(int), 9)
-        gaps = np.bincount(bins, is_right - probability, 10)
-        errors.append(np.abs(gaps).sum() / len(bins))
-    assert errors[1] < errors[0] / 2

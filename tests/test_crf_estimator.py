@@ -216,32 +216,6 @@ def test_feature_order():
     )
 
 
-def test_supported_pairs_are_those_seen_in_training():
-    seen = {
-        (label, f"word:{w}")
-        for words, labels in zip(WORDS, Y, strict=True)
-        for w, label in zip(words, labels, strict=True)
-    }
-    crf = HighOrderCRF().fit(X, Y)
-    entries = crf.coef_.tocoo()
-    pairs = {
-        (crf.patterns_[row][0], crf.feature_names_in_[column])
-        for row, column in zip(entries.row, entries.col, strict=True)
-    }
-    assert pairs == seen | {(label, "length") for label in LABELS}
-    assert HighOrderCRF(all_pairs=True).fit(X, Y).coef_.nnz == 3 * 5
-    rare = HighOrderCRF(min_count=2).fit(X, Y).coef_.tocoo()
-    assert {(LABELS[row], crf.feature_names_in_[column]) for row, column in zip(rare.row, rare.col, strict=True)} == {
-        ("A", "word:old"),
-        ("D", "word:the"),
-        ("N", "word:man"),
-        ("N", "word:boat"),
-        ("A", "length"),
-        ("D", "length"),
-        ("N", "length"),
-    }
-
-
 def test_too_few_iterations_warn_with_the_remedy():
     with pytest.warns(ConvergenceWarning, match="Increase max_iter") as caught:
         crf = HighOrderCRF(max_iter=2).fit(X, Y)
@@ -255,17 +229,6 @@ def test_too_few_iterations_warn_with_the_remedy():
 def test_the_warning_of_a_tolerance_below_rounding_errors_says_so():
     with pytest.warns(ConvergenceWarning, match="increase tol"):
         HighOrderCRF(tol=0.0).fit(X, Y)
-
-
-@pytest.mark.usefixtures("all_lines")
-def test_verbose_says_once_when_the_objective_hardly_falls(capsys):
-    rng = np.random.default_rng(0)
-    sequences = [rng.standard_normal((4, 30)) for _ in range(40)]
-    labels = [rng.integers(3, size=4).tolist() for _ in range(40)]
-    history = HighOrderCRF(verbose=1, tol=1e-9).fit(sequences, labels).objective_history_
-    said = [n for n, line in enumerate(capsys.readouterr().err.splitlines()) if "0.1 %" in line]
-    slow = [n for n in range(11, len(history)) if history[n - 10] - history[n] < 1e-3 * history[n]]
-    assert said == [slow[0] - 1]
 
 
 @pytest.mark.usefixtures("all_lines")

@@ -290,3 +290,11 @@ def test_arrays_beside_other_transformers():
     with pytest.warns(UserWarning, match="no token features are made"):
         with_texts = SegmentFeatureExtractor(identity="w").fit_transform(TOKENS, y)
     assert with_texts.n_attributes == 0  # raw tokens have no features of their own
+
+
+# of refusals.txt
+def mixed():
+    """Return a batch with sparse features 0 and 2, and dense ones 1 and 3."""
+    sparse_part = SequenceBatch([0, 2, 2, 5], [0, 1, 2, 2, 4, 5], [0, 2, 0, 2, 2], [1, 2, 3, 4, 5], 4)
+    dense = DenseColumns([1, 3], np.arange(10, dtype=np.float32).reshape(5, 2))
+    return sparse_part._replace(dense=dense)

@@ -63,14 +63,6 @@ def test_values_and_names_of_lengths():
     np.testing.assert_allclose(gamma.table(5), np.stack([d, np.log(d)], axis=1))
 
 
-@pytest.mark.parametrize("length", [("gamma", "gamma"), ["indicator", "capped"]])
-def test_the_same_feature_twice(length):
-    batch, y = SequenceFeatureExtractor([]).fit_transform([["u", "v"]]), [["a", "b"]]
-    with pytest.raises(ValueError, match="has the same features twice"):
-        SegmentFeatureExtractor(length=length).fit(batch, y)
-    assert SegmentFeatureExtractor(length=("gamma", "capped")).fit(batch, y).n_features_out_ == 3
-
-
 @pytest.mark.parametrize("intercept", [True, "token", "segment"])
 def test_the_intercept_of_tokens_is_the_weight_of_the_length(intercept):
     """With a token intercept in place of the feature d, the optimum is the same."""
@@ -89,21 +81,3 @@ def test_the_intercept_of_tokens_is_the_weight_of_the_length(intercept):
         weights = crf.coef_.toarray()[:3, crf.feature_names_in_.tolist().index("length")]
         np.testing.assert_allclose(other.token_intercept_, weights, atol=1e-5)
         assert other.objective_history_[-1] == pytest.approx(crf.objective_history_[-1], rel=1e-9)
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"solver": "sgd", "max_iter": 20, "random_state": 0},
-        {"l1_reg": 0.3},
-        {"objective": "local_feature_matching", "max_iter": 20},
-        {"feature_order": {"length": (0, 1)}},
-    ],
-    ids=str,
-)
-@pytest.mark.filterwarnings("ignore")
-def test_lengths_go_with_other_settings(options):
-    X, y = drawn(np.random.default_rng(1), 12)
-    batch = make_pipeline(SequenceFeatureExtractor(), SegmentFeatureExtractor(length="gamma")).fit_transform(X, y)
-    crf = HighOrderSemiCRF(**options).fit(batch, y)
-    assert crf.score(batch, y) > 0.6

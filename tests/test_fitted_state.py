@@ -24,6 +24,7 @@ from internals import (
     LengthBlock,
     SegmentLayout,
     SegmentRules,
+    WeightLayout,
     base,
     given_patterns,
 )
@@ -290,3 +291,16 @@ def test_predictions_beside_refits_are_old_or_new_ones(crf):
 
 
 # --- what solvers return ----------------------------------------------------------------------------------------------
+
+
+# of refusals.txt
+def chain(**parts):
+    arguments = {
+        "patterns": PATTERNS,
+        "features": FEATURES,
+        "pair_feature": np.array([0, 1, 1]),
+        "pair_pattern": np.array([0, 1, 3]),
+        "bias_pattern": np.array([0, 2]),
+        "extra_columns": np.array([2]),
+    }
+    return WeightLayout(*(parts.get(name, value) for name, value in arguments.items()))

@@ -180,26 +180,6 @@ def test_parts_need_not_be_strings():
     assert foreign.label_parts_.tolist() == ["Ünlü\0", "日本"]
 
 
-def test_labels_need_not_be_strings():
-    y = [[TAGS.index(tag) for tag in tags] for tags in Y]
-    of_numbers = HighOrderCRF(label_parts={i: split(tag) for i, tag in enumerate(TAGS)}).fit(X, y)
-    of_strings = HighOrderCRF(label_parts=split).fit(X, Y)
-    assert of_numbers.objective_history_[-1] == pytest.approx(of_strings.objective_history_[-1], rel=1e-6)
-    tuples = [[tuple(split(tag)) for tag in tags] for tags in Y]
-    crf = HighOrderCRF(label_parts=lambda label: label).fit(X, tuples)
-    np.testing.assert_allclose(crf.part_coef_.toarray(), of_strings.part_coef_.toarray(), atol=1e-3)
-
-
-def test_rare_labels_profit_from_parts():
-    """The pair (V, Pl) of parts is seen once, with another word: its parts say which label it is."""
-    x = [[["amat"]], [["amant"]], [["canis"]], [["canes"]], [["videt"]]] * 5 + [[["vident", "x"]]]
-    x = [[[f"ends {word[-k:]}" for word in row for k in (1, 2, 3)] for row in s] for s in x]
-    y = [["V|Sg"], ["V|Pl"], ["N|Sg"], ["N|Pl"], ["V|Sg"]] * 5 + [["V|Pl"]]
-    with_parts = HighOrderCRF(0, label_parts=split, sigma_reg=3.0).fit(x, y)
-    assert with_parts.score(x, y) == 1.0
-    assert weights_table(with_parts, label="V|Pl", order=0, top=None)
-
-
 @both
 def test_rare_pairs_of_parts_get_no_weight(estimator):
     counts = {}
@@ -217,20 +197,6 @@ def test_rare_pairs_of_parts_get_no_weight(estimator):
     )
     every = estimator(label_parts=split, all_pairs=True, max_iter=2).fit(X, Y)
     assert every.part_coef_.nnz == 5 * every.n_features_in_
-
-
-@both
-def test_warm_starts(estimator):
-    crf = estimator(label_parts=split, warm_start=True).fit(X, Y)
-    first = crf.objective_history_
-    assert crf.fit(X, Y).n_iter_ == 0
-    assert crf.objective_history_[0] == pytest.approx(first[-1], rel=1e-12)
-    # parts are matched by name: the weights of the others start at 0
-    by_name = dict(zip(crf.label_parts_.tolist(), crf.part_coef_.toarray(), strict=True))
-    crf.set_params(label_parts=lambda label: ["A" if len(label) > 1 else "Z", *split(label)][:2], max_iter=0).fit(X, Y)
-    assert crf.label_parts_.tolist() == ["A", "N", "V"]
-    for part, row in zip(crf.label_parts_, crf.part_coef_.toarray(), strict=True):
-        np.testing.assert_array_equal(row, by_name.get(part, np.zeros(len(row))))
 
 
 @pytest.mark.parametrize("solver", [SGD(random_state=0), SGD(random_state=0, adaptive=True)], ids=str)
@@ -283,15 +249,6 @@ def test_explanations_add_up(estimator):
 
 
 # ------------------------------------------------------------------------------------------------------------- errors
-
-
-@both
-def test_errors_of_functions_come_through(estimator):
-    def fails(label):
-        raise KeyError(label)
-
-    with pytest.raises(KeyError, match="N"):
-        estimator(label_parts=fails).fit(X, Y)
 
 
 def test_one_segment_label():

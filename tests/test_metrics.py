@@ -475,3 +475,7 @@ def test_scorers_take_weights():
         weight = np.ones(len(X))
         weight[:3] = 2
         assert scorer(crf, X, LABELS, sample_weight=weight) == pytest.approx(twice)
+
+
+# of refusals.txt
+GOOD = [["A", "B"], ["A"]]

@@ -23,9 +23,9 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 
 
 def kinds(*without):
-    """Parametrise a law by the kinds that are made for all of it."""
+    """Parametrise a law by the kinds that are made for all of it; one process asks all laws of a kind."""
     names = [name for name, kind in KINDS.items() if not {*without} & {*kind.without}]
-    return pytest.mark.parametrize("name", names)
+    return pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in names])
 
 
 def close(found, expected, atol):

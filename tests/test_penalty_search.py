@@ -23,7 +23,7 @@ from internals import (
 from sklearn import config_context
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import GroupKFold, KFold, PredefinedSplit, cross_val_score
+from sklearn.model_selection import KFold, cross_val_score
 from sklearn.pipeline import Pipeline, make_pipeline
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
@@ -219,20 +219,6 @@ def exact_gradient(fold, log_sigma):
     for _ in range(5):  # the system goes on from its last solution
         gradient = fold.step(log_sigma, EXACT, residual=1e-8).gradient
     return gradient
-
-
-def test_scores_of_loose_tolerances_are_corrected():
-    splits = list(KFold(3).split(X))
-    groups, folds = folds_of(CHAIN, splits)
-    _, exact_folds = folds_of(CHAIN, splits)
-    log_sigma = np.full(len(groups.keys), 0.5)
-    errors = []
-    for fold, exact in zip(folds, exact_folds, strict=True):
-        score, truth = fold.step(log_sigma, 3e-2).score, exact.step(log_sigma, EXACT).score
-        uncorrected = -fold._held_out.value(fold._ties.widen(fold._u)) / fold._n_tokens
-        errors.append((score - truth, uncorrected - truth))
-    corrected, uncorrected = np.abs(errors).mean(axis=0)
-    assert corrected < 0.1 * uncorrected
 
 
 @pytest.mark.slow
@@ -608,14 +594,6 @@ def test_groups_by_prefix_and_start():
     assert list(one.best_params_["sigma_reg"]) == [None]
 
 
-def test_groups_of_the_splitter():
-    groups = np.arange(len(X)) % 4
-    search = PenaltySearchCV(HighOrderCRF(), cv=GroupKFold(4), max_steps=1, refit=False).fit(X, Y, groups=groups)
-    given = PenaltySearchCV(HighOrderCRF(), cv=PredefinedSplit(groups), max_steps=1, refit=False).fit(X, Y)
-    ours, theirs = (sorted(s.cv_results_[f"split{i}_test_score"][0] for i in range(4)) for s in (search, given))
-    np.testing.assert_allclose(ours, theirs)
-
-
 def test_bounds_are_kept_and_warned_about():
     with pytest.warns(UserWarning, match=r"sigma_reg of .* is at a bound"):
         search = PenaltySearchCV(HighOrderCRF(1), cv=3, bounds=(0.9, 1.1)).fit(X, Y)
@@ -629,18 +607,6 @@ def test_trainings_that_do_not_converge_are_warned_about():
 
 
 # --- among scikit-learn's tools ---------------------------------------------------------------------------------------
-
-
-def test_it_passes_on_what_the_model_can_do(search):
-    best = search.best_estimator_
-    assert search.predict(X[:2]) == best.predict(X[:2])
-    assert search.score(X, Y) == best.score(X, Y)
-    np.testing.assert_array_equal(search.classes_, best.classes_)
-    np.testing.assert_array_equal(search.log_likelihood(X, Y), best.log_likelihood(X, Y))
-    np.testing.assert_array_equal(search.predict_marginals(X[:1])[0], best.predict_marginals(X[:1])[0])
-    assert not hasattr(search, "partial_fit")
-    assert not hasattr(search, "nothing")
-    assert hasattr(PenaltySearchCV(HighOrderSemiCRF()), "predict_segments")
 
 
 def test_pipelines_around_and_inside():

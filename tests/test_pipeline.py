@@ -8,15 +8,13 @@ import numpy as np
 import pytest
 from sklearn import config_context
 from sklearn.base import BaseEstimator, TransformerMixin, clone
-from sklearn.metrics import make_scorer
-from sklearn.model_selection import GridSearchCV, cross_validate
-from sklearn.pipeline import Pipeline
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline as sklearn_make_pipeline
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, make_pipeline
 from sklearn_hocrf._pipeline import SequencePipeline
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
-from sklearn_hocrf.metrics import log_likelihood_scorer, token_accuracy_score
+from sklearn_hocrf.metrics import log_likelihood_scorer
 from sklearn_hocrf.model_selection import PenaltySearchCV
 
 X = [["Ann", "Lee", "met", "Bob"], ["met", "Ann"], ["Bob", "met", "Lee"], ["Ann", "met", "Ann", "Lee"]] * 3
@@ -157,17 +155,6 @@ def test_metadata_routing():
 # --- the likelihood as a score ----------------------------------------------------------------------------------------
 
 
-def test_score_is_the_mean_per_token(tagger, segmenter):
-    n_tokens = sum(map(len, Y))
-    plain = Pipeline(tagger.steps)
-    nested = make_pipeline(GridSearchCV(plain, {"highordercrf__max_order": [2]}, cv=2)).fit(X, Y)
-    for model, inner in (tagger, tagger), (plain, tagger), (nested, tagger), (segmenter, segmenter):
-        assert log_likelihood_scorer(model, X, Y) == pytest.approx(inner.log_likelihood(X, Y).sum() / n_tokens)
-    weight = np.array([2.0, *[0.0] * 10, 1.0])
-    expected = weight @ tagger.log_likelihood(X, Y) / (weight @ [len(labels) for labels in Y])
-    assert log_likelihood_scorer(tagger, X, Y, sample_weight=weight) == pytest.approx(expected)
-
-
 @pytest.mark.parametrize("scheme", [None, "runs", "bio"])
 def test_impossible_labellings(scheme):
     labels = [["P" if tag != "O" else "O" for tag in tags] for tags in Y] if scheme == "runs" else Y
@@ -190,19 +177,6 @@ def test_forbidden_sequences():
     crf = HighOrderSemiCRF(scheme="bio").fit(DICTS, Y)
     with pytest.warns(UserWarning, match="1 of 2 sequences"):
         assert log_likelihood_scorer(crf, DICTS[:2], [["B-P", "I-P", "I-P", "I-P"], Y[1]]) == -np.inf
-
-
-def test_routed_sample_weight():
-    weight = np.arange(len(X)) % 3 + 1.0
-    batch = SequenceFeatureExtractor().fit_transform(X)
-    with config_context(enable_metadata_routing=True):
-        scoring = make_scorer(token_accuracy_score).set_score_request(sample_weight=True)
-        crf = HighOrderCRF().set_fit_request(sample_weight=False)
-        found = cross_validate(crf, batch, Y, cv=3, scoring=scoring, params={"sample_weight": weight})
-        with pytest.raises(TypeError, match="sample_weight"):  # functions of a model request nothing
-            cross_validate(crf, batch, Y, cv=3, scoring=log_likelihood_scorer, params={"sample_weight": weight})
-    predicted = HighOrderCRF().fit(batch[4:], Y[4:]).predict(batch[:4])
-    assert found["test_score"][0] == token_accuracy_score(Y[:4], predicted, sample_weight=weight[:4])
 
 
 def test_refused_uses(tagger):

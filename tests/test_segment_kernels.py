@@ -125,16 +125,6 @@ def test_wide_passes_keep_their_digits_on_long_sequences():
 
 
 @every_block
-@every_order
-@pytest.mark.parametrize("tile_size", [0, 2000])
-def test_answers_do_not_depend_on_the_size_of_tiles(blocks, orders, tile_size):
-    lengths = np.random.default_rng(5).integers(0, 30, 2 * chain.LANES + 5)
-    model, batch = to_segment_model(mixed_case(5, lengths, blocks, orders))
-    expected = answers(model, batch)
-    assert_same(answers(reschedule(model, tile_sizes=(tile_size, tile_size)), batch), expected)
-
-
-@every_block
 @pytest.mark.parametrize("scale", [1.0, 300.0])
 def test_sequences_alone_and_side_by_side_agree(blocks, scale):
     """Sequences too long for a block run alone, on kernels of another lane kind."""

@@ -113,14 +113,6 @@ def test_forbidden_patterns_leave_the_others():
     assert so.best_segmentations(free(1, 1, repeats=False), sequence) == (-INF, set())
 
 
-def test_scores_of_tokens_by_hand():
-    model = so.chain(2, {(0,): 1.0, (0, 1): 10.0}, {("a", (1,)): 100.0, ("b", (0, 0)): 1000.0})
-    sequence = so.tokens([{"b": 3.0}, {"a": 0.5}, {"a": -1.0}, {"b": 2.0}])
-    assert so.score(model, sequence, so.tokenwise((0, 1, 0, 0))) == 1 + (10 + 50) + 1 + (1 + 2000)
-    assert so.score(model, sequence, so.tokenwise((1, 1, 1, 1))) == 0 + 50 - 100 + 0
-    assert len(so.scores(model, sequence)) == 2**4
-
-
 @pytest.mark.parametrize(
     ("name", "digits"), [("jmlr_appendix_b", 3), ("jmlr_appendix_b_unconditional", 4), ("underflow", 9)]
 )

@@ -229,22 +229,6 @@ def test_patterns_with_equal_neighbours_cannot_occur_in_runs():
         fit("bio", patterns=[("P", "B-P")])
 
 
-def test_supported_pairs_are_those_seen_in_training():
-    crf = fit("segments", max_order=1, feature_order=1).coef_.tocoo()
-    model = fit("segments", max_order=1, feature_order=1)
-    names, patterns = model.feature_names_in_, model.patterns_
-    pairs = {(patterns[row], names[column]) for row, column in zip(crf.row, crf.col, strict=True)}
-    expected = set()
-    for words, segments in zip(WORDS, SEGMENTS, strict=True):
-        labels = tuple(label for *_, label in segments)
-        for i, (start, stop, label) in enumerate(segments):
-            for word in words[start:stop]:
-                for z in [(label,), labels[i - 1 : i + 1]][: 1 + (i > 0)]:
-                    expected |= {(z, f"word:{word}")} | ({(z, "title")} if word.istitle() else set())
-    assert pairs == expected
-    assert fit("segments", all_pairs=True).coef_.nnz == 3 * len(names)
-
-
 def test_warnings_point_at_the_caller():
     with pytest.warns(ConvergenceWarning, match="HighOrderSemiCRF did not converge.*Increase max_iter") as caught:
         HighOrderSemiCRF(max_iter=1).fit(X, Y["runs"])
@@ -255,24 +239,6 @@ def test_warnings_point_at_the_caller():
 
 
 # --- quality ----------------------------------------------------------------------------------------------------------
-
-
-def test_score_of_labels_and_tags(fitted):
-    truth = {
-        "runs": ["P", "O", "O", "never", "O", "L"],
-        "bio": ["B-P", "B-P", "O", "B-never", "O", "B-L"],
-        "bioes": ["S-P", "S-P", "O", "S-never", "O", "S-L"],
-        "segments": [(0, 1, "P"), (1, 2, "P"), (2, 3, "O"), (3, 4, "never"), (4, 5, "O"), (5, 6, "L")],
-    }
-    right = {"runs": 4, "bio": 4, "bioes": 3, "segments": 4}
-    for scheme, crf in fitted.items():
-        assert crf.score(X[:1], [truth[scheme]]) == pytest.approx(right[scheme] / 6)
-        both = crf.score(X[:2], [truth[scheme], Y[scheme][1]], sample_weight=[0.5, 3])
-        assert both == pytest.approx((0.5 * right[scheme] + 3 * 2) / (0.5 * 6 + 3 * 2))
-        with pytest.raises(ValueError, match="unknown label 'never'.*not one of the labels seen in fit"):
-            crf.log_likelihood(X[:1], [truth[scheme]])
-        with pytest.raises(ValueError, match="no tokens of positive weight"):
-            crf.score([[], *X], [[], *Y[scheme]], sample_weight=[1.0, 0, 0, 0, 0])
 
 
 # --- features of segments ---------------------------------------------------------------------------------------------
@@ -301,29 +267,6 @@ def test_batches_with_features_of_segments():
     every = labellings_of(crf, 4)
     log_p = crf.log_likelihood(batch[[3] * len(every)], [written(segments, "runs") for segments in every])
     np.testing.assert_allclose(logsumexp(log_p), 0, atol=1e-10)
-
-
-@pytest.mark.parametrize("tag_scheme", ["bio", "bioes"])
-@pytest.mark.parametrize("scheme", SCHEMES)
-def test_pipelines_with_features_of_segments(scheme, tag_scheme):
-    every_kind = {"begin": True, "end": True, "inside": True, "tags": "bigrams", "length": ("gamma", "capped")}
-    features = SegmentFeatureExtractor(**every_kind, tag_scheme=tag_scheme, identity=True, scheme=scheme)
-    crf = HighOrderSemiCRF(
-        max_order=2,
-        scheme=scheme,
-        segment_length={"P": 3},
-        feature_order={"begin:": 1, "identity": 1, "length": 2},
-    )
-    pipe = make_pipeline(SequenceFeatureExtractor(), features, SegmentLogOddsEncoder(scheme=scheme), crf)
-    assert pipe.fit(WORDS, Y[scheme]).predict(WORDS) == Y[scheme]
-    assert pipe.score(WORDS, Y[scheme]) == 1
-    sequence = pipe[:-1].transform(WORDS)[3]
-    assert crf.segment_length_ == {"L": (1, 1), "O": (1, 1), "P": (1, 3)}
-    every = labellings_of(crf, 4)
-    log_p = crf.log_likelihood(sequence[[0] * len(every)], [written(segments, scheme) for segments in every])
-    np.testing.assert_allclose(logsumexp(log_p), 0, atol=1e-10)
-    best = every[int(np.argmax(log_p))]
-    assert crf.predict_segments(sequence) == [without_outside(best, scheme)]
 
 
 BIO = [["B-P", "I-P", "O"], ["B-P", "B-L", "O"]]

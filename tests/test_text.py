@@ -261,3 +261,7 @@ def test_segments_are_converted_back(data):
     fields = [("start", int), ("stop", int), ("label", object), ("probability", float)]
     rows = [np.array([(*segment, 0.5) for segment in segments], dtype=fields) for segments in tiles]
     assert convert_tags(rows, "segments", scheme) == tags
+
+
+# of refusals.txt
+TOKENIZED = tokenize(["Please ship the order to me at last", "I,  you"])
