@@ -17,8 +17,6 @@ from itertools import count
 from typing import Any, NamedTuple
 from zipfile import BadZipFile
 
-__all__ = ["COMMANDS", "add_commands", "at_least", "run"]
-
 LONGEST_LINE = 2**20  # characters
 OPTIONS = {"max_order": "--order", "sigma_reg": "--sigma", "l1_reg": "--l1", "max_iter": "--max-iter"}
 
@@ -140,7 +138,6 @@ def _fit(options) -> None:
     from .tagger import export_tagger
 
     X, y = load_conll(source)
-    _check_tags(options.file, y, options.constraints)
     features, order = SequenceFeatureExtractor(), 2
     feature_order: Any = 0
     if options.templates is not None:
@@ -313,35 +310,13 @@ def _export(options) -> None:
 
 def _with_options(message: Any) -> str:
     """Return a message of the estimator with the options of ``hocrf fit`` in place of its parameters."""
-    return re.sub("|".join(OPTIONS), lambda found: OPTIONS[found[0]], str(message))
+    text = re.sub("|".join(OPTIONS), lambda found: OPTIONS[found[0]], str(message))
+    return re.sub(r'constraints="?([a-z0-9]+)"?', r"--constraints \1", text)
 
 
 def _check_scheme(option: str, scheme: str | None, schemes: Iterable[str]) -> None:
     if scheme is not None and scheme not in schemes:
         raise BadFile(f"{option} must be {', '.join(schemes)}, got {scheme:.60} (IOBES is bioes)")
-
-
-def _check_tags(path: str, y: list[list[str]], scheme: str | None) -> None:
-    """Raise if labels are not valid tags of a scheme, and name the schemes that they fit."""
-    from ._tagger import PREFIXES
-    from .text import convert_tags
-
-    def fault(name: str) -> str:
-        try:
-            repaired = convert_tags(y, name, name)
-        except ValueError as error:  # a label is not a tag of the scheme
-            return f"--constraints {name}: {error}"
-        for n, (labels, valid) in enumerate(zip(y, repaired, strict=True)):
-            for t, (label, right) in enumerate(zip(labels, valid, strict=True)):
-                if label != right:
-                    where = f"sequence {n}, position {t}"
-                    return f"{label!r:.60} ({where}) is forbidden by --constraints {name}; valid there: {right!r:.60}"
-        return ""
-
-    if scheme is not None and (found := fault(scheme)):
-        fit = " and ".join(f"--constraints {name}" for name in PREFIXES if not fault(name))
-        remedy = f"the labels fit {fit}" if fit else "correct the labels, or train without --constraints"
-        raise BadFile(f"{path}: {found}; {remedy}")
 
 
 def _tell_size(what: str, n_bytes: int) -> None:

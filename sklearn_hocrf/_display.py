@@ -21,20 +21,6 @@ from ._data.columns import TokenColumn
 from ._data.schemes import OUTSIDE
 from ._data.texts import escaped, visible
 
-__all__ = [
-    "EDGES",
-    "HtmlPage",
-    "Table",
-    "bar",
-    "chip",
-    "color_map",
-    "html_table",
-    "listed",
-    "number",
-    "texts_of",
-    "tokens_of",
-]
-
 # Paul Tol's "light" scheme (https://personal.sron.nl/~pault): backgrounds for black text that can be distinguished with
 # any kind of colour vision
 COLORS = ["#77AADD", "#EE8866", "#EEDD88", "#FFAABB", "#99DDFF", "#44BB99", "#BBCC33", "#AAAA00"]

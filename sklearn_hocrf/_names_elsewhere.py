@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
 
 from ._data.checks import GUIDE
 
-__all__ = ["ATTRIBUTES", "NamesElsewhere", "answer_as_tagger", "answering", "refuse"]
-
 
 def _table(text: str) -> dict[str, str]:
     """Return what is after the first colon of each line, by the names before it; deeper lines continue one."""

@@ -13,8 +13,6 @@ from sklearn.exceptions import InconsistentVersionWarning
 
 from . import _version
 
-__all__ = ["TRUSTED_TYPES", "OtherVersionWarning", "VersionMixin", "with_lists", "with_mappings"]
-
 _KEY = "_sklearn_hocrf_version"
 
 # For skops.io.load(file, trusted=TRUSTED_TYPES): all types of this package in files of its models. Each checks, when it
@@ -86,7 +84,13 @@ class OtherVersionWarning(InconsistentVersionWarning):
 
 
 class VersionMixin:
-    """Add the version of the package to the state; list this mixin before ``BaseEstimator``."""
+    """Add the version of the package to the state; list this mixin before ``BaseEstimator``.
+
+    In a notebook, scikit-learn's diagram of an estimator links to the page that is named here.
+    """
+
+    _doc_link_module = "sklearn_hocrf"
+    _doc_link_template = f"{_version.SITE}/api/generated/{{estimator_module}}.{{estimator_name}}.html"
 
     def __getstate__(self):
         return {**super().__getstate__(), _KEY: _current_version()}

@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Settings", "check", "is_integer", "is_number"]
-
 _LONGEST = 80  # characters of a value in a message
 _MANY = 8  # numbers of an array that are printed in full
 

@@ -18,7 +18,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import check_cv
 from sklearn.utils import get_tags
 from sklearn.utils.extmath import softmax
-from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+from sklearn.utils.metadata_routing import MetadataRouter, process_routing
 from sklearn.utils.validation import check_is_fitted
 
 from ._data.arrays import joined_ranges, offsets_of
@@ -39,10 +39,8 @@ from ._validation._inputs import input_form
 from ._validation._messages import refuse_infinite_values, refuse_non_sequence
 from ._validation._rows import check_table, n_tokens, refuse_complex, stack_rows
 from ._validation._sklearn import N_JOBS, HasMethods, Interval, StrOptions, check_declared, fit_context, safe_indexing
-from ._validation._splits import each_fold, fit_part, indexable_sequences, splits_of
+from ._validation._splits import ASKED, each_fold, fit_part, indexable_sequences, router_of, splits_of
 from .crf import HighOrderCRF
-
-__all__ = ["StackedSequenceLabeler"]
 
 METHODS = ("predict_proba", "decision_function")  # of classifiers, as "auto" prefers them
 BOUNDS = 0.01, 1e4  # of temperatures
@@ -318,13 +316,8 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
         -------
         routing : MetadataRouter
         """
-        to_fit, to_all = MethodMapping().add(caller="fit", callee="fit"), MethodMapping()
-        for name in ("fit", "predict", "predict_proba", "score"):
-            to_all.add(caller=name, callee=name)
-        router = MetadataRouter(owner=self).add_self_request(self)
-        router.add(estimator=self.estimator, method_mapping=to_fit)
-        router.add(final_estimator=self._unfitted_final(), method_mapping=to_all)
-        return router.add(splitter=self.cv, method_mapping=MethodMapping().add(caller="fit", callee="split"))
+        callees = {"estimator": (self.estimator, ("fit",)), "final_estimator": (self._unfitted_final(), ASKED)}
+        return router_of(self, self.cv, **callees).add_self_request(self)
 
     # --- the methods of the final estimator ---------------------------------------------------------------------------
 

@@ -3,9 +3,9 @@
     python tests/budget.py            # of this checkout
     python tests/budget.py FOLDER...  # of other checkouts, in columns beside each other
 
-Code lines are lines without blanks, comments and docstrings. Nothing of the package is imported, so that a checkout
-without its dependencies, or of another version, can be counted. ``tests/test_budget.py`` holds the package to its
-budget.
+Code lines are lines without blanks, comments and docstrings; words are those of ``wc -w``. Nothing of the package is
+imported, so that a checkout without its dependencies, or of another version, can be counted. ``tests/test_budget.py``
+holds the package to its budget.
 """
 
 import ast
@@ -78,12 +78,17 @@ def n_reasons(root):
     return sum(line[:1].isdigit() and ". " in line[:4] for line in lines)
 
 
+def words(paths):
+    """Return the number of words of pages, as ``wc -w`` counts them."""
+    return sum(len(path.read_text(encoding="utf-8").split()) for path in paths)
+
+
 def budget(root):
     """Return the numbers of a checkout by name."""
     package = sorted((root / "sklearn_hocrf").rglob("*.py"))
     tests = sorted((root / "tests").rglob("*.py"))
     benchmarks = [path for path in tests if "benchmarks" in path.parts]
-    names = public_names(root)
+    names, docs = public_names(root), root / "docs"
     return {
         "public names": len({name for listed in names.values() for name in listed}),
         "modules of public names": len(names),
@@ -93,6 +98,10 @@ def budget(root):
         "files of the package": len(package),
         "code lines of tests and benchmarks": code_lines_of(tests),
         "code lines of benchmarks": code_lines_of(benchmarks),
+        "words of docs/guide": words((docs / "guide").glob("*.md")),
+        "words of docs/develop": words((docs / "develop").glob("*.md")),
+        "words of other pages of docs": words([*docs.glob("*.md"), *(docs / "examples").glob("*.md")]),
+        "words of README and CONTRIBUTING": words([root / "README.md", root / "CONTRIBUTING.md"]),
     }
 
 

@@ -46,7 +46,7 @@ ONE_STAGE = {
     "owlqn": ({"l1_reg": 0.5}, Y),
     "sgd": ({"solver": "sgd", "random_state": 0}, Y),
     "validated sgd": ({"solver": SGD(validation_fraction=0.2, random_state=0)}, Y),
-    "adaptive sgd": ({"solver": SGD(random_state=0, adaptive=True), "l1_reg": 0.1}, Y),
+    "sgd and l1": ({"solver": SGD(random_state=0), "l1_reg": 0.1}, Y),
 }
 STAGES = {
     "local": ({"objective": "local_feature_matching"}, Y),
@@ -422,10 +422,9 @@ def test_early_stopping_in_searches():
 
 @new
 def test_early_stopping_tells_what_is_wrong():
-    with pytest.raises(ValueError, match=".") as caught:
-        HighOrderCRF().set_callbacks(EarlyStopping(X_DEV, Y_DEV[:1])).fit(X, Y)
+    with pytest.raises(ValueError, match="^EarlyStopping: .*sequence 0") as caught:
+        HighOrderCRF().set_callbacks(EarlyStopping(X_DEV, [Y_DEV[0][1:], *Y_DEV[1:]])).fit(X, Y)
     assert caught.value.__notes__ == ["This refers to the held-out X and y of EarlyStopping."]
-    assert str(caught.value).startswith("EarlyStopping: X has 2 sequences, ")
     for value in (np.nan, {"f1": 1.0}, None):
         with pytest.raises(ValueError, match="EarlyStopping returned .*, not a number"):
             HighOrderCRF().set_callbacks(stopping_by([value])).fit(X, Y)

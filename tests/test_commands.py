@@ -1,7 +1,6 @@
 """The commands of hocrf: what they write, what they refuse, and what they import."""
 
 import io
-import itertools
 import json
 import math
 import os
@@ -15,7 +14,7 @@ from tempfile import TemporaryDirectory
 from unittest import mock
 
 import pytest
-from internals import BadFile, check_tags, main
+from internals import main
 from sklearn.linear_model import LinearRegression
 
 from sklearn_hocrf import Constraints, HighOrderCRF, make_pipeline
@@ -85,27 +84,6 @@ def test_as_many_lines_come_out_as_go_in(files, tmp_path, monkeypatch, capsys, c
     assert [line.strip() for line in given] == [line.split("\t")[0] for line in found]
     assert [len(line.split("\t")) for line in found] == [2 if line.strip() else 1 for line in given]
     assert out in ("", "\n") or out.endswith("\n")
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("scheme", ["bio", "bioes", "iob1"])
-def test_constraints_refuse_what_fit_refuses(scheme, tmp_path):
-    """The command finds invalid tags by converting them to their own scheme; fit by the rules of the scheme."""
-    tags = ["O", *(f"{prefix}-{label}" for prefix in ("BIES" if scheme == "bioes" else "BI") for label in "ab")]
-    for n in (1, 2):
-        for labels in itertools.product(tags, repeat=n):
-            y = [list(labels), ["O"], ["I-a" if scheme == "iob1" else "S-a" if scheme == "bioes" else "B-a"]]
-            try:
-                HighOrderCRF(constraints=scheme, max_iter=0).fit([[["x"]] * len(one) for one in y], y)
-                is_valid = True
-            except ValueError:
-                is_valid = False
-            try:
-                check_tags("file", y, scheme)
-                assert is_valid, y
-            except BadFile:
-                assert not is_valid, y
 
 
 def test_models_that_cannot_be_exported(tmp_path, monkeypatch, capsys):

@@ -1,6 +1,7 @@
 """What the pages on theory and design, CONTRIBUTING.md, the notebook on theory and the code state about each other."""
 
 import ast
+import importlib
 import json
 import re
 import subprocess
@@ -91,10 +92,28 @@ def test_numbers_in_prose_are_in_outputs(path):
                 assert is_shown(number, shown), number
 
 
-def test_page_names_all_modules():
+def test_page_names_all_modules_above_those_that_import_them():
     table = PAGE.split("| module |")[1].split("\n\n")[0]
-    first_column = " ".join(row.split("|")[1] for row in table.splitlines()[2:])
-    assert set(re.findall(r"`(\w+)`", first_column)) == set(MAY_IMPORT)
+    rows = [re.findall(r"`(\w+)`", row.split("|")[1]) for row in table.splitlines()[2:]]
+    place = {name: i for i, names in enumerate(rows) for name in names}
+    assert set(place) == set(MAY_IMPORT)
+    assert not [(name, other) for name in place for other in MAY_IMPORT[name] if place[other] >= place[name]]
+
+
+def test_estimators_link_to_their_page():
+    """In notebooks, scikit-learn's diagram of an estimator links to a page that a list of docs/api makes."""
+    made, linked = set(), []
+    for page in (CHECKOUT / "docs" / "api").glob("*.rst"):
+        _, *parts = re.split(r"currentmodule:: (\S+)", page.read_text(encoding="utf-8"))
+        for module, names in zip(parts[::2], parts[1::2], strict=True):
+            made.update(f"{module}.{name}.html" for name in re.findall(r"^   (\w+)$", names, re.MULTILINE))
+            found = [
+                getattr(importlib.import_module(module), name, None) for name in dir(importlib.import_module(module))
+            ]
+            linked += [value for value in found if getattr(value, "_doc_link_module", "") == "sklearn_hocrf"]
+    links = {estimator._get_doc_link(estimator.__new__(estimator)) for estimator in linked}
+    assert len(links) >= 10
+    assert {link.rsplit("/", 1)[1] for link in links} <= made
 
 
 def test_links_of_readme_to_the_site_lead_somewhere():

@@ -15,20 +15,16 @@ Y = [["B-PER", "O"], ["O"]]
 
 
 @pytest.mark.parametrize("separator", [None, "\t", " ", "||"])
-@pytest.mark.parametrize(
-    ("columns", "target"),
-    [
-        (["word", "pos", "ner"], None),
-        (["ner", "word", "pos"], "ner"),
-        ([None, "word", None, "ner", "pos"], "ner"),
-    ],
-)
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-8-sig"])
-def test_columns_come_back(tmp_path, separator, columns, target, encoding):
+def test_columns_come_back(tmp_path, separator):
     path = tmp_path / "file"
-    dump_conll(X, Y, path, columns, target=target, separator=separator, encoding=encoding)
-    read = load_conll(path, columns, target=target, separator=separator, encoding=encoding)
-    assert read == (X, Y)
+    dump_conll(X, Y, path, separator=separator)
+    assert load_conll(path, ["word", "pos", "ner"], separator=separator) == (X, Y)
+
+
+def test_columns_that_are_read_in_any_order(tmp_path):
+    path = tmp_path / "file"
+    path.write_text("_ Ann _ B-PER NNP\n_ left _ O VBD\n\n_ Ó日 _ O X\n", encoding="utf-16")
+    assert load_conll(path, [None, "word", None, "ner", "pos"], target="ner", encoding="utf-16") == (X, Y)
 
 
 def test_columns_by_default(tmp_path):
@@ -44,7 +40,7 @@ def test_columns_by_default(tmp_path):
     "form", [lambda word: word, lambda word: (word,), lambda word: [word], lambda word: {"w": word}]
 )
 def test_forms_of_tokens(tmp_path, form):
-    dump_conll([[form("a"), form("b")]], [np.array(["X", "Y"])], tmp_path / "file", ["w", "tag"])
+    dump_conll([[form("a"), form("b")]], [np.array(["X", "Y"])], tmp_path / "file")
     assert (tmp_path / "file").read_text() == "a X\nb Y\n\n"
 
 
@@ -65,17 +61,17 @@ def tables(draw):
     return X, [[draw(FIELD) for _ in range(n)] for n in lengths]
 
 
-@given(tables(), st.sampled_from([None, " ", "\t", "|", "||", "a"]), st.sampled_from(["utf-8", "utf-16-le", "latin-1"]))
+@given(tables(), st.sampled_from([None, " ", "\t", "|", "||", "a"]))
 @settings(max_examples=300, deadline=None)
-def test_what_is_written_is_what_is_read(tmp_path_factory, data, separator, encoding):
+def test_what_is_written_is_what_is_read(tmp_path_factory, data, separator):
     path = tmp_path_factory.getbasetemp() / "drawn"
     path.unlink(missing_ok=True)
     try:
-        dump_conll(*data, path, separator=separator, encoding=encoding)
+        dump_conll(*data, path, separator=separator)
     except ValueError as error:
         refusal = str(error)
     if path.exists():
-        assert load_conll(path, separator=separator, encoding=encoding) == data
+        assert load_conll(path, separator=separator) == data
     else:
         assert refusal.startswith("sequence ")
 

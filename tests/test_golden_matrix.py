@@ -8,7 +8,7 @@ import pytest
 from golden_matrix import differences, outcome
 from scipy import sparse
 
-CELLS = {"l1: plain": ("l1", "plain"), "l1: partial_fit of sgd": ("l1", "partial_fit of sgd")}
+CELLS = {"l1: plain": ("l1", "plain"), "matching: stream": ("matching", "stream")}
 
 
 @pytest.fixture(scope="module")
@@ -37,12 +37,12 @@ def test_hashes_are_of_all_bits(other):
 def test_differences_are_found(outcomes):
     again = {name: outcome(*cell, n_jobs=2) for name, cell in CELLS.items()}
     assert not list(differences(outcomes, again, numbers=False))
-    for (cell, part), is_number in {("l1: plain", "marginals"): True, ("l1: partial_fit of sgd", "fit"): False}.items():
+    for (cell, part), is_number in {("l1: plain", "marginals"): True, ("matching: stream", "fit"): False}.items():
         changed = copy.deepcopy(outcomes)
         changed[cell][part] += "0"
         ((name, told),) = differences(outcomes, changed, numbers=False)
         assert (name, [text.partition(":")[0] for text in told]) == (cell, [part])
         assert bool(list(differences(outcomes, changed, numbers=True))) is is_number
-    worse = outcomes | {"l1: plain": outcomes["l1: partial_fit of sgd"]}
+    worse = outcomes | {"l1: plain": outcomes["matching: stream"]}
     ((name, told),) = differences(outcomes, worse, numbers=True)
     assert (name, [text.partition(":")[0] for text in told]) == ("l1: plain", ["fit"])

@@ -186,7 +186,7 @@ def test_nothing_is_said_about_the_distance_from_an_optimum(capsys):
 
 
 def test_refusals():
-    with pytest.raises(ValueError, match="does not go with solver='sgd', which takes a few"):
+    with pytest.raises(ValueError, match="needs solver='lbfgs': solver='sgd' takes a few"):
         HighOrderCRF(objective="local_feature_matching", solver="sgd").fit(None, None)
     assert LocalFeatureMatching().starting_objective().__class__ is NegativeLogLikelihood
     assert NegativeLogLikelihood().starting_objective() is None

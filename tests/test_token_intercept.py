@@ -12,7 +12,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf.inspection import weights_table
 from sklearn_hocrf.model_selection import PenaltySearchCV
-from sklearn_hocrf.training import SGD
 
 LONGEST = {"a": 5, "b": 3, "d": 4}
 
@@ -44,7 +43,6 @@ TRAINERS = {
     "order 2": {"max_order": 2, "tol": 1e-9},
     "owlqn": {"l1_reg": 0.1, "tol": 1e-9},
     "sgd": {"solver": "sgd", "max_iter": 5},
-    "adaptive sgd": {"solver": SGD(max_iter=5, random_state=0, adaptive=True)},
     "local feature matching": {"objective": "local_feature_matching", "tol": 1e-9},
 }
 

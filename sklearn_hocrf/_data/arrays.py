@@ -15,23 +15,6 @@ import numpy as np
 
 from .forks import call_in_forked_children
 
-__all__ = [
-    "BufferPool",
-    "allocator",
-    "ascends",
-    "empty_aligned",
-    "freeze",
-    "freeze_all",
-    "freeze_all_indices",
-    "freeze_indices",
-    "group_offsets",
-    "joined_ranges",
-    "mapped_file",
-    "offsets_of",
-    "pieces",
-    "reading_order",
-]
-
 PIECE = 1 << 20  # elements processed at a time, where an array may be larger than memory
 _CACHE_LINE = 64  # bytes
 

@@ -25,24 +25,6 @@ from scipy import sparse
 from .arrays import PIECE, ascends, freeze, freeze_all, freeze_indices, joined_ranges, offsets_of
 from .columns import DenseColumns, TokenColumn, is_mostly_nonzero
 from .folders import read_folder, write_folder
-from .texts import escaped
-
-__all__ = [
-    "SequenceBatch",
-    "Sequences",
-    "TokenFeatures",
-    "as_sparse",
-    "cut_sequences",
-    "ranges_of_sequences",
-    "ranges_of_tokens",
-    "token_entries",
-    "token_rows",
-    "with_blocks",
-    "with_dense",
-    "without_dense",
-]
-
-_FEW_TOKENS, _FEW_FEATURES = 5, 8  # shown by notebooks
 
 
 class SequenceBatch:
@@ -457,34 +439,6 @@ class SequenceBatch:
 
     def __repr__(self) -> str:
         return f"SequenceBatch({len(self)} sequences, {self.n_tokens} tokens, {self.n_features} features)"
-
-    def _repr_html_(self) -> str:
-        """Return the HTML for notebooks: the sizes, and the features of the first tokens."""
-        rows = []
-        for t in range(min(self.n_tokens, _FEW_TOKENS)):
-            text = ", ".join(self._few_sparse(t) + self._few_dense(t))
-            sequence = int(np.searchsorted(self.offsets, t, side="right")) - 1
-            position = f"{sequence}, {t - int(self.offsets[sequence])}"
-            rows.append(f'<tr><td>{position}</td><td style="text-align:start">{escaped(text)}</td></tr>')
-        head = '<thead><tr><th>sequence, token</th><th style="text-align:start">features</th></tr></thead>'
-        table = f"<table>{head}<tbody>{''.join(rows)}</tbody></table>" if rows else ""
-        return f"<div>{escaped(repr(self))}{table}</div>"
-
-    def _few_sparse(self, t) -> list[str]:
-        ids = self.indices[self.indptr[t] : self.indptr[t + 1]]
-        rest = len(ids) - _FEW_FEATURES
-        return [self._name(n) for n in ids[:_FEW_FEATURES]] + ([f"... {rest} more"] if rest > 0 else [])
-
-    def _few_dense(self, t) -> list[str]:
-        """Return names and values, as all tokens have these features."""
-        if self.dense is None:
-            return []
-        few = zip(self.dense.attributes[:_FEW_FEATURES], self.dense.values[t].tolist(), strict=False)
-        rest = len(self.dense.attributes) - _FEW_FEATURES
-        return [f"{self._name(n)} {value:.3g}" for n, value in few] + ([f"... {rest} more"] if rest > 0 else [])
-
-    def _name(self, n) -> str:
-        return str(n if self.attribute_names is None else self.attribute_names[n])
 
     def __reduce__(self):
         # via the constructor, so that arrays are read-only again after unpickling

@@ -8,23 +8,9 @@ from typing import Any
 
 import numpy as np
 
-__all__ = [
-    "GUIDE",
-    "check_choice",
-    "finite_number",
-    "finite_numbers",
-    "is_missing",
-    "is_ordered_collection",
-    "no_label",
-    "number_weights",
-    "refuse_infinite_sum",
-    "short",
-    "to_float",
-    "unmasked",
-    "without_columns",
-]
+from .._version import SITE
 
-GUIDE = "https://sklearn-hocrf.github.io/sklearn-hocrf/guide"  # for messages: no wheel contains the pages
+GUIDE = f"{SITE}/guide"  # for messages: no wheel contains the pages
 NAMES_ELSEWHERE = "IOBES is 'bioes', IOB2 'bio', IOB 'iob1'"  # of schemes
 IGNORED = -100  # the label of tokens without one in Hugging Face's libraries
 
@@ -181,28 +167,20 @@ def _plain(value):
 
 def number_weights(sample_weight):
     """Return weights of sequences if they are numbers; refuse other types that scikit-learn would convert."""
-    if hasattr(sample_weight, "__array__"):
-        if np.ma.is_masked(sample_weight):
-            raise ValueError(f"sample_weight is masked at sequence {int(np.argmax(np.ma.getmaskarray(sample_weight)))}")
-        sample_weight = np.asarray(sample_weight)
-        if sample_weight.dtype.kind in "biuf":
-            return sample_weight
-    if isinstance(sample_weight, (list, tuple)) or getattr(sample_weight, "ndim", 0) == 1:
-        for n, weight in enumerate(sample_weight):
-            if isinstance(weight, (str, bytes, complex)) or hasattr(weight, "__len__"):
-                raise TypeError(
-                    f"sample_weight must be one number per sequence, but sample_weight[{n}] (sequence {n}) is "
-                    f"{short(weight)} ({type(weight).__name__})"
-                )
-            if isinstance(weight, int) and not np.isfinite(to_float(weight)):
-                raise ValueError(f"sample_weight[{n}] (sequence {n}) is {short(weight)}, too large for a float")
-    elif isinstance(sample_weight, (str, bytes, complex)):
-        raise TypeError(
-            f"sample_weight must be one number per sequence, got {short(sample_weight)} "
-            f"({type(sample_weight).__name__})"
-        )
-    elif isinstance(sample_weight, Real) and not np.isfinite(to_float(sample_weight)):  # one for all sequences
-        raise ValueError(f"sample_weight is {short(sample_weight)}, which is not a finite number")
+    if np.ma.is_masked(sample_weight):
+        raise ValueError(f"sample_weight is masked at sequence {int(np.argmax(np.ma.getmaskarray(sample_weight)))}")
+    sample_weight = np.asarray(sample_weight) if hasattr(sample_weight, "__array__") else sample_weight
+    if isinstance(sample_weight, np.ndarray) and sample_weight.dtype.kind in "biuf":
+        return sample_weight
+    is_one = isinstance(sample_weight, (str, bytes)) or not hasattr(sample_weight, "__iter__")  # for all sequences
+    is_one = is_one or getattr(sample_weight, "shape", None) == ()
+    for n, weight in enumerate([sample_weight] if is_one else sample_weight):
+        what = "sample_weight" if is_one else f"sample_weight[{n}] (sequence {n})"
+        what = f"{what} is {short(weight)} ({type(weight).__name__})"
+        if not isinstance(weight, (Real, np.bool_)):
+            raise TypeError(f"sample_weight must be one number per sequence, but {what}")
+        if isinstance(weight, int) and not np.isfinite(to_float(weight)):
+            raise ValueError(f"{what}, too large for a float")
     return sample_weight
 
 

@@ -9,8 +9,6 @@ from scipy import sparse
 
 from .arrays import freeze, freeze_indices, pieces
 
-__all__ = ["DenseColumns", "TokenColumn", "dense_dtype", "is_mostly_nonzero"]
-
 _DENSE_SHARE = 0.5  # of nonzero values; a dense number takes 0.3 of the memory and time of a sparse one
 
 

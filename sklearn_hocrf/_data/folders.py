@@ -32,11 +32,6 @@ from .checks import short
 from .columns import DenseColumns, TokenColumn
 from .texts import pack_texts, unpack_texts
 
-__all__ = [
-    "read_folder",
-    "write_folder",
-]
-
 FORMAT, FORMAT_VERSION = "sklearn_hocrf.SequenceBatch", 2
 HEADER, ARRAYS = "batch.json", "arrays"
 SECONDS_OF_LEFTOVERS = 86_400  # since a writer that is alive wrote its arrays

@@ -10,8 +10,6 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-__all__ = ["cached_property", "call_in_forked_children"]
-
 T = TypeVar("T")
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from itertools import count
 from numbers import Integral
 from typing import Any, NamedTuple
 
@@ -16,12 +14,10 @@ from .checks import (
     check_choice,
     finite_number,
     is_missing,
-    is_ordered_collection,
     no_label,
     short,
-    unmasked,
 )
-from .labels import flatten_labels, position_name
+from .labels import distinct_values, flatten_labels, list_sequences, position_name
 from .schemes import (
     PREFIXES,
     SCHEMES,
@@ -43,23 +39,6 @@ from .schemes import (
 from .segments import Segments
 from .warnings import scheme_of_labels
 
-__all__ = [
-    "CodedLabels",
-    "LabelSequences",
-    "SegmentTable",
-    "check_scheme",
-    "code_tokens",
-    "hold_any_segments",
-    "list_sequences",
-    "read_segment_table",
-    "read_segmentations",
-    "read_tokens",
-    "refuse_other_sizes",
-    "refuse_other_texts",
-    "segment_lists",
-    "sorted_union",
-]
-
 FIELDS = ("start", "stop", "label", "probability")  # of structured arrays of segments
 # lists or arrays of sequences, whose items are labels or (start, stop, label)
 LabelSequences = Sequence[Any] | np.ndarray
@@ -68,7 +47,7 @@ LabelSequences = Sequence[Any] | np.ndarray
 class CodedLabels(NamedTuple):
     """The labels of all tokens as codes.   N tokens, L distinct labels."""
 
-    codes: np.ndarray  # (N,) int64   index into ``labels``
+    codes: np.ndarray  # (N,) int32   index into ``labels``
     labels: list  # (L,)   distinct labels, in no particular order
     offsets: np.ndarray  # (n_sequences + 1,) int64   token range of each sequence
 
@@ -79,26 +58,6 @@ class CodedLabels(NamedTuple):
     @property
     def n_sequences(self) -> int:
         return len(self.offsets) - 1
-
-
-def list_sequences(y: LabelSequences, name: str, items: str = "labels") -> list:
-    """Return y as a list of sequences; ``name`` and ``items`` are for error messages."""
-    if hasattr(y, "__array__"):
-        y = unmasked(y)
-    if isinstance(y, (str, bytes)) or not is_ordered_collection(y):
-        raise TypeError(f"{name} must be a list of sequences of {items}, not a {type(y).__name__}")
-    return [_read_sequence(sequence, f"{name}[{n}] (sequence {n})", items) for n, sequence in enumerate(y)]
-
-
-def _read_sequence(sequence: Any, where: str, items: str) -> list:
-    if hasattr(sequence, "__array__"):
-        sequence = unmasked(sequence)
-    if isinstance(sequence, (str, bytes)) or not is_ordered_collection(sequence):
-        raise TypeError(
-            f"{where} is {sequence!r:.60} ({type(sequence).__name__}), but must be a sequence of {items}; a single "
-            "sequence must be wrapped in a list"
-        )
-    return sequence
 
 
 def code_tokens(y: LabelSequences, name: str) -> CodedLabels:
@@ -129,33 +88,13 @@ def read_tokens(**given: LabelSequences) -> list[CodedLabels]:
 def code_values(values: Sequence[Any] | np.ndarray, name: str, where: Callable[[int], str]) -> tuple[np.ndarray, list]:
     """Return a code for each label and the distinct labels; ``where`` gives the position of a label for error
     messages."""
-    if isinstance(values, np.ndarray):
-        distinct, codes = np.unique(values, return_inverse=True)
-        labels, codes = distinct.tolist(), codes.astype(np.int64)
-    else:
-        table: defaultdict = defaultdict(count().__next__)
-        try:
-            codes = np.fromiter((table[value] for value in values), dtype=np.int64, count=len(values))
-        except TypeError:
-            _refuse_unhashable(values, name, where)
-            raise
-        labels = list(table)
+    labels, codes, _ = distinct_values(values, where, name)
     integers = {int(label) for label in labels if isinstance(label, Integral) and not isinstance(label, bool)}
     ignored = not name.startswith("y_pred") and IGNORED in integers and min(integers - {IGNORED}, default=0) >= 0
     for code, label in enumerate(labels):
         if is_missing(label) or (ignored and label == IGNORED):
             raise no_label(label, where(int(np.argmax(codes == code))), name, takes_missing_labels=False)
     return codes, labels
-
-
-def _refuse_unhashable(values: Sequence[Any] | np.ndarray, name: str, where: Callable[[int], str]) -> None:
-    for t, value in enumerate(values):
-        try:
-            hash(value)
-        except TypeError:
-            raise TypeError(
-                f"a label must be hashable, but {value!r:.60} of {name} ({where(t)}) is a {type(value).__name__}"
-            ) from None
 
 
 def sorted_union(*collections: Iterable[Hashable]) -> list:
@@ -179,7 +118,7 @@ class SegmentTable(NamedTuple):
     sequence: np.ndarray  # (M,) int64   index of the sequence
     start: np.ndarray  # (M,) int64   first token, counted from the beginning of the sequence
     stop: np.ndarray  # (M,) int64   token after the last
-    label: np.ndarray  # (M,) int64   index into ``labels``
+    label: np.ndarray  # (M,) integers   index into ``labels``
     probability: np.ndarray  # (M,) float64   nan where it is not known
     labels: list  # (L,)   those of the segments
     n_sequences: int

@@ -12,17 +12,8 @@ from numbers import Integral
 
 import numpy as np
 
-from .checks import IGNORED, is_missing, no_label, short
-
-__all__ = [
-    "SEEN",
-    "check_hashable",
-    "decode_labels",
-    "flatten_labels",
-    "label_codes",
-    "position_name",
-    "sorted_labels",
-]
+from .arrays import pieces
+from .checks import IGNORED, is_missing, is_ordered_collection, no_label, short, unmasked
 
 SEEN = "the labels seen in fit"
 LONGEST_TEXT = 1000  # because every row of a fixed-width array takes as much memory as the longest text
@@ -163,16 +154,77 @@ def _refuse_real_numbers(labels, classes, where):
         )
 
 
-def check_hashable(labels, where):
-    """Return the labels, or raise if one of them is not hashable."""
+def distinct_values(values, where, name="") -> tuple[list, np.ndarray, np.dtype | None]:
+    """Return the distinct labels, or other entries of y, the index of each value among them, and their dtype.
+
+    Parameters
+    ----------
+    values : ndarray of shape (N,) or list of length N
+        As :func:`flatten_labels` returns them.
+    where : callable
+        Returns the name of the position of a value, for messages.
+    name : str
+        As for :func:`check_hashable`.
+
+    Returns
+    -------
+    distinct : list
+    ids : ndarray of shape (N,), int32
+    dtype : dtype or None
+        Of the values, if they are an array of their kind.
+    """
+    ids = np.empty(len(values), np.int32)
+    if isinstance(values, np.ndarray) and values.dtype.kind not in "OV":
+        distinct = np.unique(values)
+        for part, of_part in zip(pieces(values), pieces(ids), strict=True):
+            of_part[:] = np.searchsorted(distinct, part)
+        return distinct.tolist(), ids, values.dtype
+    values = values.tolist() if isinstance(values, np.ndarray) else values
+    try:
+        index_of = {value: i for i, value in enumerate(dict.fromkeys(values))}
+    except TypeError:
+        check_hashable(values, where, name)
+        raise
+    ids[:] = np.fromiter(map(index_of.__getitem__, values), dtype=np.int32, count=len(values))
+    return list(index_of), ids, None
+
+
+def list_sequences(y, name, items="labels", may_be_none=False) -> list:
+    """Return y as a list of sequences, each of which may be None where this is said.
+
+    ``name`` and ``items`` are those of y and of what the sequences hold, for messages.
+    """
+    y = unmasked(y) if hasattr(y, "__array__") else y
+    if isinstance(y, (str, bytes)) or not is_ordered_collection(y):
+        raise TypeError(f"{name} must be a list of sequences of {items}, not a {type(y).__name__}")
+    return [
+        None if one is None and may_be_none else _checked_sequence(one, f"{name}[{n}]", n, items)
+        for n, one in enumerate(y)
+    ]
+
+
+def _checked_sequence(sequence, name, n, items):
+    is_text = isinstance(sequence, (str, bytes))  # those of numpy have an array, too
+    sequence = unmasked(sequence) if hasattr(sequence, "__array__") and not is_text else sequence
+    if is_text or not is_ordered_collection(sequence):
+        remedy = "for a label per character: `list(text)`" if is_text else "a single sequence must be wrapped in a list"
+        raise TypeError(
+            f"{name} (sequence {n}) is {short(sequence)} ({type(sequence).__name__}), but must be a sequence of "
+            f"{items}; {remedy}"
+        )
+    return sequence
+
+
+def check_hashable(labels, where, name=""):
+    """Return the labels, or raise if one of them is not hashable; ``name`` is that of y where no sets are possible."""
     for t, label in enumerate(labels):
         try:
             hash(label)
         except TypeError:
-            remedy = "; use a set if the label is one of several" if isinstance(label, list) else ""
-            remedy = "; only HighOrderCRF.fit takes probabilities of labels" if isinstance(label, dict) else remedy
+            remedy = "; use a set if the label is one of several" if isinstance(label, list) and not name else ""
             raise TypeError(
-                f"a label must be hashable, but {short(label)} ({where(t)}) is a {type(label).__name__}{remedy}"
+                f"a label must be hashable, but {short(label)}{name and f' of {name}'} ({where(t)}) is a "
+                f"{type(label).__name__}{remedy}"
             ) from None
     return labels
 

@@ -8,8 +8,6 @@ import numpy as np
 
 from .arrays import freeze_all
 
-__all__ = ["Mask", "both"]
-
 
 class Mask(NamedTuple):
     """The possible labellings of a batch.   N tokens, L labels."""

@@ -28,41 +28,6 @@ import numpy as np
 from .checks import short
 from .segments import BEGIN, END_OF_SEGMENT, RANGE, Channel, Segments
 
-__all__ = [
-    "B",
-    "E",
-    "SCHEMES",
-    "I",
-    "NO_LABEL",
-    "O",
-    "OUTSIDE",
-    "PREFIXES",
-    "S",
-    "TagTable",
-    "cut_segments",
-    "goes_on",
-    "guessed_scheme",
-    "hold_segments",
-    "join_tag",
-    "legal_tags",
-    "looks_like_segments",
-    "marks_ends",
-    "parts_of_segment",
-    "possible_tags",
-    "read_segment",
-    "segment_lists",
-    "segments_of_labels",
-    "segments_of_tags",
-    "segments_of_tokens",
-    "separators_only",
-    "split_tag",
-    "tag_channels",
-    "tag_ids",
-    "tags_of_segments",
-    "token_features",
-    "token_labels",
-]
-
 # letters of begin, inside, outside, end and single; the name bilou is from spaCy, bmes and iob1 from AllenNLP
 PREFIXES = {"bio": "BIO", "bioes": "BIOES", "bilou": "BIOLU", "bmes": "BMOES", "iob1": "BIO"}
 SCHEMES = ("runs", *PREFIXES, "segments")

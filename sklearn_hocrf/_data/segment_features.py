@@ -12,8 +12,6 @@ from .arrays import freeze, joined_ranges, offsets_of
 from .batch import SequenceBatch, token_rows
 from .segments import BAG, FROM_START, RANGE, LengthBlock, TokenBlock
 
-__all__ = ["RowBlock", "blocks_of", "channel_tokens", "segment_counts", "segment_features"]
-
 
 class RowBlock(NamedTuple):
     """Features computed for each candidate segment.

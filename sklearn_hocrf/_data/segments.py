@@ -15,28 +15,6 @@ import numpy as np
 
 from .arrays import joined_ranges, offsets_of
 
-__all__ = [
-    "AS_A_WHOLE",
-    "BAG",
-    "BEGIN",
-    "END_OF_SEGMENT",
-    "FROM_START",
-    "FROM_STOP",
-    "INSIDE",
-    "GAMMA_NAMES",
-    "LENGTH_KINDS",
-    "NO_LIMIT",
-    "RANGE",
-    "WHOLE",
-    "Channel",
-    "Labelling",
-    "LengthBlock",
-    "Segments",
-    "TokenBlock",
-    "are_short",
-    "sorted_segments",
-]
-
 FROM_START, FROM_STOP, RANGE, AS_A_WHOLE = range(4)
 NO_LIMIT = 2**31 - 1
 

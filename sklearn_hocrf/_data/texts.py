@@ -10,8 +10,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["escaped", "pack_texts", "unpack_texts", "visible"]
-
 _JOINERS = "\u200c\u200d"  # invisible, but letters of Persian and parts of emoji depend on them
 
 

@@ -10,8 +10,6 @@ from typing import Any
 from .checks import short
 from .schemes import OUTSIDE, PREFIXES, guessed_scheme, split_tag
 
-__all__ = ["scheme_of_labels", "warn_user"]
-
 _is_quiet = ContextVar("_is_quiet", default=False)
 _PASSED_OVER = {"sklearn_hocrf", "sklearn", "joblib"}  # pipelines and searches call us on behalf of the user, too
 

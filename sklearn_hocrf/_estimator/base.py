@@ -28,8 +28,6 @@ from .parameters import MAPPINGS, PARAMETER_CONSTRAINTS
 from .partial_fit import PartialFitMixin
 from .predictions import PredictionsMixin
 
-__all__ = ["BaseSequenceLabeler"]
-
 
 class BaseSequenceLabeler(
     NamesElsewhere,
@@ -45,6 +43,7 @@ class BaseSequenceLabeler(
     Its parameters and attributes are documented in the estimators, in the same words (tests/test_docstrings.py).
     """
 
+    _doc_link_template = VersionMixin._doc_link_template.replace("{estimator_module}", "sklearn_hocrf")
     _parameter_constraints: dict = PARAMETER_CONSTRAINTS
     history: Any = TOKENS  # this and the next one are parameters of HighOrderCRF alone
     pruning: int | None = None
@@ -222,7 +221,7 @@ class BaseSequenceLabeler(
         tags = super().__sklearn_tags__()
         tags.classifier_tags = ClassifierTags()
         tags.target_tags.required = True
-        tags.input_tags.sparse = True
+        tags.input_tags.sparse = tags.input_tags.dict = True
         tags.input_tags.three_d_array = True
         return tags
 

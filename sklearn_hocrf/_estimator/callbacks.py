@@ -193,7 +193,7 @@ class FitTasks(_Tasks):
             self._root.call_on_fit_task_end(**self._arguments, reconstruction_attributes={})
 
 
-def check_held_out(estimator: Any, X: Any, X_held_out: Any, y_held_out: Any) -> None:
+def check_held_out(estimator: Any, X: Any, X_held_out: Any) -> None:
     """Raise an error if held-out sequences do not match valid training data, before these are used.
 
     Only the first sequence of the training data is read, which determines the required form of X.
@@ -201,16 +201,13 @@ def check_held_out(estimator: Any, X: Any, X_held_out: Any, y_held_out: Any) -> 
     Raises
     ------
     ValueError, TypeError
-        If X does not have the form of the training data, or its number of sequences differs from y.
+        If X does not have the form of the training data.
     """
     first = read_training_sequences(estimator, X[:1])
     if first.form != "table":
         reader = copy.copy(estimator)
         reader._state = SimpleNamespace(features=first.features._replace(vocabulary=first.vocabulary))
         read_sequences(reader, X_held_out)
-    n_x, n_y = (data.shape[0] if hasattr(data, "shape") else len(data) for data in (X_held_out, y_held_out))
-    if n_x != n_y:
-        raise ValueError(f"X has {n_x} sequences, but y has {n_y}")
 
 
 def _without_iterations(solver: Any) -> Any:

@@ -12,8 +12,6 @@ from .._settings import check, is_integer, is_number
 from .base import BaseSequenceLabeler
 from .callbacks import FIT, ITERATION, STARTING, check_held_out
 
-__all__ = ["EarlyStopping"]
-
 
 class EarlyStopping:
     """Stop training when predictions of held-out sequences no longer improve.
@@ -99,6 +97,9 @@ class EarlyStopping:
         check(is_integer(patience) and patience >= 1, "patience", "an integer >= 1", patience)
         check(is_number(min_delta) and 0 <= min_delta < np.inf, "min_delta", "a finite number >= 0", min_delta)
         check(isinstance(restore_best, (bool, np.bool_)), "restore_best", "True or False", restore_best)
+        n_x, n_y = (data.shape[0] if hasattr(data, "shape") else len(data) for data in (X, y))
+        if n_x != n_y:
+            raise ValueError(f"EarlyStopping: X has {n_x} sequences, but y has {n_y}")
         self._runs: dict[Any, _Scores] = {}  # by estimator, during its fit: clones share this object
         self.X, self.y, self.scoring = X, y, scoring
         self.patience, self.min_delta, self.restore_best = patience, min_delta, restore_best
@@ -128,7 +129,7 @@ class EarlyStopping:
         """Check that the held-out data match the training data, before training."""
         if context.task_name == FIT:
             try:
-                check_held_out(estimator, X, self.X, self.y)
+                check_held_out(estimator, X, self.X)
             except (ValueError, TypeError) as error:
                 _say_held_out(error)
                 raise

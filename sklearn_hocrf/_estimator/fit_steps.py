@@ -44,8 +44,6 @@ from .progress import STARTING, lines_of
 from .pruning import prune, prune_held_out
 from .tags import history_of_labels
 
-__all__ = ["FitSteps"]
-
 _FEW_KNOWN = 0.1  # share of the tokens below which there is a warning
 _CRITERION = ("objective", "sigma_reg", "l1_reg", "constraints")  # parameters that define the minimised function
 

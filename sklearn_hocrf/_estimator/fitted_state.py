@@ -21,8 +21,6 @@ from .patterns import pattern_labels
 from .pruning import checked_level_zero
 from .tags import SegmentTags
 
-__all__ = ["FittedState"]
-
 MOST_KEPT = 1 << 26  # bytes of tables that are kept in addition to the weights
 
 

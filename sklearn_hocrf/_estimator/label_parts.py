@@ -11,8 +11,6 @@ from .._data.arrays import offsets_of
 from .._data.checks import is_missing, short
 from .._structure.label_parts import LabelParts
 
-__all__ = ["NamedParts", "check_label_parts", "compile_label_parts", "named_array"]
-
 
 class NamedParts(NamedTuple):
     """The parts of labels that share weights.   S parts."""

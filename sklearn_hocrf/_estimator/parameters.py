@@ -18,16 +18,6 @@ from .._validation._sklearn import N_JOBS, Interval, StrOptions
 from .constraints import Constraints, check_constraints
 from .label_parts import check_label_parts
 
-__all__ = [
-    "GROUP_KEYS",
-    "MAPPINGS",
-    "PARAMETER_CONSTRAINTS",
-    "check_parameters",
-    "check_patterns",
-    "is_group_key",
-    "resolve_feature_orders",
-]
-
 PARAMETER_CONSTRAINTS: dict[str, Any] = {
     "max_order": [Interval(Integral, 0, None, closed="left")],
     "sigma_reg": [Interval(Real, 0, None, closed="right"), Mapping],

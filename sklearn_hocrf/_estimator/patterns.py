@@ -22,15 +22,6 @@ from .._structure.patterns import (
 from .._validation import warn_user
 from .tags import names_in_patterns
 
-__all__ = [
-    "ObservedPatterns",
-    "pattern_codes",
-    "pattern_labels",
-    "refuse_equal_neighbours",
-    "select_patterns",
-    "warn_of_size",
-]
-
 _MANY_LABELS = 1_000_000  # in all patterns together; warn if there are more
 _BYTES_OF_ARC, _BYTES_OF_LABEL, _SECONDS_OF_ARC = 850, 8, 2e-8  # roughly; seconds for one position
 
@@ -159,7 +150,7 @@ def pattern_codes(patterns: Iterable, labels: np.ndarray, history: str | TagHist
         for label in pattern:
             if not isinstance(label, Hashable) or label not in code_of:
                 raise ValueError(
-                    f"pattern {short(pattern)} has the label {short(label)}, which is not in the training data"
+                    f"pattern {short(pattern)} has the label {short(label)}, which the model does not have"
                 )
         if history == SEGMENTS:
             refuse_equal_neighbours("pattern", pattern)

@@ -12,8 +12,6 @@ import numpy as np
 
 from .._solvers import Progress, Solver, SolverReport
 
-__all__ = ["STARTING", "ProgressLines", "lines_of", "tell", "write_line"]
-
 STARTING = "training of the weights to start from"  # name of a part
 SECONDS_BETWEEN_LINES = 1.0  # of the whole process, at the least
 _next = -math.inf  # time of the next line

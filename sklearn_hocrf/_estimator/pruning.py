@@ -14,8 +14,6 @@ from .._objectives import Problem
 from .._settings import is_integer
 from .._structure.layout import WeightLayout
 
-__all__ = ["checked_level_zero", "prune", "prune_held_out", "prune_training"]
-
 
 def most_states(n_candidates: int) -> int:
     """Return how many states of the pattern automaton each token keeps."""

@@ -13,18 +13,6 @@ from .._data.segments import Segments
 from .._kernels.tag_segments import Tags
 from .._structure.patterns import AFTER_EQUALS, AFTER_OTHERS, INSIDE, LAST, OPEN, SEGMENTS, TagHistory
 
-__all__ = [
-    "SEGMENT_SCHEMES",
-    "SegmentTags",
-    "each_its_own",
-    "history_of_labels",
-    "names_in_patterns",
-    "read_segment_tags",
-    "read_tags",
-    "segment_tables",
-]
-
-
 SEGMENT_SCHEMES = ("auto", *PREFIXES, "runs")  # schemes by which labels can be read as segments
 
 

@@ -13,9 +13,6 @@ from .._data.masks import Mask
 from .._kernels import candidates as kernels
 from .._structure.layout import WeightLayout
 
-__all__ = ["CandidateFinder", "Candidates", "LevelZero", "train_level_zero"]
-
-
 _EPOCHS = 3  # in which the weights are found that measure the recall, and half as many on all sequences
 _LEAST_STEPS, _MOST_EPOCHS = 10_000, 50  # with few tokens, there are more epochs until this number of steps
 

@@ -17,8 +17,6 @@ from .minibatches import ChainMinibatches, SegmentMinibatches
 from .segment import SegmentModel
 from .segment_ages import AgedModel
 
-__all__ = ["CHAIN", "LATTICE", "SEGMENTS", "UNLIMITED", "Family", "recursion_of"]
-
 
 class Family(NamedTuple):
     """The classes and functions of a family of models."""

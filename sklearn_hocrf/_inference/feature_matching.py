@@ -31,8 +31,6 @@ from .._structure.weighted_arcs import arcs_of_labels
 from .model import Model
 from .schedule import Plan
 
-__all__ = ["Matching"]
-
 _PLACES = 1 << 20  # of a part, unless the model has more weights, over all of which each part goes
 
 

@@ -10,8 +10,6 @@ from .._data.batch import SequenceBatch
 from .._data.segments import Labelling
 from .model import Model
 
-__all__ = ["LabelledBatch"]
-
 
 class LabelledBatch(NamedTuple):
     """Sequences and their labels, some of which may be missing.   n sequences.

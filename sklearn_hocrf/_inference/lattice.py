@@ -28,8 +28,6 @@ from .model import TokenModel
 from .posterior import Expectations, Posterior
 from .schedule import Schedule, SharedWork, Workspace
 
-__all__ = ["LatticeModel", "LatticePlan", "LatticePosterior"]
-
 
 class LatticePlan(SharedWork):
     """The lattice of a batch under a layout, and its distribution to threads.

@@ -15,8 +15,6 @@ from .._structure.weighted_arcs import arcs_of_labels, weighted_arcs
 from .posterior import Evidence, Posterior
 from .schedule import Schedule
 
-__all__ = ["Model", "TokenModel"]
-
 
 class Model(metaclass=ABCMeta):
     """A model with given weights.

@@ -10,8 +10,6 @@ from .._data.arrays import freeze_all
 from .._kernels.bounded_search import FOUND, SearchTables, bound_pairs, find_best
 from .chain import ChainModel
 
-__all__ = ["OneSequence"]
-
 MOST_LABELS = 128  # the bound takes their square a token
 SHARE_KEPT = 0.25  # of states: with more, the kernels of a batch take less time
 FEWEST_KEPT = 64

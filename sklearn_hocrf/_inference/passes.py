@@ -22,15 +22,6 @@ from .schedule import Task, Tile, Workspace, lane_kind_of, lanes_of
 LARGEST_SCORE = 1e16
 _SHRUNK = ("arc_score", "arc_score_derivative")
 
-__all__ = [
-    "BasePass",
-    "ColumnMarginals",
-    "DecodePass",
-    "ExpectedCounts",
-    "MarginalPass",
-    "Receiver",
-]
-
 
 class BasePass(metaclass=ABCMeta):
     """A pass over the tasks of one chunk.

@@ -24,8 +24,6 @@ from .answers import BestLabellings, Entropies, Samples, search
 from .passes import ColumnMarginals, DecodePass, ExpectedCounts, MarginalPass, Receiver
 from .schedule import Plan
 
-__all__ = ["Evidence", "Expectations", "ImpossibleSequence", "LanePosterior", "Posterior"]
-
 LARGE_SCORE = 1e5  # of a labelling: sums beyond it are rounded by more than 1e-11
 _LOW_ENTROPY = 1e-4  # of log Z: below it, a difference of numbers of that size has less than ten correct digits
 

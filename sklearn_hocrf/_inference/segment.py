@@ -34,8 +34,6 @@ from .passes import BasePass, DecodePass, MarginalPass, Receiver
 from .posterior import LanePosterior
 from .schedule import Plan, Schedule, Task, Tile, lanes_of
 
-__all__ = ["SegmentModel", "SegmentPlan", "SegmentPosterior"]
-
 
 class SegmentPlan(Plan):
     """Plan of a batch, for semi-Markov CRFs of one layout, with the features of its segments for kernels."""

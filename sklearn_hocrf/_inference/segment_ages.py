@@ -25,8 +25,6 @@ from .passes import BasePass
 from .schedule import Tile
 from .segment import SegmentModel, SegmentPlan, SegmentPosterior
 
-__all__ = ["AgedModel", "AgedPlan", "AgedPosterior"]
-
 
 class AgedPlan(SegmentPlan):
     """Plan of a batch, for semi-Markov CRFs of any length of one layout."""

@@ -25,8 +25,6 @@ import numpy as np
 from .._data.arrays import freeze_all, group_offsets, offsets_of
 from .patterns import PatternTable, TagHistory, given_patterns
 
-__all__ = ["PatternAutomaton", "automaton_with_arcs", "build_automaton", "with_last_arcs"]
-
 
 class PatternAutomaton(NamedTuple):
     """Compiled label patterns.   L labels, Z patterns, P states, A arcs.

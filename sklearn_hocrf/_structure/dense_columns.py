@@ -17,8 +17,6 @@ from .._data.columns import DenseColumns
 from .._kernels import dense_columns
 from .._kernels._vectors import STEP
 
-__all__ = ["DenseProduct", "Occurrences", "dense_product", "sum_values"]
-
 _NUMBERS_AT_A_TIME = 1 << 18  # numbers of a table that are processed at a time: 2 MiB
 
 

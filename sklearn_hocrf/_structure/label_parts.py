@@ -16,8 +16,6 @@ from .._data.arrays import freeze_all, freeze_all_indices, joined_ranges, offset
 from .patterns import PatternTable
 from .weighted_arcs import CompiledPatterns, suffix_patterns
 
-__all__ = ["Endings", "LabelParts", "PartLinks", "endings", "given_parts", "link_parts"]
-
 
 class LabelParts(NamedTuple):
     """Which parts each label has.   L labels, S parts."""

@@ -47,8 +47,6 @@ from .weighted_arcs import (
     compile_patterns,
 )
 
-__all__ = ["FeatureCounts", "LayoutBuilder", "LayoutFrame", "WeightLayout", "weights_of"]
-
 _NOTHING = freeze(np.empty(0), np.float64)  # the values of features that are all 1
 
 
@@ -285,12 +283,6 @@ class WeightLayout:
     def add_dense(self, table: np.ndarray, gradient: np.ndarray) -> None:
         """Add a table of the dense features' pairs to a gradient of all pairs, in place."""
         gradient[: len(self.dense_slots)] += table.reshape(-1)[self.dense_slots]
-
-    @cached_property
-    def dense_cells(self) -> tuple[np.ndarray, np.ndarray]:
-        """Row and column of each of :attr:`dense_slots`."""
-        row, column = np.divmod(self.dense_slots, self._dense_width)
-        return freeze(row, np.int64), freeze(column, np.int64)
 
     def pattern_coef(self, weights: np.ndarray) -> np.ndarray:
         """Return the biases of the patterns, 0 for patterns without one; shape (Z,)."""

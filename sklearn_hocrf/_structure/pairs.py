@@ -15,21 +15,6 @@ from .label_parts import Endings, LabelParts, endings
 from .patterns import is_frequent
 from .weighted_arcs import CompiledPatterns
 
-__all__ = [
-    "DenseFeatures",
-    "FeatureMap",
-    "PairRule",
-    "PairTable",
-    "Units",
-    "build_pair_table",
-    "choose_pairs",
-    "count_pairs",
-    "first_seen",
-    "row_indicator",
-    "rows_of_order",
-    "values_at",
-]
-
 
 class FeatureMap(NamedTuple):
     """Attribute and channel of each feature.   F features."""

@@ -24,26 +24,6 @@ from numpy.lib.stride_tricks import sliding_window_view
 from .._data.arrays import PIECE, freeze, freeze_indices, offsets_of
 from .._data.schemes import cut_segments
 
-__all__ = [
-    "HISTORIES",
-    "SEGMENTS",
-    "TOKENS",
-    "PatternCounts",
-    "PatternTable",
-    "Runs",
-    "TagHistory",
-    "all_patterns",
-    "checked_forbidden",
-    "contain_any",
-    "count_patterns",
-    "given_patterns",
-    "has_equal_neighbours",
-    "is_frequent",
-    "observed_patterns",
-    "pairs_of_equals",
-    "without_forbidden",
-]
-
 HISTORIES = TOKENS, SEGMENTS = "tokens", "segments"
 AFTER_OTHERS, AFTER_EQUALS, INSIDE, OPEN, LAST = 1, 2, 4, 8, 16  # what a tag may do, see TagHistory
 _MOST_PATTERNS = 1_000_000

@@ -24,8 +24,6 @@ from .segment_layout import LengthEntries, SegmentLayout
 from .sum_network import build_sum_network
 from .weighted_arcs import ArcStructure, CompiledPatterns, arc_structure
 
-__all__ = ["MOST_AGES", "AgeLinks", "AgedLayout", "aged", "what_needs_lengths"]
-
 MOST_AGES = 256  # more would cost as much as a table of candidate segments
 
 

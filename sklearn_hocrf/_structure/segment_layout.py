@@ -40,16 +40,6 @@ from .pairs import DenseFeatures, FeatureMap, PairRule, Units, count_pairs, firs
 from .patterns import PatternTable, Runs, given_patterns, pairs_of_equals
 from .weighted_arcs import CompiledPatterns, WeightedArcs, arcs_of_labels, arcs_with_suffix, compile_patterns
 
-__all__ = [
-    "CandidateFeatures",
-    "LengthEntries",
-    "SegmentIndex",
-    "SegmentLayout",
-    "SegmentLayoutBuilder",
-    "SegmentLimits",
-    "SegmentRules",
-]
-
 _CANDIDATES_AT_A_TIME = 1 << 18  # candidate segments whose features are computed at a time
 _CANDIDATE_DTYPES = np.int64, np.int32, np.int64, np.uint32, np.uint32, np.float64
 

@@ -26,8 +26,6 @@ from scipy import sparse
 from .._data.arrays import freeze_all, offsets_of
 from .automaton import PatternAutomaton
 
-__all__ = ["SumNetwork", "build_sum_network"]
-
 
 class SumNetwork(NamedTuple):
     """Additions of the forward and backward pass.   P states, A arcs, I and J inner sums.

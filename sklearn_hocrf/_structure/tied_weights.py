@@ -19,8 +19,6 @@ from .._data.batch import SequenceBatch, ranges_of_tokens, token_entries
 from .._data.forks import cached_property
 from .layout import WeightLayout
 
-__all__ = ["Ties", "tie_weights"]
-
 
 @dataclass(frozen=True)
 class Ties:

@@ -14,8 +14,6 @@ import numpy as np
 
 from .layout import WeightLayout
 
-__all__ = ["match_prefixes", "prefix_of_key", "unmatched", "weight_groups"]
-
 _KINDS = ("features", "patterns")
 
 

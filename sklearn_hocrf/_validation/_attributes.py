@@ -21,22 +21,12 @@ from scipy import sparse
 
 from .._data.arrays import freeze_all, offsets_of
 from .._data.batch import SequenceBatch
-from .._data.checks import short, to_float
+from .._data.checks import is_missing, short, to_float
 from .._data.forks import cached_property
 from .._data.warnings import warn_user
 from .._kernels.attributes import sort_ids
 from .._tagger import AttributeIds, ids_and_amounts
 from ._messages import NA_TOKENS, refuse_infinite_values, refuse_non_sequence
-
-__all__ = [
-    "Vocabulary",
-    "extend_vocabulary",
-    "known_batch",
-    "looks_like_rows",
-    "read_attributes",
-    "read_known_attributes",
-    "sort_vocabulary",
-]
 
 SEPARATOR = ":"
 MAX_DEPTH = 100  # of dicts in dicts
@@ -306,9 +296,10 @@ def _attributes_of(key, value, n, t, depth=0):
         for name in _attribute_names(value, n, t, key):
             yield key + SEPARATOR + name, 1.0
     else:
+        remedy = ": leave what is missing out of the dict" if is_missing(value) else ""
         raise TypeError(
             f"sequence {n}, position {t} of X: attribute {short(key)} has the value {short(value)} "
-            f"({type(value).__name__}); values are str, bool, numbers, lists of str, or dicts of these"
+            f"({type(value).__name__}); values are str, bool, numbers, lists of str, or dicts of these{remedy}"
         )
 
 

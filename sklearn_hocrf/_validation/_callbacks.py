@@ -13,8 +13,6 @@ try:
 except ImportError:  # scikit-learn < 1.9
     CallbackSupportMixin = object
 
-__all__ = ["CallbacksMixin", "fit_task", "without_tasks"]
-
 _OF_TASKS = ("_callback_fit_ctx", "_parent_callback_ctx", "_skl_callbacks_to_teardown")  # scikit-learn sets them in fit
 
 

@@ -24,19 +24,6 @@ from sklearn.utils.validation import check_is_fitted
 from .._data.batch import Sequences
 from ._sklearn import check_declared
 
-__all__ = [
-    "MethodsOfModel",
-    "TaggerFeatures",
-    "check_fit",
-    "checked_name",
-    "method_of_model",
-    "model_and_input",
-    "model_inside",
-    "name_of_weight",
-    "steps_inside",
-    "through_steps",
-]
-
 
 class TaggerFeatures(NamedTuple):
     """How a tagger (see ``tagger``) makes attributes, returned by ``__tagger_features__`` of a transformer.

@@ -27,22 +27,7 @@ from ._attributes import (
 from ._known import lengths_of_targets
 from ._messages import refuse_infinite_values, refuse_non_sequence
 from ._rows import check_table, n_tokens, stack_grid, stack_rows
-from ._sklearn import check_sample_weight, get_feature_names
-
-__all__ = [
-    "NO_TOKENS",
-    "FeatureSpace",
-    "TrainingData",
-    "TrainingSequences",
-    "check_sequence_weight",
-    "input_form",
-    "read_more_sequences",
-    "read_sequences",
-    "read_training_sequences",
-    "refuse_no_tokens",
-    "sequences_like",
-    "used_sequences",
-]
+from ._sklearn import get_feature_names
 
 _MOST_TOKENS = 10**8  # that y may claim
 NO_TOKENS = "X has no tokens in sequences of positive weight: fit needs at least one"
@@ -277,9 +262,13 @@ def check_sequence_weight(sample_weight, n_sequences):
     """Return one weight per sequence as float64, or None if none are given."""
     if sample_weight is None:
         return None
-    sample_weight = number_weights(sample_weight)
-    weight = check_sample_weight(sample_weight, np.empty(n_sequences), dtype=np.float64, ensure_non_negative=True)
-    if not weight.any():  # older versions of scikit-learn accept this
+    weight = np.asarray(number_weights(sample_weight), dtype=np.float64)
+    weight = np.full(n_sequences, weight) if weight.ndim == 0 else weight
+    if weight.shape != (n_sequences,):
+        raise ValueError(f"sample_weight.shape == {weight.shape}, but there are {n_sequences} sequences")
+    for n in np.flatnonzero(~(np.isfinite(weight) & (weight >= 0)))[:1].tolist():
+        raise ValueError(f"sample_weight must be finite and not negative, but sequence {n} has {weight[n]}")
+    if n_sequences and not weight.any():
         raise ValueError("Sample weights must contain at least one non-zero number.")
     refuse_infinite_sum(weight)
     return weight

@@ -21,9 +21,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._data.arrays import joined_ranges, offsets_of, pieces
+from .._data.arrays import joined_ranges, offsets_of
 from .._data.checks import IGNORED, is_missing, no_label, short
-from .._data.labels import SEEN, check_hashable, label_codes, position_name, sorted_labels
+from .._data.labels import SEEN, distinct_values, label_codes, position_name, sorted_labels
 from .._data.masks import Mask
 from .._data.schemes import (
     MAX_STOP,
@@ -49,17 +49,6 @@ from ._targets import (
     read_target_sequences,
     refuse_segments,
 )
-
-__all__ = [
-    "Given",
-    "Known",
-    "Reader",
-    "distinct_labels",
-    "known_of",
-    "lengths_of_targets",
-    "read_given",
-    "segments_of",
-]
 
 _FLAGS = (1, -1, 0)  # as in Mask.begins; the most informative first
 
@@ -174,24 +163,11 @@ def _read_entries(labels, offsets, what, takes_missing_labels=True) -> _Entries:
     takes_missing_labels : bool
         Whether entries may be None or sets.
     """
-    dtype = labels.dtype if isinstance(labels, np.ndarray) and labels.dtype.kind not in "OV" else None
-    ids = np.empty(len(labels), np.int32)
-    if dtype is not None:
-        values = np.unique(labels)
-        for part, of_part in zip(pieces(labels), pieces(ids), strict=True):
-            of_part[:] = np.searchsorted(values, part)
-        distinct = values.tolist()
-    else:
-        keys = labels.tolist() if isinstance(labels, np.ndarray) else labels
-        if any(issubclass(kind, (set, frozenset)) for kind in set(map(type, keys))):
-            keys = [frozenset(key) if isinstance(key, (set, frozenset)) else key for key in keys]
-        try:
-            index_of = {key: i for i, key in enumerate(dict.fromkeys(keys))}
-        except TypeError:
-            check_hashable(keys, lambda i: position_name(offsets, i))
-            raise
-        ids[:] = np.fromiter(map(index_of.__getitem__, keys), dtype=np.int32, count=len(keys))
-        distinct = list(index_of)
+    if not isinstance(labels, np.ndarray) and any(
+        issubclass(kind, (set, frozenset)) for kind in set(map(type, labels))
+    ):
+        labels = [frozenset(entry) if isinstance(entry, (set, frozenset)) else entry for entry in labels]
+    distinct, ids, dtype = distinct_values(labels, lambda i: position_name(offsets, i))
     entries = _Entries(distinct, ids, offsets, what, dtype)
     for i, entry in enumerate(distinct):
         _check_entry(entry, i, entries, takes_missing_labels and dtype is None)  # NaT of arrays is None in lists

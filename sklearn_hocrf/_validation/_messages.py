@@ -14,16 +14,6 @@ from .._data.batch import SequenceBatch
 from .._data.checks import GUIDE, is_missing, short
 from .._data.labels import position_name
 
-__all__ = [
-    "feature_position",
-    "not_finite",
-    "refuse_broken",
-    "refuse_infinite_values",
-    "refuse_masked",
-    "refuse_metrics_of_labels",
-    "refuse_non_sequence",
-]
-
 FRAMES_FIRST = f"group its rows into sequences first, as in {GUIDE}/recipes.html#data-frames"
 NA_TOKENS = "; pandas.read_csv reads tokens such as NA as nan, unless keep_default_na=False"
 

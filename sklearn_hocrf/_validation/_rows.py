@@ -12,8 +12,6 @@ from .._data.arrays import offsets_of
 from .._data.checks import is_missing, short, to_float
 from ._messages import FRAMES_FIRST, feature_position, not_finite, refuse_broken, refuse_masked, refuse_non_sequence
 
-__all__ = ["check_table", "n_tokens", "refuse_complex", "stack_grid", "stack_rows"]
-
 MAX_FEATURES = np.iinfo(np.int32).max  # ids of features are int32
 _LARGEST = sys.float_info.max
 _NO_NUMBERS = (str, bytes, np.datetime64, np.timedelta64)  # although float() converts them

@@ -35,12 +35,6 @@ from .._structure.segment_layout import SegmentLayout, SegmentLayoutBuilder, Seg
 from ._known import Known, Reader, distinct_labels, known_of, read_given, segments_of
 from ._targets import FIXED, check_classes, check_known_labels, read_target_sequences
 
-__all__ = [
-    "SegmentTargets",
-    "read_partition_targets",
-    "read_segment_targets",
-]
-
 LONG_ONES = f"; raise the limit, or leave out or cut such sequences as in {GUIDE}/segments.html"
 
 

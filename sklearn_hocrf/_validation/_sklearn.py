@@ -14,7 +14,6 @@ from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils._param_validation import Options as _Options
 from sklearn.utils.metaestimators import available_if as _available_if
 from sklearn.utils.validation import _check_method_params as check_method_params
-from sklearn.utils.validation import _check_sample_weight as check_sample_weight
 from sklearn.utils.validation import _get_feature_names as get_feature_names
 
 from .._data.checks import NAMES_ELSEWHERE
@@ -28,7 +27,6 @@ __all__ = [
     "available_if",
     "check_declared",
     "check_method_params",
-    "check_sample_weight",
     "fit_context",
     "get_feature_names",
     "safe_indexing",

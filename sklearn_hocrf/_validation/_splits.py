@@ -9,13 +9,25 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import clone
 from sklearn.utils import indexable
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
 from sklearn.utils.parallel import Parallel, delayed
 
 from .._data.checks import short, without_columns
 from ._delegation import check_fit
 from ._sklearn import check_method_params, safe_indexing
 
-__all__ = ["check_fits", "each_fold", "fit_part", "indexable_sequences", "splits_of"]
+ASKED = ("fit", "predict", "predict_proba", "score")  # methods that pass metadata on to the estimator that answers
+
+
+def router_of(owner: Any, cv: Any, **callees: tuple[Any, tuple[str, ...]]) -> MetadataRouter:
+    """Return the router of what fits folds: for each callee, the estimator and the methods that get metadata."""
+    router = MetadataRouter(owner=owner)
+    for name, (estimator, methods) in callees.items():
+        mapping = MethodMapping()
+        for method in methods:
+            mapping.add(caller=method, callee=method)
+        router.add(**{name: estimator}, method_mapping=mapping)
+    return router.add(splitter=cv, method_mapping=MethodMapping().add(caller="fit", callee="split"))
 
 
 def indexable_sequences(X: Any, y: Any, *others: Any) -> list:

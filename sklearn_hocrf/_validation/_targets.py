@@ -7,20 +7,8 @@ from sklearn.utils import column_or_1d
 
 from .._data.arrays import offsets_of
 from .._data.checks import is_ordered_collection, short, unmasked
-from .._data.labels import flatten_labels, sorted_labels
+from .._data.labels import flatten_labels, list_sequences, sorted_labels
 from .._data.schemes import looks_like_segments
-
-__all__ = [
-    "FIXED",
-    "check_classes",
-    "check_known_labels",
-    "leave_out",
-    "read_collection",
-    "read_labels",
-    "read_target_sequences",
-    "refuse_segments",
-]
-
 
 FIXED = "the classes fixed by the first call of partial_fit"
 
@@ -31,15 +19,15 @@ def check_known_labels(labels, n_labels):
         raise ValueError(f"the labels must be an array of {n_labels} distinct labels, got {short(labels)}")
 
 
-def check_classes(classes, at_least=2) -> np.ndarray:
-    """Return the parameter ``classes``, all possible labels, sorted."""
+def check_classes(classes, at_least=2, name="classes") -> np.ndarray:
+    """Return the parameter ``classes``, all possible labels, sorted; ``name`` is its name in messages."""
     if isinstance(classes, (str, bytes)) or not is_ordered_collection(classes):
-        raise TypeError(f"classes must be a list or an array of labels, got {short(classes)}")
+        raise TypeError(f"{name} must be a list or an array of labels, got {short(classes)}")
     flat = flatten_labels([classes])
     try:
         return sorted_labels(flat, [0, len(flat)], at_least)
     except (TypeError, ValueError) as error:
-        raise type(error)(f"classes: {error}") from error
+        raise type(error)(f"{name}: {error}") from error
 
 
 def leave_out(labels, lengths, kept):
@@ -92,7 +80,7 @@ def read_target_sequences(y, n_sequences, name, what="y") -> list:
     y = read_collection(y, name, what)
     if len(y) != n_sequences:
         raise ValueError(f"X has {n_sequences} sequences, {what} has {len(y)}")
-    return [None if labels is None else _label_sequence(labels, n, what) for n, labels in enumerate(y)]
+    return list_sequences(y, what, may_be_none=True)
 
 
 def refuse_segments(y, lengths, name, scheme, what="y"):
@@ -132,18 +120,3 @@ def _read_plain_labels(y, n_rows, what):
             f"Found input variables with inconsistent numbers of samples: X has {n_rows} rows, {what} {len(y)}"
         )
     return (list(y) if as_lists or y.dtype == object else y), as_lists
-
-
-def _label_sequence(labels, n, what):
-    if isinstance(labels, (str, bytes)):
-        raise TypeError(
-            f"{what}[{n}] (sequence {n}) is the str {short(labels)}, but must be a sequence of labels; for a label per "
-            "character: `list(text)`"
-        )
-    if hasattr(labels, "__array__"):
-        labels = unmasked(labels)
-    if not is_ordered_collection(labels):
-        raise TypeError(
-            f"{what}[{n}] (sequence {n}) is {short(labels)} ({type(labels).__name__}), but must be a sequence of labels"
-        )
-    return labels

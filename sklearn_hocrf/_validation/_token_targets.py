@@ -13,8 +13,6 @@ from .._structure.layout import LayoutBuilder, WeightLayout
 from ._known import Known, Reader, distinct_labels, known_of, read_given
 from ._targets import FIXED, check_classes, check_known_labels
 
-__all__ = ["TokenTargets", "read_token_targets"]
-
 
 class TokenTargets(NamedTuple):
     """Labels, one per token: how y is read, and what a model's labelling is in its form.   N tokens, L labels.

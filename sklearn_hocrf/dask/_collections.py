@@ -10,8 +10,6 @@ from dask.delayed import Delayed
 from distributed import Client, Future, default_client
 from sklearn.base import BaseEstimator
 
-__all__ = ["WithoutClient", "collected", "count_sequences", "find_client", "parts_of", "sources"]
-
 
 class WithoutClient:
     """Estimators with a parameter ``client``, a connection of this process that copies and pickles do not keep."""

@@ -42,12 +42,6 @@ from ._parts import (
     survey,
 )
 
-__all__ = [
-    "ClusterObjective",
-    "ClusterProblem",
-    "DaskSequenceLabeler",
-]
-
 _ON_CLIENT = {
     "sigma_reg": 1.0,
     "l1_reg": 0.0,

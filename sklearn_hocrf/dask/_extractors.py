@@ -13,8 +13,6 @@ from .._persistence import VersionMixin
 from ._collections import WithoutClient, collected, find_client, sources
 from ._partitions import Kept, Partitions, naming
 
-__all__ = ["DaskExtractor"]
-
 
 class DaskExtractor(WithoutClient, TransformerMixin, VersionMixin, BaseEstimator):
     """Fit a transformer of :mod:`sklearn_hocrf.feature_extraction` on a cluster, and apply it there.

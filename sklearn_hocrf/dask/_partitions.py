@@ -27,8 +27,6 @@ from distributed.comm import CommClosedError, get_address_host_port
 
 from .._data.arrays import BufferPool
 
-__all__ = ["Kept", "Partitions", "naming"]
-
 _PATIENCE = 2.0  # seconds that a client may need to notice the loss of the scheduler
 _MOST_REQUESTS = 3  # for one result
 _WHOLE = 1 << 15  # numbers for each worker, up to which a vector is sent as one

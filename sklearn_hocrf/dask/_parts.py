@@ -19,24 +19,6 @@ from .._structure.patterns import PatternCounts
 from .._validation import FeatureSpace, TrainingData, TrainingSequences, read_training_sequences
 from ._collections import collected, count_sequences
 
-__all__ = [
-    "Agreement",
-    "Description",
-    "Part",
-    "ReadPart",
-    "Setting",
-    "Survey",
-    "add_sums",
-    "ask",
-    "compile_kernels",
-    "count_features",
-    "describe",
-    "pose",
-    "prepare_part",
-    "read_part",
-    "survey",
-]
-
 _FEW = 8  # sequences
 _PARTIAL = (
     "y has missing labels, which are not supported on a cluster: leave out these sequences, or fit a local estimator "

@@ -15,15 +15,12 @@ from typing import Any, BinaryIO
 
 from .._validation._messages import short
 
-__all__ = ["dump_conll", "load_conll"]
-
 MAX_BYTES = 2**30  # ten times 100 MB, the limit for a file on GitHub
 MAX_RATIO = 128  # of text to gzip: over ten times the ratio of any public data set (11); zlib reaches 1000
 CHUNK = 2**20  # bytes
 SMALL = 2**20  # bytes of text that a gzip file may hold at any ratio
 LINE = re.compile("(.*)\n")
 LINE_END = re.compile("\r{0,2}\n|\r")  # "\r\r\n" is the result of a repeated conversion
-ABSENT = "_"
 N_CONLLU = 10  # columns of CoNLL-U
 NO_WORD = re.compile(r"[0-9]+[-.][0-9]+")  # a range of words, or an empty node
 BLANKS = re.compile("[ \t]+")  # not str.split(): U+00A0 and U+3000 are parts of tokens
@@ -208,35 +205,25 @@ def dump_conll(
     X: Iterable[Sequence[Any]],
     y: Iterable[Sequence[str]],
     path: str | PathLike[str],
-    columns: Sequence[str | None] | None = None,
     *,
-    target: str | None = None,
     separator: str | None = None,
-    encoding: str = "utf-8",
 ) -> None:
     r"""Write tokens and labels in columns, one token per line, with an empty line after each sequence.
 
-    The inverse of :func:`load_conll`, which reads the same tokens and labels from the file. conlleval and other
-    programs also read such files.
+    The inverse of :func:`load_conll`, which reads the same tokens and labels from the file, in UTF-8. The label is the
+    last column. conlleval and other programs also read such files.
 
     Parameters
     ----------
     X : list of sequences of tokens
-        A token is a str, a tuple or list of str, or a dict {column name: str}. Sequences must not be empty.
+        A token is a str, a tuple or list of str, or a dict {column name: str}, whose columns are written in the order
+        of the first token. Sequences must not be empty.
     y : list of sequences of str
         The labels.
     path : str or path-like
         The file, which is replaced. It is written after all input has been checked.
-    columns : sequence of (str or None), default=None
-        Names of the columns, as in :func:`load_conll`; None means a column of "_". By default the columns of the first
-        token, followed by the label. If tokens are not dicts, their columns are written in order, and only the position
-        of the label among the names matters.
-    target : str, default=None
-        Name of the column of the labels. By default the last column with a name.
     separator : str, default=None
         Text between two columns, such as a tab, as in :func:`load_conll`. By default a space.
-    encoding : str, default="utf-8"
-        Text encoding of the file.
 
     Raises
     ------
@@ -266,7 +253,6 @@ def dump_conll(
     """
     if separator == "":
         raise ValueError("separator must be a text, or None for a space")
-    check_encoding(encoding)
     X, y = list(X), list(y)
     if len(X) != len(y) or not X:
         raise ValueError(f"X has {len(X)} sequences and y has {len(y)}: both must have the same number, at least one")
@@ -278,58 +264,43 @@ def dump_conll(
             raise ValueError(f"sequence {n} has {len(tokens)} tokens and {len(labels)} labels")
         if not len(tokens):
             raise ValueError(f"sequence {n} is empty, which such a file cannot represent")
-    if columns is None:
-        columns, index = _default_columns(X[0][0], target)
-    else:
-        index = _label_index(columns, target)
     lines: list[str] = []
     for n, (tokens, labels) in enumerate(zip(X, y, strict=True)):
         for t, (token, label) in enumerate(zip(tokens, labels, strict=True)):
             try:
-                fields = _fields(token, label, columns, index)
-                lines.append(_conll_line(fields, separator, is_first=not lines, encoding=encoding))
+                lines.append(_conll_line(_fields(token, label, X[0][0]), separator, is_first=not lines))
             except (TypeError, ValueError) as error:
                 kind = TypeError if isinstance(error, TypeError) else ValueError  # encoding errors accept no message
                 raise kind(f"sequence {n}, position {t}: {error}") from None
         lines.append("")
-    Path(path).write_bytes("".join(f"{line}\n" for line in lines).encode(encoding))
+    Path(path).write_bytes("".join(f"{line}\n" for line in lines).encode())
 
 
-def _default_columns(token: Any, target: str | None) -> tuple[list[str | None], int]:
-    """Return the columns of a token, and of its label, with the index of the latter."""
-    width = len(token) if isinstance(token, (tuple, list)) else 1
-    names = list(token) if isinstance(token, dict) else [str(i) for i in range(width)]
-    if target in names:
-        raise ValueError(f"target={short(target)} is also a column of the tokens: specify columns")
-    return [*names, target], len(names)
-
-
-def _fields(token: Any, label: Any, columns: Sequence[str | None], index: int) -> list[str]:
-    """Return the columns of the line of a token; that of the label has an index."""
-    names = [name for i, name in enumerate(columns) if name is not None and i != index]
-    if isinstance(token, dict):
-        if lacking := [name for name in names if name not in token]:
+def _fields(token: Any, label: Any, first: Any) -> list[str]:
+    """Return the columns of the line of a token; ``first`` is the first token of all."""
+    if isinstance(token, dict) and isinstance(first, dict):
+        if lacking := [name for name in first if name not in token]:
             raise ValueError(f"the token {short(token)} has no column {short(lacking[0])}")
-        values = [token[name] for name in names]
+        values = [token[name] for name in first]
     elif isinstance(token, (str, tuple, list)):
         values = [token] if isinstance(token, str) else list(token)
     else:
         raise TypeError(f"the token {short(token)} ({type(token).__name__}) is not a str, tuple, list or dict")
-    if len(values) != len(names):
-        raise ValueError(f"the token {short(token)} has {len(values)} columns instead of {len(names)}")
+    n_columns = 1 if isinstance(first, str) else len(first)
+    if len(values) != n_columns:
+        raise ValueError(f"the token {short(token)} has {len(values)} columns instead of {n_columns}")
     for value in [*values, label]:
         if not isinstance(value, str):
             raise TypeError(f"{short(value)} ({type(value).__name__}) is not text")
     if not label.strip():
         raise ValueError("the label is empty")
-    rest = iter(values)
-    return [label if i == index else ABSENT if name is None else next(rest) for i, name in enumerate(columns)]
+    return [*values, label]
 
 
-def _conll_line(fields: list[str], separator: str | None, *, is_first: bool, encoding: str) -> str:
+def _conll_line(fields: list[str], separator: str | None, *, is_first: bool) -> str:
     """Return the line of a token, or raise a ValueError if it would not be read as these columns."""
     line = (" " if separator is None else separator).join(fields)
-    line.encode(encoding)
+    line.encode()  # raises for surrogates
     is_one_line = not LINE_END.search(line) and "\0" not in line and bool(line.strip(" \t"))
     if not is_one_line or _split_fields(line, separator) != fields:
         what = f"the columns {short(fields)} cannot be separated from each other, or from other lines, in a file"

@@ -13,8 +13,6 @@ from .._data.labels import position_name
 from .._validation._messages import are_finite
 from ._names import escape
 
-__all__ = ["ArrayColumn", "ArrayTemplates", "array_column", "is_array_type"]
-
 
 class ArrayColumn(NamedTuple):
     """One field of all tokens that holds arrays of numbers.   N tokens, d numbers each."""

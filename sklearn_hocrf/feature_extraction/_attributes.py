@@ -26,8 +26,6 @@ from ._plan import FeaturePlan
 if TYPE_CHECKING:
     from .._validation._delegation import TaggerFeatures
 
-__all__ = ["AttributeCounts", "FittedExtractor", "GivenNames", "NamedAttributes"]
-
 
 def read_attribute_tokens(X, fields) -> TokenTable:
     """Return X, feature dicts or lists of names, as the tokens of a table with the columns of some keys of dicts."""

@@ -26,18 +26,6 @@ from .._validation import warn_user
 from .._validation._messages import FRAMES_FIRST, NA_TOKENS
 from ._array_fields import ArrayColumn, array_column, is_array_type
 
-__all__ = [
-    "TokenTable",
-    "apply_function",
-    "check_complete",
-    "complete_fields",
-    "is_text",
-    "read_tokens",
-    "text_column",
-    "texts_of",
-    "without_arrays",
-]
-
 TEXT_FIELD = "w"  # the only field of plain strings
 NUMBER_FIELD = "x"  # the only field of plain numbers
 

@@ -35,8 +35,6 @@ from ._token_functions import named_functions
 if TYPE_CHECKING:
     from .._validation._delegation import TaggerFeatures
 
-__all__ = ["SequenceFeatureExtractor"]
-
 
 class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """Turn sequences of raw tokens into sparse features, by templates over neighbouring tokens.

@@ -15,8 +15,6 @@ from ._columns import check_complete, complete_fields, is_text, read_tokens, wit
 from ._names import InputFeatures
 from ._templates import check_kind
 
-__all__ = ["TOKEN_FEATURES_FIRST", "InputSpace", "has_tokens", "kept_blocks", "text_field", "token_form"]
-
 TOKEN_FEATURES_FIRST = (
     "put a SequenceFeatureExtractor before it (texts, numbers), with templates='attributes' for dicts and lists of "
     "attribute names"

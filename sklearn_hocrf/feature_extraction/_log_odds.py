@@ -25,8 +25,6 @@ from ._merging import merge_codes
 from ._names import names_of_blocks
 from ._tries import TokenCodes
 
-__all__ = ["SegmentLogOddsEncoder"]
-
 
 class LogOddsCounts(NamedTuple):
     """The counts of training sequences for a :class:`SegmentLogOddsEncoder`; ``space`` is None without tokens."""

@@ -16,8 +16,6 @@ from ._merging import merge_tries
 from ._names import FeatureNames
 from ._tries import Trie, by_length
 
-__all__ = ["KINDS", "LogOddsRows", "StringCounts"]
-
 KINDS = ("log_odds", "log_probability")
 
 

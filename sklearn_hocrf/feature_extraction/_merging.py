@@ -19,8 +19,6 @@ from ._names import InputFeatures
 from ._templates import FieldTable, TemplateVocabularies
 from ._tries import TokenCodes, Trie
 
-__all__ = ["TemplateCounts", "TokenCounts", "lacks_counts", "merge_codes", "merge_tries", "without_tokens"]
-
 
 class MergedIds(NamedTuple):
     """The ids, after merging, of the items of two parts."""

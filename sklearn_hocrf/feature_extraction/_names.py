@@ -24,8 +24,6 @@ from .._data.segment_features import RowBlock
 from .._data.segments import TokenBlock
 from .._data.texts import pack_texts, unpack_texts
 
-__all__ = ["ConstantNames", "FeatureNames", "HashedNames", "InputFeatures", "escape", "hash_names", "names_of_blocks"]
-
 
 def escape(text, marks) -> str:
     """Return a text with a backslash before each backslash and each of the given characters.

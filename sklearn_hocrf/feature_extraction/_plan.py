@@ -16,8 +16,6 @@ from ._token_functions import (
     warn_if_local,
 )
 
-__all__ = ["FeaturePlan", "plan_of"]
-
 DEFAULT_AFFIXES = 5  # of 0, 3, 4, 5, 6 and 10, by measurement: docs/develop/design.md
 
 

@@ -28,8 +28,6 @@ from ._segment_rows import FunctionRows, IdentityRows, SegmentTexts, check_funct
 from ._tags import TAG_SCHEMES, check_tags
 from ._tries import TokenCodes
 
-__all__ = ["SegmentFeatureExtractor"]
-
 
 class SegmentCounts(NamedTuple):
     """The counts of training sequences for a :class:`SegmentFeatureExtractor`; ``space`` is None without tokens."""

@@ -19,8 +19,6 @@ from ._names import FeatureNames, escape
 from ._token_functions import warn_if_local
 from ._tries import Trie
 
-__all__ = ["FunctionRows", "IdentityRows", "SegmentTexts", "check_functions"]
-
 
 class SegmentTexts(NamedTuple):
     """The texts of training segments without missing values."""
@@ -57,9 +55,8 @@ class IdentityRows:
     """
 
     def __init__(self, texts, token_codes, min_count):
-        frequent = texts.counts >= min_count
-        self._trie, nodes = texts.trie.restricted(np.flatnonzero(frequent))
-        ends = np.flatnonzero(frequent[nodes])
+        self._trie = texts.trie
+        ends = np.flatnonzero(texts.counts >= min_count)
         self._feature_of_node = np.full(self._trie.n_nodes, -1, dtype=np.int32)
         self._feature_of_node[ends] = np.arange(len(ends), dtype=np.int32)
         self.n_features = len(ends)

@@ -25,8 +25,6 @@ from ._plan import FeaturePlan
 if TYPE_CHECKING:
     from .._validation._delegation import TaggerFeatures
 
-__all__ = ["STYLES", "StringTemplates", "are_strings", "read_template_lines"]
-
 STYLES = ("crf++", "wapiti")
 _MACRO = re.compile(r"%([A-Za-z])(?:\[\s*(@?)\s*([-+]?\d+)\s*,\s*(\d+)\s*((?:,[^\]]*)?)\])?")
 

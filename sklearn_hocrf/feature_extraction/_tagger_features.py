@@ -9,8 +9,6 @@ from ._attributes import FittedExtractor
 from ._templates import BOS, EOS
 from ._token_functions import Phrases
 
-__all__ = ["features_of_templates"]
-
 ALWAYS = {"bias": 0, BOS: 1, EOS: 2}  # rows of the array of that name
 
 

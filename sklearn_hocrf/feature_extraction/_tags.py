@@ -15,8 +15,6 @@ from collections.abc import Mapping
 
 from .._data.segments import FROM_START, FROM_STOP, NO_LIMIT, RANGE, Channel
 
-__all__ = ["TAG_SCHEMES", "check_tags", "tag_channel"]
-
 TAG_SCHEMES = ("bio", "bioes")
 PRESETS = {
     ("bio", "unigrams"): ("B", "I"),

@@ -21,8 +21,6 @@ from ._token_functions import Phrases, as_function
 if TYPE_CHECKING:
     from .._validation._delegation import TaggerFeatures
 
-__all__ = ["FieldTemplates"]
-
 NO_ATTRIBUTES = TemplateVocabularies([], {})  # where they are hashed
 FEW_TOKENS = 1000  # whose attributes are looked up in dicts, one sequence after the other
 

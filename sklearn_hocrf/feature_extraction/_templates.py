@@ -25,17 +25,6 @@ from ._columns import is_text
 from ._names import escape
 from ._token_functions import Phrases, as_function
 
-__all__ = [
-    "BOS",
-    "EOS",
-    "FieldTable",
-    "TemplateVocabularies",
-    "Window",
-    "check_kind",
-    "check_templates",
-    "value_text",
-]
-
 BOS, EOS = "__BOS__", "__EOS__"
 TABLE_FACTOR = 4  # keys are looked up in a table, not by bisection, if the table has at most so many cells a token
 

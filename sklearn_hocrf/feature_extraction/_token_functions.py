@@ -20,17 +20,6 @@ from .._tagger import FUNCTIONS, lengths_by_first, marks_of, named_function
 from .._validation import warn_user
 from ._columns import is_text, text_column
 
-__all__ = [
-    "Phrases",
-    "affix_names",
-    "as_function",
-    "is_token_function",
-    "named_functions",
-    "phrase_marks",
-    "token_function",
-    "warn_if_local",
-]
-
 
 def affix_names(longest: int) -> list[str]:
     """Return the names of the functions for prefixes and suffixes of 1 to ``longest`` characters."""

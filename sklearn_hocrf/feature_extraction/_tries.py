@@ -14,12 +14,10 @@ from itertools import chain, pairwise
 
 import numpy as np
 
-from .._data.arrays import freeze_indices, offsets_of
+from .._data.arrays import freeze_indices
 from .._data.texts import pack_texts, unpack_texts
 from ._columns import apply_function, is_text, texts_of
 from ._templates import value_text
-
-__all__ = ["TokenCodes", "Trie", "by_length"]
 
 
 class TokenCodes:
@@ -179,42 +177,16 @@ class Trie:
 
     def find(self, codes, start, stop) -> np.ndarray:
         """Return the nodes of strings ``[start, stop)``, of shape (M,) int64; 0 for strings not in the trie."""
-        nodes = np.zeros(len(start), dtype=np.int64)
-        if not len(start):
-            return nodes
-        first = int(start.min())
-        longest = np.zeros(int(start.max()) - first + 1, dtype=np.int64)  # from each token on
-        np.maximum.at(longest, start - first, stop - start)
-        origins = np.arange(first, first + len(longest))
-        order, bounds = by_length(stop - start, self.depth)
-        node_of_origin = np.empty(len(longest), dtype=np.int64)
-        for d, chosen, chosen_nodes in self.walk(codes, origins, longest):
-            strings = order[bounds[d - 1] : bounds[d]]
-            node_of_origin[:] = 0
-            node_of_origin[chosen] = chosen_nodes
-            nodes[strings] = node_of_origin[start[strings] - first]
+        nodes, lengths = np.zeros(len(start), dtype=np.int64), stop - start
+        for d, chosen, prefixes in self.walk(codes, start, lengths):
+            whole = lengths[chosen] == d
+            nodes[chosen[whole]] = prefixes[whole]
         return nodes
 
     def level(self, depth) -> np.ndarray:
         """Return the nodes of the strings of ``depth + 1`` tokens."""
         starts = self._level_starts
         return np.arange(starts[depth], starts[depth + 1]) + 1 if depth < self.depth else np.empty(0, dtype=np.int64)
-
-    def restricted(self, chosen) -> tuple[Trie, np.ndarray]:
-        """Return the trie of the strings of some nodes with their prefixes, and the old ids of its nodes."""
-        kept = np.zeros(self.n_nodes, dtype=bool)
-        kept[chosen] = True
-        kept[0] = True
-        parents, codes = self.edges()
-        for level in range(self.depth - 1, 0, -1):
-            nodes = self.level(level)
-            kept[parents[nodes[kept[nodes]] - 1]] = True
-        new = np.cumsum(kept) - 1
-        edges = np.flatnonzero(kept[1:])
-        sizes = [np.count_nonzero(kept[self.level(level)]) for level in range(self.depth)]
-        level_starts = offsets_of([size for size in sizes if size])
-        keys = new[parents[edges]] * self._n_codes + codes[edges]
-        return Trie(keys, level_starts, self._n_codes), np.flatnonzero(kept)
 
     def edges(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the parents and the codes of the nodes 1, 2 ..."""

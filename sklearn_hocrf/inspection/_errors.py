@@ -13,15 +13,13 @@ from .._data.checks import check_choice, finite_numbers, short
 from .._data.label_sequences import (
     LabelSequences,
     SegmentTable,
-    list_sequences,
     read_segment_table,
     read_segmentations,
     segment_lists,
 )
+from .._data.labels import list_sequences
 from .._data.schemes import SCHEMES
 from .._display import Table, listed, texts_of
-
-__all__ = ["SegmentError", "error_table"]
 
 OTHER, MISSING, SPURIOUS = "other boundary", "missing", "spurious"
 Segment = tuple[int, int, Any]

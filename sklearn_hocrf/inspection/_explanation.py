@@ -22,8 +22,6 @@ from ._paths import Contest, PathUnits, read_position
 from ._segments_display import SegmentsDisplay
 from ._weights import EACH_TOKEN, feature_names, row_names
 
-__all__ = ["explain"]
-
 _MOST_REASONS = 15  # shown in HTML
 _SHORT = 16  # characters of the beginning, and of the end, of long texts
 _ROUNDING = 1e-12  # relative: rounding errors of sums of features that cancel

@@ -16,8 +16,6 @@ from .._data.schemes import B, E, I, S, marks_ends
 from .._data.segments import Segments
 from .._estimator.fitted_model import FittedModel
 
-__all__ = ["Contest", "PathUnits", "read_position"]
-
 _LABELS = 240  # characters of a list of labels in a message: about twenty of them
 
 

@@ -15,8 +15,6 @@ from .._display import HtmlPage, chip, color_map, listed, texts_of
 from .._estimator.fitted_model import FittedModel
 from .._validation._delegation import method_of_model, model_inside
 
-__all__ = ["SegmentsDisplay"]
-
 
 class SegmentsDisplay(HtmlPage):
     """Display of sequences as text with coloured segments, with their labels and probabilities.

@@ -13,8 +13,6 @@ from .._data.checks import short
 from .._display import Table
 from .._estimator.fitted_model import FittedModel
 
-__all__ = ["EACH_TOKEN", "Weight", "feature_names", "row_names", "weights_table"]
-
 EACH_TOKEN = "(each token)"  # in tables, in place of a feature: the weight of each token of a segment
 
 _HEAD = re.compile(r"((?:[^=\\]|\\.)*)=", re.DOTALL)  # up to the first "=" that no backslash escapes

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._data.checks import number_weights, refuse_infinite_sum
 from .._data.label_sequences import (
     CodedLabels,
     LabelSequences,
@@ -23,8 +22,7 @@ from .._data.label_sequences import (
     read_segmentations,
     sorted_union,
 )
-
-__all__ = ["Items", "check_weight", "pair_segments", "pair_tokens", "read_items", "scored_labels"]
+from .._validation import check_sequence_weight
 
 
 class Items(NamedTuple):
@@ -47,18 +45,8 @@ class Items(NamedTuple):
 
 def check_weight(sample_weight: ArrayLike | None, n_sequences: int) -> np.ndarray:
     """Return one weight per sequence; 1 if none are given."""
-    if sample_weight is None:
-        return np.ones(n_sequences)
-    weight = np.asarray(number_weights(sample_weight), dtype=np.float64)
-    if weight.shape != (n_sequences,):
-        raise ValueError(f"sample_weight has shape {weight.shape}, but there are {n_sequences} sequences")
-    bad = np.flatnonzero(~(np.isfinite(weight) & (weight >= 0)))
-    if len(bad):
-        raise ValueError(f"sample_weight must be finite and not negative, but sequence {bad[0]} has {weight[bad[0]]}")
-    if n_sequences and not weight.any():
-        raise ValueError("sample_weight is 0 for all sequences")
-    refuse_infinite_sum(weight)
-    return weight
+    weight = check_sequence_weight(sample_weight, n_sequences)
+    return np.ones(n_sequences) if weight is None else weight
 
 
 def pair_tokens(true: CodedLabels, predicted: CodedLabels) -> Items:

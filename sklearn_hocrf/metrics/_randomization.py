@@ -16,14 +16,12 @@ from .._data.label_sequences import (
     LabelSequences,
     check_scheme,
     hold_any_segments,
-    list_sequences,
     read_segmentations,
     read_tokens,
 )
+from .._data.labels import list_sequences
 from ._items import Items, pair_segments, pair_tokens, scored_labels
 from ._scores import AVERAGES, segment_f1_score, sequence_accuracy_score, token_accuracy_score
-
-__all__ = ["RandomizationTest", "randomization_test"]
 
 SWAPS_AT_A_TIME = 1 << 22  # swaps drawn at a time, to bound memory
 RELATIVE_ROUNDING = 1e-12  # relative; rounding must not make equal differences unequal

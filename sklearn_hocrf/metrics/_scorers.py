@@ -9,11 +9,10 @@ from numpy.typing import ArrayLike
 
 from .._data.checks import unmasked
 from .._data.schemes import looks_like_segments
-from .._validation import check_sequence_weight, warn_user
+from .._validation import warn_user
 from .._validation._delegation import method_of_model, model_inside
+from ._items import check_weight
 from ._scores import segment_f1_score
-
-__all__ = ["log_likelihood_scorer", "segment_f1_scorer"]
 
 
 def segment_f1_scorer(estimator: Any, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
@@ -107,8 +106,7 @@ def log_likelihood_scorer(estimator: Any, X: Any, y: Any, sample_weight: ArrayLi
     array([-1.07, -0.29, -0.01])
     """
     found = method_of_model(estimator, "log_likelihood")(X, y, unknown="impossible")
-    weight = check_sequence_weight(sample_weight, len(found))
-    weight = np.ones(len(found)) if weight is None else weight
+    weight = check_weight(sample_weight, len(found))
     lengths = _lengths(y)
     counts = weight > 0
     found, weight, lengths = found[counts], weight[counts], lengths[counts]

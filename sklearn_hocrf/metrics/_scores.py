@@ -26,17 +26,6 @@ from .._data.label_sequences import (
 from .._validation import warn_user
 from ._items import Items, check_weight, pair_tokens, read_items
 
-__all__ = [
-    "AVERAGES",
-    "segment_classification_report",
-    "segment_confusion_matrix",
-    "segment_f1_score",
-    "segment_outcomes",
-    "segment_precision_recall_fscore_support",
-    "sequence_accuracy_score",
-    "token_accuracy_score",
-]
-
 AVERAGES = ("micro", "macro", "weighted")
 LACKING = {"Precision": "predicted", "Recall": "true", "F-score": "true nor predicted"}  # where they are 0 / 0
 Four = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]

@@ -18,8 +18,6 @@ from .._validation._sklearn import HasMethods, Interval, StrOptions, fit_context
 from ..text import extract_segments
 from ._temperature import check_labeler
 
-__all__ = ["ConformalSequenceLabeler"]
-
 _TIES = 1e-9  # probabilities that differ by less are equal: they are computed in several ways
 _LOWEST = 1e-6  # probability of a segment; others are as good as impossible
 

@@ -14,8 +14,6 @@ from .._settings import check
 from .._structure.layout import WeightLayout
 from .._validation import TrainingData, unwarned
 
-__all__ = ["WeightGroups", "check_keys", "check_searchable", "check_weights", "column_name"]
-
 
 class WeightGroups(NamedTuple):
     """Groups of weights, by keys of ``sigma_reg``.   G groups."""

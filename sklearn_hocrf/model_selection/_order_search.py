@@ -21,8 +21,6 @@ from ._fold import RESIDUAL, Fold, FoldStep
 from ._groups import WeightGroups, column_name
 from ._splits import continue_from
 
-__all__ = ["Course", "OrderSearch", "Step", "attributes_of", "best_index", "columns_of_params", "settle"]
-
 SHRINKING = 0.5  # factor of the tolerance from step to step
 LEAST_GAIN = 0.5  # of a step, relative to ``tol`` times the score
 PATH = 1.0, 0.1, 0.01, 0.001  # of l1, in units of a useful one

@@ -22,15 +22,13 @@ from .._estimator.fit_steps import FitSteps
 from .._persistence import VersionMixin, with_lists, with_mappings
 from .._settings import check
 from .._solvers import one_blas_thread
-from .._validation import check_sequence_weight, read_training_sequences, unwarned, warn_user
+from .._validation import TrainingData, check_sequence_weight, unwarned, warn_user
 from .._validation._delegation import MethodsOfModel, check_fit
 from .._validation._sklearn import N_JOBS, Interval, StrOptions, check_declared, fit_context
 from .._validation._splits import indexable_sequences, splits_of
 from ._groups import WeightGroups, check_keys, check_searchable, check_weights
 from ._order_search import Course, OrderSearch, Step, attributes_of, best_index, columns_of_params
 from ._splits import make_fold, refuse_missing_labels, split_data, training_data, used_parts
-
-__all__ = ["PenaltySearchCV"]
 
 N_FOLDS = 5
 UTMOST_BOUNDS = 1e-100, 1e100  # of sigma: its square must be finite and positive
@@ -263,7 +261,7 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
             If the weights of a fold did not converge within ``max_iter`` iterations of the estimator.
         """
         course = Course(self)
-        X, y, groups, weight, splits = self._prepared(X, y, groups, sample_weight)
+        X, y, weight, splits, _ = self._prepared(X, y, groups, sample_weight)
         whole = course.read(lambda: training_data(self.estimator, X, y, weight))
         check_weights(self, whole, self._final, self._orders())
         parts = [split_data(self.estimator, X, y, weight, *split) for split in used_parts(whole, splits)]
@@ -294,25 +292,24 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
         if X is None:
             self._check_parameters()
             return self._check_targets(y, sample_weight)
-        X, y, groups, weight, _splits = self._prepared(X, y, groups, sample_weight)
-        if self._final is self.estimator:  # there are no transformers to fit first
-            with unwarned():
-                whole = training_data(self.estimator, X, y, weight)
+        whole = self._prepared(X, y, groups, sample_weight)[-1]
+        if whole is not None:
             check_weights(self, whole, self._final, self._orders())
 
-    def _prepared(self, X, y, groups, sample_weight) -> tuple[Any, Any, Any, np.ndarray | None, list]:
-        """Return data, groups, weights and splits, or raise what can be refused before transformers are fitted."""
+    def _prepared(self, X, y, groups, sample_weight) -> tuple[Any, Any, np.ndarray | None, list, TrainingData | None]:
+        """Return data, weights, splits and, unless there are transformers to fit first, what is read; or raise."""
         self._check_parameters()
         X, y, groups = indexable_sequences(X, y, groups)
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None")
         weight = check_sequence_weight(sample_weight, len(y))
         splits = splits_of(self._splitter(groups), X, y, groups=groups)
+        whole = None
         if self._final is self.estimator:
             with unwarned():
-                read_training_sequences(self.estimator, X, weight)  # errors of X come before those of y
+                whole = training_data(self.estimator, X, y, weight)  # errors of X come before those of y
         self._check_targets(y, weight)
-        return X, y, groups, weight, splits
+        return X, y, weight, splits, whole
 
     def _check_targets(self, y, weight) -> None:
         """Raise for y that the model at the end of a pipeline refuses, at one of the orders."""

@@ -10,15 +10,13 @@ from sklearn import get_config
 from sklearn.base import is_classifier
 from sklearn.model_selection import check_cv
 from sklearn.utils import Bunch
-from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+from sklearn.utils.metadata_routing import process_routing
 
 from .._data.checks import short
 from .._settings import check
 from .._validation import warn_user
 from .._validation._sklearn import check_method_params
-from .._validation._splits import check_fits, each_fold, indexable_sequences, splits_of
-
-__all__ = ["cross_val_predict"]
+from .._validation._splits import check_fits, each_fold, indexable_sequences, router_of, splits_of
 
 BY_LABEL = ("predict_marginals", "predict_proba")  # one column of probabilities for each label
 
@@ -141,9 +139,7 @@ def _route(estimator: Any, cv: Any, groups: Any, params: dict) -> Bunch:
             "`sklearn.set_config(enable_metadata_routing=True)`. When routing is enabled, pass `groups` alongside "
             "other metadata via the `params` argument instead."
         )
-    router = MetadataRouter(owner="cross_val_predict")
-    router.add(splitter=cv, method_mapping=MethodMapping().add(caller="fit", callee="split"))
-    router.add(estimator=estimator, method_mapping=MethodMapping().add(caller="fit", callee="fit"))
+    router = router_of("cross_val_predict", cv, estimator=(estimator, ("fit",)))
     return process_routing(router, "fit", **params)
 
 

@@ -16,8 +16,6 @@ from .._validation._sklearn import safe_indexing
 from ._fold import Fold
 from ._groups import WeightGroups
 
-__all__ = ["Split", "continue_from", "make_fold", "refuse_missing_labels", "split_data", "training_data", "used_parts"]
-
 
 class Split(NamedTuple):
     """Both parts of the data, as passed to the model at the end of a pipeline."""

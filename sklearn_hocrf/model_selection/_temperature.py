@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import check_cv
 from sklearn.pipeline import Pipeline
-from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+from sklearn.utils.metadata_routing import MetadataRouter, process_routing
 from sklearn.utils.validation import check_is_fitted
 
 from .._estimator.base import BaseSequenceLabeler
@@ -31,9 +31,7 @@ from .._validation._sklearn import (
     fit_context,
     safe_indexing,
 )
-from .._validation._splits import check_fits, each_fold, indexable_sequences, splits_of
-
-__all__ = ["CalibratedSequenceLabeler", "check_labeler"]
+from .._validation._splits import ASKED, check_fits, each_fold, indexable_sequences, router_of, splits_of
 
 BOUNDS = 0.01, 100.0  # of temperatures
 PRECISION = 1e-9  # relative, of the temperature
@@ -241,12 +239,7 @@ class CalibratedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin
         -------
         routing : MetadataRouter
         """
-        methods = MethodMapping()
-        for name in ("fit", "predict", "predict_proba", "score"):
-            methods.add(caller=name, callee=name)
-        router = MetadataRouter(owner=self).add_self_request(self)
-        router.add(estimator=self.estimator, method_mapping=methods)
-        return router.add(splitter=self.cv, method_mapping=MethodMapping().add(caller="fit", callee="split"))
+        return router_of(self, self.cv, estimator=(self.estimator, ASKED)).add_self_request(self)
 
 
 # --- held-out sequences -----------------------------------------------------------------------------------------------

@@ -33,13 +33,6 @@ from .._data.schemes import (
 from .._data.segments import Segments
 from ._tokens import TokenizedText, check_tokenized, is_mark
 
-__all__ = [
-    "convert_tags",
-    "extract_segments",
-    "spans_from_tags",
-    "tags_from_spans",
-]
-
 MISALIGNED = ("raise", "expand", "contract", "drop")
 Span = tuple[int, int, Any]
 

@@ -14,8 +14,6 @@ import numpy as np
 from .._data.arrays import freeze
 from .._data.checks import short
 
-__all__ = ["TokenizedText", "check_tokenized", "is_mark", "tokenize"]
-
 JOINERS = "\u200c\u200d"  # ZWNJ, as in Persian; ZWJ, as in Sinhala and Malayalam
 
 # a regular expression, compiled or not, or a function from a text to (start, stop) of each part
