@@ -18,20 +18,19 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 LEFT_OUT = shutil.ignore_patterns(".git", "__pycache__", "*.egg-info", ".hypothesis", "_build")
-LAWS = "test_laws test_model_laws"
 
 # file, text, text of the fault, test files
 FAULTS = [
     ("_inference/chain.py", "x * dy + dx * y", "x * dy - dx * y", "test_derivatives"),
-    ("_inference/feature_matching.py", "difference[part.truth] -= 1.0", "difference[part.truth] = -1.0", LAWS),
+    ("_inference/feature_matching.py", "difference[part.truth] -= 1.0", "difference[part.truth] = -1.0", "test_model_laws"),
     ("_kernels/candidates.py", "-rate * data.weight[sequence] / norm", "-rate / norm", "test_label_parts"),
-    ("_kernels/choices.py", "gap = min(gap, loss)", "gap = loss", LAWS),
-    ("_kernels/label_parts.py", "row - tile.rows[block] + 1)", "row - tile.rows[block])", LAWS),
+    ("_kernels/choices.py", "gap = min(gap, loss)", "gap = loss", "test_model_laws"),
+    ("_kernels/label_parts.py", "row - tile.rows[block] + 1)", "row - tile.rows[block])", "test_model_laws"),
     ("_kernels/lattice.py", "if kept_node >= first:", "if kept_node > stop:", "test_pruning test_pruned_search"),
     ("_kernels/segment_scores.py", "else row + 1 - d + channel[1]\n                        if token >= stop_row:\n"
      "                            continue\n                        cell", "else row - d + channel[1]\n"
      "                        if token >= stop_row:\n                            continue\n"
-     "                        cell", LAWS),
+     "                        cell", "test_laws"),
     ("_kernels/segment_ages.py", "if tile.rows[block] <= token < tile.rows[block + 1]:  # lanes",
      "if tile.rows[block] < token < tile.rows[block + 1]:  # lanes", "test_segment_ages test_model_laws"),
     ("_structure/automaton.py", "suffix[unresolved] = fail[suffix[unresolved]]",
