@@ -22,7 +22,8 @@ LEFT_OUT = shutil.ignore_patterns(".git", "__pycache__", "*.egg-info", ".hypothe
 # file, text, text of the fault, test files
 FAULTS = [
     ("_inference/chain.py", "x * dy + dx * y", "x * dy - dx * y", "test_derivatives"),
-    ("_inference/feature_matching.py", "difference[part.truth] -= 1.0", "difference[part.truth] = -1.0", "test_model_laws"),
+    ("_inference/feature_matching.py", "difference[part.truth] -= 1.0", "difference[part.truth] = -1.0",
+     "test_model_laws"),
     ("_kernels/candidates.py", "-rate * data.weight[sequence] / norm", "-rate / norm", "test_label_parts"),
     ("_kernels/choices.py", "gap = min(gap, loss)", "gap = loss", "test_model_laws"),
     ("_kernels/label_parts.py", "row - tile.rows[block] + 1)", "row - tile.rows[block])", "test_model_laws"),
