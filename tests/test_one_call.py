@@ -203,6 +203,21 @@ def test_a_batch_of_one_sequence():
 WORDS = ["a", "b", "c", "Ab", "a1", "", "-"]
 
 
+def assert_same_batches(extractor, X):
+    """Compare batches of one sequence with the parts of that of all sequences, raw columns included."""
+    together = extractor.transform([*X, []])
+    for n, x in enumerate(X):
+        alone, part = extractor.transform([x]), together[n]
+        assert alone.attribute_names is part.attribute_names
+        for name in ("offsets", "indptr", "indices"):
+            np.testing.assert_array_equal(getattr(alone, name), getattr(part, name))
+        np.testing.assert_array_equal(alone.toarray(), part.toarray())
+        assert alone.columns.keys() == part.columns.keys()
+        for field, column in alone.columns.items():
+            other = part.columns[field]
+            assert column.values[column.codes].tolist() == other.values[other.codes].tolist()
+
+
 def shout(text):
     if text == "-":
         raise ValueError("no dash")
@@ -231,6 +246,7 @@ def test_words_behind_an_extractor(name):
     together = pipe.predict([*new, []])[:-1]
     assert [pipe.predict([x])[0] for x in new] == together
     assert [Pipeline(pipe.steps).predict([x])[0] for x in new] == together
+    assert_same_batches(pipe[0], new)
     found = [predict_one(pipe[-1], [x], [pipe[0]]) for x in X]
     assert (sum(one is not None for one in found) > 25) == (name not in ("dropped borders", "hashed"))
     if name == "functions":
@@ -254,6 +270,7 @@ def test_columns_of_texts_behind_an_extractor(form):
         X = [[{**token, "z": 1} for token in x] for x in X]
     together = pipe.predict([*X, []])[:-1]
     assert [pipe.predict([x])[0] for x in X] == together
+    assert_same_batches(pipe[0], X)
     assert sum(predict_one(pipe[-1], [x], [pipe[0]]) is not None for x in X) > 25
     odd = [("a",), ("a", "N", "z"), ("a", None), ("a", 1)] if form == "tuples" else [{"w": "a"}, {"w": None, "p": "N"}]
     for token in odd:
