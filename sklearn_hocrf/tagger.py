@@ -39,6 +39,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, Literal
 
+from . import _tagger
 from ._names_elsewhere import answer_as_tagger, refuse
 from ._tagger import Exported, Labelling, Tagger
 
@@ -46,6 +47,18 @@ __all__ = ["Tagger", "export_tagger"]
 
 for _public in (Exported, Labelling, Tagger):
     _public.__module__ = __name__  # unless the reader is copied
+
+
+def _compiled(n_labels, structure, score, borders, pairs):
+    """Return what answers in compiled code; None without numba, and where a batch is needed."""
+    try:
+        from ._inference.one_sequence import OneSequence
+    except ImportError:
+        return None
+    return OneSequence.of_arrays(n_labels, structure, score, borders, pairs)
+
+
+_tagger.compiled = _compiled
 answer_as_tagger(Tagger)
 
 if not TYPE_CHECKING:  # type checkers know the names that exist

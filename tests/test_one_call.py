@@ -90,6 +90,32 @@ def test_a_call_with_one_sequence_has_the_labels_of_a_batch(name, seed):
     assert (model._state.tables.one.search is not None) == (name in HOLDS)
 
 
+@pytest.mark.parametrize("name", SETTINGS)
+@given(seed=st.integers(0, 10**6))
+def test_a_call_with_one_sequence_has_the_probabilities_of_a_batch(name, seed):
+    model, X = fitted(name, seed)
+    X = [x for x in X if x]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        y, log_z = model.predict(X), [best.score - best.log_probability for (best,) in model.predict_nbest(X, 1)]
+        together, likelihoods = model.predict_marginals(X), model.log_likelihood(X, y)
+        alone = [model.predict_marginals([x])[0] for x in X]
+        alone_likelihoods = [model.log_likelihood([x], [labels]) for x, labels in zip(X, y, strict=True)]
+        for labels in ["O"], [None], [{"O", "B-P"}], [b"O"], ["new"], []:
+            answers = []
+            for asked in ([X[-2]], [labels]), ([X[-2], X[-2]], [labels, labels]):
+                try:
+                    answers.append(model.log_likelihood(*asked)[0])
+                except (TypeError, ValueError) as error:
+                    answers.append(str(error))
+            assert answers[0] == answers[1] or answers[0] == pytest.approx(answers[1], rel=1e-11, abs=1e-12)
+    for one, other in zip(alone, together, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-11, atol=1e-14)
+    for found, expected, size in zip(alone_likelihoods, likelihoods, log_z, strict=True):
+        assert found.shape == (1,)
+        assert found[0] == pytest.approx(expected, abs=1e-13 * max(1.0, abs(size)))
+
+
 @pytest.mark.parametrize("name", sorted(HOLDS))
 def test_the_search_finds_most(name):
     """Equal labels would follow, too, if no call were ever decided."""

@@ -400,7 +400,8 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
     def __token_ids__(self, tokens) -> tuple | None:
         """Return the names of all attributes, those of one sequence, their ranges, and its texts by field.
 
-        None means that a batch must be used. This is for feature dicts, lists of names and texts of common types, of which ``transform`` would not warn.
+        None means that a batch must be used. This is for feature dicts, lists of names and texts of common types, of
+        which ``transform`` would not warn.
         """
         is_own = type(self).transform is SequenceFeatureExtractor.transform  # subclasses may override it
         known, found, columns = self.__dict__.get("_vocabularies") if is_own else None, None, None
