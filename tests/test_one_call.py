@@ -87,6 +87,12 @@ def test_a_call_with_one_sequence_has_the_labels_of_a_batch(name, seed):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # unknown attributes
         assert [model.predict([x])[0] for x in X] == model.predict(X)
+        assert [model.predict_segments([x])[0] for x in X] == model.predict_segments(X)
+        for x, segments in zip(X, model.predict_segments(X, with_probability=True), strict=True):
+            (alone,) = model.predict_segments([x], with_probability=True)
+            assert alone.dtype == segments.dtype
+            assert alone[["start", "stop", "label"]].tolist() == segments[["start", "stop", "label"]].tolist()
+            np.testing.assert_allclose(alone["probability"], segments["probability"], rtol=1e-9)
     assert (model._state.tables.one.search is not None) == (name in HOLDS)
 
 

@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 
 from .._data.batch import SequenceBatch
+from .._data.segments import Segments
 from .._inference.families import Family
 from .._inference.one_sequence import OneSequence
+from .._kernels.tag_segments import Tags
 from .._validation import refuse_metrics_of_labels
 
 __all__ = ["OneCall", "one_call", "predict_one"]
@@ -36,14 +38,24 @@ class OneCall:
 
     def predict(self, X: Any, steps: Sequence = ()) -> list | None:
         """Return the labels of the only sequence of X in a list; None where they need a batch."""
-        if self.search is None or (found := self._attributes(X, steps)) is None:
-            return None
-        codes = self.search.decode(*found)
+        codes = self.codes(X, steps)
         if codes is None:
             return None
         if self.as_lists:
             refuse_metrics_of_labels()
         return [[*map(self.labels.__getitem__, codes.tolist())] if self.as_lists else self.labels[codes]]
+
+    def codes(self, X: Any, steps: Sequence = ()) -> np.ndarray | None:
+        """Return the codes of the labels of the only sequence of X; likewise."""
+        if self.search is None or (found := self._attributes(X, steps)) is None:
+            return None
+        return self.search.decode(*found)
+
+    def segment_probabilities(self, X: Any, segments: Segments, tags: Tags) -> np.ndarray | None:
+        """Return the probabilities of segments of the only sequence of X; likewise."""
+        if self.search is None or (found := self._attributes(X)) is None:
+            return None
+        return self.search.segment_probabilities(*found, segments, tags)
 
     def marginals(self, X: Any) -> list[np.ndarray] | None:
         """Return the probabilities of labels in the only sequence of X, in a list; None where they need a batch."""

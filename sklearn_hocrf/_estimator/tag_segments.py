@@ -14,8 +14,10 @@ from .._data.schemes import (
     segments_of_tags,
     split_tag,
 )
+from .._data.segments import Segments
 from .._settings import check, is_number
 from .fitted_model import FittedModel
+from .one_call import one_call
 from .tags import SEGMENT_SCHEMES, SegmentTags, each_its_own, read_segment_tags, segment_tables
 
 __all__ = ["TagSegmentsMixin", "check_threshold"]
@@ -139,19 +141,25 @@ class TagSegmentsMixin:
         check_threshold(threshold)
         fitted = FittedModel(self)
         tags = _tag_table(fitted, scheme)
+        one = one_call(fitted.estimator, X) if threshold is None and known is None else None
+        if one is not None and (codes := one.codes(X)) is not None:
+            offsets = np.array([0, len(codes)])
+            segments, probability = _segments_of(codes, offsets, tags), None
+            if with_probability:
+                probability = one.segment_probabilities(X, segments, tags.tags)
+            if probability is not None:
+                return segment_tables(offsets, segments, probability, tags.names)
+            if not with_probability:
+                return segment_lists(segments, offsets, tags.names.tolist())
         posterior, _ = fitted.ask(X, known)
-        batch = posterior.batch
+        offsets = posterior.batch.offsets
         if threshold is not None:
             segments, probability = posterior.segment_marginals(threshold, tags.tags)
-            return segment_tables(batch, segments, probability, tags.names)
-        codes = posterior.decode()
-        if tags.scheme == "runs":
-            segments = segments_of_labels(codes, batch.offsets)
-        else:
-            segments = segments_of_tags(tags.table.prefix[codes], tags.table.label[codes], batch.offsets).without(-1)
+            return segment_tables(offsets, segments, probability, tags.names)
+        segments = _segments_of(posterior.decode(), offsets, tags)
         if not with_probability:
-            return segment_lists(segments, batch.offsets, tags.names.tolist())
-        return segment_tables(batch, segments, posterior.segment_probabilities(segments, tags.tags), tags.names)
+            return segment_lists(segments, offsets, tags.names.tolist())
+        return segment_tables(offsets, segments, posterior.segment_probabilities(segments, tags.tags), tags.names)
 
     @property
     def scheme_(self) -> str:
@@ -159,6 +167,13 @@ class TagSegmentsMixin:
         fitted: Any = self
         constraints = fitted._state.trained_with.get("constraints")
         return constraints if isinstance(constraints, str) else guessed_scheme(fitted.classes_.tolist())
+
+
+def _segments_of(codes: np.ndarray, offsets: np.ndarray, tags: SegmentTags) -> Segments:
+    """Return the segments that labels encode."""
+    if tags.scheme == "runs":
+        return segments_of_labels(codes, offsets)
+    return segments_of_tags(tags.table.prefix[codes], tags.table.label[codes], offsets).without(-1)
 
 
 def _tag_table(fitted: FittedModel, scheme: str) -> SegmentTags:

@@ -7,11 +7,14 @@ from typing import Any, Self
 import numpy as np
 
 from .._data.arrays import freeze_all
+from .._data.segments import Segments
 from .._kernels import chain
 from .._kernels._network import LOWEST_LOG
 from .._kernels.bounded_search import FOUND, SearchTables, bound_pairs, find_best, score_tokens
+from .._kernels.choices import ChoiceTables
+from .._kernels.tag_segments import Tags, weigh_segments
 from .._structure.weighted_arcs import WeightedArcs, given_arcs
-from .chain import ChainModel
+from .chain import ChainModel, weighed
 from .posterior import LARGE_SCORE
 
 __all__ = ["OneSequence"]
@@ -21,6 +24,7 @@ SHARE_KEPT = 0.25  # of states: with more, the kernels of a batch take less time
 FEWEST_KEPT = 64
 MOST_CELLS = 1 << 24  # states times tokens: a longer sequence fills the lanes of a batch
 MOST_OF_PASS = 1 << 20  # likewise, of passes that keep all of them
+_FIRST = np.zeros((1, 1), np.int64)  # the sequence of the only lane
 
 
 class OneSequence:
@@ -83,7 +87,7 @@ class OneSequence:
     def marginals(self, ids: np.ndarray, indptr: np.ndarray) -> tuple[float, np.ndarray] | None:
         """Return log Z, and the probability of each label at each token; (T, L)."""
         scores = self._scores(ids, indptr)
-        if scores is None or (log_z := self._pass(scores, backward=True)) is None:
+        if scores is None or (log_z := _Lane(self.arcs, scores).run(backward=True)) is None:
             return None
         np.maximum(scores, 0.0, out=scores)
         return log_z, np.divide(scores, np.add.reduce(scores, axis=1, keepdims=True), out=scores)
@@ -98,10 +102,28 @@ class OneSequence:
         labels, used = np.array(codes, np.int32), np.empty(len(codes), np.int32)
         chain.label_arcs(self.arcs, np.array([0, len(codes)]), labels, used)
         score = float(np.add.reduce(self.arcs.arc_score[used] + scores[np.arange(len(codes)), labels]))
-        log_z = self._pass(scores) if log_z is None else log_z
+        log_z = _Lane(self.arcs, scores).run() if log_z is None else log_z
         if log_z is None or score == -np.inf or abs(log_z) > LARGE_SCORE:  # rounding of large sums matters
             return None
         return min(score - log_z, 0.0)
+
+    def segment_probabilities(
+        self, ids: np.ndarray, indptr: np.ndarray, segments: Segments, tags: Tags
+    ) -> np.ndarray | None:
+        """Return the probabilities of segments, no two of which have the same start; (M,)."""
+        scores, arcs = self._scores(ids, indptr), self.arcs
+        if scores is None:
+            return None
+        lane = _Lane(arcs, scores.copy())
+        if lane.run(backward=True) is None:
+            return None
+        with np.errstate(divide="ignore"):
+            beta = np.log(lane.tables.alpha)
+        met = np.empty((len(arcs.fail), arcs.n_labels), np.int32), np.zeros(len(arcs.fail), np.bool_)
+        choices = ChoiceTables(arcs.n_labels, scores.reshape(-1, 1), lane.tables.varying, beta, *met)
+        return weighed(
+            segments, len(scores), lambda *rows: weigh_segments(arcs, lane.tile, _FIRST, choices, tags, *rows)
+        )
 
     def _scores(self, ids: np.ndarray, indptr: np.ndarray) -> np.ndarray | None:
         """Return the scores of labels at tokens; (T, L)."""
@@ -111,28 +133,29 @@ class OneSequence:
         scores = np.empty((n_tokens, self.arcs.n_labels))
         return scores if score_tokens(self.tables, ids, indptr, scores) > 2 * n_tokens else None  # of attributes
 
-    def _pass(self, scores: np.ndarray, backward: bool = False) -> float | None:
-        """Return log Z, and overwrite scores by marginals; None where another kind of numbers is needed."""
-        arcs, n_tokens = self.arcs, len(scores)
-        n_states, n_arcs = len(arcs.fail), len(arcs.arc_score)
-        n_values, n_adjoints = n_states + len(arcs.starts) - 1, n_arcs + len(arcs.back_starts) - 1
-        last = np.array([[n_tokens - 1]])
-        tile = chain.LocalTile(*freeze_all((np.array([0, n_tokens]), np.zeros((1, 1)), last + 1, last), np.int64))
-        rows = (
-            scores.reshape(-1, 1),
-            np.empty((0, 1)),
-            np.empty(((n_tokens + 1) * n_states, 1)),
-            np.empty((n_tokens, 1)),
-        )
-        tables, scratch = chain.ChainTables(*rows), chain.ChainScratch(*_columns(n_values, n_adjoints, n_values))
+
+class _Lane:
+    """The tables of passes over one sequence, whose scores (T, L) become marginals."""
+
+    def __init__(self, arcs: WeightedArcs, scores: np.ndarray) -> None:
+        n_tokens, n_states, last = len(scores), len(arcs.fail), np.array([[len(scores) - 1]])
+        self.arcs, rows = arcs, (np.array([0, n_tokens]), np.zeros((1, 1)), last + 1, last)
+        self.tile = chain.LocalTile(*freeze_all(rows, np.int64))
+        self.tables = chain.ChainTables(scores.reshape(-1, 1), *_columns(0, (n_tokens + 1) * n_states, n_tokens))
+        n_values, self.n_arcs = n_states + len(arcs.starts) - 1, len(arcs.arc_score)
+        self.scratch = chain.ChainScratch(*_columns(n_values, self.n_arcs + len(arcs.back_starts) - 1, n_values))
+
+    def run(self, backward: bool = False) -> float | None:
+        """Return log Z; None where another kind of numbers is needed."""
+        n_states = len(self.arcs.fail)
         carry, log_z, suspect = np.zeros((n_states, 1)), np.zeros((1, 1)), np.zeros((1, 1))
         carry[0] = 1.0
-        chain.forward(None, arcs, tile, scratch, tables, carry, log_z, suspect)
+        arguments = None, self.arcs, self.tile, self.scratch, self.tables
+        chain.forward(*arguments, carry, log_z, suspect)
         if suspect[0, 0] > 0:
             return None
         if backward:
-            of_ends = np.ones((1, 1)), np.ones((n_states, 1)), np.zeros((n_arcs, 1))
-            chain.backward(None, arcs, tile, scratch, tables, *of_ends)
+            chain.backward(*arguments, np.ones((1, 1)), np.ones((n_states, 1)), np.zeros((self.n_arcs, 1)))
         return float(log_z[0, 0])
 
 
