@@ -13,10 +13,10 @@ import mmap as mapping
 import os
 import re
 import unicodedata
+import zlib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from decimal import Decimal
 from functools import partial
-from importlib import import_module
 from itertools import accumulate, chain, groupby, pairwise, repeat
 from numbers import Real
 from operator import sub
@@ -26,20 +26,20 @@ import numpy as np
 
 __all__ = ["Exported", "Labelling", "Tagger"]
 
-MAGIC, ALIGNMENT = b"HOCRF\0\0\1", 64
+FORMER = b"HOCRF\0\0\1"  # how files began before they were safetensors files
 MAX_HEADER, MAX_DEPTH, MAX_NUMBER = 1 << 24, 8, 1 << 53
 MAX_CELLS = 1 << 24  # states times labels: tables of 128 MB
 MAX_WEIGHT, MAX_SCORE = 1e100, 1e200  # sums of such scores are finite
 LARGE_SCORE = 1e6  # bound of the score of a labelling from which its rounding matters
 SMALL_FILE = 1 << 24  # read whole, not mapped
-MAX_PACKED, MAX_RATIO = 1 << 28, 128  # bytes of a body that is packed, and of it for one byte of the file
+MAX_PACKED, MAX_RATIO = 1 << 28, 512  # bytes of arrays that are packed, and of them for one byte of the file
 MOST_WEIGHTS = 1 << 22  # that compiled code copies: larger files are mapped, and shared by processes
 MOST_KEYS, MOST_DEPTH = 1 << 9, 9  # of feature dicts, and of dicts in them, for which tables are kept
 MOST_VALUES = 1 << 15  # of a column, of which what is made of them is kept
 LONGEST_TEXT = 1000  # of labels in an array of texts of one width
 TINY = 1e-250  # sums of weights below it are taken again, on a scale of their own
 BEFORE, AFTER = object(), object()  # stand for the values before the first and after the last token
-TYPES = {"<f4", "<f8", "|u1", "<u2", "<u4", "<u8"}
+TYPES = {"U8": "|u1", "U16": "<u2", "U32": "<u4", "U64": "<u8", "F32": "<f4", "F64": "<f8"}
 ARRAYS = {  # kind of numbers, dimensions
     **dict.fromkeys(("fail", "length", "source", "label", "target", "closed", "n_moved", "moved"), ("u", 1)),
     **dict.fromkeys(("n_weights", "column", "n_text", "text", "code"), ("u", 1)),
@@ -204,45 +204,64 @@ def _get(table, key, kind, what="the header"):
     return value
 
 
-def _aligned(n_bytes):
-    return -(-n_bytes // ALIGNMENT) * ALIGNMENT
-
-
 def _unpacked(stream, n_bytes):
-    """Return the content of an .xz stream, which has so many bytes. No more memory is taken."""
-    lzma = import_module("lzma")  # not every Python has it
-    _require(0 <= n_bytes <= min(MAX_PACKED, MAX_RATIO * len(stream)), f"a body of {n_bytes} bytes")
-    reader = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=2 * SMALL_FILE)
+    """Return the content of a gzip stream, which has so many bytes. No more memory is taken."""
+    _require(0 <= n_bytes <= MAX_RATIO * len(stream), f"an array of {n_bytes} bytes")
+    reader = zlib.decompressobj(31)
     try:
         content = reader.decompress(stream, n_bytes + 1)
-    except (lzma.LZMAError, EOFError) as error:
+    except zlib.error as error:
         raise ValueError(f"no file of a tagger, or a damaged one: {error}") from None
-    _require(len(content) == n_bytes and reader.eof and not reader.unused_data, "the length of the body")
+    _require(len(content) == n_bytes and reader.eof and not reader.unused_data, "the length of a packed array")
     return content
 
 
-def _read_arrays(content, header) -> dict:
-    """Return the arrays of a body, views of its content, after all that the header says of them is checked."""
-    table = _get(header, "arrays", dict)
-    _require(table.keys() == ARRAYS.keys(), f"the arrays are {sorted(table)!r:.200}")
-    arrays, ranges = {}, []
-    for name, entry in table.items():
-        _require(isinstance(entry, list) and len(entry) == 3, f"array {name} is not a type, a shape and an offset")
-        dtype, shape, offset = entry
-        kind, n_dimensions = ARRAYS[name]
-        _require(isinstance(dtype, str) and dtype in TYPES and dtype[1] == kind, f"array {name} is of {dtype!r:.30}")
-        sizes = [*shape, offset] if isinstance(shape, list) else [None]
-        _require(all(type(size) is int and size >= 0 for size in sizes), f"shape or offset of array {name}")
-        _require(len(shape) == n_dimensions and offset % ALIGNMENT == 0, f"shape or offset of array {name}")
-        n_bytes = math.prod(shape) * int(dtype[2])
-        _require(offset + n_bytes <= len(content), f"array {name} is not within the file")
-        ranges.append((offset, offset + n_bytes))
-        arrays[name] = np.frombuffer(content, dtype, math.prod(shape), offset).reshape(shape)
-    _require(all(stop <= start for (_, stop), (start, _) in pairwise(sorted(ranges))), "arrays overlap")
+def _are_sizes(sizes, n):
+    return isinstance(sizes, list) and len(sizes) == n and all(type(size) is int and size >= 0 for size in sizes)
+
+
+def _type_and_size(name, given, kind):
+    """Return the type of an array, and its size in bytes; ``given`` are type and shape, ``kind`` what they may be."""
+    good = isinstance(given, list) and len(given) == 2 and isinstance(given[0], str) and given[0] in TYPES
+    _require(good and TYPES[given[0]][1] == kind[0] and _are_sizes(given[1], kind[1]), f"array {name}: {given!r:.60}")
+    return np.dtype(TYPES[given[0]]), math.prod(given[1]) * int(TYPES[given[0]][2])
+
+
+def _read_file(content) -> tuple[dict, dict]:
+    """Return the header of a tagger in a safetensors file, and the arrays, which are views of the content.
+
+    All that the file says of arrays is checked. They are neighbours, and fill the file.
+    """
+    _require(content[:8] != FORMER, "it is of a version before 0.1.0, export the model again")
+    size = int.from_bytes(content[:8], "little")
+    _require(8 <= size <= min(MAX_HEADER, len(content) - 8) and size % 8 == 0, f"a header of {size} bytes")
+    table, body = _parse_header(content[8 : 8 + size]), memoryview(content)[8 + size :]
+    header = _parse_header(_get(_get(table, "__metadata__", dict), "hocrf", str).encode("utf-8", "surrogatepass"))
+    _require(_get(header, "format", int) == 1, f"its format is {header['format']}, and this reader knows format 1")
+    packed = _get(header, "packed", dict)
+    _require(table.keys() == {"__metadata__", *ARRAYS} and packed.keys() <= ARRAYS.keys(), "the names of arrays")
+    arrays, places, n_unpacked = {}, [], 0
+    for name, kind in ARRAYS.items():
+        entry, is_packed = table[name], name in packed
+        _require(isinstance(entry, dict) and entry.keys() == {"dtype", "shape", "data_offsets"}, f"array {name}")
+        shape, place = entry["shape"], entry["data_offsets"]
+        dtype, n_bytes = _type_and_size(name, [entry["dtype"], shape], ("u", 1) if is_packed else kind)
+        good = _are_sizes(place, 2) and place[1] - place[0] == n_bytes and place[1] <= len(body)
+        _require(good and place[0] % dtype.itemsize == 0, f"array {name} is at {place!r:.60}")
+        places.append(place)
+        part = body[slice(*place)]
+        if is_packed:
+            dtype, n_bytes = _type_and_size(name, packed[name], kind)
+            n_unpacked += n_bytes
+            _require(n_unpacked <= MAX_PACKED, f"packed arrays of {n_unpacked} bytes")
+            part, shape = _unpacked(part, n_bytes), packed[name][1]
+        arrays[name] = np.frombuffer(part, dtype).reshape(shape)
+    starts, stops = zip(*sorted(places), strict=True)
+    _require((*starts, len(body)) == (0, *stops), "arrays overlap, or leave gaps")
     for name in ("score", "weight", "always"):
         largest = float(np.abs(arrays[name]).max(initial=0.0))
         _require(largest <= MAX_WEIGHT, f"array {name} has the number {largest}")
-    return arrays
+    return header, arrays
 
 
 def _offsets(counts, what, total) -> np.ndarray:
@@ -294,7 +313,8 @@ class _Automaton:
         length, fail = length.astype(np.int64), _below(fail, n_states, "fail")
         ordered = (np.diff(length) >= 0).all() and length[0] == 0 and length[-1] <= 10_000
         _require(ordered and (length[1 : n_labels + 1] == 1).all(), "the lengths of states")
-        _require((length[n_labels + 1 :] > 1).all() and (length[fail[1:]] < length[1:]).all(), "links of states")
+        _require((length[n_labels + 1 :] > 1).all(), "the lengths of states")
+        _require(fail[0] == 0 and (length[fail[1:]] < length[1:]).all(), "links of states")
         source, target = (_below(arrays[name], n_states, name) for name in ("source", "target"))
         label = _below(arrays["label"], n_labels, "label")
         parts = [source, target, label, arrays["score"], arrays["closed"], arrays["n_moved"]]
@@ -1186,14 +1206,9 @@ class Tagger:
     ) -> None:
         self._source = path, mmap, functions
         content = path if isinstance(path, bytes) else _read(path, mmap)
-        _require(len(content) >= 16 and content[:8] == MAGIC, "it does not begin as one of format 1")
-        size = int.from_bytes(content[8:16], "little")
-        _require(size <= min(MAX_HEADER, len(content) - 16), f"a header of {size} bytes")
-        header, body = _parse_header(content[16 : 16 + size]), memoryview(content)[_aligned(16 + size) :]
-        entries = {"labels", "scheme", "n_columns", "features", "packed", "arrays"}
+        header, arrays = _read_file(content)
+        entries = {"format", "packed", "labels", "scheme", "n_columns", "features"}
         _require(header.keys() == entries, f"the header has {sorted(header)!r:.200}")
-        packed = _get(header, "packed", (int, type(None)))
-        arrays = _read_arrays(body if packed is None else _unpacked(body, packed), header)
         self.labels: list = _get(header, "labels", list)
         n_labels, n_columns = len(self.labels), _get(header, "n_columns", int)
         _require(all(isinstance(label, (str, int, float)) for label in self.labels), "labels")

@@ -87,8 +87,8 @@ def export_tagger(
     dtype : {"float32", "float64"}, default="float32"
         Type of the weights. With float64 all answers are those of the estimator, up to rounding (1e-12).
     compress : bool or None, default=None
-        Whether the file is compressed, to about half its size. It takes longer to load then, and processes that map it
-        do not share its memory. None stands for files below 16 MiB, if this Python has ``lzma``.
+        Whether all but the weights is compressed, to a quarter or so. None stands for files below 16 MiB; processes
+        that map a larger file share its memory.
     X : list of sequences or None, default=None
         Data on which the answers of the file are compared with those of the model.
 
