@@ -158,6 +158,8 @@ class _CachedProperty:
         self.compute, self.name = compute, compute.__name__
 
     def __get__(self, instance, owner):
+        if instance is None:  # help asks the class
+            return self
         return vars(instance).setdefault(self.name, self.compute(instance))  # threads may compute it twice
 
 
