@@ -92,6 +92,7 @@ def _pack(header, arrays, dtype, compress) -> bytes:
             if not float(np.abs(array).max(initial=0.0)) <= MAX_WEIGHT:
                 raise ValueError(f"some weights are larger than {dtype}, or a tagger, can have")
         contents[name] = array if kind == "f" else _smallest(array)
+    contents["code"] = np.diff(contents["code"], prepend=contents["code"].dtype.type(0))  # which is packed smaller
     packed = {}
     if compress or (compress is None and sum(array.nbytes for array in contents.values()) <= SMALL_FILE):
         for name in (name for name, (kind, _) in ARRAYS.items() if kind == "u"):  # weights have no pattern

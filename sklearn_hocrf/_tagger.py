@@ -1004,7 +1004,8 @@ class _Templates:
         for one in self.phrases:
             one.read(texts)
         _require(texts.n_taken == len(texts.offsets) - 1, "there are too many texts")
-        templates, ids = self._read_templates(_get(features, "templates", list), columns, arrays["code"])
+        code = np.add.accumulate(arrays["code"], dtype=arrays["code"].dtype)  # modulo its range, as the differences
+        templates, ids = self._read_templates(_get(features, "templates", list), columns, code)
         self.ids = TemplateIds(templates, ids, made)
 
     def _read_columns(self, entries, texts, functions):

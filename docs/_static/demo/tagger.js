@@ -94,10 +94,12 @@ const HOCRF = (() => {
         const values = entry.numeric ? [true] : take(entry.values);
         return { apply: namedFunction(entry.function), numeric: entry.numeric, codes: new Map(values.map((v, i) => [v, i])) };
       });
+      const code = arrays.code.slice(); // differences, modulo the range of their type
+      for (let i = 1; i < code.length; i++) code[i] += code[i - 1];
       let place = 0, first = 0;
       this.templates = features.templates.map(({ places, attributes }) => {
-        const ids = new Map(), code = (part, i) => arrays.code[place + part * attributes + i];
-        for (let i = 0; i < attributes; i++) ids.set(places.map((_, part) => code(part, i)).join(), first + i);
+        const ids = new Map(), at = (part, i) => code[place + part * attributes + i];
+        for (let i = 0; i < attributes; i++) ids.set(places.map((_, part) => at(part, i)).join(), first + i);
         place += places.length * attributes;
         first += attributes;
         return { places, ids };
