@@ -9,10 +9,8 @@ from typing import Any
 import numpy as np
 
 from .._data.batch import SequenceBatch
-from .._data.segments import Segments
 from .._inference.families import Family
 from .._inference.one_sequence import OneSequence
-from .._kernels.tag_segments import Tags
 from .._validation import refuse_metrics_of_labels
 
 __all__ = ["OneCall", "one_call", "predict_one"]
@@ -36,44 +34,31 @@ class OneCall:
         is_kept = state.tables is not None and state.tables.model is model
         self.search = OneSequence.of(model, state.borders) if is_kept else None
 
+    def ask(self, question: str, X: Any, *arguments: Any, steps: Sequence = ()) -> Any:
+        """Return an answer of :class:`OneSequence` about the only sequence of X; None where a batch is needed."""
+        found = None if self.search is None else self._attributes(X, steps)
+        return None if found is None else getattr(self.search, question)(*found, *arguments)
+
     def predict(self, X: Any, steps: Sequence = ()) -> list | None:
         """Return the labels of the only sequence of X in a list; None where they need a batch."""
-        codes = self.codes(X, steps)
+        codes = self.ask("decode", X, steps=steps)
         if codes is None:
             return None
         if self.as_lists:
             refuse_metrics_of_labels()
         return [[*map(self.labels.__getitem__, codes.tolist())] if self.as_lists else self.labels[codes]]
 
-    def codes(self, X: Any, steps: Sequence = ()) -> np.ndarray | None:
-        """Return the codes of the labels of the only sequence of X; likewise."""
-        if self.search is None or (found := self._attributes(X, steps)) is None:
-            return None
-        return self.search.decode(*found)
-
-    def segment_probabilities(self, X: Any, segments: Segments, tags: Tags) -> np.ndarray | None:
-        """Return the probabilities of segments of the only sequence of X; likewise."""
-        if self.search is None or (found := self._attributes(X)) is None:
-            return None
-        return self.search.segment_probabilities(*found, segments, tags)
-
     def marginals(self, X: Any) -> list[np.ndarray] | None:
         """Return the probabilities of labels in the only sequence of X, in a list; None where they need a batch."""
-        if self.search is None or (found := self._attributes(X)) is None:
-            return None
-        sums = self.search.marginals(*found)
+        sums = self.ask("marginals", X)
         return None if sums is None else [sums[1]]
 
     def log_likelihood(self, X: Any, y: Any) -> np.ndarray | None:
         """Return the log-likelihood of the only sequence of X, whose labels must be texts in a list; likewise."""
-        if self.search is None or type(y) is not list or len(y) != 1 or type(y[0]) is not list:
-            return None
-        if set(map(type, y[0])) != {str} or (found := self._attributes(X)) is None:
+        if type(y) is not list or len(y) != 1 or type(y[0]) is not list or set(map(type, y[0])) != {str}:
             return None
         codes = [*map(self.code_of.get, y[0], repeat(-1))]
-        if len(codes) != len(found[1]) - 1 or min(codes) < 0:  # a batch says what is wrong
-            return None
-        log_likelihood = self.search.log_likelihood(*found, codes)
+        log_likelihood = None if min(codes) < 0 else self.ask("log_likelihood", X, codes)
         return None if log_likelihood is None else np.array([log_likelihood])
 
     def _attributes(self, X: Any, steps: Sequence = ()) -> tuple[np.ndarray, np.ndarray] | None:

@@ -142,11 +142,11 @@ class TagSegmentsMixin:
         fitted = FittedModel(self)
         tags = _tag_table(fitted, scheme)
         one = one_call(fitted.estimator, X) if threshold is None and known is None else None
-        if one is not None and (codes := one.codes(X)) is not None:
+        if one is not None and (codes := one.ask("decode", X)) is not None:
             offsets = np.array([0, len(codes)])
             segments, probability = _segments_of(codes, offsets, tags), None
             if with_probability:
-                probability = one.segment_probabilities(X, segments, tags.tags)
+                probability = one.ask("segment_probabilities", X, segments, tags.tags)
             if probability is not None:
                 return segment_tables(offsets, segments, probability, tags.names)
             if not with_probability:

@@ -97,7 +97,7 @@ class OneSequence:
     ) -> float | None:
         """Return the logarithm of the probability of a possible labelling, for which log Z may be known."""
         scores = self._scores(ids, indptr)
-        if scores is None:
+        if scores is None or len(codes) != len(scores):  # a batch says what is wrong
             return None
         labels, used = np.array(codes, np.int32), np.empty(len(codes), np.int32)
         chain.label_arcs(self.arcs, np.array([0, len(codes)]), labels, used)
