@@ -619,19 +619,6 @@ class _Rests(dict):
         return found
 
 
-class _ByKey(dict):
-    """Tables by key of feature dicts, made as keys are met; no more than MOST_KEYS are kept."""
-
-    def __init__(self, make):
-        self.make = make
-
-    def __missing__(self, key):
-        if key.__class__ is not str:
-            raise TypeError
-        table = self.make(key)
-        return self.setdefault(key, table) if len(self) < MOST_KEYS else table
-
-
 class AttributeIds:
     """Ids of the attributes of tokens; of feature dicts by key and then by value, so that few names are joined.
 
@@ -640,8 +627,8 @@ class AttributeIds:
 
     def __init__(self, ids: Mapping, prefix: str = "") -> None:
         self.ids, self.names = ids, _Rests(ids, prefix)
-        self.values = _ByKey(lambda key: _Rests(ids, f"{prefix}{key}:"))
-        self.inner = _ByKey(lambda key: AttributeIds(ids, f"{prefix}{key}:"))
+        self.values = Made(lambda key: _Rests(ids, prefix + key + ":"), MOST_KEYS)  # a TypeError if it is not a text
+        self.inner = Made(lambda key: AttributeIds(ids, prefix + key + ":"), MOST_KEYS)
 
     def add(self, tokens: Sequence, found: list) -> list | None:
         """Add the ids of the attributes of all tokens, in their order, and return how many each token has.
