@@ -23,7 +23,7 @@ from functools import partial
 
 import numpy as np
 import protocol
-from defaults import ATTRIBUTES, product, words_of
+from orders import ATTRIBUTES, product, words_of
 from protocol import part, print_table
 from usaddress import FILE
 
