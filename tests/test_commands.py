@@ -371,7 +371,7 @@ def test_links_are_written_through(tmp_path):
 def test_messages_of_a_fit(files, tmp_path, capsys):
     train = str(files[0])
     assert main(["fit", train, "-o", str(tmp_path / "m"), "--max-iter", "1"]) == 0
-    assert "Increase --max-iter" in (err := capsys.readouterr().err)
+    assert "Increase max_iter" in (err := capsys.readouterr().err)
     size = f"{(tmp_path / 'm').stat().st_size / 1e3:.1f} kB"
     assert re.search(rf"m: 100 sequences, \d+ weights, {size}\n", err)
 
