@@ -19,7 +19,6 @@ from .._structure.patterns import PatternCounts
 from .._validation import FeatureSpace, TrainingData, TrainingSequences, read_training_sequences
 from ._collections import collected, count_sequences
 
-_FEW = 8  # sequences
 _PARTIAL = (
     "y has missing labels, which are not supported on a cluster: leave out these sequences, or fit a local estimator "
     "to a part of the data"
@@ -219,19 +218,6 @@ class Setting(NamedTuple):
 def pose(setting: Setting, part: Part) -> Part:
     """Return a partition with the criterion of a setting."""
     return Part(part.data, setting)
-
-
-def compile_kernels(part: Part) -> None:
-    """Evaluate the criterion on a few sequences: kernels that are not on disk are then compiled, and put there.
-
-    They are the shortest ones and the longest one: a long sequence alone in its block has kernels of its own.
-    """
-    setting: Any = part.setting
-    lengths = part.data.batch.lengths
-    by_length = np.argsort(lengths, kind="stable")
-    by_length = by_length[lengths[by_length] > 0]
-    few = part.bound.problem.part(np.unique([*by_length[:_FEW], *by_length[-1:]]).astype(np.int64))
-    setting.criterion.bind(few).value_gradient(np.zeros(setting.layout.n_weights))
 
 
 def ask(method: str, *vectors_and_part: Any) -> Any:
