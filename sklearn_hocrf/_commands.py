@@ -28,34 +28,19 @@ class InputLine(NamedTuple):
     columns: list[str]
 
 
-def at_least(least: float, kind: type = int) -> Callable[[str], Any]:
-    """Return the function that reads an option's number."""
-
-    def read(text: str) -> Any:
-        number = kind(text)
-        if not number >= least:  # such as nan
-            raise argparse.ArgumentTypeError(f"must be at least {least}, got {text}")
-        return number
-
-    read.__name__ = kind.__name__  # argparse shows it
-    return read
-
-
 def add_commands(commands: Any) -> None:
     """Add the parsers of the commands."""
     fit = _add_command(commands, "fit", "train a model on a file with a token per line, whose last column is the label")
     fit.add_argument("file", help="training data, or -; an empty line ends a sequence")
     fit.add_argument("-o", "--output", required=True, help="the model, for `hocrf tag`")
     fit.add_argument(
-        "--order", type=at_least(0), help="max_order: highest order of patterns (default: 2, or that of the templates)"
+        "--order", type=int, help="max_order: highest order of patterns (default: 2, or that of the templates)"
     )
     sigma = "sigma_reg: smaller values are stronger penalties: try 0.5, 1 and 2 (default: %(default)s)"
-    fit.add_argument("--sigma", type=at_least(0, float), default=1.0, help=sigma)
-    fit.add_argument(
-        "--l1", type=at_least(0, float), default=0.0, help="l1_reg: removes weights (default: %(default)s)"
-    )
+    fit.add_argument("--sigma", type=float, default=1.0, help=sigma)
+    fit.add_argument("--l1", type=float, default=0.0, help="l1_reg: removes weights (default: %(default)s)")
     iterations = "max_iter: highest number of iterations (default: %(default)s)"
-    fit.add_argument("--max-iter", type=at_least(0), default=500, help=iterations)
+    fit.add_argument("--max-iter", type=int, default=500, help=iterations)
     fit.add_argument("--templates", metavar="FILE", help="features: a template file of CRF++ or Wapiti")
     fit.add_argument("--constraints", help="scheme of the tags that may follow each other, such as bio")
     tag = _add_command(commands, "tag", "add a column of labels to lines of a file or of standard input")
@@ -63,7 +48,7 @@ def add_commands(commands: Any) -> None:
     tag.add_argument("file", nargs="?", default="-", help="the lines (default: standard input)")
     what = tag.add_mutually_exclusive_group()
     best = "write the N best labellings, each after a line with # "
-    what.add_argument("--nbest", type=at_least(1), metavar="N", help=best)
+    what.add_argument("--nbest", type=int, metavar="N", help=best)
     json_help = "write an object per sequence instead: its best labels, its segments, and their probabilities"
     what.add_argument("--json", action="store_true", help=json_help)
     evaluate = _add_command(commands, "evaluate", "report precision, recall and F1 by label of segments")
@@ -277,9 +262,10 @@ def _export(options) -> None:
     output_file(options.output, options.model)
     try:
         model = skops.io.load(options.model, trusted=TRUSTED_TYPES)
-        n_bytes = export_tagger(model, options.output).n_bytes
     except (BadZipFile, KeyError):  # another file, such as a tagger or a pickle, or another archive
         raise ValueError(f"{options.model}: this is no file that skops has written") from None
+    try:
+        n_bytes = export_tagger(model, options.output).n_bytes
     except ValueError as error:  # the first sentence, of a model that is not fitted
         raise ValueError(f"{options.model}: {str(error).partition('. Call')[0]}") from None
     except (AttributeError, TypeError):  # no model, or another library's

@@ -127,18 +127,12 @@ def test_confident_errors_come_first():
     given = [known[row.sequence, *row.predicted] for row in errors if row.predicted]
     assert given == sorted(given, reverse=True)
     assert [row.probability for row in errors] == [*given, None]
-    probable = pipe.predict_segments(new, threshold=1e-6)
-    other = error_table(new, truth, pipe.predict(new), scheme="bio", probability=probable)
-    assert [row[:6] for row in other] == [row[:6] for row in errors]
-    np.testing.assert_allclose([row.probability for row in other[:-1]], given)
 
 
 def test_tokens():
     X, y_true, y_pred = [["a", "b", "c"]], [["X", "X", "Y"]], [["X", "Y", "Y"]]
-    [error] = error_table(X, y_true, y_pred, scheme="tokens", probability=[[0.1, 0.2, 0.3]])
-    assert error == (0, "label", (1, 2, "X"), (1, 2, "Y"), "b", "b", 0.2)
-    with pytest.raises(ValueError, match="number for each token of sequence 0"):
-        error_table(X, y_true, y_pred, probability=[[0.1, 0.2, 0.3]])
+    [error] = error_table(X, y_true, y_pred, scheme="tokens")
+    assert error == (0, "label", (1, 2, "X"), (1, 2, "Y"), "b", "b", None)
 
 
 def test_tables_are_lists():
@@ -187,9 +181,8 @@ def test_as_many_labels_as_tokens(scheme, count):
 
 
 def test_few_probabilities():
-    errors = error_table([["a", "b"]], [["A", "B"]], [["B", "A"]], probability=[[(1, 2, "A", 0.5)]])
+    errors = error_table([["a", "b"]], [["A", "B"]], [[(0, 1, "B"), (1, 2, "A", 0.5)]])
     assert [row.probability for row in errors] == [0.5, None]
-    assert error_table([["a"]], [["A"]], [["B"]], probability=[[]])[0].probability is None
     with pytest.raises(TypeError, match=r"the probability of y_pred 'p' \(sequence 0, position 0\) is not a number"):
         error_table([["a"]], [["A"]], [[(0, 1, "B", "p")]])
 

@@ -150,13 +150,9 @@ class Part:
 
     def __sizeof__(self) -> int:
         """Return the approximate size in bytes, twice the batch: Dask uses it to decide what to move or spill."""
-        return 2 * self._batch_size
-
-    @cached_property
-    def _batch_size(self) -> int:
         batch = self.data.batch
         arrays = [batch.offsets, batch.indptr, batch.indices, batch.values, batch.dense and batch.dense.values]
-        return sum(array.nbytes for array in arrays if array is not None)
+        return 2 * sum(array.nbytes for array in arrays if array is not None)
 
 
 def prepare_part(local: BaseSequenceLabeler, agreed: Agreement, part: ReadPart) -> Part:
