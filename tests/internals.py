@@ -90,7 +90,7 @@ from sklearn_hocrf._structure.patterns import (
     given_patterns,
     observed_patterns,
 )
-from sklearn_hocrf._structure.segment_ages import MOST_AGES, aged, what_needs_lengths
+from sklearn_hocrf._structure.segment_ages import aged, what_needs_lengths
 from sklearn_hocrf._structure.segment_layout import SegmentLayout, SegmentLayoutBuilder, SegmentLimits, SegmentRules
 from sklearn_hocrf._structure.sum_network import _pairs_with_arcs_below, build_sum_network
 from sklearn_hocrf._structure.tied_weights import tie_weights
@@ -108,7 +108,7 @@ from sklearn_hocrf._validation import (
     warn_user,
 )
 from sklearn_hocrf._validation._attributes import Vocabulary, read_attributes, sort_vocabulary
-from sklearn_hocrf._validation._delegation import model_and_input, model_inside
+from sklearn_hocrf._validation._delegation import model_inside
 from sklearn_hocrf._warm_up import WarmUp, compiled, kernels
 from sklearn_hocrf.feature_extraction import _template_rows
 from sklearn_hocrf.feature_extraction._names import names_of_blocks

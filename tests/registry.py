@@ -213,23 +213,25 @@ class Kind(NamedTuple):
     legal: Any = None  # of the labels of all segments
     scale: float = 1.5  # of random weights
     without: tuple = ()  # what it is not made for: "stream", "minibatches", "search", "hessp", "likelihood"
+    words: list = WORDS
+    segments: list = SEGMENTS
 
     @property
     def scheme(self):
         return getattr(self.estimator, "scheme", None)
 
     def X(self, words=None):
-        return READERS[self.reader](self.chosen(WORDS) if words is None else words)
+        return READERS[self.reader](self.chosen(self.words) if words is None else words)
 
     def y(self):
-        y = [written(s, self.scheme or "bio") for s in self.chosen(SEGMENTS)]
+        y = [written(s, self.scheme or "bio") for s in self.chosen(self.segments)]
         return with_missing_labels(y, self.scheme or "tags") if self.partial else y
 
     def chosen(self, data):
         """Return the part of training data that meets the rules."""
         if self.legal is not follow_rules:
             return data
-        return [part for part, s in zip(data, SEGMENTS, strict=True) if s[0][2] in RULES.start]
+        return [part for part, s in zip(data, self.segments, strict=True) if s[0][2] in RULES.start]
 
     def fit(self, **parameters):
         """Return the estimator fitted, without warnings of solvers that have not converged."""

@@ -123,24 +123,6 @@ class WholeMaker:
         return sparse.csr_array(table)
 
 
-class ChannelMaker:
-    """Makes the features of channels as if they were features of whole segments; token attributes are token data."""
-
-    def __init__(self, blocks):
-        self.asked = [(block.channel, int(a)) for block in blocks for a in block.attributes]
-        self.n_features = len(self.asked)
-        self.feature_names = np.array([f"{channel}:{a}" for channel, a in self.asked], dtype=object)
-
-    def rows(self, columns, offsets, token_data, start, stop):
-        table = np.zeros((len(start), self.n_features))
-        for row, u, v in zip(table, np.asarray(start).tolist(), np.asarray(stop).tolist(), strict=True):
-            first, last = _sequence_around(offsets, u, v)
-            for f, (channel, a) in enumerate(self.asked):
-                for t in channel_tokens(channel, u - first, v - first, last - first):
-                    row[f] += token_data[a][first + t]
-        return sparse.csr_array(table)
-
-
 def _sequence_around(offsets, u, v):
     sequence = np.searchsorted(offsets, u, side="right") - 1
     first, last = int(offsets[sequence]), int(offsets[sequence + 1])

@@ -10,7 +10,6 @@ from cases import draw_patterns, of_history
 from hypothesis import given
 from hypothesis import strategies as st
 from internals import (
-    _pairs_with_arcs_below,
     all_patterns,
     build_automaton,
     build_sum_network,
@@ -143,14 +142,6 @@ def test_neighbouring_arcs(drawn):
     assert (np.diff(automaton.state_label) >= 0).all()
 
 
-def test_arrays_are_what_kernels_expect():
-    _, automaton, _, _ = build(3, [(0, 1, 2), (2, 2)])
-    for name, array in zip(automaton._fields[1:], automaton[1:], strict=True):
-        assert array.dtype == (np.int64 if name in ("into", "outgoing") else np.int32), name  # ranges, and numbers
-        assert array.flags.c_contiguous, name
-        assert not array.flags.writeable, name
-
-
 def dense_s(naive, states, arcs):
     """Return S of equation (7): S[a, q] = 1 iff arc(q, y_a) = a."""
     row = {arc: a for a, arc in enumerate(arcs)}
@@ -211,14 +202,6 @@ def test_sum_network_of_all_patterns_is_a_permutation(n_labels, max_order):
     assert (expected.sum(axis=1) == 1).all()
 
 
-def test_sum_network_arrays_are_what_kernels_expect():
-    network = build_sum_network(build(3, [(0, 1, 2), (2, 2)])[1])
-    for name, array in zip(network._fields, network, strict=True):
-        assert array.dtype == np.int32, name
-        assert array.flags.c_contiguous, name
-        assert not array.flags.writeable, name
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("n_labels", "max_order", "n_tokens"), [(26, 4, 45_000), (2, 40, 7_000), (1000, 2, 52_000)], ids=str
@@ -233,43 +216,6 @@ def test_building_100_000_patterns_takes_seconds(n_labels, max_order, n_tokens):
     network = build_sum_network(automaton)
     assert time.perf_counter() - start < 15
     assert network.n_additions < 3 * patterns.lengths.sum()
-
-
-@pytest.mark.slow
-def test_chain_of_suffixes_takes_seconds():
-    """One pattern of 3000 equal labels: failure links as long as they get."""
-    start = time.perf_counter()
-    automaton = build_automaton(given_patterns([(0,) * 3000, (0,) * 2999 + (1,)], 2), 2)
-    build_sum_network(automaton)
-    assert time.perf_counter() - start < 15
-    assert automaton.n_states == 3001
-
-
-@pytest.mark.slow
-def test_order_3000_on_labels_that_repeat_takes_seconds():
-    start = time.perf_counter()
-    codes = np.arange(4000, dtype=np.int32) % 2
-    patterns = observed_patterns(codes, np.array([0, 4000]), 2, 3000)
-    automaton = build_automaton(patterns, 2)
-    network = build_sum_network(automaton)
-    assert time.perf_counter() - start < 30
-    assert (automaton.n_arcs, automaton.n_states) == (len(patterns.lengths), 6_001)
-    assert network.n_additions < 2 * automaton.n_arcs
-
-
-@given(st.integers(1, 3), st.data())
-def test_pairs_with_arcs_below_by_hand(n_labels, data):
-    label = st.integers(0, n_labels - 1)
-    drawn = data.draw(st.lists(st.lists(label, min_size=2, max_size=6).map(tuple), max_size=8))
-    automaton = build_automaton(given_patterns(drawn, n_labels), n_labels)
-    own = automaton.arc_source.astype(np.int64) * n_labels + automaton.arc_label
-    expected = set()
-    for state, y in zip(automaton.arc_source.tolist(), automaton.arc_label.tolist(), strict=True):
-        while (state, y) not in expected:
-            expected.add((state, y))
-            state = int(automaton.fail[state])
-    pairs = _pairs_with_arcs_below(own, automaton.fail.astype(np.int64), n_labels)
-    assert pairs.tolist() == sorted(p * n_labels + y for p, y in expected)
 
 
 def test_counts_of_the_handwriting_data(data_dir):

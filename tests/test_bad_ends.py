@@ -70,24 +70,6 @@ def test_training_gets_better_or_says_that_it_cannot(solver, exponent, seed, sig
         assert len(messages) == 1
 
 
-@pytest.mark.parametrize("scale", [100.0, 1e8, 1e150])
-@pytest.mark.slow
-def test_stochastic_solvers_on_large_features(scale):
-    crf, messages = fit(*noisy(scale, n=20), solver="sgd", max_iter=100)
-    value = crf.objective_history_[-1]
-    assert value <= crf.objective_history_[0]
-    if scale == 100:  # steps are too long, but what is left is less than 5 %
-        assert value < 1.05 * fit(*noisy(scale, n=20))[0].objective_history_[-1]
-        assert not messages
-        return
-    assert crf.optimality_gap_ > 0.05 * value
-    assert len(messages) == 1
-    # a bound above the value says nothing
-    assert ("above the optimum" in messages[0]) == (crf.optimality_gap_ <= value)
-    if crf.n_iter_ < 100:
-        assert "or rescale numeric features" in messages[0]
-
-
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_numbers_that_overflow_are_refused_by_all(solver):
     with pytest.raises(ValueError, match="the norm of its gradient inf, which floating point numbers cannot represent"):

@@ -3,14 +3,11 @@
 import importlib
 import os
 import sys
-from collections import Counter
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 import numpy as np
 import pytest
-from cases import random_case, to_batch, to_codes, to_layout
-from internals import CHAIN, NegativeLogLikelihood, Problem
 
 BENCHMARKS = Path(__file__).parent / "benchmarks"
 NAMES = sorted(path.stem for path in BENCHMARKS.glob("[!_]*.py"))
@@ -25,59 +22,9 @@ def load(monkeypatch):
         sys.modules.pop(name, None)
 
 
-def test_order_over_segments(load):
-    bench = load("bench_history")
-    rows = bench.measure(*bench.draw(900, (15, 40)), 3, 1)
-    assert [row[0] for row in rows] == [f"3, {name}" for name in bench.MODELS]
-    assert all(len(row) == len(bench.HEADS) and row[-1] == 0 for row in rows)
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_modules_import(load, name):
     assert load(name).__doc__
-
-
-def small_objective():
-    rng = np.random.default_rng(0)
-    case = random_case(rng, 3, [7, 1, 5, 0, 9], 3, 12, 1.0, [(0,), (0,)])
-    layout, weights = to_layout(case)
-    batch = to_batch(case.rows, case.n_attributes)
-    return NegativeLogLikelihood().bind(Problem(CHAIN, layout, batch, to_codes(case.labels))), weights
-
-
-def test_transitions(load):
-    objective, _ = small_objective()
-    automaton = objective.problem.layout.automaton
-    transitions = load("dense_chain").all_transitions(automaton)
-    names = {0: ()}  # of the states, as tuples of labels
-    for arc in np.argsort(automaton.arc_length, kind="stable"):
-        source, target = automaton.arc_source[arc], automaton.arc_target[arc]
-        if automaton.arc_length[arc] == automaton.state_length[target]:
-            names[target] = (*names[source], int(automaton.arc_label[arc]))
-    assert len(set(names.values())) == automaton.n_states
-    number = {name: state for state, name in names.items()}
-    for state, name in names.items():
-        for label in range(automaton.n_labels):
-            text = (*name, label)
-            longest = next(text[i:] for i in range(len(text) + 1) if text[i:] in number)
-            assert transitions.target[state * automaton.n_labels + label] == number[longest]
-    arcs = np.repeat(np.arange(automaton.n_arcs), np.diff(transitions.starts))
-    np.testing.assert_array_equal(arcs, transitions.arc_of_source)
-    of_source = transitions.source * automaton.n_labels + automaton.arc_label[arcs]
-    np.testing.assert_array_equal(arcs, transitions.arc[of_source])
-
-
-def test_dense_automaton_is_the_same_function(load):
-    objective, weights = small_objective()
-    value, gradient = objective.value_gradient(weights)
-    dense = load("dense_chain").ByArc(objective)
-    assert_same(dense.value_gradient(weights), value, gradient)
-    assert_same(objective.value_gradient(weights), value, gradient)  # as it was before
-
-
-def assert_same(actual, value, gradient):
-    assert actual[0] == pytest.approx(value, rel=1e-12)
-    np.testing.assert_allclose(actual[1], gradient, rtol=1e-10, atol=1e-12)
 
 
 def test_options_are_read_by_their_defaults(load):
@@ -91,17 +38,8 @@ def test_options_are_read_by_their_defaults(load):
         parse("", ["--tasks", "c"], **defaults)
 
 
-def test_turns_are_taken(load):
-    calls = []
-    clock = iter(range(100))
-    cases = [lambda: calls.append("a"), lambda: calls.append("b")]
-    seconds = load("common").take_turns(cases, 2, clock=lambda: next(clock))
-    assert calls == ["a", "b"] * 3
-    np.testing.assert_array_equal(seconds, np.ones((2, 2)))
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("task", ["bibliography", "punctuation", "chinese_words"])
+@pytest.mark.parametrize("task", ["bibliography", "punctuation"])
 def test_segmentations_run(load, capsys, task):
     load(f"bench_{task}").main(["--quick"])
     printed = capsys.readouterr().out
@@ -114,34 +52,6 @@ def test_punctuation_is_encoded(load):
     encoded = module.encode_punctuation(y)
     assert encoded == [["O-,", "O", ","], [".-.", "?-?", "O"], []]
     assert module.decode_punctuation(encoded) == module.decode_punctuation(y) == y
-
-
-def test_real_punctuation(load, data_dir):
-    y = load("bench_punctuation").load_words(data_dir / "punctuation" / "punc.tr")[1]
-    counts = {"O": 11519, "O-.": 2617, ".": 2617, ",-,": 1722, "O-,": 1179, ",": 1179, "O-?": 1153, "?": 1153}
-    assert Counter(label for labels in y for label in labels) == counts | {".-.": 310, "?-?": 132}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("task", ["bibliography", "punctuation"])
-def test_segmentations_are_measured(load, task):
-    module, sizes = load("bench_segments"), {"n_sequences": 30}
-    training, gradient = module.Training(), module.Gradient()
-    try:
-        training.setup(task, "SC", 2, max_iter=2, **sizes)
-    except load("common").Absent as reason:
-        pytest.skip(str(reason))
-    assert training.peakmem_train() > 0
-    assert training.crf.n_iter_ == 2
-    gradient.setup(task, "SC", 2, **sizes)
-    assert gradient.time_gradient()[0] > 0
-
-
-@pytest.mark.slow
-def test_passes_are_counted(load, capsys):
-    load("bench_passes").main(["--quick", "--tasks", "references"])
-    printed = capsys.readouterr().out
-    assert "references, order 1, L1" in printed or "skipped: anystyle" in printed
 
 
 class Toy:
@@ -232,7 +142,6 @@ def test_no_task_ends_the_others(load, monkeypatch, capsys, tmp_path):
         ("handwriting", "gradient, order 2"),
         ("large", "training, above inputs"),
         ("cluster", "fits that lose a worker, with the same bits | 1 of 1"),
-        ("passes", "references settle, order 1, L1"),
     ],
 )
 def test_comparison_runs(load, capsys, task, row):
@@ -241,38 +150,6 @@ def test_comparison_runs(load, capsys, task, row):
     printed = capsys.readouterr().out
     assert f"| {task} | {row} |" in printed or f"- {task}: skipped" in printed
     assert dict(os.environ) == before
-
-
-def test_figures_of_a_cluster(load):
-    seconds = np.array([[0.9, 1.5], [0.6, 1.0], [0.4, 0.5]])
-    found = load("bench_dask").Measured(1000, seconds, np.array([32000, 40000, 48000]), 0.5)
-    np.testing.assert_allclose(found.iterations, [[1.4, 2.0], [1.1, 1.5], [0.9, 1.0]])
-    assert found.bare == pytest.approx(1.035 / 1.5)
-    assert found.sent.tolist() == [2, 2.5, 3]
-
-
-@pytest.mark.parametrize("every", [1, 1000])
-def test_training_settles(load, monkeypatch, every):
-    module = load("bench_passes")
-    monkeypatch.setattr(module, "EVERY", every)  # 1000: no report before the end
-    X, y = [[["a"], ["b"], ["b"]], [["b"], ["a"]]], [["A", "B", "B"], ["B", "A"]]
-    task = module.Task((X, y), (X, y), {}, module.token_accuracy_score)
-    model = module.HighOrderCRF(1)
-    for variant in module.VARIANTS:
-        found = module.measure(task, model, variant)
-        assert found.scores.tolist() == [1.0]
-        assert 0 < found.passes <= found.all_passes
-        assert 0 < found.seconds <= found.all_seconds
-        assert (found.passes == found.all_passes) == (every > 1)
-
-
-def test_course_of_a_training(load):
-    seconds, wall, objective = np.array([1.0, 3.0, 4.0]), np.array([2.0, 4.0, 6.0]), np.array([9.0, 7.0, 5.0])
-    course = load("bench_chunking").Course(seconds, wall, objective, 0.0, 0.0, 0, 0.0, 0.0)
-    assert course.seconds_to(7.0) == 3.0
-    assert course.seconds_to(6.9, "wall") == 6.0
-    assert course.seconds_to(4.9) == np.inf
-    assert course.per_iteration.tolist() == [1.0, 2.0, 1.0]
 
 
 @pytest.mark.slow

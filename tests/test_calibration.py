@@ -13,13 +13,13 @@ from sklearn.base import clone
 from sklearn.calibration import calibration_curve
 from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import brier_score_loss
-from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, PredefinedSplit, cross_val_score
+from sklearn.model_selection import GroupKFold, KFold, PredefinedSplit
 from sklearn.pipeline import make_pipeline as sklearn_make_pipeline
 
 from sklearn_hocrf import Constraints, HighOrderCRF, HighOrderSemiCRF, make_pipeline
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
-from sklearn_hocrf.metrics import log_likelihood_scorer, segment_outcomes
-from sklearn_hocrf.model_selection import CalibratedSequenceLabeler, PenaltySearchCV
+from sklearn_hocrf.metrics import segment_outcomes
+from sklearn_hocrf.model_selection import CalibratedSequenceLabeler
 from sklearn_hocrf.text import extract_segments
 
 
@@ -100,35 +100,6 @@ def test_temperature_is_that_of_highest_held_out_likelihood(name):
     assert abs(high - low) / 2 < 0.01 * abs(high + low - 2 * middle)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", MODELS)
-def test_predictions_stay_and_weights_are_divided(name):
-    model = MODELS[name]
-    data = allowed(model, X, Y)
-    calibrated, plain = CalibratedSequenceLabeler(model, cv=3).fit(*data), clone(model).fit(*data)
-    assert calibrated.predict(NEW) == plain.predict(NEW)
-    inner, temperature = calibrated.calibrated_estimator_, calibrated.temperature_
-    assert type(inner) is type(model)
-    assert inner.patterns_ == plain.patterns_
-    np.testing.assert_allclose(inner.pattern_coef_, plain.pattern_coef_ / temperature, rtol=1e-14)
-    np.testing.assert_allclose(inner.coef_.toarray(), plain.coef_.toarray() / temperature, rtol=1e-14)
-    for rows in calibrated.predict_marginals(NEW):
-        np.testing.assert_allclose(rows.sum(axis=1), 1.0, rtol=1e-12)
-    one, other = pickle.loads(pickle.dumps(calibrated)), divided(plain, temperature)
-    for ours, theirs in zip(one.predict_marginals(NEW), other.predict_marginals(NEW), strict=True):
-        np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-15)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("model", [WEAK, WEAK_SEGMENTS], ids=lambda model: type(model).__name__)
-def test_models_of_weak_and_strong_penalties(model):
-    for sigma, is_overconfident in (30.0, True), (0.05, False):
-        one = clone(model).set_params(sigma_reg=sigma)
-        calibrated = CalibratedSequenceLabeler(one).fit(X, Y)
-        assert (calibrated.temperature_ > 1) == is_overconfident
-        assert calibrated.log_likelihood(NEW, NEW_Y).sum() > one.fit(X, Y).log_likelihood(NEW, NEW_Y).sum() + 10
-
-
 def test_constraints_hold_at_any_temperature():
     model = MODELS["BIO"]
     calibrated = CalibratedSequenceLabeler(model, cv=3).fit(X, Y)
@@ -137,20 +108,6 @@ def test_constraints_hold_at_any_temperature():
         for tags in drawn:
             pairs = zip(["O", *tags], tags, strict=False)
             assert all(tag[0] != "I" or before[2:] == tag[2:] for before, tag in pairs)
-
-
-def test_answers_belong_to_one_distribution():
-    calibrated = CalibratedSequenceLabeler(WEAK_SEGMENTS, cv=3).fit(X, Y)
-    best = calibrated.predict_nbest(NEW[:3], 3)
-    for n, candidates in enumerate(best):
-        for candidate in candidates:
-            found = calibrated.log_likelihood(NEW[n : n + 1], [candidate.labels])[0]
-            assert found == pytest.approx(candidate.log_probability, abs=1e-9)
-    known = [[None, tags[1], *[None] * (len(tags) - 2)] for tags in NEW_Y[:3]]
-    marginals = calibrated.predict_marginals(NEW[:3])
-    for n, value in enumerate(calibrated.log_likelihood(NEW[:3], known)):
-        column = calibrated.classes_.tolist().index(NEW_Y[n][1])
-        assert np.exp(value) == pytest.approx(marginals[n][1, column], rel=1e-9)
 
 
 def test_one_token_a_sequence_is_multinomial_logistic_regression():
@@ -201,12 +158,6 @@ def test_labels_with_missing_labels(model, frozen):
     parts = [(fitted, data, partial)] if frozen else list(parts_of(model, data, partial, 2))
     found = [sum(total(*part, calibrated.temperature_ * t) for part in parts) for t in (0.99, 1.0, 1.01)]
     assert max(found) == found[1]
-
-
-def test_threads_change_no_bit():
-    one, two = (CalibratedSequenceLabeler(WEAK, cv=3, n_jobs=n).fit(X, Y) for n in (1, 2))
-    assert one.temperature_ == two.temperature_
-    np.testing.assert_array_equal(one.calibrated_estimator_.pattern_coef_, two.calibrated_estimator_.pattern_coef_)
 
 
 # --- warnings and errors ----------------------------------------------------------------------------------------------
@@ -269,56 +220,6 @@ def test_pipelines_inside_and_outside():
         assert 0 < fitted.score(WORDS, Y) <= 1
     known = [["O"] + [None] * (len(words) - 1) for words in WORDS]
     assert all(tags[0] == "O" for tags in inside.predict(WORDS, known=known))
-
-
-@pytest.mark.filterwarnings("ignore:.* have probability 0")
-@pytest.mark.slow
-def test_searches_inside_and_outside():
-    grid = {"sigma_reg": [0.3, 30.0]}
-    inside = CalibratedSequenceLabeler(GridSearchCV(WEAK, grid, cv=2, scoring=log_likelihood_scorer), cv=2)
-    assert not hasattr(inside, "decision_function")
-    inside.fit(X, Y)
-    search = inside.calibrated_estimator_
-    assert search.best_params_ == {"sigma_reg": 0.3}
-    refitted = HighOrderCRF(sigma_reg=0.3, tol=1e-3).fit(X, Y)
-    np.testing.assert_allclose(search.best_estimator_.pattern_coef_, refitted.pattern_coef_ / inside.temperature_)
-    # two labellings of a sequence may be equally probable, and rounding chooses then
-    best = refitted.log_likelihood(X, refitted.predict(X))
-    np.testing.assert_allclose(refitted.log_likelihood(X, inside.predict(X)), best, rtol=1e-9)
-    assert len(inside.predict_marginals(X)) == len(X)
-    penalties = CalibratedSequenceLabeler(PenaltySearchCV(WEAK, cv=2, max_steps=2), cv=2).fit(X, Y, groups=None)
-    assert penalties.log_likelihood(NEW, NEW_Y).shape == (40,)
-    grid = {"estimator__sigma_reg": [0.3, 30.0], "cv": [2, 3]}
-    outside = GridSearchCV(CalibratedSequenceLabeler(WEAK), grid, cv=2, scoring=log_likelihood_scorer).fit(X, Y)
-    assert outside.best_estimator_.temperature_ > 0
-    assert outside.predict(X) == outside.best_estimator_.predict(X)
-    scores = cross_val_score(CalibratedSequenceLabeler(WEAK, cv=2), X, Y, cv=2)
-    assert (scores > 0.3).all()
-
-
-def test_clone_and_parameters():
-    calibrated = CalibratedSequenceLabeler(WEAK, cv=3, n_jobs=2).fit(X, Y)
-    other = clone(calibrated)
-    assert not hasattr(other, "temperature_")
-    assert not hasattr(other, "classes_")  # though dir() of scikit-learn 1.6 lists it, as all properties
-    assert other.get_params()["estimator__sigma_reg"] == 30.0
-    assert other.set_params(estimator__sigma_reg=1.0).estimator.sigma_reg == 1.0
-    assert calibrated.classes_.tolist() == ["B-P", "B-Q", "I-P", "I-Q", "O"]
-    assert calibrated.n_features_in_ == len(calibrated.feature_names_in_)
-    for files in pickle, pytest.importorskip("skops.io", reason="skops is absent"):
-        data = files.dumps(calibrated)
-        loaded = files.loads(data, **({} if files is pickle else {"trusted": files.get_untrusted_types(data=data)}))
-        assert loaded.temperature_ == calibrated.temperature_
-        np.testing.assert_array_equal(loaded.predict_marginals(NEW)[0], calibrated.predict_marginals(NEW)[0])
-        np.testing.assert_array_equal(loaded.log_likelihood(NEW, NEW_Y), calibrated.log_likelihood(NEW, NEW_Y))
-
-
-def test_stream_of_partial_fit_does_not_go_on():
-    model = HighOrderCRF(solver="sgd").partial_fit(X, Y, classes=["B-P", "B-Q", "I-P", "I-Q", "O"])
-    assert model._state.stream is not None
-    calibrated = CalibratedSequenceLabeler(FrozenEstimator(model)).fit(NEW, NEW_Y)
-    assert calibrated.calibrated_estimator_._state.stream is None
-    calibrated.calibrated_estimator_.partial_fit(X, Y)
 
 
 def test_options_of_fit():
@@ -407,32 +308,3 @@ def test_outcomes_are_what_scikit_learn_takes(segmented):
     fraction, mean = calibration_curve(is_right, probability, n_bins=5)
     assert np.abs(fraction - mean).max() < 1
     assert 0 < brier_score_loss(is_right, probability) < 0.25
-
-
-def test_labels_of_any_kind():
-    outcomes = segment_outcomes([[3, 3, 4]], [[(0, 2, 3, 0.25), (2, 3, np.int64(4), np.float32(0.5))]])
-    assert outcomes.is_right.tolist() == [True, True]
-    assert segment_outcomes([["é", "é"]], [np.array([(0, 2, "é", 1.0)], SEGMENT)]).is_right.tolist() == [True]
-    assert segment_outcomes([], []).is_right.shape == (0,)
-
-
-SEGMENT = [("start", int), ("stop", int), ("label", "U1"), ("probability", float)]
-
-
-def test_scheme_of_outcomes():
-    with pytest.raises(ValueError, match="scheme must be one of"):
-        segment_outcomes([["a"]], [[(0, 1, "a", 0.5)]], scheme="BIO")
-    y_pred = [[(0, 2, "P", 0.5)]]
-    assert segment_outcomes([["B-P", "I-P"]], y_pred).is_right.tolist() == [True]
-    assert segment_outcomes([["B-P", "I-P"]], y_pred, scheme="runs").is_right.tolist() == [False]
-
-
-def test_temperature_lowers_the_calibration_error():
-    calibrated = CalibratedSequenceLabeler(WEAK_SEGMENTS).fit(X, Y)
-    errors = []
-    for model in (clone(WEAK_SEGMENTS).fit(X, Y), calibrated):
-        is_right, probability = segment_outcomes(NEW_Y, model.predict_segments(NEW, threshold=1e-6))
-        bins = np.minimum((probability * 10).astype(int), 9)
-        gaps = np.bincount(bins, is_right - probability, 10)
-        errors.append(np.abs(gaps).sum() / len(bins))
-    assert errors[1] < errors[0] / 2

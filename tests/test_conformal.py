@@ -51,7 +51,7 @@ def test_the_threshold_is_the_smallest_that_keeps_the_risk(parts, alpha):
     """Parts of the truth of 6 to 8 sequences, some of which have none, with many ties."""
     sequence, score = np.array([n for n, _ in parts], dtype=np.int64), np.array([s for _, s in parts])
     share = 1 / np.bincount(sequence, minlength=8)[sequence] if len(parts) else np.zeros(0)
-    misses = _Misses(sequence, score, share, 8)
+    misses = _Misses(sequence, score, share, 8, [])
 
     def is_kept(threshold):
         losses = [sum(share[(sequence == n) & (score > threshold)]) for n in range(8)]
@@ -63,7 +63,7 @@ def test_the_threshold_is_the_smallest_that_keeps_the_risk(parts, alpha):
 @pytest.mark.parametrize("n", [9, 10, 19, 37])
 def test_of_whole_sequences_it_is_the_quantile_of_split_conformal_prediction(n):
     score = np.random.default_rng(n).permutation(n) / n
-    threshold = _threshold(_Misses(np.arange(n), score, np.ones(n), n), 0.1)
+    threshold = _threshold(_Misses(np.arange(n), score, np.ones(n), n, []), 0.1)
     assert threshold == np.sort(score)[int(np.ceil((n + 1) * 0.9 - 1e-9)) - 1]
 
 
@@ -102,7 +102,7 @@ def test_the_expected_loss_is_kept(drawn, level):
         *chosen, last = random.integers(len(X), size=n + 1)
         rows = [parts[i] for i in chosen]
         index, sequence = np.concatenate(rows), np.repeat(np.arange(n), list(map(len, rows)))
-        threshold = _threshold(_Misses(sequence, misses.score[index], misses.share[index], n), alpha)
+        threshold = _threshold(_Misses(sequence, misses.score[index], misses.share[index], n, []), alpha)
         losses.append(misses.share[parts[last]] @ (misses.score[parts[last]] > threshold + 1e-9))
     slack = 0.034
     assert np.mean(losses) <= alpha + slack
@@ -121,6 +121,78 @@ def test_addresses_are_covered(data_dir):
     found = conformal.coverage(X[350:], y[350:]).coverage
     least, most = (betabinom.ppf(p, 300, 181, 20) / 300 for p in (1e-6, 1 - 1e-6))
     assert least <= found <= most
+
+
+def counts_of(y, kind):
+    return np.array([sum(label == kind for *_, label in of) for of in extract_segments(y, scheme="bio")])
+
+
+def test_each_kind_of_sequence_is_covered(drawn):
+    model, X, y = drawn
+    n, alpha = 700, 0.15
+    conformal = ConformalSequenceLabeler(model, alpha=alpha, strata=len).fit(X[:n], y[:n])
+    plain = ConformalSequenceLabeler(model, alpha=alpha).fit(X[:n], y[:n])
+    assert conformal.thresholds_[1] < plain.threshold_ < conformal.thresholds_[5]
+    for length in 1, 3, 5:
+        n_seen, new = sum(len(x) == length for x in X[:n]), [i for i in range(n, len(X)) if len(X[i]) == length]
+        found = conformal.coverage([X[i] for i in new], [y[i] for i in new]).coverage
+        k = int(np.ceil((n_seen + 1) * (1 - alpha)))
+        least, most = (betabinom.ppf(p, len(new), k, n_seen + 1 - k) / len(new) for p in (1e-6, 1 - 1e-6))
+        assert least <= found <= most
+        sets = conformal.predict_set([X[i] for i in new])
+        right = [all(a in b for a, b in zip(y[i], one, strict=True)) for i, one in zip(new, sets, strict=True)]
+        assert found == pytest.approx(np.mean(right))
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_one_kind_is_as_none(drawn, level):
+    model, X, y = drawn
+    strata = "label" if level == "segment" else lambda tokens: "all"
+    some = [i for i in range(200) if level == "token" or counts_of(y[i : i + 1], "P")[0]]  # have a true segment
+    given = [X[i] for i in some], [y[i] for i in some]
+    one, none = (ConformalSequenceLabeler(model, level=level, strata=s).fit(*given) for s in (strata, None))
+    assert list(one.thresholds_.values()) == [none.threshold_]
+    assert one.coverage(X[200:300], y[200:300]) == none.coverage(X[200:300], y[200:300])
+
+
+@pytest.mark.parametrize("n_rare", [5, 12])
+def test_rare_kinds_share_a_threshold(drawn, n_rare):
+    """Of 12 sequences, enough for alpha=0.1, it is their own; of 5 it is that of all."""
+    model, X, y = drawn
+    X = [x for x in X if x][:200]
+    y = [labels for labels in y if len(labels)][:200]
+    kinds = {id(x): f"rare {i % 2}" for i, x in enumerate(X[:n_rare])}
+    conformal = ConformalSequenceLabeler(model, strata=lambda x: kinds.get(id(x), "other")).fit(X, y)
+    some = slice(None) if n_rare < 9 else slice(n_rare)
+    assert conformal.threshold_ == ConformalSequenceLabeler(model).fit(X[some], y[some]).threshold_
+    assert conformal.thresholds_ == {"other": ConformalSequenceLabeler(model).fit(X[n_rare:], y[n_rare:]).threshold_}
+    expected = ConformalSequenceLabeler(model).fit(X[some], y[some]).predict_set(X[:n_rare])
+    assert conformal.predict_set(X[:n_rare]) == expected
+
+
+def test_each_label_of_segments_has_a_threshold():
+    random = np.random.default_rng(0)
+    X = [[[f"a{random.integers(3)}"] for _ in range(random.integers(1, 5))] for _ in range(500)]
+    y = [
+        ["pqr"[min(int(a[1]), random.integers(8))] if a != "a2" or random.random() < 0.7 else "r" for [a] in x]
+        for x in X
+    ]
+    model = HighOrderSemiCRF(scheme="runs").fit(X[:100], y[:100])
+    X, y, alpha = X[100:], y[100:], 0.2
+    conformal = ConformalSequenceLabeler(model, alpha=alpha, level="segment", strata="label").fit(X, y)
+    misses = conformal._misses(FittedModel(model), X, y)
+    for label, threshold in conformal.thresholds_.items():
+        of = np.array(misses.kind) == label
+        sequences = np.unique(misses.sequence[of])
+
+        def risk(threshold, of=of, sequences=sequences):
+            shares = [np.mean(misses.score[of & (misses.sequence == i)] > threshold) for i in sequences]
+            return (sum(shares) + 1) / (len(sequences) + 1)
+
+        assert risk(threshold) <= alpha + 1e-9 < risk(threshold - 1e-6) or threshold == 0
+    for one, every in zip(conformal.predict_set(X), model.predict_segments(X, threshold=1e-6), strict=True):
+        threshold = [conformal.thresholds_.get(label, conformal.threshold_) for label in every["label"].tolist()]
+        assert one.tolist() == every[1 - every["probability"] <= np.array(threshold) + 1e-9].tolist()
 
 
 # ---------------------------------------------------------------------------------------------------------------- sets
@@ -142,6 +214,16 @@ def test_sets_of_tokens_and_segments(drawn):
 
 
 # ---------------------------------------------------------------------------------------------------- models and input
+
+
+def fitted_on_rows():
+    return HighOrderCRF().fit(np.eye(12)[:, :2], list("xyz") * 4)
+
+
+def test_strata_of_what_iterates_over_columns():
+    rows = pytest.importorskip("pandas").DataFrame(np.eye(12)[:, :2])
+    with pytest.raises(ValueError, match="strata needs X as a list of sequences: there are 12, not 2"):
+        ConformalSequenceLabeler(fitted_on_rows(), strata=str).fit(rows, list("xyz") * 4)
 
 
 @pytest.mark.parametrize("scheme", ["bio", "runs", "segments"])

@@ -1,7 +1,6 @@
 """Constraints and lowest lengths of segments: in models against enumeration, and as parameters of the estimators."""
 
 import itertools
-import pickle
 from functools import partial
 
 import numpy as np
@@ -9,24 +8,20 @@ import pytest
 import segment_oracle as so
 from cases import of_history, to_codes
 from internals import (
-    BEGIN,
     CHAIN,
     SEGMENTS,
-    LocalFeatureMatching,
     MarginalPass,
     Mask,
-    NegativeLogLikelihood,
     Problem,
     schemes,
 )
-from mask_cases import FAMILIES, check_answers, close
+from mask_cases import FAMILIES, check_answers
 from segment_cases import (
     to_segments,
 )
 from sklearn.base import clone
 
 from sklearn_hocrf import Constraints, HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf.model_selection import PenaltySearchCV
 
 SEEDS = range(40)
 
@@ -101,45 +96,6 @@ def test_answers(questions, seed):
 
 
 @both_families
-@pytest.mark.parametrize("seed", range(6))
-def test_derivatives(questions, seed):
-    """Values by enumeration; gradients, and products of the Hessian, against differences; steps of few sequences."""
-    asked = questions(seed)
-    problem, w = asked.problem(), asked.model.weights
-    objective = NegativeLogLikelihood().bind(problem)
-    value, gradient = objective.value_gradient(w)
-    truth = asked.model.given(asked.batch).log_score(asked.truth)
-    wanted = sum(so.log_sum_exp(scores.values()) for scores in asked.possible) - truth.sum()
-    assert abs(value - wanted) <= 1e-11 * max(1.0, abs(wanted))
-    direction = np.random.default_rng(seed).normal(size=len(w))
-    step = 1e-5 * direction
-    slope = (objective.value(w + step) - objective.value(w - step)) / 2e-5
-    assert abs(slope - gradient @ direction) <= 1e-6 * max(1.0, abs(slope))
-    curve = (objective.value_gradient(w + step)[1] - objective.value_gradient(w - step)[1]) / 2e-5
-    assert np.allclose(objective.hessp(w, direction), curve, rtol=1e-5, atol=1e-6)
-    total, sums = 0.0, np.zeros(len(w))
-    for part in objective.minibatches(2, np.random.RandomState(0)):
-        value_of_part, gradient_of_part = part.value_gradient(w)
-        total, sums[part.weights] = total + value_of_part, sums[part.weights] + gradient_of_part
-    assert abs(total - value) <= 1e-9 * max(1.0, value)
-    assert np.allclose(sums, gradient, rtol=1e-9, atol=1e-9)
-    parts = [objective.part(np.array([s])).value(w) for s in range(len(asked.batch))]
-    assert abs(sum(parts) - value) <= 1e-9 * max(1.0, value)
-
-
-@both_families
-@pytest.mark.parametrize("seed", range(4))
-def test_gradients_of_local_feature_matching(questions, seed):
-    asked = questions(seed)
-    w = 0.3 * asked.model.weights
-    objective = LocalFeatureMatching().bind(asked.problem())
-    direction = np.random.default_rng(seed).normal(size=len(w))
-    up, down = (objective.value_gradient(w + step * direction)[0] for step in (1e-5, -1e-5))
-    slope = (up - down) / 2e-5
-    assert abs(slope - objective.value_gradient(w)[1] @ direction) <= 1e-5 * max(1.0, abs(slope))
-
-
-@both_families
 def test_scaled_passes_take_constraints(questions, monkeypatch):
     redone, n_sequences = [], 0
 
@@ -155,18 +111,6 @@ def test_scaled_passes_take_constraints(questions, monkeypatch):
         n_sequences += int((asked.batch.lengths > 0).sum())
     assert n_sequences > 20
     assert not redone
-
-
-@both_families
-def test_layouts_keep_what_is_forbidden(questions):
-    layout = questions(3).model.layout
-    assert layout.forbidden
-    wider = layout.with_columns([((0, 1), BEGIN)])[0]
-    for other in (pickle.loads(pickle.dumps(layout)), wider, layout.pruned(np.zeros(layout.n_weights))[0]):
-        assert other.forbidden == layout.forbidden
-        assert getattr(other, "shortest", None) is getattr(layout, "shortest", None) or np.array_equal(
-            other.shortest, layout.shortest
-        )
 
 
 # --- tag schemes ------------------------------------------------------------------------------------------------------
@@ -256,76 +200,6 @@ def test_predictions_are_legal(scheme):
         assert crf.predict([x]) == [every[int(np.argmax(log_probability))]]
 
 
-SEGMENTED = [
-    [(0, 2, "a"), (2, 4, "b"), (4, 6, "a")],
-    [(0, 2, "b"), (2, 3, "O"), (3, 5, "a")],
-    [(0, 1, "O"), (1, 3, "a")],
-]
-RULES = {
-    "forbid": Constraints(forbid=[("a", "b", "O"), ("O", "b"), ("a", "a")], end=["a", "O"]),
-    "allow": Constraints(allow=["ab", "ba", "bO", "Oa", "OO"], start=["O", "a", "b"]),
-    "all but one": Constraints(allow=[(a, b) for a in "abO" for b in "abO" if (a, b) != ("a", "a")], end=["a", "O"]),
-}
-RULES["allow"].set_params(allow=[tuple(pair) for pair in RULES["allow"].allow])
-
-
-def can_follow(rules, labels):
-    pairs = list(itertools.pairwise(labels))
-    if rules == "allow":
-        return {("a", "b"), ("b", "a"), ("b", "O"), ("O", "a"), ("O", "O")}.issuperset(pairs)
-    if rules == "all but one":
-        return ("a", "a") not in pairs and labels[-1] != "b"
-    found = {("a", "a"), ("O", "b")}.intersection(pairs) or "abO" in "".join(labels)
-    return not found and labels[-1] != "b"
-
-
-@pytest.mark.parametrize("rules", RULES)
-@pytest.mark.parametrize("scheme", ["runs", "bio", "bioes", "segments"])
-def test_segments_go_by_constraints(scheme, rules):
-    """All segmentations of a sequence: their probabilities, the best one, and the marginals."""
-    shortest = {"a": 2, "b": 2} if rules == "allow" else {"b": 2}
-
-    def in_scheme(segments):
-        if scheme == "segments":
-            return list(segments)
-        if scheme == "runs":
-            return [label for u, v, label in segments for _ in range(u, v)]
-        coded = [tuple((u, v, NAMES.index(label)) for u, v, label in segments)]
-        return written(to_segments(coded, np.array([0, segments[-1][1]])), scheme)
-
-    lengths = [segments[-1][1] for segments in SEGMENTED]
-    X, y = sentences(np.random.default_rng(0), lengths), [in_scheme(segments) for segments in SEGMENTED]
-    limits = {"a": (shortest.get("a", 1), 3), "b": (2, None)}
-    settings = {"scheme": scheme, "constraints": RULES[rules], "segment_length": limits, "sigma_reg": 5.0}
-    crf = HighOrderSemiCRF(2, **settings).fit(X, y)
-    assert {label: least for label, (least, _) in crf.segment_length_.items()} == {"O": 1, "a": 1, "b": 1} | shortest
-    labels = crf.segment_labels_.tolist()
-    model = so.Model(3, tuple(crf.segment_length_[name][1] for name in labels), scheme != "runs", {}, {})
-    x = X[1]
-    every = [tuple((u, v, labels[code]) for u, v, code in s) for s in so.segmentations(model, len(x))]
-    log_probability = crf.log_likelihood([x] * len(every), [in_scheme(segments) for segments in every])
-    for segments, log_p in zip(every, log_probability, strict=True):
-        inside = [segment for segment in segments if segment[0] > 0 and segment[1] < len(x)]
-        long_enough = all(v - u >= shortest.get(label, 1) for u, v, label in inside)
-        is_possible = long_enough and can_follow(rules, [label for _, _, label in segments])
-        assert (log_p > -np.inf) == is_possible
-    probability = np.exp(log_probability)
-    assert abs(probability.sum() - 1) < 1e-12
-    best = [
-        segment for segment in every[int(np.argmax(probability))] if scheme in ("runs", "segments") or segment[2] != "O"
-    ]
-    assert crf.predict_segments([x]) == [best]
-    for *segment, got in crf.predict_segments([x], threshold=0)[0].tolist():
-        wanted = sum(p for p, segments in zip(probability, every, strict=True) if tuple(segment) in segments)
-        assert close(got, wanted)
-        assert wanted > 0  # what is impossible is not listed
-    tags = crf.predict_marginals([x])[0]
-    assert np.allclose(tags.sum(axis=1), 1)
-    if scheme == "bioes" and rules == "allow":
-        assert crf.classes_.tolist() == ["B-a", "B-b", "E-a", "E-b", "I-a", "O", "S-a", "S-b"]
-    assert pickle.loads(pickle.dumps(crf)).predict(X) == crf.predict(X) == y
-
-
 def test_recordings_begin_and_end_inside_of_segments():
     """The first and the last segment of a sequence may be short, in training and in every answer."""
     X = [[["w", label] for label in labels] for labels in ("abbbbaa", "aabbba", "baaab")]
@@ -359,27 +233,12 @@ def test_partial_fit():
     assert crf.predict(X) == before  # the fitted model keeps its own
 
 
-def test_held_out_likelihood_of_searches_is_that_of_the_constrained_model():
-    X, y = tagged_data()
-    half = np.arange(len(X)) % 2 == 0
-    cv = [(np.flatnonzero(half), np.flatnonzero(~half))]
-    search = PenaltySearchCV(HighOrderCRF(constraints="bio", tol=1e-6), cv=cv, max_steps=1, refit=False).fit(X, y)
-    step = {key: values[0] for key, values in search.cv_results_.items()}
-    train, test = ([X[i] for i in part] for part in cv[0])
-    crf = HighOrderCRF(constraints="bio", tol=1e-9).fit(train, [y[i] for i in cv[0][0]])
-    score = crf.log_likelihood(test, [y[i] for i in cv[0][1]]).sum() / sum(map(len, test))
-    assert abs(score - step["mean_test_score"]) < 1e-3
-
-
 # --- errors -----------------------------------------------------------------------------------------------------------
 
 
 def fit(y, constraints, weight=None, **settings):
     X = [[["w"]] * len(labels) for labels in y]
     return HighOrderCRF(constraints=constraints, **settings).fit(X, y, sample_weight=weight)
-
-
-MENDS = "text.convert_tags(y, "
 
 
 def test_sequences_keep_their_numbers_and_those_of_weight_0_may_break_constraints():

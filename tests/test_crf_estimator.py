@@ -6,14 +6,11 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from cases import by_order
 from internals import SequenceBatch
 from scipy import sparse
-from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf.datasets import make_digit_words
 from sklearn_hocrf.training import LBFGS, SGD
 
 WORDS = [["the", "old", "man"], ["the", "man", "the", "boat"], ["old"], ["man", "old", "boat"]]
@@ -29,14 +26,6 @@ def fitted():
 
 
 # --- predictions ------------------------------------------------------------------------------------------------------
-
-
-def test_predictions_are_lists_when_y_was_lists(fitted):
-    predicted = fitted.predict(X)
-    assert isinstance(predicted, list)
-    assert all(type(labels) is list for labels in predicted)
-    assert all(type(label) is str for labels in predicted for label in labels)
-    assert [len(labels) for labels in predicted] == [len(x) for x in X]
 
 
 @pytest.mark.parametrize(
@@ -117,14 +106,6 @@ def test_plain_two_dimensional_x(estimator):
         assert HighOrderSemiCRF(scheme="bio").fit(frame, tags).score(frame, tags) > 0.9
 
 
-def test_a_model_of_single_tokens_labels_sequences_too():
-    rows, labels = np.vstack(ROWS), [label for sequence in Y for label in sequence]
-    crf = HighOrderCRF(max_order=0).fit(rows, labels)
-    alone = HighOrderCRF(max_order=0).fit(ROWS, Y)
-    assert crf.predict(ROWS) == alone.predict(ROWS)
-    np.testing.assert_allclose(crf.coef_.toarray(), alone.coef_.toarray(), atol=1e-4)
-
-
 def test_unseen_attributes_change_nothing(fitted):
     strange = [[{**token, "new": "thing", "other": 3.0} for token in sequence] for sequence in X]
     assert fitted.predict(strange) == fitted.predict(X)
@@ -145,19 +126,6 @@ def test_labels_of_any_kind_come_back_as_they_were():
 
 
 # --- probabilities against enumeration --------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("sigma_reg", [0.1, 1.0, 10.0, 100.0, {("features", 0): 3.0, None: 100.0}])
-def test_default_tolerance_ends_near_the_optimum_whatever_the_penalty(sigma_reg):
-    words, letters = make_digit_words(60, random_state=0)
-    new_words, _ = make_digit_words(40, random_state=1)
-    crf = HighOrderCRF(sigma_reg=sigma_reg, max_iter=2000).fit(words, letters)
-    exact = clone(crf).set_params(tol=1e-6).fit(words, letters)
-    value, best = crf.objective_history_[-1], exact.objective_history_[-1]
-    assert 0 <= value - best <= crf.optimality_gap_ <= crf.tol**2 * value
-    pairs = zip(crf.predict_marginals(new_words), exact.predict_marginals(new_words), strict=True)
-    assert max(np.abs(ours - theirs).max() for ours, theirs in pairs) < 0.01
 
 
 def test_tolerances_are_those_of_the_solvers():
@@ -194,17 +162,6 @@ def test_feature_names_are_there_only_if_x_has_some():
 
 
 # --- parameters -------------------------------------------------------------------------------------------------------
-
-
-def test_sigma_may_differ_by_order():
-    plain = HighOrderCRF(max_order=2, sigma_reg=0.7).fit(X, Y)
-    same = HighOrderCRF(max_order=2, sigma_reg=by_order(0.7, 0.7, 0.7, 100)).fit(X, Y)
-    np.testing.assert_array_equal(same.pattern_coef_, plain.pattern_coef_)
-    tight = HighOrderCRF(max_order=2, sigma_reg=by_order(1.0, 1e-3)).fit(X, Y)
-    assert np.abs(tight.pattern_coef_[3:]).max() < 1e-4 < np.abs(tight.pattern_coef_[:3]).max()
-    free = HighOrderCRF(max_order=1, sigma_reg=by_order(1.0, np.inf), max_iter=5)
-    with pytest.warns(ConvergenceWarning):
-        assert free.fit(X, Y).optimality_gap_ == np.inf
 
 
 def test_patterns_can_be_observed_all_or_given():
@@ -259,47 +216,6 @@ def test_feature_order():
     )
 
 
-def test_supported_pairs_are_those_seen_in_training():
-    seen = {
-        (label, f"word:{w}")
-        for words, labels in zip(WORDS, Y, strict=True)
-        for w, label in zip(words, labels, strict=True)
-    }
-    crf = HighOrderCRF().fit(X, Y)
-    entries = crf.coef_.tocoo()
-    pairs = {
-        (crf.patterns_[row][0], crf.feature_names_in_[column])
-        for row, column in zip(entries.row, entries.col, strict=True)
-    }
-    assert pairs == seen | {(label, "length") for label in LABELS}
-    assert HighOrderCRF(all_pairs=True).fit(X, Y).coef_.nnz == 3 * 5
-    rare = HighOrderCRF(min_count=2).fit(X, Y).coef_.tocoo()
-    assert {(LABELS[row], crf.feature_names_in_[column]) for row, column in zip(rare.row, rare.col, strict=True)} == {
-        ("A", "word:old"),
-        ("D", "word:the"),
-        ("N", "word:man"),
-        ("N", "word:boat"),
-        ("A", "length"),
-        ("D", "length"),
-        ("N", "length"),
-    }
-
-
-def test_fit_intercept():
-    crf = HighOrderCRF(fit_intercept=False).fit(X, Y)
-    assert crf.pattern_coef_[:3].tolist() == [0, 0, 0]
-    assert np.abs(crf.pattern_coef_[3:]).min() > 0
-    assert np.abs(HighOrderCRF().fit(X, Y).pattern_coef_[:3]).min() > 0
-
-
-def test_there_need_not_be_any_features():
-    nothing = [[[] for _ in labels] for labels in Y]
-    crf = HighOrderCRF(max_order=2).fit(nothing, Y)
-    assert crf.n_features_in_ == 0
-    assert crf.coef_.shape == (len(crf.patterns_), 0)
-    assert [len(labels) for labels in crf.predict(nothing)] == [3, 4, 1, 3]
-
-
 def test_too_few_iterations_warn_with_the_remedy():
     with pytest.warns(ConvergenceWarning, match="Increase max_iter") as caught:
         crf = HighOrderCRF(max_iter=2).fit(X, Y)
@@ -313,17 +229,6 @@ def test_too_few_iterations_warn_with_the_remedy():
 def test_the_warning_of_a_tolerance_below_rounding_errors_says_so():
     with pytest.warns(ConvergenceWarning, match="increase tol"):
         HighOrderCRF(tol=0.0).fit(X, Y)
-
-
-@pytest.mark.usefixtures("all_lines")
-def test_verbose_says_once_when_the_objective_hardly_falls(capsys):
-    rng = np.random.default_rng(0)
-    sequences = [rng.standard_normal((4, 30)) for _ in range(40)]
-    labels = [rng.integers(3, size=4).tolist() for _ in range(40)]
-    history = HighOrderCRF(verbose=1, tol=1e-9).fit(sequences, labels).objective_history_
-    said = [n for n, line in enumerate(capsys.readouterr().err.splitlines()) if "0.1 %" in line]
-    slow = [n for n in range(11, len(history)) if history[n - 10] - history[n] < 1e-3 * history[n]]
-    assert said == [slow[0] - 1]
 
 
 @pytest.mark.usefixtures("all_lines")
@@ -402,15 +307,3 @@ def test_log_likelihood_of_what_is_certain_is_not_positive():
     log_p = crf.log_likelihood(loud, crf.predict(loud))
     assert log_p.max() == 0
     np.testing.assert_allclose(log_p, 0, atol=1e-6)
-
-
-def test_quality_of_bad_labels(fitted):
-    with pytest.raises(ValueError, match=r"unknown label 'Q' of y \(sequence 1, position 3\)"):
-        fitted.log_likelihood(X, [Y[0], ["D", "N", "D", "Q"], *Y[2:]])
-    for method in (fitted.score, fitted.log_likelihood):
-        with pytest.raises(ValueError, match="X has 4 sequences, y has 3"):
-            method(X, Y[:3])
-        with pytest.raises(ValueError, match="sequence 2 has 1 tokens in X, but 2 labels in y"):
-            method(X, [*Y[:2], ["A", "A"], Y[3]])
-        with pytest.raises(ValueError, match="y is None"):
-            method(X, None)

@@ -11,7 +11,6 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from public_data import find_data, load_cora_references, load_ocr_letters, load_ud_chinese
 from sklearn.datasets import load_digits
-from sklearn.neighbors import NearestCentroid
 
 from sklearn_hocrf.datasets import (
     dump_conll,
@@ -46,25 +45,6 @@ def test_labels_follow_a_chain_of_exactly_the_given_order(order):
         assert max(len(counts) for counts in successors(y, order - 1).values()) > 2
 
 
-def test_next_label_has_the_chains_probabilities():
-    """What follows a label does not depend on where it stands: frequencies agree between early and late positions."""
-    _, y = make_markov_sequences(4000, length=20, order=1, random_state=0)
-    early = successors([labels[:10] for labels in y], 1)
-    late = successors([labels[10:] for labels in y], 1)
-    often = [context for context in early if min(early[context].total(), late[context].total()) > 2000]
-    assert len(often) > 1
-    for context in often:
-        first, second = ([c[context][label] / c[context].total() for label in early[context]] for c in (early, late))
-        assert_allclose(first, second, atol=0.03)
-
-
-def test_first_labels_are_uniform():
-    _, y = make_markov_sequences(5000, length=3, order=3, n_labels=4, random_state=0)
-    counts = np.unique(np.array(y), axis=0, return_counts=True)[1]
-    assert len(counts) == 4**3
-    assert_allclose(counts / 5000, 1 / 4**3, atol=0.01)
-
-
 def test_observations_are_label_means_plus_noise():
     X, y = make_markov_sequences(500, n_features=4, noise=0.05, random_state=0)
     stacked, labels = np.concatenate(X), np.concatenate(y)
@@ -77,13 +57,6 @@ def test_observations_are_label_means_plus_noise():
         assert_allclose(mine.std(axis=0), 0.05, rtol=0.1)
     X, y = make_markov_sequences(5, noise=0, random_state=0)
     assert len(np.unique(np.concatenate(X), axis=0)) == len(np.unique(np.concatenate(y)))
-
-
-@pytest.mark.parametrize("length", [1, 2, 3, 7])
-def test_sequences_may_be_shorter_than_the_context(length):
-    X, y = make_markov_sequences(3, length=length, order=3, random_state=0)
-    assert [x.shape for x in X] == [(length, 3)] * 3
-    assert [labels.shape for labels in y] == [(length,)] * 3
 
 
 @pytest.mark.parametrize("make", [make_markov_sequences, make_digit_words])
@@ -113,32 +86,6 @@ def test_generated_text(make):
         make(0)
 
 
-def test_generated_names_have_legal_tags():
-    X, y = make_name_sentences(300, random_state=0)
-    for words, tags in zip(X, y, strict=True):
-        for before, tag in zip(["O", *tags], tags, strict=False):
-            assert not tag.startswith("I-") or before[2:] == tag[2:], (words, tags)
-
-
-def test_generated_references_have_each_field_at_most_once():
-    for labels in make_references(200, random_state=0)[1]:
-        fields = [label for label, before in zip(labels, [None, *labels], strict=False) if label != before]
-        assert len(fields) == len(set(fields))
-        assert fields[:2] == ["author", "title"]
-
-
-@pytest.mark.parametrize("n_successors", [(), (4,), (5, 3, 2), (10, 10, 2)])
-def test_digits_follow_a_nested_chain(n_successors):
-    y_train, y_test = (make_digit_words(n, n_successors=n_successors, noise=0, random_state=n)[1] for n in (3000, 100))
-    for order, number in enumerate(n_successors, start=1):
-        digit_counts = successors([*y_train, *y_test], order)  # seeds share the chain
-        assert max(len(counts) for counts in digit_counts.values()) == number
-    assert len(successors(y_train, 1)) == 10
-    later = successors(y_train, len(n_successors) + 1)  # one more digit of context leaves the choice as it is
-    often = [len(counts) for counts in later.values() if counts.total() > 200]
-    assert not n_successors or min(often, default=number) == number
-
-
 def test_digit_words_have_images_of_their_labels():
     X, y = make_digit_words(noise=0, min_length=2, max_length=9, random_state=0)
     assert len(X) == len(y) == 500
@@ -148,13 +95,6 @@ def test_digit_words_have_images_of_their_labels():
     images, digits = load_digits(return_X_y=True)
     digit_of = {image.tobytes(): digit for image, digit in zip(images, digits, strict=True)}
     assert [digit_of[(16 * token).tobytes()] for token in np.concatenate(X)] == np.concatenate(y).tolist()
-
-
-def test_digit_words_without_context_are_hard_but_not_hopeless():
-    (X_train, y_train), (X_test, y_test) = (make_digit_words(random_state=seed) for seed in (0, 1))
-    assert np.concatenate(X_train).std() > load_digits().data.std() / 16  # noise is added
-    model = NearestCentroid().fit(np.concatenate(X_train), np.concatenate(y_train))
-    assert 0.5 < model.score(np.concatenate(X_test), np.concatenate(y_test)) < 0.9
 
 
 # ----------------------------------------------------------------------------------------------------- files of columns
@@ -334,44 +274,6 @@ def test_words_are_segments_of_characters(tmp_path):
 
 
 # ------------------------------------------------------------------------------------------------------------ real data
-
-
-def test_real_letters(data_dir):
-    bunch = load_ocr_letters(data_dir / "ocr" / "letter.data.gz")
-    assert len(bunch.data) == 6877
-    assert sum(map(len, bunch.data)) == 52152
-    assert_array_equal(np.bincount(bunch.fold), [626, 704, 684, 698, 693, 651, 739, 717, 690, 675])
-    assert len({"".join(word) for word in bunch.target}) == 55
-
-
-@pytest.mark.parametrize(
-    ("file", "columns", "counts"),
-    [
-        ("conll2000/test.txt.gz", None, (2012, 47377, 19)),
-        ("conll2002/esp.testb.gz", None, (1517, 51533, 9)),
-        ("ud_chinese_segmentation/test.conll.gz", [None, "form", None, "upos", *[None] * 6], (500, 12012, 15)),
-        ("cora_references/ref.train", ["word", "field"], (300, 9696, 13)),
-        ("cora_references/ref.test", ["word", "field"], (200, 6270, 13)),
-    ],
-)
-def test_real_columns(data_dir, file, columns, counts):
-    X, y = load_conll(data_dir / file, columns, separator="\t" if "ud_" in file else None)
-    assert (len(X), sum(map(len, X)), len(set().union(*y))) == counts
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "n_sequences", "n_characters", "n_words", "longest"),
-    [("train", 3997, 156360, 98608, 17), ("dev", 500, 20014, 12663, 14), ("test", 500, 19212, 12012, 14)],
-)
-def test_real_chinese_words(data_dir, name, n_sequences, n_characters, n_words, longest):
-    path = data_dir / "ud_chinese_segmentation" / f"{name}.conll.gz"
-    X, y = load_ud_chinese(path)
-    lengths = [stop - start for segments in y for start, stop, _ in segments]
-    assert (len(X), sum(map(len, X)), len(lengths), max(lengths)) == (n_sequences, n_characters, n_words, longest)
-    short, words = load_ud_chinese(path, max_word_length=15)
-    assert (len(short) < n_sequences) == (longest > 15)
-    assert max(stop - start for segments in words for start, stop, _ in segments) <= 15
 
 
 def test_conllu(tmp_path):

@@ -179,26 +179,6 @@ def test_slopes_do_not_depend_on_the_size_of_tiles(model_of):
     assert_close(model.on(plan).hessian_vector_product(direction), expected, 1e-11)
 
 
-@pytest.mark.parametrize("features", ["plain", "all"])
-def test_segmented_sequences_alone(features):
-    """Sequences too long for a block run alone, on kernels of another lane kind."""
-    model, batch = segment_model(5, np.random.default_rng(5).integers(0, 40, 21), features)
-    direction = some_direction(model)
-    expected = model.given(batch).hessian_vector_product(direction)
-    plan = reschedule(model, single_sequence_size=0).given(batch).plan
-    assert {task.sequences.shape[1] for chunk in plan.chunks for task in chunk} == {1}
-    assert_close(model.on(plan).hessian_vector_product(direction), expected, 1e-11)
-
-
-def test_a_long_chain_alone():
-    """It is far longer than the others, so that a block of its own has one lane."""
-    model, batch = chain_model(6, [1500, 3, 2])
-    plan = plan_of(model, batch)
-    assert {task.sequences.shape[1] for chunk in plan.chunks for task in chunk} == {1, chain.LANES}
-    expected = differences(model, plan, direction := some_direction(model) / 10)
-    assert_close(model.on(plan).hessian_vector_product(direction), expected)
-
-
 # -------------------------------------------------------------------------------------------------------- wide numbers
 
 
@@ -239,27 +219,6 @@ def test_large_weights_keep_their_digits():
 
 
 # ---------------------------------------------------------------------------------------------------------------- laws
-
-
-MODELS = {
-    "chain": lambda: chain_model(9, np.random.default_rng(9).integers(0, 40, 50)),
-    "segments": lambda: segment_model(9, np.random.default_rng(9).integers(0, 30, 50)),
-    "runs": lambda: segment_model(9, np.random.default_rng(9).integers(0, 30, 50), orders="order_0", repeats=False),
-}
-
-
-@pytest.fixture(params=MODELS)
-def bound(request):
-    """Return a function of the direction, and a direction."""
-    model, batch = MODELS[request.param]()
-    return lambda v, **given: model.given(batch, **given).hessian_vector_product(v), some_direction(model)
-
-
-def test_any_number_of_threads_gives_the_same_bits(bound):
-    slopes, v = bound
-    expected = slopes(v)
-    for n_jobs in (1, 2, 3):
-        np.testing.assert_array_equal(slopes(v, n_jobs=n_jobs), expected)
 
 
 def test_no_kernel_is_compiled_again_for_other_data():

@@ -1,11 +1,9 @@
 """Displays: what notebooks show of segments and reasons."""
 
-import re
 from html.parser import HTMLParser
 
-import numpy as np
 import pytest
-from internals import COLORS, GREY, color_map, number, summed_reasons
+from internals import COLORS, number, summed_reasons
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, make_pipeline
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
@@ -102,38 +100,6 @@ def test_characters_between_tokens():
     assert repr(SegmentsDisplay.from_predictions(["abc"], [[(0, 2, "x")]], separator="")) == "[ab | x]c"
 
 
-def test_tags_without_labels():
-    display = SegmentsDisplay([list("abc")], [[(0, 2, "_"), (2, 3, "_", 0.5)]], gaps=[[""] * 3])
-    assert repr(display) == "[ab][c | 0.50]"
-    assert safe(display).tags.count("bdi") == 1
-
-
-def test_texts_of_tokens():
-    rows = [{"n": 1, "w": "Ann"}, {"n": 2, "w": "met"}]
-    fields = [rows, [("Ann", "P"), ("met", "V")], [["w=Ann"], ["w=met"]], np.zeros((2, 3)), [{"n": 1}, {"n": 2}]]
-    texts = SegmentsDisplay.from_predictions(fields, [[]] * 5).texts
-    assert texts == [["Ann", "met"], ["Ann", "met"], ["w=Ann", "w=met"], ["0", "1"], ["0", "1"]]
-    assert SegmentsDisplay.from_predictions([rows], [[]], field="n").texts == [["1", "2"]]
-    batch = SequenceFeatureExtractor().fit_transform(X)
-    assert SegmentsDisplay.from_predictions(batch, Y).texts == X
-
-
-@pytest.mark.parametrize("labels", [[b"four", b"type"], [(1, 2, 3, 4), "x"], ["four", "type"]])
-def test_labels_that_are_no_segments(labels):
-    display = SegmentsDisplay.from_predictions([["a", "b"]], [labels])
-    assert display.segments == [[(0, 1, labels[0], None), (1, 2, labels[1], None)]]
-
-
-def test_iterators(tagger):
-    assert repr(SegmentsDisplay.from_predictions(iter(X), iter(Y))) == repr(SegmentsDisplay.from_predictions(X, Y))
-    assert repr(SegmentsDisplay.from_estimator(tagger, iter(X))) == repr(SegmentsDisplay.from_estimator(tagger, X))
-    assert repr(explain(tagger, iter(X), 1, 0)) == repr(explain(tagger, X, 1, 0))
-
-
-def test_probabilities_are_numbers():
-    assert SegmentsDisplay(X[:1], [[(0, 1, "A", None)]]).segments == [[(0, 1, "A", None)]]
-
-
 @pytest.mark.parametrize(
     ("scheme", "tags"), [("bioes", "B-A E-A O S-A"), ("bilou", "B-A L-A O U-A"), ("iob1", "I-A I-A O I-A")]
 )
@@ -154,20 +120,6 @@ def test_segments_of_models(tagger):
     probability = calibrated.predict_segments(X, with_probability=True)[0]["probability"].tolist()
     assert [p for *_, p in SegmentsDisplay.from_estimator(calibrated, X).segments[0]] == probability
     assert SegmentsDisplay.from_estimator(tagger, X[2:3], known=[["O"]], scheme="bio").segments == [[]]
-
-
-@pytest.mark.parametrize("scheme", ["runs", "bio", "bioes", "segments"])
-def test_segments_of_segment_models(scheme):
-    y = Y if scheme == "bio" else [["A", "A", "O", "B"], ["O", "O", "A"], ["B"]] * 2
-    if scheme == "bioes":
-        y = [["B-A", "E-A", "O", "S-A"], ["O", "O", "S-A"], ["S-A"]] * 2
-    if scheme == "segments":
-        y = [[(0, 2, "A"), (2, 3, "O"), (3, 4, "B")], [(0, 1, "O"), (1, 2, "O"), (2, 3, "A")], [(0, 1, "B")]] * 2
-    model = make_pipeline(SequenceFeatureExtractor(), HighOrderSemiCRF(scheme=scheme)).fit(X, y)
-    display = SegmentsDisplay.from_estimator(model, X, y)
-    assert display.segments == [found.tolist() for found in model.predict_segments(X, with_probability=True)]
-    assert "O 0." not in repr(display)
-    safe(display)
 
 
 def test_only_the_first_sequences_are_shown():
@@ -202,15 +154,6 @@ def test_odd_explanation():
     assert "<i> $y_$" in text
     segments = HighOrderSemiCRF(segment_length=3).fit([words], [labels])
     safe(explain(segments, [words], 0, 0)).text.index("<i> of [")
-
-
-def test_sequences_of_other_forms(tagger):
-    batch = tagger[:-1].transform(X)
-    assert explain(tagger[-1], batch, 1).tokens == X[1]
-    rows, labels = np.random.default_rng(0).normal(size=(6, 2)), list("ababab")
-    table, grid = HighOrderCRF().fit(rows, labels), HighOrderCRF().fit(rows.reshape(2, 3, 2), [labels[:3], labels[3:]])
-    assert explain(table, rows, 4, 0).tokens == ["4"]
-    assert explain(grid, rows.reshape(2, 3, 2), 1, 0).tokens == ["0", "1", "2"]
 
 
 def test_runs_have_probabilities():
@@ -259,21 +202,6 @@ def test_pages_are_whole_files(tagger, tmp_path, name):
     assert "<title>&lt;b&gt;</title>" in shown.to_html(title="<b>")
 
 
-def test_captions_stay_with_their_last_word():
-    display = SegmentsDisplay.from_predictions([["Slow", "trees"]], [[(0, 2, "title", 0.83)]])
-    assert re.search(
-        r"Slow trees</span>&nbsp;<bdi [^>]*white-space:nowrap[^>]*>title 0.83</bdi>", display._repr_html_()
-    )
-
-
-def test_all_classes_are_named_where_one_is_none_of_them():
-    tags = ["O", *(f"{prefix}-{kind}" for kind in ("LOC", "MISC", "ORG", "PER") for prefix in "BI")]
-    crf = HighOrderCRF().fit([[[tag] for tag in tags]], [tags])
-    with pytest.raises(ValueError, match="'LOC' is not one of the classes") as caught:
-        explain(crf, [[["O"]]], against="LOC", position=0)
-    assert all(repr(tag) in str(caught.value) for tag in tags)
-
-
 # --- colours and lines ------------------------------------------------------------------------------------------------
 
 
@@ -296,15 +224,3 @@ def test_colors_are_those_of_the_classes(tagger):
     for display in displays:
         assert {label: display.colors[label] for label in expected} == expected
     assert SegmentsDisplay.from_predictions(X[1:2], y[1:2]).colors == {"LOC": COLORS[0], "ORG": COLORS[1]}
-
-
-def test_colors_of_many_labels():
-    colors = color_map([*range(16), "O", 16])
-    assert len(set(colors.values())) == 17
-    assert (colors["O"], colors[16]) == (GREY, colors[0])
-
-
-def test_runs_of_labels_are_no_tags(tagger):
-    y = [["name", "name", "B", "name"], ["O", 1, "name"], ["name"]] * 2
-    colors = SegmentsDisplay.from_predictions(X, y, classes=["name", "B", 1, "O"]).colors
-    assert list(colors) == [1, "B", "O", "name"]

@@ -1,12 +1,8 @@
 """Durations: lengths as features with few weights."""
 
-import itertools
-import math
-
 import numpy as np
 import pytest
-from internals import LengthBlock, NegativeLogLikelihood, Problem
-from registry import problem_of
+from internals import LengthBlock
 from segment_cases import WITH_INTERCEPTS
 
 from sklearn_hocrf import HighOrderSemiCRF, make_pipeline
@@ -15,12 +11,6 @@ from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFe
 LONGEST = 40
 SHAPE, SCALE = {"a": 8.0, "b": 2.0, "c": 3.0}, {"a": 1.0, "b": 2.0, "c": 4.0}
 LEVEL = {"a": -1.0, "b": 0.0, "c": 1.2}
-
-
-def log_duration(label):
-    """Return log P(d) + constant for d = 1 .. LONGEST: a gamma density at whole numbers."""
-    d = np.arange(1, LONGEST + 1)
-    return (SHAPE[label] - 1) * np.log(d) - d / SCALE[label]
 
 
 def log_length(tokens, starts, stops):
@@ -39,6 +29,12 @@ def drawn(rng, n_sequences):
         X.append(np.array([LEVEL[label] for label in labels])[:, None] + rng.normal(size=(len(labels), 1)))
         y.append(labels)
     return X, y
+
+
+def log_duration(label):
+    """Return log P(d) + constant for d = 1 .. LONGEST: a gamma density at whole numbers."""
+    d = np.arange(1, LONGEST + 1)
+    return (SHAPE[label] - 1) * np.log(d) - d / SCALE[label]
 
 
 def pipeline(sigma=30.0, tol=1e-4, **options):
@@ -60,59 +56,11 @@ def model(data):
     return pipeline(length="gamma").fit(*data[:2])
 
 
-def covariance(model, X, y):
-    """Return the inverse of the Hessian of the minimised function at the optimum."""
-    crf, batch = model[-1], model[:-1].transform(X)
-    problem: Problem = problem_of(HighOrderSemiCRF(**crf.get_params()), batch, y)
-    objective, w = NegativeLogLikelihood().bind(problem), crf._weights
-    columns = [objective.hessp(w, column) for column in np.eye(len(w))]
-    return np.linalg.inv(np.array(columns) + np.eye(len(w)) / crf.sigma_reg**2)
-
-
-@pytest.mark.slow
-def test_weights_are_those_of_the_distributions(data, model):
-    """Those of ``length`` up to a constant for all labels; a token's emission also has a constant for its label."""
-    crf, cov = model[-1], covariance(model, *data[:2])
-    names, layout = crf.feature_names_in_.tolist(), crf._layout
-    place = {
-        (names[feature], crf.patterns_[row][-1]): number
-        for number, (feature, row) in enumerate(zip(layout.pair_feature, layout.pair_pattern, strict=True))
-    }
-    assert len(place) == 9
-    assert not crf.token_intercept_.any()
-    for label in SHAPE:
-        number = place["log_length", label]
-        assert abs(crf._weights[number] - (SHAPE[label] - 1)) < 3 * math.sqrt(cov[number, number])
-    for one, other in itertools.combinations(SHAPE, 2):
-        true = [-1 / SCALE[label] - LEVEL[label] ** 2 / 2 for label in (one, other)]
-        i, j = place["length", one], place["length", other]
-        error = math.sqrt(cov[i, i] + cov[j, j] - 2 * cov[i, j])
-        assert error < 0.1
-        assert abs(crf._weights[i] - crf._weights[j] - (true[0] - true[1])) < 3 * error
-
-
-@pytest.mark.slow
-def test_held_out_likelihood_is_not_below_that_of_indicators(data, model):
-    X, y = data[2:]
-    gamma = model.log_likelihood(X, y).sum()
-    for sigma in (1.0, 3.0):
-        capped = pipeline(sigma, 3e-3, length="capped", max_length=LONGEST).fit(*data[:2])
-        assert gamma > capped.log_likelihood(X, y).sum()
-
-
 def test_values_and_names_of_lengths():
     gamma = LengthBlock("gamma", 0)
     assert gamma.names(None).tolist() == ["length", "log_length"]
     d = np.arange(1, 6)
     np.testing.assert_allclose(gamma.table(5), np.stack([d, np.log(d)], axis=1))
-
-
-@pytest.mark.parametrize("length", [("gamma", "gamma"), ["indicator", "capped"]])
-def test_the_same_feature_twice(length):
-    batch, y = SequenceFeatureExtractor([]).fit_transform([["u", "v"]]), [["a", "b"]]
-    with pytest.raises(ValueError, match="has the same features twice"):
-        SegmentFeatureExtractor(length=length).fit(batch, y)
-    assert SegmentFeatureExtractor(length=("gamma", "capped")).fit(batch, y).n_features_out_ == 3
 
 
 @pytest.mark.parametrize("intercept", [True, "token", "segment"])
@@ -133,21 +81,3 @@ def test_the_intercept_of_tokens_is_the_weight_of_the_length(intercept):
         weights = crf.coef_.toarray()[:3, crf.feature_names_in_.tolist().index("length")]
         np.testing.assert_allclose(other.token_intercept_, weights, atol=1e-5)
         assert other.objective_history_[-1] == pytest.approx(crf.objective_history_[-1], rel=1e-9)
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"solver": "sgd", "max_iter": 20, "random_state": 0},
-        {"l1_reg": 0.3},
-        {"objective": "local_feature_matching", "max_iter": 20},
-        {"feature_order": {"length": (0, 1)}},
-    ],
-    ids=str,
-)
-@pytest.mark.filterwarnings("ignore")
-def test_lengths_go_with_other_settings(options):
-    X, y = drawn(np.random.default_rng(1), 12)
-    batch = make_pipeline(SequenceFeatureExtractor(), SegmentFeatureExtractor(length="gamma")).fit_transform(X, y)
-    crf = HighOrderSemiCRF(**options).fit(batch, y)
-    assert crf.score(batch, y) > 0.6

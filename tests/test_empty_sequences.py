@@ -33,46 +33,8 @@ def chosen(data):
     return data[FULL] if hasattr(data, "shape") or isinstance(data, SequenceBatch) else [data[n] for n in FULL]
 
 
-def replaced(sequences, empty):
-    return [sequence if n else empty for sequence, n in zip(sequences, LENGTHS, strict=True)]
-
-
 X, Y = cut(ROWS), [labels.tolist() for labels in cut(LABELS)]
 WORDS = [[f"w{int(10 * abs(row[0]))}" for row in rows] for rows in X]
-
-
-def frames(empty=None):
-    pandas = pytest.importorskip("pandas", reason="pandas is absent")
-    found = cut(pandas.DataFrame(ROWS, columns=["u", "v", "w"]))
-    return found if empty is None else replaced(found, pandas.DataFrame())
-
-
-def polars_frames():
-    return cut(pytest.importorskip("polars", reason="absent").DataFrame(ROWS, schema=["u", "v", "w"]))
-
-
-FORMS = {
-    "arrays": lambda: X,
-    "lists in place of arrays": lambda: replaced(X, []),
-    "flat arrays in place of arrays": lambda: replaced(X, np.array([])),
-    "arrays without columns": lambda: replaced(X, np.empty((0, 0))),
-    "lists": lambda: [rows.tolist() for rows in X],
-    "float32": lambda: [rows.astype(np.float32) for rows in X],
-    "sparse": lambda: [sparse.csr_array(rows) for rows in X],
-    "batch": lambda: SequenceBatch.from_table(ROWS, OFFSETS),
-    "frames": frames,
-    "frames without columns": lambda: frames(()),
-    "frames of polars": polars_frames,
-    "dicts": lambda: [[{"w": word, "on": True} for word in words] for words in WORDS],
-    "names": lambda: [[[word, "on"] for word in words] for words in WORDS],
-}
-TARGETS = {
-    "lists": lambda: Y,
-    "arrays": lambda: cut(LABELS),
-    "lists in place of arrays": lambda: replaced(cut(LABELS), []),
-    "arrays of numbers in place of arrays": lambda: replaced(cut(LABELS), np.array([])),
-    "None": lambda: replaced(Y, None),
-}
 
 
 def assert_same(one, other, *asked):
@@ -82,31 +44,6 @@ def assert_same(one, other, *asked):
     assert one.classes_.dtype == other.classes_.dtype
     assert one.patterns_ == other.patterns_
     assert [type(labels) for labels in one.predict(*asked)] == [type(labels) for labels in other.predict(*asked)]
-
-
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("model", [HighOrderCRF(2), HighOrderSemiCRF()], ids=["tokens", "segments"])
-def test_forms_of_X(form, model):
-    data, copy = FORMS[form](), type(model)(**model.get_params())
-    assert_same(model.fit(data, Y), copy.fit(chosen(data), chosen(Y)), data)
-    assert_same(model.fit(data, Y, WEIGHT), copy.fit(chosen(data), chosen(Y), WEIGHT[FULL]), data)
-
-
-@pytest.mark.parametrize("form", TARGETS)
-def test_forms_of_y(form):
-    y = TARGETS[form]()
-    assert_same(HighOrderCRF().fit(X, y), HighOrderCRF().fit(chosen(X), chosen(y)), X)
-
-
-def segments_of(labels):
-    borders = [0, *(np.flatnonzero(labels[1:] != labels[:-1]) + 1).tolist(), len(labels)]
-    return [(u, v, str(labels[u])) for u, v in zip(borders, borders[1:], strict=False)] if len(labels) else []
-
-
-def test_lists_of_segments():
-    y = [segments_of(labels) for labels in cut(LABELS)]
-    one = HighOrderSemiCRF(scheme="segments").fit(X, y)
-    assert_same(one, HighOrderSemiCRF(scheme="segments").fit(chosen(X), chosen(y)), X)
 
 
 def test_all_of_them_empty():

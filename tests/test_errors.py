@@ -1,8 +1,6 @@
 """Tables of errors, and confusions of segments."""
 
 import itertools
-import pickle
-import sys
 from collections import namedtuple
 
 import numpy as np
@@ -109,14 +107,6 @@ def test_errors_are_all_and_only_errors(seed):
     assert not any(m[0] == p[0] and overlap(m[1:], p[1:]) for m in missing for p in left)  # they would be a pair
 
 
-def test_segments_of_one_place_are_pairs():
-    errors = error_table([["a"] * 4], [[(0, 1, "A"), (1, 3, "A")]], [[(0, 3, "A"), (1, 3, "B")]])
-    assert [(row.error, row.true, row.predicted) for row in errors] == [
-        ("other boundary", (0, 1, "A"), (0, 3, "A")),
-        ("label", (1, 3, "A"), (1, 3, "B")),
-    ]
-
-
 def test_confident_errors_come_first():
     X, y = [["Ann", "met", "Bob"], ["Bob", "met", "Ann"]] * 2, [["B-P", "O", "B-P"], ["B-P", "O", "O"]] * 2
     pipe = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF()).fit(X, y)
@@ -133,15 +123,6 @@ def test_tokens():
     X, y_true, y_pred = [["a", "b", "c"]], [["X", "X", "Y"]], [["X", "Y", "Y"]]
     [error] = error_table(X, y_true, y_pred, scheme="tokens")
     assert error == (0, "label", (1, 2, "X"), (1, 2, "Y"), "b", "b", None)
-
-
-def test_tables_are_lists():
-    errors = error_table([["<i>"]], [["A"]], [["B"]])
-    assert isinstance(errors, list)
-    assert isinstance(errors[:1], type(errors))
-    assert pickle.loads(pickle.dumps(errors)) == errors
-    assert "&lt;i&gt;" in errors._repr_html_()
-    assert repr(errors[:0]).startswith("sequence")
 
 
 def test_long_tables_are_cut_where_they_are_shown():
@@ -180,13 +161,6 @@ def test_as_many_labels_as_tokens(scheme, count):
             error_table(X, *y, scheme=scheme)
 
 
-def test_few_probabilities():
-    errors = error_table([["a", "b"]], [["A", "B"]], [[(0, 1, "B"), (1, 2, "A", 0.5)]])
-    assert [row.probability for row in errors] == [0.5, None]
-    with pytest.raises(TypeError, match=r"the probability of y_pred 'p' \(sequence 0, position 0\) is not a number"):
-        error_table([["a"]], [["A"]], [[(0, 1, "B", "p")]])
-
-
 @pytest.mark.parametrize("scheme", ["tokens", "runs", "bio"])
 @pytest.mark.parametrize("label", [None, float("nan"), {"X"}])
 def test_labels_are_read_by_name(scheme, label):
@@ -214,26 +188,6 @@ def test_segments_in_place_of_labels(seed):
         np.testing.assert_array_equal(segment_confusion_matrix(y_true, given, scheme="bio"), expected)
         found = error_table(X, y_true, given, scheme="bio")
         assert sorted(map(repr, (row[:6] for row in found))) == sorted(map(repr, (row[:6] for row in errors)))
-
-
-def test_texts_of_iterators():
-    assert error_table(iter([["a"]]), [["A"]], [["B"]])[0].true_text == "a"
-
-
-def test_tables_as_frames():
-    pandas = pytest.importorskip("pandas", reason="pandas is absent")
-    errors = error_table([["a"]], [["A"]], [["B"]])
-    frame = errors.to_frame()
-    assert isinstance(frame, pandas.DataFrame)
-    assert tuple(frame.columns) == errors.columns
-    assert frame.loc[0, "true"] == (0, 1, "A")
-    assert tuple(errors[:0].to_frame().columns) == errors.columns
-
-
-def test_tables_without_pandas(monkeypatch):
-    monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(ImportError, match="pip install pandas"):
-        error_table([["a"]], [["A"]], [["B"]]).to_frame()
 
 
 def test_cells_of_tables():

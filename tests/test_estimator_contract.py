@@ -1,6 +1,5 @@
 """What scikit-learn's tools expect of an estimator: their own checks in full, and the same for sequences."""
 
-import copy
 import importlib
 import inspect
 import pickle
@@ -12,9 +11,8 @@ import pytest
 import sklearn
 from internals import _kernels
 from sklearn.base import is_classifier
-from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, KFold, cross_val_score, cross_validate, train_test_split
+from sklearn.model_selection import GridSearchCV, KFold, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import check_estimator
@@ -48,9 +46,6 @@ SEGMENT_METHODS = {
 }
 FITTED_ARRAYS = ("classes_", "pattern_coef_", "objective_history_", "feature_names_in_")
 ESTIMATORS = [HighOrderCRF, HighOrderSemiCRF]
-EVERY_METHOD = [(estimator, method) for estimator in ESTIMATORS for method in METHODS] + [
-    (HighOrderSemiCRF, method) for method in SEGMENT_METHODS
-]
 
 
 @pytest.fixture(scope="module", params=ESTIMATORS)
@@ -152,21 +147,6 @@ def test_it_has_the_tags_of_a_classifier_but_is_none(estimator):
 # --- the same for sequences -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("estimator", "method"), EVERY_METHOD)
-def test_methods_need_a_fit(estimator, method):
-    with pytest.raises(NotFittedError):
-        methods_of(estimator)[method](estimator(), X, Y)
-
-
-@pytest.mark.parametrize(("estimator", "method"), EVERY_METHOD, indirect=["estimator"])
-def test_methods_leave_the_estimator_and_the_data_alone(fitted, estimator, method):
-    before, x, y = dict(vars(fitted)), copy.deepcopy(X), copy.deepcopy(Y)
-    methods_of(estimator)[method](fitted, X, Y)
-    assert vars(fitted).keys() == before.keys()
-    assert all(vars(fitted)[name] is value for name, value in before.items())
-    assert (x, y) == (X, Y)
-
-
 def test_copies_compile_nothing_anew(fitted):
     modules = [
         importlib.import_module(f"{_kernels.__name__}.{m.name}") for m in pkgutil.iter_modules(_kernels.__path__)
@@ -197,20 +177,6 @@ def test_grid_search_over_a_pipeline_of_raw_tokens(estimator):
     assert not np.isnan(search.cv_results_["mean_test_score"]).any()
 
 
-def test_grid_search_over_a_batch_that_was_sent_elsewhere(estimator):
-    batch = pickle.loads(pickle.dumps(SequenceFeatureExtractor().fit(WORDS).transform(WORDS)))
-    search = GridSearchCV(estimator(), {"max_order": [0, 1]}, cv=KFold(2)).fit(batch, Y)
-    assert pickle.loads(pickle.dumps(search)).predict(batch[:3]) == Y[:3]
-
-
-@pytest.mark.parametrize("convert", [list, lambda X: [np.eye(4)[["abcd".index(w) for w in s]] for s in WORDS]])
-def test_splitters_take_lists_of_sequences(estimator, convert):
-    data = convert(X)
-    assert cross_val_score(estimator(), data, Y, cv=5).mean() > 0.9
-    x_train, x_test, y_train, y_test = train_test_split(data, Y, random_state=0)
-    assert estimator().fit(x_train, y_train).score(x_test, y_test) > 0.9
-
-
 @pytest.mark.parametrize("weighted_score", [False, True])
 def test_sample_weight_is_routed(estimator, weighted_score):
     weight = np.arange(len(X), dtype=float)
@@ -226,16 +192,3 @@ def test_sample_weight_is_routed(estimator, weighted_score):
         assert_same_fit(crf, alone)
         given = {"sample_weight": weight[test]} if weighted_score else {}
         assert score == alone.score([X[n] for n in test], [Y[n] for n in test], **given)
-
-
-def test_grid_search_over_features_of_segments():
-    tags = [[("B-" if t == 0 or y != labels[t - 1] else "I-") + y for t, y in enumerate(labels)] for labels in Y]
-    features = SegmentFeatureExtractor(begin=True, length="gamma", identity=True, scheme="bio")
-    pipe = make_pipeline(SequenceFeatureExtractor(), features, HighOrderSemiCRF(scheme="bio"))
-    grid = {"highordersemicrf__segment_length": [None, 6], "highordersemicrf__max_order": [1, 2]}
-    search = GridSearchCV(pipe, grid, cv=KFold(3)).fit(WORDS, tags)
-    assert search.score(WORDS, tags) > 0.9
-    assert not np.isnan(search.cv_results_["mean_test_score"]).any()
-    batch = search.best_estimator_[:-1].transform(WORDS)
-    again = pickle.loads(pickle.dumps((search.best_estimator_[-1], batch)))
-    assert again[0].predict(again[1]) == search.predict(WORDS)

@@ -1,5 +1,4 @@
 import functools
-import gzip
 import pickle
 import warnings
 
@@ -10,10 +9,7 @@ from fuzz.definitions import BEGIN, END, attributes_of_templates
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from internals import SequenceBatch, TokenColumn, _template_rows
-from sklearn.base import BaseEstimator, clone
-from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
-from sklearn.utils import get_tags
 
 from sklearn_hocrf.feature_extraction import (
     SegmentFeatureExtractor,
@@ -64,20 +60,6 @@ def attributes_of(batch, names):
 
 def reverse(text):
     return text[::-1]
-
-
-class CountFeatures(BaseEstimator):
-    """A stand-in for a sequence labeller: scores by the number of features."""
-
-    def fit(self, X, y):
-        assert isinstance(X, SequenceBatch)
-        assert len(X) == len(y)
-        self.n_features_ = X.n_features
-        return self
-
-    def score(self, X, y):
-        assert X.n_features == self.n_features_
-        return -float(X.n_features)
 
 
 # ---- against the reference
@@ -188,12 +170,6 @@ def test_numeric_sequences():
     expect(SequenceFeatureExtractor(), [[1.0, 2], [3]], [{"x[0]": 1.0}, {"x[0]": 2.0}, {"x[0]": 3.0}])
 
 
-def test_values_that_are_all_one_are_not_stored():
-    assert SequenceFeatureExtractor().fit_transform(X_WORDS).values is None
-    assert SequenceFeatureExtractor().fit_transform([[{"flag": True}, {"flag": False}]]).values is None
-    assert SequenceFeatureExtractor().fit_transform([[0.5]]).values.tolist() == [0.5]
-
-
 def test_batch_keeps_columns_and_appends():
     raw = SequenceFeatureExtractor(templates=[], fields=["w", "p"]).fit_transform(X_TUPLES)
     assert raw.n_features == 0
@@ -277,12 +253,6 @@ def test_token_functions_are_called_once_per_distinct_value():
     assert sorted(calls) == ["a", "b", "c"]
 
 
-def test_token_features_of_unseen_words():
-    extractor = SequenceFeatureExtractor([("w", 0)], token_features=["suffix2"]).fit([["going", "home"]])
-    batch = extractor.transform([["singing", "car"]])
-    assert attributes_of(batch, extractor.get_feature_names_out()) == [{"suffix2[0]=ng": 1.0}, {}]
-
-
 def test_names_of_token_features():
     extractor = SequenceFeatureExtractor(
         [("w", 0), ("shape", 1)], token_features=["shape", ("p", "lower"), reverse], fields=["w", "p"]
@@ -343,33 +313,6 @@ def test_affixes():
 # ---- scikit-learn's conventions
 
 
-def test_transform_leaves_the_vocabulary_alone():
-    extractor = SequenceFeatureExtractor()
-    before = extractor.fit_transform(X_WORDS)
-    state = pickle.dumps(extractor)
-    other = extractor.transform([["quite", "other", "words"], []])
-    assert other.shape == (2, before.n_features)
-    assert pickle.dumps(extractor) == state
-    assert np.array_equal(extractor.transform(X_WORDS).toarray(), before.toarray())
-
-
-def test_order_of_sequences_does_not_change_the_features():
-    extractor = SequenceFeatureExtractor()
-    names = extractor.fit(X_WORDS).get_feature_names_out()
-    assert np.array_equal(extractor.fit(X_WORDS[::-1]).get_feature_names_out(), names)
-
-
-def test_input_and_parameters_are_unchanged():
-    X, templates, functions = pickle.loads(pickle.dumps((X_TUPLES, [[["a", 0]], ["b", 1]], ["lower"])))
-    extractor = SequenceFeatureExtractor(templates, functions, fields=("a", "b"))
-    extractor.fit(X)
-    assert X == X_TUPLES
-    assert extractor.templates is templates
-    assert templates == [[["a", 0]], ["b", 1]]
-    assert extractor.token_features is functions
-    assert functions == ["lower"]
-
-
 def test_empty_sequences():
     extractor = SequenceFeatureExtractor(fields=["a", "b"]).fit(X_TUPLES)
     for X in ([], [[], []]):
@@ -377,32 +320,6 @@ def test_empty_sequences():
         assert (len(batch), batch.n_tokens, batch.n_features) == (len(X), 0, extractor.n_features_out_)
         assert list(batch.columns) == ["a", "b"]
     assert SequenceFeatureExtractor([("w", 0)]).fit_transform(X_WORDS)[1].n_tokens == 0
-
-
-def test_clone_set_params_and_pickle():
-    extractor = SequenceFeatureExtractor([("w", 0)], token_features=["shape", reverse], padding="drop")
-    twin = clone(extractor).set_params(min_count=2, bias=True)
-    assert twin.get_params() == {**extractor.get_params(), "min_count": 2, "bias": True}
-    assert twin.fit(X_WORDS).get_feature_names_out().tolist() == [
-        "w[0]=the", "shape[0]=Xx", "shape[0]=x", "reverse[0]=eht", "bias", "__BOS__", "__EOS__",
-    ]  # fmt: skip
-    loaded = pickle.loads(pickle.dumps(twin))
-    assert np.array_equal(loaded.transform(X_WORDS).toarray(), twin.transform(X_WORDS).toarray())
-    assert np.array_equal(loaded.get_feature_names_out(), twin.get_feature_names_out())
-
-
-def test_pipeline_grid_search_and_memory(tmp_path):
-    X = [["a", "b"], ["b", "c"], ["a", "c", "c"], ["d"]] * 3
-    pipe = make_pipeline(SequenceFeatureExtractor(), CountFeatures(), memory=str(tmp_path))
-    search = GridSearchCV(pipe, {"sequencefeatureextractor__min_count": [1, 100]}, cv=2, n_jobs=2, error_score="raise")
-    search.fit(X, [["y"] * len(s) for s in X])
-    assert search.best_params_ == {"sequencefeatureextractor__min_count": 100}
-    assert search.best_estimator_[-1].n_features_ == 0
-
-
-def test_tags_and_output():
-    tags = get_tags(SequenceFeatureExtractor())
-    assert (tags.input_tags.two_d_array, tags.input_tags.string, tags.requires_fit) == (False, True, True)
 
 
 # ---- errors
@@ -441,53 +358,7 @@ def test_other_tokens_than_in_fit():
     assert numeric.transform([[("a", 7)], [("a", None)]]).toarray()[:, column].tolist() == [7, 0]
 
 
-@pytest.mark.parametrize("form", [lambda word: {"form": word}, lambda word: (word,)])
-def test_plain_texts_are_the_only_field(form):
-    """A model of a file with one column of words takes tokenised text."""
-    words = [["in", "Oslo", "and", "Rome"], ["Oslo"]]
-    tokens = [[form(word) for word in sentence] for sentence in words]
-    extractor = SequenceFeatureExtractor().fit(tokens)
-    assert (extractor.transform(words).tocsr() != extractor.transform(tokens).tocsr()).nnz == 0
-
-
 # ---- real data
-
-
-@pytest.fixture(scope="module")
-def conll2000(data_dir):
-    path = data_dir / "conll2000" / "train.txt.gz"
-    if not path.is_file():
-        pytest.skip("conll2000 is not in the folder of optional data")
-    with gzip.open(path, "rt", encoding="ascii") as lines:
-        sentences = [[line.split() for line in s.splitlines()] for s in lines.read().strip().split("\n\n")]
-    return [[tuple(row[:2]) for row in s] for s in sentences], [row[2] for s in sentences for row in s]
-
-
-@pytest.mark.slow
-def test_chunking_template_has_the_published_number_of_weights(conll2000):
-    """CRFsuite counts 452,755 weights: 145 label pairs, the rest are the (attribute, label) pairs of the data."""
-    X, labels = conll2000
-    batch = SequenceFeatureExtractor(CHUNKING, fields=["w", "p"], padding="drop").fit_transform(X)
-    _, codes = np.unique(labels, return_inverse=True)
-    label_of_entry = np.repeat(codes, np.diff(batch.indptr))
-    assert len(np.unique(batch.indices.astype(np.int64) * (codes.max() + 1) + label_of_entry)) == 452_755 - 145
-
-
-def test_rows_of_a_data_frame_are_tokens():
-    frame = pd.DataFrame({"word": ["the", "old", "man"], "pos": ["DT", "JJ", "NN"]})
-    extractor = SequenceFeatureExtractor([(("word", 0), ("pos", 0))], token_features=None)
-    assert extractor.fit_transform([frame]).n_tokens == 3
-    names = [f"word[0]|pos[0]={cell}" for cell in ("man|NN", "old|JJ", "the|DT")]
-    assert extractor.get_feature_names_out().tolist() == names
-
-
-def test_rows_of_polars_are_tokens():
-    table = {"word": ["the", None, "man"], "length": [3, 3, 2]}
-    expected = SequenceFeatureExtractor().fit_transform([pd.DataFrame(table)]).toarray()
-    frame = pytest.importorskip("polars").DataFrame(table)
-    np.testing.assert_array_equal(SequenceFeatureExtractor().fit_transform([frame]).toarray(), expected)
-    with pytest.raises(ValueError, match=r"wrap it: \[X\]"):
-        SequenceFeatureExtractor().fit(frame)
 
 
 @pytest.mark.parametrize("missing", [None, float("nan"), np.float32("nan"), pd.NA, pd.NaT])

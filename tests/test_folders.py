@@ -12,25 +12,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cases import build_layout
 from hypothesis import given
 from hypothesis import strategies as st
 from internals import (
     DenseColumns,
     SequenceBatch,
     TokenColumn,
-    _files,
-    allocator,
-    arrays,
-    first_seen,
     mapped_file,
-    observed_patterns,
-    reading_order,
-    schedule,
-    tie_weights,
-    token_scores,
 )
-from internals import batch as batch_module
 from scipy import sparse
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
@@ -170,14 +159,6 @@ def test_of_a_link_its_target_is_replaced(folder):
     assert_same(batch[1:], SequenceBatch.load(folder))
     assert link.is_symlink()
     assert sorted(os.listdir(folder.parent)) == ["batch", "link"]
-
-
-def test_the_working_directory_is_replaced(folder, monkeypatch):
-    batch = some_batch()
-    batch.save(folder)
-    monkeypatch.chdir(folder)
-    batch[1:].save(".", overwrite=True)
-    assert_same(batch[1:], SequenceBatch.load(folder))
 
 
 MIXED = [np.array([1.0]), TokenColumn(np.zeros(1, np.int32), np.array(["x"], dtype=object))]
@@ -363,45 +344,6 @@ def assert_nothing_left(folder):
     assert os.listdir(folder.parent) == [folder.name]
 
 
-@pytest.mark.parametrize("mmap_mode", ["r", None])
-def test_what_is_replaced_while_it_is_loaded_is_of_one_generation(folder, monkeypatch, mmap_mode):
-    """Before each of its files is opened in turn."""
-    one, other = two_batches()
-    opened, open_file = [], np.lib.format.open_memmap
-
-    def counted(path, mode):
-        if len(opened) == moment:
-            other.save(folder, overwrite=True)
-        opened.append(path)
-        return open_file(path, mode)
-
-    monkeypatch.setattr(np.lib.format, "open_memmap", counted)
-    for moment in range(99):
-        opened.clear()
-        one.save(folder, overwrite=True)
-        again = SequenceBatch.load(folder, mmap_mode=mmap_mode)
-        if len(opened) == moment:
-            break
-        assert_same(again, other)
-        assert_nothing_left(folder)
-    assert moment >= len({"offsets", "indptr", "indices", "names_texts", "names_lengths"})
-
-
-def test_a_writer_leaves_the_files_of_another_one_alone(folder):
-    one, other = two_batches()
-    one.save(folder)
-
-    def parts():
-        yield one
-        other.save(folder, overwrite=True)
-        assert is_same(SequenceBatch.load(folder), other)
-        yield one
-
-    SequenceBatch.save_all(folder, parts(), overwrite=True)
-    assert len(SequenceBatch.load(folder)) == 2 * len(one)
-    assert_nothing_left(folder)
-
-
 KILLED = """
 import os, shutil, signal, sys
 from pathlib import Path
@@ -518,39 +460,7 @@ def test_two_writers_and_a_reader(folder):
     assert is_same(SequenceBatch.load(folder), batches[1])
 
 
-def test_who_has_a_file_open_on_windows_is_waited_for(folder, monkeypatch):
-    replace, errors, waited = os.replace, [PermissionError("in use")] * 2, []
-
-    def refuse(*args):
-        if errors:
-            raise errors.pop()
-        replace(*args)
-
-    monkeypatch.setattr(os, "replace", refuse)
-    monkeypatch.setattr(_files.time, "sleep", waited.append)
-    some_batch().save(folder)
-    assert len(waited) == 2
-    errors += [PermissionError("in use")] * 99
-    with pytest.raises(PermissionError, match="in use"):
-        some_batch()[1:].save(folder, overwrite=True)
-    assert_same(SequenceBatch.load(folder), some_batch())
-    assert_nothing_left(folder)
-
-
 # ---- training from files
-
-
-def of_all_kinds(weighted):
-    """Return a batch and a layout with rows of the dense table, single pairs, ranges, and features without pairs."""
-    rng = np.random.default_rng(5)
-    X, _ = labelled(rng)
-    batch = SequenceFeatureExtractor([("w", 0), (("w", -1), ("w", 0)), ("w", 1)]).fit_transform(X)
-    if weighted:
-        batch = batch._replace(values=rng.normal(size=len(batch.indices)))
-    known = batch[:40]
-    codes = rng.integers(40, size=known.n_tokens).astype(np.int32)
-    layout = build_layout(known, codes, observed_patterns(codes, known.offsets, 40, 0))
-    return batch, layout
 
 
 def labelled(rng, n=60, most=12):
@@ -587,169 +497,4 @@ def test_training_from_files_has_the_same_bits(folder):
         assert all(name.endswith(".npy") for name in names)  # scratch files have no names
 
 
-def test_dense_columns_from_files(folder):
-    rng = np.random.default_rng(1)
-    X = [rng.normal(size=(n, 3)).astype(np.float32) for n in (4, 7, 2)]
-    y = [(x[:, 0] > 0).astype(int) for x in X]
-    batch = SequenceFeatureExtractor([("v", 0)]).fit_transform([[{"v": row} for row in x] for x in X])
-    batch.save(folder)
-    one, other = (HighOrderCRF().fit(data, y) for data in (batch, SequenceBatch.load(folder)))
-    np.testing.assert_array_equal(one.coef_.toarray(), other.coef_.toarray())
-
-
-def test_arrays_as_long_as_a_mapped_batch_lie_in_files(folder, monkeypatch):
-    batch = some_batch()
-    batch.save(folder)
-    mapped = SequenceBatch.load(folder)
-    array = allocator(mapped)(5, np.int64)
-    assert mapped_file(array) is not None
-    assert type(array) is np.ndarray
-    assert array.flags.writeable
-    assert mapped_file(allocator(batch)(5, np.int64)) is None
-    shutil.move(folder, folder.with_name("moved"))  # the files are open, but their folder is not where it was
-    assert len(allocator(mapped)(5, np.int64)) == 5
-
-
-def test_rows_of_a_mapped_batch_lie_in_files(folder):
-    batch, layout = of_all_kinds(weighted=True)
-    batch.save(folder)
-    rows = layout.rows(SequenceBatch.load(folder))
-    assert all(len(part) and mapped_file(part) is not None for part in rows)
-
-
 # ---- pieces
-
-
-@pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="this system cannot reserve room on a disk")
-def test_scratch_files_have_their_room_on_the_disk(folder, monkeypatch):
-    some_batch().save(folder)
-    make, copies = arrays._nameless_file, []
-
-    def keep(where):
-        file = make(where)
-        copies.append(os.dup(file.fileno()))
-        return file
-
-    monkeypatch.setattr(arrays, "_nameless_file", keep)
-    array = allocator(SequenceBatch.load(folder))(1 << 17, np.float64)
-    assert os.fstat(copies[0]).st_blocks * 512 >= array.nbytes
-    os.close(copies[0])
-
-
-def test_dense_values_that_are_missing_are_kept(folder):
-    batch = vector_batch(np.array([np.nan]))
-    batch.save(folder)
-    assert_same(batch, SequenceBatch.load(folder))
-
-
-def test_pieces_change_nothing(monkeypatch):
-    """Counts, ranks and ties that are made piece by piece are those that are made at once."""
-    X, y = labelled(np.random.default_rng(2))
-    batch = SequenceFeatureExtractor([("w", 0), (("w", -1), ("w", 0)), ("w", 1)]).fit_transform(X)
-    codes = np.concatenate(y).astype(np.int32)
-
-    def results(piece):
-        for module in (arrays, batch_module):
-            monkeypatch.setattr(module, "PIECE", piece)
-        layout = build_layout(batch, codes, observed_patterns(codes, batch.offsets, 3, 1), feature_orders=(0, 1))
-        by_feature = layout.coef(1.0 + layout.empirical_counts(batch, codes, np.ones(len(batch))))
-        ties = tie_weights(layout, batch)
-        return by_feature, len(ties.root), layout, layout.rows(batch)
-
-    one, n_one, layout, rows = results(1 << 20)
-    other, n_other, small, _ = results(7)
-    assert n_one == n_other
-    np.testing.assert_array_equal(one.toarray(), other.toarray())
-    monkeypatch.setattr(batch_module, "PIECE", 7)
-    for part, same in zip(layout.rows(batch), rows, strict=True):
-        np.testing.assert_array_equal(part, same, strict=True)
-
-
-@given(st.lists(st.integers(0, 9)), st.integers(1, 12))
-def test_reading_order(lengths, piece):
-    lengths = np.array(lengths, dtype=np.int64)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(arrays, "PIECE", piece)
-        windows = reading_order(lengths)
-        assert sorted(np.concatenate([np.empty(0, int), *windows]).tolist()) == list(range(len(lengths)))
-        before = 0
-        for window in windows:
-            assert window.min() == before  # windows are consecutive
-            before += len(window)
-            assert lengths[window].sum() - lengths[np.max(window)] < 2 * piece
-            keys = list(zip(-lengths[window], window, strict=True))
-            assert keys == sorted(keys)
-        part = np.flatnonzero(lengths)[::-1]
-        assert sorted(np.concatenate([part[:0], *reading_order(lengths, part)])) == sorted(part)
-
-
-def test_first_seen_goes_by_the_order_of_reading():
-    batch = SequenceBatch([0, 1, 3], [0, 2, 3, 5], [4, 0, 2, 0, 3], None, 6)
-    assert first_seen(batch).tolist() == [1, 5, 0, 2, 3, 5]  # the second sequence is longer
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("dense", [False, True])
-def test_rows_have_the_entries_of_each_token_by_kind(weighted, dense):
-    batch, layout = of_all_kinds(weighted)
-    rows, starts, columns = layout.rows(batch, dense), layout.pairs.starts, layout.pairs.columns
-    n_dense, found = layout.pairs.n_dense if dense else 0, []
-    for token in range(batch.n_tokens):
-        by_kind = [], [], []  # entry and pair; rank for rows
-        for entry in range(*batch.indptr[token : token + 2]):
-            rank = layout.rank_of_attribute[batch.indices[entry]]
-            pairs = range(*starts[rank : rank + 2]) if rank >= 0 else []
-            if 0 <= rank < n_dense:
-                by_kind[0].append((entry, rank))
-            elif len(pairs) > token_scores.FEW:
-                by_kind[2].append((entry, pairs))
-            else:
-                by_kind[1].extend((entry, pair) for pair in pairs)
-        begin, middle, end = rows.indptr[token], rows.ranges[token], rows.indptr[token + 1]
-        assert rows.rows[slice(*rows.row_indptr[token : token + 2])].tolist() == [rank for _, rank in by_kind[0]]
-        assert rows.pair[begin:middle].tolist() == [pair for _, pair in by_kind[1]]
-        assert rows.other[begin:middle].tolist() == [columns[pair] for _, pair in by_kind[1]]
-        assert rows.pair[middle:end].tolist() == [pairs.start for _, pairs in by_kind[2]]
-        assert rows.other[middle:end].tolist() == [pairs.stop for _, pairs in by_kind[2]]
-        found += [entry for kind in by_kind for entry, _ in kind]
-    assert rows.values.tolist() == (batch.values[found].tolist() if weighted else [])
-    assert len(found) == len(rows.rows) + len(rows.pair) == rows.row_indptr[-1] + rows.indptr[-1]
-    assert (len(rows.rows) > 0) == dense
-    assert (layout.rank_of_attribute < 0).any()
-    assert (rows.ranges > rows.indptr[:-1]).any()
-    assert (rows.indptr[1:] > rows.ranges).any()
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("dense", [False, True])
-def test_rows_of_ranges_of_tokens_are_those_of_all(weighted, dense):
-    (batch, layout), rng = of_all_kinds(weighted), np.random.default_rng(3)
-    whole, n_calls = layout.rows(batch, dense), []
-    for n_ranges in (1, 2, 5, batch.n_tokens):
-        ends = np.sort(np.append(rng.choice(np.arange(1, batch.n_tokens), n_ranges - 1, replace=False), batch.n_tokens))
-
-        def each(work, starts, stops):
-            found = {}
-            for i in rng.permutation(len(starts)):
-                n_calls.append(i)
-                found[i] = work(starts[i], stops[i])
-            return [found[i] for i in range(len(starts))]
-
-        for part, same in zip(layout.rows(batch, dense, [0, *ends.tolist()], each), whole, strict=True):
-            np.testing.assert_array_equal(part, same, strict=True)
-    assert len(n_calls) == 2 * (1 + 2 + 5 + batch.n_tokens)
-
-
-def test_threads_read_the_same_features(monkeypatch):
-    X, y = labelled(np.random.default_rng(4))
-    batch = SequenceFeatureExtractor([("w", 0), (("w", -1), ("w", 0))]).fit_transform(X)
-    one = HighOrderCRF(2, n_jobs=1).fit(batch, y)
-    expected = [*one.predict(batch), *one.predict_marginals(batch)]
-    monkeypatch.setattr(schedule, "_TOKENS_OF_THREAD", 3)
-    used, threads = [], schedule.Plan.threads
-    monkeypatch.setattr(schedule.Plan, "threads", lambda self, n: used.append(n) or threads(self, n))
-    three = HighOrderCRF(2, n_jobs=3).fit(batch, y)
-    np.testing.assert_array_equal(three.objective_history_, one.objective_history_)
-    for mine, theirs in zip([*three.predict(batch), *three.predict_marginals(batch)], expected, strict=True):
-        np.testing.assert_array_equal(mine, theirs)
-    assert 3 in used

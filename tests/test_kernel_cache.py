@@ -4,9 +4,7 @@ Most tests compile a kernel of one line in a file of their own: what they are ab
 share (``test_architecture`` sees to it that they do).
 """
 
-import gc
 import importlib.util
-import io
 import os
 import shutil
 import subprocess
@@ -85,39 +83,6 @@ def test_kernels_do_not_run_as_python(monkeypatch):
         _jit.njit(cache=True)
 
 
-def test_the_cache_brings_only_what_machine_code_needs(toy, tmp_path):
-    """And what users compile afterwards works."""
-    cache = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
-    run(CALL_TOY, tmp_path, **cache)
-    statements = """
-import sys, toy
-from numba.core.runtime import rtsys
-print(toy.second(1), "numba.typed.typeddict" in sys.modules, rtsys._init)
-import numba, numpy as np
-@numba.njit
-def of_user(a, b):
-    seen = {1: 2.0}
-    return np.linalg.solve(a, b).sum() + seen[1]
-print(of_user(np.eye(2), np.ones(2)), toy.second(2.5), sum(toy.second.stats.cache_hits.values()))
-"""
-    output, _ = run(statements, tmp_path, **cache)
-    assert output.splitlines() == ["4 False False", "4.0 7.0 1"]
-
-
-def test_where_the_runtime_is_another_one_numba_loads_kernels(toy, tmp_path):
-    cache = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
-    run(CALL_TOY, tmp_path, **cache)
-    statements = f"""
-import _jit
-_jit._RUNTIME.add("of another version")
-{CALL_TOY}
-from numba.core.runtime import rtsys
-print(rtsys._init)
-"""
-    output, _ = run(statements, tmp_path, **cache)
-    assert output.splitlines() == ["4 1", "True"]
-
-
 def test_kernels_come_from_the_cache(toy):
     module = import_anew(toy)
     assert module.second(1) == 4
@@ -171,71 +136,6 @@ def test_damaged_entries_are_compiled_again(toy, damage, kinds):
         module = import_anew(toy)  # and the cache is whole again
         assert module.second(1) == 4
         assert module.second.stats.cache_hits.total() == 1
-
-
-def test_processes_that_compile_the_same_kernel_keep_what_they_have_written(tmp_path):
-    """Between the two files that one process writes, another one writes both of its own, for other arguments."""
-    first, second, reader = (_jit._CacheFile(tmp_path, "kernel", "stamp") for _ in range(3))
-    for name in "_save_data", "_save_index":
-        mine, other, write = ("int64", name), ("float64", name), getattr(first, name)
-
-        def save_after_the_other(*args, other=other, write=write):
-            second.save(other, f"code of {other}")
-            write(*args)
-
-        setattr(first, name, save_after_the_other)
-        first.save(mine, f"code of {mine}")
-        setattr(first, name, write)
-        assert reader.load(mine) == f"code of {mine}"
-        assert reader.load(other) in (None, f"code of {other}")  # what an index has lost is compiled again
-
-
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
-
-
-LINE = "sklearn_hocrf: compiling kernels, once, about 10 s\n"
-
-
-@pytest.mark.parametrize(
-    ("stream", "expected"),
-    [
-        (Terminal(), LINE),
-        (type("OutStream", (io.StringIO,), {"__module__": "ipykernel.iostream"})(), LINE),
-        (io.StringIO(), ""),  # a pipe, or a file
-    ],
-)
-def test_who_watches_is_told_of_compilation(toy, monkeypatch, stream, expected):
-    module = import_anew(toy)
-    waiting = sys.modules["_jit"]._Waiting()
-    monkeypatch.setattr("_jit.waiting", waiting)
-    monkeypatch.setattr("sys.stderr", stream)
-    assert module.second(1) == 4  # two kernels
-    assert stream.getvalue() == expected
-    assert import_anew(toy).second(1) == 4  # from the cache
-    waiting._last -= waiting.pause
-    assert import_anew(toy).second(1) == 4
-    assert stream.getvalue() == expected
-    assert module.second(1.0) == 4  # another version, after a pause
-    assert stream.getvalue() == 2 * expected
-
-
-@pytest.mark.parametrize("is_on", [True, False])
-def test_the_collector_of_garbage_pauses_while_kernels_compile(toy, is_on):
-    module, collected = import_anew(toy), []
-    (gc.enable if is_on else gc.disable)()
-    gc.callbacks.append(lambda phase, _: collected.append(phase))
-    try:
-        module.second._compiler.compile((numba.int64,), None)
-        assert collected.count("start") <= 1  # after the kernel
-        assert gc.isenabled() == is_on
-        with pytest.raises(numba.TypingError):
-            module.second("a")
-        assert gc.isenabled() == is_on
-    finally:
-        gc.callbacks.pop()
-        gc.enable()
 
 
 def test_nothing_can_be_written(tmp_path):

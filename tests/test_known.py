@@ -13,7 +13,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import _safe_indexing
 
-from sklearn_hocrf import Constraints, HighOrderCRF, HighOrderSemiCRF, make_pipeline
+from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, make_pipeline
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -173,20 +173,3 @@ def test_known_labels_of_folds(routing):
         alone = cross_val_predict(pipe, X, TAGS, cv=KFold(2), params={}).tolist()  # scikit-learn 1.6 routes no None
         assert found[2] == alone[2]
         assert not agree(KNOWN, alone)
-
-
-def test_known_labels_and_constraints_together():
-    constraints = Constraints(forbid=[("D", "D")], start=["D", "A"], end=["N", "V"])
-    X = [[[word] for word in words] for words in SENTENCES]
-    crf = with_random_weights(HighOrderCRF(constraints=constraints, max_iter=0).fit(X, TAGS), np.random.default_rng(12))
-    possible = [
-        list(y) for y in itertools.product("ADNV", repeat=3) if y[0] in "AD" and y[2] in "NV" and "DD" not in "".join(y)
-    ]
-    log_p = crf.log_likelihood([X[0]] * len(possible), possible)
-    assert np.exp(log_p).sum() == pytest.approx(1)
-    for known in ([None, "D", None], [{"D", "N"}, None, {"A", "N"}], [None, {"D", "V"}, None]):
-        agrees = np.array([all(map(fits, known, y)) for y in possible])
-        expected = np.logaddexp.reduce(log_p[agrees])
-        assert crf.log_likelihood([X[0]], [known])[0] == pytest.approx(expected, rel=1e-12)
-        assert crf.predict([X[0]], known=[known]) == [possible[int(np.where(agrees, log_p, -np.inf).argmax())]]
-    assert crf.log_likelihood([X[0]], [["D", "D", None]])[0] == -np.inf

@@ -22,8 +22,6 @@ from internals import (
     NegativeLogLikelihood,
     Problem,
     RowBlock,
-    SegmentModel,
-    SequenceBatch,
     segment_features,
 )
 from mask_cases import as_segmentations
@@ -33,7 +31,6 @@ from segment_cases import (
     LENGTHS,
     MODERATE,
     WHOLE,
-    ChannelMaker,
     SegmentCase,
     WholeMaker,
     channel_tokens,
@@ -389,54 +386,7 @@ def same_answers(model, batch, other, other_batch):
     close(other.given(other_batch).log_score(other.given(other_batch).decode()), scores)
 
 
-CHAINS = {"chain": [(0,)] * 4, "conjoined_chain": [(0,), (1,), (0, 2), (0,)]}
-
-
-@pytest.mark.parametrize("features", ["plain", "all", *CHAINS])
-@every_order
-def test_every_n_jobs_gives_the_same_bits(features, orders):
-    rng, extra = np.random.default_rng(7), {}
-    if features in CHAINS:
-        case = random_case(rng, 3, rng.integers(0, 30, 70), 2, 6, 1.5, CHAINS[features])
-        (model, batch), family = to_chain_model(case), CHAIN
-    else:
-        case = mixed_case(7, rng.integers(0, 25, 40), features, orders)
-        (model, batch), family = to_segment_model(case), SEGMENTS
-        extra = {"segment_marginals": [1e-3], "tag_marginals": [[(0, BEGIN), (1, INSIDE)]]}
-    asked = {"log_z": [], "marginals": [], "pattern_marginals": [[(0, 1), (2, 1, 0)]], "decode": [], **extra}
-    answers = []
-    for n_jobs in (1, None, 2, 3):
-        problem = Problem(family, model.layout, batch, labelled(model, case.segmentations, batch), n_jobs=n_jobs)
-        objective = NegativeLogLikelihood().bind(problem)
-        value, gradient = objective.value_gradient(model.weights)
-        found = [getattr(model.given(batch, n_jobs=n_jobs), name)(*more) for name, more in asked.items()]
-        answers.append(pickle.dumps([found, value, gradient, objective.value(model.weights)]))
-    assert len(set(answers)) == 1
-
-
 # ------------------------------------------------------------------------------------------------------- training data
-
-
-def test_rare_pairs_have_no_weight():
-    blocks = (token_block(BEGIN, [0]), LENGTHS[0])
-    model = so.Model(2, (INF, INF), True, dict.fromkeys([(0,), (1,), (0, 0), (0, 1)], 0.0), {})
-    rows = [[{0: 1.0}, {0: -0.5}, {}, {0: 2.0}], [{}, {0: 1.0}]]
-    segmentations = [((0, 1, 0), (1, 3, 0), (3, 4, 1)), ((0, 1, 0), (1, 2, 1))]
-    words = [["a"] * len(s) for s in rows]
-    case = SegmentCase(model, [(0, 1), (0,), (0,)], blocks, 1, rows, words, segmentations)
-    once = {(0, (0,)), (0, (1,)), (0, (0, 0)), (0, (0, 1)), (1, (0,)), (1, (1,)), (2, (0,))}
-    assert kept_pairs(case) == once
-    assert kept_pairs(case, min_count=2) == {(0, (0,)), (0, (1,)), (0, (0, 1)), (1, (0,)), (1, (1,))}
-    assert kept_pairs(case, min_count=3) == set()
-    only_first = np.array([1.0, 0.0])
-    assert kept_pairs(case, sequence_weight=only_first) == once
-    assert kept_pairs(case, min_count=2, sequence_weight=only_first) == {(0, (0,))}
-    assert len(kept_pairs(case, all_pairs=True)) == 4 + 2 + 2
-
-
-def kept_pairs(case, **options):
-    layout = to_segment_layout(case, **{"all_pairs": False, "fit_intercept": "segment", **options})
-    return set(spread(layout, np.ones(layout.n_weights))[1])
 
 
 # ----------------------------------------------------------------------------------------------------- special models
@@ -512,35 +462,6 @@ def test_runs_without_limit_are_the_crf_of_order_one(lengths, scale):
     )
     decoded = model.given(batch).decode()
     np.testing.assert_array_equal(np.repeat(decoded.codes, decoded.lengths), chain.given(tokens).decode())
-
-
-@every_order
-@pytest.mark.parametrize("repeats", [True, False])
-def test_tag_features_equal_their_expansion_into_segment_features(orders, repeats):
-    rng = np.random.default_rng(13)
-    blocks = tuple(token_block(channel, [0, 1]) for channel in CHANNELS.values())
-    patterns = random_patterns(rng, 3, [2] * 4 + [3] * 3, repeats)
-    case = random_segment_case(
-        rng, (14, 1, 6, 0, 25), blocks, ORDERS[orders], longest=(6, 1, 4), repeats=repeats, patterns=patterns, scale=0.5
-    )
-    model, batch = to_segment_model(case)
-    dense = batch.toarray()
-    expanded = (RowBlock(ChannelMaker(blocks), {a: dense[:, a] for a in range(2)}),)
-    arrays = batch.offsets, batch.indptr, batch.indices, batch.values, batch.n_attributes, None, batch.columns
-    other_batch = SequenceBatch(*arrays, expanded)
-    segments = to_segments(case.segmentations, batch.offsets)
-    layout = to_segment_layout(case, batch=other_batch)
-    weights = to_weights(case, layout)
-    other = SegmentModel(layout, weights)
-    same_answers(model, batch, other, other_batch)
-    tags = [(0, BEGIN), (2, CHANNELS["II:"]), (1, CHANNELS["B|:"])]
-    close(other.given(other_batch).tag_marginals(tags), model.given(batch).tag_marginals(tags))
-    _, gradient = (
-        NegativeLogLikelihood().bind(Problem(SEGMENTS, model.layout, batch, segments)).value_gradient(model.weights)
-    )
-    _, expected = NegativeLogLikelihood().bind(Problem(SEGMENTS, layout, other_batch, segments)).value_gradient(weights)
-    for derivatives, part in zip(spread(model.layout, gradient), spread(layout, expected), strict=True):
-        assert derivatives == pytest.approx(part, rel=1e-9, abs=1e-10)
 
 
 def test_features_that_are_there_twice():

@@ -128,29 +128,6 @@ def test_gradient_of_sequences_on_wide_numbers(feature_orders):
     assert gradient @ direction == pytest.approx(slope, rel=1e-5, abs=1e-5)
 
 
-def test_features_given_twice_count_as_their_sum():
-    sequences, labels = [[["a", "a", "b"], ["b"]], [["a"], ["b", "b", "b"]]], [["L", "R"], ["R", "L"]]
-    summed = [[{"a": 2, "b": 1}, {"b": 1}], [{"a": 1}, {"b": 3}]]
-    settings = {"objective": "local_feature_matching", "tol": 1e-8}
-    one, other = (HighOrderCRF(**settings).fit(data, labels) for data in (sequences, summed))
-    np.testing.assert_allclose(one.coef_.toarray(), other.coef_.toarray(), rtol=1e-9, atol=1e-12)
-    np.testing.assert_allclose(one.objective_history_, other.objective_history_, rtol=1e-9)
-
-
-def test_perfect_predictions_leave_nothing():
-    layout, objective = prepare(training_case(ORDERS["order_0"]))
-    value = objective.value_gradient(np.zeros(layout.n_weights))[0]
-    assert value > 1
-    model = so.chain(2, {(0,): 0.0, (1,): 0.0}, {})
-    case = chain_case(model, [(0,)], [[{0: 1.0}, {0: -1.0}]], [(0, 1)])
-    layout, objective = prepare(case, all_pairs=True)
-    patterns = layout.patterns.tuples()
-    w = np.where(np.array([patterns[z] for z in layout.pair_pattern]).ravel() == 0, 30.0, -30.0)
-    value, gradient = objective.value_gradient(np.concatenate([w, [0.0, 0.0]]))
-    assert 0 <= value < 1e-20
-    assert np.linalg.norm(gradient) < 1e-20
-
-
 @every_order
 def test_long_sequences_are_cut_by_position(feature_orders):
     case = training_case(feature_orders, lengths=(150, 9, 133))
@@ -206,11 +183,6 @@ def test_nothing_is_said_about_the_distance_from_an_optimum(capsys):
     assert ["above the optimum" in line for line in lines] == [True, True, False, False, False]
     assert ["weights to start from" in line for line in lines] == [True, True, False, False, False]
     assert [warning.filename for warning in caught] == [__file__] * 2
-
-
-def test_absolute_values_make_it_sparse():
-    crf = fitted(l1_reg=0.5, tol=1e-3)
-    assert np.count_nonzero(crf.coef_.toarray()) < np.count_nonzero(fitted(tol=1e-3).coef_.toarray())
 
 
 def test_refusals():

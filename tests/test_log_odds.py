@@ -1,7 +1,5 @@
 """The log odds of strings being segments, against counting by the definition."""
 
-import pickle
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -11,7 +9,6 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 from sklearn.pipeline import make_pipeline
-from sklearn.utils import get_tags
 
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SegmentLogOddsEncoder, SequenceFeatureExtractor
 
@@ -118,26 +115,6 @@ def test_leaving_one_out_is_fitting_without_it(sequences, per_label):
         segments = candidates(alone)
         for actual, expected in zip(values_of(batch[n], segments), values_of(alone, segments), strict=True):
             assert actual == pytest.approx(expected)
-
-
-def test_rows_of_few_candidates_leave_out_the_whole_sequence():
-    batch = SegmentLogOddsEncoder(per_label=True, kind=BOTH).fit_transform(X, Y)
-    segments = candidates(batch)
-    values = values_of(batch, segments)
-    rng = np.random.default_rng(0)
-    for size in (0, 1, 2, 9):
-        chosen = rng.choice(len(segments), size, replace=False)
-        assert values_of(batch, [segments[i] for i in chosen]) == [values[i] for i in chosen]
-
-
-def test_slices_keep_what_belongs_to_their_sequences():
-    batch = SegmentLogOddsEncoder(per_label=True).fit_transform(X, Y)
-    whole = dict(zip(candidates(batch), values_of(batch, candidates(batch)), strict=True))
-    for chosen in ([5, 0], [4, 4, 1], [2], [1, 2, 3]):
-        part = batch[chosen]
-        segments = candidates(part)
-        assert values_of(part, segments) == [whole[chosen[n], u, v] for n, u, v in segments]
-    assert values_of(pickle.loads(pickle.dumps(batch)), candidates(batch)) == list(whole.values())
 
 
 @pytest.mark.parametrize(
@@ -257,13 +234,3 @@ def test_folds_count_their_own_training_sequences():
     search = GridSearchCV(pipeline, {"segmentlogoddsencoder__smoothing": [1.0, 0.5]}, cv=KFold(3)).fit(X, y)
     assert search.cv_results_["mean_test_score"] == pytest.approx([np.log(5), np.log(4.5 / 0.5)])
     assert search.best_estimator_[-1].seen_ == pytest.approx([np.log(5.5 / 0.5)] * 6)
-
-
-def test_clone_pickle_and_tags():
-    extractor = SegmentLogOddsEncoder("segments", per_label=True, kind=BOTH)
-    assert clone(extractor).get_params() == extractor.get_params()
-    extractor.fit(X, SEGMENTS)
-    copy = pickle.loads(pickle.dumps(extractor))
-    batch = extractor.transform(X)
-    assert values_of(copy.transform(X), candidates(batch)) == values_of(batch, candidates(batch))
-    assert get_tags(extractor).target_tags.required

@@ -148,10 +148,10 @@ def test_chains(seed):
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, 11, 16])  # in two of them the second best labelling has a longer segment
 def test_segments(seed, scheme):
     rng = np.random.default_rng(seed)
-    estimator = random_segments(rng, scheme, max_order=1 + seed)
+    estimator = random_segments(rng, scheme, max_order=1 + seed % 3)
     check_everything(estimator, random_words(rng, 5), rng)
 
 

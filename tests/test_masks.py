@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 import segment_oracle as so
-from internals import MarginalPass, Mask, both
+from internals import Mask, both
 from mask_cases import both_families, chain_questions, check_answers, close, feasible, segment_questions
 
 SEEDS = range(12)
@@ -36,32 +36,6 @@ def test_segments(seed):
     listed = list(zip(table.start.tolist(), table.stop.tolist(), table.codes.tolist(), strict=True))
     assert close(probability, [wanted.get(key, 0.0) for key in listed])
     assert {key for key, p in wanted.items() if p > 1e-15} <= set(listed)
-
-
-@both_families
-def test_scaled_passes_take_masks(questions, monkeypatch):
-    """A mask is no reason to go to log space."""
-    redone = []
-
-    def forward(self, task, original=MarginalPass.forward):
-        alive, checkpoints = original(self, task)
-        redone.extend(task.sequences[(task.sequences >= 0) & ~alive])
-        return alive, checkpoints
-
-    monkeypatch.setattr(MarginalPass, "forward", forward)
-    n_sequences = 0
-    for seed in range(10):
-        model, batch, mask, _ = feasible(*questions(seed))
-        model.given(batch, mask).marginals()
-        n_sequences += len(batch)
-    assert n_sequences > 20
-    assert not redone
-
-
-@both_families
-def test_threads_do_not_change_bits(questions):
-    model, batch, mask, _ = feasible(*questions(3))
-    assert np.array_equal(model.given(batch, mask).marginals(), model.given(batch, mask, n_jobs=2).marginals())
 
 
 def test_impossible_sequences_are_named():

@@ -1,21 +1,11 @@
 """Training where some labels are not known: the marginal likelihood, its gradient, and what its maximum is worth."""
 
-import warnings
-
 import numpy as np
 import pytest
-from internals import (
-    NegativeLogLikelihood,
-)
-from registry import LETTERS, SCHEMES, hide, hide_tag, problem_of, written
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import GridSearchCV
+from registry import LETTERS, SCHEMES, hide, hide_tag, written
 from test_known import random_words
 
 from sklearn_hocrf import Constraints, HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf.datasets import make_markov_sequences
-from sklearn_hocrf.metrics import log_likelihood_scorer
-from sklearn_hocrf.model_selection import PenaltySearchCV
 
 SEGMENTATIONS = [
     [(0, 3, "x"), (3, 4, "O"), (4, 6, "y"), (6, 7, "x")],
@@ -59,33 +49,6 @@ LIMITS = {scheme: {"x": 3, "y": 3} for scheme in LETTERS}
 
 
 # --- value and gradient -----------------------------------------------------------------------------------------------
-
-
-def assert_gradient(objective, w, rng, n_directions=4, step=1e-5):
-    """Compare the gradient along random directions with central differences."""
-    gradient = objective.value_gradient(w)[1]
-    for _ in range(n_directions):
-        direction = rng.normal(size=len(w))
-        ends = [objective.value_gradient(w + sign * step * direction)[0] for sign in (1, -1)]
-        assert gradient @ direction == pytest.approx((ends[0] - ends[1]) / (2 * step), rel=1e-6, abs=1e-7)
-
-
-@pytest.mark.parametrize("scheme", [None, *SCHEMES, "iob1"])
-def test_the_objective_is_the_log_likelihood_of_what_is_known(scheme):
-    rng = np.random.default_rng(2)
-    for _ in range(3):
-        estimator, X, y = with_missing_labels(rng, scheme, max_iter=2)
-        weight = rng.uniform(0.5, 2, len(X))
-        with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
-            estimator.fit(X, y, weight)
-        w = rng.normal(size=len(estimator._weights))
-        problem = problem_of(estimator, X, y, weight)
-        assert 0 < problem.is_partial.sum() < len(X)
-        objective = NegativeLogLikelihood().bind(problem)
-        estimator._state._replace(weights=w).set_on(estimator)
-        assert objective.value(w) == pytest.approx(-weight @ estimator.log_likelihood(X, y), rel=1e-12)
-        assert not objective.is_convex
-        assert_gradient(objective, w, rng, 2)
 
 
 # --- training ---------------------------------------------------------------------------------------------------------
@@ -140,21 +103,6 @@ def test_training_starts_from_what_is_known():
     assert again.objective_history_[0] == pytest.approx(last, rel=1e-12)
 
 
-def test_labels_hidden_at_random_cost_little():
-    X, y = make_markov_sequences(300, n_labels=4, noise=0.4, random_state=0)
-    rng = np.random.default_rng(9)
-    hidden = [[label if rng.random() < 0.5 else None for label in labels.tolist()] for labels in y]
-    sets = [[label if label is None else {label} for label in labels] for labels in hidden[:200]]
-    runs_X, runs_y = known_runs(X[:200], sets)
-    full, partial, runs = (
-        HighOrderCRF(2).fit(*data) for data in ((X[:200], y[:200]), (X[:200], hidden[:200]), (runs_X, runs_y))
-    )
-    accuracy = [crf.score(X[200:], y[200:]) for crf in (full, partial, runs)]
-    mean = [crf.log_likelihood(X[200:], y[200:]).mean() for crf in (full, partial, runs)]
-    assert accuracy[1] > accuracy[0] - 0.02
-    assert mean[0] - mean[1] < 0.5 * (mean[0] - mean[2])
-
-
 # --- what y may be ----------------------------------------------------------------------------------------------------
 
 
@@ -198,17 +146,6 @@ def test_what_does_not_take_missing_labels(options, message):
         with pytest.raises(ValueError, match=message):
             estimator.fit(X, y)
         assert not hasattr(estimator, "classes_")
-
-
-def test_scores_and_searches():
-    X, full, y = labelled(np.random.default_rng(14))
-    crf = HighOrderCRF(1).fit(X, full)
-    with pytest.raises(ValueError, match="y has missing labels, but the accuracy needs the label of each token"):
-        crf.score(X, y)
-    with pytest.raises(ValueError, match="y has missing labels, which make the likelihood non-convex"):
-        PenaltySearchCV(crf, cv=2).fit(X, y)
-    search = GridSearchCV(crf, {"sigma_reg": [0.1, 1.0]}, scoring=log_likelihood_scorer, cv=2)
-    assert search.fit(X, y).best_score_ < 0
 
 
 def test_nothing_agrees():

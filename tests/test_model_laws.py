@@ -23,9 +23,9 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 
 
 def kinds(*without):
-    """Parametrise a law by the kinds that are made for all of it."""
+    """Parametrise a law by the kinds that are made for all of it; one process asks all laws of a kind."""
     names = [name for name, kind in KINDS.items() if not {*without} & {*kind.without}]
-    return pytest.mark.parametrize("name", names)
+    return pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in names])
 
 
 def close(found, expected, atol):
@@ -39,7 +39,10 @@ def close(found, expected, atol):
 @pytest.mark.parametrize("number", range(len(NEW)))
 def test_answers_are_those_of_all_labellings(name, number):
     """Scores by the fitted weights and the definitions of features, in plain Python, make every answer."""
-    every, crf = labellings(name, number), asked(name)
+    assert_answers(asked(name), labellings(name, number), number)
+
+
+def assert_answers(crf, every, number):
     p, X, slack = np.exp(every.log_p), every.X(1), every.tolerance
     close(crf.log_likelihood(every.X(len(p)), every.y), every.log_p, 100 * slack)
     best = every.y.index(crf.predict(X)[0])
@@ -74,10 +77,18 @@ def test_answers_are_those_of_all_labellings(name, number):
 
 @kinds("known")
 def test_what_is_known_leaves_the_labellings_that_agree(name):
-    rng, crf, n = np.random.default_rng(7), asked(name), 12
-    n_inside = 0
-    for number in 0, 3:
-        every = labellings(name, number)
+    crf, n = asked(name), 12
+    n_inside = assert_known_labels(crf, [labellings(name, number) for number in (0, 3)], n)
+    assert n_inside > 3 or KINDS[name].scale > 10
+    X = labellings(name, 3).X(n)
+    assert crf.predict(X, known=[None] * n) == crf.predict(X)
+    close(crf.log_likelihood(X, [None] * n), 0.0, 0.0)
+
+
+def assert_known_labels(crf, sequences, n=12):
+    """Compare answers about sequences of which something is known; return how many are neither certain nor refuted."""
+    rng, n_inside = np.random.default_rng(7), 0
+    for every in sequences:
         drawn = [every.draw_known(rng) for _ in range(n)]
         X, known, slack = every.X(n), [entries for entries, _ in drawn], 10 * every.tolerance
         expected = np.array([np.logaddexp.reduce(every.log_p[agrees]) for _, agrees in drawn])
@@ -100,9 +111,7 @@ def test_what_is_known_leaves_the_labellings_that_agree(name):
                 listed = {row[:3]: row[3] for row in table.tolist()}
                 assert {one for one, q in of_segments.items() if q > 1e-9} <= listed.keys()
                 close([listed[one] for one in listed], [of_segments.get(one, 0.0) for one in listed], slack)
-    assert n_inside > 3 or KINDS[name].scale > 10
-    assert crf.predict(X, known=[None] * n) == crf.predict(X)
-    close(crf.log_likelihood(X, [None] * n), 0.0, 0.0)
+    return n_inside
 
 
 @kinds()
@@ -166,9 +175,9 @@ def test_empty_sequences_get_empty_answers(name):
 
 def objective_of(name, **changes):
     """Return the objective of a kind's training data; ``changes`` are words, y, sample_weight and n_jobs."""
-    kind = KINDS[name]
+    kind = KINDS[name] if isinstance(name, str) else name
     estimator = copy.deepcopy(kind.estimator).set_params(n_jobs=changes.get("n_jobs"))
-    words, y = changes.get("words", kind.chosen(registry.WORDS)), changes.get("y", kind.y())
+    words, y = changes.get("words", kind.chosen(kind.words)), changes.get("y", kind.y())
     problem = problem_of(estimator, kind.X(words), y, changes.get("sample_weight"))
     criterion = NegativeLogLikelihood if "likelihood" not in kind.without else LocalFeatureMatching
     return criterion().bind(problem)
@@ -258,9 +267,16 @@ def test_weight_two_is_the_sequence_twice_and_weight_zero_its_absence(name):
 @kinds()
 def test_the_fit_ends_at_the_optimum_and_reports_it(name):
     """The penalty by the rules of its parameters; the distance from the optimum, by the shortest subgradient."""
-    kind = KINDS[name]
-    crf = kind.fit(tol=1e-5, max_iter=3000)
-    objective = objective_of(name)
+    crf = KINDS[name].fit(tol=1e-5, max_iter=3000)
+    w, has_gap, gap = assert_optimum(KINDS[name], crf)
+    assert gap <= 1.01e-10 * crf.objective_history_[-1]
+    assert crf.objective_history_[-1] < crf.objective_history_[0]
+    assert has_gap == (not KINDS[name].partial and "likelihood" not in KINDS[name].without)
+    assert (np.count_nonzero(w) < len(w)) == registry.has_l1(crf)
+
+
+def assert_optimum(kind, crf):
+    objective = objective_of(kind)
     w = registry.kept(crf)(objective.problem, registry.labels_of(crf))
     value, gradient = objective.value_gradient(w)
     names = getattr(crf, "feature_names_in_", np.arange(crf.n_features_in_)).tolist()
@@ -269,16 +285,15 @@ def test_the_fit_ends_at_the_optimum_and_reports_it(name):
     value += precision @ w**2 / 2 + strength @ np.abs(w)
     assert crf.objective_history_[-1] == pytest.approx(value, rel=1e-9)
     assert len(crf.objective_history_) == crf.n_iter_ + 1
-    assert crf.objective_history_[-1] < crf.objective_history_[0]
+    assert crf.objective_history_[-1] <= crf.objective_history_[0]
     shortest = definitions.shortest_subgradient(w, gradient + precision * w, strength)
     gap = 0.5 * shortest @ (shortest / precision)
-    assert gap <= 1.01e-10 * value
-    if kind.partial or "likelihood" in kind.without:
-        assert crf.optimality_gap_ == np.inf
-    else:
-        assert crf.optimality_gap_ == pytest.approx(gap, rel=0.1, abs=1e-14)
-    assert (np.count_nonzero(w) < len(w)) == bool(strength.any())
+    way = 2.0 * np.linalg.norm(shortest) * max(1.0, np.linalg.norm(w))
+    assert gap <= 1.01e-10 * value or (strength.any() and way <= 1.01e-5 * value)
+    has_gap = bool(crf.optimality_gap_ < np.inf)
+    assert not has_gap or crf.optimality_gap_ == pytest.approx(gap, rel=0.1, abs=1e-14)
     assert np.count_nonzero(w) == np.count_nonzero(crf._weights)
+    return w, has_gap, gap
 
 
 @kinds("weights")

@@ -1,7 +1,6 @@
 """Attributes by name: feature dicts and lists of names as they are, and templates of CRF++ and Wapiti."""
 
 import ast
-import pickle
 import re
 from pathlib import Path
 
@@ -13,11 +12,10 @@ from internals import Vocabulary, read_attributes, sort_vocabulary
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import get_tags
 
 from sklearn_hocrf import HighOrderCRF, _tagger, make_pipeline
 from sklearn_hocrf.datasets import load_conll
-from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SegmentLogOddsEncoder, SequenceFeatureExtractor
+from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 from sklearn_hocrf.tagger import Tagger, export_tagger
 from sklearn_hocrf.text import tokenize
 
@@ -154,27 +152,6 @@ def test_templates_append_to_attributes():
     assert names[:-3] == steps[0].get_feature_names_out().tolist()
 
 
-def test_attributes_in_scikit_learn():
-    vectorizer = SequenceFeatureExtractor("attributes", min_count=2, fields=["w"]).fit(DICTS)
-    copy = pickle.loads(pickle.dumps(vectorizer))
-    np.testing.assert_array_equal(copy.transform(DICTS).toarray(), vectorizer.transform(DICTS).toarray())
-    assert clone(vectorizer).get_params() == vectorizer.get_params()
-    assert get_tags(vectorizer).input_tags.dict
-    with pytest.raises(ValueError, match="min_count"):
-        SequenceFeatureExtractor("attributes", min_count=0).fit(DICTS)
-
-
-def test_segment_features_go_after_it():
-    y = [["P", "P", "Q"], [], ["Q"]]
-    steps = (
-        SequenceFeatureExtractor("attributes", fields=["w"]),
-        SegmentFeatureExtractor("n", begin="w:", identity="w"),
-        SegmentLogOddsEncoder(),
-    )
-    names = make_pipeline(*steps).fit(DICTS, y).get_feature_names_out().tolist()
-    assert names == ["n", "begin:w:in", "begin:w:the", "identity=the", "identity=in the", "log_odds"]
-
-
 # --- templates of CRF++ and Wapiti ----------------------------------------------------------------------------------
 
 X = [[("He", "PRP"), ("reckons", "VBZ"), ("the", "DT"), ("deficit", "NN")], [("In", "IN")]]
@@ -288,26 +265,6 @@ def test_lines_that_are_refused_are_named(tmp_path, line, message):
     assert str(error.value).startswith(f"{path}, line 3: ")
 
 
-def test_files_are_read(tmp_path):
-    path = tmp_path / "template"
-    path.write_text("# Unigram\nU00:%x[ -1,0]\n  U01:%x[0, 1]  \n\n# Bigram\nB\n", encoding="utf-8")
-    templates = ["U00:%x[ -1,0]", "U01:%x[0, 1]", "B"]
-    made = SequenceFeatureExtractor.from_file(path, min_count=2, style="wapiti")
-    assert made.get_params() == SequenceFeatureExtractor(templates, min_count=2, padding="wapiti").get_params()
-
-
-def test_parts_of_the_data_give_the_fit_of_the_whole():
-    made = SequenceFeatureExtractor(["U:%x[0,0]", "B:%x[-1,1]"])
-    counts = made.merge(made.fit_partition(X[:1]), made.fit_partition(X[1:]))
-    names = made.fit(X).get_feature_names_out().tolist()
-    assert made.finish(counts).get_feature_names_out().tolist() == names
-    assert made.transform(X).lengths.tolist() == [4, 1]
-
-
-def test_words_are_tokens_of_one_column():
-    assert names_of(["U:%x[0,0]"], ["a", "b"]) == [["U:a"], ["U:b"]]
-
-
 CONLL = "He PRP B-NP\nruns VBZ B-VP\n\nShe PRP B-NP\n"
 
 
@@ -330,12 +287,6 @@ def test_they_read_what_load_conll_returns(tmp_path, columns, form):
     assert clone(made).finish(counts).get_feature_names_out().tolist() == names
     assert export_tagger(model, tmp_path / "model", dtype="float64", X=X).n_different_labels == 0
     assert [Tagger(tmp_path / "model").predict(tokens) for tokens in X] == model.predict(X) == y
-
-
-def test_only_these_templates_have_orders():
-    with pytest.raises(AttributeError, match="only templates of CRF"):
-        _ = SequenceFeatureExtractor().max_order
-    assert not hasattr(SequenceFeatureExtractor("attributes"), "feature_order")
 
 
 VALUES = st.sampled_from(
@@ -376,11 +327,3 @@ def test_tables_refuse_nothing_themselves(wrong):
     nested["a"] = nested
     with pytest.raises(ValueError, match="contains itself"):
         read_attributes([[nested]], vocabulary, grow=False)
-
-
-def test_questions_do_not_change_what_files_keep_of_a_model():
-    X, y = [[{"word": "a"}, {"word": "b", "next": {"word": "c"}}]] * 3, [["p", "q"]] * 3
-    crf = HighOrderCRF().fit(X, y)
-    before = pickle.dumps(crf)
-    crf.predict(X)
-    assert pickle.dumps(crf) == before

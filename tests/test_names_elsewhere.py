@@ -10,11 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from internals import _names_elsewhere as tables
-from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV
 
 import sklearn_hocrf
-from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, make_pipeline
+from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf.tagger import Tagger, export_tagger
 
 X, Y = [[["a"], ["b"]], [["b"]]], [["A", "B"], ["B"]]
@@ -95,22 +93,6 @@ def test_parameters(estimator, name):
     assert ours(str(caught.value)) in allowed
 
 
-def test_a_parameter_of_a_subclass():
-    class Own(HighOrderCRF):
-        def __init__(self, gamma=1, max_iter=9):
-            super().__init__(max_iter=max_iter)
-            self.gamma = gamma
-
-    assert Own(gamma=2).set_params(gamma=3).gamma == clone(Own(gamma=3)).gamma == 3
-    with pytest.raises(TypeError, match="Own has no c1"):
-        Own(c1=2)
-
-
-def test_searches_over_their_names():
-    with pytest.raises(ValueError, match="here: l1_reg"):
-        GridSearchCV(HighOrderCRF(), {"c1": [0.1]}, cv=2, error_score="raise").fit(X, Y)
-
-
 @pytest.mark.parametrize("name", sorted({*OF_TAGGER, *OF_TRAINER, *OF_CRF, *OF_HMM, *tables.ATTRIBUTES}))
 def test_attributes(name, fitted):
     if hasattr(fitted, name):
@@ -124,32 +106,6 @@ def test_attributes(name, fitted):
             getattr(crf, name)
     our = ours(str(e.value))
     assert our in ("tagger.export_tagger", "tagger.Tagger", "nothing", "as", "there", "verbose") or hasattr(crf, our)
-
-
-@pytest.mark.parametrize("name", tables.ATTRIBUTES)
-def test_attributes_of_pipelines(name):
-    for pipe in (
-        make_pipeline(HighOrderCRF()),
-        make_pipeline(make_pipeline(HighOrderCRF(max_iter=1, tol=1e9)).fit(X, Y)),
-    ):
-        assert not hasattr(pipe, name)
-        with pytest.raises(AttributeError, match=f"HighOrderCRF has no {name}, a name of other programs; here: "):
-            getattr(pipe, name)
-    with pytest.raises(AttributeError, match="object has no attribute 'nonsense'"):
-        pipe.nonsense  # noqa: B018
-
-
-@pytest.mark.parametrize("name", sorted({*OF_TAGGER, *OF_CRF[6:9], *tables.TAGGER}))
-def test_attributes_of_taggers(name, tagger):
-    if hasattr(tagger, name):
-        assert name not in tables.TAGGER
-        return
-    assert getattr(tagger, name, 3) == 3
-    assert name not in dir(tagger)
-    with pytest.raises(AttributeError, match=f"^Tagger has no {name}, a name of other programs; here: ") as e:
-        getattr(tagger, name)
-    our = ours(str(e.value))
-    assert our in ("Tagger", "exp", "no", "nothing", "inspection.weights_table") or hasattr(tagger, our)
 
 
 def test_taggers(tagger):
@@ -195,12 +151,6 @@ def test_unknown_imports(module):
         exec(f"from {module} import nonsense", {})
     with pytest.raises(AttributeError, match=f"^module '{module}' has no attribute 'nonsense'$"):
         imported.nonsense  # noqa: B018
-
-
-def test_an_import_among_many_names():
-    """Beyond 255 names, the instruction has a prefix."""
-    with pytest.raises(ImportError, match="here: HighOrderCRF"):
-        exec("\n".join([*(f"n{i} = 0" for i in range(300)), "from sklearn_hocrf import CRF"]), {})
 
 
 @pytest.mark.parametrize(
@@ -271,17 +221,3 @@ def test_item_sequences(fitted, tagger):
     with pytest.raises(TypeError, match=r"pass \[X\.items\(\)\]$"):
         fitted.predict(items)
     assert fitted.predict([items.items()])[0] == tagger.predict(items.items()) == fitted.predict(X[:1])[0]
-
-
-def test_other_names_are_as_ever():
-    """Messages of properties and of unknown names, copies and parameters."""
-    crf = HighOrderCRF(sigma_reg=2.0)
-    assert not hasattr(crf, "nonsense")
-    with pytest.raises(AttributeError, match="object has no attribute 'nonsense'"):
-        crf.nonsense  # noqa: B018
-    with pytest.raises(AttributeError, match="HighOrderCRF has no n_parameters_: it is not fitted"):
-        crf.n_parameters_  # noqa: B018
-    taken = list(inspect.signature(HighOrderCRF.__init__).parameters)[1:]
-    assert list(inspect.signature(HighOrderCRF).parameters) == taken
-    for twin in clone(crf), copy.copy(crf), copy.deepcopy(crf), pickle.loads(pickle.dumps(crf)):
-        assert twin.get_params() == crf.get_params()

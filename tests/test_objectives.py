@@ -1,6 +1,5 @@
 """The training problem: which weights exist, objective and gradient against the oracle, penalty and solver."""
 
-import math
 import tracemalloc
 
 import numpy as np
@@ -100,44 +99,6 @@ def test_weights_go_to_coefficients_and_back(drawn):
     everywhere = layout.weights(np.full(n_patterns, 2.0), np.full((n_patterns, layout.n_features), 3.0))
     expected = layout.weights(2 * (layout.pattern_coef(np.ones(len(w)))), 3 * layout.coef(np.ones(len(w))))
     np.testing.assert_array_equal(everywhere, expected)
-
-
-@given(training_data())
-def test_objective_and_gradient_equal_enumeration(drawn):
-    case, weights, options = drawn
-    layout, objective = prepare(case, weights, **options)
-    w = np.random.default_rng(0).normal(size=layout.n_weights)
-    before = w.copy()
-    value, gradient = objective.value_gradient(w)
-    np.testing.assert_array_equal(w, before)
-    assert gradient.shape == (layout.n_weights,)
-    assert gradient.dtype == np.float64
-    model = so.chain(case.model.n_labels, *spread(layout, w))
-    data = list(zip(case.sequences, case.segmentations, weights, strict=True))
-    expected = math.fsum(c * so.negative_log_likelihood(model, sequence, gold) for sequence, gold, c in data)
-    assert value == pytest.approx(expected, rel=1e-10, abs=1e-10)
-    assert objective.value(w) == pytest.approx(value, rel=1e-12, abs=1e-12)
-    per_sequence = [so.gradient(model, sequence, gold) for sequence, gold, _ in data]
-    for part, derivatives in enumerate(spread(layout, gradient)):
-        for key in model[part + 3]:
-            exact = math.fsum(c * g[part][key] for c, g in zip(weights, per_sequence, strict=True))
-            assert derivatives.get(key, 0.0) == pytest.approx(exact, rel=1e-9, abs=1e-10)
-
-
-@pytest.mark.parametrize("feature_orders", [((0,), (0,)), ((0,), (0, 1), (2,))], ids=["order_0", "conjoined"])
-def test_extreme_weights_give_finite_gradients(feature_orders):
-    case = training_case(lengths=(40, 3, 17), feature_orders=feature_orders)
-    layout, objective = prepare(case)
-    rng = np.random.default_rng(6)
-    w = rng.choice([-1e3, 1e3, 0.0, 1.0], size=layout.n_weights)
-    value, gradient = objective.value_gradient(w)
-    model = so.chain(3, *spread(layout, w))
-    expected = math.fsum(
-        so.dynamic_program(model, sequence).log_partition - so.score(model, sequence, gold)
-        for sequence, gold in zip(case.sequences, case.segmentations, strict=True)
-    )
-    assert value == pytest.approx(expected, rel=1e-11)
-    assert np.isfinite(gradient).all()
 
 
 def precision_of(layout, sigma_by_order):

@@ -1,7 +1,6 @@
 """One sequence at a time: the bits of a batch, and no work that depends on the model alone."""
 
 import copy
-import pickle
 import sys
 import threading
 import tracemalloc
@@ -9,13 +8,9 @@ from functools import partial
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, make_pipeline
-from sklearn_hocrf._inference.schedule import Plan
-from sklearn_hocrf._validation._attributes import Vocabulary, read_attributes
-from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor, _template_rows
+from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*did not converge", "ignore:.*is a lambda")
 
@@ -64,69 +59,7 @@ def test_segments_with_probabilities_alone_have_the_bits_of_a_batch(model):
         assert alone.tolist() == together.tolist()
 
 
-@pytest.mark.parametrize("ask", ["predict_segments", "predict_nbest"])
-def test_a_question_makes_one_plan(model, ask, monkeypatch):
-    options = {"with_probability": True} if ask == "predict_segments" else {}
-    made, make = [], Plan.__init__
-    monkeypatch.setattr(Plan, "__init__", lambda self, *args: made.append(1) or make(self, *args))
-    getattr(model, ask)(X[:3], **options)
-    assert len(made) <= 1  # plans of lattices are of another class
-    monkeypatch.setattr("sklearn_hocrf._inference.chain.ChainPlan.is_cut", True)
-    cut = getattr(model, ask)(X[:3], **options)
-    monkeypatch.undo()
-    assert str(cut) == str(getattr(model, ask)(X[:3], **options))
-
-
 # ------------------------------------------------------------------------------------------------ features of templates
-
-TOKENS = st.tuples(st.sampled_from(["a", "b", "", "é", None]), st.sampled_from(["p", "q", None]))
-SEQUENCES = st.lists(st.lists(TOKENS, min_size=1, max_size=5), min_size=1, max_size=4)
-PAIRS = st.tuples(st.sampled_from(["w", "p", "lower", "prefix1"]), st.integers(-3, 3))
-TEMPLATES = st.lists(
-    st.lists(PAIRS, min_size=1, max_size=3, unique=True).map(tuple), min_size=1, max_size=5, unique=True
-)
-
-
-def has_text(sequences):
-    return all(any(token[field] is not None for sequence in sequences for token in sequence) for field in (0, 1))
-
-
-@pytest.mark.filterwarnings("ignore:.* lack a field")
-@given(SEQUENCES.filter(has_text), SEQUENCES, TEMPLATES, st.sampled_from(["mark", "drop"]), st.booleans())
-def test_values_find_what_codes_find(old, new, templates, padding, bias):
-    """Beside numpy's look-up, template by template: unseen and missing texts, places outside, ends of sequences."""
-    functions = {"lower": ("w", "lower"), "prefix1": ("w", "prefix1")}
-    options = {"padding": padding, "bias": bias, "token_features": functions}
-    extractor = SequenceFeatureExtractor(templates, fields=["w", "p"], **options).fit(old)
-    found = extractor.transform(new)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_template_rows, "FEW_TOKENS", 0)
-        expected = extractor.transform(new)
-    for name in "offsets", "indptr", "indices":
-        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
-    assert found.values is expected.values is None
-
-
-NAMES = st.lists(st.sampled_from([f"f{number}" for number in range(9)]), max_size=6)
-
-
-@given(st.lists(NAMES, min_size=1, max_size=5), st.sampled_from([0, 1, 300]))
-def test_names_are_sorted_and_counted(tokens, n_more):
-    """Known names by number, unknown ones left out, repeated ones added up; also in rows too long for insertion."""
-    vocabulary = Vocabulary({f"f{number}": (5 * number) % 7 for number in range(7)})
-    vocabulary |= {f"g{number}": 307 - number for number in range(301)}
-    tokens = [[*token, *(f"g{number}" for number in range(n_more))] for token in tokens]
-    batch = read_attributes([tokens], Vocabulary(vocabulary), grow=False)
-    table = np.zeros((len(tokens), 308))
-    for row, token in zip(table, tokens, strict=True):
-        for name in token:
-            if name in vocabulary:
-                row[vocabulary[name]] += 1
-    np.testing.assert_array_equal(batch.toarray(), table[:, : batch.n_attributes])
-    ends = np.diff(batch.indptr) > 0
-    assert (np.diff(batch.indices)[np.setdiff1d(np.arange(len(batch.indices) - 1), batch.indptr[1:-1] - 1)] > 0).all()
-    assert (batch.values is None) == (table <= 1).all()
-    assert ends.tolist() == table.any(axis=1).tolist()
 
 
 @pytest.mark.parametrize("function", [len, lambda text: 1 / 0 if text == "c" else text])
@@ -140,43 +73,7 @@ def test_functions_that_give_no_text_go_the_other_way(function):
         assert "the token feature 'f'" in str(error.value.__notes__)
 
 
-def test_texts_are_forgotten_where_there_are_many(monkeypatch):
-    monkeypatch.setattr("sklearn_hocrf._tagger.MOST_VALUES", 3)
-    words = [[f"w{number}" for number in range(first, first + 5)] for first in range(0, 40, 5)]
-    extractor = SequenceFeatureExtractor().fit(words)
-    expected = extractor.transform(words).tocsr()
-    for row, sequence in enumerate(words):
-        assert (extractor.transform([sequence]).tocsr() != expected[5 * row : 5 * row + 5]).nnz == 0
-    found = extractor._vocabularies.by_value({})
-    assert all(len(known) <= 3 for known in found.known.values())
-
-
 # --------------------------------------------------------------------------------------------------- what a model keeps
-
-
-def tables_of(model):
-    return model[-1]._state.tables.model
-
-
-def test_tables_are_made_once_and_go_with_the_fit(model):
-    model.predict(X[:1])
-    kept = tables_of(model)
-    assert kept is not None
-    model.predict(X)
-    assert tables_of(model) is kept
-    for twin in copy.deepcopy(model), pickle.loads(pickle.dumps(model)):
-        assert tables_of(twin) is None
-        assert twin.predict(X) == model.predict(X)
-    twin.fit(X, Y).predict(X)
-    assert tables_of(twin) is not kept
-    assert tables_of(model) is kept
-
-
-def test_large_tables_are_not_kept(monkeypatch):
-    monkeypatch.setattr("sklearn_hocrf._estimator.fitted_state.MOST_KEPT", 10)
-    crf = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF(1, max_iter=3)).fit(X, Y)
-    assert crf.predict(X) == [crf.predict([sequence])[0] for sequence in X]
-    assert tables_of(crf) is None
 
 
 def peak_of(function):

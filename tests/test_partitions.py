@@ -146,13 +146,6 @@ def test_templates_over_dicts(X, cuts, order, min_count):
     assert_same_fits(whole, fit_by_parts(make(), X, None, cuts, order), X, FITTED)
 
 
-def test_default_functions_that_change_texts_of_another_part():
-    X = [[["a"], ["b"]], [["In"], ["c"]], [["dddd"]]]
-    whole = SequenceFeatureExtractor().fit(X)
-    assert_same_fits(whole, fit_by_parts(SequenceFeatureExtractor(), X, None, [1, 2], [1]), X, FITTED)
-    assert "lower" in whole.token_features_
-
-
 def test_keys_beyond_64_bits():
     X = [[f"w{(7 * i + j) % 150}" for j in range(30)] for i in range(10)]
     templates = [tuple(("w", o) for o in range(-5, 6)), ("w", 0)]
@@ -260,18 +253,3 @@ def test_log_odds(data, cuts, order, per_label, max_length):
     for i, j in zip([0, *sorted(cuts)], [*sorted(cuts), len(X)], strict=True):
         if i < j <= len(X):  # leaving out one's own sequence, as fit_transform does
             assert_same_segments(batch[i:j], parted.transform_partition(X[i:j], y[i:j]))
-
-
-def test_segments_of_a_batch_keep_its_features():
-    X = [["a", "b"], ["c"], ["a", "c", "b"]]
-    y = [["x", "y"], ["y"], ["x", "x", "y"]]
-    batch = SequenceFeatureExtractor([("w", 0)]).fit_transform(X)
-    make = partial(SegmentFeatureExtractor, ("w[0]=a",), begin=True, tags="bigrams", length="gamma", identity=True)
-    whole, parted = make().fit(batch, y), fit_by_parts(make(), batch, y, [1, 2], [])
-    assert whole.get_feature_names_out().tolist() == parted.get_feature_names_out().tolist()
-    assert_same_segments(whole.transform(batch), parted.transform(batch))
-    first = whole.transform(batch)
-    odds = partial(SegmentLogOddsEncoder, max_length=2)
-    whole, parted = odds().fit(first, y), fit_by_parts(odds(), first, y, [1], [])
-    assert whole.get_feature_names_out().tolist() == parted.get_feature_names_out().tolist()
-    assert_same_segments(whole.transform(first), parted.transform(first))

@@ -20,17 +20,15 @@ from internals import (
     training_data,
     used_parts,
 )
-from segment_cases import SegmentIntercepts
 from sklearn import config_context
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import GroupKFold, KFold, PredefinedSplit, cross_val_score
+from sklearn.model_selection import KFold, cross_val_score
 from sklearn.pipeline import Pipeline, make_pipeline
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
+from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 from sklearn_hocrf.model_selection import PenaltySearchCV
-from sklearn_hocrf.training import LBFGS
 
 EXACT = 1e-10
 
@@ -184,53 +182,6 @@ def test_drawn_data(seed):
     assert np.linalg.norm(gradient - differences) <= 1e-4 * np.linalg.norm(differences)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(10))
-def test_drawn_data_with_l1(seed):
-    """The gradient is the derivative where the same weights are 0 around, and that of its side where a weight moves."""
-    rng = np.random.default_rng(seed)
-    estimator, (inputs, labels) = drawn_model(rng, seed % 2), drawn_sequences(rng, seed % 2)
-    numbers, keys = np.arange(len(labels)), KEYS[seed // 2 % len(KEYS)]
-    splits = [(numbers[numbers % 2 == 0], numbers[numbers % 2 == 1])]
-    groups, (fold,) = folds_of(estimator, splits, keys, X=inputs, y=labels)
-    n_groups = len(groups.keys)
-    logs = np.concatenate([rng.normal(0.5, 0.6, n_groups), rng.normal(-1.5, 0.5, n_groups)])
-    gradient, (_, signs) = exact_gradient(fold, logs), trained(fold, logs)
-    differences, is_same = np.zeros((2, 2 * n_groups))
-    for group, by in enumerate(1e-4 * np.eye(2 * n_groups)):
-        (up, above), (down, below) = (trained(fold, logs + sign * by) for sign in (1, -1))
-        differences[group], is_same[group] = (up - down) / 2e-4, np.array_equal(above, below)
-    assert is_same.mean() > 0.5
-    error = np.abs(gradient - differences)[is_same > 0]
-    assert error.max() <= 1e-5 * np.linalg.norm(differences)
-
-    # the L1 penalties of all groups grow until another weight becomes 0, or moves away from it
-    direction = np.repeat([0.0, 1.0], n_groups)
-    steps = np.arange(1, 60) / 20
-    after = next(t for t in steps if not np.array_equal(trained(fold, logs + t * direction)[1], signs))
-    before = after - 1 / 20
-    while after - before > 1e-6:
-        middle = (before + after) / 2
-        is_before = np.array_equal(trained(fold, logs + middle * direction)[1], signs)
-        before, after = (middle, after) if is_before else (before, middle)
-    slopes_there = []
-    for at, side in ((before, -1e-4), (after, 1e-4)):
-        score, signs = trained(fold, logs + at * direction)
-        slope = exact_gradient(fold, logs + at * direction) @ direction
-        beyond, same = trained(fold, logs + (at + side) * direction)
-        np.testing.assert_array_equal(same, signs)
-        assert slope == pytest.approx((beyond - score) / side, rel=1e-3, abs=1e-5)
-        slopes_there.append(slope)
-    (up, _), (down, _) = (trained(fold, logs + (at + by) * direction) for at, by in ((after, 1e-4), (before, -1e-4)))
-    assert (up - down) / 2e-4 == pytest.approx(np.mean(slopes_there), rel=1e-2, abs=1e-4)
-
-
-def trained(fold, logs):
-    """Return the score of converged training, and the signs of the weights."""
-    score = fold.step(logs, EXACT).score
-    return score, np.sign(fold.weights)
-
-
 def drawn_model(rng, by_segments):
     parameters = {
         "max_order": int(rng.integers(3)),
@@ -268,55 +219,6 @@ def exact_gradient(fold, log_sigma):
     for _ in range(5):  # the system goes on from its last solution
         gradient = fold.step(log_sigma, EXACT, residual=1e-8).gradient
     return gradient
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["chain", "segments"])
-def test_error_of_gradients_that_the_search_follows(name):
-    """Trained to the tolerance of their step, from the weights of the step before, as in the search."""
-    splits = list(KFold(3).split(X))
-    # with the other intercept, steps come so near the best penalties that gradients are as small as their errors
-    model = MODELS[name]
-    if name == "segments":
-        model = SegmentIntercepts(**model.get_params())
-    search = PenaltySearchCV(model, cv=splits, max_steps=6, refit=False).fit(X, Y)
-    groups, folds = folds_of(model, splits)
-    for params, *gradient in zip(
-        search.cv_results_["params"],
-        *(search.cv_results_[f"gradient_{kind}_{order}"] for kind, order in groups.keys),
-        strict=True,
-    ):
-        log_sigma = np.log([params["sigma_reg"][key] for key in groups.keys])
-        exact = np.mean([exact_gradient(fold, log_sigma) for fold in folds], axis=0)
-        scale = np.linalg.norm(exact)
-        assert np.linalg.norm(gradient - exact) <= 0.1 * scale
-
-
-def test_scores_of_loose_tolerances_are_corrected():
-    splits = list(KFold(3).split(X))
-    groups, folds = folds_of(CHAIN, splits)
-    _, exact_folds = folds_of(CHAIN, splits)
-    log_sigma = np.full(len(groups.keys), 0.5)
-    errors = []
-    for fold, exact in zip(folds, exact_folds, strict=True):
-        score, truth = fold.step(log_sigma, 3e-2).score, exact.step(log_sigma, EXACT).score
-        uncorrected = -fold._held_out.value(fold._ties.widen(fold._u)) / fold._n_tokens
-        errors.append((score - truth, uncorrected - truth))
-    corrected, uncorrected = np.abs(errors).mean(axis=0)
-    assert corrected < 0.1 * uncorrected
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["chain", "segments"])
-def test_scores_of_first_steps_far_from_the_start(name):
-    """Penalties so weak that training to a loose tolerance stops far from the optimum."""
-    splits = list(KFold(3).split(X))
-    groups, folds = folds_of(MODELS[name], splits)
-    _, exact_folds = folds_of(MODELS[name], splits)
-    log_sigma = np.full(len(groups.keys), np.log(50.0))
-    for fold, exact in zip(folds, exact_folds, strict=True):
-        score, truth = fold.step(log_sigma, 3e-2).score, exact.step(log_sigma, EXACT).score
-        assert abs(score - truth) < 0.05 * abs(truth)
 
 
 @pytest.mark.slow
@@ -536,16 +438,6 @@ def test_time_that_is_over_ends_it_with_the_best_so_far():
     assert len(PenaltySearchCV(HighOrderCRF(), cv=3, learn_l1=True, max_time=1e-6).fit(X, Y).cv_results_["params"]) == 1
 
 
-@pytest.mark.slow
-def test_it_ends_near_a_stationary_point(search):
-    """A finer search gains little, and where sigmas lie inside their bounds the gradient is small."""
-    fine = PenaltySearchCV(HighOrderCRF(2), cv=search.cv, tol=1e-6, max_steps=200, refit=False).fit(X, Y)
-    assert -1e-6 <= fine.best_score_ - search.best_score_ <= 5e-3
-    inside = [key for key, sigma in fine.best_params_["sigma_reg"].items() if 0.011 < sigma < 99]
-    slopes = [fine.cv_results_[f"gradient_{kind}_{order}"][fine.best_index_] for kind, order in inside]
-    assert np.abs(slopes).max(initial=0.0) < 2e-3
-
-
 def test_best_step_need_not_be_the_last(search):
     """From strong penalties, the third step is too long. A search may end with it."""
     long = clone(search).set_params(estimator__sigma_reg=0.2, max_steps=6).fit(X, Y)
@@ -555,25 +447,6 @@ def test_best_step_need_not_be_the_last(search):
     assert short.best_index_ == 1
     assert short.best_score_ == scores[1]
     assert short.best_params_ == short.cv_results_["params"][1] == long.cv_results_["params"][1]
-
-
-@pytest.mark.parametrize("sigma", [30.0, 100.0])
-@pytest.mark.slow
-def test_starts_far_away(sigma):
-    """From weak penalties, where loose training says least, scores are near the truth, and the search gets away.
-
-    Without finer training the first score is too good by more than half of it.
-    """
-    splits = list(KFold(3).split(X))
-    crf = HighOrderCRF(2, sigma_reg=sigma, max_iter=5000)
-    search = PenaltySearchCV(crf, cv=splits, refit=False, max_steps=40).fit(X, Y)
-    groups, folds = folds_of(CHAIN, splits)
-    scores = search.cv_results_["mean_test_score"]
-    for step, error in (0, 0.15), (search.best_index_, 0.05):
-        log_sigma = np.log([search.cv_results_["params"][step]["sigma_reg"][key] for key in groups.keys])
-        truth = np.mean([fold.step(log_sigma, EXACT).score for fold in folds])
-        assert scores[step] == pytest.approx(truth, rel=error)
-    assert search.best_score_ > 0.25 * scores[0]  # where it ends depends on the way, as there are several optima
 
 
 def test_sample_weight_counts_in_folds_score_and_refit():
@@ -599,12 +472,6 @@ def test_start_is_the_geometric_mean_of_a_group():
     expected = np.exp(np.mean(np.log(np.where(biases == 0, 0.25, 4.0))))
     np.testing.assert_allclose(groups.start(final.sigma_reg, layout, whole, {}), [0.25, expected])
     np.testing.assert_allclose(groups.start(final.sigma_reg, layout, whole, {None: 2.0}), [0.25, 2.0])
-
-
-def test_a_start_by_groups_need_not_say_anything_of_higher_orders():
-    start = {("features", 0): 1.0, ("patterns", 0): 1.0, ("patterns", 1): 1.0}
-    search = PenaltySearchCV(HighOrderCRF(1, sigma_reg=start), cv=3, orders=[1, 2], max_steps=2, refit=False)
-    assert set(search.fit(X, Y).cv_results_["max_order"]) == {1, 2}
 
 
 def test_second_fits_leave_nothing_of_the_first():
@@ -649,15 +516,6 @@ def test_folds_with_groups_that_all_data_lack():
         PenaltySearchCV(model, cv=splits, penalty_groups=[keys[0], *keys[2:]]).fit(inputs, labels)
 
 
-def test_forms_of_data():
-    batch = SequenceFeatureExtractor().fit_transform([[token["w"] for token in sequence] for sequence in X])
-    grid = np.random.default_rng(0).normal(size=(12, 4, 3))
-    labels = np.random.default_rng(1).integers(0, 2, (12, 4))
-    for inputs, targets in (batch, Y), (grid, labels), (grid.reshape(-1, 3), labels.ravel()):
-        search = PenaltySearchCV(HighOrderCRF(), cv=3, max_steps=2).fit(inputs, targets)
-        assert np.shape(search.predict(inputs)[0]) == np.shape(targets[0])
-
-
 def test_masks_as_splits_and_models_without_weights():
     masks = [(np.arange(len(X)) % 2 == 0, np.arange(len(X)) % 2 == 1)]
     weight = np.ones(len(X))
@@ -697,12 +555,6 @@ def test_routed_sample_weight():
     np.testing.assert_array_equal(search.best_estimator_[-1].pattern_coef_, other.best_estimator_[-1].pattern_coef_)
 
 
-def test_pipelines_of_one_step():
-    search = PenaltySearchCV(Pipeline([("crf", HighOrderCRF())]), cv=3, max_steps=1).fit(X, Y)
-    expected = search.best_estimator_[-1].log_likelihood(X, Y)
-    np.testing.assert_array_equal(search.log_likelihood(X, Y), expected)
-
-
 def test_results_are_those_of_the_parameters_of_fit():
     search = PenaltySearchCV(HighOrderCRF(), cv=3, max_steps=1).fit(X, Y)
     search.set_params(orders=[1, 2])
@@ -710,14 +562,6 @@ def test_results_are_those_of_the_parameters_of_fit():
     search.best_params_["sigma_reg"].clear()
     assert search.cv_results_["params"][0]["sigma_reg"]
     assert search.best_estimator_.sigma_reg
-
-
-def test_threads_do_not_change_bits(search):
-    two = clone(search).set_params(n_jobs=2).fit(X, Y)
-    for name, column in search.cv_results_.items():
-        if name.endswith("_score") or name.startswith(("sigma", "gradient", "n_passes")):
-            np.testing.assert_array_equal(column, two.cv_results_[name])
-    np.testing.assert_array_equal(search.best_estimator_.pattern_coef_, two.best_estimator_.pattern_coef_)
 
 
 def test_orders():
@@ -750,14 +594,6 @@ def test_groups_by_prefix_and_start():
     assert list(one.best_params_["sigma_reg"]) == [None]
 
 
-def test_groups_of_the_splitter():
-    groups = np.arange(len(X)) % 4
-    search = PenaltySearchCV(HighOrderCRF(), cv=GroupKFold(4), max_steps=1, refit=False).fit(X, Y, groups=groups)
-    given = PenaltySearchCV(HighOrderCRF(), cv=PredefinedSplit(groups), max_steps=1, refit=False).fit(X, Y)
-    ours, theirs = (sorted(s.cv_results_[f"split{i}_test_score"][0] for i in range(4)) for s in (search, given))
-    np.testing.assert_allclose(ours, theirs)
-
-
 def test_bounds_are_kept_and_warned_about():
     with pytest.warns(UserWarning, match=r"sigma_reg of .* is at a bound"):
         search = PenaltySearchCV(HighOrderCRF(1), cv=3, bounds=(0.9, 1.1)).fit(X, Y)
@@ -773,31 +609,6 @@ def test_trainings_that_do_not_converge_are_warned_about():
 # --- among scikit-learn's tools ---------------------------------------------------------------------------------------
 
 
-def test_it_passes_on_what_the_model_can_do(search):
-    best = search.best_estimator_
-    assert search.predict(X[:2]) == best.predict(X[:2])
-    assert search.score(X, Y) == best.score(X, Y)
-    np.testing.assert_array_equal(search.classes_, best.classes_)
-    np.testing.assert_array_equal(search.log_likelihood(X, Y), best.log_likelihood(X, Y))
-    np.testing.assert_array_equal(search.predict_marginals(X[:1])[0], best.predict_marginals(X[:1])[0])
-    assert not hasattr(search, "partial_fit")
-    assert not hasattr(search, "nothing")
-    assert hasattr(PenaltySearchCV(HighOrderSemiCRF()), "predict_segments")
-
-
-@pytest.mark.parametrize("module", ["pickle", "skops.io"])
-def test_clones_and_files(search, module):
-    assert not hasattr(clone(search), "best_params_")
-    files = pytest.importorskip(module)
-    data = files.dumps(search)
-    restored = files.loads(data, **({} if files is pickle else {"trusted": files.get_untrusted_types(data=data)}))
-    assert vars(restored).keys() == vars(search).keys()
-    assert restored.predict(X) == search.predict(X)
-    assert restored.best_params_ == search.best_params_
-    for name, column in search.cv_results_.items():
-        np.testing.assert_array_equal(column, restored.cv_results_[name])
-
-
 def test_pipelines_around_and_inside():
     words = [[token["w"] for token in sequence] for sequence in X]
     inside = PenaltySearchCV(make_pipeline(SequenceFeatureExtractor(), HighOrderCRF()), cv=3, max_steps=2)
@@ -811,15 +622,6 @@ def test_pipelines_around_and_inside():
     assert around.predict(words) == around[-1].predict(batch)
     scores = cross_val_score(clone(around), words, Y, cv=2)
     assert ((scores > 0) & (scores <= 1)).all()
-
-
-def test_segment_features_in_a_pipeline():
-    words = [[token["w"] for token in sequence] for sequence in X]
-    search = PenaltySearchCV(
-        make_pipeline(SequenceFeatureExtractor(), SegmentFeatureExtractor(), HighOrderSemiCRF()), cv=3, max_steps=3
-    ).fit(words, Y)
-    assert len(search.predict_segments(words, threshold=0.1)) == len(words)
-    assert search.predict_segments(words)[0][0][0] == 0
 
 
 def test_without_refit():
@@ -846,7 +648,3 @@ def test_scores_that_are_not_finite_are_refused():
     huge = [[{"w": 1e150, "v": -1e150 * t} for t in range(len(sequence))] for sequence in Y]
     with pytest.raises(ValueError, match="split 0 at sigma_reg=.* not finite: rescale"):
         PenaltySearchCV(HighOrderCRF(), cv=3).fit(huge, Y)
-
-
-def test_solvers_that_find_the_same_optimum():
-    PenaltySearchCV(HighOrderCRF(solver=LBFGS()), cv=2, max_steps=1, refit=False).fit(X[:6], Y[:6])

@@ -1,7 +1,6 @@
 """Pipelines that pass on all methods of the estimators, and the likelihood as a score of searches."""
 
 import inspect
-import pickle
 import subprocess
 import sys
 
@@ -9,16 +8,13 @@ import numpy as np
 import pytest
 from sklearn import config_context
 from sklearn.base import BaseEstimator, TransformerMixin, clone
-from sklearn.exceptions import NotFittedError
-from sklearn.metrics import make_scorer
-from sklearn.model_selection import GridSearchCV, cross_val_score, cross_validate
-from sklearn.pipeline import Pipeline
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline as sklearn_make_pipeline
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, make_pipeline
 from sklearn_hocrf._pipeline import SequencePipeline
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
-from sklearn_hocrf.metrics import log_likelihood_scorer, token_accuracy_score
+from sklearn_hocrf.metrics import log_likelihood_scorer
 from sklearn_hocrf.model_selection import PenaltySearchCV
 
 X = [["Ann", "Lee", "met", "Bob"], ["met", "Ann"], ["Bob", "met", "Lee"], ["Ann", "met", "Ann", "Lee"]] * 3
@@ -133,49 +129,6 @@ def test_a_pipeline_as_last_step(tagger):
 # --- among scikit-learn's tools ---------------------------------------------------------------------------------------
 
 
-def test_names_memory_and_slices(segmenter, tmp_path):
-    assert list(segmenter.named_steps) == [
-        "sequencefeatureextractor",
-        "segmentfeatureextractor",
-        "highordersemicrf",
-    ]
-    assert type(segmenter[:-1]) is SequencePipeline
-    assert type(clone(segmenter)) is SequencePipeline
-    cached = clone(segmenter).set_params(memory=str(tmp_path)).fit(X, Y)
-    assert_same(*(one.predict_segments(X, threshold=1e-6) for one in (cached, segmenter)))
-    given = make_pipeline(HighOrderCRF(), memory="m", verbose=True, transform_input=["a"]).get_params(deep=False)
-    assert {name: given[name] for name in ("memory", "verbose", "transform_input")} == {
-        "memory": "m",
-        "verbose": True,
-        "transform_input": ["a"],
-    }
-
-
-def test_pickles(segmenter):
-    restored = pickle.loads(pickle.dumps(segmenter))
-    assert_same(*(one.predict_segments(X, threshold=1e-6) for one in (restored, segmenter)))
-
-
-def test_files_of_skops():
-    skops = pytest.importorskip("skops.io", reason="skops is absent")
-    pipe = make_pipeline(SequenceFeatureExtractor([(("w", 0),)]), HighOrderCRF()).fit(X, Y)
-    data = skops.dumps(pipe)
-    restored = skops.loads(data, trusted=skops.get_untrusted_types(data=data))
-    assert type(restored) is SequencePipeline
-    assert_same(restored.predict_marginals(X), pipe.predict_marginals(X))
-
-
-def test_grid_search():
-    pipe = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF())
-    grid = {"highordercrf__sigma_reg": [0.5, 2], "sequencefeatureextractor__min_count": [1, 2]}
-    search = GridSearchCV(pipe, grid, cv=3, scoring=log_likelihood_scorer).fit(X, Y)
-    best = search.best_estimator_
-    assert type(best) is SequencePipeline
-    expected = clone(pipe).set_params(**search.best_params_).fit(X, Y)
-    assert_same(best.predict_marginals(X), expected.predict_marginals(X))
-    assert (np.isfinite(search.cv_results_["mean_test_score"])).all()
-
-
 class Scaled(TransformerMixin, BaseEstimator):
     """Asks for metadata in ``fit``."""
 
@@ -202,40 +155,6 @@ def test_metadata_routing():
 # --- the likelihood as a score ----------------------------------------------------------------------------------------
 
 
-def test_score_is_the_mean_per_token(tagger, segmenter):
-    n_tokens = sum(map(len, Y))
-    plain = Pipeline(tagger.steps)
-    nested = make_pipeline(GridSearchCV(plain, {"highordercrf__max_order": [2]}, cv=2)).fit(X, Y)
-    for model, inner in (tagger, tagger), (plain, tagger), (nested, tagger), (segmenter, segmenter):
-        assert log_likelihood_scorer(model, X, Y) == pytest.approx(inner.log_likelihood(X, Y).sum() / n_tokens)
-    weight = np.array([2.0, *[0.0] * 10, 1.0])
-    expected = weight @ tagger.log_likelihood(X, Y) / (weight @ [len(labels) for labels in Y])
-    assert log_likelihood_scorer(tagger, X, Y, sample_weight=weight) == pytest.approx(expected)
-
-
-@pytest.mark.parametrize("as_array", [False, True])
-def test_forms_of_y(as_array):
-    grid = np.random.default_rng(0).normal(size=(6, 4, 3))
-    labels = np.arange(24).reshape(6, 4) % 3
-    crf = HighOrderCRF().fit(grid, labels)
-    given = labels if as_array else labels.tolist()
-    assert log_likelihood_scorer(crf, grid, given) == pytest.approx(crf.log_likelihood(grid, labels).sum() / 24)
-    table, names = grid.reshape(-1, 3), np.array(["one", "two", "three"])[labels.ravel()]
-    crf = HighOrderCRF().fit(table, names)
-    given = names if as_array else names.tolist()
-    assert log_likelihood_scorer(crf, table, given) == pytest.approx(crf.log_likelihood(table, names).mean())
-
-
-def test_lists_of_segments():
-    segments = [[(0, 2, "P"), (2, 3, "O"), (3, 4, "P")], [(0, 1, "O"), (1, 2, "P")]] * 3
-    crf = HighOrderSemiCRF(scheme="segments").fit(DICTS[:2] * 3, segments)
-    expected = crf.log_likelihood(DICTS[:2] * 3, segments).sum() / 18
-    assert log_likelihood_scorer(crf, DICTS[:2] * 3, segments) == pytest.approx(expected)
-    new = [*segments[:5], [(0, 1, "Q"), (1, 2, "P")]]
-    with pytest.warns(UserWarning, match="1 of 6 sequences"):
-        assert log_likelihood_scorer(crf, DICTS[:2] * 3, new) == -np.inf
-
-
 @pytest.mark.parametrize("scheme", [None, "runs", "bio"])
 def test_impossible_labellings(scheme):
     labels = [["P" if tag != "O" else "O" for tag in tags] for tags in Y] if scheme == "runs" else Y
@@ -258,39 +177,6 @@ def test_forbidden_sequences():
     crf = HighOrderSemiCRF(scheme="bio").fit(DICTS, Y)
     with pytest.warns(UserWarning, match="1 of 2 sequences"):
         assert log_likelihood_scorer(crf, DICTS[:2], [["B-P", "I-P", "I-P", "I-P"], Y[1]]) == -np.inf
-
-
-def test_scores_of_folds():
-    pipe = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF())
-    scores = cross_val_score(pipe, X, Y, cv=3, scoring=log_likelihood_scorer)
-    assert scores[0] == pytest.approx(log_likelihood_scorer(clone(pipe).fit(X[4:], Y[4:]), X[:4], Y[:4]))
-    new = [*Y[:-1], ["B-Q", "O", "B-Q", "I-P"]]  # no training part of the last fold has it
-    with pytest.warns(UserWarning, match="1 of 4 sequences"):
-        scores = cross_val_score(pipe, X, new, cv=3, scoring=log_likelihood_scorer)
-    assert np.isfinite(scores).tolist() == [True, True, False]
-
-
-def test_predict_is_that_of_the_steps(tagger):
-    with config_context(enable_metadata_routing=True):
-        assert tagger.predict(X) == Y == tagger[-1].predict(tagger[0].transform(X))
-    assert tagger.predict(X, known=[[None] * len(x) for x in X]) == Y
-    for steps in [], [("last", "passthrough")], [("last", SequenceFeatureExtractor())]:
-        assert not hasattr(SequencePipeline(steps), "predict")
-    with pytest.raises(NotFittedError):
-        make_pipeline("passthrough", HighOrderCRF()).predict(X)
-
-
-def test_routed_sample_weight():
-    weight = np.arange(len(X)) % 3 + 1.0
-    batch = SequenceFeatureExtractor().fit_transform(X)
-    with config_context(enable_metadata_routing=True):
-        scoring = make_scorer(token_accuracy_score).set_score_request(sample_weight=True)
-        crf = HighOrderCRF().set_fit_request(sample_weight=False)
-        found = cross_validate(crf, batch, Y, cv=3, scoring=scoring, params={"sample_weight": weight})
-        with pytest.raises(TypeError, match="sample_weight"):  # functions of a model request nothing
-            cross_validate(crf, batch, Y, cv=3, scoring=log_likelihood_scorer, params={"sample_weight": weight})
-    predicted = HighOrderCRF().fit(batch[4:], Y[4:]).predict(batch[:4])
-    assert found["test_score"][0] == token_accuracy_score(Y[:4], predicted, sample_weight=weight[:4])
 
 
 def test_refused_uses(tagger):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from internals import RowBlock, blocks_of
 from scipy import sparse
 
-from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, SequenceBatch
+from sklearn_hocrf import HighOrderCRF, SequenceBatch
 from sklearn_hocrf.feature_extraction import (
     SegmentFeatureExtractor,
     SegmentLogOddsEncoder,
@@ -87,23 +87,3 @@ def test_candidates_may_come_in_any_order_and_again(X, data):
     for block in blocks:
         whole = block.rows(batch, start, stop).toarray()
         np.testing.assert_array_equal(block.rows(batch, start[chosen], stop[chosen]).toarray(), whole[chosen])
-
-
-@pytest.mark.parametrize(("estimator", "y"), [(HighOrderCRF, ["p", "q", "p"]), (HighOrderSemiCRF, ["p", "q", "q"])])
-def test_patterns_may_be_asked_for_twice_and_in_any_order(estimator, y):
-    X = [["a"], ["b"], ["a"]]
-    model = estimator(max_order=1).fit([X], [y])
-    one, two = ("p", "q"), ("q",)
-    marginals = model.pattern_marginals([X], [two, one, two, one])[0]
-    expected = model.pattern_marginals([X], [one, two])[0]
-    np.testing.assert_array_equal(marginals, expected[:, [1, 0, 1, 0]])
-
-
-def test_classes_of_a_stream_may_repeat():
-    X, y = [[["a"], ["b"]]], [["p", "q"]]
-    one, two = (
-        HighOrderCRF(solver="sgd", random_state=0).partial_fit(X, y, classes=classes)
-        for classes in (["r", "q", "p", "q"], ["p", "q", "r"])
-    )
-    assert one.classes_.tolist() == ["p", "q", "r"]
-    np.testing.assert_array_equal(one.coef_.toarray(), two.coef_.toarray())

@@ -2,7 +2,6 @@
 
 import json
 import pickle
-import random
 import warnings
 import zipfile
 from pathlib import Path
@@ -11,14 +10,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from internals import compiled, pack_texts, unpack_texts
+from internals import pack_texts, unpack_texts
 from numpy.testing import assert_allclose, assert_array_equal
-from saved_models import TAGS, chain, estimators, models, segments
+from saved_models import TAGS, estimators, models
 from sklearn.exceptions import InconsistentVersionWarning
 
 import sklearn_hocrf
-from sklearn_hocrf import TRUSTED_TYPES, make_pipeline
-from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SegmentLogOddsEncoder, SequenceFeatureExtractor
+from sklearn_hocrf import TRUSTED_TYPES
+from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 
 sio = pytest.importorskip("skops.io", reason="skops is absent")
 
@@ -88,54 +87,6 @@ def test_keys_of_training_tokens_are_saved():
 
 
 # --- size and time ----------------------------------------------------------------------------------------------------
-
-
-def large_models():
-    rng = random.Random(0)
-    words = ["".join(rng.choices("abcdefghij", k=rng.randint(3, 9))) for _ in range(4000)]
-    X = [rng.choices(words, k=20) for _ in range(200)]
-    y = [[rng.choice(["O", "O", "B-PER", "I-PER"]) for _ in sequence] for sequence in X]
-    dicts = [[{"w": word, "before": a + b} for word, a, b in zip(s, s[1:], s[2:], strict=False)] for s in X]
-    w = SequenceFeatureExtractor([("w", 0), ("w", -1), (("w", 0), ("w", 1))])
-    places = SegmentFeatureExtractor(begin=True, identity=True, length="capped", scheme="bio")
-    return {
-        "dicts": (chain(max_iter=1), dicts, [labels[2:] for labels in y]),
-        "extractor": (make_pipeline(SequenceFeatureExtractor(), chain(max_iter=1)), X, y),
-        "vectorizer": (
-            make_pipeline(SequenceFeatureExtractor("attributes"), chain(max_iter=1)),
-            dicts,
-            [labels[2:] for labels in y],
-        ),
-        "semi": (make_pipeline(w, places, SegmentLogOddsEncoder(scheme="bio"), segments(max_iter=1)), X[:150], y[:150]),
-    }
-
-
-@pytest.mark.filterwarnings("ignore:.*did not converge")
-@pytest.mark.parametrize("name", large_models())
-def test_files_are_at_most_twice_as_large_as_pickles(name):
-    model, X, y = large_models()[name]
-    model.fit(X, y)
-    assert len(model[-1].feature_names_in_ if name != "dicts" else model.feature_names_in_) > 5000
-    content = sio.dumps(model)
-    assert len(content) < 2 * len(pickle.dumps(model))
-    assert sio.loads(content, trusted=TRUSTED_TYPES).predict(X[:9]) == model.predict(X[:9])
-
-
-@pytest.mark.parametrize("name", ["default extractor", "texts"])
-def test_nothing_is_compiled_again_after_loading(name):
-    model, X = models()[name]
-
-    def answers(asked):
-        asked.predict(X)
-        asked.predict_marginals(X)
-        asked.log_likelihood(X, TAGS)
-
-    answers(model)
-    before = compiled()
-    assert before
-    answers(reloaded(model))
-    answers(pickle.loads(pickle.dumps(model)))
-    assert compiled() == before
 
 
 # --- texts as arrays --------------------------------------------------------------------------------------------------

@@ -215,33 +215,7 @@ def test_channels_are_where_a_token_has_the_tag(scheme, sequences):
         assert not has_tag[~of_label].any()
 
 
-def test_what_an_scheme_says_of_a_token():
-    segments, _ = to_segments([[(2, 1), (1, 0), (1, 1)]])
-    assert schemes.token_features(segments, "runs", -1).tolist() == [[1, 1, 0, 1]]
-    assert schemes.token_features(segments, "segments", -1).tolist() == [[1, 1, 0, 1], [1, 0, 1, 1]]
-    assert schemes.token_features(segments, "bio", 0).tolist() == [
-        [schemes.B, schemes.I, schemes.O, schemes.B],
-        [1, 1, 0, 1],
-    ]
-    assert schemes.token_features(segments, "bioes", 0).tolist() == [
-        [schemes.B, schemes.E, schemes.O, schemes.S],
-        [1, 1, 0, 1],
-    ]
-
-
 # --- lists of segments ------------------------------------------------------------------------------------------------
-
-
-def test_lists_count_from_the_beginning_of_each_sequence():
-    segments, offsets = to_segments([[(2, 1), (1, 0)], [], [(3, 2)]])
-    lists = schemes.segment_lists(segments, offsets, LABELS)
-    assert lists == [[(0, 2, "X"), (2, 3, "O")], [], [(0, 3, "Y")]]
-    assert all(type(end) is int for sequence in lists for segment in sequence for end in segment[:2])
-
-
-def test_segments_that_are_read():
-    assert schemes.read_segment([np.int64(0), 2, "X"], "here", "y") == (0, 2, "X")
-    assert type(schemes.read_segment((np.int32(0), 2, "X"), "here", "y")[0]) is int
 
 
 PAGE = (Path(__file__).resolve().parents[1] / "docs" / "guide" / "segments.md").read_text(encoding="utf-8")

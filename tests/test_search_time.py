@@ -55,19 +55,6 @@ def test_all_orders_have_a_first_step_and_equal_shares(clock, learn_l1):
         assert at_first.tolist() == [0.0 if column.startswith("l1") else 1.0] * 3
 
 
-def test_orders_share_the_path_of_l1(clock):
-    results = search(100, learn_l1=True).cv_results_
-    l1 = results["l1_features_0"]
-    assert results["mean_test_score"][:3].argmax() == 0  # the first order had no time for an l1 that gains
-    np.testing.assert_allclose(l1[[1, 2]] / l1[1], [1.0, 0.1])
-    np.testing.assert_allclose(l1[[4, 5]] / l1[1], [0.01, 0.001], rtol=0.3)  # in units of the other order
-
-
-def test_an_order_leaves_the_time_that_it_does_not_need(clock):
-    search(75, orders=[1, 3], max_steps=2)  # 55 s are left for two orders; the first one needs 20
-    assert orders_of_steps(clock) == [1, 3, 1, 1, 3, 3]  # each with a precise evaluation of its best step
-
-
 def test_time_for_the_last_fit_is_kept(clock):
     fitted = search(160, refit=True)
     assert orders_of_steps(clock) == [1, 2, 3, 1, 1, 2, 2, 3, 3, 3]
@@ -104,9 +91,3 @@ def test_the_estimate_of_the_time_left_is_that_of_max_time(clock, capsys, monkey
     first = capsys.readouterr().err.splitlines()[0]
     assert "order 1, step 1 of at most 20" in first
     assert "10 s, about 2 min left if all steps are needed" in first  # 60 s of steps, 60 s of the last fit
-
-
-def test_much_time_is_no_limit():
-    limited, free = (search(max_time, max_steps=4, learn_l1=True) for max_time in (1e6, None))
-    for name in ("mean_test_score", "sigma_features_0", "l1_patterns_1", "n_passes"):
-        np.testing.assert_array_equal(limited.cv_results_[name], free.cv_results_[name])

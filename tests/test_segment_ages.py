@@ -1,7 +1,6 @@
 """Semi-CRFs without a limit of length: the chain of aged labels beside other models, and when it is used."""
 
 import copy
-import itertools
 import math
 import warnings
 from unittest import mock
@@ -18,14 +17,13 @@ from internals import (
     SEGMENTS,
     UNLIMITED,
     AgedPass,
-    Mask,
     SegmentModel,
     aged,
     recursion_of,
 )
 from segment_cases import SegmentCase, random_segment_case, to_aged_model, to_segment_model, token_block
 
-from sklearn_hocrf import Constraints, HighOrderCRF, HighOrderSemiCRF, make_pipeline
+from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, make_pipeline
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
 
 INF = math.inf
@@ -161,24 +159,6 @@ def model_batch(model, n_tokens):
     return FittedModel(model).read(rows(["ab" * (n_tokens // 2)]))[0]
 
 
-def test_masks_are_those_of_segments():
-    rng = np.random.default_rng(4)
-    case = random_segment_case(rng, [6, 5, 1], longest=(INF, 3), patterns=[(0, 1), (1, 0, 1)])
-    (ours, batch), (theirs, _) = to_aged_model(case), to_segment_model(case)
-    seen = 0
-    for begins in itertools.product([-1, 0, 1], repeat=3):
-        mask = Mask.free(12, 2)
-        mask.begins[[0, 2, 4]] = begins
-        mask.allowed[rng.integers(0, 12), rng.integers(0, 2)] = False
-        ours_given, theirs_given = ours.given(batch, mask), theirs.given(batch, mask)
-        np.testing.assert_array_equal(ours_given.is_possible(), theirs_given.is_possible())
-        if theirs_given.is_possible().all():
-            seen += 1
-            np.testing.assert_allclose(ours_given.log_z(), theirs_given.log_z(), rtol=1e-12)
-            np.testing.assert_allclose(ours_given.marginals(), theirs_given.marginals(), atol=1e-12)
-    assert 9 <= seen < 27  # of 27; no segment of the first token goes on
-
-
 WITHOUT = {  # what keeps the recursion over lengths, and a word of the warning
     "identity": ({"identity": True}, {}, "features of whole segments"),
     "gamma": ({"length": "gamma"}, {}, "gamma"),
@@ -216,15 +196,3 @@ def test_a_warning_names_what_needs_lengths(kind):
         features["max_length"] -= 1
         data = SegmentFeatureExtractor(scheme="runs", **features).fit_transform(tokens, y)
         assert recursion(model.fit(data, y)) is UNLIMITED
-
-
-def test_limits_of_some_labels_and_constraints():
-    X = rows(WORDS)
-    rules = Constraints(forbid=[("x", "z")], start=["x", "y", "z"], end=["x", "y", "z"])
-    model = fit(X, [*LABELS[:3], list("yyyyxxy"), list("xxy")], 2, segment_length={"x": 2, "y": INF}, constraints=rules)
-    assert recursion(model) is UNLIMITED
-    found = model.predict_segments(rows(["a" * 30]))[0]
-    assert all(stop - start <= 2 for start, stop, label in found if label == "x")
-    assert not any(pair == ("x", "z") for pair in itertools.pairwise(label for *_, label in found))
-    assert model.log_likelihood(rows(["aaa"]), [["x"] * 3]) == -INF
-    assert model.predict(rows(["", "a"])) == [[], model.predict(rows(["a"]))[0]]

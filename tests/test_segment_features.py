@@ -13,10 +13,7 @@ from fuzz.definitions import tags_of_segment as tags_of
 from hypothesis import given
 from hypothesis import strategies as st
 from internals import PRESETS, SequenceBatch, names_of_blocks, segment_features, tag_channel
-from sklearn.base import BaseEstimator, clone
-from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
-from sklearn.utils import get_tags
+from sklearn.base import clone
 from test_log_odds import candidates, values_of
 
 from sklearn_hocrf import HighOrderSemiCRF
@@ -239,22 +236,6 @@ def test_token_features_after_segment_features_are_bag_features():
         last.transform(TOKENS)
 
 
-def test_other_features_than_in_fit_are_refused():
-    extractor = SegmentFeatureExtractor(begin=True).fit(TOKENS)
-    other = SequenceFeatureExtractor([(0, 0), (1, 0), (0, -1)], bias=True).fit_transform(X)
-    assert other.n_features == TOKENS.n_features
-    equal = clone(EXTRACTOR).fit_transform(X)
-    assert extractor.transform(equal).n_features == extractor.n_features_out_
-
-
-def test_batch_without_names():
-    batch = SequenceBatch([0, 2, 3], [0, 1, 2, 3], [0, 1, 0], None, 2)
-    extractor = SegmentFeatureExtractor(end="x1")
-    result = extractor.fit_transform(batch)
-    assert list(result.feature_names) == extractor.get_feature_names_out().tolist() == ["x0", "x1", "end:x1"]
-    assert SegmentFeatureExtractor(length="gamma").fit_transform(result).n_features == 5
-
-
 def count_words(tokens, starts, stops):
     words = tokens[0] if isinstance(tokens, dict) else tokens
     sums = np.cumsum([0, *(words == "the")])
@@ -297,12 +278,6 @@ def test_identity(train, test, data, min_count):
         compare(batch, lambda n, u, v, X=X: {f"identity={text(X[n][u:v])}": 1.0} if text(X[n][u:v]) in learned else {})
 
 
-def test_no_identity():
-    for none in (None, False):
-        extractor = SegmentFeatureExtractor(length="gamma", identity=none).fit([["a", "b"]])  # needs no y
-        assert extractor.get_feature_names_out().tolist() == ["length", "log_length"]
-
-
 def test_identity_of_words_numbers_and_several_fields():
     extractor = SegmentFeatureExtractor(identity=True).fit(TOKENS, Y)  # the first field of text
     names = ["identity=In", "identity=end", "identity=the", "identity=the end", "identity=the the"]
@@ -320,15 +295,6 @@ def test_identity_of_words_numbers_and_several_fields():
         {},
         {"identity=1|the": 1.0},
     ]
-
-
-def test_rows_of_few_candidates_are_those_of_all():
-    batch = SegmentFeatureExtractor((), identity=0).fit_transform(TOKENS, Y)
-    segments = candidates(batch)
-    values = values_of(batch, segments)
-    order = np.random.default_rng(0).permutation(len(segments))[:7]
-    assert values_of(batch, [segments[i] for i in order]) == [values[i] for i in order]
-    assert values_of(batch, []) == []
 
 
 # ---- functions of segments
@@ -458,18 +424,6 @@ def test_arrays_that_are_none(result, error, message):
     assert "the segment function 'odd', sequence 1" in str(caught.value)
 
 
-def test_sums_of_functions_are_finite():
-    def huge(tokens, starts, stops):
-        return {"n": np.where(stops - starts == 2, 1e308, 1.0)}
-
-    with pytest.warns(UserWarning, match="local function"):
-        batch = SegmentFeatureExtractor(functions=[huge, huge]).fit_transform(
-            [["a"], ["a", "b"]], [["P"]] + [["P", "Q"]]
-        )
-    with pytest.raises(ValueError, match="sequence 1, start 0, stop 2: values of 'n' add up to inf"):
-        segment_features(batch, np.array([0, 1]), np.array([1, 3]))
-
-
 def scaled(tokens, starts, stops, factor):
     return (stops - starts) * factor
 
@@ -510,15 +464,6 @@ def test_values_that_are_missing_or_add_up():
     assert kept.get_feature_names_out().tolist() == []  # one segment has "twice", from two functions
 
 
-def test_functions_cannot_change_tokens_for_the_next():
-    def changes(tokens, starts, stops):
-        tokens[0] = "z"
-
-    with pytest.warns(UserWarning, match="local function"), pytest.raises(ValueError, match="read-only") as caught:
-        SegmentFeatureExtractor((), functions=changes).fit([["a", "b"]], [["P", "Q"]])
-    assert caught.value.__notes__ == ["in the segment function 'changes', sequence 0"]
-
-
 def fail(tokens, starts, stops):
     if (stops - starts == 2).any():
         raise RuntimeError("no")
@@ -533,15 +478,6 @@ def test_errors_of_functions_say_where():
 
 
 # ---- X of other forms
-
-
-def test_raw_tokens_have_columns_and_no_features_of_their_own():
-    batch = SegmentFeatureExtractor(identity=True).fit_transform(WORDS, Y)
-    assert batch.n_attributes == 0
-    assert list(batch.columns) == ["w"]
-    again = SequenceFeatureExtractor([("w", 0)], token_features=None).fit_transform(batch)
-    names = ["In", "end", "the", "the end", "the the"]
-    assert list(again.feature_names) == [f"identity={n}" for n in names] + [f"w[0]={n}" for n in names[:3]]
 
 
 @pytest.mark.parametrize(
@@ -565,12 +501,6 @@ def test_what_an_estimator_would_take_for_token_features_is_not_dropped_in_silen
         SegmentFeatureExtractor(end=True).fit(X)
     with warnings.catch_warnings(action="error"):
         SegmentFeatureExtractor((), **parameters).fit(X)
-
-
-@pytest.mark.parametrize("X", [[["a", "b"]], [[("a", 1), ("b", 2)]], [[1.0, 2.0]]])
-def test_raw_texts_and_tuples_are_no_reason_to_warn(X):
-    with warnings.catch_warnings(action="error"):
-        SegmentFeatureExtractor(length="capped", max_length=2).fit(X)
 
 
 def test_sequences_without_tokens():
@@ -600,44 +530,3 @@ def test_y_that_does_not_go_with_x(y, message):
 
 
 # ---- as a part of scikit-learn
-
-
-class CountFeatures(BaseEstimator):
-    """A stand-in for a segmenter: scores by the number of features."""
-
-    def fit(self, X, y):
-        self.names_ = X.feature_names
-        return self
-
-    def score(self, X, y):
-        assert X.feature_names is self.names_
-        return -float(X.n_features)
-
-
-def test_in_a_pipeline_with_a_cache_and_in_a_search(tmp_path):
-    steps = SequenceFeatureExtractor(bias=True), SegmentFeatureExtractor(inside="bias", identity=True), CountFeatures()
-    pipeline = make_pipeline(*steps, memory=str(tmp_path))
-    pipeline.fit(WORDS, Y)
-    grid = {
-        "segmentfeatureextractor__length": [None, "gamma"],
-        "segmentfeatureextractor__functions": [(), (count_words,)],
-    }
-    pipeline = make_pipeline(*steps)
-    search = GridSearchCV(pipeline, grid, cv=2).fit(WORDS[:2] * 2 + WORDS[3:] * 4, Y[:2] * 2 + Y[3:] * 4)
-    assert search.best_params_["segmentfeatureextractor__length"] is None
-    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
-
-
-def test_clone_and_pickle():
-    extractor = SegmentFeatureExtractor(
-        "0", begin=True, tags={"B|": "0"}, length="capped", identity=True, functions=(count_words,), scheme="runs"
-    )
-    assert clone(extractor).get_params() == extractor.get_params()
-    batch = extractor.fit_transform(TOKENS, Y)
-    copy = pickle.loads(pickle.dumps(extractor))
-    segments = candidates(batch)
-    assert values_of(copy.transform(TOKENS), segments) == values_of(batch, segments)
-    assert values_of(pickle.loads(pickle.dumps(batch)), segments) == values_of(batch, segments)
-    tags = get_tags(extractor)
-    assert tags.input_tags.string
-    assert not tags.target_tags.required

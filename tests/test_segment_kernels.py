@@ -2,13 +2,11 @@
 
 import pickle
 import tracemalloc
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 import segment_oracle as so
 from cases import count_wide_passes, reschedule
-from hypothesis import given, settings
 from internals import (
     BAG,
     BEGIN,
@@ -16,9 +14,7 @@ from internals import (
     SEGMENTS,
     NegativeLogLikelihood,
     Problem,
-    SegmentModel,
     SegmentPlan,
-    Segments,
     chain,
     segment,
     segment_scores,
@@ -28,15 +24,10 @@ from segment_cases import (
     CHANNELS,
     LENGTHS,
     WHOLE,
-    from_segments,
-    is_possible,
     random_segment_case,
-    segment_cases,
     to_segment_batch,
-    to_segment_layout,
     to_segment_model,
     to_segments,
-    to_weights,
     token_block,
 )
 
@@ -78,15 +69,6 @@ def wide_passes(monkeypatch):
 # ---------------------------------------------------------------------------------------------------------------- wide
 
 
-@settings(max_examples=12)
-@given(segment_cases(forbid=True).filter(is_possible))
-def test_wide_passes_agree_on_drawn_models(case):
-    model, batch = to_segment_model(case)
-    expected = answers(model, batch)
-    model.scales = False
-    assert_same(answers(model, batch), expected)
-
-
 @every_block
 @every_order
 def test_wide_passes_agree_and_moderate_weights_need_none(blocks, orders, wide_passes):
@@ -125,54 +107,6 @@ def test_scores_beyond_the_exponents_of_wide_numbers(blocks, scale):
         np.testing.assert_allclose(log_z, expected, rtol=1e-12, atol=1e-13 * scale)
 
 
-@pytest.mark.parametrize("repeats", [True, False])
-def test_forbidden_arcs_and_limits_need_no_wide_pass(repeats, wide_passes):
-    """A state that cannot be reached is not one that has been lost."""
-    rng = np.random.default_rng(1)
-    patterns = [z for z in PATTERNS if repeats or z != (2, 2, 1)]
-    case = random_segment_case(
-        rng,
-        rng.integers(1, 40, 19),
-        BLOCKS["tags"],
-        longest=(6, 4, 2),
-        repeats=repeats,
-        patterns=patterns,
-        forbidden=0.3,
-    )
-    model, batch = to_segment_model(case)
-    model.given(batch).marginals()
-    assert wide_passes.calls == 0
-
-
-def test_wide_passes_work_on_suspect_sequences_only(wide_passes):
-    """Scores of tokens are the suspects here: the same model scales the other sequences of the block."""
-    features = {(f, (y,)): float(f == y) for f in range(2) for y in range(2)}
-    model = so.Model(2, (6, 6), False, {(0,): 0.0, (1,): 0.0, (0, 1): -100.0, (1, 0): -100.0}, features)
-    case = mixed_case(2, [6] * 6, "plain", longest=(6, 6), patterns=[(0, 1), (1, 0)], repeats=False)
-    extreme = [{1: -400.0}] * 3 + [{0: -400.0, 1: 150.0}] * 3
-    calm = [{1: 1.0}, {0: 2.0}] * 3
-    case = case._replace(model=model, feature_orders=[(0,)] * 2, rows=[calm] * 5 + [extreme])
-    semi_crf, batch = to_segment_model(case)
-    log_z = semi_crf.given(batch).log_z()
-    assert (wide_passes.calls, wide_passes.n_sequences) == (1, 1)
-    np.testing.assert_allclose(log_z, [so.log_partition(model, s) for s in case.sequences], rtol=1e-12)
-
-
-def test_long_segments_need_no_wide_pass(wide_passes):
-    """Segments of hundreds of tokens of one label, where the other labels lose by far."""
-    features = {(f, (y,)): 3.0 * (f == y) for f in range(2) for y in range(2)}
-    model = so.Model(2, (400, 400), False, dict.fromkeys([(0,), (1,), (0, 1), (1, 0)], 0.0), features)
-    case = mixed_case(3, [0], "plain", longest=(400, 400), patterns=[], repeats=False)
-    rows = [{int(t // 300 % 2): 1.0} for t in range(1200)]
-    case = case._replace(model=model, feature_orders=[(0,)] * 2, rows=[rows], words=[["a"] * 1200], segmentations=[()])
-    case = case._replace(segmentations=[tuple((u, u + 300, u // 300 % 2) for u in range(0, 1200, 300))])
-    semi_crf, batch = to_segment_model(case)
-    marginals = semi_crf.given(batch).marginals()
-    assert wide_passes.calls == 0
-    np.testing.assert_allclose(marginals.sum(axis=1), 1.0, rtol=1e-12)
-    assert from_segments(semi_crf.given(batch).decode(), batch.offsets) == [case.segmentations[0]]
-
-
 def test_wide_passes_keep_their_digits_on_long_sequences():
     """log Z is about 5e6 here: differences of numbers of that size would leave marginals of nine digits."""
     case = mixed_case(4, [6000], "tags", ((0, 1),), scale=300.0)
@@ -191,16 +125,6 @@ def test_wide_passes_keep_their_digits_on_long_sequences():
 
 
 @every_block
-@every_order
-@pytest.mark.parametrize("tile_size", [0, 2000])
-def test_answers_do_not_depend_on_the_size_of_tiles(blocks, orders, tile_size):
-    lengths = np.random.default_rng(5).integers(0, 30, 2 * chain.LANES + 5)
-    model, batch = to_segment_model(mixed_case(5, lengths, blocks, orders))
-    expected = answers(model, batch)
-    assert_same(answers(reschedule(model, tile_sizes=(tile_size, tile_size)), batch), expected)
-
-
-@every_block
 @pytest.mark.parametrize("scale", [1.0, 300.0])
 def test_sequences_alone_and_side_by_side_agree(blocks, scale):
     """Sequences too long for a block run alone, on kernels of another lane kind."""
@@ -213,18 +137,6 @@ def test_sequences_alone_and_side_by_side_agree(blocks, scale):
     assert {task.sequences.shape[1] for chunk in plan.chunks for task in chunk} == {1}
     assert_same(answers(model, batch), expected)
     np.testing.assert_allclose(model.given(batch).tag_marginals([(0, BEGIN), (1, INSIDE)]), tags, atol=1e-11)
-
-
-def test_a_weight_of_zero_leaves_a_sequence_out_of_the_counts():
-    case = mixed_case(7, [9, 3, 14, 1, 6], "whole")
-    model, batch = to_segment_model(case)
-    weight = np.array([1.0, 0.0, 2.0, 0.0, 0.5])
-    expectations = model.on(SegmentPlan(model.layout, batch)).expectations(weight)
-    parts = [model.on(SegmentPlan(model.layout, one)).expectations() for one in batch]
-    np.testing.assert_allclose(
-        expectations.counts, sum(c * p.counts for c, p in zip(weight, parts, strict=True)), atol=1e-11
-    )
-    np.testing.assert_allclose(expectations.log_z, [p.log_z[0] for p in parts], rtol=1e-12)
 
 
 # --------------------------------------------------------------------------------------------------------------- memory
@@ -252,19 +164,6 @@ def test_memory_of_a_long_sequence_with_many_states_and_long_segments():
     )
     assert peak_of(lambda: model.given(batch).log_z()) < 1.5 * tables
     assert peak_of(lambda: objective.value_gradient(model.weights)) < 1.5 * tables
-
-
-def test_memory_of_a_sequence_grows_with_its_length_only():
-    def peak(length, longest):
-        case = mixed_case(9, [length], "tags", longest=longest)
-        model, batch = to_segment_model(case)
-        model.given(batch).marginals()
-        return peak_of(lambda: model.given(batch).marginals())
-
-    short, long = peak(1000, (20, 5, 1)), peak(4000, (20, 5, 1))
-    assert long < 5 * short
-    wide = peak(1000, (40, 10, 2))
-    assert wide < 2.5 * short
 
 
 @every_block
@@ -331,53 +230,3 @@ def test_no_kernel_is_compiled_again_for_other_data():
 
 
 # ------------------------------------------------------------------------------------------------------- other threads
-
-
-def test_four_python_threads_at_once():
-    model, batch = to_segment_model(mixed_case(16, np.random.default_rng(16).integers(1, 40, 60), "whole"))
-    expected = model.given(batch).marginals()
-    with ThreadPoolExecutor(4) as pool:
-        for marginals in pool.map(lambda _: model.given(batch, n_jobs=2).marginals(), range(4)):
-            np.testing.assert_array_equal(marginals, expected)
-
-
-@every_block
-def test_models_and_batches_survive_pickling(blocks):
-    case = mixed_case(17, [5, 0, 12], blocks)
-    model, batch = to_segment_model(case)
-    layout = pickle.loads(pickle.dumps(model.layout))
-    np.testing.assert_array_equal(to_weights(case, layout), model.weights)
-    again = SegmentModel(layout, model.weights)
-    other = pickle.loads(pickle.dumps(batch))
-    for one, two in zip(answers(again, other), answers(model, batch), strict=True):
-        np.testing.assert_array_equal(one, two)
-
-
-def test_answers_do_not_change_what_they_are_given():
-    case = mixed_case(18, [5, 12, 3])
-    layout, batch = to_segment_layout(case), to_segment_batch(case)
-    weights = to_weights(case, layout)
-    before = weights.copy()
-    gold = to_segments(case.segmentations, batch.offsets)
-    kept = Segments(*(part.copy() for part in gold))
-    model = SegmentModel(layout, weights)
-    first = answers(model, batch)
-    NegativeLogLikelihood().bind(Problem(SEGMENTS, layout, batch, gold)).value_gradient(weights)
-    model.given(batch).log_score(gold)
-    np.testing.assert_array_equal(weights, before)
-    for one, two in zip(gold, kept, strict=True):
-        np.testing.assert_array_equal(one, two)
-    for one, two in zip(answers(model, batch), first, strict=True):
-        np.testing.assert_array_equal(one, two)
-
-
-def test_tasks_cover_every_sequence_once():
-    """Both kinds of blocks together: those of one lane and those of several."""
-    lengths = [3, 0, 700, 5, 1, 90]
-    model, batch = to_segment_model(mixed_case(19, lengths))
-    plan = SegmentPlan(model.layout, batch)
-    covered = [n for chunk in plan.chunks for task in chunk for n in task.sequences.ravel().tolist() if n >= 0]
-    assert sorted(covered) == [0, 2, 3, 4, 5]
-    assert all(len(task.tiles) == 1 for chunk in plan.chunks for task in chunk)
-    assert len(plan.cut(np.array([2]))) == 1
-    assert [task.sequences.tolist() for task in plan.one_by_one(np.array([5, 1, 3]))] == [[[5], [3]]]

@@ -2,26 +2,21 @@
 
 import math
 import tracemalloc
-from dataclasses import replace
 
 import numpy as np
 import pytest
 import segment_cases as sc
 import segment_oracle as so
-from cases import count_wide_passes, random_case, to_batch, to_codes
-from cases import to_layout as to_chain_layout
 from hypothesis import given
 from hypothesis import strategies as st
 from internals import (
     BAG,
     BEGIN,
     INSIDE,
-    ChainModel,
     Matching,
     SegmentModel,
     SegmentPlan,
 )
-from registry import problem_of
 from segment_cases import (
     LENGTHS,
     WHOLE,
@@ -32,10 +27,6 @@ from segment_cases import (
     to_segments,
     token_block,
 )
-from sklearn.base import clone
-
-from sklearn_hocrf import HighOrderSemiCRF
-from sklearn_hocrf.datasets import make_markov_sequences
 
 OTHERS = (token_block(BAG, [0, 1]), token_block(BEGIN, [0, 1]), token_block(INSIDE, [1]), LENGTHS[2], WHOLE)
 FEATURES = sc.FEATURES | {"twice": (token_block(BAG, [0, 1]), token_block(BAG, [0])), "all": OTHERS}
@@ -156,56 +147,6 @@ def test_gradient_of_segmentations_of_all_kinds(options):
     assert_gradient(matching, some_weights(layout, scale=0.5))
 
 
-@pytest.mark.slow
-def test_sequences_that_need_wide_numbers(monkeypatch):
-    counter = count_wide_passes(monkeypatch)
-    layout, matching = prepare(make_case(4, [14, 3, 9]))
-    rng = np.random.default_rng(4)
-    w = rng.choice([-400.0, 400.0, 0.0, 0.3, -0.7], size=layout.n_weights)
-    direction = rng.normal(size=len(w))
-    value, gradient = matching.value_gradient(w)
-    assert counter.calls > 0
-    assert np.isfinite(value)
-    step = 1e-5
-    slope = matching.value_gradient(w + step * direction)[0] - matching.value_gradient(w - step * direction)[0]
-    assert gradient @ direction == pytest.approx(slope / (2 * step), rel=1e-5, abs=1e-5)
-
-
-def test_segments_of_one_token_equal_the_chain():
-    case = random_case(np.random.default_rng(5), 3, [7, 1, 12, 4], 2, 8, 1.0, [(0, 1), (0, 1)])
-    weight = np.array([1.0, 0.5, 2.0, 1.0])
-    layout, matching = prepare(case, weight)
-    chain_layout, _ = to_chain_layout(case)
-    assert chain_layout.patterns.tuples() == layout.patterns.tuples()
-    plan = ChainModel.plan_class(chain_layout, to_batch(case.rows, 2))
-    chain = Matching(ChainModel, plan, to_codes(case.labels), weight)
-    w = some_weights(chain_layout)
-    coefficients = chain_layout.pattern_coef(w), chain_layout.coef(w)
-    expected = chain.value_gradient(w)
-    actual = matching.value_gradient(layout.weights(*coefficients))
-    assert actual[0] == pytest.approx(expected[0], rel=1e-12)
-    gradient = layout.weights(chain_layout.pattern_coef(expected[1]), chain_layout.coef(expected[1]))
-    np.testing.assert_allclose(actual[1], gradient, rtol=1e-10, atol=1e-12)
-
-
-def test_sequences_alone():
-    case = make_case(7, [9, 20, 3])
-    layout, matching = prepare(case)
-    w = some_weights(layout)
-    value, gradient = matching.value_gradient(w)
-    schedule = replace(SegmentPlan.default_schedule, single_sequence_size=0)
-    actual = prepare(case, schedule=schedule)[1].value_gradient(w)
-    assert actual[0] == pytest.approx(value, rel=1e-12)
-    np.testing.assert_allclose(actual[1], gradient, rtol=1e-9, atol=1e-11)
-
-
-def test_no_data():
-    layout, matching = prepare(make_case(8, [0, 0], "plain"))
-    value, gradient = matching.value_gradient(np.zeros(layout.n_weights))
-    assert value == 0
-    assert not gradient.any()
-
-
 PLACES = "sklearn_hocrf._inference.feature_matching._PLACES"
 
 
@@ -240,17 +181,3 @@ def test_memory_does_not_grow_with_the_data(monkeypatch):
 
 
 # ------------------------------------------------------------------------------------------------------------ training
-
-
-def test_training_starts_from_maximum_likelihood_and_gets_better():
-    X, y = make_markov_sequences(15, length=9, n_labels=3, random_state=0)
-    settings = {"max_order": 2, "feature_order": 1, "tol": 1e-6, "segment_length": None}
-    likelihood = HighOrderSemiCRF(**settings).fit(X, y)
-    crf = HighOrderSemiCRF(**settings, objective="local_feature_matching").fit(X, y)
-    assert crf.objective_history_[-1] < 0.95 * crf.objective_history_[0]
-    problem = problem_of(clone(crf), X, y)
-    for model, expected in (likelihood, crf.objective_history_[0]), (crf, crf.objective_history_[-1]):
-        value = problem.matching.value_gradient(model._weights)[0] + 0.5 * np.sum(model._weights**2)
-        assert value == pytest.approx(expected, rel=1e-5)
-    gradient = problem.matching.value_gradient(crf._weights)[1] + crf._weights
-    assert gradient @ gradient / 2 <= 1e-12 * crf.objective_history_[-1]

@@ -1,6 +1,5 @@
 """The oracle itself: closed forms, numbers by hand, and published ones."""
 
-import itertools
 import json
 import math
 from pathlib import Path
@@ -25,19 +24,6 @@ def test_free_segmentations_are_counted_by_a_power(n_labels, length):
     assert len(segmentations) == len(set(segmentations)) == expected
     assert all(so.is_allowed(free(n_labels), length, s) for s in segmentations)
     assert so.log_partition(free(n_labels), so.Sequence(length, {})) == pytest.approx(math.log(expected), abs=1e-14)
-
-
-@pytest.mark.parametrize(("n_labels", "length"), [(1, 3), (2, 5), (3, 4)])
-def test_runs_are_the_labellings(n_labels, length):
-    """Without repeats every labelling of the tokens is one segmentation, and every segmentation is one labelling."""
-    segmentations = list(so.segmentations(free(n_labels, repeats=False), length))
-    labellings = {tuple(y for u, v, y in s for _ in range(u, v)) for s in segmentations}
-    assert labellings == set(itertools.product(range(n_labels), repeat=length))
-    assert len(segmentations) == n_labels**length
-
-
-def test_segments_of_one_label_up_to_two_are_fibonacci_numbers():
-    assert [len(list(so.segmentations(free(1, 2), length))) for length in range(8)] == [1, 1, 2, 3, 5, 8, 13, 21]
 
 
 def test_segmentations_by_hand():
@@ -94,15 +80,6 @@ def test_score_by_hand():
     assert so.score(model, same, ((0, 4, 1),)) == 200
 
 
-def test_one_token_is_logistic_regression():
-    model = free(3, patterns={(0,): 0.5, (1, 2): 9.0}, features={("a", (1,)): 2.0})
-    sequence = so.Sequence(1, {("a", 0, 1): 1.5})
-    total = math.exp(0.5) + math.exp(3) + 1
-    assert so.log_partition(model, sequence) == pytest.approx(math.log(total), rel=1e-14)
-    marginals = so.token_marginals(so.distribution(model, sequence), 3, 1)
-    assert marginals[0] == pytest.approx([math.exp(0.5) / total, math.exp(3) / total, 1 / total], rel=1e-14)
-
-
 def test_one_label_splits_by_independent_coins():
     """A weight w for each segment: every border after the first token is there with probability e^w / (1 + e^w)."""
     w, length = 0.7, 5
@@ -123,21 +100,6 @@ def test_one_label_splits_by_independent_coins():
     assert expected[0][(0,)] == pytest.approx(1 + (length - 1) * coin, rel=1e-12)
 
 
-def test_segment_marginals_add_up_to_those_of_tokens():
-    model = so.Model(
-        2, (2, 3), True, {(0,): 0.3, (1, 1): -0.4, (0, 1, 0): 1.0}, {("a", (1,)): 0.5, ("a", (0, 0)): -1.0}
-    )
-    sequence = so.Sequence(5, lambda f, u, v: (v - u) ** 2 - u)
-    p = so.distribution(model, sequence)
-    assert math.fsum(p.values()) == pytest.approx(1, rel=1e-14)
-    segments = so.segment_marginals(p)
-    for t, line in enumerate(so.token_marginals(p, 2, 5)):
-        assert math.fsum(line) == pytest.approx(1, rel=1e-12)
-        for y in range(2):
-            covering = [x for (u, v, label), x in segments.items() if label == y and u <= t < v]
-            assert line[y] == pytest.approx(math.fsum(covering), rel=1e-12)
-
-
 def test_forbidden_patterns_leave_the_others():
     model = free(2, patterns={(0, 1): -INF, (1, 0): -INF, (0, 0): -INF, (1, 1): -INF, (0,): 1.0})
     sequence = so.Sequence(3, {})
@@ -149,41 +111,6 @@ def test_forbidden_patterns_leave_the_others():
         so.distribution(free(1, 2, patterns={(0, 0): -INF}), sequence)
     assert so.log_partition(free(1, 2, patterns={(0, 0): -INF}), sequence) == -INF
     assert so.best_segmentations(free(1, 1, repeats=False), sequence) == (-INF, set())
-
-
-def test_empty_sequences_have_one_segmentation():
-    model, empty = free(2, patterns={(0,): 1.0}, features={("a", (1,)): 1.0}), so.Sequence(0, {})
-    assert so.log_partition(model, empty) == 0
-    assert so.distribution(model, empty) == {(): 1.0}
-    assert so.token_marginals({(): 1.0}, 2, 0) == []
-    assert so.segment_marginals({(): 1.0}) == {}
-    assert so.gradient(model, empty, ()) == ({(0,): 0.0}, {("a", (1,)): 0.0})
-
-
-def test_chain_of_order_one_equals_its_matrix_product():
-    model = so.chain(2, {(0,): 0.3, (1, 0): -0.7, (1, 1): 0.2}, {})
-    step = [[math.exp(0.3), 1.0], [math.exp(0.3 - 0.7), math.exp(0.2)]]
-    mass = [math.exp(0.3), 1.0]
-    for _ in range(3):
-        mass = [sum(mass[i] * step[i][j] for i in range(2)) for j in range(2)]
-    sequence = so.tokens([{}] * 4)
-    assert so.log_partition(model, sequence) == pytest.approx(math.log(sum(mass)), rel=1e-14)
-    last = so.token_marginals(so.distribution(model, sequence), 2, 4)[-1]
-    assert last == pytest.approx([m / sum(mass) for m in mass], rel=1e-14)
-
-
-def test_scores_of_tokens_by_hand():
-    model = so.chain(2, {(0,): 1.0, (0, 1): 10.0}, {("a", (1,)): 100.0, ("b", (0, 0)): 1000.0})
-    sequence = so.tokens([{"b": 3.0}, {"a": 0.5}, {"a": -1.0}, {"b": 2.0}])
-    assert so.score(model, sequence, so.tokenwise((0, 1, 0, 0))) == 1 + (10 + 50) + 1 + (1 + 2000)
-    assert so.score(model, sequence, so.tokenwise((1, 1, 1, 1))) == 0 + 50 - 100 + 0
-    assert len(so.scores(model, sequence)) == 2**4
-
-
-def test_log_sum_exp_treats_forbidden_and_huge_terms():
-    assert so.log_sum_exp([]) == so.log_sum_exp([-INF, -INF]) == -INF
-    assert so.log_sum_exp([-INF, 5.0]) == 5.0
-    assert so.log_sum_exp([1e4, 1e4]) == pytest.approx(1e4 + math.log(2), rel=1e-15)
 
 
 @pytest.mark.parametrize(

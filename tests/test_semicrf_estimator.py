@@ -86,17 +86,6 @@ def test_predictions_are_in_the_scheme_of_y(fitted, scheme):
         assert all(type(label) is str for sequence in predicted for label in sequence)
 
 
-@pytest.mark.parametrize("scheme", TOKEN_SCHEMES)
-def test_predictions_are_arrays_when_y_was_arrays(scheme):
-    y = [np.array(labels) for labels in Y[scheme]]
-    crf = HighOrderSemiCRF(scheme=scheme, max_order=2).fit(X, y)
-    for predicted, labels in zip(crf.predict(X), y, strict=True):
-        assert isinstance(predicted, np.ndarray)
-        np.testing.assert_array_equal(predicted, labels)
-    assert crf.predict_segments(X) == [without_outside(segments, scheme) for segments in SEGMENTS]
-    assert crf.score(X, Y[scheme]) == crf.score(X, y) == 1
-
-
 def test_labels_of_any_kind_come_back_as_they_were():
     codes = {"L": 7, "O": -1, "P": 3}
     crf = HighOrderSemiCRF().fit(X, [np.array([codes[y] for y in labels], dtype=np.int16) for labels in Y["runs"]])
@@ -109,56 +98,6 @@ def test_labels_of_any_kind_come_back_as_they_were():
     assert crf.predict_segments(X)[1] == [(0, 1, ("O", 1)), (1, 2, ("P", 1))]
     assert crf.segment_length_ == {("L", 1): (1, 1), ("O", 1): (1, 1), ("P", 1): (1, 4)}
     assert crf.predict_segments(X, threshold=0.2)[1]["label"].tolist()[0] in tuples[0]
-
-
-@pytest.mark.parametrize(
-    "convert",
-    [
-        lambda rows: [x.tolist() for x in rows],
-        lambda rows: [sparse.csr_matrix(x) for x in rows],
-        lambda rows: SequenceBatch.from_csr(sparse.csr_array(np.vstack(rows)), [0, 6, 8, 11, 15]),
-        lambda rows: SequenceBatch(
-            *(getattr(SequenceBatch.from_csr(sparse.csr_array(np.vstack(rows)), [0, 6, 8, 11, 15]), name)
-              for name in ("offsets", "indptr", "indices", "values", "n_attributes")),
-            blocks=[TokenBlock(BAG, np.arange(3), "")],
-        ),
-    ],
-)  # fmt: skip
-def test_every_form_of_x_gives_the_same_model(convert):
-    reference = HighOrderSemiCRF().fit(ROWS, Y["runs"])
-    crf = HighOrderSemiCRF().fit(convert(ROWS), Y["runs"])
-    is_dense = isinstance(convert(ROWS)[0], list)  # arrays, and lists of rows, have dense columns
-    alike = reference if is_dense else HighOrderSemiCRF().fit([sparse.csr_array(x) for x in ROWS], Y["runs"])
-    np.testing.assert_array_equal(crf.coef_.toarray(), alike.coef_.toarray())
-    np.testing.assert_allclose(crf.coef_.toarray(), reference.coef_.toarray(), rtol=0, atol=1e-13)
-    assert crf.predict(convert(ROWS)) == reference.predict(ROWS)
-
-
-@pytest.mark.parametrize("feature_order", [0, 2])
-def test_segments_of_one_token_make_it_the_crf(feature_order):
-    parameters = {"max_order": 2, "feature_order": feature_order, "tol": 1e-6}
-    crf = HighOrderCRF(**parameters).fit(X, Y["runs"])
-    semi = HighOrderSemiCRF(segment_length=1, **parameters).fit(X, Y["runs"])
-    assert semi.patterns_ == crf.patterns_
-    np.testing.assert_allclose(semi.objective_history_[[0, -1]], crf.objective_history_[[0, -1]], rtol=1e-10)
-    np.testing.assert_allclose(semi.pattern_coef_, crf.pattern_coef_, atol=1e-6)
-    np.testing.assert_allclose(semi.coef_.toarray(), crf.coef_.toarray(), atol=1e-6)
-    np.testing.assert_allclose(semi.log_likelihood(X, Y["runs"]), crf.log_likelihood(X, Y["runs"]), atol=1e-5)
-    np.testing.assert_allclose(np.vstack(semi.predict_marginals(X)), np.vstack(crf.predict_marginals(X)), atol=1e-5)
-    assert semi.predict(X) == crf.predict(X) == Y["runs"]
-    assert semi.predict_segments(X)[0][:2] == [(0, 1, "P"), (1, 2, "P")]
-    assert semi.pattern_marginals(X, [("P", "P")])[0].max() > 0.3
-    assert semi.score(X, Y["runs"]) == 1
-    by_label = HighOrderSemiCRF(segment_length={"P": 1}, **parameters).fit(X, Y["runs"])
-    np.testing.assert_array_equal(by_label.coef_.toarray(), semi.coef_.toarray())
-
-
-def test_runs_that_are_all_of_one_token_make_it_the_crf_too():
-    y = [["a", "b", "a"], ["b", "a"]]
-    x = [X[2], X[1]]
-    semi = HighOrderSemiCRF().fit(x, y)
-    assert semi.segment_length_ == {"a": (1, 1), "b": (1, 1)}
-    assert np.isfinite(semi.log_likelihood(x[:1], [["a", "a", "a"]])).all()
 
 
 # --- fitted attributes ------------------------------------------------------------------------------------------------
@@ -275,19 +214,6 @@ def test_test_segments_that_are_longer_than_any_in_training(scheme):
     assert np.isneginf(fit(scheme, segment_length={"P": 4}).log_likelihood(LONG, truth)).all()
 
 
-def test_features_of_length_keep_unlimited_segments_short():
-    limit = {"segment_length": np.inf, "sigma_reg": 10}
-    pipe = make_pipeline(
-        SequenceFeatureExtractor(), SegmentFeatureExtractor(length="capped"), HighOrderSemiCRF(**limit)
-    )
-    assert pipe.fit(WORDS, Y["runs"]).predict(WORDS) == Y["runs"]
-
-
-def test_labels_that_are_tuples_are_labels_of_tokens():
-    y = [[(0, 1, "A"), (0, 1, "A"), (0, 2, "B")]]
-    assert HighOrderSemiCRF().fit([[["a"], ["a"], ["b"]]], y).predict([[["a"], ["b"]]]) == [[(0, 1, "A"), (0, 2, "B")]]
-
-
 # --- other parameters -------------------------------------------------------------------------------------------------
 
 
@@ -303,32 +229,6 @@ def test_patterns_with_equal_neighbours_cannot_occur_in_runs():
         fit("bio", patterns=[("P", "B-P")])
 
 
-def test_fit_intercept_and_the_absence_of_features():
-    crf = fit("segments", fit_intercept=False)
-    assert crf.pattern_coef_[:3].tolist() == [0, 0, 0]
-    assert np.abs(crf.pattern_coef_[3:]).min() > 0
-    nothing = [[[] for _ in sequence] for sequence in X]
-    crf = HighOrderSemiCRF().fit(nothing, Y["runs"])
-    assert crf.coef_.shape == (len(crf.patterns_), 0)
-    assert [len(labels) for labels in crf.predict(nothing)] == [6, 2, 3, 4]
-
-
-def test_supported_pairs_are_those_seen_in_training():
-    crf = fit("segments", max_order=1, feature_order=1).coef_.tocoo()
-    model = fit("segments", max_order=1, feature_order=1)
-    names, patterns = model.feature_names_in_, model.patterns_
-    pairs = {(patterns[row], names[column]) for row, column in zip(crf.row, crf.col, strict=True)}
-    expected = set()
-    for words, segments in zip(WORDS, SEGMENTS, strict=True):
-        labels = tuple(label for *_, label in segments)
-        for i, (start, stop, label) in enumerate(segments):
-            for word in words[start:stop]:
-                for z in [(label,), labels[i - 1 : i + 1]][: 1 + (i > 0)]:
-                    expected |= {(z, f"word:{word}")} | ({(z, "title")} if word.istitle() else set())
-    assert pairs == expected
-    assert fit("segments", all_pairs=True).coef_.nnz == 3 * len(names)
-
-
 def test_warnings_point_at_the_caller():
     with pytest.warns(ConvergenceWarning, match="HighOrderSemiCRF did not converge.*Increase max_iter") as caught:
         HighOrderSemiCRF(max_iter=1).fit(X, Y["runs"])
@@ -339,36 +239,6 @@ def test_warnings_point_at_the_caller():
 
 
 # --- quality ----------------------------------------------------------------------------------------------------------
-
-
-def test_score_of_labels_and_tags(fitted):
-    truth = {
-        "runs": ["P", "O", "O", "never", "O", "L"],
-        "bio": ["B-P", "B-P", "O", "B-never", "O", "B-L"],
-        "bioes": ["S-P", "S-P", "O", "S-never", "O", "S-L"],
-        "segments": [(0, 1, "P"), (1, 2, "P"), (2, 3, "O"), (3, 4, "never"), (4, 5, "O"), (5, 6, "L")],
-    }
-    right = {"runs": 4, "bio": 4, "bioes": 3, "segments": 4}
-    for scheme, crf in fitted.items():
-        assert crf.score(X[:1], [truth[scheme]]) == pytest.approx(right[scheme] / 6)
-        both = crf.score(X[:2], [truth[scheme], Y[scheme][1]], sample_weight=[0.5, 3])
-        assert both == pytest.approx((0.5 * right[scheme] + 3 * 2) / (0.5 * 6 + 3 * 2))
-        with pytest.raises(ValueError, match="unknown label 'never'.*not one of the labels seen in fit"):
-            crf.log_likelihood(X[:1], [truth[scheme]])
-        with pytest.raises(ValueError, match="no tokens of positive weight"):
-            crf.score([[], *X], [[], *Y[scheme]], sample_weight=[1.0, 0, 0, 0, 0])
-
-
-def test_score_knows_where_segments_begin(fitted):
-    apart, together = [(0, 1, "P"), (1, 2, "P"), (2, 3, "L")], [(0, 2, "P"), (2, 3, "L")]
-    assert fitted["segments"].score(X[2:3], [together]) == 1
-    assert fitted["segments"].score(X[2:3], [apart]) == pytest.approx(2 / 3)
-
-
-def test_segments_of_a_bad_threshold(fitted):
-    for threshold in (-0.1, 1.1, np.nan, "0.1"):
-        with pytest.raises(ValueError, match="threshold must be a probability"):
-            fitted["bio"].predict_segments(X, threshold=threshold)
 
 
 # --- features of segments ---------------------------------------------------------------------------------------------
@@ -397,29 +267,6 @@ def test_batches_with_features_of_segments():
     every = labellings_of(crf, 4)
     log_p = crf.log_likelihood(batch[[3] * len(every)], [written(segments, "runs") for segments in every])
     np.testing.assert_allclose(logsumexp(log_p), 0, atol=1e-10)
-
-
-@pytest.mark.parametrize("tag_scheme", ["bio", "bioes"])
-@pytest.mark.parametrize("scheme", SCHEMES)
-def test_pipelines_with_features_of_segments(scheme, tag_scheme):
-    every_kind = {"begin": True, "end": True, "inside": True, "tags": "bigrams", "length": ("gamma", "capped")}
-    features = SegmentFeatureExtractor(**every_kind, tag_scheme=tag_scheme, identity=True, scheme=scheme)
-    crf = HighOrderSemiCRF(
-        max_order=2,
-        scheme=scheme,
-        segment_length={"P": 3},
-        feature_order={"begin:": 1, "identity": 1, "length": 2},
-    )
-    pipe = make_pipeline(SequenceFeatureExtractor(), features, SegmentLogOddsEncoder(scheme=scheme), crf)
-    assert pipe.fit(WORDS, Y[scheme]).predict(WORDS) == Y[scheme]
-    assert pipe.score(WORDS, Y[scheme]) == 1
-    sequence = pipe[:-1].transform(WORDS)[3]
-    assert crf.segment_length_ == {"L": (1, 1), "O": (1, 1), "P": (1, 3)}
-    every = labellings_of(crf, 4)
-    log_p = crf.log_likelihood(sequence[[0] * len(every)], [written(segments, scheme) for segments in every])
-    np.testing.assert_allclose(logsumexp(log_p), 0, atol=1e-10)
-    best = every[int(np.argmax(log_p))]
-    assert crf.predict_segments(sequence) == [without_outside(best, scheme)]
 
 
 BIO = [["B-P", "I-P", "O"], ["B-P", "B-L", "O"]]

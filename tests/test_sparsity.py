@@ -1,6 +1,5 @@
 """L1 penalties: optimality, the same optimum as CRFsuite, and that weights of 0 are gone from the fitted model."""
 
-import copy
 import itertools
 import pickle
 from types import SimpleNamespace
@@ -8,10 +7,17 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from cases import by_order
-from internals import LBFGS, OWLQN, LBFGSMemory, Penalty, Point, RowBlock, WeightLayout, reached_tolerance
+from internals import (
+    OWLQN,
+    LBFGSMemory,
+    Penalty,
+    Point,
+    RowBlock,
+    WeightLayout,
+    reached_tolerance,
+)
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import GridSearchCV
 from test_peers import tagged_sentences
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
@@ -109,30 +115,6 @@ def test_order_one_is_crfsuite_with_c1(c1, c2, tmp_path):
     tagger.open(str(tmp_path / "model"))
     ours, theirs = sum(crf.predict(X), []), sum(map(tagger.tag, X), [])
     assert np.mean(np.array(ours) == np.array(theirs)) > 0.98
-
-
-@both_estimators
-def test_weak_penalties_are_hardly_there(estimator):
-    without = estimator(max_order=2, tol=1e-6).fit(FEW_X, FEW_Y)
-    crf = estimator(max_order=2, tol=1e-6, l1_reg=1e-9).fit(FEW_X, FEW_Y)
-    assert crf.objective_history_[-1] == pytest.approx(without.objective_history_[-1], rel=1e-7)
-    np.testing.assert_allclose(crf.log_likelihood(X, Y), without.log_likelihood(X, Y), rtol=1e-4)
-
-
-@both_estimators
-def test_stronger_penalties_leave_less(estimator):
-    sizes, values = [], []
-    for strength in (0.03, 0.3, 3.0):
-        crf = estimator(max_order=3, l1_reg=strength).fit(X, Y)
-        sizes.append((len(crf.patterns_), crf.coef_.nnz, len(pickle.dumps(crf))))
-        values.append(crf.objective_history_[-1])
-    assert sizes[0] > sizes[1] > sizes[2]
-    assert all(
-        more >= less
-        for one, other in zip(sizes, sizes[1:], strict=False)
-        for more, less in zip(one, other, strict=True)
-    )
-    assert values == sorted(values)
 
 
 def interleaved(n_sequences, length, error=0.1, seed=0):
@@ -252,57 +234,6 @@ def test_single_labels_stay_and_other_patterns_have_weights(estimator):
     assert crf.n_features_in_ == len(crf.feature_names_in_) == estimator().fit(X, Y).n_features_in_
 
 
-@both_estimators
-@pytest.mark.parametrize("share", [0.02, 0.5, 0.9])
-def test_random_weights_survive_pruning(estimator, share):
-    """Other weights than those of an optimum; attributes leave the dense table, and change places."""
-    crf = estimator(max_order=3, feature_order=2, all_pairs=True, max_iter=1, tol=1e9).fit(X, Y)
-    layout = crf._layout
-    weights = np.random.default_rng(0).normal(size=layout.n_weights)
-    weights[np.random.default_rng(1).random(layout.n_weights) > share] = 0.0
-    crf._state._replace(weights=weights).set_on(crf)
-    pruned = copy.copy(crf)
-    smaller, kept = layout.pruned(weights)
-    crf._state._replace(layout=smaller, weights=kept).set_on(pruned)
-    assert pruned._layout.n_weights == np.count_nonzero(weights)
-    assert_same_answers(pruned, crf, UNSEEN, UNSEEN_Y)
-
-
-@pytest.mark.parametrize("l1_reg", [0.05, 0.5, 2.0])
-def test_forbidden_repeats_stay_forbidden(l1_reg):
-    y = [["x", "x", "y", "y", "z"], ["x", "y", "x", "x"], ["z", "y", "y"]]
-    x = [[[f"w{label}", f"t{t}"] for t, label in enumerate(labels)] for labels in y]
-    crf = HighOrderSemiCRF(max_order=3, l1_reg=l1_reg).fit(x, y)
-    full = every_weight(HighOrderSemiCRF, x, y, max_order=3, l1_reg=l1_reg)
-    assert_same_answers(crf, full, x, y)
-    assert set(crf.patterns_) < set(full.patterns_)
-    for segments in crf.predict_segments(x):
-        assert all(one[2] != other[2] for one, other in zip(segments, segments[1:], strict=False))
-    assert (crf.pattern_marginals(x, [("x", "x")])[0] == 0).all()
-
-
-@pytest.mark.parametrize("l1_reg", [0.02, 0.2, 1.0])
-def test_features_of_segments(l1_reg):
-    words = [[name.split("=")[1] for row in x for name in row if "word" in name] or ["none"] for x in X]
-    y = [[("B-", "I-")[(t > 0) and RNG.random() < 0.5] + "xy"[int(w, 36) % 2] for t, w in enumerate(s)] for s in words]
-    features = SegmentFeatureExtractor(
-        begin=True, end=True, inside=True, tags="bigrams", length=("gamma", "capped"), identity=True, scheme="bio"
-    )
-    tokens = SequenceFeatureExtractor().fit_transform(words)
-    batch = features.fit(tokens, y).transform(tokens)
-    parameters = {
-        "max_order": 2,
-        "scheme": "bio",
-        "l1_reg": l1_reg,
-        "feature_order": {"begin:": 1, "identity": 1, "length": 2},
-    }
-    crf = HighOrderSemiCRF(**parameters).fit(batch, y)
-    full = every_weight(HighOrderSemiCRF, batch, y, **parameters)
-    assert nonzero_weights(crf) == nonzero_weights(full)
-    assert crf._layout.n_weights < full._layout.n_weights
-    assert_same_answers(crf, full, batch, y)
-
-
 def test_features_of_candidates_without_weights_are_not_computed(monkeypatch):
     words = [["Ann", "Lee", "met", "Bob"], ["met", "Ann"]]
     y = [["x", "x", "y", "x"], ["y", "x"]]
@@ -316,48 +247,10 @@ def test_features_of_candidates_without_weights_are_not_computed(monkeypatch):
     assert len(none.predict(batch)) == 2
 
 
-@both_estimators
-def test_warm_start_from_a_smaller_model(estimator):
-    crf = estimator(max_order=2, l1_reg=0.5, feature_order=1, tol=1e-5, warm_start=True).fit(FEW_X, FEW_Y)
-    before = crf.objective_history_[-1]
-    crf.fit(FEW_X, FEW_Y)
-    assert crf.n_iter_ == 0
-    assert crf.objective_history_[0] == pytest.approx(before, rel=1e-12)
-    # weights that were dropped come back where they are wanted
-    crf.set_params(l1_reg=0.0).fit(FEW_X, FEW_Y)
-    cold = estimator(max_order=2, feature_order=1, tol=1e-5).fit(FEW_X, FEW_Y)
-    assert crf.objective_history_[-1] == pytest.approx(cold.objective_history_[-1], rel=1e-8)
-    assert crf.patterns_ == cold.patterns_
-
-
 # --- parameters -------------------------------------------------------------------------------------------------------
-
-
-@both_estimators
-def test_settings_of_lbfgs_also_apply_with_an_l1_penalty(estimator):
-    told = []
-    solver = LBFGS(tol=1e-6, max_iter=2000, callback=told.append)
-    crf = estimator(solver=solver, l1_reg=0.5).fit(X, Y)
-    same = estimator(tol=1e-6, max_iter=2000, l1_reg=0.5).fit(X, Y)
-    np.testing.assert_array_equal(crf.pattern_coef_, same.pattern_coef_)
-    assert len(told) == crf.n_iter_
-    assert clone(crf).solver.tol == 1e-6
-    few = estimator(solver=LBFGS(max_iter=3), l1_reg=0.5)
-    with pytest.warns(ConvergenceWarning, match="did not converge in 3 iterations"):
-        few.fit(X, Y)
 
 
 @both_estimators
 def test_too_few_iterations_warn(estimator):
     with pytest.warns(ConvergenceWarning, match=r"Increase max_iter \(now 2\)"):
         assert estimator(max_iter=2, l1_reg=0.1).fit(X, Y).n_iter_ == 2
-
-
-@pytest.mark.usefixtures("all_lines")
-def test_verbose_and_grid_search(capsys):
-    crf = HighOrderCRF(verbose=1, l1_reg=0.3).fit(X, Y)
-    lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == crf.n_iter_ + 1
-    assert f"objective {crf.objective_history_[-1]:.6f}" in lines[-1]
-    search = GridSearchCV(HighOrderCRF(), {"l1_reg": [0.0, 0.1, by_order(0.0, 1.0)]}, cv=2).fit(X, Y)
-    assert not np.isnan(search.cv_results_["mean_test_score"]).any()

@@ -11,12 +11,10 @@ from scipy.special import log_softmax
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
-from sklearn.ensemble import RandomForestClassifier
 from sklearn.exceptions import NotFittedError
-from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, StratifiedKFold, cross_val_predict
+from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, cross_val_predict
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline as sklearn_make_pipeline
@@ -25,7 +23,6 @@ from sklearn.svm import LinearSVC
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, SequenceBatch, StackedSequenceLabeler, make_pipeline
 from sklearn_hocrf._stacked import _Scoring
 from sklearn_hocrf._validation._sklearn import get_feature_names
-from sklearn_hocrf.datasets import make_digit_words
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 from sklearn_hocrf.inspection import weights_table
 from sklearn_hocrf.model_selection import CalibratedSequenceLabeler, ConformalSequenceLabeler
@@ -42,7 +39,6 @@ TEXTS = [" ".join(name for name, value in zip(NAMES, row, strict=True) if value 
 TOKEN_FOLDS = [(np.flatnonzero(OWNER % 3 != k), np.flatnonzero(OWNER % 3 == k)) for k in range(3)]
 FOLDS = [(np.flatnonzero(np.arange(18) % 3 != k), np.arange(k, 18, 3)) for k in range(3)]
 LOGISTIC = LogisticRegression()
-ONE_WORD = {"token_pattern": r"\w"}
 
 
 def cut(flat):
@@ -124,26 +120,6 @@ def test_it_is_the_model_of_scores_out_of_folds(form):
     assert hasattr(stacked, "feature_names_in_") == has_names
     assert stacked.score(sequences, Y) == np.mean(np.concatenate(stacked.predict(sequences)) == FLAT_Y)
     assert stacked.predict(sequences[:0]) == []
-
-
-def test_texts_with_a_pipeline():
-    pipe = sklearn_make_pipeline(CountVectorizer(**ONE_WORD), LOGISTIC)
-    stacked = StackedSequenceLabeler(pipe, cv=FOLDS).fit(cut(TEXTS), Y)
-    scores, classifier = by_hand(pipe, TEXTS)
-    assert_is(stacked, logs(scores), logs(classifier.predict_proba(TEXTS)), sequences=cut(TEXTS))
-    assert [len(labels) for labels in stacked.predict([[], TEXTS[:2]])] == [0, 2]
-    assert not hasattr(stacked, "n_features_in_")
-
-
-def test_tables_and_grids():
-    table = StackedSequenceLabeler(LOGISTIC, cv=3).fit(ROWS, FLAT_Y)
-    scores = cross_val_predict(LOGISTIC, ROWS, FLAT_Y, cv=StratifiedKFold(3), method="predict_proba")
-    final = HighOrderCRF().fit(scaled(table, logs(scores)), FLAT_Y)
-    np.testing.assert_allclose(table.final_estimator_.coef_.toarray(), final.coef_.toarray(), rtol=1e-9)
-    assert table.predict_proba(ROWS).shape == (len(ROWS), 3)
-    grid, labels = ROWS[:80].reshape(16, 5, 3), FLAT_Y[:80].reshape(16, 5)
-    one, other = (StackedSequenceLabeler(LOGISTIC, cv=3).fit(x, labels) for x in (grid, list(grid)))
-    np.testing.assert_allclose(one.predict_proba(grid), np.array(other.predict_proba(list(grid))), rtol=1e-9)
 
 
 def test_decision_functions():
@@ -248,33 +224,6 @@ def test_temperatures_are_finite():
         assert StackedSequenceLabeler(other).fit(X, Y).temperature_ == 1
 
 
-class _Scaled(LogisticRegression):
-    def __init__(self, factor=1.0):
-        super().__init__()
-        self.factor = factor
-
-    def decision_function(self, X):
-        return self.factor * super().decision_function(X)
-
-
-def test_the_scale_of_decision_functions_has_no_effect():
-    """They made the penalty too strong, or training too slow."""
-    found = [StackedSequenceLabeler(_Scaled(c), stack_method="decision_function").fit(X, Y) for c in (0.1, 1.0, 1e3)]
-    for stacked in found:
-        np.testing.assert_allclose(stacked.temperature_ / stacked.estimator.factor, found[1].temperature_, rtol=1e-6)
-        np.testing.assert_allclose(stacked.log_likelihood(X, Y), found[1].log_likelihood(X, Y), rtol=1e-4)
-
-
-def test_scores_of_a_forest_need_few_iterations():
-    """They took 164 as they were, 268 with the temperature alone; on other data, 500 were not enough."""
-    digits, y = make_digit_words(300, random_state=0)
-    forest = RandomForestClassifier(30, random_state=0)
-    with warnings.catch_warnings(action="error"):
-        stacked = StackedSequenceLabeler(forest).fit(digits, y)
-    assert stacked.temperature_ < 0.6  # trees of many noisy features are not certain enough
-    assert stacked.final_estimator_.n_iter_ < 150
-
-
 def test_groups_and_metadata():
     groups = np.arange(18) % 6
     plain = StackedSequenceLabeler(LOGISTIC, cv=GroupKFold(3)).fit(X, Y, groups=groups)
@@ -344,16 +293,6 @@ def test_every_method_of_the_sequence_model():
     in_pipe = make_pipeline(stacked).fit(X, Y)
     assert in_pipe.predict_nbest(X, 2) == stacked.predict_nbest(X, 2)
     assert len(weights_table(stacked)) == len(weights_table(inside)) > 0
-
-
-def test_a_search_inside_gets_the_scores():
-    """It got X itself: an error, or wrong answers if there are as many features as classes, as here."""
-    search = GridSearchCV(HighOrderCRF(), {"max_order": [2]}, cv=KFold(2))
-    stacked = StackedSequenceLabeler(GaussianNB(), search, cv=FOLDS).fit(X, Y)
-    columns = cut(scaled(stacked, logs(stacked.estimator_.predict_proba(ROWS))))
-    inside = stacked.final_estimator_.best_estimator_
-    assert stacked.predict_nbest(X, 2) == inside.predict_nbest(columns, 2)
-    np.testing.assert_array_equal(stacked.log_likelihood(X=X, y=Y), inside.log_likelihood(columns, Y))
 
 
 def test_inside_and_around_other_tools(tmp_path):

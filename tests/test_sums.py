@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from internals import LANES, BufferPool, Schedule, SharedWork, Workspace, empty_aligned, freeze
+from internals import BufferPool, Schedule, SharedWork, freeze
 from numpy.testing import assert_array_equal
 
 N_CHUNKS = 12
@@ -52,23 +52,6 @@ def test_chunks_are_added_in_order(n_jobs):
         assert_array_equal(plan.add_up(work)[0], in_order())
         for event in came[:N_CHUNKS]:
             event.clear()
-
-
-def test_memory_is_used_again_and_what_is_returned_is_not():
-    plan, made = NumberedPlan(), []
-
-    def work(chunk, workspace):
-        table = plan.memory.zeros(1000)
-        assert not table.any()
-        made.append(table.__array_interface__["data"][0])
-        table += TERMS[chunk]
-        return table, np.ones(3)
-
-    first, second = plan.add_up(work), plan.add_up(work)
-    assert first[0] is not second[0]
-    assert_array_equal(first[0], second[0], strict=True)
-    assert len(set(made)) == 3  # two sums and the chunk that is added to them
-    assert_array_equal(first[1], np.full(3, float(N_CHUNKS)))
 
 
 def test_an_error_leaves_the_plan_as_it_was():
@@ -115,27 +98,6 @@ def test_memory_that_anything_refers_to_is_not_lent_again(derived):
     assert not np.asarray(memoryview(user)).any()
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        empty_aligned,
-        lambda *shape: BufferPool().empty(*shape),
-        lambda *shape: BufferPool().zeros(*shape),
-        lambda *shape: Workspace()("scores", *shape),
-    ],
-)
-def test_tables_begin_at_cache_lines(make):
-    tables = [make(n_rows, LANES) for n_rows in (*range(1, 40), 100_003) for _ in range(3)]
-    assert {table.ctypes.data % 64 for table in tables} == {0}
-    assert make(0, LANES).shape == (0, LANES)
-    for number, table in enumerate(tables):  # to the last number, each in memory of its own
-        assert table.flags.c_contiguous
-        table.fill(number)
-    for number, table in enumerate(tables):
-        assert (table == number).all()
-        assert table.shape[1] == LANES
-
-
 @settings(max_examples=300)
 @given(st.lists(st.integers(1, 9), max_size=8), st.integers(1, 6))
 def test_the_longest_chunk_is_as_short_as_possible(tokens, n_chunks):
@@ -153,26 +115,6 @@ def test_the_longest_chunk_is_as_short_as_possible(tokens, n_chunks):
         assert max(sum(task.n_tokens for task in chunk) for chunk in chunks) == min(map(longest, every))
 
 
-def test_few_arrays_are_kept():
-    memory = BufferPool()
-    lent = [memory.zeros(1000) for _ in range(20)]
-    assert len({table.__array_interface__["data"][0] for table in lent}) == 20
-    assert len(memory._owners[1000,]) == memory.max_kept
-    for table in lent:
-        table += 7.0
-    del lent, table
-    kept = {owner.__array_interface__["data"][0] for owner in memory._owners[1000,]}
-    table = memory.zeros(1000)
-    assert not table.any()
-    assert table.__array_interface__["data"][0] in kept
-
-
-def test_copies_begin_without_memory():
-    memory = BufferPool()
-    memory.zeros(1000)
-    assert not pickle.loads(pickle.dumps(memory))._owners
-
-
 def test_threads_do_not_get_the_same_memory():
     plan, start = NumberedPlan(), threading.Barrier(4)
 
@@ -187,9 +129,3 @@ def test_threads_do_not_get_the_same_memory():
 
     with ThreadPoolExecutor(4) as pool:
         assert all(pool.map(work, range(1, 5)))
-
-
-def test_no_chunks_have_no_sum():
-    plan = NumberedPlan(2)
-    plan.chunks = []
-    assert plan.add_up(lambda *_: (np.ones(1),)) is None

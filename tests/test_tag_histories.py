@@ -3,14 +3,12 @@
 import itertools
 from collections import Counter
 
-import numpy as np
 import pytest
 import registry
 import segment_oracle as so
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from internals import NegativeLogLikelihood
-from registry import Kind, Labellings, crf, fits, hide, parts_of, problem_of, tags_of
+from registry import Kind, crf, parts_of, tags_of
 
 from sklearn_hocrf import Constraints, HighOrderCRF
 
@@ -72,63 +70,6 @@ def drawn(draw):
     kind = Kind(crf(order, history="segments", max_iter=2, **options), partial=draw(st.booleans()))
     new = draw(st.lists(st.lists(st.sampled_from("abcdz"), min_size=1, max_size=5), min_size=1, max_size=2))
     return scheme, rules, kind, [of for of, some in zip(words, choices, strict=True) if some], y, new
-
-
-@given(drawn(), st.integers(0, 2**32 - 1))
-def test_all_answers_and_the_objective_are_those_of_lists(case, seed):
-    scheme, rules, kind, words, y, new = case
-    rng = np.random.default_rng(seed)
-    if kind.partial and len(y) > 1:
-        y = [y[0], *([hide(rng, label, sorted({*y[0]})) for label in labels] for labels in y[1:])]
-    known = {one for labels in y for entry in labels for one in (entry if isinstance(entry, set) else {entry})} - {None}
-    assume(len(known) > 1 and (rules is None or known == {*"OPQ"}))
-    for labels in y:
-        assume(any(all(map(fits, labels, one)) for one in labellings(len(labels), scheme, known)))
-    estimator = kind.estimator.fit(kind.X(words), y)
-    classes = estimator.classes_.tolist()
-    assert {*classes} == known
-    problem = problem_of(estimator, kind.X(words), y)
-    estimator._state._replace(layout=problem.layout, weights=2 * rng.normal(size=problem.n_weights)).set_on(estimator)
-    value = 0.0
-    for of, labels in zip(words, y, strict=True):
-        every = all_of(kind, estimator, of, scheme, rules, classes)
-        agrees = np.array([all(map(fits, labels, one)) for one in every.y])
-        value -= np.logaddexp.reduce(every.log_p[agrees])
-    objective, w = NegativeLogLikelihood().bind(problem), estimator._weights
-    assert objective.value_gradient(w)[0] == pytest.approx(value, rel=1e-9, abs=1e-9)
-    direction = rng.normal(size=len(w))
-    ends = [objective.value(w + step * direction) for step in (1e-5, -1e-5)]
-    assert objective.value_gradient(w)[1] @ direction == pytest.approx((ends[0] - ends[1]) / 2e-5, rel=1e-5, abs=1e-5)
-    for of in new:
-        check_answers(all_of(kind, estimator, of, scheme, rules, classes), estimator, rng)
-
-
-def all_of(kind, estimator, words, scheme, rules, classes):
-    chosen = [y for y in labellings(len(words), scheme, classes) if rules is None or keeps(rules, y)]
-    return Labellings(kind, estimator, words, chosen)
-
-
-def check_answers(every, estimator, rng):
-    """Compare answers with those of all labellings that are right; others have probability 0."""
-    if not every.y:
-        return
-    X, n, p, slack = every.X(1), len(every.y), np.exp(every.log_p), 100 * every.tolerance
-    np.testing.assert_allclose(estimator.log_likelihood(every.X(n), every.y), every.log_p, rtol=1e-9, atol=slack)
-    wrong = [list(y) for y in itertools.product(estimator.classes_.tolist(), repeat=len(every.words))][:300]
-    wrong = [y for y in wrong if y not in every.y]
-    assert np.isneginf(estimator.log_likelihood(every.X(len(wrong)), wrong)).all()
-    assert every.scores[every.y.index(estimator.predict(X)[0])] >= every.scores.max() - slack
-    best = estimator.predict_nbest(X, 5)[0]
-    found = [every.log_p[every.y.index(one.labels)] for one in best]
-    np.testing.assert_allclose(found, np.sort(every.log_p)[::-1][:5], rtol=1e-9, atol=slack)
-    assert all(labels in every.y for labels in estimator.sample(X, 5, random_state=0)[0])
-    facts, agrees = every.draw_known(rng)
-    for known, given_p in (None, p), ([facts], every.given(agrees)):
-        patterns = registry.some_patterns(estimator)
-        of_tokens, of_patterns = every.token_table(given_p), every.pattern_table(patterns, given_p)
-        np.testing.assert_allclose(estimator.predict_marginals(X, known=known)[0], of_tokens, rtol=1e-8, atol=slack)
-        found = estimator.pattern_marginals(X, patterns, known=known)[0]
-        np.testing.assert_allclose(found, of_patterns, rtol=1e-8, atol=slack)
 
 
 @given(drawn())

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from internals import schemes
 
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
-from sklearn_hocrf.text import TokenizedText, convert_tags, extract_segments, spans_from_tags, tags_from_spans, tokenize
+from sklearn_hocrf.text import convert_tags, extract_segments, spans_from_tags, tags_from_spans, tokenize
 
 # letters of all widths: two UTF-16 units, a combining accent, right to left, a lone surrogate, spaces
 ALPHABET = "ab1_ .-\n\t\u00a0é\u0301中א\U0001f600\U0001d400\ud83d\u200c\u200d\u094d\u0915"
@@ -79,15 +79,6 @@ def test_tokens_are_their_characters(texts):
         assert not tokens.offsets.flags.writeable
 
 
-def test_tokens_of_hard_texts():
-    accent, emoji, nothing, spaces = tokenize(["cafe\u0301!", "a\U0001f600b", "", " \t\u00a0\n"])
-    assert list(accent) == ["cafe\u0301", "!"]
-    assert list(tokenize([unicodedata.normalize("NFC", accent.text)])[0]) == ["café", "!"]
-    assert emoji.offsets.tolist() == [[0, 1], [1, 2], [2, 3]]
-    assert list(nothing) == list(spaces) == []
-    assert nothing.offsets.shape == spaces.offsets.shape == (0, 2)
-
-
 MARKED = {
     "Hindi": "\u0926\u093f\u0932\u094d\u0932\u0940 \u092e\u0947\u0902",
     "Tamil": "\u0b9a\u0bc6\u0ba9\u0bcd\u0ba9\u0bc8",
@@ -109,13 +100,6 @@ def test_marks_and_joiners_belong_to_words(language):
         text = unicodedata.normalize(form, MARKED[language])
         (tokens,) = tokenize([text + "."])
         assert list(tokens) == [*text.split(), "."]
-
-
-def test_joiners_and_marks_elsewhere():
-    text = "a\u200d b\u200c.\u200dc \u0301 \u2764\ufe0f\U0001f468\u200d\U0001f469"
-    (tokens,) = tokenize([text])
-    expected = "a|\u200d|b|\u200c|.|\u200d|c|\u0301|\u2764\ufe0f|\U0001f468|\u200d|\U0001f469"
-    assert list(tokens) == expected.split("|")
 
 
 @pytest.mark.parametrize("misaligned", ["raise", "expand", "contract", "drop"])
@@ -147,13 +131,6 @@ def test_tokenized_text_is_a_sequence():
     assert repr(tokens) == "TokenizedText('one two three', 3 tokens)"
     with pytest.raises(ValueError, match="in order"):
         tokens[::-1]
-
-
-def test_offsets_are_a_copy():
-    offsets = np.array([[0, 1]])
-    tokens = TokenizedText("a", offsets)
-    offsets[0, 1] = 2
-    assert tokens.offsets.tolist() == [[0, 1]]
 
 
 def test_tokenized_texts_are_x_of_the_extractor():
@@ -229,8 +206,6 @@ def test_misaligned_spans_beside_brute_force(text, data):
 
 # -------------------------------------------------------------------------------------------------------------- errors
 
-TOKENIZED = tokenize(["Please ship the order to me at last", "I,  you"])
-
 
 def test_spans_over_the_end_of_a_sentence():
     tokenized = tokenize(["a b\nc d"], sentences=".+")
@@ -239,25 +214,6 @@ def test_spans_over_the_end_of_a_sentence():
     spans = [[(2, 5, "A"), (6, 7, "B")]]
     assert tags_from_spans(tokenized, spans, misaligned="drop") == [["O", "O"], ["O", "B-B"]]
     assert tags_from_spans(tokenized, [[(2, 3, "A"), (4, 5, "A")]], "runs") == [["O", "A"], ["A", "O"]]
-
-
-def test_probabilities_of_segments():
-    kind = [("start", int), ("stop", int), ("label", "U3"), ("probability", float)]
-    y = [np.array([], kind), np.array([(0, 1, "A", 0.25), (1, 2, "O", 0.5), (2, 3, "B", 0.75)], kind)]
-    spans = [[], [(0, 1, "A", 0.25), (4, 7, "B", 0.75)]]
-    assert spans_from_tags(TOKENIZED, y, "segments") == spans
-    assert spans_from_tags(TOKENIZED, [a[["start", "stop", "label"]] for a in y], "segments") == [
-        [span[:3] for span in of_text] for of_text in spans
-    ]
-    tags = [["O"] * 8, ["B-A", "O", "B-B"]]
-    assert spans_from_tags(TOKENIZED, tags, probability=[[], np.array([0.25, 0.75])]) == spans
-
-
-def test_messages_stay_short():
-    (tokens,) = tokenize(["a" * 100_000])
-    with pytest.raises(ValueError, match="cuts the token") as error:
-        tags_from_spans([tokens], [[(1, 2, "x" * 10_000)]])
-    assert len(str(error.value)) < 300
 
 
 # --- other schemes ----------------------------------------------------------------------------------------------------
@@ -280,15 +236,6 @@ def test_converted_tags_have_the_same_segments(data):
         assert extract_segments(converted, scheme=target, strict=True) == expected
     assert convert_tags(converted, target, target) == converted
     assert convert_tags(converted, target, source) == convert_tags(y, source, source)
-
-
-def test_runs_and_segments_of_tags():
-    tags = [["B-PER", "I-PER", "O", "B-PER", "B-PER"], [], ["O", "O"]]
-    assert convert_tags(tags, "bio", "runs") == [["PER", "PER", "O", "PER", "PER"], [], ["O", "O"]]
-    tiles = [[(0, 2, "PER"), (2, 3, "O"), (3, 4, "PER"), (4, 5, "PER")], [], [(0, 1, "O"), (1, 2, "O")]]
-    assert convert_tags(tags, "bio", "segments") == tiles
-    assert convert_tags([["PER", "PER", "O", "O", "LOC"]], "runs", "bioes") == [["B-PER", "E-PER", "O", "O", "S-LOC"]]
-    assert convert_tags(np.array([["I-X", "O"]]), "bio", "bio") == [["B-X", "O"]]
 
 
 def test_spans_of_tags_whose_scheme_is_guessed():
@@ -314,3 +261,7 @@ def test_segments_are_converted_back(data):
     fields = [("start", int), ("stop", int), ("label", object), ("probability", float)]
     rows = [np.array([(*segment, 0.5) for segment in segments], dtype=fields) for segments in tiles]
     assert convert_tags(rows, "segments", scheme) == tags
+
+
+# of refusals.txt
+TOKENIZED = tokenize(["Please ship the order to me at last", "I,  you"])

@@ -2,14 +2,12 @@
 
 import numpy as np
 import pytest
-from cases import build_layout, by_order, cases, given_penalty, to_batch, to_codes, to_layout, untied
+from cases import build_layout, cases, given_penalty, to_batch, to_codes, to_layout, untied
 from hypothesis import given
 from hypothesis import strategies as st
 from internals import (
     CHAIN,
     SEGMENTS,
-    FitSteps,
-    LBFGSMemory,
     NegativeLogLikelihood,
     Penalty,
     Problem,
@@ -22,9 +20,8 @@ from segment_cases import segment_cases, to_segment_batch, to_segment_layout, to
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
+from sklearn_hocrf import HighOrderCRF
 from sklearn_hocrf.datasets import make_markov_sequences
-from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
 from sklearn_hocrf.training import LBFGS
 
 
@@ -144,63 +141,6 @@ def test_weights_that_start_apart_stay_apart_without_a_penalty():
     moved = crf.coef_.toarray() - before
     other = crf.feature_names_in_.tolist().index("too")
     np.testing.assert_allclose(moved[:, column], moved[:, other], atol=1e-9)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "params",
-    [
-        {},
-        {"sigma_reg": by_order(0.5, 2.0)},
-        {"feature_order": 1, "all_pairs": True},
-        {"l1_reg": 0.2},
-        {"l1_reg": by_order(0.05, 0.3)},
-    ],
-)
-def test_the_optimum_is_the_same(params):
-    X, y = rare_words()
-    crf = HighOrderCRF(max_order=1, tol=1e-6, max_iter=5000, **params)
-    with untied():
-        expected = clone(crf).fit(X, y)
-    found = crf.fit(X, y)
-    assert found.objective_history_[-1] == pytest.approx(expected.objective_history_[-1], rel=1e-10)
-    assert found.patterns_ == expected.patterns_
-    np.testing.assert_allclose(found.pattern_coef_, expected.pattern_coef_, atol=1e-5)
-    np.testing.assert_allclose(found.coef_.toarray(), expected.coef_.toarray(), atol=1e-5)
-    names = found.feature_names_in_.tolist()
-    columns = [names.index(name) for name in ("only0.1.0", "only0.1.1") if name in names]
-    assert len(columns) == 2
-    np.testing.assert_array_equal(*found.coef_.toarray()[:, columns].T)
-
-
-def test_iterations_are_the_same(monkeypatch):
-    """But for the scales that L-BFGS expects, which come from other gradients: those of tied weights are larger."""
-    monkeypatch.setattr(LBFGSMemory, "expect_from", lambda memory, gradient: None)
-    X, y = rare_words()
-    with pytest.warns(ConvergenceWarning), untied():
-        expected = HighOrderCRF(max_order=1, max_iter=12).fit(X, y)
-    with pytest.warns(ConvergenceWarning):
-        found = HighOrderCRF(max_order=1, max_iter=12).fit(X, y)
-    np.testing.assert_allclose(found.objective_history_, expected.objective_history_, rtol=1e-9)
-
-
-def test_segmenters_are_the_same():
-    X, y = rare_words(20)
-    batch = SequenceFeatureExtractor("attributes").fit_transform(X, y)
-    batch = SegmentFeatureExtractor(begin="near", length="capped", max_length=3).fit(batch, y).transform(batch)
-    params = {"max_order": 2, "feature_order": {"begin:": (0, 1)}, "max_iter": 3000}
-    with untied():
-        expected = HighOrderSemiCRF(tol=1e-7, **params).fit(batch, y)
-    found = HighOrderSemiCRF(tol=1e-7, **params).fit(batch, y)
-    assert expected.n_parameters_ > 1.2 * len(tied_weights(batch, y, params).root)
-    np.testing.assert_allclose(found.coef_.toarray(), expected.coef_.toarray(), atol=1e-5)
-
-
-def tied_weights(batch, y, params):
-    """Return the ties of a segmenter's training."""
-    steps = FitSteps(HighOrderSemiCRF(**params))
-    problem = steps.problem(steps.read(batch, y, None))
-    return tie_weights(problem.layout, problem.batch)
 
 
 def test_penalties_of_variables():

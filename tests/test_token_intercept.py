@@ -5,14 +5,11 @@ import warnings
 
 import numpy as np
 import pytest
-from segment_cases import WITH_INTERCEPTS, SegmentIntercepts
+from segment_cases import WITH_INTERCEPTS
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.preprocessing import StandardScaler
 
-from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, make_pipeline
-from sklearn_hocrf.datasets import make_references
-from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
+from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf.inspection import weights_table
 from sklearn_hocrf.model_selection import PenaltySearchCV
 
@@ -95,33 +92,6 @@ def test_a_single_label_has_none():
     assert crf.n_parameters_ == crf.coef_.nnz + len(crf.patterns_)
 
 
-def test_warm_start_matches_labels():
-    X, y = numbers()
-    crf = trained(X, y, warm_start=True)
-    before = dict(zip("abd", crf.token_intercept_.tolist(), strict=True))
-    few = [n for n, labels in enumerate(numbers(60, seed=1)[1]) if "b" not in labels]
-    assert len(few) > 1
-    X, y = ([part[n] for n in few] for part in numbers(60, seed=1))
-    with pytest.warns(ConvergenceWarning):
-        crf.set_params(max_iter=0, segment_length={"a": 5, "d": 4}).fit(X, y)
-    assert dict(zip("ad", crf.token_intercept_.tolist(), strict=True)) == {"a": before["a"], "d": before["d"]}
-
-
-def test_streams_keep_it():
-    X, y = numbers()
-    crf = HighOrderSemiCRF(solver="sgd", random_state=0, segment_length=LONGEST)
-    crf.partial_fit(X[:6], y[:6], classes=list("abd"))
-    first = crf.token_intercept_
-    crf.partial_fit(X[6:], y[6:])
-    assert (crf.token_intercept_ != first).all()
-    rows = [[{"x": number} for number in x[:, 0].tolist()] for x in X]
-    named = HighOrderSemiCRF(solver="sgd", random_state=0, segment_length=LONGEST).partial_fit(rows, y)
-    before = named.token_intercept_
-    more = [[{"x": 1.0, "new": 1.0} for _ in labels] for labels in y]
-    assert (named.partial_fit(more, y).token_intercept_ != before).all()
-    assert named.coef_.shape[1] == 2
-
-
 def test_penalties_of_order_0_are_its_own():
     X, y = numbers()
     loose = trained(X, y, sigma_reg={("patterns", 0): 10.0, None: 1.0}, tol=1e-6)
@@ -142,44 +112,3 @@ def test_no_such_intercept(fit_intercept):
         HighOrderSemiCRF(fit_intercept=fit_intercept).fit(X, y)
     with pytest.raises(ValueError, match="'fit_intercept' parameter of HighOrderCRF must be"):
         HighOrderCRF(fit_intercept=fit_intercept).fit(X, y)
-
-
-def recordings(n, seed=0):
-    """Return recordings of a sensor with long activities: values of three columns, labels of seconds."""
-    level, least = (
-        {"rest": 0.0, "walk": 0.5, "stairs": 0.7, "run": 1.3},
-        {"rest": 12, "walk": 10, "stairs": 6, "run": 8},
-    )
-    follow = {"rest": ["walk"], "walk": ["rest", "stairs", "run"], "stairs": ["walk"], "run": ["walk"]}
-    rng, X, y = np.random.default_rng(seed), [], []
-    for _ in range(n):
-        activity, labels = "rest", []
-        while len(labels) < 150:
-            labels += [activity] * (least[activity] + int(rng.poisson(least[activity] / 2)))
-            activity = str(rng.choice(follow[activity]))
-        X.append(np.array([[level[label]] * 3 for label in labels]) + 0.3 * rng.normal(size=(len(labels), 3)))
-        y.append(labels)
-    return X, y
-
-
-@pytest.mark.parametrize("length", [None, "gamma", "capped"])
-def test_numbers_of_long_segments(length):
-    """The default is better than the chain at labels of seconds, whose label scores have an intercept for each."""
-    X, y = recordings(40)
-    scaler = StandardScaler().fit(np.concatenate(X[:20]))
-    numbers, X = SequenceFeatureExtractor(), [scaler.transform(x) for x in X]
-    features = SegmentFeatureExtractor(length=length, max_length=20 if length == "capped" else None)
-    semi = make_pipeline(numbers, features, HighOrderSemiCRF(segment_length=40, tol=1e-2)).fit(X[:20], y[:20])
-    chain = HighOrderCRF(1, tol=1e-2).fit(X[:20], y[:20])
-    assert semi.log_likelihood(X[20:], y[20:]).sum() > chain.log_likelihood(X[20:], y[20:]).sum()
-    assert semi.score(X[20:], y[20:]) > chain.score(X[20:], y[20:]) + (0.0 if length is None else 0.01)
-
-
-def test_text_loses_nothing():
-    X, y = make_references(120, random_state=0)
-    scores = []
-    for estimator in (HighOrderSemiCRF, SegmentIntercepts):
-        crf = estimator(2, segment_length=30, tol=1e-2)
-        pipe = make_pipeline(SequenceFeatureExtractor(), SegmentFeatureExtractor(length="capped"), crf)
-        scores.append(pipe.fit(X[:80], y[:80]).log_likelihood(X[80:], y[80:]).sum())
-    assert scores[0] > 1.01 * scores[1]  # at most 1 % below

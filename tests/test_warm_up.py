@@ -83,26 +83,6 @@ def test_a_folder_that_cannot_be_written_is_read(toy, tmp_path, monkeypatch, pla
         assert use(path) == [0]
 
 
-def test_what_a_read_only_folder_lacks_goes_to_the_next(toy, tmp_path):
-    path, lock = toy
-    assert use(path, ["first"]) == [0]
-    lock(tmp_path / "__pycache__")
-    both = ["first", "second"]
-    assert use(path, both) == [1, 0]
-    assert use(path, both) == [1, 1]
-    assert len(list((tmp_path / "home").rglob("*.nbc"))) == 1
-
-
-def test_a_folder_that_can_be_written_gets_all(toy, tmp_path, monkeypatch):
-    """What is beside the package, too, so that an image has all kernels in the one folder."""
-    path, lock = toy
-    assert use(path) == [0]
-    lock(tmp_path / "__pycache__")
-    monkeypatch.setattr("numba.config.CACHE_DIR", str(tmp_path / "kernels"))
-    assert use(path) == [0]
-    assert len(list((tmp_path / "kernels").rglob("*.nbc"))) == 2
-
-
 def forget_that_one_is_root():
     """Take from a process that is about to start what lets root write to folders that are read-only."""
     drop_from_bounding_set, override = 24, 1

@@ -1,21 +1,16 @@
 """``sigma_reg`` and ``l1_reg`` by groups of weights: which value a weight gets, and that all of training honours it."""
 
-import copy
-import pickle
 import warnings
-from collections import OrderedDict
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import skops.io
-from cases import cases, given_penalty, to_batch, to_layout, untied
+from cases import cases, given_penalty, to_batch, to_layout
 from hypothesis import given
 from hypothesis import strategies as st
 from internals import (
     BEGIN,
     LBFGS,
-    OWLQN,
     FitSteps,
     Penalty,
     SequenceBatch,
@@ -26,14 +21,11 @@ from internals import (
     with_blocks,
 )
 from registry import values_of
-from segment_cases import segment_cases, to_segment_batch, to_segment_layout
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import GridSearchCV
 from test_ties import doubled, kinds
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
 
 RNG = np.random.default_rng(0)
 WORDS = ["the", "old", "man", "then", "the", "cat"]
@@ -69,20 +61,6 @@ def test_which_key_covers_a_weight(case, keys, data):
     expected = values_of({key: index for index, key in enumerate(keys)}, layout, names)
     found = weight_groups(layout, np.array(names, dtype=object), keys)
     assert found.tolist() == [-1 if index is None else index for index in expected]
-
-
-def test_names_that_begin_with_features_or_patterns():
-    """Their prefix is a prefix for all orders alone."""
-    names = ["features", "patterns", "other"]
-    crf = HighOrderCRF(0, fit_intercept=False).fit([[names, ["other"]]], [["a", "b"]])
-    pairs = [
-        (crf.feature_names_in_[f], z) for f, z in zip(crf._layout.pair_feature, crf._layout.pair_pattern, strict=True)
-    ]
-    for fixed in ("features", "patterns"):
-        keys = [(fixed, 0), fixed, None, ("features", 0)][: 4 if fixed == "patterns" else 3]
-        rest = keys.index(("features", 0))
-        found = dict(zip(pairs, weight_groups(crf._layout, crf.feature_names_in_, keys).tolist(), strict=True))
-        assert found == {(name, z): 1 if name == fixed else rest for name, z in pairs}
 
 
 @given(st.lists(NAMES, max_size=5), st.lists(NAMES, unique=True, max_size=5))
@@ -132,20 +110,6 @@ def test_streams(estimator):
     assert len(set(penalty_of(crf).precision)) >= 4
 
 
-def test_segment_features():
-    batch = SequenceFeatureExtractor("attributes").fit_transform(X, Y)
-    extractor = SegmentFeatureExtractor(begin="w=", length="capped", max_length=3)
-    batch = extractor.fit(batch, Y).transform(batch)
-    names = list(map(str, batch.feature_names))
-    prefix = next(name for name in names if name.startswith("begin:"))[:9]
-    sigma_reg = {prefix: 0.4, ("length", 0): 3.0, ("patterns", 0): 0.9, None: 1.5}
-    crf = HighOrderSemiCRF(2, sigma_reg=sigma_reg, feature_order=1).fit(batch, Y)
-    with given_penalty(penalty_of(crf, sigma_reg)):
-        given = HighOrderSemiCRF(2, feature_order=1).fit(batch, Y)
-    assert len(set(penalty_of(crf, sigma_reg).precision)) == 4
-    np.testing.assert_array_equal(crf._weights, given._weights)
-
-
 # --- tied weights -----------------------------------------------------------------------------------------------------
 
 
@@ -170,13 +134,6 @@ def test_ties_of_chains(case, data):
     case = doubled(case, data.draw(st.lists(st.integers(0, n - 1), max_size=4)) if n else [])
     layout, _ = to_layout(case)
     check_ties(layout, to_batch(case.rows, case.n_attributes), draw_groups(data, layout))
-
-
-@given(segment_cases(), st.data())
-def test_ties_of_segments(case, data):
-    batch = to_segment_batch(case)
-    layout = to_segment_layout(case, batch)
-    check_ties(layout, batch, draw_groups(data, layout))
 
 
 def draw_groups(data, layout):
@@ -205,34 +162,6 @@ def test_one_column_twice_with_the_groups_the_other_way_round():
     ties = tie_weights(layout, rows, groups)
     assert len(ties.root) == layout.n_weights
     assert Penalty([1.0 + group for group in groups]).tied(ties.variable, ties.root) is not None
-
-
-@pytest.mark.parametrize("solver", [LBFGS, OWLQN])
-def test_attributes_in_company_of_two_groups(solver, monkeypatch):
-    """Of four attributes that always occur together two are in one group, and two in another."""
-    x = [[[*token, *(f"{group}{i}:{token[0]}" for group in "pq" for i in "12")] for token in tokens] for tokens in X]
-    parameters = {
-        "max_order": 1,
-        "sigma_reg": {"p": 0.5, "q": 2.0, None: 1.0},
-        "l1_reg": {"p": 0.1, "q": 0.02, None: 0.05} if solver is OWLQN else 0.0,
-    }
-    sizes, solve = [], solver.solve
-
-    def solve_and_note(self, objective, penalty, w0):
-        sizes.append(len(w0))
-        return solve(self, objective, penalty, w0)
-
-    monkeypatch.setattr(solver, "solve", solve_and_note)
-    with untied():
-        expected = HighOrderCRF(tol=1e-7, max_iter=5000, **parameters).fit(x, Y)
-    found = HighOrderCRF(tol=1e-7, max_iter=5000, **parameters).fit(x, Y)
-    assert found.objective_history_[-1] == pytest.approx(expected.objective_history_[-1], rel=1e-10)
-    np.testing.assert_allclose(found.coef_.toarray(), expected.coef_.toarray(), atol=1e-5)
-    numbers = [found.feature_names_in_.tolist().index(f"{name}:w=the") for name in ("p1", "p2", "q1")]
-    columns = found.coef_.toarray()[:, numbers]
-    np.testing.assert_array_equal(columns[:, 0], columns[:, 1])
-    assert np.abs(columns[:, 0] - columns[:, 2]).max() > 0.1
-    assert sizes[1] < 0.75 * sizes[0]  # weights of one group have one variable
 
 
 # --- the parameters ---------------------------------------------------------------------------------------------------
@@ -286,13 +215,6 @@ def test_prefixes_of_no_name(estimator):
     ]
 
 
-def test_surplus_keys_say_nothing():
-    surplus = {("patterns", 7): 9.0, ("features", 4): 9.0, ("w=", 3): 9.0, None: 1.0}
-    with warnings.catch_warnings(action="error"):
-        crf = HighOrderCRF(sigma_reg=surplus).fit(X, Y)
-    np.testing.assert_array_equal(crf._weights, HighOrderCRF().fit(X, Y)._weights)
-
-
 BAD_KEYS = [1, ("features",), ("features", -1), ("features", True), ("features", 0.0), ("patterns", "0"), (0, "a"), ()]
 
 
@@ -308,51 +230,3 @@ def test_values_at_the_bounds():
     free = HighOrderCRF(sigma_reg={("patterns", 0): np.inf, None: 1}, l1_reg={None: 0}).fit(X, Y)
     assert free.optimality_gap_ == np.inf
     assert not FitSteps(HighOrderCRF(l1_reg={None: 0})).choose_training().prior.penalty(free._layout).is_sparse
-
-
-@BOTH
-def test_the_mapping_is_neither_copied_nor_changed(estimator):
-    mapping = OrderedDict(SIGMA)
-    before = list(mapping.items())
-    crf = estimator(sigma_reg=mapping, l1_reg=mapping)
-    assert crf.get_params()["sigma_reg"] is crf.get_params()["l1_reg"] is mapping
-    twin = clone(crf)
-    assert twin.sigma_reg == mapping
-    assert crf.set_params(l1_reg=0.0).fit(X, Y).sigma_reg is mapping
-    assert list(mapping.items()) == before
-    assert repr(crf)
-
-
-def test_grid_searches_over_mappings():
-    grid = [SIGMA, {None: 1.0}, {"w=": 0.1, None: 3.0}, 1.0]
-    search = GridSearchCV(HighOrderCRF(), {"sigma_reg": grid, "max_order": [0, 1]}, cv=2).fit(X, Y)
-    assert search.best_params_["sigma_reg"] in grid
-    scores = dict(zip(map(str, search.cv_results_["params"]), search.cv_results_["mean_test_score"], strict=True))
-    assert len(scores) == 8
-    for order in (0, 1):
-        same = [scores[str({"max_order": order, "sigma_reg": sigma})] for sigma in ({None: 1.0}, 1.0)]
-        assert same[0] == same[1]
-
-
-@BOTH
-@pytest.mark.parametrize("is_fitted", [False, True])
-@pytest.mark.parametrize("way", ["pickle", "skops", "copy"])
-def test_files(estimator, is_fitted, way):
-    mapping = {**SIGMA, "keys": 1.0, "values": 2.0, ("w=", np.int64(2)): np.float32(0.5)}
-    crf = estimator(sigma_reg=mapping, l1_reg={("patterns", 1): 0.1, None: 0.0})
-    if is_fitted:
-        with pytest.warns(UserWarning, match="no feature name begins with"):
-            crf.fit(X, Y)
-    if way == "skops":
-        content = skops.io.dumps(crf)
-        restored = skops.io.loads(content, trusted=skops.io.get_untrusted_types(data=content))
-    else:
-        restored = pickle.loads(pickle.dumps(crf)) if way == "pickle" else copy.copy(crf)
-    assert restored.sigma_reg == crf.sigma_reg == mapping
-    assert list(restored.sigma_reg) == list(mapping)
-    assert restored.l1_reg == crf.l1_reg
-    if is_fitted:
-        assert restored._state.trained_with == crf._state.trained_with
-        assert restored._state.trained_with["sigma_reg"] == mapping
-        np.testing.assert_array_equal(restored._weights, crf._weights)
-        assert restored.predict(X) == crf.predict(X)

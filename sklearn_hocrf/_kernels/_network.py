@@ -9,7 +9,7 @@ Shapes: P states, A arcs, I and J nodes of the network and of its transpose, W l
 import numpy as np
 
 from ._jit import njit
-from ._vectors import add, fill, largest, load, store
+from ._vectors import add, fill, fill_weight, largest, load, store
 
 TINY = 1e-200  # not 1e-300: the backward pass divides by such a number and multiplies the result
 SMALLEST_TOTAL = 1e-80
@@ -20,6 +20,18 @@ LARGEST_BETA = 1e185
 DOUBTFUL = 0.5  # of a suspect lane: right if no beta is larger
 LOWEST_LOG = -644.0  # exp of it, about 1e-280, is the smallest weight
 HUGE = 1e300  # added to a score, it leaves a positive number unless the score is -inf
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def weight_of(weighted_arcs, arc, lane_kind):
+    """Return lanes of the weight of an arc of constant score."""
+    return fill_weight(
+        weighted_arcs.arc_weight[arc],
+        weighted_arcs.arc_weight_derivative[arc],
+        weighted_arcs.arc_score[arc] - weighted_arcs.log_shift,
+        weighted_arcs.arc_score_derivative[arc],
+        lane_kind,
+    )
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

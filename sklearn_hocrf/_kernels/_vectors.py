@@ -28,7 +28,6 @@ from numba.np.arrayobj import make_array
 from ._wide import add_wide, exceeds_wide, exp_wide, invert_wide, log_wide, multiply_wide, narrow, widen
 
 LANES = 16  # measured: docs/develop/design.md
-CACHE_LINE = 64  # bytes
 FOLDED = 4  # columns that are left of LANES where sums over all lanes are collected
 STEP = 8
 WIDE = True  # selects by its type

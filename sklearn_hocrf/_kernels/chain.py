@@ -47,6 +47,7 @@ from ._network import (
     resolve,
     sum_adjoints,
     sum_network,
+    weight_of,
 )
 from ._vectors import (
     FOLDED,
@@ -57,7 +58,6 @@ from ._vectors import (
     exp,
     fill,
     fill_dual,
-    fill_weight,
     invert,
     is_wide,
     largest,
@@ -236,13 +236,7 @@ def forward(lane_kind, weighted_arcs, tile, scratch, tables, carry, log_scale, s
                 if plain:
                     for arc in range(weighted_arcs.into[state], weighted_arcs.into[state + 1]):
                         value = load(values, weighted_arcs.arc_value[arc], lane_kind)
-                        weight = fill_weight(
-                            weighted_arcs.arc_weight[arc],
-                            weighted_arcs.arc_weight_derivative[arc],
-                            weighted_arcs.arc_score[arc] - weighted_arcs.log_shift,
-                            weighted_arcs.arc_score_derivative[arc],
-                            lane_kind,
-                        )
+                        weight = weight_of(weighted_arcs, arc, lane_kind)
                         weighted = multiply_add(weight, value, weighted)
                         mass = add(mass, value)
                 else:
@@ -254,13 +248,7 @@ def forward(lane_kind, weighted_arcs, tile, scratch, tables, carry, log_scale, s
                         if varying_id >= 0:
                             weight = load(varying, row * n_varying + varying_id, lane_kind)
                         else:
-                            weight = fill_weight(
-                                weighted_arcs.arc_weight[arc],
-                                weighted_arcs.arc_weight_derivative[arc],
-                                weighted_arcs.arc_score[arc] - weighted_arcs.log_shift,
-                                weighted_arcs.arc_score_derivative[arc],
-                                lane_kind,
-                            )
+                            weight = weight_of(weighted_arcs, arc, lane_kind)
                         weighted = multiply_add(weight, value, weighted)
                         mass = add(mass, value)
                 product = multiply(weighted, load(scores, row * n_columns + label, lane_kind))
@@ -369,13 +357,7 @@ def backward(lane_kind, weighted_arcs, tile, scratch, tables, weight, beta, coun
                     varying_id = weighted_arcs.arc_varying[arc]
                     value = load(values, weighted_arcs.arc_value[arc], lane_kind)
                     if varying_id < 0:
-                        constant = fill_weight(
-                            weighted_arcs.arc_weight[arc],
-                            weighted_arcs.arc_weight_derivative[arc],
-                            weighted_arcs.arc_score[arc] - weighted_arcs.log_shift,
-                            weighted_arcs.arc_score_derivative[arc],
-                            lane_kind,
-                        )
+                        constant = weight_of(weighted_arcs, arc, lane_kind)
                         adjoint = multiply(constant, flow)
                     else:
                         # a factor may be huge; where nothing uses the arc, the product may be infinite

@@ -41,6 +41,7 @@ from ._network import (
     resolve,
     sum_adjoints,
     sum_network,
+    weight_of,
 )
 from ._vectors import (
     add,
@@ -48,7 +49,6 @@ from ._vectors import (
     exp,
     fill,
     fill_dual,
-    fill_weight,
     invert,
     is_wide,
     largest,
@@ -206,13 +206,7 @@ def _begin_segments(lane_kind, weighted_arcs, index, scratch, tables, row, posit
             if varying_id >= 0:
                 weight = load(varying, row * n_varying + varying_id, lane_kind)
             else:
-                weight = fill_weight(
-                    weighted_arcs.arc_weight[arc],
-                    weighted_arcs.arc_weight_derivative[arc],
-                    weighted_arcs.arc_score[arc] - weighted_arcs.log_shift,
-                    weighted_arcs.arc_score_derivative[arc],
-                    lane_kind,
-                )
+                weight = weight_of(weighted_arcs, arc, lane_kind)
             weighted = multiply(weight, value)
             if span >= 0:
                 store(span_begin, row * n_spans + span, weighted)
@@ -525,13 +519,7 @@ def _count_arcs(lane_kind, weighted_arcs, index, scratch, tables, row, lane_weig
             if varying_id >= 0:
                 weight = load(varying, row * n_varying + varying_id, lane_kind)
             else:
-                weight = fill_weight(
-                    weighted_arcs.arc_weight[arc],
-                    weighted_arcs.arc_weight_derivative[arc],
-                    weighted_arcs.arc_score[arc] - weighted_arcs.log_shift,
-                    weighted_arcs.arc_score_derivative[arc],
-                    lane_kind,
-                )
+                weight = weight_of(weighted_arcs, arc, lane_kind)
             value = load(values, weighted_arcs.arc_value[arc], lane_kind)
             adjoint = where_positive(value, multiply(weight, onward), zero)
             store(adjoints, arc, adjoint)

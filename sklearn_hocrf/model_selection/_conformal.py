@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, MetaEstimatorMixin
 from sklearn.utils.validation import check_is_fitted
 
+from .._data.checks import short
 from .._data.schemes import hold_segments
 from .._estimator.fitted_model import FittedModel
 from .._persistence import VersionMixin
@@ -38,8 +39,8 @@ class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin,
     Split conformal prediction [1]_: the sequences passed to :meth:`fit`, which the model has not seen in training, give
     a threshold such that for a new sequence the sets of :meth:`predict_set` miss the truth with probability at most
     ``alpha``. This holds for any model and any number of sequences, if these and the new sequence are exchangeable, for
-    example drawn independently from one source. It holds on average over sequences, not for each kind of sequence, and
-    not where the data change. Better models have smaller sets.
+    example drawn independently from one source. It holds on average over sequences, and with `strata` for each kind of
+    sequence or segment, but not where the data change. Better models have smaller sets.
 
     Parameters
     ----------
@@ -54,10 +55,21 @@ class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin,
         and the expected share of the true segments of a sequence that are missing is at most ``alpha`` (the share is 0
         for a sequence without segments): conformal risk control [2]_.
 
+    strata : callable, "label" or None, default=None
+        Kinds that have thresholds of their own, so that the guarantee holds for each of them. With ``level="token"``, a
+        function of a sequence, as it is in X, that returns its kind, such as ``lambda tokens: len(tokens) > 20``. With
+        ``level="segment"``, "label": of each label, the expected share of the true segments that are missing is at most
+        ``alpha``, over sequences that have one. Kinds that fewer than 2 / ``alpha`` sequences of ``fit`` have share one
+        threshold, also with kinds that ``fit`` has not seen; if all these sequences are too few for ``alpha``, it is
+        the threshold without `strata`.
+
     Attributes
     ----------
     threshold_ : float
-        The sets contain every label or segment whose nonconformity, 1 - probability, does not exceed it.
+        The sets contain every label or segment whose nonconformity, 1 - probability, does not exceed it. With `strata`,
+        it is that of all others than those in ``thresholds_``.
+    thresholds_ : dict
+        The threshold of each stratum that has its own.
     n_sequences_ : int
         The number of sequences that it was determined from.
     estimator_ : estimator
@@ -118,6 +130,15 @@ class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin,
     >>> coverage, size = conformal.coverage(X_new[200:], y_new[200:])
     >>> round(coverage, 2), round(size, 1)
     (0.83, 2.1)
+
+    Long and short words apart:
+
+    >>> conformal = ConformalSequenceLabeler(
+    ...     crf, alpha=0.2, strata=lambda word: len(word) > 8
+    ... )
+    >>> conformal = conformal.fit(X_new[:200], y_new[:200])
+    >>> {kind: round(threshold, 2) for kind, threshold in conformal.thresholds_.items()}
+    {True: 0.96, False: 0.98}
     """
 
     __module__ = "sklearn_hocrf.model_selection"  # where users import it from: files of models name this module
@@ -126,12 +147,14 @@ class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin,
         "estimator": [HasMethods("fit")],
         "alpha": [Interval(Real, 0, 1, closed="neither")],
         "level": [StrOptions({"token", "segment"})],
+        "strata": [callable, StrOptions({"label"}), None],
     }
 
-    def __init__(self, estimator: Any, *, alpha: float = 0.1, level: str = "token") -> None:
+    def __init__(self, estimator: Any, *, alpha: float = 0.1, level: str = "token", strata: Any = None) -> None:
         self.estimator = estimator
         self.alpha = alpha
         self.level = level
+        self.strata = strata
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any) -> Self:
@@ -150,20 +173,45 @@ class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin,
         self : object
         """
         check_labeler(self.estimator)
-        fitted, X = FittedModel.and_input(self.estimator, X)
-        misses = self._misses(fitted, X, y)
+        if self.strata is not None and (self.strata == "label") != (self.level == "segment"):
+            raise ValueError(f"strata={short(self.strata)} is not for level={self.level!r}")
+        fitted, inner = FittedModel.and_input(self.estimator, X)
+        misses = self._misses(fitted, inner, y, self._kinds(X))
+        others, rare, thresholds = misses, set(), {}
+        if self.strata is not None:
+            of = {kind: misses.among({kind}) for kind in dict.fromkeys(misses.kind)}
+            rare = {kind for kind, one in of.items() if one.n_sequences < 2 / self.alpha}
+            thresholds = {kind: self._threshold(one, {kind}) for kind, one in of.items() if kind not in rare}
+            pool = misses.among(rare)
+            others, rare = (misses, set()) if pool.n_sequences < 1 / self.alpha - 1 - _TIES else (pool, rare)
+        self.__dict__.update(
+            estimator_=self.estimator,
+            threshold_=self._threshold(others, rare),
+            thresholds_=thresholds,
+            n_sequences_=misses.n_sequences,
+        )
+        return self
+
+    def _threshold(self, misses: _Misses, kinds: set) -> float:
+        """Return the threshold, perhaps of some kinds; tell the user if sets then contain everything."""
         threshold = _threshold(misses, self.alpha)
         lowest = _LOWEST if self.level == "segment" else _TIES
         if threshold > 1 - lowest:
-            self._tell_of_everything(misses, lowest)
-        self.__dict__.update(estimator_=self.estimator, threshold_=threshold, n_sequences_=misses.n_sequences)
-        return self
+            self._tell_of_everything(misses, lowest, f" with {short(kinds)}" if kinds else "")
+        return threshold
 
-    def _tell_of_everything(self, misses, lowest):
+    def _kinds(self, X: Any) -> list | None:
+        """Return the kind of each sequence, if sequences have some."""
+        return [self.strata(tokens) for tokens in X] if callable(self.strata) else None
+
+    def _threshold_of(self, kind: Any) -> float:
+        return self.thresholds_.get(kind, self.threshold_)
+
+    def _tell_of_everything(self, misses, lowest, which):
         n_impossible = len(np.unique(misses.sequence[misses.score > 1 - lowest]))
         reason = (
-            f"the truth of {n_impossible} of {misses.n_sequences} sequences has probability 0 or nearly 0, too many "
-            f"for alpha={self.alpha}"
+            f"the truth of {n_impossible} of {misses.n_sequences} sequences{which} has probability 0 or nearly 0, too "
+            f"many for alpha={self.alpha}"
         )
         if self.level == "segment":
             raise ValueError(f"sets would contain all possible segments: {reason}")
@@ -198,8 +246,8 @@ class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin,
         [[['x', 'y'], ['y', 'x']]]
         """
         check_is_fitted(self)
-        fitted, X = FittedModel.and_input(self.estimator_, X)
-        return self._sets(fitted, X)
+        fitted, inner = FittedModel.and_input(self.estimator_, X)
+        return self._sets(fitted, inner, self._kinds(X))
 
     def coverage(self, X: Any, y: Any) -> Coverage:
         """Return how often the sets contain the truth, and how large they are.
@@ -220,9 +268,9 @@ class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin,
             true segments of a sequence that are in its set, and the mean number of segments of a set.
         """
         check_is_fitted(self)
-        fitted, X = FittedModel.and_input(self.estimator_, X)
-        misses, sets = self._misses(fitted, X, y), self._sets(fitted, X)
-        covered = 1 - misses.losses(self.threshold_)
+        kinds, (fitted, X) = self._kinds(X), FittedModel.and_input(self.estimator_, X)
+        misses, sets = self._misses(fitted, X, y, kinds), self._sets(fitted, X, kinds)
+        covered = 1 - misses.losses([self._threshold_of(kind) for kind in misses.kind])
         if self.level == "token":
             sizes = [sum(map(len, one)) / len(one) for one in sets if one]
         else:
@@ -231,23 +279,35 @@ class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin,
 
     # --- nonconformities ----------------------------------------------------------------------------------------------
 
-    def _misses(self, fitted: FittedModel, X: Any, y: Any) -> _Misses:
+    def _misses(self, fitted: FittedModel, X: Any, y: Any, kinds: list | None = None) -> _Misses:
         """Return the nonconformities of the truth."""
         labelled = fitted.read_labelled(X, y, unknown="ignore")
         if labelled.truth is None:
             raise ValueError("y has missing labels: conformal sets need sequences whose labels are all known")
         if self.level == "segment":
             return _misses_of_segments(fitted, labelled.batch, y)
-        return _misses_of_tokens(fitted, labelled)
+        if kinds is not None and len(kinds) != len(labelled.batch):
+            raise ValueError(
+                f"strata needs X as a list of sequences: there are {len(labelled.batch)}, not {len(kinds)}"
+            )
+        return _misses_of_tokens(fitted, labelled, kinds)
 
-    def _sets(self, fitted: FittedModel, X: Any) -> list:
+    def _sets(self, fitted: FittedModel, X: Any, kinds: list | None) -> list:
         if self.level == "segment":
-            lowest = max(0.0, 1 - self.threshold_ - _TIES)
-            return fitted.estimator.predict_segments(X, threshold=lowest)
+            highest = max([self.threshold_, *self.thresholds_.values()])
+            found = fitted.estimator.predict_segments(X, threshold=max(0.0, 1 - highest - _TIES))
+            return [self._within(segments) for segments in found] if self.thresholds_ else found
         batch, _ = fitted.read(X)
         classes = fitted.estimator.classes_.tolist()
         marginals = fitted.estimator.predict_marginals(batch)
-        return [[_label_sets(row, classes, self.threshold_) for row in table] for table in marginals]
+        thresholds = map(self._threshold_of, [None] * len(batch) if kinds is None else kinds)
+        pairs = zip(marginals, thresholds, strict=True)
+        return [[_label_sets(row, classes, threshold) for row in table] for table, threshold in pairs]
+
+    def _within(self, segments: np.ndarray) -> np.ndarray:
+        """Return the segments that the thresholds of their labels leave."""
+        thresholds = np.array([self._threshold_of(label) for label in segments["label"].tolist()])
+        return segments[1 - segments["probability"] <= thresholds + _TIES]
 
 
 class _Misses(NamedTuple):
@@ -257,11 +317,18 @@ class _Misses(NamedTuple):
     score: np.ndarray  # (P,)   nonconformity, in [0, 1]
     share: np.ndarray  # (P,)   loss of a sequence if the part is missed
     n_sequences: int
+    kind: list  # of each part
 
-    def losses(self, threshold: float) -> np.ndarray:
-        """Return the loss of each sequence; shape (n,)."""
-        missed = np.where(self.score > threshold + _TIES, self.share, 0.0)
+    def losses(self, thresholds: list) -> np.ndarray:
+        """Return the loss of each sequence, given the threshold of each part; shape (n,)."""
+        missed = np.where(self.score > np.asarray(thresholds) + _TIES, self.share, 0.0)
         return np.bincount(self.sequence, missed, self.n_sequences)
+
+    def among(self, kinds: set) -> _Misses:
+        """Return the parts of some kinds, of the sequences that have one."""
+        kept = np.array([kind in kinds for kind in self.kind], dtype=bool)
+        _, sequence, counts = np.unique(self.sequence[kept], return_inverse=True, return_counts=True)
+        return _Misses(sequence, self.score[kept], 1 / counts[sequence], len(counts), [])
 
 
 def _threshold(misses: _Misses, alpha: float) -> float:
@@ -277,7 +344,7 @@ def _threshold(misses: _Misses, alpha: float) -> float:
     return float(score[kept[0]]) if len(kept) else 0.0
 
 
-def _misses_of_tokens(fitted, labelled) -> _Misses:
+def _misses_of_tokens(fitted, labelled, kinds) -> _Misses:
     codes = fitted.targets.token_codes(labelled.truth)
     tables = fitted.estimator.predict_marginals(labelled.batch)
     marginals = np.concatenate([np.zeros((0, len(fitted.estimator.classes_))), *tables])
@@ -286,19 +353,21 @@ def _misses_of_tokens(fitted, labelled) -> _Misses:
     sequence = np.repeat(np.arange(len(lengths)), lengths)
     worst = np.zeros(len(lengths))
     np.maximum.at(worst, sequence, 1 - true)
-    return _Misses(np.arange(len(lengths)), worst, np.ones(len(lengths)), len(lengths))
+    kinds = [None] * len(lengths) if kinds is None else kinds
+    return _Misses(np.arange(len(lengths)), worst, np.ones(len(lengths)), len(lengths), kinds)
 
 
 def _misses_of_segments(fitted, batch, y) -> _Misses:
     true = [list(segments) for segments in y] if hold_segments(y) else extract_segments(y, scheme=fitted.scheme)
     marginals = fitted.estimator.predict_segments(batch, threshold=_LOWEST)
-    sequence, score, share = [], [], []
+    sequence, score, share, kinds = [], [], [], []
     for index, (segments, found) in enumerate(zip(true, marginals, strict=True)):
         probability = {(start, stop, label): p for start, stop, label, p in found.tolist()}
         score += [1 - probability.get(tuple(segment), 0.0) for segment in segments]
         share += [1 / len(segments) for _ in segments]
         sequence += [index] * len(segments)
-    return _Misses(np.array(sequence, dtype=np.int64), np.array(score), np.array(share), len(batch))
+        kinds += [label for *_, label in segments]
+    return _Misses(np.array(sequence, dtype=np.int64), np.array(score), np.array(share), len(batch), kinds)
 
 
 def _label_sets(marginals, classes, threshold) -> list:

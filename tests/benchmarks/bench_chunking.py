@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 import common
 import numpy as np
-from bench_features import TEMPLATES
 from common import data_file, skip_where
 
 from sklearn_hocrf import HighOrderCRF
@@ -22,12 +21,45 @@ from sklearn_hocrf.training import LBFGS, SGD
 
 TRAIN, TEST = ("conll2000", "train.txt.gz"), ("conll2000", "test.txt.gz")
 MORE_THAN_NEEDED = 2000  # iterations
+TEMPLATES = [
+    *[(("w", o),) for o in range(-2, 3)],
+    (("w", -1), ("w", 0)),
+    (("w", 0), ("w", 1)),
+    *[(("p", o),) for o in range(-2, 3)],
+    *[(("p", o), ("p", o + 1)) for o in range(-2, 2)],
+    *[(("p", o), ("p", o + 1), ("p", o + 2)) for o in range(-2, 1)],
+]
 SETTINGS = {"max_order": 1, "sigma_reg": 0.5**0.5, "fit_intercept": False}  # c2 = 1 / (2 sigma^2) = 1
 
 
 def absent():
     """Return why the benchmark cannot run, or None."""
     return common.absent(TRAIN, TEST, modules=["pycrfsuite", "seqeval"])
+
+
+def new_extractor():
+    return SequenceFeatureExtractor(TEMPLATES, fields=["w", "p"], padding="drop")
+
+
+def dicts_of(sequence):
+    """Return the attributes of a sequence as a dict per token, written for speed."""
+    heads = [("|".join(f"{f}[{o}]" for f, o in t), [(int(f == "p"), o) for f, o in t]) for t in TEMPLATES]
+    n_tokens = len(sequence)
+    answer = []
+    for t in range(n_tokens):
+        attributes = {}
+        for head, pairs in heads:
+            for _, offset in pairs:
+                if not 0 <= t + offset < n_tokens:
+                    break
+            else:
+                attributes[head] = "|".join([sequence[t + offset][column] for column, offset in pairs])
+        if t == 0:
+            attributes["__BOS__"] = True
+        if t == n_tokens - 1:
+            attributes["__EOS__"] = True
+        answer.append(attributes)
+    return answer
 
 
 class Chunks(NamedTuple):
@@ -47,7 +79,7 @@ def load_chunks(n_sentences=None, train=TRAIN, test=TEST, longest=None):
     if longest is not None:
         X, y = ([sequence for sequence in sequences if len(sequence) <= longest] for sequences in (X, y))
     X_test, y_test = load_conll(data_file(*test), columns)
-    extractor = SequenceFeatureExtractor(TEMPLATES, fields=["w", "p"], padding="drop")
+    extractor = new_extractor()
     batch = extractor.fit_transform(X[:n_sentences])
     return Chunks(batch, extractor.transform(X_test), y[:n_sentences], y_test)
 

@@ -1,8 +1,8 @@
-"""Handwriting: a gradient against a dense automaton, and the published optima.
+"""Handwriting: training to the published optima.
 
-    python tests/benchmarks/bench_handwriting.py [--rounds N] [--max-order K] [--skip-optima]
+    python tests/benchmarks/bench_handwriting.py [--max-order K]
 
-prints two tables. The data is fold 0 of the handwritten words (626 words of 55 distinct ones, each of them in every
+The data is fold 0 of the handwritten words (626 words of 55 distinct ones, each of them in every
 fold) where SKLEARN_HOCRF_DATA or ../shared/data has it; otherwise words of scikit-learn's digits, for which no optimum
 is known.
 """
@@ -10,18 +10,7 @@ is known.
 import time
 
 import numpy as np
-from common import (
-    Fitted,
-    data_file,
-    parse,
-    print_models,
-    print_table,
-    some_weights,
-    take_turns,
-    training_objective,
-    with_spread,
-)
-from dense_chain import ByArc
+from common import Fitted, data_file, parse, print_models, some_weights, training_objective
 from public_data import load_ocr_letters
 from threadpoolctl import threadpool_limits
 
@@ -58,27 +47,14 @@ def make_objective(words, max_order, n_jobs=1):
 
 
 class Gradient:
-    """Value and gradient at one point: by the sum network, and by all transitions of the automaton."""
+    """Value and gradient at one point."""
 
     def setup(self, max_order, words=None, n_jobs=1):
         self.objective = make_objective(load_words()[0] if words is None else words, max_order, n_jobs)
-        self.by_arc = ByArc(self.objective)
         self.w = some_weights(self.objective)
 
     def time_sum_network(self, max_order=None):
         return self.objective.value_gradient(self.w)
-
-    def time_by_arc(self, max_order=None):
-        return self.by_arc.value_gradient(self.w)
-
-    def track_additions(self, max_order=None):
-        return self.objective.problem.layout.network.n_additions
-
-    def check(self):
-        """Raise unless both give the same sum of log Z and the same expected counts."""
-        (value, gradient), (other_value, other_gradient) = self.time_sum_network(), self.time_by_arc()
-        np.testing.assert_allclose(other_value, value, rtol=1e-11)
-        np.testing.assert_allclose(other_gradient, gradient, rtol=1e-9, atol=1e-9)
 
 
 class Optimum:
@@ -91,30 +67,6 @@ class Optimum:
 
     def time_fit(self, setting=None):
         return self.crf.fit(*self.train)
-
-
-def compare_kernels(words, max_order, n_rounds):
-    rows = []
-    for order in range(1, max_order + 1):
-        case = Gradient()
-        case.setup(order, words)
-        case.check()
-        seconds = take_turns([case.time_sum_network, case.time_by_arc], n_rounds, time.process_time)
-        automaton = case.objective.problem.layout.automaton
-        rows.append(
-            (
-                order,
-                automaton.n_arcs,
-                automaton.n_states,
-                case.track_additions(),
-                automaton.n_states * automaton.n_labels,
-                *(with_spread(1e3 * column, ".1f") for column in seconds.T),
-                with_spread(seconds[:, 0] / seconds[:, 1], ".2f"),
-            )
-        )
-    print(f"\nvalue and gradient on one thread, milliseconds of {n_rounds} rounds: median [least most]")
-    heads = ["order", "arcs", "states", "additions", "transitions", "sum network", "dense, by arc", "ratio"]
-    print_table(heads, rows)
 
 
 def train(train_words, test_words, max_order, published):
@@ -139,13 +91,11 @@ def train(train_words, test_words, max_order, published):
 
 
 def main(arguments=None):
-    options = parse(__doc__, arguments, rounds=15, max_order=5, skip_optima=False)
+    options = parse(__doc__, arguments, max_order=5)
     train_words, test_words, source = load_words()
     print(f"{source}: {len(train_words[0])} words, {sum(map(len, train_words[1]))} letters to train on")
     with threadpool_limits(1):
-        compare_kernels(train_words, options.max_order, options.rounds)
-        if not options.skip_optima:
-            train(train_words, test_words, options.max_order, KNOWN if source.startswith("handwriting") else {})
+        train(train_words, test_words, options.max_order, KNOWN if source.startswith("handwriting") else {})
 
 
 if __name__ == "__main__":

@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import bench_chunking
-import bench_features
 import common
 import numpy as np
+from bench_tagging import load_sentences
 from common import Process, elsewhere, skip_where
 
 from sklearn_hocrf import HighOrderCRF
@@ -61,7 +61,7 @@ class Inputs:
     def setup(self, folder, n_sentences=None):
         chunks = bench_chunking.load_chunks(n_sentences)
         bench_chunking.load_kernels(chunks)  # into the cache
-        tokens = bench_features.load_tokens()[:n_sentences]
+        tokens = load_sentences(bench_chunking.TRAIN, n_sentences)[0]
         names = bench_chunking.attribute_names(chunks.train)
         for program, features in zip(PROGRAMS, (chunks.train, names), strict=True):
             for inputs, X in zip(INPUTS, (features, tokens), strict=True):
@@ -89,14 +89,14 @@ class Training:
 
 def train_ours(X, y, from_tokens, max_iter):
     if from_tokens:
-        X = bench_features.Extractor().extractor().fit_transform(X)
+        X = bench_chunking.new_extractor().fit_transform(X)
     crf = HighOrderCRF(**bench_chunking.SETTINGS, max_iter=max_iter)
     common.fit_quietly(crf, X, y)
 
 
 def train_crfsuite(X, y, from_tokens, max_iter):
     if from_tokens:
-        X = [bench_features.dicts_of(tokens) for tokens in X]
+        X = [bench_chunking.dicts_of(tokens) for tokens in X]
     trainer = bench_chunking.new_trainer(max_iter)
     for sequence, labels in zip(X, y, strict=True):
         trainer.append(sequence, labels)

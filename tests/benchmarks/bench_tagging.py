@@ -8,7 +8,6 @@ sklearn-crfsuite and seqeval.
 """
 
 import bench_chunking
-import bench_features
 import common
 import numpy as np
 from common import Process, skip_where
@@ -44,7 +43,7 @@ class Tagging:
         self.accuracy = float(np.mean(np.concatenate(self.tag_tokens()) == np.concatenate(self.y)))  # loads kernels
 
     def _set_up_ours(self, X, y, max_iter):
-        extractor = bench_features.Extractor().extractor()
+        extractor = bench_chunking.new_extractor()
         batch = extractor.fit_transform(X)
         crf = common.fit_quietly(HighOrderCRF(**bench_chunking.SETTINGS, max_iter=max_iter), batch, y)
         ready = extractor.transform(self.raw)
@@ -56,10 +55,10 @@ class Tagging:
         from sklearn_crfsuite import CRF
 
         crf = CRF(algorithm="lbfgs", c1=0, c2=1, max_iterations=max_iter)
-        crf.fit([bench_features.dicts_of(sentence) for sentence in X], y)
-        ready = [ItemSequence(bench_features.dicts_of(sentence)) for sentence in self.raw]
+        crf.fit([bench_chunking.dicts_of(sentence) for sentence in X], y)
+        ready = [ItemSequence(bench_chunking.dicts_of(sentence)) for sentence in self.raw]
         self.tag_features = lambda: [crf.tagger_.tag(items) for items in ready]
-        self.tag_tokens = lambda: crf.predict([bench_features.dicts_of(sentence) for sentence in self.raw])
+        self.tag_tokens = lambda: crf.predict([bench_chunking.dicts_of(sentence) for sentence in self.raw])
 
     def time_ready_features(self, program=None):
         return self.tag_features()
@@ -83,7 +82,7 @@ class Threads:
         skip_where(bench_chunking.absent())
         train, y = load_sentences(bench_chunking.TRAIN, n_sentences)
         self.raw = train + load_sentences(bench_chunking.TEST, n_sentences)[0]
-        self.extractor = bench_features.Extractor().extractor()
+        self.extractor = bench_chunking.new_extractor()
         batch = self.extractor.fit_transform(train)
         settings = bench_chunking.SETTINGS | {"max_order": max_order, "max_iter": max_iter, "n_jobs": n_jobs}
         self.crf = common.fit_quietly(HighOrderCRF(**settings), batch, y)

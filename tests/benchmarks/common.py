@@ -12,13 +12,11 @@ import warnings
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
-from unittest import mock
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from sklearn_hocrf._data.batch import SequenceBatch
-from sklearn_hocrf._estimator import fitting
 from sklearn_hocrf._estimator.fit_steps import FitSteps
 from sklearn_hocrf._objectives import NegativeLogLikelihood
 from sklearn_hocrf.metrics import randomization_test
@@ -88,30 +86,6 @@ def skip_where(reason):
     """End the setup of a benchmark if there is a reason."""
     if reason:
         raise Absent(reason)
-
-
-def take_turns(cases, n_rounds, clock=time.perf_counter):
-    """Return the seconds of each case in each round; shape (n_rounds, n_cases).
-
-    The cases run once to warm up, then in turn, so that what else the machine does slows all of them alike. Ratios are
-    best taken within a round.
-
-    Parameters
-    ----------
-    cases : list of callables
-    n_rounds : int
-    clock : callable
-        ``time.process_time`` for one thread: other programs slow it less than the clock on the wall.
-    """
-    for case in cases:
-        case()
-    seconds = np.empty((n_rounds, len(cases)))
-    for row in seconds:
-        for number, case in enumerate(cases):
-            start = clock()
-            case()
-            row[number] = clock() - start
-    return seconds
 
 
 class Process:
@@ -278,11 +252,6 @@ def training_objective(model, X, y):
     problem = keep_problem(model)
     fit_quietly(model.set_params(max_iter=1), X, y)
     return NegativeLogLikelihood().bind(problem[0])
-
-
-def given_solver(solver):
-    """Return a context in which fits call a solver, whatever their parameters."""
-    return mock.patch.object(fitting, "_choose_solver", return_value=solver)
 
 
 def some_weights(objective):

@@ -6,9 +6,9 @@ Each line has what is measured here, its peer, their ratio and, where there is o
 also the least and the most of the rounds, in which both take turns. The peer is python-crfsuite or the yardstick U, an
 iteration of python-crfsuite on conll2000 that is measured in every round. Seconds are those of the processor, on one
 thread, unless they are said to be on the wall. Each side of a comparison is a process of its own, so that no task ends
-another. The longest tasks do not follow ``--rounds``: ``large`` and ``passes`` measure once, ``cluster`` has eight
-rounds. What is absent (data, programs) is skipped with a line. ``--quick`` takes a few sentences and iterations: it
-shows that everything runs, its ratios mean nothing.
+another. The longest tasks do not follow ``--rounds``: ``large`` measures once, ``cluster`` has eight rounds. What is
+absent (data, programs) is skipped with a line. ``--quick`` takes a few sentences and iterations: it shows that
+everything runs, its ratios mean nothing.
 """
 
 import os
@@ -25,14 +25,11 @@ from typing import NamedTuple
 
 import bench_addresses
 import bench_chunking
-import bench_dense
-import bench_features
 import bench_handwriting
 import bench_latency
 import bench_memory
 import bench_ner
 import bench_online
-import bench_passes
 import bench_pruning
 import bench_segments
 import bench_start
@@ -89,9 +86,6 @@ LIMITS = {
     ("tagging", "raw tokens, extraction included"): AtLeast(5),
     ("start", "warm import, fit and predict beyond scikit-learn's import"): AtMost(1),
     ("start", "cold import, fit and predict"): AtMost(15),
-    ("dense", "gradient, vectors"): AtMost(0.3),
-    ("dense", "training, above imports, vectors"): AtMost(0.3),
-    ("dense", "training, above imports, vectors and words"): AtMost(0.3),
     ("latency", "pipeline from tokens"): AtMost(1.0),
     ("latency", "ready feature lists"): AtMost(1.1),
     ("latency", "marginals"): AtMost(2.5),
@@ -102,9 +96,12 @@ LIMITS = {
     ("latency", "tables kept beside the weights"): AtMost(0.5),
     ("addresses", "order 3, in a batch"): AtLeast(1),
     ("addresses", "segments of order 3, in a batch"): AtLeast(0.5),
-    ("addresses", "order 3, exported, one by one"): AtLeast(0.8),
     ("addresses", "order 3, one by one"): AtLeast(1.2),
-    ("addresses", "order 3, labels and marginals"): AtLeast(1),
+    ("addresses", "the same, scikit-learn's Pipeline"): AtLeast(0.8),
+    ("addresses", "the same, Tagger"): AtLeast(1.2),
+    ("addresses", "the same, the file alone"): AtLeast(0.25),
+    ("addresses", "labels, marginals, probability, in a batch"): AtLeast(1),
+    ("addresses", "the same, Tagger, one by one"): AtLeast(0.6),
     ("pruning", "gradient, 6 candidates"): AtMost(0.05),
     ("pruning", "60 iterations from raw words, 6 candidates"): AtMost(0.35),
     ("pruning", "raw words, 6 candidates"): AtLeast(30_000),
@@ -117,9 +114,6 @@ LIMITS = {
     ("cluster", "sent to each worker, 1,000,000 attributes"): AtMost(2.51),
     ("cluster", "sent to each worker, 100,000 attributes"): AtMost(2.51),
     ("cluster", "fits that lose a worker, with the same bits"): AtLeast(10),
-    ("passes", "zones settle"): AtMost(0.5),
-    ("passes", "references settle, order 3, L1"): AtMost(1),
-    ("passes", "references settle, order 4, L1"): AtMost(1),
 }
 
 
@@ -347,15 +341,6 @@ def tagging(run):
     yield f"tagging: token accuracy {accuracies[0]:.4f} here, {accuracies[1]:.4f} there, after {n_iter} iterations each"
 
 
-def features(run):
-    with Process() as own_process, Process() as peer_process:
-        ours, peer = own_process.keep(bench_features.Extractor), peer_process.keep(bench_features.DictPerToken)
-        pairs = [
-            (ours.seconds("time_fit_transform"), peer.seconds("time_dicts_and_crfsuite")) for _ in range(run.n_rounds)
-        ]
-    yield Row("features", "extraction", "s", *np.array(pairs).T, "a dict per token")
-
-
 def online(run):
     skip_where(bench_online.absent())
     names = bench_online.Epochs.params
@@ -452,42 +437,6 @@ def cluster(run):
     yield Row("cluster", "fits that lose a worker, with the same bits", f"of {n_kills}", np.array([same]))
 
 
-def passes(run):
-    """Yield rows of what training takes until held-out scores stay within .001 of those of its end."""
-    skip_where(absent(bench_passes.ZONES, bench_passes.REFERENCES))
-    remarks = []
-
-    def settled(make, kind, variant="as it is"):
-        with Process() as process:
-            n = bench_passes.SIZES[make][run.quick]
-            found = process.run(bench_passes.measure_by_names, make, n, kind, variant)
-        remarks.append(
-            f"passes, {make.__name__}, {kind}, {variant}: {found.passes:.0f} of {found.all_passes:.0f} passes, "
-            f"{found.seconds:.1f} of {found.all_seconds:.1f} s, scores {', '.join(f'{s:.4f}' for s in found.scores)}"
-        )
-        return found
-
-    pair = [settled(bench_passes.zones, "order 1", variant) for variant in ("as it is", "plain")]
-    columns = np.array([[found.passes] for found in pair])
-    yield Row("passes", "zones settle", "passes", *columns, "plain L-BFGS")
-    for order in (1,) if run.quick else (3, 4):
-        pair = [settled(bench_passes.references, f"order {order}{end}") for end in (", L1", "")]
-        columns = np.array([[found.seconds] for found in pair])
-        yield Row("passes", f"references settle, order {order}, L1", "s", *columns, "without L1")
-    yield from remarks
-
-
-def dense(run):
-    skip_where(bench_dense.absent())
-    n_sentences = run.sizes.get("n_sentences")
-    seconds = bench_dense.measure_gradients(run.n_rounds, n_sentences)
-    for content, pair in zip(bench_dense.CONTENTS, seconds, strict=True):
-        yield Row("dense", f"gradient, {content}", "s", *pair, "sparse rows")
-    if sys.platform.startswith("linux"):
-        for content, peaks in zip(bench_dense.CONTENTS, bench_dense.measure_peaks(n_sentences), strict=True):
-            yield Row("dense", f"training, above imports, {content}", "MiB", *peaks[:, :1], "sparse rows")
-
-
 def latency(run):
     """Yield rows of one sentence a call."""
     skip_where(bench_latency.reason_to_skip())
@@ -526,9 +475,9 @@ def addresses(run):
 TASKS = {
     task.__name__: task
     for task in (
-        *(chunking, ner, handwriting, bibliography, punctuation, tagging, features),
-        *(online, latency, addresses, pruning, dense, start, memory),
-        *(large, cluster, passes),
+        *(chunking, ner, handwriting, bibliography, punctuation, tagging),
+        *(online, latency, addresses, pruning, start, memory),
+        *(large, cluster),
     )
 }
 

@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Mapping
 
 import numpy as np
-import segment_oracle as so
 
 BEGIN, END = ("outside", "begin"), ("outside", "end")  # no token is equal to these marks
 
@@ -94,30 +93,7 @@ def length_value(name, length):
     return float(length >= int(number[:-1]) if number.endswith("+") else length == int(number))
 
 
-def log_odds_value(name, text, strings, smoothing):
-    """Return a feature of SegmentLogOddsEncoder; ``strings`` are (text, label or None) of all strings of training."""
-    kind, _, label = name.partition("=")
-    occurrences = [label_of_segment for string, label_of_segment in strings if string == text]
-    w = sum(
-        label_of_segment is not None and (not label or str(label_of_segment) == label)
-        for label_of_segment in occurrences
-    )
-    n = len(occurrences) - w
-    if kind == "log_odds":
-        return math.log((w + smoothing) / (n + smoothing))
-    return math.log((w + smoothing) / (w + n + 2 * smoothing))
-
-
 # --- schemes ------------------------------------------------------------------------------------------------------
-
-
-def spans(parts):
-    """Return (start, stop, label) of segments given as (length, label)."""
-    segments, start = [], 0
-    for length, label in parts:
-        segments.append((start, start + length, label))
-        start += length
-    return segments
 
 
 def runs(labels):
@@ -131,58 +107,7 @@ def runs(labels):
     return parts
 
 
-def tags(parts, scheme):
-    """Return the tags of (length, label) segments; "O" is one token, and the label "_" has bare tags."""
-    written = []
-    for length, label in parts:
-        prefixes = tags_of_segment(length, scheme)
-        written += ["O"] * length if label == "O" else [p if label == "_" else f"{p}-{label}" for p in prefixes]
-    return written
-
-
-def segments_of_tags(labels, scheme):
-    """Return the (length, label) segments of tags, read as conlleval does."""
-    parts, before = [], "O"
-    for tag in labels:
-        prefix, label = tag[0], "O" if tag == "O" else tag[2:] or "_"
-        goes_on = before[0] in "BI" and prefix in "IE" and parts[-1][1] == label if parts else False
-        if goes_on:
-            parts[-1] = (parts[-1][0] + 1, label)
-        else:
-            parts.append((1, label))
-        before = tag
-    return parts
-
-
-# --- which weights there are, and where they are best ---------------------------------------------------------------
-
-
-def patterns_at(labels, i, history):
-    """Return the label patterns that occur at item i of a sequence of labels."""
-    return so.patterns_ending([(t, t + 1, y) for t, y in enumerate(labels)], i, history)
-
-
-def observed_patterns(chains, weights, max_order, min_count, history):
-    """Return the label patterns of sequences of labels, by their weighted counts; single labels always."""
-    counts = Counter()
-    for labels, weight in zip(chains, weights, strict=True):
-        for i in range(len(labels)):
-            for z in patterns_at(labels, i, history):
-                counts[z] += weight * (len(z) <= max_order + 1)
-    least = min_count if min_count > 1 else 0
-    return {z for z, count in counts.items() if count > 0 and (len(z) == 1 or count >= least)}
-
-
-def pair_counts(values, chains, weights, patterns, history):
-    """Return the weighted counts of (feature, pattern); ``values[n][i]`` is {feature: tokens} of item i of chain n."""
-    counts = Counter()
-    for rows, labels, weight in zip(values, chains, weights, strict=True):
-        for i, row in enumerate(rows):
-            for z in patterns_at(labels, i, history):
-                if z in patterns:
-                    for feature, times in row.items():
-                        counts[feature, z] += weight * times
-    return counts
+# --- where weights are best -----------------------------------------------------------------------------------------
 
 
 def shortest_subgradient(w, gradient, l1):

@@ -1,8 +1,9 @@
 """Hypothesis strategies for cases. A case is plain data: ``repr`` makes it again."""
 
-from typing import Any, NamedTuple
+from math import inf
+from typing import NamedTuple
 
-from cases import of_history
+import registry
 from hypothesis import strategies as st
 
 from sklearn_hocrf.training import SGD
@@ -56,15 +57,8 @@ def weights_of(n):
     return st.none() | st.lists(WEIGHTS, min_size=n, max_size=n)
 
 
-# --- parameters of estimators ---------------------------------------------------------------------------------------
-
 LABEL = st.integers(0, 2)
 MOSTLY = st.sampled_from([True] * 9 + [False])
-
-
-def patterns_of(label):
-    some = st.lists(st.lists(label, min_size=1, max_size=3).map(tuple), max_size=4, unique=True)
-    return st.one_of(st.just("observed"), st.just("observed"), st.just("all"), some)
 
 
 @st.composite
@@ -77,240 +71,88 @@ def label_sequences(draw, lengths):
     return sequences
 
 
-SIGMAS = 1.0, 0.5, {("features", 0): 1, None: 0.5}, {("features", 0): 0.5, ("patterns", 1): 2.0, None: 1.0}
-LONG = {("features", 0): 0.0, ("patterns", 0): 0.0, None: 0.5}  # an L1 penalty of what goes with two or more labels
+# --- models of drawn kinds ------------------------------------------------------------------------------------------
 
 
-@st.composite
-def parameters(draw, by_name, used, sigmas=SIGMAS):
-    """Draw parameters of an estimator that is trained to the optimum of a likelihood.
+class ModelCase(NamedTuple):
+    """A kind of model as in ``registry``, with data of its own, and new sequences."""
 
-    Labels in them are numbers, mostly ``used`` ones.
-    """
-    label = st.sampled_from(sorted(used)) if draw(MOSTLY) else LABEL
-    prefixes = st.sampled_from(["w", "", "x", "é", "no such"])
-    orders = st.one_of(st.integers(0, 2), st.lists(st.integers(0, 2), min_size=1, max_size=2).map(tuple))
-    feature_order = st.integers(0, 2)
-    if by_name:
-        feature_order |= st.dictionaries(prefixes, orders, max_size=2)
-    patterns = draw(patterns_of(label))
-    order = draw(st.integers(0, 3)) if patterns == "observed" else 2
-    solver = draw(st.sampled_from(["auto", "lbfgs"]))
-    l1 = draw(st.sampled_from([0.0, 0.0, 0.1, LONG]))
-    return {
-        "max_order": order,
-        "patterns": patterns,
-        "sigma_reg": draw(st.sampled_from(sigmas)),
-        "l1_reg": l1,
-        "feature_order": draw(feature_order),
-        "min_count": draw(st.sampled_from([1, 1, 0, 2, 1.5])),
-        "fit_intercept": draw(st.booleans()),
-        "all_pairs": draw(st.booleans()),
-        "solver": solver,
-        "n_jobs": draw(st.sampled_from([None, 2])),
-    }
-
-
-# --- chains ---------------------------------------------------------------------------------------------------------
-
-
-class ChainCase(NamedTuple):
-    """Training and test data of a HighOrderCRF."""
-
-    form: str  # of X
-    width: int  # columns of rows
-    tokens: list
-    labels: list  # sequences of label numbers
-    kind: str  # of the labels: a key of LABELS
-    y_form: str
-    weight: list | None
+    segments: bool
     parameters: dict
-    test: list  # sequences of tokens, some empty, some with attributes that are not in training
-    test_labels: list
-
-
-@st.composite
-def chain_cases(draw):
-    form = draw(st.sampled_from([*ATTRIBUTE_FORMS] * 4 + [*ROW_FORMS]))
-    width = draw(st.integers(1, 3))
-    lengths = draw(lengths_of(form))
-    test_lengths = [lengths[0]] if form in GRIDS else draw(lengths_of(form, least=0))
-    kind = draw(st.sampled_from([kind for kind, labels in LABELS.items() if len(labels) == 3]))
-    labels = draw(label_sequences(lengths))
-    return ChainCase(
-        form,
-        width,
-        draw(sequences_of(tokens_of(form, width), lengths)),
-        labels,
-        kind,
-        draw(st.sampled_from(Y_FORMS)),
-        draw(weights_of(len(lengths))),
-        draw(with_history(parameters(form in ATTRIBUTE_FORMS, {y for s in labels for y in s}))),
-        draw(sequences_of(tokens_of(form, width, known=False), test_lengths)),
-        draw(sequences_of(LABEL, test_lengths)),
-    )
-
-
-@st.composite
-def with_history(draw, parameters):
-    """Draw parameters of a chain of tokens, or of their segments, and patterns that can occur."""
-    p, history = draw(parameters), draw(st.sampled_from(["tokens", "segments"]))
-    given = p["patterns"] if isinstance(p["patterns"], str) else of_history(p["patterns"], history)
-    return p | {"history": history, "patterns": given}
-
-
-# --- segments -------------------------------------------------------------------------------------------------------
-
-
-class SegmentCase(NamedTuple):
-    """Training and test data of a HighOrderSemiCRF."""
-
-    form: str
-    width: int
-    tokens: list
-    parts: list  # sequences of (length, label number), which tile the sequences
-    scheme: str
-    kind: str
-    y_form: str
-    weight: list | None
-    segment_length: Any
-    parameters: dict
-    test: list
-    test_parts: list
-
-
-@st.composite
-def parts_of(draw, n_tokens, single=None, n_labels=3):
-    """Draw (length, label number) segments that tile a sequence; those of the label ``single`` have one token."""
-    parts, left = [], n_tokens
-    while left:
-        label = draw(st.integers(0, n_labels - 1))
-        length = 1 if label == single else draw(st.integers(1, min(left, 3)))
-        parts.append((length, label))
-        left -= length
-    return parts
-
-
-def kinds_of(scheme):
-    if scheme in ("bio", "bioes"):
-        return ["tags", "bare"]
-    return [kind for kind, labels in LABELS.items() if len(labels) == 3]
-
-
-def limits():
-    number = st.sampled_from([None, None, 1, 2, 3, 4, 10**9, float("inf")])
-    return number | st.dictionaries(LABEL, st.sampled_from([1, 2, 3, float("inf")]), max_size=2)
-
-
-def outside_of(kind):
-    return LABELS[kind].index("O") if "O" in LABELS[kind] else None
-
-
-@st.composite
-def segment_cases(draw):
-    form = draw(st.sampled_from([*ATTRIBUTE_FORMS] * 4 + [*ROW_FORMS]))
-    width = draw(st.integers(1, 2))
-    lengths = draw(lengths_of(form))
-    test_lengths = [lengths[0]] if form in GRIDS else draw(lengths_of(form, least=0))
-    scheme = draw(st.sampled_from(SCHEMES))
-    kind = draw(st.sampled_from(kinds_of(scheme)))
-    single = outside_of(kind)
-    parts = [draw(parts_of(n, single, len(LABELS[kind]))) for n in lengths]
-    return SegmentCase(
-        form,
-        width,
-        draw(sequences_of(tokens_of(form, width), lengths)),
-        parts,
-        scheme,
-        kind,
-        draw(st.sampled_from(Y_FORMS)),
-        draw(weights_of(len(lengths))),
-        draw(limits()),
-        draw(parameters(form in ATTRIBUTE_FORMS, {y for s in parts for _, y in s})),
-        draw(sequences_of(tokens_of(form, width, known=False), test_lengths)),
-        [draw(parts_of(n, single, len(LABELS[kind]))) for n in test_lengths],
-    )
-
-
-# --- features of segments -------------------------------------------------------------------------------------------
-
-
-class PipelineCase(NamedTuple):
-    """Words through extractors into a HighOrderSemiCRF."""
-
+    reader: str
     words: list
-    parts: list
-    scheme: str
-    kind: str
-    bias: bool
-    extractors: list  # one dict of parameters for each SegmentFeatureExtractor
-    log_odds: list  # one dict of parameters for each SegmentLogOddsEncoder
-    parameters: dict
-    test: list
+    labelled: list  # sequences of (start, stop, label)
+    partial: bool
+    scale: float  # of random weights; 0: those of training
+    new: list
+
+    def kind(self):
+        make, rules = (registry.semi if self.segments else registry.crf), self.parameters.get("constraints")
+        legal = {"bio": registry.follow_tags, None: None}.get(rules, registry.follow_rules)
+        estimator = make(**self.parameters | ({"constraints": registry.RULES} if rules == "rules" else {}))
+        return registry.Kind(
+            *(estimator, self.reader, self.partial, legal, self.scale, (), self.words, self.labelled),
+        )
 
 
-NGRAMS = {
-    "bio": ["B", "I", "BI", "II", "BII", "III", "B|", "I|"],
-    "bioes": ["B", "I", "E", "S", "BI", "BE", "II", "IE", "BIE", "BII", "IIE", "S|", "E|"],
+@st.composite
+def segments_of(draw, n_tokens):
+    """Draw (start, stop, label) of segments as ``registry`` has them: no neighbours alike, those of O of one token."""
+    segments, start = [], 0
+    while start < n_tokens:
+        label = draw(st.sampled_from([label for label in "OPQ" if not segments or label != segments[-1][2]]))
+        stop = min(n_tokens, start + {"O": 1, "P": draw(st.integers(1, 3)), "Q": 2}[label])
+        segments.append((start, stop, label))
+        start = stop
+    return segments
+
+
+PENALTIES = {  # of orders and names; the L1 penalty of what goes with one label alone may be 0
+    "sigma_reg": [1.0, 1.0, 0.5, {("features", 0): 0.5, ("patterns", 1): 2.0, None: 1.0}, registry.GROUPS],
+    "l1_reg": [0.0, 0.0, 0.1, {("features", 0): 0.0, ("patterns", 0): 0.0, None: 0.5}, registry.BY_L1],
 }
-WORDS = st.sampled_from(["a", "b", "ab", "é"])
-CHOICES = st.one_of(st.just(()), st.just(True), st.sampled_from(["w[0]=a", "w", "bias", "w[-1]"]))
+TAG_PARTS = {tag: tag.split("-") for tag in ("B-P", "I-P", "B-Q", "I-Q", "O")}
+LENGTHS = [None, None, inf, 4, {"P": inf, "Q": (1, 5)}, {"Q": (2, 3)}, {"P": 3, "Q": inf}]
 
 
 @st.composite
-def segment_extractors(draw, first):
-    scheme = draw(st.sampled_from(["bio", "bioes"]))
-    tags = st.sampled_from([None, "unigrams", "bigrams"]) | st.dictionaries(
-        st.sampled_from(NGRAMS[scheme]), CHOICES, max_size=3
-    )
-    kinds = st.sampled_from([None, "indicator", "capped", "gamma", ("gamma", "capped"), ("indicator", "gamma")])
-    length = draw(kinds)
-    return {
-        "bag": draw(st.sampled_from([None, (), "w[0]", ("bias", "w[-1]")])) if first else None,
-        "begin": draw(CHOICES),
-        "end": draw(CHOICES),
-        "inside": draw(CHOICES),
-        "tags": draw(tags),
-        "tag_scheme": scheme,
-        "length": length,
-        "max_length": None if length is None else draw(st.sampled_from([None, 1, 2, 5])),
-        "identity": draw(st.booleans()),
-        "functions": draw(st.sampled_from([0, 0, 1])),  # number of functions
-        "min_count": draw(st.sampled_from([1, 1, 2])),
+def model_cases(draw):
+    segments, partial = draw(st.booleans()), draw(st.sampled_from([False, False, True]))
+    lengths = draw(st.lists(st.integers(1, 6), max_size=4))
+    labelled = [*registry.SEGMENTS[:2], *(draw(segments_of(n)) for n in lengths)]  # all labels, of more than one token
+    choose: dict = {
+        "max_order": st.integers(0, 3),
+        "min_count": st.sampled_from([1, 1, 2, 1.5]),
+        "fit_intercept": st.booleans(),
+        "all_pairs": st.booleans(),
+        "patterns": st.sampled_from(["observed", "observed", "observed", "all"]),
+        "label_parts": st.sampled_from([None, None, registry.FIELDS if segments else TAG_PARTS]),
+        "n_jobs": st.sampled_from([None, 2]),
     }
-
-
-LOG_ODDS = st.fixed_dictionaries(
-    {
-        "per_label": st.booleans(),
-        "smoothing": st.sampled_from([1.0, 0.1]),
-        "kind": st.sampled_from(["log_odds", "log_probability", ("log_odds", "log_probability")]),
-    }
-)
-
-
-@st.composite
-def pipeline_cases(draw):
-    lengths = draw(st.lists(st.integers(1, 4), min_size=1, max_size=3))
-    test_lengths = draw(st.lists(st.integers(0, 4), min_size=1, max_size=2))
-    scheme = draw(st.sampled_from(SCHEMES))
-    kind = draw(st.sampled_from(["tags", "bare"] if scheme in ("bio", "bioes") else ["str", "unicode"]))
-    n_extractors = draw(st.sampled_from([1, 1, 2]))
-    parts = [draw(parts_of(n, outside_of(kind), len(LABELS[kind]))) for n in lengths]
-    settings = draw(parameters(False, {y for s in parts for _, y in s}, sigmas=(*SIGMAS[:3], SIGMAS[-1])))
-    settings |= {"feature_order": draw(st.sampled_from([0, 0, 1, {"begin:": (0, 1)}, {"length": 1}]))}
-    if draw(st.booleans()):
-        settings |= {"l1_reg": 0.0}
-    return PipelineCase(
-        draw(sequences_of(WORDS, lengths)),
-        parts,
-        scheme,
-        kind,
-        draw(st.booleans()),
-        [draw(segment_extractors(i == 0)) for i in range(n_extractors)],
-        draw(st.lists(LOG_ODDS, max_size=1)),
-        settings,
-        draw(sequences_of(WORDS | st.just("new"), test_lengths)),
+    if segments:
+        choose |= {"scheme": st.sampled_from(registry.SCHEMES), "segment_length": st.sampled_from(LENGTHS)}
+        choose["max_order"] = st.integers(0, 2)
+    else:
+        choose |= {"history": st.sampled_from(["tokens", "segments"]), "constraints": st.sampled_from([None, "bio"])}
+        choose["pruning"] = st.sampled_from([None, None, None, 2, 3] if not partial else [None])
+    reader = draw(st.sampled_from(["attributes", "attributes", "numbers", "table"] + ["segments"] * segments))
+    has_names = reader == "attributes"
+    choose |= {name: st.sampled_from(values[: None if has_names else -1]) for name, values in PENALTIES.items()}
+    by_name = {"attributes": [registry.PAIRS, {"w=": (0, 1)}], "segments": [{"begin:": 1, "length": (0, 1)}]}
+    choose["feature_order"] = st.sampled_from([0, 1, 2, *by_name.get(reader, [])])
+    parameters = draw(st.fixed_dictionaries(choose))
+    if parameters.get("pruning"):
+        parameters |= {"feature_order": 0, "history": "tokens"}
+    words = st.lists(st.sampled_from("abcd"), min_size=1, max_size=4)
+    return ModelCase(
+        segments,
+        parameters,
+        reader,
+        [*registry.WORDS[:2], *draw(sequences_of(st.sampled_from("abcd"), lengths))],
+        labelled,
+        partial,
+        draw(st.sampled_from([0.0, 1.5, 200.0])),
+        draw(st.lists(words, min_size=1, max_size=2)),
     )
 
 
@@ -440,58 +282,38 @@ def stream_cases(draw):
 
 
 class RouteCase(NamedTuple):
-    """Feature dicts that reach an estimator in two forms, which must give one model."""
+    """Numbers that reach an estimator in two forms, which must give one model."""
 
     segments: bool
+    form: str
+    width: int
     tokens: list
     labels: list
-    route: str  # a key of checks.ROUTES
+    weight: list | None
+    kind: str  # of labels: a key of LABELS
+    y_form: str
     max_order: int
+    n_jobs: int | None
     test: list
-    order: list  # in which the test sequences are asked for one by one
-
-
-ROUTES = ("vectorizer", "arrays", "csr", "frames", "batch", "shuffled", "summed", "jobs")
 
 
 @st.composite
 def route_cases(draw):
-    lengths, test_lengths = draw(lengths_of("dicts")), draw(lengths_of("dicts", least=0))
+    form, width = draw(st.sampled_from(ROW_FORMS)), draw(st.integers(1, 3))
+    lengths = draw(lengths_of(form))
+    test_lengths = [lengths[0]] if form in GRIDS else draw(lengths_of(form))
     return RouteCase(
         draw(st.booleans()),
-        draw(sequences_of(dicts(NAMES), lengths)),
-        draw(label_sequences(lengths)),
-        draw(st.sampled_from(ROUTES)),
-        draw(st.integers(0, 2)),
-        draw(sequences_of(dicts(UNKNOWN), test_lengths)),
-        draw(st.permutations(range(len(test_lengths)))),
-    )
-
-
-class ColumnCase(NamedTuple):
-    """An estimator fitted on some columns is asked about others."""
-
-    segments: bool
-    form: str  # "frames", "table frame", "arrays", "csr", "table", "grid" or "batch"
-    fitted: list  # names of columns
-    asked: list
-    lengths: list
-    seed: int
-
-
-@st.composite
-def column_cases(draw):
-    form = draw(st.sampled_from(["frames", "table frame", "arrays", "csr", "table", "grid", "batch"]))
-    names = st.sampled_from(["a", "b", "é", "b ", "c"])
-    fitted = draw(st.lists(names, min_size=1, max_size=3, unique=True))
-    other = st.one_of(st.permutations(fitted), st.lists(names, min_size=1, max_size=3, unique=True), st.just(fitted))
-    return ColumnCase(
-        draw(st.booleans()),
         form,
-        fitted,
-        list(draw(other)),
-        draw(lengths_of(form, n_least=2)),
-        draw(st.integers(0, 99)),
+        width,
+        draw(sequences_of(tokens_of(form, width), lengths)),
+        draw(label_sequences(lengths)),
+        draw(weights_of(len(lengths))),
+        draw(st.sampled_from([kind for kind, labels in LABELS.items() if len(labels) == 3 and kind != "tags"])),
+        draw(st.sampled_from(Y_FORMS)),
+        draw(st.integers(0, 2)),
+        draw(st.sampled_from([None, 2])),
+        draw(sequences_of(tokens_of(form, width), test_lengths)),
     )
 
 
@@ -587,138 +409,16 @@ def file_cases(draw):
     )
 
 
-# --- scores ---------------------------------------------------------------------------------------------------------
-
-
-class ScoreCase(NamedTuple):
-    """Two segmentations of the same sequences."""
-
-    true: list  # sequences of (length, label number)
-    predicted: list
-    scheme: str
-    kind: str
-    y_form: str
-
-
-@st.composite
-def score_cases(draw):
-    lengths = draw(st.lists(st.integers(0, 5), min_size=1, max_size=4))
-    scheme = draw(st.sampled_from(SCHEMES))
-    kind = draw(st.sampled_from(kinds_of(scheme)))
-    form = draw(st.sampled_from(Y_FORMS[:4]))
-    sides = ([draw(parts_of(n, outside_of(kind), len(LABELS[kind]))) for n in lengths] for _ in range(2))
-    return ScoreCase(*sides, scheme, kind, form)
-
-
-# --- what is built on fitted models ---------------------------------------------------------------------------------
-
-
-class SetCase(NamedTuple):
-    """Conformal sets."""
-
-    tokens: list  # sequences of lists of names
-    labels: list
-    max_order: int
-    options: dict  # of ConformalSequenceLabeler
-    test: list
-
-
-@st.composite
-def set_cases(draw):
-    lengths = draw(st.lists(st.integers(0, 3), min_size=1, max_size=8))
-    options = {
-        "level": draw(st.sampled_from(["token", "segment"])),
-        "alpha": draw(st.sampled_from([0.12, 0.2, 0.34, 0.5, 0.9])),
-    }
-    return SetCase(
-        draw(sequences_of(st.lists(st.sampled_from("abc"), max_size=2), lengths)),
-        draw(sequences_of(LABEL, lengths)),
-        draw(st.integers(0, 2)),
-        options,
-        draw(st.lists(st.lists(st.lists(st.sampled_from("abn"), max_size=2), max_size=3), min_size=1, max_size=4)),
-    )
-
-
-class PhraseCase(NamedTuple):
-    """Tokens, and lists of phrases that mark them."""
-
-    form: str  # "texts", "tuples", "dicts", "columns" or "batch"
-    sequences: list  # of texts, which may be None
-    lists: dict  # of lists of words
-    joined: bool  # phrases as texts, words separated by spaces
-    normalize: str | None  # "casefold", None, or the name of a method of str
-
-
-PHRASE_WORDS = st.sampled_from(["a", "A", "b", "ß", "SS", "é", "a b", "", " ", "\ud800", "\0"])
-
-
-@st.composite
-def phrase_cases(draw):
-    form = draw(st.sampled_from(["texts", "tuples", "dicts", "columns", "batch"]))
-    words = PHRASE_WORDS if form in ("texts", "columns") else PHRASE_WORDS | st.none()
-    phrases = st.lists(PHRASE_WORDS, min_size=draw(st.sampled_from([1, 1, 1, 0])), max_size=3)
-    return PhraseCase(
-        form,
-        draw(st.lists(st.lists(words, min_size=1, max_size=6), min_size=draw(st.integers(0, 1)), max_size=3)),
-        draw(st.dictionaries(st.sampled_from("xxyyw"), st.lists(phrases, max_size=5), min_size=1, max_size=3)),
-        draw(st.booleans()),
-        draw(st.sampled_from(["casefold", None, "upper"])),
-    )
-
-
-class ScoresInCase(NamedTuple):
-    """Label scores that another program computes."""
-
-    n_labels: int
-    lengths: list
-    scores: list  # rows of numbers
-    labels: list
-    patterns: dict
-    weights: list | None
-
-
-SCORES = st.sampled_from([0.0, 1.0, -2.5, 700.0, -700.0, float("-inf"), 0.0, 1.0])
-
-
-@st.composite
-def scores_in_cases(draw):
-    lengths = draw(st.lists(st.integers(0, 4), max_size=3))
-    n_labels, n_tokens = draw(st.integers(1, 3)), sum(lengths)
-    label = st.integers(0, n_labels - 1)
-    patterns = st.lists(label, min_size=1, max_size=4).map(tuple)
-    return ScoresInCase(
-        n_labels,
-        lengths,
-        draw(st.lists(st.lists(SCORES, min_size=n_labels, max_size=n_labels), min_size=n_tokens, max_size=n_tokens)),
-        draw(st.lists(label, min_size=n_tokens, max_size=n_tokens)),
-        draw(st.dictionaries(patterns, SCORES, max_size=4)),
-        draw(
-            st.none() | st.lists(st.sampled_from([0.0, 1.0, -2.0, 0.5]), min_size=len(lengths), max_size=len(lengths))
-        ),
-    )
-
-
 STRATEGIES = {
-    "chain": chain_cases(),
-    "segments": segment_cases(),
-    "pipeline": pipeline_cases(),
+    "model": model_cases(),
     "extractor": extractor_cases(),
     "training": training_cases(),
     "stream": stream_cases(),
     "routes": route_cases(),
-    "columns": column_cases(),
     "spoilt": spoilt_cases(),
     "file": file_cases(),
-    "scores": score_cases(),
-    "sets": set_cases(),
-    "phrases": phrase_cases(),
-    "scores in": scores_in_cases(),
 }
 CASES = {
     case.__name__: case
-    for case in (
-        *(ChainCase, SegmentCase, PipelineCase, ExtractorCase),
-        *(TrainingCase, StreamCase, RouteCase, ColumnCase, SpoiltCase, FileCase, ScoreCase),
-        *(SetCase, PhraseCase, ScoresInCase),
-    )
+    for case in (ModelCase, ExtractorCase, TrainingCase, StreamCase, RouteCase, SpoiltCase, FileCase)
 }

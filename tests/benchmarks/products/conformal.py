@@ -1,6 +1,6 @@
 """Conformal sets: how often they contain the truth, and how large they are, overall and by stratum.
 
-    OMP_NUM_THREADS=1 python tests/benchmarks/products/conformal.py [--sets NAME ...] [--splits N] [--quick]
+    OMP_NUM_THREADS=1 python tests/benchmarks/products/conformal.py [--sets NAME ...] [--strata] [--quick]
 
 Sentences of conll2002 (Spanish names, words alone, features by default) and addresses of usaddress (the product's
 features). Twenty random splits: a part to fit ``HighOrderCRF()``, one for the threshold of
@@ -15,6 +15,7 @@ addresses). Each model is asked at ``alpha`` .1 and .05, for both levels.
 
 Printed are means over the splits, and of strata also their share of the test sequences. A stratum is off if its mean
 coverage is more than 3 points below 1 - alpha. If any is off, ``ConformalSequenceLabeler`` needs thresholds by stratum.
+They are its parameter ``strata``, which ``--strata`` sets.
 """
 
 from collections import Counter
@@ -22,7 +23,7 @@ from functools import partial
 
 import numpy as np
 import protocol
-from defaults import ATTRIBUTES, product, words_of
+from orders import ATTRIBUTES, product, words_of
 from protocol import part, print_table
 from usaddress import FILE
 
@@ -59,17 +60,20 @@ def pooled(segments, n_to_calibrate, alpha):
     return {label: label if n * n_to_calibrate / len(segments) >= 2 / alpha else POOLED for label, n in n_with.items()}
 
 
-def measure(X, y, scheme, sizes, seed):
+def measure(X, y, scheme, sizes, with_strata, seed):
     """Return coverage and size, and the shares of strata, by level and alpha, of one split."""
     order = np.random.default_rng(seed).permutation(len(y))
     fit, calibrate, test = np.split(order, np.cumsum(sizes))[:3]
     model = protocol.fit_quietly(HighOrderCRF(), part(X, fit), part(y, fit))
     lengths, segments = np.array([len(labels) for labels in y]), extract_segments(y, scheme=scheme)
-    quarters = np.searchsorted(np.quantile(lengths, [0.25, 0.5, 0.75]), lengths)
+    cuts = np.quantile(lengths, [0.25, 0.5, 0.75])
+    quarters = np.searchsorted(cuts, lengths)
+    strata = {"token": lambda batch: int(np.searchsorted(cuts, batch.n_tokens)), "segment": "label"}
     found = {}
     for level in "token", "segment":
         for alpha in ALPHAS:
-            conformal = ConformalSequenceLabeler(model, alpha=alpha, level=level)
+            options = {"strata": strata[level]} if with_strata else {}
+            conformal = ConformalSequenceLabeler(model, alpha=alpha, level=level, **options)
             conformal.fit(part(X, calibrate), part(y, calibrate))
             sets = conformal.predict_set(part(X, test))
             if level == "token":
@@ -107,7 +111,7 @@ def report(name, found):
 
 
 def main(arguments=None):
-    options = protocol.parse(__doc__, arguments, sets=list(SETS), splits=20, quick=False)
+    options = protocol.parse(__doc__, arguments, sets=list(SETS), splits=20, strata=False, quick=False)
     n_off = 0
     for name in options.sets:
         file, read, extractor, scheme, sizes = SETS[name]
@@ -118,7 +122,7 @@ def main(arguments=None):
         if options.quick:
             sizes = [len(y) // 3] * 3
         n_splits = 2 if options.quick else options.splits
-        found = list(map(partial(measure, X, y, scheme, sizes), range(n_splits)))
+        found = list(map(partial(measure, X, y, scheme, sizes, options.strata), range(n_splits)))
         n_off += len(report(name, found))
     print(f"{n_off} strata are off (*)")
 

@@ -34,8 +34,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 from sklearn_hocrf import HighOrderCRF
-from sklearn_hocrf._estimator.fitted_model import FittedModel
 from sklearn_hocrf.datasets import load_conll
+from sklearn_hocrf.scores import posterior
 from sklearn_hocrf.text import convert_tags, extract_segments
 
 FILES = {"train": ("conll2002", "esp.train.gz"), "testa": ("conll2002", "esp.testa.gz")}
@@ -84,18 +84,6 @@ def out_of_fold(X, y):
     return found
 
 
-def of_rules(crf):
-    """Return a copy of a model of scores in which each score counts as it is, and nothing else but the rules."""
-    fitted = FittedModel(crf)
-    layout = fitted.state.layout
-    weights = layout.weights(
-        np.zeros(len(layout.patterns.lengths)), np.eye(len(layout.patterns.lengths), len(fitted.labels))
-    )
-    copy = crf.__copy__()
-    fitted.state._replace(weights=weights).checked(type(fitted.targets)).set_on(copy)
-    return copy
-
-
 def folded(p):
     value = p[0]
     for other in p[1:]:
@@ -109,27 +97,31 @@ SIMPLE = {"mean": np.mean, "minimum": np.min, "running fold": folded}
 class Spans:
     """Candidate spans of some sentences with their probabilities by each way, and the true ones."""
 
-    def __init__(self, models, scores, y):
+    def __init__(self, crf, scores, y):
+        labels, self.n_tokens = crf.classes_.tolist(), [len(table) for table in scores]
         self.true = [set(of) for of in extract_segments(y, scheme="bio")]
-        self.n_tokens, self.best = [len(labels) for labels in y], models["exact"].predict_segments(scores)
-        labels = models["exact"].classes_.tolist()
-        candidates = models["exact"].predict_segments(scores, threshold=LOWEST)
-        self.spans = [[row[:3] for row in of.tolist()] for of in candidates]
-        tables = {"tokens": list(map(np.exp, scores))}
-        tables |= {f"tokens, {name}": model.predict_marginals(scores) for name, model in models.items()}
-        self.outside = {name: [1 - table[:, labels.index("O")] for table in of] for name, of in tables.items()}
-        self.p = {}
-        for name, way in SIMPLE.items():
-            self.p[name] = [
+        exact = posterior(scores, labels=labels, constraints="bio")
+        self.best = exact.predict_segments()
+        self.spans = [[row[:3] for row in of.tolist()] for of in exact.predict_segments(threshold=LOWEST)]
+        self.p = {
+            name: [
                 {(a, b, kind): way(probabilities(table, labels, a, b, kind)) for a, b, kind in spans}
                 for table, spans in zip(scores, self.spans, strict=True)
             ]
-        for name, model in models.items():
-            found = model.predict_segments(scores, threshold=LOWEST / 10_000)
+            for name, way in SIMPLE.items()
+        }
+        lowest = LOWEST / 10_000
+        for name, found in (
+            ("exact", exact.predict_segments(threshold=lowest)),
+            ("exact, pairs fitted", crf.predict_segments(scores, threshold=lowest)),
+        ):
             known = [{row[:3]: row[3] for row in of.tolist()} for of in found]
             self.p[name] = [
                 {span: of.get(span, 0.0) for span in spans} for of, spans in zip(known, self.spans, strict=True)
             ]
+        tables = {"tokens": list(map(np.exp, scores)), "tokens, exact": exact.predict_marginals()}
+        tables["tokens, exact, pairs fitted"] = crf.predict_marginals(scores)
+        self.outside = {name: [1 - table[:, labels.index("O")] for table in of] for name, of in tables.items()}
 
     def masks(self, name):
         """Return, for each sentence, the lowest threshold at which each token is not masked any more."""
@@ -191,9 +183,8 @@ def main(arguments=None):
         HighOrderCRF(1, constraints="bio", all_pairs=True), out_of_fold(part(X, train), part(y, train)), part(y, train)
     )
     assert crf.classes_.tolist() == classifier.classes_.tolist()
-    models = {"exact": of_rules(crf), "exact, pairs fitted": crf}
     choice, test = (
-        Spans(models, scores_of(classifier, X), y) for X, y in ((part(X, held_out), part(y, held_out)), (X_new, y_new))
+        Spans(crf, scores_of(classifier, X), y) for X, y in ((part(X, held_out), part(y, held_out)), (X_new, y_new))
     )
     n_tokens, n_names = np.array(test.n_tokens), sum(map(len, test.true))
     masks = {name: test.masked(name, choice.threshold(name)) for name in [*test.p, *test.outside]}
