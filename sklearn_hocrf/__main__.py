@@ -13,8 +13,7 @@ line ends a sequence. Tagging streams: it needs numpy only, and memory for one s
 
 A line with too few columns or more than 2**20 characters, or bytes that are not UTF-8, end ``tag`` with exit code 2 and
 a message that names the line. ``warm-up`` compiles all kernels and keeps them in the folder of the environment variable
-NUMBA_CACHE_DIR, by default next to the package; its exit code is 1 if nothing can be kept. Without arguments, the
-command trains on words of noisy handwritten digits, once for each order of label patterns.
+NUMBA_CACHE_DIR, by default next to the package; its exit code is 1 if nothing can be kept.
 
 User guide: docs/guide/production.md, also for container images.
 """
@@ -22,38 +21,25 @@ User guide: docs/guide/production.md, also for container images.
 from __future__ import annotations
 
 import argparse
-import math
 import os
 import sys
-import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from sklearn_hocrf import __version__
-from sklearn_hocrf._commands import COMMANDS, add_commands, at_least, run
-
-SECONDS_BETWEEN_COUNTS = 10  # of the counter
+from sklearn_hocrf._commands import COMMANDS, add_commands, run
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Parse the command line, run the command, and return the exit code."""
     parser = argparse.ArgumentParser(
         prog="hocrf" if Path(sys.argv[0]).stem == "hocrf" else "python -m sklearn_hocrf",
-        description="Train models on files with a token per line, and tag with them. Without a command: train "
-        "HighOrderCRF on words of noisy handwritten digits that follow a Markov chain of order 3, with label patterns "
-        "of growing order.",
+        description="Train models on files with a token per line, and tag with them.",
     )
-    parser.add_argument(
-        "--max-order", type=at_least(1), default=3, help="highest order to train (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--words", type=at_least(1), default=500, help="training words, and as many test words (default: %(default)s)"
-    )
-    parser.add_argument("--seed", type=int, default=0, help="seed of the data (default: %(default)s)")
     parser.add_argument("--version", action="version", version=f"sklearn_hocrf {__version__}")
-    commands = parser.add_subparsers(dest="command", title="commands")
+    commands = parser.add_subparsers(dest="command", title="commands", required=True)
     what = "compile all kernels, and keep them in the folder NUMBA_CACHE_DIR: for container images"
     commands.add_parser("warm-up", help=what, description=what[0].upper() + what[1:] + ".")
     add_commands(commands)
@@ -61,17 +47,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if sys.stderr is None:  # 2>&-, services
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115  until the process ends
     try:
-        if options.command in COMMANDS:
-            return run(options)
-        if options.command == "warm-up":
-            return compile_everything()
-        show(options)
-    except BrokenPipeError:  # who reads the output has read enough
-        pass
+        return run(options) if options.command in COMMANDS else compile_everything()
     finally:
         for stream in sys.stdout, sys.stderr:
             _let_go(stream)
-    return 0
 
 
 def _let_go(stream: Any) -> None:
@@ -89,7 +68,7 @@ def compile_everything() -> int:
     from sklearn_hocrf._warm_up import warm_up
 
     try:
-        done = warm_up(Counter())
+        done = warm_up(tell_progress)
     except OSError as error:
         print(f"python -m sklearn_hocrf warm-up: {error}", file=sys.stderr)
         return 1
@@ -100,39 +79,12 @@ def compile_everything() -> int:
     return 0
 
 
-class Counter:
-    """Write the progress of the warm-up to stderr: on one line of a terminal, elsewhere on a new line now and then."""
-
-    def __init__(self) -> None:
-        self.last = -math.inf
-
-    def __call__(self, n_done: int, n_models: int, n_kernels: int) -> None:
-        is_terminal, now = sys.stderr.isatty(), time.monotonic()
-        if not is_terminal and now < self.last + SECONDS_BETWEEN_COUNTS:
-            return
-        self.last = now
-        end = "\r" if is_terminal and n_done < n_models else "\n"  # overwritten by the next output
+def tell_progress(n_done: int, n_models: int, n_kernels: int) -> None:
+    """Write the progress of the warm-up to stderr: on one line of a terminal, elsewhere every tenth model."""
+    is_terminal, is_end = sys.stderr.isatty(), n_done == n_models
+    if is_terminal or is_end or n_done % 10 == 0:
+        end = "\r" if is_terminal and not is_end else "\n"  # overwritten by the next output
         print(f"{n_done}/{n_models} models, {n_kernels} kernels", end=end, file=sys.stderr, flush=True)
-
-
-def show(options: argparse.Namespace) -> None:
-    """Train, and print one line of the table for each order."""
-    from sklearn_hocrf import HighOrderCRF
-    from sklearn_hocrf.datasets import make_digit_words
-
-    X_train, y_train = make_digit_words(options.words, random_state=options.seed)
-    X_test, y_test = make_digit_words(options.words, random_state=options.seed + 1)
-    n_train, n_test = (sum(len(labels) for labels in y) for y in (y_train, y_test))
-    words = f"{len(y_train)} training words ({n_train} digits), {len(y_test)} test words ({n_test} digits)"
-    print(f"{words}; the very first use also compiles kernels")
-    print(f"{'order':>5} {'patterns':>9} {'states':>7} {'accuracy':>9} {'seconds':>8}")
-    for order in range(1, options.max_order + 1):
-        start = time.perf_counter()
-        model = HighOrderCRF(max_order=order).fit(X_train, y_train)
-        accuracy = model.score(X_test, y_test)
-        seconds = time.perf_counter() - start
-        states = model.automaton_.n_states
-        print(f"{order:>5} {len(model.patterns_):>9} {states:>7} {accuracy:>9.4f} {seconds:>8.1f}", flush=True)
 
 
 if __name__ == "__main__":

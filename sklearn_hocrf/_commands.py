@@ -18,11 +18,6 @@ from typing import Any, NamedTuple
 from zipfile import BadZipFile
 
 LONGEST_LINE = 2**20  # characters
-OPTIONS = {"max_order": "--order", "sigma_reg": "--sigma", "l1_reg": "--l1", "max_iter": "--max-iter"}
-
-
-class BadFile(Exception):
-    """A file that cannot be read; the message names the file and the line."""
 
 
 class InputLine(NamedTuple):
@@ -33,42 +28,19 @@ class InputLine(NamedTuple):
     columns: list[str]
 
 
-class Form(NamedTuple):
-    """The columns of a line that a model reads, and the token made of them."""
-
-    n_columns: int  # at least
-    token: Callable[[list[str]], Any]  # made of the columns of a line
-
-
-def at_least(least: float, kind: type = int, above: bool = False) -> Callable[[str], Any]:
-    """Return the function that reads an option's number: finite and not below the least value, or just above it."""
-
-    def read(text: str) -> Any:
-        number = kind(text)
-        if not (number > least if above else least <= number < math.inf):  # such as nan
-            rule = "above" if above else "finite and at least" if kind is float else "at least"
-            raise argparse.ArgumentTypeError(f"must be {rule} {least}, got {text}")
-        return number
-
-    read.__name__ = kind.__name__  # argparse shows it
-    return read
-
-
 def add_commands(commands: Any) -> None:
     """Add the parsers of the commands."""
     fit = _add_command(commands, "fit", "train a model on a file with a token per line, whose last column is the label")
     fit.add_argument("file", help="training data, or -; an empty line ends a sequence")
     fit.add_argument("-o", "--output", required=True, help="the model, for `hocrf tag`")
     fit.add_argument(
-        "--order", type=at_least(0), help="max_order: highest order of patterns (default: 2, or that of the templates)"
+        "--order", type=int, help="max_order: highest order of patterns (default: 2, or that of the templates)"
     )
     sigma = "sigma_reg: smaller values are stronger penalties: try 0.5, 1 and 2 (default: %(default)s)"
-    fit.add_argument("--sigma", type=at_least(0, float, above=True), default=1.0, help=sigma)
-    fit.add_argument(
-        "--l1", type=at_least(0, float), default=0.0, help="l1_reg: removes weights (default: %(default)s)"
-    )
+    fit.add_argument("--sigma", type=float, default=1.0, help=sigma)
+    fit.add_argument("--l1", type=float, default=0.0, help="l1_reg: removes weights (default: %(default)s)")
     iterations = "max_iter: highest number of iterations (default: %(default)s)"
-    fit.add_argument("--max-iter", type=at_least(0), default=500, help=iterations)
+    fit.add_argument("--max-iter", type=int, default=500, help=iterations)
     fit.add_argument("--templates", metavar="FILE", help="features: a template file of CRF++ or Wapiti")
     fit.add_argument("--constraints", help="scheme of the tags that may follow each other, such as bio")
     tag = _add_command(commands, "tag", "add a column of labels to lines of a file or of standard input")
@@ -76,7 +48,7 @@ def add_commands(commands: Any) -> None:
     tag.add_argument("file", nargs="?", default="-", help="the lines (default: standard input)")
     what = tag.add_mutually_exclusive_group()
     best = "write the N best labellings, each after a line with # "
-    what.add_argument("--nbest", type=at_least(1), metavar="N", help=best)
+    what.add_argument("--nbest", type=int, metavar="N", help=best)
     json_help = "write an object per sequence instead: its best labels, its segments, and their probabilities"
     what.add_argument("--json", action="store_true", help=json_help)
     evaluate = _add_command(commands, "evaluate", "report precision, recall and F1 by label of segments")
@@ -96,18 +68,20 @@ def _add_command(commands, name, what) -> argparse.ArgumentParser:
 def run(options: argparse.Namespace) -> int:
     """Run a command, and return the exit code: 2 for files and arguments that are not valid."""
 
-    def tell(message: Any) -> None:
+    def tell(message: Any, *_: Any, **__: Any) -> None:
         print(f"hocrf {options.command}: {message}", file=sys.stderr)
 
     with warnings.catch_warnings():
-        warnings.showwarning = lambda message, *_, **__: tell(_with_options(message))
+        warnings.showwarning = tell
         try:
+            if sys.stdout is None and options.command in ("tag", "evaluate"):
+                raise ValueError("standard output is closed")
             COMMANDS[options.command](options)
             if sys.stdout is not None:
                 sys.stdout.flush()
         except BrokenPipeError:  # who reads the output has read enough
             return 0
-        except (BadFile, OSError, ValueError, TypeError, ImportError) as error:
+        except (OSError, ValueError, TypeError, ImportError) as error:
             tell(error)
             return 2
     return 0
@@ -119,7 +93,7 @@ def _source(path: str) -> Any:
         os.stat(path)
         return path
     if sys.stdin is None:
-        raise BadFile("standard input is closed")
+        raise ValueError("standard input is closed")
     return sys.stdin.buffer
 
 
@@ -129,7 +103,7 @@ def _fit(options) -> None:
 
     source = _source(options.file)
     _check_scheme("--constraints", options.constraints, PREFIXES)
-    output_file(options.output, "/dev/stdin" if options.file == "-" else options.file, options.templates)
+    output_file(options.output, options.file, options.templates)
 
     from ._pipeline import make_pipeline  # takes a second
     from .crf import HighOrderCRF
@@ -155,32 +129,32 @@ def _fit(options) -> None:
     try:
         pipe = make_pipeline(features, crf).fit(X, y)
     except (ValueError, TypeError) as error:
-        raise BadFile(f"{options.file}: {_with_options(error)}") from None
+        raise ValueError(f"{options.file}: {error}") from None
     n_bytes = export_tagger(pipe, options.output).n_bytes
     _tell_size(f"{options.output}: {len(X)} sequences, {crf.n_parameters_} weights", n_bytes)
 
 
 def _tag(options) -> None:
     source, name = _source(options.file), "standard input" if options.file == "-" else options.file
-    if sys.stdout is None:
-        raise BadFile("standard output is closed")
     tagger = _read(options.model)
-    form = _form(tagger)
-    write = _writer(tagger, form, options)
+    n_columns, token_of = _form(tagger)
+    write = _objects if options.json else _labels if options.nbest is None else _best
     sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
     with nullcontext(source) if options.file == "-" else open(source, "rb") as binary:
         if _are_one_file(binary, sys.stdout):
-            raise BadFile(f"{name} and standard output are one file")
+            raise ValueError(f"{name} and standard output are one file")
         stream = TextIOWrapper(binary, encoding="utf-8-sig", errors="surrogateescape")
-        for lines in _sequences(stream, name, form.n_columns):
+        for lines in _sequences(stream, name, n_columns):
             if not lines:  # an empty line; where each line is answered, there are as many lines as in the input
-                print(end="\n" if options.nbest is None and not options.json else "", flush=True)
+                print(end="\n" if write is _labels else "", flush=True)
                 continue
             try:
-                answer = "\n".join([*write(lines), ""])
+                answer = "\n".join(
+                    [*write(tagger, [token_of(line.columns) for line in lines], lines, options.nbest), ""]
+                )
             except ValueError as error:
-                raise BadFile(f"{name}, lines {lines[0].lineno} to {lines[-1].lineno}: {error}") from None
-            print(answer, flush=True, end="" if options.nbest is None else "\n")  # who waits for an answer gets it
+                raise ValueError(f"{name}, lines {lines[0].lineno} to {lines[-1].lineno}: {error}") from None
+            print(answer, flush=True, end="\n" if write is _best else "")  # who waits for an answer gets it
 
 
 def _read(path: str) -> Any:
@@ -189,7 +163,7 @@ def _read(path: str) -> Any:
     try:
         return Tagger(path)
     except ValueError as error:
-        raise BadFile(f"{path}: {error}") from None
+        raise ValueError(f"{path}: {error}") from None
 
 
 def _are_one_file(source: Any, target: Any) -> bool:
@@ -201,54 +175,46 @@ def _are_one_file(source: Any, target: Any) -> bool:
     return stat.S_ISREG(first.st_mode) and os.path.samestat(first, second)
 
 
-def _form(tagger: Any) -> Form:
-    """Return the form of lines that a model reads: columns by index, in a row, or the first one."""
+def _form(tagger: Any) -> tuple[int, Callable[[list[str]], Any]]:
+    """Return the number of columns that a model reads, by index, in a row, or the first one, and what makes a token."""
     fields = tagger.fields
     if fields is not None and all(isinstance(field, int) for field in fields):
-        return Form(len(fields), lambda columns: tuple(columns[: len(fields)]))
+        return len(fields), lambda columns: tuple(columns[: len(fields)])
     if fields is None or all(re.fullmatch("[0-9]{1,9}", str(field)) for field in fields):
-        needed = 1 + max(map(int, fields or ["0"]))
-        return Form(needed, lambda columns: {str(i): column for i, column in enumerate(columns)})
+        return 1 + max(map(int, fields or ["0"])), lambda columns: {str(i): text for i, text in enumerate(columns)}
     if len(fields) == 1:
-        return Form(1, lambda columns: columns[0])
-    raise BadFile(f"the model reads the fields {', '.join(map(str, fields)):.200}, but a line has columns by number")
+        return 1, lambda columns: columns[0]
+    raise ValueError(f"the model reads the fields {', '.join(map(str, fields)):.200}, but a line has columns by number")
 
 
-def _writer(tagger: Any, form: Form, options: argparse.Namespace) -> Callable[[list[InputLine]], Iterable[str]]:
-    """Return the function that makes the lines of output of a sequence."""
+def _labels(tagger, tokens, lines, _) -> Iterable[str]:
+    """Return the lines of a sequence with its labels."""
+    return [f"{line.text}\t{label}" for line, label in zip(lines, tagger.predict(tokens), strict=True)]
 
-    def tokens(lines):
-        return [form.token(line.columns) for line in lines]
 
-    def labels(lines):
-        return [f"{line.text}\t{label}" for line, label in zip(lines, tagger.predict(tokens(lines)), strict=True)]
+def _best(tagger, tokens, lines, n) -> Iterator[str]:
+    """Yield the lines of a sequence with its n best labellings."""
+    for rank, found in enumerate(tagger.predict_nbest(tokens, n)):
+        yield f"# {rank} {found.log_probability:.6f}"
+        yield from (f"{line.text}\t{label}" for line, label in zip(lines, found.labels, strict=True))
 
-    def best(lines):
-        for rank, found in enumerate(tagger.predict_nbest(tokens(lines), options.nbest)):
-            yield f"# {rank} {found.log_probability:.6f}"
-            yield from (f"{line.text}\t{label}" for line, label in zip(lines, found.labels, strict=True))
 
-    def objects(lines):
-        words, known = tokens(lines), [line.columns[0] for line in lines]
-        (found,) = tagger.predict_nbest(words, 1)
-        spans = [
-            {"start": start, "stop": stop, "label": label, "probability": p, "text": " ".join(known[start:stop])}
-            for start, stop, label, p in tagger.predict_segments(words, with_probability=True).tolist()
-        ]
-        probability = math.exp(found.log_probability)
-        fields = {"line": lines[0].lineno, "probability": probability, "labels": list(found.labels), "segments": spans}
-        yield json.dumps(fields, ensure_ascii=False)
-
-    if options.json:
-        return objects
-    return labels if options.nbest is None else best
+def _objects(tagger, tokens, lines, _) -> Iterator[str]:
+    """Yield the object of a sequence."""
+    (found,) = tagger.predict_nbest(tokens, 1)
+    spans = [
+        {"start": start, "stop": stop, "label": label, "probability": p, "text": " ".join(words)}
+        for start, stop, label, p in tagger.predict_segments(tokens, with_probability=True).tolist()
+        for words in [[line.columns[0] for line in lines[start:stop]]]
+    ]
+    probability = math.exp(found.log_probability)
+    fields = {"line": lines[0].lineno, "probability": probability, "labels": list(found.labels), "segments": spans}
+    yield json.dumps(fields, ensure_ascii=False)
 
 
 def _evaluate(options) -> None:
     from ._tagger import PREFIXES
 
-    if sys.stdout is None:
-        raise BadFile("standard output is closed")
     _check_scheme("--scheme", options.scheme, ["runs", *PREFIXES])
     source, tagger = _source(options.file), _read(options.model)
 
@@ -257,17 +223,19 @@ def _evaluate(options) -> None:
 
     scheme = options.scheme or tagger.scheme
     if scheme is None:
-        raise BadFile("some labels of the model look like tags, but not all are tags of one scheme: name the --scheme")
+        raise ValueError(
+            "some labels of the model look like tags, but not all are tags of one scheme: name the --scheme"
+        )
     if options.scheme is None and scheme == "runs" and "B" in tagger.labels and set(tagger.labels) <= set("BIOESLUM"):
         names = ", ".join(sorted(tagger.labels))
         warnings.warn(f"{names} are not counted as tags, but as runs of equal labels: name the --scheme", stacklevel=2)
-    form = _form(tagger)
+    n_needed, token_of = _form(tagger)
     X, truth = load_conll(source)
     rows = [[list(token.values()) for token in tokens] for tokens in X]
-    if (n_columns := len(rows[0][0])) < form.n_columns:
-        what = f"{n_columns} columns and the label, but the model reads {form.n_columns} columns"
-        raise BadFile(f"{options.file}: {what}")
-    found = [[str(label) for label in tagger.predict(list(map(form.token, tokens)))] for tokens in rows]
+    if (n_columns := len(rows[0][0])) < n_needed:
+        what = f"{n_columns} columns and the label, but the model reads {n_needed} columns"
+        raise ValueError(f"{options.file}: {what}")
+    found = [[str(label) for label in tagger.predict(list(map(token_of, tokens)))] for tokens in rows]
     if unknown := {label for labels in truth for label in labels}.difference(map(str, tagger.labels)):
         warnings.warn(f"the model does not know the labels {', '.join(sorted(unknown)):.200}", stacklevel=2)
     try:
@@ -275,20 +243,18 @@ def _evaluate(options) -> None:
         report = metrics.segment_classification_report(truth, found, scheme=scheme, zero_division=0.0)
     except ValueError as error:
         what = f"--scheme {scheme} does not fit the labels of {options.file} (y_true) or of the model (y_pred)"
-        raise BadFile(f"{what}: {error}") from None
+        raise ValueError(f"{what}: {error}") from None
     print(report)
     accuracy, whole = metrics.token_accuracy_score(truth, found), metrics.sequence_accuracy_score(truth, found)
     print(f"token accuracy {accuracy:.4f}, sequence accuracy {whole:.4f}, segments by --scheme {scheme}")
 
 
 def _export(options) -> None:
-    with suppress(BadFile):
+    with suppress(ValueError):
         _read(options.model)
         raise TypeError(f"{options.model} is a file for `hocrf tag` already")
-    try:
-        import skops.io
-    except ImportError:
-        raise BadFile("skops is not installed: pip install 'sklearn_hocrf[skops]'") from None
+    import skops.io
+
     from ._files import output_file
     from ._persistence import TRUSTED_TYPES
     from .tagger import export_tagger
@@ -297,26 +263,20 @@ def _export(options) -> None:
     try:
         model = skops.io.load(options.model, trusted=TRUSTED_TYPES)
     except (BadZipFile, KeyError):  # another file, such as a tagger or a pickle, or another archive
-        raise BadFile(f"{options.model}: this is no file that skops has written") from None
+        raise ValueError(f"{options.model}: this is no file that skops has written") from None
     try:
         n_bytes = export_tagger(model, options.output).n_bytes
     except ValueError as error:  # the first sentence, of a model that is not fitted
-        raise BadFile(f"{options.model}: {str(error).partition('. Call')[0]}") from None
+        raise ValueError(f"{options.model}: {str(error).partition('. Call')[0]}") from None
     except (AttributeError, TypeError):  # no model, or another library's
         what = f"it holds a {type(model).__name__}, not a HighOrderCRF, alone or behind an extractor"
-        raise BadFile(f"{options.model}: {what}") from None
+        raise ValueError(f"{options.model}: {what}") from None
     _tell_size(options.output, n_bytes)
-
-
-def _with_options(message: Any) -> str:
-    """Return a message of the estimator with the options of ``hocrf fit`` in place of its parameters."""
-    text = re.sub("|".join(OPTIONS), lambda found: OPTIONS[found[0]], str(message))
-    return re.sub(r'constraints="?([a-z0-9]+)"?', r"--constraints \1", text)
 
 
 def _check_scheme(option: str, scheme: str | None, schemes: Iterable[str]) -> None:
     if scheme is not None and scheme not in schemes:
-        raise BadFile(f"{option} must be {', '.join(schemes)}, got {scheme:.60} (IOBES is bioes)")
+        raise ValueError(f"{option} must be {', '.join(schemes)}, got {scheme:.60} (IOBES is bioes)")
 
 
 def _tell_size(what: str, n_bytes: int) -> None:
@@ -336,10 +296,10 @@ def _sequences(stream: Any, name: str, n_columns: int) -> Iterator[list[InputLin
             break
         where = f"{name}, line {lineno}"
         if len(text) > LONGEST_LINE and not text.endswith("\n"):
-            raise BadFile(f"{where}: more than {LONGEST_LINE} characters")
+            raise ValueError(f"{where}: more than {LONGEST_LINE} characters")
         text = text.rstrip("\r\n")
         if not text.isascii() and (bad := re.search("[\udc80-\udcff]", text)):
-            raise BadFile(f"{where}, character {bad.start() + 1}: the byte {ord(bad[0]) - 0xDC00:#x} is not UTF-8")
+            raise ValueError(f"{where}, character {bad.start() + 1}: the byte {ord(bad[0]) - 0xDC00:#x} is not UTF-8")
         columns = re.split("[ \t]+", text.strip(" \t"))  # as load_conll does: spaces of other kinds are parts of tokens
         if columns == [""]:
             if lines:
@@ -349,9 +309,9 @@ def _sequences(stream: Any, name: str, n_columns: int) -> Iterator[list[InputLin
             continue
         if width not in (None, len(columns)):
             what = f"{len(columns)} columns, but the lines before have {width}"
-            raise BadFile(f"{where}: {what} (a line is one token, an empty line ends a sequence)")
+            raise ValueError(f"{where}: {what} (a line is one token, an empty line ends a sequence)")
         if len(columns) < n_columns:
-            raise BadFile(f"{where}: {len(columns)} columns, but the model reads {n_columns}")
+            raise ValueError(f"{where}: {len(columns)} columns, but the model reads {n_columns}")
         width = len(columns)
         lines.append(InputLine(lineno, text, columns))
     if lines:

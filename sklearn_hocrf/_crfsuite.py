@@ -36,8 +36,6 @@ from ._validation import FeatureSpace, TokenTargets, TrainingData
 from ._validation._attributes import Vocabulary
 from ._validation._delegation import MethodsOfModel, layers
 
-__all__ = ["crfsuite_estimator", "write_crfsuite_file"]
-
 PENALISED = {"lbfgs": "auto", "l2sgd": "sgd"}  # algorithms for the penalised likelihood, and our solvers
 HEADER = np.dtype(
     [("magic", "S4"), ("size", "<u4"), ("kind", "S4"), ("version", "<u4"), ("n_features", "<u4"), ("n_labels", "<u4")]

@@ -9,8 +9,6 @@ import uuid
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["new_name", "output_file", "replace", "replace_content"]
-
 NUMBER = "[0-9a-f]{32}"  # made by :func:`new_name`
 _PAUSES = (0.01, 0.03, 0.1, 0.3, 1.0)  # seconds
 

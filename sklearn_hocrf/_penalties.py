@@ -10,8 +10,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-__all__ = ["Penalty"]
-
 
 class Penalty:
     """Gaussian times Laplacian prior: the sum of ``precision * w**2 / 2 + strength * abs(w)``.   K weights.

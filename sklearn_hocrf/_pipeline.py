@@ -20,9 +20,6 @@ from ._validation._sklearn import available_if
 from .crf import HighOrderCRF
 from .semicrf import HighOrderSemiCRF
 
-__all__ = ["SequencePipeline", "make_pipeline"]
-
-
 if TYPE_CHECKING:  # for type checkers; the methods at run time are created below
 
     class _Pipeline(AnswersMixin, PredictionsMixin, TagSegmentsMixin, Pipeline):

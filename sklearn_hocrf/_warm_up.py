@@ -27,12 +27,7 @@ from .feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtracto
 from .model_selection import PenaltySearchCV
 from .semicrf import HighOrderSemiCRF
 
-TRAININGS: tuple[dict[str, Any], ...] = (
-    {},
-    {"l1_reg": 0.1},
-    {"solver": "sgd"},
-    {"objective": "local_feature_matching"},
-)
+TRAININGS: tuple[dict[str, Any], ...] = {}, {"l1_reg": 0.1}, {"solver": "sgd"}, {"objective": "local_feature_matching"}
 # lengths of sequences, number of features, orders, and orders with which features are paired
 SIZES = ([3, 5, 1, 4], 3, (0, 1, 2, 3), (0, 1)), ([7, 2, *[9] * 20], 6, (2,), (1,))
 
@@ -110,18 +105,6 @@ def kernels() -> dict[str, Any]:
 def compiled() -> dict[str, int]:
     """Return the number of versions of each compiled kernel."""
     return {name: len(kernel.signatures) for name, kernel in kernels().items() if kernel.signatures}
-
-
-def use_everything(lengths, n_features, orders, feature_orders):
-    """Use models of every kind on toys of the given size."""
-    for use_model in everything(lengths, n_features, orders, feature_orders):
-        use_model()
-
-
-def use_extremes(X, y):
-    """Use a sequence that is long enough to be processed alone, and features that only wide numbers represent."""
-    for use_model in extremes(X, y):
-        use_model()
 
 
 def everything(lengths, n_features, orders, feature_orders) -> Iterator[Callable[[], None]]:
@@ -249,9 +232,10 @@ def use_answers(model, X, tags):
 
 def extremes(X, y):
     """Yield uses of a sequence long enough to be processed alone, and of features that need wide numbers."""
-    for model in HighOrderCRF, HighOrderSemiCRF:
-        yield partial(use_extreme, model(2, feature_order=1, max_iter=2), X, y)
-        yield partial(search_penalties, model(2, feature_order=1, max_iter=2), X, y)
+    for kind in HighOrderCRF, HighOrderSemiCRF:
+        model = kind(2, feature_order=1, max_iter=2)
+        yield partial(use_extreme, model, X, y)
+        yield partial(search_penalties, model, X, y)
 
 
 def use_extreme(model, X, y):

@@ -12,22 +12,26 @@ import json
 import sys
 import warnings
 
-from sklearn_hocrf._warm_up import EXTREME, SIZES, compiled, everything, toy, use_everything, use_extremes
+from sklearn_hocrf._warm_up import EXTREME, SIZES, compiled, everything, extremes, toy
 
 
 def main():
     """Write what is compiled after toys, after data of other sizes, and after extremes: long and large."""
     warnings.simplefilter("ignore")  # not converged
     if "--backwards" in sys.argv:
-        for use_model in reversed([*everything(*SIZES[0])]):
-            use_model()
+        use_all(reversed([*everything(*SIZES[0])]))
         return
     stages = []
     for size in SIZES:
-        use_everything(*size)
+        use_all(everything(*size))
         stages.append(compiled())
-    use_extremes(*toy(*EXTREME))
+    use_all(extremes(*toy(*EXTREME)))
     json.dump([*stages, compiled()], sys.stdout)
+
+
+def use_all(uses):
+    for use_model in uses:
+        use_model()
 
 
 if __name__ == "__main__":

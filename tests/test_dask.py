@@ -1,6 +1,5 @@
 """Training and prediction on a cluster: exact, deterministic, and fit for workers that die."""
 
-import asyncio
 import copy
 import os
 import pickle
@@ -10,13 +9,12 @@ import sys
 import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import sklearn
 from cases import by_order
-from internals import BufferPool, segment_features, threads_for
+from internals import segment_features, threads_for
 from numpy.testing import assert_array_equal
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
@@ -34,7 +32,7 @@ from sklearn_hocrf import (  # noqa: E402
     HighOrderCRF,
     HighOrderSemiCRF,
 )
-from sklearn_hocrf.dask import DaskExtractor, DaskSequenceLabeler, _partitions, _parts  # noqa: E402
+from sklearn_hocrf.dask import DaskExtractor, DaskSequenceLabeler, _partitions  # noqa: E402
 from sklearn_hocrf.feature_extraction import SegmentLogOddsEncoder, SequenceFeatureExtractor  # noqa: E402
 from sklearn_hocrf.model_selection import PenaltySearchCV  # noqa: E402
 from sklearn_hocrf.training import LBFGS, SGD, EarlyStopping  # noqa: E402
@@ -181,40 +179,6 @@ def test_threads_that_share_a_client_wait_for_each_other(client, monkeypatch):
     assert client.submit(abs, -3).result() == 3
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("n_interrupted", [1, 99])
-def test_requests_that_another_thread_interrupts_are_repeated(client, monkeypatch, n_interrupted):
-    gather, left = client.gather, [n_interrupted]
-
-    async def interrupted():
-        raise asyncio.CancelledError
-
-    def gathered(*args, **kwargs):
-        left[0] -= 1
-        return interrupted() if left[0] >= 0 else gather(*args, **kwargs)
-
-    monkeypatch.setattr(client, "gather", gathered)
-    monkeypatch.setattr(_partitions, "_PATIENCE", 0.1)
-    numbers = _partitions.Partitions(client, [(delayed(int)(7),)])
-    numbers.add_step(abs)
-    if n_interrupted == 1:
-        assert numbers.total(abs, max) == 7
-    else:
-        with pytest.raises(RuntimeError, match="make a new client"):
-            numbers.total(abs, max)
-
-
-def note_process(number):
-    NOTED.append(number)
-
-
-NOTED = []  # in each worker
-
-
-def noted(number):
-    return len(NOTED)
-
-
 @pytest.mark.parametrize("length", [0, 1, 2 * _partitions._WHOLE, 2 * _partitions._WHOLE + 1, 500_003])
 @pytest.mark.slow
 def test_long_vectors_come_in_slices(length, client):
@@ -227,18 +191,6 @@ def test_long_vectors_come_in_slices(length, client):
         expected = np.concatenate([other * number for number in range(3)])
         assert_array_equal(numbers.total(product, stacked, other), expected, strict=True)
     numbers.release()
-
-
-def test_slices_are_put_together_in_the_same_memory():
-    memory, vector = BufferPool(), np.random.default_rng(0).normal(size=1000)
-    first = _partitions._whole(memory, vector[:300], vector[300:])
-    second = _partitions._whole(memory, -vector[:700], -vector[700:])
-    assert_array_equal(first, vector, strict=True)
-    assert_array_equal(second, -vector, strict=True)
-    of_first, of_second = id(first.base), id(second.base)
-    assert of_first != of_second
-    del first
-    assert id(_partitions._whole(memory, vector).base) == of_first
 
 
 @pytest.mark.slow
@@ -272,52 +224,6 @@ def product(array, number):
 
 def stacked(one, other):
     return np.concatenate([one, other])
-
-
-def test_kernels_are_compiled_for_short_sequences_and_the_longest_one():
-    """A long sequence alone in its block has kernels of its own."""
-    lengths, evaluated = np.array([7, 0, 3, 900, 3, 5, 0, 8, 9, 4, 6, 30, 2]), []
-
-    class Criterion:
-        def bind(self, numbers):
-            return SimpleNamespace(value_gradient=lambda w: evaluated.append((numbers, w)))
-
-    part = SimpleNamespace(
-        data=SimpleNamespace(batch=SimpleNamespace(lengths=lengths)),
-        setting=SimpleNamespace(criterion=Criterion(), layout=SimpleNamespace(n_weights=4)),
-        bound=SimpleNamespace(problem=SimpleNamespace(part=lambda numbers: numbers)),
-    )
-    _parts.compile_kernels(part)
-    [(numbers, w)] = evaluated
-    assert sorted(lengths[numbers].tolist()) == [2, 3, 3, 4, 5, 6, 7, 8, 900]
-    assert_array_equal(w, np.zeros(4), strict=True)
-
-
-@pytest.mark.slow
-def test_kernels_are_compiled_by_one_worker_of_a_machine(client, capsys, monkeypatch):
-    numbers = _partitions.Partitions(client, [(delayed(int)(number),) for number in range(4)])
-    numbers.add_step(abs)
-    numbers.first_on_each_machine(note_process)  # both workers are on one machine
-    assert numbers.total(noted, lambda one, other: one + other) == 2  # the two partitions of the worker that noted one
-    numbers.release()
-    asked, ask_one = [], _partitions.Partitions.first_on_each_machine
-    monkeypatch.setattr(
-        _partitions.Partitions,
-        "first_on_each_machine",
-        lambda self, function: (asked.append(function), ask_one(self, function)),
-    )
-    monkeypatch.setattr("sklearn_hocrf._estimator.progress.SECONDS_BETWEEN_LINES", 0.0)
-    X, y = sentences(20)
-    crf = HighOrderCRF(verbose=1, max_iter=3)
-    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
-        DaskSequenceLabeler(crf, client).fit(*(bag.from_sequence(data, npartitions=2) for data in (X, y)))
-    lines = capsys.readouterr().err.splitlines()
-    assert [line.partition(": ")[2].split(",")[0] for line in lines[:3]] == [
-        "workers read 2 partitions",
-        "one worker on each machine compiles kernels",
-        "iteration 1",
-    ]
-    assert asked == [_parts.compile_kernels]
 
 
 @pytest.mark.parametrize("name", CHAINS)

@@ -117,18 +117,12 @@ def test_confident_errors_come_first():
     given = [known[row.sequence, *row.predicted] for row in errors if row.predicted]
     assert given == sorted(given, reverse=True)
     assert [row.probability for row in errors] == [*given, None]
-    probable = pipe.predict_segments(new, threshold=1e-6)
-    other = error_table(new, truth, pipe.predict(new), scheme="bio", probability=probable)
-    assert [row[:6] for row in other] == [row[:6] for row in errors]
-    np.testing.assert_allclose([row.probability for row in other[:-1]], given)
 
 
 def test_tokens():
     X, y_true, y_pred = [["a", "b", "c"]], [["X", "X", "Y"]], [["X", "Y", "Y"]]
-    [error] = error_table(X, y_true, y_pred, scheme="tokens", probability=[[0.1, 0.2, 0.3]])
-    assert error == (0, "label", (1, 2, "X"), (1, 2, "Y"), "b", "b", 0.2)
-    with pytest.raises(ValueError, match="number for each token of sequence 0"):
-        error_table(X, y_true, y_pred, probability=[[0.1, 0.2, 0.3]])
+    [error] = error_table(X, y_true, y_pred, scheme="tokens")
+    assert error == (0, "label", (1, 2, "X"), (1, 2, "Y"), "b", "b", None)
 
 
 def test_long_tables_are_cut_where_they_are_shown():

@@ -229,15 +229,15 @@ class SequenceBatch:
         folder : str or path
             Where to save; its parent must exist.
         overwrite : bool, default=False
-            Whether to replace a saved batch in this folder, or the files of a process that was killed while saving one.
+            Whether to replace a saved batch in this folder; other files in it stay.
 
         Raises
         ------
         FileExistsError
-            If this folder is not empty; with ``overwrite``, if there are other files next to a saved batch.
+            If this folder exists, unless ``overwrite``.
         ValueError
-            If the batch has segment features, which are computed by transformers; or if ``folder`` is not a saved batch
-            that can be replaced.
+            If the batch has segment features, which are computed by transformers; or if ``batch.json`` in ``folder`` is
+            not that of a saved batch.
         TypeError
             If a feature name or a value of a raw column is not a str, or the name of a raw column is neither str nor
             int.

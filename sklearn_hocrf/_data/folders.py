@@ -49,13 +49,12 @@ class _GrowingArray:
         self.path, self.dtype = folder / f"{name}.npy", np.dtype(dtype).newbyteorder("<")
         self._tail = () if width is None else (width,)
         self.length = 0
-        self._file = open(self.path, "wb")  # noqa: SIM115   closed by close or discard
-        self._size = self._write_header()
+        self.file = open(self.path, "wb")  # noqa: SIM115   closed by the writer
+        self._write_header()
 
-    def _write_header(self) -> int:
+    def _write_header(self) -> None:
         header = {"descr": np.lib.format.dtype_to_descr(self.dtype), "fortran_order": False, "shape": self.shape}
-        np.lib.format.write_array_header_1_0(self._file, header)  # with room for the first axis to grow
-        return self._file.tell()
+        np.lib.format.write_array_header_1_0(self.file, header)  # with room for the first axis to grow
 
     @property
     def shape(self) -> tuple:
@@ -63,23 +62,18 @@ class _GrowingArray:
 
     def append(self, array) -> None:
         array = np.ascontiguousarray(array, dtype=self.dtype)
-        self._file.write(memoryview(array).cast("B") if array.size else b"")
+        self.file.write(memoryview(array).cast("B") if array.size else b"")
         self.length += len(array)
 
     def fill(self, value, length) -> None:
         for start in range(0, length, PIECE):
             self.append(np.full((min(PIECE, length - start), *self._tail), value, dtype=self.dtype))
 
-    def close(self) -> None:
-        self._file.seek(0)
-        if self._write_header() != self._size:
-            raise RuntimeError(f"the header of {self.path.name} has no room for the shape {self.shape}")
-        self._file.flush()
-        os.fsync(self._file.fileno())
-        self._file.close()
-
-    def discard(self) -> None:
-        self._file.close()
+    def finish(self) -> None:
+        self.file.seek(0)
+        self._write_header()
+        self.file.flush()
+        os.fsync(self.file.fileno())
 
 
 class _FolderWriter:
@@ -160,7 +154,7 @@ class _FolderWriter:
         if self._names is not None:
             _write_texts(self._array, "names", np.asarray(self._names), "names of features")
         for array in self._arrays.values():
-            array.close()
+            array.finish()
         arrays = {name: {"dtype": array.dtype.name, "shape": array.shape} for name, array in self._arrays.items()}
         header = {
             "format": FORMAT,
@@ -179,9 +173,9 @@ class _FolderWriter:
             os.fsync(file.fileno())
         return path
 
-    def discard(self) -> None:
+    def close(self) -> None:
         for array in self._arrays.values():
-            array.discard()
+            array.file.close()
 
 
 class _Column:
@@ -255,7 +249,11 @@ def write_folder(folder, batches: Iterable, with_dense: Callable, overwrite: boo
     ``with_dense`` returns a batch with other dense columns.
     """
     folder = Path(folder)
-    is_new = _make_folder(folder, overwrite)
+    is_new = not folder.exists()
+    if not is_new and not overwrite:
+        raise FileExistsError(f"{folder} exists already; overwrite=True replaces a saved batch")
+    folder.mkdir(exist_ok=True)
+    _current_arrays(folder)  # raises for a header of another program
     arrays = new_name(folder / ARRAYS)
     writer, unused = _FolderWriter(arrays, with_dense), {arrays}
     try:
@@ -266,36 +264,11 @@ def write_folder(folder, batches: Iterable, with_dense: Callable, overwrite: boo
         unused |= _current_arrays(folder)
         replace(header, folder / HEADER)
     finally:
-        writer.discard()
+        writer.close()
         _remove_arrays(folder, unused)
         if is_new:
             with suppress(OSError):  # it contains a batch
                 folder.rmdir()
-
-
-def _make_folder(folder, overwrite) -> bool:
-    """Make a folder, and return whether it is new; raise if it must not be written."""
-    try:
-        folder.mkdir()
-    except FileExistsError:
-        if not overwrite:
-            raise FileExistsError(f"{folder} exists already; overwrite=True replaces a saved batch") from None
-        _refuse_strangers(folder)
-        return False
-    return True
-
-
-def _refuse_strangers(folder):
-    """Raise unless a folder contains only a saved batch, or leftovers of one: they will be deleted."""
-    is_ours = re.compile(rf"{HEADER}|{ARRAYS}\.{NUMBER}|\..*", re.DOTALL).fullmatch
-    strange = sorted(name for name in os.listdir(folder) if not is_ours(name)) if folder.is_dir() else [""]
-    if strange or os.path.lexists(folder / HEADER):
-        header = read_header(folder)
-        arrays, known = _arrays(folder, header.generation), {f"{name}.npy" for name in header.arrays}
-        with suppress(FileNotFoundError):  # another writer has just replaced it
-            strange += sorted(f"{arrays.name}/{name}" for name in os.listdir(arrays) if name not in known)
-    if strange:
-        raise FileExistsError(f"{folder} is not replaced: it also contains {short(strange[0])}")
 
 
 def _remove_arrays(folder, unused):
@@ -411,7 +384,7 @@ class _Reader:
         if not isinstance(said, dict) or not path.is_file():
             raise ValueError(f"{self._folder} is incomplete: the array {name!r} is missing")
         try:
-            array, n_bytes = _open(path, self._mmap_mode)
+            array = np.lib.format.open_memmap(path, mode="r")
         except Exception as error:  # numpy evaluates headers, so errors of Python's parser are possible, too
             raise ValueError(f"{path} is truncated or not a .npy file: {short(str(error))}") from None
         wanted = {_TYPES[dtype]} if dtype else {_TYPES["float32"], _TYPES["float64"]}
@@ -420,9 +393,7 @@ class _Reader:
         expected = shape or (array.shape if array.ndim == 1 else (-1,))
         if list(array.shape) != said.get("shape") or array.shape != expected:
             raise ValueError(f"{path} has the shape {array.shape}, which does not match {HEADER}")
-        if path.stat().st_size != n_bytes:
-            raise ValueError(f"{path} has more bytes than its array")
-        return array
+        return np.array(array) if self._mmap_mode is None else array
 
     def texts(self, stem, n_texts) -> np.ndarray:
         """Return texts as an array of objects, in memory."""
@@ -447,15 +418,3 @@ class _Reader:
             stem = f"column_{i}_values"
             values = self.texts(stem, len(self.array(f"{stem}_lengths", "int32")))
             yield field, TokenColumn(self.array(f"column_{i}", "int32", n_tokens), values)
-
-
-def _open(path, mmap_mode) -> tuple[np.ndarray, int]:
-    """Return the array of a .npy file, and the number of bytes that the file has for it."""
-    with open(path, "rb") as file:
-        np.lib.format.read_magic(file)
-        np.lib.format.read_array_header_1_0(file)
-        size = file.tell()
-        file.seek(0)
-        array = np.lib.format.read_array(file, allow_pickle=False) if mmap_mode is None else None
-    array = np.lib.format.open_memmap(path, mode=mmap_mode) if array is None else array
-    return array, size + array.nbytes

@@ -16,8 +16,6 @@ from .._tagger import Labelling
 from .._validation import warn_user
 from .fitted_model import FittedModel, Query
 
-__all__ = ["AnswersMixin", "check_level", "check_nbest", "check_samples", "entropy_of", "nbest", "samples"]
-
 _MOST_LABELS = 1 << 24  # of candidates computed at a time: 128 MiB of their codes and lengths
 
 

@@ -25,8 +25,6 @@ from .._validation import FeatureSpace, TrainingData, check_sequence_weight, rea
 from .fitted_state import FittedState
 from .patterns import pattern_labels
 
-__all__ = ["FittedModel", "Query", "warn_of_unlimited_lengths"]
-
 
 class Query(NamedTuple):
     """Sequences about which a model is asked, and the form of its answers.   N tokens."""

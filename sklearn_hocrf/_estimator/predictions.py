@@ -15,8 +15,6 @@ from .fitted_model import FittedModel, Query
 from .one_call import one_call, predict_one
 from .patterns import pattern_codes
 
-__all__ = ["PredictionsMixin", "labels_of_query"]
-
 
 class PredictionsMixin:
     """Predictions of both estimators."""

@@ -20,8 +20,6 @@ from .fitted_model import FittedModel, Query
 from .one_call import one_call
 from .tags import SEGMENT_SCHEMES, SegmentTags, each_its_own, read_segment_tags, segment_tables
 
-__all__ = ["TagSegmentsMixin", "check_threshold", "scheme_of", "segments_of_query", "tags_of_labels"]
-
 
 def check_threshold(threshold: Any) -> None:
     """Raise a ValueError unless a threshold is a probability or None."""

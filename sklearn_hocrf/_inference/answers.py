@@ -11,8 +11,6 @@ from .._kernels import choices, tag_segments
 from .passes import DecodePass, MarginalPass, Receiver
 from .schedule import Task, Tile
 
-__all__ = ["BestLabellings", "Entropies", "LikelyTagSegments", "Samples", "WeighedTagSegments", "search"]
-
 
 class BestLabellings(NamedTuple):
     """Labellings of highest score.   n of them, S sequences, N tokens."""

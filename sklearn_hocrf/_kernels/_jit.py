@@ -21,7 +21,7 @@ import stat
 import sys
 import time
 import warnings
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numba
@@ -43,81 +43,76 @@ def njit(*, cache, **options):
         inner = function.__name__.startswith("_") or function.__module__.rpartition(".")[2].startswith("_")
         kernel = numba.njit(no_cpython_wrapper=inner, no_cfunc_wrapper=True, **options)(function)
         if cache:
-            kernel._cache = _open_cache(function)
-            kernel._compiler.compile = _collecting_later(kernel._compiler.compile)
+            kernel._cache = _Cache(function)
+            kernel._compiler.compile = _collector_paused()(kernel._compiler.compile)
         return kernel
 
     return decorate
 
 
-def _collecting_later(compile_kernel):
-    """Return a compiler that pauses Python's collector of garbage, which takes a tenth of a compilation.
+@contextmanager
+def _collector_paused():
+    """Return a context without Python's collector of garbage, which takes a tenth of a compilation.
 
     It runs each time numba has made some thousand objects, most of which stay, and looks through all objects of all
     imported libraries. Numba's compiler lock is held.
     """
-
-    @functools.wraps(compile_kernel)
-    def compile_and_collect_later(*args, **kwargs):
-        is_on = gc.isenabled()  # not where one kernel compiles another one
-        gc.disable()
-        try:
-            return compile_kernel(*args, **kwargs)
-        finally:
-            if is_on:
-                gc.enable()
-
-    return compile_and_collect_later
-
-
-def _open_cache(function):
+    is_on = gc.isenabled()  # not where one kernel compiles another one
+    gc.disable()
     try:
-        return _Cache(function)
-    except (RuntimeError, OSError) as error:  # no folder can be written, or the source cannot be read
-        return _NoCache(function, error)
+        yield
+    finally:
+        if is_on:
+            gc.enable()
 
 
-class _Danger(OSError):
-    """A folder that somebody else may write to."""
+# ---- places
 
 
-def _check_owner(locator):
-    """Raise unless nobody but this user, root and those who may change this file can write to a folder."""
-    folder, named = locator.get_cache_path(), numba.config.CACHE_DIR
-    within = bool(named) and os.path.realpath(os.path.dirname(folder)) == os.path.realpath(named)
-    if reason := _danger(folder, named if within else None):
-        if within and not _dangers:
-            _dangers.append(reason)
-        raise _Danger(reason)
+class _Place:
+    """Mixin of numba's places for kernels: also one that can only be read, but none that somebody else may write to."""
+
+    def ensure_cache_path(self):
+        folder = self.get_cache_path()
+        try:
+            super().ensure_cache_path()
+            self.is_writable = True
+        except OSError:
+            os.listdir(folder)  # an OSError, too, if it is not there
+            self.is_writable = False
+        for path in folder, os.path.dirname(folder):
+            if reason := _danger(path, path != folder):
+                _warn(
+                    f"The folder {path} of compiled kernels is not used, because {reason}, and files there are run as "
+                    "code: remove the right (chmod go-w), or set the environment variable NUMBA_CACHE_DIR to a folder "
+                    "of your own"
+                )
+                raise OSError(reason)
 
 
-_dangers: list[str] = []  # of the folder that the user has named
+def _impl_of(locator):
+    place = type("Place", (_Place, locator), {})
+    return type("Impl", (FunctionCache._impl_class,), {"_locator_classes": [place]})
+
+
+_IMPLS = [_impl_of(locator) for locator in FunctionCache._impl_class._locator_classes]  # in numba's order
 
 
 @functools.cache
-def _danger(folder, named):
-    """Return why a folder, or the one in which it was made for the user, is not safe, or an empty text."""
+def _danger(folder, is_above):
+    """Return why a folder, or the one above it, is not safe, or an empty text."""
     if not hasattr(os, "geteuid"):  # Windows
         return ""
+    found = os.stat(folder)
     code = os.stat(os.path.dirname(__file__))  # who may change the code needs no cache to run some
-    for path in filter(None, (folder, named)):
-        found = os.stat(path)
-        group_may = found.st_mode & stat.S_IWGRP and not _is_of_one(found)
-        if found.st_uid not in (0, os.geteuid(), code.st_uid):
-            reason = f"it belongs to the user {found.st_uid}"
-        elif path == named and found.st_mode & stat.S_ISVTX:  # others cannot replace what we have made there
-            continue
-        elif found.st_mode & ~code.st_mode & stat.S_IWOTH:
-            reason = "everybody may write to it"
-        elif group_may and not (code.st_mode & stat.S_IWGRP and code.st_gid == found.st_gid):
-            reason = f"the group {found.st_gid} may write to it"
-        else:
-            continue
-        return (
-            f"The folder {path} of compiled kernels is not used, because {reason}, and files there are run as code: "
-            "remove the right (chmod go-w), or set the environment variable NUMBA_CACHE_DIR to a folder of your own"
-        )
-    return ""
+    group_may = found.st_mode & stat.S_IWGRP and not (code.st_mode & stat.S_IWGRP and code.st_gid == found.st_gid)
+    if found.st_uid not in (0, os.geteuid(), code.st_uid):
+        return f"it belongs to the user {found.st_uid}"
+    if is_above and found.st_mode & stat.S_ISVTX:  # others cannot replace what we have made there
+        return ""
+    if found.st_mode & ~code.st_mode & stat.S_IWOTH:
+        return "everybody may write to it"
+    return f"the group {found.st_gid} may write to it" if group_may and not _is_of_one(found) else ""
 
 
 def _is_of_one(found):
@@ -132,39 +127,7 @@ def _is_of_one(found):
     return found.st_gid == 0 or (group.gr_name == user and set(group.gr_mem) <= {user})
 
 
-def _load_from_readable(function, writable, sig, target_context):
-    """Return a compiled kernel from a folder that comes before the writable one in numba's order, or None."""
-    for cache_class in _reading_caches():
-        with suppress(Exception):  # no such folder, no right to read it, or a damaged file
-            cache = _stamp(cache_class(function), function)
-            if cache.cache_path == writable:
-                return None
-            kernel = cache.load_overload(sig, target_context)
-            if kernel is not None:
-                return kernel
-    return None
-
-
-@functools.cache
-def _reading_caches():
-    """Return classes of caches, one for each of numba's places, that only require a folder to exist."""
-    impl, classes = FunctionCache._impl_class, []
-    for locator in impl._locator_classes:
-        reader = type("Reader", (locator,), {"ensure_cache_path": _check_folder})
-        reading_impl = type("ReadingImpl", (impl,), {"_locator_classes": [reader]})
-        classes.append(type("ReadingCache", (_FastCache,), {"_impl_class": reading_impl}))
-    return classes
-
-
-def _check_folder(locator):
-    os.listdir(locator.get_cache_path())
-    _check_owner(locator)
-
-
-def _stamp(cache, function):
-    """Key a cache on the text of the kernel's file and of all files from which it imports kernels, not on time."""
-    cache._cache_file._source_stamp = _hash_of(Path(function.__code__.co_filename))
-    return cache
+# ---- files of kernels
 
 
 def _hash_of(path):
@@ -182,19 +145,6 @@ def _read(path, time_of_change):
     """Return the hash of a file, and the names of the files in its folder from which it imports."""
     content = path.read_bytes()
     return hashlib.sha256(content).hexdigest(), _TAKEN.findall(content.decode())
-
-
-class _FastCache(FunctionCache):
-    """Numba's cache, without what only compiling needs."""
-
-    def load_overload(self, sig, target_context):
-        # numba would refresh the context, which imports everything that can be compiled, and compile its runtime: both
-        # take 30 MiB and 0.3 s. It does so as well when it compiles; machine code without recursion needs only symbols
-        known = all(hasattr(self, name) for name in ("_load_overload", "_guard_against_spurious_io_errors"))
-        if not known or not _name_runtime():
-            return super().load_overload(sig, target_context)  # another version of numba
-        with self._guard_against_spurious_io_errors():
-            return self._load_overload(sig, target_context)
 
 
 @functools.cache
@@ -225,73 +175,72 @@ class _CacheFile(IndexDataCacheFile):
         self._save_data(name, data)
         self._save_index(self._load_index() | {key: name})
 
+    def _load_index(self):
+        try:
+            return super()._load_index()
+        except Exception:  # of a damaged pickle
+            return {}
 
-class _NoCache(NullCache):
-    """Replacement for a cache if no folder can be written."""
 
-    def __init__(self, function, reason):
-        self._function, self._reason = function, reason
+class _Files(FunctionCache):
+    """Numba's cache of one kernel in one place, without what only compiling needs."""
+
+    def __init__(self, function, impl):
+        self._impl_class = impl
+        super().__init__(function)
+        self.is_writable = getattr(self._impl.locator, "is_writable", True)
+        # keyed on the text of the kernel's file and of all files from which it imports kernels, not on time
+        stamp = _hash_of(Path(function.__code__.co_filename))
+        self._cache_file = _CacheFile(self.cache_path, self._impl.filename_base, stamp)
 
     def load_overload(self, sig, target_context):
-        _warn_of_danger()
-        kernel = _load_from_readable(self._function, None, sig, target_context)
-        if kernel is None:
-            waiting.begin("about 10 s")
-        return kernel
-
-    def save_overload(self, sig, data):
-        waiting.end()
-        _warn(self._reason)
+        # numba would refresh the context, which imports everything that can be compiled, and compile its runtime: both
+        # take 30 MiB and 0.3 s. It does so as well when it compiles; machine code without recursion needs only symbols
+        load = self._load_overload if _name_runtime() else super().load_overload
+        return load(sig, target_context)
 
 
-class _Writer:
-    """Mixin of numba's places: those that somebody else may write to are passed over."""
-
-    def ensure_cache_path(self):
-        super().ensure_cache_path()
-        _check_owner(self)
-
-
-def _writing_impl():
-    impl = FunctionCache._impl_class
-    writers = [type("Writer", (_Writer, locator), {}) for locator in impl._locator_classes]
-    return type("WritingImpl", (impl,), {"_locator_classes": writers})
-
-
-class _Cache(_FastCache):
-    """Numba's cache of one kernel; a failed read leads to compilation, a failed write is ignored."""
-
-    _impl_class = _writing_impl()
+class _Cache(NullCache):
+    """The cache of one kernel; a failed read leads to compilation, a failed write is ignored."""
 
     def __init__(self, function):
-        super().__init__(function)
-        self._cache_file = _CacheFile(self.cache_path, self._impl.filename_base, None)
-        _stamp(self, function)
+        self._function = function
+
+    @property
+    def cache_path(self):
+        return next((files.cache_path for files in self._files() if files.is_writable), None)
 
     def load_overload(self, sig, target_context):
-        _warn_of_danger()
-        try:
-            kernel = super().load_overload(sig, target_context)
-        except Exception:  # reading a damaged pickle may raise anything
-            self._forget()
-            kernel = None
-        if kernel is None:
-            kernel = _load_from_readable(self._py_func, self.cache_path, sig, target_context)
-        if kernel is None:
-            waiting.begin("once, about 10 s")
-        return kernel
+        for files in self._files():
+            with suppress(Exception):  # reading a damaged pickle may raise anything
+                kernel = files.load_overload(sig, target_context)
+                if kernel is not None:
+                    return kernel
+        waiting.begin()
+        return None
 
     def save_overload(self, sig, data):
         waiting.end()
         try:
-            super().save_overload(sig, data)
+            writable = [files for files in self._files() if files.is_writable]
+            if not writable:
+                raise OSError("no folder can be written")
+            writable[0].save_overload(sig, data)
         except Exception as error:
-            _warn(error)
+            _warn_of_failure(error)
 
-    def _forget(self):
-        """Remove the index of the kernel's files."""
-        with suppress(OSError):
-            os.unlink(os.path.join(self.cache_path, f"{self._impl.filename_base}.nbi"))
+    def _files(self):
+        """Return the kernel's files in the folders that can be read, up to the first that can be written."""
+        found = []
+        for impl in _IMPLS:
+            with suppress(RuntimeError, OSError):  # no such folder, or the source cannot be read
+                found.append(_Files(self._function, impl))
+                if found[-1].is_writable:
+                    break
+        return found
+
+
+# ---- what users are told
 
 
 class _Waiting:
@@ -302,12 +251,12 @@ class _Waiting:
     def __init__(self):
         self.is_told, self._last = True, -math.inf  # somebody else may tell of it
 
-    def begin(self, how_long):
+    def begin(self):
         now = time.monotonic()
         is_first, self._last = now >= self._last + self.pause, now
         with suppress(OSError, ValueError):  # a closed stream, or one that nobody reads
             if self.is_told and is_first and _is_watched(sys.stderr):
-                sys.stderr.write(f"sklearn_hocrf: compiling kernels, {how_long}\n")
+                sys.stderr.write("sklearn_hocrf: compiling kernels, once, about 10 s\n")
                 sys.stderr.flush()
 
     def end(self):
@@ -326,28 +275,23 @@ def _is_watched(stream):
 _warned = False
 
 
-def _warn_of_danger():
-    """Warn of a folder that is not safe, instead of one that cannot be written, once per process."""
-    global _warned
-    if _dangers and not _warned:
-        _warned = True
-        warnings.warn(_dangers[0], UserWarning, stacklevel=2)
-
-
-def _warn(reason):
-    """Warn of a cache that cannot be written, once per process; numba's compiler lock is held."""
+def _warn(message):
+    """Warn of a folder of kernels, once per process; numba's compiler lock is held."""
     global _warned
     if not _warned:
         _warned = True
-        remedy = "set the environment variable NUMBA_CACHE_DIR to a writable folder on a disk with room"
-        if numba.config.CACHE_DIR:
-            remedy = (
-                f"NUMBA_CACHE_DIR={numba.config.CACHE_DIR} cannot be written, or has no room, and lacks kernels of "
-                "this version: run python -m sklearn_hocrf warm-up where it can be, or name another folder"
-            )
-        warnings.warn(
-            "Compiled kernels cannot be kept on disk, so each process compiles them again: "
-            f"{remedy} ({type(reason).__name__}: {reason})",
-            UserWarning,
-            stacklevel=2,
+        warnings.warn(message, UserWarning, stacklevel=2)
+
+
+def _warn_of_failure(error):
+    """Warn of kernels that could not be written."""
+    remedy = "set the environment variable NUMBA_CACHE_DIR to a writable folder on a disk with room"
+    if numba.config.CACHE_DIR:
+        remedy = (
+            f"NUMBA_CACHE_DIR={numba.config.CACHE_DIR} cannot be written, or has no room, and lacks kernels of "
+            "this version: run python -m sklearn_hocrf warm-up where it can be, or name another folder"
         )
+    _warn(
+        "Compiled kernels cannot be kept on disk, so each process compiles them again: "
+        f"{remedy} ({type(error).__name__}: {error})"
+    )

@@ -16,8 +16,6 @@ import numpy as np
 from ._jit import njit
 from ._network import resolve
 
-__all__ = ["SearchTables", "bound_pairs", "find_best", "score_tokens"]
-
 TOLERANCE = 1e-9  # of scores, in units of the largest sum of absolute terms
 FOUND, UNDECIDED = range(2)
 

@@ -5,8 +5,6 @@ Products and sums are those of BLAS, in double precision, without a copy in doub
 
 from ._jit import njit
 
-__all__ = ["BLOCK", "LARGEST", "add", "dot"]
-
 BLOCK = 1 << 14  # numbers of one unit: few units, and a block of doubles fits into the cache
 LARGEST = 32767  # integer that stands for the number of a block that is largest in size
 ABREAST = 256  # sums side by side, which a processor adds up by vectors

@@ -10,12 +10,6 @@ import numpy as np
 from .._inference.minibatches import Minibatches, shuffled_minibatches
 from ._problem import Objective
 
-__all__ = [
-    "LocalFeatureMatching",
-    "Minibatch",
-    "NegativeLogLikelihood",
-]
-
 
 class Minibatch(NamedTuple):
     """A few sequences, and the negative log-likelihood of their labels.   M weights touched."""

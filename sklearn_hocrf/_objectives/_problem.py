@@ -20,8 +20,6 @@ from .._inference.model import Model
 from .._inference.schedule import Schedule
 from .._structure.tied_weights import Ties
 
-__all__ = ["LARGE", "Objective", "Problem", "Tied"]
-
 LARGE = 1e6  # size of scores beyond which rounding errors would distinguish labellings
 
 

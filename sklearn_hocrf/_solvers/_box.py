@@ -10,8 +10,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import minimize
 
-__all__ = ["SearchEnd", "minimize_in_box"]
-
 PATIENCE = 2
 
 

@@ -13,21 +13,6 @@ from threadpoolctl import ThreadpoolController
 
 from .._settings import Settings, check, is_integer, is_number
 
-__all__ = [
-    "Progress",
-    "STOPPED",
-    "Solver",
-    "SolverReport",
-    "add_values",
-    "check_finite",
-    "gap_above_minimum",
-    "goal_of_norm",
-    "one_blas_thread",
-    "reached_tolerance",
-    "zero_of_slope",
-]
-
-
 STOPPED = "stopped by a callback"  # message of reports
 
 

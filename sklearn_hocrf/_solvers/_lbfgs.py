@@ -7,8 +7,6 @@ import numpy as np
 from ._common import add_values
 from ._quasi_newton import Point, QuasiNewton
 
-__all__ = ["LBFGS"]
-
 
 class LBFGS(QuasiNewton):
     """Limited-memory BFGS.
@@ -72,6 +70,9 @@ class LBFGS(QuasiNewton):
     rounding = 1e-9  # relative difference below which values are not trusted
 
     def _function(self, objective, penalty, n_weights):
+        if penalty.is_sparse:
+            raise ValueError("LBFGS minimises smooth functions: a penalty with absolute values needs OWLQN")
+
         def evaluate(w):
             value, gradient = add_values(objective.value_gradient(w), penalty.smooth_value_gradient(w))
             return Point(w, value, gradient, gradient)

@@ -7,8 +7,6 @@ import numpy as np
 from ._common import add_values
 from ._quasi_newton import Point, QuasiNewton
 
-__all__ = ["OWLQN", "shortest_subgradient"]
-
 MOST_INNER, INNER_TOL = 10, 0.1  # iterations on the quadratic model, and the share of the subgradient that ends them
 
 

@@ -12,8 +12,6 @@ from scipy.linalg.blas import daxpy
 from .._kernels import rounded
 from ._common import STOPPED, Progress, Solver, SolverReport, gap_above_minimum, goal_of_norm, reached_tolerance
 
-__all__ = ["LBFGSMemory", "Point", "QuasiNewton"]
-
 _POWER, _FLOOR = -0.2, 1e-4  # of the first gradient, for the scales of weights: docs/develop/design.md
 
 

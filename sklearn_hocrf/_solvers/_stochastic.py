@@ -28,8 +28,6 @@ from ._common import (
 from ._lbfgs import LBFGS
 from ._owlqn import OWLQN, shortest_subgradient
 
-__all__ = ["SGD", "TrainingState"]
-
 _SAMPLE = 1000  # sequences on which step sizes are tried
 _FIRST_TRIED = 0.1
 _MOST_TRIED = 100

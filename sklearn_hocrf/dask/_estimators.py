@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from operator import and_
 from typing import Any, Self
 
 import numpy as np
@@ -22,33 +22,14 @@ from .._estimator.patterns import ObservedPatterns
 from .._estimator.progress import lines_of
 from .._objectives import LARGE, Objective
 from .._persistence import VersionMixin
-from .._structure.layout import WeightLayout
+from .._structure.layout import FeatureCounts, WeightLayout
 from .._validation import NO_TOKENS, TrainingData
+from . import _parts
 from ._collections import WithoutClient, collected, count_sequences, find_client, parts_of, sources
 from ._partitions import Kept, Partitions, naming
-from ._parts import (
-    Agreement,
-    Description,
-    Setting,
-    Survey,
-    add_sums,
-    ask,
-    compile_kernels,
-    count_features,
-    describe,
-    pose,
-    prepare_part,
-    read_part,
-    survey,
-)
+from ._parts import Agreement, Description, Setting, Survey, add_sums, ask
 
-_ON_CLIENT = {
-    "sigma_reg": 1.0,
-    "l1_reg": 0.0,
-    "solver": "auto",
-    "objective": "likelihood",
-    "verbose": 0,
-}
+_ON_CLIENT = {"sigma_reg": 1.0, "l1_reg": 0.0, "solver": "auto", "objective": "likelihood", "verbose": 0}
 
 
 class DaskSequenceLabeler(WithoutClient, VersionMixin, BaseEstimator):
@@ -160,22 +141,22 @@ class DaskSequenceLabeler(WithoutClient, VersionMixin, BaseEstimator):
         remote = Kept(copy.copy(local).set_params(**_ON_CLIENT))
         lines = lines_of(training.solver)
         lines.write(f"workers read {len(partitions)} partitions")
-        partitions.add_step(read_part, remote)
-        described: Description | None = partitions.total(describe, Description.merged)
+        partitions.add_step(_parts.read_part, remote)
+        described: Description | None = partitions.total(_parts.describe, Description.merged)
         if described is None:
             raise ValueError(NO_TOKENS)
         labels = sorted_labels(described.labels, [0, len(described.labels)], steps.targets.least_labels(local))
         features = described.features
         rules = compile_constraints(local.constraints, labels, steps.history(labels))
         parts = compile_label_parts(local.label_parts, labels)
-        partitions.add_step(prepare_part, remote, Kept(Agreement(labels, features)))
-        surveyed: Survey = partitions.total(survey, Survey.merged, remote)
+        partitions.add_step(_parts.prepare_part, remote, Kept(Agreement(labels, features)))
+        surveyed: Survey = partitions.total(_parts.survey, Survey.merged, remote)
         data = TrainingData(None, surveyed.targets, None, features, rules, parts)  # type: ignore[arg-type]
         observed = ObservedPatterns(surveyed.n_positions, lambda *_: surveyed.patterns, steps.history(labels))
         builder = steps.layout_builder(data, steps.select_patterns(data, observed))
-        layout = builder.build(partitions.total(count_features, _merged, Kept(builder)))
+        layout = builder.build(partitions.total(_parts.count_features, FeatureCounts.merged, Kept(builder)))
         setting = Setting(remote.value, layout)
-        problem = ClusterProblem(partitions, setting, surveyed.n_sequences, lines.write)
+        problem = ClusterProblem(partitions, setting, surveyed.n_sequences)
         penalty = steps.penalty(training.prior, layout, data)
         before = getattr(self, "estimator_", None) if local.warm_start else None
         start = np.zeros(layout.n_weights) if before is None else FittedModel(before).last_weights(layout, data)
@@ -258,10 +239,6 @@ class DaskSequenceLabeler(WithoutClient, VersionMixin, BaseEstimator):
         return bag.from_delayed([answer(model, question, index, part) for index, part in enumerate(parts_of(X, "X"))])
 
 
-def _merged(one, other):
-    return one.merged(other)
-
-
 # ----------------------------------------------------------------------------------------------------------- on workers
 
 
@@ -293,16 +270,12 @@ class ClusterProblem:
     setting : Setting
         Its criterion is replaced for each criterion that is evaluated.
     n_sequences : int
-    tell : callable
-        Called with a text before something that takes long.
     """
 
     level_zero = None  # all tokens may have all labels
 
-    def __init__(
-        self, partitions: Partitions, setting: Setting, n_sequences: int, tell: Callable[[str], Any] = str
-    ) -> None:
-        self._partitions, self._setting, self._tell = partitions, setting, tell
+    def __init__(self, partitions: Partitions, setting: Setting, n_sequences: int) -> None:
+        self._partitions, self._setting = partitions, setting
         self.layout: WeightLayout = setting.layout
         self.n_weights, self.n_sequences = self.layout.n_weights, n_sequences
         self._posed: Any = None  # the criterion to which the partitions are bound
@@ -311,14 +284,11 @@ class ClusterProblem:
         """Return the sum of a criterion's method over the partitions, for some vectors of weights.
 
         Workers keep the criterion bound to each partition, with the layout that it needs. They would lose copies of a
-        layout that they share: between two sums, Dask drops all but one, which is then sent again. On each machine one
-        worker compiles the kernels, before the others would all do the same.
+        layout that they share: between two sums, Dask drops all but one, which is then sent again.
         """
         if criterion is not self._posed:
-            self._partitions.add_step(pose, Kept(self._setting._replace(criterion=criterion)))
+            self._partitions.add_step(_parts.pose, Kept(self._setting._replace(criterion=criterion)))
             self._posed = criterion
-            self._tell("one worker on each machine compiles kernels, unless they are there")
-            self._partitions.first_on_each_machine(compile_kernels)
         return self._partitions.total(ask, merge, question, *vectors)
 
 
@@ -351,8 +321,4 @@ class ClusterObjective(Objective):
         return self._all_right(w * (LARGE / largest)) and not self._all_right(np.zeros(len(w)))
 
     def _all_right(self, w):
-        return self._total("gives_most_to_truth", w, merge=_both)
-
-
-def _both(one, other):
-    return one and other
+        return self._total("gives_most_to_truth", w, merge=and_)

@@ -9,13 +9,13 @@ and what makes a partition fast to evaluate does not come along with it.
 
 from __future__ import annotations
 
-import asyncio
 import socket
 import traceback
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import CancelledError, wait
-from contextlib import contextmanager
+from concurrent.futures import CancelledError
+from contextlib import contextmanager, suppress
+from itertools import groupby
 from time import monotonic, sleep
 from typing import Any, NamedTuple
 from uuid import uuid4
@@ -25,10 +25,7 @@ import numpy as np
 from dask import delayed
 from distributed.comm import CommClosedError, get_address_host_port
 
-from .._data.arrays import BufferPool
-
 _PATIENCE = 2.0  # seconds that a client may need to notice the loss of the scheduler
-_MOST_REQUESTS = 3  # for one result
 _WHOLE = 1 << 15  # numbers for each worker, up to which a vector is sent as one
 _ANY_SIZE = {"distributed.admin.large-graph-warning-threshold": "1 PiB"}  # vectors of weights are sent on purpose
 
@@ -73,7 +70,6 @@ class Partitions:
         self._futures: list = []
         self._made: list[weakref.ref] = []  # all futures that may still exist
         self._n_taken = 0  # number of steps taken so far
-        self._memories: dict[str | None, Any] = {}  # futures of lenders of memory, by address of the worker
         self._homes: list[str | None] = []  # address of the worker of each thread, at the start
         self._is_direct: bool | None = None  # whether workers send results past the scheduler
 
@@ -106,22 +102,11 @@ class Partitions:
         ConnectionError
             If the connection to the scheduler is lost.
         """
-        return self._guarded(lambda: self._total(function, merge, shared))
-
-    def first_on_each_machine(self, function: Callable) -> None:
-        """Call ``function(value)`` for one partition on each machine, and wait: what it leaves on disk serves all.
-
-        Values are those of :meth:`total`, whose errors it raises, except errors of bad data.
-        """
-        self._guarded(lambda: self._on_each_machine(function))
-
-    def _guarded(self, ask: Callable[[], Any]) -> Any:
-        """Return what ``ask`` returns once all steps are taken; explain errors of the cluster."""
         self._check_connection()
         self._made = [reference for reference in self._made if reference() is not None]
         try:
             self._take_steps()
-            return ask()
+            result = self._result(self._sum(function, merge, shared))[0, len(self)]
         except (CancelledError, CommClosedError) as error:
             self._check_connection(error, patience=_PATIENCE)
             raise RuntimeError(
@@ -132,6 +117,9 @@ class Partitions:
                 if not str(error).startswith("partition"):  # the sources fail
                     error.add_note(f"in partition {index}")
             raise
+        if isinstance(result, _Refusal):
+            raise result.error from RuntimeError(f"on a worker:\n{result.traceback}")
+        return result
 
     def release(self) -> None:
         """Let the workers discard the values.
@@ -142,7 +130,7 @@ class Partitions:
         for future in filter(None, (reference() for reference in self._made)):
             future.release()
         self._made = []
-        self._futures, self._n_taken, self._memories = [], 0, {}
+        self._futures, self._n_taken = [], 0
         for kept in self._kept:
             kept.future = None
         self._kept = []
@@ -161,80 +149,38 @@ class Partitions:
 
     def _take_steps(self) -> None:
         """Start the steps that have not been taken."""
-        run = delayed(_run, pure=False)
         for function, shared in self._steps[self._n_taken :]:
-            given, name = [self._sent(kept) for kept in shared], _new_name(function)
+            given = [self._sent(kept) for kept in shared]
             sources = [(future,) for future in self._futures] or self._sources
             tasks = [
-                run(function, index, len(given), *given, *source, dask_key_name=f"{name}-{index}")
+                _task(function, _run, function, index, len(given), *given, *source)
                 for index, source in enumerate(sources)
             ]
-            homes = [home for home, indices in self._groups() for _ in indices]
-            self._futures = self._compute_at(tasks, homes)
+            self._futures = self._compute(tasks, [home for home, indices in self._groups() for _ in indices])
             self._n_taken += 1
 
-    def _on_each_machine(self, function):
-        run, name, firsts = delayed(_run, pure=False), _new_name(function), {}
-        for home, indices in self._groups():
-            machine = None if home is None else home.rpartition(":")[0]  # an address without the port
-            firsts.setdefault(machine, (home, indices[0]))
-        tasks = [
-            run(function, index, 0, self._futures[index], dask_key_name=f"{name}-{index}")
-            for _, index in firsts.values()
-        ]
-        for future in self._compute_at(tasks, [home for home, _ in firsts.values()]):
-            self._result(future)
-
-    def _total(self, function, merge, shared):
-        run, join = delayed(_run_all, pure=False), delayed(_join_parts, pure=False)
-        groups, name, n = self._groups(), _new_name(function), len(self._futures)
-        homes = list(dict.fromkeys(home for home, _ in groups))
-        copies = [self._copies(value, homes) for value in shared]
-        tasks = [
-            run(
-                function,
-                merge,
-                n,
-                indices,
-                len(shared),
-                *[of_home[home] for of_home in copies],
-                *[self._futures[index] for index in indices],
-                dask_key_name=f"{name}-{slot}",
-            )
-            for slot, (home, indices) in enumerate(groups)
-        ]
-        level = self._compute_at(tasks, [home for home, _ in groups])
-        depth = 0
+    def _sum(self, function, merge, shared):
+        """Return the future of the results of all partitions, added up by each thread and then along a tree."""
+        groups, n = self._groups(), len(self)
+        homes = [home for home, _ in groups]
+        copies = [self._copies(value, list(dict.fromkeys(homes))) for value in shared]
+        tasks = []
+        for home, indices in groups:
+            values = [*(of_home[home] for of_home in copies), *(self._futures[index] for index in indices)]
+            tasks.append(_task(function, _run_all, function, merge, n, indices, len(shared), *values))
+        level = self._compute(tasks, homes)
         while len(level) > 1:
-            depth += 1
             pairs = [level[i : i + 2] for i in range(0, len(level), 2)]
-            level = [
-                join(merge, n, *pair, dask_key_name=f"sum-{name}-{depth}-{i}") if len(pair) == 2 else pair[0]
-                for i, pair in enumerate(pairs)
-            ]
-        result = self._result(self._compute(level[0]) if depth else level[0])[0, n]
-        if isinstance(result, _Refusal):
-            raise result.error from RuntimeError(f"on a worker:\n{result.traceback}")
-        return result
+            level = [_task(_join_parts, _join_parts, merge, n, *pair) for pair in pairs]
+        return self._compute(level, [None])[0]
 
     def _result(self, future):
-        """Return the result of a future, or raise an error if the scheduler is lost instead of waiting for ever.
-
-        The request has no time limit and is never cancelled: a client combines the requests of several threads, so
-        cancelling would end it for all of them, and might leave the client unable to send requests.
-        """
-        for _ in range(_MOST_REQUESTS):
+        """Return the result of a future, or raise an error if the scheduler is lost instead of waiting for ever."""
+        while not future.done():
             self._check_connection()
-            question = self._client.gather(future, asynchronous=True, direct=self._is_direct)
-            answer = asyncio.run_coroutine_threadsafe(question, self._client.loop.asyncio_loop)
-            while not wait([answer], timeout=_PATIENCE).done:
-                self._check_connection()
-            if not answer.cancelled():  # by the interruption of another thread
-                return answer.result()
-        self._check_connection(patience=_PATIENCE)
-        raise RuntimeError(
-            "the client cannot get results any more, because a request was interrupted: make a new client"
-        )
+            with suppress(TimeoutError):
+                future.exception(timeout=_PATIENCE)
+        return self._client.gather(future, direct=self._is_direct)
 
     def _copies(self, value, homes) -> dict:
         """Return the future of a value for each of some workers.
@@ -249,17 +195,9 @@ class Partitions:
         if not is_long or value.ndim != 1 or value.dtype != np.float64:
             return dict.fromkeys(homes, self._send(value))
         slices = [delayed(part, pure=False, traverse=False) for part in np.array_split(value, len(homes))]
-        futures = self._compute_at(slices, homes)
-        whole, memories = delayed(_whole, pure=False), self._memories_of(homes)
-        tasks = [whole(memories[home], *futures) for home in homes]
-        return dict(zip(homes, self._compute_at(tasks, homes), strict=True))
-
-    def _memories_of(self, homes) -> dict:
-        """Return the future of a lender of memory at each of some workers."""
-        new = [home for home in homes if home not in self._memories]
-        lend = delayed(BufferPool, pure=False)
-        self._memories |= zip(new, self._compute_at([lend() for _ in new], new), strict=True)
-        return self._memories
+        futures = self._compute(slices, homes)
+        tasks = [_task(_whole, _whole, *futures) for _ in homes]
+        return dict(zip(homes, self._compute(tasks, homes), strict=True))
 
     def _sent(self, kept):
         if kept.future is None:
@@ -268,7 +206,7 @@ class Partitions:
         return kept.future
 
     def _send(self, value):
-        return self._compute(delayed(value, pure=False, traverse=False))
+        return self._compute([delayed(value, pure=False, traverse=False)], [None])[0]
 
     def _groups(self) -> list[tuple[str | None, list[int]]]:
         """Return the consecutive partitions of each thread of the cluster, with the address of its worker.
@@ -284,24 +222,20 @@ class Partitions:
             groups.setdefault(index * len(self._homes) // len(self), []).append(index)
         return [(self._homes[thread], indices) for thread, indices in groups.items()]
 
-    def _compute_at(self, tasks, homes) -> list:
-        """Start tasks, each at its worker while that one is alive."""
-        futures = []
-        for home in dict.fromkeys(homes):
+    def _compute(self, tasks, homes) -> list:
+        """Start tasks, each at its worker while that one is alive; tasks of one worker follow each other."""
+        futures: list = []
+        for home, pairs in groupby(zip(homes, tasks, strict=True), key=lambda pair: pair[0]):
             options = {} if home is None else {"workers": [home], "allow_other_workers": True}
-            futures += self._compute([task for task, own in zip(tasks, homes, strict=True) if own == home], **options)
-        return futures
-
-    def _compute(self, tasks, **options):
-        with dask.config.set(_ANY_SIZE):
-            futures = self._client.compute(tasks, **options)
-        self._made += map(weakref.ref, futures if isinstance(futures, list) else [futures])
+            with dask.config.set(_ANY_SIZE):
+                futures += self._client.compute([task for _, task in pairs], **options)
+        self._made += map(weakref.ref, futures)
         return futures
 
 
-def _new_name(function):
-    """Return a new prefix of keys, which Dask's dashboard shows up to the last part."""
-    return f"{function.__name__}-{uuid4().hex}"
+def _task(named, function, *args):
+    """Return a task with a new key, of which Dask's dashboard shows the name of a function."""
+    return delayed(function, pure=False)(*args, dask_key_name=f"{named.__name__}-{uuid4().hex}")
 
 
 def _run(function, index, n_shared, *values):
@@ -327,14 +261,13 @@ def _run_all(function, merge, n, indices, n_shared, *values):
     return results
 
 
-def _whole(memory, *slices):
-    """Return slices as one array, in memory that is used again: workers give freed memory back to the system."""
-    return np.concatenate(slices, out=memory.empty(sum(map(len, slices))))
+def _whole(*slices):
+    return np.concatenate(slices)
 
 
-def _join_parts(merge, n, one, other):
-    """Return the results of the partitions of two tasks."""
-    results = one | other
+def _join_parts(merge, n, *parts):
+    """Return the results of the partitions of one or two tasks."""
+    results = {key: result for part in parts for key, result in part.items()}
     _join(results, 0, n, merge)
     return results
 

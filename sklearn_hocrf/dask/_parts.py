@@ -19,7 +19,6 @@ from .._structure.patterns import PatternCounts
 from .._validation import FeatureSpace, TrainingData, TrainingSequences, read_training_sequences
 from ._collections import collected, count_sequences
 
-_FEW = 8  # sequences
 _PARTIAL = (
     "y has missing labels, which are not supported on a cluster: leave out these sequences, or fit a local estimator "
     "to a part of the data"
@@ -151,13 +150,9 @@ class Part:
 
     def __sizeof__(self) -> int:
         """Return the approximate size in bytes, twice the batch: Dask uses it to decide what to move or spill."""
-        return 2 * self._batch_size
-
-    @cached_property
-    def _batch_size(self) -> int:
         batch = self.data.batch
         arrays = [batch.offsets, batch.indptr, batch.indices, batch.values, batch.dense and batch.dense.values]
-        return sum(array.nbytes for array in arrays if array is not None)
+        return 2 * sum(array.nbytes for array in arrays if array is not None)
 
 
 def prepare_part(local: BaseSequenceLabeler, agreed: Agreement, part: ReadPart) -> Part:
@@ -219,19 +214,6 @@ class Setting(NamedTuple):
 def pose(setting: Setting, part: Part) -> Part:
     """Return a partition with the criterion of a setting."""
     return Part(part.data, setting)
-
-
-def compile_kernels(part: Part) -> None:
-    """Evaluate the criterion on a few sequences: kernels that are not on disk are then compiled, and put there.
-
-    They are the shortest ones and the longest one: a long sequence alone in its block has kernels of its own.
-    """
-    setting: Any = part.setting
-    lengths = part.data.batch.lengths
-    by_length = np.argsort(lengths, kind="stable")
-    by_length = by_length[lengths[by_length] > 0]
-    few = part.bound.problem.part(np.unique([*by_length[:_FEW], *by_length[-1:]]).astype(np.int64))
-    setting.criterion.bind(few).value_gradient(np.zeros(setting.layout.n_weights))
 
 
 def ask(method: str, *vectors_and_part: Any) -> Any:

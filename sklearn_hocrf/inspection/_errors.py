@@ -3,21 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from itertools import chain
-from numbers import Real
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from .._data.checks import check_choice, finite_numbers, short
-from .._data.label_sequences import (
-    LabelSequences,
-    SegmentTable,
-    read_segment_table,
-    read_segmentations,
-    segment_lists,
-)
-from .._data.labels import list_sequences
+from .._data.checks import check_choice
+from .._data.label_sequences import LabelSequences, read_segmentations, segment_lists
 from .._data.schemes import SCHEMES
 from .._display import Table, listed, texts_of
 
@@ -57,7 +46,6 @@ def error_table(
     y_pred: LabelSequences,
     *,
     scheme: str = "auto",
-    probability: Any = None,
     field: Any = None,
     separator: str = " ",
 ) -> Table:
@@ -73,14 +61,11 @@ def error_table(
     X : list of sequences
         The tokens, as texts or with a text field, see ``field``.
     y_true, y_pred : list of sequences
-        Token labels, or lists of (start, stop, label); ``y_pred`` may be the result of
-        ``predict_segments(X, with_probability=True)``.
+        Token labels, or lists of (start, stop, label); in ``y_pred`` also (start, stop, label, probability), such as
+        the result of ``predict_segments(X, with_probability=True)``.
     scheme : {"auto", "tokens", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
         How token labels encode segments, see :func:`~sklearn_hocrf.text.extract_segments`. "tokens": each token is a
         separate segment.
-    probability : list of sequences or None, default=None
-        Segments (start, stop, label, probability), as returned by ``predict_segments``, or the probability of the
-        predicted label of each token. Default: the probabilities in ``y_pred``, if any.
     field : object, default=None
         The field that contains the text of a token that is a mapping, list or tuple; None means the first text field.
     separator : str, default=" "
@@ -96,7 +81,7 @@ def error_table(
     Raises
     ------
     TypeError, ValueError
-        If labels, segments or probabilities are invalid, or do not match X; the message names the sequence.
+        If labels or segments are invalid, or do not match X; the message names the sequence.
 
     Examples
     --------
@@ -113,7 +98,7 @@ def error_table(
     check_choice("scheme", scheme, ("auto", "tokens", *SCHEMES))
     texts = texts_of(listed(X), field)
     true, predicted = read_segmentations({"y_true": y_true, "y_pred": y_pred}, scheme, any_form=True, texts=texts)
-    known = _probabilities_of(predicted) if probability is None else _read_probability(probability, predicted, texts)
+    known = {row: p for row, p in zip(predicted.rows(), predicted.probability.tolist(), strict=True) if p == p}
     rows = []
     for n, segments in enumerate(zip(segment_lists(true), segment_lists(predicted), strict=True)):
         for error, there, here in _paired(*segments):
@@ -125,31 +110,6 @@ def error_table(
     if known:
         rows.sort(key=lambda row: -1.0 if row.probability is None else row.probability, reverse=True)
     return Table(SegmentError, rows)
-
-
-def _probabilities_of(table: SegmentTable) -> dict[tuple, float]:
-    """Return the known probabilities of segments: {(sequence, start, stop, label): probability}."""
-    return {row: p for row, p in zip(table.rows(), table.probability.tolist(), strict=True) if p == p}
-
-
-def _read_probability(probability: Any, predicted: SegmentTable, texts: list[list[str]]) -> dict[tuple, float]:
-    """Return the given probabilities of predicted segments."""
-    given = list_sequences(probability, "probability", "probabilities")
-    if len(given) != len(texts):
-        raise ValueError(f"probability has {len(given)} sequences, but y_pred has {len(texts)}")
-    if not isinstance(next(chain(*given), None), (Real, np.ndarray)):
-        return _probabilities_of(read_segment_table(given, "probability", sizes=(4,)))
-    of_tokens = []
-    for n, (numbers, words) in enumerate(zip(given, texts, strict=True)):
-        whose = f"sequence {n} of X has {len(words)} tokens (or pass segments, as returned by predict_segments)"
-        of_tokens.append(finite_numbers(numbers, len(words), f"probability[{n}] (sequence {n})", whose))
-    for n, *segment in predicted.rows():
-        if segment[1] != segment[0] + 1:
-            raise ValueError(
-                f"probability has a number for each token of sequence {n}, but the segment {short(tuple(segment))} is "
-                "not one token: pass segments with probabilities, as returned by predict_segments"
-            )
-    return {row: of_tokens[row[0]][row[1]] for row in predicted.rows()}
 
 
 def _paired(true: list[Segment], predicted: list[Segment]) -> list[tuple[str, Segment | None, Segment | None]]:
