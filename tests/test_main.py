@@ -1,10 +1,20 @@
-"""The command without a command, and the warm-up."""
+"""The demonstration, and the warm-up."""
 
 import subprocess
 import sys
 
 import pytest
 from internals import WarmUp, main, tell_progress
+
+
+def test_order_3_beats_order_1_by_five_points(capsys):
+    assert main([]) == 0
+    _, header, *lines = capsys.readouterr().out.splitlines()
+    rows = [dict(zip(header.split(), map(float, line.split()), strict=True)) for line in lines]
+    assert [row["order"] for row in rows] == [1, 2, 3]
+    assert rows[0]["states"] == 11  # the empty pattern and the ten digits
+    assert 10 < rows[0]["patterns"] < rows[1]["patterns"]
+    assert rows[2]["accuracy"] >= rows[0]["accuracy"] + 0.05
 
 
 @pytest.mark.parametrize("arguments", [["warm-up", "--what"], ["warm"]])
