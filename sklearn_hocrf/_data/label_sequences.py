@@ -19,7 +19,6 @@ from .checks import (
 )
 from .labels import distinct_values, flatten_labels, list_sequences, position_name
 from .schemes import (
-    PREFIXES,
     SCHEMES,
     B,
     E,
@@ -29,6 +28,7 @@ from .schemes import (
     hold_segments,
     looks_like_segments,
     marks_ends,
+    not_a_tag,
     parts_of_segment,
     read_segment,
     segments_of_labels,
@@ -236,11 +236,7 @@ def _split_coded_tags(tokens: CodedLabels, scheme: str, name: str) -> tuple[np.n
         parts = split_tag(tag, scheme)
         if parts is None:
             t = int(np.argmax(tokens.codes == code))
-            expected = ", ".join(f"'{prefix}-label'" for prefix in PREFIXES[scheme] if prefix != "O")
-            raise ValueError(
-                f"{short(tag)} of {name} ({position_name(tokens.offsets, t)}) is not a tag of this scheme: 'O', "
-                f"{expected}"
-            )
+            raise ValueError(not_a_tag(tag, scheme, name, position_name(tokens.offsets, t)))
         split.append(parts)
     labels = sorted({label for _, label in split})
     code_of = {label: code for code, label in enumerate(labels)}

@@ -52,7 +52,7 @@ def sorted_labels(labels, offsets, at_least=2, positions=None) -> np.ndarray:
     Parameters
     ----------
     labels : ndarray of shape (N,) or list of length N
-        Labels of all tokens, as :func:`flatten_labels` returns them.
+        Labels, as :func:`flatten_labels` returns them.
     offsets : ndarray of shape (n_sequences + 1,)
         Token range of each sequence, for error messages.
     at_least : int, default=2

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .._data.arrays import offsets_of
 from .._data.checks import GUIDE, short
 from .._data.labels import decode_labels, sorted_labels
 from .._data.masks import Mask
@@ -32,7 +33,7 @@ from .._data.segments import NO_LIMIT, Segments, are_short
 from .._data.warnings import scheme_of_labels, warn_user
 from .._structure.patterns import pairs_of_equals, without_forbidden
 from .._structure.segment_layout import SegmentLayout, SegmentLayoutBuilder, SegmentLimits
-from ._known import Known, Reader, distinct_labels, known_of, read_given, segments_of
+from ._known import Known, distinct_labels, known_of, read_given, segments_of
 from ._targets import FIXED, check_classes, check_known_labels, read_target_sequences
 
 LONG_ONES = f"; raise the limit, or leave out or cut such sequences as in {GUIDE}/segments.html"
@@ -70,7 +71,7 @@ class SegmentTargets(NamedTuple):
         if scheme == "auto":
             scheme = _scheme_of(*data, in_parts=True)
         given = read_given(*data, scheme, kept=sequences.is_used)
-        return distinct_labels(given, scheme, at_least=1) if given.is_complete else None
+        return distinct_labels(given, at_least=1) if given.is_complete else None
 
     @classmethod
     def check_classes(cls, estimator, classes) -> np.ndarray:
@@ -180,7 +181,7 @@ class SegmentTargets(NamedTuple):
 
     def read_known(self, known, batch, form, name, what="known", unknown="raise") -> Known:
         given = read_given(known, batch.lengths, form, name, self.scheme, what)
-        return known_of(given, Reader(self.labels, unknown), self.scheme, self.longest)
+        return known_of(given, self.labels, self.longest, unknown)
 
     def labelling_of(self, known) -> Segments:
         return segments_of(known, self.scheme, singles=self.scheme == "runs" and self.repeats)[0]
@@ -252,10 +253,10 @@ def read_segment_targets(
     elif scheme == "auto":
         scheme = _scheme_of(y, lengths, form, name, in_parts=labels is not None)
     given = read_given(y, lengths, form, name, scheme, kept=kept, takes_missing_labels=takes_missing_labels)
-    labels = distinct_labels(given, scheme) if labels is None else labels
-    known = known_of(given, Reader(labels, among=FIXED), scheme, np.full(len(labels), NO_LIMIT))
+    labels = distinct_labels(given) if labels is None else labels
+    known = known_of(given, labels, np.full(len(labels), NO_LIMIT), among=FIXED)
     segments, *pieces = segments_of(known, scheme)
-    if given.bounds is not None and not given.is_complete:
+    if scheme == "segments" and not given.is_complete:
         _warn_of_gaps(given)
     limits = _limits(segment_length, labels, scheme)
     if earlier is not None:
@@ -266,7 +267,7 @@ def read_segment_targets(
         as_lists, bare_tags = earlier.as_lists, earlier.bare_tags
     else:
         shortest, longest = _shortest_and_longest(limits, len(labels), *pieces)
-        as_lists, bare_tags = given.as_lists, _are_bare_tags(given.entries.labels(), scheme)
+        as_lists, bare_tags = given.as_lists, _are_bare_tags(given.labels(), scheme)
     singles = scheme == "runs" and bool((longest == 1).all())
     if singles:
         segments, *_ = segments_of(known, scheme, singles)
@@ -292,10 +293,8 @@ def _are_bare_tags(tags, scheme) -> bool:
 
 def _warn_of_gaps(given):
     """Warn if no sequence is tiled by its segments."""
-    sequence, start, stop = given.bounds.T
-    lengths = np.diff(given.offsets)
-    covered = np.bincount(sequence, weights=stop - start, minlength=len(lengths))
-    if (covered < lengths)[lengths > 0].all():
+    gaps = offsets_of(given.of_tokens == len(given.distinct))[given.offsets]
+    if (np.diff(gaps) > 0)[np.diff(given.offsets) > 0].all():
         warn_user(
             "no sequence of y is tiled by its segments: the gaps are read as unknown. If they are outside of all "
             "segments, fill them with segments (t, t + 1, 'O') of length 1"
@@ -311,7 +310,7 @@ def _scheme_of(y, lengths, form, name, in_parts=False) -> str:
         sequences = read_target_sequences(y, len(lengths), name)
         if looks_like_segments([sequence for sequence in sequences if sequence is not None]):
             return "segments"
-    labels = read_given(y, lengths, form, name, "tokens").entries.labels()
+    labels = read_given(y, lengths, form, name, "tokens").labels()
     if not in_parts:
         return scheme_of_labels(labels)
     return _refuse_tags_of_parts(labels)
@@ -339,7 +338,7 @@ def read_partition_targets(y, lengths, name, *, scheme) -> SegmentTargets:
     if scheme == "auto":
         scheme = _scheme_of(y, lengths, "sequences", name, in_parts=True)
     given = read_given(y, lengths, "sequences", name, scheme, takes_missing_labels=False)
-    labels = distinct_labels(given, scheme, at_least=1)
+    labels = distinct_labels(given, at_least=1)
     return read_segment_targets(y, lengths, "sequences", name, scheme=scheme, fixed=labels)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 from sklearn.utils import column_or_1d
 
-from .._data.arrays import offsets_of
 from .._data.checks import is_ordered_collection, short, unmasked
 from .._data.labels import flatten_labels, list_sequences, sorted_labels
 from .._data.schemes import looks_like_segments
@@ -28,18 +27,6 @@ def check_classes(classes, at_least=2, name="classes") -> np.ndarray:
         return sorted_labels(flat, [0, len(flat)], at_least)
     except (TypeError, ValueError) as error:
         raise type(error)(f"{name}: {error}") from error
-
-
-def leave_out(labels, lengths, kept):
-    """Return the labels of the sequences that are kept, and offsets that make the other sequences empty.
-
-    Sequences keep their indices, so error messages refer to the user's y.
-    """
-    if kept is not None:
-        chosen = np.flatnonzero(np.repeat(kept, lengths))
-        labels = labels[chosen] if isinstance(labels, np.ndarray) else [labels[i] for i in chosen]
-        lengths = np.where(kept, lengths, 0)
-    return labels, offsets_of(lengths)
 
 
 def read_labels(y, lengths, form, name, what="y") -> tuple[np.ndarray | list, bool]:
