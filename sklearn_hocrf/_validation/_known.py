@@ -433,7 +433,12 @@ def _of_tags(given, tags, possible) -> tuple[np.ndarray, np.ndarray, np.ndarray]
     before, after = np.roll(here, 1), np.roll(here, -1)
     before[first] = after[first - 1] = outer  # the last token of all is before the first one, -1
     shape = (outer + 1,) * 3
-    triples, inverse = np.unique(np.ravel_multi_index((before, here, after), shape), return_inverse=True)
+    key = np.ravel_multi_index((before, here, after), shape)
+    if shape[0] ** 3 <= len(key):  # counting takes less time than sorting
+        is_there = np.bincount(key) > 0
+        triples, inverse = np.flatnonzero(is_there), (np.cumsum(is_there) - 1)[key]
+    else:
+        triples, inverse = np.unique(key, return_inverse=True)
     allowed, flags = np.ones((len(triples), len(possible)), bool), np.zeros((len(triples), 2), np.int8)
     for i, (left, entry, right) in enumerate(zip(*np.unravel_index(triples, shape), strict=True)):
         if tags[entry] is not None:
