@@ -377,6 +377,7 @@ def _of_lists(bounds, offsets, ids, gap) -> tuple[np.ndarray, np.ndarray]:
 _LEAST_LENGTH = np.array([[3, 2], [2, 1]])  # of the segments whose tokens may have a shape
 _FLAGS = (1, -1, 0)  # as in Mask.begins; the most informative first
 _AGREE = {1: (False, True), -1: (True, False), 0: (True, True)}  # which of "not" and "yes" agree with a flag
+_SHAPES = {flags: np.outer(_AGREE[flags[0]], _AGREE[flags[1]]) for flags in product(_FLAGS, repeat=2)}
 
 
 def _conditions(tags, before, after, scheme, possible) -> tuple[np.ndarray, int, int] | None:
@@ -396,7 +397,8 @@ def _conditions(tags, before, after, scheme, possible) -> tuple[np.ndarray, int,
     reachable, wanted = possible.copy(), np.zeros_like(possible)
     for others, shapes in ((before, reachable[:, 0]), (after, reachable[:, :, 0])):  # of what the neighbour goes on
         if others is not None:
-            shapes[~np.isin(np.arange(len(possible)), [code for _, code in others])] = False
+            there = {code for _, code in others}
+            shapes[[code for code in range(len(possible)) if code not in there]] = False
     for prefix, code in tags:
         goes_on_from = before is None or (B, code) in before or (I, code) in before
         goes_on_to = after is None or (I, code) in after or (E, code) in after
@@ -404,12 +406,13 @@ def _conditions(tags, before, after, scheme, possible) -> tuple[np.ndarray, int,
         if scheme == "iob1" and begins < 0 and (before is None or any(other != code for _, other in before)):
             begins = 0  # an I begins a segment after another label
         ends = -1 if prefix in (B, I) and goes_on_to else 1
-        wanted[code] |= np.outer(_AGREE[begins], _AGREE[ends if marks_ends(scheme) or prefix == O else 0])
+        wanted[code] |= _SHAPES[begins, ends if marks_ends(scheme) or prefix == O else 0]
     wanted &= reachable
     is_possible = wanted.any(axis=(1, 2))
-    for begins, ends in product(_FLAGS, repeat=2):
-        if np.array_equal(wanted[is_possible], (reachable & np.outer(_AGREE[begins], _AGREE[ends]))[is_possible]):
-            return is_possible, begins, ends
+    wanted, reachable = wanted[is_possible], reachable[is_possible]
+    for flags, shapes in _SHAPES.items():
+        if (wanted == (reachable & shapes)).all():
+            return is_possible, *flags
     return None
 
 
@@ -434,11 +437,7 @@ def _of_tags(given, tags, possible) -> tuple[np.ndarray, np.ndarray, np.ndarray]
     before[first] = after[first - 1] = outer  # the last token of all is before the first one, -1
     shape = (outer + 1,) * 3
     key = np.ravel_multi_index((before, here, after), shape)
-    if shape[0] ** 3 <= len(key):  # counting takes less time than sorting
-        is_there = np.bincount(key) > 0
-        triples, inverse = np.flatnonzero(is_there), (np.cumsum(is_there) - 1)[key]
-    else:
-        triples, inverse = np.unique(key, return_inverse=True)
+    triples, inverse = np.unique(key, return_inverse=True)
     allowed, flags = np.ones((len(triples), len(possible)), bool), np.zeros((len(triples), 2), np.int8)
     for i, (left, entry, right) in enumerate(zip(*np.unravel_index(triples, shape), strict=True)):
         if tags[entry] is not None:
