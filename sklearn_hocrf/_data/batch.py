@@ -413,29 +413,26 @@ class SequenceBatch:
 
     def _contiguous(self, start, stop):
         """Slice without copying the features."""
-        first, last = self.offsets[start], self.offsets[stop]
-        low, high = self.indptr[first], self.indptr[last]
-        return SequenceBatch(
-            self.offsets[start : stop + 1] - first,
-            self.indptr[first : last + 1] - low,
-            self.indices[low:high],
-            None if self.values is None else self.values[low:high],
-            self.n_attributes,
-            self.attribute_names,
-            self._columns_of(slice(first, last)),
-            self._blocks_of(slice(first, last)),
-            self.block_names,
-            self.dense and self.dense.take(slice(first, last)),
-        )
+        tokens = slice(self.offsets[start], self.offsets[stop])
+        indptr = self.indptr[tokens.start : tokens.stop + 1]
+        offsets = self.offsets[start : stop + 1] - tokens.start
+        return self._cut(offsets, indptr - indptr[0], slice(indptr[0], indptr[-1]), tokens)
 
-    def _columns_of(self, tokens):
-        return {
+    def _cut(self, offsets, indptr, entries, tokens):
+        """Return a batch of some tokens and their entries, which are slices or indices."""
+        columns = {
             name: column.take(tokens) if isinstance(column, TokenColumn) else freeze(column[tokens], np.float64)
             for name, column in self.columns.items()
         }
-
-    def _blocks_of(self, tokens):
-        return None if self.blocks is None else tuple(block.take(tokens) for block in self.blocks)
+        return self._replace(
+            offsets=offsets,
+            indptr=indptr,
+            indices=self.indices[entries],
+            values=None if self.values is None else self.values[entries],
+            columns=columns,
+            blocks=None if self.blocks is None else tuple(block.take(tokens) for block in self.blocks),
+            dense=self.dense and self.dense.take(tokens),
+        )
 
     def __repr__(self) -> str:
         return f"SequenceBatch({len(self)} sequences, {self.n_tokens} tokens, {self.n_features} features)"
@@ -527,18 +524,7 @@ def cut_sequences(batch: SequenceBatch, starts: np.ndarray, stops: np.ndarray) -
     """
     tokens = joined_ranges(starts, stops)
     entries = joined_ranges(batch.indptr[tokens], batch.indptr[tokens + 1])
-    return SequenceBatch(
-        offsets_of(stops - starts),
-        offsets_of(np.diff(batch.indptr)[tokens]),
-        batch.indices[entries],
-        None if batch.values is None else batch.values[entries],
-        batch.n_attributes,
-        batch.attribute_names,
-        batch._columns_of(tokens),
-        batch._blocks_of(tokens),
-        batch.block_names,
-        batch.dense and batch.dense.take(tokens),
-    )
+    return batch._cut(offsets_of(stops - starts), offsets_of(np.diff(batch.indptr)[tokens]), entries, tokens)
 
 
 def _only_batches(batches):

@@ -100,8 +100,9 @@ class Given(NamedTuple):
         return not has_gaps and not any(entry is None or isinstance(entry, frozenset) for entry in self.distinct)
 
     def labels(self) -> set:
-        """Return all labels that occur."""
-        return {label for parts in self.parts for _, label in parts or ()}
+        """Return all labels, tags or labels of segments that occur, as in y."""
+        entries = (entry if isinstance(entry, frozenset) else [entry] for entry in self.distinct if entry is not None)
+        return set().union(*entries)
 
     def where(self, entry) -> str:
         """Return the name of the first position of an entry."""
