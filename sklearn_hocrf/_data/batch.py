@@ -26,6 +26,8 @@ from .arrays import PIECE, ascends, freeze, freeze_all, freeze_indices, joined_r
 from .columns import DenseColumns, TokenColumn, is_mostly_nonzero
 from .folders import read_folder, write_folder
 
+MAX_FEATURES = np.iinfo(np.int32).max  # ids of features are int32
+
 
 class SequenceBatch:
     """A list of sequences of feature rows, sparse and dense.   N tokens in all.
@@ -118,8 +120,10 @@ class SequenceBatch:
         block_names: Any = None,
         dense: Any = None,
     ) -> None:
-        arrays = offsets, indptr, _within(indices, n_attributes)
-        self.offsets, self.indptr, self.indices = freeze_all(arrays, np.int64, np.int64, np.int32)
+        if n_attributes > MAX_FEATURES:
+            raise ValueError(f"a SequenceBatch has {n_attributes} features, but at most {MAX_FEATURES} are possible")
+        self.offsets, self.indptr = freeze_all((offsets, indptr), np.int64)
+        self.indices = freeze_indices(indices, n_attributes, "indices of a SequenceBatch")
         self.values = None if values is None else freeze(values, np.float64)
         self.n_attributes = int(n_attributes)
         lazy = attribute_names is None or hasattr(attribute_names, "__array__")  # lazy names are made on demand
@@ -553,18 +557,6 @@ class TokenFeatures(NamedTuple):
     pair: np.ndarray  # (nnz,) uint32   the pair; the first pair
     other: np.ndarray  # (nnz,) uint32   the pair's score column; the end of the pairs
     values: np.ndarray  # (n_rows + nnz,) float64, or empty where all values are 1
-
-
-def _within(indices, n_attributes) -> np.ndarray:
-    """Return ids of features that lie in [0, n_attributes), or raise; before int32 can wrap them."""
-    indices, highest = np.asarray(indices), np.iinfo(np.int32).max
-    if n_attributes > highest:
-        raise ValueError(f"a SequenceBatch has {n_attributes} features, but at most {highest} are possible")
-    if indices.dtype.kind not in "iu" and (indices != np.floor(indices)).any():
-        raise ValueError("indices of a SequenceBatch must be integers")
-    if len(indices) and not 0 <= indices.min() <= indices.max() < n_attributes:
-        raise ValueError(f"indices of a SequenceBatch must lie in [0, {n_attributes})")
-    return indices
 
 
 Sequences: TypeAlias = Sequence[Any] | SequenceBatch  # for type checkers: predictions for them are lists

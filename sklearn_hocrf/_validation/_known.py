@@ -34,6 +34,7 @@ from .._data.schemes import (
     I,
     O,
     TagTable,
+    cut_segments,
     goes_on,
     looks_like_segments,
     marks_ends,
@@ -277,14 +278,13 @@ def segments_of(known: Known, scheme, singles=False) -> tuple[Segments, np.ndarr
     elif not singles:
         borders[:-1] = known.begins
     borders[known.offsets] = 1
-    cuts = np.flatnonzero(borders != -1)
-    start, stop = cuts[:-1], cuts[1:]
-    counts, label, lengths = np.searchsorted(start, known.offsets), codes[start], stop - start
+    pieces = cut_segments(borders[1:-1] != -1, codes, known.offsets)
+    start, stop, label, lengths = pieces.start, pieces.stop, pieces.codes, pieces.lengths
     if known.is_complete:
-        return Segments(counts, start, stop, label), label, lengths
+        return pieces, label, lengths
     label, lowest = np.maximum.reduceat(codes, start), np.minimum.reduceat(codes, start)
     is_known = (borders[start] == 1) & (borders[stop] == 1) & (lowest == label) & (label >= 0)
-    segments = Segments(offsets_of(is_known)[counts], start[is_known], stop[is_known], label[is_known])
+    segments = Segments(offsets_of(is_known)[pieces.offsets], start[is_known], stop[is_known], label[is_known])
     return segments, label[label >= 0], lengths[label >= 0]
 
 

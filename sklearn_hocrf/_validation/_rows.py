@@ -9,10 +9,10 @@ from scipy import sparse
 from sklearn.utils import check_array
 
 from .._data.arrays import offsets_of
+from .._data.batch import MAX_FEATURES
 from .._data.checks import is_missing, short, to_float
 from ._messages import FRAMES_FIRST, feature_position, not_finite, refuse_broken, refuse_non_sequence
 
-MAX_FEATURES = np.iinfo(np.int32).max  # ids of features are int32
 _LARGEST = sys.float_info.max
 _NO_NUMBERS = (str, bytes, np.datetime64, np.timedelta64)  # although float() converts them
 
