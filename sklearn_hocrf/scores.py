@@ -45,7 +45,7 @@ from ._structure.pairs import FeatureMap
 from ._structure.patterns import HISTORIES, SEGMENTS, TOKENS, TagHistory, given_patterns
 from ._tagger import Labelling
 from ._validation import TokenTargets
-from ._validation._known import Known, Reader, known_of, read_given
+from ._validation._known import Known, known_of, read_given
 from ._validation._targets import check_classes
 
 __all__ = ["posterior", "sequence_log_likelihood"]
@@ -235,7 +235,7 @@ class ScoredPosterior:
                 if hasattr(part, "__len__") and len(part) != length:
                     raise ValueError(f"sequence {n} has {length} tokens in scores, but {len(part)} labels in {what}")
         given = read_given(labels, lengths, "sequences", "posterior", "tokens", what)
-        return known_of(given, Reader(self._query.targets.labels, among="the labels of the scores"), "tokens")
+        return known_of(given, self._query.targets.labels, among="the labels of the scores")
 
 
 def posterior(

@@ -100,7 +100,6 @@ from sklearn_hocrf._validation import (
     FeatureSpace,
     _callbacks,
     check_sequence_weight,
-    read_more_sequences,
     read_segment_targets,
     read_sequences,
     read_token_targets,

@@ -21,7 +21,6 @@ from internals import (
     decode_labels,
     flatten_labels,
     position_name,
-    read_more_sequences,
     read_segment_targets,
     read_sequences,
     read_token_targets,
@@ -65,7 +64,7 @@ def check_training_data(estimator, X, y, sample_weight=None):
 
 
 def check_more_data(estimator, X, y, fixed):
-    return with_targets(read_more_sequences(estimator, X), y, np.array(fixed))
+    return with_targets(read_training_sequences(estimator, X, earlier=estimator._features), y, np.array(fixed))
 
 
 def with_targets(sequences, y, fixed=None):

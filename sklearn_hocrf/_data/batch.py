@@ -26,6 +26,8 @@ from .arrays import PIECE, ascends, freeze, freeze_all, freeze_indices, joined_r
 from .columns import DenseColumns, TokenColumn, is_mostly_nonzero
 from .folders import read_folder, write_folder
 
+MAX_FEATURES = np.iinfo(np.int32).max  # ids of features are int32
+
 
 class SequenceBatch:
     """A list of sequences of feature rows, sparse and dense.   N tokens in all.
@@ -118,8 +120,10 @@ class SequenceBatch:
         block_names: Any = None,
         dense: Any = None,
     ) -> None:
-        arrays = offsets, indptr, _within(indices, n_attributes)
-        self.offsets, self.indptr, self.indices = freeze_all(arrays, np.int64, np.int64, np.int32)
+        if n_attributes > MAX_FEATURES:
+            raise ValueError(f"a SequenceBatch has {n_attributes} features, but at most {MAX_FEATURES} are possible")
+        self.offsets, self.indptr = freeze_all((offsets, indptr), np.int64)
+        self.indices = freeze_indices(indices, n_attributes, "indices of a SequenceBatch")
         self.values = None if values is None else freeze(values, np.float64)
         self.n_attributes = int(n_attributes)
         lazy = attribute_names is None or hasattr(attribute_names, "__array__")  # lazy names are made on demand
@@ -413,29 +417,26 @@ class SequenceBatch:
 
     def _contiguous(self, start, stop):
         """Slice without copying the features."""
-        first, last = self.offsets[start], self.offsets[stop]
-        low, high = self.indptr[first], self.indptr[last]
-        return SequenceBatch(
-            self.offsets[start : stop + 1] - first,
-            self.indptr[first : last + 1] - low,
-            self.indices[low:high],
-            None if self.values is None else self.values[low:high],
-            self.n_attributes,
-            self.attribute_names,
-            self._columns_of(slice(first, last)),
-            self._blocks_of(slice(first, last)),
-            self.block_names,
-            self.dense and self.dense.take(slice(first, last)),
-        )
+        tokens = slice(self.offsets[start], self.offsets[stop])
+        indptr = self.indptr[tokens.start : tokens.stop + 1]
+        offsets = self.offsets[start : stop + 1] - tokens.start
+        return self._cut(offsets, indptr - indptr[0], slice(indptr[0], indptr[-1]), tokens)
 
-    def _columns_of(self, tokens):
-        return {
+    def _cut(self, offsets, indptr, entries, tokens):
+        """Return a batch of some tokens and their entries, which are slices or indices."""
+        columns = {
             name: column.take(tokens) if isinstance(column, TokenColumn) else freeze(column[tokens], np.float64)
             for name, column in self.columns.items()
         }
-
-    def _blocks_of(self, tokens):
-        return None if self.blocks is None else tuple(block.take(tokens) for block in self.blocks)
+        return self._replace(
+            offsets=offsets,
+            indptr=indptr,
+            indices=self.indices[entries],
+            values=None if self.values is None else self.values[entries],
+            columns=columns,
+            blocks=None if self.blocks is None else tuple(block.take(tokens) for block in self.blocks),
+            dense=self.dense and self.dense.take(tokens),
+        )
 
     def __repr__(self) -> str:
         return f"SequenceBatch({len(self)} sequences, {self.n_tokens} tokens, {self.n_features} features)"
@@ -527,18 +528,7 @@ def cut_sequences(batch: SequenceBatch, starts: np.ndarray, stops: np.ndarray) -
     """
     tokens = joined_ranges(starts, stops)
     entries = joined_ranges(batch.indptr[tokens], batch.indptr[tokens + 1])
-    return SequenceBatch(
-        offsets_of(stops - starts),
-        offsets_of(np.diff(batch.indptr)[tokens]),
-        batch.indices[entries],
-        None if batch.values is None else batch.values[entries],
-        batch.n_attributes,
-        batch.attribute_names,
-        batch._columns_of(tokens),
-        batch._blocks_of(tokens),
-        batch.block_names,
-        batch.dense and batch.dense.take(tokens),
-    )
+    return batch._cut(offsets_of(stops - starts), offsets_of(np.diff(batch.indptr)[tokens]), entries, tokens)
 
 
 def _only_batches(batches):
@@ -567,18 +557,6 @@ class TokenFeatures(NamedTuple):
     pair: np.ndarray  # (nnz,) uint32   the pair; the first pair
     other: np.ndarray  # (nnz,) uint32   the pair's score column; the end of the pairs
     values: np.ndarray  # (n_rows + nnz,) float64, or empty where all values are 1
-
-
-def _within(indices, n_attributes) -> np.ndarray:
-    """Return ids of features that lie in [0, n_attributes), or raise; before int32 can wrap them."""
-    indices, highest = np.asarray(indices), np.iinfo(np.int32).max
-    if n_attributes > highest:
-        raise ValueError(f"a SequenceBatch has {n_attributes} features, but at most {highest} are possible")
-    if indices.dtype.kind not in "iu" and (indices != np.floor(indices)).any():
-        raise ValueError("indices of a SequenceBatch must be integers")
-    if len(indices) and not 0 <= indices.min() <= indices.max() < n_attributes:
-        raise ValueError(f"indices of a SequenceBatch must lie in [0, {n_attributes})")
-    return indices
 
 
 Sequences: TypeAlias = Sequence[Any] | SequenceBatch  # for type checkers: predictions for them are lists

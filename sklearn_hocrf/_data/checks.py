@@ -172,16 +172,15 @@ def number_weights(sample_weight):
     sample_weight = np.asarray(sample_weight) if hasattr(sample_weight, "__array__") else sample_weight
     if isinstance(sample_weight, np.ndarray) and sample_weight.dtype.kind in "biuf":
         return sample_weight
-    is_one = isinstance(sample_weight, (str, bytes)) or not hasattr(sample_weight, "__iter__")  # for all sequences
-    is_one = is_one or getattr(sample_weight, "shape", None) == ()
+    is_one = isinstance(sample_weight, (str, bytes)) or not is_ordered_collection(sample_weight)  # for all sequences
     for n, weight in enumerate([sample_weight] if is_one else sample_weight):
-        what = "sample_weight" if is_one else f"sample_weight[{n}] (sequence {n})"
-        what = f"{what} is {short(weight)} ({type(weight).__name__})"
         if not isinstance(weight, (Real, np.bool_)):
-            raise TypeError(f"sample_weight must be one number per sequence, but {what}")
-        if isinstance(weight, int) and not np.isfinite(to_float(weight)):
-            raise ValueError(f"{what}, too large for a float")
-    return sample_weight
+            what = "sample_weight" if is_one else f"sample_weight[{n}] (sequence {n})"
+            raise TypeError(
+                f"sample_weight must be one number per sequence, but {what} is {short(weight)} "
+                f"({type(weight).__name__})"
+            )
+    return to_float(sample_weight) if is_one else list(map(to_float, sample_weight))
 
 
 def refuse_infinite_sum(weight, what="sample_weight") -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,9 +16,8 @@ from .checks import (
     no_label,
     short,
 )
-from .labels import distinct_values, flatten_labels, list_sequences, position_name
+from .labels import distinct_values, flatten_labels, has_ignored, list_sequences, position_name
 from .schemes import (
-    PREFIXES,
     SCHEMES,
     B,
     E,
@@ -29,6 +27,7 @@ from .schemes import (
     hold_segments,
     looks_like_segments,
     marks_ends,
+    not_a_tag,
     parts_of_segment,
     read_segment,
     segments_of_labels,
@@ -68,13 +67,8 @@ def code_tokens(y: LabelSequences, name: str) -> CodedLabels:
             f'{name} contains segments (start, stop, label), but must have one label per token: scheme="segments"? '
             "(Scores of tokens need labels of tokens.)"
         )
-    for n, labels in enumerate(sequences):
-        if isinstance(labels, np.ndarray) and labels.ndim > 1:
-            raise ValueError(
-                f"{name}[{n}] (sequence {n}) has {labels.ndim} dimensions, but must have 1: one label per token"
-            )
     offsets = offsets_of([len(labels) for labels in sequences])
-    codes, labels = code_values(flatten_labels(sequences), name, lambda t: position_name(offsets, t))
+    codes, labels = code_values(flatten_labels(sequences, name), name, lambda t: position_name(offsets, t))
     return CodedLabels(codes, labels, offsets)
 
 
@@ -89,8 +83,7 @@ def code_values(values: Sequence[Any] | np.ndarray, name: str, where: Callable[[
     """Return a code for each label and the distinct labels; ``where`` gives the position of a label for error
     messages."""
     labels, codes, _ = distinct_values(values, where, name)
-    integers = {int(label) for label in labels if isinstance(label, Integral) and not isinstance(label, bool)}
-    ignored = not name.startswith("y_pred") and IGNORED in integers and min(integers - {IGNORED}, default=0) >= 0
+    ignored = not name.startswith("y_pred") and has_ignored(labels)
     for code, label in enumerate(labels):
         if is_missing(label) or (ignored and label == IGNORED):
             raise no_label(label, where(int(np.argmax(codes == code))), name, takes_missing_labels=False)
@@ -236,11 +229,7 @@ def _split_coded_tags(tokens: CodedLabels, scheme: str, name: str) -> tuple[np.n
         parts = split_tag(tag, scheme)
         if parts is None:
             t = int(np.argmax(tokens.codes == code))
-            expected = ", ".join(f"'{prefix}-label'" for prefix in PREFIXES[scheme] if prefix != "O")
-            raise ValueError(
-                f"{short(tag)} of {name} ({position_name(tokens.offsets, t)}) is not a tag of this scheme: 'O', "
-                f"{expected}"
-            )
+            raise ValueError(not_a_tag(tag, scheme, name, position_name(tokens.offsets, t)))
         split.append(parts)
     labels = sorted({label for _, label in split})
     code_of = {label: code for code, label in enumerate(labels)}

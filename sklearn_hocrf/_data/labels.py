@@ -13,7 +13,7 @@ from numbers import Integral
 import numpy as np
 
 from .arrays import pieces
-from .checks import IGNORED, is_missing, is_ordered_collection, no_label, short, unmasked
+from .checks import IGNORED, is_ordered_collection, no_label, short, unmasked
 
 SEEN = "the labels seen in fit"
 LONGEST_TEXT = 1000  # because every row of a fixed-width array takes as much memory as the longest text
@@ -34,12 +34,18 @@ def position_name(offsets, token) -> str:
     return f"sequence {sequence}, position {int(token) - int(offsets[sequence])}"
 
 
-def flatten_labels(sequences) -> np.ndarray | list:
+def flatten_labels(sequences, name="y") -> np.ndarray | list:
     """Return the concatenated labels of all sequences.
 
     Arrays of the same kind are concatenated to an array, so that ``classes_`` keeps their dtype. Everything else
-    becomes a list of Python objects: numpy would convert ``["A", 1]`` to two strings.
+    becomes a list of Python objects: numpy would convert ``["A", 1]`` to two strings. ``name`` is that of y, for
+    messages.
     """
+    for n, labels in enumerate(sequences):
+        if getattr(labels, "ndim", 1) > 1:
+            raise ValueError(
+                f"{name}[{n}] (sequence {n}) has {labels.ndim} dimensions, but must have 1: one label per token"
+            )
     kinds = {labels.dtype.kind if isinstance(labels, np.ndarray) else "O" for labels in sequences if len(labels)}
     if len(kinds) == 1 and kinds != {"O"}:
         return np.concatenate([labels for labels in sequences if len(labels)])
@@ -52,7 +58,7 @@ def sorted_labels(labels, offsets, at_least=2, positions=None) -> np.ndarray:
     Parameters
     ----------
     labels : ndarray of shape (N,) or list of length N
-        Labels of all tokens, as :func:`flatten_labels` returns them.
+        Labels, as :func:`flatten_labels` returns them.
     offsets : ndarray of shape (n_sequences + 1,)
         Token range of each sequence, for error messages.
     at_least : int, default=2
@@ -70,8 +76,8 @@ def sorted_labels(labels, offsets, at_least=2, positions=None) -> np.ndarray:
     TypeError
         If a label is not hashable, or if labels cannot be sorted together.
     ValueError
-        If a label is missing (None, nan, NaT, or -100 where the other labels are integers from 0 on), if a label is inf
-        or a real number that is not whole, or if there are too few distinct labels.
+        If a label is -100 where no other one is a negative integer, if a label is inf or a real number that is not
+        whole, or if there are too few distinct labels.
 
     Examples
     --------
@@ -84,8 +90,10 @@ def sorted_labels(labels, offsets, at_least=2, positions=None) -> np.ndarray:
     def where(t):
         return position_name(offsets, positions[t])
 
-    classes = np.unique(labels) if isinstance(labels, np.ndarray) else _sorted_objects(labels, where)
-    _refuse_missing(labels, classes, where)
+    distinct = np.unique(labels) if isinstance(labels, np.ndarray) else set(check_hashable(labels, where))
+    if has_ignored(distinct):
+        raise no_label(IGNORED, where(list(labels).index(IGNORED)))
+    classes = distinct if isinstance(distinct, np.ndarray) else _sorted_objects(labels, distinct, where)
     _refuse_real_numbers(labels, classes, where)
     if len(classes) < at_least:
         only_class = f", {short(classes.tolist()[0])}" if len(classes) else ""
@@ -95,17 +103,16 @@ def sorted_labels(labels, offsets, at_least=2, positions=None) -> np.ndarray:
     return classes
 
 
-def _sorted_objects(labels, where):
-    distinct = set(check_hashable(labels, where))
-    if any(map(is_missing, distinct)):
-        t = next(t for t, label in enumerate(labels) if is_missing(label))
-        raise no_label(labels[t], where(t))
+def has_ignored(labels) -> bool:
+    """Return whether distinct labels have Hugging Face's mark of tokens without a label: no other one is negative."""
+    integers = {int(label) for label in labels if isinstance(label, Integral) and not isinstance(label, bool)}
+    return IGNORED in integers and min(integers - {IGNORED}, default=0) >= 0
+
+
+def _sorted_objects(labels, distinct, where):
     try:
         classes = sorted(distinct)
     except TypeError as error:
-        ignored = (t for t, label in enumerate(labels) if isinstance(label, Integral) and label == IGNORED)
-        for t in ignored:
-            raise no_label(IGNORED, where(t)) from None
         first = labels[0]
         others = [t for t, label in enumerate(labels) if type(label) is not type(first)]
         others += [t for t, label in enumerate(labels) if label != first]  # one type, such as Enum
@@ -127,30 +134,16 @@ def _sorted_objects(labels, where):
     return native
 
 
-def _refuse_missing(labels, classes, where):
-    """Raise if an array has missing labels; ``classes`` are the distinct labels, sorted."""
-    kind = classes.dtype.kind
-    if kind in "mM" and np.isnat(classes).any():
-        t = int(np.argmax(np.isnat(labels)))
-        raise no_label(labels[t], where(t))
-    if kind == "i" and len(classes) and classes[0] == IGNORED and (classes[1:] >= 0).all():
-        t = int(np.argmax(np.asarray(labels) == IGNORED))
-        raise no_label(IGNORED, where(t))
-
-
 def _refuse_real_numbers(labels, classes, where):
     """Raise if labels are real numbers: a regression target is a mistake, as in scikit-learn's classifiers."""
     if classes.dtype.kind not in "fc":
         return
     bad = classes[~(np.isfinite(classes) & (classes == np.floor(classes.real)))]
     if len(bad):
-        values = np.asarray(labels)
-        t = int(np.flatnonzero(np.isin(values, bad) | np.isnan(values))[0])
-        if np.isnan(values[t]):
-            raise no_label(values[t], where(t))
-        what = "y contains inf" if np.isinf(values[t]) else "Unknown label"
+        t = int(np.argmax(np.isin(labels, bad)))
+        what = "y contains inf" if np.isinf(labels[t]) else "Unknown label"
         raise ValueError(
-            f"{what}: {values[t]} ({where(t)}); labels must be discrete, but real numbers are a regression target"
+            f"{what}: {labels[t]} ({where(t)}); labels must be discrete, but real numbers are a regression target"
         )
 
 

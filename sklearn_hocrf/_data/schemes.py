@@ -71,6 +71,12 @@ def split_tag(tag, scheme) -> tuple[int, str] | None:
     return PREFIXES[scheme].index(tag[0]), tag[2:] or NO_LABEL
 
 
+def not_a_tag(tag, scheme, name, where) -> str:
+    """Return the message for a text that is not a tag of the scheme."""
+    expected = ", ".join(f"'{prefix}-label'" for prefix in PREFIXES[scheme] if prefix != OUTSIDE)
+    return f"{short(tag)} of {name} ({where}) is not a tag of scheme={scheme!r}, whose tags are 'O', {expected}"
+
+
 def join_tag(prefix, label, bare=True, scheme="bioes") -> str:
     """Return the name of a tag; ``bare`` leaves out the label "_"."""
     letter = PREFIXES[scheme][prefix]

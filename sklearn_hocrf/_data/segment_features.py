@@ -62,7 +62,7 @@ def segment_features(batch: SequenceBatch, start, stop) -> sparse.csr_array:
     start, stop : ndarray of shape (M,), int64
         Segments ``[start, stop)`` as token indices of the batch.
     """
-    return _stack_blocks(batch, start, stop, _identity)
+    return _stack_blocks(batch, start, stop)
 
 
 def segment_counts(batch: SequenceBatch, start, stop) -> sparse.csr_array:
@@ -77,15 +77,11 @@ def channel_tokens(batch: SequenceBatch, channel, start, stop) -> tuple[np.ndarr
     return np.repeat(np.arange(len(start)), last - first), joined_ranges(first, last)
 
 
-def _identity(matrix):
-    return matrix
-
-
 def _ones(matrix):
     return sparse.csr_array(((matrix.data != 0).astype(np.float64), matrix.indices, matrix.indptr), shape=matrix.shape)
 
 
-def _stack_blocks(batch, start, stop, finish):
+def _stack_blocks(batch, start, stop, finish=sparse.csr_array):
     sequence_stop = _sequence_stops(batch, start)
     first, last = (int(start.min()), int(sequence_stop.max())) if len(start) else (0, 0)
     tokens = finish(token_rows(batch, first, last))

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from .._data.checks import short
 from .._solvers import SGD, TrainingState
 from .._structure.layout import WeightLayout
-from .._validation import TrainingData, read_more_sequences
+from .._validation import TrainingData, read_training_sequences
 from .._validation._sklearn import available_if, fit_context
 from .constraints import Rules
 from .fit_steps import FitSteps
@@ -163,7 +163,9 @@ def _read_next(
     estimator, last, labels = steps.estimator, before.state, before.labels.tolist()
     if classes is not None and steps.targets.check_classes(estimator, classes).tolist() != labels:
         raise ValueError(f"classes differ from those of the first call, {labels!r}: they are fixed from then on")
-    data = steps.read_targets(y, read_more_sequences(estimator, X, sample_weight), last.targets)
+    data = steps.read_targets(
+        y, read_training_sequences(estimator, X, sample_weight, estimator._features), last.targets
+    )
     if not data.rules.equal(Rules(last.layout.forbidden, last.borders)):
         raise ValueError(
             f"constraints={short(estimator.constraints)} differ from the first call: they are fixed from then on"

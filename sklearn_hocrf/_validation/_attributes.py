@@ -137,9 +137,7 @@ def read_attributes(X, vocabulary, *, grow) -> SequenceBatch:
             continue
         for t, token in enumerate(sequence):
             before, is_list = len(ids), type(token) is list  # the other checks take longer
-            if tables is not None and tables.add([token], ids) is not None:
-                pass
-            elif not is_list and isinstance(token, Mapping):
+            if not is_list and isinstance(token, Mapping):
                 if grow and (complete is None or not complete <= token.keys()):
                     complete = set(token) if complete is None else complete & token.keys()
                 for key, value in token.items():

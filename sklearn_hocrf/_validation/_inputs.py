@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import zip_longest
 from numbers import Number
 from typing import Any, NamedTuple
 
@@ -26,10 +25,14 @@ from ._attributes import (
 )
 from ._known import lengths_of_targets
 from ._messages import refuse_infinite_values, refuse_non_sequence
-from ._rows import check_table, n_tokens, stack_grid, stack_rows
+from ._rows import check_table, n_tokens, stack_rows
 from ._sklearn import get_feature_names
 
 _MOST_TOKENS = 10**8  # that y may claim
+_OTHER_SEGMENT_FEATURES = (
+    "X does not have the segment features that {} was fitted on: pass it through the transformers that made the "
+    "training X"
+)
 NO_TOKENS = "X has no tokens in sequences of positive weight: fit needs at least one"
 
 
@@ -175,7 +178,7 @@ class TrainingSequences(NamedTuple):
         return TrainingData(batch, targets, weight, features, rules, parts, self.sequence_ids)
 
 
-def read_training_sequences(estimator, X, sample_weight=None) -> TrainingSequences:
+def read_training_sequences(estimator, X, sample_weight=None, earlier=None) -> TrainingSequences:
     """Return validated training sequences, or raise an error that names sequence, position and value.
 
     Parameters
@@ -186,41 +189,24 @@ def read_training_sequences(estimator, X, sample_weight=None) -> TrainingSequenc
         In one of the forms of the package's docstring.
     sample_weight : array-like of shape (n_sequences,), default=None
         One weight per sequence.
+    earlier : FeatureSpace, default=None
+        The features of the training data of earlier calls of partial_fit. New attribute names get the next free ids.
     """
     X = without_columns(X)
     form = input_form(X)
-    batch, features = _read_training_sequences(estimator, X, form)
+    batch, space = _read(estimator, X, form, earlier, grow=True)
+    if not len(batch):
+        raise ValueError(f"X has no sequences: {'fit' if earlier is None else 'partial_fit'} needs at least one")
     weight = check_sequence_weight(sample_weight, len(batch))
-    is_used = used_sequences(batch.lengths, weight)
-    space = features._replace(vocabulary=None)
-    return TrainingSequences(batch, form, space, weight, is_used, features.vocabulary, _has_times(X))
+    features = space._replace(vocabulary=None) if earlier is None else earlier
+    is_used, has_times = used_sequences(batch.lengths, weight), earlier is None and _has_times(X)
+    return TrainingSequences(batch, form, features, weight, is_used, space.vocabulary, has_times)
 
 
 def _has_times(X) -> bool:
     """Return whether X is a data frame whose index has times in order."""
     index: Any = getattr(X, "index", None)
     return getattr(getattr(index, "dtype", None), "kind", "") == "M" and bool(index.is_monotonic_increasing)
-
-
-def read_more_sequences(estimator, X, sample_weight=None) -> TrainingSequences:
-    """Return validated training sequences for an estimator that has been fitted on other such sequences.
-
-    New attribute names get the next free ids. The parameters are the same as for :func:`read_training_sequences`.
-    """
-    X = without_columns(X)
-    form, features = input_form(X), estimator._features
-    vocabulary = None
-    if form == "sequences" and features.vocabulary is not None and not isinstance(X, SequenceBatch):
-        X = list(X)
-        _check_kind(looks_like_rows(X, default=False), features, type(estimator).__name__)
-        vocabulary = Vocabulary()
-        batch = read_attributes(X, vocabulary, grow=True)
-    else:
-        batch, form = read_sequences(estimator, X)
-    if not len(batch):
-        raise ValueError("X has no sequences: partial_fit needs at least one")
-    weight = check_sequence_weight(sample_weight, len(batch))
-    return TrainingSequences(batch, form, features, weight, used_sequences(batch.lengths, weight), vocabulary)
 
 
 def sequences_like(estimator, y, sample_weight=None) -> TrainingSequences | None:
@@ -311,35 +297,6 @@ def _form_of_list(X):
     return "sequences"
 
 
-def _read_training_sequences(estimator, X, form):
-    if isinstance(X, SequenceBatch):
-        if len(X) == 0:
-            raise ValueError("X has no sequences: fit needs at least one")
-        _refuse_segment_features(X, estimator)
-        _warn_of_other_scheme(X, estimator)
-        refuse_infinite_values(X)
-        return X, FeatureSpace(X.n_features, X.feature_names, None, is_table=False, kinds=_kinds_of(X))
-    names = None
-    if form == "table":
-        names = get_feature_names(X)
-        matrix = check_table(X, estimator)
-        offsets = np.arange(matrix.shape[0] + 1)
-    elif form == "grid":
-        matrix, offsets = stack_grid(X, estimator)
-    else:
-        X = list(X)
-        if not X:
-            raise ValueError("X has no sequences: fit needs at least one")
-        if not looks_like_rows(X, default=False):
-            vocabulary = Vocabulary()
-            return read_attributes(X, vocabulary, grow=True), FeatureSpace(0, None, vocabulary, is_table=False)
-        names = _common_column_names(X)
-        matrix, offsets = stack_rows(X, estimator, None)
-    batch = SequenceBatch.from_table(matrix, offsets, names)
-    refuse_infinite_values(batch)
-    return batch, FeatureSpace(matrix.shape[1], names, None, is_table=form == "table")
-
-
 def _common_column_names(X):
     """Return the column names of sequences that are data frames; those without tokens need not have any."""
     full = [n for n, sequence in enumerate(X) if n_tokens(sequence)]
@@ -356,49 +313,59 @@ def read_sequences(estimator, X) -> tuple[SequenceBatch, str]:
 
     ``estimator._features`` is the :class:`FeatureSpace` of its training data.
     """
-    features, name = estimator._features, type(estimator).__name__
     X = without_columns(X)
     form = input_form(X)
+    return _read(estimator, X, form, estimator._features)[0], form
+
+
+def _read(estimator, X, form, fitted=None, grow=False) -> tuple[SequenceBatch, FeatureSpace]:
+    """Return X as a batch, and its features; ``fitted`` are those of training data, with which they are compared.
+
+    With ``grow``, a new vocabulary gets the attribute names; otherwise those that are not in the fitted one are left
+    out.
+    """
+    name, names = type(estimator).__name__, None
     if isinstance(X, SequenceBatch):
+        space = FeatureSpace(X.n_features, X.feature_names, None, is_table=False, kinds=_kinds_of(X))
         _refuse_segment_features(X, estimator)
-        _check_width(X.n_features, features.n_features, name, X.feature_names, features.names)
-        _check_names(X.feature_names, features.names, name)
-        if features.kinds != _kinds_of(X):
-            raise ValueError(_other_segment_features(name))
+        if fitted is None:
+            _warn_of_other_scheme(X, estimator)
+        else:
+            _refuse_other_features(space, fitted, name)
         refuse_infinite_values(X)
-        return X, form
-    if features.kinds is not None:
-        raise ValueError(_other_segment_features(name))
+        return X, space
+    if fitted is not None and fitted.kinds is not None:
+        raise ValueError(_OTHER_SEGMENT_FEATURES.format(name))
     if form == "table":
-        matrix = _check_fitted_table(estimator, X)
+        matrix = check_table(X, estimator)
         offsets = np.arange(matrix.shape[0] + 1)
-    elif form == "grid":
-        matrix, offsets = stack_grid(X, estimator)
-        _check_width(matrix.shape[1], features.n_features, name)
+        if fitted is None:
+            names = get_feature_names(X)
+        elif fitted.is_table:
+            validate_data(estimator, X, reset=False, skip_check_array=True)  # number and names of the features
+        else:
+            raise ValueError(
+                f"X is a plain 2-D array, but {name} was fitted on sequences. If X is one sequence, wrap it: `[X]`"
+            )
     else:
         X = list(X)
-        rows = looks_like_rows(X, default=features.vocabulary is None)
-        _check_kind(rows, features, name)
-        if not rows:
-            return read_known_attributes(X, features.vocabulary), form
-        for sequence in X:
+        are_rows = form == "grid" or looks_like_rows(X, default=fitted is not None and fitted.vocabulary is None)
+        if fitted is not None:
+            _check_kind(are_rows, fitted, name)
+        if not are_rows and not grow:
+            return read_known_attributes(X, fitted.vocabulary), fitted
+        if not are_rows:
+            vocabulary = Vocabulary()
+            return read_attributes(X, vocabulary, grow=True), FeatureSpace(0, None, vocabulary, is_table=False)
+        if fitted is None:
+            names = _common_column_names(X)
+        for sequence in () if fitted is None else X:
             if hasattr(sequence, "columns") and n_tokens(sequence):
                 validate_data(estimator, sequence, reset=False, skip_check_array=True)
-        matrix, offsets = stack_rows(X, estimator, features.n_features)
-    batch = SequenceBatch.from_table(matrix, offsets, features.names)
+        matrix, offsets = stack_rows(X, estimator, fitted and fitted.n_features)
+    batch = SequenceBatch.from_table(matrix, offsets, names if fitted is None else fitted.names)
     refuse_infinite_values(batch)
-    return batch, form
-
-
-def _check_fitted_table(estimator, X):
-    matrix = check_table(X, estimator)
-    if not estimator._features.is_table:
-        raise ValueError(
-            f"X is a plain 2-D array, but {type(estimator).__name__} was fitted on sequences. If X is one sequence, "
-            "wrap it: `[X]`"
-        )
-    validate_data(estimator, X, reset=False, skip_check_array=True)  # number and names of the features
-    return matrix
+    return batch, FeatureSpace(matrix.shape[1], names, None, is_table=form == "table")
 
 
 def _check_kind(rows, features, name):
@@ -443,34 +410,22 @@ def _kinds_of(batch):
     return None if batch.blocks is None else tuple(map(kind, batch.blocks))
 
 
-def _other_segment_features(name):
-    return (
-        f"X does not have the segment features that {name} was fitted on: pass it through the transformers that made "
-        "the training X"
-    )
+def _refuse_other_features(given, fitted, name):
+    """Raise unless the features of a batch are those of the training data.
 
-
-def _check_width(given, fitted, name, given_names=None, fitted_names=None):
-    if given == fitted:
-        return
-    message = f"X has {given} features, but {name} is expecting {fitted} features as input"
-    if given_names is not None and fitted_names is not None:
-        pairs = enumerate(zip_longest(np.asarray(given_names), np.asarray(fitted_names)))
-        i, (given_name, fitted_name) = next((i, pair) for i, pair in pairs if pair[0] != pair[1])
-        in_x, in_fit = ("missing" if feature is None else short(feature) for feature in (given_name, fitted_name))
-        message += f". The first that differs is feature {i}: it is {in_x}, in fit it was {in_fit}"
-    raise ValueError(message)
-
-
-def _check_names(given, fitted, name):
-    """Compare the names of two batches where both have them; one object for both, the usual case, costs nothing."""
-    if given is fitted or given is None or fitted is None:
-        return
-    given, fitted = np.asarray(given), np.asarray(fitted)  # names may be lazy
-    different = np.flatnonzero(given != fitted)
-    if len(different):
-        column = int(different[0])
-        raise ValueError(
-            f"the features of X differ from those {name} was fitted on: feature {column} is {short(given[column])}, in "
-            f"fit it was {short(fitted[column])}"
-        )
+    Names are compared where both have them; one object for both, the usual case, costs nothing.
+    """
+    first = ""
+    if given.names is not fitted.names and given.names is not None and fitted.names is not None:
+        names = np.asarray(given.names), np.asarray(fitted.names)  # they may be lazy
+        n = min(map(len, names))
+        i = int(np.append(np.flatnonzero(names[0][:n] != names[1][:n]), n)[0])
+        in_x, in_fit = (short(some[i]) if i < len(some) else "missing" for some in names)
+        first = f"feature {i} is {in_x}, in fit it was {in_fit}" if in_x != in_fit else ""
+    if given.n_features != fitted.n_features:
+        message = f"X has {given.n_features} features, but {name} is expecting {fitted.n_features} features as input"
+        raise ValueError(message + (first and f": {first}"))
+    if first:
+        raise ValueError(f"the features of X differ from those {name} was fitted on: {first}")
+    if given.kinds != fitted.kinds:
+        raise ValueError(_OTHER_SEGMENT_FEATURES.format(name))

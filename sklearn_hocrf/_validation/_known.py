@@ -15,7 +15,7 @@ is unknown continues the segment before it; in "iob1" it may also begin one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from itertools import product
 from numbers import Integral
 from typing import Any, NamedTuple
 
@@ -34,23 +34,22 @@ from .._data.schemes import (
     I,
     O,
     TagTable,
+    cut_segments,
     goes_on,
     looks_like_segments,
     marks_ends,
+    not_a_tag,
     read_segment,
     split_tag,
 )
 from .._data.segments import Segments
 from ._targets import (
     is_ordered_collection,
-    leave_out,
     read_collection,
     read_labels,
     read_target_sequences,
     refuse_segments,
 )
-
-_FLAGS = (1, -1, 0)  # as in Mask.begins; the most informative first
 
 
 class Known(NamedTuple):
@@ -80,155 +79,35 @@ class Known(NamedTuple):
         return mask
 
 
-class _Entries(NamedTuple):
-    """The entries of y for tokens, or for segments, each distinct entry once.   D distinct entries."""
-
-    distinct: list  # of length D: a label, a frozenset of labels, or None for anything
-    ids: np.ndarray  # the index in ``distinct`` of each token's entry, int32
-    offsets: np.ndarray  # (n_sequences + 1,)
-    what: str  # name of y in messages
-    dtype: np.dtype | None  # of the labels, if they are an array of their kind
-
-    def labels(self) -> set:
-        """Return all labels that occur in the entries."""
-        return {label for entry in self.distinct if entry is not None for label in _members(entry)}
-
-    def where(self, entry) -> str:
-        """Return the name of the first position of an entry."""
-        return position_name(self.offsets, int(np.argmax(self.ids == entry)))
-
-
 class Given(NamedTuple):
-    """Labels, tags or segments as in y, before labels have codes."""
+    """Labels, tags or segments as in y, before labels have codes: each distinct entry once.   D distinct entries."""
 
-    entries: _Entries
+    distinct: list  # (D,)   a label, a frozenset of labels, or None for anything
+    parts: list  # (D,)   prefix, which is None without tags, and label of each member of an entry; None for anything
+    ids: np.ndarray  # (M,) int32   the index in ``distinct`` of each entry: of each token, or segment
+    starts: np.ndarray  # (n_sequences + 1,)   of the entries
+    dtype: np.dtype | None  # of the labels, if they are an array of their kind
+    what: str  # name of y in messages
+    scheme: str
     offsets: np.ndarray  # (n_sequences + 1,)   of the tokens
-    bounds: np.ndarray | None  # (M, 3) int64   of listed segments, as in ``_segment_rows``
+    of_tokens: np.ndarray  # (N,) int32   the entry of each token; D in gaps between listed segments
+    begins: np.ndarray  # (N,) int8   as in Mask, from listed segments
     as_lists: bool  # y was made of lists
 
     @property
     def is_complete(self) -> bool:
         """Whether no label and no border of a segment is left open."""
-        is_tiled = self.bounds is None or (self.bounds[:, 2] - self.bounds[:, 1]).sum() == self.offsets[-1]
-        return bool(is_tiled) and not any(map(_is_open, self.entries.distinct))
+        has_gaps = self.scheme == "segments" and (self.of_tokens == len(self.distinct)).any()
+        return not has_gaps and not any(entry is None or isinstance(entry, frozenset) for entry in self.distinct)
 
+    def labels(self) -> set:
+        """Return all labels, tags or labels of segments that occur, as in y."""
+        entries = (entry if isinstance(entry, frozenset) else [entry] for entry in self.distinct if entry is not None)
+        return set().union(*entries)
 
-class Reader:
-    """How labels are read.
-
-    Parameters
-    ----------
-    labels : ndarray of shape (L,)
-        Labels of the model, sorted.
-    unknown : {"raise", "ignore"}
-        Whether other labels are an error, or impossible.
-    among : str
-        Name of ``labels`` in messages.
-    """
-
-    def __init__(self, labels, unknown="raise", among=SEEN):
-        self.labels, self.unknown, self.among = labels, unknown, among
-        self.codes = label_codes(labels)
-
-    def known_codes(self, parts, entries, i) -> list:
-        """Return the codes of the labels of entry ``i`` that the model knows; ``parts`` as of :func:`_parts`."""
-        return [code for code in (self._code(label, entries, i) for _, label in parts) if code >= 0]
-
-    def _code(self, label, entries, entry):
-        code = self.codes.get(label, -1)
-        if code < 0 and isinstance(label, Integral) and label == IGNORED:
-            raise no_label(label, entries.where(entry), entries.what)
-        if code < 0 and self.unknown == "raise":
-            raise ValueError(
-                f"unknown label {short(label)} of {entries.what} ({entries.where(entry)}): "
-                f"it is not one of {self.among}"
-            )
-        return code
-
-
-# --- entries ----------------------------------------------------------------------------------------------------------
-
-
-def _read_entries(labels, offsets, what, takes_missing_labels=True) -> _Entries:
-    """Return the entry of each token, or raise if one is neither a label nor a set of labels.
-
-    Parameters
-    ----------
-    labels : ndarray or list
-        Entries of all tokens, or of all segments.
-    offsets : ndarray of shape (n_sequences + 1,)
-        Indices of the first entries of the sequences.
-    what : str
-        Name of y in messages.
-    takes_missing_labels : bool
-        Whether entries may be None or sets.
-    """
-    if not isinstance(labels, np.ndarray) and any(
-        issubclass(kind, (set, frozenset)) for kind in set(map(type, labels))
-    ):
-        labels = [frozenset(entry) if isinstance(entry, (set, frozenset)) else entry for entry in labels]
-    distinct, ids, dtype = distinct_values(labels, lambda i: position_name(offsets, i))
-    entries = _Entries(distinct, ids, offsets, what, dtype)
-    for i, entry in enumerate(distinct):
-        _check_entry(entry, i, entries, takes_missing_labels and dtype is None)  # NaT of arrays is None in lists
-    return entries
-
-
-def _check_entry(entry, i, entries, takes_missing_labels):
-    members, what = _members(entry), entries.what
-    if not members:
-        raise ValueError(f"{what} has an empty set ({entries.where(i)}): no label is possible there; None means any")
-    if isinstance(entry, frozenset) and not takes_missing_labels:
-        raise TypeError(f"{what} has the set {short(set(entry))} ({entries.where(i)}), but each token needs one label")
-    for member in members:
-        if is_missing(member) and not (entry is None and takes_missing_labels):
-            raise no_label(member, entries.where(i), what)
-
-
-def _is_open(entry) -> bool:
-    return entry is None or isinstance(entry, frozenset)
-
-
-def _members(entry) -> list:
-    """Return the labels of an entry in a fixed order, because messages name the first wrong one."""
-    return sorted(entry, key=repr) if isinstance(entry, frozenset) else [entry]
-
-
-def _parts(entries, scheme) -> list:
-    """Return the prefix, which is None without tags, and the label of each member of an entry; None for any label."""
-
-    def split(label, i):
-        return _read_tag(label, entries, i, scheme) if scheme in PREFIXES else (None, label)
-
-    return [
-        None if entry is None else [split(tag, i) for tag in _members(entry)]
-        for i, entry in enumerate(entries.distinct)
-    ]
-
-
-def distinct_labels(given: Given, scheme, at_least=None) -> np.ndarray:
-    """Return the distinct labels of tokens or segments in y, sorted.
-
-    Parameters
-    ----------
-    given : Given
-    scheme : str
-        As for :func:`read_given`.
-    at_least : int or None
-        Required number of distinct labels; None means 2, or 1 if labels of segments may repeat.
-    """
-    entries, are_tags = given.entries, scheme in PREFIXES
-    pairs = [(label, i) for i, parts in enumerate(_parts(entries, scheme)) for _, label in parts or ()]
-    if not pairs:
-        raise ValueError(f"{entries.what} has no known labels: there is nothing to learn from")
-    first = np.empty(len(entries.distinct), np.int64)
-    first[entries.ids[::-1]] = np.arange(len(entries.ids))[::-1]  # the last value stays
-    labels: Any = [label for label, _ in pairs]
-    if entries.dtype is not None and not are_tags:
-        labels = np.array(labels, entries.dtype)
-    if at_least is None:
-        at_least = 2 if scheme in ("tokens", "runs") else 1
-    return sorted_labels(labels, entries.offsets, at_least, first[[i for _, i in pairs]])
+    def where(self, entry) -> str:
+        """Return the name of the first position of an entry."""
+        return position_name(self.starts, int(np.argmax(self.ids == entry)))
 
 
 # --- all forms of y ---------------------------------------------------------------------------------------------------
@@ -244,60 +123,140 @@ def read_given(y, lengths, form, name, scheme, what="y", *, kept=None, takes_mis
     scheme : {"tokens", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}
         "tokens" for labels of tokens that need not give segments.
     kept : ndarray of bool of shape (n_sequences,), or None
-        Sequences that are not left out.
+        Sequences that are not left out. The others have no tokens, but keep their indices, for messages.
     takes_missing_labels : bool
         Whether y may have missing labels. Segments then need not tile the sequences.
     """
-    if scheme != "segments":
+    labels: Any
+    bounds: Any = None
+    if scheme == "segments":
+        labels, bounds = _listed_segments(y, lengths, name, what)
+        if not takes_missing_labels:
+            _refuse_gaps(bounds, offsets_of(lengths))
+        counts, as_lists = np.bincount(bounds[:, 0], minlength=len(lengths)), True
+    else:
         if scheme != "tokens" and form != "table":
             refuse_segments(y, lengths, name, scheme, what)
-        labels, as_lists = read_labels(y, lengths, form, name, what)
-        labels, offsets = leave_out(labels, lengths, kept)
-        return Given(_read_entries(labels, offsets, what, takes_missing_labels), offsets, None, as_lists)
-    rows, bounds = _segment_rows(y, lengths, name, what)
-    if not takes_missing_labels:
-        _refuse_gaps(bounds, offsets_of(lengths))
-    labels, offsets = leave_out([row[3] for row in rows], np.bincount(bounds[:, 0], minlength=len(lengths)), kept)
+        (labels, as_lists), counts = read_labels(y, lengths, form, name, what), lengths
     if kept is not None:
-        bounds, lengths = bounds[kept[bounds[:, 0]]], np.where(kept, lengths, 0)
-    return Given(_read_entries(labels, offsets, what, takes_missing_labels), offsets_of(lengths), bounds, True)
+        chosen = np.flatnonzero(np.repeat(kept, counts))
+        labels = labels[chosen] if isinstance(labels, np.ndarray) else [labels[i] for i in chosen]
+        bounds = bounds if bounds is None else bounds[chosen]
+        lengths, counts = np.where(kept, lengths, 0), np.where(kept, counts, 0)
+    starts, offsets = offsets_of(counts), offsets_of(lengths)
+    if not isinstance(labels, np.ndarray) and any(
+        issubclass(kind, (set, frozenset)) for kind in set(map(type, labels))
+    ):
+        labels = [frozenset(entry) if isinstance(entry, (set, frozenset)) else entry for entry in labels]
+    distinct, ids, dtype = distinct_values(labels, lambda i: position_name(starts, i))
+    of_tokens, begins = ids, np.zeros(int(offsets[-1]), np.int8)
+    if bounds is not None:
+        of_tokens, begins = _of_lists(bounds, offsets, ids, len(distinct))
+    parts: list = []
+    given = Given(distinct, parts, ids, starts, dtype, what, scheme, offsets, of_tokens, begins, as_lists)
+    may_be_open = takes_missing_labels and dtype is None  # NaT of arrays is None in lists
+    parts += [_parts(entry, i, given, may_be_open) for i, entry in enumerate(distinct)]
+    return given
 
 
-def known_of(given: Given, reader: Reader, scheme, longest=None) -> Known:
+def _parts(entry, i, given, may_be_open) -> list | None:
+    """Return the prefix and the label of each member of an entry, or raise if it is neither a label nor a set of them.
+
+    The order is fixed, because messages name the first wrong one.
+    """
+    members, what = sorted(entry, key=repr) if isinstance(entry, frozenset) else [entry], given.what
+    if not members:
+        raise ValueError(f"{what} has an empty set ({given.where(i)}): no label is possible there; None means any")
+    if isinstance(entry, frozenset) and not may_be_open:
+        raise TypeError(f"{what} has the set {short(set(entry))} ({given.where(i)}), but each token needs one label")
+    if entry is None and may_be_open:
+        return None
+    for member in filter(is_missing, members):
+        raise no_label(member, given.where(i), what)
+    return [_read_tag(member, given, i) if given.scheme in PREFIXES else (None, member) for member in members]
+
+
+def _read_tag(tag, given, i) -> tuple:
+    """Return the prefix and the label of a tag of an entry, given the entry's index."""
+    part = split_tag(tag, given.scheme)
+    if part is None:
+        raise ValueError(not_a_tag(tag, given.scheme, given.what, given.where(i)))
+    if part[1] == OUTSIDE and part[0] != O:
+        raise ValueError(
+            f"{given.what} has the tag {short(tag)} ({given.where(i)}), but the label 'O' belongs to the tag 'O'"
+        )
+    return part
+
+
+def distinct_labels(given: Given, at_least=None) -> np.ndarray:
+    """Return the distinct labels of tokens or segments in y, sorted.
+
+    Parameters
+    ----------
+    given : Given
+    at_least : int or None
+        Required number of distinct labels; None means 2, or 1 if labels of segments may repeat.
+    """
+    pairs = [(label, i) for i, parts in enumerate(given.parts) for _, label in parts or ()]
+    if not pairs:
+        raise ValueError(f"{given.what} has no known labels: there is nothing to learn from")
+    labels: Any = [label for label, _ in pairs]
+    if given.dtype is not None and given.scheme not in PREFIXES:
+        labels = np.array(labels, given.dtype)
+    if at_least is None:
+        at_least = 2 if given.scheme in ("tokens", "runs") else 1
+    first = np.empty(len(given.distinct), np.int64)
+    first[given.ids[::-1]] = np.arange(len(given.ids))[::-1]  # the last value stays
+    return sorted_labels(labels, given.starts, at_least, first[[i for _, i in pairs]])
+
+
+def known_of(given: Given, labels, longest=None, unknown="raise", among=SEEN) -> Known:
     """Return what y says, given the labels of the model.
 
     Parameters
     ----------
     given : Given
-    reader : Reader
-    scheme : str
-        As for :func:`read_given`.
+    labels : ndarray of shape (L,)
+        Labels of the model, sorted.
     longest : ndarray of shape (L,)
         Highest length of a segment, by label, for tags.
+    unknown : {"raise", "ignore"}
+        Whether other labels are an error, or impossible.
+    among : str
+        Name of ``labels`` in messages.
     """
-    entries, n_labels, parts = given.entries, len(reader.labels), _parts(given.entries, scheme)
-    of_entries = [of_entry and reader.known_codes(of_entry, entries, i) for i, of_entry in enumerate(parts)]
+    codes = label_codes(labels)
+
+    def code_of(label, i):
+        code = codes.get(label, -1)
+        if code < 0 and isinstance(label, Integral) and label == IGNORED:
+            raise no_label(label, given.where(i), given.what)
+        if code < 0 and unknown == "raise":
+            where = f"{given.what} ({given.where(i)})"
+            raise ValueError(f"unknown label {short(label)} of {where}: it is not one of {among}")
+        return code
+
+    tags = [
+        parts if parts is None else [(prefix, code) for prefix, label in parts if (code := code_of(label, i)) >= 0]
+        for i, parts in enumerate(given.parts)
+    ]
     impossible = np.zeros(len(given.offsets) - 1, dtype=bool)
-    wrong = np.flatnonzero(np.array([codes == [] for codes in of_entries], bool)[entries.ids])
-    impossible[np.searchsorted(entries.offsets, wrong, side="right") - 1] = True
-    ids, begins = entries.ids, np.zeros(given.offsets[-1], np.int8)
-    if scheme == "segments":
-        ids, begins = _of_lists(given)
+    wrong = np.flatnonzero(np.array([of_entry == [] for of_entry in tags], bool)[given.ids])
+    impossible[np.searchsorted(given.starts, wrong, side="right") - 1] = True
+    ids, begins, allowed = given.of_tokens, given.begins, None
     if given.is_complete:
-        code_of = np.array([codes[0] if codes else -1 for codes in of_entries], np.int32)
-        if scheme in PREFIXES:
-            begins = _begins_of_tags(entries, parts, code_of)
-        return Known(code_of[ids], begins, n_labels, None, ids, given.offsets, impossible)
-    if scheme in PREFIXES:
-        allowed, ids, begins = _of_tags(entries, parts, _Shapes.of(scheme, reader.labels, longest))
+        only = np.array([of_entry[0][1] if of_entry else -1 for of_entry in tags], np.int32)
+        if given.scheme in PREFIXES:
+            begins = _begins_of_tags(given, only)
     else:
-        allowed = np.ones((len(of_entries) + 1, n_labels), dtype=bool)  # the last row is for gaps
-        for i, codes in enumerate(of_entries):
-            if codes is not None:
-                allowed[i] = False
-                allowed[i, codes] = True
-    code_of = np.where(allowed.sum(axis=1) == 1, allowed.argmax(axis=1), -1).astype(np.int32)
-    return Known(code_of[ids], begins, n_labels, allowed, ids, given.offsets, impossible)
+        if given.scheme in PREFIXES:
+            most = np.where(labels == OUTSIDE, 1, longest)
+            allowed, ids, begins = _of_tags(given, tags, _LEAST_LENGTH <= most[:, None, None])
+        else:
+            of_entries = [range(len(labels)) if some is None else [code for _, code in some] for some in [*tags, None]]
+            allowed = np.array([np.isin(np.arange(len(labels)), list(some)) for some in of_entries])
+        only = np.where(allowed.sum(axis=1) == 1, allowed.argmax(axis=1), -1).astype(np.int32)
+    return Known(only[ids], begins, len(labels), allowed, ids, given.offsets, impossible)
 
 
 def segments_of(known: Known, scheme, singles=False) -> tuple[Segments, np.ndarray, np.ndarray]:
@@ -319,22 +278,21 @@ def segments_of(known: Known, scheme, singles=False) -> tuple[Segments, np.ndarr
     elif not singles:
         borders[:-1] = known.begins
     borders[known.offsets] = 1
-    cuts = np.flatnonzero(borders != -1)
-    start, stop = cuts[:-1], cuts[1:]
-    counts, label, lengths = np.searchsorted(start, known.offsets), codes[start], stop - start
+    pieces = cut_segments(borders[1:-1] != -1, codes, known.offsets)
+    start, stop, label, lengths = pieces.start, pieces.stop, pieces.codes, pieces.lengths
     if known.is_complete:
-        return Segments(counts, start, stop, label), label, lengths
+        return pieces, label, lengths
     label, lowest = np.maximum.reduceat(codes, start), np.minimum.reduceat(codes, start)
     is_known = (borders[start] == 1) & (borders[stop] == 1) & (lowest == label) & (label >= 0)
-    segments = Segments(offsets_of(is_known)[counts], start[is_known], stop[is_known], label[is_known])
+    segments = Segments(offsets_of(is_known)[pieces.offsets], start[is_known], stop[is_known], label[is_known])
     return segments, label[label >= 0], lengths[label >= 0]
 
 
 # --- lists of segments ------------------------------------------------------------------------------------------------
 
 
-def _segment_rows(y, lengths, name, what) -> tuple[list, np.ndarray]:
-    """Return the segments that y lists, as (sequence, start, stop, label), and their bounds, of shape (M, 3).
+def _listed_segments(y, lengths, name, what) -> tuple[list, np.ndarray]:
+    """Return the labels of the segments that y lists, and (sequence, start, stop) of each; shape (M, 3).
 
     They are sorted, lie in their sequences and do not overlap.
     """
@@ -350,11 +308,11 @@ def _segment_rows(y, lengths, name, what) -> tuple[list, np.ndarray]:
     overlaps = np.append(False, (sequence[1:] == sequence[:-1]) & (start[1:] < stop[:-1]))[: len(rows)]
     beyond = stop > lengths[sequence]
     for i in np.flatnonzero(overlaps | beyond)[:1].tolist():
-        n, segment = rows[i][0], rows[i][1:]
+        n, segment = rows[i][0], short(rows[i][1:])
         if beyond[i]:
-            raise ValueError(f"segment {short(segment)} of sequence {n} of {what} ends beyond its {lengths[n]} tokens")
-        raise ValueError(f"segments {short(rows[i - 1][1:])} and {short(segment)} of sequence {n} of {what} overlap")
-    return rows, bounds
+            raise ValueError(f"segment {segment} of sequence {n} of {what} ends beyond its {lengths[n]} tokens")
+        raise ValueError(f"segments {short(rows[i - 1][1:])} and {segment} of sequence {n} of {what} overlap")
+    return [row[3] for row in rows], bounds
 
 
 def _refuse_gaps(bounds, offsets):
@@ -391,180 +349,112 @@ def lengths_of_targets(y, name, scheme) -> tuple[np.ndarray | None, str]:
         return None, "sequences"
     sequences = [() if labels is None else labels for labels in read_target_sequences(y, n_sequences, name)]
     if scheme == "segments" or (scheme == "auto" and looks_like_segments(sequences)):
-        _, bounds = _segment_rows(y, np.full(n_sequences, MAX_STOP), name, "y")
+        _, bounds = _listed_segments(y, np.full(n_sequences, MAX_STOP), name, "y")
         lengths = np.zeros(n_sequences, np.int64)
         np.maximum.at(lengths, bounds[:, 0], bounds[:, 2])
         return lengths, "sequences"
     return np.array([len(labels) for labels in sequences], np.int64), "sequences"
 
 
-def _of_lists(given) -> tuple[np.ndarray, np.ndarray]:
-    """Return the entry of each token, and the borders that lists of segments give.
+def _of_lists(bounds, offsets, ids, gap) -> tuple[np.ndarray, np.ndarray]:
+    """Return the entry of each token, which is ``gap`` outside of all listed segments, and their borders.
 
     A segment begins with its first token and nowhere else in it, and the next one begins where it stops.
     """
-    sequence, start, stop = given.bounds.T
-    start, stop = start + given.offsets[sequence], stop + given.offsets[sequence]
-    tokens, n_tokens = joined_ranges(start, stop), int(given.offsets[-1])
-    ids, begins = np.full(n_tokens, len(given.entries.distinct), np.int32), np.zeros(n_tokens + 1, np.int8)
-    ids[tokens] = np.repeat(given.entries.ids, stop - start)
+    sequence, start, stop = bounds.T
+    start, stop = start + offsets[sequence], stop + offsets[sequence]
+    tokens, n_tokens = joined_ranges(start, stop), int(offsets[-1])
+    of_tokens, begins = np.full(n_tokens, gap, np.int32), np.zeros(n_tokens + 1, np.int8)
+    of_tokens[tokens] = np.repeat(ids, stop - start)
     begins[tokens] = -1
     begins[start] = begins[stop] = 1  # at the end of a sequence, the next one begins
-    return ids, begins[:n_tokens]
+    return of_tokens, begins[:n_tokens]
 
 
 # --- tags -------------------------------------------------------------------------------------------------------------
 
+# A token has a *shape* in the segment that contains it: whether this is its first token, and whether it is its last.
+# Shapes of a label are a table (not first or first, not last or last) of bool.
+_LEAST_LENGTH = np.array([[3, 2], [2, 1]])  # of the segments whose tokens may have a shape
+_FLAGS = (1, -1, 0)  # as in Mask.begins; the most informative first
+_AGREE = {1: (False, True), -1: (True, False), 0: (True, True)}  # which of "not" and "yes" agree with a flag
+_SHAPES = {flags: np.outer(_AGREE[flags[0]], _AGREE[flags[1]]) for flags in product(_FLAGS, repeat=2)}
 
-class _Shapes(NamedTuple):
-    """How tags are read in one scheme.
 
-    A token has a *shape* in the segment that contains it: whether this is its first token, and whether it is its last.
+def _conditions(tags, before, after, scheme, possible) -> tuple[np.ndarray, int, int] | None:
+    """Return labels and flags that are equivalent to a set of tags, or None if no such flags exist.
+
+    The flags specify whether a segment begins with the token, and whether one ends with it, as in ``Mask.begins``. They
+    may allow shapes that the neighbours rule out: shapes of segments with a label that a neighbour cannot have.
+
+    Parameters
+    ----------
+    tags, before, after : list of (prefix, code)
+        The tags that a token and its neighbours may have; None for any neighbour, [] if there is none.
+    scheme : str
+    possible : ndarray of shape (L, 2, 2), bool
+        The shapes of the tokens of each label.
     """
-
-    scheme: str
-    possible: Mapping[str, frozenset]  # the shapes of the tokens of each label
-
-    @classmethod
-    def of(cls, scheme, labels, longest) -> _Shapes:
-        """Return the shapes in segments of at most ``longest`` tokens, by label; outside of segments 1."""
-        pairs = zip(labels.tolist(), longest, strict=True)
-        return cls(scheme, {label: _shapes_of(1 if label == OUTSIDE else most) for label, most in pairs})
-
-    def of_tag(self, tag, before, after) -> tuple[str, set]:
-        """Return the label of a tag, and the shapes that it may have.
-
-        ``before`` and ``after`` are the tags that the neighbours may have, or None for any; [] if there is no
-        neighbour.
-        """
-        prefix, label = tag
-        goes_on_from = before is None or any(t in before for t in ((B, label), (I, label)))
-        goes_on_to = after is None or any(t in after for t in ((I, label), (E, label)))
-        begins: tuple = (False,) if prefix in (I, E) and goes_on_from else (True,)
-        if self.scheme == "iob1" and prefix == I and goes_on_from and _may_differ(before, label):
-            begins = (False, True)  # an I begins a segment after another label
-        ends: tuple = (True,)
-        if not marks_ends(self.scheme) and prefix != O:
-            ends = (False, True)
-        elif prefix in (B, I) and goes_on_to:
-            ends = (False,)
-        shapes = {(first, last) for first in begins for last in ends}
-        return label, shapes & self._reachable(label, before, after)
-
-    def conditions(self, tags, before, after) -> tuple[set, int, int] | None:
-        """Return labels and flags that are equivalent to a set of tags, or None if no such flags exist.
-
-        The flags specify whether a segment begins with the token, and whether one ends with it, as in ``Mask.begins``.
-        They may allow shapes that the neighbours rule out: shapes of segments with a label that a neighbour cannot
-        have.
-        """
-        found: dict[str, set] = {}
-        for tag in tags:
-            label, shapes = self.of_tag(tag, before, after)
-            found.setdefault(label, set()).update(shapes)
-        found = {label: shapes for label, shapes in found.items() if shapes}
-        reachable = {label: self._reachable(label, before, after) for label in found}
-        for flags in ((begins, ends) for begins in _FLAGS for ends in _FLAGS):
-            if all(shapes == _agreeing(reachable[label], flags) for label, shapes in found.items()):
-                return set(found), *flags
-        return None
-
-    def _reachable(self, label, before, after):
-        """Return the shapes that a token of a label can have next to neighbours with the given tags."""
-        begins = before is not None and all(other != label for _, other in before)
-        ends = after is not None and all(other != label for _, other in after)
-        return {shape for shape in self.possible[label] if shape[0] >= begins and shape[1] >= ends}
+    reachable, wanted = possible.copy(), np.zeros_like(possible)
+    for others, shapes in ((before, reachable[:, 0]), (after, reachable[:, :, 0])):  # of what the neighbour goes on
+        if others is not None:
+            there = {code for _, code in others}
+            shapes[[code for code in range(len(possible)) if code not in there]] = False
+    for prefix, code in tags:
+        goes_on_from = before is None or (B, code) in before or (I, code) in before
+        goes_on_to = after is None or (I, code) in after or (E, code) in after
+        begins = -1 if prefix in (I, E) and goes_on_from else 1
+        if scheme == "iob1" and begins < 0 and (before is None or any(other != code for _, other in before)):
+            begins = 0  # an I begins a segment after another label
+        ends = -1 if prefix in (B, I) and goes_on_to else 1
+        wanted[code] |= _SHAPES[begins, ends if marks_ends(scheme) or prefix == O else 0]
+    wanted &= reachable
+    is_possible = wanted.any(axis=(1, 2))
+    wanted, reachable = wanted[is_possible], reachable[is_possible]
+    for flags, shapes in _SHAPES.items():
+        if (wanted == (reachable & shapes)).all():
+            return is_possible, *flags
+    return None
 
 
-def _may_differ(tags, label) -> bool:
-    return tags is None or any(other != label for _, other in tags)
-
-
-def _agreeing(shapes, flags) -> set:
-    wanted = [{1: (True,), -1: (False,), 0: (False, True)}[flag] for flag in flags]
-    return {shape for shape in shapes if shape[0] in wanted[0] and shape[1] in wanted[1]}
-
-
-def _begins_of_tags(entries, parts, code_of) -> np.ndarray:
-    """Return where segments begin, as in ``Mask.begins``, if each token has one tag."""
-    prefixes, labels = np.array([tags[0][0] for tags in parts], np.int8)[entries.ids], code_of[entries.ids]
+def _begins_of_tags(given, codes) -> np.ndarray:
+    """Return where segments begin, as in ``Mask.begins``, if each token has one tag; ``codes`` of entries."""
+    prefixes, labels = np.array([tags[0][0] for tags in given.parts], np.int8)[given.ids], codes[given.ids]
     begins = np.ones(len(prefixes), np.int8)
     begins[1:][goes_on(TagTable(prefixes[:-1], labels[:-1]), TagTable(prefixes[1:], labels[1:]))] = -1
-    begins[entries.offsets[:-1][np.diff(entries.offsets) > 0]] = 1
+    begins[given.offsets[:-1][np.diff(given.offsets) > 0]] = 1
     return begins
 
 
-def _of_tags(entries, parts, shapes) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return sets of labels, the set of each token and the borders that tags give, some of which are open."""
-    names = list(shapes.possible)
-    tags = [of_entry and [tag for tag in of_entry if tag[1] in shapes.possible] for of_entry in parts]
-    neighbours = [*tags, []]  # the last one for the border
-    triples, inverse = _triples(entries)
-    allowed, flags = np.ones((len(triples), len(names)), bool), np.zeros((len(triples), 2), np.int8)
-    for i, (before, here, after) in enumerate(triples.tolist()):
-        if tags[here] is None:
-            continue
-        conditions = shapes.conditions(tags[here], neighbours[before], neighbours[after])
-        if conditions is None:
-            raise ValueError(_no_mask(entries, int(np.argmax(inverse == i))))
-        allowed[i] = [label in conditions[0] for label in names]
-        flags[i] = conditions[1:]
-    begins = flags[inverse, 0]
-    follows = np.ones(len(inverse), bool)
-    follows[entries.offsets[:-1][entries.offsets[:-1] < len(inverse)]] = False
-    after = np.flatnonzero(follows[1:]) + 1
-    begins[after] = np.where(begins[after] == 0, flags[inverse[after - 1], 1], begins[after])
-    return allowed, inverse, begins
+def _of_tags(given, tags, possible) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return sets of labels, the set of each token and the borders that tags give, some of which are open.
 
-
-def _read_tag(tag, entries, i, scheme) -> tuple:
-    """Return the prefix and the label of a tag of an entry, given the entry's index."""
-    part = split_tag(tag, scheme)
-    if part is None:
-        expected = ", ".join(f"'{prefix}-label'" for prefix in PREFIXES[scheme] if prefix != OUTSIDE)
-        raise ValueError(
-            f"{short(tag)} of {entries.what} ({entries.where(i)}) is not a tag of scheme={scheme!r}, whose tags "
-            f"are 'O', {expected}"
-        )
-    if part[1] == OUTSIDE and part[0] != O:
-        raise ValueError(
-            f"{entries.what} has the tag {short(tag)} ({entries.where(i)}), but the label 'O' belongs to the tag 'O'"
-        )
-    return part
-
-
-def _shapes_of(longest) -> frozenset:
-    """Return the shapes of the tokens of segments of at most ``longest`` tokens."""
-    shapes = {(True, True)}
-    if longest > 1:
-        shapes |= {(True, False), (False, True)}
-    return frozenset(shapes | {(False, False)} if longest > 2 else shapes)
-
-
-def _triples(entries):
-    """Return the entries before, at and after tokens, each triple once, and the index of each token's triple.
-
-    The index after the last entry represents the border of a sequence.
+    ``tags`` are those of each entry, as pairs of prefix and code, or None for any; ``possible`` as in
+    :func:`_conditions`.
     """
-    border, here = len(entries.distinct), entries.ids.astype(np.int64)
-    before, after = np.append(border, here[:-1])[: len(here)], np.append(here[1:], border)[: len(here)]
-    has_tokens = np.diff(entries.offsets) > 0
-    before[entries.offsets[:-1][has_tokens]] = border
-    after[entries.offsets[1:][has_tokens] - 1] = border
-    base = border + 1
-    key = (before * base + here) * base + after
-    if base**3 <= len(key):
-        is_there = np.bincount(key, minlength=base**3) > 0
-        keys, inverse = np.flatnonzero(is_there), (np.cumsum(is_there) - 1)[key]
-    else:
-        keys, inverse = np.unique(key, return_inverse=True)
-    return np.stack([keys // base**2, keys // base % base, keys % base], axis=1), inverse
+    here, outer, neighbours = given.ids, len(tags), [*tags, []]  # the last one for the border of a sequence
+    first = given.offsets[:-1][np.diff(given.offsets) > 0]
+    before, after = np.roll(here, 1), np.roll(here, -1)
+    before[first] = after[first - 1] = outer  # the last token of all is before the first one, -1
+    shape = (outer + 1,) * 3
+    key = np.ravel_multi_index((before, here, after), shape)
+    triples, inverse = np.unique(key, return_inverse=True)
+    allowed, flags = np.ones((len(triples), len(possible)), bool), np.zeros((len(triples), 2), np.int8)
+    for i, (left, entry, right) in enumerate(zip(*np.unravel_index(triples, shape), strict=True)):
+        if tags[entry] is not None:
+            conditions = _conditions(tags[entry], neighbours[left], neighbours[right], given.scheme, possible)
+            if conditions is None:
+                raise ValueError(_no_mask(given, int(np.argmax(inverse == i))))
+            allowed[i], *flags[i] = conditions
+    begins, ends = flags[inverse].T.copy()
+    ends[first - 1] = 0  # of another sequence
+    return allowed, inverse, np.where(begins == 0, np.roll(ends, 1), begins).astype(np.int8)
 
 
-def _no_mask(entries, token):
-    entry = entries.distinct[entries.ids[token]]
+def _no_mask(given, token):
+    entry = given.distinct[given.ids[token]]
     return (
-        f"{entries.what} has the set {short(set(entry))} ({position_name(entries.offsets, token)}): segments of some "
+        f"{given.what} has the set {short(set(entry))} ({position_name(given.offsets, token)}): segments of some "
         "of its labels begin or end there, and segments of others do not, which is not supported. Leave the others "
         "out, or give all tags of each label"
     )

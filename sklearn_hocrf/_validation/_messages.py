@@ -23,21 +23,6 @@ def not_finite(value, where) -> ValueError:
     return ValueError(f"Input X contains {'NaN' if is_missing(value) else 'inf'}: {where} is {short(value)}")
 
 
-def refuse_masked(array, *before) -> None:
-    """Raise if an array has masked entries, which numpy and scipy would treat as data.
-
-    Parameters
-    ----------
-    array : object
-        Its axes are sequence, position and feature; the axes of a table are sequence and feature.
-    *before : int
-        Indices for the first axes, if the array has only the axes after them.
-    """
-    if np.ma.is_masked(array):
-        where = feature_position(*before, *np.argwhere(np.ma.getmaskarray(array))[0].tolist())
-        raise ValueError(f"{where} of X is masked: fill such entries, as X.filled(0.0) does")
-
-
 def refuse_broken(matrix, before="X") -> None:
     """Raise if indices of a sparse matrix are out of range: scipy's compiled code does not check them.
 

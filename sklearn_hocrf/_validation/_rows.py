@@ -9,10 +9,10 @@ from scipy import sparse
 from sklearn.utils import check_array
 
 from .._data.arrays import offsets_of
+from .._data.batch import MAX_FEATURES
 from .._data.checks import is_missing, short, to_float
-from ._messages import FRAMES_FIRST, feature_position, not_finite, refuse_broken, refuse_masked, refuse_non_sequence
+from ._messages import FRAMES_FIRST, feature_position, not_finite, refuse_broken, refuse_non_sequence
 
-MAX_FEATURES = np.iinfo(np.int32).max  # ids of features are int32
 _LARGEST = sys.float_info.max
 _NO_NUMBERS = (str, bytes, np.datetime64, np.timedelta64)  # although float() converts them
 
@@ -22,11 +22,7 @@ def check_table(X, estimator, **options):
 
     float32 is kept, all other numbers become float64.
     """
-    if sparse.issparse(X):
-        refuse_broken(X)
-        refuse_complex(X)
-    else:
-        _as_array(X)  # scikit-learn's check says neither which cell is wrong nor that text became numbers
+    _as_numbers(X)  # scikit-learn's check says neither which cell is wrong nor that text became numbers
     matrix = check_array(
         X,
         accept_sparse="csr",
@@ -41,56 +37,36 @@ def check_table(X, estimator, **options):
     return matrix
 
 
-def refuse_complex(array, sequence=None):
+def refuse_complex(array, where="X"):
     """Raise if an array or a sparse matrix has complex numbers; scikit-learn's checks require the first words."""
     if array.dtype.kind == "c":
-        where = "" if sequence is None else f"sequence {sequence} of "
         raise ValueError(
-            f"Complex data not supported: {where}X has the type {array.dtype}; take real and imaginary parts, or "
+            f"Complex data not supported: {where} has the type {array.dtype}; take real and imaginary parts, or "
             "magnitudes and angles, as features"
         )
 
 
-def _as_array(rows, *before):
-    """Return X, or one sequence of it, whose index is ``before``, as an array of finite or at least real numbers."""
-    refuse_masked(rows, *before)
-    for i, row in enumerate(rows) if isinstance(rows, (list, tuple)) else ():
-        refuse_masked(row, *before, i)
+def _as_numbers(rows, *before):
+    """Return X, or one sequence of it, whose index is ``before``, as a sparse matrix or an array of real numbers."""
+    where, are_listed = f"sequence {before[0]} of X" if before else "X", isinstance(rows, (list, tuple))
+    if sparse.issparse(rows):
+        refuse_broken(rows, where)
     try:
-        array = np.asarray(rows)
+        array = rows if sparse.issparse(rows) else np.asarray(rows)
     except ValueError:
-        _refuse_ragged(rows, *before)
+        _refuse_cells(rows, *before)
         raise
-    if array.dtype.kind in "US" and isinstance(rows, (list, tuple)):
-        array = np.array(rows, dtype=object)  # numpy would convert the numbers next to text to text
-    if before and array.ndim == 1:
-        _refuse_ragged(rows, *before)
-    refuse_complex(array, *before)
-    if array.dtype.kind in "OSUmM":
+    refuse_complex(array, where)
+    is_masked = np.ma.is_masked(rows) or (are_listed and any(map(np.ma.is_masked, rows)))
+    if is_masked or array.dtype.kind in "OSUmM" or (before and array.ndim == 1):
         remedy = f"; {FRAMES_FIRST}" if hasattr(rows, "columns") and not before else ""
-        for index, value in np.ndenumerate(array):
-            if type(value) not in (int, float) or not -_LARGEST < value < _LARGEST:  # a shortcut for most cells
-                _refuse_cell(value, *before, *index, remedy=remedy)
+        # numpy would convert the numbers next to text to text, and forget masks
+        _refuse_cells(rows if are_listed or is_masked else array, *before, remedy=remedy)
     return array
 
 
-def _refuse_cell(value, *index, remedy=""):
-    """Raise unless a value, which is at an index of X, is a number that a float can hold."""
-    number, reason = None, ""
-    if not isinstance(value, _NO_NUMBERS):
-        try:
-            number = np.nan if is_missing(value) else to_float(value)
-        except (TypeError, ValueError) as error:
-            reason = f": {error}"  # scikit-learn's checks require these words
-    if number is None:
-        where = feature_position(*index)
-        raise TypeError(f"{where} of X is {short(value)} ({type(value).__name__}), not a number{reason}{remedy}")
-    if not np.isfinite(number):
-        raise not_finite(value, feature_position(*index))
-
-
-def _refuse_ragged(rows, *before):
-    """Raise unless rows of numbers have the same length."""
+def _refuse_cells(rows, *before, remedy=""):
+    """Raise unless rows, a list or an array, have one length and numbers that a float can hold."""
     for i, row in enumerate(rows):
         where = f"sequence {before[0]}, position {i}" if before else f"row {i}"
         if isinstance(row, (str, dict)) or not hasattr(row, "__len__"):
@@ -101,20 +77,28 @@ def _refuse_ragged(rows, *before):
                 "one length; in a list of sequences every token is a row: `[[[x] for x in sequence] for sequence in X]`"
             )
         for feature, value in enumerate(row):
-            _refuse_cell(value, *before, i, feature)
+            if type(value) not in (int, float) or not -_LARGEST < value < _LARGEST:  # a shortcut for most cells
+                _refuse_cell(value, *before, i, feature, remedy=remedy)
+
+
+def _refuse_cell(value, *index, remedy):
+    where, number, reason = feature_position(*index), None, ""
+    if value is np.ma.masked:
+        raise ValueError(f"{where} of X is masked: fill such entries, as X.filled(0.0) does")
+    if not isinstance(value, _NO_NUMBERS):
+        try:
+            number = np.nan if is_missing(value) else to_float(value)
+        except (TypeError, ValueError) as error:
+            reason = f": {error}"  # scikit-learn's checks require these words
+    if number is None:
+        raise TypeError(f"{where} of X is {short(value)} ({type(value).__name__}), not a number{reason}{remedy}")
+    if not np.isfinite(number):
+        raise not_finite(value, where)
 
 
 def n_tokens(sequence) -> int:
     """Return the number of tokens of a sequence in any form."""
     return sequence.shape[0] if hasattr(sequence, "shape") else len(sequence)
-
-
-def stack_grid(X, estimator):
-    """Return the stacked rows of a 3-D array and their offsets."""
-    X = _as_array(X)
-    n_sequences, length, n_features = X.shape
-    matrix = check_table(X.reshape(n_sequences * length, n_features), estimator, ensure_min_samples=0)
-    return matrix, length * np.arange(n_sequences + 1)
 
 
 def stack_rows(X, estimator, n_features):
@@ -141,12 +125,8 @@ def stack_rows(X, estimator, n_features):
 
 def _row_block(sequence, n):
     """Return one sequence as an array or sparse matrix of shape (T, n_features), or None if it has no tokens."""
-    if sparse.issparse(sequence):
-        refuse_broken(sequence, f"sequence {n} of X")
-        refuse_complex(sequence, n)
-        return sparse.csr_array(sequence)
     refuse_non_sequence(sequence, n)
-    block = _as_array(sequence, n)
+    block = _as_numbers(sequence, n)
     if block.shape in ((0,), (0, 0)):
         return None
     if block.ndim != 2:

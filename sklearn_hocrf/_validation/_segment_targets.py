@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .._data.arrays import offsets_of
 from .._data.checks import GUIDE, short
 from .._data.labels import decode_labels, sorted_labels
 from .._data.masks import Mask
@@ -32,7 +33,7 @@ from .._data.segments import NO_LIMIT, Segments, are_short
 from .._data.warnings import scheme_of_labels, warn_user
 from .._structure.patterns import pairs_of_equals, without_forbidden
 from .._structure.segment_layout import SegmentLayout, SegmentLayoutBuilder, SegmentLimits
-from ._known import Known, Reader, distinct_labels, known_of, read_given, segments_of
+from ._known import Known, distinct_labels, known_of, read_given, segments_of
 from ._targets import FIXED, check_classes, check_known_labels, read_target_sequences
 
 LONG_ONES = f"; raise the limit, or leave out or cut such sequences as in {GUIDE}/segments.html"
@@ -70,7 +71,7 @@ class SegmentTargets(NamedTuple):
         if scheme == "auto":
             scheme = _scheme_of(*data, in_parts=True)
         given = read_given(*data, scheme, kept=sequences.is_used)
-        return distinct_labels(given, scheme, at_least=1) if given.is_complete else None
+        return distinct_labels(given, at_least=1) if given.is_complete else None
 
     @classmethod
     def check_classes(cls, estimator, classes) -> np.ndarray:
@@ -180,7 +181,7 @@ class SegmentTargets(NamedTuple):
 
     def read_known(self, known, batch, form, name, what="known", unknown="raise") -> Known:
         given = read_given(known, batch.lengths, form, name, self.scheme, what)
-        return known_of(given, Reader(self.labels, unknown), self.scheme, self.longest)
+        return known_of(given, self.labels, self.longest, unknown)
 
     def labelling_of(self, known) -> Segments:
         return segments_of(known, self.scheme, singles=self.scheme == "runs" and self.repeats)[0]
@@ -230,6 +231,7 @@ def read_segment_targets(
     scheme,
     segment_length=None,
     fixed=None,
+    at_least=None,
     takes_missing_labels: bool = False,
 ) -> SegmentTargets:
     """Return the training segmentations.
@@ -244,6 +246,8 @@ def read_segment_targets(
         labels or by label. None, also as the most, means the longest training segment.
     fixed : SegmentTargets, ndarray of shape (L,), or None
         Targets of earlier training data, or all possible labels of segments. None means the labels of y.
+    at_least : int or None
+        As for :func:`distinct_labels`.
     """
     earlier = fixed if isinstance(fixed, SegmentTargets) else None
     labels = fixed if earlier is None else earlier.labels
@@ -252,27 +256,27 @@ def read_segment_targets(
     elif scheme == "auto":
         scheme = _scheme_of(y, lengths, form, name, in_parts=labels is not None)
     given = read_given(y, lengths, form, name, scheme, kept=kept, takes_missing_labels=takes_missing_labels)
-    labels = distinct_labels(given, scheme) if labels is None else labels
-    known = known_of(given, Reader(labels, among=FIXED), scheme, np.full(len(labels), NO_LIMIT))
+    labels = distinct_labels(given, at_least) if labels is None else labels
+    known = known_of(given, labels, np.full(len(labels), NO_LIMIT), among=FIXED)
     segments, *pieces = segments_of(known, scheme)
-    if given.bounds is not None and not given.is_complete:
+    if scheme == "segments" and not given.is_complete:
         _warn_of_gaps(given)
-    limits = _limits(segment_length, labels, scheme)
+    limits, hint = _limits(segment_length, labels, scheme), LONG_ONES
     if earlier is not None:
-        longest, shortest = earlier.longest, earlier.shortest
-        if all(most is None for _, _, most in limits):
-            hint = f": None means the longest in the first call of partial_fit{LONG_ONES}"
-            _refuse_longer(segments, longest, labels, given.offsets, hint)
-        as_lists, bare_tags = earlier.as_lists, earlier.bare_tags
+        longest, shortest, as_lists, bare_tags = earlier.longest, earlier.shortest, earlier.as_lists, earlier.bare_tags
     else:
         shortest, longest = _shortest_and_longest(limits, len(labels), *pieces)
-        as_lists, bare_tags = given.as_lists, _are_bare_tags(given.entries.labels(), scheme)
+        as_lists, bare_tags = given.as_lists, _are_bare_tags(given.labels(), scheme)
     singles = scheme == "runs" and bool((longest == 1).all())
-    if singles:
+    if earlier is not None and all(most is None for _, _, most in limits):
+        hint = f": None means the longest in the first call of partial_fit{LONG_ONES}"
+    elif singles:
         segments, *_ = segments_of(known, scheme, singles)
-    _refuse_longer(segments, longest, labels, given.offsets)
+    is_long = segments.lengths > longest[segments.codes]
+    _refuse_lengths(segments, is_long, "allows", longest, labels, given.offsets, hint)
     if shortest is not None:
-        _refuse_shorter(segments, shortest, labels, given.offsets)
+        is_short = are_short(segments, shortest, given.offsets)
+        _refuse_lengths(segments, is_short, "requires", shortest, labels, given.offsets, hint="")
     if kept is not None:
         segments = segments._replace(offsets=segments.offsets[np.append(np.flatnonzero(kept), -1)])
     flags = scheme != "runs" or singles, as_lists, bare_tags, scheme
@@ -292,10 +296,8 @@ def _are_bare_tags(tags, scheme) -> bool:
 
 def _warn_of_gaps(given):
     """Warn if no sequence is tiled by its segments."""
-    sequence, start, stop = given.bounds.T
-    lengths = np.diff(given.offsets)
-    covered = np.bincount(sequence, weights=stop - start, minlength=len(lengths))
-    if (covered < lengths)[lengths > 0].all():
+    gaps = offsets_of(given.of_tokens == len(given.distinct))[given.offsets]
+    if (np.diff(gaps) > 0)[np.diff(given.offsets) > 0].all():
         warn_user(
             "no sequence of y is tiled by its segments: the gaps are read as unknown. If they are outside of all "
             "segments, fill them with segments (t, t + 1, 'O') of length 1"
@@ -311,7 +313,7 @@ def _scheme_of(y, lengths, form, name, in_parts=False) -> str:
         sequences = read_target_sequences(y, len(lengths), name)
         if looks_like_segments([sequence for sequence in sequences if sequence is not None]):
             return "segments"
-    labels = read_given(y, lengths, form, name, "tokens").entries.labels()
+    labels = read_given(y, lengths, form, name, "tokens").labels()
     if not in_parts:
         return scheme_of_labels(labels)
     return _refuse_tags_of_parts(labels)
@@ -338,9 +340,7 @@ def read_partition_targets(y, lengths, name, *, scheme) -> SegmentTargets:
     """
     if scheme == "auto":
         scheme = _scheme_of(y, lengths, "sequences", name, in_parts=True)
-    given = read_given(y, lengths, "sequences", name, scheme, takes_missing_labels=False)
-    labels = distinct_labels(given, scheme, at_least=1)
-    return read_segment_targets(y, lengths, "sequences", name, scheme=scheme, fixed=labels)
+    return read_segment_targets(y, lengths, "sequences", name, scheme=scheme, at_least=1)
 
 
 # --- lengths ----------------------------------------------------------------------------------------------------------
@@ -378,24 +378,13 @@ def _shortest_and_longest(limits, n_labels, codes, lengths) -> tuple[np.ndarray 
     return shortest if (shortest > 1).any() else None, longest
 
 
-def _refuse_longer(segments, longest, labels, offsets, hint=LONG_ONES):
-    """Raise if a training segment is longer than its label allows."""
-    is_long = segments.lengths > longest[segments.codes]
-    _refuse_lengths(segments, is_long, "segment_length allows", longest, labels, offsets, hint)
-
-
-def _refuse_shorter(segments, shortest, labels, offsets):
-    """Raise if a training segment is shorter than its label allows."""
-    is_short = are_short(segments, shortest, offsets)
-    _refuse_lengths(segments, is_short, "segment_length requires", shortest, labels, offsets)
-
-
-def _refuse_lengths(segments, is_wrong, which, limit, labels, offsets, hint=""):
+def _refuse_lengths(segments, is_wrong, does, limit, labels, offsets, hint=LONG_ONES):
+    """Raise if a training segment is longer than its label allows, or shorter than it requires."""
     for i in np.flatnonzero(is_wrong)[:1].tolist():
         n = int(np.searchsorted(offsets, segments.start[i], side="right")) - 1
         label = labels.tolist()[segments.codes[i]]
         segment = int(segments.start[i] - offsets[n]), int(segments.stop[i] - offsets[n]), label
         raise ValueError(
-            f"segment {short(segment)} of sequence {n} of y has {segments.lengths[i]} tokens, but {which} "
-            f"{limit[segments.codes[i]]} for the label {short(label)}{hint}"
+            f"segment {short(segment)} of sequence {n} of y has {segments.lengths[i]} tokens, but segment_length "
+            f"{does} {limit[segments.codes[i]]} for the label {short(label)}{hint}"
         )

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 from sklearn.utils import column_or_1d
 
-from .._data.arrays import offsets_of
-from .._data.checks import is_ordered_collection, short, unmasked
+from .._data.checks import is_missing, is_ordered_collection, no_label, short, unmasked
 from .._data.labels import flatten_labels, list_sequences, sorted_labels
 from .._data.schemes import looks_like_segments
 
@@ -24,22 +23,13 @@ def check_classes(classes, at_least=2, name="classes") -> np.ndarray:
     if isinstance(classes, (str, bytes)) or not is_ordered_collection(classes):
         raise TypeError(f"{name} must be a list or an array of labels, got {short(classes)}")
     flat = flatten_labels([classes])
+    for t, label in enumerate(flat):
+        if is_missing(label):
+            raise no_label(label, f"position {t}", name, takes_missing_labels=False)
     try:
         return sorted_labels(flat, [0, len(flat)], at_least)
     except (TypeError, ValueError) as error:
         raise type(error)(f"{name}: {error}") from error
-
-
-def leave_out(labels, lengths, kept):
-    """Return the labels of the sequences that are kept, and offsets that make the other sequences empty.
-
-    Sequences keep their indices, so error messages refer to the user's y.
-    """
-    if kept is not None:
-        chosen = np.flatnonzero(np.repeat(kept, lengths))
-        labels = labels[chosen] if isinstance(labels, np.ndarray) else [labels[i] for i in chosen]
-        lengths = np.where(kept, lengths, 0)
-    return labels, offsets_of(lengths)
 
 
 def read_labels(y, lengths, form, name, what="y") -> tuple[np.ndarray | list, bool]:
@@ -66,13 +56,11 @@ def read_labels(y, lengths, form, name, what="y") -> tuple[np.ndarray | list, bo
     for n, (labels, length) in enumerate(zip(sequences, lengths.tolist(), strict=True)):
         if labels is None:
             sequences[n] = labels = [None] * length
-        if isinstance(labels, np.ndarray) and labels.ndim > 1:
-            raise ValueError(
-                f"{what}[{n}] (sequence {n}) has {labels.ndim} dimensions, but must have 1: one label per token"
-            )
         if len(labels) != length:
             raise ValueError(f"sequence {n} has {length} tokens in X, but {len(labels)} labels in {what}")
-    return flatten_labels(sequences), not all(isinstance(labels, np.ndarray) for labels in sequences if len(labels))
+    return flatten_labels(sequences, what), not all(
+        isinstance(labels, np.ndarray) for labels in sequences if len(labels)
+    )
 
 
 def read_target_sequences(y, n_sequences, name, what="y") -> list:

@@ -10,7 +10,7 @@ from .._data.labels import decode_labels
 from .._data.masks import Mask
 from .._data.schemes import TagTable
 from .._structure.layout import LayoutBuilder, WeightLayout
-from ._known import Known, Reader, distinct_labels, known_of, read_given
+from ._known import Known, distinct_labels, known_of, read_given
 from ._targets import FIXED, check_classes, check_known_labels
 
 
@@ -38,7 +38,7 @@ class TokenTargets(NamedTuple):
         """Return the labels of a part of the training sequences, sorted, or None if some are missing."""
         name, lengths = type(estimator).__name__, sequences.batch.lengths
         given = read_given(y, lengths, sequences.form, name, "tokens", kept=sequences.is_used)
-        return distinct_labels(given, "tokens", at_least=1) if given.is_complete else None
+        return distinct_labels(given, at_least=1) if given.is_complete else None
 
     @classmethod
     def check_classes(cls, estimator, classes) -> np.ndarray:
@@ -128,7 +128,7 @@ class TokenTargets(NamedTuple):
         ``unknown="ignore"`` treats labels that the model does not know as impossible.
         """
         given = read_given(known, batch.lengths, form, name, "tokens", what)
-        return known_of(given, Reader(self.labels, unknown), "tokens")
+        return known_of(given, self.labels, unknown=unknown)
 
     def labelling_of(self, known) -> np.ndarray:
         """Return complete labels in the form of the model's; labels that it does not know have the code -1."""
@@ -168,7 +168,7 @@ def read_token_targets(y, lengths, form, name, kept=None, fixed=None, takes_miss
     given = read_given(y, lengths, form, name, "tokens", kept=kept, takes_missing_labels=takes_missing_labels)
     earlier = fixed if isinstance(fixed, TokenTargets) else None
     labels = fixed if earlier is None else earlier.labels
-    labels = distinct_labels(given, "tokens") if labels is None else labels
-    known = known_of(given, Reader(labels, among=FIXED), "tokens")
+    labels = distinct_labels(given) if labels is None else labels
+    known = known_of(given, labels, among=FIXED)
     as_lists = given.as_lists if earlier is None else earlier.as_lists
     return TokenTargets(known.codes, labels, as_lists, known.mask if (known.codes < 0).any() else None)
